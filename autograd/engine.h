@@ -1,0 +1,22 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+struct GradOptions {
+  std::vector<Tensor> seeds;  // gradients of the outputs; 1 for one-element outputs where left out
+  bool retain_graph = false;  // keep the graph for another backward
+  bool create_graph = false;  // record the backward itself, for higher derivatives; implies retain_graph
+  bool allow_unused = false;  // an input that the outputs do not depend on gets an undefined gradient
+};
+
+/// d(outputs)/d(inputs), summed over the outputs, without touching any .grad. Leaves and non-leaves alike may be
+/// inputs. Throws AutogradError where an output requires no grad, an input is unused (unless allowed), the graph was
+/// already freed, or create_graph meets a rule that cannot be differentiated again.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options = {});
+
+}  // namespace bytetape

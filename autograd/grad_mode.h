@@ -1,0 +1,40 @@
+#pragma once
+
+namespace bytetape {
+
+/// Whether ops on this thread record onto the tape. On at start.
+bool grad_enabled();
+
+/// Sets grad_enabled() for a C++ scope.
+class GradMode {
+ public:
+  explicit GradMode(bool on);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// Nothing is recorded while it lives: evaluation, updates of parameters.
+class NoGrad : GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
+};
+
+/// While it lives, the first op (forward or backward) whose result holds a NaN throws AutogradError naming the op and
+/// the module. Reads every result: slow, for debugging.
+class DetectAnomaly {
+ public:
+  DetectAnomaly();
+  ~DetectAnomaly();
+  DetectAnomaly(const DetectAnomaly&) = delete;
+  DetectAnomaly& operator=(const DetectAnomaly&) = delete;
+
+ private:
+  bool previous_;
+};
+bool detecting_anomaly();
+
+}  // namespace bytetape

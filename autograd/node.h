@@ -1,0 +1,131 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/inline_vector.h"
+#include "bytetape/core/intrusive.h"
+#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+class Node;
+
+/// Where a gradient goes: output `output` of `node`. No node: the input needs no gradient.
+struct Edge {
+  Ref<Node> node;
+  std::uint32_t output = 0;
+  explicit operator bool() const { return static_cast<bool>(node); }
+};
+
+/// Gradients by position: of a node's outputs, or of its inputs. An undefined tensor stands for zeros.
+using Grads = InlineVector<Tensor, 4>;
+
+/// A tensor kept for backward, as a named member of its node: `Saved x{this};`. Knows the version it was saved at,
+/// counts as "saved for backward" on the ledger, and is let go as soon as its node has run.
+class Saved {
+ public:
+  explicit Saved(Node* node);
+  ~Saved() { release(); }
+  Saved(const Saved&) = delete;
+  Saved& operator=(const Saved&) = delete;
+
+  /// Keeps an input of the op.
+  void save(const Tensor& input);
+  /// Keeps an output of the op (number `index`), without owning the node in a circle.
+  void save_output(const Tensor& output, std::uint32_t index = 0);
+  /// The tensor, connected to the graph. Undefined where an undefined tensor was saved. Throws AutogradError where it
+  /// was overwritten since, naming the op that did.
+  Tensor get() const;
+  void release();
+
+ private:
+  friend class Node;
+  Tensor tensor_;
+  Node* node_;
+  Saved* next_;
+  std::uint32_t version_ = 0, output_ = 0;
+  bool is_output_ = false;
+};
+
+/// One op on the tape. A derived class holds what the op saved, and the rule. Rules that are made of differentiable ops
+/// can be differentiated again.
+class Node : public RefCounted {
+ public:
+  Node();
+  virtual ~Node();
+
+  /// gx[i] = the gradient of input i, given gy[j] of output j; every gy is defined. Leave gx[i] undefined where
+  /// !needs(i), or for zeros. Runs in the scope (module, op) of the forward op.
+  virtual void backward(const Grads& gy, Grads& gx) = 0;
+  /// False for a rule made of kernels: create_graph then throws instead of silently dropping terms.
+  virtual bool differentiable() const { return true; }
+
+  bool needs(std::size_t input) const { return input < edges.size() && static_cast<bool>(edges[input]); }
+  /// Drops edges and saved tensors; running again throws AutogradError.
+  void release();
+  bool released() const { return released_; }
+
+  /// The forward op's place: "linear" in "net.fc1".
+  memory::Scope scope;
+  /// Order of recording; backward runs the highest first.
+  std::uint64_t sequence;
+  InlineVector<Edge, 3> edges;
+  /// What the outputs look like: an output that got no gradient is filled with zeros like this.
+  struct OutputInfo {
+    Shape shape;
+    DType dtype = DType::f32;
+    Device device;
+  };
+  InlineVector<OutputInfo, 1> outputs;
+
+  // ---- the engine's, while backward runs
+  Grads pending;
+  bool queued = false;
+
+  struct Hook {
+    std::uint32_t output;
+    int handle;
+    std::function<Tensor(const Tensor&)> call;
+  };
+  std::vector<Hook> hooks;
+
+  /// Ends nodes one after the other: a long chain must not recurse.
+  static void dispose(Node* node);
+
+ private:
+  friend class Saved;
+  Saved* saved_ = nullptr;
+  bool released_ = false;
+};
+
+/// The end of the tape: adds what arrives to a leaf's grad.
+class AccumulateGrad final : public Node {
+ public:
+  explicit AccumulateGrad(const Tensor& leaf);
+  ~AccumulateGrad() override;
+  void backward(const Grads& gy, Grads& gx) override;
+  const Tensor& leaf() const { return leaf_; }
+
+ private:
+  Tensor leaf_;
+};
+
+/// Autograd's slot of a tensor.
+struct AutogradMeta final : AutogradSlot {
+  bool requires_grad = false;  // asked of a leaf
+  Tensor grad;
+  Edge made_by;                          // empty on leaves
+  AccumulateGrad* accumulate = nullptr;  // of a leaf, while a graph uses it; not owned
+  std::vector<Node::Hook> hooks;         // of a leaf
+};
+/// The slot, made on first use; or null where there is none.
+AutogradMeta& autograd_meta(const Tensor& x);
+AutogradMeta* autograd_meta_if_any(const Tensor& x);
+/// Where x's gradient goes: the op that made it, or its accumulator. Empty where x requires no grad.
+Edge gradient_edge(const Tensor& x);
+
+}  // namespace bytetape

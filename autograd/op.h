@@ -1,0 +1,32 @@
+#pragma once
+// What every op needs: the scope that names it, the checks, the kernels, the tape.
+#include "bytetape/autograd/node.h"
+#include "bytetape/autograd/record.h"
+#include "bytetape/core/dispatch.h"
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+
+using memory::Op;
+
+inline void check_defined(const Tensor& x, const char* name) {
+  check<ValueError>(x.defined(), name, " is an undefined tensor");
+}
+/// Both defined, on one device.
+inline void check_same_device(const Tensor& a, const Tensor& b) {
+  check_defined(a, "the first input");
+  check_defined(b, "the second input");
+  check<DeviceError>(a.device() == b.device(), "inputs on different devices: ", describe(a), " and ", describe(b));
+}
+/// ... and of one dtype: nothing is converted unasked; use to(x, dtype).
+inline void check_same_type(const Tensor& a, const Tensor& b) {
+  check_same_device(a, b);
+  check<DTypeError>(a.dtype() == b.dtype(), "inputs of different dtypes: ", describe(a), " and ", describe(b),
+                    "; convert one with to(x, dtype)");
+}
+inline void check_floating(const Tensor& x) {
+  check_defined(x, "the input");
+  check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));
+}
+
+}  // namespace bytetape

@@ -1,0 +1,58 @@
+#pragma once
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+// Elementwise, with NumPy broadcasting. Both tensors need one dtype (not bool) and one device: DTypeError, DeviceError;
+// ShapeError where the shapes do not broadcast. A number takes the tensor's dtype. Differentiable twice and more.
+
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor add(const Tensor& a, Scalar b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, Scalar b);
+Tensor sub(Scalar a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, Scalar b);
+/// Integers truncate towards zero, and give 0 for a division by zero.
+Tensor div(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, Scalar b);
+Tensor div(Scalar a, const Tensor& b);
+Tensor pow(const Tensor& a, const Tensor& exponent);
+Tensor pow(const Tensor& a, Scalar exponent);
+Tensor neg(const Tensor& x);
+
+// In place, into the first tensor, whose shape must be the broadcast one.
+Tensor& add_(Tensor& a, const Tensor& b);
+Tensor& add_(Tensor& a, Scalar b);
+Tensor& sub_(Tensor& a, const Tensor& b);
+Tensor& sub_(Tensor& a, Scalar b);
+Tensor& mul_(Tensor& a, const Tensor& b);
+Tensor& mul_(Tensor& a, Scalar b);
+Tensor& div_(Tensor& a, const Tensor& b);
+Tensor& div_(Tensor& a, Scalar b);
+Tensor& pow_(Tensor& a, Scalar exponent);
+Tensor& neg_(Tensor& x);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
+inline Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
+inline Tensor operator-(Scalar a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
+inline Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+inline Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor& operator+=(Tensor& a, const Tensor& b) { return add_(a, b); }
+inline Tensor& operator+=(Tensor& a, Scalar b) { return add_(a, b); }
+inline Tensor& operator-=(Tensor& a, const Tensor& b) { return sub_(a, b); }
+inline Tensor& operator-=(Tensor& a, Scalar b) { return sub_(a, b); }
+inline Tensor& operator*=(Tensor& a, const Tensor& b) { return mul_(a, b); }
+inline Tensor& operator*=(Tensor& a, Scalar b) { return mul_(a, b); }
+inline Tensor& operator/=(Tensor& a, const Tensor& b) { return div_(a, b); }
+inline Tensor& operator/=(Tensor& a, Scalar b) { return div_(a, b); }
+
+}  // namespace bytetape

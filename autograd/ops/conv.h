@@ -1,0 +1,12 @@
+#pragma once
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+/// x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined -> (n, o, h', w'), stored channels-last, with
+/// h' = (h + 2 padding - dilation (kh - 1) - 1) / stride + 1 (torch.nn.functional.conv2d). Differentiable twice and
+/// more.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv2dParams& params = {});
+
+}  // namespace bytetape

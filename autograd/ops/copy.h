@@ -1,0 +1,22 @@
+#pragma once
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+/// A copy with its own storage and x's (dense) strides. Differentiable.
+Tensor clone(const Tensor& x);
+/// x itself where it is row-major already, else a row-major copy. Differentiable.
+Tensor contiguous(const Tensor& x);
+/// x (n, c, h, w) stored channels-last: itself where it is already, else a copy. Differentiable.
+Tensor channels_last(const Tensor& x);
+/// x with another dtype; x itself where it has it. Differentiable between floating dtypes.
+Tensor to(const Tensor& x, DType dtype);
+/// x on another device; x itself where it is there. To a meta device: shape and bytes, no data. Differentiable.
+Tensor to(const Tensor& x, Device device);
+
+/// Writes b (broadcast, converted) into a.
+Tensor& copy_(Tensor& a, const Tensor& b);
+Tensor& fill_(Tensor& x, Scalar value);
+Tensor& zero_(Tensor& x);
+
+}  // namespace bytetape

@@ -1,0 +1,71 @@
+#pragma once
+// How elementwise ops are put together; not an op itself.
+#include "bytetape/autograd/op.h"
+
+namespace bytetape::elementwise {
+
+inline void check_arithmetic(const Tensor& x) {
+  check_defined(x, "the input");
+  check<DTypeError>(x.dtype() != DType::boolean, "expected numbers, got ", describe(x),
+                    "; convert it with to(x, dtype)");
+}
+
+/// The uninitialised result of a broadcast op: dense like whichever input already has its shape.
+Tensor output(const Tensor& a, const Tensor& b, DType dtype);
+
+/// b as a kernel's second input: broadcast, or the number repeated.
+inline ConstView operand(const Tensor& b, const Tensor& y) {
+  return b.shape() == y.shape() ? b.read() : b.read().expand(y.shape());
+}
+inline ConstView operand(Scalar b, const Tensor& y) { return ConstView::constant(b, y.dtype(), y.device(), y.shape()); }
+
+/// y = f(x), for a kernel of one input. Checks are the op's.
+template <auto Kernel>
+Tensor unary(const Tensor& x) {
+  Tensor y = empty_like(x);
+  run<Kernel>(x.device(), x.read(), y.write());
+  return y;
+}
+
+/// y = f(a, b), for tensors, or a tensor and a number.
+template <auto Kernel>
+Tensor binary(const Tensor& a, const Tensor& b) {
+  check_arithmetic(a);
+  check_same_type(a, b);
+  Tensor y = output(a, b, a.dtype());
+  run<Kernel>(y.device(), operand(a, y), operand(b, y), y.write());
+  return y;
+}
+template <auto Kernel>
+Tensor binary(const Tensor& a, Scalar b) {
+  check_arithmetic(a);
+  Tensor y = empty_like(a);
+  run<Kernel>(y.device(), a.read(), operand(b, y), y.write());
+  return y;
+}
+template <auto Kernel>
+Tensor binary(Scalar a, const Tensor& b) {
+  check_arithmetic(b);
+  Tensor y = empty_like(b);
+  run<Kernel>(y.device(), operand(a, y), b.read(), y.write());
+  return y;
+}
+
+/// a = f(a, b), into a.
+template <auto Kernel>
+void binary_in_place(Tensor& a, const Tensor& b) {
+  check_arithmetic(a);
+  check_same_type(a, b);
+  check_in_place(a, {&b});
+  check(broadcast(a.shape(), b.shape()) == a.shape(), "the result does not fit into ", describe(a), " with ",
+        describe(b));
+  run<Kernel>(a.device(), a.read(), operand(b, a), a.write());
+}
+template <auto Kernel>
+void binary_in_place(Tensor& a, Scalar b) {
+  check_arithmetic(a);
+  check_in_place(a);
+  run<Kernel>(a.device(), a.read(), operand(b, a), a.write());
+}
+
+}  // namespace bytetape::elementwise

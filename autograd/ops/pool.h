@@ -1,0 +1,11 @@
+#pragma once
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+/// The largest element of each window of x (n, c, h, w); padding counts as -inf and is at most half the kernel.
+/// Keeps one byte an output for backward (four where the window has more than 256 elements). Differentiable twice.
+Tensor max_pool2d(const Tensor& x, const Pool2dParams& params);
+
+}  // namespace bytetape

@@ -1,0 +1,68 @@
+// The methods of Tensor that are autograd's; backward() is in engine.cpp.
+#include "bytetape/core/tensor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bytetape/autograd/node.h"
+
+namespace bytetape {
+
+bool Tensor::requires_grad() const {
+  const AutogradMeta* meta = autograd_meta_if_any(*this);
+  return meta && (meta->requires_grad || meta->made_by);
+}
+
+bool Tensor::is_leaf() const {
+  const AutogradMeta* meta = autograd_meta_if_any(*this);
+  return !meta || !meta->made_by;
+}
+
+Tensor& Tensor::set_requires_grad(bool on) {
+  check<AutogradError>(is_leaf(), "requires_grad can only be set on a leaf; detach() ", describe(*this), " first");
+  check<DTypeError>(!on || is_floating(dtype()), "only floating tensors can require grad, got ", describe(*this));
+  if (on || impl_->autograd) autograd_meta(*this).requires_grad = on;
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  const AutogradMeta* meta = autograd_meta_if_any(*this);
+  return meta ? meta->grad : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& g) {
+  if (!g.defined()) {
+    if (impl_->autograd) autograd_meta(*this).grad = g;
+    return;
+  }
+  check(g.shape() == shape(), "a gradient, ", describe(g), ", must have the shape of its tensor, ", describe(*this));
+  check<DTypeError>(g.dtype() == dtype(), "a gradient, ", describe(g), ", must have the dtype of its tensor, ",
+                    describe(*this));
+  check<DeviceError>(g.device() == device(), "a gradient, ", describe(g), ", must be where its tensor is, ",
+                     describe(*this));
+  autograd_meta(*this).grad = g;
+  g.storage().set_role(memory::Role::gradient, storage().module());
+}
+
+Tensor Tensor::detach() const {
+  Tensor y = alias(shape(), strides(), storage_offset());
+  y.impl()->is_view = true;
+  return y;
+}
+
+int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  check<AutogradError>(requires_grad(), "a hook needs a tensor that requires grad, got ", describe(*this));
+  AutogradMeta& meta = autograd_meta(*this);
+  auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
+  const int handle = hooks.empty() ? 0 : hooks.back().handle + 1;
+  hooks.push_back({meta.made_by.output, handle, std::move(hook)});
+  return handle;
+}
+
+void Tensor::remove_hook(int handle) const {
+  AutogradMeta& meta = autograd_meta(*this);
+  auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
+  std::erase_if(hooks, [&](const Node::Hook& h) { return h.handle == handle; });
+}
+
+}  // namespace bytetape

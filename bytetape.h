@@ -1,0 +1,8 @@
+#pragma once
+/// Everything: #include <bytetape/bytetape.h>.
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/parallel.h"
+#include "bytetape/core/tensor.h"

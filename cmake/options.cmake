@@ -1,0 +1,33 @@
+option(BYTETAPE_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(BYTETAPE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(BYTETAPE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(BYTETAPE_ONEDNN "Use oneDNN for convolution and matmul where it is found" ON)
+option(BYTETAPE_OPENMP "Run CPU kernels on several threads" ON)
+option(BYTETAPE_NATIVE "Compile CPU kernels for the machine that builds them" ON)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+# One library a folder: bytetape_<name>, exported as bytetape::<name>.
+function(bytetape_library name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(bytetape_${name} STATIC ${sources})
+  add_library(bytetape::${name} ALIAS bytetape_${name})
+  set_target_properties(bytetape_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(bytetape_${name} PUBLIC cxx_std_20)
+  target_include_directories(bytetape_${name} PUBLIC
+    $<BUILD_INTERFACE:${BYTETAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  bytetape_warnings(bytetape_${name})
+endfunction()
+
+function(bytetape_warnings target)
+  if(PROJECT_IS_TOP_LEVEL)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized)
+  endif()
+endfunction()

@@ -1,0 +1,90 @@
+#pragma once
+#include <Eigen/Core>
+#include <tuple>
+#include <utility>
+
+#include "bytetape/core/cpu/loop.h"
+#include "bytetape/core/visit.h"
+
+namespace bytetape::cpu {
+
+/// The type that elements of T are computed in: float for the 16-bit floats, else T.
+template <class T>
+struct Compute {
+  using type = T;
+};
+template <>
+struct Compute<BFloat16> {
+  using type = float;
+};
+template <>
+struct Compute<Half> {
+  using type = float;
+};
+template <class T>
+using compute_t = typename Compute<T>::type;
+
+template <class T>
+using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+template <class T>
+using ConstMap = Eigen::Map<const Array<T>>;
+
+namespace detail {
+
+inline constexpr std::int64_t chunk = 256;
+
+/// A run of T elements as Eigen sees it: in place where it is dense and computed in T, else gathered a chunk at a time.
+template <class T>
+struct Source {
+  using C = compute_t<T>;
+  alignas(64) C buffer[chunk];
+  static bool direct(std::int64_t step) { return std::is_same_v<T, C> && step == sizeof(T); }
+  ConstMap<C> load(const char* p, std::int64_t step, std::int64_t n) {
+    if (direct(step)) return {reinterpret_cast<const C*>(p), n};
+    for (std::int64_t i = 0; i < n; ++i) buffer[i] = static_cast<C>(*reinterpret_cast<const T*>(p + i * step));
+    return {buffer, n};
+  }
+};
+
+template <class Out, class... In, class F, std::size_t... I>
+void apply_row(const F& f, std::int64_t n, const std::array<char*, sizeof...(In) + 1>& p,
+               const std::array<std::int64_t, sizeof...(In) + 1>& step, std::index_sequence<I...>) {
+  using C = compute_t<Out>;
+  std::tuple<Source<In>...> sources;
+  Source<Out> out;
+  const bool out_direct = Source<Out>::direct(step[0]);
+  const bool direct = out_direct && (Source<In>::direct(step[I + 1]) && ...);
+  const std::int64_t piece = direct ? n : chunk;
+  for (std::int64_t at = 0; at < n; at += piece) {
+    const std::int64_t m = std::min(piece, n - at);
+    char* y = p[0] + at * step[0];
+    Eigen::Map<Array<C>> result(out_direct ? reinterpret_cast<C*>(y) : out.buffer, m);
+    result = f(std::get<I>(sources).load(p[I + 1] + at * step[I + 1], step[I + 1], m)...);
+    if (!out_direct)
+      for (std::int64_t i = 0; i < m; ++i) *reinterpret_cast<Out*>(y + i * step[0]) = static_cast<Out>(out.buffer[i]);
+  }
+}
+
+}  // namespace detail
+
+/// y = f(x...), element by element. Out and In are the element types stored; f takes Eigen arrays of the computed types
+/// and returns an array expression.
+template <class Out, class... In, class F, class... X>
+void elementwise(const F& f, const View& y, const X&... x) {
+  const auto row = [&](std::int64_t n, const auto& p, const auto& step) {
+    detail::apply_row<Out, In...>(f, n, p, step, std::index_sequence_for<In...>());
+  };
+  constexpr std::size_t K = sizeof...(In) + 1;
+  if (numel(y.shape) == 0) return;
+  for_each_row(make_walk<K>({&y, &x...}), row);
+}
+
+/// visit() without bool.
+template <class F>
+void visit_arithmetic(DType t, F&& f) {
+  visit(t, [&](auto zero) {
+    if constexpr (!std::is_same_v<decltype(zero), bool>) f(zero);
+  });
+}
+
+}  // namespace bytetape::cpu

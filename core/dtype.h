@@ -1,0 +1,109 @@
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+
+namespace bytetape {
+
+/// Element types. Names follow safetensors; `boolean` prints as "bool".
+enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
+
+/// bfloat16: the upper half of an IEEE binary32, rounded to nearest even.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+  BFloat16() = default;
+  explicit BFloat16(float v) {
+    const auto u = std::bit_cast<std::uint32_t>(v);
+    bits = v != v ? 0x7fc0 : static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+  }
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+};
+
+/// IEEE binary16, rounded to nearest even.
+struct Half {
+  std::uint16_t bits = 0;
+  Half() = default;
+  explicit Half(float v) {
+    const auto u = std::bit_cast<std::uint32_t>(v);
+    const std::uint32_t sign = (u >> 16) & 0x8000, magnitude = u & 0x7fffffff;
+    if (magnitude > 0x7f800000) {
+      bits = static_cast<std::uint16_t>(sign | 0x7e00);  // NaN
+    } else if (magnitude >= 0x477ff000) {
+      bits = static_cast<std::uint16_t>(sign | 0x7c00);  // rounds to infinity
+    } else if (magnitude < 0x38800000) {                 // subnormal: adding 0.5 lets the FPU do the rounding
+      const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+      bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000));
+    } else {
+      const std::uint32_t odd = (magnitude >> 13) & 1;
+      bits = static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000 + 0xfff + odd) >> 13));
+    }
+  }
+  operator float() const {
+    const std::uint32_t sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+    if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | ((magnitude & 0x3ff) << 13));
+    if (magnitude >= 0x400) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000));
+    const float v = static_cast<float>(magnitude) * 0x1p-24f;
+    return sign ? -v : v;
+  }
+};
+
+constexpr std::size_t size_of(DType t) {
+  switch (t) {
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::bf16:
+    case DType::f16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+constexpr bool is_floating(DType t) { return t <= DType::f16; }
+/// "f32", "bool", ...
+const char* to_string(DType t);
+std::ostream& operator<<(std::ostream& out, DType t);
+
+/// The C++ element type of a DType, and back.
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+}  // namespace bytetape

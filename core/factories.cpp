@@ -1,0 +1,135 @@
+#include "bytetape/core/factories.h"
+
+#include <utility>
+
+#include "bytetape/core/dispatch.h"
+
+namespace bytetape {
+namespace {
+
+using memory::Op;
+
+void check_floating(const Tensor& x) {
+  check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));
+}
+
+// 32-bit words of the Philox stream that one element takes.
+std::int64_t words(DType t) { return t == DType::f64 || t == DType::i64 ? 2 : 1; }
+
+}  // namespace
+
+Tensor full(const Shape& shape, Scalar value, DType dtype, Device device) {
+  const Op<"full"> op;
+  Tensor y = empty(shape, dtype, device);
+  run<&Kernels::fill>(device, value, y.write());
+  return y;
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+
+Tensor zeros_like(const Tensor& x) {
+  Tensor y = empty_like(x);
+  run<&Kernels::fill>(y.device(), Scalar(0), y.write());
+  return y;
+}
+
+Tensor ones_like(const Tensor& x) {
+  Tensor y = empty_like(x);
+  run<&Kernels::fill>(y.device(), Scalar(1), y.write());
+  return y;
+}
+
+Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step, DType dtype, Device device) {
+  const Op<"arange"> op;
+  check<ValueError>(step != 0 && (end - start) * (step > 0 ? 1 : -1) >= 0, "arange from ", start, " to ", end,
+                    " cannot step by ", step);
+  const std::int64_t n = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
+  Tensor y = empty({n}, dtype, device);
+  run<&Kernels::arange>(device, Scalar(start), Scalar(step), y.write());
+  return y;
+}
+Tensor arange(std::int64_t end) { return arange(0, end); }
+
+Tensor rand(const Shape& shape, DType dtype, Device device, Generator& generator) {
+  const Op<"rand"> op;
+  Tensor y = empty(shape, dtype, device);
+  fill_uniform(y, 0, 1, generator);
+  return y;
+}
+
+Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generator) {
+  const Op<"randn"> op;
+  Tensor y = empty(shape, dtype, device);
+  fill_normal(y, 0, 1, generator);
+  return y;
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
+               Generator& generator) {
+  const Op<"randint"> op;
+  check<ValueError>(low < high, "expected low < high, got ", low, " and ", high);
+  Tensor y = empty(shape, dtype, device);
+  run<&Kernels::randint>(device, generator.take(2 * y.numel()), low, high, y.write());
+  return y;
+}
+
+Tensor randperm(std::int64_t n, Device device, Generator& generator) {
+  const Op<"randperm"> op;
+  check<ValueError>(n >= 0, "expected n >= 0, got ", n);
+  Tensor y = empty({n}, DType::i64, device);
+  const HeldWorkspace ws = workspace<&Kernels::randperm_workspace>(device, y.write());
+  run<&Kernels::randperm>(device, generator.take(2 * n), y.write(), ws.get());
+  return y;
+}
+
+void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
+  const Op<"uniform_"> op;
+  check_floating(x);
+  check<ValueError>(low <= high, "expected low <= high, got ", low, " and ", high);
+  run<&Kernels::uniform>(x.device(), generator.take(words(x.dtype()) * x.numel()), low, high, x.write());
+  x.storage().bump_version();
+}
+
+void fill_normal(Tensor& x, double mean, double std, Generator& generator) {
+  const Op<"normal_"> op;
+  check_floating(x);
+  check<ValueError>(std >= 0, "expected std >= 0, got ", std);
+  run<&Kernels::normal>(x.device(), generator.take(2 * words(x.dtype()) * x.numel()), mean, std, x.write());
+  x.storage().bump_version();
+}
+
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
+  const Op<"from_vector"> op;
+  check(numel(shape) == static_cast<std::int64_t>(values.size()), values.size(), " values do not fill shape ", shape);
+  Tensor y = empty(shape, dtype_of<T>, device);
+  const auto copy_from = [&](const auto& plain) {
+    const ConstView source(plain.data(), dtype_of<T>, Device::cpu(), shape, contiguous_strides(shape));
+    run<&Kernels::copy>(device, source, y.write());
+  };
+  if constexpr (std::is_same_v<T, bool>)
+    copy_from(std::vector<std::uint8_t>(values.begin(), values.end()));  // vector<bool> packs its bits
+  else
+    copy_from(values);
+  return y;
+}
+template Tensor from_vector(const std::vector<double>&, const Shape&, Device);
+template Tensor from_vector(const std::vector<float>&, const Shape&, Device);
+template Tensor from_vector(const std::vector<std::int64_t>&, const Shape&, Device);
+template Tensor from_vector(const std::vector<std::int32_t>&, const Shape&, Device);
+template Tensor from_vector(const std::vector<std::uint8_t>&, const Shape&, Device);
+template Tensor from_vector(const std::vector<bool>&, const Shape&, Device);
+
+Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
+  check<ValueError>(data != nullptr || numel(shape) == 0, "from_blob of a null pointer");
+  auto impl = make_ref<TensorImpl>();
+  const std::size_t bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
+  impl->storage = make_ref<Storage>(data, bytes, Device::cpu(), std::move(release));
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+}  // namespace bytetape

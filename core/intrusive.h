@@ -1,0 +1,65 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace bytetape {
+
+/// Base of objects that count their own owners. Thread-safe count; the object itself is not guarded.
+class RefCounted {
+ public:
+  RefCounted() = default;
+  RefCounted(const RefCounted&) : count_(0) {}
+  RefCounted& operator=(const RefCounted&) { return *this; }
+  std::uint32_t use_count() const { return count_.load(std::memory_order_relaxed); }
+  /// How the last owner ends the object; a derived class may hide it.
+  template <class T>
+  static void dispose(T* p) {
+    delete p;
+  }
+
+ private:
+  template <class T>
+  friend class Ref;
+  mutable std::atomic<std::uint32_t> count_{0};
+};
+
+/// Owning pointer to a RefCounted object; one word, no control block.
+template <class T>
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(T* p) : p_(p) { retain(); }
+  Ref(const Ref& o) : p_(o.p_) { retain(); }
+  Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  template <class U>
+  Ref(Ref<U> o) : p_(o.release()) {}
+  ~Ref() { drop(); }
+  Ref& operator=(Ref o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  T* get() const { return p_; }
+  T* operator->() const { return p_; }
+  T& operator*() const { return *p_; }
+  explicit operator bool() const { return p_ != nullptr; }
+  friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
+  /// Gives the pointer up without dropping the count.
+  T* release() { return std::exchange(p_, nullptr); }
+
+ private:
+  void retain() {
+    if (p_) p_->count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void drop() {
+    if (p_ && p_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::dispose(p_);
+  }
+  T* p_ = nullptr;
+};
+
+template <class T, class... Args>
+Ref<T> make_ref(Args&&... args) {
+  return Ref<T>(new T(std::forward<Args>(args)...));
+}
+
+}  // namespace bytetape

@@ -1,0 +1,78 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "bytetape/core/device.h"
+#include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/policy.h"
+
+namespace bytetape::memory {
+
+/// Everything the books of a device say at one moment.
+struct Snapshot {
+  Device device;
+  Statistics statistics;
+  std::size_t limit = 0, capacity = 0;
+  std::vector<RoleBytes> by_module, by_op, by_module_at_peak, by_op_at_peak;  // indexed by NameId
+  std::vector<Event> events;
+  std::vector<StepSummary> steps;
+  std::uint64_t dropped = 0;
+};
+
+/// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
+class Allocator {
+ public:
+  enum class Mode : std::uint8_t { caching, direct };
+
+  Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching);
+
+  /// A block of at least `bytes` (> 0), rounded up to `rounding`, tagged with `role` and the thread's scope.
+  /// Throws OutOfMemory after giving the cache back and trying once more.
+  Block* allocate(std::size_t bytes, Role role);
+  void deallocate(Block* block) noexcept;
+  /// O(1), and itself an event. Nothing happens where nothing changes.
+  void retag(Block* block, Role role);
+  void retag(Block* block, Role role, NameId module);
+  /// retag(block, to) only where the role is `from`.
+  void retag_from(Block* block, Role from, Role to);
+
+  /// No more than this is ever reserved. Default: what the upstream has. Below what is reserved now: unused segments go
+  /// back first, and what is in use stays.
+  void set_limit(std::size_t bytes);
+  /// Returns every unused segment to the upstream.
+  void empty_cache();
+  /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
+  void set_mode(Mode mode);
+
+  void begin_step(std::uint32_t step);
+  void end_step();
+  void reset_peaks();
+  /// Forgets events and steps so far and keeps at most `capacity` from now on.
+  void reset_log(std::size_t capacity = Ledger::default_log_capacity);
+
+  /// Who allocated a block (its module may have been retagged since), and why it is held.
+  Scope owner_of(const Block* block) const;
+  Role role_of(const Block* block) const;
+
+  Statistics statistics() const;
+  Snapshot snapshot() const;
+  Device device() const { return device_; }
+
+ private:
+  std::unique_ptr<Policy> make_policy(Mode mode);
+  Block* try_allocate(std::size_t size);
+  [[noreturn]] void out_of_memory(std::size_t bytes);
+
+  Device device_;
+  std::unique_ptr<Upstream> upstream_;
+  mutable std::mutex mutex_;
+  Ledger ledger_;
+  std::unique_ptr<Policy> policy_;
+  std::size_t limit_;
+};
+
+}  // namespace bytetape::memory

@@ -1,0 +1,65 @@
+#include "bytetape/core/memory/scope.h"
+
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::memory {
+namespace {
+
+struct Names {
+  std::mutex mutex;
+  std::deque<std::string> by_id{""};  // a deque never moves its elements: name_of() hands out references
+  std::unordered_map<std::string_view, NameId> by_name{{"", 0}};
+};
+Names& names() {
+  static Names* n = new Names;  // outlives every static tensor
+  return *n;
+}
+
+}  // namespace
+
+NameId intern(std::string_view name) {
+  Names& n = names();
+  std::lock_guard lock(n.mutex);
+  if (auto it = n.by_name.find(name); it != n.by_name.end()) return it->second;
+  const auto id = static_cast<NameId>(n.by_id.size());
+  n.by_name.emplace(n.by_id.emplace_back(name), id);
+  return id;
+}
+
+const std::string& name_of(NameId id) {
+  Names& n = names();
+  std::lock_guard lock(n.mutex);
+  return n.by_id.at(id);
+}
+
+NameId join_path(NameId parent, std::string_view child) {
+  return parent ? intern(name_of(parent) + "." + std::string(child)) : intern(child);
+}
+
+const char* to_string(Role r) {
+  constexpr const char* text[] = {"parameter",          "gradient",         "optimizer state", "input",
+                                  "saved for backward", "output/temporary", "workspace"};
+  return text[static_cast<int>(r)];
+}
+
+const char* to_string(Phase p) {
+  constexpr const char* text[] = {"setup", "data", "forward", "backward", "optimizer"};
+  return text[static_cast<int>(p)];
+}
+
+}  // namespace bytetape::memory
+
+namespace bytetape::detail {
+
+std::string where() {
+  const memory::Scope s = memory::current_scope;
+  std::string text = memory::name_of(s.op);
+  if (s.module) text += (text.empty() ? "module '" : " in module '") + memory::name_of(s.module) + "'";
+  return text;
+}
+
+}  // namespace bytetape::detail

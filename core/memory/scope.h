@@ -1,0 +1,87 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace bytetape::memory {
+
+/// Why a block is held. Exact, never inferred: set where the fact is known.
+enum class Role : std::uint8_t { parameter, gradient, optimizer_state, input, saved, temporary, workspace };
+inline constexpr int role_count = 7;
+/// "parameter", "optimizer state", ...
+const char* to_string(Role r);
+
+/// What the program was doing. `setup` is everything outside a training or evaluation step.
+enum class Phase : std::uint8_t { setup, data, forward, backward, optimizer };
+inline constexpr int phase_count = 5;
+const char* to_string(Phase p);
+
+/// An interned string: equal names have equal ids; 0 is the empty name.
+using NameId = std::uint32_t;
+NameId intern(std::string_view name);
+const std::string& name_of(NameId id);
+/// The id of `parent.child`, or of `child` where parent is empty.
+NameId join_path(NameId parent, std::string_view child);
+
+/// Who is allocating: recorded on every block and event.
+struct Scope {
+  NameId module = 0;
+  NameId op = 0;
+  Phase phase = Phase::setup;
+};
+
+/// This thread's scope.
+inline constinit thread_local Scope current_scope{};
+
+/// Sets the thread's scope for a C++ scope and puts the old one back.
+class ScopeGuard {
+ public:
+  explicit ScopeGuard(Scope s) : previous_(current_scope) { current_scope = s; }
+  ~ScopeGuard() { current_scope = previous_; }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ protected:
+  Scope previous_;
+};
+
+/// The op that is running; what errors and the ledger name. Ops made of ops are named by the outermost.
+class OpScope : ScopeGuard {
+ public:
+  explicit OpScope(NameId op)
+      : ScopeGuard({current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase}) {}
+};
+
+/// An op's name as a template argument.
+template <std::size_t N>
+struct OpName {
+  char text[N];
+  constexpr OpName(const char (&name)[N]) { std::copy_n(name, N, text); }
+};
+/// The first line of every op: `const Op<"relu"> op;`. Interns the name once.
+template <OpName name>
+class Op : OpScope {
+ public:
+  Op() : OpScope(id()) {}
+
+ private:
+  static NameId id() {
+    static const NameId interned = intern({name.text, sizeof(name.text) - 1});
+    return interned;
+  }
+};
+
+class PhaseScope : ScopeGuard {
+ public:
+  explicit PhaseScope(Phase p) : ScopeGuard({current_scope.module, current_scope.op, p}) {}
+};
+
+/// The module that is running, by its path from the root.
+class ModuleScope : ScopeGuard {
+ public:
+  explicit ModuleScope(NameId path) : ScopeGuard({path, current_scope.op, current_scope.phase}) {}
+};
+
+}  // namespace bytetape::memory

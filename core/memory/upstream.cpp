@@ -1,0 +1,39 @@
+#include "bytetape/core/memory/upstream.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace bytetape::memory {
+namespace {
+constexpr std::size_t page = 4096, huge_page = std::size_t{2} << 20;
+}
+
+void* HostUpstream::allocate(std::size_t bytes) noexcept {
+  const bool large = bytes >= huge_page;
+  const std::size_t alignment = large ? huge_page : page;
+  if (bytes > std::numeric_limits<std::size_t>::max() - alignment) return nullptr;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* data = std::aligned_alloc(alignment, rounded);
+  if (data && large) madvise(data, rounded, MADV_HUGEPAGE);  // a hint; refusal only costs speed
+  return data;
+}
+
+void HostUpstream::deallocate(void* data, std::size_t) noexcept { std::free(data); }
+
+std::size_t HostUpstream::capacity() const {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {
+  if (bytes > capacity_ - used_) return nullptr;
+  used_ += bytes;
+  const std::uintptr_t at = next_;
+  next_ += (bytes + page - 1) / page * page;
+  return reinterpret_cast<void*>(at);
+}
+
+void SimulatedUpstream::deallocate(void*, std::size_t bytes) noexcept { used_ -= bytes; }
+
+}  // namespace bytetape::memory

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <mutex>
+
+namespace bytetape {
+
+/// Where a kernel starts in the Philox 4x32-10 stream (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+/// SC'11): counter `offset` onwards under key `seed`. Element i takes word i % 4 of counter offset + i / 4, so the bits
+/// depend neither on the thread count nor on the device.
+struct PhiloxState {
+  std::uint64_t seed = 0, offset = 0;
+};
+
+/// Hands out non-overlapping stretches of one Philox stream. Thread-safe.
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed = 0) { state_.seed = seed; }
+  void manual_seed(std::uint64_t seed);
+  /// A start for `n` 32-bit words; advances past them.
+  PhiloxState take(std::int64_t n);
+  PhiloxState state() const;
+  void set_state(PhiloxState s);
+
+ private:
+  mutable std::mutex mutex_;
+  PhiloxState state_;
+};
+
+/// The generator of every op and initialiser that is not given one. Seed 0 at start.
+Generator& default_generator();
+/// Restarts the default generator.
+void manual_seed(std::uint64_t seed);
+
+}  // namespace bytetape

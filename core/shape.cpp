@@ -1,0 +1,100 @@
+#include "bytetape/core/shape.h"
+
+#include <algorithm>
+#include <ostream>
+
+namespace bytetape {
+
+std::ostream& operator<<(std::ostream& out, const Dims& d) {
+  out << '(';
+  for (int i = 0; i < d.size(); ++i) out << (i ? ", " : "") << d[i];
+  return out << (d.size() == 1 ? ",)" : ")");
+}
+
+std::int64_t numel(const Shape& shape) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;
+  std::int64_t n = 1;
+  for (std::int64_t v : shape)
+    if (v == 0) return 0;
+  for (std::int64_t v : shape) {
+    if (v > most / n) fail<ShapeError>("a tensor of shape ", shape, " has too many elements");
+    n *= v;
+  }
+  return n;
+}
+
+Strides contiguous_strides(const Shape& shape) {
+  Strides s = shape;
+  std::int64_t step = 1;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    s[i] = step;
+    step *= std::max<std::int64_t>(shape[i], 1);
+  }
+  return s;
+}
+
+Strides channels_last_strides(const Shape& shape) {
+  const std::int64_t c = std::max<std::int64_t>(shape[1], 1), h = std::max<std::int64_t>(shape[2], 1),
+                     w = std::max<std::int64_t>(shape[3], 1);
+  return {h * w * c, 1, w * c, c};
+}
+
+bool is_contiguous(const Shape& shape, const Strides& strides) {
+  std::int64_t step = 1;
+  bool rows = true;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1) {
+      rows = rows && strides[i] == step;
+      step *= shape[i];
+    }
+  }
+  return rows;
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  Shape out = a.size() >= b.size() ? a : b;
+  const Shape& small = a.size() >= b.size() ? b : a;
+  for (int i = 1; i <= small.size(); ++i) {
+    std::int64_t& o = out[out.size() - i];
+    const std::int64_t s = small[small.size() - i];
+    if (o == 1)
+      o = s;
+    else if (s != 1 && s != o)
+      fail<ShapeError>("shapes ", a, " and ", b, " do not broadcast");
+  }
+  return out;
+}
+
+int wrap_dim(std::int64_t dim, int rank) {
+  const int n = std::max(rank, 1);  // a scalar has dims -1 and 0, as in PyTorch
+  if (dim < -n || dim >= n)
+    fail<ShapeError>("dim ", dim, " is out of range for ", rank, " dimensions (", -n, " to ", n - 1, ")");
+  return static_cast<int>(dim < 0 ? dim + n : dim);
+}
+
+Dims wrap_dims(const Dims& dims, int rank) {
+  Dims out;
+  if (dims.empty()) {
+    for (int i = 0; i < rank; ++i) out.push_back(i);
+    return out;
+  }
+  for (std::int64_t d : dims) {
+    const int w = wrap_dim(d, rank);
+    if (std::find(out.begin(), out.end(), w) != out.end()) fail<ShapeError>("dim ", w, " appears twice in ", dims);
+    if (rank > 0) out.push_back(w);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
+  Shape out = shape;
+  const Dims wrapped = wrap_dims(dims, shape.size());
+  for (std::int64_t d : wrapped) out[static_cast<int>(d)] = 1;
+  if (!keepdim)
+    for (int i = wrapped.size() - 1; i >= 0; --i) out.erase(static_cast<int>(wrapped[i]));
+  return out;
+}
+
+}  // namespace bytetape

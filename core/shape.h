@@ -1,0 +1,90 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <vector>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+
+inline constexpr int max_rank = 8;
+
+/// Up to eight integers, inline: a shape, strides, or a list of dims. Cheap to copy, no heap.
+class Dims {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(const std::vector<std::int64_t>& values) : Dims(std::span(values)) {}
+  explicit Dims(std::span<const std::int64_t> values) {
+    for (std::int64_t v : values) push_back(v);
+  }
+  static Dims filled(int rank, std::int64_t value) {
+    Dims d;
+    for (int i = 0; i < rank; ++i) d.push_back(value);
+    return d;
+  }
+
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
+  std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  const std::int64_t* begin() const { return values_.data(); }
+  const std::int64_t* end() const { return values_.data() + size_; }
+  std::int64_t* begin() { return values_.data(); }
+  std::int64_t* end() { return values_.data() + size_; }
+  std::int64_t back() const { return (*this)[size_ - 1]; }
+
+  void push_back(std::int64_t v) {
+    if (size_ == max_rank) fail<ShapeError>("a tensor has at most ", max_rank, " dimensions");
+    values_[static_cast<std::size_t>(size_++)] = v;
+  }
+  void insert(int at, std::int64_t v) {
+    push_back(0);
+    for (int i = size_ - 1; i > at; --i) (*this)[i] = (*this)[i - 1];
+    (*this)[at] = v;
+  }
+  void erase(int at) {
+    for (int i = at; i + 1 < size_; ++i) (*this)[i] = (*this)[i + 1];
+    --size_;
+  }
+
+  friend bool operator==(const Dims& a, const Dims& b) {
+    if (a.size_ != b.size_) return false;
+    for (int i = 0; i < a.size_; ++i)
+      if (a[i] != b[i]) return false;
+    return true;
+  }
+
+ private:
+  std::array<std::int64_t, max_rank> values_;  // only the first size_ are ever read
+  int size_ = 0;
+};
+
+using Shape = Dims;
+using Strides = Dims;
+
+/// "(2, 3)"; "(5,)" for one dim and "()" for a scalar, as PyTorch and numpy print them.
+std::ostream& operator<<(std::ostream& out, const Dims& d);
+
+/// Number of elements; 1 for a scalar. Throws ShapeError where the product passes 2^62.
+std::int64_t numel(const Shape& shape);
+/// Row-major strides, in elements.
+Strides contiguous_strides(const Shape& shape);
+/// Strides of an NCHW shape stored as NHWC. Rank 4 only.
+Strides channels_last_strides(const Shape& shape);
+/// True where walking `shape` by `strides` is row-major without gaps; dims of size 1 do not matter.
+bool is_contiguous(const Shape& shape, const Strides& strides);
+/// NumPy broadcasting; throws ShapeError naming both shapes.
+Shape broadcast(const Shape& a, const Shape& b);
+/// Maps -rank..rank-1 to 0..rank-1; throws ShapeError naming the range.
+int wrap_dim(std::int64_t dim, int rank);
+/// wrap_dim for each, sorted; empty means every dim. Throws ShapeError on repeats.
+Dims wrap_dims(const Dims& dims, int rank);
+/// `shape` with the listed dims (wrapped) set to 1, or dropped where !keepdim.
+Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim);
+
+}  // namespace bytetape

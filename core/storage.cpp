@@ -1,0 +1,46 @@
+#include "bytetape/core/storage.h"
+
+#include <utility>
+
+#include "bytetape/core/backend.h"
+
+namespace bytetape {
+
+Storage::Storage(std::size_t bytes, Device device, memory::Role role) : bytes_(bytes), device_(device) {
+  if (bytes == 0) return;
+  allocator_ = &memory::allocator(device);
+  block_ = allocator_->allocate(bytes, role);
+  data_ = block_->data;
+}
+
+Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
+    : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
+
+Storage::~Storage() {
+  if (block_) allocator_->deallocate(block_);
+  if (release_) release_();
+}
+
+void Storage::set_role(memory::Role role) {
+  if (block_) allocator_->retag(block_, role);
+}
+
+void Storage::set_role(memory::Role role, memory::NameId module) {
+  if (block_) allocator_->retag(block_, role, module);
+}
+
+memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_) : memory::Role::temporary; }
+
+memory::NameId Storage::module() const { return block_ ? allocator_->owner_of(block_).module : 0; }
+
+void Storage::hold_saved() {
+  if (saved_++ == 0 && block_) allocator_->retag_from(block_, memory::Role::temporary, memory::Role::saved);
+}
+
+void Storage::drop_saved() {
+  // The last owner frees the block right after: it need not change its role first.
+  if (--saved_ == 0 && block_ && use_count() > 1)
+    allocator_->retag_from(block_, memory::Role::saved, memory::Role::temporary);
+}
+
+}  // namespace bytetape

@@ -1,0 +1,61 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <functional>
+
+#include "bytetape/core/device.h"
+#include "bytetape/core/intrusive.h"
+#include "bytetape/core/memory/allocator.h"
+
+namespace bytetape {
+
+/// The bytes that tensors share, and who holds them. Counts writes, so that a stale saved tensor is found out.
+class Storage final : public RefCounted {
+ public:
+  /// Takes `bytes` from the device's allocator. Throws OutOfMemory.
+  Storage(std::size_t bytes, Device device, memory::Role role);
+  /// Wraps memory that somebody else owns; `release` (may be empty) runs at the end. Not on the ledger.
+  Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  /// Null for wrapped and for empty storage.
+  const memory::Block* block() const { return block_; }
+
+  void set_role(memory::Role role);
+  void set_role(memory::Role role, memory::NameId module);
+  memory::Role role() const;
+  /// The module that the bytes are booked under.
+  memory::NameId module() const;
+  /// While any Saved holds the storage, a temporary counts as saved for backward.
+  void hold_saved();
+  void drop_saved();
+
+  /// Writes so far, and the op of the last one.
+  std::uint32_t version() const { return version_; }
+  memory::NameId writer() const { return writer_; }
+  void bump_version() {
+    ++version_;
+    writer_ = memory::current_scope.op;
+  }
+  /// In-place ops that autograd recorded here; a view taken before one must not be used after it.
+  std::uint32_t rebased() const { return rebased_; }
+  void bump_rebased() { ++rebased_; }
+
+ private:
+  memory::Allocator* allocator_ = nullptr;
+  memory::Block* block_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  Device device_;
+  std::uint32_t version_ = 0, rebased_ = 0;
+  memory::NameId writer_ = 0;
+  std::atomic<std::uint32_t> saved_{0};
+  std::function<void()> release_;
+};
+
+}  // namespace bytetape

@@ -1,0 +1,118 @@
+#include "bytetape/core/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/dispatch.h"
+#include "bytetape/core/visit.h"
+
+namespace bytetape {
+namespace {
+
+Tensor make(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
+  auto impl = make_ref<TensorImpl>();
+  impl->storage = make_ref<Storage>(static_cast<std::size_t>(numel(shape)) * size_of(dtype), device, role);
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+// True where the strides address numel() elements without gaps or repeats, in whatever order of dims.
+bool is_dense(const Shape& shape, const Strides& strides) {
+  Dims order;
+  for (int i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1) order.push_back(i);
+  std::sort(order.begin(), order.end(),
+            [&](auto a, auto b) { return strides[static_cast<int>(a)] < strides[static_cast<int>(b)]; });
+  std::int64_t step = 1;
+  for (std::int64_t d : order) {
+    if (strides[static_cast<int>(d)] != step) return false;
+    step *= shape[static_cast<int>(d)];
+  }
+  return true;
+}
+
+}  // namespace
+
+Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
+  for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
+  return make(shape, contiguous_strides(shape), dtype, device, role);
+}
+
+Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
+  for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
+  check(shape.size() == strides.size() && (numel(shape) == 0 || is_dense(shape, strides)), "strides ", strides,
+        " do not address each element of shape ", shape, " once");
+  return make(shape, strides, dtype, device, role);
+}
+
+Tensor empty_like(const Tensor& x, DType dtype) {
+  const bool keep = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
+  return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, x.device(),
+              memory::Role::temporary);
+}
+
+Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
+
+Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
+  auto impl = make_ref<TensorImpl>();
+  impl->storage = impl_->storage;
+  impl->offset = offset;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->dtype = impl_->dtype;
+  impl->rebased_seen = impl_->rebased_seen;
+  return Tensor(std::move(impl));
+}
+
+void* Tensor::checked_data(DType wanted) const {
+  check<DTypeError>(wanted == dtype(), "data of type ", wanted, " asked of ", describe(*this));
+  check<DeviceError>(device() == Device::cpu(), "data on ", device(), " cannot be read here: copy the tensor to cpu");
+  return address();
+}
+
+Scalar Tensor::item() const {
+  check(numel() == 1, "item() needs one element, got ", describe(*this));
+  check<DeviceError>(!device().is_meta, "item() of ", describe(*this), ": a meta tensor holds no data");
+  std::int64_t bits = 0;
+  const View out(&bits, dtype(), Device::cpu(), shape(), strides());
+  run<&Kernels::copy>(device(), read(), out);
+  return visit(dtype(), [&](auto value) -> Scalar {
+    std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
+    if constexpr (std::is_arithmetic_v<decltype(value)>)
+      return value;
+    else
+      return static_cast<float>(value);
+  });
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  check<DeviceError>(!device().is_meta, "to_vector() of ", describe(*this), ": a meta tensor holds no data");
+  Tensor host = empty(shape(), dtype_of<T>);
+  run<&Kernels::copy>(device(), read(), host.write());
+  const T* first = std::as_const(host).template data<T>();
+  return std::vector<T>(first, first + numel());
+}
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<std::int64_t> Tensor::to_vector() const;
+template std::vector<std::int32_t> Tensor::to_vector() const;
+template std::vector<std::uint8_t> Tensor::to_vector() const;
+template std::vector<bool> Tensor::to_vector() const;
+
+std::string describe(const Tensor& x) {
+  if (!x.defined()) return "an undefined tensor";
+  return detail::concat(x.dtype(), x.shape(), " on ", x.device());
+}
+
+HeldWorkspace::HeldWorkspace(std::size_t bytes, Device device) {
+  if (bytes == 0) return;
+  storage_ = make_ref<Storage>(bytes, device, memory::Role::workspace);
+  ws_ = {storage_->data(), bytes};
+}
+
+}  // namespace bytetape

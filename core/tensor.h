@@ -1,0 +1,130 @@
+#pragma once
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/dtype.h"
+#include "bytetape/core/intrusive.h"
+#include "bytetape/core/scalar.h"
+#include "bytetape/core/shape.h"
+#include "bytetape/core/storage.h"
+#include "bytetape/core/view.h"
+
+namespace bytetape {
+
+/// What autograd hangs on a tensor. Core only destroys it.
+struct AutogradSlot {
+  virtual ~AutogradSlot() = default;
+};
+
+struct TensorImpl final : RefCounted {
+  Ref<Storage> storage;
+  std::int64_t offset = 0;  // elements
+  Shape shape;
+  Strides strides;  // elements
+  DType dtype = DType::f32;
+  bool is_view = false;            // made by a view op: shares its storage with a base
+  std::uint32_t rebased_seen = 0;  // Storage::rebased() when this view of it was made
+  std::unique_ptr<AutogradSlot> autograd;
+};
+
+/// A strided view of a storage, held by value: copies share the data. Ops on tensors are free functions
+/// (bytetape/autograd/ops.h); factories are in bytetape/core/factories.h.
+class Tensor {
+ public:
+  /// Undefined: no shape, no data. Every accessor but defined() needs a defined tensor.
+  Tensor() = default;
+  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  const Shape& shape() const { return impl_->shape; }
+  const Strides& strides() const { return impl_->strides; }
+  /// Extent of one dim, which may count from the end.
+  std::int64_t size(std::int64_t dim) const { return impl_->shape[wrap_dim(dim, rank())]; }
+  int rank() const { return impl_->shape.size(); }
+  std::int64_t numel() const { return bytetape::numel(impl_->shape); }
+  DType dtype() const { return impl_->dtype; }
+  Device device() const { return impl_->storage->device(); }
+  std::int64_t storage_offset() const { return impl_->offset; }
+  bool is_contiguous() const { return bytetape::is_contiguous(shape(), strides()); }
+  /// Bytes of the elements, whatever the storage holds.
+  std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
+
+  /// The first element. Throws DTypeError where T is not the dtype, DeviceError where this process cannot read it.
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(checked_data(dtype_of<T>));
+  }
+  template <class T>
+  T* data() {
+    return static_cast<T*>(checked_data(dtype_of<T>));
+  }
+  /// The value of a one-element tensor, converted to T. Throws ShapeError where there are more or fewer.
+  template <class T>
+  T item() const {
+    return item().to<T>();
+  }
+  Scalar item() const;
+  /// Every element, row-major, converted to T.
+  template <class T>
+  std::vector<T> to_vector() const;
+
+  // ---- autograd's half of the value, defined in autograd/tensor.cpp
+  /// True for a leaf that collects gradients and for everything computed from one.
+  bool requires_grad() const;
+  /// Makes a leaf collect gradients, or stop. Throws AutogradError on a non-leaf, DTypeError on integers.
+  Tensor& set_requires_grad(bool on = true);
+  /// True where no op made this tensor.
+  bool is_leaf() const;
+  /// The accumulated gradient; undefined before the first backward.
+  Tensor grad() const;
+  /// Replaces the gradient; an undefined tensor clears it. Throws ShapeError, DTypeError or DeviceError on a misfit.
+  void set_grad(const Tensor& g);
+  /// Accumulates d(this)/d(leaf) into every leaf's grad. `seed` is the gradient of this tensor; it defaults to 1 for a
+  /// one-element tensor. Throws AutogradError where nothing requires grad or the graph was already freed.
+  void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
+  /// The same data, outside the graph.
+  Tensor detach() const;
+  /// Calls `hook` with this tensor's gradient each time backward computes it; a defined result replaces it.
+  /// Returns a number for remove_hook. Throws AutogradError where the tensor requires no grad.
+  int register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  void remove_hook(int handle) const;
+
+  // ---- for ops and kernels
+  ConstView read() const { return {address(), dtype(), device(), shape(), strides()}; }
+  /// Does not count as a write for autograd; in-place ops say so with Storage::bump_version.
+  View write() const { return {address(), dtype(), device(), shape(), strides()}; }
+  /// Another view of the storage, without autograd. Nothing is checked.
+  Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
+  Storage& storage() const { return *impl_->storage; }
+  TensorImpl* impl() const { return impl_.get(); }
+  const Ref<TensorImpl>& ref() const { return impl_; }
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+
+ private:
+  void* address() const {
+    return static_cast<char*>(impl_->storage->data()) + impl_->offset * static_cast<std::int64_t>(size_of(dtype()));
+  }
+  void* checked_data(DType wanted) const;
+
+  Ref<TensorImpl> impl_;
+};
+
+/// An uninitialised tensor, row-major. Throws ShapeError on negative sizes, OutOfMemory.
+Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {},
+             memory::Role role = memory::Role::temporary);
+/// The same with given strides, which must address each element once.
+Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device,
+                     memory::Role role = memory::Role::temporary);
+/// Uninitialised, with x's shape, device and (where they are dense) strides.
+Tensor empty_like(const Tensor& x);
+Tensor empty_like(const Tensor& x, DType dtype);
+
+/// "f32(64, 784) on cpu", for messages.
+std::string describe(const Tensor& x);
+/// Values to four digits, aligned and summarised past 1,000 elements; then shape, dtype and device.
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
+}  // namespace bytetape

@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+#include <utility>
+
+#include "bytetape/core/dtype.h"
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+
+/// Calls f with a value of the C++ type of `t`: visit(t, [&](auto zero) { using T = decltype(zero); ... }).
+template <class F>
+decltype(auto) visit(DType t, F&& f) {
+  switch (t) {
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::bf16:
+      return f(BFloat16{});
+    case DType::f16:
+      return f(Half{});
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::boolean:
+      return f(bool{});
+  }
+  __builtin_unreachable();
+}
+
+/// visit() over the floating types only; throws DTypeError on others.
+template <class F>
+decltype(auto) visit_floating(DType t, F&& f) {
+  switch (t) {
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::bf16:
+      return f(BFloat16{});
+    case DType::f16:
+      return f(Half{});
+    default:
+      fail<DTypeError>("expected a floating dtype, got ", t);
+  }
+}
+
+/// The type in which elements of T are computed and accumulated.
+template <class T>
+struct Accumulate {
+  using type = T;
+};
+template <>
+struct Accumulate<BFloat16> {
+  using type = float;
+};
+template <>
+struct Accumulate<Half> {
+  using type = float;
+};
+template <>
+struct Accumulate<std::int32_t> {
+  using type = std::int64_t;
+};
+template <>
+struct Accumulate<std::uint8_t> {
+  using type = std::int64_t;
+};
+template <>
+struct Accumulate<bool> {
+  using type = std::int64_t;
+};
+template <class T>
+using accumulate_t = typename Accumulate<T>::type;
+
+}  // namespace bytetape
