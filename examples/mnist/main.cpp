@@ -106,7 +106,8 @@ void print_results(const Options& o, const std::string& dataset, const Result& r
   row("dataset", dataset);
   row("model", o.model);
   row("test accuracy", fmt::format("{:.2f} %", 100 * r.test_accuracy));
-  row("training time", fmt::format("{:.1f} s, {:.0f} images/s, {} threads", r.train_seconds, r.images_per_s, num_threads()));
+  row("training time",
+      fmt::format("{:.1f} s, {:.0f} images/s, {} threads", r.train_seconds, r.images_per_s, num_threads()));
   fmt::print("\n{}", memory::summarize(books));
 }
 
@@ -166,7 +167,9 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains on MNIST and says where the memory went."};
   app.option_defaults()->always_capture_default();
   app.add_option("--model", o.model, "network to train")->check(CLI::IsMember({"cnn", "mlp"}));
-  app.add_option("--data", o.data, "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits");
+  app.add_option(
+      "--data", o.data,
+      "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits");
   app.add_option("--epochs", o.epochs, "passes over the training images");
   app.add_option("--batch-size", o.batch_size, "images a step");
   app.add_option("--lr", o.lr, "Adam's first learning rate; falls linearly to 0");

@@ -43,10 +43,10 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   }
   const bool over = done >= total_;
   const int left = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
-  return fmt::format("{}  {}{:>3.0f} %  loss {:.4f}  accuracy {:5.2f} %  {:>7} images/s  memory {} (peak {})  {} {}:{:02}",
-                     title_, bar, 100 * part, n.loss, 100 * n.accuracy, grouped(n.images_per_s),
-                     memory::format_bytes(n.memory), memory::format_bytes(n.peak_memory), over ? "took" : "left",
-                     left / 60, left % 60);
+  return fmt::format(
+      "{}  {}{:>3.0f} %  loss {:.4f}  accuracy {:5.2f} %  {:>7} images/s  memory {} (peak {})  {} {}:{:02}", title_,
+      bar, 100 * part, n.loss, 100 * n.accuracy, grouped(n.images_per_s), memory::format_bytes(n.memory),
+      memory::format_bytes(n.peak_memory), over ? "took" : "left", left / 60, left % 60);
 }
 
 void Progress::update(std::int64_t done, const ProgressNumbers& numbers) {
