@@ -2,7 +2,9 @@
 
 #include "bytetape/core/cpu/arithmetic.h"
 #include "bytetape/core/cpu/copy.h"
+#include "bytetape/core/cpu/loss.h"
 #include "bytetape/core/cpu/reduce.h"
+#include "bytetape/core/cpu/softmax.h"
 
 namespace bytetape::cpu {
 
@@ -23,6 +25,15 @@ const Kernels kernels{
     .max = max,
     .min = min,
     .argmax = argmax,
+    // softmax
+    .softmax = softmax,
+    .log_softmax = log_softmax,
+    .softmax_backward = softmax_backward,
+    .log_softmax_backward = log_softmax_backward,
+    // losses
+    .cross_entropy = cross_entropy,
+    .cross_entropy_backward = cross_entropy_backward,
+    .target_range = target_range,
 };
 
 }  // namespace bytetape::cpu
