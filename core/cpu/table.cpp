@@ -2,6 +2,9 @@
 
 #include "bytetape/core/cpu/arithmetic.h"
 #include "bytetape/core/cpu/copy.h"
+#include "bytetape/core/cpu/norm.h"
+#include "bytetape/core/cpu/optimizer.h"
+#include "bytetape/core/cpu/pool.h"
 
 namespace bytetape::cpu {
 
@@ -17,6 +20,18 @@ const Kernels kernels{
     .mul = mul,
     .div = div,
     .pow = pow,
+    // pooling
+    .max_pool2d = max_pool2d,
+    .max_pool2d_backward = max_pool2d_backward,
+    .max_pool2d_gather = max_pool2d_gather,
+    // batch normalisation
+    .batch_norm_workspace = batch_norm_workspace,
+    .batch_norm_statistics = batch_norm_statistics,
+    .batch_norm_apply = batch_norm_apply,
+    .batch_norm_backward = batch_norm_backward,
+    // optimizers
+    .sgd = sgd,
+    .adam = adam,
 };
 
 }  // namespace bytetape::cpu
