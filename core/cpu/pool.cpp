@@ -96,15 +96,15 @@ void dispatch(const ConstView& x, const ConstView& indices, bool dense, F&& f) {
   });
 }
 
-bool is_dense(const ConstView& v) { return v.strides[1] == 1; }
+bool adjacent(const ConstView& v) { return v.strides[1] == 1; }
 
 }  // namespace
 
 void max_pool2d(ConstView x, const Pool2dParams& p, View y, View indices) {
   const bool keeps = indices.defined();
   const Axis rows = axis(p, x.shape, y.shape, 0), columns = axis(p, x.shape, y.shape, 1);
-  const bool all_dense = is_dense(x) && is_dense(y) && (!keeps || is_dense(indices));
-  dispatch(x, indices, all_dense, [&](auto element, auto index, auto dense) {
+  const bool dense_channels = adjacent(x) && adjacent(y) && (!keeps || adjacent(indices));
+  dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
     using C = accumulate_t<T>;
     using Position = position_t<C>;
@@ -146,8 +146,8 @@ void max_pool2d(ConstView x, const Pool2dParams& p, View y, View indices) {
 // not.
 void max_pool2d_backward(ConstView gy, ConstView indices, const Pool2dParams& p, View gx) {
   const Axis rows = axis(p, gx.shape, gy.shape, 0), columns = axis(p, gx.shape, gy.shape, 1);
-  const bool all_dense = is_dense(gy) && is_dense(indices) && is_dense(gx);
-  dispatch(gy, indices, all_dense, [&](auto element, auto index, auto dense) {
+  const bool dense_channels = adjacent(gy) && adjacent(indices) && adjacent(gx);
+  dispatch(gy, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
     using C = accumulate_t<T>;
     using Position = position_t<C>;
@@ -177,8 +177,8 @@ void max_pool2d_backward(ConstView gy, ConstView indices, const Pool2dParams& p,
 
 void max_pool2d_gather(ConstView x, ConstView indices, const Pool2dParams& p, View y) {
   const Axis rows = axis(p, x.shape, y.shape, 0), columns = axis(p, x.shape, y.shape, 1);
-  const bool all_dense = is_dense(x) && is_dense(indices) && is_dense(y);
-  dispatch(x, indices, all_dense, [&](auto element, auto index, auto dense) {
+  const bool dense_channels = adjacent(x) && adjacent(indices) && adjacent(y);
+  dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
     const auto from = image<T, dense>(x);
     const auto chosen = image<decltype(index), dense>(indices);
