@@ -22,11 +22,15 @@ Storage::~Storage() {
 }
 
 void Storage::set_role(memory::Role role) {
-  if (block_) allocator_->retag(block_, role);
+  if (block_) allocator_->retag(block_, held(role));
 }
 
 void Storage::set_role(memory::Role role, memory::NameId module) {
-  if (block_) allocator_->retag(block_, role, module);
+  if (block_) allocator_->retag(block_, held(role), module);
+}
+
+memory::Role Storage::held(memory::Role role) const {
+  return role == memory::Role::temporary && saved_ > 0 ? memory::Role::saved : role;
 }
 
 memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_) : memory::Role::temporary; }
@@ -37,10 +41,8 @@ void Storage::hold_saved() {
   if (saved_++ == 0 && block_) allocator_->retag_from(block_, memory::Role::temporary, memory::Role::saved);
 }
 
-void Storage::drop_saved() {
-  // The last owner frees the block right after: it need not change its role first.
-  if (--saved_ == 0 && block_ && use_count() > 1)
-    allocator_->retag_from(block_, memory::Role::saved, memory::Role::temporary);
+void Storage::drop_saved(bool ends) {
+  if (--saved_ == 0 && block_ && !ends) allocator_->retag_from(block_, memory::Role::saved, memory::Role::temporary);
 }
 
 }  // namespace bytetape

@@ -26,6 +26,7 @@ class Storage final : public RefCounted {
   /// Null for wrapped and for empty storage.
   const memory::Block* block() const { return block_; }
 
+  /// What any Saved holds becomes "saved" instead of "temporary".
   void set_role(memory::Role role);
   void set_role(memory::Role role, memory::NameId module);
   memory::Role role() const;
@@ -33,7 +34,8 @@ class Storage final : public RefCounted {
   memory::NameId module() const;
   /// While any Saved holds the storage, a temporary counts as saved for backward.
   void hold_saved();
-  void drop_saved();
+  /// `ends`: the caller is the last owner and frees the block right after, so that it need not change its role first.
+  void drop_saved(bool ends);
 
   /// Writes so far, and the op of the last one.
   std::uint32_t version() const { return version_; }
@@ -47,6 +49,8 @@ class Storage final : public RefCounted {
   void bump_rebased() { ++rebased_; }
 
  private:
+  memory::Role held(memory::Role role) const;
+
   memory::Allocator* allocator_ = nullptr;
   memory::Block* block_ = nullptr;
   void* data_ = nullptr;
