@@ -52,6 +52,17 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   return rows;
 }
 
+bool is_channels_last(const Shape& shape, const Strides& strides) {
+  if (shape.size() != 4) return false;
+  const Strides wanted = channels_last_strides(shape);
+  bool same = true;
+  for (int i = 0; i < 4; ++i) {
+    if (shape[i] == 0) return true;
+    same = same && (shape[i] == 1 || strides[i] == wanted[i]);
+  }
+  return same;
+}
+
 Shape broadcast(const Shape& a, const Shape& b) {
   Shape out = a.size() >= b.size() ? a : b;
   const Shape& small = a.size() >= b.size() ? b : a;

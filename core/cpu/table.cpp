@@ -2,6 +2,7 @@
 
 #include "bytetape/core/cpu/arithmetic.h"
 #include "bytetape/core/cpu/copy.h"
+#include "bytetape/core/cpu/reduce.h"
 
 namespace bytetape::cpu {
 
@@ -17,6 +18,11 @@ const Kernels kernels{
     .mul = mul,
     .div = div,
     .pow = pow,
+    // reductions
+    .sum = sum,
+    .max = max,
+    .min = min,
+    .argmax = argmax,
 };
 
 }  // namespace bytetape::cpu
