@@ -68,8 +68,9 @@ Tensor Saved::get() const {
 
 void Saved::release() {
   if (!tensor_.defined()) return;
-  tensor_.storage().drop_saved(tensor_.ref()->use_count() == 1 && tensor_.storage().use_count() == 1);
+  const Ref<Storage> storage = tensor_.impl()->storage;  // outlives the tensor, to see whether anybody else holds it
   tensor_ = Tensor();
+  storage->drop_saved();
 }
 
 Node::Node() : scope(memory::current_scope) {}

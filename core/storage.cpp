@@ -22,15 +22,11 @@ Storage::~Storage() {
 }
 
 void Storage::set_role(memory::Role role) {
-  if (block_) allocator_->retag(block_, held(role));
+  if (block_) allocator_->retag(block_, role);
 }
 
 void Storage::set_role(memory::Role role, memory::NameId module) {
-  if (block_) allocator_->retag(block_, held(role), module);
-}
-
-memory::Role Storage::held(memory::Role role) const {
-  return role == memory::Role::temporary && saved_ > 0 ? memory::Role::saved : role;
+  if (block_) allocator_->retag(block_, role, module);
 }
 
 memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_) : memory::Role::temporary; }
@@ -38,11 +34,11 @@ memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_)
 memory::NameId Storage::module() const { return block_ ? allocator_->owner_of(block_).module : 0; }
 
 void Storage::hold_saved() {
-  if (saved_++ == 0 && block_) allocator_->retag_from(block_, memory::Role::temporary, memory::Role::saved);
+  if (block_) allocator_->hold_saved(block_);
 }
 
-void Storage::drop_saved(bool ends) {
-  if (--saved_ == 0 && block_ && !ends) allocator_->retag_from(block_, memory::Role::saved, memory::Role::temporary);
+void Storage::drop_saved() {
+  if (block_) allocator_->drop_saved(block_, use_count() == 1);
 }
 
 }  // namespace bytetape

@@ -1,6 +1,6 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "bytetape/core/device.h"
@@ -26,16 +26,15 @@ class Storage final : public RefCounted {
   /// Null for wrapped and for empty storage.
   const memory::Block* block() const { return block_; }
 
-  /// What any Saved holds becomes "saved" instead of "temporary".
   void set_role(memory::Role role);
   void set_role(memory::Role role, memory::NameId module);
   memory::Role role() const;
   /// The module that the bytes are booked under.
   memory::NameId module() const;
-  /// While any Saved holds the storage, a temporary counts as saved for backward.
+  /// While any Saved holds the storage, a temporary counts as saved for backward. Whoever drops it still owns a
+  /// reference; where that is the last one the role does not change any more.
   void hold_saved();
-  /// `ends`: the caller is the last owner and frees the block right after, so that it need not change its role first.
-  void drop_saved(bool ends);
+  void drop_saved();
 
   /// Writes so far, and the op of the last one.
   std::uint32_t version() const { return version_; }
@@ -49,8 +48,6 @@ class Storage final : public RefCounted {
   void bump_rebased() { ++rebased_; }
 
  private:
-  memory::Role held(memory::Role role) const;
-
   memory::Allocator* allocator_ = nullptr;
   memory::Block* block_ = nullptr;
   void* data_ = nullptr;
@@ -58,7 +55,6 @@ class Storage final : public RefCounted {
   Device device_;
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
-  std::atomic<std::uint32_t> saved_{0};
   std::function<void()> release_;
 };
 
