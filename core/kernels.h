@@ -98,7 +98,7 @@ struct Kernels {
   void (*where)(ConstView condition, ConstView a, ConstView b, View y);
 
   // ---- reductions; y has x's rank, with 1 in every reduced dim
-  void (*sum)(ConstView x, View y);
+  void (*sum)(ConstView x, View y);  // y has x's dtype, or f32 for 16-bit floats; i64 for integers and bool
   void (*max)(ConstView x, View y);  // NaN wins
   void (*min)(ConstView x, View y);
   void (*argmax)(ConstView x, int dim, View y);  // y i64; first of equals; NaN wins

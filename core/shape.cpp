@@ -73,6 +73,10 @@ bool same_layout(const Shape& shape, const Strides& a, const Strides& b) {
   return true;
 }
 
+bool is_channels_last(const Shape& shape, const Strides& strides) {
+  return shape.size() == 4 && (numel(shape) == 0 || same_layout(shape, strides, channels_last_strides(shape)));
+}
+
 Shape broadcast(const Shape& a, const Shape& b) {
   Shape out = a.size() >= b.size() ? a : b;
   const Shape& small = a.size() >= b.size() ? b : a;

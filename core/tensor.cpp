@@ -33,12 +33,12 @@ Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, De
   return make(shape, strides, dtype, device, role);
 }
 
-Tensor empty_like(const Tensor& x, DType dtype) {
+Tensor empty_like(const Tensor& x, DType dtype, Device device) {
   const bool keep = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
-  return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, x.device(),
-              memory::Role::temporary);
+  return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device, memory::Role::temporary);
 }
 
+Tensor empty_like(const Tensor& x, DType dtype) { return empty_like(x, dtype, x.device()); }
 Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
