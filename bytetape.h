@@ -1,6 +1,7 @@
 #pragma once
 /// Everything: #include <bytetape/bytetape.h>.
 #include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/op.h"
