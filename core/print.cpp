@@ -85,7 +85,9 @@ class Printer {
     const bool row = inside == 0;
     const std::size_t indent = static_cast<std::size_t>(dim) + 1;
     const std::size_t per_line = std::max<std::size_t>(1, (line_width - indent) / (width_ + 2));
-    const auto gap = [&](int breaks) { return fmt::format(",{:\n<{}}{:{}}", "", breaks, "", indent); };
+    const auto gap = [&](int breaks) {
+      return std::string(",").append(static_cast<std::size_t>(breaks), '\n').append(indent, ' ');
+    };
     const std::string rows = gap(inside), wrapped = gap(1);
     std::size_t on_line = 0;
     out_ << '[';
