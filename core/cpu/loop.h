@@ -54,15 +54,9 @@ Walk<K> make_walk(const std::array<const ConstView*, K>& operands) {
   return w;
 }
 
-<<<<<<< HEAD
-/// row(n, pointers, byte steps) for every innermost run among elements [begin, end) of the walk, in order.
-template <std::size_t K, class F>
-void walk_range(const Walk<K>& w, std::int64_t begin, std::int64_t end, F&& row) {
-=======
 /// row(n, pointers, byte steps) for every innermost run of the elements [begin, end), counted in the walk's order.
 template <std::size_t K, class F>
 void walk_rows(const Walk<K>& w, std::int64_t begin, std::int64_t end, F&& row) {
->>>>>>> main
   const int inner = w.shape.size() - 1;
   std::array<std::int64_t, K> step;
   for (std::size_t k = 0; k < K; ++k) step[k] = w.strides[k][inner];
@@ -90,19 +84,11 @@ void walk_rows(const Walk<K>& w, std::int64_t begin, std::int64_t end, F&& row) 
   }
 }
 
-<<<<<<< HEAD
-/// walk_range over the whole walk, in parallel. `grain_size` elements a thread at the least.
-template <std::size_t K, class F>
-void for_each_row(const Walk<K>& w, F&& row, std::int64_t grain_size = grain) {
-  parallel_for(numel(w.shape), grain_size,
-               [&](std::int64_t begin, std::int64_t end) { walk_range(w, begin, end, row); });
-=======
 /// walk_rows over everything, in parallel. `grain_size` elements a thread at the least.
 template <std::size_t K, class F>
 void for_each_row(const Walk<K>& w, F&& row, std::int64_t grain_size = grain) {
   parallel_for(numel(w.shape), grain_size,
                [&](std::int64_t begin, std::int64_t end) { walk_rows(w, begin, end, row); });
->>>>>>> main
 }
 
 }  // namespace bytetape::cpu

@@ -52,7 +52,7 @@ void generate(const PhiloxState& state, const View& y, const F& make) {
     T values[block_words / words_each];
     make(words, values);
     const T* next = values;
-    walk_range(walk, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
+    walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
       for (std::int64_t i = 0; i < m; ++i) *reinterpret_cast<T*>(p[1] + i * step[1]) = *next++;
     });
   });
@@ -170,7 +170,7 @@ void dropout(PhiloxState state, double p, ConstView x, View y) {
     };
     const auto walk = row_major_walk(y, x);
     for_each_block<1>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
-      walk_range(walk, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
+      walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
         if (step[1] == sizeof(T) && step[2] == sizeof(T)) {  // lets the compiler vectorise
           auto* to = reinterpret_cast<T*>(p[1]);
           const auto* from = reinterpret_cast<const T*>(p[2]);

@@ -65,10 +65,6 @@ const Kernels kernels{
     .log_softmax = log_softmax,
     .softmax_backward = softmax_backward,
     .log_softmax_backward = log_softmax_backward,
-    // losses
-    .cross_entropy = cross_entropy,
-    .cross_entropy_backward = cross_entropy_backward,
-    .target_range = target_range,
     // pooling
     .max_pool2d = max_pool2d,
     .max_pool2d_backward = max_pool2d_backward,
@@ -78,6 +74,10 @@ const Kernels kernels{
     .batch_norm_statistics = batch_norm_statistics,
     .batch_norm_apply = batch_norm_apply,
     .batch_norm_backward = batch_norm_backward,
+    // losses
+    .cross_entropy = cross_entropy,
+    .cross_entropy_backward = cross_entropy_backward,
+    .target_range = target_range,
     // optimizers
     .sgd = sgd,
     .adam = adam,
