@@ -52,8 +52,9 @@ Tensor Saved::get() const {
 
 void Saved::release() {
   if (!tensor_.defined()) return;
-  tensor_.storage().drop_saved();
+  const Ref<Storage> storage = tensor_.impl()->storage;  // outlives the tensor, to see whether anybody else holds it
   tensor_ = Tensor();
+  storage->drop_saved();
 }
 
 Node::Node() : scope(memory::current_scope), sequence(next_sequence()) {}

@@ -121,6 +121,7 @@ Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, De
 /// Uninitialised, with x's shape, device and (where they are dense) strides.
 Tensor empty_like(const Tensor& x);
 Tensor empty_like(const Tensor& x, DType dtype);
+Tensor empty_like(const Tensor& x, DType dtype, Device device);
 
 /// "f32(64, 784) on cpu", for messages.
 std::string describe(const Tensor& x);

@@ -21,7 +21,7 @@ std::ostream& operator<<(std::ostream& out, const Scalar& s) {
 
 std::string to_string(Device d) {
   std::string name = d.type == DeviceType::cpu ? "cpu" : "cuda";
-  if (d.index) name += ":" + std::to_string(d.index);
+  if (d.index) name.append(":").append(std::to_string(d.index));
   if (!d.is_meta) return name;
   return d == Device::meta() ? "meta" : "meta:" + name;
 }
