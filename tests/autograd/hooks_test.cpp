@@ -108,7 +108,7 @@ TEST(Hooks, MayRunBackwardOverTheSameGraph) {
 }
 
 TEST(Hooks, ThatThrowLeaveAllRunsClean) {
-  const Tensor x = random_leaf({3});
+  Tensor x = random_leaf({3});
   const Tensor y = x * x, z = y * 3;
   const Tensor total = sum(y * 5 + z);
   const int handle = z.register_hook([&](const Tensor&) -> Tensor { throw std::runtime_error("not now"); });

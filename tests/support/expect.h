@@ -10,9 +10,9 @@
 namespace bytetape::test {
 
 /// The statement throws E, whose message holds `words`.
-#define EXPECT_THROWS_SAYING(statement, E, words)                     \
-  EXPECT_THAT([&] { statement; }, ::testing::Throws<E>(::testing::Property( \
-                                      "what", &E::what, ::testing::HasSubstr(words))))
+#define EXPECT_THROWS_SAYING(statement, E, words) \
+  EXPECT_THAT([&] { statement; },                 \
+              ::testing::Throws<E>(::testing::Property("what", &E::what, ::testing::HasSubstr(words))))
 
 /// |actual - expected| <= atol + rtol |expected| everywhere, shapes alike; NaN equals NaN.
 inline ::testing::AssertionResult all_close(const std::vector<double>& actual, const std::vector<double>& expected,
