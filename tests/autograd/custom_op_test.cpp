@@ -112,9 +112,7 @@ TEST(CustomOp, MayTakeAnyNumberOfInputs) {
   for (int i = 0; i < 9; ++i) {
     const Tensor g = x[static_cast<std::size_t>(i)].grad();
     ASSERT_EQ(g.defined(), i % 2 == 1);
-    if (i % 2 == 1) {
-      EXPECT_TRUE(all_close(g, full({3}, 3, DType::f64)));
-    }
+    if (i % 2 == 1) { EXPECT_TRUE(all_close(g, full({3}, 3, DType::f64))); }
   }
 }
 
