@@ -58,7 +58,7 @@ struct Kernels {
 
   // ---- random (core/random.h)
   void (*uniform)(PhiloxState state, double low, double high, View y);
-  void (*normal)(PhiloxState state, double mean, double std, View y);  // Box-Muller
+  void (*normal)(PhiloxState state, double mean, double std, View y);  // Box-Muller, in double
   void (*randint)(PhiloxState state, std::int64_t low, std::int64_t high, View y);
   std::size_t (*randperm_workspace)(View y);
   void (*randperm)(PhiloxState state, View y, Workspace ws);  // order of 64-bit keys, ties by index
