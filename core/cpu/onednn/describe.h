@@ -1,5 +1,5 @@
 #pragma once
-#include <dnnl.hpp>
+#include <oneapi/dnnl/dnnl.hpp>
 
 // oneDNN 3 folded P::desc into P::primitive_desc, its arguments in the same order: the one difference that matters
 // here.

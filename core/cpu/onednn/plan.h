@@ -2,7 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <dnnl.hpp>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <functional>
 #include <initializer_list>
 #include <utility>
