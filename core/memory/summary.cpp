@@ -203,9 +203,8 @@ void write_steps(std::string& out, const Snapshot& s) {
 void write_footer(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
   const std::size_t cached = books.reserved.current - books.allocated.current;
-  print(out, "\nheld now: {} ({} as asked for, {} of rounding); cached: {}\n", format_bytes(books.allocated.current),
-        format_bytes(books.requested.current), format_bytes(books.allocated.current - books.requested.current),
-        format_bytes(cached));
+  print(out, "\nheld now: {}, of which rounding {}; cached: {}\n", format_bytes(books.allocated.current),
+        format_bytes(books.allocated.current - books.requested.current), format_bytes(cached));
   print(out, "{} allocations took {} segments from the system\n", format_exact(books.allocations),
         format_exact(books.upstream_calls));
   if (s.dropped || s.dropped_steps)
