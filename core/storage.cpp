@@ -34,13 +34,11 @@ memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_)
 memory::NameId Storage::module() const { return block_ ? allocator_->owner_of(block_).module : 0; }
 
 void Storage::hold_saved() {
-  if (saved_++ == 0 && block_) allocator_->retag_from(block_, memory::Role::temporary, memory::Role::saved);
+  if (block_) allocator_->hold_saved(block_);
 }
 
 void Storage::drop_saved() {
-  // The last owner frees the block right after: it need not change its role first.
-  if (--saved_ == 0 && block_ && use_count() > 1)
-    allocator_->retag_from(block_, memory::Role::saved, memory::Role::temporary);
+  if (block_) allocator_->drop_saved(block_, use_count() == 1);
 }
 
 }  // namespace bytetape

@@ -1,6 +1,6 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "bytetape/core/device.h"
@@ -31,7 +31,8 @@ class Storage final : public RefCounted {
   memory::Role role() const;
   /// The module that the bytes are booked under.
   memory::NameId module() const;
-  /// While any Saved holds the storage, a temporary counts as saved for backward.
+  /// While any Saved holds the storage, a temporary counts as saved for backward. Whoever drops it still owns a
+  /// reference; where that is the last one the role does not change any more.
   void hold_saved();
   void drop_saved();
 
@@ -54,7 +55,6 @@ class Storage final : public RefCounted {
   Device device_;
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
-  std::atomic<std::uint32_t> saved_{0};
   std::function<void()> release_;
 };
 

@@ -1,5 +1,6 @@
 #include "bytetape/core/memory/allocator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "bytetape/core/error.h"
@@ -16,26 +17,31 @@ std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
 }
 
 Block* Allocator::try_allocate(std::size_t size) {
-  const std::size_t reserved = ledger_.statistics().reserved.current;
+  const std::size_t reserved = ledger_.reserved();
   return policy_->allocate(size, reserved < limit_ ? limit_ - reserved : 0);
 }
 
 Block* Allocator::allocate(std::size_t bytes, Role role) {
-  std::lock_guard lock(mutex_);
-  constexpr std::size_t most = std::size_t{1} << 62;
-  if (bytes > most) out_of_memory(bytes);
-  const std::size_t size = (bytes + rounding - 1) / rounding * rounding;
-  Block* b = try_allocate(size);
-  if (!b) {
+  constexpr std::size_t most = std::size_t{1} << 62;  // so that rounding up cannot overflow
+  const std::size_t size = bytes == 0 ? rounding : (std::min(bytes, most) + rounding - 1) / rounding * rounding;
+  std::unique_lock lock(mutex_);
+  Block* b = bytes <= most ? try_allocate(size) : nullptr;
+  if (!b) [[unlikely]] {
     policy_->release_cached();
-    b = try_allocate(size);
-    if (!b) out_of_memory(bytes);
+    if (bytes <= most) b = try_allocate(size);
+    if (!b) {
+      ledger_.on_out_of_memory(bytes);
+      Shortage s = shortage(bytes);
+      lock.unlock();
+      throw OutOfMemory(std::move(s));
+    }
   }
   b->requested = bytes;
   b->role = role;
   b->module = current_scope.module;
   b->op = current_scope.op;
   b->phase = current_scope.phase;
+  b->savers = 0;
   ledger_.on_alloc(*b);
   return b;
 }
@@ -46,19 +52,30 @@ void Allocator::deallocate(Block* block) noexcept {
   policy_->deallocate(block);
 }
 
+void Allocator::rebook(Block& b, Role role, NameId module) {
+  if (role == Role::temporary && b.savers) role = Role::saved;
+  if (b.role != role || b.module != module) ledger_.on_retag(b, role, module);
+}
+
 void Allocator::retag(Block* block, Role role) {
   std::lock_guard lock(mutex_);
-  if (block->role != role) ledger_.on_retag(*block, role, block->module);
+  rebook(*block, role, block->module);
 }
 
 void Allocator::retag(Block* block, Role role, NameId module) {
   std::lock_guard lock(mutex_);
-  if (block->role != role || block->module != module) ledger_.on_retag(*block, role, module);
+  rebook(*block, role, module);
 }
 
-void Allocator::retag_from(Block* block, Role from, Role to) {
+void Allocator::hold_saved(Block* block) {
   std::lock_guard lock(mutex_);
-  if (block->role == from) ledger_.on_retag(*block, to, block->module);
+  if (block->savers++ == 0) rebook(*block, block->role, block->module);
+}
+
+void Allocator::drop_saved(Block* block, bool about_to_free) {
+  std::lock_guard lock(mutex_);
+  if (--block->savers == 0 && block->role == Role::saved && !about_to_free)
+    rebook(*block, Role::temporary, block->module);
 }
 
 Scope Allocator::owner_of(const Block* block) const {
@@ -74,7 +91,7 @@ Role Allocator::role_of(const Block* block) const {
 void Allocator::set_limit(std::size_t bytes) {
   std::lock_guard lock(mutex_);
   limit_ = bytes;
-  if (ledger_.statistics().reserved.current > limit_) policy_->release_cached();
+  if (ledger_.reserved() > limit_) policy_->release_cached();
 }
 
 void Allocator::empty_cache() {
@@ -84,15 +101,15 @@ void Allocator::empty_cache() {
 
 void Allocator::set_mode(Mode mode) {
   std::lock_guard lock(mutex_);
-  if (const std::size_t held = ledger_.statistics().allocated.current)
+  if (const std::size_t held = ledger_.allocated())
     fail<ValueError>("the allocator's mode can only change while nothing is allocated; ", held, " bytes are");
   policy_->release_cached();
   policy_ = make_policy(mode);
 }
 
-void Allocator::begin_step(std::uint32_t step) {
+std::uint32_t Allocator::begin_step(std::uint32_t step) {
   std::lock_guard lock(mutex_);
-  ledger_.begin_step(step);
+  return ledger_.begin_step(step);
 }
 
 void Allocator::end_step() {
@@ -127,14 +144,19 @@ Snapshot Allocator::snapshot() const {
           ledger_.by_op_at_peak(),
           ledger_.events(),
           ledger_.steps(),
-          ledger_.dropped()};
+          ledger_.dropped(),
+          ledger_.dropped_steps()};
 }
 
-void Allocator::out_of_memory(std::size_t bytes) {
-  ledger_.on_out_of_memory(bytes);
-  const std::size_t reserved = ledger_.statistics().reserved.current;
-  throw OutOfMemory(Shortage{device_, bytes, limit_, limit_ > reserved ? limit_ - reserved : 0, policy_->largest_free(),
-                             ledger_.statistics(), ledger_.by_module(), ledger_.by_op()});
+Shortage Allocator::shortage(std::size_t bytes) const {
+  const std::size_t reserved = ledger_.reserved();
+  return {device_,
+          bytes,
+          limit_,
+          limit_ > reserved ? limit_ - reserved : 0,
+          policy_->largest_free(),
+          ledger_.statistics(),
+          ledger_.by_module()};
 }
 
 }  // namespace bytetape::memory

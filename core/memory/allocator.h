@@ -19,26 +19,31 @@ struct Snapshot {
   std::size_t limit = 0, capacity = 0;
   std::vector<RoleBytes> by_module, by_op, by_module_at_peak, by_op_at_peak;  // indexed by NameId
   std::vector<Event> events;
-  std::vector<StepSummary> steps;
-  std::uint64_t dropped = 0;
+  std::vector<StepSummary> steps;  // in order, with the times between them (step 0)
+  std::uint64_t dropped = 0;       // events that did not fit the log
+  std::uint64_t dropped_steps = 0;
 };
 
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
+/// Blocks must all have come back before it is destroyed.
 class Allocator {
  public:
   enum class Mode : std::uint8_t { caching, direct };
 
   Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching);
 
-  /// A block of at least `bytes` (> 0), rounded up to `rounding`, tagged with `role` and the thread's scope.
+  /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
   /// Throws OutOfMemory after giving the cache back and trying once more.
   Block* allocate(std::size_t bytes, Role role);
   void deallocate(Block* block) noexcept;
-  /// O(1), and itself an event. Nothing happens where nothing changes.
+  /// O(1), and itself an event. Nothing happens where nothing changes. The caller holds the block; a freed one cannot
+  /// be told from its successor, which is why only Storage, which owns its block, calls these.
   void retag(Block* block, Role role);
   void retag(Block* block, Role role, NameId module);
-  /// retag(block, to) only where the role is `from`.
-  void retag_from(Block* block, Role from, Role to);
+  /// While anybody holds a temporary for backward, its role is `saved`. Calls come in pairs; with the last drop the
+  /// role changes back, unless the block is about to be freed anyway.
+  void hold_saved(Block* block);
+  void drop_saved(Block* block, bool about_to_free);
 
   /// No more than this is ever reserved. Default: what the upstream has. Below what is reserved now: unused segments go
   /// back first, and what is in use stays.
@@ -48,7 +53,8 @@ class Allocator {
   /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
   void set_mode(Mode mode);
 
-  void begin_step(std::uint32_t step);
+  /// Marks a step in the log; use memory::Step. 0 stands for the last number + 1. Returns the number.
+  std::uint32_t begin_step(std::uint32_t step = 0);
   void end_step();
   void reset_peaks();
   /// Forgets events and steps so far and keeps at most `capacity` from now on.
@@ -65,7 +71,8 @@ class Allocator {
  private:
   std::unique_ptr<Policy> make_policy(Mode mode);
   Block* try_allocate(std::size_t size);
-  [[noreturn]] void out_of_memory(std::size_t bytes);
+  void rebook(Block& b, Role role, NameId module);
+  Shortage shortage(std::size_t bytes) const;
 
   Device device_;
   std::unique_ptr<Upstream> upstream_;

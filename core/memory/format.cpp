@@ -2,15 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace bytetape::memory {
 
 std::string format_bytes(std::size_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
   auto value = static_cast<double>(bytes);
   int unit = 0;
-  for (; value >= 1024 && unit < 6; ++unit) value /= 1024;
-  if (unit == 0) return fmt::format("{} B", bytes);
-  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[unit]);
+  for (; value >= 1023.5 && unit < 6; ++unit) value /= 1024;  // 1023.5 would print as 1024
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, units[unit]);
+}
+
+std::string format_exact(std::size_t bytes) {
+  const std::string digits = std::to_string(bytes);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string format_bar(std::size_t part, std::size_t whole, int width) {
+  constexpr const char* eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  if (part == 0 || whole == 0) return "";
+  const double share = std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+  const int filled = std::max(1, static_cast<int>(std::lround(share * width * 8)));
+  std::string bar;
+  for (int i = 0; i < filled / 8; ++i) bar += "█";
+  return bar.append(eighths[filled % 8]);
+}
+
+std::string format_share(std::size_t part, std::size_t whole) {
+  if (part == 0 || whole == 0) return "0 %";
+  const double percent = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 1 ? "<1 %" : fmt::format("{:.0f} %", percent);
 }
 
 }  // namespace bytetape::memory

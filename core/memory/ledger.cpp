@@ -1,6 +1,60 @@
 #include "bytetape/core/memory/ledger.h"
 
+#include <algorithm>
+
 namespace bytetape::memory {
+namespace {
+
+std::size_t index(Role r) { return static_cast<std::size_t>(r); }
+
+}  // namespace
+
+Ledger::Ledger() { reset_log(default_log_capacity); }
+
+// ---- accounts
+
+Ledger::Account& Ledger::account(std::vector<Account>& accounts, NameId id) {
+  if (id >= accounts.size()) [[unlikely]]
+    accounts.resize(id + 1);
+  return accounts[id];
+}
+
+void Ledger::add(Account& a, Role role, std::size_t change) {
+  if (!at_peak_now_ && a.peak != peak_) {
+    a.at_peak = a.now;
+    a.peak = peak_;
+  }
+  a.now[index(role)] += change;
+}
+
+// A fall is booked as the two's complement of its size: unsigned sums wrap to the right value.
+void Ledger::book(NameId module, NameId op, Role role, std::size_t change) {
+  add(total_, role, change);
+  add(account(modules_, module), role, change);
+  add(account(ops_, op), role, change);
+}
+
+const RoleBytes& Ledger::at_peak(const Account& a) const { return at_peak_now_ || a.peak != peak_ ? a.now : a.at_peak; }
+
+std::vector<RoleBytes> Ledger::now(const std::vector<Account>& accounts) const {
+  std::vector<RoleBytes> bytes;
+  for (const Account& a : accounts) bytes.push_back(a.now);
+  return bytes;
+}
+
+std::vector<RoleBytes> Ledger::at_peak(const std::vector<Account>& accounts) const {
+  std::vector<RoleBytes> bytes;
+  for (const Account& a : accounts) bytes.push_back(at_peak(a));
+  return bytes;
+}
+
+Statistics Ledger::statistics() const {
+  Statistics s = stats_;
+  s.at_peak = at_peak(total_);
+  return s;
+}
+
+// ---- events
 
 void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_module) {
   if (log_.size() >= capacity_) {
@@ -11,30 +65,7 @@ void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_modul
                   current_scope.phase, old_module});
 }
 
-void Ledger::move(std::vector<RoleBytes>& table, NameId id, Role role, std::ptrdiff_t bytes) {
-  if (id >= table.size()) table.resize(id + 1);
-  table[id][static_cast<std::size_t>(role)] += static_cast<std::size_t>(bytes);
-}
-
 StepSummary::PhaseFlow& Ledger::flow() { return open_.phases[static_cast<std::size_t>(current_scope.phase)]; }
-
-void Ledger::note_peak() {
-  const std::size_t now = stats_.allocated.current;
-  if (now >= stats_.allocated.peak) {
-    peak_is_now_ = true;
-    for (std::size_t r = 0; r < role_count; ++r) stats_.at_peak[r] = stats_.by_role[r].current;
-  }
-  if (now > open_.peak) open_.peak = now;
-  StepSummary::PhaseFlow& f = flow();
-  if (now > f.peak) f.peak = now;
-}
-
-void Ledger::before_fall() {
-  if (!peak_is_now_) return;
-  by_module_at_peak_ = by_module_;
-  by_op_at_peak_ = by_op_;
-  peak_is_now_ = false;
-}
 
 void Ledger::on_segment(const Block& b, bool acquired) {
   if (acquired) {
@@ -43,49 +74,53 @@ void Ledger::on_segment(const Block& b, bool acquired) {
   } else {
     stats_.reserved.sub(b.size);
   }
-  log(acquired ? EventKind::segment_alloc : EventKind::segment_free, b, b.role, b.module);
+  Block segment;  // who asked last is not who holds it
+  segment.size = b.size;
+  segment.segment = b.segment;
+  log(acquired ? EventKind::segment_alloc : EventKind::segment_free, segment, segment.role, 0);
 }
 
-void Ledger::on_alloc(Block& b) {
-  const auto size = static_cast<std::ptrdiff_t>(b.size);
+void Ledger::on_alloc(const Block& b) {
   ++stats_.allocations;
+  const std::size_t peak = stats_.allocated.peak;
   stats_.allocated.add(b.size);
   stats_.requested.add(b.requested);
-  stats_.by_role[static_cast<std::size_t>(b.role)].add(b.size);
-  move(by_module_, b.module, b.role, size);
-  move(by_op_, b.op, b.role, size);
-  flow().rose += b.size;
-  note_peak();
+  stats_.by_role[index(b.role)].add(b.size);
+  const std::size_t level = stats_.allocated.current;
+  if (level > peak) {
+    ++peak_;
+    at_peak_now_ = true;
+  }
+  book(b.module, b.op, b.role, b.size);
+  StepSummary::PhaseFlow& f = flow();
+  f.rose += b.size;
+  f.peak = std::max(f.peak, level);
+  open_.peak = std::max(open_.peak, level);
   log(EventKind::alloc, b, b.role, b.module);
 }
 
 void Ledger::on_free(const Block& b) {
-  before_fall();
-  const auto size = static_cast<std::ptrdiff_t>(b.size);
-  stats_.allocated.sub(b.size);
-  stats_.requested.sub(b.requested);
-  stats_.by_role[static_cast<std::size_t>(b.role)].sub(b.size);
-  move(by_module_, b.module, b.role, -size);
-  move(by_op_, b.op, b.role, -size);
+  at_peak_now_ = false;
+  book(b.module, b.op, b.role, -b.size);
   StepSummary::PhaseFlow& f = flow();
   f.fell += b.size;
-  if (f.peak == 0) f.peak = stats_.allocated.current + b.size;
+  f.peak = std::max(f.peak, stats_.allocated.current);
+  stats_.allocated.sub(b.size);
+  stats_.requested.sub(b.requested);
+  stats_.by_role[index(b.role)].sub(b.size);
   log(EventKind::free, b, b.role, b.module);
 }
 
+// The level stays. While it is the peak, who holds the peak changes with it.
 void Ledger::on_retag(Block& b, Role role, NameId module) {
-  const auto size = static_cast<std::ptrdiff_t>(b.size);
   const Role old_role = b.role;
   const NameId old_module = b.module;
-  stats_.by_role[static_cast<std::size_t>(old_role)].sub(b.size);
-  stats_.by_role[static_cast<std::size_t>(role)].add(b.size);
-  move(by_module_, old_module, old_role, -size);
-  move(by_module_, module, role, size);
-  move(by_op_, b.op, old_role, -size);
-  move(by_op_, b.op, role, size);
+  stats_.by_role[index(old_role)].sub(b.size);
+  stats_.by_role[index(role)].add(b.size);
+  book(old_module, b.op, old_role, -b.size);
+  book(module, b.op, role, b.size);
   b.role = role;
   b.module = module;
-  note_peak();  // the level did not change, but who holds the peak may have
   log(EventKind::retag, b, old_role, old_module);
 }
 
@@ -97,42 +132,76 @@ void Ledger::on_out_of_memory(std::size_t requested) {
   log(EventKind::out_of_memory, b, b.role, b.module);
 }
 
-void Ledger::begin_step(std::uint32_t step) {
-  step_ = step;
+// ---- steps
+
+void Ledger::log_mark(EventKind kind, std::uint32_t step) {
+  Block mark;
+  mark.size = step;
+  log(kind, mark, mark.role, 0);
+}
+
+void Ledger::open_summary(std::uint32_t step) {
   open_ = {};
   open_.step = step;
   open_.before = open_.peak = stats_.allocated.current;
-  Block mark;
-  mark.size = step;
-  log(EventKind::step_begin, mark, mark.role, 0);
 }
 
-void Ledger::end_step() {
-  Block mark;
-  mark.size = step_;
-  log(EventKind::step_end, mark, mark.role, 0);
+void Ledger::close_summary() {
+  if (open_.step == 0 && open_.is_quiet()) return;
   open_.after = stats_.allocated.current;
   if (steps_.size() < capacity_)
     steps_.push_back(open_);
   else
-    ++dropped_;
-  open_ = {};
-  step_ = 0;
+    ++dropped_steps_;
 }
+
+std::uint32_t Ledger::begin_step(std::uint32_t step) {
+  end_step();
+  close_summary();
+  step_ = last_step_ = step ? step : last_step_ + 1;
+  open_summary(step_);
+  log_mark(EventKind::step_begin, step_);
+  return step_;
+}
+
+void Ledger::end_step() {
+  if (step_ == 0) return;
+  log_mark(EventKind::step_end, step_);
+  close_summary();
+  step_ = 0;
+  open_summary(0);
+}
+
+std::vector<StepSummary> Ledger::steps() const {
+  std::vector<StepSummary> all = steps_;
+  if (open_.step != 0 || !open_.is_quiet()) {
+    all.push_back(open_);
+    all.back().after = stats_.allocated.current;
+  }
+  return all;
+}
+
+// ---- starting over
 
 void Ledger::reset_peaks() {
   for (Watermark* w : {&stats_.allocated, &stats_.requested, &stats_.reserved}) w->peak = w->current;
   for (Watermark& w : stats_.by_role) w.peak = w.current;
-  peak_is_now_ = true;
-  for (std::size_t r = 0; r < role_count; ++r) stats_.at_peak[r] = stats_.by_role[r].current;
+  ++peak_;
+  at_peak_now_ = true;
 }
 
+// All of it at once: a log that grows would allocate in the middle of a step. Untouched pages cost nothing.
 void Ledger::reset_log(std::size_t capacity) {
+  if (capacity < capacity_) {
+    log_ = {};
+    steps_ = {};
+  }
+  capacity_ = capacity;
   log_.clear();
   steps_.clear();
-  log_.shrink_to_fit();
-  dropped_ = 0;
-  capacity_ = capacity;
+  log_.reserve(capacity);
+  steps_.reserve(capacity);
+  dropped_ = dropped_steps_ = 0;
 }
 
 }  // namespace bytetape::memory

@@ -59,66 +59,93 @@ struct Statistics {
   std::array<Watermark, role_count> by_role;
   RoleBytes at_peak{};               // by role, at the moment of peak allocated
   std::uint64_t allocations = 0;     // calls
-  std::uint64_t upstream_calls = 0;  // of which the cache could not serve
+  std::uint64_t upstream_calls = 0;  // segments that had to be taken for them
 };
 
 /// One step, or the time between two steps, seen whole.
 struct StepSummary {
-  std::uint32_t step = 0;
+  std::uint32_t step = 0;  // 0 between steps
   struct PhaseFlow {
     std::size_t rose = 0, fell = 0;  // bytes allocated and freed
     std::size_t peak = 0;            // highest `allocated` while the phase ran; 0 if nothing happened in it
+    friend bool operator==(const PhaseFlow&, const PhaseFlow&) = default;
   };
-  std::array<PhaseFlow, phase_count> phases;
+  std::array<PhaseFlow, phase_count> phases{};
   std::size_t before = 0, after = 0, peak = 0;  // allocated bytes
+
+  bool is_quiet() const { return phases == std::array<PhaseFlow, phase_count>{}; }
 };
 
-/// The books of one device: what is held, by whom, since when. Not locked; its Allocator holds the lock.
+/// The books of one device: what is held, by whom, since when. Every entry is O(1). Not locked; its Allocator holds the
+/// lock.
 class Ledger {
  public:
+  Ledger();
+
   void on_segment(const Block& b, bool acquired);
-  void on_alloc(Block& b);
+  void on_alloc(const Block& b);
   void on_free(const Block& b);
-  /// O(1): moves the block's bytes from one role and module to another.
+  /// Moves the block's bytes from one role and module to another.
   void on_retag(Block& b, Role role, NameId module);
   void on_out_of_memory(std::size_t requested);
-  void begin_step(std::uint32_t step);
+  /// Opens a step, closing an open one. Number 0 stands for the last one's number + 1. Returns the number.
+  std::uint32_t begin_step(std::uint32_t step);
+  /// Nothing happens outside a step.
   void end_step();
 
-  const Statistics& statistics() const { return stats_; }
-  /// Indexed by NameId; shorter than the name table where later names hold nothing.
-  const std::vector<RoleBytes>& by_module() const { return by_module_; }
-  const std::vector<RoleBytes>& by_op() const { return by_op_; }
-  const std::vector<RoleBytes>& by_module_at_peak() const { return peak_is_now_ ? by_module_ : by_module_at_peak_; }
-  const std::vector<RoleBytes>& by_op_at_peak() const { return peak_is_now_ ? by_op_ : by_op_at_peak_; }
+  std::size_t allocated() const { return stats_.allocated.current; }
+  std::size_t reserved() const { return stats_.reserved.current; }
+  Statistics statistics() const;
+  /// What each name holds, indexed by NameId; shorter than the name table where later names hold nothing.
+  std::vector<RoleBytes> by_module() const { return now(modules_); }
+  std::vector<RoleBytes> by_op() const { return now(ops_); }
+  std::vector<RoleBytes> by_module_at_peak() const { return at_peak(modules_); }
+  std::vector<RoleBytes> by_op_at_peak() const { return at_peak(ops_); }
   const std::vector<Event>& events() const { return log_; }
-  const std::vector<StepSummary>& steps() const { return steps_; }
-  /// Events that did not fit the log.
+  /// Steps and the times between them, in order, the one that is still open last; without those in which nothing moved
+  /// between steps.
+  std::vector<StepSummary> steps() const;
+  /// Events that did not fit the log, and step summaries that did not.
   std::uint64_t dropped() const { return dropped_; }
-  std::uint32_t step() const { return step_; }
+  std::uint64_t dropped_steps() const { return dropped_steps_; }
 
   /// Peaks start over from what is held now.
   void reset_peaks();
-  /// Empties the log and the step summaries, and sets how many events and summaries it may hold.
+  /// Empties the log and the step summaries, and sets how many of each may be held.
   void reset_log(std::size_t capacity);
   static constexpr std::size_t default_log_capacity = std::size_t{1} << 16;
 
  private:
+  /// What one name holds. What it held at the peak is set aside when the first change after that peak touches it, so no
+  /// event ever copies a table.
+  struct Account {
+    RoleBytes now{}, at_peak{};
+    std::uint64_t peak = 0;  // the peak that at_peak was set aside for
+  };
+
+  Account& account(std::vector<Account>& accounts, NameId id);
+  void book(NameId module, NameId op, Role role, std::size_t change);
+  void add(Account& a, Role role, std::size_t change);
+  const RoleBytes& at_peak(const Account& a) const;
+  std::vector<RoleBytes> now(const std::vector<Account>& accounts) const;
+  std::vector<RoleBytes> at_peak(const std::vector<Account>& accounts) const;
   void log(EventKind kind, const Block& b, Role old_role, NameId old_module);
-  void move(std::vector<RoleBytes>& table, NameId id, Role role, std::ptrdiff_t bytes);
-  void before_fall();
-  void note_peak();
+  void log_mark(EventKind kind, std::uint32_t step);
+  void close_summary();
+  void open_summary(std::uint32_t step);
   StepSummary::PhaseFlow& flow();
 
   Statistics stats_;
-  std::vector<RoleBytes> by_module_, by_op_, by_module_at_peak_, by_op_at_peak_;
-  bool peak_is_now_ = true;  // the peak tables are copied only when the level is about to fall from a new peak
+  Account total_;
+  std::vector<Account> modules_, ops_;
+  std::uint64_t peak_ = 0;   // counts the peaks
+  bool at_peak_now_ = true;  // nothing was freed since the last one
   std::vector<Event> log_;
-  std::size_t capacity_ = default_log_capacity;
-  std::uint64_t dropped_ = 0;
   std::vector<StepSummary> steps_;
+  std::size_t capacity_ = default_log_capacity;
+  std::uint64_t dropped_ = 0, dropped_steps_ = 0;
   StepSummary open_;
-  std::uint32_t step_ = 0;
+  std::uint32_t step_ = 0, last_step_ = 0;
 };
 
 }  // namespace bytetape::memory

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "bytetape/core/device.h"
@@ -8,15 +9,28 @@
 
 namespace bytetape::memory {
 
-/// What the books said when a request failed.
+/// What the books said when a request failed, after the cache had given back what it could.
 struct Shortage {
   Device device;
-  std::size_t requested;     // bytes asked for
-  std::size_t limit;         // bytes that may be reserved
-  std::size_t unreserved;    // bytes of the limit not yet reserved
-  std::size_t largest_free;  // largest cached block that is free
+  std::size_t requested = 0;     // bytes asked for
+  std::size_t limit = 0;         // bytes that may be reserved
+  std::size_t unreserved = 0;    // bytes of the limit not yet reserved
+  std::size_t largest_free = 0;  // the largest request that the cache can serve
   Statistics statistics;
-  std::vector<RoleBytes> by_module, by_op;
+  std::vector<RoleBytes> by_module;  // indexed by NameId
+
+  /// Bytes that blocks would take: `requested` rounded up.
+  std::size_t needed() const;
+  /// Reserved, but in no block: pieces between blocks.
+  std::size_t cached() const { return statistics.reserved.current - statistics.allocated.current; }
+  /// The limit allowed it, and the upstream had no more.
+  bool refused() const { return needed() <= unreserved; }
+  /// Enough is free, in pieces that are each too small.
+  bool fragmented() const { return !refused() && needed() <= cached() + unreserved; }
+  /// Bytes that are missing: beyond all that is free, or, where fragmented, beyond the largest piece.
+  std::size_t missing() const;
+  /// The largest request that succeeds now, in bytes; where the upstream refused, the largest that surely does.
+  std::size_t fits() const;
 };
 
 }  // namespace bytetape::memory
@@ -28,10 +42,10 @@ namespace bytetape {
 class OutOfMemory : public Error {
  public:
   explicit OutOfMemory(memory::Shortage shortage);
-  const memory::Shortage& shortage() const { return shortage_; }
+  const memory::Shortage& shortage() const { return *shortage_; }
 
  private:
-  memory::Shortage shortage_;
+  std::shared_ptr<const memory::Shortage> shortage_;  // shared: copying an exception must not throw
 };
 
 }  // namespace bytetape

@@ -1,6 +1,7 @@
 #include "bytetape/core/memory/policy.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace bytetape::memory {
@@ -23,130 +24,104 @@ CachingPolicy::CachingPolicy(Upstream& upstream, SegmentObserver observer)
 
 CachingPolicy::~CachingPolicy() { release_cached(); }
 
-FreeSet& CachingPolicy::pool_of(std::size_t segment_size) { return segment_size == small_segment ? small_ : large_; }
-
 Block* CachingPolicy::new_block() {
   if (!spare_.empty()) {
     Block* b = spare_.back();
     spare_.pop_back();
     return b;
   }
+  if (spare_.capacity() <= storage_.size()) spare_.reserve(2 * storage_.size() + 64);  // recycling never allocates
+  FreeSet scratch;
   Block* b = &storage_.emplace_back();
-  FreeSet scratch;  // the only way to make a node is to insert one
-  b->node = scratch.extract(scratch.insert(b).first);
-  if (spare_.capacity() < storage_.size()) spare_.reserve(2 * storage_.size());  // so that recycling never allocates
+  b->node = scratch.extract(scratch.insert(b).first);  // the only way to make a node is to insert one
   return b;
 }
 
-void CachingPolicy::recycle(Block* b) {
-  FreeSet::node_type node = std::move(b->node);
-  *b = Block{};
-  b->node = std::move(node);
-  spare_.push_back(b);
-}
+void CachingPolicy::recycle(Block* b) { spare_.push_back(b); }
 
 void CachingPolicy::make_free(Block* b) {
   b->in_use = false;
-  pool_of(segment_size_[b->segment]).insert(std::move(b->node));
-}
-
-void CachingPolicy::take(Block* b) {
-  FreeSet& pool = pool_of(segment_size_[b->segment]);
-  b->node = pool.extract(pool.find(b));
+  pool_of(b).insert(b);
 }
 
 Block* CachingPolicy::new_segment(std::size_t size, std::size_t budget) {
-  const std::size_t bytes = segment_size_for(size);
-  if (bytes > budget) return nullptr;
-  void* data = upstream_.allocate(bytes);
-  if (!data) return nullptr;
+  if (size > budget) return nullptr;
   Block* b = new_block();
+  std::size_t bytes = std::min(segment_size_for(size), budget / rounding * rounding);
+  void* data = upstream_.allocate(bytes);
+  if (!data && bytes > size) data = upstream_.allocate(bytes = size);
+  if (!data) {
+    recycle(b);
+    return nullptr;
+  }
   b->data = data;
   b->size = bytes;
-  if (spare_segments_.empty()) {
-    b->segment = static_cast<std::uint32_t>(segment_size_.size());
-    segment_size_.push_back(bytes);
-    spare_segments_.reserve(segment_size_.capacity());
-  } else {
-    b->segment = spare_segments_.back();
-    spare_segments_.pop_back();
-    segment_size_[b->segment] = bytes;
-  }
+  b->offset = 0;
+  b->segment = next_segment_++;
+  b->small = size <= small_limit;
+  b->before = b->after = nullptr;
   observer_(*b, true);
   return b;
 }
 
+void CachingPolicy::split(Block* b, std::size_t size) {
+  Block* tail = new_block();
+  tail->data = static_cast<char*>(b->data) + size;
+  tail->size = b->size - size;
+  tail->offset = b->offset + size;
+  tail->segment = b->segment;
+  tail->small = b->small;
+  tail->before = b;
+  tail->after = b->after;
+  if (b->after) b->after->before = tail;
+  b->after = tail;
+  b->size = size;
+  make_free(tail);
+}
+
 Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
-  FreeSet& pool = pool_of(segment_size_for(size));
-  Block wanted;
-  wanted.size = size;
-  Block* b;
-  if (auto it = pool.lower_bound(&wanted); it != pool.end()) {
-    b = *it;
-    b->node = pool.extract(it);
-  } else if (!(b = new_segment(size, budget))) {
-    return nullptr;
-  }
-  const std::size_t rest = b->size - size;
-  const bool split = segment_size_[b->segment] == small_segment ? rest >= rounding : rest > small_limit;
-  if (split) {
-    Block* tail = new_block();
-    tail->data = static_cast<char*>(b->data) + size;
-    tail->size = rest;
-    tail->segment = b->segment;
-    tail->offset = b->offset + size;
-    tail->before = b;
-    tail->after = b->after;
-    if (b->after) b->after->before = tail;
-    b->after = tail;
-    b->size = size;
-    make_free(tail);
-  }
+  Block* b = (size <= small_limit ? small_ : large_).take_best_fit(size);
+  if (!b && !(b = new_segment(size, budget))) return nullptr;
   b->in_use = true;
+  const std::size_t rest = b->size - size;
+  if (b->small ? rest >= rounding : rest > small_limit) split(b, size);
   return b;
 }
 
-Block* CachingPolicy::merge(Block* left, Block* right) {
-  left->size += right->size;
-  left->after = right->after;
-  if (right->after) right->after->before = left;
-  recycle(right);
-  return left;
+void CachingPolicy::absorb_next(Block* b) {
+  Block* next = b->after;
+  b->size += next->size;
+  b->after = next->after;
+  if (b->after) b->after->before = b;
+  recycle(next);
 }
 
 void CachingPolicy::deallocate(Block* b) {
   if (b->after && !b->after->in_use) {
-    take(b->after);
-    merge(b, b->after);
+    pool_of(b).remove(b->after);
+    absorb_next(b);
   }
   if (b->before && !b->before->in_use) {
-    take(b->before);
-    b = merge(b->before, b);
+    b = b->before;
+    pool_of(b).remove(b);
+    absorb_next(b);
   }
   make_free(b);
 }
 
 void CachingPolicy::release_cached() {
-  for (FreeSet* pool : {&small_, &large_})
-    for (auto it = pool->begin(); it != pool->end();) {
-      Block* b = *it;
-      if (b->before || b->after) {
-        ++it;
-        continue;
-      }
-      b->node = pool->extract(it++);
+  for (FreeBlocks* pool : {&small_, &large_})
+    pool->for_each([&](Block* b) {
+      if (b->before || b->after) return;
+      pool->remove(b);
+      observer_(*b, false);  // the books first: from here on the bytes may be anybody's
       upstream_.deallocate(b->data, b->size);
-      observer_(*b, false);
-      spare_segments_.push_back(b->segment);
       recycle(b);
-    }
+    });
 }
 
 std::size_t CachingPolicy::largest_free() const {
-  std::size_t n = 0;
-  for (const FreeSet* pool : {&small_, &large_})
-    if (!pool->empty()) n = std::max(n, (*pool->rbegin())->size);
-  return n;
+  return std::max(large_.largest(), std::min(small_.largest(), small_limit));
 }
 
 DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer)
@@ -154,15 +129,14 @@ DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer)
 
 Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   if (size > budget) return nullptr;
-  void* data = upstream_.allocate(size);
-  if (!data) return nullptr;
-  auto* b = new Block;
-  b->data = data;
+  auto b = std::make_unique<Block>();
+  b->data = upstream_.allocate(size);
+  if (!b->data) return nullptr;
   b->size = size;
   b->segment = next_segment_++;
   b->in_use = true;
   observer_(*b, true);
-  return b;
+  return b.release();
 }
 
 void DirectPolicy::deallocate(Block* b) {

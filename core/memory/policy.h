@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/free_blocks.h"
 #include "bytetape/core/memory/upstream.h"
 
 namespace bytetape::memory {
-
-/// Block sizes are multiples of this.
-inline constexpr std::size_t rounding = 512;
 
 /// Told of every segment taken (true) or returned (false).
 using SegmentObserver = std::function<void(const Block& segment, bool acquired)>;
@@ -20,18 +18,19 @@ using SegmentObserver = std::function<void(const Block& segment, bool acquired)>
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// A block of `size` bytes (a positive multiple of `rounding`), taking at most `budget` bytes more from the upstream;
-  /// nullptr where neither cache nor upstream can serve it.
+  /// A block of at least `size` bytes (a positive multiple of `rounding`), taking at most `budget` bytes more from the
+  /// upstream; nullptr where neither cache nor upstream can serve it.
   virtual Block* allocate(std::size_t size, std::size_t budget) = 0;
   virtual void deallocate(Block* block) = 0;
   /// Returns unused segments to the upstream.
   virtual void release_cached() = 0;
-  /// The largest request that the cache could serve now.
+  /// The largest request that the cache could serve now without the upstream.
   virtual std::size_t largest_free() const = 0;
 };
 
 /// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
-/// take 20 MiB segments, from 10 MiB up their own, rounded to 2 MiB. (The classes of PyTorch's CUDA caching allocator.)
+/// share 20 MiB segments; from 10 MiB each takes its own, rounded to 2 MiB. (The classes of PyTorch's CUDA caching
+/// allocator.) Where the budget is tighter than that, the segment is what the budget leaves.
 class CachingPolicy final : public Policy {
  public:
   CachingPolicy(Upstream& upstream, SegmentObserver observer);
@@ -45,18 +44,17 @@ class CachingPolicy final : public Policy {
   Block* new_block();
   void recycle(Block* b);
   void make_free(Block* b);
-  void take(Block* b);
-  Block* merge(Block* left, Block* right);
+  void absorb_next(Block* b);
+  void split(Block* b, std::size_t size);
   Block* new_segment(std::size_t size, std::size_t budget);
-  FreeSet& pool_of(std::size_t segment_size);
+  FreeBlocks& pool_of(const Block* b) { return b->small ? small_ : large_; }
 
   Upstream& upstream_;
   SegmentObserver observer_;
-  FreeSet small_, large_;
+  FreeBlocks small_, large_;
   std::deque<Block> storage_;  // blocks never move
   std::vector<Block*> spare_;
-  std::vector<std::size_t> segment_size_;
-  std::vector<std::uint32_t> spare_segments_;
+  std::uint32_t next_segment_ = 0;
 };
 
 /// Every block its own segment, returned at once: lets a sanitizer see each use after free.

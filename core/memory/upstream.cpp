@@ -12,11 +12,9 @@ constexpr std::size_t page = 4096, huge_page = std::size_t{2} << 20;
 
 void* HostUpstream::allocate(std::size_t bytes) noexcept {
   const bool large = bytes >= huge_page;
-  const std::size_t alignment = large ? huge_page : page;
-  if (bytes > std::numeric_limits<std::size_t>::max() - alignment) return nullptr;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, rounded);
-  if (data && large) madvise(data, rounded, MADV_HUGEPAGE);  // a hint; refusal only costs speed
+  void* data = nullptr;
+  if (posix_memalign(&data, large ? huge_page : page, bytes) != 0) return nullptr;
+  if (large) madvise(data, bytes / page * page, MADV_HUGEPAGE);  // a hint; refusal only costs speed
   return data;
 }
 
@@ -30,7 +28,8 @@ void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {
   if (bytes > capacity_ - used_) return nullptr;
   used_ += bytes;
   const std::uintptr_t at = next_;
-  next_ += (bytes + page - 1) / page * page;
+  next_ = (at + bytes + page - 1) / page * page;
+  if (next_ <= at) next_ = page;  // past the end of the addresses, which stand for nothing anyway
   return reinterpret_cast<void*>(at);
 }
 

@@ -1,0 +1,40 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "bytetape/core/memory/block.h"
+
+namespace bytetape::memory {
+
+/// Block sizes are multiples of this.
+inline constexpr std::size_t rounding = 512;
+
+/// Free blocks, best fit first. Bins of similar sizes (eight to a doubling), each in order, and a bitmap of the bins
+/// that hold any: finding, taking and returning cost the same however many other sizes are around.
+class FreeBlocks {
+ public:
+  /// Removes and returns the smallest block of at least `size`, the first by (segment, offset) of equals; or null.
+  Block* take_best_fit(std::size_t size);
+  void insert(Block* b);
+  void remove(Block* b);
+  /// Bytes of the largest block; 0 where there is none.
+  std::size_t largest() const;
+
+  /// Visits every block, smallest first. `visit` may remove the block that it is given.
+  template <class F>
+  void for_each(F visit) {
+    for (FreeSet& bin : bins_)
+      for (auto it = bin.begin(); it != bin.end();) visit(*it++);
+  }
+
+ private:
+  static constexpr std::size_t exact = 16, per_doubling = 8, bin_count = exact + 51 * per_doubling;
+  static std::size_t bin_of(std::size_t size);
+  std::size_t next_filled(std::size_t bin) const;
+
+  std::array<FreeSet, bin_count> bins_;
+  std::array<std::uint64_t, (bin_count + 63) / 64> filled_{};
+};
+
+}  // namespace bytetape::memory

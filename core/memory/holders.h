@@ -1,0 +1,24 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/memory/ledger.h"
+
+namespace bytetape::memory {
+
+/// Bytes that one name (a module path or an op) holds in one role.
+struct Holder {
+  std::size_t bytes = 0;
+  NameId name = 0;
+  Role role = Role::temporary;
+};
+
+/// Whoever holds anything, the largest first; equals by name, then role. `table` is indexed by NameId.
+std::vector<Holder> holders_of(const std::vector<RoleBytes>& table);
+/// All roles of one name.
+std::size_t total(const RoleBytes& bytes);
+/// The name, or "(outside modules)".
+std::string display_name(NameId module);
+
+}  // namespace bytetape::memory
