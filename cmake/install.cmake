@@ -1,1 +1,22 @@
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bytetape)
 
+set(targets bytetape)
+foreach(folder ${BYTETAPE_FOLDERS})
+  if(TARGET bytetape_${folder})
+    list(APPEND targets bytetape_${folder})
+  endif()
+  # core/cpu is core's own affair.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers
+    FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/bytetape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers)
+
+install(TARGETS ${targets} EXPORT bytetape ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT bytetape NAMESPACE bytetape:: FILE bytetapeTargets.cmake DESTINATION ${package_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/bytetapeConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/bytetapeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake ${PROJECT_BINARY_DIR}/bytetapeConfigVersion.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/Finddnnl.cmake
+  DESTINATION ${package_dir})

@@ -1,5 +1,6 @@
 #include "bytetape/core/factories.h"
 
+#include <cmath>
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
@@ -13,8 +14,12 @@ void check_floating(const Tensor& x) {
   check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));
 }
 
-// 32-bit words of the Philox stream that one element takes.
-std::int64_t words(DType t) { return t == DType::f64 || t == DType::i64 ? 2 : 1; }
+// A stretch of the generator's stream for x. A meta tensor takes none: a prediction leaves the numbers of the run as
+// they are.
+PhiloxState draw(Generator& generator, const Tensor& x, std::int64_t words_each) {
+  return x.device().is_meta ? PhiloxState{} : generator.take(words_each * x.numel());
+}
+std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 
 }  // namespace
 
@@ -69,8 +74,10 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
                Generator& generator) {
   const Op<"randint"> op;
   check<ValueError>(low < high, "expected low < high, got ", low, " and ", high);
+  check<ValueError>(fits(low, dtype) && fits(high - 1, dtype), "the range from ", low, " to ", high - 1,
+                    " does not fit into ", dtype);
   Tensor y = empty(shape, dtype, device);
-  run<&Kernels::randint>(device, generator.take(2 * y.numel()), low, high, y.write());
+  run<&Kernels::randint>(device, draw(generator, y, 2), low, high, y.write());
   return y;
 }
 
@@ -79,15 +86,16 @@ Tensor randperm(std::int64_t n, Device device, Generator& generator) {
   check<ValueError>(n >= 0, "expected n >= 0, got ", n);
   Tensor y = empty({n}, DType::i64, device);
   const HeldWorkspace ws = workspace<&Kernels::randperm_workspace>(device, y.write());
-  run<&Kernels::randperm>(device, generator.take(2 * n), y.write(), ws.get());
+  run<&Kernels::randperm>(device, draw(generator, y, 2), y.write(), ws.get());
   return y;
 }
 
 void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
   const Op<"uniform_"> op;
   check_floating(x);
-  check<ValueError>(low <= high, "expected low <= high, got ", low, " and ", high);
-  run<&Kernels::uniform>(x.device(), generator.take(words(x.dtype()) * x.numel()), low, high, x.write());
+  check<ValueError>(low <= high && std::isfinite(high - low), "expected a finite range with low <= high, got ", low,
+                    " and ", high);
+  run<&Kernels::uniform>(x.device(), draw(generator, x, words(x.dtype())), low, high, x.write());
   x.storage().bump_version();
 }
 
@@ -95,7 +103,7 @@ void fill_normal(Tensor& x, double mean, double std, Generator& generator) {
   const Op<"normal_"> op;
   check_floating(x);
   check<ValueError>(std >= 0, "expected std >= 0, got ", std);
-  run<&Kernels::normal>(x.device(), generator.take(2 * words(x.dtype()) * x.numel()), mean, std, x.write());
+  run<&Kernels::normal>(x.device(), draw(generator, x, words(x.dtype())), mean, std, x.write());
   x.storage().bump_version();
 }
 

@@ -25,10 +25,11 @@ struct SgdSlot {
   View parameter;
   ConstView gradient;
   View momentum_buffer;
+  bool first_step;  // the buffer holds nothing yet and becomes the gradient
 };
 struct SgdParams {
   double lr, momentum, dampening, weight_decay;
-  bool nesterov, first_step;  // on the first step the buffer becomes the gradient
+  bool nesterov;
 };
 
 /// One parameter of an Adam step (torch.optim.Adam, AdamW with `decoupled`).
@@ -36,11 +37,11 @@ struct AdamSlot {
   View parameter;
   ConstView gradient;
   View exp_avg, exp_avg_sq;
+  std::int64_t step;  // from 1
 };
 struct AdamParams {
   double lr, beta1, beta2, eps, weight_decay;
   bool decoupled;
-  std::int64_t step;  // from 1
 };
 
 /// What a device can do: plain functions on views. Shapes, dtypes and devices were checked by the op; a null entry is
@@ -57,7 +58,7 @@ struct Kernels {
 
   // ---- random (core/random.h)
   void (*uniform)(PhiloxState state, double low, double high, View y);
-  void (*normal)(PhiloxState state, double mean, double std, View y);  // Box-Muller
+  void (*normal)(PhiloxState state, double mean, double std, View y);  // Box-Muller, in double
   void (*randint)(PhiloxState state, std::int64_t low, std::int64_t high, View y);
   std::size_t (*randperm_workspace)(View y);
   void (*randperm)(PhiloxState state, View y, Workspace ws);  // order of 64-bit keys, ties by index
@@ -97,7 +98,7 @@ struct Kernels {
   void (*where)(ConstView condition, ConstView a, ConstView b, View y);
 
   // ---- reductions; y has x's rank, with 1 in every reduced dim
-  void (*sum)(ConstView x, View y);
+  void (*sum)(ConstView x, View y);  // y has x's dtype, or f32 for 16-bit floats; i64 for integers and bool
   void (*max)(ConstView x, View y);  // NaN wins
   void (*min)(ConstView x, View y);
   void (*argmax)(ConstView x, int dim, View y);  // y i64; first of equals; NaN wins
@@ -121,17 +122,19 @@ struct Kernels {
   std::size_t (*conv2d_weight_grad_workspace)(ConstView x, ConstView gy, View gw, View gb, const Conv2dParams& p);
   void (*conv2d_weight_grad)(ConstView x, ConstView gy, View gw, View gb, const Conv2dParams& p, Workspace ws);
 
-  // ---- pooling; indices (u8 or i32) count within the window, row-major
-  void (*max_pool2d)(ConstView x, const Pool2dParams& p, View y, View indices);
+  // ---- pooling; indices (u8 or i32) count within the window, row-major; undefined: not kept
+  void (*max_pool2d)(ConstView x, const Pool2dParams& p, View y, View indices);  // NaN wins
   void (*max_pool2d_backward)(ConstView gy, ConstView indices, const Pool2dParams& p, View gx);
+  void (*max_pool2d_gather)(ConstView x, ConstView indices, const Pool2dParams& p, View y);  // y = x[indices]
 
-  // ---- batch normalisation over (n, h, w) of x (n, c, h, w); weight and bias (c) or undefined; mean and rstd (c), in
-  // the accumulation dtype. Training writes mean and the biased variance's rstd; evaluation reads them.
+  // ---- batch normalisation over (n, h, w) of x (n, c, h, w); weight and bias (c) or undefined; mean and the biased
+  // variance (c). These may have x's dtype or the one that x is accumulated in.
   std::size_t (*batch_norm_workspace)(ConstView x);
-  void (*batch_norm_statistics)(ConstView x, double eps, View mean, View rstd, Workspace ws);
-  void (*batch_norm_apply)(ConstView x, ConstView weight, ConstView bias, ConstView mean, ConstView rstd, View y);
-  // training: the statistics depend on x. gw and gb may be undefined, gx too.
-  void (*batch_norm_backward)(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView gy,
+  void (*batch_norm_statistics)(ConstView x, View mean, View var, Workspace ws);
+  void (*batch_norm_apply)(ConstView x, ConstView weight, ConstView bias, ConstView mean, ConstView var, double eps,
+                           View y);
+  // training: mean and var depend on x. gx, gw and gb may be undefined.
+  void (*batch_norm_backward)(ConstView x, ConstView weight, ConstView mean, ConstView var, ConstView gy, double eps,
                               bool training, View gx, View gw, View gb, Workspace ws);
 
   // ---- losses: logits (n, c), target i64 (n). Rows whose target is `ignore` count as 0. Out-of-range targets were
@@ -144,7 +147,7 @@ struct Kernels {
   // smallest and largest value of an i64 tensor, and how many differ from `ignore`: y i64 (3), ignored ones left out
   void (*target_range)(ConstView target, std::int64_t ignore, View y);
 
-  // ---- optimizers: every parameter in one call
+  // ---- optimizers: every parameter in one call; the views of a slot are dense and have the same strides and dtype
   void (*sgd)(std::span<const SgdSlot> slots, const SgdParams& p);
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
 };

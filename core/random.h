@@ -5,8 +5,9 @@
 namespace bytetape {
 
 /// Where a kernel starts in the Philox 4x32-10 stream (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-/// SC'11): counter `offset` onwards under key `seed`. Element i takes word i % 4 of counter offset + i / 4, so the bits
-/// depend neither on the thread count nor on the device.
+/// SC'11): counter `offset` onwards under key `seed`, four 32-bit words a counter. Element i of the row-major order
+/// takes word i, or words 2i and 2i + 1 where it needs 64 bits (low half first), so the bits depend neither on the
+/// thread count nor on strides or device.
 struct PhiloxState {
   std::uint64_t seed = 0, offset = 0;
 };

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <iosfwd>
 
+#include "bytetape/core/dtype.h"
+
 namespace bytetape {
 
 /// A number given to an op: a double, or an int64 kept exact. Converted to the tensor's dtype by the op.
@@ -32,5 +34,7 @@ class Scalar {
   };
 };
 std::ostream& operator<<(std::ostream& out, const Scalar& s);
+/// True where dtype t has the number: floats take any (rounded), integers and bool only whole ones in their range.
+bool fits(const Scalar& s, DType t);
 
 }  // namespace bytetape

@@ -52,6 +52,31 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   return rows;
 }
 
+bool is_dense(const Shape& shape, const Strides& strides) {
+  if (numel(shape) == 0) return true;
+  Dims order;
+  for (int i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1) order.push_back(i);
+  std::sort(order.begin(), order.end(),
+            [&](auto a, auto b) { return strides[static_cast<int>(a)] < strides[static_cast<int>(b)]; });
+  std::int64_t step = 1;
+  for (std::int64_t d : order) {
+    if (strides[static_cast<int>(d)] != step) return false;
+    step *= shape[static_cast<int>(d)];
+  }
+  return true;
+}
+
+bool same_layout(const Shape& shape, const Strides& a, const Strides& b) {
+  for (int i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1 && a[i] != b[i]) return false;
+  return true;
+}
+
+bool is_channels_last(const Shape& shape, const Strides& strides) {
+  return shape.size() == 4 && (numel(shape) == 0 || same_layout(shape, strides, channels_last_strides(shape)));
+}
+
 Shape broadcast(const Shape& a, const Shape& b) {
   Shape out = a.size() >= b.size() ? a : b;
   const Shape& small = a.size() >= b.size() ? b : a;

@@ -78,6 +78,12 @@ Strides contiguous_strides(const Shape& shape);
 Strides channels_last_strides(const Shape& shape);
 /// True where walking `shape` by `strides` is row-major without gaps; dims of size 1 do not matter.
 bool is_contiguous(const Shape& shape, const Strides& strides);
+/// The same for an NCHW shape stored as NHWC; false for other ranks than 4. A shape may be both.
+bool is_channels_last(const Shape& shape, const Strides& strides);
+/// True where the strides address numel() elements without gaps or repeats, in whatever order of dims.
+bool is_dense(const Shape& shape, const Strides& strides);
+/// True where two strides walk `shape` alike; dims of size 1 do not matter.
+bool same_layout(const Shape& shape, const Strides& a, const Strides& b);
 /// NumPy broadcasting; throws ShapeError naming both shapes.
 Shape broadcast(const Shape& a, const Shape& b);
 /// Maps -rank..rank-1 to 0..rank-1; throws ShapeError naming the range.

@@ -1,6 +1,5 @@
 #include "bytetape/core/tensor.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -20,21 +19,6 @@ Tensor make(const Shape& shape, const Strides& strides, DType dtype, Device devi
   return Tensor(std::move(impl));
 }
 
-// True where the strides address numel() elements without gaps or repeats, in whatever order of dims.
-bool is_dense(const Shape& shape, const Strides& strides) {
-  Dims order;
-  for (int i = 0; i < shape.size(); ++i)
-    if (shape[i] != 1) order.push_back(i);
-  std::sort(order.begin(), order.end(),
-            [&](auto a, auto b) { return strides[static_cast<int>(a)] < strides[static_cast<int>(b)]; });
-  std::int64_t step = 1;
-  for (std::int64_t d : order) {
-    if (strides[static_cast<int>(d)] != step) return false;
-    step *= shape[static_cast<int>(d)];
-  }
-  return true;
-}
-
 }  // namespace
 
 Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
@@ -44,17 +28,17 @@ Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) 
 
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
   for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
-  check(shape.size() == strides.size() && (numel(shape) == 0 || is_dense(shape, strides)), "strides ", strides,
+  check(shape.size() == strides.size() && is_dense(shape, strides), "strides ", strides,
         " do not address each element of shape ", shape, " once");
   return make(shape, strides, dtype, device, role);
 }
 
-Tensor empty_like(const Tensor& x, DType dtype) {
+Tensor empty_like(const Tensor& x, DType dtype, Device device) {
   const bool keep = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
-  return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, x.device(),
-              memory::Role::temporary);
+  return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device, memory::Role::temporary);
 }
 
+Tensor empty_like(const Tensor& x, DType dtype) { return empty_like(x, dtype, x.device()); }
 Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {

@@ -25,8 +25,9 @@ struct TensorImpl final : RefCounted {
   Shape shape;
   Strides strides;  // elements
   DType dtype = DType::f32;
-  bool is_view = false;            // made by a view op: shares its storage with a base
-  std::uint32_t rebased_seen = 0;  // Storage::rebased() when this view of it was made
+  bool is_view = false;  // made by a view op: shares its storage with a base
+  static constexpr std::uint32_t unbound = ~std::uint32_t{0};
+  std::uint32_t rebased_seen = 0;  // Storage::rebased() when this view of it was made; `unbound` outside the graph
   std::unique_ptr<AutogradSlot> autograd;
 };
 
@@ -121,6 +122,7 @@ Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, De
 /// Uninitialised, with x's shape, device and (where they are dense) strides.
 Tensor empty_like(const Tensor& x);
 Tensor empty_like(const Tensor& x, DType dtype);
+Tensor empty_like(const Tensor& x, DType dtype, Device device);
 
 /// "f32(64, 784) on cpu", for messages.
 std::string describe(const Tensor& x);

@@ -10,6 +10,12 @@ inline void check_arithmetic(const Tensor& x) {
                     "; convert it with to(x, dtype)");
 }
 
+/// A number takes x's dtype: it has to be one of its values.
+inline void check_fits(Scalar number, const Tensor& x) {
+  check<DTypeError>(fits(number, x.dtype()), "the number ", number, " is no ", x.dtype(), " as in ", describe(x),
+                    "; convert the tensor with to(x, dtype)");
+}
+
 /// The uninitialised result of a broadcast op: dense like whichever input already has its shape.
 Tensor output(const Tensor& a, const Tensor& b, DType dtype);
 

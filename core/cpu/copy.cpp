@@ -8,6 +8,9 @@
 namespace bytetape::cpu {
 namespace {
 
+constexpr std::int64_t tile = 8;    // transposed at a time, through registers
+constexpr std::int64_t strip = 16;  // rows of tiles: a cache line of f32 in x
+
 template <class To, class From>
 To convert(From v) {
   if constexpr (std::is_same_v<From, To> || (std::is_arithmetic_v<From> && std::is_arithmetic_v<To>))
@@ -26,21 +29,98 @@ void copy_row(char* y, std::int64_t y_step, const char* x, std::int64_t x_step, 
     for (std::int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
     return;
   }
+  if (y_step == sizeof(To) && x_step == 0) {
+    std::fill_n(reinterpret_cast<To*>(y), n, convert<To>(*reinterpret_cast<const From*>(x)));
+    return;
+  }
   for (std::int64_t i = 0; i < n; ++i)
     *reinterpret_cast<To*>(y + i * y_step) = convert<To>(*reinterpret_cast<const From*>(x + i * x_step));
+}
+
+/// A copy that turns rows into columns: y is dense along dim `row`, x along dim `column`; the other dims are walked.
+struct Transpose {
+  int row = -1, column = -1;
+};
+
+// The dims (of a walk over y and x) that change places, if any do and are long enough to be cut into tiles.
+Transpose find_transpose(const Walk<2>& w, std::int64_t element) {
+  const int last = w.shape.size() - 1;
+  if (w.strides[0][last] != element || w.strides[1][last] <= element || w.shape[last] < tile) return {};
+  for (int d = 0; d < last; ++d)
+    if (w.strides[1][d] == element && w.shape[d] >= tile) return {last, d};
+  return {};
+}
+
+/// y[d, i] = x[i, d] for tile x tile elements; steps in bytes, dense along i in y and along d in x.
+template <class T>
+void transpose_tile(char* y, std::int64_t y_step, const char* x, std::int64_t x_step) {
+  T in[tile][tile], out[tile];
+  for (std::int64_t i = 0; i < tile; ++i) std::memcpy(in[i], x + i * x_step, sizeof in[i]);
+  for (std::int64_t d = 0; d < tile; ++d) {
+    for (std::int64_t i = 0; i < tile; ++i) out[i] = in[i][d];
+    std::memcpy(y + d * y_step, out, sizeof out);
+  }
+}
+
+/// The same for any number of rows (d) and columns (i).
+template <class T>
+void transpose_strip(char* y, std::int64_t y_step, const char* x, std::int64_t x_step, std::int64_t rows,
+                     std::int64_t columns) {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  const auto scalars = [&](std::int64_t d0, std::int64_t d1, std::int64_t i0, std::int64_t i1) {
+    for (std::int64_t d = d0; d < d1; ++d)
+      for (std::int64_t i = i0; i < i1; ++i) std::memcpy(y + d * y_step + i * size, x + i * x_step + d * size, size);
+  };
+  const std::int64_t whole_rows = rows / tile * tile, whole_columns = columns / tile * tile;
+  for (std::int64_t i = 0; i < whole_columns; i += tile)
+    for (std::int64_t d = 0; d < whole_rows; d += tile)
+      transpose_tile<T>(y + d * y_step + i * size, y_step, x + i * x_step + d * size, x_step);
+  scalars(0, whole_rows, whole_columns, columns);
+  scalars(whole_rows, rows, 0, columns);
+}
+
+template <class T>
+void transpose(const Walk<2>& w, Transpose dims) {
+  const std::int64_t columns = w.shape[dims.row], rows = w.shape[dims.column];
+  const std::int64_t y_step = w.strides[0][dims.column], x_step = w.strides[1][dims.row];
+  Walk<2> outer = w;
+  outer.shape[dims.row] = outer.shape[dims.column] = 1;
+  const std::int64_t strips = (rows + strip - 1) / strip;
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t d = item % strips * strip, at = item / strips;
+      walk_rows(outer, at, at + 1, [&](std::int64_t, const auto& p, const auto&) {
+        transpose_strip<T>(p[0] + d * y_step, y_step, p[1] + d * static_cast<std::int64_t>(sizeof(T)), x_step,
+                           std::min(strip, rows - d), columns);
+      });
+    }
+  };
+  parallel_for(numel(outer.shape) * strips, std::max<std::int64_t>(grain / (strip * columns), 1), run);
+}
+
+template <class To, class From>
+void copy_rows(const Walk<2>& w) {
+  for_each_row(
+      w, [](std::int64_t n, const auto& p, const auto& step) { copy_row<To, From>(p[0], step[0], p[1], step[1], n); });
 }
 
 }  // namespace
 
 void copy(ConstView x, View y) {
   if (numel(y.shape) == 0) return;
-  visit(y.dtype, [&](auto to) {
-    visit(x.dtype, [&](auto from) {
-      for_each_row(make_walk<2>({&y, &x}), [](std::int64_t n, const auto& p, const auto& step) {
-        copy_row<decltype(to), decltype(from)>(p[0], step[0], p[1], step[1], n);
-      });
+  const Walk<2> w = make_walk<2>({&y, &x});
+  if (x.dtype == y.dtype) {
+    visit(y.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const Transpose dims = find_transpose(w, sizeof(T));
+      if (dims.row >= 0)
+        transpose<T>(w, dims);
+      else
+        copy_rows<T, T>(w);
     });
-  });
+    return;
+  }
+  visit(y.dtype, [&](auto to) { visit(x.dtype, [&](auto from) { copy_rows<decltype(to), decltype(from)>(w); }); });
 }
 
 void fill(Scalar value, View y) { copy(ConstView::constant(value, y.dtype, y.device, y.shape), y); }

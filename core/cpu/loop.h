@@ -54,36 +54,41 @@ Walk<K> make_walk(const std::array<const ConstView*, K>& operands) {
   return w;
 }
 
-/// row(n, pointers, byte steps) for every innermost run, in parallel. `grain_size` elements a thread at the least.
+/// row(n, pointers, byte steps) for every innermost run of the elements [begin, end), counted in the walk's order.
 template <std::size_t K, class F>
-void for_each_row(const Walk<K>& w, F&& row, std::int64_t grain_size = grain) {
+void walk_rows(const Walk<K>& w, std::int64_t begin, std::int64_t end, F&& row) {
   const int inner = w.shape.size() - 1;
   std::array<std::int64_t, K> step;
   for (std::size_t k = 0; k < K; ++k) step[k] = w.strides[k][inner];
-  parallel_for(numel(w.shape), grain_size, [&](std::int64_t begin, std::int64_t end) {
-    Dims at = Dims::filled(inner + 1, 0);
-    std::array<char*, K> p = w.data;
-    for (std::int64_t rest = begin, d = inner; d >= 0; --d) {
-      const int i = static_cast<int>(d);
-      at[i] = rest % w.shape[i];
-      rest /= w.shape[i];
-      for (std::size_t k = 0; k < K; ++k) p[k] += at[i] * w.strides[k][i];
+  Dims at = Dims::filled(inner + 1, 0);
+  std::array<char*, K> p = w.data;
+  for (std::int64_t rest = begin, d = inner; d >= 0; --d) {
+    const int i = static_cast<int>(d);
+    at[i] = rest % w.shape[i];
+    rest /= w.shape[i];
+    for (std::size_t k = 0; k < K; ++k) p[k] += at[i] * w.strides[k][i];
+  }
+  for (std::int64_t done = begin; done < end;) {
+    const std::int64_t n = std::min(w.shape[inner] - at[inner], end - done);
+    row(n, p, step);
+    done += n;
+    if (done >= end) break;
+    for (std::size_t k = 0; k < K; ++k) p[k] -= at[inner] * step[k];
+    at[inner] = 0;
+    for (int d = inner - 1; d >= 0; --d) {
+      for (std::size_t k = 0; k < K; ++k) p[k] += w.strides[k][d];
+      if (++at[d] < w.shape[d]) break;
+      for (std::size_t k = 0; k < K; ++k) p[k] -= at[d] * w.strides[k][d];
+      at[d] = 0;
     }
-    for (std::int64_t done = begin; done < end;) {
-      const std::int64_t n = std::min(w.shape[inner] - at[inner], end - done);
-      row(n, p, step);
-      done += n;
-      if (done >= end) break;
-      for (std::size_t k = 0; k < K; ++k) p[k] -= at[inner] * step[k];
-      at[inner] = 0;
-      for (int d = inner - 1; d >= 0; --d) {
-        for (std::size_t k = 0; k < K; ++k) p[k] += w.strides[k][d];
-        if (++at[d] < w.shape[d]) break;
-        for (std::size_t k = 0; k < K; ++k) p[k] -= at[d] * w.strides[k][d];
-        at[d] = 0;
-      }
-    }
-  });
+  }
+}
+
+/// walk_rows over everything, in parallel. `grain_size` elements a thread at the least.
+template <std::size_t K, class F>
+void for_each_row(const Walk<K>& w, F&& row, std::int64_t grain_size = grain) {
+  parallel_for(numel(w.shape), grain_size,
+               [&](std::int64_t begin, std::int64_t end) { walk_rows(w, begin, end, row); });
 }
 
 }  // namespace bytetape::cpu

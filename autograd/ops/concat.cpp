@@ -1,0 +1,82 @@
+#include "bytetape/autograd/ops/concat.h"
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/view.h"
+
+namespace bytetape {
+namespace {
+
+struct CatBackward final : Node {
+  int dim = 0;
+  std::vector<std::int64_t> lengths;
+  void backward(const Grads& gy, Grads& gx) override {
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < lengths.size(); start += lengths[i++])
+      if (needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
+  }
+};
+
+// Every tensor against the first: dtype, device, rank and the sizes, but for that of `free_dim`.
+void check_alike(const std::vector<Tensor>& tensors, int free_dim) {
+  const Tensor& first = tensors[0];
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const Tensor& x = tensors[i];
+    check<DeviceError>(x.device() == first.device(), "tensor ", i, ", ", describe(x), ", and tensor 0, ",
+                       describe(first), ", are on different devices");
+    check<DTypeError>(x.dtype() == first.dtype(), "tensor ", i, ", ", describe(x), ", and tensor 0, ", describe(first),
+                      ", have different dtypes; convert one with to(x, dtype)");
+    bool fits = x.rank() == first.rank();
+    for (int d = 0; fits && d < x.rank(); ++d) fits = d == free_dim || x.shape()[d] == first.shape()[d];
+    check(fits, "tensor ", i, ", ", describe(x), ", does not fit tensor 0, ", describe(first),
+          free_dim < 0 ? "" : detail::concat(", outside dim ", free_dim));
+  }
+}
+
+void check_all_defined(const std::vector<Tensor>& tensors) {
+  check<ValueError>(!tensors.empty(), "expected at least one tensor, got none");
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    check<ValueError>(tensors[i].defined(), "tensor ", i, " is undefined");
+}
+
+Tensor cat_output(const Tensor& first, const Shape& shape) {
+  const bool nhwc = is_channels_last(first.shape(), first.strides()) && !first.is_contiguous();
+  return empty_strided(shape, nhwc ? channels_last_strides(shape) : contiguous_strides(shape), first.dtype(),
+                       first.device());
+}
+
+}  // namespace
+
+Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
+  const Op<"cat"> op;
+  check_all_defined(tensors);
+  check(tensors[0].rank() > 0, "scalars have no dim to join, got ", describe(tensors[0]), "; use stack");
+  const int d = wrap_dim(dim, tensors[0].rank());
+  check_alike(tensors, d);
+  Shape shape = tensors[0].shape();
+  shape[d] = 0;
+  for (const Tensor& x : tensors) shape[d] += x.shape()[d];
+  Tensor y = cat_output(tensors[0], shape);
+  std::int64_t start = 0;
+  for (const Tensor& x : tensors) {
+    const Tensor place = y.alias(x.shape(), y.strides(), start * y.strides()[d]);
+    run<&Kernels::copy>(y.device(), x.read(), place.write());
+    start += x.shape()[d];
+  }
+  if (auto* node = record_list<CatBackward>(y, tensors)) {
+    node->dim = d;
+    for (const Tensor& x : tensors) node->lengths.push_back(x.shape()[d]);
+  }
+  return y;
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
+  const Op<"stack"> op;
+  check_all_defined(tensors);
+  check_alike(tensors, -1);
+  const int d = wrap_dim(dim, tensors[0].rank() + 1);
+  std::vector<Tensor> parts;
+  for (const Tensor& x : tensors) parts.push_back(unsqueeze(x, d));
+  return cat(parts, d);
+}
+
+}  // namespace bytetape

@@ -1,0 +1,140 @@
+#include "bytetape/autograd/ops/copy.h"
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/factories.h"
+
+namespace bytetape {
+namespace {
+
+/// Copies that change the layout only: the gradient passes.
+struct CopyBackward final : Node {
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0]; }
+};
+
+struct ToDTypeBackward final : Node {
+  DType dtype = DType::f32;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = to(gy[0], dtype); }
+};
+
+struct ToDeviceBackward final : Node {
+  Device device;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = to(gy[0], device); }
+};
+
+/// What is overwritten gets no gradient.
+struct OverwriteBackward final : Node {
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = zeros_like(gy[0]); }
+};
+
+struct CopyInPlaceBackward final : Node {
+  Shape shape;  // b's
+  DType dtype = DType::f32;
+  Device device;
+  void backward(const Grads& gy, Grads& gx) override {
+    if (needs(0)) gx[0] = zeros_like(gy[0]);
+    if (needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
+  }
+};
+
+// A device that can reach both sides; the CPU's kernels know only its own memory.
+void copy_between(const ConstView& x, const View& y) {
+  run<&Kernels::copy>(y.device == Device::cpu() ? x.device : y.device, x, y);
+}
+
+void check_has_data(const Tensor& x, Device target) {
+  check<DeviceError>(!x.device().is_meta || target.is_meta, describe(x), " holds no data that could be copied to ",
+                     target);
+}
+
+Tensor copied(const Tensor& x, const Strides& strides) {
+  Tensor y = empty_strided(x.shape(), strides, x.dtype(), x.device());
+  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  record<CopyBackward>(y, x);
+  return y;
+}
+
+Tensor& fill_in_place(Tensor& x, Scalar value) {
+  check_defined(x, "the input");
+  check_in_place(x);
+  run<&Kernels::fill>(x.device(), value, x.write());
+  record_in_place<OverwriteBackward>(x, x);
+  return x;
+}
+
+}  // namespace
+
+Tensor clone(const Tensor& x) {
+  const Op<"clone"> op;
+  check_defined(x, "the input");
+  Tensor y = empty_like(x);
+  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  record<CopyBackward>(y, x);
+  return y;
+}
+
+Tensor contiguous(const Tensor& x) {
+  const Op<"contiguous"> op;
+  check_defined(x, "the input");
+  return x.is_contiguous() ? x : copied(x, contiguous_strides(x.shape()));
+}
+
+Tensor channels_last(const Tensor& x) {
+  const Op<"channels_last"> op;
+  check_defined(x, "the input");
+  check(x.rank() == 4, "expected (n, c, h, w), got ", describe(x));
+  return is_channels_last(x.shape(), x.strides()) ? x : copied(x, channels_last_strides(x.shape()));
+}
+
+Tensor to(const Tensor& x, DType dtype) {
+  const Op<"to"> op;
+  check_defined(x, "the input");
+  if (x.dtype() == dtype) return x;
+  Tensor y = empty_like(x, dtype);
+  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  if (!is_floating(dtype)) return y;
+  if (auto* node = record<ToDTypeBackward>(y, x)) node->dtype = x.dtype();
+  return y;
+}
+
+Tensor to(const Tensor& x, Device device) {
+  const Op<"to"> op;
+  check_defined(x, "the input");
+  if (x.device() == device) return x;
+  check_has_data(x, device);
+  Tensor y = empty_like(x, x.dtype(), device);
+  copy_between(x.read(), y.write());
+  if (auto* node = record<ToDeviceBackward>(y, x)) node->device = x.device();
+  return y;
+}
+
+Tensor& copy_(Tensor& a, const Tensor& b) {
+  const Op<"copy_"> op;
+  check_defined(a, "the first input");
+  check_defined(b, "the second input");
+  check(broadcast(a.shape(), b.shape()) == a.shape(), describe(b), " does not fit into ", describe(a));
+  check_has_data(b, a.device());
+  // Within one storage, elements could be overwritten before they are read. Integers have no gradient to hand on.
+  Tensor from = &a.storage() == &b.storage() ? clone(b) : b;
+  if (!is_floating(a.dtype())) from = from.detach();
+  check_in_place(a, {&from});
+  copy_between(from.read().expand(a.shape()), a.write());
+  if (auto* node = record_in_place<CopyInPlaceBackward>(a, a, from)) {
+    node->shape = b.shape();
+    node->dtype = b.dtype();
+    node->device = b.device();
+  }
+  return a;
+}
+
+Tensor& fill_(Tensor& x, Scalar value) {
+  const Op<"fill_"> op;
+  return fill_in_place(x, value);
+}
+
+Tensor& zero_(Tensor& x) {
+  const Op<"zero_"> op;
+  return fill_in_place(x, 0);
+}
+
+}  // namespace bytetape

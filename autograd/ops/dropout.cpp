@@ -1,0 +1,36 @@
+#include "bytetape/autograd/ops/dropout.h"
+
+#include "bytetape/autograd/op.h"
+
+namespace bytetape {
+namespace {
+
+Tensor drop(const Tensor& x, double p, const PhiloxState& state);
+
+struct DropoutBackward final : Node {
+  double p = 0;
+  PhiloxState state;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = drop(gy[0], p, state); }
+};
+
+// Linear in x: its gradient drops and scales the same elements.
+Tensor drop(const Tensor& x, double p, const PhiloxState& state) {
+  const Op<"dropout"> op;
+  Tensor y = empty_like(x);
+  run<&Kernels::dropout>(x.device(), state, p, x.read(), y.write());
+  if (auto* node = record<DropoutBackward>(y, x)) node->p = p, node->state = state;
+  return y;
+}
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
+  const Op<"dropout"> op;
+  check_floating(x);
+  check<ValueError>(p >= 0 && p <= 1, "expected a probability, got p = ", p);
+  if (!training || p == 0) return x;
+  // A meta tensor takes no numbers: a prediction leaves those of the run as they are.
+  return drop(x, p, x.device().is_meta ? PhiloxState{} : generator.take(x.numel()));
+}
+
+}  // namespace bytetape

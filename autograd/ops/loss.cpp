@@ -1,0 +1,81 @@
+#include "bytetape/autograd/ops/loss.h"
+
+#include <array>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/elementwise.h"
+
+namespace bytetape {
+namespace {
+
+struct CrossEntropyBackward final : Node {
+  Saved logits{this}, target{this}, lse{this};
+  CrossEntropyOptions options;
+  std::int64_t count = 0;
+  bool differentiable() const override { return false; }
+  void backward(const Grads& gy, Grads& gx) override {
+    const Tensor x = logits.get(), t = target.get();
+    const Tensor g = options.reduction == Reduction::mean ? gy[0] / count : gy[0];
+    gx[0] = empty_like(x);
+    run<&Kernels::cross_entropy_backward>(x.device(), x.read(), t.read(), lse.get().read(), g.read().expand(t.shape()),
+                                          options.ignore_index, options.label_smoothing, gx[0].write());
+  }
+};
+
+void check_inputs(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  check_same_device(logits, target);
+  check_floating(logits);
+  check<DTypeError>(target.dtype() == DType::i64, "the target holds class indices (i64), got ", describe(target));
+  check(logits.rank() == 2 && target.rank() == 1 && target.shape()[0] == logits.shape()[0],
+        "expected logits (n, c) and target (n), got ", describe(logits), " and ", describe(target));
+  check<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                    "label_smoothing must be in [0, 1], got ", options.label_smoothing);
+}
+
+// How many targets count; all of them on a meta device, which knows none. Throws where one is no class.
+std::int64_t count_targets(const Tensor& target, std::int64_t classes, std::int64_t ignore) {
+  const Tensor range = empty({3}, DType::i64, target.device());
+  run<&Kernels::target_range>(target.device(), target.read(), ignore, range.write());
+  if (target.device().is_meta) return target.numel();
+  std::array<std::int64_t, 3> host{};
+  run<&Kernels::copy>(target.device(), range.read(), View(host.data(), DType::i64, Device::cpu(), {3}, {1}));
+  const auto [low, high, count] = host;
+  check<ValueError>(count == 0 || (low >= 0 && high < classes), "target ", low < 0 ? low : high, " is not in [0, ",
+                    classes, "), the classes that the logits tell apart");
+  return count;
+}
+
+Tensor reduced(const Tensor& losses, Reduction reduction, std::int64_t count) {
+  if (reduction == Reduction::none) return losses;
+  Tensor y = empty({}, losses.dtype(), losses.device());
+  View one = y.write();
+  one.shape = one.strides = {1};
+  run<&Kernels::sum>(y.device(), losses.read(), one);
+  if (reduction == Reduction::mean) run<&Kernels::div>(y.device(), y.read(), elementwise::operand(count, y), y.write());
+  return y;
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  const Op<"cross_entropy"> op;
+  check_inputs(logits, target, options);
+  const std::int64_t count = count_targets(target, logits.shape()[1], options.ignore_index);
+  const DType wide = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  Tensor losses = empty(target.shape(), logits.dtype(), logits.device());
+  Tensor lse = empty(target.shape(), wide, logits.device());
+  run<&Kernels::cross_entropy>(logits.device(), logits.read(), target.read(), options.ignore_index,
+                               options.label_smoothing, losses.write(), lse.write());
+  Tensor y = reduced(losses, options.reduction, count);
+  if (auto* node = record<CrossEntropyBackward>(y, logits)) {
+    node->logits.save(logits);
+    node->target.save(target);
+    node->lse.save(lse);
+    node->options = options;
+    node->count = count;
+  }
+  return y;
+}
+
+}  // namespace bytetape

@@ -1,0 +1,106 @@
+#include "bytetape/autograd/ops/norm.h"
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
+
+namespace bytetape {
+namespace {
+
+/// x as the kernels see it: (n, c) is (n, c, 1, 1).
+template <class V>
+V as_image(V v) {
+  while (v.rank() < 4) {
+    v.shape.push_back(1);
+    v.strides.push_back(1);
+  }
+  return v;
+}
+
+ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
+View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
+
+DType statistics_dtype(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }
+
+void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
+  if (!v.defined()) return;
+  check(v.shape() == Shape{x.size(1)}, name, " must have shape (", x.size(1), ",), got ", describe(v), " for x ",
+        describe(x));
+  check<DeviceError>(v.device() == x.device(), name, " is on another device than x: ", describe(v), " and ",
+                     describe(x));
+  check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == statistics_dtype(x.dtype()), name, " must be of dtype ",
+                    x.dtype(), " or ", statistics_dtype(x.dtype()), ", got ", describe(v), " for x ", describe(x));
+}
+
+struct BatchNormBackward final : Node {
+  Saved x{this}, weight{this}, mean{this}, var{this};
+  DType bias_dtype = DType::f32;
+  double eps = 0;
+  bool training = false;
+
+  bool differentiable() const override { return false; }
+  void backward(const Grads& gy, Grads& gx) override {
+    const Tensor input = x.get(), scale = weight.get();
+    if (needs(0)) gx[0] = empty_like(input);
+    if (needs(1)) gx[1] = empty_like(scale);
+    if (needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
+    const ConstView image = as_image(input.read());
+    const HeldWorkspace ws = workspace<&Kernels::batch_norm_workspace>(input.device(), image);
+    run<&Kernels::batch_norm_backward>(
+        input.device(), image, read(scale), mean.get().read(), var.get().read(), as_image(gy[0].read()), eps, training,
+        needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2]), ws.get());
+  }
+};
+
+void move_towards(Tensor running, const Tensor& batch, double momentum, double factor) {
+  if (!running.defined()) return;
+  mul_(running, 1 - momentum);
+  add_(running, to(mul(batch, momentum * factor), running.dtype()));
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                  const Tensor& running_var, bool training, double momentum, double eps) {
+  const Op<"batch_norm"> op;
+  check_floating(x);
+  check(x.rank() == 2 || x.rank() == 4, "expected x (n, c) or (n, c, h, w), got ", describe(x));
+  check_per_channel(weight, "weight", x);
+  check_per_channel(bias, "bias", x);
+  check_per_channel(running_mean, "running_mean", x);
+  check_per_channel(running_var, "running_var", x);
+  check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
+  check<ValueError>(training || (running_mean.defined() && running_var.defined()),
+                    "evaluation needs running_mean and running_var");
+  const std::int64_t channels = x.size(1), count = channels == 0 ? 2 : x.numel() / channels;
+  check<ValueError>(!training || count > 1, "training needs more than one value a channel, got ", describe(x));
+
+  const Device device = x.device();
+  const ConstView image = as_image(x.read());
+  Tensor mean = running_mean, var = running_var;
+  if (training) {
+    mean = empty({channels}, statistics_dtype(x.dtype()), device);
+    var = empty_like(mean);
+    const HeldWorkspace ws = workspace<&Kernels::batch_norm_workspace>(device, image);
+    run<&Kernels::batch_norm_statistics>(device, image, mean.write(), var.write(), ws.get());
+    const NoGrad no_grad;
+    move_towards(running_mean, mean, momentum, 1);
+    const auto n = static_cast<double>(count);
+    move_towards(running_var, var, momentum, n / (n - 1));  // unbiased
+  }
+  Tensor y = empty_like(x);
+  run<&Kernels::batch_norm_apply>(device, image, read(weight), read(bias), mean.read(), var.read(), eps,
+                                  as_image(y.write()));
+  if (auto* node = record<BatchNormBackward>(y, x, weight, bias)) {
+    node->x.save(x);
+    node->weight.save(weight);
+    node->mean.save(mean);
+    node->var.save(var);
+    if (bias.defined()) node->bias_dtype = bias.dtype();
+    node->eps = eps;
+    node->training = training;
+  }
+  return y;
+}
+
+}  // namespace bytetape

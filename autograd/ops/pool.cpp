@@ -1,0 +1,105 @@
+#include "bytetape/autograd/ops/pool.h"
+
+#include <limits>
+
+#include "bytetape/autograd/op.h"
+
+namespace bytetape {
+namespace {
+
+/// What the ops that undo and redo a pooling need to know of it.
+struct Pooling {
+  Pool2dParams params;
+  Shape x_shape, y_shape;
+  bool channels_last;  // the memory layout of x, which everything made here keeps
+
+  Tensor empty(const Shape& shape, DType dtype, Device device) const {
+    return empty_strided(shape, channels_last ? channels_last_strides(shape) : contiguous_strides(shape), dtype,
+                         device);
+  }
+};
+
+std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
+  const std::int64_t room = input + 2 * padding - kernel;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+Pooling plan_pooling(const Tensor& x, const Pool2dParams& p) {
+  check_floating(x);
+  check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
+  Pooling plan{p, x.shape(), x.shape(), !x.is_contiguous() && x.strides()[1] == 1};
+  for (int i = 0; i < 2; ++i) {
+    check<ValueError>(p.kernel[i] >= 1 && p.stride[i] >= 1, "kernel and stride must be at least 1, got kernel (",
+                      p.kernel[0], ", ", p.kernel[1], ") and stride (", p.stride[0], ", ", p.stride[1], ")");
+    check<ValueError>(p.padding[i] >= 0 && p.padding[i] <= p.kernel[i] / 2,
+                      "padding must be between 0 and half the kernel, got padding (", p.padding[0], ", ", p.padding[1],
+                      ") and kernel (", p.kernel[0], ", ", p.kernel[1], ")");
+    plan.y_shape[2 + i] = output_size(x.size(2 + i), p.kernel[i], p.stride[i], p.padding[i]);
+  }
+  check<ValueError>(p.kernel[0] <= std::numeric_limits<std::int32_t>::max() / p.kernel[1], "a window of (", p.kernel[0],
+                    ", ", p.kernel[1], ") has too many elements");
+  check(plan.y_shape[2] > 0 && plan.y_shape[3] > 0, "a window of (", p.kernel[0], ", ", p.kernel[1],
+        ") does not fit into ", describe(x), " with padding (", p.padding[0], ", ", p.padding[1], ")");
+  return plan;
+}
+
+Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan);
+
+/// Of max_pool2d, and of max_pool2d_gather.
+struct MaxPool2dBackward final : Node {
+  Saved indices{this};
+  Pooling plan;
+  void backward(const Grads& gy, Grads& gx) override;
+};
+
+struct MaxPool2dBackwardBackward final : Node {
+  Saved indices{this};
+  Pooling plan;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = max_pool2d_gather(gy[0], indices.get(), plan); }
+};
+
+/// Each element of gy to the place in x that was the largest.
+Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Pooling& plan) {
+  const Op<"max_pool2d_backward"> op;
+  Tensor gx = plan.empty(plan.x_shape, gy.dtype(), gy.device());
+  run<&Kernels::max_pool2d_backward>(gy.device(), gy.read(), indices.read(), plan.params, gx.write());
+  if (auto* node = record<MaxPool2dBackwardBackward>(gx, gy)) {
+    node->indices.save(indices);
+    node->plan = plan;
+  }
+  return gx;
+}
+
+/// The elements of x in the places that were the largest.
+Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan) {
+  const Op<"max_pool2d_gather"> op;
+  Tensor y = plan.empty(plan.y_shape, x.dtype(), x.device());
+  run<&Kernels::max_pool2d_gather>(x.device(), x.read(), indices.read(), plan.params, y.write());
+  if (auto* node = record<MaxPool2dBackward>(y, x)) {
+    node->indices.save(indices);
+    node->plan = plan;
+  }
+  return y;
+}
+
+void MaxPool2dBackward::backward(const Grads& gy, Grads& gx) {
+  gx[0] = max_pool2d_backward(gy[0], indices.get(), plan);
+}
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
+  const Op<"max_pool2d"> op;
+  const Pooling plan = plan_pooling(x, params);
+  Tensor y = plan.empty(plan.y_shape, x.dtype(), x.device()), indices;
+  const bool narrow = params.kernel[0] * params.kernel[1] <= 256;
+  if (any_requires_grad({&x})) indices = plan.empty(plan.y_shape, narrow ? DType::u8 : DType::i32, x.device());
+  run<&Kernels::max_pool2d>(x.device(), x.read(), params, y.write(), indices.defined() ? indices.write() : View());
+  if (auto* node = record<MaxPool2dBackward>(y, x)) {
+    node->indices.save(indices);
+    node->plan = plan;
+  }
+  return y;
+}
+
+}  // namespace bytetape

@@ -1,0 +1,161 @@
+#include "bytetape/autograd/ops/reduce.h"
+
+#include <algorithm>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/elementwise.h"
+#include "bytetape/autograd/ops/select.h"
+#include "bytetape/autograd/ops/view.h"
+
+namespace bytetape {
+namespace {
+
+// Shapes of a reduction's result: with the reduced dims at size 1, as kernels write it, and as the caller gets it.
+struct Reduced {
+  Shape kept, result;
+  Reduced(const Tensor& x, const Dims& dims, bool keepdim)
+      : kept(reduced_shape(x.shape(), dims, true)), result(keepdim ? kept : reduced_shape(x.shape(), dims, false)) {}
+};
+
+// y with `kept` as its shape, for a kernel to write.
+View as_kept(const Tensor& y, const Shape& kept) {
+  View v = y.write();
+  v.shape = kept;
+  v.strides = contiguous_strides(kept);
+  return v;
+}
+
+std::int64_t elements_reduced(const Tensor& x, const Shape& kept) {
+  std::int64_t n = 1;
+  for (int i = 0; i < x.rank(); ++i)
+    if (kept[i] == 1) n *= x.shape()[i];
+  return n;
+}
+
+struct SumBackward final : Node {
+  Shape shape, kept;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = expand(reshape(gy[0], kept), shape); }
+};
+
+struct MeanBackward final : Node {
+  Shape shape, kept;
+  std::int64_t n = 1;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
+};
+
+/// max and min: equal winners share the gradient.
+struct ExtremeBackward final : Node {
+  Saved x{this}, y{this};
+  Shape kept;
+  void backward(const Grads& gy, Grads& gx) override {
+    const Tensor winners = to(eq(x.get(), reshape(y.get(), kept)), gy[0].dtype());
+    Dims reduced;
+    for (int i = 0; i < kept.size(); ++i)
+      if (kept[i] == 1) reduced.push_back(i);
+    const Tensor count = reduced.empty() ? winners : sum(winners, reduced, true);
+    gx[0] = winners * (reshape(gy[0], kept) / count);
+  }
+};
+
+template <auto Kernel>
+Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
+  check_defined(x, "the input");
+  const Reduced shapes(x, dims, keepdim);
+  check(elements_reduced(x, shapes.kept) > 0, "nothing to choose from in ", describe(x), " over dims ",
+        wrap_dims(dims, x.rank()));
+  Tensor y = empty(shapes.result, x.dtype(), x.device());
+  run<Kernel>(x.device(), x.read(), as_kept(y, shapes.kept));
+  if (auto* node = record<ExtremeBackward>(y, x)) {
+    node->x.save(x);
+    node->y.save_output(y);
+    node->kept = shapes.kept;
+  }
+  return y;
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Op<"sum"> op;
+  check_defined(x, "the input");
+  const Reduced shapes(x, dims, keepdim);
+  Tensor y = empty(shapes.result, is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
+  run<&Kernels::sum>(x.device(), x.read(), as_kept(y, shapes.kept));
+  if (auto* node = record<SumBackward>(y, x)) {
+    node->shape = x.shape();
+    node->kept = shapes.kept;
+  }
+  return y;
+}
+
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Op<"mean"> op;
+  check_floating(x);
+  const Reduced shapes(x, dims, keepdim);
+  const std::int64_t n = elements_reduced(x, shapes.kept);
+  // A 16-bit sum would overflow or round before it is divided.
+  Tensor total = empty(shapes.result, size_of(x.dtype()) == 2 ? DType::f32 : x.dtype(), x.device());
+  run<&Kernels::sum>(x.device(), x.read(), as_kept(total, shapes.kept));
+  run<&Kernels::div>(x.device(), total.read(), elementwise::operand(n, total), total.write());
+  Tensor y = to(total, x.dtype());
+  if (auto* node = record<MeanBackward>(y, x)) {
+    node->shape = x.shape();
+    node->kept = shapes.kept;
+    node->n = n;
+  }
+  return y;
+}
+
+Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim) {
+  const Op<"var"> op;
+  check_floating(x);
+  const auto n = static_cast<double>(elements_reduced(x, reduced_shape(x.shape(), dims, true)));
+  const Tensor centred = x - mean(x, dims, true);
+  return sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction);
+}
+
+Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Op<"max"> op;
+  return extreme<&Kernels::max>(x, dims, keepdim);
+}
+
+Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Op<"min"> op;
+  return extreme<&Kernels::min>(x, dims, keepdim);
+}
+
+Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
+  const Op<"argmax"> op;
+  check_defined(x, "the input");
+  const int d = wrap_dim(dim, x.rank());
+  if (x.rank() == 0) return reshape(argmax(reshape(x, {1}), 0), {});
+  const Reduced shapes(x, {d}, keepdim);
+  check(x.shape()[d] > 0, "nothing to choose from in dim ", dim, " of ", describe(x));
+  Tensor y = empty(shapes.result, DType::i64, x.device());
+  run<&Kernels::argmax>(x.device(), x.read(), d, as_kept(y, shapes.kept));
+  return y;
+}
+
+Tensor argmax(const Tensor& x) {
+  const Op<"argmax"> op;
+  check_defined(x, "the input");
+  check(x.numel() > 0, "nothing to choose from in ", describe(x));
+  return argmax(reshape(x, {x.numel()}), 0);
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  const Op<"sum_to"> op;
+  check_defined(x, "the input");
+  if (x.shape() == shape) return x;
+  const int added = x.rank() - shape.size();
+  check(added >= 0 && broadcast(shape, x.shape()) == x.shape(), describe(x), " is no broadcast of ", shape);
+  Dims repeated;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i < added || (shape[i - added] == 1 && x.shape()[i] != 1)) repeated.push_back(i);
+  const Tensor y = repeated.empty() ? x : sum(x, repeated, true);
+  return added == 0 ? y : reshape(y, shape);
+}
+
+}  // namespace bytetape

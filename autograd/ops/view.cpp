@@ -1,0 +1,301 @@
+#include "bytetape/autograd/ops/view.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/reduce.h"
+
+namespace bytetape {
+namespace {
+
+Tensor share(const Tensor& x, const Shape& shape, const Strides& strides, std::int64_t offset) {
+  Tensor y = x.alias(shape, strides, offset);
+  y.impl()->is_view = true;
+  return y;
+}
+
+// `shape` with its -1, if any, worked out.
+Shape complete(const Tensor& x, const Shape& shape) {
+  Shape full = shape;
+  int unknown = -1;
+  std::int64_t known = 1;
+  for (int i = 0; i < shape.size(); ++i) {
+    check(shape[i] >= -1, "a shape has no negative sizes, got ", shape);
+    check(shape[i] >= 0 || unknown < 0, "only one size of ", shape, " can be -1");
+    if (shape[i] < 0)
+      unknown = i;
+    else
+      known *= shape[i];
+  }
+  if (unknown >= 0 && known > 0) full[unknown] = x.numel() / known;
+  check((unknown < 0 || known > 0) && numel(full) == x.numel(), "shape ", shape, " does not fit ", describe(x));
+  return full;
+}
+
+// x's dims joined where they walk as one: each as far as it can.
+struct Runs {
+  Shape size;
+  Strides step;
+};
+Runs join(const Shape& shape, const Strides& strides) {
+  Runs runs;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    const int last = runs.size.size() - 1;
+    if (last >= 0 && runs.step[last] == strides[i] * shape[i]) {
+      runs.size[last] *= shape[i];
+      runs.step[last] = strides[i];
+    } else {
+      runs.size.push_back(shape[i]);
+      runs.step.push_back(strides[i]);
+    }
+  }
+  return runs;
+}
+
+// Strides that show x as `shape`: every new dim must lie within one run of x. Empty where one does not.
+std::optional<Strides> strides_as(const Tensor& x, const Shape& shape) {
+  if (x.numel() <= 1) return contiguous_strides(shape);
+  const Runs runs = join(x.shape(), x.strides());
+  Strides strides = shape;
+  int run = runs.size.size() - 1;
+  std::int64_t rest = runs.size[run], step = runs.step[run];
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    if (rest == 1 && shape[i] != 1) {
+      --run;
+      rest = runs.size[run];
+      step = runs.step[run];
+    }
+    if (rest % shape[i] != 0) return std::nullopt;
+    strides[i] = step;
+    step *= shape[i];
+    rest /= shape[i];
+  }
+  return strides;
+}
+
+// Puts `part` into zeros of `shape`, at `start` of `dim`: what narrow takes out.
+Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start);
+
+struct PadBackward final : Node {
+  int dim = 0;
+  std::int64_t start = 0, length = 0;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = narrow(gy[0], dim, start, length); }
+};
+
+struct ViewBackward final : Node {
+  Shape shape;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = reshape(gy[0], shape); }
+};
+
+struct PermuteBackward final : Node {
+  Dims inverse;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = permute(gy[0], inverse); }
+};
+
+struct NarrowBackward final : Node {
+  Shape shape;
+  int dim = 0;
+  std::int64_t start = 0;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = pad(gy[0], shape, dim, start); }
+};
+
+struct SelectBackward final : Node {
+  Shape shape;
+  int dim = 0;
+  std::int64_t index = 0;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = pad(unsqueeze(gy[0], dim), shape, dim, index); }
+};
+
+struct ExpandBackward final : Node {
+  Shape shape;
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = sum_to(gy[0], shape); }
+};
+
+Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {
+  Tensor y = empty(shape, part.dtype(), part.device());
+  run<&Kernels::fill>(y.device(), Scalar(0), y.write());
+  const Tensor place = y.alias(part.shape(), y.strides(), start * y.strides()[dim]);
+  run<&Kernels::copy>(y.device(), part.read(), place.write());
+  if (auto* node = record<PadBackward>(y, part)) {
+    node->dim = dim;
+    node->start = start;
+    node->length = part.size(dim);
+  }
+  return y;
+}
+
+// The same elements in the same order, by strides that the caller worked out.
+Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strides) {
+  Tensor y = share(x, shape, strides, x.storage_offset());
+  if (auto* node = record<ViewBackward>(y, x)) node->shape = x.shape();
+  return y;
+}
+
+Tensor permuted(const Tensor& x, const Dims& dims) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  Dims inverse = dims;
+  for (int i = 0; i < dims.size(); ++i) {
+    const int from = static_cast<int>(dims[i]);
+    shape[i] = x.shape()[from];
+    strides[i] = x.strides()[from];
+    inverse[from] = i;
+  }
+  Tensor y = share(x, shape, strides, x.storage_offset());
+  if (auto* node = record<PermuteBackward>(y, x)) node->inverse = inverse;
+  return y;
+}
+
+}  // namespace
+
+Tensor view(const Tensor& x, const Shape& shape) {
+  const Op<"view"> op;
+  check_defined(x, "the input");
+  const Shape full = complete(x, shape);
+  const auto strides = strides_as(x, full);
+  check(strides.has_value(), describe(x), " with strides ", x.strides(), " cannot be seen as ", full,
+        " without a copy; use reshape");
+  return reshaped(x, full, *strides);
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  const Op<"reshape"> op;
+  check_defined(x, "the input");
+  const Shape full = complete(x, shape);
+  if (const auto strides = strides_as(x, full)) return reshaped(x, full, *strides);
+  return reshaped(contiguous(x), full, contiguous_strides(full));
+}
+
+Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
+  const Op<"flatten"> op;
+  check_defined(x, "the input");
+  const int first = wrap_dim(start_dim, x.rank()), last = wrap_dim(end_dim, x.rank());
+  check(first <= last, "start_dim ", start_dim, " comes after end_dim ", end_dim, " of ", describe(x));
+  Shape shape;
+  for (int i = 0; i < first; ++i) shape.push_back(x.shape()[i]);
+  std::int64_t joined = 1;
+  for (int i = first; i <= last && i < x.rank(); ++i) joined *= x.shape()[i];
+  shape.push_back(joined);
+  for (int i = last + 1; i < x.rank(); ++i) shape.push_back(x.shape()[i]);
+  return reshape(x, shape);
+}
+
+Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
+  const Op<"transpose"> op;
+  check_defined(x, "the input");
+  const int a = wrap_dim(dim0, x.rank()), b = wrap_dim(dim1, x.rank());
+  Dims dims;
+  for (int i = 0; i < x.rank(); ++i) dims.push_back(i == a ? b : i == b ? a : i);
+  return permuted(x, dims);
+}
+
+Tensor permute(const Tensor& x, const Dims& dims) {
+  const Op<"permute"> op;
+  check_defined(x, "the input");
+  check(dims.size() == x.rank(), "expected ", x.rank(), " dims for ", describe(x), ", got ", dims);
+  Dims wrapped = dims;
+  for (std::int64_t& d : wrapped) d = wrap_dim(d, x.rank());
+  wrap_dims(dims, x.rank());  // no dim twice
+  return permuted(x, wrapped);
+}
+
+Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  const Op<"narrow"> op;
+  check_defined(x, "the input");
+  check(x.rank() > 0, "a scalar has no dim to narrow, got ", describe(x));
+  const int d = wrap_dim(dim, x.rank());
+  const std::int64_t size = x.shape()[d], from = start < 0 ? start + size : start;
+  check(from >= 0 && length >= 0 && from <= size && length <= size - from, length, " elements from ", start,
+        " are out of range in dim ", dim, " of ", describe(x));
+  Shape shape = x.shape();
+  shape[d] = length;
+  Tensor y = share(x, shape, x.strides(), x.storage_offset() + from * x.strides()[d]);
+  if (auto* node = record<NarrowBackward>(y, x)) {
+    node->shape = x.shape();
+    node->dim = d;
+    node->start = from;
+  }
+  return y;
+}
+
+Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
+  const Op<"select"> op;
+  check_defined(x, "the input");
+  check(x.rank() > 0, "a scalar has no dim to select from, got ", describe(x));
+  const int d = wrap_dim(dim, x.rank());
+  const std::int64_t size = x.shape()[d], at = index < 0 ? index + size : index;
+  check(at >= 0 && at < size, "index ", index, " is out of range in dim ", dim, " of ", describe(x));
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape.erase(d);
+  strides.erase(d);
+  Tensor y = share(x, shape, strides, x.storage_offset() + at * x.strides()[d]);
+  if (auto* node = record<SelectBackward>(y, x)) {
+    node->shape = x.shape();
+    node->dim = d;
+    node->index = at;
+  }
+  return y;
+}
+
+Tensor expand(const Tensor& x, const Shape& shape) {
+  const Op<"expand"> op;
+  check_defined(x, "the input");
+  const int added = shape.size() - x.rank();
+  check(added >= 0, describe(x), " has more dims than ", shape);
+  Shape full = shape;
+  Strides strides = Dims::filled(shape.size(), 0);
+  for (int i = 0; i < shape.size(); ++i) {
+    const std::int64_t own = i < added ? 1 : x.shape()[i - added];
+    if (shape[i] == -1 && i >= added) full[i] = own;
+    check(full[i] >= 0 && (own == full[i] || own == 1), describe(x), " cannot be expanded to ", shape);
+    if (i >= added && own == full[i]) strides[i] = x.strides()[i - added];
+  }
+  Tensor y = share(x, full, strides, x.storage_offset());
+  if (auto* node = record<ExpandBackward>(y, x)) node->shape = x.shape();
+  return y;
+}
+
+Tensor squeeze(const Tensor& x, std::int64_t dim) {
+  const Op<"squeeze"> op;
+  check_defined(x, "the input");
+  const int d = wrap_dim(dim, x.rank());
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  if (x.rank() > 0 && shape[d] == 1) {
+    shape.erase(d);
+    strides.erase(d);
+  }
+  return reshaped(x, shape, strides);
+}
+
+Tensor squeeze(const Tensor& x) {
+  const Op<"squeeze"> op;
+  check_defined(x, "the input");
+  Shape shape;
+  Strides strides;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (x.shape()[i] == 1) continue;
+    shape.push_back(x.shape()[i]);
+    strides.push_back(x.strides()[i]);
+  }
+  return reshaped(x, shape, strides);
+}
+
+Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
+  const Op<"unsqueeze"> op;
+  check_defined(x, "the input");
+  const int d = wrap_dim(dim, x.rank() + 1);
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  const std::int64_t step = d < x.rank() ? shape[d] * strides[d] : 1;
+  shape.insert(d, 1);
+  strides.insert(d, step);
+  return reshaped(x, shape, strides);
+}
+
+}  // namespace bytetape

@@ -1,0 +1,28 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace bytetape::bench {
+
+/// Median, smallest and largest of seven bursts, in nanoseconds a call.
+struct Timing {
+  double median, min, max;
+};
+
+/// Times `burst` calls of f, seven times, after a warm-up.
+template <class F>
+Timing time(int warmup, int burst, F&& f) {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < warmup; ++i) f();
+  std::array<double, 7> t;
+  for (double& each : t) {
+    const auto start = Clock::now();
+    for (int i = 0; i < burst; ++i) f();
+    each = std::chrono::duration<double, std::nano>(Clock::now() - start).count() / burst;
+  }
+  std::sort(t.begin(), t.end());
+  return {t[3], t.front(), t.back()};
+}
+
+}  // namespace bytetape::bench

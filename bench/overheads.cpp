@@ -1,0 +1,73 @@
+// Times what the framework costs around the arithmetic; one JSON line each, named as shared/bench/torch_peer.cpp does.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "bench/harness.h"
+#include "bench/training.h"
+
+namespace {
+
+using namespace bytetape;
+
+void figure(const char* name, double per, int burst, const std::function<void()>& f) {
+  const bench::Timing t = bench::time(burst / 4 + 1, burst, f);
+  const nlohmann::ordered_json line{
+      {"name", name}, {"device", "cpu"}, {"ns", t.median / per}, {"min", t.min / per}, {"max", t.max / per}};
+  std::cout << line.dump() << std::endl;
+}
+
+/// Allocate and free a block that the cache holds, tracked.
+void allocations() {
+  memory::Allocator& a = memory::allocator(Device::cpu());
+  const auto pair = [&](std::size_t bytes) { return [&a, bytes] { a.deallocate(a.allocate(bytes, {})); }; };
+  figure("alloc_free_hit", 1, 20000, pair(std::size_t{4} << 20));
+  figure("alloc_free_small", 1, 20000, pair(512));
+  figure("alloc_free_64mib", 1, 20000, pair(std::size_t{64} << 20));
+}
+
+void operations() {
+  const Tensor a = randn({16}), b = randn({16});
+  {
+    const NoGrad no_grad;
+    figure("op_no_grad", 1, 20000, [&] { Tensor y = a + b; });
+  }
+  Tensor w = randn({16});
+  w.set_requires_grad();
+  figure("op_grad", 1, 20000, [&] { Tensor y = w + b; });
+  figure("chain_fwd_bwd_op", 100, 200, [&] {
+    Tensor y = w + b;
+    for (int i = 1; i < 100; ++i) y = y + b;
+    y.backward(b);
+    w.set_grad({});
+  });
+}
+
+void steps() {
+  for (const bench::Workload& w : bench::workloads()) {
+    bench::Training training(w);
+    memory::Allocator& a = memory::allocator(Device::cpu());
+    const bool mlp = w.name == "mlp_b256_fp32";
+    figure(mlp ? "mlp_step" : "cnn_step", 1, mlp ? 20 : 8, [&] { training.step(); });
+    const auto before = a.statistics().allocations;
+    training.step();
+    const nlohmann::ordered_json line{{"name", mlp ? "mlp_step_allocations" : "cnn_step_allocations"},
+                                      {"device", "cpu"},
+                                      {"count", a.statistics().allocations - before}};
+    std::cout << line.dump() << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Times allocation, dispatch, recording and whole steps; one JSON line each."};
+  int threads = 0;
+  app.add_option("threads", threads, "CPU threads; default: all");
+  CLI11_PARSE(app, argc, argv);
+  if (threads) set_num_threads(threads);
+  allocations();
+  operations();
+  steps();
+}

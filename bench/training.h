@@ -1,0 +1,69 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "examples/mnist/models.h"
+
+namespace bytetape::bench {
+
+/// One row of the table of workloads; PyTorch's side states the same ones.
+struct Workload {
+  std::string name, precision;
+  std::int64_t batch;
+  std::function<std::unique_ptr<nn::Module>()> model;
+  std::function<Tensor(std::int64_t batch)> input;
+  std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
+};
+
+inline std::unique_ptr<nn::Module> mlp() {
+  return std::make_unique<nn::Sequential>(nn::Linear(784, 1024), nn::ReLU(), nn::Linear(1024, 1024), nn::ReLU(),
+                                          nn::Linear(1024, 10));
+}
+inline std::unique_ptr<nn::Module> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
+
+inline Tensor flat(std::int64_t batch) { return randn({batch, 784}); }
+inline Tensor images(std::int64_t batch) { return randn({batch, 1, 28, 28}); }
+
+inline std::unique_ptr<optim::Optimizer> sgd(nn::Module& m) {
+  return std::make_unique<optim::SGD>(
+      m.parameters(), optim::SGDOptions{.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
+}
+inline std::unique_ptr<optim::Optimizer> adam(nn::Module& m) {
+  return std::make_unique<optim::Adam>(m.parameters(), optim::AdamOptions{.lr = 1e-3});
+}
+
+inline const std::vector<Workload>& workloads() {
+  static const std::vector<Workload> table{
+      {"mlp_b256_fp32", "fp32", 256, mlp, flat, sgd},
+      {"mnist_cnn_b64_fp32", "fp32", 64, cnn, images, adam},
+  };
+  return table;
+}
+
+/// A model, its optimizer and one batch on the device.
+class Training {
+ public:
+  explicit Training(const Workload& w)
+      : model_(w.model()), optimizer_(w.optimizer(*model_)), x_(w.input(w.batch)), y_(randint(0, 10, {w.batch})) {
+    x_.storage().set_role(memory::Role::input);
+    y_.storage().set_role(memory::Role::input);
+  }
+
+  /// All that a training loop does on data already there.
+  Tensor step() {
+    optimizer_->zero_grad();
+    Tensor loss = cross_entropy((*model_)(x_), y_);
+    loss.backward();
+    optimizer_->step();
+    return loss.detach();
+  }
+
+ private:
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Tensor x_, y_;
+};
+
+}  // namespace bytetape::bench

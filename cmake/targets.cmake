@@ -1,0 +1,56 @@
+# Our own warnings are errors; those of a project that takes us in are its own affair.
+function(bytetape_warnings target)
+  if(PROJECT_IS_TOP_LEVEL)
+    # GCC 12 sees uninitialised and overlapping memory where there is none, in its own std::string among others.
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
+  endif()
+endfunction()
+
+# One library a folder: bytetape_<name>, exported as bytetape::<name>.
+function(bytetape_library name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(bytetape_${name} STATIC ${sources})
+  add_library(bytetape::${name} ALIAS bytetape_${name})
+  set_target_properties(bytetape_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(bytetape_${name} PUBLIC cxx_std_20)
+  target_include_directories(bytetape_${name} PUBLIC
+    $<BUILD_INTERFACE:${BYTETAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  bytetape_warnings(bytetape_${name})
+endfunction()
+
+# The programs of this folder: <name>.cpp, or a folder <name> with a main.cpp. A source with a header of its own name
+# is no program but a part of all of them.
+function(bytetape_programs)
+  find_package(CLI11 REQUIRED)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  set(programs)
+  set(parts)
+  foreach(file ${files})
+    cmake_path(REPLACE_EXTENSION file .h OUTPUT_VARIABLE header)
+    if(EXISTS ${header})
+      list(APPEND parts ${file})
+    else()
+      list(APPEND programs ${file})
+    endif()
+  endforeach()
+  foreach(file ${programs})
+    cmake_path(GET file STEM name)
+    bytetape_program(${name} ${file} ${parts})
+  endforeach()
+  file(GLOB mains CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/main.cpp)
+  foreach(main ${mains})
+    cmake_path(GET main PARENT_PATH folder)
+    cmake_path(GET folder FILENAME name)
+    file(GLOB files CONFIGURE_DEPENDS ${folder}/*.cpp)
+    bytetape_program(${name} ${files} ${parts})
+  endforeach()
+endfunction()
+
+function(bytetape_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE bytetape::bytetape CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE BYTETAPE_VERSION="${PROJECT_VERSION}")
+  bytetape_warnings(${name})
+endfunction()

@@ -1,0 +1,57 @@
+#include "bytetape/core/cpu/compare.h"
+
+#include "bytetape/core/cpu/elementwise.h"
+
+namespace bytetape::cpu {
+namespace {
+
+template <class F>
+void compare(const F& f, const ConstView& a, const ConstView& b, const View& y) {
+  visit(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<bool, T, T>(f, y, a, b);
+  });
+}
+
+// Bits are chosen, not numbers: one loop for each size of element.
+template <class T>
+void choose(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
+  elementwise<T, bool, T, T>([](const auto& c, const auto& a, const auto& b) { return c.select(a, b); }, y, condition,
+                             a, b);
+}
+
+}  // namespace
+
+void eq(ConstView a, ConstView b, View y) {
+  compare([](const auto& a, const auto& b) { return a == b; }, a, b, y);
+}
+void ne(ConstView a, ConstView b, View y) {
+  compare([](const auto& a, const auto& b) { return a != b; }, a, b, y);
+}
+void lt(ConstView a, ConstView b, View y) {
+  compare([](const auto& a, const auto& b) { return a < b; }, a, b, y);
+}
+void le(ConstView a, ConstView b, View y) {
+  compare([](const auto& a, const auto& b) { return a <= b; }, a, b, y);
+}
+void gt(ConstView a, ConstView b, View y) {
+  compare([](const auto& a, const auto& b) { return a > b; }, a, b, y);
+}
+void ge(ConstView a, ConstView b, View y) {
+  compare([](const auto& a, const auto& b) { return a >= b; }, a, b, y);
+}
+
+void where(ConstView condition, ConstView a, ConstView b, View y) {
+  switch (size_of(y.dtype)) {
+    case 8:
+      return choose<std::uint64_t>(condition, a, b, y);
+    case 4:
+      return choose<std::uint32_t>(condition, a, b, y);
+    case 2:
+      return choose<std::uint16_t>(condition, a, b, y);
+    default:
+      return choose<std::uint8_t>(condition, a, b, y);
+  }
+}
+
+}  // namespace bytetape::cpu

@@ -1,0 +1,246 @@
+#include "bytetape/core/cpu/norm.h"
+
+#include <cmath>
+
+#include "bytetape/core/cpu/channels.h"
+
+namespace bytetape::cpu {
+namespace {
+
+/// Where adjacent channels are summed over pixels: blocks of pixels give one partial result each, added in the blocks'
+/// order. Blocks depend on the shape alone, so that the threads do not show in the result, and stay in the L2 cache.
+struct Blocks {
+  std::int64_t channels, pixels, length, count;
+
+  explicit Blocks(const ConstView& x) : channels(x.shape[1]), pixels(pixel_count(x)) {
+    length = std::max<std::int64_t>(32, 16384 / std::max<std::int64_t>(channels, 1));
+    count = (pixels + length - 1) / length;
+  }
+  std::int64_t begin(std::int64_t block) const { return block * length; }
+  std::int64_t end(std::int64_t block) const { return std::min(pixels, begin(block) + length); }
+};
+
+/// Two doubles a channel, then two numbers a channel and block.
+template <class C>
+struct Scratch {
+  double* totals[2];
+  C* partials;
+  std::int64_t channels;
+
+  Scratch(const Workspace& ws, std::int64_t channels) : channels(channels) {
+    totals[0] = static_cast<double*>(ws.data);
+    totals[1] = totals[0] + channels;
+    partials = reinterpret_cast<C*>(totals[1] + channels);
+  }
+  C* partial(std::int64_t block, int which) const { return partials + (2 * block + which) * channels; }
+};
+
+/// Element c, or a number where nothing is given.
+double value(const ConstView& v, std::int64_t c, double otherwise = 0) {
+  if (!v.defined()) return otherwise;
+  return visit_floating(v.dtype,
+                        [&](auto zero) { return static_cast<double>(v.as<decltype(zero)>()[c * v.strides[0]]); });
+}
+
+void set(const View& v, std::int64_t c, double to) {
+  if (!v.defined()) return;
+  visit_floating(v.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    v.as<T>()[c * v.strides[0]] = static_cast<T>(static_cast<compute_t<T>>(to));
+  });
+}
+
+/// How many, their mean, and the sum of squared distances from it (Chan, Golub & LeVeque, "Updating formulae and a
+/// pairwise algorithm for computing sample variances", 1979).
+struct Moments {
+  double count = 0, mean = 0, m2 = 0;
+  void merge(const Moments& o) {
+    const double total = count + o.count, delta = o.mean - mean;
+    mean += delta * o.count / total;
+    m2 += o.m2 + delta * delta * count * o.count / total;
+    count = total;
+  }
+};
+
+template <class T, class C = compute_t<T>>
+void moments_of_block(const ConstView& x, std::int64_t begin, std::int64_t end, C* __restrict mean, C* __restrict m2) {
+  const std::int64_t channels = x.shape[1];
+  std::fill_n(mean, channels, C{0});
+  std::fill_n(m2, channels, C{0});
+  for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
+    const T* from = x.as<T>() + at[0];
+    for (std::int64_t c = 0; c < channels; ++c) mean[c] += static_cast<C>(from[c]);
+  });
+  for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<C>(end - begin);
+  for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
+    const T* from = x.as<T>() + at[0];
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const C distance = static_cast<C>(from[c]) - mean[c];
+      m2[c] += distance * distance;
+    }
+  });
+}
+
+template <class T>
+Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c) {
+  using C = compute_t<T>;
+  const auto count = static_cast<double>(x.shape[2] * x.shape[3]);
+  double sum = 0, m2 = 0;
+  for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) { sum += static_cast<double>(piece.sum()); });
+  const auto mean = static_cast<C>(sum / count);
+  for_each_piece<T, 1>({&x}, n, c,
+                       [&](const auto& piece) { m2 += static_cast<double>((piece - mean).square().sum()); });
+  return {count, static_cast<double>(mean), m2};
+}
+
+/// moments(c) in parallel over the channels; each costs about `work` elements.
+template <class F>
+void for_each_channel(std::int64_t channels, std::int64_t work, F&& f) {
+  parallel_for(channels, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) f(c);
+  });
+}
+
+template <class F>
+void for_each_block(const Blocks& blocks, F&& f) {
+  parallel_for(blocks.count, grain / (blocks.length * blocks.channels), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) f(b);
+  });
+}
+
+/// Sums over a channel's gy, and over gy * (x - mean).
+template <class T, class C = compute_t<T>>
+void gradient_sums_of_block(const ConstView& x, const ConstView& gy, const ConstView& mean, std::int64_t begin,
+                            std::int64_t end, C* __restrict sum, C* __restrict product) {
+  const std::int64_t channels = x.shape[1];
+  std::fill_n(sum, channels, C{0});
+  std::fill_n(product, channels, C{0});
+  for (std::int64_t first = 0; first < channels; first += detail::chunk) {
+    const std::int64_t count = std::min(detail::chunk, channels - first);
+    C center[detail::chunk];
+    for (std::int64_t c = 0; c < count; ++c) center[c] = static_cast<C>(value(mean, first + c));
+    for_each_pixel<2>({&x, &gy}, begin, end, [&](const auto& at) {
+      const T *from = x.as<T>() + at[0] + first, *g = gy.as<T>() + at[1] + first;
+      for (std::int64_t c = 0; c < count; ++c) {
+        sum[first + c] += static_cast<C>(g[c]);
+        product[first + c] += static_cast<C>(g[c]) * (static_cast<C>(from[c]) - center[c]);
+      }
+    });
+  }
+}
+
+template <class T>
+void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mean, const Scratch<compute_t<T>>& to) {
+  const Blocks blocks(x);
+  if (channels_adjacent({&x, &gy})) {
+    for_each_block(blocks, [&](std::int64_t b) {
+      gradient_sums_of_block<T>(x, gy, mean, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
+    });
+    for_each_channel(blocks.channels, 2 * blocks.count, [&](std::int64_t c) {
+      for (int which = 0; which < 2; ++which) {
+        double total = 0;
+        for (std::int64_t b = 0; b < blocks.count; ++b) total += static_cast<double>(to.partial(b, which)[c]);
+        to.totals[which][c] = total;
+      }
+    });
+    return;
+  }
+  for_each_channel(blocks.channels, 2 * blocks.pixels, [&](std::int64_t c) {
+    const auto center = static_cast<compute_t<T>>(value(mean, c));
+    double sum = 0, product = 0;
+    for (std::int64_t n = 0; n < x.shape[0]; ++n)
+      for_each_piece<T, 2>({&x, &gy}, n, c, [&](const auto& piece, const auto& g) {
+        sum += static_cast<double>(g.sum());
+        product += static_cast<double>((g * (piece - center)).sum());
+      });
+    to.totals[0][c] = sum;
+    to.totals[1][c] = product;
+  });
+}
+
+}  // namespace
+
+std::size_t batch_norm_workspace(ConstView x) {
+  const Blocks blocks(x);
+  const std::size_t computed = x.dtype == DType::f64 ? sizeof(double) : sizeof(float);
+  const auto partials = static_cast<std::size_t>(channels_adjacent({&x}) ? blocks.count : 0);
+  return 2 * static_cast<std::size_t>(blocks.channels) * (sizeof(double) + partials * computed);
+}
+
+void batch_norm_statistics(ConstView x, View mean, View var, Workspace ws) {
+  visit_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Blocks blocks(x);
+    const Scratch<compute_t<T>> scratch(ws, blocks.channels);
+    const bool adjacent = channels_adjacent({&x});
+    if (adjacent)
+      for_each_block(blocks, [&](std::int64_t b) {
+        moments_of_block<T>(x, blocks.begin(b), blocks.end(b), scratch.partial(b, 0), scratch.partial(b, 1));
+      });
+    for_each_channel(blocks.channels, adjacent ? 2 * blocks.count : 2 * blocks.pixels, [&](std::int64_t c) {
+      Moments all;
+      if (adjacent)
+        for (std::int64_t b = 0; b < blocks.count; ++b)
+          all.merge({static_cast<double>(blocks.end(b) - blocks.begin(b)),
+                     static_cast<double>(scratch.partial(b, 0)[c]), static_cast<double>(scratch.partial(b, 1)[c])});
+      else
+        for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c));
+      set(mean, c, all.mean);
+      set(var, c, all.m2 / all.count);
+    });
+  });
+}
+
+void batch_norm_apply(ConstView x, ConstView weight, ConstView bias, ConstView mean, ConstView var, double eps,
+                      View y) {
+  const auto numbers = [&](std::int64_t c) {
+    return std::array{value(mean, c), value(weight, c, 1) / std::sqrt(value(var, c) + eps), value(bias, c)};
+  };
+  visit_floating(x.dtype, [&](auto zero) {
+    map_channels<decltype(zero)>(
+        numbers,
+        [](const auto& mean, const auto& scale, const auto& shift, const auto& x) {
+          return (x - mean) * scale + shift;
+        },
+        y, x);
+  });
+}
+
+// With r = 1 / sqrt(var + eps) and m pixels: gb = sum(gy), gw = r sum(gy (x - mean)), and in training
+// gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
+void batch_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView var, ConstView gy, double eps,
+                         bool training, View gx, View gw, View gb, Workspace ws) {
+  visit_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t channels = x.shape[1];
+    const auto pixels = static_cast<double>(pixel_count(x));
+    const auto rstd = [&](std::int64_t c) { return 1 / std::sqrt(value(var, c) + eps); };
+    const Scratch<compute_t<T>> sums(ws, channels);
+    if (gw.defined() || gb.defined() || training) {
+      gradient_sums<T>(x, gy, mean, sums);
+      for (std::int64_t c = 0; c < channels; ++c) {
+        set(gb, c, sums.totals[0][c]);
+        set(gw, c, sums.totals[1][c] * rstd(c));
+      }
+    }
+    if (!gx.defined()) return;
+    if (!training) {
+      map_channels<T>([&](std::int64_t c) { return std::array{value(weight, c, 1) * rstd(c)}; },
+                      [](const auto& scale, const auto& g) { return g * scale; }, gx, gy);
+      return;
+    }
+    const auto numbers = [&](std::int64_t c) {
+      const double r = rstd(c), scale = value(weight, c, 1) * r;
+      return std::array{scale, value(mean, c), -scale * r * r * sums.totals[1][c] / pixels,
+                        -scale * sums.totals[0][c] / pixels};
+    };
+    map_channels<T>(
+        numbers,
+        [](const auto& scale, const auto& mean, const auto& slope, const auto& shift, const auto& g, const auto& x) {
+          return g * scale + (x - mean) * slope + shift;
+        },
+        gx, gy, x);
+  });
+}
+
+}  // namespace bytetape::cpu

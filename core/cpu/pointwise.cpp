@@ -1,0 +1,180 @@
+#include "bytetape/core/cpu/pointwise.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <unsupported/Eigen/SpecialFunctions>
+
+#include "bytetape/core/cpu/elementwise.h"
+
+namespace bytetape::cpu {
+namespace {
+
+template <class T>
+void gather(const char* x, std::int64_t step, std::int64_t n, compute_t<T>* to) {
+  if (detail::Source<T>::direct(step))
+    std::memcpy(to, x, static_cast<std::size_t>(n) * sizeof(T));
+  else
+    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<compute_t<T>>(*reinterpret_cast<const T*>(x + i * step));
+}
+
+template <class T>
+void scatter(const compute_t<T>* from, std::int64_t n, char* y, std::int64_t step) {
+  if (detail::Source<T>::direct(step))
+    std::memcpy(y, from, static_cast<std::size_t>(n) * sizeof(T));
+  else
+    for (std::int64_t i = 0; i < n; ++i) *reinterpret_cast<T*>(y + i * step) = static_cast<T>(from[i]);
+}
+
+/// A chunk of computed elements, and its first `n` of them as Eigen sees them.
+template <class C>
+struct Chunk {
+  alignas(64) C values[detail::chunk];
+  Eigen::Map<Array<C>, Eigen::Aligned64> first(std::int64_t n) { return {values, n}; }
+};
+
+/// f(y, x...), which sets y, for functions whose last bits Eigen computes otherwise in vectors than one by one: always
+/// in whole vectors, so that an element's bits depend neither on its place nor on the thread count.
+template <class T, class F, class... X>
+void in_whole_vectors(const F& f, const View& y, const X&... x) {
+  using C = compute_t<T>;
+  constexpr std::size_t K = sizeof...(X);
+  constexpr std::int64_t widest = 64 / sizeof(C);
+  const auto row = [&](std::int64_t n, const auto& p, const auto& step) {
+    std::array<Chunk<C>, K> in;
+    Chunk<C> out;
+    for (std::int64_t at = 0; at < n; at += detail::chunk) {
+      const std::int64_t m = std::min(detail::chunk, n - at), whole = (m + widest - 1) / widest * widest;
+      for (std::size_t k = 0; k < K; ++k) {
+        gather<T>(p[k + 1] + at * step[k + 1], step[k + 1], m, in[k].values);
+        std::fill(in[k].values + m, in[k].values + whole, C{1});
+      }
+      auto result = out.first(whole);
+      std::apply([&](auto&... chunks) { f(result, chunks.first(whole)...); }, in);
+      scatter<T>(out.values, m, p[0] + at * step[0], step[0]);
+    }
+  };
+  for_each_row(make_walk<K + 1>({&y, &x...}), row, grain / 4);
+}
+
+/// The same for a floating y; f is generic over the computed type.
+template <class F, class... X>
+void smooth(const F& f, const View& y, const X&... x) {
+  visit_floating(y.dtype, [&](auto zero) { in_whole_vectors<decltype(zero)>(f, y, x...); });
+}
+
+/// y = f(x...) for a floating y and an f of single numbers, whose bits are the same alone and in vectors.
+template <class F, class... X>
+void exact(const F& f, const View& y, const X&... x) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (sizeof...(X) == 1)
+      elementwise<T, T>([&](const auto& a) { return a.unaryExpr(f); }, y, x...);
+    else
+      elementwise<T, T, T>([&](const auto& a, const auto& b) { return a.binaryExpr(b, f); }, y, x...);
+  });
+}
+
+template <class X>
+using scalar_t = typename X::Scalar;
+
+/// Phi, the distribution function of the standard normal.
+template <class X>
+auto normal_cdf(const X& x) {
+  using C = scalar_t<X>;
+  return C(0.5) * (C(1) + (x * C(std::numbers::sqrt2 / 2)).erf());
+}
+
+}  // namespace
+
+void exp(ConstView x, View y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    // Eigen stops at the least normal number; below it the result is 0, as for -infinity.
+    const C least = -std::log(std::numeric_limits<C>::max());
+    in_whole_vectors<T>(
+        [=](auto& y, const auto& x) {
+          y = x.exp();
+          y = (x < least).select(C(0), y);
+        },
+        y, x);
+  });
+}
+
+void log(ConstView x, View y) {
+  smooth([](auto& y, const auto& x) { y = x.log(); }, y, x);
+}
+
+// Eigen's vectorised square root is approximate (and NaN at infinity); std::sqrt rounds once, and GCC vectorises it.
+void sqrt(ConstView x, View y) {
+  exact([](auto v) { return std::sqrt(v); }, y, x);
+}
+void rsqrt(ConstView x, View y) {
+  exact([](auto v) { return 1 / std::sqrt(v); }, y, x);
+}
+
+void tanh(ConstView x, View y) {
+  smooth([](auto& y, const auto& x) { y = x.tanh(); }, y, x);
+}
+
+// For large -x, exp overflows to infinity and the quotient is 0: stable on both sides.
+void sigmoid(ConstView x, View y) {
+  smooth([](auto& y, const auto& x) { y = 1 / (1 + (-x).exp()); }, y, x);
+}
+
+void relu(ConstView x, View y) {
+  exact([](auto v) { return v < 0 ? decltype(v)(0) : v; }, y, x);
+}
+
+void gelu(ConstView x, View y) {
+  smooth([](auto& y, const auto& x) { y = x * normal_cdf(x); }, y, x);
+}
+
+void abs(ConstView x, View y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T>([](const auto& x) { return x.abs(); }, y, x);
+  });
+}
+
+void sign(ConstView x, View y) {
+  exact([](auto v) { return v > 0 ? decltype(v)(1) : v < 0 ? decltype(v)(-1) : v; }, y, x);
+}
+
+void clamp(Scalar low, Scalar high, ConstView x, View y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    const C least = low.to<C>(), most = high.to<C>();
+    elementwise<T, T>(
+        [&](const auto& x) { return x.unaryExpr([=](C v) { return v < least  ? least
+                                                                  : v > most ? most
+                                                                             : v; }); }, y, x);
+  });
+}
+
+void tanh_backward(ConstView y, ConstView gy, View gx) {
+  smooth([](auto& gx, const auto& y, const auto& gy) { gx = gy * (1 - y * y); }, gx, y, gy);
+}
+
+void sigmoid_backward(ConstView y, ConstView gy, View gx) {
+  smooth([](auto& gx, const auto& y, const auto& gy) { gx = gy * (y * (1 - y)); }, gx, y, gy);
+}
+
+void relu_backward(ConstView y, ConstView gy, View gx) {
+  exact([](auto y, auto gy) { return y > 0 ? gy : decltype(gy)(0); }, gx, y, gy);
+}
+
+// d(x Phi(x))/dx = Phi(x) + x phi(x)
+void gelu_backward(ConstView x, ConstView gy, View gx) {
+  smooth(
+      [](auto& gx, const auto& x, const auto& gy) {
+        using C = scalar_t<std::decay_t<decltype(x)>>;
+        const C scale = C(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+        gx = gy * (normal_cdf(x) + x * (C(-0.5) * x * x).exp() * scale);
+      },
+      gx, x, gy);
+}
+
+}  // namespace bytetape::cpu

@@ -1,0 +1,287 @@
+#include "bytetape/core/cpu/reduce.h"
+
+#include <limits>
+
+#include "bytetape/core/cpu/copy.h"
+#include "bytetape/core/cpu/elementwise.h"
+
+namespace bytetape::cpu {
+namespace {
+
+// Results must not depend on the number of threads: an output's inputs are cut into chunks by shape alone, and the
+// chunks' partial results are combined in order, whoever computed them.
+constexpr std::int64_t chunk_elements = 16384;
+constexpr std::int64_t max_partials = 4096;  // on the stack: 32 KiB
+constexpr std::int64_t block_width = detail::chunk;
+constexpr std::int64_t fold_every = 512;  // reduced steps that a block takes before its lanes are folded into totals
+
+/// How to reduce elements of T: lanes add up a piece, totals add up pieces.
+template <class T>
+struct Sum {
+  static constexpr bool is_float = std::is_floating_point_v<compute_t<T>>;
+  using Lane = std::conditional_t<is_float, compute_t<T>, std::uint64_t>;
+  using Total = std::conditional_t<is_float, double, std::uint64_t>;  // integers wrap around, as in PyTorch
+  static constexpr Total identity = 0;
+  static auto combine(const auto& a, const auto& b) { return a + b; }
+  static Total reduce(const auto& lanes) { return static_cast<Total>(lanes.sum()); }
+};
+
+template <class T, bool is_max>
+struct Extreme {
+  using Lane = compute_t<T>;
+  using Total = Lane;
+  using Limits = std::numeric_limits<Lane>;
+  static constexpr bool is_float = std::is_floating_point_v<Lane>;
+  static constexpr Total identity =
+      is_float ? (is_max ? -Limits::infinity() : Limits::infinity()) : (is_max ? Limits::lowest() : Limits::max());
+  static constexpr int nan = is_float ? Eigen::PropagateNaN : Eigen::PropagateFast;
+  static Total combine(Total a, Total b) {
+    if constexpr (is_float)
+      if (b != b) return b;
+    return (is_max ? b > a : b < a) ? b : a;
+  }
+  template <class A, class B>
+  static auto combine(const Eigen::ArrayBase<A>& a, const Eigen::ArrayBase<B>& b) {
+    using Op = std::conditional_t<is_max, Eigen::internal::scalar_max_op<Lane, Lane, nan>,
+                                  Eigen::internal::scalar_min_op<Lane, Lane, nan>>;
+    return a.binaryExpr(b.derived(), Op());
+  }
+  static Total reduce(const auto& lanes) {
+    if constexpr (is_max)
+      return lanes.template maxCoeff<nan>();
+    else
+      return lanes.template minCoeff<nan>();
+  }
+};
+template <class T>
+using Max = Extreme<T, true>;
+template <class T>
+using Min = Extreme<T, false>;
+
+/// One reduction as loops: over `outputs` (x and y), and for each over `inputs` (x alone). Where the innermost dim of x
+/// is kept, an output is a whole run of `width` elements, taken block_width at a time.
+struct Plan {
+  Walk<2> outputs;
+  Walk<1> inputs;
+  bool by_rows = false;  // the innermost dim is kept
+  std::int64_t width = 1, x_step = 0, y_step = 0;
+  std::int64_t blocks = 1;  // of the run
+  std::int64_t count = 1;   // inputs of an output
+  std::int64_t chunk = 1;   // inputs taken at a time
+
+  std::int64_t items() const { return numel(outputs.shape) * blocks; }
+};
+
+template <std::size_t K>
+void complete(Walk<K>& w) {
+  if (!w.shape.empty()) return;
+  w.shape.push_back(1);
+  for (Strides& s : w.strides) s.push_back(0);
+}
+
+Plan make_plan(const ConstView& x, const View& y) {
+  const ConstView repeated = y.expand(x.shape);
+  const Walk<2> all = make_walk<2>({&x, &repeated});
+  Plan plan;
+  plan.outputs.data = {all.data[0], y.as<char>()};
+  plan.inputs.data = {all.data[0]};
+  const auto is_kept = [&](int d) { return all.strides[1][d] != 0; };
+  const int last = all.shape.size() - 1;
+  for (int d = 0; d <= last; ++d) {
+    if (!is_kept(d)) {
+      plan.inputs.shape.push_back(all.shape[d]);
+      plan.inputs.strides[0].push_back(all.strides[0][d]);
+    } else if (d < last) {
+      plan.outputs.shape.push_back(all.shape[d]);
+      for (std::size_t k = 0; k < 2; ++k) plan.outputs.strides[k].push_back(all.strides[k][d]);
+    } else {
+      plan.by_rows = true;
+      plan.width = all.shape[d];
+      plan.x_step = all.strides[0][d];
+      plan.y_step = all.strides[1][d];
+    }
+  }
+  complete(plan.outputs);
+  complete(plan.inputs);
+  const std::int64_t block = std::min(plan.width, block_width);
+  plan.blocks = (plan.width + block_width - 1) / block_width;
+  plan.count = numel(plan.inputs.shape);
+  const std::int64_t partials = max_partials / block;
+  plan.chunk = std::max((chunk_elements + block - 1) / block, (plan.count + partials - 1) / partials);
+  return plan;
+}
+
+/// A run of inputs of one output.
+template <class R, class T>
+typename R::Total reduce_run(const char* p, std::int64_t step, std::int64_t n) {
+  detail::Source<T> source;
+  typename R::Total total = R::identity;
+  const std::int64_t piece = detail::Source<T>::direct(step) ? chunk_elements : detail::chunk;
+  for (std::int64_t at = 0; at < n; at += piece) {
+    const auto values = source.load(p + at * step, step, std::min(piece, n - at));
+    total = R::combine(total, R::reduce(values.template cast<typename R::Lane>()));
+  }
+  return total;
+}
+
+/// Adds a run of n inputs, `step` bytes apart, to the lanes of `width` outputs.
+template <class R, class T>
+void reduce_rows(const char* p, std::int64_t step, std::int64_t n, std::int64_t x_step, std::int64_t width,
+                 typename R::Lane* lanes) {
+  Eigen::Map<Array<typename R::Lane>> sums(lanes, width);
+  detail::Source<T> a, b, c, d;
+  const auto row = [&](detail::Source<T>& source, std::int64_t i) {
+    return source.load(p + i * step, x_step, width).template cast<typename R::Lane>();
+  };
+  std::int64_t i = 0;
+  for (; i + 4 <= n; i += 4)  // four at a time: fewer passes over the lanes
+    sums = R::combine(sums, R::combine(R::combine(row(a, i), row(b, i + 1)), R::combine(row(c, i + 2), row(d, i + 3))));
+  for (; i < n; ++i) sums = R::combine(sums, row(a, i));
+}
+
+/// One output block over one chunk of its inputs.
+template <class R, class T>
+void reduce_chunk(const Plan& plan, char* x, std::int64_t width, std::int64_t begin, std::int64_t end,
+                  typename R::Total* totals) {
+  Walk<1> inputs = plan.inputs;
+  inputs.data = {x};
+  std::fill_n(totals, width, R::identity);
+  if (!plan.by_rows) {
+    walk_rows(inputs, begin, end, [&](std::int64_t n, const auto& p, const auto& step) {
+      *totals = R::combine(*totals, reduce_run<R, T>(p[0], step[0], n));
+    });
+    return;
+  }
+  alignas(64) typename R::Lane lanes[block_width];
+  for (std::int64_t at = begin; at < end; at += fold_every) {
+    std::fill_n(lanes, width, static_cast<typename R::Lane>(R::identity));
+    walk_rows(inputs, at, std::min(at + fold_every, end), [&](std::int64_t n, const auto& p, const auto& step) {
+      reduce_rows<R, T>(p[0], step[0], n, plan.x_step, width, lanes);
+    });
+    for (std::int64_t j = 0; j < width; ++j)
+      totals[j] = R::combine(totals[j], static_cast<typename R::Total>(lanes[j]));
+  }
+}
+
+struct Block {
+  char *x, *y;
+  std::int64_t width;
+};
+Block block_at(const Plan& plan, std::int64_t item) {
+  const std::int64_t first = item % plan.blocks * block_width, at = item / plan.blocks;
+  Block b{nullptr, nullptr, std::min(block_width, plan.width - first)};
+  walk_rows(plan.outputs, at, at + 1, [&](std::int64_t, const auto& p, const auto&) {
+    b.x = p[0] + first * plan.x_step;
+    b.y = p[1] + first * plan.y_step;
+  });
+  return b;
+}
+
+template <class R, class Out>
+void store(const Plan& plan, const Block& b, const typename R::Total* totals) {
+  for (std::int64_t j = 0; j < b.width; ++j)
+    *reinterpret_cast<Out*>(b.y + j * plan.y_step) = static_cast<Out>(static_cast<compute_t<Out>>(totals[j]));
+}
+
+template <class R>
+void add_partial(typename R::Total* totals, const typename R::Total* partial, std::int64_t width) {
+  for (std::int64_t j = 0; j < width; ++j) totals[j] = R::combine(totals[j], partial[j]);
+}
+
+/// Few outputs of many inputs: the threads share an output's chunks.
+template <class R, class T, class Out>
+void reduce_by_chunks(const Plan& plan, std::int64_t chunks) {
+  typename R::Total partials[max_partials], totals[block_width];
+  for (std::int64_t item = 0; item < plan.items(); ++item) {
+    const Block b = block_at(plan, item);
+    parallel_for(chunks, 2, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = begin; c < end; ++c)
+        reduce_chunk<R, T>(plan, b.x, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count),
+                           partials + c * b.width);
+    });
+    std::fill_n(totals, b.width, R::identity);
+    for (std::int64_t c = 0; c < chunks; ++c) add_partial<R>(totals, partials + c * b.width, b.width);
+    store<R, Out>(plan, b, totals);
+  }
+}
+
+template <class R, class T, class Out>
+void reduce_by_outputs(const Plan& plan, std::int64_t chunks) {
+  const std::int64_t work = plan.count * std::min(plan.width, block_width);
+  parallel_for(plan.items(), grain / std::min(grain, work), [&](std::int64_t begin, std::int64_t end) {
+    typename R::Total partial[block_width], totals[block_width];
+    for (std::int64_t item = begin; item < end; ++item) {
+      const Block b = block_at(plan, item);
+      std::fill_n(totals, b.width, R::identity);
+      for (std::int64_t c = 0; c < chunks; ++c) {
+        reduce_chunk<R, T>(plan, b.x, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count), partial);
+        add_partial<R>(totals, partial, b.width);
+      }
+      store<R, Out>(plan, b, totals);
+    }
+  });
+}
+
+template <class R, class T, class Out>
+void reduce(const ConstView& x, const View& y) {
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) return fill(Scalar(0), y);  // only sums get here
+  const Plan plan = make_plan(x, y);
+  const std::int64_t chunks = (plan.count + plan.chunk - 1) / plan.chunk;
+  if (chunks > 1 && plan.items() < num_threads())
+    reduce_by_chunks<R, T, Out>(plan, chunks);
+  else
+    reduce_by_outputs<R, T, Out>(plan, chunks);
+}
+
+template <template <class> class R>
+void extreme(const ConstView& x, const View& y) {
+  visit(x.dtype, [&](auto zero) {
+    // a bool is a byte of 0 or 1
+    using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
+    reduce<R<T>, T, T>(x, y);
+  });
+}
+
+}  // namespace
+
+void sum(ConstView x, View y) {
+  visit(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      reduce<Sum<T>, T, std::int64_t>(x, y);
+    else if (y.dtype == x.dtype)
+      reduce<Sum<T>, T, T>(x, y);
+    else
+      reduce<Sum<T>, T, float>(x, y);
+  });
+}
+
+void max(ConstView x, View y) { extreme<Max>(x, y); }
+void min(ConstView x, View y) { extreme<Min>(x, y); }
+
+void argmax(ConstView x, int dim, View y) {
+  if (y.numel() == 0) return;
+  const std::int64_t n = x.shape[dim], step = x.strides[dim];
+  ConstView first = x;
+  first.shape[dim] = 1;
+  visit(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto best = [&](const T* p) {
+      std::int64_t at = 0;
+      auto value = static_cast<compute_t<T>>(p[0]);
+      for (std::int64_t i = 1; i < n && value == value; ++i) {
+        const auto v = static_cast<compute_t<T>>(p[i * step]);
+        if (v > value || v != v) at = i, value = v;
+      }
+      return at;
+    };
+    const auto row = [&](std::int64_t outputs, const auto& p, const auto& steps) {
+      for (std::int64_t i = 0; i < outputs; ++i)
+        *reinterpret_cast<std::int64_t*>(p[0] + i * steps[0]) = best(reinterpret_cast<const T*>(p[1] + i * steps[1]));
+    };
+    for_each_row(make_walk<2>({&y, &first}), row, std::max<std::int64_t>(grain / n, 1));
+  });
+}
+
+}  // namespace bytetape::cpu

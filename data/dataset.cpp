@@ -1,0 +1,113 @@
+#include "bytetape/data/dataset.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace bytetape::data {
+namespace {
+
+using memory::Op;
+using memory::PhaseScope;
+using CollateOp = Op<"collate">;
+
+Shape with_batch(std::int64_t n, Shape shape) {
+  shape.insert(0, n);
+  return shape;
+}
+
+Shape example_shape(const Tensor& rows) {
+  Shape shape = rows.shape();
+  shape.erase(0);
+  return shape;
+}
+
+std::int64_t row_numel(const Tensor& x) { return numel(example_shape(x)); }
+
+void copy_rows(const Tensor& from, std::span<const std::int64_t> indices, Tensor& to) {
+  const auto row = static_cast<std::size_t>(row_numel(from)) * size_of(from.dtype());
+  if (row == 0) return;
+  const ConstView rows = from.read();
+  const auto* in = static_cast<const std::byte*>(rows.data());
+  auto* out = static_cast<std::byte*>(to.write().data());
+  for (std::int64_t i : indices) {
+    std::memcpy(out, in + static_cast<std::size_t>(i) * row, row);
+    out += row;
+  }
+}
+
+void normalize_rows(const Tensor& from, Normalize by, std::span<const std::int64_t> indices, Tensor& to) {
+  std::array<float, 256> value;
+  for (std::size_t v = 0; v < value.size(); ++v)
+    value[v] = static_cast<float>((static_cast<double>(v) / 255 - by.mean) / by.std);
+  const std::int64_t row = row_numel(from);
+  float* out = to.data<float>();
+  for (std::int64_t i : indices) {
+    const std::uint8_t* in = from.data<std::uint8_t>() + i * row;
+    for (std::int64_t k = 0; k < row; ++k) out[k] = value[in[k]];
+    out += row;
+  }
+}
+
+void check_rows(const char* what, const Tensor& x) {
+  check(x.rank() > 0, what, " needs a first dim to count examples, got ", describe(x));
+  check<DeviceError>(x.device() == Device::cpu(), what, " is expected on cpu, got ", describe(x));
+  check(x.is_contiguous(), what, " is expected row-major, got ", describe(x), " with strides ", x.strides());
+}
+
+}  // namespace
+
+Batch Dataset::allocate(std::int64_t n, Device device) const {
+  const CollateOp op;
+  const PhaseScope phase(memory::Phase::data);
+  const ExampleSpec spec = example();
+  Batch b;
+  b.x = empty(with_batch(n, spec.x_shape), spec.x_dtype, device, memory::Role::input);
+  b.y = empty(with_batch(n, spec.y_shape), spec.y_dtype, device, memory::Role::input);
+  return b;
+}
+
+void Dataset::load(std::span<const std::int64_t> indices, Batch& batch) const {
+  const CollateOp op;
+  const PhaseScope phase(memory::Phase::data);
+  const std::int64_t n = size();
+  for (std::int64_t i : indices) check(i >= 0 && i < n, "example ", i, " of a dataset of ", n);
+  fill(indices, batch.x, batch.y);
+}
+
+Batch Dataset::get(std::span<const std::int64_t> indices) const {
+  Batch b = allocate(static_cast<std::int64_t>(indices.size()));
+  load(indices, b);
+  return b;
+}
+
+TensorDataset::TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normalize)
+    : x_(std::move(x)), y_(std::move(y)), normalize_(normalize) {
+  const Op<"TensorDataset"> op;
+  check_rows("x", x_);
+  check_rows("y", y_);
+  check(x_.size(0) == y_.size(0), "x and y differ in the number of examples: ", describe(x_), " and ", describe(y_));
+  if (!normalize_) return;
+  check<DTypeError>(x_.dtype() == DType::u8, "only u8 images are normalised, got ", describe(x_));
+  check(x_.rank() == 3 || x_.rank() == 4, "images to normalise are (n, h, w) or (n, c, h, w), got ", describe(x_));
+  check<ValueError>(normalize_->std > 0, "expected std > 0, got ", normalize_->std);
+}
+
+ExampleSpec TensorDataset::example() const {
+  ExampleSpec spec{example_shape(x_), x_.dtype(), example_shape(y_), y_.dtype()};
+  if (normalize_) {
+    spec.x_dtype = DType::f32;
+    if (spec.x_shape.size() == 2) spec.x_shape.insert(0, 1);
+  }
+  return spec;
+}
+
+void TensorDataset::fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const {
+  if (normalize_)
+    normalize_rows(x_, *normalize_, indices, x);
+  else
+    copy_rows(x_, indices, x);
+  copy_rows(y_, indices, y);
+}
+
+}  // namespace bytetape::data

@@ -1,0 +1,74 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "bytetape/core/tensor.h"
+
+namespace bytetape::data {
+
+/// Examples gathered along a first dim: x what the model sees, y what it should say.
+struct Batch {
+  Tensor x, y;
+};
+
+/// What one example looks like, without the batch dim.
+struct ExampleSpec {
+  Shape x_shape;
+  DType x_dtype = DType::f32;
+  Shape y_shape;
+  DType y_dtype = DType::i64;
+};
+
+/// A numbered set of examples. A subclass says how many there are, what one looks like, and how to write some of them
+/// into a batch; memory is allocated here, so that it is on the ledger once and alike for every dataset.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual ExampleSpec example() const = 0;
+
+  /// An uninitialised batch of n examples under the role `input`, the phase `data` and the op "collate". On a meta
+  /// device it costs what a real batch costs, and holds nothing.
+  Batch allocate(std::int64_t n, Device device = Device::cpu()) const;
+  /// Writes the examples `indices` to a batch that allocate(indices.size()) made. Safe to call from several threads.
+  /// Throws ShapeError where an index is outside 0 .. size() - 1, and whatever fill() throws.
+  void load(std::span<const std::int64_t> indices, Batch& batch) const;
+  /// The examples `indices` as a new batch.
+  Batch get(std::span<const std::int64_t> indices) const;
+
+ protected:
+  /// Writes example indices[i] to row i of x and y, which are row-major. The indices are checked. Must be safe to call
+  /// from several threads at once.
+  virtual void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const = 0;
+};
+
+/// x = (v / 255 - mean) / std, for u8 images.
+struct Normalize {
+  double mean = 0;
+  double std = 1;
+};
+
+/// The mean and standard deviation of MNIST's training images, as everybody uses them.
+inline constexpr Normalize mnist_normalize{0.1307, 0.3081};
+
+/// Rows of two tensors: x (n, ...) and y (n, ...), row-major on the CPU. As they are; or, with `normalize`, u8 images
+/// (n, h, w) or (n, c, h, w) as f32 (c, h, w), where images without channels get c = 1.
+class TensorDataset final : public Dataset {
+ public:
+  /// Throws ShapeError where x and y differ in n, have no dim, or are not row-major, or x is not images and should be
+  /// normalised; DTypeError where x to be normalised is not u8; DeviceError off the CPU; ValueError unless std > 0.
+  TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normalize = {});
+
+  std::int64_t size() const override { return x_.size(0); }
+  ExampleSpec example() const override;
+
+ protected:
+  void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const override;
+
+ private:
+  Tensor x_, y_;
+  std::optional<Normalize> normalize_;
+};
+
+}  // namespace bytetape::data

@@ -1,0 +1,74 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+
+#include "bytetape/data/dataset.h"
+
+namespace bytetape::data {
+
+struct DataLoaderOptions {
+  std::int64_t batch_size = 64;
+  bool shuffle = false;    ///< another order each epoch
+  bool drop_last = false;  ///< leave out a last batch that is not full
+  int workers = 1;         ///< threads that load; 0 loads on the thread that iterates, when the batch is wanted
+  int prefetch = 2;        ///< batches loaded ahead of the one handed out, over all workers
+  std::uint64_t seed = 0;  ///< of the shuffle
+};
+
+/// The batches of a dataset, an epoch at a time:
+///
+///   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true});
+///   for (const auto& [x, y] : loader) ...
+///
+/// The order depends on the seed and the epoch alone. Batches are allocated on the thread that iterates, so the
+/// ledger's events depend neither on the workers' number nor on their pace. What a worker throws is rethrown, as it was
+/// thrown, where its batch would have been handed out. Leaving the loop early stops and joins the workers.
+class DataLoader {
+ public:
+  class Iterator;
+
+  /// `dataset` must outlive the loader and its iterators. Throws ValueError unless batch_size >= 1, workers >= 0 and
+  /// prefetch >= 1.
+  explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
+  explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
+
+  /// Batches in an epoch.
+  std::int64_t size() const;
+  const DataLoaderOptions& options() const { return options_; }
+
+  /// Starts the next epoch.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  const Dataset* dataset_;
+  DataLoaderOptions options_;
+  std::uint64_t epoch_ = 0;
+};
+
+/// An input iterator: copies share their place in the epoch.
+class DataLoader::Iterator {
+ public:
+  using value_type = Batch;
+  using difference_type = std::ptrdiff_t;
+
+  const Batch& operator*() const { return batch_; }
+  const Batch* operator->() const { return &batch_; }
+  /// Lets the batch go, then waits for the next one. After an exception, the next call goes on behind it.
+  Iterator& operator++();
+  void operator++(int) { ++*this; }
+  friend bool operator==(const Iterator& it, std::default_sentinel_t) { return it.at_end_; }
+
+ private:
+  friend class DataLoader;
+  class Epoch;
+  explicit Iterator(std::shared_ptr<Epoch> epoch);
+
+  std::shared_ptr<Epoch> epoch_;
+  Batch batch_;
+  bool at_end_ = false;
+};
+
+}  // namespace bytetape::data

@@ -1,0 +1,98 @@
+#include "bytetape/data/mnist.h"
+
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "bytetape/data/idx.h"
+
+namespace bytetape::data {
+namespace {
+
+namespace fs = std::filesystem;
+using memory::Op;
+
+struct Files {
+  const char *images, *labels;
+};
+constexpr Files files_of(Split split) {
+  return split == Split::train ? Files{"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}
+                               : Files{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+}
+
+/// The plain file, or the one with .gz; an empty path where there is neither.
+fs::path find_file(const fs::path& dir, const char* name) {
+  std::error_code ignored;  // what cannot be looked at is not there
+  for (const char* suffix : {"", ".gz"})
+    if (fs::path path = dir / (std::string(name) + suffix); fs::is_regular_file(path, ignored)) return path;
+  return {};
+}
+
+/// The first of the four files that `dir` lacks; null where it has them all.
+const char* missing_file(const fs::path& dir) {
+  for (const Split split : {Split::train, Split::test})
+    for (const char* name : {files_of(split).images, files_of(split).labels})
+      if (find_file(dir, name).empty()) return name;
+  return nullptr;
+}
+
+std::optional<fs::path> find_below(const fs::path& dir) {
+  for (const fs::path& candidate : {dir, dir / "mnist"})
+    if (!missing_file(candidate)) return candidate;
+  return std::nullopt;
+}
+
+fs::path cache_dir() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "bytetape" / "mnist";
+  const char* home = std::getenv("HOME");
+  return fs::path(home ? home : "") / ".cache" / "bytetape" / "mnist";
+}
+
+fs::path existing_file(const fs::path& dir, const char* name) {
+  fs::path path = find_file(dir, name);
+  check<FileError>(!path.empty(), dir.string(), ": expected MNIST's four files, ", name, "[.gz] is missing");
+  return path;
+}
+
+Tensor digits_from(const Tensor& bytes, const fs::path& path) {
+  Tensor labels = empty(bytes.shape(), DType::i64, Device::cpu(), memory::Role::input);
+  const auto* from = std::as_const(bytes).data<std::uint8_t>();
+  auto* to = labels.data<std::int64_t>();
+  for (std::int64_t i = 0; i < bytes.numel(); ++i) {
+    check<FileError>(from[i] < 10, path.string(), ": expected labels 0 to 9, found ", int{from[i]}, " at ", i);
+    to[i] = from[i];
+  }
+  return labels;
+}
+
+}  // namespace
+
+std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
+  const Op<"find_mnist"> op;
+  if (dir) {
+    auto found = find_below(*dir);
+    if (!found) existing_file(*dir, missing_file(*dir));
+    return found;
+  }
+  if (const char* data = std::getenv("BYTETAPE_DATA"); data && *data)
+    if (auto found = find_below(data)) return found;
+  const fs::path cache = cache_dir();
+  return missing_file(cache) ? std::nullopt : std::optional(cache);
+}
+
+Mnist load_mnist(const fs::path& dir, Split split) {
+  const Op<"load_mnist"> op;
+  const fs::path images_path = existing_file(dir, files_of(split).images);
+  const fs::path labels_path = existing_file(dir, files_of(split).labels);
+  Tensor images = read_idx(images_path);
+  check<FileError>(images.dtype() == DType::u8 && images.rank() == 3 && images.size(1) == 28 && images.size(2) == 28,
+                   images_path.string(), ": expected images u8(n, 28, 28), found ", describe(images));
+  const Tensor labels = read_idx(labels_path);
+  check<FileError>(labels.dtype() == DType::u8 && labels.rank() == 1, labels_path.string(),
+                   ": expected labels u8(n,), found ", describe(labels));
+  check<FileError>(images.size(0) == labels.size(0), labels_path.string(), ": expected ", images.size(0),
+                   " labels, one for each image in ", images_path.filename().string(), ", found ", labels.size(0));
+  return {std::move(images), digits_from(labels, labels_path), "MNIST"};
+}
+
+}  // namespace bytetape::data

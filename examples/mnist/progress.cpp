@@ -1,0 +1,70 @@
+#include "examples/mnist/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <bytetape/core/memory/format.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace bytetape::examples {
+namespace {
+
+constexpr int width = 24;
+
+bool is_terminal(std::FILE* out) {
+  const char* term = std::getenv("TERM");
+  return isatty(fileno(out)) && term && std::string(term) != "dumb";
+}
+
+std::string grouped(double value) {
+  std::string digits = std::to_string(static_cast<long long>(value + 0.5));
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+}  // namespace
+
+Progress::Progress(std::string title, std::int64_t total, std::FILE* out)
+    : title_(std::move(title)), total_(total), out_(out), live_(is_terminal(out)), start_(Clock::now()) {}
+
+std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
+  const double part = total_ ? static_cast<double>(done) / static_cast<double>(total_) : 1;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  std::string bar;
+  if (live_) {
+    const int full = static_cast<int>(part * width);
+    bar = "\x1b[36m";
+    for (int i = 0; i < full; ++i) bar += "━";
+    bar += "\x1b[2m";
+    for (int i = full; i < width; ++i) bar += "━";
+    bar += "\x1b[0m ";
+  }
+  const bool over = done >= total_;
+  const int left = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
+  return fmt::format(
+      "{}  {}{:>3.0f} %  loss {:.4f}  accuracy {:5.2f} %  {:>7} images/s  memory {} (peak {})  {} {}:{:02}", title_,
+      bar, 100 * part, n.loss, 100 * n.accuracy, grouped(n.images_per_s), memory::format_bytes(n.memory),
+      memory::format_bytes(n.peak_memory), over ? "took" : "left", left / 60, left % 60);
+}
+
+void Progress::update(std::int64_t done, const ProgressNumbers& numbers) {
+  if (live_) {
+    if (Clock::now() - drawn_ < std::chrono::milliseconds(100)) return;
+    drawn_ = Clock::now();
+    fmt::print(out_, "\r{}\x1b[K", line(done, numbers));
+  } else {
+    if (done < next_plain_ || done >= total_) return;
+    if (next_plain_ > 0) fmt::print(out_, "{}\n", line(done, numbers));
+    next_plain_ += total_ / 4 + 1;
+  }
+  std::fflush(out_);
+}
+
+void Progress::finish(const ProgressNumbers& numbers) {
+  fmt::print(out_, "{}{}{}\n", live_ ? "\r" : "", line(total_, numbers), live_ ? "\x1b[K" : "");
+  std::fflush(out_);
+}
+
+}  // namespace bytetape::examples

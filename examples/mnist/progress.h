@@ -1,0 +1,34 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace bytetape::examples {
+
+/// What the line shows besides how far it is.
+struct ProgressNumbers {
+  double loss = 0, accuracy = 0, images_per_s = 0;
+  std::size_t memory = 0, peak_memory = 0;  // bytes
+};
+
+/// One live line on a terminal, redrawn ten times a second at most; elsewhere a plain line at every quarter.
+class Progress {
+ public:
+  Progress(std::string title, std::int64_t total, std::FILE* out);
+  void update(std::int64_t done, const ProgressNumbers& numbers);
+  /// The last state, left standing.
+  void finish(const ProgressNumbers& numbers);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string line(std::int64_t done, const ProgressNumbers& numbers) const;
+
+  std::string title_;
+  std::int64_t total_, next_plain_ = 0;
+  std::FILE* out_;
+  bool live_;
+  Clock::time_point start_, drawn_;
+};
+
+}  // namespace bytetape::examples

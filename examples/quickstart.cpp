@@ -1,0 +1,34 @@
+// A model, trained; and where its memory went.
+// [quickstart]
+#include <bytetape/bytetape.h>
+
+#include <iostream>
+
+using namespace bytetape;
+
+struct Net : nn::Module {
+  nn::Linear fc1{784, 128}, fc2{128, 10};
+  Net() {
+    register_module("fc1", fc1);
+    register_module("fc2", fc2);
+  }
+  Tensor forward(const Tensor& x) override { return fc2(relu(fc1(flatten(x, 1)))); }
+};
+
+int main() {
+  const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
+  const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
+  data::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true});
+  Net net;
+  optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  for (const data::Batch& batch : loader) {
+    const memory::Step step;  // marks a training step on the memory timeline
+    sgd.zero_grad();
+    const Tensor loss = cross_entropy(net(batch.x), batch.y);
+    loss.backward();
+    sgd.step();
+    std::cout << "\rloss " << loss.item<float>() << std::flush;
+  }
+  std::cout << "\n\n" << memory::summarize(memory::allocator(Device::cpu()).snapshot());
+}
+// [quickstart]

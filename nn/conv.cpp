@@ -1,0 +1,64 @@
+#include "bytetape/nn/conv.h"
+
+#include <cmath>
+
+#include "bytetape/autograd/ops/conv.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/default_device.h"
+#include "bytetape/core/error.h"
+#include "bytetape/nn/init.h"
+
+namespace bytetape::nn {
+
+Padding2::Padding2(const char* name) : size(0), same(std::string_view(name) == "same") {
+  check<ValueError>(same || std::string_view(name) == "valid", "padding is a size, \"same\" or \"valid\", not \"", name,
+                    "\"");
+}
+
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel, Conv2dOptions o) {
+  check<ValueError>(in_channels > 0 && out_channels > 0 && o.groups > 0 && in_channels % o.groups == 0 &&
+                        out_channels % o.groups == 0,
+                    "Conv2d needs positive channels that ", o.groups, " groups divide, got ", in_channels, " and ",
+                    out_channels);
+  check<ValueError>(kernel.h > 0 && kernel.w > 0, "Conv2d needs a positive kernel size, got ", kernel.h, " x ",
+                    kernel.w);
+  check<ValueError>(!o.padding.same || (o.stride.h == 1 && o.stride.w == 1), "padding \"same\" needs stride 1");
+  params_ = {{o.stride.h, o.stride.w}, {o.padding.size.h, o.padding.size.w}, {o.dilation.h, o.dilation.w}, o.groups};
+  if (o.padding.same) {
+    const std::int64_t total[2] = {o.dilation.h * (kernel.h - 1), o.dilation.w * (kernel.w - 1)};
+    for (int i = 0; i < 2; ++i) {
+      params_.padding[i] = (total[i] + 1) / 2;
+      uneven_[i] = total[i] % 2 != 0;
+    }
+  }
+  weight = register_parameter(
+      "weight", empty({out_channels, in_channels / o.groups, kernel.h, kernel.w}, DType::f32, default_device()));
+  init::kaiming_uniform_(weight, std::sqrt(5.0));
+  if (!o.bias) return;
+  bias = register_parameter("bias", empty({out_channels}, DType::f32, default_device()));
+  const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(weight)));
+  init::uniform_(bias, -bound, bound);
+}
+
+Tensor Conv2d::forward(const Tensor& x) {
+  Tensor y = conv2d(x, weight, bias, params_);
+  // One row too many in front: the extra padding belongs at the end.
+  for (int i = 0; i < 2; ++i)
+    if (uneven_[i]) y = narrow(y, 2 + i, 1, y.size(2 + i) - 1);
+  return y;
+}
+
+std::string Conv2d::describe() const {
+  const Shape& s = weight.shape();
+  std::string text = detail::concat("Conv2d(", s[1] * params_.groups, ", ", s[0], ", kernel=", s[2], "x", s[3]);
+  const auto option = [&](const char* name, const std::int64_t(&v)[2], std::int64_t usual) {
+    if (v[0] != usual || v[1] != usual) text += detail::concat(", ", name, "=", v[0], "x", v[1]);
+  };
+  option("stride", params_.stride, 1);
+  option("padding", params_.padding, 0);
+  option("dilation", params_.dilation, 1);
+  if (params_.groups != 1) text += detail::concat(", groups=", params_.groups);
+  return text + (bias.defined() ? ")" : ", bias=false)");
+}
+
+}  // namespace bytetape::nn

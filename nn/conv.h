@@ -1,0 +1,49 @@
+#pragma once
+#include <string_view>
+
+#include "bytetape/core/kernels.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+
+/// (height, width); one number stands for both.
+struct Size2 {
+  std::int64_t h, w;
+  Size2(std::int64_t both) : h(both), w(both) {}
+  Size2(int both) : h(both), w(both) {}
+  Size2(std::int64_t h, std::int64_t w) : h(h), w(w) {}
+};
+
+/// Zeros around an image: a size, "valid" (none) or "same" (the output keeps the input's size; stride 1 only).
+struct Padding2 {
+  Size2 size;
+  bool same = false;
+  Padding2(int both) : size(both) {}
+  Padding2(Size2 size) : size(size) {}
+  Padding2(const char* name);
+};
+
+struct Conv2dOptions {
+  Size2 stride = 1;
+  Padding2 padding = 0;
+  Size2 dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+/// 2-d convolution of x (n, in_channels, h, w) (torch.nn.Conv2d). weight (out, in / groups, kh, kw) and bias (out)
+/// start in U(-b, b), b = 1/sqrt(in / groups * kh * kw).
+class Conv2d : public Module {
+ public:
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel_size, Conv2dOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Tensor weight, bias;  // bias is undefined without one
+
+ private:
+  Conv2dParams params_;
+  bool uneven_[2] = {false, false};  // "same" with an even kernel pads one more at the end
+};
+
+}  // namespace bytetape::nn

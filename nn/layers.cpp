@@ -1,0 +1,32 @@
+#include "bytetape/nn/layers.h"
+
+#include "bytetape/autograd/ops/dropout.h"
+#include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/autograd/ops/pool.h"
+#include "bytetape/autograd/ops/view.h"
+
+namespace bytetape::nn {
+
+Tensor ReLU::forward(const Tensor& x) { return relu(x); }
+Tensor GELU::forward(const Tensor& x) { return gelu(x); }
+Tensor Tanh::forward(const Tensor& x) { return tanh(x); }
+Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
+Tensor Flatten::forward(const Tensor& x) { return flatten(x, start_, end_); }
+
+MaxPool2d::MaxPool2d(Size2 kernel, Size2 stride, Size2 padding)
+    : params_{{kernel.h, kernel.w},
+              {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w},
+              {padding.h, padding.w}} {}
+
+Tensor MaxPool2d::forward(const Tensor& x) { return max_pool2d(x, params_); }
+
+std::string MaxPool2d::describe() const {
+  return detail::concat("MaxPool2d(", params_.kernel[0], "x", params_.kernel[1], ", stride=", params_.stride[0], "x",
+                        params_.stride[1], ")");
+}
+
+Dropout::Dropout(double p) : p_(p) { check<ValueError>(p >= 0 && p <= 1, "Dropout needs 0 <= p <= 1, got ", p); }
+
+Tensor Dropout::forward(const Tensor& x) { return dropout(x, p_, is_training()); }
+
+}  // namespace bytetape::nn

@@ -1,0 +1,29 @@
+#include "bytetape/nn/linear.h"
+
+#include <cmath>
+
+#include "bytetape/autograd/ops/matmul.h"
+#include "bytetape/core/default_device.h"
+#include "bytetape/core/error.h"
+#include "bytetape/nn/init.h"
+
+namespace bytetape::nn {
+
+Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
+  check<ValueError>(in_features > 0 && out_features > 0, "Linear needs positive sizes, got ", in_features, " and ",
+                    out_features);
+  weight = register_parameter("weight", empty({out_features, in_features}, DType::f32, default_device()));
+  init::kaiming_uniform_(weight, std::sqrt(5.0));
+  if (!with_bias) return;
+  bias = register_parameter("bias", empty({out_features}, DType::f32, default_device()));
+  const double bound = 1 / std::sqrt(static_cast<double>(in_features));
+  init::uniform_(bias, -bound, bound);
+}
+
+Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
+
+std::string Linear::describe() const {
+  return detail::concat("Linear(", weight.size(1), ", ", weight.size(0), bias.defined() ? ")" : ", bias=false)");
+}
+
+}  // namespace bytetape::nn

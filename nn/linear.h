@@ -1,0 +1,17 @@
+#pragma once
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+
+/// y = x W^T + b for x (..., in_features) (torch.nn.Linear). weight (out, in) and bias (out) start in
+/// U(-1/sqrt(in), 1/sqrt(in)).
+class Linear : public Module {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Tensor weight, bias;  // bias is undefined without one
+};
+
+}  // namespace bytetape::nn

@@ -1,0 +1,96 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/tensor.h"
+
+namespace bytetape::nn {
+
+/// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// A part of a model: parameters, buffers, children, and a forward. Derive, register members in the constructor:
+///
+///     struct Net : nn::Module {
+///       nn::Linear fc1{784, 128}, fc2{128, 10};
+///       Net() { register_module("fc1", fc1), register_module("fc2", fc2); }
+///       Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
+///     };
+///
+/// Not copyable. A module whose children are members (as here) does not move either: the move throws; layers and
+/// Sequential do.
+class Module {
+ public:
+  Module() = default;
+  Module(Module&& other);
+  Module& operator=(Module&&) = delete;
+  virtual ~Module() = default;
+
+  virtual Tensor forward(const Tensor& x) = 0;
+  /// forward(x), in the scope of this module: its path stands in errors and on the ledger.
+  Tensor operator()(const Tensor& x);
+
+  /// Every parameter of this module and below, each once.
+  std::vector<Tensor> parameters() const;
+  NamedTensors named_parameters() const;
+  NamedTensors named_buffers() const;
+  /// This module ("") and everything below, with paths.
+  std::vector<std::pair<std::string, Module*>> named_modules();
+
+  /// Training mode, or evaluation: Dropout and BatchNorm2d differ. On at start.
+  Module& train(bool on = true);
+  Module& eval() { return train(false); }
+  bool is_training() const { return training_; }
+
+  /// Moves parameters, gradients and buffers in place: tensors held elsewhere (an optimizer's) follow.
+  Module& to(Device device);
+  /// Converts floating parameters, gradients and buffers in place.
+  Module& to(DType dtype);
+  /// f(module) for everything below, then for this.
+  Module& apply(const std::function<void(Module&)>& f);
+  /// Forgets every gradient.
+  void zero_grad();
+
+  /// Parameters and buffers by name; they share the module's memory.
+  NamedTensors state_dict() const;
+  /// Copies values in. Throws ValueError naming every missing and unexpected key, ShapeError on a misfit, before
+  /// anything is written. Dtypes are converted; strict = false loads what is there.
+  void load_state_dict(const NamedTensors& state, bool strict = true);
+
+  /// "Linear(784, 10)", for the summary.
+  virtual std::string describe() const { return "Module"; }
+
+ protected:
+  /// Registers `value` as a parameter that requires grad, and returns it.
+  Tensor register_parameter(std::string name, Tensor value);
+  /// Registers a tensor that is saved and moved with the module but not trained.
+  Tensor register_buffer(std::string name, Tensor value);
+  /// Registers a member; it must live as long as this module.
+  void register_module(std::string name, Module& child);
+  void register_module(std::string name, std::shared_ptr<Module> child);
+
+ private:
+  struct Child {
+    std::string name;
+    std::shared_ptr<Module> owned;  // null where the child is a member of the parent
+    Module* module;
+  };
+  void adopt(Child child);
+  void convert(const std::function<Tensor(const Tensor&)>& f);
+  void collect(NamedTensors Module::*which, const std::string& prefix, NamedTensors& out) const;
+  void check_name(const std::string& name) const;
+
+  std::string name_;                           // in the parent; empty for the root
+  memory::NameId parent_path_ = 0, path_ = 0;  // where it last ran
+  NamedTensors parameters_, buffers_;
+  std::vector<Child> children_;
+  bool training_ = true;
+};
+
+/// A table of the modules with their parameters' shapes, counts and bytes, and the totals.
+std::string summary(Module& model);
+
+}  // namespace bytetape::nn

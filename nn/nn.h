@@ -1,0 +1,9 @@
+#pragma once
+// Every layer.
+#include "bytetape/nn/conv.h"
+#include "bytetape/nn/init.h"
+#include "bytetape/nn/layers.h"
+#include "bytetape/nn/linear.h"
+#include "bytetape/nn/module.h"
+#include "bytetape/nn/norm.h"
+#include "bytetape/nn/sequential.h"

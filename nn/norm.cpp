@@ -1,0 +1,39 @@
+#include "bytetape/nn/norm.h"
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/norm.h"
+#include "bytetape/core/default_device.h"
+#include "bytetape/core/factories.h"
+
+namespace bytetape::nn {
+
+BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
+    : num_features_(num_features), options_(options) {
+  check<ValueError>(num_features > 0, "BatchNorm2d needs a positive number of features, got ", num_features);
+  const Device device = default_device();
+  if (options.affine) {
+    weight = register_parameter("weight", ones({num_features}, DType::f32, device));
+    bias = register_parameter("bias", zeros({num_features}, DType::f32, device));
+  }
+  if (options.track_running_stats) {
+    running_mean = register_buffer("running_mean", zeros({num_features}, DType::f32, device));
+    running_var = register_buffer("running_var", ones({num_features}, DType::f32, device));
+    num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::i64, device));
+  }
+}
+
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  check(x.defined() && x.rank() == 4, "BatchNorm2d expects (n, ", num_features_, ", h, w), got ",
+        bytetape::describe(x));
+  if (is_training() && num_batches_tracked.defined()) {
+    const NoGrad no_grad;
+    add_(num_batches_tracked, 1);
+  }
+  const bool use_batch = is_training() || !options_.track_running_stats;
+  return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps);
+}
+
+std::string BatchNorm2d::describe() const { return detail::concat("BatchNorm2d(", num_features_, ")"); }
+
+}  // namespace bytetape::nn

@@ -1,0 +1,43 @@
+#pragma once
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+
+/// Modules one after the other, named "0", "1", ... (torch.nn.Sequential). Layers are moved in; a module with members
+/// of its own comes as a std::shared_ptr:
+///
+///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), std::make_shared<Block>(128));
+class Sequential : public Module {
+ public:
+  Sequential() = default;
+  template <class... Layers>
+  explicit Sequential(Layers&&... layers) {
+    (push_back(std::forward<Layers>(layers)), ...);
+  }
+  Sequential(Sequential&&) = default;
+
+  template <class Layer>
+  Sequential& push_back(Layer&& layer) {
+    using L = std::decay_t<Layer>;
+    if constexpr (std::is_base_of_v<Module, L>)
+      return append(std::make_shared<L>(std::forward<Layer>(layer)));
+    else
+      return append(std::forward<Layer>(layer));
+  }
+
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return "Sequential"; }
+  std::size_t size() const { return layers_.size(); }
+  Module& operator[](std::size_t i) { return *layers_.at(i); }
+
+ private:
+  Sequential& append(std::shared_ptr<Module> layer);
+  std::vector<std::shared_ptr<Module>> layers_;
+};
+
+}  // namespace bytetape::nn

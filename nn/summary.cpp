@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "bytetape/core/memory/format.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+namespace {
+
+struct Row {
+  std::string path, type, shapes;
+  std::int64_t count = 0;
+  std::size_t bytes = 0;
+};
+
+std::string grouped(std::int64_t n) {  // 1,199,882
+  std::string digits = std::to_string(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+// Tensors of this module alone: those whose name has no further dot.
+Row row_of(const std::string& path, Module& module) {
+  Row row{path.empty() ? "(model)" : path, module.describe(), "", 0, 0};
+  for (const auto& [name, x] : module.state_dict()) {
+    if (name.find('.') != std::string::npos) continue;
+    if (!x.requires_grad()) {
+      row.bytes += x.nbytes();
+      continue;
+    }
+    row.shapes += fmt::format("{}{} {}", row.shapes.empty() ? "" : ", ", name, detail::concat(x.shape()));
+    row.count += x.numel();
+    row.bytes += x.nbytes();
+  }
+  return row;
+}
+
+}  // namespace
+
+std::string summary(Module& model) {
+  std::vector<Row> rows;
+  Row total{"total", "", "", 0, 0};
+  for (const auto& [path, module] : model.named_modules()) {
+    rows.push_back(row_of(path, *module));
+    total.count += rows.back().count;
+    total.bytes += rows.back().bytes;
+  }
+  std::size_t widths[3] = {6, 4, 10};
+  for (const Row& r : rows) {
+    widths[0] = std::max(widths[0], r.path.size());
+    widths[1] = std::max(widths[1], r.type.size());
+    widths[2] = std::max(widths[2], r.shapes.size());
+  }
+  std::string out;
+  const auto line = [&](std::string_view a, std::string_view b, std::string_view c, std::string_view d,
+                        std::string_view e) {
+    fmt::format_to(std::back_inserter(out), "{:<{}}  {:<{}}  {:<{}}  {:>12}  {:>10}\n", a, widths[0], b, widths[1], c,
+                   widths[2], d, e);
+  };
+  const auto rule = [&] {
+    for (std::size_t i = 0; i < widths[0] + widths[1] + widths[2] + 30; ++i) out += "─";
+    out += '\n';
+  };
+  line("module", "type", "parameters", "count", "bytes");
+  rule();
+  for (const Row& r : rows)
+    line(r.path, r.type, r.shapes, r.count ? grouped(r.count) : "", r.bytes ? memory::format_bytes(r.bytes) : "");
+  rule();
+  line(total.path, "", "", grouped(total.count), memory::format_bytes(total.bytes));
+  return out;
+}
+
+}  // namespace bytetape::nn

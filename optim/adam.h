@@ -1,0 +1,58 @@
+#pragma once
+#include <array>
+#include <vector>
+
+#include "bytetape/core/kernels.h"
+#include "bytetape/optim/optimizer.h"
+
+namespace bytetape::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas{0.9, 0.999};  // how much of the two running averages stays
+  double eps = 1e-8;                        // added to the denominator
+  double weight_decay = 0;                  // L2 penalty: goes through the running averages
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas{0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  // decoupled: shrinks the parameter by lr * weight_decay
+};
+
+/// What Adam and AdamW share: running averages m and v of each parameter's gradient and of its square.
+class AdamBase : public Optimizer {
+ protected:
+  AdamBase(std::vector<Tensor> parameters, const AdamParams& params);
+  void update();
+
+ private:
+  struct State {
+    Tensor exp_avg, exp_avg_sq;  // undefined before the parameter's first step
+  };
+  AdamParams params_;
+  std::vector<State> states_;  // by parameter
+};
+
+/// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", 2015, as torch.optim.Adam):
+/// p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) in a parameter's step t.
+///
+///     optim::Adam adam(model.parameters(), {.lr = 3e-4});
+class Adam final : public AdamBase {
+ public:
+  /// Throws ValueError naming the argument that is out of range.
+  explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
+  void step() override;
+};
+
+/// Adam with decoupled weight decay (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019, as
+/// torch.optim.AdamW).
+class AdamW final : public AdamBase {
+ public:
+  /// Throws ValueError naming the argument that is out of range.
+  explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
+  void step() override;
+};
+
+}  // namespace bytetape::optim

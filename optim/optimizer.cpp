@@ -1,0 +1,79 @@
+#include "bytetape/optim/optimizer.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "bytetape/core/dispatch.h"
+
+namespace bytetape::optim {
+
+namespace {
+
+Tensor in_layout_of(const Tensor& parameter, const Tensor& g) {
+  if (!g.defined() || same_layout(g.shape(), g.strides(), parameter.strides())) return g;
+  Tensor y = empty_like(parameter);
+  run<&Kernels::copy>(g.device(), g.read(), y.write());
+  return y;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<Tensor> parameters) : parameters_(std::move(parameters)), steps_(parameters_.size()) {
+  check<ValueError>(!parameters_.empty(), "an optimizer needs at least one parameter");
+  std::unordered_set<const TensorImpl*> seen;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    check<ValueError>(p.defined(), "parameter ", i, " is an undefined tensor");
+    check<ValueError>(seen.insert(p.impl()).second, "parameter ", i, ", ", describe(p), ", appears twice");
+    check<ValueError>(p.is_leaf(), "parameter ", i, ", ", describe(p), ", is no leaf: an op made it");
+    check<DTypeError>(is_floating(p.dtype()), "parameter ", i, " must be floating, got ", describe(p));
+    check<ValueError>(is_dense(p.shape(), p.strides()), "parameter ", i, ", ", describe(p), ", has strides ",
+                      p.strides(), ", which leave gaps or repeat elements");
+    check<DeviceError>(p.device() == parameters_[0].device(), "parameters on different devices: ", describe(p), " and ",
+                       describe(parameters_[0]));
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (Tensor& p : parameters_) p.set_grad({});
+}
+
+void Optimizer::set_lr(double lr) {
+  check_not_negative("lr", lr);
+  lr_ = lr;
+}
+
+std::vector<Tensor> Optimizer::gradients() const {
+  std::vector<Tensor> all;
+  all.reserve(parameters_.size());
+  for (const Tensor& p : parameters_) all.push_back(in_layout_of(p, p.grad()));
+  return all;
+}
+
+void Optimizer::finish_step(const std::vector<Tensor>& gradients) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    ++steps_[i];
+    parameters_[i].storage().bump_version();
+  }
+}
+
+Tensor Optimizer::new_state(const Tensor& p) {
+  const memory::ModuleScope module(p.storage().module());
+  return empty_strided(p.shape(), p.strides(), p.dtype(), p.device(), memory::Role::optimizer_state);
+}
+
+void Optimizer::check_state(const Tensor& state, const Tensor& p) {
+  check(state.shape() == p.shape() && same_layout(p.shape(), state.strides(), p.strides()), "the parameter ",
+        describe(p), " changed its shape or layout since its state, ", describe(state), ", was made");
+  check<DTypeError>(state.dtype() == p.dtype(), "the parameter ", describe(p), " changed its dtype since its state, ",
+                    describe(state), ", was made");
+  check<DeviceError>(state.device() == p.device(), "the parameter ", describe(p), " was moved since its state, ",
+                     describe(state), ", was made; make the optimizer after moving the module");
+}
+
+void Optimizer::check_not_negative(const char* name, double value) {
+  check<ValueError>(value >= 0, name, " must not be negative, got ", value);
+}
+
+}  // namespace bytetape::optim

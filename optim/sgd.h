@@ -1,0 +1,32 @@
+#pragma once
+#include <vector>
+
+#include "bytetape/optim/optimizer.h"
+
+namespace bytetape::optim {
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;     // of the gradient, on its way into the momentum buffer
+  double weight_decay = 0;  // L2 penalty
+  bool nesterov = false;    // needs momentum > 0 and dampening 0
+};
+
+/// Stochastic gradient descent (torch.optim.SGD). With g = gradient + weight_decay * p and, where momentum > 0, a
+/// buffer b = momentum * b + (1 - dampening) * g (on the first step b = g): p -= lr * b, or lr * (g + momentum * b)
+/// with Nesterov (Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013).
+///
+///     optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
+class SGD final : public Optimizer {
+ public:
+  /// Throws ValueError naming the argument that is out of range.
+  explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
+  void step() override;
+
+ private:
+  SGDOptions options_;
+  std::vector<Tensor> momentum_buffers_;  // by parameter; undefined before its first step
+};
+
+}  // namespace bytetape::optim

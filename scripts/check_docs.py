@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Fails on docs that lie: quoted code that is not in its file, and links to files that are not there.
+
+A code block whose fence names a file after the language, as in
+
+    ```cpp examples/custom_op/main.cpp
+
+must stand in that file line by line, indented alike; a line of nothing but "..." or "// ..." stands for any lines left out.
+
+usage: scripts/check_docs.py [FILE...]        checks these files, or every .md that git knows
+       scripts/check_docs.py --self-test      checks the checker
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```[\w+-]+ (?P<path>\S+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)")
+GAP = re.compile(r"^\s*(//|#)?\s*\.\.\.$")
+
+
+def pieces(code):
+    """The runs of lines between gaps, blank lines at their ends left out."""
+    piece = []
+    for line in code.splitlines() + ["..."]:
+        if not GAP.match(line):
+            piece.append(line.rstrip())
+        elif any(piece):
+            yield textwrap.dedent("\n".join(piece)).strip("\n").split("\n")
+            piece = []
+        else:
+            piece = []
+
+
+def find(piece, lines, start):
+    """Where `piece` ends in `lines`, from `start` on; None where it is not there."""
+    for at in range(start, len(lines) - len(piece) + 1):
+        window = "\n".join(lines[at : at + len(piece)])
+        if textwrap.dedent(window).split("\n") == piece:
+            return at + len(piece)
+    return None
+
+
+def quote_fault(code, text):
+    lines, at = [line.rstrip() for line in text.splitlines()], 0
+    for piece in pieces(code):
+        at = find(piece, lines, at)
+        if at is None:
+            return piece[0]
+    return None
+
+
+def faults(doc):
+    text = doc.read_text()
+    for block in BLOCK.finditer(text):
+        number = text.count("\n", 0, block.start()) + 1
+        source = ROOT / block["path"]
+        if not source.is_file():
+            yield f"{doc}:{number}: quotes {block['path']}, which is not there"
+        elif first := quote_fault(block["code"], source.read_text()):
+            yield f"{doc}:{number}: not (any longer) in {block['path']}: the lines from '{first.strip()}'"
+    for link in LINK.finditer(CODE.sub(lambda m: "\n" * m[0].count("\n"), text)):
+        if not (doc.parent / link["path"]).exists():
+            yield f"{doc}:{text.count(chr(10), 0, link.start()) + 1}: links to {link['path']}, which is not there"
+
+
+def self_test():
+    text = "struct A {\n  int f() {\n    return 1;\n  }\n\n  int g();\n};\n"
+    cases = [
+        ("int f() {\n  return 1;\n}\n", True),  # indented alike
+        ("int f() {\n// ...\nint g();\n", True),
+        ("int g();\n...\nint f() {\n", False),  # out of order
+        ("int f() {\n  return 2;\n}\n", False),
+        ("int f() {\nreturn 1;\n}\n", False),  # indented otherwise
+        ("int h();\n", False),
+    ]
+    for code, there in cases:
+        if (quote_fault(code, text) is None) != there:
+            sys.exit(f"self-test: expected {'nothing' if there else 'a fault'} of:\n{code}")
+    print(f"self-test: {len(cases)} cases as expected")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if sys.argv[1:]:
+        docs = [pathlib.Path(name) for name in sys.argv[1:]]
+    else:
+        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+        names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+        docs = [ROOT / name for name in names]
+    found = [fault for doc in docs for fault in faults(doc)]
+    print("\n".join(found) or f"{len(docs)} documents quote code that is there")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
