@@ -1,6 +1,7 @@
 #pragma once
 /// Everything: #include <bytetape/bytetape.h>.
 #include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/op.h"
@@ -10,4 +11,11 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/core/tensor.h"
+#include "bytetape/data/dataset.h"
+#include "bytetape/data/digits.h"
+#include "bytetape/data/idx.h"
+#include "bytetape/data/loader.h"
+#include "bytetape/data/mnist.h"
 #include "bytetape/nn/nn.h"
+#include "bytetape/optim/adam.h"
+#include "bytetape/optim/sgd.h"

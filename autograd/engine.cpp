@@ -8,6 +8,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
 
@@ -17,20 +18,42 @@ namespace {
 using memory::Op;
 using memory::Phase;
 
-/// What grad() wants to see on the way: gradients of chosen node outputs.
+/// What grad() wants to see on the way: gradients of chosen node outputs. Empty: every leaf accumulates instead.
 struct Captures {
   struct Slot {
     Edge edge;
     Tensor grad;
   };
+  struct Place {
+    bool itself = false;  // a slot asks for this node's gradient
+    bool beyond = false;  // ... or for one that its backward leads to
+    explicit operator bool() const { return itself || beyond; }
+  };
   std::vector<Slot> slots;
-  std::unordered_map<const Node*, bool> leads_to_one;  // nodes that do not are skipped
+  std::unordered_map<const Node*, Place> places;  // of every node behind the outputs
 
-  bool wants(const Node* n) const {
-    const auto it = leads_to_one.find(n);
-    return it != leads_to_one.end() && it->second;
+  Place at(const Node* n) const {
+    const auto it = places.find(n);
+    return it == places.end() ? Place{} : it->second;
+  }
+  void take(const Node& node, const Grads& gy) {
+    for (Slot& s : slots)
+      if (s.edge.node.get() == &node) s.grad = gy[s.edge.output];
+  }
+  std::uint64_t unwanted_inputs(const Node& node) const {
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < node.edges.size() && i < 64; ++i)
+      if (node.edges[i] && !at(node.edges[i].node.get())) bits |= std::uint64_t{1} << i;
+    return bits;
   }
 };
+
+template <class... What>
+void check_fits(const Tensor& g, const Node::OutputInfo& like, const What&... what) {
+  check<AutogradError>(g.shape() == like.shape && g.dtype() == like.dtype && g.device() == like.device, what...,
+                       " gave the gradient ", describe(g), ", where ", like.dtype, like.shape, " on ", like.device,
+                       " was due");
+}
 
 /// One run of the tape in reverse. A consumer of a node's output was always recorded after it, so taking the highest
 /// sequence number first meets every node after all of its consumers: no counting of dependencies.
@@ -39,21 +62,22 @@ class Backward {
   Backward(bool retain, bool create, Captures* captures) : retain_(retain), create_(create), captures_(captures) {}
   ~Backward() {
     for (const Ref<Node>& n : queue_) reset(*n);  // an exception may leave some behind
+    for (Interrupted& i : interrupted_) {
+      i.node->run = i.run;
+      i.node->pending = std::move(i.pending);
+    }
   }
+  Backward(const Backward&) = delete;
+  Backward& operator=(const Backward&) = delete;
 
   void add(const Edge& edge, Tensor g) {
     Node& node = *edge.node;
-    if (captures_ && !captures_->wants(&node)) return;
-    if (!node.queued) {
-      node.queued = true;
-      node.pending.resize(node.outputs.size());
-      queue_.push_back(edge.node);
-      std::push_heap(queue_.begin(), queue_.end(), later_first);
-    }
+    if (captures_ && !captures_->at(&node)) return;
+    if (node.run != this) enqueue(edge.node);
     Tensor& sum = node.pending[edge.output];
     if (!sum.defined())
       sum = std::move(g);
-    else if (!create_ && sum.ref()->use_count() == 1 && sum.storage().use_count() == 1 && !sum.impl()->is_view)
+    else if (!create_ && is_sole_owner(sum))
       add_(sum, g);
     else
       sum = sum + g;
@@ -69,48 +93,83 @@ class Backward {
   }
 
  private:
+  /// A node that waited in the queue of another backward, whose hook started this one.
+  struct Interrupted {
+    Ref<Node> node;
+    const void* run;
+    Grads pending;
+  };
+
   static bool later_first(const Ref<Node>& a, const Ref<Node>& b) { return a->sequence < b->sequence; }
   static void reset(Node& n) {
-    n.queued = false;
+    n.run = nullptr;
     n.pending.clear();
+  }
+
+  void enqueue(const Ref<Node>& node) {
+    if (node->run) interrupted_.push_back({node, node->run, std::move(node->pending)});
+    queue_.push_back(node);
+    std::push_heap(queue_.begin(), queue_.end(), later_first);
+    node->run = this;
+    node->pending.clear();
+    node->pending.resize(node->outputs.size());
   }
 
   void step(Node& node) {
     const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward});
     Grads gy = std::move(node.pending);
     reset(node);
-    for (const Node::Hook& h : node.hooks)
-      if (gy[h.output].defined())
-        if (Tensor replaced = h.call(gy[h.output]); replaced.defined()) gy[h.output] = replaced;
-    if (captures_) capture(node, gy);
+    run_hooks(node, gy);
+    if (captures_) {
+      const Captures::Place place = captures_->at(&node);
+      if (place.itself) captures_->take(node, gy);
+      if (!place.beyond) return;
+    }
     check<AutogradError>(!node.released(),
                          "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
-    const bool is_leaf = node.edges.empty();
-    if (captures_ && is_leaf) return;
     check<AutogradError>(!create_ || node.differentiable(),
                          "its backward is a fused rule that cannot be differentiated again (create_graph)");
     for (std::size_t i = 0; i < gy.size(); ++i)
       if (!gy[i].defined()) gy[i] = zeros(node.outputs[i].shape, node.outputs[i].dtype, node.outputs[i].device);
+    node.unwanted = captures_ ? captures_->unwanted_inputs(node) : 0;
     Grads gx;
     gx.resize(node.edges.size());
     node.backward(gy, gx);
     gy.clear();
-    if (detecting_anomaly())
-      for (const Tensor& g : gx) throw_if_nan(g, "a gradient made by backward");
-    const InlineVector<Edge, 3> edges = node.edges;
-    if (!retain_ && !is_leaf) node.release();
-    for (std::size_t i = 0; i < edges.size(); ++i)
-      if (edges[i] && gx[i].defined()) add(edges[i], std::move(gx[i]));
+    pass_on(node, gx);
   }
 
-  void capture(const Node& node, const Grads& gy) {
-    for (Captures::Slot& s : captures_->slots)
-      if (s.edge.node.get() == &node) s.grad = gy[s.edge.output];
+  static void run_hooks(const Node& node, Grads& gy) {
+    if (node.hooks_to_run().empty()) return;
+    const std::vector<Node::Hook> hooks = node.hooks_to_run();  // a hook may remove itself
+    for (const Node::Hook& h : hooks)
+      if (gy[h.output].defined())
+        if (Tensor replaced = h.call(gy[h.output]); replaced.defined()) {
+          check_fits(replaced, node.outputs[h.output], "a hook");
+          gy[h.output] = std::move(replaced);
+        }
+  }
+
+  void pass_on(Node& node, Grads& gx) {
+    InlineVector<Edge, 3> freed;
+    const bool frees = !retain_ && !node.edges.empty();  // a leaf's accumulator has no edges and stays
+    if (frees) {
+      freed = std::move(node.edges);
+      node.release();  // what it saved goes before more is added up
+    }
+    const InlineVector<Edge, 3>& edges = frees ? freed : node.edges;
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      if (!edges[i] || !gx[i].defined()) continue;
+      check_fits(gx[i], edges[i].node->outputs[edges[i].output], "its backward, for input ", i, ",");
+      if (detecting_anomaly()) throw_if_nan(gx[i], "a gradient made by backward");
+      add(edges[i], std::move(gx[i]));
+    }
   }
 
   bool retain_, create_;
   Captures* captures_;
   std::vector<Ref<Node>> queue_;
+  std::vector<Interrupted> interrupted_;
 };
 
 Tensor seed_for(const Tensor& output, const Tensor& given) {
@@ -130,26 +189,35 @@ Tensor seed_for(const Tensor& output, const Tensor& given) {
   return given;
 }
 
-// Depth first without recursion: a node leads to a capture if it is one or any of its inputs does.
-void find_needed(const Node* root, Captures& captures) {
-  auto& done = captures.leads_to_one;
-  std::vector<std::pair<const Node*, std::size_t>> stack{{root, 0}};
+// Depth first without recursion: fills in the places of everything behind `root`.
+void find_places(const Node* root, Captures& captures) {
+  auto& places = captures.places;
+  std::vector<std::pair<const Node*, std::size_t>> stack;
+  const auto visit = [&](const Node* node) {
+    if (!places.try_emplace(node).second) return;
+    for (const Captures::Slot& s : captures.slots)
+      if (s.edge.node.get() == node) places[node].itself = true;
+    stack.emplace_back(node, 0);
+  };
+  visit(root);
   while (!stack.empty()) {
-    auto& [node, next] = stack.back();
-    if (next == 0) {
-      if (done.contains(node) && stack.size() == 1) return;
-      done.try_emplace(node, std::any_of(captures.slots.begin(), captures.slots.end(),
-                                         [n = node](const auto& s) { return s.edge.node.get() == n; }));
-    }
-    if (next < node->edges.size()) {
-      const Node* child = node->edges[next++].node.get();
-      if (child && !done.contains(child)) stack.emplace_back(child, 0);
+    const Node* node = stack.back().first;
+    if (stack.back().second < node->edges.size()) {
+      const Edge& edge = node->edges[stack.back().second++];
+      if (edge) visit(edge.node.get());
       continue;
     }
     for (const Edge& e : node->edges)
-      if (e && done[e.node.get()]) done[node] = true;
+      if (e && places[e.node.get()]) places[node].beyond = true;
     stack.pop_back();
   }
+}
+
+// The gradient as the caller may keep and write it: no seed, no input's data, no other gradient shares its bytes.
+Tensor hand_over(Captures& captures, std::size_t i, const Tensor& input) {
+  Tensor g = std::exchange(captures.slots[i].grad, Tensor());
+  if (g.defined()) return is_sole_owner(g) ? g : clone(g);
+  return captures.places.contains(captures.slots[i].edge.node.get()) ? zeros_like(input) : g;
 }
 
 }  // namespace
@@ -180,7 +248,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   std::vector<Tensor> first;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     first.push_back(seed_for(outputs[i], seeds.empty() ? Tensor() : seeds[i]));
-    find_needed(gradient_edge(outputs[i]).node.get(), captures);
+    find_places(gradient_edge(outputs[i]).node.get(), captures);
   }
   const GradMode mode(options.create_graph);
   Backward run(options.retain_graph || options.create_graph, options.create_graph, &captures);
@@ -188,9 +256,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   run.run();
   std::vector<Tensor> result;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check<AutogradError>(captures.slots[i].grad.defined() || options.allow_unused, "input ", i, ", ",
-                         describe(inputs[i]), ", was not used for the outputs; pass allow_unused = true");
-    result.push_back(captures.slots[i].grad);
+    result.push_back(hand_over(captures, i, inputs[i]));
+    check<AutogradError>(result[i].defined() || options.allow_unused, "input ", i, ", ", describe(inputs[i]),
+                         ", was not used for the outputs; pass allow_unused = true");
   }
   return result;
 }

@@ -1,21 +1,37 @@
 #include "bytetape/autograd/node.h"
 
 #include <atomic>
+#include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/core/error.h"
+#include "bytetape/core/dispatch.h"
 
 namespace bytetape {
 namespace {
+
+bool same_layout(const Tensor& a, const Tensor& b) {
+  for (int d = 0; d < a.rank(); ++d)
+    if (a.shape()[d] != 1 && a.strides()[d] != b.strides()[d]) return false;
+  return true;
+}
+
+// A first gradient that only its leaf holds, stored as the leaf is where nothing has to be recorded.
+Tensor own(const Tensor& g, const Tensor& leaf) {
+  if (is_sole_owner(g) && (grad_enabled() || same_layout(g, leaf))) return g;
+  if (grad_enabled()) return clone(g);
+  Tensor mine = empty_like(leaf);
+  run<&Kernels::copy>(g.device(), g.read(), mine.write());
+  return mine;
+}
+
+}  // namespace
 
 std::uint64_t next_sequence() {
   static std::atomic<std::uint64_t> counter{1};
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
-
-}  // namespace
 
 Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = this; }
 
@@ -57,7 +73,7 @@ void Saved::release() {
   storage->drop_saved();
 }
 
-Node::Node() : scope(memory::current_scope), sequence(next_sequence()) {}
+Node::Node() : scope(memory::current_scope) {}
 Node::~Node() = default;
 
 void Node::release() {
@@ -67,23 +83,24 @@ void Node::release() {
 }
 
 void Node::dispose(Node* node) {
-  thread_local std::vector<Node*>* waiting = nullptr;
-  if (waiting) {
-    waiting->push_back(node);
-    return;
-  }
-  std::vector<Node*> list{node};
-  waiting = &list;
-  while (!list.empty()) {
-    Node* last = list.back();
-    list.pop_back();
+  constinit thread_local Node* waiting = nullptr;
+  constinit thread_local bool ending = false;
+  node->next_to_end_ = std::exchange(waiting, node);
+  if (ending) return;
+  ending = true;
+  while (waiting) {
+    Node* last = waiting;
+    waiting = last->next_to_end_;
     delete last;  // drops its edges, which come back here and wait
   }
-  waiting = nullptr;
+  ending = false;
 }
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
+  static const memory::NameId name = memory::intern("accumulate_grad");
+  scope.op = name;
   scope.module = leaf.storage().module();
+  sequence = next_sequence();
   autograd_meta(leaf_).accumulate = this;
   outputs.push_back({leaf.shape(), leaf.dtype(), leaf.device()});
 }
@@ -91,22 +108,16 @@ AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
 AccumulateGrad::~AccumulateGrad() { autograd_meta(leaf_).accumulate = nullptr; }
 
 void AccumulateGrad::backward(const Grads& gy, Grads&) {
-  AutogradMeta& meta = autograd_meta(leaf_);
-  Tensor g = gy[0];
-  for (const Hook& h : meta.hooks)
-    if (Tensor replaced = h.call(g); replaced.defined()) g = replaced;
-  if (!meta.grad.defined()) {
-    // gy's own reference and `g` are two; a third owner, or another view, would be written through by the next +=.
-    const bool alone = g.ref()->use_count() <= 2 && g.storage().use_count() == 1;
-    if (!grad_enabled() && !(alone && g.strides() == leaf_.strides())) g = clone(g);
-    meta.grad = g;
-  } else if (grad_enabled()) {
-    meta.grad = meta.grad + g;
-  } else {
-    add_(meta.grad, g);
-  }
-  meta.grad.storage().set_role(memory::Role::gradient, leaf_.storage().module());
+  Tensor& grad = autograd_meta(leaf_).grad;
+  if (!grad.defined())
+    assign_grad(leaf_, own(gy[0], leaf_));
+  else if (grad_enabled())
+    assign_grad(leaf_, grad + gy[0]);
+  else
+    add_(grad, gy[0]);
 }
+
+const std::vector<Node::Hook>& AccumulateGrad::hooks_to_run() const { return autograd_meta(leaf_).hooks; }
 
 AutogradMeta* autograd_meta_if_any(const Tensor& x) { return static_cast<AutogradMeta*>(x.impl()->autograd.get()); }
 
@@ -122,6 +133,18 @@ Edge gradient_edge(const Tensor& x) {
   if (!meta->requires_grad) return {};
   if (meta->accumulate) return {Ref<Node>(meta->accumulate), 0};
   return {Ref<Node>(new AccumulateGrad(x)), 0};
+}
+
+void assign_grad(const Tensor& x, const Tensor& g) {
+  const Tensor before = std::exchange(autograd_meta(x).grad, g);
+  if (before.defined() && !before.is_same(g) && !is_sole_owner(before))
+    before.storage().set_role(memory::Role::temporary);
+  if (g.defined()) g.storage().set_role(memory::Role::gradient, x.storage().module());
+}
+
+bool is_sole_owner(const Tensor& x) {
+  const bool spread = !x.impl()->is_view || (x.is_contiguous() && x.nbytes() == x.storage().bytes());
+  return spread && x.ref()->use_count() == 1 && x.storage().use_count() == 1;
 }
 
 }  // namespace bytetape

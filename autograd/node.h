@@ -64,15 +64,18 @@ class Node : public RefCounted {
   /// False for a rule made of kernels: create_graph then throws instead of silently dropping terms.
   virtual bool differentiable() const { return true; }
 
-  bool needs(std::size_t input) const { return input < edges.size() && static_cast<bool>(edges[input]); }
+  /// True where the gradient of this input is asked for.
+  bool needs(std::size_t input) const {
+    return input < edges.size() && edges[input] && !(input < 64 && (unwanted >> input & 1));
+  }
   /// Drops edges and saved tensors; running again throws AutogradError.
   void release();
   bool released() const { return released_; }
 
   /// The forward op's place: "linear" in "net.fc1".
   memory::Scope scope;
-  /// Order of recording; backward runs the highest first.
-  std::uint64_t sequence;
+  /// Order of recording, after everything that the op's inputs were made by; backward runs the highest first.
+  std::uint64_t sequence = 0;
   InlineVector<Edge, 3> edges;
   /// What the outputs look like: an output that got no gradient is filled with zeros like this.
   struct OutputInfo {
@@ -84,14 +87,16 @@ class Node : public RefCounted {
 
   // ---- the engine's, while backward runs
   Grads pending;
-  bool queued = false;
+  const void* run = nullptr;   // the backward in whose queue the node waits
+  std::uint64_t unwanted = 0;  // bit i: grad() was not asked for anything behind input i
 
   struct Hook {
     std::uint32_t output;
     int handle;
     std::function<Tensor(const Tensor&)> call;
   };
-  std::vector<Hook> hooks;
+  std::vector<Hook> hooks;  // of tensors that the node made
+  virtual const std::vector<Hook>& hooks_to_run() const { return hooks; }
 
   /// Ends nodes one after the other: a long chain must not recurse.
   static void dispose(Node* node);
@@ -99,8 +104,12 @@ class Node : public RefCounted {
  private:
   friend class Saved;
   Saved* saved_ = nullptr;
+  Node* next_to_end_ = nullptr;
   bool released_ = false;
 };
+
+/// The next place in the order of recording.
+std::uint64_t next_sequence();
 
 /// The end of the tape: adds what arrives to a leaf's grad.
 class AccumulateGrad final : public Node {
@@ -108,7 +117,7 @@ class AccumulateGrad final : public Node {
   explicit AccumulateGrad(const Tensor& leaf);
   ~AccumulateGrad() override;
   void backward(const Grads& gy, Grads& gx) override;
-  const Tensor& leaf() const { return leaf_; }
+  const std::vector<Hook>& hooks_to_run() const override;
 
  private:
   Tensor leaf_;
@@ -127,5 +136,9 @@ AutogradMeta& autograd_meta(const Tensor& x);
 AutogradMeta* autograd_meta_if_any(const Tensor& x);
 /// Where x's gradient goes: the op that made it, or its accumulator. Empty where x requires no grad.
 Edge gradient_edge(const Tensor& x);
+/// Makes g, already checked, the gradient of x, and says so on the ledger.
+void assign_grad(const Tensor& x, const Tensor& g);
+/// True where nobody else sees x's bytes, and no two of its elements are one: it may be written, or given away.
+bool is_sole_owner(const Tensor& x);
 
 }  // namespace bytetape

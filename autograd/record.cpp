@@ -7,26 +7,56 @@
 
 namespace bytetape {
 
+namespace {
+
+void check_view(const Tensor& x) {
+  const std::uint32_t seen = x.impl()->rebased_seen;
+  if (seen != x.storage().rebased() && seen != TensorImpl::unbound) [[unlikely]]
+    fail<AutogradError>("an input, ", describe(x), ", is a view taken before '", memory::name_of(x.storage().writer()),
+                        "' overwrote its base on the tape; take the view after the in-place op");
+}
+
+// Elements from the first to the last in memory.
+std::int64_t extent(const Tensor& x) {
+  std::int64_t n = 1;
+  for (int d = 0; d < x.rank(); ++d) n += (x.shape()[d] - 1) * x.strides()[d];
+  return n;
+}
+
+void check_no_overlap(const Tensor& x) {
+  for (int d = 0; d < x.rank(); ++d)
+    check<ValueError>(x.shape()[d] < 2 || x.strides()[d] != 0, "cannot write into ", describe(x),
+                      ", whose elements share memory (an expanded tensor); clone it first");
+}
+
+// Two dense views of one storage that meet, but not element on element. Views with gaps may well interleave.
+void check_no_overlap(const Tensor& x, const Tensor& other) {
+  if (&x.storage() != &other.storage() || x.numel() == 0 || other.numel() == 0) return;
+  const std::int64_t n = extent(x), m = extent(other), from = x.storage_offset(), at = other.storage_offset();
+  const bool meet = from < at + m && at < from + n, dense = n == x.numel() && m == other.numel();
+  const bool same = from == at && x.shape() == other.shape() && x.strides() == other.strides();
+  check<ValueError>(!(meet && dense) || same, "cannot write into ", describe(x), " while reading ", describe(other),
+                    ", which lies over it in memory; clone that first");
+}
+
+}  // namespace
+
 bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
   if (!grad_enabled()) return false;
-  for (const Tensor* x : inputs)
-    if (x->defined() && x->requires_grad()) return true;
-  return false;
+  bool any = false;
+  for (const Tensor* x : inputs) {
+    if (!x->defined()) continue;
+    check_view(*x);
+    any = any || x->requires_grad();
+  }
+  return any;
 }
 
 namespace detail {
 
-void check_inputs(std::span<const Tensor* const> inputs) {
-  for (const Tensor* x : inputs)
-    if (x->defined() && x->impl()->rebased_seen != x->storage().rebased())
-      fail<AutogradError>("an input, ", describe(*x), ", is a view taken before '",
-                          memory::name_of(x->storage().writer()),
-                          "' overwrote its base on the tape; take the view after the in-place op");
-}
-
 void connect(Node& node, const Tensor& output, std::span<const Tensor* const> inputs) {
-  check_inputs(inputs);
   for (const Tensor* x : inputs) node.edges.push_back(gradient_edge(*x));
+  node.sequence = next_sequence();  // after those of new accumulators
   add_output(node, output);
 }
 
@@ -43,18 +73,18 @@ void check_anomaly(const Tensor& output) {
 }  // namespace detail
 
 void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others) {
-  if (!grad_enabled()) return;
-  const bool x_requires = x.requires_grad();
+  check_no_overlap(x);
+  for (const Tensor* o : others)
+    if (o->defined()) check_no_overlap(x, *o);
+  const bool x_requires = any_requires_grad({&x});
   bool records = x_requires;
-  for (const Tensor* o : others) records = records || (o->defined() && o->requires_grad());
+  for (const Tensor* o : others) records = any_requires_grad({o}) || records;
   if (!records) return;
   check<AutogradError>(!(x_requires && x.is_leaf()), "cannot write into a leaf that requires grad, ", describe(x),
                        "; do it under NoGrad");
   // A view shares its base's storage: its base would keep the old place on the tape.
-  check<AutogradError>(x.impl()->is_view == false, "cannot write through a view on the tape, ", describe(x),
+  check<AutogradError>(!x.impl()->is_view, "cannot write through a view on the tape, ", describe(x),
                        "; write out of place, or into the base");
-  const Tensor* const self[] = {&x};
-  detail::check_inputs(self);
 }
 
 }  // namespace bytetape

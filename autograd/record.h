@@ -6,13 +6,13 @@
 
 namespace bytetape {
 
-/// True where this thread records and any of the tensors (undefined ones do not count) requires grad.
+/// True where this thread records and any of the tensors (undefined ones do not count) requires grad. Throws
+/// AutogradError on a view taken before an in-place op on the tape overwrote its base.
 bool any_requires_grad(std::initializer_list<const Tensor*> inputs);
 
 namespace detail {
 void connect(Node& node, const Tensor& output, std::span<const Tensor* const> inputs);
 void add_output(Node& node, const Tensor& output);
-void check_inputs(std::span<const Tensor* const> inputs);
 void check_anomaly(const Tensor& output);
 }  // namespace detail
 
@@ -45,7 +45,8 @@ N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
 }
 
 /// An op that writes into its first input: what must be checked before the kernel runs. Throws AutogradError on a leaf
-/// that requires grad, and where x is a view whose base would not learn of it.
+/// that requires grad, and where x is a view whose base would not learn of it; ValueError where elements of x share
+/// memory with each other, or with other elements of another input.
 void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others = {});
 /// ... and what happens after it: the write is counted, and the tape is told (as `record`, where x is the output).
 template <class N, class... Inputs>

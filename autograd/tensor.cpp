@@ -1,7 +1,7 @@
 // The methods of Tensor that are autograd's; backward() is in engine.cpp.
 #include "bytetape/core/tensor.h"
 
-#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "bytetape/autograd/node.h"
@@ -32,7 +32,7 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& g) {
   if (!g.defined()) {
-    if (impl_->autograd) autograd_meta(*this).grad = g;
+    if (impl_->autograd) assign_grad(*this, g);
     return;
   }
   check(g.shape() == shape(), "a gradient, ", describe(g), ", must have the shape of its tensor, ", describe(*this));
@@ -40,13 +40,13 @@ void Tensor::set_grad(const Tensor& g) {
                     describe(*this));
   check<DeviceError>(g.device() == device(), "a gradient, ", describe(g), ", must be where its tensor is, ",
                      describe(*this));
-  autograd_meta(*this).grad = g;
-  g.storage().set_role(memory::Role::gradient, storage().module());
+  assign_grad(*this, g);
 }
 
 Tensor Tensor::detach() const {
   Tensor y = alias(shape(), strides(), storage_offset());
   y.impl()->is_view = true;
+  y.impl()->rebased_seen = TensorImpl::unbound;
   return y;
 }
 
@@ -54,7 +54,8 @@ int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check<AutogradError>(requires_grad(), "a hook needs a tensor that requires grad, got ", describe(*this));
   AutogradMeta& meta = autograd_meta(*this);
   auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
-  const int handle = hooks.empty() ? 0 : hooks.back().handle + 1;
+  static std::atomic<int> next_handle{0};  // one count for all: an in-place op moves a tensor to another node
+  const int handle = next_handle++;
   hooks.push_back({meta.made_by.output, handle, std::move(hook)});
   return handle;
 }

@@ -25,8 +25,9 @@ struct TensorImpl final : RefCounted {
   Shape shape;
   Strides strides;  // elements
   DType dtype = DType::f32;
-  bool is_view = false;            // made by a view op: shares its storage with a base
-  std::uint32_t rebased_seen = 0;  // Storage::rebased() when this view of it was made
+  bool is_view = false;  // made by a view op: shares its storage with a base
+  static constexpr std::uint32_t unbound = ~std::uint32_t{0};
+  std::uint32_t rebased_seen = 0;  // Storage::rebased() when this view of it was made; `unbound` outside the graph
   std::unique_ptr<AutogradSlot> autograd;
 };
 

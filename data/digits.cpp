@@ -47,16 +47,16 @@ struct Placement {
 };
 
 Placement random_placement(Dice& dice) {
-  const float width = dice.uniform(9, 16), height = dice.uniform(16, 21);
-  const float slant = dice.uniform(-0.15f, 0.45f), turn = dice.uniform(-0.2f, 0.2f);
+  const float width = dice.uniform(8, 17), height = dice.uniform(14, 21);
+  const float slant = dice.uniform(-0.25f, 0.55f), turn = dice.uniform(-0.3f, 0.3f);
   const float cosine = 1 - turn * turn / 2, sine = turn;  // close enough for so small an angle
   constexpr float middle = (side - 1) / 2.0f;
   return {cosine * width,
           -cosine * slant * height - sine * height,
           sine * width,
           cosine * height - sine * slant * height,
-          middle + dice.uniform(-2, 2),
-          middle + dice.uniform(-2, 2)};
+          middle + dice.uniform(-3, 3),
+          middle + dice.uniform(-3, 3)};
 }
 
 float square(float v) { return v * v; }
@@ -108,7 +108,7 @@ void draw_digit(int digit, Dice& dice, std::uint8_t* image) {
   const auto ways = glyphs(digit);
   const Glyph& glyph = ways[static_cast<std::size_t>(dice.below(static_cast<int>(ways.size())))];
   const Placement place = random_placement(dice);
-  const float wobble = dice.uniform(0, 0.09f);
+  const float wobble = dice.uniform(0, 0.13f);
   std::vector<Point> points;
   for (Point p : glyph.points)
     points.push_back(place({p.x + dice.uniform(-wobble, wobble), p.y + dice.uniform(-wobble, wobble)}));
@@ -118,7 +118,7 @@ void draw_digit(int digit, Dice& dice, std::uint8_t* image) {
   distance.fill(square(reach));
   for (const auto& stroke : glyph.strokes) draw_stroke(points, stroke, reach, distance);
 
-  const float ink = dice.uniform(170, 255), noise = dice.uniform(0, 30);
+  const float ink = dice.uniform(170, 255), noise = dice.uniform(0, 40);
   for (std::size_t i = 0; i < distance.size(); ++i) {
     const float cover = std::clamp((reach - std::sqrt(distance[i])) / blur, 0.0f, 1.0f);
     const float value = ink * cover + dice.uniform(-noise, noise);

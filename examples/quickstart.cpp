@@ -16,8 +16,9 @@ struct Net : nn::Module {
 };
 
 int main() {
-  const data::ImageDataset digits(data::generated_digits(8192, /*seed=*/0));
-  data::DataLoader loader(digits, {.batch_size = 64, .shuffle = true});
+  const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
+  const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
+  data::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true});
   Net net;
   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
   for (const data::Batch& batch : loader) {

@@ -93,6 +93,11 @@ void save_shapes(N* node, const Tensor& a, const Tensor& b) {
   node->b_shape = b.shape();
 }
 
+/// b as backward needs it after a was overwritten, of which it may be another view: a *= a.
+Tensor kept(const Tensor& b, const Tensor& a) {
+  return any_requires_grad({&a}) && &a.storage() == &b.storage() ? clone(b) : b;
+}
+
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
@@ -236,12 +241,12 @@ Tensor& sub_(Tensor& a, Scalar b) {
 
 Tensor& mul_(Tensor& a, const Tensor& b) {
   const Op<"mul_"> op;
-  const Tensor before = any_requires_grad({&b}) ? clone(a) : a;
+  const Tensor before = any_requires_grad({&b}) ? clone(a) : a, other = kept(b, a);
   binary_in_place<&Kernels::mul>(a, b);
   if (auto* node = record_in_place<MulBackward>(a, a, b)) {
     save_shapes(node, a, b);
     if (node->needs(1)) node->a.save(before);
-    if (node->needs(0)) node->b.save(b);
+    if (node->needs(0)) node->b.save(other);
   }
   return a;
 }
@@ -255,12 +260,12 @@ Tensor& mul_(Tensor& a, Scalar b) {
 
 Tensor& div_(Tensor& a, const Tensor& b) {
   const Op<"div_"> op;
-  const Tensor before = any_requires_grad({&b}) ? clone(a) : a;
+  const Tensor before = any_requires_grad({&b}) ? clone(a) : a, other = kept(b, a);
   binary_in_place<&Kernels::div>(a, b);
   if (auto* node = record_in_place<DivBackward>(a, a, b)) {
     save_shapes(node, a, b);
     if (node->needs(1)) node->a.save(before);
-    node->b.save(b);
+    node->b.save(other);
   }
   return a;
 }

@@ -114,10 +114,10 @@ Tensor& copy_(Tensor& a, const Tensor& b) {
   check_defined(b, "the second input");
   check(broadcast(a.shape(), b.shape()) == a.shape(), describe(b), " does not fit into ", describe(a));
   check_has_data(b, a.device());
-  check_in_place(a, {&b});
   // Within one storage, elements could be overwritten before they are read. Integers have no gradient to hand on.
   Tensor from = &a.storage() == &b.storage() ? clone(b) : b;
   if (!is_floating(a.dtype())) from = from.detach();
+  check_in_place(a, {&from});
   copy_between(from.read().expand(a.shape()), a.write());
   if (auto* node = record_in_place<CopyInPlaceBackward>(a, a, from)) {
     node->shape = b.shape();

@@ -29,6 +29,15 @@ struct Result {
   double test_accuracy = 0, train_seconds = 0, images_per_s = 0;
 };
 
+/// The training and the test split: of real MNIST where it is found, else drawn.
+std::pair<data::Mnist, data::Mnist> load(const Options& o) {
+  const auto given = o.data.empty() ? std::nullopt : std::optional<std::filesystem::path>(o.data);
+  if (const auto dir = data::find_mnist(given))
+    return {data::load_mnist(*dir, data::Split::train), data::load_mnist(*dir, data::Split::test)};
+  fmt::print("MNIST was not found (--data, $BYTETAPE_DATA, download): training on generated digits instead\n");
+  return {data::generated_digits(60000, 1), data::generated_digits(10000, 2)};
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::int64_t count_correct(const Tensor& logits, const Tensor& labels) {
@@ -145,13 +154,13 @@ int run(const Options& o) {
     fmt::print("predicted, without touching data, for batches of {}:\n\n{}", o.batch_size,
                memory::summarize(memory::allocator(device).snapshot()));
   } else {
-    const data::MnistSplits mnist = data::mnist_or_generated(o.data);
-    fmt::print("{}: {} training and {} test images\n\n", mnist.training.name, mnist.training.images.size(0),
-               mnist.test.images.size(0));
-    const data::ImageDataset training(mnist.training), testing(mnist.test);
-    const Result result = train(model, training, testing, o);
-    print_results(o, mnist.training.name, result, memory::allocator(device).snapshot());
-    if (!o.json.empty()) write_json(o, mnist.training.name, result);
+    const auto [training, testing] = load(o);
+    fmt::print("{}: {} training and {} test images\n\n", training.name, training.images.size(0), testing.images.size(0));
+    const data::TensorDataset training_set(training.images, training.labels, data::mnist_normalize);
+    const data::TensorDataset test_set(testing.images, testing.labels, data::mnist_normalize);
+    const Result result = train(model, training_set, test_set, o);
+    print_results(o, training.name, result, memory::allocator(device).snapshot());
+    if (!o.json.empty()) write_json(o, training.name, result);
   }
   if (!o.memory_report.empty()) {
     memory::write_timeline(memory::allocator(device).snapshot(), o.memory_report);

@@ -1,0 +1,312 @@
+#include "bytetape/autograd/engine.h"
+
+#include <stdexcept>
+#include <thread>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+using test::random_leaf;
+using test::random_tensor;
+
+TEST(Backward, AddsUpEveryPath) {
+  const Tensor x = random_leaf({3, 2}), w = random_leaf({3, 2});
+  sum(x * x * w + 3 * x).backward();
+  EXPECT_TRUE(all_close(x.grad(), (2 * x * w + 3).detach()));
+  EXPECT_TRUE(all_close(w.grad(), (x * x).detach()));
+}
+
+TEST(Backward, AddsToTheGradientOfAnEarlierOne) {
+  const Tensor x = random_leaf({4});
+  sum(x * x).backward();
+  const Tensor once = clone(x.grad());
+  sum(x * x).backward();
+  EXPECT_TRUE(all_close(x.grad(), 2 * once));
+}
+
+// The first op on a leaf is recorded together with the leaf's accumulator: all later uses must still come in before it.
+TEST(Backward, MeetsALeafOnceAfterAllItsUses) {
+  const Tensor x = random_leaf({2});
+  int calls = 0;
+  x.register_hook([&](const Tensor& g) {
+    ++calls;
+    EXPECT_TRUE(all_close(g, (2 * x + 5).detach()));
+    return Tensor();
+  });
+  const Tensor first = x * 2, second = x * 3, third = x * x;
+  sum(first + second + third).backward();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Backward, OfALeafIsItsSeed) {
+  const Tensor x = random_leaf({3}), seed = random_tensor({3});
+  x.backward(seed);
+  EXPECT_TRUE(all_close(x.grad(), seed));
+  EXPECT_NE(&x.grad().storage(), &seed.storage());
+}
+
+TEST(Backward, TakesASeedOrNeedsOneElement) {
+  const Tensor x = random_leaf({2, 3}), seed = random_tensor({2, 3});
+  EXPECT_THROWS_SAYING((x * 2).backward(), AutogradError, "backward: backward of f64(2, 3) on cpu needs a seed");
+  EXPECT_THROWS_SAYING((x * 2).backward(random_tensor({3, 2})), ShapeError, "must have the shape of the output");
+  EXPECT_THROWS_SAYING((x * 2).backward(random_tensor({2, 3}, DType::f32)), DTypeError, "must have the dtype");
+  EXPECT_THROWS_SAYING((x * 2).backward(zeros({2, 3}, DType::f64, Device::meta())), DeviceError, "on meta");
+  (x * 2).backward(seed);
+  EXPECT_TRUE(all_close(x.grad(), 2 * seed));
+}
+
+TEST(Backward, NeedsAGraph) {
+  EXPECT_THROWS_SAYING(sum(random_tensor({2})).backward(), AutogradError, "requires no grad");
+  EXPECT_THROWS_SAYING(Tensor().backward(), AutogradError, "an undefined tensor");
+  const Tensor x = random_leaf({2}), y = sum(x * x);
+  y.backward();
+  EXPECT_THROWS_SAYING(y.backward(), AutogradError, "the graph was already freed by an earlier backward");
+}
+
+TEST(Backward, RunsAgainOnARetainedGraph) {
+  const Tensor x = random_leaf({3}), y = sum(x * x * x);
+  y.backward({}, true);
+  const Tensor once = clone(x.grad());
+  y.backward();
+  EXPECT_TRUE(all_close(x.grad(), 2 * once));
+}
+
+TEST(Backward, GivesEachLeafStorageOfItsOwn) {
+  const Tensor a = random_leaf({3}), b = random_leaf({3}), seed = random_tensor({3});
+  const Tensor kept_seed = clone(seed);
+  (a + b).backward(seed);
+  (a + b).backward(seed);
+  EXPECT_NE(&a.grad().storage(), &b.grad().storage());
+  EXPECT_NE(&a.grad().storage(), &seed.storage());
+  EXPECT_NE(&b.grad().storage(), &seed.storage());
+  EXPECT_TRUE(all_close(a.grad(), 2 * seed));
+  EXPECT_TRUE(all_close(b.grad(), 2 * seed));
+  EXPECT_TRUE(all_close(seed, kept_seed));
+}
+
+TEST(Backward, NeverWritesIntoAGradientThatAHookKept) {
+  const Tensor x = random_leaf({3}), y = x * 2;
+  Tensor kept, copy;
+  y.register_hook([&](const Tensor& g) {
+    kept = g;
+    copy = clone(g);
+    return Tensor();
+  });
+  sum(y + x).backward();
+  sum(x * 5).backward();
+  EXPECT_TRUE(all_close(kept, copy));
+  EXPECT_TRUE(all_close(x.grad(), full({3}, 8, DType::f64)));
+}
+
+TEST(Backward, StoresGradientsAsTheirLeaves) {
+  const Tensor base = random_tensor({4, 3});
+  const Tensor x = transpose(base, 0, 1).detach().set_requires_grad();
+  (x * 1).backward(random_tensor({3, 4}));
+  EXPECT_EQ(x.grad().strides(), x.strides());
+  const Tensor expanded = expand(random_tensor({1, 4}), {3, 4}).detach().set_requires_grad();
+  (expanded * 1).backward(random_tensor({3, 4}));
+  EXPECT_TRUE(expanded.grad().is_contiguous());
+}
+
+TEST(Backward, OfAHugeChainOverflowsNoStack) {
+  const Tensor x = random_leaf({1});
+  {
+    Tensor y = x;
+    for (int i = 0; i < 200'000; ++i) y = y + 1;
+    y.backward();
+    EXPECT_EQ(x.grad().item<double>(), 1);
+    for (int i = 0; i < 200'000; ++i) y = y * 1;
+  }
+  Tensor z = x;
+  for (int i = 0; i < 200'000; ++i) z = z * x;
+  EXPECT_TRUE(grad({z}, {x}, {.retain_graph = true})[0].defined());
+}
+
+/// y = x; its backward does what the test says.
+struct ScriptedBackward final : Node {
+  std::function<void(const Grads&, Grads&)> script;
+  void backward(const Grads& gy, Grads& gx) override { script(gy, gx); }
+};
+Tensor scripted(const Tensor& x, std::function<void(const Grads&, Grads&)> script) {
+  const memory::Op<"scripted"> op;
+  Tensor y = clone(x.detach());
+  if (auto* node = record<ScriptedBackward>(y, x)) node->script = std::move(script);
+  return y;
+}
+
+TEST(Backward, LeavesTheGraphCleanAfterAnException) {
+  const Tensor x = random_leaf({3});
+  bool fails = true;
+  const Tensor y = scripted(x * x, [&](const Grads& gy, Grads& gx) {
+    if (fails) throw std::runtime_error("no luck");
+    gx[0] = gy[0];
+  });
+  const Tensor z = sum(y + x * x * x);
+  EXPECT_THROWS_SAYING(z.backward({}, true), std::runtime_error, "no luck");
+  x.set_grad({});
+  fails = false;
+  z.backward();
+  EXPECT_TRUE(all_close(x.grad(), (2 * x + 3 * x * x).detach()));
+}
+
+TEST(Backward, ChecksWhatARuleGives) {
+  const Tensor x = random_leaf({3});
+  const auto run = [&](const Tensor& wrong) {
+    sum(scripted(x, [&](const Grads&, Grads& gx) { gx[0] = wrong; })).backward();
+  };
+  EXPECT_THROWS_SAYING(run(random_tensor({2})), AutogradError,
+                       "scripted: its backward, for input 0, gave the gradient f64(2,) on cpu, where f64(3,) on cpu");
+  EXPECT_THROWS_SAYING(run(random_tensor({3}, DType::f32)), AutogradError, "f32(3,)");
+  EXPECT_THROWS_SAYING(run(zeros({3}, DType::f64, Device::meta())), AutogradError, "on meta");
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Backward, RunsOnSeparateGraphsInSeparateThreads) {
+  std::vector<Tensor> leaves;
+  for (int t = 0; t < 4; ++t) leaves.push_back(random_leaf({16}));
+  std::vector<std::thread> threads;
+  for (const Tensor& x : leaves)
+    threads.emplace_back([&x] {
+      for (int i = 0; i < 200; ++i) {
+        Tensor y = x;
+        for (int k = 0; k < 10; ++k) y = y * 1 + x;
+        sum(y).backward();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  for (const Tensor& x : leaves) EXPECT_TRUE(all_close(x.grad(), full({16}, 200 * 11, DType::f64)));
+}
+
+TEST(Grad, LeavesDotGradAlone) {
+  const Tensor x = random_leaf({3}), w = random_leaf({3});
+  const auto g = grad({sum(x * w)}, {x});
+  EXPECT_TRUE(all_close(g[0], w.detach()));
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Grad, SumsOverOutputsAndTakesSeeds) {
+  const Tensor x = random_leaf({3}), seed = random_tensor({3});
+  const auto g = grad({x * 2, sum(x * x)}, {x}, {.seeds = {seed, {}}});
+  EXPECT_TRUE(all_close(g[0], (2 * seed + 2 * x).detach()));
+  EXPECT_THROWS_SAYING(grad({x * 2, x * 3}, {x}, {.seeds = {seed}}), ValueError, "grad: 1 seeds for 2 outputs");
+}
+
+TEST(Grad, OfALeafIsWholeHoweverEarlyItWasFirstUsed) {
+  const Tensor x = random_leaf({2});
+  const Tensor y = x * 2, z = x * 3;
+  EXPECT_TRUE(all_close(grad({sum(y + z)}, {x})[0], full({2}, 5, DType::f64)));
+}
+
+TEST(Grad, TakesNonLeavesRepeatsAndOutputsAsInputs) {
+  const Tensor x = random_leaf({3}), seed = random_tensor({3});
+  const Tensor y = x * x, z = y * 3;
+  const auto g = grad({z}, {y, x, x, z}, {.seeds = {seed}});
+  EXPECT_TRUE(all_close(g[0], 3 * seed));
+  EXPECT_TRUE(all_close(g[1], (6 * x * seed).detach()));
+  EXPECT_TRUE(all_close(g[2], g[1]));
+  EXPECT_TRUE(all_close(g[3], seed));
+  EXPECT_NE(&g[1].storage(), &g[2].storage());
+  EXPECT_NE(&g[3].storage(), &seed.storage());
+}
+
+TEST(Grad, RunsOnlyWhatLeadsToItsInputs) {
+  const Tensor x = random_leaf({3}), w = random_leaf({3});
+  bool ran = false;
+  const auto must_not_run = [&](const Grads& gy, Grads& gx) {
+    ran = true;
+    gx[0] = gy[0];
+  };
+  const Tensor y = scripted(x, must_not_run) * 2;
+  EXPECT_TRUE(all_close(grad({sum(y * w)}, {w})[0], y.detach()));
+  EXPECT_TRUE(all_close(grad({sum(y * w)}, {y})[0], w.detach()));
+  EXPECT_FALSE(ran);
+}
+
+/// y = a; remembers which of its inputs were asked for.
+struct AskedBackward final : Node {
+  static inline std::vector<bool> asked;
+  void backward(const Grads& gy, Grads& gx) override {
+    asked = {needs(0), needs(1)};
+    if (needs(0)) gx[0] = gy[0];
+    if (needs(1)) gx[1] = gy[0];
+  }
+};
+
+TEST(Grad, TellsARuleWhichInputsAreAskedFor) {
+  const Tensor a = random_leaf({2}), b = random_leaf({2}), y = clone(a.detach());
+  record<AskedBackward>(y, a, b);
+  grad({sum(y)}, {b}, {.retain_graph = true});
+  EXPECT_EQ(AskedBackward::asked, (std::vector<bool>{false, true}));
+  sum(y).backward();
+  EXPECT_EQ(AskedBackward::asked, (std::vector<bool>{true, true}));
+}
+
+TEST(Grad, SaysWhereAnInputIsUnused) {
+  const Tensor x = random_leaf({3}), unused = random_leaf({2});
+  EXPECT_THROWS_SAYING(grad({sum(x * x)}, {x, unused}), AutogradError, "input 1, f64(2,) on cpu, was not used");
+  const auto g = grad({sum(x * x)}, {x, unused}, {.allow_unused = true});
+  EXPECT_TRUE(g[0].defined());
+  EXPECT_FALSE(g[1].defined());
+  EXPECT_THROWS_SAYING(grad({sum(x)}, {random_tensor({3})}), AutogradError, "requires no grad");
+}
+
+TEST(Grad, OfAUsedInputWithoutInfluenceIsZero) {
+  const Tensor x = random_leaf({3});
+  const Tensor y = scripted(x, [](const Grads&, Grads&) {});
+  EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], zeros({3}, DType::f64)));
+}
+
+TEST(Grad, DifferentiatesThreeTimes) {
+  const Tensor x = random_leaf({4});
+  const Tensor first = grad({sum(x * x * x * x)}, {x}, {.create_graph = true})[0];
+  const Tensor second = grad({sum(first)}, {x}, {.create_graph = true})[0];
+  const Tensor third = grad({sum(second)}, {x})[0];
+  EXPECT_TRUE(all_close(first, (4 * x * x * x).detach()));
+  EXPECT_TRUE(all_close(second, (12 * x * x).detach()));
+  EXPECT_TRUE(all_close(third, (24 * x).detach()));
+}
+
+TEST(Grad, DifferentiatesThroughSeeds) {
+  const Tensor x = random_leaf({3}), seed = random_leaf({3});
+  const Tensor g = grad({x * x}, {x}, {.seeds = {seed}, .create_graph = true})[0];
+  EXPECT_TRUE(all_close(grad({sum(g)}, {seed})[0], (2 * x).detach()));
+}
+
+TEST(Backward, CreatesAGraphOfDotGradThatIsNotTheSeed) {
+  const Tensor x = random_leaf({3}), seed = random_leaf({3});
+  (x * x + x).backward(seed, false, true);
+  EXPECT_TRUE(x.grad().requires_grad());
+  EXPECT_TRUE(all_close(grad({sum(x.grad())}, {x})[0], (2 * seed).detach()));
+  const Tensor y = random_leaf({3});
+  (y + 1).backward(seed, false, true);
+  EXPECT_NE(&y.grad().storage(), &seed.storage());
+  x.set_grad({});  // ends the circle leaf -> gradient -> graph -> leaf
+  y.set_grad({});
+}
+
+TEST(Grad, SaysWhichOpCannotBeDifferentiatedAgain) {
+  struct FusedBackward final : Node {
+    void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0]; }
+    bool differentiable() const override { return false; }
+  };
+  const Tensor x = random_leaf({3}), y = clone(x.detach());
+  {
+    const memory::Op<"fused"> op;
+    record<FusedBackward>(y, x);
+  }
+  EXPECT_THROWS_SAYING(grad({sum(y)}, {x}, {.create_graph = true}), AutogradError,
+                       "fused: its backward is a fused rule that cannot be differentiated again (create_graph)");
+  EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], ones({3}, DType::f64)));
+}
+
+}  // namespace
+}  // namespace bytetape

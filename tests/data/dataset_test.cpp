@@ -1,0 +1,104 @@
+#include "bytetape/data/dataset.h"
+
+#include <array>
+#include <numeric>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/factories.h"
+#include "tests/data/files.h"
+
+namespace bytetape::data {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor u8(const Shape& shape) {
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(numel(shape)));
+  std::iota(values.begin(), values.end(), std::uint8_t{17});
+  return from_vector(values, shape);
+}
+Tensor numbers(std::int64_t n) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(n));
+  std::iota(values.begin(), values.end(), 100);
+  return from_vector(values);
+}
+
+TEST(TensorDataset, GathersRowsOfAnyDtype) {
+  const TensorDataset set(from_vector<double>({1, 2, 3, 4, 5, 6}, {3, 2}), numbers(3));
+  EXPECT_EQ(set.size(), 3);
+  const Batch b = set.get(std::array<std::int64_t, 4>{2, 0, 2, 1});
+  EXPECT_EQ(b.x.shape(), (Shape{4, 2}));
+  EXPECT_EQ(b.x.dtype(), DType::f64);
+  EXPECT_EQ(b.x.to_vector<double>(), (std::vector<double>{5, 6, 1, 2, 5, 6, 3, 4}));
+  EXPECT_EQ(b.y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{102, 100, 102, 101}));
+}
+
+TEST(TensorDataset, NormalizesImages) {
+  const Tensor images = u8({3, 2, 4});
+  const TensorDataset set(images, numbers(3), mnist_normalize);
+  const Batch b = set.get(std::array<std::int64_t, 2>{1, 2});
+  EXPECT_EQ(b.x.shape(), (Shape{2, 1, 2, 4}));
+  EXPECT_EQ(b.x.dtype(), DType::f32);
+  const auto pixels = images.to_vector<double>();
+  const auto values = b.x.to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], (pixels[8 + i] / 255 - 0.1307) / 0.3081, 1e-6);
+}
+
+TEST(TensorDataset, KeepsTheChannelsOfImages) {
+  const TensorDataset set(u8({2, 3, 4, 5}), numbers(2), Normalize{});
+  const Batch b = set.get(std::array<std::int64_t, 1>{1});
+  EXPECT_EQ(b.x.shape(), (Shape{1, 3, 4, 5}));
+  EXPECT_FLOAT_EQ(b.x.to_vector<float>()[1], (60 + 17 + 1) / 255.0f);
+}
+
+TEST(TensorDataset, BatchesAreInputsOnTheLedger) {
+  const TensorDataset set(u8({5, 28, 28}), numbers(5), mnist_normalize);
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  const Batch b = set.get(std::array<std::int64_t, 3>{4, 1, 0});
+  for (const Tensor& t : {b.x, b.y}) {
+    EXPECT_EQ(t.storage().role(), memory::Role::input);
+    const memory::Scope owner = allocator.owner_of(t.storage().block());
+    EXPECT_EQ(owner.phase, memory::Phase::data);
+    EXPECT_EQ(memory::name_of(owner.op), "collate");
+  }
+}
+
+TEST(TensorDataset, AMetaBatchCostsTheSame) {
+  const TensorDataset set(u8({5, 28, 28}), numbers(5), mnist_normalize);
+  const Batch real = set.allocate(4), meta = set.allocate(4, Device::meta());
+  EXPECT_TRUE(meta.x.device().is_meta);
+  EXPECT_EQ(meta.x.shape(), real.x.shape());
+  EXPECT_EQ(meta.x.storage().block()->size, real.x.storage().block()->size);
+  EXPECT_EQ(meta.y.dtype(), DType::i64);
+}
+
+TEST(TensorDataset, EmptyBatchesAndEmptyDatasets) {
+  const TensorDataset set(u8({0, 2, 2}), from_vector<std::int64_t>({}), Normalize{});
+  EXPECT_EQ(set.size(), 0);
+  EXPECT_EQ(set.get({}).x.shape(), (Shape{0, 1, 2, 2}));
+}
+
+TEST(TensorDataset, IndicesAreChecked) {
+  const TensorDataset set(u8({3, 2}), numbers(3));
+  for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{3}})
+    EXPECT_EQ(error_of<ShapeError>([&] { set.get(std::array{wrong}); }),
+              "collate: example " + std::to_string(wrong) + " of a dataset of 3");
+}
+
+TEST(TensorDataset, BadTensorsAreNamed) {
+  const auto message = [](auto error, const Tensor& x, const Tensor& y, std::optional<Normalize> by = {}) {
+    return error_of<decltype(error)>([&] { TensorDataset(x, y, by); });
+  };
+  EXPECT_EQ(message(ShapeError(""), u8({3, 2}), numbers(4)),
+            "TensorDataset: x and y differ in the number of examples: u8(3, 2) on cpu and i64(4,) on cpu");
+  EXPECT_THAT(message(ShapeError(""), u8({}), numbers(1)), HasSubstr("x needs a first dim to count examples"));
+  EXPECT_THAT(message(ShapeError(""), u8({3, 2}).alias({2, 3}, {1, 2}, 0), numbers(2)), HasSubstr("row-major"));
+  EXPECT_THAT(message(DeviceError(""), empty({3, 2}, DType::u8, Device::meta()), numbers(3)),
+              HasSubstr("x is expected on cpu, got u8(3, 2) on meta"));
+  EXPECT_THAT(message(DTypeError(""), numbers(3), numbers(3), Normalize{}), HasSubstr("only u8 images"));
+  EXPECT_THAT(message(ShapeError(""), u8({3, 2}), numbers(3), Normalize{}), HasSubstr("(n, h, w) or (n, c, h, w)"));
+  EXPECT_THAT(message(ValueError(""), u8({3, 2, 2}), numbers(3), Normalize{0.5, 0}), HasSubstr("expected std > 0"));
+}
+
+}  // namespace
+}  // namespace bytetape::data

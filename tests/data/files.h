@@ -1,0 +1,91 @@
+#pragma once
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::data {
+
+using Bytes = std::vector<std::byte>;
+
+/// A folder of its own, gone at the end.
+class TemporaryDir {
+ public:
+  TemporaryDir() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "bytetape-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  ~TemporaryDir() { std::filesystem::remove_all(path_); }
+  TemporaryDir(const TemporaryDir&) = delete;
+  TemporaryDir& operator=(const TemporaryDir&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(const std::string& name, const Bytes& bytes) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    return file;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline Bytes bytes(std::initializer_list<int> values) {
+  Bytes b;
+  for (int v : values) b.push_back(static_cast<std::byte>(v));
+  return b;
+}
+
+/// An IDX header for elements of type `code`.
+inline Bytes idx_header(int code, const std::vector<std::uint32_t>& shape) {
+  Bytes b = bytes({0, 0, code, static_cast<int>(shape.size())});
+  for (std::uint32_t n : shape)
+    for (int shift = 24; shift >= 0; shift -= 8) b.push_back(static_cast<std::byte>(n >> shift));
+  return b;
+}
+
+inline Bytes operator+(Bytes a, const Bytes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+inline Bytes gzip(const Bytes& plain) {
+  z_stream z{};
+  if (deflateInit2(&z, Z_BEST_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK)
+    throw std::bad_alloc();
+  Bytes packed(deflateBound(&z, plain.size()));
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(plain.data()));
+  z.avail_in = static_cast<uInt>(plain.size());
+  z.next_out = reinterpret_cast<Bytef*>(packed.data());
+  z.avail_out = static_cast<uInt>(packed.size());
+  deflate(&z, Z_FINISH);
+  packed.resize(z.total_out);
+  deflateEnd(&z);
+  return packed;
+}
+
+/// What f's exception of type E says; fails where it throws none, or another.
+template <class E, class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) { return e.what(); } catch (const std::exception& e) {
+    ADD_FAILURE() << "threw another exception: " << e.what();
+    return {};
+  }
+  ADD_FAILURE() << "threw nothing";
+  return {};
+}
+
+}  // namespace bytetape::data

@@ -1,0 +1,250 @@
+#include "bytetape/data/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <iterator>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/factories.h"
+#include "tests/data/files.h"
+
+namespace bytetape::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+static_assert(std::input_iterator<DataLoader::Iterator>);
+static_assert(!std::is_constructible_v<DataLoader, const TensorDataset>, "a temporary dataset would dangle");
+
+/// Example i is x = (i, i + 0.5), y = i. Loading may take its time, or fail.
+class Counted : public Dataset {
+ public:
+  explicit Counted(std::int64_t n) : n_(n) {}
+  std::int64_t size() const override { return n_; }
+  ExampleSpec example() const override { return {{2}, DType::f32, {}, DType::i64}; }
+
+  std::int64_t fails_at = -1;  // an example
+  bool uneven = false;         // early batches take longer than later ones
+  mutable std::atomic<int> loaded{0};
+
+ protected:
+  void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const override {
+    ++loaded;
+    if (uneven) std::this_thread::sleep_for(std::chrono::milliseconds(indices[0] % 3));
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] == fails_at) throw std::out_of_range("example " + std::to_string(fails_at) + " is unreadable");
+      y.data<std::int64_t>()[i] = indices[i];
+      x.data<float>()[2 * i] = static_cast<float>(indices[i]);
+      x.data<float>()[2 * i + 1] = static_cast<float>(indices[i]) + 0.5f;
+    }
+  }
+
+ private:
+  std::int64_t n_;
+};
+
+std::vector<std::vector<std::int64_t>> epoch(DataLoader& loader) {
+  std::vector<std::vector<std::int64_t>> batches;
+  for (const auto& [x, y] : loader) {
+    batches.push_back(y.to_vector<std::int64_t>());
+    const auto values = x.to_vector<float>();
+    for (std::size_t i = 0; i < batches.back().size(); ++i)
+      EXPECT_EQ(values[2 * i + 1], static_cast<float>(batches.back()[i]) + 0.5f);
+  }
+  return batches;
+}
+std::vector<std::int64_t> flat(const std::vector<std::vector<std::int64_t>>& batches) {
+  std::vector<std::int64_t> all;
+  for (const auto& b : batches) all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+class Workers : public testing::TestWithParam<int> {
+ protected:
+  DataLoaderOptions options() const {
+    DataLoaderOptions o;
+    o.batch_size = 4;
+    o.workers = GetParam();
+    return o;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Loader, Workers, testing::Values(0, 1, 2, 5));
+
+TEST_P(Workers, GiveEveryBatchInOrder) {
+  Counted set(10);
+  set.uneven = true;
+  DataLoader loader(set, options());
+  EXPECT_EQ(loader.size(), 3);
+  for (int e = 0; e < 2; ++e)
+    EXPECT_THAT(epoch(loader), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9)));
+}
+
+TEST_P(Workers, MayDropTheLastBatch) {
+  auto o = options();
+  o.drop_last = true;
+  const Counted set(10);
+  DataLoader loader(set, o);
+  EXPECT_EQ(loader.size(), 2);
+  EXPECT_EQ(flat(epoch(loader)).size(), 8u);
+  const Counted few(3);
+  DataLoader none(few, o);
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_TRUE(epoch(none).empty());
+}
+
+TEST_P(Workers, ShuffleTheSameWay) {
+  auto o = options();
+  o.shuffle = true;
+  o.seed = 42;
+  const Counted set(103);
+  DataLoader loader(set, o), again(set, o);
+  const auto first = flat(epoch(loader)), second = flat(epoch(loader));
+  EXPECT_EQ(first, flat(epoch(again)));
+  EXPECT_EQ(second, flat(epoch(again)));
+  EXPECT_NE(first, second) << "each epoch has an order of its own";
+  auto sorted = first;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_NE(first, sorted);
+  for (std::size_t i = 0; i < sorted.size(); ++i) EXPECT_EQ(sorted[i], static_cast<std::int64_t>(i));
+  o.workers = 0;
+  DataLoader here(set, o);
+  EXPECT_EQ(first, flat(epoch(here)));
+  o.seed = 43;
+  DataLoader other(set, o);
+  EXPECT_NE(first, flat(epoch(other)));
+}
+
+TEST_P(Workers, RethrowWhereTheBatchWouldBe) {
+  Counted set(20);
+  set.fails_at = 9;  // in the third batch
+  DataLoader loader(set, options());
+  std::vector<std::int64_t> seen;
+  const std::string message = error_of<std::out_of_range>([&] {
+    for (const auto& batch : loader) seen.push_back(batch.y.to_vector<std::int64_t>()[0]);
+  });
+  EXPECT_EQ(message, "example 9 is unreadable");
+  EXPECT_THAT(seen, ElementsAre(0, 4));
+  set.fails_at = -1;
+  EXPECT_EQ(flat(epoch(loader)).size(), 20u) << "the loader goes on after an exception";
+}
+
+TEST_P(Workers, GoOnBehindAFailedBatch) {
+  Counted set(12);
+  set.fails_at = 5;
+  DataLoader loader(set, options());
+  auto it = loader.begin();
+  EXPECT_THROW(++it, std::out_of_range);
+  ++it;
+  ASSERT_FALSE(it == loader.end());
+  EXPECT_THAT(it->y.to_vector<std::int64_t>(), ElementsAre(8, 9, 10, 11));
+  ++it;
+  EXPECT_TRUE(it == loader.end());
+}
+
+TEST_P(Workers, ErrorsNameTheOp) {
+  struct Wrong : Counted {
+    using Counted::Counted;
+    void fill(std::span<const std::int64_t>, Tensor&, Tensor&) const override { fail<ValueError>("no such picture"); }
+  };
+  const Wrong set(4);
+  DataLoader loader(set, options());
+  EXPECT_EQ(error_of<ValueError>([&] { loader.begin(); }), "collate: no such picture");
+}
+
+TEST_P(Workers, LeavingEarlyNeitherHangsNorLeaks) {
+  const auto held = [] { return memory::allocator(Device::cpu()).statistics().allocated.current; };
+  const std::size_t before = held();
+  const Counted set(1000);
+  DataLoader loader(set, options());
+  for (int i = 0; i < 50; ++i)
+    for (const auto& batch : loader)
+      if (batch.y.to_vector<std::int64_t>()[0] >= i) break;
+  EXPECT_EQ(held(), before);
+}
+
+TEST_P(Workers, TwoEpochsAtOnce) {
+  const Counted set(8);
+  DataLoader loader(set, options());
+  auto a = loader.begin(), b = loader.begin();
+  ++a;
+  EXPECT_EQ(a->y.to_vector<std::int64_t>()[0], 4);
+  EXPECT_EQ(b->y.to_vector<std::int64_t>()[0], 0);
+}
+
+TEST_P(Workers, BatchesOutliveTheLoop) {
+  const Counted set(10);
+  DataLoader loader(set, options());
+  std::vector<Batch> kept;
+  for (const Batch& b : loader) kept.push_back(b);
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_THAT(kept[0].y.to_vector<std::int64_t>(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(kept[2].x.storage().role(), memory::Role::input);
+}
+
+TEST_P(Workers, OutOfMemoryReachesTheCaller) {
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  const Counted set(1 << 22);
+  auto o = options();
+  o.batch_size = 1 << 22;
+  DataLoader loader(set, o);
+  allocator.empty_cache();
+  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{8} << 20));
+  EXPECT_THAT(error_of<OutOfMemory>([&] { loader.begin(); }), HasSubstr("collate"));
+  allocator.set_limit(allocator.snapshot().capacity);
+  EXPECT_FALSE(loader.begin() == loader.end());
+}
+
+std::vector<memory::Event> events_of_an_epoch(const DataLoaderOptions& options) {
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  Counted set(60);
+  set.uneven = true;
+  DataLoader loader(set, options);
+  allocator.empty_cache();
+  allocator.reset_log();
+  for (const auto& batch : loader) empty({batch.x.size(0), 3});
+  return allocator.snapshot().events;
+}
+
+TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {
+  const auto one = events_of_an_epoch({.batch_size = 4, .workers = 1});
+  EXPECT_GE(one.size(), 15u * 6);
+  EXPECT_EQ(one, events_of_an_epoch({.batch_size = 4, .workers = 1}));
+  EXPECT_EQ(one, events_of_an_epoch({.batch_size = 4, .workers = 4}));
+}
+
+TEST(Loader, LoadsAheadButNoFurtherThanAsked) {
+  const Counted set(100);
+  DataLoader loader(set, {.batch_size = 1, .workers = 2, .prefetch = 3});
+  const auto it = loader.begin();
+  for (int i = 0; i < 2000 && set.loaded < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(set.loaded, 4) << "the batch handed out and three ahead";
+}
+
+TEST(Loader, ShuffleIsUniform) {
+  const Counted set(4);
+  DataLoader loader(set, {.batch_size = 4, .shuffle = true, .workers = 0, .seed = 7});
+  std::array<std::array<int, 4>, 4> count{};  // [place][example]
+  constexpr int epochs = 4000;
+  for (int e = 0; e < epochs; ++e) {
+    const auto order = flat(epoch(loader));
+    for (std::size_t i = 0; i < 4; ++i) ++count[i][static_cast<std::size_t>(order[i])];
+  }
+  for (const auto& place : count)
+    for (int c : place) EXPECT_NEAR(c, epochs / 4, 140);  // five standard deviations
+}
+
+TEST(Loader, OptionsAreChecked) {
+  const Counted set(4);
+  const auto message = [&](const DataLoaderOptions& o) { return error_of<ValueError>([&] { DataLoader(set, o); }); };
+  EXPECT_EQ(message({.batch_size = 0}), "DataLoader: expected batch_size >= 1, got 0");
+  EXPECT_EQ(message({.workers = -1}), "DataLoader: expected workers >= 0, got -1");
+  EXPECT_EQ(message({.prefetch = 0}), "DataLoader: expected prefetch >= 1, got 0");
+}
+
+}  // namespace
+}  // namespace bytetape::data

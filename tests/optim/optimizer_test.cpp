@@ -1,0 +1,177 @@
+#include "bytetape/optim/optimizer.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <memory>
+
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/backend.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/parallel.h"
+#include "bytetape/optim/adam.h"
+#include "bytetape/optim/sgd.h"
+
+namespace bytetape::optim {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Make = std::function<std::unique_ptr<Optimizer>(std::vector<Tensor>)>;
+
+struct Kind {
+  const char* name;
+  Make make;
+  int states;  // tensors a parameter
+};
+
+const Kind kinds[] = {
+    {"sgd", [](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .momentum = 0.9}); }, 1},
+    {"adam", [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1}); }, 2},
+    {"adamw", [](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.1}); }, 2},
+};
+
+class EveryOptimizer : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(, EveryOptimizer, testing::ValuesIn(kinds), [](const auto& i) { return i.param.name; });
+
+Tensor leaf(const Shape& shape, DType dtype = DType::f32) { return randn(shape, dtype).set_requires_grad(); }
+
+TEST_P(EveryOptimizer, SkipsParametersWithoutGradient) {
+  Tensor a = leaf({4}), b = leaf({4});
+  const auto before_a = a.to_vector<float>(), before_b = b.to_vector<float>();
+  const auto optimizer = GetParam().make({a, b});
+  a.set_grad(randn({4}));
+  optimizer->step();
+  EXPECT_NE(a.to_vector<float>(), before_a);
+  EXPECT_EQ(b.to_vector<float>(), before_b);
+  EXPECT_EQ(b.storage().version(), 1u);  // randn's
+}
+
+TEST_P(EveryOptimizer, ZeroGradDropsGradients) {
+  Tensor a = leaf({4});
+  const auto optimizer = GetParam().make({a});
+  a.set_grad(randn({4}));
+  optimizer->zero_grad();
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST_P(EveryOptimizer, BooksItsStateUnderTheParametersModule) {
+  const memory::NameId module = memory::intern(std::string("net.") + GetParam().name);
+  Tensor p;
+  {
+    const memory::ModuleScope scope(module);
+    p = leaf({1000});
+  }
+  p.set_grad(randn({1000}));
+  const auto optimizer = GetParam().make({p});
+  const auto held = [&] {
+    const auto table = memory::allocator(Device::cpu()).snapshot().by_module;
+    return table[module][static_cast<std::size_t>(memory::Role::optimizer_state)];
+  };
+  EXPECT_EQ(held(), 0u);
+  optimizer->step();
+  EXPECT_EQ(held(), static_cast<std::size_t>(GetParam().states) * 4096);
+  optimizer->step();
+  EXPECT_EQ(held(), static_cast<std::size_t>(GetParam().states) * 4096);
+}
+
+TEST_P(EveryOptimizer, TellsTheTapeOfItsWrites) {
+  Tensor p = leaf({3});
+  const auto optimizer = GetParam().make({p});
+  const Tensor y = sum(p * p);
+  p.set_grad(randn({3}));
+  optimizer->step();
+  EXPECT_THAT([&] { y.backward(); },
+              ThrowsMessage<AutogradError>(HasSubstr(std::string("overwritten by '") + GetParam().name + "'")));
+  EXPECT_TRUE(p.is_leaf());
+}
+
+TEST_P(EveryOptimizer, TakesGradientsInAnyLayout) {
+  Tensor a = leaf({3, 5}), b = clone(a.detach());
+  const Tensor g = randn({5, 3});
+  a.set_grad(transpose(g, 0, 1));
+  b.set_grad(contiguous(transpose(g, 0, 1)));
+  GetParam().make({a})->step();
+  GetParam().make({b})->step();
+  EXPECT_EQ(a.to_vector<float>(), b.to_vector<float>());
+}
+
+TEST_P(EveryOptimizer, IsBitwiseTheSameForAnyThreadCount) {
+  const int threads = num_threads();
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    std::vector<std::vector<double>> results;
+    for (int count : {1, 2, 3, 5}) {
+      set_num_threads(count);
+      manual_seed(7);
+      std::vector<Tensor> parameters{leaf({100003}, dtype), leaf({17}, dtype), leaf({211, 307}, dtype)};
+      const auto optimizer = GetParam().make(parameters);
+      for (int step = 0; step < 3; ++step) {
+        for (Tensor& p : parameters) p.set_grad(randn(p.shape(), dtype));
+        optimizer->step();
+      }
+      std::vector<double> all;
+      for (const Tensor& p : parameters) {
+        const auto values = p.to_vector<double>();
+        all.insert(all.end(), values.begin(), values.end());
+      }
+      results.push_back(all);
+    }
+    for (const auto& r : results) EXPECT_TRUE(r == results[0]) << dtype;
+  }
+  set_num_threads(threads);
+}
+
+TEST_P(EveryOptimizer, CanRepeatAStepThatRanOutOfMemory) {
+  auto& allocator = memory::allocator(Device::cpu());
+  Tensor small = leaf({10}), large = leaf({5 << 20}), twin = clone(small.detach());
+  const Tensor g = randn({10});
+  small.set_grad(g);
+  twin.set_grad(g);
+  large.set_grad(large.detach());
+  const auto optimizer = GetParam().make({small, large});
+  allocator.empty_cache();
+  const std::size_t limit = allocator.snapshot().limit;
+  allocator.set_limit(allocator.statistics().reserved.current + (4 << 20));
+  const auto before = small.to_vector<float>();
+  EXPECT_THROW(optimizer->step(), OutOfMemory);
+  EXPECT_EQ(small.to_vector<float>(), before);
+  allocator.set_limit(limit);
+  optimizer->step();
+  GetParam().make({twin})->step();
+  EXPECT_EQ(small.to_vector<float>(), twin.to_vector<float>());
+}
+
+TEST_P(EveryOptimizer, MakesTheSameStateOnMeta) {
+  const auto meta = memory::allocator(Device::meta()).statistics().by_role;
+  Tensor p = empty({1000}, DType::f32, Device::meta()).set_requires_grad();
+  p.set_grad(empty({1000}, DType::f32, Device::meta()));
+  const auto optimizer = GetParam().make({p});
+  optimizer->step();
+  const auto state = static_cast<std::size_t>(memory::Role::optimizer_state);
+  EXPECT_EQ(memory::allocator(Device::meta()).statistics().by_role[state].current - meta[state].current,
+            static_cast<std::size_t>(GetParam().states) * 4096);
+}
+
+TEST_P(EveryOptimizer, RefusesAParameterThatWasMovedSinceItsStateWasMade) {
+  Tensor p = leaf({4});
+  p.set_grad(randn({4}));
+  const auto optimizer = GetParam().make({p});
+  optimizer->step();
+  p.impl()->storage = empty({4}, DType::f32, Device::meta()).impl()->storage;
+  EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<DeviceError>(HasSubstr("after moving the module")));
+}
+
+TEST(Optimizer, ChecksItsParameters) {
+  const auto make = [](std::vector<Tensor> p) { return [=] { SGD sgd(p); }; };
+  const Tensor p = leaf({2, 3});
+  EXPECT_THAT(make({}), ThrowsMessage<ValueError>(HasSubstr("at least one parameter")));
+  EXPECT_THAT(make({p, {}}), ThrowsMessage<ValueError>(HasSubstr("parameter 1 is an undefined tensor")));
+  EXPECT_THAT(make({p, p}), ThrowsMessage<ValueError>(HasSubstr("appears twice")));
+  EXPECT_THAT(make({p * 2}), ThrowsMessage<ValueError>(HasSubstr("no leaf")));
+  EXPECT_THAT(make({ones({2}, DType::i64)}), ThrowsMessage<DTypeError>(HasSubstr("must be floating")));
+  EXPECT_THAT(make({narrow(randn({2, 3}), 1, 0, 2)}), ThrowsMessage<ValueError>(HasSubstr("gaps")));
+  EXPECT_THAT(make({p, empty({2}, DType::f32, Device::meta())}), ThrowsMessage<DeviceError>(HasSubstr("meta")));
+}
+
+}  // namespace
+}  // namespace bytetape::optim

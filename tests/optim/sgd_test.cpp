@@ -1,0 +1,53 @@
+#include "bytetape/optim/sgd.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/optim/golden.h"
+
+namespace bytetape::optim {
+namespace {
+
+using golden::run_both;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(SGD, EqualsPyTorch) {
+  run_both<SGD>("sgd", SGDOptions{.lr = 0.01});
+  run_both<SGD>("sgd_momentum", SGDOptions{.lr = 0.01, .momentum = 0.9});
+  run_both<SGD>("sgd_nesterov_decay", SGDOptions{.lr = 0.01, .momentum = 0.9, .weight_decay = 0.05, .nesterov = true});
+  run_both<SGD>("sgd_dampening", SGDOptions{.lr = 0.02, .momentum = 0.8, .dampening = 0.3});
+}
+
+TEST(SGD, NamesTheArgumentThatIsOutOfRange) {
+  const auto make = [](const SGDOptions& options) { return [=] { SGD({randn({3})}, options); }; };
+  EXPECT_THAT(make({.lr = -0.1}), ThrowsMessage<ValueError>(HasSubstr("sgd: lr must not be negative, got -0.1")));
+  EXPECT_THAT(make({.momentum = -1}), ThrowsMessage<ValueError>(HasSubstr("momentum must not be negative")));
+  EXPECT_THAT(make({.weight_decay = std::nan("")}), ThrowsMessage<ValueError>(HasSubstr("weight_decay")));
+  EXPECT_THAT(make({.nesterov = true}), ThrowsMessage<ValueError>(HasSubstr("nesterov needs momentum > 0")));
+  EXPECT_THAT(make({.momentum = 0.9, .dampening = 0.1, .nesterov = true}),
+              ThrowsMessage<ValueError>(HasSubstr("dampening 0")));
+}
+
+TEST(SGD, FollowsAChangedRate) {
+  Tensor p = from_vector(std::vector<double>{1, 2});
+  SGD sgd({p}, {.lr = 0.5});
+  p.set_grad(from_vector(std::vector<double>{1, -1}));
+  sgd.step();
+  sgd.set_lr(0.25);
+  EXPECT_EQ(sgd.lr(), 0.25);
+  sgd.step();
+  EXPECT_THAT(p.to_vector<double>(), testing::ElementsAre(0.25, 2.75));
+  EXPECT_THROW(sgd.set_lr(-1), ValueError);
+}
+
+TEST(SGD, WithoutMomentumKeepsNoState) {
+  Tensor p = randn({300});
+  p.set_grad(randn({300}));
+  SGD sgd({p}, {.lr = 0.5});
+  const auto before = memory::allocator(Device::cpu()).statistics().allocations;
+  sgd.step();
+  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocations, before);
+}
+
+}  // namespace
+}  // namespace bytetape::optim

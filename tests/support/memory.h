@@ -1,0 +1,18 @@
+#pragma once
+#include "bytetape/core/backend.h"
+
+namespace bytetape::test {
+
+inline memory::Statistics statistics(Device device = {}) { return memory::allocator(device).statistics(); }
+/// Bytes handed out now.
+inline std::size_t allocated(Device device = {}) { return statistics(device).allocated.current; }
+/// ... under one role.
+inline std::size_t held_as(memory::Role role, Device device = {}) {
+  return statistics(device).by_role[static_cast<std::size_t>(role)].current;
+}
+/// What a tensor of `bytes` costs.
+inline std::size_t rounded(std::size_t bytes) {
+  return (bytes + memory::rounding - 1) / memory::rounding * memory::rounding;
+}
+
+}  // namespace bytetape::test
