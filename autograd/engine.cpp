@@ -63,7 +63,7 @@ class Backward {
   ~Backward() {
     for (const Ref<Node>& n : queue_) reset(*n);  // an exception may leave some behind
     for (Interrupted& i : interrupted_) {
-      i.node->run = i.run;
+      i.node->queued_in = i.run;
       i.node->pending = std::move(i.pending);
     }
   }
@@ -73,7 +73,7 @@ class Backward {
   void add(const Edge& edge, Tensor g) {
     Node& node = *edge.node;
     if (captures_ && !captures_->at(&node)) return;
-    if (node.run != this) enqueue(edge.node);
+    if (node.queued_in != this) enqueue(edge.node);
     Tensor& sum = node.pending[edge.output];
     if (!sum.defined())
       sum = std::move(g);
@@ -102,15 +102,15 @@ class Backward {
 
   static bool later_first(const Ref<Node>& a, const Ref<Node>& b) { return a->sequence < b->sequence; }
   static void reset(Node& n) {
-    n.run = nullptr;
+    n.queued_in = nullptr;
     n.pending.clear();
   }
 
   void enqueue(const Ref<Node>& node) {
-    if (node->run) interrupted_.push_back({node, node->run, std::move(node->pending)});
+    if (node->queued_in) interrupted_.push_back({node, node->queued_in, std::move(node->pending)});
     queue_.push_back(node);
     std::push_heap(queue_.begin(), queue_.end(), later_first);
-    node->run = this;
+    node->queued_in = this;
     node->pending.clear();
     node->pending.resize(node->outputs.size());
   }

@@ -87,8 +87,8 @@ class Node : public RefCounted {
 
   // ---- the engine's, while backward runs
   Grads pending;
-  const void* run = nullptr;   // the backward in whose queue the node waits
-  std::uint64_t unwanted = 0;  // bit i: grad() was not asked for anything behind input i
+  const void* queued_in = nullptr;  // the backward in whose queue the node waits
+  std::uint64_t unwanted = 0;       // bit i: grad() was not asked for anything behind input i
 
   struct Hook {
     std::uint32_t output;

@@ -4,6 +4,7 @@
 #include "bytetape/core/cpu/compare.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/loss.h"
+#include "bytetape/core/cpu/matmul.h"
 #include "bytetape/core/cpu/norm.h"
 #include "bytetape/core/cpu/optimizer.h"
 #include "bytetape/core/cpu/pointwise.h"
@@ -12,7 +13,17 @@
 #include "bytetape/core/cpu/reduce.h"
 #include "bytetape/core/cpu/softmax.h"
 
+#ifdef BYTETAPE_HAS_ONEDNN
+#include "bytetape/core/cpu/onednn/matmul.h"
+#endif
+
 namespace bytetape::cpu {
+
+#ifdef BYTETAPE_HAS_ONEDNN
+namespace dense = onednn;
+#else
+namespace dense = portable;
+#endif
 
 const Kernels kernels{
     // filling and copying
@@ -65,6 +76,9 @@ const Kernels kernels{
     .log_softmax = log_softmax,
     .softmax_backward = softmax_backward,
     .log_softmax_backward = log_softmax_backward,
+    // linear algebra
+    .matmul_workspace = dense::matmul_workspace,
+    .matmul = dense::matmul,
     // pooling
     .max_pool2d = max_pool2d,
     .max_pool2d_backward = max_pool2d_backward,

@@ -9,6 +9,12 @@ std::size_t index(Role r) { return static_cast<std::size_t>(r); }
 
 }  // namespace
 
+const char* to_string(EventKind k) {
+  constexpr const char* text[] = {"segment_alloc", "segment_free", "alloc",    "free",
+                                  "retag",         "step_begin",   "step_end", "out_of_memory"};
+  return text[static_cast<int>(k)];
+}
+
 Ledger::Ledger() { reset_log(default_log_capacity); }
 
 // ---- accounts
@@ -54,6 +60,13 @@ Statistics Ledger::statistics() const {
   return s;
 }
 
+void Ledger::start_peak() {
+  ++peak_;
+  at_peak_now_ = true;
+  stats_.peak_step = step_;
+  stats_.peak_phase = current_scope.phase;
+}
+
 // ---- events
 
 void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_module) {
@@ -87,10 +100,7 @@ void Ledger::on_alloc(const Block& b) {
   stats_.requested.add(b.requested);
   stats_.by_role[index(b.role)].add(b.size);
   const std::size_t level = stats_.allocated.current;
-  if (level > peak) {
-    ++peak_;
-    at_peak_now_ = true;
-  }
+  if (level > peak) start_peak();
   book(b.module, b.op, b.role, b.size);
   StepSummary::PhaseFlow& f = flow();
   f.rose += b.size;
@@ -186,8 +196,7 @@ std::vector<StepSummary> Ledger::steps() const {
 void Ledger::reset_peaks() {
   for (Watermark* w : {&stats_.allocated, &stats_.requested, &stats_.reserved}) w->peak = w->current;
   for (Watermark& w : stats_.by_role) w.peak = w.current;
-  ++peak_;
-  at_peak_now_ = true;
+  start_peak();
 }
 
 // All of it at once: a log that grows would allocate in the middle of a step. Untouched pages cost nothing.

@@ -20,6 +20,10 @@ enum class EventKind : std::uint8_t {
   out_of_memory,  // `requested` could not be served
 };
 
+inline constexpr int event_kind_count = 8;
+/// "segment_alloc", "alloc", ...
+const char* to_string(EventKind k);
+
 /// One line of the log: fixed size, no pointers, so that two runs can be compared record by record.
 struct Event {
   std::uint64_t offset;     // of the block in its segment, bytes
@@ -58,6 +62,8 @@ struct Statistics {
   Watermark reserved;   // taken from the upstream
   std::array<Watermark, role_count> by_role;
   RoleBytes at_peak{};               // by role, at the moment of peak allocated
+  std::uint32_t peak_step = 0;       // when that was: 0 between steps
+  Phase peak_phase = Phase::setup;   // and in which phase
   std::uint64_t allocations = 0;     // calls
   std::uint64_t upstream_calls = 0;  // segments that had to be taken for them
 };
@@ -129,6 +135,7 @@ class Ledger {
   const RoleBytes& at_peak(const Account& a) const;
   std::vector<RoleBytes> now(const std::vector<Account>& accounts) const;
   std::vector<RoleBytes> at_peak(const std::vector<Account>& accounts) const;
+  void start_peak();
   void log(EventKind kind, const Block& b, Role old_role, NameId old_module);
   void log_mark(EventKind kind, std::uint32_t step);
   void close_summary();

@@ -1,0 +1,173 @@
+#include "bytetape/autograd/ops/matmul.h"
+
+#include <algorithm>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/autograd/ops/view.h"
+
+namespace bytetape {
+namespace {
+
+// For inputs of rank 2 and more.
+struct MatmulBackward final : Node {
+  Saved a{this}, b{this};
+  Shape a_shape, b_shape;
+  void backward(const Grads& gy, Grads& gx) override {
+    if (needs(0)) gx[0] = sum_to(matmul(gy[0], transpose(b.get(), -2, -1)), a_shape);
+    if (needs(1)) gx[1] = sum_to(matmul(transpose(a.get(), -2, -1), gy[0]), b_shape);
+  }
+};
+
+struct LinearBackward final : Node {
+  Saved x{this}, weight{this};
+  Shape x_shape;
+  void backward(const Grads& gy, Grads& gx) override {
+    const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
+    const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
+    const Tensor g = reshape(gy[0], {rows, out});
+    if (needs(0)) gx[0] = view(matmul(g, weight.get()), x_shape);
+    if (needs(1)) gx[1] = matmul(transpose(g, 0, 1), reshape(x.get(), {rows, in}));
+    if (needs(2)) gx[2] = sum(g, {0});
+  }
+};
+
+std::int64_t rows_of(const Tensor& x) { return x.shape()[x.rank() - 2]; }
+std::int64_t cols_of(const Tensor& x) { return x.shape()[x.rank() - 1]; }
+Shape batch_of(const Tensor& x) { return Shape(std::span(x.shape().begin(), x.shape().end() - 2)); }
+
+/// The matrices of a product, batch by batch: batch dims that every operand walks as one are joined.
+struct Batches {
+  Shape size;
+  Strides a, b, y;
+
+  void add(std::int64_t n, std::int64_t a_step, std::int64_t b_step, std::int64_t y_step) {
+    if (n == 1) return;
+    const int last = size.size() - 1;
+    if (last >= 0 && a[last] == n * a_step && b[last] == n * b_step && y[last] == n * y_step) {
+      size[last] *= n;
+      a[last] = a_step, b[last] = b_step, y[last] = y_step;
+      return;
+    }
+    size.push_back(n);
+    a.push_back(a_step), b.push_back(b_step), y.push_back(y_step);
+  }
+};
+
+Batches join_batches(const Tensor& a, const Tensor& b, const Tensor& y) {
+  Batches batches;
+  const auto step = [](const Tensor& x, int from_end) {
+    const int dim = x.rank() - from_end;
+    return dim < 0 || x.shape()[dim] == 1 ? 0 : x.strides()[dim];
+  };
+  for (int i = y.rank(); i > 2; --i) batches.add(y.shape()[y.rank() - i], step(a, i), step(b, i), step(y, i));
+  if (batches.size.empty()) {
+    batches.size = {1};
+    batches.a = batches.b = batches.y = {0};
+  }
+  return batches;
+}
+
+/// `count` matrices of x, `step` apart, from element `offset` on.
+template <class V>
+V matrices(const V& x, std::int64_t count, std::int64_t step, std::int64_t offset) {
+  const int r = x.rank();
+  auto* data = static_cast<char*>(const_cast<void*>(x.data())) + offset * static_cast<std::int64_t>(size_of(x.dtype));
+  return V(data, x.dtype, x.device, {count, x.shape[r - 2], x.shape[r - 1]},
+           {step, x.strides[r - 2], x.strides[r - 1]});
+}
+
+/// y = a @ b: one kernel call for the innermost batch dim, repeated over the others.
+void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
+  const Batches batches = join_batches(a, b, y);
+  const int inner = batches.size.size() - 1;
+  const std::int64_t count = batches.size[inner], calls = count == 0 ? 0 : numel(batches.size) / count;
+  const auto call = [&](auto f, const Strides& at) {
+    std::int64_t offset[3] = {0, 0, 0};
+    for (int d = 0; d < inner; ++d) {
+      offset[0] += at[d] * batches.a[d];
+      offset[1] += at[d] * batches.b[d];
+      offset[2] += at[d] * batches.y[d];
+    }
+    return f(matrices(a.read(), count, batches.a[inner], offset[0]),
+             matrices(b.read(), count, batches.b[inner], offset[1]), ConstView(),
+             matrices(y.write(), count, batches.y[inner], offset[2]));
+  };
+  Dims at = Dims::filled(inner, 0);
+  const auto ws =
+      call([&](const auto&... views) { return workspace<&Kernels::matmul_workspace>(y.device(), views...); }, at);
+  for (std::int64_t i = 0; i < calls; ++i) {
+    std::int64_t rest = i;
+    for (int d = inner - 1; d >= 0; --d) {
+      at[d] = rest % batches.size[d];
+      rest /= batches.size[d];
+    }
+    call([&](const auto&... views) { run<&Kernels::matmul>(y.device(), views..., ws.get()); }, at);
+  }
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  const Op<"matmul"> op;
+  check_same_type(a, b);
+  check_floating(a);
+  check(a.rank() > 0 && b.rank() > 0, "expected at least one dimension each, got ", describe(a), " and ", describe(b));
+  if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
+  if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
+  check(cols_of(a) == rows_of(b), "the columns of ", describe(a), " do not match the rows of ", describe(b));
+  Shape shape = broadcast(batch_of(a), batch_of(b));
+  shape.push_back(rows_of(a));
+  shape.push_back(cols_of(b));
+  if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: a batch is just more rows, also for b's gradient
+    const std::int64_t rows = numel(batch_of(a)) * rows_of(a);
+    return view(matmul(reshape(a, {rows, cols_of(a)}), b), shape);
+  }
+  Tensor y = empty(shape, a.dtype(), a.device());
+  multiply(a, b, y);
+  if (auto* node = record<MatmulBackward>(y, a, b)) {
+    node->a_shape = a.shape();
+    node->b_shape = b.shape();
+    if (node->needs(1)) node->a.save(a);
+    if (node->needs(0)) node->b.save(b);
+  }
+  return y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Op<"linear"> op;
+  check_same_type(x, weight);
+  check_floating(x);
+  const auto shapes = [&] {
+    return detail::concat("input ", describe(x), ", weight ", describe(weight), ", bias ", describe(bias));
+  };
+  check(x.rank() > 0 && weight.rank() == 2 && x.shape().back() == weight.size(1),
+        "expected an input (..., in) and a weight (out, in), got input ", describe(x), ", weight ", describe(weight));
+  const std::int64_t in = weight.size(1), out = weight.size(0);
+  if (bias.defined()) {
+    check_same_type(x, bias);
+    check(bias.shape() == Shape{out}, "expected a bias (", out, ",), got ", shapes());
+  }
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = out;
+  const Tensor rows = x.rank() == 2 || x.is_contiguous() ? x : contiguous(x);
+  Tensor y = empty(shape, x.dtype(), x.device());
+  const std::int64_t n = numel(Shape(std::span(shape.begin(), shape.end() - 1)));
+  const std::int64_t row_step = x.rank() == 2 ? x.strides()[0] : in, col_step = x.rank() == 2 ? x.strides()[1] : 1;
+  const ConstView x_view(rows.read().data(), x.dtype(), x.device(), {1, n, in}, {0, row_step, col_step});
+  const ConstView w_view(weight.read().data(), x.dtype(), x.device(), {1, in, out},
+                         {0, weight.strides()[1], weight.strides()[0]});
+  const View y_view(y.write().data(), x.dtype(), x.device(), {1, n, out}, {0, out, 1});
+  const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
+  const auto ws = workspace<&Kernels::matmul_workspace>(x.device(), x_view, w_view, b_view, y_view);
+  run<&Kernels::matmul>(x.device(), x_view, w_view, b_view, y_view, ws.get());
+  if (auto* node = record<LinearBackward>(y, rows, weight, bias)) {
+    node->x_shape = x.shape();
+    if (node->needs(1)) node->x.save(rows);
+    if (node->needs(0)) node->weight.save(weight);
+  }
+  return y;
+}
+
+}  // namespace bytetape

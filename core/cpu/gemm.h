@@ -1,0 +1,40 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace bytetape::cpu {
+
+/// A matrix in memory that somebody else owns; steps count elements. T is float or double, const or not.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t row_step = 0, col_step = 1;
+
+  Matrix transposed() const { return {data, cols, rows, col_step, row_step}; }
+  Matrix block(std::int64_t row, std::int64_t col, std::int64_t n_rows, std::int64_t n_cols) const {
+    return {data + row * row_step + col * col_step, n_rows, n_cols, row_step, col_step};
+  }
+  operator Matrix<const T>() const { return {data, rows, cols, row_step, col_step}; }
+  /// gemm() takes it as it is: one of its dims is walked one by one.
+  bool has_unit_step() const { return row_step == 1 || col_step == 1; }
+};
+
+/// A row-major matrix without gaps.
+template <class T>
+Matrix<T> row_major(T* data, std::int64_t rows, std::int64_t cols) {
+  return {data, rows, cols, cols, 1};
+}
+
+/// Rounded up to what vector loads like.
+constexpr std::size_t aligned_bytes(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Bytes of scratch that gemm() needs for y (m, n) = a (m, k) @ b (k, n); bounded, whatever the sizes.
+template <class T>
+std::size_t gemm_scratch(std::int64_t m, std::int64_t n, std::int64_t k);
+
+/// y += a @ b on the calling thread. a and b have a unit step, y's col_step is 1. Allocates nothing.
+template <class T>
+void gemm(Matrix<const T> a, Matrix<const T> b, Matrix<T> y, void* scratch);
+
+}  // namespace bytetape::cpu

@@ -1,0 +1,169 @@
+#include "bytetape/core/cpu/onednn/matmul.h"
+
+#include "bytetape/core/cpu/copy.h"
+#include "bytetape/core/cpu/matmul.h"
+#include "bytetape/core/cpu/onednn/plan.h"
+
+namespace bytetape::cpu::onednn {
+namespace {
+
+using dnnl::memory;
+
+/// One matrix or a batch of them, as oneDNN takes it: rows or columns without gaps, and a batch of 1 for a repeated
+/// one. What does not lie so goes through a row-major copy in the workspace.
+struct Operand {
+  Dims shape, strides;
+  bool copied = false;
+
+  explicit Operand(const ConstView& x, bool may_be_transposed = true) : shape(x.shape) {
+    const std::int64_t rows = shape[1], cols = shape[2];
+    if (x.strides[0] == 0) shape[0] = 1;
+    std::int64_t batch_step = shape[0] == 1 ? rows * cols : x.strides[0];
+    if ((cols == 1 || x.strides[2] == 1) && (rows == 1 || x.strides[1] >= cols))
+      strides = {batch_step, rows == 1 ? cols : x.strides[1], 1};
+    else if (may_be_transposed && (rows == 1 || x.strides[1] == 1) && (cols == 1 || x.strides[2] >= rows))
+      strides = {batch_step, 1, cols == 1 ? rows : x.strides[2]};
+    else
+      copied = true;
+    if (!copied && shape[0] > 1) copied = batch_step < (rows - 1) * strides[1] + (cols - 1) * strides[2] + 1;
+    if (copied) strides = {rows * cols, cols, 1};
+  }
+
+  std::size_t bytes() const { return static_cast<std::size_t>(numel(shape)) * sizeof(float); }
+  std::size_t copy_bytes() const { return copied ? (bytes() + 63) / 64 * 64 : 0; }
+  View at(void* data) const { return View(data, DType::f32, {}, shape, strides); }
+  memory::desc desc(bool batched) const {
+    const int skip = batched ? 0 : 1;
+    return {memory::dims(shape.begin() + skip, shape.end()), memory::data_type::f32,
+            memory::dims(strides.begin() + skip, strides.end())};
+  }
+};
+
+ConstView first_of_batch(ConstView x) {
+  if (x.strides[0] == 0) x.shape[0] = 1;
+  return x;
+}
+
+bool folds(const ConstView& x) { return x.strides[0] == x.shape[1] * x.strides[1]; }
+void fold(ConstView& x) {
+  x.shape[1] *= x.shape[0];
+  x.shape[0] = 1;
+}
+
+struct Views {
+  ConstView a, b, bias;
+  View y;
+};
+
+/// With one b for the whole batch, the batch is just more rows.
+Views folded(Views v) {
+  const bool has_bias = v.bias.defined();
+  if (v.b.strides[0] != 0 || v.y.shape[0] == 1 || !folds(v.a) || !folds(v.y) || (has_bias && !folds(v.bias))) return v;
+  fold(v.a);
+  fold(v.y);
+  if (has_bias) fold(v.bias);
+  v.b.shape[0] = 1;
+  return v;
+}
+
+/// A product in oneDNN's terms.
+class Product {
+ public:
+  explicit Product(const Views& views)
+      : v_(folded(views)), a_as_(v_.a), b_as_(v_.b), y_as_(v_.y, false), add_(how_to_add(v_.bias, v_.y)) {}
+
+  std::size_t workspace_bytes() const {
+    return a_as_.copy_bytes() + b_as_.copy_bytes() + y_as_.copy_bytes() + plan().workspace_bytes();
+  }
+
+  void run(void* workspace) const {
+    char* free = static_cast<char*>(workspace);
+    const auto input = [&](const ConstView& x, const Operand& as) -> const void* {
+      if (!as.copied) return x.data();
+      const View to = as.at(free);
+      free += as.copy_bytes();
+      copy(first_of_batch(x), to);
+      return to.data();
+    };
+    const void* a = input(v_.a, a_as_);
+    const void* b = input(v_.b, b_as_);
+    const View y = y_as_.copied ? y_as_.at(free) : v_.y;
+    free += y_as_.copy_bytes();
+    if (add_ == Add::matrix) copy(v_.bias, y);
+    if (add_ == Add::row)
+      plan().run({a, b, v_.bias.data(), y.data()}, free);
+    else
+      plan().run({a, b, y.data()}, free);
+    if (y_as_.copied) copy(y, v_.y);
+  }
+
+ private:
+  /// No bias; one row, added by oneDNN; or anything, which y starts from.
+  enum class Add : std::int64_t { nothing, row, matrix };
+  static Add how_to_add(const ConstView& bias, const View& y) {
+    if (!bias.defined()) return Add::nothing;
+    const auto repeats = [&](int dim) { return y.shape[dim] == 1 || bias.strides[dim] == 0; };
+    return repeats(0) && repeats(1) && (y.shape[2] == 1 || bias.strides[2] == 1) ? Add::row : Add::matrix;
+  }
+
+  Plan& plan() const {
+    Key key(Key::Kind::matmul);
+    key.add(static_cast<std::int64_t>(add_));
+    for (const Operand* x : {&a_as_, &b_as_, &y_as_}) {
+      key.add(x->shape);
+      key.add(x->strides);
+    }
+    return cached_plan(key, [this] { return compile(); });
+  }
+
+  Plan compile() const {
+    const bool batched = y_as_.shape[0] > 1;
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (add_ == Add::matrix) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      attr.set_post_ops(sum);
+    }
+    Plan plan;
+    const auto a = plan.argument(a_as_.desc(batched)), b = plan.argument(b_as_.desc(batched));
+    const auto step = [&](const auto& d, auto... bias_and_y) {
+      plan.step(d, dnnl::matmul(d), {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, bias_and_y...});
+    };
+    const auto y_desc = y_as_.desc(batched);
+    if (add_ == Add::row) {
+      const std::int64_t n = y_as_.shape[2];
+      const memory::dims shape = batched ? memory::dims{1, 1, n} : memory::dims{1, n};
+      const memory::desc bias_desc(shape, memory::data_type::f32,
+                                   batched ? memory::format_tag::abc : memory::format_tag::ab);
+      const auto bias = plan.argument(bias_desc), y = plan.argument(y_desc);
+      step(describe_with<dnnl::matmul>(attr, plan.desc(a), plan.desc(b), bias_desc, y_desc),
+           std::pair{DNNL_ARG_BIAS, bias}, std::pair{DNNL_ARG_DST, y});
+    } else {
+      const auto y = plan.argument(y_desc);
+      step(describe_with<dnnl::matmul>(attr, plan.desc(a), plan.desc(b), y_desc), std::pair{DNNL_ARG_DST, y});
+    }
+    return plan;
+  }
+
+  Views v_;
+  Operand a_as_, b_as_, y_as_;
+  Add add_;
+};
+
+bool is_fast(const ConstView& a, const View& y) { return y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0; }
+
+}  // namespace
+
+std::size_t matmul_workspace(ConstView a, ConstView b, ConstView bias, View y) {
+  return is_fast(a, y) ? Product({a, b, bias, y}).workspace_bytes() : portable::matmul_workspace(a, b, bias, y);
+}
+
+void matmul(ConstView a, ConstView b, ConstView bias, View y, Workspace ws) {
+  if (is_fast(a, y))
+    Product({a, b, bias, y}).run(ws.data);
+  else
+    portable::matmul(a, b, bias, y, ws);
+}
+
+}  // namespace bytetape::cpu::onednn

@@ -1,0 +1,103 @@
+#include "bytetape/core/cpu/onednn/plan.h"
+
+#include <unordered_map>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/parallel.h"
+
+namespace bytetape::cpu::onednn {
+namespace {
+
+constexpr std::size_t alignment = 64, most_plans = 1024;
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream s(engine());
+  return s;
+}
+
+struct Hash {
+  std::size_t operator()(const Key& key) const { return key.hash(); }
+};
+
+}  // namespace
+
+const dnnl::engine& engine() {
+  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+const dnnl::primitive_attr& user_scratchpad() {
+  static const dnnl::primitive_attr attr = [] {
+    dnnl::primitive_attr a;
+    a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return a;
+  }();
+  return attr;
+}
+
+Plan::Slot Plan::argument(const dnnl::memory::desc& desc) {
+  slots_.push_back({desc, dnnl::memory(desc, engine(), nullptr), true, 0});
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+Plan::Slot Plan::scratch(const dnnl::memory::desc& desc) {
+  slots_.push_back({desc, dnnl::memory(desc, engine(), nullptr), false, workspace_bytes_});
+  workspace_bytes_ += (desc.get_size() + alignment - 1) / alignment * alignment;
+  return static_cast<Slot>(slots_.size()) - 1;
+}
+
+void Plan::reorder(Slot from, Slot to) {
+  const dnnl::reorder::primitive_desc d(engine(), desc(from), engine(), desc(to), user_scratchpad());
+  step(d, dnnl::reorder(d), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+Plan::Slot Plan::read_as(Slot slot, const dnnl::memory::desc& wanted) {
+  if (desc(slot) == wanted) return slot;
+  const Slot copy = scratch(wanted);
+  reorder(slot, copy);
+  return copy;
+}
+
+void Plan::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+               std::initializer_list<std::pair<int, Slot>> args) {
+  Step step{primitive, {}};
+  for (const auto& [name, slot] : args)
+    step.args.push_back({name, slots_[static_cast<std::size_t>(slot)].memory.get()});
+  if (scratchpad.get_size() > 0)
+    step.args.push_back({DNNL_ARG_SCRATCHPAD, slots_[static_cast<std::size_t>(scratch(scratchpad))].memory.get()});
+  steps_.push_back(std::move(step));
+}
+
+void Plan::run(std::initializer_list<const void*> arguments, void* workspace) try {
+  const void* const* next = arguments.begin();
+  for (const SlotInfo& s : slots_)
+    s.memory.set_data_handle(s.is_argument ? const_cast<void*>(*next++) : static_cast<char*>(workspace) + s.offset);
+  // The C call: the C++ one would build a hash map of the arguments.
+  for (const Step& s : steps_)
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(s.primitive.get(), stream().get(), static_cast<int>(s.args.size()), s.args.data()),
+        "could not execute a primitive");
+} catch (const dnnl::error& e) { fail<Error>("oneDNN: ", e.what()); }
+
+Key::Key(Kind kind) {
+  add(static_cast<std::int64_t>(kind));
+  add(num_threads());
+}
+
+std::size_t Key::hash() const {  // FNV-1a, a word at a time
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (std::size_t i = 0; i < size_; ++i) h = (h ^ static_cast<std::uint64_t>(values_[i])) * 0x100000001b3;
+  return h ^ (h >> 32);
+}
+
+Plan& cached_plan(const Key& key, const std::function<Plan()>& make) {
+  // One a thread: no lock, and the memory objects of a plan can be rebound. oneDNN shares the compiled code.
+  thread_local std::unordered_map<Key, Plan, Hash> plans;
+  if (const auto found = plans.find(key); found != plans.end()) return found->second;
+  if (plans.size() >= most_plans) plans.clear();
+  try {
+    return plans.emplace(key, make()).first->second;
+  } catch (const dnnl::error& e) { fail<Error>("oneDNN: ", e.what()); }
+}
+
+}  // namespace bytetape::cpu::onednn

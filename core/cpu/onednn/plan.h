@@ -1,0 +1,78 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <functional>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/cpu/onednn/describe.h"
+#include "bytetape/core/view.h"
+
+namespace bytetape::cpu::onednn {
+
+/// Primitives compiled for one set of shapes and ready to run one after the other: all but the addresses is fixed.
+class Plan {
+ public:
+  using Slot = int;
+
+  /// Memory that run() is given, in the order of these calls.
+  Slot argument(const dnnl::memory::desc& desc);
+  /// Memory within the workspace.
+  Slot scratch(const dnnl::memory::desc& desc);
+  template <class Desc>
+  void step(const Desc& desc, const dnnl::primitive& primitive, std::initializer_list<std::pair<int, Slot>> args) {
+    add(primitive, desc.scratchpad_desc(), args);
+  }
+  /// Copies between two layouts.
+  void reorder(Slot from, Slot to);
+  /// `slot` in the layout `wanted`: itself, or a scratch that is filled from it.
+  Slot read_as(Slot slot, const dnnl::memory::desc& wanted);
+  const dnnl::memory::desc& desc(Slot slot) const { return slots_[static_cast<std::size_t>(slot)].desc; }
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  void run(std::initializer_list<const void*> arguments, void* workspace);
+
+ private:
+  struct SlotInfo {
+    dnnl::memory::desc desc;
+    dnnl::memory memory;
+    bool is_argument;
+    std::size_t offset;  // in the workspace
+  };
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+           std::initializer_list<std::pair<int, Slot>> args);
+
+  std::vector<SlotInfo> slots_;
+  std::vector<Step> steps_;
+  std::size_t workspace_bytes_ = 0;
+};
+
+/// What a plan depends on.
+class Key {
+ public:
+  enum class Kind : std::int64_t { matmul, conv2d, conv2d_input_grad, conv2d_weight_grad };
+  /// Starts with the kind and the number of threads, which primitives are compiled for.
+  explicit Key(Kind kind);
+  void add(std::int64_t v) { values_[size_++] = v; }
+  void add(const Dims& dims) {
+    for (std::int64_t d : dims) add(d);
+  }
+  std::size_t hash() const;
+  friend bool operator==(const Key& a, const Key& b) { return a.size_ == b.size_ && a.values_ == b.values_; }
+
+ private:
+  std::array<std::int64_t, 40> values_{};
+  std::size_t size_ = 0;
+};
+
+/// This thread's plan for `key`, compiled by `make` on first use. Valid until the next call.
+Plan& cached_plan(const Key& key, const std::function<Plan()>& make);
+
+}  // namespace bytetape::cpu::onednn

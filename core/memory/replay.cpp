@@ -1,0 +1,49 @@
+#include "bytetape/core/memory/replay.h"
+
+namespace bytetape::memory {
+namespace {
+
+RoleBytes& entry(std::vector<RoleBytes>& table, NameId id) {
+  if (id >= table.size()) table.resize(id + 1);
+  return table[id];
+}
+
+}  // namespace
+
+void Replay::book(NameId module, NameId op, Role role, std::size_t change) {
+  const auto r = static_cast<std::size_t>(role);
+  by_role_[r] += change;
+  entry(by_module_, module)[r] += change;
+  entry(by_op_, op)[r] += change;
+}
+
+void Replay::apply(const Event& e) {
+  switch (e.kind) {
+    case EventKind::segment_alloc:
+      reserved_ += e.bytes;
+      break;
+    case EventKind::segment_free:
+      reserved_ -= e.bytes;
+      break;
+    case EventKind::alloc:
+      allocated_ += e.bytes;
+      requested_ += e.requested;
+      book(e.module, e.op, e.role, e.bytes);
+      break;
+    case EventKind::free:
+      allocated_ -= e.bytes;
+      requested_ -= e.requested;
+      book(e.module, e.op, e.role, -e.bytes);
+      break;
+    case EventKind::retag:
+      book(e.old_module, e.op, e.old_role, -e.bytes);
+      book(e.module, e.op, e.role, e.bytes);
+      break;
+    case EventKind::step_begin:
+    case EventKind::step_end:
+    case EventKind::out_of_memory:
+      break;
+  }
+}
+
+}  // namespace bytetape::memory

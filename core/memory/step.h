@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+
+#include "bytetape/core/device.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/scope.h"
+
+namespace bytetape::memory {
+
+/// Marks one training (or evaluation) step on a device's timeline, and puts the thread into the forward phase:
+///
+///     for (auto [x, t] : loader) {
+///       const memory::Step step;
+///       cross_entropy(net(x), t).backward();
+///       optimizer.step();
+///     }
+///
+/// Steps of one device do not nest: a second one ends the first.
+class Step {
+ public:
+  /// `number` >= 1; 0, the default, counts on from the device's last step, from 1.
+  explicit Step(Device device = Device::cpu(), std::uint32_t number = 0);
+  ~Step() { allocator_.end_step(); }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  std::uint32_t number() const { return number_; }
+
+ private:
+  Allocator& allocator_;
+  std::uint32_t number_;
+  PhaseScope phase_{Phase::forward};
+};
+
+}  // namespace bytetape::memory

@@ -1,0 +1,227 @@
+#include "bytetape/core/memory/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/holders.h"
+
+namespace bytetape::memory {
+namespace {
+
+constexpr std::size_t name_width = 24, longest_name = 40;
+constexpr int bar_width = 24;
+
+template <class... Args>
+void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), text, std::forward<Args>(args)...);
+}
+
+std::string step_name(std::uint32_t step) { return step ? fmt::format("step {}", step) : "outside any step"; }
+
+// ---- the peak
+
+void write_header(std::string& out, const Snapshot& s) {
+  const Statistics& books = s.statistics;
+  print(out, "memory on {}: peak {} allocated, {} reserved", to_string(s.device), format_bytes(books.allocated.peak),
+        format_bytes(books.reserved.peak));
+  if (s.limit != std::numeric_limits<std::size_t>::max()) print(out, ", limit {}", format_bytes(s.limit));
+  out += '\n';
+}
+
+void write_share(std::string& out, const std::string& name, std::size_t width, std::size_t bytes, std::size_t whole) {
+  print(out, "  {:<{}} {:>9} {:>6}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
+}
+
+void write_roles(std::string& out, const Snapshot& s) {
+  const Statistics& books = s.statistics;
+  const std::size_t peak = total(books.at_peak);
+  print(out, "\nat the peak ({}, {})\n", step_name(books.peak_step), to_string(books.peak_phase));
+  std::vector<std::pair<std::size_t, int>> roles;
+  for (int r = 0; r < role_count; ++r)
+    if (const std::size_t held = books.at_peak[static_cast<std::size_t>(r)]) roles.emplace_back(held, r);
+  std::stable_sort(roles.begin(), roles.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [held, role] : roles) {
+    write_share(out, to_string(static_cast<Role>(role)), name_width, held, peak);
+    out += format_bar(held, peak, bar_width) + "\n";
+  }
+}
+
+/// "…onv.block3.bn1": the end of a path says more than its start.
+std::string shortened(const std::string& name) {
+  return name.size() <= longest_name ? name : "…" + name.substr(name.size() - longest_name + 1);
+}
+
+struct Line {
+  std::string name;
+  RoleBytes bytes;
+};
+
+/// One line a name, the largest first.
+std::vector<Line> by_size(const std::vector<RoleBytes>& table) {
+  std::vector<std::pair<std::size_t, Line>> lines;
+  for (NameId id = 0; id < table.size(); ++id)
+    if (const std::size_t held = total(table[id])) lines.push_back({held, {name_of(id), table[id]}});
+  std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second.name < b.second.name;
+  });
+  std::vector<Line> sorted;
+  for (auto& [held, line] : lines) sorted.push_back(std::move(line));
+  return sorted;
+}
+
+/// "saved for backward 22.0 MiB, parameter 1.25 MiB": what makes up at least a twentieth.
+std::string list_roles(const RoleBytes& bytes) {
+  std::string text;
+  for (const Holder& h : holders_of({bytes}))
+    if (h.bytes >= total(bytes) / 20)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_string(h.role), format_bytes(h.bytes));
+  return text;
+}
+
+void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
+  std::vector<Line> lines = by_size(s.by_module_at_peak);
+  const bool named = std::any_of(lines.begin(), lines.end(), [](const Line& l) { return !l.name.empty(); });
+  if (!named) lines = by_size(s.by_op_at_peak);
+  if (lines.empty()) return;
+  for (Line& l : lines) l.name = l.name.empty() ? named ? "(outside modules)" : "(outside ops)" : shortened(l.name);
+  print(out, "\nheld then, by {}\n", named ? "module" : "op");
+  const std::size_t count = std::min(shown, lines.size()), whole = s.statistics.allocated.peak;
+  std::size_t width = name_width;
+  for (std::size_t i = 0; i < count; ++i) width = std::max(width, lines[i].name.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t held = total(lines[i].bytes);
+    write_share(out, lines[i].name, width, held, whole);
+    print(out, "{:<12}  {}\n", format_bar(held, whole, 12), list_roles(lines[i].bytes));
+  }
+  std::size_t rest = 0;
+  for (std::size_t i = count; i < lines.size(); ++i) rest += total(lines[i].bytes);
+  if (rest == 0) return;
+  write_share(out, fmt::format("{} more", lines.size() - count), width, rest, whole);
+  out += format_bar(rest, whole, 12) + "\n";
+}
+
+// ---- steps
+
+std::string or_dash(std::size_t bytes) { return bytes ? format_bytes(bytes) : "·"; }
+
+void write_summary(std::string& out, const std::string& name, const StepSummary& s) {
+  std::size_t rose = 0, fell = 0;
+  for (const auto& f : s.phases) rose += f.rose, fell += f.fell;
+  print(out, "  {:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name, name_width, or_dash(s.before), or_dash(rose),
+        or_dash(fell), or_dash(s.peak), or_dash(s.after));
+  if (s.step == 0) return;
+  for (std::size_t p = 0; p < phase_count; ++p)
+    if (const auto& f = s.phases[p]; f.rose || f.fell)
+      print(out, "    {:<{}} {:>10} {:>10} {:>10} {:>10}\n", to_string(static_cast<Phase>(p)), name_width - 2, "",
+            or_dash(f.rose), or_dash(f.fell), or_dash(f.peak));
+}
+
+bool alike(const StepSummary& a, const StepSummary& b) {
+  return a.phases == b.phases && a.before == b.before && a.after == b.after && a.peak == b.peak;
+}
+
+using Steps = std::vector<const StepSummary*>;
+
+/// Of the steps after the first, the one that most are like.
+struct Typical {
+  const StepSummary* step = nullptr;
+  std::size_t count = 0;
+};
+Typical find_typical(const Steps& steps) {
+  constexpr std::size_t most_kinds = 64;  // where all differ there is no typical one, and no need to compare them all
+  std::vector<Typical> kinds;
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    const auto it =
+        std::find_if(kinds.begin(), kinds.end(), [&](const Typical& k) { return alike(*k.step, *steps[i]); });
+    if (it != kinds.end())
+      ++it->count;
+    else if (kinds.size() < most_kinds)
+      kinds.push_back({steps[i], 1});
+  }
+  const auto most = std::max_element(kinds.begin(), kinds.end(), [](auto& a, auto& b) { return a.count < b.count; });
+  return most == kinds.end() ? Typical{} : *most;
+}
+
+/// The first, the typical, the one with the peak, and the last, unless the typical one stands for it.
+Steps worth_showing(const Steps& steps, const StepSummary* typical, std::uint32_t peak_step) {
+  const auto stands_for = [&](const StepSummary* s) { return typical && typical != s && alike(*typical, *s); };
+  Steps shown{steps.front()};
+  for (const StepSummary* s : steps) {
+    const bool wanted = s == typical || s->step == peak_step || s == steps.back();
+    if (wanted && s != steps.front() && !stands_for(s)) shown.push_back(s);
+  }
+  return shown;
+}
+
+/// All that moved between the first step and the last one, outside of any.
+StepSummary between(const std::vector<StepSummary>& all, std::size_t first, std::size_t last) {
+  StepSummary sum;
+  sum.before = all[first].after;
+  sum.after = all[last].before;
+  for (std::size_t i = first; i < last; ++i) {
+    if (all[i].step) continue;
+    sum.peak = std::max(sum.peak, all[i].peak);
+    for (std::size_t p = 0; p < phase_count; ++p) {
+      sum.phases[p].rose += all[i].phases[p].rose;
+      sum.phases[p].fell += all[i].phases[p].fell;
+    }
+  }
+  return sum;
+}
+
+void write_steps(std::string& out, const Snapshot& s) {
+  if (s.steps.empty()) return;
+  print(out, "\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "what rose and fell", name_width + 2, "before", "rose",
+        "fell", "peak", "after");
+  Steps steps;
+  for (const StepSummary& step : s.steps)
+    if (step.step) steps.push_back(&step);
+  if (steps.empty()) {
+    write_summary(out, "outside any step", s.steps.front());
+    return;
+  }
+  const auto first = static_cast<std::size_t>(steps.front() - s.steps.data());
+  const auto last = static_cast<std::size_t>(steps.back() - s.steps.data());
+  if (first > 0) write_summary(out, "before " + step_name(steps.front()->step), s.steps.front());
+  const Typical typical = find_typical(steps);
+  for (const StepSummary* step : worth_showing(steps, typical.step, s.statistics.peak_step)) {
+    write_summary(out, step_name(step->step), *step);
+    if (step == typical.step && typical.count > 1)
+      print(out, "    {} of the {} steps after the first are like this one\n", typical.count, steps.size() - 1);
+  }
+  if (const StepSummary gaps = between(s.steps, first, last); !gaps.is_quiet())
+    write_summary(out, "between steps, in all", gaps);
+  if (last + 1 < s.steps.size()) write_summary(out, "after " + step_name(steps.back()->step), s.steps.back());
+}
+
+void write_footer(std::string& out, const Snapshot& s) {
+  const Statistics& books = s.statistics;
+  const std::size_t cached = books.reserved.current - books.allocated.current;
+  print(out, "\nheld now: {}, of which rounding {}; cached: {}\n", format_bytes(books.allocated.current),
+        format_bytes(books.allocated.current - books.requested.current), format_bytes(cached));
+  print(out, "{} allocations took {} segments from the system\n", format_exact(books.allocations),
+        format_exact(books.upstream_calls));
+  if (s.dropped || s.dropped_steps)
+    print(out, "the log is full: {} events and {} steps are only in the totals\n", format_exact(s.dropped),
+          format_exact(s.dropped_steps));
+}
+
+}  // namespace
+
+std::string summarize(const Snapshot& s, std::size_t modules) {
+  std::string out;
+  write_header(out, s);
+  write_roles(out, s);
+  write_holders(out, s, modules);
+  write_steps(out, s);
+  write_footer(out, s);
+  return out;
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,157 @@
+#include "bytetape/core/memory/timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <unordered_map>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/holders.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The names that a file mentions, in alphabetical order: ids of the process depend on what else it did.
+class FileNames {
+ public:
+  explicit FileNames(const Snapshot& s) {
+    add(0);
+    for (const Event& e : s.events)
+      for (NameId id : {e.module, e.old_module, e.op}) add(id);
+    sorted_.reserve(position_.size());
+    for (const auto& [id, unused] : position_) sorted_.push_back(id);
+    std::sort(sorted_.begin(), sorted_.end(), [](NameId a, NameId b) { return name_of(a) < name_of(b); });
+    for (std::size_t i = 0; i < sorted_.size(); ++i) position_[sorted_[i]] = i;
+  }
+  std::size_t operator[](NameId id) const { return position_.at(id); }
+  Json list() const {
+    Json names = Json::array();
+    for (NameId id : sorted_) names.push_back(name_of(id));
+    return names;
+  }
+
+ private:
+  void add(NameId id) { position_.try_emplace(id, 0); }
+  std::unordered_map<NameId, std::size_t> position_;
+  std::vector<NameId> sorted_;
+};
+
+template <class Enum>
+Json names_of_values(int count) {
+  Json names = Json::array();
+  for (int i = 0; i < count; ++i) names.push_back(to_string(static_cast<Enum>(i)));
+  return names;
+}
+
+// A limit that is none has no number.
+Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
+
+Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }
+
+Json to_json(const RoleBytes& bytes) {
+  Json roles = Json::object();
+  for (std::size_t r = 0; r < role_count; ++r)
+    if (bytes[r]) roles[to_string(static_cast<Role>(r))] = bytes[r];
+  return roles;
+}
+
+/// {"net.fc1": {"parameter": 512}, ...}, the largest holder first.
+Json to_json(const std::vector<RoleBytes>& table) {
+  Json names = Json::object();
+  for (const Holder& h : holders_of(table)) names[name_of(h.name)][to_string(h.role)] = h.bytes;
+  return names;
+}
+
+Json to_json(const Statistics& s) {
+  Json roles = Json::object();
+  for (std::size_t r = 0; r < role_count; ++r) roles[to_string(static_cast<Role>(r))] = to_json(s.by_role[r]);
+  return {{"allocated", to_json(s.allocated)}, {"requested", to_json(s.requested)},
+          {"reserved", to_json(s.reserved)},   {"roles", roles},
+          {"allocations", s.allocations},      {"upstream_calls", s.upstream_calls}};
+}
+
+Json to_json(const StepSummary& s) {
+  Json phases = Json::object();
+  for (std::size_t p = 0; p < phase_count; ++p)
+    if (const auto& f = s.phases[p]; f.rose || f.fell)
+      phases[to_string(static_cast<Phase>(p))] = {{"rose", f.rose}, {"fell", f.fell}, {"peak", f.peak}};
+  return {{"step", s.step}, {"before", s.before}, {"after", s.after}, {"peak", s.peak}, {"phases", phases}};
+}
+
+void write_rows(const Snapshot& s, const FileNames& names, std::ostream& out) {
+  std::string row;
+  const char* separator = "\n";
+  for (const Event& e : s.events) {
+    row.clear();
+    fmt::format_to(std::back_inserter(row), "{}[{},{},{},{},{},{},{},{},{},{},{},{}]", separator,
+                   static_cast<int>(e.kind), e.segment, e.offset, e.bytes, e.requested, static_cast<int>(e.role),
+                   static_cast<int>(e.old_role), static_cast<int>(e.phase), e.step, names[e.module],
+                   names[e.old_module], names[e.op]);
+    out << row;
+    separator = ",\n";
+  }
+}
+
+}  // namespace
+
+void write_timeline(const Snapshot& s, std::ostream& out) {
+  const FileNames names(s);
+  const Statistics& books = s.statistics;
+  const auto field = [&](const char* key, const Json& value) { out << '"' << key << "\": " << value << ",\n"; };
+  out << "{\n";
+  field("format", "bytetape-timeline");
+  field("version", 1);
+  field("device", to_string(s.device));
+  field("unit", "bytes");
+  field("capacity", finite(s.capacity));
+  field("limit", finite(s.limit));
+  field("statistics", to_json(books));
+  field("at_peak", {{"step", books.peak_step},
+                    {"phase", to_string(books.peak_phase)},
+                    {"roles", to_json(books.at_peak)},
+                    {"modules", to_json(s.by_module_at_peak)},
+                    {"ops", to_json(s.by_op_at_peak)}});
+  field("held", {{"modules", to_json(s.by_module)}, {"ops", to_json(s.by_op)}});
+  out << "\"steps\": [";
+  const char* separator = "\n";
+  for (const StepSummary& step : s.steps) {
+    out << separator << to_json(step);
+    separator = ",\n";
+  }
+  out << "\n],\n";
+  field("dropped_steps", s.dropped_steps);
+  field("names", names.list());
+  field("kinds", names_of_values<EventKind>(event_kind_count));
+  field("roles", names_of_values<Role>(role_count));
+  field("phases", names_of_values<Phase>(phase_count));
+  field("columns", {"kind", "segment", "offset", "bytes", "requested", "role", "old_role", "phase", "step", "module",
+                    "old_module", "op"});
+  field("dropped_events", s.dropped);
+  out << "\"events\": [";
+  write_rows(s, names, out);
+  out << "\n]\n}\n";
+}
+
+void write_timeline(const Snapshot& s, const std::string& path) {
+  const std::string part = path + ".part";
+  errno = 0;
+  std::ofstream out(part, std::ios::binary | std::ios::trunc);
+  if (out) write_timeline(s, out);
+  out.close();
+  if (out && std::rename(part.c_str(), path.c_str()) == 0) return;
+  const std::string reason = errno ? std::strerror(errno) : "the write failed";
+  std::remove(part.c_str());
+  fail<FileError>("cannot write the memory timeline to '", path, "': ", reason);
+}
+
+}  // namespace bytetape::memory

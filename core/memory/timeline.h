@@ -1,0 +1,15 @@
+#pragma once
+#include <iosfwd>
+#include <string>
+
+#include "bytetape/core/memory/allocator.h"
+
+namespace bytetape::memory {
+
+/// Writes a snapshot as JSON: statistics, who held the peak, every step, every event. docs/memory.md tells the format.
+/// Equal runs write equal bytes.
+void write_timeline(const Snapshot& snapshot, std::ostream& out);
+/// The same into a file, which appears whole or not at all. Throws FileError.
+void write_timeline(const Snapshot& snapshot, const std::string& path);
+
+}  // namespace bytetape::memory

@@ -1,0 +1,151 @@
+#include "bytetape/autograd/ops/copy.h"
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+using test::make_tensor;
+using test::random_leaf;
+using test::random_tensor;
+
+TEST(Clone, KeepsDenseStrides) {
+  const Tensor x = permute(random_tensor({2, 5, 6, 3}), {0, 3, 1, 2}), y = clone(x);
+  EXPECT_EQ(y.strides(), x.strides());
+  EXPECT_TRUE(all_close(y, x));
+  EXPECT_NE(&y.storage(), &x.storage());
+  EXPECT_EQ(clone(expand(random_tensor({3, 1}), {3, 4})).strides(), (Strides{4, 1}));
+}
+
+TEST(Contiguous, CopiesOnlyWhereItMust) {
+  const Tensor x = random_tensor({3, 4});
+  EXPECT_TRUE(contiguous(x).is_same(x));
+  const Tensor y = contiguous(transpose(x, 0, 1));
+  EXPECT_EQ(y.strides(), (Strides{3, 1}));
+  EXPECT_TRUE(all_close(y, transpose(x, 0, 1)));
+}
+
+TEST(ChannelsLast, StoresNHWC) {
+  const Tensor x = random_tensor({2, 3, 4, 5}), y = channels_last(x);
+  EXPECT_EQ(y.strides(), (Strides{60, 1, 15, 3}));
+  EXPECT_TRUE(all_close(y, x));
+  EXPECT_TRUE(channels_last(y).is_same(y));
+  for (const Shape& both : {Shape{2, 1, 4, 5}, Shape{2, 3, 1, 1}, Shape{0, 3, 4, 5}}) {
+    const Tensor z = random_tensor(both);
+    EXPECT_TRUE(channels_last(z).is_same(z));
+  }
+  EXPECT_THROWS_SAYING(channels_last(random_tensor({2, 3})), ShapeError,
+                       "channels_last: expected (n, c, h, w), got f64(2, 3) on cpu");
+}
+
+// Sizes around the tile and strip of the transposing copy, against reading element by element.
+TEST(CopyKernel, TransposesEverySize) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::u8})
+    for (const std::int64_t c : {1, 7, 8, 16, 19, 33, 64})
+      for (const std::int64_t hw : {3, 8, 13, 24, 144}) {
+        const Tensor x = random_tensor({3, c, 1, hw}, dtype), nhwc = channels_last(x), back = contiguous(nhwc);
+        const auto values = x.to_vector<double>();
+        EXPECT_EQ(back.to_vector<double>(), values) << dtype << " " << c << " " << hw;
+        const auto stored = nhwc.alias({3, hw, c}, {c * hw, c, 1}, 0).to_vector<double>();
+        for (std::int64_t i = 0; i < 3 * c * hw; ++i)
+          ASSERT_EQ(stored[static_cast<std::size_t>(i)],
+                    values[static_cast<std::size_t>(i / (c * hw) * c * hw + i % c * hw + i / c % hw)])
+              << dtype << " " << c << " " << hw << " at " << i;
+      }
+}
+
+TEST(CopyKernel, TransposesPartsOfTensors) {
+  const Tensor x = random_tensor({40, 30, 20}, DType::f32);
+  const Tensor part = narrow(narrow(x, 0, 3, 33), 2, 1, 17), turned = transpose(part, 0, 2);
+  Tensor y = empty({20, 30, 40}, DType::f32);
+  zero_(y);
+  Tensor place = narrow(narrow(y, 0, 2, 17), 2, 5, 33);
+  copy_(place, turned);
+  EXPECT_TRUE(all_close(place, turned));
+  EXPECT_NEAR(sum(to(y, DType::f64)).item<double>(), sum(to(part, DType::f64)).item<double>(), 1e-9);
+}
+
+TEST(To, ConvertsDTypes) {
+  const Tensor x = make_tensor({-1.5, 0, 2.75, 300}, {4});
+  EXPECT_TRUE(to(x, DType::f64).is_same(x));
+  EXPECT_EQ(to(x, DType::i32).to_vector<std::int32_t>(), (std::vector<std::int32_t>{-1, 0, 2, 300}));
+  EXPECT_EQ(to(x, DType::boolean).to_vector<bool>(), (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(to(to(x, DType::bf16), DType::f64).to_vector<double>(), (std::vector<double>{-1.5, 0, 2.75, 300}));
+  EXPECT_FALSE(to(random_leaf({3}), DType::i64).requires_grad());
+}
+
+TEST(To, ReachesMetaButNotBack) {
+  const Tensor x = permute(random_tensor({2, 3, 4}), {2, 0, 1}), y = to(x, Device::meta());
+  EXPECT_EQ(y.device(), Device::meta());
+  EXPECT_EQ(y.strides(), x.strides());
+  EXPECT_TRUE(to(x, Device::cpu()).is_same(x));
+  EXPECT_THROWS_SAYING(to(y, Device::cpu()), DeviceError,
+                       "to: f64(4, 2, 3) on meta holds no data that could be copied to cpu");
+  Tensor target = random_tensor({4, 2, 3});
+  EXPECT_THROWS_SAYING(copy_(target, y), DeviceError, "copy_: ");
+}
+
+TEST(Copy, PassesTheGradient) {
+  Tensor x = random_leaf({2, 3, 4, 5});
+  const Tensor seed = random_tensor({2, 3, 4, 5});
+  contiguous(channels_last(clone(x))).backward(seed);
+  EXPECT_TRUE(all_close(x.grad(), seed));
+  Tensor narrow_type = random_leaf({3}, DType::f32);
+  to(narrow_type, DType::f64).backward(random_tensor({3}));
+  EXPECT_EQ(narrow_type.grad().dtype(), DType::f32);
+}
+
+TEST(CopyInPlace, BroadcastsConvertsAndSplitsTheGradient) {
+  Tensor a = random_leaf({2, 3}), b = random_leaf({3}, DType::f32);
+  Tensor y = a * 2.0;
+  copy_(y, b);
+  EXPECT_TRUE(all_close(y, expand(to(b, DType::f64), {2, 3})));
+  const Tensor seed = random_tensor({2, 3});
+  y.backward(seed);
+  EXPECT_TRUE(all_close(a.grad().to_vector<double>(), std::vector<double>(6, 0)));
+  EXPECT_EQ(b.grad().dtype(), DType::f32);
+  EXPECT_TRUE(all_close(b.grad(), to(sum(seed, {0}), DType::f32), 1e-6, 1e-6));
+  EXPECT_THROWS_SAYING(copy_(b, a), ShapeError, "copy_: f64(2, 3) on cpu does not fit into f32(3,) on cpu");
+}
+
+TEST(CopyInPlace, ReadsBeforeItWritesWithinOneStorage) {
+  Tensor x = to(arange(6), DType::f64);
+  Tensor later = narrow(x, 0, 1, 5);
+  copy_(later, narrow(x, 0, 0, 5));
+  EXPECT_EQ(x.to_vector<double>(), (std::vector<double>{0, 0, 1, 2, 3, 4}));
+}
+
+TEST(CopyInPlace, IntegersTakeNoGradient) {
+  Tensor a = randint(0, 9, {3}), b = random_leaf({3});
+  copy_(a, b);
+  EXPECT_FALSE(a.requires_grad());
+}
+
+TEST(Fill, OverwritesAndEndsTheGradient) {
+  Tensor x = random_leaf({2, 3});
+  Tensor y = x * 3.0;
+  fill_(y, 2.5);
+  EXPECT_EQ(y.to_vector<double>(), std::vector<double>(6, 2.5));
+  y.backward(random_tensor({2, 3}));
+  EXPECT_EQ(x.grad().to_vector<double>(), std::vector<double>(6, 0));
+  Tensor column = narrow(y, 1, 1, 1).detach();
+  zero_(column);
+  EXPECT_EQ(y.to_vector<double>(), (std::vector<double>{2.5, 0, 2.5, 2.5, 0, 2.5}));
+  EXPECT_THROWS_SAYING(fill_(x, 1), AutogradError, "fill_: cannot write into a leaf that requires grad");
+}
+
+TEST(Fill, IsSeenBySavedTensors) {
+  Tensor x = random_leaf({3});
+  Tensor w = random_tensor({3});
+  const Tensor y = x * w;
+  zero_(w);
+  EXPECT_THROWS_SAYING(y.backward(random_tensor({3})), AutogradError, "overwritten by 'zero_'");
+}
+
+}  // namespace
+}  // namespace bytetape

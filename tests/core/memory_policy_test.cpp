@@ -1,0 +1,413 @@
+#include "bytetape/core/memory/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <tuple>
+
+namespace bytetape::memory {
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+constexpr std::size_t no_budget_limit = std::numeric_limits<std::size_t>::max();
+
+/// What a policy told its observer: the segments that it holds.
+struct Segments {
+  std::map<std::uint32_t, std::size_t> held;
+  std::size_t taken = 0;
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const auto& [id, size] : held) sum += size;
+    return sum;
+  }
+  SegmentObserver observer() {
+    return [this](const Block& s, bool acquired) {
+      if (acquired) {
+        ++taken;
+        ASSERT_TRUE(held.emplace(s.segment, s.size).second) << "segment " << s.segment << " taken twice";
+      } else {
+        ASSERT_EQ(held[s.segment], s.size) << "segment " << s.segment << " returned in another size";
+        held.erase(s.segment);
+      }
+    };
+  }
+};
+
+// ---- what any policy over any upstream must do
+
+enum class Kind { caching, direct };
+enum class Source { host, simulated };
+
+class AnyPolicy : public ::testing::TestWithParam<std::tuple<Kind, Source>> {
+ protected:
+  void SetUp() override {
+    if (std::get<Source>(GetParam()) == Source::host)
+      upstream = std::make_unique<HostUpstream>();
+    else
+      upstream = std::make_unique<SimulatedUpstream>();
+    if (std::get<Kind>(GetParam()) == Kind::caching)
+      policy = std::make_unique<CachingPolicy>(*upstream, segments.observer());
+    else
+      policy = std::make_unique<DirectPolicy>(*upstream, segments.observer());
+  }
+  bool has_data() const { return std::get<Source>(GetParam()) == Source::host; }
+
+  std::unique_ptr<Upstream> upstream;
+  Segments segments;
+  std::unique_ptr<Policy> policy;
+};
+
+TEST_P(AnyPolicy, ServesAtLeastWhatWasAskedInsideASegment) {
+  for (std::size_t size :
+       {rounding, 7 * rounding, 1 * MiB, 1 * MiB + rounding, 9 * MiB, 11 * MiB, 33 * MiB + rounding}) {
+    Block* b = policy->allocate(size, no_budget_limit);
+    ASSERT_NE(b, nullptr);
+    EXPECT_GE(b->size, size);
+    EXPECT_EQ(b->size % rounding, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b->data) % rounding, 0u);
+    EXPECT_LE(b->offset + b->size, segments.held.at(b->segment));
+    EXPECT_TRUE(b->in_use);
+    if (has_data()) std::memset(b->data, 0x5a, b->size);
+    policy->deallocate(b);
+  }
+}
+
+TEST_P(AnyPolicy, GivesEverythingBack) {
+  std::vector<Block*> blocks;
+  for (std::size_t size : {rounding, 3 * MiB, 12 * MiB, 2 * rounding})
+    blocks.push_back(policy->allocate(size, no_budget_limit));
+  for (Block* b : blocks) policy->deallocate(b);
+  policy->release_cached();
+  EXPECT_TRUE(segments.held.empty());
+  EXPECT_EQ(policy->largest_free(), 0u);
+}
+
+TEST_P(AnyPolicy, StaysWithinItsBudget) {
+  std::vector<Block*> blocks;
+  const std::size_t limit = 3 * MiB + 5 * rounding + 100;
+  for (std::size_t size : {MiB / 2, rounding, 2 * MiB, rounding, MiB / 4}) {
+    if (Block* b = policy->allocate(size, limit - segments.bytes())) blocks.push_back(b);
+    EXPECT_LE(segments.bytes(), limit);
+  }
+  EXPECT_GE(blocks.size(), 3u);
+  EXPECT_EQ(policy->allocate(4 * MiB, limit - segments.bytes()), nullptr);
+  for (Block* b : blocks) policy->deallocate(b);
+}
+
+TEST_P(AnyPolicy, UsesALimitToTheLastUnit) {
+  for (std::size_t size : {rounding, MiB, 5 * MiB, 15 * MiB, 21 * MiB}) {
+    EXPECT_EQ(policy->allocate(size, size - 1), nullptr);
+    Block* b = policy->allocate(size, size);
+    ASSERT_NE(b, nullptr) << size;
+    EXPECT_EQ(segments.bytes(), size);
+    policy->deallocate(b);
+    policy->release_cached();
+  }
+}
+
+TEST_P(AnyPolicy, SameProgramSamePlaces) {
+  const auto places = [&](Policy& p) {
+    std::mt19937 random(11);
+    std::vector<Block*> live;
+    std::vector<std::tuple<std::uint32_t, std::size_t, std::size_t>> list;
+    for (int i = 0; i < 400; ++i) {
+      if (!live.empty() && random() % 2) {
+        const std::size_t at = random() % live.size();
+        p.deallocate(live[at]);
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+      } else {
+        Block* b = p.allocate(rounding * (1 + random() % (random() % 3 ? 40 : 9000)), no_budget_limit);
+        live.push_back(b);
+        list.emplace_back(b->segment, b->offset, b->size);
+      }
+    }
+    for (Block* b : live) p.deallocate(b);
+    return list;
+  };
+  SimulatedUpstream elsewhere;  // other addresses
+  elsewhere.allocate(123 * MiB);
+  Segments others;
+  std::unique_ptr<Policy> twin;
+  if (std::get<Kind>(GetParam()) == Kind::caching)
+    twin = std::make_unique<CachingPolicy>(elsewhere, others.observer());
+  else
+    twin = std::make_unique<DirectPolicy>(elsewhere, others.observer());
+  EXPECT_EQ(places(*policy), places(*twin));
+}
+
+TEST_P(AnyPolicy, BlocksNeverOverlap) {
+  std::mt19937 random(3);
+  std::map<std::pair<std::uint32_t, std::size_t>, Block*> live;  // by place
+  for (int i = 0; i < 3000; ++i) {
+    if (live.size() > 60 || (!live.empty() && random() % 2)) {
+      const auto it = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+      if (has_data()) {
+        const auto* bytes = static_cast<const unsigned char*>(it->second->data);
+        ASSERT_EQ(bytes[0], it->second->segment % 251) << "somebody else wrote here";
+        ASSERT_EQ(bytes[it->second->size - 1], it->second->segment % 251);
+      }
+      policy->deallocate(it->second);
+      live.erase(it);
+      continue;
+    }
+    Block* b = policy->allocate(rounding * (1 + random() % (random() % 4 ? 64 : 5000)), no_budget_limit);
+    ASSERT_NE(b, nullptr);
+    const auto [it, fresh] = live.emplace(std::pair{b->segment, b->offset}, b);
+    ASSERT_TRUE(fresh);
+    if (it != live.begin()) {
+      const Block* left = std::prev(it)->second;
+      ASSERT_TRUE(left->segment != b->segment || left->offset + left->size <= b->offset);
+    }
+    if (const auto right = std::next(it); right != live.end()) {
+      ASSERT_TRUE(right->second->segment != b->segment || b->offset + b->size <= right->second->offset);
+    }
+    if (has_data()) {
+      auto* bytes = static_cast<unsigned char*>(b->data);
+      bytes[0] = bytes[b->size - 1] = static_cast<unsigned char>(b->segment % 251);
+    }
+  }
+  for (auto& [place, b] : live) policy->deallocate(b);
+}
+
+std::string policy_name(const ::testing::TestParamInfo<std::tuple<Kind, Source>>& info) {
+  return std::string(std::get<Kind>(info.param) == Kind::caching ? "Caching" : "Direct") +
+         (std::get<Source>(info.param) == Source::host ? "OverHost" : "OverSimulated");
+}
+INSTANTIATE_TEST_SUITE_P(All, AnyPolicy,
+                         ::testing::Combine(::testing::Values(Kind::caching, Kind::direct),
+                                            ::testing::Values(Source::host, Source::simulated)),
+                         policy_name);
+
+// ---- the caching policy
+
+class Caching : public ::testing::Test {
+ protected:
+  Block* take(std::size_t size) { return policy.allocate(size, no_budget_limit); }
+  SimulatedUpstream upstream;
+  Segments segments;
+  CachingPolicy policy{upstream, segments.observer()};
+};
+
+TEST_F(Caching, SegmentsComeInClasses) {
+  const std::pair<std::size_t, std::size_t> classes[] = {
+      {rounding, 2 * MiB},  {MiB, 2 * MiB},       {MiB + rounding, 20 * MiB},     {10 * MiB - rounding, 20 * MiB},
+      {10 * MiB, 10 * MiB}, {11 * MiB, 12 * MiB}, {64 * MiB + rounding, 66 * MiB}};
+  for (const auto& [size, segment] : classes) {
+    Block* b = take(size);
+    EXPECT_EQ(segments.bytes(), segment) << size;
+    policy.deallocate(b);
+    policy.release_cached();
+  }
+}
+
+TEST_F(Caching, SmallRequestsShareASegment) {
+  Block* a = take(rounding);
+  Block* b = take(3 * rounding);
+  Block* c = take(MiB);
+  EXPECT_EQ(segments.taken, 1u);
+  EXPECT_EQ(a->offset, 0u);
+  EXPECT_EQ(b->offset, rounding);
+  EXPECT_EQ(c->offset, 4 * rounding);
+  for (Block* block : {b, a, c}) policy.deallocate(block);
+}
+
+TEST_F(Caching, LargeBlocksKeepRemaindersThatAreOnlyFitForSmallRequests) {
+  Block* a = take(19 * MiB + rounding);  // own segment of 20 MiB: 1 MiB - 512 B would stay
+  EXPECT_EQ(a->size, 20 * MiB);
+  policy.deallocate(a);
+  a = take(18 * MiB);
+  EXPECT_EQ(a->size, 18 * MiB);
+  EXPECT_EQ(policy.largest_free(), 2 * MiB);
+  policy.deallocate(a);
+}
+
+TEST_F(Caching, TakesTheBestFitNotTheFirst) {
+  std::vector<Block*> blocks;
+  for (std::size_t units : {9, 1, 4, 1, 6, 1}) blocks.push_back(take(units * rounding));
+  Block *nine = blocks[0], *four = blocks[2], *six = blocks[4];
+  const std::size_t at_four = four->offset, at_six = six->offset, at_nine = nine->offset;
+  for (Block* b : {nine, six, four}) policy.deallocate(b);
+  EXPECT_EQ(take(4 * rounding)->offset, at_four);
+  EXPECT_EQ(take(5 * rounding)->offset, at_six);
+  EXPECT_EQ(take(5 * rounding)->offset, at_nine);
+}
+
+TEST_F(Caching, EqualCandidatesGoByPlace) {
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back(take(4 * rounding));
+  for (int i : {7, 1, 5, 3}) policy.deallocate(blocks[static_cast<std::size_t>(i)]);
+  for (std::size_t i : {1, 3, 5, 7}) EXPECT_EQ(take(4 * rounding)->offset, i * 4 * rounding);
+}
+
+TEST_F(Caching, FreedNeighboursMergeInAnyOrder) {
+  for (const auto& order : {std::array{0, 1, 2}, std::array{2, 1, 0}, std::array{0, 2, 1}, std::array{1, 0, 2}}) {
+    const std::array blocks{take(100 * rounding), take(200 * rounding), take(300 * rounding)};
+    for (int i : order) policy.deallocate(blocks[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(policy.largest_free(), MiB);  // of a free segment of 2 MiB: what one small request may take
+    Block* all = take(MiB);
+    EXPECT_EQ(all->offset, 0u);
+    policy.deallocate(all);
+    policy.release_cached();
+    EXPECT_EQ(segments.bytes(), 0u);
+  }
+}
+
+TEST_F(Caching, OnlyUnusedSegmentsGoBack) {
+  Block* small = take(rounding);
+  Block* large = take(12 * MiB);
+  policy.deallocate(large);
+  policy.release_cached();
+  EXPECT_EQ(segments.bytes(), 2 * MiB);
+  policy.deallocate(small);
+  policy.release_cached();
+  EXPECT_EQ(segments.bytes(), 0u);
+}
+
+TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {
+  SimulatedUpstream tight(5 * MiB);
+  Segments seen;
+  CachingPolicy small(tight, seen.observer());
+  Block* b = small.allocate(4 * MiB, no_budget_limit);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(seen.bytes(), 4 * MiB);
+  EXPECT_EQ(small.allocate(2 * MiB, no_budget_limit), nullptr);
+  small.deallocate(b);
+}
+
+// ---- against the same rules in their plainest form
+
+/// Every piece in a list; every search a scan.
+class Model {
+ public:
+  struct Piece {
+    std::uint32_t segment;
+    std::size_t offset, size;
+    bool small, free;
+  };
+  std::size_t allocate(std::size_t size) {
+    const bool small = size <= MiB;
+    std::size_t best = none;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const Piece& p = pieces[i];
+      if (!p.free || p.small != small || p.size < size) continue;
+      const auto key = [](const Piece& q) { return std::tuple(q.size, q.segment, q.offset); };
+      if (best == none || key(p) < key(pieces[best])) best = i;
+    }
+    if (best == none) {
+      const std::size_t own = (size + 2 * MiB - 1) / (2 * MiB) * (2 * MiB);
+      pieces.push_back({next++, 0, small ? 2 * MiB : size < 10 * MiB ? 20 * MiB : own, small, true});
+      best = pieces.size() - 1;
+    }
+    Piece& p = pieces[best];
+    p.free = false;
+    const std::size_t rest = p.size - size;
+    if (small ? rest > 0 : rest > MiB) {
+      p.size = size;
+      pieces.insert(pieces.begin() + static_cast<std::ptrdiff_t>(best) + 1,
+                    Piece{p.segment, p.offset + size, rest, small, true});
+    }
+    return best;
+  }
+  void deallocate(std::uint32_t segment, std::size_t offset) {
+    for (Piece& p : pieces)
+      if (p.segment == segment && p.offset == offset) p.free = true;
+    for (std::size_t i = 0; i + 1 < pieces.size();)
+      if (pieces[i].free && pieces[i + 1].free && pieces[i].segment == pieces[i + 1].segment) {
+        pieces[i].size += pieces[i + 1].size;
+        pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      } else {
+        ++i;
+      }
+  }
+  void release() {
+    for (std::size_t i = 0; i < pieces.size();) {
+      const bool alone = (i == 0 || pieces[i - 1].segment != pieces[i].segment) &&
+                         (i + 1 == pieces.size() || pieces[i + 1].segment != pieces[i].segment);
+      if (alone && pieces[i].free)
+        pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
+    }
+  }
+  std::size_t reserved() const {
+    std::size_t sum = 0;
+    for (const Piece& p : pieces) sum += p.size;
+    return sum;
+  }
+  std::vector<Piece> pieces;
+
+ private:
+  static constexpr std::size_t none = no_budget_limit;
+  std::uint32_t next = 0;
+};
+
+TEST_F(Caching, PlacesEveryBlockWhereThePlainModelDoes) {
+  for (unsigned seed : {1u, 2u, 3u, 4u}) {
+    Segments seen;
+    CachingPolicy real(upstream, seen.observer());
+    Model model;
+    std::mt19937 random(seed);
+    std::vector<Block*> live;
+    for (int i = 0; i < 4000; ++i) {
+      const auto dice = random() % 100;
+      if (dice == 0) {
+        real.release_cached();
+        model.release();
+      } else if (!live.empty() && (dice < 48 || live.size() > 150)) {
+        const std::size_t at = random() % live.size();
+        model.deallocate(live[at]->segment, live[at]->offset);
+        real.deallocate(live[at]);
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+      } else {
+        const std::size_t units = dice < 70   ? 1 + random() % 20
+                                  : dice < 90 ? 1 + random() % 3000
+                                              : 1 + random() % 60000;
+        Block* b = real.allocate(units * rounding, no_budget_limit);
+        const Model::Piece& p = model.pieces[model.allocate(units * rounding)];
+        ASSERT_EQ(std::tuple(b->segment, b->offset, b->size), std::tuple(p.segment, p.offset, p.size))
+            << "seed " << seed << ", step " << i;
+        live.push_back(b);
+      }
+      ASSERT_EQ(seen.bytes(), model.reserved());
+    }
+    for (Block* b : live) real.deallocate(b);
+    real.release_cached();
+    EXPECT_EQ(seen.bytes(), 0u);
+  }
+}
+
+// ---- upstreams
+
+TEST(Upstream, SimulationHasTheCapacityItIsGiven) {
+  SimulatedUpstream upstream(10 * MiB);
+  EXPECT_EQ(upstream.capacity(), 10 * MiB);
+  void* a = upstream.allocate(6 * MiB);
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(upstream.allocate(4 * MiB + 1), nullptr);
+  EXPECT_NE(upstream.allocate(4 * MiB), nullptr);
+  upstream.deallocate(a, 6 * MiB);
+  EXPECT_NE(upstream.allocate(6 * MiB), nullptr);
+}
+
+TEST(Upstream, HostRefusesWhatNoMachineHas) {
+  HostUpstream upstream;
+  EXPECT_GT(upstream.capacity(), 64 * MiB);
+  EXPECT_EQ(upstream.allocate(std::size_t{1} << 62), nullptr);
+  EXPECT_EQ(upstream.allocate(no_budget_limit), nullptr);
+}
+
+TEST(Upstream, HostSegmentsAreAligned) {
+  HostUpstream upstream;
+  for (std::size_t bytes : {std::size_t{512}, 2 * MiB, 3 * MiB + 512}) {
+    void* data = upstream.allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 4096, 0u);
+    std::memset(data, 1, bytes);
+    upstream.deallocate(data, bytes);
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::memory

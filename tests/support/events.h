@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bytetape/core/memory/ledger.h"
+
+namespace bytetape::testing {
+
+/// "alloc 512 B (of 4 asked) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
+std::string describe(const memory::Event& e);
+
+/// Where two logs first differ, in words; empty where they are equal, record by record:
+///
+///     EXPECT_EQ(first_difference(on_cpu, on_meta), "");
+std::string first_difference(const std::vector<memory::Event>& a, const std::vector<memory::Event>& b);
+
+}  // namespace bytetape::testing
