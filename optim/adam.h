@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "bytetape/core/kernels.h"
@@ -23,16 +24,19 @@ struct AdamWOptions {
 
 /// What Adam and AdamW share: running averages m and v of each parameter's gradient and of its square.
 class AdamBase : public Optimizer {
+ public:
+  void step() final;
+
  protected:
-  AdamBase(std::vector<Tensor> parameters, const AdamParams& params);
-  void update();
+  AdamBase(std::vector<Tensor> parameters, std::string_view name, const AdamParams& params);
 
  private:
   struct State {
     Tensor exp_avg, exp_avg_sq;  // undefined before the parameter's first step
   };
   AdamParams params_;
-  std::vector<State> states_;  // by parameter
+  std::vector<State> states_;    // by parameter
+  std::vector<AdamSlot> slots_;  // kept, so that a later step takes no new memory
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", 2015, as torch.optim.Adam):
@@ -43,7 +47,6 @@ class Adam final : public AdamBase {
  public:
   /// Throws ValueError naming the argument that is out of range.
   explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
-  void step() override;
 };
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019, as
@@ -52,7 +55,6 @@ class AdamW final : public AdamBase {
  public:
   /// Throws ValueError naming the argument that is out of range.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
-  void step() override;
 };
 
 }  // namespace bytetape::optim

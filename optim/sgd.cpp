@@ -7,8 +7,8 @@
 namespace bytetape::optim {
 
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
-    : Optimizer(std::move(parameters)), options_(options), momentum_buffers_(this->parameters().size()) {
-  const memory::Op<"sgd"> op;
+    : Optimizer(std::move(parameters), "sgd"), options_(options), momentum_buffers_(this->parameters().size()) {
+  const memory::OpScope op(name());
   set_lr(options.lr);
   check_not_negative("momentum", options.momentum);
   check_not_negative("weight_decay", options.weight_decay);
@@ -18,10 +18,9 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
 }
 
 void SGD::step() {
-  const memory::Op<"sgd"> op;
-  const Step step;
+  const Step step(*this);
   const std::vector<Tensor> gradients = this->gradients();
-  std::vector<SgdSlot> slots;
+  slots_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const Tensor& p = parameters()[i];
@@ -32,9 +31,9 @@ void SGD::step() {
       check_state(buffer, p);
       slot.momentum_buffer = buffer.write();
     }
-    slots.push_back(slot);
+    slots_.push_back(slot);
   }
-  run<&Kernels::sgd>(parameters()[0].device(), slots,
+  run<&Kernels::sgd>(parameters()[0].device(), slots_,
                      SgdParams{lr(), options_.momentum, options_.dampening, options_.weight_decay, options_.nesterov});
   finish_step(gradients);
 }
