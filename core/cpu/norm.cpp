@@ -62,16 +62,20 @@ struct Moments {
   }
 };
 
+// Sums distances from the block's first pixel: sums of values far from zero would round away what lies between them.
 template <class T, class C = compute_t<T>>
 void moments_of_block(const ConstView& x, std::int64_t begin, std::int64_t end, C* __restrict mean, C* __restrict m2) {
   const std::int64_t channels = x.shape[1];
+  const T* pivot = nullptr;
   std::fill_n(mean, channels, C{0});
   std::fill_n(m2, channels, C{0});
   for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
     const T* from = x.as<T>() + at[0];
-    for (std::int64_t c = 0; c < channels; ++c) mean[c] += static_cast<C>(from[c]);
+    if (!pivot) pivot = from;
+    for (std::int64_t c = 0; c < channels; ++c) mean[c] += static_cast<C>(from[c]) - static_cast<C>(pivot[c]);
   });
-  for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<C>(end - begin);
+  for (std::int64_t c = 0; c < channels; ++c)
+    mean[c] = static_cast<C>(pivot[c]) + mean[c] / static_cast<C>(end - begin);
   for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
     const T* from = x.as<T>() + at[0];
     for (std::int64_t c = 0; c < channels; ++c) {
