@@ -18,8 +18,9 @@ void check_beta(const char* name, double beta) {
 
 }  // namespace
 
-AdamBase::AdamBase(std::vector<Tensor> parameters, const AdamParams& params)
-    : Optimizer(std::move(parameters)), params_(params), states_(this->parameters().size()) {
+AdamBase::AdamBase(std::vector<Tensor> parameters, std::string_view name, const AdamParams& params)
+    : Optimizer(std::move(parameters), name), params_(params), states_(this->parameters().size()) {
+  const memory::OpScope op(this->name());
   set_lr(params.lr);
   check_beta("betas[0]", params.beta1);
   check_beta("betas[1]", params.beta2);
@@ -27,8 +28,8 @@ AdamBase::AdamBase(std::vector<Tensor> parameters, const AdamParams& params)
   check_not_negative("weight_decay", params.weight_decay);
 }
 
-void AdamBase::update() {
-  const Step step;
+void AdamBase::step() {
+  const Step step(*this);
   const std::vector<Tensor> gradients = this->gradients();
   std::vector<AdamSlot> slots;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -50,19 +51,9 @@ void AdamBase::update() {
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
-    : AdamBase(std::move(parameters), params_of(options, false)) {}
-
-void Adam::step() {
-  const memory::Op<"adam"> op;
-  update();
-}
+    : AdamBase(std::move(parameters), "adam", params_of(options, false)) {}
 
 AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
-    : AdamBase(std::move(parameters), params_of(options, true)) {}
-
-void AdamW::step() {
-  const memory::Op<"adamw"> op;
-  update();
-}
+    : AdamBase(std::move(parameters), "adamw", params_of(options, true)) {}
 
 }  // namespace bytetape::optim

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "bytetape/core/kernels.h"
@@ -23,9 +24,11 @@ struct AdamWOptions {
 
 /// What Adam and AdamW share: running averages m and v of each parameter's gradient and of its square.
 class AdamBase : public Optimizer {
+ public:
+  void step() final;
+
  protected:
-  AdamBase(std::vector<Tensor> parameters, const AdamParams& params);
-  void update();
+  AdamBase(std::vector<Tensor> parameters, std::string_view name, const AdamParams& params);
 
  private:
   struct State {
@@ -43,7 +46,6 @@ class Adam final : public AdamBase {
  public:
   /// Throws ValueError naming the argument that is out of range.
   explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
-  void step() override;
 };
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019, as
@@ -52,7 +54,6 @@ class AdamW final : public AdamBase {
  public:
   /// Throws ValueError naming the argument that is out of range.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
-  void step() override;
 };
 
 }  // namespace bytetape::optim

@@ -18,7 +18,9 @@ Tensor in_layout_of(const Tensor& parameter, const Tensor& g) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Tensor> parameters) : parameters_(std::move(parameters)), steps_(parameters_.size()) {
+Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
+    : parameters_(std::move(parameters)), steps_(parameters_.size()), name_(memory::intern(name)) {
+  const memory::OpScope op(name_);
   check<ValueError>(!parameters_.empty(), "an optimizer needs at least one parameter");
   std::unordered_set<const TensorImpl*> seen;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -39,6 +41,7 @@ void Optimizer::zero_grad() {
 }
 
 void Optimizer::set_lr(double lr) {
+  const memory::OpScope op(name_);
   check_not_negative("lr", lr);
   lr_ = lr;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -13,9 +14,10 @@ namespace bytetape::optim {
 /// module that the parameter belongs to.
 class Optimizer {
  public:
-  /// Throws ValueError where the list is empty, names a tensor twice or has one that is undefined, not a leaf or not
-  /// dense, and DTypeError on integers.
-  explicit Optimizer(std::vector<Tensor> parameters);
+  /// `name` is what errors and the ledger call the optimizer ("sgd"). Throws ValueError where the list is empty, names
+  /// a tensor twice or has one that is undefined, not a leaf or not dense, DTypeError on integers, and DeviceError
+  /// where devices differ.
+  Optimizer(std::vector<Tensor> parameters, std::string_view name);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -34,9 +36,12 @@ class Optimizer {
  protected:
   /// What holds while a step runs.
   struct Step {
+    explicit Step(const Optimizer& o) : op(o.name_) {}
+    memory::OpScope op;
     NoGrad no_grad;
     memory::PhaseScope phase{memory::Phase::optimizer};
   };
+  memory::NameId name() const { return name_; }
   /// By parameter: its gradient, in its memory layout; undefined where there is none.
   std::vector<Tensor> gradients() const;
   /// Counts the step and the write of each parameter that has a gradient. After the kernel, so that a step that failed
@@ -55,6 +60,7 @@ class Optimizer {
  private:
   std::vector<Tensor> parameters_;
   std::vector<std::int64_t> steps_;
+  memory::NameId name_;
   double lr_ = 0;
 };
 

@@ -7,8 +7,8 @@
 namespace bytetape::optim {
 
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
-    : Optimizer(std::move(parameters)), options_(options), momentum_buffers_(this->parameters().size()) {
-  const memory::Op<"sgd"> op;
+    : Optimizer(std::move(parameters), "sgd"), options_(options), momentum_buffers_(this->parameters().size()) {
+  const memory::OpScope op(name());
   set_lr(options.lr);
   check_not_negative("momentum", options.momentum);
   check_not_negative("weight_decay", options.weight_decay);
@@ -18,8 +18,7 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
 }
 
 void SGD::step() {
-  const memory::Op<"sgd"> op;
-  const Step step;
+  const Step step(*this);
   const std::vector<Tensor> gradients = this->gradients();
   std::vector<SgdSlot> slots;
   for (std::size_t i = 0; i < gradients.size(); ++i) {

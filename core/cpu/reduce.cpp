@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t chunk_elements = 16384;
 constexpr std::int64_t max_partials = 4096;  // on the stack: 32 KiB
 constexpr std::int64_t block_width = detail::chunk;
-constexpr std::int64_t fold_every = 512;  // reduced steps that a block takes before its lanes are folded into totals
+// Floats are added in their own type for so many steps (rows) or in pieces of detail::chunk (runs), then in double.
+constexpr std::int64_t fold_every = 64;
 
 /// How to reduce elements of T: lanes add up a piece, totals add up pieces.
 template <class T>
@@ -116,9 +117,8 @@ template <class R, class T>
 typename R::Total reduce_run(const char* p, std::int64_t step, std::int64_t n) {
   detail::Source<T> source;
   typename R::Total total = R::identity;
-  const std::int64_t piece = detail::Source<T>::direct(step) ? chunk_elements : detail::chunk;
-  for (std::int64_t at = 0; at < n; at += piece) {
-    const auto values = source.load(p + at * step, step, std::min(piece, n - at));
+  for (std::int64_t at = 0; at < n; at += detail::chunk) {
+    const auto values = source.load(p + at * step, step, std::min(detail::chunk, n - at));
     total = R::combine(total, R::reduce(values.template cast<typename R::Lane>()));
   }
   return total;

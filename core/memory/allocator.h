@@ -57,7 +57,7 @@ class Allocator {
   std::uint32_t begin_step(std::uint32_t step = 0);
   void end_step();
   void reset_peaks();
-  /// Forgets events and steps so far and keeps at most `capacity` from now on.
+  /// Forgets events and steps so far, counts steps from 1 again, and keeps at most `capacity` of each from now on.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
   /// Who allocated a block (its module may have been retagged since), and why it is held.

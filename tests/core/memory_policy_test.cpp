@@ -266,6 +266,25 @@ TEST_F(Caching, OnlyUnusedSegmentsGoBack) {
   EXPECT_EQ(segments.bytes(), 0u);
 }
 
+TEST_F(Caching, CountsSegmentsFromZeroOnceAllAreReturned) {
+  Block* a = take(12 * MiB);
+  Block* b = take(14 * MiB);
+  EXPECT_EQ(b->segment, 1u);
+  policy.deallocate(a);
+  policy.release_cached();
+  EXPECT_EQ(take(12 * MiB)->segment, 2u);
+  policy.deallocate(b);
+  policy.release_cached();
+  EXPECT_EQ(take(12 * MiB)->segment, 3u) << "one was in use all the time";
+  Segments seen;
+  CachingPolicy fresh(upstream, seen.observer());
+  fresh.deallocate(fresh.allocate(12 * MiB, no_budget_limit));
+  fresh.release_cached();
+  Block* again = fresh.allocate(12 * MiB, no_budget_limit);
+  EXPECT_EQ(again->segment, 0u);
+  fresh.deallocate(again);
+}
+
 TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {
   SimulatedUpstream tight(5 * MiB);
   Segments seen;
@@ -331,6 +350,7 @@ class Model {
       else
         ++i;
     }
+    if (pieces.empty()) next = 0;
   }
   std::size_t reserved() const {
     std::size_t sum = 0;

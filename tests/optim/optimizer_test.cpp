@@ -164,7 +164,7 @@ TEST_P(EveryOptimizer, RefusesAParameterThatWasMovedSinceItsStateWasMade) {
 TEST(Optimizer, ChecksItsParameters) {
   const auto make = [](std::vector<Tensor> p) { return [=] { SGD sgd(p); }; };
   const Tensor p = leaf({2, 3});
-  EXPECT_THAT(make({}), ThrowsMessage<ValueError>(HasSubstr("at least one parameter")));
+  EXPECT_THAT(make({}), ThrowsMessage<ValueError>(HasSubstr("sgd: an optimizer needs at least one parameter")));
   EXPECT_THAT(make({p, {}}), ThrowsMessage<ValueError>(HasSubstr("parameter 1 is an undefined tensor")));
   EXPECT_THAT(make({p, p}), ThrowsMessage<ValueError>(HasSubstr("appears twice")));
   EXPECT_THAT(make({p * 2}), ThrowsMessage<ValueError>(HasSubstr("no leaf")));

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "bytetape/core/backend.h"
 #include "tests/optim/golden.h"
 
 namespace bytetape::optim {

@@ -1,7 +1,11 @@
 #include "tests/support/events.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <sstream>
+
+#include "bytetape/core/backend.h"
 
 namespace bytetape::testing {
 
@@ -24,6 +28,17 @@ std::string first_difference(const std::vector<memory::Event>& a, const std::vec
       << (at_a == a.end() ? "(the first log ends)" : describe(*at_a)) << "\n  "
       << (at_b == b.end() ? "(the second log ends)" : describe(*at_b));
   return out.str();
+}
+
+std::vector<memory::Event> record_events(Device device, const std::function<void(Device)>& program) {
+  memory::Allocator& allocator = memory::allocator(device);
+  EXPECT_EQ(allocator.statistics().allocated.current, 0u) << "something is held on " << device << " before the program";
+  allocator.empty_cache();
+  allocator.reset_log();
+  program(device);
+  memory::Snapshot s = allocator.snapshot();
+  EXPECT_EQ(s.dropped, 0u);
+  return std::move(s.events);
 }
 
 }  // namespace bytetape::testing

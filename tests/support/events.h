@@ -1,7 +1,9 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "bytetape/core/device.h"
 #include "bytetape/core/memory/ledger.h"
 
 namespace bytetape::testing {
@@ -13,5 +15,9 @@ std::string describe(const memory::Event& e);
 ///
 ///     EXPECT_EQ(first_difference(on_cpu, on_meta), "");
 std::string first_difference(const std::vector<memory::Event>& a, const std::vector<memory::Event>& b);
+
+/// Every event that `program` causes on a device, from an empty cache. Nothing may be held on the device before, or the
+/// test fails: what is held shapes what comes after.
+std::vector<memory::Event> record_events(Device device, const std::function<void(Device)>& program);
 
 }  // namespace bytetape::testing

@@ -1,0 +1,205 @@
+#include "bytetape/autograd/ops/norm.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/parallel.h"
+#include "tests/autograd/images.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+using test::image;
+using test::layouts;
+
+constexpr double momentum = 0.3, eps = 1e-3;
+
+const Shape shapes[] = {{2, 3, 4, 5},  {5, 1, 3, 2},    {1, 4, 1, 7},
+                        {6, 2, 1, 1},  {8, 20, 17, 13},  // several blocks of pixels
+                        {3, 300, 2, 2}};                 // more channels than are taken at once
+
+Tensor positive(const Shape& shape, DType dtype = DType::f64) { return rand(shape, dtype) + 0.5; }
+
+Tensor per_channel(const Tensor& v) { return view(v, {1, v.numel(), 1, 1}); }
+
+struct Reference {
+  Tensor mean, var, y;
+};
+/// From differentiable ops: x f64 (n, c, h, w).
+Reference reference(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor mean = bytetape::mean(x, {0, 2, 3}, true), var = bytetape::var(x, {0, 2, 3}, 0, true);
+  Tensor y = (x - mean) / sqrt(var + eps);
+  if (weight.defined()) y = y * per_channel(weight);
+  if (bias.defined()) y = y + per_channel(bias);
+  return {reshape(mean, {x.size(1)}), reshape(var, {x.size(1)}), y};
+}
+
+TEST(BatchNorm, NormalisesInEveryLayoutAndDtype) {
+  const std::pair<DType, double> tolerances[] = {
+      {DType::f64, 1e-11}, {DType::f32, 1e-4}, {DType::bf16, 2e-2}, {DType::f16, 4e-3}};
+  for (const Shape& shape : shapes)
+    for (const auto& layout : layouts)
+      for (const auto& [dtype, tolerance] : tolerances) {
+        SCOPED_TRACE(detail::concat(layout, " ", shape, " ", dtype));
+        const Tensor x = image(layout, shape, dtype), weight = randn({shape[1]}, dtype),
+                     bias = randn({shape[1]}, dtype);
+        Tensor running_mean = randn({shape[1]}), running_var = positive({shape[1]});
+        if (dtype == DType::f64) running_mean = to(running_mean, dtype), running_var = to(running_var, dtype);
+        const auto old_mean = to(running_mean, DType::f64), old_var = to(running_var, DType::f64);
+        const Tensor y = batch_norm(x, weight, bias, running_mean, running_var, true, momentum, eps);
+        const Reference r = reference(to(x, DType::f64), to(weight, DType::f64), to(bias, DType::f64));
+        EXPECT_EQ(y.dtype(), dtype);
+        EXPECT_TRUE(all_close(to(y, DType::f64), r.y, tolerance, tolerance));
+        const double n = static_cast<double>(x.numel() / shape[1]), statistics = std::min(tolerance, 1e-5);
+        EXPECT_TRUE(all_close(to(running_mean, DType::f64), old_mean * (1 - momentum) + r.mean * momentum, statistics,
+                              statistics));
+        EXPECT_TRUE(all_close(to(running_var, DType::f64), old_var * (1 - momentum) + r.var * (momentum * n / (n - 1)),
+                              statistics, statistics));
+      }
+}
+
+// weight and bias may be left out, each alone.
+TEST(BatchNorm, HasTheGradientOfItsDefinition) {
+  for (const Shape& shape : shapes)
+    for (const auto& layout : layouts)
+      for (int affine = 0; affine < 4; ++affine) {
+        if (shape[1] > 100 && affine < 3) continue;
+        SCOPED_TRACE(detail::concat(layout, " ", shape, " affine ", affine));
+        Tensor x = image(layout, shape).detach().set_requires_grad(), weight, bias;
+        std::vector<Tensor> inputs{x};
+        if (affine & 1) inputs.push_back(weight = randn({shape[1]}, DType::f64).set_requires_grad());
+        if (affine & 2) inputs.push_back(bias = randn({shape[1]}, DType::f64).set_requires_grad());
+        const Tensor y = batch_norm(x, weight, bias, {}, {}, true, momentum, eps);
+        const Tensor expected_y = reference(x, weight, bias).y;
+        for (const auto& seed_layout : layouts) {
+          const Tensor gy = image(seed_layout, shape);
+          const auto found = grad({y}, inputs, {.seeds = {gy}, .retain_graph = true});
+          const auto expected = grad({expected_y}, inputs, {.seeds = {gy}, .retain_graph = true});
+          for (std::size_t i = 0; i < inputs.size(); ++i)
+            EXPECT_TRUE(all_close(found[i], expected[i], 1e-8, 1e-8)) << "input " << i << ", seed " << seed_layout;
+        }
+      }
+}
+
+TEST(BatchNorm, EvaluatesWithTheRunningStatistics) {
+  for (const auto& layout : layouts) {
+    SCOPED_TRACE(layout);
+    Tensor x = image(layout, {3, 5, 4, 2}).detach().set_requires_grad();
+    Tensor weight = randn({5}, DType::f64).set_requires_grad(), bias = randn({5}, DType::f64).set_requires_grad();
+    const Tensor mean = randn({5}, DType::f64), var = positive({5}, DType::f64);
+    const auto mean_before = mean.to_vector<double>(), var_before = var.to_vector<double>();
+    const Tensor y = batch_norm(x, weight, bias, mean, var, false, momentum, eps);
+    const Tensor expected =
+        (x - per_channel(mean)) / per_channel(sqrt(var + eps)) * per_channel(weight) + per_channel(bias);
+    EXPECT_TRUE(all_close(y, expected));
+    EXPECT_EQ(mean.to_vector<double>(), mean_before);
+    EXPECT_EQ(var.to_vector<double>(), var_before);
+    const Tensor gy = randn(x.shape(), DType::f64);
+    const std::vector<Tensor> inputs{x, weight, bias};
+    const auto g = grad({y}, inputs, {.seeds = {gy}}), expected_g = grad({expected}, inputs, {.seeds = {gy}});
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(all_close(g[i], expected_g[i], 1e-11, 1e-11)) << i;
+  }
+}
+
+TEST(BatchNorm, TakesRowsOfFeatures) {
+  Tensor x = randn({9, 6}, DType::f64).set_requires_grad(), image = view(x, {9, 6, 1, 1});
+  const Tensor weight = randn({6}, DType::f64), bias = randn({6}, DType::f64), gy = randn({9, 6}, DType::f64);
+  const Tensor y = batch_norm(x, weight, bias, {}, {}, true, momentum, eps),
+               expected = reference(image, weight, bias).y;
+  EXPECT_TRUE(all_close(y, view(expected, {9, 6})));
+  EXPECT_TRUE(all_close(grad({y}, {x}, {.seeds = {gy}})[0],
+                        grad({expected}, {x}, {.seeds = {view(gy, {9, 6, 1, 1})}})[0], 1e-10, 1e-10));
+}
+
+// Summing squares instead of squared distances would lose every digit of the variance here.
+TEST(BatchNorm, SurvivesAMeanFarFromZero) {
+  for (const auto& layout : {"row-major", "channels-last"}) {
+    const Tensor x = image(layout, {16, 8, 12, 12}, DType::f32) + 10000.0;
+    Tensor mean = zeros({8}), var = zeros({8});
+    batch_norm(x, {}, {}, mean, var, true, 1.0, eps);
+    const Reference r = reference(to(x, DType::f64), {}, {});
+    const double n = 16 * 12 * 12;
+    EXPECT_TRUE(all_close(to(mean, DType::f64), r.mean, 1e-6)) << layout;
+    EXPECT_TRUE(all_close(to(var, DType::f64), r.var * (n / (n - 1)), 1e-4)) << layout;
+  }
+}
+
+TEST(BatchNorm, IsBitwiseTheSameForAnyThreadCount) {
+  const int threads = num_threads();
+  for (const auto& layout : {"row-major", "channels-last"}) {
+    Tensor x = image(layout, {13, 31, 23, 19}, DType::f32).detach().set_requires_grad();
+    Tensor weight = randn({31}).set_requires_grad(), bias = randn({31}).set_requires_grad();
+    const Tensor gy = image(layout, x.shape(), DType::f32);
+    std::vector<std::vector<float>> results;
+    for (int count : {1, 2, 3, 7}) {
+      set_num_threads(count);
+      const Tensor y = batch_norm(x, weight, bias, {}, {}, true);
+      results.push_back(y.to_vector<float>());
+      for (const Tensor& g : grad({y}, {x, weight, bias}, {.seeds = {gy}})) {
+        const auto values = g.to_vector<float>();
+        results.back().insert(results.back().end(), values.begin(), values.end());
+      }
+      EXPECT_TRUE(results.back() == results.front()) << layout << ", " << count << " threads";
+    }
+  }
+  set_num_threads(threads);
+}
+
+TEST(BatchNorm, KeepsTheMemoryLayoutAndPicksDtypes) {
+  Tensor x = image("channels-last", {2, 3, 4, 4}, DType::bf16).detach().set_requires_grad();
+  Tensor weight = randn({3}).set_requires_grad(), bias = randn({3}, DType::bf16).set_requires_grad();
+  const Tensor y = batch_norm(x, weight, bias, {}, {}, true);
+  EXPECT_EQ(y.strides(), x.strides());
+  const auto g = grad({sum(y)}, {x, weight, bias});
+  EXPECT_EQ(g[0].strides(), x.strides());
+  EXPECT_EQ(g[1].dtype(), DType::f32);
+  EXPECT_EQ(g[2].dtype(), DType::bf16);
+}
+
+TEST(BatchNorm, CannotBeDifferentiatedTwice) {
+  Tensor x = randn({4, 3}).set_requires_grad();
+  const Tensor y = batch_norm(x, {}, {}, {}, {}, true);
+  EXPECT_THROWS_SAYING(grad({sum(y)}, {x}, {.create_graph = true}), AutogradError, "batch_norm");
+}
+
+TEST(BatchNorm, LeavesNoScratchBehind) {
+  Tensor x = image("channels-last", {4, 8, 16, 16}, DType::f32).detach().set_requires_grad();
+  const std::size_t before = test::allocated();
+  {
+    const Tensor y = batch_norm(x, {}, {}, {}, {}, true);
+    EXPECT_EQ(test::held_as(memory::Role::workspace), 0u);
+    EXPECT_EQ(test::allocated() - before, 4 * 8 * 16 * 16 * sizeof(float) + 2 * memory::rounding);  // y, mean, var
+  }
+  EXPECT_EQ(test::allocated(), before);
+}
+
+TEST(BatchNorm, RunsOnMeta) {
+  const Device meta = Device::meta();
+  Tensor x = empty({2, 3, 4, 4}, DType::f32, meta).set_requires_grad();
+  const Tensor mean = empty({3}, DType::f32, meta), var = empty({3}, DType::f32, meta);
+  const Tensor y = batch_norm(x, {}, {}, mean, var, true);
+  y.backward(ones_like(y));
+  EXPECT_EQ(x.grad().shape(), x.shape());
+}
+
+TEST(BatchNorm, SaysWhatIsWrong) {
+  const Tensor x = randn({2, 3, 4, 5}), c = randn({3});
+  const auto train = [](const Tensor& x, const Tensor& weight) { batch_norm(x, weight, {}, {}, {}, true); };
+  EXPECT_THROWS_SAYING(train(randn({2, 3, 4}), {}), ShapeError, "batch_norm: expected x (n, c) or (n, c, h, w)");
+  EXPECT_THROWS_SAYING(train(ones({2, 3}, DType::i64), {}), DTypeError, "floating");
+  EXPECT_THROWS_SAYING(train(x, randn({4})), ShapeError, "weight must have shape (3,), got f32(4,) on cpu");
+  EXPECT_THROWS_SAYING(train(x, randn({3}, DType::f64)), DTypeError, "weight must be of dtype f32");
+  EXPECT_THROWS_SAYING(train(x, empty({3}, DType::f32, Device::meta())), DeviceError, "weight is on another device");
+  EXPECT_THROWS_SAYING(train(randn({1, 3}), {}), ValueError, "more than one value a channel");
+  EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, c, {}, false), ValueError, "running_mean and running_var");
+  EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, {}, {}, true, 0.1, -1), ValueError, "eps must not be negative, got -1");
+}
+
+}  // namespace
+}  // namespace bytetape

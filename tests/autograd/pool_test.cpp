@@ -1,0 +1,218 @@
+#include "bytetape/autograd/ops/pool.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/parallel.h"
+#include "tests/autograd/images.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using test::image;
+using test::layouts;
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+struct Case {
+  Shape shape;
+  Pool2dParams params;
+};
+const Case cases[] = {
+    {{2, 3, 6, 8}, {}},                                                           // tiles exactly
+    {{1, 5, 7, 9}, {}},                                                           // leaves a border
+    {{2, 4, 7, 6}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},      // overlaps
+    {{2, 3, 8, 9}, {.kernel = {2, 3}, .stride = {3, 4}}},                         // skips some
+    {{1, 2, 4, 5}, {.kernel = {4, 1}, .stride = {1, 1}, .padding = {2, 0}}},      // oblong
+    {{3, 1, 5, 5}, {.kernel = {1, 1}, .stride = {1, 1}}},                         // the identity
+    {{1, 70, 5, 4}, {.kernel = {2, 2}, .stride = {1, 2}, .padding = {1, 1}}},     // more channels than lanes
+    {{1, 2, 20, 19}, {.kernel = {17, 17}, .stride = {2, 1}, .padding = {3, 8}}},  // indices past a byte
+};
+
+/// Where in x (flat, row-major) the largest element of each window of y (row-major) is: the definition, word for word.
+struct Reference {
+  Shape y_shape;
+  std::vector<std::size_t> chosen;
+
+  Reference(const Tensor& x, const Pool2dParams& p) : y_shape(x.shape()) {
+    const auto values = x.to_vector<double>();
+    const std::int64_t height = x.size(2), width = x.size(3);
+    for (int i = 0; i < 2; ++i) y_shape[2 + i] = (x.size(2 + i) + 2 * p.padding[i] - p.kernel[i]) / p.stride[i] + 1;
+    for (std::int64_t plane = 0; plane < x.size(0) * x.size(1); ++plane)
+      for (std::int64_t oh = 0; oh < y_shape[2]; ++oh)
+        for (std::int64_t ow = 0; ow < y_shape[3]; ++ow) {
+          double best = -inf;
+          std::size_t at = 0;
+          for (std::int64_t h = oh * p.stride[0] - p.padding[0], i = 0; i < p.kernel[0]; ++i, ++h)
+            for (std::int64_t w = ow * p.stride[1] - p.padding[1], j = 0; j < p.kernel[1]; ++j, ++w) {
+              if (h < 0 || h >= height || w < 0 || w >= width) continue;
+              const auto here = static_cast<std::size_t>((plane * height + h) * width + w);
+              if (values[here] > best) best = values[at = here];
+            }
+          chosen.push_back(at);
+        }
+  }
+  std::vector<double> gather(const Tensor& x) const {
+    const auto values = x.to_vector<double>();
+    std::vector<double> y;
+    for (std::size_t at : chosen) y.push_back(values[at]);
+    return y;
+  }
+  std::vector<double> scatter(const Tensor& gy, const Tensor& x) const {
+    const auto g = gy.to_vector<double>();
+    std::vector<double> gx(static_cast<std::size_t>(x.numel()));
+    for (std::size_t i = 0; i < g.size(); ++i) gx[chosen[i]] += g[i];
+    return gx;
+  }
+};
+
+std::string name(const Case& c, const std::string& layout) {
+  return detail::concat(layout, " ", c.shape, " kernel ", c.params.kernel[0], " x ", c.params.kernel[1]);
+}
+
+TEST(MaxPool2d, PicksTheLargestOfEachWindowInEveryLayout) {
+  for (const Case& c : cases)
+    for (const auto& layout : layouts)
+      for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+        SCOPED_TRACE(name(c, layout) + " " + to_string(dtype));
+        const Tensor x = image(layout, c.shape, dtype), y = max_pool2d(x, c.params);
+        const Reference reference(x, c.params);
+        EXPECT_EQ(y.shape(), reference.y_shape);
+        EXPECT_EQ(y.to_vector<double>(), reference.gather(x));
+      }
+}
+
+TEST(MaxPool2d, SendsTheGradientBackToWhatWasPicked) {
+  for (const Case& c : cases)
+    for (const auto& layout : layouts) {
+      if (layout == "repeated") continue;  // equal elements
+      SCOPED_TRACE(name(c, layout));
+      Tensor x = image(layout, c.shape).detach().set_requires_grad();
+      const Tensor y = max_pool2d(x, c.params);
+      for (const auto& seed_layout : layouts) {
+        const Tensor gy = image(seed_layout, y.shape());
+        const Tensor gx = grad({y}, {x}, {.seeds = {gy}, .retain_graph = true})[0];
+        EXPECT_TRUE(test::all_close(gx.to_vector<double>(), Reference(x, c.params).scatter(gy, x))) << seed_layout;
+      }
+    }
+}
+
+// Sums of up to nine bf16 gradients are rounded once, at the end.
+TEST(MaxPool2d, SumsHalfPrecisionGradientsInSinglePrecision) {
+  const Pool2dParams p{.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}};
+  Tensor x = image("channels-last", {2, 4, 6, 6}, DType::bf16).detach().set_requires_grad();
+  const Tensor y = max_pool2d(x, p), gy = image("channels-last", y.shape(), DType::bf16);
+  const Tensor gx = grad({y}, {x}, {.seeds = {gy}})[0];
+  EXPECT_TRUE(test::all_close(gx.to_vector<double>(), Reference(x, p).scatter(gy, x), 1.0 / 256));
+}
+
+// The Hessian of sum(w * y^2) times v, against a difference of gradients.
+TEST(MaxPool2d, CanBeDifferentiatedTwice) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(name(c, "channels-last"));
+    const Tensor values = image("channels-last", c.shape), v = image("row-major", c.shape);
+    const Tensor w = randn(Reference(values, c.params).y_shape, DType::f64);
+    const auto gradient = [&](Tensor x, bool create) {
+      const Tensor y = max_pool2d(x.set_requires_grad(), c.params);
+      return std::pair(x, grad({sum(w * y * y)}, {x}, {.create_graph = create})[0]);
+    };
+    const auto [x, g] = gradient(clone(values), true);
+    const Tensor hv = grad({sum(g * v)}, {x})[0];
+    const double eps = 1e-6;
+    const Tensor above = gradient(values + v * eps, false).second, below = gradient(values - v * eps, false).second;
+    EXPECT_TRUE(test::all_close(hv, (above - below) / (2 * eps), 1e-6, 1e-6));
+    // w and y are linear in what follows: a third derivative by w's place is the gather itself.
+    const Tensor u = randn(g.shape(), DType::f64).set_requires_grad();
+    const Tensor seed = clone(w).set_requires_grad();
+    const Tensor gx = grad({max_pool2d(x, c.params)}, {x}, {.seeds = {seed}, .create_graph = true})[0];
+    const Tensor gathered = grad({sum(gx * u)}, {seed}, {.create_graph = true})[0];
+    EXPECT_EQ(gathered.to_vector<double>(), Reference(x, c.params).gather(u));
+    const Tensor gu = grad({gathered}, {u}, {.seeds = {w}})[0];
+    EXPECT_TRUE(test::all_close(gu.to_vector<double>(), Reference(x, c.params).scatter(w, x)));
+  }
+}
+
+TEST(MaxPool2d, KeepsTheMemoryLayout) {
+  const Tensor x = image("channels-last", {2, 3, 4, 4}).detach().set_requires_grad(), y = max_pool2d(x, {});
+  EXPECT_EQ(y.strides(), channels_last_strides(y.shape()));
+  EXPECT_EQ(grad({sum(y)}, {x})[0].strides(), x.strides());
+  EXPECT_TRUE(max_pool2d(image("row-major", {2, 3, 4, 4}), {}).is_contiguous());
+}
+
+TEST(MaxPool2d, LetsNaNWin) {
+  const double nan = std::nan("");
+  Tensor x = from_vector<double>({1, nan, 2, -inf, -inf, -inf, 3, nan, nan, -inf, -inf, -inf}, {1, 1, 2, 6})
+                 .set_requires_grad();
+  const Tensor y = max_pool2d(x, {});
+  EXPECT_TRUE(test::all_close(y.to_vector<double>(), {nan, nan, -inf}));
+  // Of two NaNs the last, of equals the first: as PyTorch.
+  EXPECT_EQ(grad({y}, {x}, {.seeds = {from_vector<double>({5, 6, 7}, {1, 1, 1, 3})}})[0].to_vector<double>(),
+            (std::vector<double>{0, 0, 0, 0, 7, 0, 0, 5, 6, 0, 0, 0}));
+}
+
+TEST(MaxPool2d, KeepsOneByteAnOutputAndOnlyForBackward) {
+  Tensor x = randn({4, 16, 16, 16});
+  const std::size_t before = test::allocated(), y_bytes = 4 * 16 * 8 * 8 * sizeof(float);
+  {
+    const Tensor y = max_pool2d(x, {});
+    EXPECT_EQ(test::allocated() - before, y_bytes);
+  }
+  const Tensor y = max_pool2d(x.set_requires_grad(), {});
+  EXPECT_EQ(test::allocated() - before, y_bytes + y_bytes / 4);
+  EXPECT_EQ(test::held_as(memory::Role::saved), y_bytes / 4);
+}
+
+TEST(MaxPool2d, IsBitwiseTheSameForAnyThreadCount) {
+  const int threads = num_threads();
+  Tensor x = channels_last(randn({5, 33, 29, 31})).detach().set_requires_grad();
+  const Pool2dParams p{.kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}};
+  const Tensor gy = channels_last(randn({5, 33, 15, 31}));
+  std::vector<std::vector<float>> results;
+  for (int count : {1, 2, 3, 7}) {
+    set_num_threads(count);
+    const Tensor y = max_pool2d(x, p);
+    results.push_back(y.to_vector<float>());
+    const auto gx = grad({y}, {x}, {.seeds = {gy}})[0].to_vector<float>();
+    results.back().insert(results.back().end(), gx.begin(), gx.end());
+    EXPECT_EQ(results.back(), results.front());
+  }
+  set_num_threads(threads);
+}
+
+TEST(MaxPool2d, TakesAnEmptyBatch) {
+  Tensor x = randn({0, 3, 4, 4}).set_requires_grad();
+  const Tensor y = max_pool2d(x, {});
+  EXPECT_EQ(y.shape(), (Shape{0, 3, 2, 2}));
+  EXPECT_EQ(grad({sum(y)}, {x})[0].shape(), x.shape());
+}
+
+TEST(MaxPool2d, RunsOnMeta) {
+  Tensor x = empty({2, 3, 6, 6}, DType::f32, Device::meta()).set_requires_grad();
+  const Tensor y = max_pool2d(x, {});
+  EXPECT_EQ(y.shape(), (Shape{2, 3, 3, 3}));
+  y.backward(ones_like(y));
+  EXPECT_EQ(x.grad().shape(), x.shape());
+}
+
+TEST(MaxPool2d, SaysWhatIsWrong) {
+  const Tensor x = randn({2, 3, 4, 5});
+  EXPECT_THROWS_SAYING(max_pool2d(randn({3, 4, 5}), {}), ShapeError,
+                       "max_pool2d: expected x (n, c, h, w), got f32(3, 4, 5)");
+  EXPECT_THROWS_SAYING(max_pool2d(ones({1, 1, 4, 4}, DType::i64), {}), DTypeError, "floating");
+  EXPECT_THROWS_SAYING(max_pool2d({}, {}), ValueError, "undefined");
+  EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {0, 2}}), ValueError, "at least 1, got kernel (0, 2)");
+  EXPECT_THROWS_SAYING(max_pool2d(x, {.stride = {1, -1}}), ValueError, "stride (1, -1)");
+  EXPECT_THROWS_SAYING(max_pool2d(x, {.padding = {2, 0}}), ValueError, "half the kernel, got padding (2, 0)");
+  EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {5, 2}}), ShapeError, "does not fit into f32(2, 3, 4, 5)");
+  const std::int64_t huge = std::int64_t{1} << 40;
+  EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {huge, huge}, .padding = {huge / 2, huge / 2}}), ValueError,
+                       "too many elements");
+}
+
+}  // namespace
+}  // namespace bytetape
