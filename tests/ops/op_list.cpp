@@ -207,7 +207,8 @@ OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k
           Gradients::twice,
           4,
           true,
-          large};
+          large,
+          false};  // oneDNN cuts the batch by threads where it sums gradients of weights
 }
 OpRow pool_row(const std::string& variant, const Pool2dParams& p) {
   return {"max_pool2d",
