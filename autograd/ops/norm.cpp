@@ -28,8 +28,9 @@ void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
         describe(x));
   check<DeviceError>(v.device() == x.device(), name, " is on another device than x: ", describe(v), " and ",
                      describe(x));
-  check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == statistics_dtype(x.dtype()), name, " must be of dtype ",
-                    x.dtype(), " or ", statistics_dtype(x.dtype()), ", got ", describe(v), " for x ", describe(x));
+  check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == statistics_dtype(x.dtype()), name,
+                    " must have the dtype of x, or f32 where that is a 16-bit one; got ", describe(v), " for x ",
+                    describe(x));
 }
 
 struct BatchNormBackward final : Node {

@@ -62,16 +62,20 @@ struct Moments {
   }
 };
 
+// Sums distances from the block's first pixel: sums of values far from zero would round away what lies between them.
 template <class T, class C = compute_t<T>>
 void moments_of_block(const ConstView& x, std::int64_t begin, std::int64_t end, C* __restrict mean, C* __restrict m2) {
   const std::int64_t channels = x.shape[1];
+  const T* pivot = nullptr;
   std::fill_n(mean, channels, C{0});
   std::fill_n(m2, channels, C{0});
   for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
     const T* from = x.as<T>() + at[0];
-    for (std::int64_t c = 0; c < channels; ++c) mean[c] += static_cast<C>(from[c]);
+    if (!pivot) pivot = from;
+    for (std::int64_t c = 0; c < channels; ++c) mean[c] += static_cast<C>(from[c]) - static_cast<C>(pivot[c]);
   });
-  for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<C>(end - begin);
+  for (std::int64_t c = 0; c < channels; ++c)
+    mean[c] = static_cast<C>(pivot[c]) + mean[c] / static_cast<C>(end - begin);
   for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
     const T* from = x.as<T>() + at[0];
     for (std::int64_t c = 0; c < channels; ++c) {
@@ -103,7 +107,7 @@ void for_each_channel(std::int64_t channels, std::int64_t work, F&& f) {
 
 template <class F>
 void for_each_block(const Blocks& blocks, F&& f) {
-  parallel_for(blocks.count, grain / (blocks.length * blocks.channels), [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(blocks.count, grain / std::max<std::int64_t>(blocks.length * blocks.channels, 1), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) f(b);
   });
 }

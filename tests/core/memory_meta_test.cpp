@@ -19,8 +19,8 @@ using memory::Op;
 using memory::Phase;
 using memory::PhaseScope;
 using memory::Role;
-using testing::first_difference;
-using testing::record_events;
+using test::first_difference;
+using test::record_events;
 
 // The traffic of a training step of two layers, written out by hand.
 void program(Device device, int steps, std::int64_t batch) {

@@ -6,6 +6,7 @@
 
 #include "bytetape/core/tensor.h"
 #include "tests/support/array.h"
+#include "tests/support/expect.h"
 
 namespace bytetape::test {
 
@@ -30,7 +31,7 @@ struct Input {
   Layout layout = Layout::dense;
   std::optional<Draw> draw;    // else the row's
   std::optional<DType> dtype;  // else the one under test
-  Device device;
+  bool is_elsewhere = false;   // on another device than the first
   bool defined = true;
 
   Input transposed() const { return with(Layout::transposed); }        // the last two dims swapped in memory
@@ -41,7 +42,7 @@ struct Input {
   Input boolean() const { return drawn(Draw::boolean); }
   Input classes() const { return drawn(Draw::classes); }
   Input as(DType t) const;
-  Input on(Device d) const;
+  Input elsewhere() const;
 
  private:
   Input with(Layout l) const;
@@ -61,10 +62,22 @@ using Function = std::function<Tensor(const Inputs&)>;
 /// Inputs that an op must refuse before any kernel runs.
 struct BadInput {
   Case inputs;
-  std::string words;  // of the message
-  std::function<void(const std::function<void()>& call)> rethrow;  // fails unless call throws the expected type
   Function f;  // else the row's
+  /// Does the call throw the expected type, naming the op first and with the expected words?
+  std::function<::testing::AssertionResult(const std::function<void()>& call, const std::string& op)> verdict;
+  bool needs_data = false;  // a meta device cannot tell
 };
+template <class E>
+BadInput bad(const std::string& words, const Case& inputs, const Function& f = {}) {
+  return {inputs, f, [words](const std::function<void()>& call, const std::string& op) {
+            const auto result = throws_saying<E>(call, words);
+            return result ? throws_saying<E>(call, op + ": ") : result;
+          }};
+}
+inline BadInput needs_data(BadInput b) {
+  b.needs_data = true;
+  return b;
+}
 
 /// Whether backward can be differentiated again.
 enum class Gradients { none, once, twice };
@@ -79,8 +92,9 @@ struct OpRow {
   Draw draw = Draw::normal;
   std::vector<BadInput> bad;
   Gradients gradients = Gradients::twice;
-  double tolerance = 1;  // times that of the dtype
-  Case large = {};       // enough work for several threads; empty: made from the first case by the harness
+  double tolerance = 1;        // times that of the dtype
+  bool has_empty_case = true;  // false where the op needs an element
+  Case large;                  // enough work for several threads
 
   std::string name() const { return variant.empty() ? op : op + "_" + variant; }
 };

@@ -7,7 +7,7 @@
 
 #include "bytetape/core/backend.h"
 
-namespace bytetape::testing {
+namespace bytetape::test {
 
 std::string describe(const memory::Event& e) {
   std::ostringstream out;
@@ -41,4 +41,4 @@ std::vector<memory::Event> record_events(Device device, const std::function<void
   return std::move(s.events);
 }
 
-}  // namespace bytetape::testing
+}  // namespace bytetape::test

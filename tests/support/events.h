@@ -6,7 +6,7 @@
 #include "bytetape/core/device.h"
 #include "bytetape/core/memory/ledger.h"
 
-namespace bytetape::testing {
+namespace bytetape::test {
 
 /// "alloc 512 B (of 4 asked) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
 std::string describe(const memory::Event& e);
@@ -20,4 +20,4 @@ std::string first_difference(const std::vector<memory::Event>& a, const std::vec
 /// test fails: what is held shapes what comes after.
 std::vector<memory::Event> record_events(Device device, const std::function<void(Device)>& program);
 
-}  // namespace bytetape::testing
+}  // namespace bytetape::test
