@@ -67,7 +67,8 @@ void add_output(Node& node, const Tensor& output) {
 
 void check_anomaly(const Tensor& output) {
   if (detecting_anomaly()) [[unlikely]]
-    throw_if_nan(output, "the result");
+    throw_if_nan(output,
+                 memory::current_scope.phase == memory::Phase::backward ? "a result of its backward" : "the result");
 }
 
 }  // namespace detail

@@ -16,6 +16,8 @@ function(bytetape_library name)
   target_compile_features(bytetape_${name} PUBLIC cxx_std_20)
   target_include_directories(bytetape_${name} PUBLIC
     $<BUILD_INTERFACE:${BYTETAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # Position-independent code that GCC may still inline within a file, as clang does anyway.
+  target_compile_options(bytetape_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
   bytetape_warnings(bytetape_${name})
 endfunction()
 

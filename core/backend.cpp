@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/error.h"
@@ -11,7 +12,9 @@ namespace bytetape {
 namespace {
 
 memory::Allocator::Mode mode_from_environment() {
-  return std::getenv("BYTETAPE_NO_CACHE") ? memory::Allocator::Mode::direct : memory::Allocator::Mode::caching;
+  const char* no_cache = std::getenv("BYTETAPE_NO_CACHE");
+  const bool is_set = no_cache && *no_cache && std::string_view(no_cache) != "0";
+  return is_set ? memory::Allocator::Mode::direct : memory::Allocator::Mode::caching;
 }
 
 // Allocators are never destroyed: tensors in static storage may outlive them otherwise.

@@ -114,7 +114,7 @@ struct Kernels {
   void (*matmul)(ConstView a, ConstView b, ConstView bias, View y, Workspace ws);
 
   // ---- convolution: x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w').
-  // x, y and their gradients are dense, channels-last or row-major.
+  // x, y and their gradients are dense, channels-last or row-major; weight, bias and theirs are row-major.
   std::size_t (*conv2d_workspace)(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dParams& p);
   void (*conv2d)(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dParams& p, Workspace ws);
   std::size_t (*conv2d_input_grad_workspace)(ConstView gy, ConstView weight, View gx, const Conv2dParams& p);

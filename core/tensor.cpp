@@ -88,9 +88,9 @@ template std::vector<std::int32_t> Tensor::to_vector() const;
 template std::vector<std::uint8_t> Tensor::to_vector() const;
 template std::vector<bool> Tensor::to_vector() const;
 
-std::string describe(const Tensor& x) {
-  if (!x.defined()) return "an undefined tensor";
-  return detail::concat(x.dtype(), x.shape(), " on ", x.device());
+std::ostream& operator<<(std::ostream& out, const Description& d) {
+  if (!d.x.defined()) return out << "an undefined tensor";
+  return out << d.x.dtype() << d.x.shape() << " on " << d.x.device();
 }
 
 HeldWorkspace::HeldWorkspace(std::size_t bytes, Device device) {

@@ -124,8 +124,15 @@ Tensor empty_like(const Tensor& x);
 Tensor empty_like(const Tensor& x, DType dtype);
 Tensor empty_like(const Tensor& x, DType dtype, Device device);
 
+/// What describe() gives: text that is made when it is streamed, so that a check that holds costs nothing. Not to be
+/// kept longer than the tensor.
+struct Description {
+  const Tensor& x;
+  friend std::ostream& operator<<(std::ostream& out, const Description& d);
+  friend bool operator==(const Description& d, const std::string& text) { return detail::concat(d) == text; }
+};
 /// "f32(64, 784) on cpu", for messages.
-std::string describe(const Tensor& x);
+inline Description describe(const Tensor& x) { return {x}; }
 /// Values to four digits, aligned and summarised past 1,000 elements; then shape, dtype and device.
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 

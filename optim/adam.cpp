@@ -31,7 +31,7 @@ AdamBase::AdamBase(std::vector<Tensor> parameters, std::string_view name, const 
 void AdamBase::step() {
   const Step step(*this);
   const std::vector<Tensor> gradients = this->gradients();
-  std::vector<AdamSlot> slots;
+  slots_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const Tensor& p = parameters()[i];
@@ -43,10 +43,10 @@ void AdamBase::step() {
       }
       check_state(*average, p);
     }
-    slots.push_back({p.write(), gradients[i].read(), exp_avg.write(), exp_avg_sq.write(), steps(i) + 1});
+    slots_.push_back({p.write(), gradients[i].read(), exp_avg.write(), exp_avg_sq.write(), steps(i) + 1});
   }
   params_.lr = lr();
-  run<&Kernels::adam>(parameters()[0].device(), slots, params_);
+  run<&Kernels::adam>(parameters()[0].device(), slots_, params_);
   finish_step(gradients);
 }
 

@@ -35,7 +35,8 @@ class AdamBase : public Optimizer {
     Tensor exp_avg, exp_avg_sq;  // undefined before the parameter's first step
   };
   AdamParams params_;
-  std::vector<State> states_;  // by parameter
+  std::vector<State> states_;    // by parameter
+  std::vector<AdamSlot> slots_;  // kept, so that a later step takes no new memory
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", 2015, as torch.optim.Adam):

@@ -20,7 +20,7 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
 void SGD::step() {
   const Step step(*this);
   const std::vector<Tensor> gradients = this->gradients();
-  std::vector<SgdSlot> slots;
+  slots_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const Tensor& p = parameters()[i];
@@ -31,9 +31,9 @@ void SGD::step() {
       check_state(buffer, p);
       slot.momentum_buffer = buffer.write();
     }
-    slots.push_back(slot);
+    slots_.push_back(slot);
   }
-  run<&Kernels::sgd>(parameters()[0].device(), slots,
+  run<&Kernels::sgd>(parameters()[0].device(), slots_,
                      SgdParams{lr(), options_.momentum, options_.dampening, options_.weight_decay, options_.nesterov});
   finish_step(gradients);
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "bytetape/core/kernels.h"
 #include "bytetape/optim/optimizer.h"
 
 namespace bytetape::optim {
@@ -27,6 +28,7 @@ class SGD final : public Optimizer {
  private:
   SGDOptions options_;
   std::vector<Tensor> momentum_buffers_;  // by parameter; undefined before its first step
+  std::vector<SgdSlot> slots_;            // kept, so that a later step takes no new memory
 };
 
 }  // namespace bytetape::optim

@@ -6,6 +6,8 @@ A code block whose fence names a file after the language, as in
     ```cpp examples/custom_op/main.cpp
 
 must stand in that file line by line, indented alike; a line of nothing but "..." or "// ..." stands for any lines left out.
+With a region (```cpp examples/quickstart.cpp#quickstart) it must be all that stands there between two lines
+"// [quickstart]".
 
 usage: scripts/check_docs.py [FILE...]        checks these files, or every .md that git knows
        scripts/check_docs.py --self-test      checks the checker
@@ -18,7 +20,7 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"^```[\w+-]+ (?P<path>\S+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```[\w+-]+ (?P<path>[^\s#]+)(?:#(?P<region>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)")
 GAP = re.compile(r"^\s*(//|#)?\s*\.\.\.$")
@@ -55,6 +57,16 @@ def quote_fault(code, text):
     return None
 
 
+def region_fault(code, region, text):
+    """What is wrong with a quote of a whole region, or None."""
+    parts = re.split(rf"^\s*(?://|#) \[{re.escape(region)}\]\n", text, flags=re.MULTILINE)
+    if len(parts) != 3:
+        return f"has {len(parts) - 1} markers [{region}], not 2"
+    if textwrap.dedent(parts[1]).strip() != textwrap.dedent(code).strip():
+        return f"is not (any longer) what is quoted, between its markers [{region}]"
+    return None
+
+
 def faults(doc):
     text = doc.read_text()
     for block in BLOCK.finditer(text):
@@ -62,6 +74,9 @@ def faults(doc):
         source = ROOT / block["path"]
         if not source.is_file():
             yield f"{doc}:{number}: quotes {block['path']}, which is not there"
+        elif block["region"]:
+            if what := region_fault(block["code"], block["region"], source.read_text()):
+                yield f"{doc}:{number}: {block['path']} {what}"
         elif first := quote_fault(block["code"], source.read_text()):
             yield f"{doc}:{number}: not (any longer) in {block['path']}: the lines from '{first.strip()}'"
     for link in LINK.finditer(CODE.sub(lambda m: "\n" * m[0].count("\n"), text)):
@@ -82,7 +97,12 @@ def self_test():
     for code, there in cases:
         if (quote_fault(code, text) is None) != there:
             sys.exit(f"self-test: expected {'nothing' if there else 'a fault'} of:\n{code}")
-    print(f"self-test: {len(cases)} cases as expected")
+    marked = "// [a]\nint x;\n// [a]\n  // [b]\n  int y;\n"
+    region_cases = [("int x;\n", "a", True), ("int y;\n", "a", False), ("int y;\n", "b", False), ("", "c", False)]
+    for code, region, there in region_cases:
+        if (region_fault(code, region, marked) is None) != there:
+            sys.exit(f"self-test: expected {'nothing' if there else 'a fault'} of region {region}:\n{code}")
+    print(f"self-test: {len(cases) + len(region_cases)} cases as expected")
 
 
 def main():

@@ -241,8 +241,9 @@ Tensor& sub_(Tensor& a, Scalar b) {
 
 Tensor& mul_(Tensor& a, const Tensor& b) {
   const Op<"mul_"> op;
+  elementwise::check_into(a, b);
   const Tensor before = any_requires_grad({&b}) ? clone(a) : a, other = kept(b, a);
-  binary_in_place<&Kernels::mul>(a, b);
+  elementwise::write_into<&Kernels::mul>(a, b);
   if (auto* node = record_in_place<MulBackward>(a, a, b)) {
     save_shapes(node, a, b);
     if (node->needs(1)) node->a.save(before);
@@ -260,8 +261,9 @@ Tensor& mul_(Tensor& a, Scalar b) {
 
 Tensor& div_(Tensor& a, const Tensor& b) {
   const Op<"div_"> op;
+  elementwise::check_into(a, b);
   const Tensor before = any_requires_grad({&b}) ? clone(a) : a, other = kept(b, a);
-  binary_in_place<&Kernels::div>(a, b);
+  elementwise::write_into<&Kernels::div>(a, b);
   if (auto* node = record_in_place<DivBackward>(a, a, b)) {
     save_shapes(node, a, b);
     if (node->needs(1)) node->a.save(before);
@@ -279,8 +281,9 @@ Tensor& div_(Tensor& a, Scalar b) {
 
 Tensor& pow_(Tensor& a, Scalar exponent) {
   const Op<"pow_"> op;
+  elementwise::check_into(a, exponent);
   const Tensor before = any_requires_grad({&a}) ? clone(a) : a;
-  binary_in_place<&Kernels::pow>(a, exponent);
+  elementwise::write_into<&Kernels::pow>(a, exponent);
   if (auto* node = record_in_place<PowScalarBackward>(a, a)) {
     node->exponent = exponent;
     node->a.save(before);

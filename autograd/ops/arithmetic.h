@@ -4,7 +4,8 @@
 namespace bytetape {
 
 // Elementwise, with NumPy broadcasting. Both tensors need one dtype (not bool) and one device: DTypeError, DeviceError;
-// ShapeError where the shapes do not broadcast. A number takes the tensor's dtype. Differentiable twice and more.
+// ShapeError where the shapes do not broadcast. A number takes the tensor's dtype: DTypeError where it is none of its
+// values (1.5 for integers). Differentiable twice and more.
 
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, Scalar b);

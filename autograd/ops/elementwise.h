@@ -12,8 +12,8 @@ inline void check_arithmetic(const Tensor& x) {
 
 /// A number takes x's dtype: it has to be one of its values.
 inline void check_fits(Scalar number, const Tensor& x) {
-  check<DTypeError>(fits(number, x.dtype()), "the number ", number, " is no ", x.dtype(), " as in ", describe(x),
-                    "; convert the tensor with to(x, dtype)");
+  check<DTypeError>(is_floating(x.dtype()) || fits(number, x.dtype()), "the number ", number, " is no ", x.dtype(),
+                    " as in ", describe(x), "; convert the tensor with to(x, dtype)");
 }
 
 /// The uninitialised result of a broadcast op: dense like whichever input already has its shape.
@@ -45,6 +45,7 @@ Tensor binary(const Tensor& a, const Tensor& b) {
 template <auto Kernel>
 Tensor binary(const Tensor& a, Scalar b) {
   check_arithmetic(a);
+  check_fits(b, a);
   Tensor y = empty_like(a);
   run<Kernel>(y.device(), a.read(), operand(b, y), y.write());
   return y;
@@ -52,26 +53,33 @@ Tensor binary(const Tensor& a, Scalar b) {
 template <auto Kernel>
 Tensor binary(Scalar a, const Tensor& b) {
   check_arithmetic(b);
+  check_fits(a, b);
   Tensor y = empty_like(b);
   run<Kernel>(y.device(), operand(a, y), b.read(), y.write());
   return y;
 }
 
-/// a = f(a, b), into a.
-template <auto Kernel>
-void binary_in_place(Tensor& a, const Tensor& b) {
+/// What a = f(a, b) needs, into a.
+inline void check_into(const Tensor& a, const Tensor& b) {
   check_arithmetic(a);
   check_same_type(a, b);
   check_in_place(a, {&b});
   check(broadcast(a.shape(), b.shape()) == a.shape(), "the result does not fit into ", describe(a), " with ",
         describe(b));
+}
+inline void check_into(const Tensor& a, Scalar b) {
+  check_arithmetic(a);
+  check_fits(b, a);
+  check_in_place(a);
+}
+template <auto Kernel, class B>
+void write_into(Tensor& a, const B& b) {
   run<Kernel>(a.device(), a.read(), operand(b, a), a.write());
 }
-template <auto Kernel>
-void binary_in_place(Tensor& a, Scalar b) {
-  check_arithmetic(a);
-  check_in_place(a);
-  run<Kernel>(a.device(), a.read(), operand(b, a), a.write());
+template <auto Kernel, class B>
+void binary_in_place(Tensor& a, const B& b) {
+  check_into(a, b);
+  write_into<Kernel>(a, b);
 }
 
 }  // namespace bytetape::elementwise

@@ -139,15 +139,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Op<"linear"> op;
   check_same_type(x, weight);
   check_floating(x);
-  const auto shapes = [&] {
-    return detail::concat("input ", describe(x), ", weight ", describe(weight), ", bias ", describe(bias));
-  };
   check(x.rank() > 0 && weight.rank() == 2 && x.shape().back() == weight.size(1),
         "expected an input (..., in) and a weight (out, in), got input ", describe(x), ", weight ", describe(weight));
   const std::int64_t in = weight.size(1), out = weight.size(0);
   if (bias.defined()) {
     check_same_type(x, bias);
-    check(bias.shape() == Shape{out}, "expected a bias (", out, ",), got ", shapes());
+    check(bias.shape() == Shape{out}, "expected a bias (", out, ",), got ", describe(bias), " for weight ",
+          describe(weight));
   }
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;

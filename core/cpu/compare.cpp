@@ -13,11 +13,23 @@ void compare(const F& f, const ConstView& a, const ConstView& b, const View& y) 
   });
 }
 
+template <class T>
+struct Choose {
+  // Arithmetic on bits: a branch would be mispredicted.
+  T operator()(bool c, T a, T b) const {
+    const T mask = static_cast<T>(-static_cast<T>(c));
+    return static_cast<T>((a & mask) | (b & ~mask));
+  }
+};
+
 // Bits are chosen, not numbers: one loop for each size of element.
 template <class T>
 void choose(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
-  elementwise<T, bool, T, T>([](const auto& c, const auto& a, const auto& b) { return c.select(a, b); }, y, condition,
-                             a, b);
+  const auto f = [](const auto& c, const auto& a, const auto& b) {
+    return Eigen::CwiseTernaryOp<Choose<T>, const std::decay_t<decltype(c)>, const std::decay_t<decltype(a)>,
+                                 const std::decay_t<decltype(b)>>(c, a, b);
+  };
+  elementwise<T, bool, T, T>(f, y, condition, a, b);
 }
 
 }  // namespace

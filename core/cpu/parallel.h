@@ -16,7 +16,7 @@ inline constexpr std::int64_t grain = 32768;
 /// f(begin, end) over [0, n) in one piece a thread; on the calling thread alone where n < 2 * grain_size. f must not
 /// throw, and what it writes must not depend on where the pieces end.
 template <class F>
-void parallel_for(std::int64_t n, std::int64_t grain_size, F&& f) {
+void parallel_for(std::int64_t n, [[maybe_unused]] std::int64_t grain_size, F&& f) {
 #ifdef _OPENMP
   const std::int64_t pieces = std::min<std::int64_t>(num_threads(), n / std::max<std::int64_t>(grain_size, 1));
   if (pieces > 1 && !omp_in_parallel()) {

@@ -10,18 +10,15 @@
 namespace bytetape::cpu {
 namespace {
 
-constexpr std::int64_t block_words = 256;  // words that are drawn at a time
+constexpr int block_counters = 64;  // drawn at a time: enough for the compiler to vectorise philox()
+constexpr std::int64_t block_words = 4 * block_counters;
 
-/// Words [256 b, 256 (b + 1)) after `state`: philox() of 16 counters side by side, which the compiler vectorises.
+/// Words [256 b, 256 (b + 1)) after `state`.
 void draw_block(const PhiloxState& state, std::int64_t b, std::uint32_t* words) {
-  constexpr int lanes = 16;
-  std::uint64_t counter = state.offset + static_cast<std::uint64_t>(b) * (block_words / 4);
-  for (std::uint32_t* end = words + block_words; words < end; words += 4 * lanes, counter += lanes) {
-    alignas(64) std::uint32_t drawn[4][lanes];
-    philox(state.seed, counter, drawn);
-    for (int i = 0; i < lanes; ++i)
-      for (int w = 0; w < 4; ++w) words[4 * i + w] = drawn[w][i];
-  }
+  alignas(64) std::uint32_t drawn[4][block_counters];
+  philox(state.seed, state.offset + static_cast<std::uint64_t>(b) * block_counters, drawn);
+  for (int i = 0; i < block_counters; ++i)
+    for (int w = 0; w < 4; ++w) words[4 * i + w] = drawn[w][i];
 }
 
 /// f(first element, count, words) for each block of elements that take words_each words each, in parallel.
@@ -159,27 +156,46 @@ void randperm(PhiloxState state, View y, Workspace ws) {
   for (std::int64_t i = 0; i < n; ++i) out[i * y.strides[0]] = tickets[i].index;
 }
 
+namespace {
+
+/// Chooses on bits, without a branch: which way it goes cannot be predicted.
+template <class T>
+struct Dropout {
+  using C = compute_t<T>;
+  std::uint32_t threshold;  // unit_float(word) >= p, in integers
+  C scale;
+
+  explicit Dropout(double p)
+      : threshold(static_cast<std::uint32_t>(std::ceil(p * 0x1p24))), scale(static_cast<C>(1 / (1 - p))) {}
+
+  T operator()(std::uint32_t word, T x) const {
+    const C kept = static_cast<C>(x) * scale;
+    return static_cast<T>(word >> 8 >= threshold ? kept : C{0});
+  }
+
+  void row(const std::uint32_t* words, std::int64_t n, char* y, std::int64_t y_step, const char* x,
+           std::int64_t x_step) const {
+    const Dropout f = *this;
+    if (y_step == sizeof(T) && x_step == sizeof(T)) {  // lets the compiler vectorise
+      auto* to = reinterpret_cast<T*>(y);
+      const auto* from = reinterpret_cast<const T*>(x);
+      for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], from[i]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i)
+        *reinterpret_cast<T*>(y + i * y_step) = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
+    }
+  }
+};
+
+}  // namespace
+
 void dropout(PhiloxState state, double p, ConstView x, View y) {
   visit_floating(y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    using C = compute_t<T>;
-    const auto scale = static_cast<C>(1 / (1 - p));
-    const auto threshold = static_cast<std::uint32_t>(std::ceil(p * 0x1p24));  // unit_float(word) >= p, in integers
-    const auto keep_or_drop = [=](std::uint32_t word, T v) {
-      return word >> 8 >= threshold ? static_cast<T>(static_cast<C>(v) * scale) : static_cast<T>(C{0});
-    };
+    const Dropout<decltype(zero)> f(p);
     const auto walk = row_major_walk(y, x);
     for_each_block<1>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
-      walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
-        if (step[1] == sizeof(T) && step[2] == sizeof(T)) {  // lets the compiler vectorise
-          auto* to = reinterpret_cast<T*>(p[1]);
-          const auto* from = reinterpret_cast<const T*>(p[2]);
-          for (std::int64_t i = 0; i < m; ++i) to[i] = keep_or_drop(words[i], from[i]);
-        } else {
-          for (std::int64_t i = 0; i < m; ++i)
-            *reinterpret_cast<T*>(p[1] + i * step[1]) =
-                keep_or_drop(words[i], *reinterpret_cast<const T*>(p[2] + i * step[2]));
-        }
+      walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
+        f.row(words, m, at[1], step[1], at[2], step[2]);
         words += m;
       });
     });

@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t chunk_elements = 16384;
 constexpr std::int64_t max_partials = 4096;  // on the stack: 32 KiB
 constexpr std::int64_t block_width = detail::chunk;
-constexpr std::int64_t fold_every = 512;  // reduced steps that a block takes before its lanes are folded into totals
+// Floats are added in their own type for so many steps (rows) or in pieces of detail::chunk (runs), then in double.
+constexpr std::int64_t fold_every = 64;
 
 /// How to reduce elements of T: lanes add up a piece, totals add up pieces.
 template <class T>
@@ -116,9 +117,8 @@ template <class R, class T>
 typename R::Total reduce_run(const char* p, std::int64_t step, std::int64_t n) {
   detail::Source<T> source;
   typename R::Total total = R::identity;
-  const std::int64_t piece = detail::Source<T>::direct(step) ? chunk_elements : detail::chunk;
-  for (std::int64_t at = 0; at < n; at += piece) {
-    const auto values = source.load(p + at * step, step, std::min(piece, n - at));
+  for (std::int64_t at = 0; at < n; at += detail::chunk) {
+    const auto values = source.load(p + at * step, step, std::min(detail::chunk, n - at));
     total = R::combine(total, R::reduce(values.template cast<typename R::Lane>()));
   }
   return total;
@@ -139,12 +139,10 @@ void reduce_rows(const char* p, std::int64_t step, std::int64_t n, std::int64_t 
   for (; i < n; ++i) sums = R::combine(sums, row(a, i));
 }
 
-/// One output block over one chunk of its inputs.
+/// One output block, whose inputs `inputs` walks, over one chunk of them.
 template <class R, class T>
-void reduce_chunk(const Plan& plan, char* x, std::int64_t width, std::int64_t begin, std::int64_t end,
+void reduce_chunk(const Plan& plan, const Walk<1>& inputs, std::int64_t width, std::int64_t begin, std::int64_t end,
                   typename R::Total* totals) {
-  Walk<1> inputs = plan.inputs;
-  inputs.data = {x};
   std::fill_n(totals, width, R::identity);
   if (!plan.by_rows) {
     walk_rows(inputs, begin, end, [&](std::int64_t n, const auto& p, const auto& step) {
@@ -194,9 +192,11 @@ void reduce_by_chunks(const Plan& plan, std::int64_t chunks) {
   typename R::Total partials[max_partials], totals[block_width];
   for (std::int64_t item = 0; item < plan.items(); ++item) {
     const Block b = block_at(plan, item);
+    Walk<1> inputs = plan.inputs;
+    inputs.data = {b.x};
     parallel_for(chunks, 2, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = begin; c < end; ++c)
-        reduce_chunk<R, T>(plan, b.x, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count),
+        reduce_chunk<R, T>(plan, inputs, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count),
                            partials + c * b.width);
     });
     std::fill_n(totals, b.width, R::identity);
@@ -210,15 +210,23 @@ void reduce_by_outputs(const Plan& plan, std::int64_t chunks) {
   const std::int64_t work = plan.count * std::min(plan.width, block_width);
   parallel_for(plan.items(), grain / std::min(grain, work), [&](std::int64_t begin, std::int64_t end) {
     typename R::Total partial[block_width], totals[block_width];
-    for (std::int64_t item = begin; item < end; ++item) {
-      const Block b = block_at(plan, item);
+    Walk<1> inputs = plan.inputs;
+    const auto one = [&](const Block& b) {
+      inputs.data = {b.x};
       std::fill_n(totals, b.width, R::identity);
       for (std::int64_t c = 0; c < chunks; ++c) {
-        reduce_chunk<R, T>(plan, b.x, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count), partial);
+        reduce_chunk<R, T>(plan, inputs, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count), partial);
         add_partial<R>(totals, partial, b.width);
       }
       store<R, Out>(plan, b, totals);
+    };
+    if (plan.by_rows) {
+      for (std::int64_t item = begin; item < end; ++item) one(block_at(plan, item));
+      return;
     }
+    walk_rows(plan.outputs, begin, end, [&](std::int64_t n, const auto& p, const auto& step) {
+      for (std::int64_t i = 0; i < n; ++i) one({p[0] + i * step[0], p[1] + i * step[1], 1});
+    });
   });
 }
 

@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "bytetape/core/cpu/elementwise.h"
 
@@ -21,13 +23,10 @@ struct Row {
       f(at, source.load(data + at * step, step, std::min(detail::chunk, size - at)));
   }
 
-  /// NaN wins. The row is not empty.
+  /// Any element where some are NaN: what is computed from them is NaN all the same.
   C max() const {
     C best = -std::numeric_limits<C>::infinity();
-    for_each_piece([&](std::int64_t, const auto& x) {
-      const C largest = x.template maxCoeff<Eigen::PropagateNaN>();
-      if (largest > best || largest != largest) best = largest;
-    });
+    for_each_piece([&](std::int64_t, const auto& x) { best = std::max<C>(best, x.maxCoeff()); });
     return best;
   }
   C sum() const {
@@ -41,20 +40,29 @@ struct Row {
 template <class C>
 class ExpPiece {
  public:
+  using Values = Eigen::Map<Array<C>, Eigen::Aligned64>;
+
   /// exp(x - shift).
-  Eigen::Map<Array<C>> operator()(const auto& x, C shift) {
-    const std::int64_t n = x.size(), padded = (n + lanes - 1) / lanes * lanes;
-    for (std::int64_t i = n; i < padded; ++i) values_[i] = 0;
-    Eigen::Map<Array<C>> piece(values_, n), whole(values_, padded);  // whole vectors: a row of ten takes one
+  Values operator()(const auto& x, C shift) {
+    const std::int64_t n = x.size();
+    padded_ = (n + lanes - 1) / lanes * lanes;
+    Values piece(values_, n), whole(values_, padded_);  // whole vectors: a row of ten takes one
     piece = x - shift;
-    whole = (whole < underflow).select(C{0}, whole.exp());  // Eigen's exp stops short of 0
+    for (std::int64_t i = n; i < padded_; ++i) values_[i] = -std::numeric_limits<C>::infinity();
+    whole = whole.exp();
+    for (std::int64_t i = 0; i < padded_; ++i) values_[i] = values_[i] < smallest ? C{0} : values_[i];
     return piece;
+  }
+  /// Of the values last returned.
+  double sum() const {
+    return static_cast<double>(Eigen::Map<const Array<C>, Eigen::Aligned64>(values_, padded_).sum());
   }
 
  private:
   static constexpr std::int64_t lanes = 16;
-  static constexpr C underflow = sizeof(C) == 4 ? C(-87) : C(-708);
+  static constexpr C smallest = 2 * std::numeric_limits<C>::min();  // Eigen's exp stops just below, short of 0
   alignas(64) C values_[detail::chunk];
+  std::int64_t padded_ = 0;
 };
 
 /// sum(exp(x - shift)).
@@ -62,7 +70,10 @@ template <class T>
 compute_t<T> sum_exp(const Row<T>& x, compute_t<T> shift) {
   ExpPiece<compute_t<T>> exp;
   double total = 0;
-  x.for_each_piece([&](std::int64_t, const auto& v) { total += static_cast<double>(exp(v, shift).sum()); });
+  x.for_each_piece([&](std::int64_t, const auto& v) {
+    exp(v, shift);
+    total += exp.sum();
+  });
   return static_cast<compute_t<T>>(total);
 }
 

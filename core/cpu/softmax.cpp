@@ -41,9 +41,8 @@ void softmax_run(Out y, const Row<T>& x) {
   if constexpr (std::is_same_v<T, C>) {  // y keeps the exponentials until their sum is known
     double total = 0;
     x.for_each_piece([&](std::int64_t at, const auto& v) {
-      const auto e = exp(v, shift);
-      total += static_cast<double>(e.sum());
-      store_piece<T>(y.data + at * y.step, y.step, e);
+      store_piece<T>(y.data + at * y.step, y.step, exp(v, shift));
+      total += exp.sum();
     });
     const C scale = static_cast<C>(1 / total);
     Row<T>{y.data, y.step, x.size}.for_each_piece(

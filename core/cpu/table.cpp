@@ -2,6 +2,7 @@
 
 #include "bytetape/core/cpu/arithmetic.h"
 #include "bytetape/core/cpu/compare.h"
+#include "bytetape/core/cpu/conv.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/loss.h"
 #include "bytetape/core/cpu/matmul.h"
@@ -14,6 +15,7 @@
 #include "bytetape/core/cpu/softmax.h"
 
 #ifdef BYTETAPE_HAS_ONEDNN
+#include "bytetape/core/cpu/onednn/conv.h"
 #include "bytetape/core/cpu/onednn/matmul.h"
 #endif
 
@@ -79,6 +81,13 @@ const Kernels kernels{
     // linear algebra
     .matmul_workspace = dense::matmul_workspace,
     .matmul = dense::matmul,
+    // convolution
+    .conv2d_workspace = dense::conv2d_workspace,
+    .conv2d = dense::conv2d,
+    .conv2d_input_grad_workspace = dense::conv2d_input_grad_workspace,
+    .conv2d_input_grad = dense::conv2d_input_grad,
+    .conv2d_weight_grad_workspace = dense::conv2d_weight_grad_workspace,
+    .conv2d_weight_grad = dense::conv2d_weight_grad,
     // pooling
     .max_pool2d = max_pool2d,
     .max_pool2d_backward = max_pool2d_backward,

@@ -2,13 +2,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "bytetape/core/device.h"
 #include "bytetape/core/memory/ledger.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/spin_lock.h"
 
 namespace bytetape::memory {
 
@@ -57,7 +57,7 @@ class Allocator {
   std::uint32_t begin_step(std::uint32_t step = 0);
   void end_step();
   void reset_peaks();
-  /// Forgets events and steps so far and keeps at most `capacity` from now on.
+  /// Forgets events and steps so far, counts steps from 1 again, and keeps at most `capacity` of each from now on.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
   /// Who allocated a block (its module may have been retagged since), and why it is held.
@@ -76,7 +76,7 @@ class Allocator {
 
   Device device_;
   std::unique_ptr<Upstream> upstream_;
-  mutable std::mutex mutex_;
+  mutable SpinLock mutex_;
   Ledger ledger_;
   std::unique_ptr<Policy> policy_;
   std::size_t limit_;

@@ -20,7 +20,7 @@ struct Block {
   void* data = nullptr;
   std::size_t size = 0;       // bytes, a multiple of the rounding
   std::size_t offset = 0;     // from the start of the segment
-  std::uint32_t segment = 0;  // counted from 0 in the order of taking; never used twice by one policy
+  std::uint32_t segment = 0;  // counted from 0, in the order of taking
   bool small = false;         // of a segment that small requests share
   bool in_use = false;
   Role role = Role::temporary;

@@ -211,6 +211,8 @@ void Ledger::reset_log(std::size_t capacity) {
   log_.reserve(capacity);
   steps_.reserve(capacity);
   dropped_ = dropped_steps_ = 0;
+  last_step_ = step_;
+  open_summary(step_);
 }
 
 }  // namespace bytetape::memory

@@ -117,7 +117,7 @@ class Ledger {
 
   /// Peaks start over from what is held now.
   void reset_peaks();
-  /// Empties the log and the step summaries, and sets how many of each may be held.
+  /// Empties the log and the step summaries, sets how many of each may be held, and counts steps from 1 again.
   void reset_log(std::size_t capacity);
   static constexpr std::size_t default_log_capacity = std::size_t{1} << 16;
 

@@ -57,7 +57,7 @@ Block* CachingPolicy::new_segment(std::size_t size, std::size_t budget) {
   b->data = data;
   b->size = bytes;
   b->offset = 0;
-  b->segment = next_segment_++;
+  b->segment = numbers_.take();
   b->small = size <= small_limit;
   b->before = b->after = nullptr;
   observer_(*b, true);
@@ -116,6 +116,7 @@ void CachingPolicy::release_cached() {
       pool->remove(b);
       observer_(*b, false);  // the books first: from here on the bytes may be anybody's
       upstream_.deallocate(b->data, b->size);
+      numbers_.give_back();
       recycle(b);
     });
 }
@@ -133,7 +134,7 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   b->data = upstream_.allocate(size);
   if (!b->data) return nullptr;
   b->size = size;
-  b->segment = next_segment_++;
+  b->segment = numbers_.take();
   b->in_use = true;
   observer_(*b, true);
   return b.release();
@@ -142,6 +143,7 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
 void DirectPolicy::deallocate(Block* b) {
   observer_(*b, false);
   upstream_.deallocate(b->data, b->size);
+  numbers_.give_back();
   delete b;
 }
 

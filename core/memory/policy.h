@@ -14,6 +14,19 @@ namespace bytetape::memory {
 /// Told of every segment taken (true) or returned (false).
 using SegmentObserver = std::function<void(const Block& segment, bool acquired)>;
 
+/// Numbers segments in the order of taking; from 0 again once all have gone back, so that equal programs that start
+/// from nothing see equal numbers.
+class SegmentNumbers {
+ public:
+  std::uint32_t take() { return ++held_, next_++; }
+  void give_back() {
+    if (--held_ == 0) next_ = 0;
+  }
+
+ private:
+  std::uint32_t next_ = 0, held_ = 0;
+};
+
 /// Turns segments of an upstream into blocks. Not locked; its Allocator holds the lock.
 class Policy {
  public:
@@ -54,7 +67,7 @@ class CachingPolicy final : public Policy {
   FreeBlocks small_, large_;
   std::deque<Block> storage_;  // blocks never move
   std::vector<Block*> spare_;
-  std::uint32_t next_segment_ = 0;
+  SegmentNumbers numbers_;
 };
 
 /// Every block its own segment, returned at once: lets a sanitizer see each use after free.
@@ -69,7 +82,7 @@ class DirectPolicy final : public Policy {
  private:
   Upstream& upstream_;
   SegmentObserver observer_;
-  std::uint32_t next_segment_ = 0;
+  SegmentNumbers numbers_;
 };
 
 }  // namespace bytetape::memory

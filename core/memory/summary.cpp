@@ -52,9 +52,20 @@ void write_roles(std::string& out, const Snapshot& s) {
   }
 }
 
-/// "…onv.block3.bn1": the end of a path says more than its start.
-std::string shortened(const std::string& name) {
-  return name.size() <= longest_name ? name : "…" + name.substr(name.size() - longest_name + 1);
+/// "….block3.bn1": the end of a path says more than its start.
+std::string shortened(const std::string& path) {
+  std::size_t start = 0;
+  while (path.size() - start > longest_name) {
+    const std::size_t dot = path.find('.', start + 1);
+    if (dot == std::string::npos) break;
+    start = dot;
+  }
+  return start == 0 ? path : "…" + path.substr(start);
+}
+
+/// Characters, where every byte but UTF-8's continuations begins one.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 struct Line {
@@ -93,7 +104,7 @@ void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
   print(out, "\nheld then, by {}\n", named ? "module" : "op");
   const std::size_t count = std::min(shown, lines.size()), whole = s.statistics.allocated.peak;
   std::size_t width = name_width;
-  for (std::size_t i = 0; i < count; ++i) width = std::max(width, lines[i].name.size());
+  for (std::size_t i = 0; i < count; ++i) width = std::max(width, width_of(lines[i].name));
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t held = total(lines[i].bytes);
     write_share(out, lines[i].name, width, held, whole);

@@ -30,11 +30,11 @@ TEST(Anomaly, NamesTheOpAndModuleOfANaNMadeInBackward) {
   Tensor y;
   {
     const memory::ModuleScope module(memory::intern("net.body"));
-    y = sqrt(x * x);  // 0 / 0 in backward
+    y = sqrt(x) * x;  // d sqrt(0) is 0 / 0
   }
   const DetectAnomaly detect;
   EXPECT_THROWS_SAYING(sum(y).backward(), AutogradError,
-                       "sqrt in module 'net.body': a gradient made by backward, f64(3,) on cpu, holds a NaN");
+                       "sqrt in module 'net.body': a result of its backward, f64(3,) on cpu, holds a NaN");
 }
 
 TEST(Anomaly, NamesInPlaceOps) {

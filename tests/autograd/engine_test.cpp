@@ -143,7 +143,7 @@ Tensor scripted(const Tensor& x, std::function<void(const Grads&, Grads&)> scrip
 }
 
 TEST(Backward, LeavesTheGraphCleanAfterAnException) {
-  const Tensor x = random_leaf({3});
+  Tensor x = random_leaf({3});
   bool fails = true;
   const Tensor y = scripted(x * x, [&](const Grads& gy, Grads& gx) {
     if (fails) throw std::runtime_error("no luck");
@@ -282,11 +282,11 @@ TEST(Grad, DifferentiatesThroughSeeds) {
 }
 
 TEST(Backward, CreatesAGraphOfDotGradThatIsNotTheSeed) {
-  const Tensor x = random_leaf({3}), seed = random_leaf({3});
+  Tensor x = random_leaf({3}), y = random_leaf({3});
+  const Tensor seed = random_leaf({3});
   (x * x + x).backward(seed, false, true);
   EXPECT_TRUE(x.grad().requires_grad());
   EXPECT_TRUE(all_close(grad({sum(x.grad())}, {x})[0], (2 * seed).detach()));
-  const Tensor y = random_leaf({3});
   (y + 1).backward(seed, false, true);
   EXPECT_NE(&y.grad().storage(), &seed.storage());
   x.set_grad({});  // ends the circle leaf -> gradient -> graph -> leaf

@@ -58,9 +58,8 @@ TEST(Gradcheck, FailsAWrongFactor) {
 }
 
 TEST(Gradcheck, FailsAndNamesOneWrongElement) {
-  const auto result =
-      gradcheck([](const Inputs& x) { return x[0] * cube(x[1], {.misses_last = true}); },
-                {random_leaf({4}), test::make_tensor({1, 2, -1, 1.5}, {4}).set_requires_grad()});
+  const auto result = gradcheck([](const Inputs& x) { return x[0] * cube(x[1], {.misses_last = true}); },
+                                {random_leaf({4}), test::make_tensor({1, 2, -1, 1.5}, {4}).set_requires_grad()});
   EXPECT_FALSE(result);
   EXPECT_THAT(result.message, testing::StartsWith("input 1 at (3,): analytic "));
 }
@@ -96,8 +95,7 @@ TEST(Gradcheck, OfSecondOrderFailsWhereOnlyTheFirstIsRight) {
 }
 
 TEST(Gradcheck, FailsNaN) {
-  const auto result =
-      gradcheck([](const Inputs& x) { return x[0] * 0 / 0; }, {random_leaf({2})});
+  const auto result = gradcheck([](const Inputs& x) { return x[0] * 0 / 0; }, {random_leaf({2})});
   EXPECT_FALSE(result);
 }
 
@@ -119,7 +117,8 @@ TEST(Gradcheck, SaysWhatItCannotCheck) {
   const auto twice = [](const Inputs& x) { return x[0] * 2; };
   EXPECT_THROWS_SAYING(gradcheck(twice, {random_tensor({2})}), AutogradError, "no input requires grad");
   EXPECT_THROWS_SAYING(gradcheck(twice, {random_leaf({2}) * 1}), AutogradError, "input 0 is not a leaf");
-  EXPECT_THROWS_SAYING(gradcheck(twice, {random_leaf({2}, DType::f32)}), DTypeError, "input 0, f32(2,) on cpu, must be");
+  EXPECT_THROWS_SAYING(gradcheck(twice, {random_leaf({2}, DType::f32)}), DTypeError,
+                       "input 0, f32(2,) on cpu, must be");
   const Tensor expanded = expand(random_tensor({1}), {3}).detach().set_requires_grad();
   EXPECT_THROWS_SAYING(gradcheck(twice, {expanded}), ValueError, "elements of input 0 share memory");
   double drift = 0;

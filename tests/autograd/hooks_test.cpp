@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
@@ -80,6 +81,7 @@ TEST(Hooks, CanBeRemovedAlsoByThemselves) {
 TEST(Hooks, MayRunAnotherBackward) {
   const Tensor x = random_leaf({3}), w = random_leaf({3}), y = x * 2;
   y.register_hook([&](const Tensor& g) {
+    const GradMode on(true);  // off within backward
     sum(w * w).backward();
     return g;
   });
@@ -98,21 +100,23 @@ TEST(Hooks, MayRunBackwardOverTheSameGraph) {
   z.register_hook([&](const Tensor&) {
     if (inner) return Tensor();
     inner = true;
+    const GradMode on(true);
     seen = grad({sum(y * 7)}, {x}, {.retain_graph = true})[0];
     total.backward({}, true);
     return Tensor();
   });
-  total.backward();
+  total.backward({}, true);
   EXPECT_TRUE(all_close(seen, (14 * x).detach()));
   EXPECT_TRUE(all_close(x.grad(), (2 * 16 * x).detach()));
 }
 
 TEST(Hooks, ThatThrowLeaveAllRunsClean) {
-  const Tensor x = random_leaf({3});
+  Tensor x = random_leaf({3});
   const Tensor y = x * x, z = y * 3;
   const Tensor total = sum(y * 5 + z);
   const int handle = z.register_hook([&](const Tensor&) -> Tensor { throw std::runtime_error("not now"); });
   const int outer = y.register_hook([&](const Tensor&) {
+    const GradMode on(true);
     EXPECT_THROW(sum(z * 1).backward({}, true), std::runtime_error);
     return Tensor();
   });

@@ -3,6 +3,7 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -24,9 +25,9 @@ TEST(InPlace, IsDifferentiated) {
 }
 
 TEST(InPlace, WithItselfIsDifferentiatedAndLeaksNothing) {
-  const std::size_t before = memory::allocator({}).statistics().allocated.current;
+  const std::size_t before = test::allocated();
   {
-    const Tensor x = random_leaf({3}), w = random_leaf({3});
+    Tensor x = random_leaf({3}), w = random_leaf({3});
     Tensor y = x * 1, z = w * 1;
     y *= y;
     z /= z;
@@ -41,7 +42,7 @@ TEST(InPlace, WithItselfIsDifferentiatedAndLeaksNothing) {
     Tensor dropped = x * 1;
     dropped *= dropped;
   }
-  EXPECT_EQ(memory::allocator({}).statistics().allocated.current, before);
+  EXPECT_EQ(test::allocated(), before);
 }
 
 TEST(InPlace, OverASavedTensorNamesTheSaverAndTheWriter) {
@@ -68,7 +69,7 @@ TEST(InPlace, ThroughAViewIsFoundOutByTheSaver) {
   Tensor data = clone(w);
   const Tensor z = x * data;
   Tensor row = select(data, 0, 1);
-  row.detach() *= 2;
+  row *= 2;
   EXPECT_THROWS_SAYING(sum(z).backward(), AutogradError, "was overwritten by 'mul_'");
 }
 

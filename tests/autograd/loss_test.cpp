@@ -64,7 +64,8 @@ TEST(CrossEntropy, TakesEveryFloatAndLayout) {
     EXPECT_NEAR(loss.item<double>(), expected, dtype == DType::f32 ? 1e-5 : 3e-2);
   }
   const Tensor spread = make_tensor({5, 1, 9, 2, 9, 0}, {3, 2}, DType::i64);
-  EXPECT_EQ(cross_entropy(exact, select(spread, 1, 1)).item<double>(), cross_entropy(exact, classes({1, 2, 0})).item<double>());
+  EXPECT_EQ(cross_entropy(exact, select(spread, 1, 1)).item<double>(),
+            cross_entropy(exact, classes({1, 2, 0})).item<double>());
 }
 
 TEST(CrossEntropy, SurvivesLargeLogits) {

@@ -19,7 +19,7 @@ using test::held_as;
 using test::random_leaf;
 using test::random_tensor;
 
-constexpr std::int64_t n = 256;             // elements of f64
+constexpr std::int64_t n = 256;                  // elements of f64
 constexpr std::size_t one = n * sizeof(double);  // bytes of a tensor, a multiple of the rounding
 
 TEST(Tape, FreesTheIntermediatesOfADroppedResultAtOnce) {

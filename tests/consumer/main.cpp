@@ -6,7 +6,7 @@
 int main() {
   using namespace bytetape;
   int unused;  // a warning here: it must not become an error through us
-  const Tensor x = arange(6).set_requires_grad();
+  const Tensor x = arange(0, 6, 1, DType::f64).set_requires_grad();
   const Tensor y = sum(x * x);
   y.backward();
   std::cout << x << "\n" << y << "\n" << x.grad() << "\n";

@@ -266,6 +266,25 @@ TEST_F(Caching, OnlyUnusedSegmentsGoBack) {
   EXPECT_EQ(segments.bytes(), 0u);
 }
 
+TEST_F(Caching, CountsSegmentsFromZeroOnceAllAreReturned) {
+  Block* a = take(12 * MiB);
+  Block* b = take(14 * MiB);
+  EXPECT_EQ(b->segment, 1u);
+  policy.deallocate(a);
+  policy.release_cached();
+  EXPECT_EQ(take(12 * MiB)->segment, 2u);
+  policy.deallocate(b);
+  policy.release_cached();
+  EXPECT_EQ(take(12 * MiB)->segment, 3u) << "one was in use all the time";
+  Segments seen;
+  CachingPolicy fresh(upstream, seen.observer());
+  fresh.deallocate(fresh.allocate(12 * MiB, no_budget_limit));
+  fresh.release_cached();
+  Block* again = fresh.allocate(12 * MiB, no_budget_limit);
+  EXPECT_EQ(again->segment, 0u);
+  fresh.deallocate(again);
+}
+
 TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {
   SimulatedUpstream tight(5 * MiB);
   Segments seen;
@@ -331,6 +350,7 @@ class Model {
       else
         ++i;
     }
+    if (pieces.empty()) next = 0;
   }
   std::size_t reserved() const {
     std::size_t sum = 0;
@@ -376,36 +396,6 @@ TEST_F(Caching, PlacesEveryBlockWhereThePlainModelDoes) {
     for (Block* b : live) real.deallocate(b);
     real.release_cached();
     EXPECT_EQ(seen.bytes(), 0u);
-  }
-}
-
-// ---- upstreams
-
-TEST(Upstream, SimulationHasTheCapacityItIsGiven) {
-  SimulatedUpstream upstream(10 * MiB);
-  EXPECT_EQ(upstream.capacity(), 10 * MiB);
-  void* a = upstream.allocate(6 * MiB);
-  ASSERT_NE(a, nullptr);
-  EXPECT_EQ(upstream.allocate(4 * MiB + 1), nullptr);
-  EXPECT_NE(upstream.allocate(4 * MiB), nullptr);
-  upstream.deallocate(a, 6 * MiB);
-  EXPECT_NE(upstream.allocate(6 * MiB), nullptr);
-}
-
-TEST(Upstream, HostRefusesWhatNoMachineHas) {
-  HostUpstream upstream;
-  EXPECT_GT(upstream.capacity(), 64 * MiB);
-  EXPECT_EQ(upstream.allocate(std::size_t{1} << 62), nullptr);
-  EXPECT_EQ(upstream.allocate(no_budget_limit), nullptr);
-}
-
-TEST(Upstream, HostSegmentsAreAligned) {
-  HostUpstream upstream;
-  for (std::size_t bytes : {std::size_t{512}, 2 * MiB, 3 * MiB + 512}) {
-    void* data = upstream.allocate(bytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 4096, 0u);
-    std::memset(data, 1, bytes);
-    upstream.deallocate(data, bytes);
   }
 }
 

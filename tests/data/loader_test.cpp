@@ -35,11 +35,13 @@ class Counted : public Dataset {
   void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const override {
     ++loaded;
     if (uneven) std::this_thread::sleep_for(std::chrono::milliseconds(indices[0] % 3));
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (indices[i] == fails_at) throw std::out_of_range("example " + std::to_string(fails_at) + " is unreadable");
-      y.data<std::int64_t>()[i] = indices[i];
-      x.data<float>()[2 * i] = static_cast<float>(indices[i]);
-      x.data<float>()[2 * i + 1] = static_cast<float>(indices[i]) + 0.5f;
+    auto* number = y.data<std::int64_t>();
+    auto* pair = x.data<float>();
+    for (std::int64_t i : indices) {
+      if (i == fails_at) throw std::out_of_range("example " + std::to_string(i) + " is unreadable");
+      *number++ = i;
+      *pair++ = static_cast<float>(i);
+      *pair++ = static_cast<float>(i) + 0.5f;
     }
   }
 
@@ -187,12 +189,12 @@ TEST_P(Workers, BatchesOutliveTheLoop) {
 
 TEST_P(Workers, OutOfMemoryReachesTheCaller) {
   memory::Allocator& allocator = memory::allocator(Device::cpu());
-  const Counted set(1 << 22);
+  const Counted set(1 << 20);
   auto o = options();
-  o.batch_size = 1 << 22;
+  o.batch_size = 1 << 20;
   DataLoader loader(set, o);
   allocator.empty_cache();
-  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{8} << 20));
+  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{4} << 20));
   EXPECT_THAT(error_of<OutOfMemory>([&] { loader.begin(); }), HasSubstr("collate"));
   allocator.set_limit(allocator.snapshot().capacity);
   EXPECT_FALSE(loader.begin() == loader.end());
@@ -206,14 +208,16 @@ std::vector<memory::Event> events_of_an_epoch(const DataLoaderOptions& options) 
   allocator.empty_cache();
   allocator.reset_log();
   for (const auto& batch : loader) empty({batch.x.size(0), 3});
-  return allocator.snapshot().events;
+  auto events = allocator.snapshot().events;
+  for (memory::Event& e : events) e.segment = 0;  // a fresh segment's number depends on the tests before
+  return events;
 }
 
 TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {
   const auto one = events_of_an_epoch({.batch_size = 4, .workers = 1});
   EXPECT_GE(one.size(), 15u * 6);
-  EXPECT_EQ(one, events_of_an_epoch({.batch_size = 4, .workers = 1}));
-  EXPECT_EQ(one, events_of_an_epoch({.batch_size = 4, .workers = 4}));
+  for (const int workers : {1, 4})
+    EXPECT_TRUE(one == events_of_an_epoch({.batch_size = 4, .workers = workers})) << workers << " workers";
 }
 
 TEST(Loader, LoadsAheadButNoFurtherThanAsked) {

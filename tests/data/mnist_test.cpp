@@ -138,7 +138,7 @@ TEST_F(MnistTest, CorruptAndMissingFilesAreNamed) {
 // The real data lies in $BYTETAPE_DATA, in the cache, or in shared/data beside the checkout.
 TEST(RealMnist, IsWhatItIs) {
   auto dir = find_mnist();
-  const auto beside = std::filesystem::path(__FILE__).parent_path() / "../../../shared/data";
+  const auto beside = std::filesystem::path(BYTETAPE_SOURCE_DIR) / "../shared/data";
   if (!dir && std::filesystem::is_directory(beside)) dir = find_mnist(beside);
   if (!dir) {
     std::cout << "[   NOTE   ] MNIST is not on this machine: only generated files were tested\n";

@@ -1,9 +1,13 @@
 #include "tests/support/events.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <sstream>
 
-namespace bytetape::testing {
+#include "bytetape/core/backend.h"
+
+namespace bytetape::test {
 
 std::string describe(const memory::Event& e) {
   std::ostringstream out;
@@ -26,4 +30,15 @@ std::string first_difference(const std::vector<memory::Event>& a, const std::vec
   return out.str();
 }
 
-}  // namespace bytetape::testing
+std::vector<memory::Event> record_events(Device device, const std::function<void(Device)>& program) {
+  memory::Allocator& allocator = memory::allocator(device);
+  EXPECT_EQ(allocator.statistics().allocated.current, 0u) << "something is held on " << device << " before the program";
+  allocator.empty_cache();
+  allocator.reset_log();
+  program(device);
+  memory::Snapshot s = allocator.snapshot();
+  EXPECT_EQ(s.dropped, 0u);
+  return std::move(s.events);
+}
+
+}  // namespace bytetape::test

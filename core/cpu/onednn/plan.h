@@ -2,9 +2,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <functional>
 #include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 #include <vector>
 

@@ -1,0 +1,161 @@
+#include "bytetape/autograd/ops/conv.h"
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/reduce.h"
+
+namespace bytetape {
+namespace {
+
+ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
+View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
+
+Tensor empty_image(const Shape& shape, const Tensor& like) {
+  return empty_strided(shape, channels_last_strides(shape), like.dtype(), like.device());
+}
+
+// y = conv(x, w) is linear in x and in w, and so are its gradients: the three maps below are one trilinear form seen
+// from three sides, and the backward of each is the other two.
+Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params);
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params);
+
+struct WeightAndBiasGrad {
+  Tensor weight, bias;
+};
+
+/// One kernel for both. x and gy are channels-last.
+WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params,
+                                  bool with_bias) {
+  const Device device = x.device();
+  WeightAndBiasGrad g{empty(w_shape, x.dtype(), device), {}};
+  if (with_bias) g.bias = empty({w_shape[0]}, x.dtype(), device);
+  const View gw = g.weight.write(), gb = write(g.bias);
+  const auto ws = workspace<&Kernels::conv2d_weight_grad_workspace>(device, x.read(), gy.read(), gw, gb, params);
+  run<&Kernels::conv2d_weight_grad>(device, x.read(), gy.read(), gw, gb, params, ws.get());
+  return g;
+}
+
+struct Conv2dBackward final : Node {
+  Saved x{this}, weight{this};
+  Shape x_shape, w_shape;
+  Conv2dParams params;
+  void backward(const Grads& gy, Grads& gx) override {
+    const Tensor g = channels_last(gy[0]);
+    if (needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
+    if (needs(1) && needs(2) && !grad_enabled()) {
+      WeightAndBiasGrad both = run_weight_grad(x.get(), g, w_shape, params, true);
+      gx[1] = std::move(both.weight);
+      gx[2] = std::move(both.bias);
+      return;
+    }
+    if (needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, params);
+    if (needs(2)) gx[2] = sum(g, {0, 2, 3});
+  }
+};
+
+struct InputGradBackward final : Node {
+  Saved gy{this}, weight{this};
+  Shape w_shape;
+  Conv2dParams params;
+  void backward(const Grads& ggx, Grads& g) override {
+    if (needs(0)) g[0] = conv2d(ggx[0], weight.get(), {}, params);
+    if (needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_shape, params);
+  }
+};
+
+struct WeightGradBackward final : Node {
+  Saved x{this}, gy{this};
+  Shape x_shape;
+  Conv2dParams params;
+  void backward(const Grads& ggw, Grads& g) override {
+    if (needs(0)) g[0] = input_grad(gy.get(), ggw[0], x_shape, params);
+    if (needs(1)) g[1] = conv2d(x.get(), ggw[0], {}, params);
+  }
+};
+
+Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {
+  const Op<"conv2d_input_grad"> op;
+  const Tensor g = channels_last(gy), w = contiguous(weight);
+  Tensor gx = empty_image(x_shape, g);
+  const auto ws = workspace<&Kernels::conv2d_input_grad_workspace>(g.device(), g.read(), w.read(), gx.write(), params);
+  run<&Kernels::conv2d_input_grad>(g.device(), g.read(), w.read(), gx.write(), params, ws.get());
+  if (auto* node = record<InputGradBackward>(gx, g, w)) {
+    if (node->needs(1)) node->gy.save(g);
+    if (node->needs(0)) node->weight.save(w);
+    node->w_shape = w.shape();
+    node->params = params;
+  }
+  return gx;
+}
+
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params) {
+  const Op<"conv2d_weight_grad"> op;
+  const Tensor image = channels_last(x), g = channels_last(gy);
+  Tensor gw = run_weight_grad(image, g, w_shape, params, false).weight;
+  if (auto* node = record<WeightGradBackward>(gw, image, g)) {
+    if (node->needs(1)) node->x.save(image);
+    if (node->needs(0)) node->gy.save(g);
+    node->x_shape = x.shape();
+    node->params = params;
+  }
+  return gw;
+}
+
+void check_params(const Conv2dParams& p) {
+  const auto pair = [](const std::int64_t* v) { return Dims{v[0], v[1]}; };
+  for (int i = 0; i < 2; ++i) {
+    check<ValueError>(p.stride[i] >= 1 && p.dilation[i] >= 1, "stride and dilation must be at least 1, got stride ",
+                      pair(p.stride), " and dilation ", pair(p.dilation));
+    check<ValueError>(p.padding[i] >= 0, "padding must not be negative, got ", pair(p.padding));
+  }
+  check<ValueError>(p.groups >= 1, "groups must be at least 1, got ", p.groups);
+}
+
+/// Checks all that conv2d is given; the shape of its result.
+Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& p) {
+  check_same_type(x, weight);
+  check_floating(x);
+  check_params(p);
+  check(x.rank() == 4 && weight.rank() == 4, "expected x (n, c, h, w) and a weight (o, c / groups, kh, kw), got ",
+        describe(x), " and ", describe(weight));
+  for (int i = 0; i < 4; ++i)
+    check((i == 0 || x.size(i) > 0) && weight.size(i) > 0, "only the batch can be empty, got ", describe(x),
+          " and weight ", describe(weight));
+  check(x.size(1) == weight.size(1) * p.groups && weight.size(0) % p.groups == 0, describe(x), " and weight ",
+        describe(weight), " do not fit with ", p.groups,
+        " groups: expected weight (o, c / groups, kh, kw) and o a multiple of groups");
+  if (bias.defined()) {
+    check_same_type(x, bias);
+    check(bias.shape() == Shape{weight.size(0)}, "expected a bias (", weight.size(0), ",), got ", describe(bias),
+          " for weight ", describe(weight));
+  }
+  Shape y{x.size(0), weight.size(0), 0, 0};
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t room = x.size(2 + i) + 2 * p.padding[i] - p.dilation[i] * (weight.size(2 + i) - 1) - 1;
+    check(room >= 0, "the kernel of ", describe(weight), " with dilation (", p.dilation[0], ", ", p.dilation[1],
+          ") is larger than ", describe(x), " with padding (", p.padding[0], ", ", p.padding[1], ")");
+    y[2 + i] = room / p.stride[i] + 1;
+  }
+  return y;
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& params) {
+  const Op<"conv2d"> op;
+  const Shape y_shape = output_shape(x, weight, bias, params);
+  const Tensor image = channels_last(x), w = contiguous(weight), b = bias.defined() ? contiguous(bias) : bias;
+  Tensor y = empty_image(y_shape, x);
+  const auto ws = workspace<&Kernels::conv2d_workspace>(x.device(), image.read(), w.read(), read(b), y.write(), params);
+  run<&Kernels::conv2d>(x.device(), image.read(), w.read(), read(b), y.write(), params, ws.get());
+  if (auto* node = record<Conv2dBackward>(y, image, w, b)) {
+    if (node->needs(1)) node->x.save(image);
+    if (node->needs(0)) node->weight.save(w);
+    node->x_shape = x.shape();
+    node->w_shape = w.shape();
+    node->params = params;
+  }
+  return y;
+}
+
+}  // namespace bytetape

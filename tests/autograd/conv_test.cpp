@@ -1,0 +1,251 @@
+#include "bytetape/autograd/ops/conv.h"
+
+#include <gtest/gtest.h>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/gradcheck.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/backend.h"
+#include "bytetape/core/cpu/conv.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/parallel.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+using test::random_leaf;
+using test::random_tensor;
+
+struct Case {
+  Shape x, weight;
+  Conv2dParams params;
+};
+
+Conv2dParams params(Dims stride, Dims padding, Dims dilation, std::int64_t groups) {
+  Conv2dParams p;
+  for (int i = 0; i < 2; ++i) {
+    p.stride[i] = stride[i];
+    p.padding[i] = padding[i];
+    p.dilation[i] = dilation[i];
+  }
+  p.groups = groups;
+  return p;
+}
+
+// Strides, padding, dilation and groups alone and together; 1x1; one channel; a kernel as large as the input.
+const Case cases[] = {
+    {{2, 3, 7, 8}, {4, 3, 3, 3}, {}},
+    {{3, 1, 9, 9}, {5, 1, 3, 3}, {}},
+    {{2, 4, 6, 5}, {3, 4, 1, 1}, {}},
+    {{2, 16, 5, 5}, {32, 16, 3, 3}, params({1, 1}, {1, 1}, {1, 1}, 1)},
+    {{1, 3, 9, 7}, {2, 3, 3, 2}, params({2, 3}, {1, 0}, {1, 1}, 1)},
+    {{2, 2, 9, 10}, {3, 2, 3, 3}, params({1, 1}, {2, 1}, {2, 3}, 1)},
+    {{2, 6, 6, 6}, {9, 2, 3, 3}, params({1, 1}, {1, 1}, {1, 1}, 3)},
+    {{2, 4, 7, 7}, {8, 1, 3, 3}, params({2, 2}, {1, 1}, {1, 1}, 4)},
+    {{2, 4, 8, 9}, {4, 2, 2, 3}, params({2, 1}, {2, 3}, {3, 2}, 2)},
+    {{1, 5, 4, 3}, {7, 5, 4, 3}, {}},
+    {{0, 3, 7, 8}, {4, 3, 3, 3}, {}},
+};
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// The definition, in double.
+std::vector<double> naive(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& p,
+                          const Shape& y) {
+  const auto image = x.to_vector<double>(), w = weight.to_vector<double>();
+  const auto b = bias.defined() ? bias.to_vector<double>() : std::vector<double>(at(y[1]), 0.0);
+  const std::int64_t c = weight.size(1), kh = weight.size(2), kw = weight.size(3), group_out = y[1] / p.groups;
+  std::vector<double> out;
+  for (std::int64_t n = 0; n < y[0]; ++n)
+    for (std::int64_t o = 0; o < y[1]; ++o)
+      for (std::int64_t i = 0; i < y[2]; ++i)
+        for (std::int64_t j = 0; j < y[3]; ++j) {
+          double sum = b[at(o)];
+          for (std::int64_t k = 0; k < c; ++k)
+            for (std::int64_t ki = 0; ki < kh; ++ki)
+              for (std::int64_t kj = 0; kj < kw; ++kj) {
+                const std::int64_t row = i * p.stride[0] - p.padding[0] + ki * p.dilation[0];
+                const std::int64_t col = j * p.stride[1] - p.padding[1] + kj * p.dilation[1];
+                if (row < 0 || row >= x.size(2) || col < 0 || col >= x.size(3)) continue;
+                const std::int64_t channel = o / group_out * c + k;
+                sum += image[at(((n * x.size(1) + channel) * x.size(2) + row) * x.size(3) + col)] *
+                       w[at(((o * c + k) * kh + ki) * kw + kj)];
+              }
+          out.push_back(sum);
+        }
+  return out;
+}
+
+struct Tolerance {
+  DType dtype;
+  double rtol, atol;
+};
+constexpr Tolerance tolerances[] = {
+    {DType::f64, 1e-12, 1e-12}, {DType::f32, 1e-4, 1e-4}, {DType::bf16, 8e-3, 8e-3}, {DType::f16, 2e-3, 2e-3}};
+
+class Conv2dTyped : public ::testing::TestWithParam<Tolerance> {
+ protected:
+  Tensor random(const Shape& shape) { return random_tensor(shape, GetParam().dtype); }
+};
+
+TEST_P(Conv2dTyped, FollowsTheDefinition) {
+  for (const Case& c : cases)
+    for (const bool with_bias : {false, true}) {
+      const Tensor x = random(c.x), w = random(c.weight), b = with_bias ? random({c.weight[0]}) : Tensor();
+      const Tensor y = conv2d(x, w, b, c.params);
+      EXPECT_TRUE(is_channels_last(y.shape(), y.strides()));
+      EXPECT_TRUE(
+          all_close(y.to_vector<double>(), naive(x, w, b, c.params, y.shape()), GetParam().rtol, GetParam().atol))
+          << describe(x) << describe(w) << describe(y);
+    }
+}
+
+TEST_P(Conv2dTyped, GradientsAreThoseOfDouble) {
+  const auto gradients = [](const Case& c, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& gy) {
+    return grad({conv2d(x, w, b, c.params)}, {x, w, b}, {.seeds = {gy}});
+  };
+  const auto leaf = [](const Tensor& x, DType dtype) { return to(x, dtype).detach().set_requires_grad(); };
+  for (const Case& c : cases) {
+    const Tensor x = random(c.x), w = random(c.weight), b = random({c.weight[0]});
+    const Tensor gy = random(conv2d(x, w, b, c.params).shape());
+    const DType t = GetParam().dtype;
+    const auto got = gradients(c, leaf(x, t), leaf(w, t), leaf(b, t), gy);
+    const auto expected =
+        gradients(c, leaf(x, DType::f64), leaf(w, DType::f64), leaf(b, DType::f64), to(gy, DType::f64));
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(
+          all_close(got[i].to_vector<double>(), expected[i].to_vector<double>(), GetParam().rtol, 4 * GetParam().atol))
+          << "gradient " << i << " for " << c.x << c.weight;
+    EXPECT_TRUE(got[1].is_contiguous());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Conv2d, Conv2dTyped, ::testing::ValuesIn(tolerances),
+                         [](const auto& info) { return to_string(info.param.dtype); });
+
+TEST(Conv2d, TakesAnyLayout) {
+  const Tensor w = random_tensor({3, 2, 4, 3}, DType::f32), x = random_tensor({2, 8, 9, 4}, DType::f32);
+  const Tensor image = permute(x, {0, 3, 1, 2}), kernel = permute(w, {1, 3, 0, 2});  // (2, 4, 8, 9), (2, 3, 3, 4)
+  const Tensor sliced = narrow(image, 1, 1, 3);
+  const Tensor y = conv2d(sliced, kernel, {}, {});
+  EXPECT_TRUE(all_close(y.to_vector<double>(), naive(sliced, kernel, {}, {}, y.shape()), 1e-4, 1e-4));
+  const Tensor z = conv2d(expand(random_tensor({1, 3, 1, 9}, DType::f32), {2, 3, 8, 9}), kernel, {}, {});
+  EXPECT_EQ(z.shape(), (Shape{2, 2, 6, 6}));
+}
+
+const Kernels& chosen() { return *backend({}).kernels; }  // oneDNN where it was built in
+constexpr Kernels portable{
+    .conv2d_workspace = cpu::portable::conv2d_workspace,
+    .conv2d = cpu::portable::conv2d,
+    .conv2d_input_grad_workspace = cpu::portable::conv2d_input_grad_workspace,
+    .conv2d_input_grad = cpu::portable::conv2d_input_grad,
+    .conv2d_weight_grad_workspace = cpu::portable::conv2d_weight_grad_workspace,
+    .conv2d_weight_grad = cpu::portable::conv2d_weight_grad,
+};
+
+struct Results {
+  Tensor y, gx, gw, gb;
+};
+Results run_kernels(const Kernels& k, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& gy,
+                    const Conv2dParams& p) {
+  Results r{empty_like(gy), empty_like(x), empty_like(w), empty_like(b)};
+  const auto call = [](auto size, auto kernel, const auto&... args) {
+    const Storage ws(size(args...), {}, memory::Role::workspace);
+    kernel(args..., Workspace{ws.data(), ws.bytes()});
+  };
+  call(k.conv2d_workspace, k.conv2d, x.read(), w.read(), b.read(), r.y.write(), p);
+  call(k.conv2d_input_grad_workspace, k.conv2d_input_grad, gy.read(), w.read(), r.gx.write(), p);
+  call(k.conv2d_weight_grad_workspace, k.conv2d_weight_grad, x.read(), gy.read(), r.gw.write(), r.gb.write(), p);
+  return r;
+}
+
+TEST(Conv2dKernels, ChosenAndPortableAgreeInBothLayouts) {
+  for (const Case& c : cases)
+    for (const bool nhwc : {false, true}) {
+      const auto laid_out = [&](const Tensor& t) { return nhwc ? channels_last(t) : contiguous(t); };
+      const Tensor x = laid_out(random_tensor(c.x, DType::f32)), w = random_tensor(c.weight, DType::f32);
+      const Tensor b = random_tensor({c.weight[0]}, DType::f32);
+      const Tensor gy = laid_out(random_tensor(conv2d(x, w, b, c.params).shape(), DType::f32));
+      const Results got = run_kernels(chosen(), x, w, b, gy, c.params);
+      const Results expected = run_kernels(portable, x, w, b, gy, c.params);
+      const auto close = [](const Tensor& p, const Tensor& q) {
+        return all_close(p.to_vector<double>(), q.to_vector<double>(), 1e-4, 2e-4);
+      };
+      EXPECT_TRUE(close(got.y, expected.y)) << c.x << c.weight;
+      EXPECT_TRUE(close(got.gx, expected.gx)) << c.x << c.weight;
+      EXPECT_TRUE(close(got.gw, expected.gw)) << c.x << c.weight;
+      EXPECT_TRUE(close(got.gb, expected.gb)) << c.x << c.weight;
+    }
+}
+
+TEST(Conv2dKernels, PortableBitsDoNotDependOnThreads) {
+  const int threads = num_threads();
+  const Tensor x = random_tensor({9, 5, 12, 12}, DType::f32), w = random_tensor({6, 5, 3, 3}, DType::f32);
+  const Tensor b = random_tensor({6}, DType::f32), gy = random_tensor({9, 6, 10, 10}, DType::f32);
+  std::vector<Results> runs;
+  for (int n : {1, 2, 5}) {
+    set_num_threads(n);
+    runs.push_back(run_kernels(portable, x, w, b, gy, {}));
+  }
+  set_num_threads(threads);
+  for (const auto member : {&Results::y, &Results::gx, &Results::gw, &Results::gb})
+    for (const Results& r : runs) EXPECT_EQ((r.*member).to_vector<float>(), (runs[0].*member).to_vector<float>());
+}
+
+TEST(Conv2d, GradientsAreRight) {
+  for (const Case& c : {Case{{2, 2, 4, 5}, {3, 2, 3, 2}, {}}, Case{{1, 1, 4, 4}, {2, 1, 3, 3}, {}},
+                        Case{{2, 3, 3, 3}, {2, 3, 1, 1}, {}}, Case{{0, 2, 4, 4}, {3, 2, 3, 3}, {}},
+                        Case{{1, 2, 5, 4}, {2, 2, 2, 2}, params({2, 1}, {1, 2}, {1, 2}, 1)},
+                        Case{{2, 4, 4, 4}, {4, 2, 3, 3}, params({2, 2}, {1, 1}, {1, 1}, 2)}}) {
+    const auto f = [&](const std::vector<Tensor>& in) {
+      return conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), c.params);
+    };
+    for (const bool with_bias : {true, false}) {
+      std::vector<Tensor> in{random_leaf(c.x), random_leaf(c.weight)};
+      if (with_bias) in.push_back(random_leaf({c.weight[0]}));
+      const auto first = gradcheck(f, in), second = gradgradcheck(f, in);
+      EXPECT_TRUE(first) << c.x << c.weight << first.message;
+      EXPECT_TRUE(second) << c.x << c.weight << second.message;
+    }
+  }
+}
+
+TEST(Conv2d, SaysWhatDoesNotFit) {
+  const Tensor x = random_tensor({2, 4, 5, 6}), w = random_tensor({6, 4, 3, 3});
+  EXPECT_THROWS_SAYING(conv2d(x, random_tensor({6, 3, 3, 3})), ShapeError,
+                       "conv2d: f64(2, 4, 5, 6) on cpu and weight f64(6, 3, 3, 3) on cpu do not fit with 1 groups");
+  EXPECT_THROWS_SAYING(conv2d(x, random_tensor({5, 2, 3, 3}), {}, params({1, 1}, {0, 0}, {1, 1}, 2)), ShapeError,
+                       "do not fit with 2 groups");
+  EXPECT_THROWS_SAYING(conv2d(select(x, 0, 0), w), ShapeError, "expected x (n, c, h, w)");
+  EXPECT_THROWS_SAYING(conv2d(x, random_tensor({6, 4, 6, 3})), ShapeError, "is larger than f64(2, 4, 5, 6) on cpu");
+  EXPECT_THROWS_SAYING(conv2d(x, w, random_tensor({4})), ShapeError, "expected a bias (6,)");
+  EXPECT_THROWS_SAYING(conv2d(random_tensor({2, 4, 0, 6}), w), ShapeError, "only the batch can be empty");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, params({0, 1}, {0, 0}, {1, 1}, 1)), ValueError, "got stride (0, 1)");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, params({1, 1}, {0, -1}, {1, 1}, 1)), ValueError,
+                       "padding must not be negative");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, params({1, 1}, {0, 0}, {1, 1}, 0)), ValueError, "groups must be at least 1");
+  EXPECT_THROWS_SAYING(conv2d(x, to(w, DType::f32)), DTypeError, "different dtypes");
+  EXPECT_THROWS_SAYING(conv2d(x, to(w, Device::meta())), DeviceError, "different devices");
+}
+
+TEST(Conv2d, MetaTakesTheSameBytes) {
+  const auto bytes = [](Device device) {
+    memory::Allocator& allocator = memory::allocator(device);
+    const Tensor x = empty({8, 3, 12, 12}, DType::f32, device).set_requires_grad();
+    const Tensor w = empty({16, 3, 3, 3}, DType::f32, device).set_requires_grad();
+    const Tensor b = empty({16}, DType::f32, device).set_requires_grad();
+    allocator.reset_peaks();
+    const auto before = allocator.statistics().allocated.current;
+    sum(conv2d(x, w, b)).backward();
+    return allocator.statistics().allocated.peak - before;
+  };
+  const auto real = bytes(Device::cpu());
+  EXPECT_EQ(real, bytes(Device::meta()));
+  EXPECT_GT(real, 8u * 16 * 10 * 10 * 4);
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,81 @@
+#include "bytetape/core/backend.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "bytetape/core/cpu/table.h"
+#include "bytetape/core/dispatch.h"
+#include "bytetape/core/factories.h"
+
+namespace bytetape {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// A second backend: the host's memory under another name, and a table of two entries.
+std::atomic<int> fills{0};
+
+void counted_fill(Scalar value, View y) {
+  ++fills;
+  cpu::kernels.fill(value, y);
+}
+
+const Kernels two_kernels{
+    .fill = counted_fill,
+    .copy = cpu::kernels.copy,
+};
+
+memory::Allocator& device_memory(int) {
+  static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
+  return a;
+}
+
+memory::Allocator& predicted_memory(int) {
+  static memory::Allocator a(Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>());
+  return a;
+}
+
+class Backends : public testing::Test {
+ protected:
+  Backends() { register_backend(DeviceType::cuda, {&two_kernels, device_memory, predicted_memory}); }
+  ~Backends() override { register_backend(DeviceType::cuda, {}); }
+};
+
+TEST(Backend, IsUnknownUntilRegistered) {
+  EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda()); }, ThrowsMessage<DeviceError>(HasSubstr("cuda")));
+}
+
+TEST_F(Backends, RunTheirOwnKernelsOnTheirOwnMemory) {
+  const std::size_t host_before = memory::allocator(Device::cpu()).statistics().allocated.current;
+  const int fills_before = fills;
+  const Tensor x = full({4, 5}, 3, DType::f32, Device::cuda());
+  EXPECT_EQ(fills, fills_before + 1);
+  EXPECT_EQ(x.device(), Device::cuda());
+  EXPECT_GE(memory::allocator(Device::cuda()).statistics().allocated.current, x.nbytes());
+  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocated.current, host_before);
+}
+
+TEST_F(Backends, SayWhatTheyCannotDo) {
+  const Tensor x = full({3}, 2, DType::f32, Device::cuda());
+  EXPECT_THAT([&] { run<&Kernels::relu>(x.device(), x.read(), x.write()); },
+              ThrowsMessage<NotImplemented>(AllOf(HasSubstr("relu"), HasSubstr("not implemented on cuda"))));
+}
+
+TEST_F(Backends, HaveAMetaTwinThatRunsNothing) {
+  const int fills_before = fills;
+  const Device meta = Device::meta(Device::cuda());
+  const Tensor x = full({1000, 1000}, 1, DType::f32, meta);
+  EXPECT_EQ(fills, fills_before);
+  EXPECT_GE(memory::allocator(meta).statistics().allocated.current, x.nbytes());
+}
+
+TEST_F(Backends, KeepTheirDataFromTheHost) {
+  const Tensor x = full({3}, 2, DType::f32, Device::cuda());
+  EXPECT_THROW(x.data<float>(), DeviceError);
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,80 @@
+#include "bytetape/core/storage.h"
+
+#include <gtest/gtest.h>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+namespace {
+
+using memory::Role;
+
+TEST(Storage, TakesItsBytesFromTheDevicesAllocator) {
+  const auto allocated = [] { return memory::allocator(Device::cpu()).statistics().allocated.current; };
+  const std::size_t before = allocated();
+  {
+    const Storage s(1000, Device::cpu(), Role::input);
+    EXPECT_EQ(allocated(), before + 1024);
+    EXPECT_EQ(s.bytes(), 1000u);
+    EXPECT_EQ(s.role(), Role::input);
+    EXPECT_NE(s.data(), nullptr);
+  }
+  EXPECT_EQ(allocated(), before);
+}
+
+TEST(Storage, OfNoBytesTakesNoBlock) {
+  Storage s(0, Device::cpu(), Role::input);
+  EXPECT_EQ(s.block(), nullptr);
+  s.set_role(Role::gradient);
+  s.hold_saved();
+  s.drop_saved();
+  EXPECT_EQ(s.role(), Role::temporary);
+}
+
+TEST(Storage, WrappedMemoryIsOnNoLedgerAndIsReleasedOnce) {
+  const std::size_t before = memory::allocator(Device::cpu()).statistics().allocated.current;
+  int released = 0;
+  double data[4];
+  {
+    const Storage s(data, sizeof data, Device::cpu(), [&] { ++released; });
+    EXPECT_EQ(s.data(), data);
+    EXPECT_EQ(s.block(), nullptr);
+    EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocated.current, before);
+  }
+  EXPECT_EQ(released, 1);
+}
+
+TEST(Storage, IsSavedAsLongAsATensorOfItIs) {
+  const Tensor x = empty({100});
+  {
+    const Tensor keeper = x;  // shares x's impl, as a Saved does
+    keeper.storage().hold_saved();
+    EXPECT_EQ(x.storage().role(), Role::saved);
+    const Ref<Storage> storage = keeper.impl()->storage;
+    storage->drop_saved();
+  }
+  EXPECT_EQ(x.storage().role(), Role::temporary);
+}
+
+TEST(Storage, ChangesNoRoleWithTheLastDrop) {
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  Tensor x = empty({100});
+  x.storage().hold_saved();
+  const Ref<Storage> last = x.impl()->storage;
+  x = Tensor();
+  last->drop_saved();
+  EXPECT_EQ(allocator.snapshot().events.back().role, Role::saved);
+  EXPECT_EQ(last->role(), Role::saved);
+}
+
+TEST(Storage, BooksUnderTheModuleItIsGiven) {
+  const memory::NameId module = memory::intern("net.fc1");
+  const Tensor x = empty({10});
+  x.storage().set_role(Role::parameter, module);
+  EXPECT_EQ(x.storage().role(), Role::parameter);
+  EXPECT_EQ(x.storage().module(), module);
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,33 @@
+#pragma once
+#include <random>
+
+#include "tests/ops/op_list.h"
+
+namespace bytetape::test {
+
+/// The values of a case's inputs, as every layout shows them; the same for a seed, a row and a number.
+Arrays draw(const OpRow& row, const Case& inputs, std::uint64_t number);
+/// ... after a trip through a dtype, where the input is a floating one.
+Arrays rounded_to(DType dtype, const Case& inputs, const Arrays& values);
+
+/// Whether a shape can lie in memory that way. An expanded input needs values that repeat.
+bool applies(Layout layout, const Shape& shape);
+/// The tensors of a case. Floating ones are leaves that require grad; memory between elements is NaN.
+Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device device = {});
+
+struct Evaluation {
+  Array value;
+  std::vector<Array> grads;  // by input, of the value times fixed weights; empty where there is none
+};
+/// y = f(inputs), and backward of it times fixed weights. Reads no data.
+Tensor forward_backward(const Function& f, const Inputs& inputs);
+/// The same on fresh tensors, read back.
+Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device = {});
+
+/// The CPU and every other device that this process can use.
+std::vector<Device> available_devices();
+
+/// "add 3: (3, 4) transposed, (4,)"
+std::string describe_case(const OpRow& row, const Case& inputs, std::size_t number);
+
+}  // namespace bytetape::test

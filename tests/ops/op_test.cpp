@@ -1,0 +1,227 @@
+// What every row of the op list must pass.
+#include <algorithm>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/gradcheck.h"
+#include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/backend.h"
+#include "bytetape/core/parallel.h"
+#include "tests/ops/evaluate.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+class Op : public testing::TestWithParam<std::size_t> {
+ protected:
+  const OpRow& row() const { return op_list()[GetParam()]; }
+
+  /// f(case, its values) for every case of the row.
+  template <class F>
+  void for_each_case(const F& f) const {
+    for (std::size_t i = 0; i < row().cases.size(); ++i) {
+      SCOPED_TRACE(describe_case(row(), row().cases[i], i));
+      f(row().cases[i], draw(row(), row().cases[i], i));
+    }
+  }
+};
+
+double largest(const Array& x) {
+  double m = 1;
+  for (const double v : x.values)
+    if (std::isfinite(v)) m = std::max(m, std::abs(v));
+  return m;
+}
+
+testing::AssertionResult close(const Array& actual, const Array& expected, double tolerance) {
+  if (!(actual.shape == expected.shape))
+    return testing::AssertionFailure() << "shape " << actual.shape << ", expected " << expected.shape;
+  return all_close(actual.values, expected.values, tolerance, tolerance * largest(expected));
+}
+
+testing::AssertionResult close(const Evaluation& actual, const Evaluation& expected, double tolerance) {
+  if (auto value = close(actual.value, expected.value, tolerance); !value) return value << " in the value";
+  for (std::size_t i = 0; i < actual.grads.size(); ++i)
+    if (auto grad = close(actual.grads[i], expected.grads[i], tolerance); !grad)
+      return grad << " in the gradient of input " << i;
+  return testing::AssertionSuccess();
+}
+
+/// A leaf for gradcheck and the way from it to the input: elements of an expanded one share memory.
+struct Leaves {
+  Inputs leaves;
+  Function f;
+};
+Leaves leaves_of(const OpRow& row, const Case& inputs, const Arrays& values) {
+  Case dense = inputs;
+  Arrays parts = values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].layout != Layout::expanded) continue;
+    dense[i].layout = Layout::dense;
+    dense[i].shape[0] = std::min<std::int64_t>(dense[i].shape[0], 1);
+    parts[i] = Array(dense[i].shape);
+    for_each_index(dense[i].shape, [&](const Dims& at) { parts[i](at) = values[i](at); });
+  }
+  return {make_inputs(dense, parts, DType::f64), [&row, inputs](const Inputs& leaves) {
+            Inputs seen = leaves;
+            for (std::size_t i = 0; i < inputs.size(); ++i)
+              if (inputs[i].layout == Layout::expanded) seen[i] = expand(leaves[i], inputs[i].shape);
+            return row.f(seen);
+          }};
+}
+
+TEST_P(Op, GivesTheReferencesValues) {
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    const Tensor y = row().f(make_inputs(inputs, values, DType::f64));
+    EXPECT_TRUE(close(Array(y.shape(), y.to_vector<double>()), row().reference(values), 1e-10));
+    EXPECT_EQ(y.requires_grad(), row().gradients != Gradients::none);
+  });
+}
+
+TEST_P(Op, HasTheGradientOfItsValues) {
+  if (row().gradients == Gradients::none) return;
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    const Leaves x = leaves_of(row(), inputs, values);
+    const GradcheckResult result = gradcheck(x.f, x.leaves);
+    EXPECT_TRUE(result) << result.message;
+  });
+}
+
+TEST_P(Op, DifferentiatesAgainOrSaysThatItCannot) {
+  if (row().gradients == Gradients::none) return;
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    const Leaves x = leaves_of(row(), inputs, values);
+    if (row().gradients == Gradients::twice) {
+      const GradcheckResult result = gradgradcheck(x.f, x.leaves);
+      EXPECT_TRUE(result) << result.message;
+    } else {
+      EXPECT_THROWS_SAYING(sum(x.f(x.leaves)).backward({}, false, true), AutogradError,
+                           row().op + ": its backward is a fused rule that cannot be differentiated again");
+    }
+  });
+}
+
+TEST_P(Op, DoesNotDependOnStrides) {
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    Case dense = inputs;
+    for (Input& i : dense) i.layout = Layout::dense;
+    const Evaluation expected = evaluate(row(), dense, values, DType::f64);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      for (const Layout layout : all_layouts) {
+        if (!applies(layout, inputs[i].shape) || (layout == Layout::expanded && inputs[i].layout != layout)) continue;
+        SCOPED_TRACE(detail::concat("input ", i, to_string(layout)));
+        Case strided = dense;
+        strided[i].layout = layout;
+        EXPECT_TRUE(close(evaluate(row(), strided, values, DType::f64), expected, 1e-12));
+      }
+  });
+}
+
+TEST_P(Op, AgreesAcrossDTypesAndDevices) {
+  constexpr std::pair<DType, double> dtypes[] = {
+      {DType::f64, 1e-12}, {DType::f32, 2e-6}, {DType::bf16, 1.6e-2}, {DType::f16, 2e-3}};
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    for (const auto& [dtype, tolerance] : dtypes) {
+      const Arrays rounded = rounded_to(dtype, inputs, values);
+      const Evaluation expected = evaluate(row(), inputs, rounded, DType::f64);
+      for (const Device device : available_devices()) {
+        SCOPED_TRACE(detail::concat(dtype, " on ", device));
+        EXPECT_TRUE(close(evaluate(row(), inputs, rounded, dtype, device), expected, tolerance * row().tolerance));
+      }
+    }
+  });
+}
+
+TEST_P(Op, RefusesBadInputNamingItself) {
+  std::vector<BadInput> all = row().bad;
+  Case none = row().cases[0];
+  for (Input& i : none) i = undefined;
+  all.push_back(bad<ValueError>("undefined", none));
+  for (const Device device : {Device::cpu(), Device::meta()})
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      SCOPED_TRACE(describe_case(row(), all[i].inputs, i));
+      const Inputs inputs = make_inputs(all[i].inputs, draw(row(), all[i].inputs, i), DType::f64, device);
+      const Function& f = all[i].f ? all[i].f : row().f;
+      if (device.is_meta && all[i].needs_data) continue;
+      EXPECT_TRUE(all[i].verdict([&] { f(inputs); }, row().op));
+    }
+}
+
+/// The events of one forward and backward, segments numbered as they first appear.
+std::vector<memory::Event> events_of(const OpRow& row, const Case& inputs, const Arrays& values, Device device) {
+  memory::Allocator& allocator = memory::allocator(device);
+  allocator.empty_cache();
+  allocator.reset_log();
+  forward_backward(row.f, make_inputs(inputs, values, DType::f32, device));
+  std::vector<memory::Event> events = allocator.snapshot().events;
+  std::vector<std::uint32_t> seen;
+  for (memory::Event& e : events) {
+    const auto at = std::find(seen.begin(), seen.end(), e.segment) - seen.begin();
+    if (at == std::ssize(seen)) seen.push_back(e.segment);
+    e.segment = static_cast<std::uint32_t>(at);
+  }
+  return events;
+}
+
+std::string first_difference(const std::vector<memory::Event>& a, const std::vector<memory::Event>& b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto text = [](const auto& it, const auto& end) {
+    if (it == end) return std::string("no event");
+    return detail::concat("kind ", static_cast<int>(it->kind), ", ", it->requested, " bytes (", it->bytes, ") at ",
+                          it->offset, " of segment ", it->segment, " as ", to_string(it->role), ", was ",
+                          to_string(it->old_role), ", by ", memory::name_of(it->op), " in ", to_string(it->phase));
+  };
+  return detail::concat("event ", x - a.begin(), ": ", text(x, a.end()), "; against ", text(y, b.end()));
+}
+
+TEST_P(Op, IsPredictedToTheByte) {
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    ASSERT_EQ(allocated(), 0u);
+    for (const Device device : available_devices()) {
+      const auto real = events_of(row(), inputs, values, device);
+      const auto predicted = events_of(row(), inputs, values, Device::meta(device));
+      EXPECT_TRUE(real == predicted) << first_difference(real, predicted);
+      EXPECT_EQ(allocated(device), 0u) << "a leak";
+    }
+  });
+}
+
+TEST_P(Op, RepeatsBitForBitOnAnyNumberOfThreads) {
+  const Arrays values = draw(row(), row().large, 0);
+  const int before = num_threads();
+  const auto run_on = [&](int threads) {
+    set_num_threads(threads);
+    return evaluate(row(), row().large, values, DType::f32);
+  };
+  const Evaluation one = run_on(1), two = run_on(2), again = run_on(2), three = run_on(3);
+  set_num_threads(before);
+  for (const Evaluation* other : {&two, &again, &three}) {
+    EXPECT_TRUE(one.value.values == other->value.values);
+    for (std::size_t i = 0; i < one.grads.size(); ++i) EXPECT_TRUE(one.grads[i].values == other->grads[i].values) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Op, testing::Range(std::size_t{0}, op_list().size()),
+                         [](const auto& info) { return op_list()[info.param].name(); });
+
+TEST(OpList, RowsAreWhole) {
+  for (const OpRow& row : op_list()) {
+    SCOPED_TRACE(row.name());
+    EXPECT_GE(row.cases.size(), 6u);
+    bool empty = false, strided = false;
+    for (const Case& inputs : row.cases)
+      for (const Input& i : inputs) {
+        empty = empty || (i.defined && numel(i.shape) == 0);
+        strided = strided || i.layout != Layout::dense;
+      }
+    EXPECT_EQ(empty, row.has_empty_case) << "a case of size zero";
+    EXPECT_TRUE(strided) << "no strided case";
+    EXPECT_FALSE(row.large.empty());
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::test

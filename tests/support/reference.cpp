@@ -1,0 +1,160 @@
+#include "tests/support/reference.h"
+
+#include <cmath>
+#include <limits>
+
+#include "bytetape/core/philox.h"
+
+namespace bytetape::test::reference {
+
+Array matmul(const Array& a, const Array& b) {
+  Array left = a, right = b;
+  if (a.shape.size() == 1) left.shape = {1, a.size(0)};
+  if (b.shape.size() == 1) right.shape = {b.size(0), 1};
+  const std::int64_t m = left.size(-2), k = left.size(-1), n = right.size(-1);
+  const auto batch = [](const Array& x) { return Dims(std::span(x.shape.begin(), x.shape.end() - 2)); };
+  Shape shape = broadcast(batch(left), batch(right));
+  shape.push_back(m);
+  shape.push_back(n);
+  Array y(shape);
+  const int last = shape.size() - 1;
+  for_each_index(shape, [&](const Dims& at) {
+    Dims row = at, column = at;
+    for (std::int64_t i = 0; i < k; ++i) {
+      row[last] = i;
+      column[last - 1] = i;
+      y(at) += left(row) * right(column);
+    }
+  });
+  if (b.shape.size() == 1) y.shape.erase(y.shape.size() - 1);
+  if (a.shape.size() == 1) y.shape.erase(y.shape.size() - (b.shape.size() == 1 ? 1 : 2));
+  return y;
+}
+
+Array transpose(const Array& x) {
+  Array y({x.size(1), x.size(0)});
+  for_each_index(y.shape, [&](const Dims& at) { y(at) = x({at[1], at[0]}); });
+  return y;
+}
+
+Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2dParams& p) {
+  Shape shape{x.size(0), weight.size(0), 0, 0};
+  for (int i = 0; i < 2; ++i)
+    shape[2 + i] = (x.size(2 + i) + 2 * p.padding[i] - p.dilation[i] * (weight.size(2 + i) - 1) - 1) / p.stride[i] + 1;
+  const std::int64_t outputs_a_group = weight.size(0) / p.groups;
+  Array y(shape);
+  for_each_index(shape, [&](const Dims& at) {
+    const std::int64_t first_channel = at[1] / outputs_a_group * weight.size(1);
+    double sum = bias ? (*bias)({at[1]}) : 0;
+    for_each_index({weight.size(1), weight.size(2), weight.size(3)}, [&](const Dims& tap) {
+      const std::int64_t h = at[2] * p.stride[0] - p.padding[0] + tap[1] * p.dilation[0];
+      const std::int64_t w = at[3] * p.stride[1] - p.padding[1] + tap[2] * p.dilation[1];
+      if (h < 0 || w < 0 || h >= x.size(2) || w >= x.size(3)) return;
+      sum += x({at[0], first_channel + tap[0], h, w}) * weight({at[1], tap[0], tap[1], tap[2]});
+    });
+    y(at) = sum;
+  });
+  return y;
+}
+
+Array max_pool2d(const Array& x, const Pool2dParams& p) {
+  Shape shape = x.shape;
+  for (int i = 0; i < 2; ++i) shape[2 + i] = (x.size(2 + i) + 2 * p.padding[i] - p.kernel[i]) / p.stride[i] + 1;
+  Array y(shape, -std::numeric_limits<double>::infinity());
+  for_each_index(shape, [&](const Dims& at) {
+    for_each_index({p.kernel[0], p.kernel[1]}, [&](const Dims& tap) {
+      const std::int64_t h = at[2] * p.stride[0] - p.padding[0] + tap[0];
+      const std::int64_t w = at[3] * p.stride[1] - p.padding[1] + tap[1];
+      if (h < 0 || w < 0 || h >= x.size(2) || w >= x.size(3)) return;
+      y(at) = std::max(y(at), x({at[0], at[1], h, w}));
+    });
+  });
+  return y;
+}
+
+Array batch_norm(const Array& x, const Array* weight, const Array* bias, const double* mean, const double* var,
+                 double eps) {
+  Array y(x.shape);
+  for (std::int64_t c = 0; c < x.size(1); ++c) {
+    double m = 0, v = 0;
+    std::int64_t n = 0;
+    const auto over_channel = [&](auto f) {
+      for_each_index(x.shape, [&](const Dims& at) {
+        if (at[1] == c) f(at);
+      });
+    };
+    over_channel([&](const Dims& at) { m += x(at), ++n; });
+    m = mean ? *mean : m / static_cast<double>(n);
+    over_channel([&](const Dims& at) { v += (x(at) - m) * (x(at) - m); });
+    v = var ? *var : v / static_cast<double>(n);
+    over_channel([&](const Dims& at) {
+      y(at) = (x(at) - m) / std::sqrt(v + eps) * (weight ? (*weight)({c}) : 1) + (bias ? (*bias)({c}) : 0);
+    });
+  }
+  return y;
+}
+
+Array log_softmax(const Array& x, int dim) {
+  const int d = wrap_dim(dim, x.shape.size());
+  const Dims dims = x.shape.empty() ? Dims{} : Dims{d};
+  const Array high = reducing(
+      [](const std::vector<double>& v) {
+        double m = -std::numeric_limits<double>::infinity();
+        for (double e : v) m = std::max(m, e);
+        return m;
+      },
+      dims, true)({x});
+  Array sum(high.shape), y(x.shape);
+  const auto group = [&](Dims at) {
+    if (!at.empty()) at[d] = 0;
+    return at;
+  };
+  for_each_index(x.shape, [&](const Dims& at) { sum(group(at)) += std::exp(x(at) - high(group(at))); });
+  for_each_index(x.shape, [&](const Dims& at) { y(at) = x(at) - high(group(at)) - std::log(sum(group(at))); });
+  return y;
+}
+
+Array cross_entropy(const Array& logits, const Array& target, const CrossEntropyOptions& options) {
+  const Array log_p = log_softmax(logits, 1);
+  const std::int64_t classes = logits.size(1);
+  Array losses(target.shape);
+  double sum = 0, count = 0;
+  for (std::int64_t i = 0; i < target.size(0); ++i) {
+    const auto t = static_cast<std::int64_t>(target({i}));
+    if (t == options.ignore_index) continue;
+    double all = 0;
+    for (std::int64_t c = 0; c < classes; ++c) all += log_p({i, c});
+    losses({i}) =
+        -(1 - options.label_smoothing) * log_p({i, t}) - options.label_smoothing / static_cast<double>(classes) * all;
+    sum += losses({i});
+    ++count;
+  }
+  if (options.reduction == Reduction::none) return losses;
+  return Array({}, options.reduction == Reduction::sum ? sum : sum / count);
+}
+
+Array cat(const Arrays& x, int dim) {
+  Shape shape = x[0].shape;
+  shape[dim] = 0;
+  for (const Array& part : x) shape[dim] += part.size(dim);
+  Array y(shape);
+  std::int64_t start = 0;
+  for (const Array& part : x) {
+    for_each_index(part.shape, [&](const Dims& at) {
+      Dims to = at;
+      to[dim] += start;
+      y(to) = part(at);
+    });
+    start += part.size(dim);
+  }
+  return y;
+}
+
+Array dropout(const Array& x, double p, std::uint64_t seed) {
+  Array y(x.shape);
+  for (std::size_t i = 0; i < x.values.size(); ++i)
+    if (static_cast<double>(unit_float(philox(seed, i / 4)[i % 4])) >= p) y.values[i] = x.values[i] / (1 - p);
+  return y;
+}
+
+}  // namespace bytetape::test::reference

@@ -1,0 +1,24 @@
+#pragma once
+#include "bytetape/autograd/ops/loss.h"
+#include "bytetape/core/kernels.h"
+#include "tests/support/array.h"
+
+// The larger ops as their definitions read, in naive loops.
+namespace bytetape::test::reference {
+
+Array matmul(const Array& a, const Array& b);
+Array transpose(const Array& x);
+/// bias may have no values.
+Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2dParams& p);
+Array max_pool2d(const Array& x, const Pool2dParams& p);
+/// mean and var of each channel; computed from x where they are null.
+Array batch_norm(const Array& x, const Array* weight, const Array* bias, const double* mean, const double* var,
+                 double eps);
+Array log_softmax(const Array& x, int dim);
+Array cross_entropy(const Array& logits, const Array& target, const CrossEntropyOptions& options);
+/// Joins along dim.
+Array cat(const Arrays& x, int dim);
+/// Of the default generator just seeded.
+Array dropout(const Array& x, double p, std::uint64_t seed);
+
+}  // namespace bytetape::test::reference
