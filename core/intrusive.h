@@ -39,6 +39,13 @@ class Ref {
     std::swap(p_, o.p_);
     return *this;
   }
+  /// Owns a new object, which nobody else has seen.
+  static Ref first(T* p) {
+    p->count_.store(1, std::memory_order_relaxed);
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
   T* get() const { return p_; }
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
@@ -52,14 +59,17 @@ class Ref {
     if (p_) p_->count_.fetch_add(1, std::memory_order_relaxed);
   }
   void drop() {
-    if (p_ && p_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::dispose(p_);
+    // The only owner needs no atomic subtraction: nobody is left who could race with it.
+    if (p_ &&
+        (p_->count_.load(std::memory_order_acquire) == 1 || p_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1))
+      T::dispose(p_);
   }
   T* p_ = nullptr;
 };
 
 template <class T, class... Args>
 Ref<T> make_ref(Args&&... args) {
-  return Ref<T>(new T(std::forward<Args>(args)...));
+  return Ref<T>::first(new T(std::forward<Args>(args)...));
 }
 
 }  // namespace bytetape

@@ -17,7 +17,14 @@ struct DropoutBackward final : Node {
 Tensor drop(const Tensor& x, double p, const PhiloxState& state) {
   const Op<"dropout"> op;
   Tensor y = empty_like(x);
-  run<&Kernels::dropout>(x.device(), state, p, x.read(), y.write());
+  if (y.is_contiguous()) {
+    run<&Kernels::dropout>(x.device(), state, p, x.read(), y.write());
+  } else {  // elements are counted row-major: two transposing copies cost less than drawing across the layout
+    Tensor rows = empty(x.shape(), x.dtype(), x.device());
+    run<&Kernels::copy>(x.device(), x.read(), rows.write());
+    run<&Kernels::dropout>(x.device(), state, p, rows.read(), rows.write());
+    run<&Kernels::copy>(x.device(), rows.read(), y.write());
+  }
   if (auto* node = record<DropoutBackward>(y, x)) node->p = p, node->state = state;
   return y;
 }

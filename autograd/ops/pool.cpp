@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/copy.h"
 
 namespace bytetape {
 namespace {
@@ -83,7 +84,9 @@ Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& 
 }
 
 void MaxPool2dBackward::backward(const Grads& gy, Grads& gx) {
-  gx[0] = max_pool2d_backward(gy[0], indices.get(), plan);
+  // A gradient that comes out of a flatten is row-major; the kernel wants the layout of the indices.
+  const Tensor g = plan.channels_last ? channels_last(gy[0]) : contiguous(gy[0]);
+  gx[0] = max_pool2d_backward(g, indices.get(), plan);
 }
 
 }  // namespace

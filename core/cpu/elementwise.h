@@ -75,7 +75,16 @@ void elementwise(const F& f, const View& y, const X&... x) {
     detail::apply_row<Out, In...>(f, n, p, step, std::index_sequence_for<In...>());
   };
   constexpr std::size_t K = sizeof...(In) + 1;
-  if (numel(y.shape) == 0) return;
+  const std::int64_t n = numel(y.shape);
+  if (n == 0) return;
+  if (n < grain && y.is_contiguous() && ((x.is_constant() || x.is_contiguous()) && ...)) {  // nothing to plan
+    const auto step = [](const ConstView& v) {
+      return v.is_constant() ? 0 : static_cast<std::int64_t>(size_of(v.dtype));
+    };
+    const auto data = [](const ConstView& v) { return static_cast<char*>(const_cast<void*>(v.data())); };
+    row(n, std::array<char*, K>{data(y), data(x)...}, std::array<std::int64_t, K>{step(y), step(x)...});
+    return;
+  }
   for_each_row(make_walk<K>({&y, &x...}), row);
 }
 

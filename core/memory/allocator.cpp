@@ -1,6 +1,7 @@
 #include "bytetape/core/memory/allocator.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "bytetape/core/error.h"

@@ -2,13 +2,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "bytetape/core/device.h"
 #include "bytetape/core/memory/ledger.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/spin_lock.h"
 
 namespace bytetape::memory {
 
@@ -76,7 +76,7 @@ class Allocator {
 
   Device device_;
   std::unique_ptr<Upstream> upstream_;
-  mutable std::mutex mutex_;
+  mutable SpinLock mutex_;
   Ledger ledger_;
   std::unique_ptr<Policy> policy_;
   std::size_t limit_;

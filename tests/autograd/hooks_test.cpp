@@ -105,7 +105,7 @@ TEST(Hooks, MayRunBackwardOverTheSameGraph) {
     total.backward({}, true);
     return Tensor();
   });
-  total.backward();
+  total.backward({}, true);
   EXPECT_TRUE(all_close(seen, (14 * x).detach()));
   EXPECT_TRUE(all_close(x.grad(), (2 * 16 * x).detach()));
 }
