@@ -3,7 +3,7 @@ function(bytetape_warnings target)
   if(PROJECT_IS_TOP_LEVEL)
     # GCC 12 sees uninitialised and overlapping memory where there is none, in its own std::string among others.
     target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers
-      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>)
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized -Wno-maybe-uninitialized -Wno-restrict>)
   endif()
 endfunction()
 
