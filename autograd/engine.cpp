@@ -161,7 +161,7 @@ class Backward {
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (!edges[i] || !gx[i].defined()) continue;
       check_fits(gx[i], edges[i].node->outputs[edges[i].output], "its backward, for input ", i, ",");
-      if (detecting_anomaly()) throw_if_nan(gx[i], "a result of its backward");
+      if (detecting_anomaly()) throw_if_nan(gx[i], "a gradient made by backward");
       add(edges[i], std::move(gx[i]));
     }
   }

@@ -66,9 +66,11 @@ void add_output(Node& node, const Tensor& output) {
 }
 
 void check_anomaly(const Tensor& output) {
-  if (detecting_anomaly()) [[unlikely]]
-    throw_if_nan(output,
-                 memory::current_scope.phase == memory::Phase::backward ? "a result of its backward" : "the result");
+  if (!detecting_anomaly()) [[likely]]
+    return;
+  // What a rule makes on its way is a gradient too.
+  const bool backward = memory::current_scope.phase == memory::Phase::backward;
+  throw_if_nan(output, backward ? "a gradient made by backward" : "the result");
 }
 
 }  // namespace detail

@@ -34,7 +34,7 @@ TEST(Anomaly, NamesTheOpAndModuleOfANaNMadeInBackward) {
   }
   const DetectAnomaly detect;
   EXPECT_THROWS_SAYING(sum(y).backward(), AutogradError,
-                       "sqrt in module 'net.body': a result of its backward, f64(3,) on cpu, holds a NaN");
+                       "sqrt in module 'net.body': a gradient made by backward, f64(3,) on cpu, holds a NaN");
 }
 
 TEST(Anomaly, NamesInPlaceOps) {

@@ -92,9 +92,10 @@ struct OpRow {
   Draw draw = Draw::normal;
   std::vector<BadInput> bad;
   Gradients gradients = Gradients::twice;
-  double tolerance = 1;        // times that of the dtype
-  bool has_empty_case = true;  // false where the op needs an element
-  Case large;                  // enough work for several threads
+  double tolerance = 1;             // times that of the dtype
+  bool has_empty_case = true;       // false where the op needs an element
+  Case large = {};                  // enough work for several threads; else (300, 401), and (401) for further inputs
+  bool same_on_any_threads = true;  // false: last bits of gradients depend on the number of threads
 
   std::string name() const { return variant.empty() ? op : op + "_" + variant; }
 };

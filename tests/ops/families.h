@@ -1,0 +1,166 @@
+#pragma once
+// What rows of the op list share: how ops are called, shapes, bad inputs, references.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "bytetape/autograd/ops.h"
+#include "tests/ops/op_list.h"
+#include "tests/support/reference.h"
+
+namespace bytetape::test {
+
+namespace ref = reference;
+using X = const Inputs&;
+using A = const Arrays&;
+
+// ---- how ops of one kind are called
+
+inline Function of(Tensor (*f)(const Tensor&)) {
+  return [f](X x) { return f(x[0]); };
+}
+inline Function of(Tensor (*f)(const Tensor&, const Tensor&)) {
+  return [f](X x) { return f(x[0], x[1]); };
+}
+inline Tensor copy_of(const Tensor& x) { return x.defined() ? clone(x) : x; }
+/// Into a copy of the first input.
+inline Function in_place(Tensor& (*f)(Tensor&)) {
+  return [f](X x) {
+    Tensor y = copy_of(x[0]);
+    return f(y);
+  };
+}
+inline Function in_place(Tensor& (*f)(Tensor&, const Tensor&)) {
+  return [f](X x) {
+    Tensor y = copy_of(x[0]);
+    return f(y, x[1]);
+  };
+}
+inline Function in_place(Tensor& (*f)(Tensor&, Scalar), Scalar s) {
+  return [f, s](X x) {
+    Tensor y = copy_of(x[0]);
+    return f(y, s);
+  };
+}
+
+// ---- shapes
+
+inline const Cases one{{in()},
+                       {in(7)},
+                       {in(0, 3)},
+                       {in(2, 3, 4)},
+                       {in(4, 3).transposed()},
+                       {in(2, 5).narrowed()},
+                       {in(3, 4).expanded()},
+                       {in(6).spaced()},
+                       {in(2, 3, 2, 2).channels_last()}};
+inline const Cases two{{in(), in()},
+                       {in(3, 4), in(3, 4)},
+                       {in(3, 4), in(4)},
+                       {in(3, 1), in(1, 4)},
+                       {in(), in(2, 1, 3)},
+                       {in(0, 3), in(3)},
+                       {in(4, 3).transposed(), in(4, 3)},
+                       {in(3, 4).expanded(), in(3, 4).narrowed()},
+                       {in(2, 3, 2, 2).channels_last(), in(3, 1, 1)},
+                       {in(5).spaced(), in(2, 1)}};
+inline const Cases into_first{{in(), in()},
+                              {in(3, 4), in(3, 4)},
+                              {in(3, 4), in(4)},
+                              {in(2, 3, 4), in(3, 1)},
+                              {in(0, 3), in(3)},
+                              {in(4, 3).transposed(), in(4, 3).spaced()},
+                              {in(2, 3, 2, 2).channels_last(), in(3, 1, 1)},
+                              {in(3, 4).narrowed(), in(3, 4).expanded()}};
+inline const Cases some{{in()},  // where every element counts: nothing of size zero
+                        {in(5)},
+                        {in(3, 4)},
+                        {in(2, 3, 4)},
+                        {in(4, 3).transposed()},
+                        {in(3, 5).narrowed()},
+                        {in(4, 3).expanded()},
+                        {in(2, 3, 2, 4).channels_last()}};
+inline Cases operator+(Cases cases, const Case& more) {
+  cases.push_back(more);
+  return cases;
+}
+inline const Cases matrices{{in(2, 3)},
+                            {in(1, 4)},
+                            {in(0, 3)},
+                            {in(2, 3, 4)},
+                            {in(4, 3).transposed()},
+                            {in(2, 5).narrowed()},
+                            {in(3, 4).expanded()},
+                            {in(3, 3).spaced()},
+                            {in(2, 3, 2, 3).channels_last()}};
+inline const Cases images{{in(1, 1, 4, 4)},
+                          {in(2, 3, 5, 4)},
+                          {in(0, 2, 4, 4)},
+                          {in(2, 3, 4, 6).channels_last()},
+                          {in(2, 2, 4, 5).transposed()},
+                          {in(1, 2, 6, 4).narrowed()},
+                          {in(2, 2, 4, 4).expanded()}};
+inline const Case large_one{in(300, 401)}, large_two{in(300, 401), in(401)};
+
+// ---- bad inputs
+
+inline const BadInput integers = bad<DTypeError>("expected a floating dtype, got i64(3,)", {in(3).as(DType::i64)});
+inline const BadInput bools = bad<DTypeError>("expected numbers, got bool(3,)", {in(3).boolean()});
+inline const std::vector<BadInput> bad_with_number{
+    bools, bad<DTypeError>("the number 1.5 is no i64", {in(3).as(DType::i64)}, {})};
+inline const BadInput one_bool = bad<DTypeError>("expected numbers, got bool(3,)", {in(3).boolean(), in(3)});
+inline const BadInput two_dtypes =
+    bad<DTypeError>("inputs of different dtypes: f64(3,)", {in(3), in(3).as(DType::f32)});
+inline const BadInput two_devices = bad<DeviceError>("inputs on different devices", {in(3), in(3).elsewhere()});
+inline const BadInput no_second = bad<ValueError>("the second input is an undefined tensor", {in(3), undefined});
+inline const BadInput no_broadcast = bad<ShapeError>("shapes (2, 3) and (2,) do not broadcast", {in(2, 3), in(2)});
+inline const std::vector<BadInput> bad_pairs{one_bool, two_dtypes, two_devices, no_second, no_broadcast};
+inline const std::vector<BadInput> bad_pairs_in_place{
+    one_bool,  two_dtypes,   two_devices,
+    no_second, no_broadcast, bad<ShapeError>("the result does not fit into f64(3,)", {in(3), in(2, 3)})};
+inline const std::vector<BadInput> bad_comparison{two_dtypes, two_devices, no_second, no_broadcast};
+inline BadInput out_of_range(const Function& f) {
+  return bad<ShapeError>("dim 2 is out of range for 2 dim", {in(2, 3)}, f);
+}
+
+// ---- references
+
+using Values = const std::vector<double>&;
+inline double total(Values v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+inline double average(Values v) { return total(v) / static_cast<double>(v.size()); }
+inline double squares(Values v) {
+  double sum = 0;
+  for (const double e : v) sum += (e - average(v)) * (e - average(v));
+  return sum;
+}
+inline double variance(Values v) { return squares(v) / static_cast<double>(v.size()); }
+inline double unbiased(Values v) { return squares(v) / std::max(0.0, static_cast<double>(v.size()) - 1); }
+inline double highest(Values v) { return *std::max_element(v.begin(), v.end()); }
+inline double lowest(Values v) { return *std::min_element(v.begin(), v.end()); }
+inline double place_of_highest(Values v) {
+  return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin());
+}
+inline double gelu_of(double v) { return v * 0.5 * std::erfc(-v * std::numbers::sqrt2 / 2); }
+inline double sigmoid_of(double v) { return 1 / (1 + std::exp(-v)); }
+inline double sign_of(double v) { return (v > 0) - (v < 0); }
+inline double same(double v) { return v; }
+inline Shape flat(const Shape& s) { return {numel(s)}; }
+inline Shape swapped(const Shape& s) {
+  Shape t = s;
+  if (!t.empty()) std::swap(t[0], t[t.size() - 1]);
+  return t;
+}
+inline Shape reversed(const Shape& s) {
+  Shape t = s;
+  std::reverse(t.begin(), t.end());
+  return t;
+}
+inline Array exponential(Array x) {
+  for (double& v : x.values) v = std::exp(v);
+  return x;
+}
+inline const Array* if_any(A x, std::size_t i) { return i < x.size() ? &x[i] : nullptr; }
+inline Tensor if_any(X x, std::size_t i) { return i < x.size() ? x[i] : Tensor(); }
+
+}  // namespace bytetape::test
