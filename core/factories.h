@@ -25,14 +25,14 @@ Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
 /// Standard normal.
 Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
              Generator& generator = default_generator());
-/// Uniform integers in [low, high). Throws ValueError where high <= low.
+/// Uniform integers in [low, high). Throws ValueError where high <= low or dtype has not all of them.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
                Generator& generator = default_generator());
 /// A random order of 0 .. n - 1. i64.
 Tensor randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
 
-/// Fills x in place, uniformly in [low, high) or normally. Throws DTypeError on integers, ValueError on an empty range
-/// or a negative std.
+/// Fills x in place, uniformly in [low, high) or normally. Throws DTypeError on integers, ValueError where high < low,
+/// the range is infinite or std is negative.
 void fill_uniform(Tensor& x, double low, double high, Generator& generator = default_generator());
 void fill_normal(Tensor& x, double mean, double std, Generator& generator = default_generator());
 

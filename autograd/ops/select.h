@@ -3,7 +3,8 @@
 
 namespace bytetape {
 
-// Elementwise comparisons, with NumPy broadcasting: bool tensors. One dtype, one device. Not differentiable.
+// Elementwise comparisons, with NumPy broadcasting: bool tensors. One dtype (bool only for eq and ne), one device; a
+// number takes the tensor's dtype, and is a DTypeError where that has no such value. Not differentiable.
 
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor eq(const Tensor& a, Scalar b);

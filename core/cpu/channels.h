@@ -16,6 +16,27 @@ inline bool channels_adjacent(std::initializer_list<const ConstView*> images) {
 
 inline std::int64_t pixel_count(const ConstView& x) { return x.shape[0] * x.shape[2] * x.shape[3]; }
 
+/// Channels-last images with nothing between their pixels, seen as fewer pixels of more channels: loops over the
+/// channels of a pixel get longer. How many pixels make one; 1 where any image has gaps.
+inline std::int64_t folding(std::initializer_list<const ConstView*> images) {
+  const ConstView& first = **images.begin();
+  for (const ConstView* v : images)
+    if (!same_layout(v->shape, v->strides, channels_last_strides(v->shape))) return 1;
+  std::int64_t fold = 1;
+  while (2 * fold * first.shape[1] <= detail::chunk && pixel_count(first) % (2 * fold) == 0) fold *= 2;
+  return fold;
+}
+
+/// v as folding() says: channel c of the result is channel c % v.shape[1].
+template <class V>
+V folded(V v, std::int64_t fold) {
+  if (fold == 1) return v;
+  const std::int64_t channels = v.shape[1] * fold;
+  v.shape = {1, channels, 1, pixel_count(v) / fold};
+  v.strides = channels_last_strides(v.shape);
+  return v;
+}
+
 /// f(offsets) for pixels begin .. end - 1, row-major over (n, h, w): of the pixel's first channel in each image.
 template <std::size_t K, class F>
 void for_each_pixel(const std::array<const ConstView*, K>& images, std::int64_t begin, std::int64_t end, F&& f) {
@@ -115,10 +136,10 @@ template <class T, class Numbers, class F, class... X>
 void map_channels(const Numbers& numbers, const F& f, const View& y, const X&... x) {
   if (numel(y.shape) == 0) return;
   constexpr auto each = std::make_index_sequence<std::tuple_size_v<decltype(numbers(0))>>();
-  if (channels_adjacent({&y, &x...}))
-    detail::map_pixels<T>(each, numbers, f, y, x...);
-  else
-    detail::map_planes<T>(each, numbers, f, y, x...);
+  if (!channels_adjacent({&y, &x...})) return detail::map_planes<T>(each, numbers, f, y, x...);
+  const std::int64_t fold = folding({&y, &x...}), channels = y.shape[1];
+  const auto of_channel = [&](std::int64_t c) { return numbers(c % channels); };
+  detail::map_pixels<T>(each, of_channel, f, folded(y, fold), folded(x, fold)...);
 }
 
 }  // namespace bytetape::cpu

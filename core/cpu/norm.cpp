@@ -20,19 +20,20 @@ struct Blocks {
   std::int64_t end(std::int64_t block) const { return std::min(pixels, begin(block) + length); }
 };
 
-/// Two doubles a channel, then two numbers a channel and block.
+/// Two doubles a channel, then two numbers a block and channel (of the folded image, so that there may be several for
+/// one of x).
 template <class C>
 struct Scratch {
   double* totals[2];
   C* partials;
-  std::int64_t channels;
+  std::int64_t width;
 
-  Scratch(const Workspace& ws, std::int64_t channels) : channels(channels) {
+  Scratch(const Workspace& ws, std::int64_t channels, std::int64_t fold) : width(channels * fold) {
     totals[0] = static_cast<double*>(ws.data);
     totals[1] = totals[0] + channels;
     partials = reinterpret_cast<C*>(totals[1] + channels);
   }
-  C* partial(std::int64_t block, int which) const { return partials + (2 * block + which) * channels; }
+  C* partial(std::int64_t block, int which) const { return partials + (2 * block + which) * width; }
 };
 
 /// Element c, or a number where nothing is given.
@@ -62,26 +63,56 @@ struct Moments {
   }
 };
 
+/// f(first, count) for channels taken some at a time: what is summed for them fits local arrays, which alias nothing.
+template <class F>
+void for_each_lane_group(std::int64_t channels, F&& f) {
+  for (std::int64_t first = 0; first < channels; first += detail::chunk)
+    f(first, std::min(detail::chunk, channels - first));
+}
+
+// What is added for one pixel. Kept out of line: inlined, GCC 12 interchanges the loops over channels and pixels, and
+// then neither is vectorised.
+template <class T, class C>
+[[gnu::noinline]] void add_distances(std::int64_t count, const T* __restrict x, const C* __restrict from,
+                                     C* __restrict sum) {
+  for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<C>(x[c]) - from[c];
+}
+
+template <class T, class C>
+[[gnu::noinline]] void add_squares(std::int64_t count, const T* __restrict x, const C* __restrict from,
+                                   C* __restrict sum) {
+  for (std::int64_t c = 0; c < count; ++c) {
+    const C distance = static_cast<C>(x[c]) - from[c];
+    sum[c] += distance * distance;
+  }
+}
+
+template <class T, class C>
+[[gnu::noinline]] void add_gradients(std::int64_t count, const T* __restrict x, const T* __restrict gy,
+                                     const C* __restrict center, C* __restrict sum, C* __restrict product) {
+  for (std::int64_t c = 0; c < count; ++c) {
+    const auto g = static_cast<C>(gy[c]);
+    sum[c] += g;
+    product[c] += g * (static_cast<C>(x[c]) - center[c]);
+  }
+}
+
 // Sums distances from the block's first pixel: sums of values far from zero would round away what lies between them.
 template <class T, class C = compute_t<T>>
-void moments_of_block(const ConstView& x, std::int64_t begin, std::int64_t end, C* __restrict mean, C* __restrict m2) {
-  const std::int64_t channels = x.shape[1];
-  const T* pivot = nullptr;
-  std::fill_n(mean, channels, C{0});
-  std::fill_n(m2, channels, C{0});
-  for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
-    const T* from = x.as<T>() + at[0];
-    if (!pivot) pivot = from;
-    for (std::int64_t c = 0; c < channels; ++c) mean[c] += static_cast<C>(from[c]) - static_cast<C>(pivot[c]);
-  });
-  for (std::int64_t c = 0; c < channels; ++c)
-    mean[c] = static_cast<C>(pivot[c]) + mean[c] / static_cast<C>(end - begin);
-  for_each_pixel<1>({&x}, begin, end, [&](const auto& at) {
-    const T* from = x.as<T>() + at[0];
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const C distance = static_cast<C>(from[c]) - mean[c];
-      m2[c] += distance * distance;
-    }
+void moments_of_block(const ConstView& x, std::int64_t begin, std::int64_t end, C* means, C* m2s) {
+  for_each_lane_group(x.shape[1], [&](std::int64_t first, std::int64_t count) {
+    alignas(64) C pivot[detail::chunk], mean[detail::chunk], m2[detail::chunk];
+    const T* start = x.as<T>() + first;
+    std::fill_n(mean, count, C{0});
+    std::fill_n(m2, count, C{0});
+    for_each_pixel<1>({&x}, begin, begin + 1, [&](const auto& at) {
+      for (std::int64_t c = 0; c < count; ++c) pivot[c] = static_cast<C>(start[at[0] + c]);
+    });
+    for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_distances(count, start + at[0], pivot, mean); });
+    for (std::int64_t c = 0; c < count; ++c) mean[c] = pivot[c] + mean[c] / static_cast<C>(end - begin);
+    for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_squares(count, start + at[0], mean, m2); });
+    std::copy_n(mean, count, means + first);
+    std::copy_n(m2, count, m2s + first);
   });
 }
 
@@ -97,7 +128,7 @@ Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c) {
   return {count, static_cast<double>(mean), m2};
 }
 
-/// moments(c) in parallel over the channels; each costs about `work` elements.
+/// f(c) in parallel over the channels; each costs about `work` elements.
 template <class F>
 void for_each_channel(std::int64_t channels, std::int64_t work, F&& f) {
   parallel_for(channels, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {
@@ -115,41 +146,45 @@ void for_each_block(const Blocks& blocks, F&& f) {
 /// Sums over a channel's gy, and over gy * (x - mean).
 template <class T, class C = compute_t<T>>
 void gradient_sums_of_block(const ConstView& x, const ConstView& gy, const ConstView& mean, std::int64_t begin,
-                            std::int64_t end, C* __restrict sum, C* __restrict product) {
-  const std::int64_t channels = x.shape[1];
-  std::fill_n(sum, channels, C{0});
-  std::fill_n(product, channels, C{0});
-  for (std::int64_t first = 0; first < channels; first += detail::chunk) {
-    const std::int64_t count = std::min(detail::chunk, channels - first);
-    C center[detail::chunk];
-    for (std::int64_t c = 0; c < count; ++c) center[c] = static_cast<C>(value(mean, first + c));
+                            std::int64_t end, C* sums, C* products) {
+  for_each_lane_group(x.shape[1], [&](std::int64_t first, std::int64_t count) {
+    alignas(64) C center[detail::chunk], sum[detail::chunk], product[detail::chunk];
+    std::fill_n(sum, count, C{0});
+    std::fill_n(product, count, C{0});
+    for (std::int64_t c = 0; c < count; ++c) center[c] = static_cast<C>(value(mean, (first + c) % mean.shape[0]));
     for_each_pixel<2>({&x, &gy}, begin, end, [&](const auto& at) {
-      const T *from = x.as<T>() + at[0] + first, *g = gy.as<T>() + at[1] + first;
-      for (std::int64_t c = 0; c < count; ++c) {
-        sum[first + c] += static_cast<C>(g[c]);
-        product[first + c] += static_cast<C>(g[c]) * (static_cast<C>(from[c]) - center[c]);
-      }
+      add_gradients(count, x.as<T>() + at[0] + first, gy.as<T>() + at[1] + first, center, sum, product);
     });
-  }
+    std::copy_n(sum, count, sums + first);
+    std::copy_n(product, count, products + first);
+  });
 }
 
 template <class T>
-void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mean, const Scratch<compute_t<T>>& to) {
-  const Blocks blocks(x);
+void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mean, const Workspace& ws) {
+  const std::int64_t channels = x.shape[1];
   if (channels_adjacent({&x, &gy})) {
+    const std::int64_t fold = folding({&x, &gy});
+    const ConstView wide_x = folded(x, fold), wide_gy = folded(gy, fold);
+    const Blocks blocks(wide_x);
+    const Scratch<compute_t<T>> to(ws, channels, fold);
     for_each_block(blocks, [&](std::int64_t b) {
-      gradient_sums_of_block<T>(x, gy, mean, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
+      gradient_sums_of_block<T>(wide_x, wide_gy, mean, blocks.begin(b), blocks.end(b), to.partial(b, 0),
+                                to.partial(b, 1));
     });
-    for_each_channel(blocks.channels, 2 * blocks.count, [&](std::int64_t c) {
+    for_each_channel(channels, 2 * blocks.count * fold, [&](std::int64_t c) {
       for (int which = 0; which < 2; ++which) {
         double total = 0;
-        for (std::int64_t b = 0; b < blocks.count; ++b) total += static_cast<double>(to.partial(b, which)[c]);
+        for (std::int64_t b = 0; b < blocks.count; ++b)
+          for (std::int64_t i = c; i < blocks.channels; i += channels)
+            total += static_cast<double>(to.partial(b, which)[i]);
         to.totals[which][c] = total;
       }
     });
     return;
   }
-  for_each_channel(blocks.channels, 2 * blocks.pixels, [&](std::int64_t c) {
+  const Scratch<compute_t<T>> to(ws, channels, 1);
+  for_each_channel(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     const auto center = static_cast<compute_t<T>>(value(mean, c));
     double sum = 0, product = 0;
     for (std::int64_t n = 0; n < x.shape[0]; ++n)
@@ -162,33 +197,51 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
   });
 }
 
+/// finish(c, moments) for each channel, in parallel.
+template <class T, class F>
+void moments(const ConstView& x, const Workspace& ws, F&& finish) {
+  const std::int64_t channels = x.shape[1];
+  if (channels_adjacent({&x})) {
+    const std::int64_t fold = folding({&x});
+    const ConstView wide = folded(x, fold);
+    const Blocks blocks(wide);
+    const Scratch<compute_t<T>> to(ws, channels, fold);
+    for_each_block(blocks, [&](std::int64_t b) {
+      moments_of_block<T>(wide, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
+    });
+    for_each_channel(channels, 8 * blocks.count * fold, [&](std::int64_t c) {
+      Moments all;
+      for (std::int64_t b = 0; b < blocks.count; ++b)
+        for (std::int64_t i = c; i < blocks.channels; i += channels)
+          all.merge({static_cast<double>(blocks.end(b) - blocks.begin(b)), static_cast<double>(to.partial(b, 0)[i]),
+                     static_cast<double>(to.partial(b, 1)[i])});
+      finish(c, all);
+    });
+    return;
+  }
+  for_each_channel(channels, 2 * pixel_count(x), [&](std::int64_t c) {
+    Moments all;
+    for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c));
+    finish(c, all);
+  });
+}
+
 }  // namespace
 
 std::size_t batch_norm_workspace(ConstView x) {
-  const Blocks blocks(x);
-  const std::size_t computed = x.dtype == DType::f64 ? sizeof(double) : sizeof(float);
-  const auto partials = static_cast<std::size_t>(channels_adjacent({&x}) ? blocks.count : 0);
-  return 2 * static_cast<std::size_t>(blocks.channels) * (sizeof(double) + partials * computed);
+  std::size_t partials = 0;  // gy may have gaps where x has none
+  if (channels_adjacent({&x}))
+    for (const std::int64_t fold : {std::int64_t{1}, folding({&x})}) {
+      const Blocks blocks(folded(x, fold));
+      partials = std::max(partials, 2 * static_cast<std::size_t>(blocks.count * blocks.channels));
+    }
+  return 2 * static_cast<std::size_t>(x.shape[1]) * sizeof(double) +
+         partials * (x.dtype == DType::f64 ? sizeof(double) : sizeof(float));
 }
 
 void batch_norm_statistics(ConstView x, View mean, View var, Workspace ws) {
   visit_floating(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Blocks blocks(x);
-    const Scratch<compute_t<T>> scratch(ws, blocks.channels);
-    const bool adjacent = channels_adjacent({&x});
-    if (adjacent)
-      for_each_block(blocks, [&](std::int64_t b) {
-        moments_of_block<T>(x, blocks.begin(b), blocks.end(b), scratch.partial(b, 0), scratch.partial(b, 1));
-      });
-    for_each_channel(blocks.channels, adjacent ? 2 * blocks.count : 2 * blocks.pixels, [&](std::int64_t c) {
-      Moments all;
-      if (adjacent)
-        for (std::int64_t b = 0; b < blocks.count; ++b)
-          all.merge({static_cast<double>(blocks.end(b) - blocks.begin(b)),
-                     static_cast<double>(scratch.partial(b, 0)[c]), static_cast<double>(scratch.partial(b, 1)[c])});
-      else
-        for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c));
+    moments<decltype(zero)>(x, ws, [&](std::int64_t c, const Moments& all) {
       set(mean, c, all.mean);
       set(var, c, all.m2 / all.count);
     });
@@ -219,9 +272,9 @@ void batch_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstVie
     const std::int64_t channels = x.shape[1];
     const auto pixels = static_cast<double>(pixel_count(x));
     const auto rstd = [&](std::int64_t c) { return 1 / std::sqrt(value(var, c) + eps); };
-    const Scratch<compute_t<T>> sums(ws, channels);
+    const Scratch<compute_t<T>> sums(ws, channels, 1);
     if (gw.defined() || gb.defined() || training) {
-      gradient_sums<T>(x, gy, mean, sums);
+      gradient_sums<T>(x, gy, mean, ws);
       for (std::int64_t c = 0; c < channels; ++c) {
         set(gb, c, sums.totals[0][c]);
         set(gw, c, sums.totals[1][c] * rstd(c));

@@ -20,11 +20,10 @@ void parallel_for(std::int64_t n, [[maybe_unused]] std::int64_t grain_size, F&& 
 #ifdef _OPENMP
   const std::int64_t pieces = std::min<std::int64_t>(num_threads(), n / std::max<std::int64_t>(grain_size, 1));
   if (pieces > 1 && !omp_in_parallel()) {
-#pragma omp parallel num_threads(static_cast <int>(pieces))
-    {
-      const std::int64_t count = omp_get_num_threads(), i = omp_get_thread_num();
-      f(n * i / count, n * (i + 1) / count);
-    }
+    // Always the whole team: libgomp ends the threads that a smaller one leaves out, and starts them anew for the next.
+#pragma omp parallel num_threads(num_threads())
+    for (std::int64_t i = omp_get_thread_num(); i < pieces; i += omp_get_num_threads())
+      f(n * i / pieces, n * (i + 1) / pieces);
     return;
   }
 #endif

@@ -32,6 +32,11 @@ struct Axis {
     const std::int64_t last = input + padding, first = last - kernel + 1;
     return {first > 0 ? (first + stride - 1) / stride : 0, std::min(last / stride + 1, outputs)};
   }
+  /// From the outputs of one input to those of the next, without a division.
+  void advance(Range& covering, std::int64_t input) const {
+    if (covering.begin < outputs && start(covering.begin) + kernel <= input) ++covering.begin;
+    if (covering.end < outputs && start(covering.end) <= input) ++covering.end;
+  }
 };
 
 Axis axis(const Pool2dParams& p, const Shape& x, const Shape& y, int spatial) {
@@ -157,18 +162,25 @@ void max_pool2d_backward(ConstView gy, ConstView indices, const Pool2dParams& p,
     for_each_strip(gx, 2, [&](auto n, auto h, auto c, auto count) {
       C sum[lanes];
       const Range above = rows.covering(h);
+      Range beside = columns.covering(0);
       for (std::int64_t w = 0; w < columns.inputs; ++w) {
-        const Range beside = columns.covering(w);
+        columns.advance(beside, w);
+        const auto result = to.at(n, c, h, w);
+        const auto chosen_at = [&](std::int64_t i, std::int64_t j, const auto& take) {
+          const auto gradients = from.at(n, c, i, j);
+          const auto positions = chosen.at(n, c, i, j);
+          const auto here = static_cast<Position>((h - rows.start(i)) * columns.kernel + w - columns.start(j));
+          for (std::int64_t k = 0; k < count; ++k)
+            take(k, static_cast<Position>(positions[k]) == here ? static_cast<C>(gradients[k]) : C{0});
+        };
+        if (above.end - above.begin == 1 && beside.end - beside.begin == 1) {  // the usual case: no overlap
+          chosen_at(above.begin, beside.begin, [&](std::int64_t k, C g) { result[k] = static_cast<T>(g); });
+          continue;
+        }
         std::fill_n(sum, count, C{0});
         for (std::int64_t i = above.begin; i < above.end; ++i)
-          for (std::int64_t j = beside.begin; j < beside.end; ++j) {
-            const auto gradients = from.at(n, c, i, j);
-            const auto positions = chosen.at(n, c, i, j);
-            const auto here = static_cast<Position>((h - rows.start(i)) * columns.kernel + w - columns.start(j));
-            for (std::int64_t k = 0; k < count; ++k)
-              sum[k] += static_cast<Position>(positions[k]) == here ? static_cast<C>(gradients[k]) : C{0};
-          }
-        const auto result = to.at(n, c, h, w);
+          for (std::int64_t j = beside.begin; j < beside.end; ++j)
+            chosen_at(i, j, [&](std::int64_t k, C g) { sum[k] += g; });
         for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(sum[k]);
       }
     });
