@@ -155,7 +155,8 @@ int run(const Options& o) {
                memory::summarize(memory::allocator(device).snapshot()));
   } else {
     const auto [training, testing] = load(o);
-    fmt::print("{}: {} training and {} test images\n\n", training.name, training.images.size(0), testing.images.size(0));
+    fmt::print("{}: {} training and {} test images\n\n", training.name, training.images.size(0),
+               testing.images.size(0));
     const data::TensorDataset training_set(training.images, training.labels, data::mnist_normalize);
     const data::TensorDataset test_set(testing.images, testing.labels, data::mnist_normalize);
     const Result result = train(model, training_set, test_set, o);
