@@ -21,7 +21,7 @@ struct Options {
   std::string model = "cnn", data, device = "cpu", memory_report, json;
   int epochs = 4, threads = 0;
   std::int64_t batch_size = 64;
-  double lr = 1e-3;
+  double lr = 2e-3;
   std::uint64_t seed = 0;
 };
 
