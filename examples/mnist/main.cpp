@@ -49,7 +49,7 @@ double test(nn::Module& model, const data::Dataset& dataset) {
   const NoGrad no_grad;
   model.eval();
   std::int64_t correct = 0;
-  for (const data::Batch& batch : data::DataLoader(dataset, {.batch_size = 500}))
+  for (const data::Batch& batch : data::DataLoader(dataset, {.batch_size = 100}))
     correct += count_correct(model(batch.x), batch.y);
   model.train();
   return static_cast<double>(correct) / static_cast<double>(dataset.size());
