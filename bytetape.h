@@ -1,8 +1,8 @@
 #pragma once
 /// Everything: #include <bytetape/bytetape.h>.
 #include "bytetape/autograd/engine.h"
-#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops.h"

@@ -1,5 +1,8 @@
 #include "bytetape/data/glyphs.h"
 
+#include <array>
+#include <cstddef>
+
 namespace bytetape::data {
 namespace {
 

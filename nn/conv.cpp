@@ -4,7 +4,6 @@
 
 #include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/default_device.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/init.h"
 
@@ -31,11 +30,10 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
       uneven_[i] = total[i] % 2 != 0;
     }
   }
-  weight = register_parameter(
-      "weight", empty({out_channels, in_channels / o.groups, kernel.h, kernel.w}, DType::f32, default_device()));
+  weight = register_parameter("weight", Shape{out_channels, in_channels / o.groups, kernel.h, kernel.w});
   init::kaiming_uniform_(weight, std::sqrt(5.0));
   if (!o.bias) return;
-  bias = register_parameter("bias", empty({out_channels}, DType::f32, default_device()));
+  bias = register_parameter("bias", Shape{out_channels});
   const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(weight)));
   init::uniform_(bias, -bound, bound);
 }

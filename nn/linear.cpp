@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "bytetape/autograd/ops/matmul.h"
-#include "bytetape/core/default_device.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/init.h"
 
@@ -12,10 +11,10 @@ namespace bytetape::nn {
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
   check<ValueError>(in_features > 0 && out_features > 0, "Linear needs positive sizes, got ", in_features, " and ",
                     out_features);
-  weight = register_parameter("weight", empty({out_features, in_features}, DType::f32, default_device()));
+  weight = register_parameter("weight", Shape{out_features, in_features});
   init::kaiming_uniform_(weight, std::sqrt(5.0));
   if (!with_bias) return;
-  bias = register_parameter("bias", empty({out_features}, DType::f32, default_device()));
+  bias = register_parameter("bias", Shape{out_features});
   const double bound = 1 / std::sqrt(static_cast<double>(in_features));
   init::uniform_(bias, -bound, bound);
 }

@@ -5,6 +5,7 @@
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/default_device.h"
 #include "bytetape/core/error.h"
 
 namespace bytetape::nn {
@@ -62,6 +63,11 @@ void Module::check_name(const std::string& name) const {
       !taken(parameters_) && !taken(buffers_) &&
           std::none_of(children_.begin(), children_.end(), [&](const Child& c) { return c.name == name; }),
       "'", name, "' is registered twice");
+}
+
+Tensor Module::register_parameter(std::string name, const Shape& shape) {
+  const memory::Op<"parameter"> op;
+  return register_parameter(std::move(name), empty(shape, DType::f32, default_device()));
 }
 
 Tensor Module::register_parameter(std::string name, Tensor value) {

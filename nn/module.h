@@ -64,6 +64,8 @@ class Module {
   virtual std::string describe() const { return "Module"; }
 
  protected:
+  /// Registers a new f32 parameter on default_device(), to be initialised, and returns it.
+  Tensor register_parameter(std::string name, const Shape& shape);
   /// Registers `value` as a parameter that requires grad, and returns it.
   Tensor register_parameter(std::string name, Tensor value);
   /// Registers a tensor that is saved and moved with the module but not trained.

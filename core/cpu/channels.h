@@ -70,16 +70,15 @@ void for_each_piece(const std::array<const ConstView*, K>& images, std::int64_t 
   }
   if (joined) width *= std::exchange(height, 1);
   const std::int64_t piece = direct ? width : detail::chunk;
+  const auto load = [&]<std::size_t... I>(std::int64_t h, std::int64_t w, std::index_sequence<I...>) {
+    const auto start = [&](const ConstView& v) {
+      return reinterpret_cast<const char*>(v.as<T>() + n * v.strides[0] + c * v.strides[1] + h * v.strides[2] +
+                                           w * v.strides[3]);
+    };
+    f(sources[I].load(start(*images[I]), step[I], std::min(piece, width - w))...);
+  };
   for (std::int64_t h = 0; h < height; ++h)
-    for (std::int64_t w = 0; w < width; w += piece) [&]<std::size_t... I>(std::index_sequence<I...>) {
-        const std::int64_t count = std::min(piece, width - w);
-        const auto start = [&](const ConstView& v) {
-          return reinterpret_cast<const char*>(v.as<T>() + n * v.strides[0] + c * v.strides[1] + h * v.strides[2] +
-                                               w * v.strides[3]);
-        };
-        f(sources[I].load(start(*images[I]), step[I], count)...);
-      }
-  (std::make_index_sequence<K>());
+    for (std::int64_t w = 0; w < width; w += piece) load(h, w, std::make_index_sequence<K>());
 }
 
 namespace detail {
@@ -106,10 +105,11 @@ void map_pixels(std::index_sequence<P...>, const Numbers& numbers, const F& f, c
         T* __restrict out = to + at;
         for (std::int64_t c = 0; c < count; ++c) out[c] = static_cast<T>(f(table[P][c]..., static_cast<C>(from[c])...));
       };
-      for_each_pixel<sizeof...(X) + 1>({&y, &x...}, begin, end, [&](const auto& at) {
-        [&]<std::size_t... I>(std::index_sequence<I...>) { pixel(at[0], (x.template as<T>() + first + at[I + 1])...); }
-        (std::index_sequence_for<X...>());
-      });
+      const auto at_offsets = [&]<std::size_t... I>(const auto& at, std::index_sequence<I...>) {
+        pixel(at[0], (x.template as<T>() + first + at[I + 1])...);
+      };
+      for_each_pixel<sizeof...(X) + 1>({&y, &x...}, begin, end,
+                                       [&](const auto& at) { at_offsets(at, std::index_sequence_for<X...>()); });
     }
   });
 }

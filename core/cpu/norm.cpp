@@ -138,9 +138,10 @@ void for_each_channel(std::int64_t channels, std::int64_t work, F&& f) {
 
 template <class F>
 void for_each_block(const Blocks& blocks, F&& f) {
-  parallel_for(blocks.count, grain / std::max<std::int64_t>(blocks.length * blocks.channels, 1), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b) f(b);
-  });
+  parallel_for(blocks.count, grain / std::max<std::int64_t>(blocks.length * blocks.channels, 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t b = begin; b < end; ++b) f(b);
+               });
 }
 
 /// Sums over a channel's gy, and over gy * (x - mean).

@@ -21,7 +21,7 @@ struct Options {
   std::string model = "cnn", data, device = "cpu", memory_report, json;
   int epochs = 4, threads = 0;
   std::int64_t batch_size = 64;
-  double lr = 1e-3;
+  double lr = 2e-3;
   std::uint64_t seed = 0;
 };
 
@@ -49,7 +49,7 @@ double test(nn::Module& model, const data::Dataset& dataset) {
   const NoGrad no_grad;
   model.eval();
   std::int64_t correct = 0;
-  for (const data::Batch& batch : data::DataLoader(dataset, {.batch_size = 500}))
+  for (const data::Batch& batch : data::DataLoader(dataset, {.batch_size = 100}))
     correct += count_correct(model(batch.x), batch.y);
   model.train();
   return static_cast<double>(correct) / static_cast<double>(dataset.size());
@@ -155,7 +155,8 @@ int run(const Options& o) {
                memory::summarize(memory::allocator(device).snapshot()));
   } else {
     const auto [training, testing] = load(o);
-    fmt::print("{}: {} training and {} test images\n\n", training.name, training.images.size(0), testing.images.size(0));
+    fmt::print("{}: {} training and {} test images\n\n", training.name, training.images.size(0),
+               testing.images.size(0));
     const data::TensorDataset training_set(training.images, training.labels, data::mnist_normalize);
     const data::TensorDataset test_set(testing.images, testing.labels, data::mnist_normalize);
     const Result result = train(model, training_set, test_set, o);

@@ -1,21 +1,38 @@
 #include "examples/mnist/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <bytetape/core/memory/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 namespace bytetape::examples {
 namespace {
 
-constexpr int width = 24;
-
 bool is_terminal(std::FILE* out) {
   const char* term = std::getenv("TERM");
   return isatty(fileno(out)) && term && std::string(term) != "dumb";
+}
+
+int columns(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/// A bar of at most 24 cells, none where the line has no room: a line that wraps cannot be redrawn.
+std::string bar(double part, int room) {
+  const int cells = std::min(room, 24);
+  if (cells < 4) return "";
+  const int full = static_cast<int>(part * cells);
+  std::string text = "\x1b[36m";
+  for (int i = 0; i < full; ++i) text += "━";
+  text += "\x1b[2m";
+  for (int i = full; i < cells; ++i) text += "━";
+  return text + "\x1b[0m ";
 }
 
 std::string grouped(double value) {
@@ -32,21 +49,14 @@ Progress::Progress(std::string title, std::int64_t total, std::FILE* out)
 std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   const double part = total_ ? static_cast<double>(done) / static_cast<double>(total_) : 1;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  std::string bar;
-  if (live_) {
-    const int full = static_cast<int>(part * width);
-    bar = "\x1b[36m";
-    for (int i = 0; i < full; ++i) bar += "━";
-    bar += "\x1b[2m";
-    for (int i = full; i < width; ++i) bar += "━";
-    bar += "\x1b[0m ";
-  }
   const bool over = done >= total_;
   const int left = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
-  return fmt::format(
-      "{}  {}{:>3.0f} %  loss {:.4f}  accuracy {:5.2f} %  {:>7} images/s  memory {} (peak {})  {} {}:{:02}", title_,
-      bar, 100 * part, n.loss, 100 * n.accuracy, grouped(n.images_per_s), memory::format_bytes(n.memory),
-      memory::format_bytes(n.peak_memory), over ? "took" : "left", left / 60, left % 60);
+  const std::string text =
+      fmt::format("{:>3.0f} %  loss {:.4f}  acc {:5.2f} %  {:>6} img/s  mem {} (peak {})  {}:{:02}{}", 100 * part,
+                  n.loss, 100 * n.accuracy, grouped(n.images_per_s), memory::format_bytes(n.memory),
+                  memory::format_bytes(n.peak_memory), left / 60, left % 60, over ? "" : " left");
+  const int room = columns(out_) - static_cast<int>(title_.size() + text.size()) - 4;
+  return fmt::format("{}  {}{}", title_, live_ ? bar(part, room) : "", text);
 }
 
 void Progress::update(std::int64_t done, const ProgressNumbers& numbers) {

@@ -29,8 +29,8 @@ TEST(InPlace, WithItselfIsDifferentiatedAndLeaksNothing) {
   {
     Tensor x = random_leaf({3}), w = random_leaf({3});
     Tensor y = x * 1, z = w * 1;
-    y *= y;
-    z /= z;
+    mul_(y, y);
+    div_(z, z);
     sum(y + z).backward();
     EXPECT_TRUE(all_close(x.grad(), (2 * x).detach()));
     EXPECT_TRUE(all_close(w.grad(), zeros({3}, DType::f64)));
@@ -40,7 +40,7 @@ TEST(InPlace, WithItselfIsDifferentiatedAndLeaksNothing) {
     sum(u).backward();
     EXPECT_TRUE(all_close(x.grad(), x.detach()));
     Tensor dropped = x * 1;
-    dropped *= dropped;
+    mul_(dropped, dropped);
   }
   EXPECT_EQ(test::allocated(), before);
 }
