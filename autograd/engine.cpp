@@ -9,6 +9,7 @@
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/record.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
 
@@ -175,6 +176,7 @@ class Backward {
 Tensor seed_for(const Tensor& output, const Tensor& given) {
   check<AutogradError>(output.defined() && output.requires_grad(), "backward of ", describe(output),
                        ", which requires no grad");
+  detail::check_view(output);
   if (!given.defined()) {
     check<AutogradError>(output.numel() == 1, "backward of ", describe(output),
                          " needs a seed: only a one-element output has a default one");
@@ -197,6 +199,8 @@ void find_places(const Node* root, Captures& captures) {
     if (!places.try_emplace(node).second) return;
     for (const Captures::Slot& s : captures.slots)
       if (s.edge.node.get() == node) places[node].itself = true;
+    check<AutogradError>(!node->released() || places[node].itself,
+                         "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
     stack.emplace_back(node, 0);
   };
   visit(root);

@@ -11,15 +11,9 @@
 namespace bytetape {
 namespace {
 
-bool same_layout(const Tensor& a, const Tensor& b) {
-  for (int d = 0; d < a.rank(); ++d)
-    if (a.shape()[d] != 1 && a.strides()[d] != b.strides()[d]) return false;
-  return true;
-}
-
 // A first gradient that only its leaf holds, stored as the leaf is where nothing has to be recorded.
 Tensor own(const Tensor& g, const Tensor& leaf) {
-  if (is_sole_owner(g) && (grad_enabled() || same_layout(g, leaf))) return g;
+  if (is_sole_owner(g) && (grad_enabled() || same_layout(g.shape(), g.strides(), leaf.strides()))) return g;
   if (grad_enabled()) return clone(g);
   Tensor mine = empty_like(leaf);
   run<&Kernels::copy>(g.device(), g.read(), mine.write());

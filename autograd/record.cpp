@@ -7,7 +7,7 @@
 
 namespace bytetape {
 
-namespace {
+namespace detail {
 
 void check_view(const Tensor& x) {
   const std::uint32_t seen = x.impl()->rebased_seen;
@@ -15,6 +15,10 @@ void check_view(const Tensor& x) {
     fail<AutogradError>("an input, ", describe(x), ", is a view taken before '", memory::name_of(x.storage().writer()),
                         "' overwrote its base on the tape; take the view after the in-place op");
 }
+
+}  // namespace detail
+
+namespace {
 
 // Elements from the first to the last in memory.
 std::int64_t extent(const Tensor& x) {
@@ -46,7 +50,7 @@ bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
   bool any = false;
   for (const Tensor* x : inputs) {
     if (!x->defined()) continue;
-    check_view(*x);
+    detail::check_view(*x);
     any = any || x->requires_grad();
   }
   return any;

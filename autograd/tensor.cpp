@@ -8,17 +8,24 @@
 
 namespace bytetape {
 
+namespace {
+void check_defined(const Tensor& x) { check<ValueError>(x.defined(), "the tensor is undefined"); }
+}  // namespace
+
 bool Tensor::requires_grad() const {
+  if (!defined()) return false;
   const AutogradMeta* meta = autograd_meta_if_any(*this);
   return meta && (meta->requires_grad || meta->made_by);
 }
 
 bool Tensor::is_leaf() const {
+  check_defined(*this);
   const AutogradMeta* meta = autograd_meta_if_any(*this);
   return !meta || !meta->made_by;
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {
+  check_defined(*this);
   check<AutogradError>(is_leaf(), "requires_grad can only be set on a leaf; detach() ", describe(*this), " first");
   check<DTypeError>(!on || is_floating(dtype()), "only floating tensors can require grad, got ", describe(*this));
   if (on || impl_->autograd) autograd_meta(*this).requires_grad = on;
@@ -26,15 +33,18 @@ Tensor& Tensor::set_requires_grad(bool on) {
 }
 
 Tensor Tensor::grad() const {
+  check_defined(*this);
   const AutogradMeta* meta = autograd_meta_if_any(*this);
   return meta ? meta->grad : Tensor();
 }
 
 void Tensor::set_grad(const Tensor& g) {
+  check_defined(*this);
   if (!g.defined()) {
     if (impl_->autograd) assign_grad(*this, g);
     return;
   }
+  check<ValueError>(!g.is_same(*this), "a tensor cannot be its own gradient");
   check(g.shape() == shape(), "a gradient, ", describe(g), ", must have the shape of its tensor, ", describe(*this));
   check<DTypeError>(g.dtype() == dtype(), "a gradient, ", describe(g), ", must have the dtype of its tensor, ",
                     describe(*this));
@@ -44,6 +54,7 @@ void Tensor::set_grad(const Tensor& g) {
 }
 
 Tensor Tensor::detach() const {
+  check_defined(*this);
   Tensor y = alias(shape(), strides(), storage_offset());
   y.impl()->is_view = true;
   y.impl()->rebased_seen = TensorImpl::unbound;
@@ -51,6 +62,7 @@ Tensor Tensor::detach() const {
 }
 
 int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  check<ValueError>(static_cast<bool>(hook), "a hook must be callable");
   check<AutogradError>(requires_grad(), "a hook needs a tensor that requires grad, got ", describe(*this));
   AutogradMeta& meta = autograd_meta(*this);
   auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;

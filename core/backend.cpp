@@ -18,13 +18,15 @@ memory::Allocator::Mode mode_from_environment() {
 }
 
 // Allocators are never destroyed: tensors in static storage may outlive them otherwise.
-memory::Allocator& host_allocator(int) {
+memory::Allocator& host_allocator(int index) {
+  check<DeviceError>(index == 0, "there is one cpu, not a cpu:", index);
   static auto* a =
       new memory::Allocator(Device::cpu(), std::make_unique<memory::HostUpstream>(), mode_from_environment());
   return *a;
 }
 
-memory::Allocator& meta_host_allocator(int) {
+memory::Allocator& meta_host_allocator(int index) {
+  check<DeviceError>(index == 0, "there is one cpu, not a cpu:", index);
   static auto* a =
       new memory::Allocator(Device::meta(), std::make_unique<memory::SimulatedUpstream>(), mode_from_environment());
   return *a;

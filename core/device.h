@@ -3,6 +3,8 @@
 #include <iosfwd>
 #include <string>
 
+#include "bytetape/core/error.h"
+
 namespace bytetape {
 
 enum class DeviceType : std::uint8_t { cpu, cuda };
@@ -25,7 +27,10 @@ struct Device {
   friend constexpr bool operator==(Device, Device) = default;
 };
 constexpr Device Device::cpu() { return {}; }
-constexpr Device Device::cuda(int index) { return {DeviceType::cuda, static_cast<std::uint8_t>(index), false}; }
+constexpr Device Device::cuda(int index) {
+  if (index < 0 || index > 255) fail<DeviceError>("a device's number is 0 to 255, not ", index);
+  return {DeviceType::cuda, static_cast<std::uint8_t>(index), false};
+}
 constexpr Device Device::meta(Device stands_for) { return {stands_for.type, stands_for.index, true}; }
 constexpr Device Device::meta() { return meta(cpu()); }
 

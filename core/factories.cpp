@@ -11,6 +11,7 @@ namespace {
 using memory::Op;
 
 void check_floating(const Tensor& x) {
+  check<ValueError>(x.defined(), "the tensor is undefined");
   check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));
 }
 
@@ -25,6 +26,7 @@ std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 
 Tensor full(const Shape& shape, Scalar value, DType dtype, Device device) {
   const Op<"full"> op;
+  check<DTypeError>(fits(value, dtype), value, " does not fit into ", dtype);
   Tensor y = empty(shape, dtype, device);
   run<&Kernels::fill>(device, value, y.write());
   return y;
@@ -47,9 +49,12 @@ Tensor ones_like(const Tensor& x) {
 
 Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step, DType dtype, Device device) {
   const Op<"arange"> op;
-  check<ValueError>(step != 0 && (end - start) * (step > 0 ? 1 : -1) >= 0, "arange from ", start, " to ", end,
+  const __int128 span = static_cast<__int128>(end) - start, stride = step;
+  check<ValueError>(step != 0 && (span == 0 || (span > 0) == (step > 0)), "arange from ", start, " to ", end,
                     " cannot step by ", step);
-  const std::int64_t n = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
+  const auto n = static_cast<std::int64_t>((span + stride - (step > 0 ? 1 : -1)) / stride);
+  check<ValueError>(n == 0 || (fits(start, dtype) && fits(start + (n - 1) * step, dtype)), "arange from ", start,
+                    " to ", end, " does not fit into ", dtype);
   Tensor y = empty({n}, dtype, device);
   run<&Kernels::arange>(device, Scalar(start), Scalar(step), y.write());
   return y;
@@ -132,7 +137,8 @@ template Tensor from_vector(const std::vector<bool>&, const Shape&, Device);
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
   check<ValueError>(data != nullptr || numel(shape) == 0, "from_blob of a null pointer");
   auto impl = make_ref<TensorImpl>();
-  const std::size_t bytes = static_cast<std::size_t>(numel(shape)) * size_of(dtype);
+  for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
+  const std::size_t bytes = bytes_of(shape, dtype);
   impl->storage = make_ref<Storage>(data, bytes, Device::cpu(), std::move(release));
   impl->shape = shape;
   impl->strides = contiguous_strides(shape);

@@ -12,7 +12,7 @@ namespace {
 
 Tensor make(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
   auto impl = make_ref<TensorImpl>();
-  impl->storage = make_ref<Storage>(static_cast<std::size_t>(numel(shape)) * size_of(dtype), device, role);
+  impl->storage = make_ref<Storage>(bytes_of(shape, dtype), device, role);
   impl->shape = shape;
   impl->strides = strides;
   impl->dtype = dtype;
@@ -20,6 +20,13 @@ Tensor make(const Shape& shape, const Strides& strides, DType dtype, Device devi
 }
 
 }  // namespace
+
+std::size_t bytes_of(const Shape& shape, DType dtype) {
+  constexpr std::size_t most = std::size_t{1} << 62;
+  const auto n = static_cast<std::size_t>(numel(shape));
+  check(n <= most / size_of(dtype), "a tensor ", dtype, shape, " has too many bytes");
+  return n * size_of(dtype);
+}
 
 Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
   for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
@@ -38,8 +45,14 @@ Tensor empty_like(const Tensor& x, DType dtype, Device device) {
   return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device, memory::Role::temporary);
 }
 
-Tensor empty_like(const Tensor& x, DType dtype) { return empty_like(x, dtype, x.device()); }
-Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
+Tensor empty_like(const Tensor& x, DType dtype) {
+  check<ValueError>(x.defined(), "the tensor is undefined");
+  return empty_like(x, dtype, x.device());
+}
+Tensor empty_like(const Tensor& x) {
+  check<ValueError>(x.defined(), "the tensor is undefined");
+  return empty_like(x, x.dtype());
+}
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
   auto impl = make_ref<TensorImpl>();

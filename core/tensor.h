@@ -43,7 +43,10 @@ class Tensor {
   const Shape& shape() const { return impl_->shape; }
   const Strides& strides() const { return impl_->strides; }
   /// Extent of one dim, which may count from the end.
-  std::int64_t size(std::int64_t dim) const { return impl_->shape[wrap_dim(dim, rank())]; }
+  std::int64_t size(std::int64_t dim) const {
+    check(rank() > 0, "size(", dim, ") of a tensor without dims");
+    return impl_->shape[wrap_dim(dim, rank())];
+  }
   int rank() const { return impl_->shape.size(); }
   std::int64_t numel() const { return bytetape::numel(impl_->shape); }
   DType dtype() const { return impl_->dtype; }
@@ -112,6 +115,9 @@ class Tensor {
 
   Ref<TensorImpl> impl_;
 };
+
+/// Bytes of `shape` in `dtype`. Throws ShapeError past 2^62.
+std::size_t bytes_of(const Shape& shape, DType dtype);
 
 /// An uninitialised tensor, row-major. Throws ShapeError on negative sizes, OutOfMemory.
 Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {},

@@ -50,6 +50,7 @@ void normalize_rows(const Tensor& from, Normalize by, std::span<const std::int64
 }
 
 void check_rows(const char* what, const Tensor& x) {
+  check<ValueError>(x.defined(), what, " is an undefined tensor");
   check(x.rank() > 0, what, " needs a first dim to count examples, got ", describe(x));
   check<DeviceError>(x.device() == Device::cpu(), what, " is expected on cpu, got ", describe(x));
   check(x.is_contiguous(), what, " is expected row-major, got ", describe(x), " with strides ", x.strides());
@@ -70,7 +71,14 @@ Batch Dataset::allocate(std::int64_t n, Device device) const {
 void Dataset::load(std::span<const std::int64_t> indices, Batch& batch) const {
   const CollateOp op;
   const PhaseScope phase(memory::Phase::data);
-  const std::int64_t n = size();
+  const std::int64_t n = size(), wanted = static_cast<std::int64_t>(indices.size());
+  const ExampleSpec spec = example();
+  check(batch.x.defined() && batch.y.defined() && batch.x.shape() == with_batch(wanted, spec.x_shape) &&
+            batch.y.shape() == with_batch(wanted, spec.y_shape),
+        "a batch of ", wanted, " examples has x ", with_batch(wanted, spec.x_shape), " and y ",
+        with_batch(wanted, spec.y_shape), ", got x ", describe(batch.x), " and y ", describe(batch.y));
+  check<DTypeError>(batch.x.dtype() == spec.x_dtype && batch.y.dtype() == spec.y_dtype, "a batch has x ", spec.x_dtype,
+                    " and y ", spec.y_dtype, ", got x ", describe(batch.x), " and y ", describe(batch.y));
   for (std::int64_t i : indices) check(i >= 0 && i < n, "example ", i, " of a dataset of ", n);
   fill(indices, batch.x, batch.y);
 }

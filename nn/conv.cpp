@@ -9,7 +9,8 @@
 
 namespace bytetape::nn {
 
-Padding2::Padding2(const char* name) : size(0), same(std::string_view(name) == "same") {
+Padding2::Padding2(const char* name) : size(0), same(name && std::string_view(name) == "same") {
+  check<ValueError>(name != nullptr, "padding is a null pointer");
   check<ValueError>(same || std::string_view(name) == "valid", "padding is a size, \"same\" or \"valid\", not \"", name,
                     "\"");
 }

@@ -72,6 +72,7 @@ Tensor Module::register_parameter(std::string name, const Shape& shape) {
 
 Tensor Module::register_parameter(std::string name, Tensor value) {
   check_name(name);
+  check<ValueError>(value.defined(), "the parameter '", name, "' is an undefined tensor");
   value.set_requires_grad();
   value.storage().set_role(Role::parameter);
   return parameters_.emplace_back(std::move(name), std::move(value)).second;
@@ -79,6 +80,7 @@ Tensor Module::register_parameter(std::string name, Tensor value) {
 
 Tensor Module::register_buffer(std::string name, Tensor value) {
   check_name(name);
+  check<ValueError>(value.defined(), "the buffer '", name, "' is an undefined tensor");
   value.storage().set_role(Role::parameter);
   return buffers_.emplace_back(std::move(name), std::move(value)).second;
 }
@@ -148,12 +150,18 @@ Module& Module::apply(const std::function<void(Module&)>& f) {
 
 void Module::convert(const std::function<Tensor(const Tensor&)>& f) {
   const NoGrad no_grad;
+  struct Moved {
+    Tensor x, data, grad;
+  };
+  std::vector<Moved> all;  // made before anything changes: whatever throws leaves the model as it was
   for (const auto& [name, x] : state_dict()) {
-    Tensor moved = x;
-    const Tensor grad = moved.grad();
-    moved.set_grad({});
-    replace_data(moved, f(moved));
-    if (grad.defined()) moved.set_grad(f(grad));
+    const Tensor grad = x.grad();
+    all.push_back({x, f(x), grad.defined() ? f(grad) : grad});
+  }
+  for (Moved& m : all) {
+    m.x.set_grad({});
+    replace_data(m.x, m.data);
+    m.x.set_grad(m.grad);
   }
 }
 
@@ -196,6 +204,9 @@ void Module::load_state_dict(const NamedTensors& state, bool strict) {
     else
       check(x.defined() && x.shape() == it->second.shape(), "load_state_dict: '", name, "' is ",
             bytetape::describe(it->second), " in the model, but ", bytetape::describe(x), " in the state");
+    if (it != own.end())
+      check<DeviceError>(!x.device().is_meta || it->second.device().is_meta, "load_state_dict: '", name, "' is ",
+                         bytetape::describe(x), " in the state, which holds no data");
   }
   check<ValueError>(!strict || (missing.empty() && unexpected.empty()), "load_state_dict: missing keys: [", missing,
                     "]; unexpected keys: [", unexpected, "]");

@@ -95,7 +95,7 @@ void save_shapes(N* node, const Tensor& a, const Tensor& b) {
 
 /// b as backward needs it after a was overwritten, of which it may be another view: a *= a.
 Tensor kept(const Tensor& b, const Tensor& a) {
-  return any_requires_grad({&a}) && &a.storage() == &b.storage() ? clone(b) : b;
+  return any_requires_grad({&a, &b}) && &a.storage() == &b.storage() ? clone(b) : b;
 }
 
 }  // namespace

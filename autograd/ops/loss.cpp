@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
 
 namespace bytetape {
@@ -61,6 +62,8 @@ Tensor reduced(const Tensor& losses, Reduction reduction, std::int64_t count) {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const Op<"cross_entropy"> op;
   check_inputs(logits, target, options);
+  if (size_of(logits.dtype()) == 2)  // a sum over a batch needs more than 16 bits
+    return to(cross_entropy(to(logits, DType::f32), target, options), logits.dtype());
   const std::int64_t count = count_targets(target, logits.shape()[1], options.ignore_index);
   const DType wide = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
   Tensor losses = empty(target.shape(), logits.dtype(), logits.device());

@@ -1,0 +1,104 @@
+// What callers hand in by mistake gets an exception, everywhere.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "bytetape/bytetape.h"
+
+namespace bytetape {
+namespace {
+
+TEST(BadInput, SizesWhoseBytesOverflow) {
+  constexpr std::int64_t big = std::int64_t{1} << 61;
+  EXPECT_THROW(empty({big}, DType::f64), ShapeError);
+  EXPECT_THROW(zeros({big + 1}, DType::f64), ShapeError);
+  EXPECT_THROW(arange(0, std::int64_t{1} << 62), ShapeError);
+  EXPECT_THROW(nn::Linear(std::int64_t{1} << 31, std::int64_t{1} << 31, false), ShapeError);
+  EXPECT_THROW(empty({big}, DType::f64, Device::meta()), ShapeError);
+}
+
+TEST(BadInput, UndefinedTensors) {
+  Tensor u;
+  EXPECT_THROW(fill_uniform(u, 0, 1), ValueError);
+  EXPECT_THROW(zeros_like(u), ValueError);
+  EXPECT_THROW(empty_like(u), ValueError);
+  EXPECT_THROW(u.grad(), ValueError);
+  EXPECT_THROW(u.detach(), ValueError);
+  EXPECT_THROW(u.set_requires_grad(), ValueError);
+  EXPECT_FALSE(u.requires_grad());
+  EXPECT_THROW(data::TensorDataset(u, randn({3})), ValueError);
+}
+
+TEST(BadInput, NumbersThatDoNotFit) {
+  EXPECT_THROW(full({2}, NAN, DType::i64), DTypeError);
+  EXPECT_THROW(full({1}, 300, DType::u8), DTypeError);
+  EXPECT_THROW(arange(0, 300, 1, DType::u8), ValueError);
+  EXPECT_EQ(arange(0, 10, std::numeric_limits<std::int64_t>::max()).numel(), 1);
+  EXPECT_EQ(arange(5, 0, -2).to_vector<std::int64_t>(), (std::vector<std::int64_t>{5, 3, 1}));
+  EXPECT_THROW(Device::cuda(256), DeviceError);
+  EXPECT_THROW(Device::cuda(-1), DeviceError);
+  EXPECT_THROW(zeros({2}, DType::f32, Device{DeviceType::cpu, 3}), DeviceError);
+  EXPECT_THROW(full({}, 2.0).size(0), ShapeError);
+  float one = 1;
+  EXPECT_THROW(from_blob(&one, {-3}, DType::f32), ShapeError);
+}
+
+TEST(BadInput, ABatchOfTheWrongSize) {
+  const data::TensorDataset d(randn({5, 2}), randint(0, 3, {5}));
+  data::Batch batch = d.allocate(1), none;
+  const std::vector<std::int64_t> three{0, 1, 2};
+  EXPECT_THROW(d.load(three, batch), ShapeError);
+  EXPECT_THROW(d.load(three, none), ShapeError);
+}
+
+TEST(BadInput, BackwardOfAViewThatWasLeftBehind) {
+  Tensor leaf = ones({1});
+  leaf.set_requires_grad();
+  Tensor x = leaf * 1;
+  const Tensor v = view(x, {1, 1});
+  mul_(x, 3);
+  EXPECT_THROW(v.backward(), AutogradError);
+  EXPECT_THROW(grad({v}, {leaf}), AutogradError);
+}
+
+TEST(BadInput, AFreedGraphIsNoUnusedInput) {
+  Tensor x = randn({3});
+  x.set_requires_grad();
+  const Tensor y = sum(x * x);
+  grad({y}, {x});
+  EXPECT_THROW(grad({y}, {x}, {.allow_unused = true}), AutogradError);
+}
+
+TEST(BadInput, AFailedMoveLeavesTheModelAsItWas) {
+  nn::Linear fc(3, 2);
+  sum(fc(randn({4, 3}))).backward();
+  EXPECT_THROW(fc.to(Device::cuda()), DeviceError);
+  EXPECT_TRUE(fc.weight.grad().defined());
+  const auto before = fc.weight.to_vector<float>();
+  EXPECT_THROW(fc.load_state_dict({{"weight", zeros({2, 3})}, {"bias", zeros({2}, DType::f32, Device::meta())}}),
+               DeviceError);
+  EXPECT_EQ(fc.weight.to_vector<float>(), before);
+}
+
+TEST(BadInput, AQuotientByAViewOfItself) {
+  Tensor base = from_vector<float>({2, 4});
+  Tensor b = view(base, {2}).detach();
+  b.set_requires_grad();
+  const Tensor divided = div(base, b);
+  sum(divided).backward();
+  const auto expected = b.grad().to_vector<float>();
+  b.set_grad({});
+  div_(base, b);
+  sum(base).backward();
+  EXPECT_EQ(b.grad().to_vector<float>(), expected);
+}
+
+TEST(BadInput, ALargeBatchInSixteenBits) {
+  const Tensor logits = randn({70000, 4}), target = randint(0, 4, {70000});
+  const float wide = cross_entropy(logits, target).item<float>();
+  EXPECT_NEAR(cross_entropy(to(logits, DType::f16), target).item<float>(), wide, 2e-3);
+}
+
+}  // namespace
+}  // namespace bytetape
