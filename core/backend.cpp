@@ -43,7 +43,7 @@ void register_backend(DeviceType type, const Backend& b) { backends()[static_cas
 
 const Backend& backend(Device device) {
   const Backend& b = backends()[static_cast<std::size_t>(device.type)];
-  if (!b.kernels) fail<DeviceError>("no backend is registered for ", device);
+  if (!b.kernels) fail<DeviceError>("no backend is registered for ", device, "; this build has cpu and meta");
   return b;
 }
 

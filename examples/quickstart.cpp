@@ -2,6 +2,7 @@
 // [quickstart]
 #include <bytetape/bytetape.h>
 
+#include <iomanip>
 #include <iostream>
 
 using namespace bytetape;
@@ -20,14 +21,14 @@ int main() {
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
   data::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true});
   Net net;
-  optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  optim::SGD sgd(net.parameters(), {.lr = 0.02, .momentum = 0.9});
   for (const data::Batch& batch : loader) {
     const memory::Step step;  // marks a training step on the memory timeline
     sgd.zero_grad();
     const Tensor loss = cross_entropy(net(batch.x), batch.y);
     loss.backward();
     sgd.step();
-    std::cout << "\rloss " << loss.item<float>() << std::flush;
+    std::cout << "\rloss " << std::fixed << std::setprecision(4) << loss.item<float>() << std::flush;
   }
   std::cout << "\n\n" << memory::summarize(memory::allocator(Device::cpu()).snapshot());
 }

@@ -96,11 +96,17 @@ void Module::register_module(std::string name, std::shared_ptr<Module> child) {
 void Module::adopt(Child child) {
   check_name(child.name);
   child.module->name_ = child.name;
-  // The books learn the longer path: "0" below "net" becomes "net.0".
-  const NameId here = memory::intern(child.name);
+  // The books learn the longer path: "0" below "net" becomes "net.0". A scope that is open around it stays in front.
+  const NameId around = current_scope.module;
+  const NameId here = memory::join_path(around, child.name);
+  const std::string prefix = around ? memory::name_of(around) + "." : "";
   for (const auto& [name, x] : child.module->state_dict()) {
     const NameId below = x.storage().module();
-    x.storage().set_role(x.storage().role(), below ? memory::join_path(here, memory::name_of(below)) : here);
+    const std::string path = memory::name_of(below);
+    x.storage().set_role(x.storage().role(), below == around ? here
+                                             : path.starts_with(prefix)
+                                                 ? memory::join_path(here, path.substr(prefix.size()))
+                                                 : memory::join_path(here, path));
   }
   children_.push_back(std::move(child));
 }

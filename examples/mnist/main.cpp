@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string model = "cnn", data, device = "cpu", memory_report, json;
-  int epochs = 4, threads = 0;
+  int epochs = 3, threads = 0;
   std::int64_t batch_size = 64;
   double lr = 2e-3;
   std::uint64_t seed = 0;

@@ -56,6 +56,12 @@ TEST(Module, BooksParametersUnderTheirPath) {
   EXPECT_EQ(memory::name_of(parameters[4].second.storage().module()), "norm");
 }
 
+TEST(Module, BooksPutAnOpenScopeInFront) {
+  const memory::ModuleScope scope(memory::intern("outer.encoder"));
+  Net net;
+  EXPECT_EQ(memory::name_of(net.named_parameters()[0].second.storage().module()), "outer.encoder.body.0.fc1");
+}
+
 TEST(Module, ErrorsNameTheModulePathAndEveryShape) {
   Net net;
   EXPECT_THAT(
