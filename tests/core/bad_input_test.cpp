@@ -31,8 +31,6 @@ TEST(BadInput, UndefinedTensors) {
 }
 
 TEST(BadInput, NumbersThatDoNotFit) {
-  EXPECT_THROW(full({2}, NAN, DType::i64), DTypeError);
-  EXPECT_THROW(full({1}, 300, DType::u8), DTypeError);
   EXPECT_THROW(arange(0, 300, 1, DType::u8), ValueError);
   EXPECT_EQ(arange(0, 10, std::numeric_limits<std::int64_t>::max()).numel(), 1);
   EXPECT_EQ(arange(5, 0, -2).to_vector<std::int64_t>(), (std::vector<std::int64_t>{5, 3, 1}));
