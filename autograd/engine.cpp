@@ -1,6 +1,7 @@
 #include "bytetape/autograd/engine.h"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +19,9 @@ namespace {
 
 using memory::Op;
 using memory::Phase;
+
+/// Threads may share leaves, and parts of a graph: their backwards take turns. A hook may start one of its own.
+std::recursive_mutex turns;
 
 /// What grad() wants to see on the way: gradients of chosen node outputs. Empty: every leaf accumulates instead.
 struct Captures {
@@ -50,7 +54,7 @@ struct Captures {
 };
 
 template <class... What>
-void check_fits(const Tensor& g, const Node::OutputInfo& like, const What&... what) {
+void check_like(const Tensor& g, const Node::OutputInfo& like, const What&... what) {
   check<AutogradError>(g.shape() == like.shape && g.dtype() == like.dtype && g.device() == like.device, what...,
                        " gave the gradient ", describe(g), ", where ", like.dtype, like.shape, " on ", like.device,
                        " was due");
@@ -146,7 +150,7 @@ class Backward {
     for (const Node::Hook& h : hooks)
       if (gy[h.output].defined())
         if (Tensor replaced = h.call(gy[h.output]); replaced.defined()) {
-          check_fits(replaced, node.outputs[h.output], "a hook");
+          check_like(replaced, node.outputs[h.output], "a hook");
           gy[h.output] = std::move(replaced);
         }
   }
@@ -161,7 +165,7 @@ class Backward {
     const InlineVector<Edge, 3>& edges = frees ? freed : node.edges;
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (!edges[i] || !gx[i].defined()) continue;
-      check_fits(gx[i], edges[i].node->outputs[edges[i].output], "its backward, for input ", i, ",");
+      check_like(gx[i], edges[i].node->outputs[edges[i].output], "its backward, for input ", i, ",");
       if (detecting_anomaly()) throw_if_nan(gx[i], "a gradient made by backward");
       add(edges[i], std::move(gx[i]));
     }
@@ -228,6 +232,7 @@ Tensor hand_over(Captures& captures, std::size_t i, const Tensor& input) {
 
 void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) const {
   const Op<"backward"> op;
+  const std::lock_guard turn(turns);
   const memory::PhaseScope phase(Phase::backward);
   const GradMode mode(create_graph);
   Backward run(retain_graph || create_graph, create_graph, nullptr);
@@ -239,6 +244,7 @@ void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
   const Op<"grad"> op;
+  const std::lock_guard turn(turns);
   const memory::PhaseScope phase(Phase::backward);
   const auto& seeds = options.seeds;
   check<ValueError>(seeds.empty() || seeds.size() == outputs.size(), seeds.size(), " seeds for ", outputs.size(),

@@ -1,6 +1,7 @@
 #include "bytetape/autograd/node.h"
 
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -33,8 +34,9 @@ void Saved::save(const Tensor& input) {
   release();
   if (!input.defined()) return;
   tensor_ = input;
-  version_ = input.storage().version();
-  input.storage().hold_saved();
+  storage_ = input.impl()->storage;
+  version_ = storage_->version();
+  storage_->hold_saved();
 }
 
 void Saved::save_output(const Tensor& output, std::uint32_t index) {
@@ -47,7 +49,9 @@ Tensor Saved::get() const {
   check<AutogradError>(!node_->released(),
                        "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
   if (!tensor_.defined()) return tensor_;
-  const Storage& s = tensor_.storage();
+  const Storage& s = *storage_;
+  check<AutogradError>(&s == &tensor_.storage(), "a tensor saved for backward, ", describe(tensor_),
+                       ", was moved or converted since; run backward first");
   if (s.version() != version_)
     fail<AutogradError>("a tensor saved for backward, ", describe(tensor_), ", was overwritten by '",
                         memory::name_of(s.writer()), "' (version ", s.version(), ", saved at ", version_,
@@ -62,9 +66,9 @@ Tensor Saved::get() const {
 
 void Saved::release() {
   if (!tensor_.defined()) return;
-  const Ref<Storage> storage = tensor_.impl()->storage;  // outlives the tensor, to see whether anybody else holds it
   tensor_ = Tensor();
-  storage->drop_saved();
+  const Ref<Storage> last = std::move(storage_);  // outlives the tensor, to see whether anybody else holds it
+  last->drop_saved();
 }
 
 Node::Node() : scope(memory::current_scope) {}
@@ -95,11 +99,14 @@ AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
   scope.op = name;
   scope.module = leaf.storage().module();
   sequence = next_sequence();
-  autograd_meta(leaf_).accumulate = this;
   outputs.push_back({leaf.shape(), leaf.dtype(), leaf.device()});
 }
 
-AccumulateGrad::~AccumulateGrad() { autograd_meta(leaf_).accumulate = nullptr; }
+AccumulateGrad::~AccumulateGrad() {
+  AutogradMeta& meta = autograd_meta(leaf_);
+  const std::lock_guard lock(meta.lock);
+  if (meta.accumulate == this) meta.accumulate = nullptr;
+}
 
 void AccumulateGrad::backward(const Grads& gy, Grads&) {
   Tensor& grad = autograd_meta(leaf_).grad;
@@ -125,8 +132,13 @@ Edge gradient_edge(const Tensor& x) {
   if (!meta) return {};
   if (meta->made_by) return meta->made_by;
   if (!meta->requires_grad) return {};
-  if (meta->accumulate) return {Ref<Node>(meta->accumulate), 0};
-  return {Ref<Node>(new AccumulateGrad(x)), 0};
+  const std::lock_guard lock(meta->lock);
+  auto node = Ref<AccumulateGrad>::if_alive(meta->accumulate);
+  if (!node) {
+    node = make_ref<AccumulateGrad>(x);
+    meta->accumulate = node.get();
+  }
+  return {std::move(node), 0};
 }
 
 void assign_grad(const Tensor& x, const Tensor& g) {

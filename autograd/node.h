@@ -8,6 +8,7 @@
 #include "bytetape/core/inline_vector.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/spin_lock.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -45,6 +46,7 @@ class Saved {
  private:
   friend class Node;
   Tensor tensor_;
+  Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
   Node* node_;
   Saved* next_;
   std::uint32_t version_ = 0, output_ = 0;
@@ -98,6 +100,7 @@ class Node : public RefCounted {
   std::vector<Hook> hooks;  // of tensors that the node made
   virtual const std::vector<Hook>& hooks_to_run() const { return hooks; }
 
+  static constexpr bool found_weakly = true;  // a leaf finds its accumulator
   /// Ends nodes one after the other: a long chain must not recurse.
   static void dispose(Node* node);
 
@@ -128,7 +131,8 @@ struct AutogradMeta final : AutogradSlot {
   bool requires_grad = false;  // asked of a leaf
   Tensor grad;
   Edge made_by;                          // empty on leaves
-  AccumulateGrad* accumulate = nullptr;  // of a leaf, while a graph uses it; not owned
+  AccumulateGrad* accumulate = nullptr;  // of a leaf, while a graph uses it; not owned, and guarded by the lock:
+  memory::SpinLock lock;                 // threads may record over one leaf
   std::vector<Node::Hook> hooks;         // of a leaf
 };
 /// The slot, made on first use; or null where there is none.

@@ -24,6 +24,10 @@ inline void check_same_type(const Tensor& a, const Tensor& b) {
   check<DTypeError>(a.dtype() == b.dtype(), "inputs of different dtypes: ", describe(a), " and ", describe(b),
                     "; convert one with to(x, dtype)");
 }
+/// An optional tensor as a kernel sees it: an undefined one is an empty view.
+inline ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
+inline View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
+
 inline void check_floating(const Tensor& x) {
   check_defined(x, "the input");
   check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));

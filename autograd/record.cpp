@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/anomaly.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/overlap.h"
 
 namespace bytetape {
 
@@ -20,27 +21,12 @@ void check_view(const Tensor& x) {
 
 namespace {
 
-// Elements from the first to the last in memory.
-std::int64_t extent(const Tensor& x) {
-  std::int64_t n = 1;
-  for (int d = 0; d < x.rank(); ++d) n += (x.shape()[d] - 1) * x.strides()[d];
-  return n;
-}
-
-void check_no_overlap(const Tensor& x) {
-  for (int d = 0; d < x.rank(); ++d)
-    check<ValueError>(x.shape()[d] < 2 || x.strides()[d] != 0, "cannot write into ", describe(x),
-                      ", whose elements share memory (an expanded tensor); clone it first");
-}
-
-// Two dense views of one storage that meet, but not element on element. Views with gaps may well interleave.
-void check_no_overlap(const Tensor& x, const Tensor& other) {
-  if (&x.storage() != &other.storage() || x.numel() == 0 || other.numel() == 0) return;
-  const std::int64_t n = extent(x), m = extent(other), from = x.storage_offset(), at = other.storage_offset();
-  const bool meet = from < at + m && at < from + n, dense = n == x.numel() && m == other.numel();
-  const bool same = from == at && x.shape() == other.shape() && x.strides() == other.strides();
-  check<ValueError>(!(meet && dense) || same, "cannot write into ", describe(x), " while reading ", describe(other),
-                    ", which lies over it in memory; clone that first");
+void check_no_overlap(const Tensor& x, std::initializer_list<const Tensor*> others) {
+  check<ValueError>(!overlaps_itself(x), "cannot write into ", describe(x),
+                    ", whose elements share memory (an expanded tensor); clone it first");
+  for (const Tensor* o : others)
+    check<ValueError>(!o->defined() || !overlaps(x, *o), "cannot write into ", describe(x), " while reading ",
+                      describe(*o), ", which lies over it in memory; clone that first");
 }
 
 }  // namespace
@@ -80,9 +66,7 @@ void check_anomaly(const Tensor& output) {
 }  // namespace detail
 
 void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others) {
-  check_no_overlap(x);
-  for (const Tensor* o : others)
-    if (o->defined()) check_no_overlap(x, *o);
+  check_no_overlap(x, others);
   const bool x_requires = any_requires_grad({&x});
   bool records = x_requires;
   for (const Tensor* o : others) records = any_requires_grad({o}) || records;

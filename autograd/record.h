@@ -48,7 +48,7 @@ N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
 
 /// An op that writes into its first input: what must be checked before the kernel runs. Throws AutogradError on a leaf
 /// that requires grad, and where x is a view whose base would not learn of it; ValueError where elements of x share
-/// memory with each other, or x is dense and lies over other elements of a dense input.
+/// memory with each other, or with other elements of an input.
 void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others = {});
 /// ... and what happens after it: the write is counted, and the tape is told (as `record`, where x is the output).
 template <class N, class... Inputs>

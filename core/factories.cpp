@@ -35,12 +35,14 @@ Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape
 Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
 
 Tensor zeros_like(const Tensor& x) {
+  const Op<"zeros_like"> op;
   Tensor y = empty_like(x);
   run<&Kernels::fill>(y.device(), Scalar(0), y.write());
   return y;
 }
 
 Tensor ones_like(const Tensor& x) {
+  const Op<"ones_like"> op;
   Tensor y = empty_like(x);
   run<&Kernels::fill>(y.device(), Scalar(1), y.write());
   return y;
@@ -134,6 +136,7 @@ template Tensor from_vector(const std::vector<std::uint8_t>&, const Shape&, Devi
 template Tensor from_vector(const std::vector<bool>&, const Shape&, Device);
 
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
+  const Op<"from_blob"> op;
   check<ValueError>(data != nullptr || numel(shape) == 0, "from_blob of a null pointer");
   auto impl = make_ref<TensorImpl>();
   for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);

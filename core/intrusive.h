@@ -12,6 +12,8 @@ class RefCounted {
   RefCounted(const RefCounted&) : count_(0) {}
   RefCounted& operator=(const RefCounted&) { return *this; }
   std::uint32_t use_count() const { return count_.load(std::memory_order_relaxed); }
+  /// True where a derived class hides it so: objects that Ref::if_alive may find through a plain pointer.
+  static constexpr bool found_weakly = false;
   /// How the last owner ends the object; a derived class may hide it.
   template <class T>
   static void dispose(T* p) {
@@ -46,6 +48,19 @@ class Ref {
     r.p_ = p;
     return r;
   }
+  /// Another owner of an object that may just be ending: empty where it is. The object's end and this call take turns
+  /// under a lock of the caller's.
+  static Ref if_alive(T* p) {
+    static_assert(T::found_weakly);
+    Ref r;
+    std::uint32_t count = p ? p->count_.load(std::memory_order_relaxed) : 0;
+    while (count != 0)
+      if (p->count_.compare_exchange_weak(count, count + 1, std::memory_order_acquire)) {
+        r.p_ = p;
+        break;
+      }
+    return r;
+  }
   T* get() const { return p_; }
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
@@ -59,10 +74,10 @@ class Ref {
     if (p_) p_->count_.fetch_add(1, std::memory_order_relaxed);
   }
   void drop() {
-    // The only owner needs no atomic subtraction: nobody is left who could race with it.
-    if (p_ &&
-        (p_->count_.load(std::memory_order_acquire) == 1 || p_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1))
-      T::dispose(p_);
+    if (!p_) return;
+    // The only owner needs no atomic subtraction, where nobody is left who could race with it.
+    const bool only = !T::found_weakly && p_->count_.load(std::memory_order_acquire) == 1;
+    if (only || p_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::dispose(p_);
   }
   T* p_ = nullptr;
 };

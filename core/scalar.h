@@ -2,16 +2,23 @@
 #include <concepts>
 #include <cstdint>
 #include <iosfwd>
+#include <utility>
 
 #include "bytetape/core/dtype.h"
 
 namespace bytetape {
 
-/// A number given to an op: a double, or an int64 kept exact. Converted to the tensor's dtype by the op.
+/// A number given to an op: a double, or an int64 kept exact (a larger unsigned one is a double). Converted to the
+/// tensor's dtype by the op.
 class Scalar {
  public:
   template <std::integral T>
-  Scalar(T v) : integral_(true), i_(static_cast<std::int64_t>(v)) {}
+  Scalar(T v) : integral_(std::in_range<std::int64_t>(+v)) {
+    if (integral_)
+      i_ = static_cast<std::int64_t>(v);
+    else
+      d_ = static_cast<double>(v);
+  }
   template <std::floating_point T>
   Scalar(T v) : integral_(false), d_(static_cast<double>(v)) {}
 

@@ -146,6 +146,7 @@ class DataLoader::Iterator::Epoch {
 DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
     : dataset_(&dataset), options_(options) {
   const memory::Op<"DataLoader"> op;
+  check<ValueError>(dataset.size() >= 0, "the dataset says that it has ", dataset.size(), " samples");
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);

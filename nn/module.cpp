@@ -44,12 +44,14 @@ Module::Module(Module&& other)
 
 Tensor Module::operator()(const Tensor& x) {
   const NameId parent = current_scope.module;
-  if (path_ == 0 || parent_path_ != parent) {
-    parent_path_ = parent;
-    path_ = name_.empty() ? parent : memory::join_path(parent, name_);
+  std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
+  auto path = static_cast<NameId>(place);
+  if (path == 0 || place >> 32 != parent) {
+    path = name_.empty() ? parent : memory::join_path(parent, name_);
+    place_.store(std::uint64_t{parent} << 32 | path, std::memory_order_relaxed);
   }
   const Phase phase = current_scope.phase == Phase::setup ? Phase::forward : current_scope.phase;
-  const memory::ScopeGuard scope({path_, current_scope.op, phase});
+  const memory::ScopeGuard scope({path, current_scope.op, phase});
   return forward(x);
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -85,8 +87,8 @@ class Module {
   void collect(NamedTensors Module::*which, const std::string& prefix, NamedTensors& out) const;
   void check_name(const std::string& name) const;
 
-  std::string name_;                           // in the parent; empty for the root
-  memory::NameId parent_path_ = 0, path_ = 0;  // where it last ran
+  std::string name_;                     // in the parent; empty for the root
+  std::atomic<std::uint64_t> place_{0};  // where it last ran: the path that it ran under, and its own
   NamedTensors parameters_, buffers_;
   std::vector<Child> children_;
   bool training_ = true;

@@ -7,9 +7,6 @@
 namespace bytetape {
 namespace {
 
-ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
-View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
-
 Tensor empty_image(const Shape& shape, const Tensor& like) {
   return empty_strided(shape, channels_last_strides(shape), like.dtype(), like.device());
 }

@@ -17,9 +17,6 @@ V as_image(V v) {
   return v;
 }
 
-ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
-View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
-
 DType statistics_dtype(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }
 
 void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
@@ -59,6 +56,13 @@ void move_towards(Tensor running, const Tensor& batch, double momentum, double f
   add_(running, to(mul(batch, momentum * factor), running.dtype()));
 }
 
+/// Before either is moved.
+void check_can_move(const Tensor& x, const Tensor& running_mean, const Tensor& running_var) {
+  const NoGrad no_grad;
+  for (const Tensor* running : {&running_mean, &running_var})
+    if (running->defined()) check_in_place(*running, {&x});
+}
+
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
@@ -75,6 +79,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
                     "evaluation needs running_mean and running_var");
   const std::int64_t channels = x.size(1), count = channels == 0 ? 2 : x.numel() / channels;
   check<ValueError>(!training || count > 1, "training needs more than one value a channel, got ", describe(x));
+
+  if (training) check_can_move(x, running_mean, running_var);
 
   const Device device = x.device();
   const ConstView image = as_image(x.read());

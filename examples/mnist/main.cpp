@@ -120,8 +120,10 @@ void print_results(const Options& o, const std::string& dataset, const Result& r
   fmt::print("\n{}", memory::summarize(books));
 }
 
-void write_json(const Options& o, const std::string& dataset, const Result& r) {
-  const memory::Statistics s = memory::allocator(Device::cpu()).statistics();
+/// What was not measured, on meta, is null.
+void write_json(const Options& o, const std::string& dataset, const std::optional<Result>& measured) {
+  const memory::Statistics s = memory::allocator(Device::parse(o.device)).statistics();
+  const auto number = [&](double Result::*field) { return measured ? nlohmann::json(*measured.*field) : nullptr; };
   const nlohmann::ordered_json out{{"example", "mnist"},
                                    {"model", o.model},
                                    {"dataset", dataset},
@@ -129,9 +131,9 @@ void write_json(const Options& o, const std::string& dataset, const Result& r) {
                                    {"threads", num_threads()},
                                    {"seed", o.seed},
                                    {"epochs", o.epochs},
-                                   {"test_accuracy", r.test_accuracy},
-                                   {"train_seconds", r.train_seconds},
-                                   {"images_per_s", r.images_per_s},
+                                   {"test_accuracy", number(&Result::test_accuracy)},
+                                   {"train_seconds", number(&Result::train_seconds)},
+                                   {"images_per_s", number(&Result::images_per_s)},
                                    {"peak_allocated", s.allocated.peak},
                                    {"peak_reserved", s.reserved.peak}};
   std::ofstream file(o.json);
@@ -139,10 +141,22 @@ void write_json(const Options& o, const std::string& dataset, const Result& r) {
   check<FileError>(file.good(), "cannot write '", o.json, "'");
 }
 
+/// Said before the training, not after it. What the file holds stays until then.
+void check_writable(const std::string& path) {
+  if (path.empty()) return;
+  const bool existed = std::filesystem::exists(path);
+  check<FileError>(std::ofstream(path, std::ios::app).good(), "cannot write '", path, "'");
+  if (!existed) std::filesystem::remove(path);
+}
+
 int run(const Options& o) {
   const Device device = Device::parse(o.device);
   memory::allocator(device);  // an unknown backend is said before anything is done
   check<ValueError>(o.epochs > 0 && o.batch_size > 0, "--epochs and --batch-size must be positive");
+  check<ValueError>(o.threads >= 0, "--threads must not be negative");
+  check_writable(o.json);
+  check_writable(o.memory_report);
+  const auto splits = device.is_meta ? std::nullopt : std::optional(load(o));
   if (o.threads) set_num_threads(o.threads);
   manual_seed(o.seed);
   const DefaultDevice here(device);
@@ -153,8 +167,9 @@ int run(const Options& o) {
     predict(model, o);
     fmt::print("predicted, without touching data, for batches of {}:\n\n{}", o.batch_size,
                memory::summarize(memory::allocator(device).snapshot()));
+    if (!o.json.empty()) write_json(o, "none", std::nullopt);
   } else {
-    const auto [training, testing] = load(o);
+    const auto& [training, testing] = *splits;
     fmt::print("{}: {} training and {} test images\n\n", training.name, training.images.size(0),
                testing.images.size(0));
     const data::TensorDataset training_set(training.images, training.labels, data::mnist_normalize);
@@ -188,10 +203,10 @@ int main(int argc, char** argv) {
   app.add_option("--seed", o.seed, "of weights, dropout and shuffling");
   app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");
   app.add_option("--json", o.json, "write the results (JSON) to this file");
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     return run(o);
-  } catch (const Error& e) {
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const Error& e) {
     std::cerr << "mnist: " << e.what() << '\n';
     return 1;
   }

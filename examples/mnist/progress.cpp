@@ -50,17 +50,18 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   const double part = total_ ? static_cast<double>(done) / static_cast<double>(total_) : 1;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const bool over = done >= total_;
+  const int percent = static_cast<int>(100 * part);  // 100 at the end only
   const int left = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
   const std::string clock = fmt::format("{}:{:02}", left / 60, left % 60);
   const std::string now = memory::format_bytes(n.memory), peak = memory::format_bytes(n.peak_memory);
   const int width = columns(out_) - static_cast<int>(title_.size()) - 3;
   std::string text =
-      fmt::format("{:>3.0f} %  loss {:.4f}  acc {:5.2f} %  {:>6} img/s  mem {} (peak {})  {}{}", 100 * part, n.loss,
+      fmt::format("{:>3} %  loss {:.4f}  acc {:5.2f} %  {:>6} img/s  mem {:>8} (peak {})  {}{}", percent, n.loss,
                   100 * n.accuracy, grouped(n.images_per_s), now, peak, clock, over ? "" : " left");
   if (!live_) return fmt::format("{}  {}", title_, text);
   if (static_cast<int>(text.size()) > width)  // a line that wraps cannot be redrawn
-    text = fmt::format("{:>3.0f} %  loss {:.3f}  {:4.1f} %  {}/s  {}, peak {}  {}", 100 * part, n.loss,
-                       100 * n.accuracy, grouped(n.images_per_s), now, peak, clock);
+    text = fmt::format("{:>3} %  loss {:.3f}  {:4.1f} %  {}/s  {}, peak {}  {}", percent, n.loss, 100 * n.accuracy,
+                       grouped(n.images_per_s), now, peak, clock);
   text.resize(std::min(text.size(), static_cast<std::size_t>(std::max(width, 1))));
   return fmt::format("{}  {}{}", title_, bar(part, width - static_cast<int>(text.size()) - 1), text);
 }

@@ -185,6 +185,25 @@ TEST(Backward, RunsOnSeparateGraphsInSeparateThreads) {
   for (const Tensor& x : leaves) EXPECT_TRUE(all_close(x.grad(), full({16}, 200 * 11, DType::f64)));
 }
 
+TEST(Backward, RunsInThreadsThatShareALeaf) {
+  const Tensor x = random_leaf({16});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&x] {
+      for (int i = 0; i < 200; ++i) {
+        const Tensor dropped = x * 2;
+        Tensor y = x;
+        for (int k = 0; k < 10; ++k) y = y * 1 + x;
+        if (i % 2)
+          sum(y).backward();
+        else
+          EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], full({16}, 11, DType::f64)));
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_TRUE(all_close(x.grad(), full({16}, 4 * 100 * 11, DType::f64)));
+}
+
 TEST(Grad, LeavesDotGradAlone) {
   const Tensor x = random_leaf({3}), w = random_leaf({3});
   const auto g = grad({sum(x * w)}, {x});

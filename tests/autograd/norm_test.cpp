@@ -199,6 +199,9 @@ TEST(BatchNorm, SaysWhatIsWrong) {
   EXPECT_THROWS_SAYING(train(randn({1, 3}), {}), ValueError, "more than one value a channel");
   EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, c, {}, false), ValueError, "running_mean and running_var");
   EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, {}, {}, true, 0.1, -1), ValueError, "eps must not be negative, got -1");
+  const auto before = c.to_vector<float>();
+  EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, c, expand(ones({1}), {3}), true), ValueError, "share memory");
+  EXPECT_EQ(c.to_vector<float>(), before);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
 
 namespace bytetape {
 namespace {
@@ -90,6 +91,28 @@ TEST(BadInput, AQuotientByAViewOfItself) {
   div_(base, b);
   sum(base).backward();
   EXPECT_EQ(b.grad().to_vector<float>(), expected);
+}
+
+TEST(BadInput, AMoveBetweenForwardAndBackward) {
+  nn::Linear fc(3, 2);
+  const Tensor y = sum(fc(randn({4, 3}).set_requires_grad()));
+  fc.to(DType::f64);
+  EXPECT_THROWS_SAYING(y.backward(), AutogradError, "was moved or converted since; run backward first");
+}
+
+TEST(BadInput, ANumberThatOnlyUnsignedIntegersHave) {
+  EXPECT_EQ(full({}, ~0ull, DType::f64).item<double>(), 0x1p64);
+  EXPECT_THROWS_SAYING(ones({1}, DType::i64) + ~0ull, DTypeError, "is no i64");
+}
+
+TEST(BadInput, ADatasetOfNegativeSize) {
+  struct Broken : data::Dataset {
+    std::int64_t size() const override { return -1; }
+    data::ExampleSpec example() const override { return {}; }
+    void fill(std::span<const std::int64_t>, Tensor&, Tensor&) const override {}
+  };
+  const Broken broken;
+  EXPECT_THROWS_SAYING(data::DataLoader(broken, {}), ValueError, "DataLoader: the dataset says that it has -1");
 }
 
 TEST(BadInput, ALargeBatchInSixteenBits) {
