@@ -163,4 +163,12 @@ inline Array exponential(Array x) {
 inline const Array* if_any(A x, std::size_t i) { return i < x.size() ? &x[i] : nullptr; }
 inline Tensor if_any(X x, std::size_t i) { return i < x.size() ? x[i] : Tensor(); }
 
+// ---- rows that are alike
+
+inline OpRow in_place_of(const std::string& op, Tensor& (*f)(Tensor&), double (*expected)(double), Draw draw) {
+  const bool any_number = op == "abs_" || op == "neg_";
+  return {op, "",   in_place(f), each(expected), one, draw, {any_number ? bools : integers}, Gradients::twice,
+          1,  true, large_one};
+}
+
 }  // namespace bytetape::test

@@ -1,11 +1,11 @@
-#include "tests/ops/layer_rows.h"
-
 #include "bytetape/core/factories.h"
 #include "tests/ops/families.h"
 
 namespace bytetape::test {
+namespace {
 
-OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k, bool has_bias) {
+/// 2 channels a group come in, 3 go out, through kernels of k x k.
+OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k = 3, bool has_bias = true) {
   const std::int64_t c = 2 * p.groups, o = 3 * p.groups;
   const Input w = in(o, 2, k, k), b = in(o);
   Cases cases{{in(1, c, 5, 5), w, b},
@@ -116,4 +116,60 @@ OpRow loss_row(const std::string& variant, const CrossEntropyOptions& options) {
           true,
           {in(700, 200), in(700).classes()}};
 }
+
+Conv2dParams geometry(std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
+  return {{stride, stride}, {padding, padding}, {dilation, dilation}, groups};
+}
+
+}  // namespace
+
+std::vector<OpRow> layer_rows() {
+  return {
+      conv_row("", {}),
+      conv_row("same", geometry(1, 1, 1, 1)),
+      conv_row("strided", geometry(2, 1, 1, 1)),
+      conv_row("dilated", geometry(1, 2, 2, 1)),
+      conv_row("grouped", geometry(2, 1, 1, 3)),
+      conv_row("pointwise", {}, 1),
+      conv_row("oblong", {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}}),
+      conv_row("no_bias", geometry(1, 1, 1, 1), 3, false),
+      pool_row("", {}),
+      pool_row("overlapping", {{3, 3}, {2, 2}, {1, 1}}),
+      pool_row("oblong", {{1, 3}, {2, 1}, {0, 1}}),
+      norm_row(
+          "training", true,
+          {{in(4, 3), in(3), in(3)},
+           {in(2, 3, 4, 5), in(3), in(3)},
+           {in(3, 2, 2, 2).channels_last(), in(2), in(2)},
+           {in(5, 3).transposed(), in(3).spaced(), in(3)},
+           {in(3, 4).narrowed(), in(4), in(4).expanded()},
+           {in(4, 0), in(0), in(0)},
+           {in(2, 1, 3, 2), in(1), in(1)}},
+          {bad<ValueError>("training needs more than one value a channel, got f64(1, 3)", {in(1, 3), in(3), in(3)}),
+           bad<ShapeError>("weight must have shape (3,), got f64(4,)", {in(2, 3), in(4), in(3)}),
+           bad<DeviceError>("bias is on another device than x", {in(2, 3), in(3), in(3).elsewhere()})}),
+      norm_row("evaluating", false,
+               {{in(4, 3), in(3), in(3)},
+                {in(2, 3, 4, 5), in(3), in(3)},
+                {in(3, 2, 2, 2).channels_last(), in(2), in(2)},
+                {in(5, 3).transposed(), in(3).spaced(), in(3)},
+                {in(0, 3), in(3), in(3)},
+                {in(1, 2), in(2), in(2)}},
+               {bad<ValueError>("evaluation needs running_mean and running_var", {in(4, 3), in(3), in(3)},
+                                [](X x) { return batch_norm(x[0], x[1], x[2], {}, {}, false); })}),
+      norm_row("no_affine", true,
+               {{in(4, 3)},
+                {in(2, 3, 4, 5)},
+                {in(3, 2, 2, 2).channels_last()},
+                {in(5, 3).transposed()},
+                {in(4, 0)},
+                {in(3, 4).narrowed()}},
+               {}),
+      loss_row("", {}),
+      loss_row("sum", {.reduction = Reduction::sum}),
+      loss_row("none", {.reduction = Reduction::none}),
+      loss_row("smoothed", {.label_smoothing = 0.2}),
+  };
+}
+
 }  // namespace bytetape::test

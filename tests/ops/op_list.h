@@ -100,7 +100,18 @@ struct OpRow {
   std::string name() const { return variant.empty() ? op : op + "_" + variant; }
 };
 
-/// The one list of ops.
+/// The one list of ops ...
 const std::vector<OpRow>& op_list();
+/// ... and its parts: each in the file of its name.
+std::vector<OpRow> arithmetic_rows();
+std::vector<OpRow> pointwise_rows();
+std::vector<OpRow> select_rows();
+std::vector<OpRow> reduce_rows();
+std::vector<OpRow> softmax_rows();
+std::vector<OpRow> view_rows();
+std::vector<OpRow> copy_rows();
+std::vector<OpRow> concat_rows();
+std::vector<OpRow> matmul_rows();
+std::vector<OpRow> layer_rows();
 
 }  // namespace bytetape::test

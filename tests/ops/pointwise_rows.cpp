@@ -1,0 +1,59 @@
+#include "tests/ops/families.h"
+#include "tests/ops/op_list.h"
+
+namespace bytetape::test {
+
+// A table: what belongs together stays on a line.
+// clang-format off
+std::vector<OpRow> pointwise_rows() {
+  return {
+    {.op = "exp", .f = of(exp), .reference = each(std::exp), .cases = one, .bad = {integers}},
+    {.op = "log", .f = of(log), .reference = each(std::log), .cases = one, .draw = Draw::positive, .bad = {integers}},
+    {.op = "sqrt", .f = of(sqrt), .reference = each(std::sqrt), .cases = one, .draw = Draw::positive,
+     .bad = {integers}},
+    {.op = "rsqrt", .f = of(rsqrt), .reference = each([](double v) { return 1 / std::sqrt(v); }), .cases = one,
+     .draw = Draw::positive, .bad = {integers}},
+    {.op = "tanh", .f = of(tanh), .reference = each(std::tanh), .cases = one, .bad = {integers}},
+    {.op = "sigmoid", .f = of(sigmoid), .reference = each(sigmoid_of), .cases = one, .bad = {integers}},
+    {.op = "relu", .f = of(relu), .reference = each([](double v) { return std::max(v, 0.0); }), .cases = one,
+     .draw = Draw::distinct, .bad = {integers}},
+    {.op = "gelu", .f = of(gelu), .reference = each(gelu_of), .cases = one, .bad = {integers}},
+    {.op = "abs", .f = of(abs), .reference = each(std::abs), .cases = one, .draw = Draw::distinct, .bad = {bools}},
+    {.op = "sign", .f = of(sign), .reference = each(sign_of), .cases = one, .draw = Draw::distinct,
+     .bad = {integers}},
+    {.op = "clamp", .f = [](X x) { return clamp(x[0], -1, 1); },
+     .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }), .cases = one, .draw = Draw::distinct,
+     .bad = {bools,
+             bad<ValueError>("expected low <= high, got 2 and 1", {in(3)}, [](X x) { return clamp(x[0], 2, 1); })}},
+    in_place_of("exp_", exp_, std::exp, Draw::normal),
+    in_place_of("log_", log_, std::log, Draw::positive),
+    in_place_of("sqrt_", sqrt_, std::sqrt, Draw::positive),
+    in_place_of("rsqrt_", rsqrt_, [](double v) { return 1 / std::sqrt(v); }, Draw::positive),
+    in_place_of("tanh_", tanh_, std::tanh, Draw::normal),
+    in_place_of("sigmoid_", sigmoid_, sigmoid_of, Draw::normal),
+    in_place_of("relu_", relu_, [](double v) { return std::max(v, 0.0); }, Draw::distinct),
+    in_place_of("abs_", abs_, std::abs, Draw::distinct),
+    {.op = "clamp_",
+     .f =
+         [](X x) {
+           Tensor y = copy_of(x[0]);
+           return clamp_(y, -1, 1);
+         },
+     .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }), .cases = one, .draw = Draw::distinct,
+     .bad = {bools}},
+    {.op = "dropout",
+     .f =
+         [](X x) {
+           manual_seed(11);
+           return dropout(x[0], 0.4);
+         },
+     .reference = [](A x) { return ref::dropout(x[0], 0.4, 11); }, .cases = one,
+     .bad = {integers, bad<ValueError>("expected a probability, got p = 1.5", {in(3)},
+                                       [](X x) { return dropout(x[0], 1.5); })}},
+    {.op = "dropout", .variant = "evaluating", .f = [](X x) { return dropout(x[0], 0.4, false); },
+     .reference = each(same), .cases = one, .bad = {integers}},
+  };
+}
+// clang-format on
+
+}  // namespace bytetape::test

@@ -1,0 +1,80 @@
+#include "tests/ops/families.h"
+#include "tests/ops/op_list.h"
+
+namespace bytetape::test {
+
+// A table: what belongs together stays on a line.
+// clang-format off
+std::vector<OpRow> reduce_rows() {
+  return {
+    {.op = "sum", .f = [](X x) { return sum(x[0]); }, .reference = reducing(total), .cases = one,
+     .bad = {bad<ShapeError>("dim 2 is out of range", {in(2, 3)}, [](X x) { return sum(x[0], {2}); }),
+             bad<ShapeError>("appears twice", {in(2, 3)},
+                             [](X x) {
+                               return sum(x[0], {0, -2});
+                             })}},
+    {.op = "sum", .variant = "last", .f = [](X x) { return sum(x[0], {-1}); }, .reference = reducing(total, {-1}),
+     .cases = one},
+    {.op = "sum", .variant = "outer_dims",
+     .f =
+         [](X x) {
+           return sum(x[0], {0, 2}, true);
+         },
+     .reference = reducing(total, {0, 2}, true),
+     .cases = {{in(2, 3, 4)},
+               {in(1, 3, 1)},
+               {in(0, 2, 3)},
+               {in(2, 3, 2, 4).channels_last()},
+               {in(2, 3, 3).transposed()},
+               {in(3, 2, 4).expanded()},
+               {in(2, 2, 3).narrowed()}},
+     .bad = {bad<ShapeError>("dim 2 is out of range", {in(2, 3)})}, .large = {in(40, 50, 60)}},
+    {.op = "mean", .f = [](X x) { return mean(x[0]); }, .reference = reducing(average), .cases = some,
+     .bad = {integers}, .has_empty_case = false},
+    {.op = "mean", .variant = "first", .f = [](X x) { return mean(x[0], {0}, true); },
+     .reference = reducing(average, {0}, true), .cases = some + Case{in(3, 0)},
+     .bad = {integers, out_of_range([](X x) { return mean(x[0], {2}); })}},
+    {.op = "var", .f = [](X x) { return var(x[0]); }, .reference = reducing(unbiased),
+     .cases = Cases(some.begin() + 1, some.end()), .bad = {integers}, .has_empty_case = false},
+    {.op = "var", .variant = "biased_last", .f = [](X x) { return var(x[0], {-1}, 0, true); },
+     .reference = reducing(variance, {-1}, true), .cases = some + Case{in(0, 3)},
+     .bad = {integers, out_of_range([](X x) { return var(x[0], {2}); })}},
+    {.op = "max", .f = [](X x) { return max(x[0]); }, .reference = reducing(highest), .cases = some + Case{in(1, 1)},
+     .draw = Draw::distinct, .bad = {bad<ShapeError>("nothing to choose from in f64(0, 3)", {in(0, 3)})},
+     .has_empty_case = false},
+    {.op = "max", .variant = "last", .f = [](X x) { return max(x[0], {-1}); }, .reference = reducing(highest, {-1}),
+     .cases = some + Case{in(0, 3)}, .draw = Draw::distinct,
+     .bad = {bad<ShapeError>("nothing to choose from in f64(3, 0)", {in(3, 0)})}},
+    {.op = "min", .f = [](X x) { return min(x[0]); }, .reference = reducing(lowest), .cases = some + Case{in(1, 1)},
+     .draw = Draw::distinct, .bad = {bad<ShapeError>("nothing to choose from in f64(0, 3)", {in(0, 3)})},
+     .has_empty_case = false},
+    {.op = "min", .variant = "first", .f = [](X x) { return min(x[0], {0}, true); },
+     .reference = reducing(lowest, {0}, true), .cases = some + Case{in(3, 0)}, .draw = Draw::distinct,
+     .bad = {bad<ShapeError>("nothing to choose from in f64(0, 3)", {in(0, 3)})}},
+    {.op = "argmax", .f = [](X x) { return argmax(x[0]); }, .reference = reducing(place_of_highest),
+     .cases = some + Case{in(1, 1)}, .draw = Draw::distinct,
+     .bad = {bad<ShapeError>("nothing to choose from in f64(0, 3)", {in(0, 3)})}, .gradients = Gradients::none,
+     .has_empty_case = false},
+    {.op = "argmax", .variant = "last", .f = [](X x) { return argmax(x[0], -1); },
+     .reference = reducing(place_of_highest, {-1}), .cases = some + Case{in(0, 3)}, .draw = Draw::distinct,
+     .bad = {bad<ShapeError>("nothing to choose from in dim -1 of f64(3, 0)", {in(3, 0)})},
+     .gradients = Gradients::none},
+    {.op = "sum_to",
+     .f =
+         [](X x) {
+           return sum_to(x[0], {1, x[0].defined() ? x[0].size(-1) : 1});
+         },
+     .reference =
+         [](A x) {
+           Array y({1, x[0].size(-1)});
+           for_each_index(x[0].shape, [&](const Dims& at) { y({0, at.back()}) += x[0](at); });
+           return y;
+         },
+     .cases = matrices,
+     .bad = {bad<ShapeError>("shapes (2,) and (2, 3) do not broadcast", {in(2, 3)},
+                             [](X x) { return sum_to(x[0], {2}); })}},
+  };
+}
+// clang-format on
+
+}  // namespace bytetape::test
