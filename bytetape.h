@@ -1,5 +1,6 @@
 #pragma once
-/// Everything: #include <bytetape/bytetape.h>.
+/// \file
+/// Everything: `#include <bytetape/bytetape.h>`.
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/gradcheck.h"

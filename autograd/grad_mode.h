@@ -23,8 +23,8 @@ class NoGrad : GradMode {
   NoGrad() : GradMode(false) {}
 };
 
-/// While it lives, the first op (forward or backward) whose result holds a NaN throws AutogradError naming the op and
-/// the module. Reads every result: slow, for debugging.
+/// While it lives, on its thread, the first op (forward or backward) whose result holds a NaN throws AutogradError
+/// naming the op and the module. Reads every result: slow, for debugging.
 class DetectAnomaly {
  public:
   DetectAnomaly();
@@ -35,6 +35,7 @@ class DetectAnomaly {
  private:
   bool previous_;
 };
+/// True while a DetectAnomaly lives on this thread.
 bool detecting_anomaly();
 
 }  // namespace bytetape

@@ -39,8 +39,9 @@ class Saved {
   /// Keeps an output of the op (number `index`), without owning the node in a circle.
   void save_output(const Tensor& output, std::uint32_t index = 0);
   /// The tensor, connected to the graph. Undefined where an undefined tensor was saved. Throws AutogradError where it
-  /// was overwritten since, naming the op that did.
+  /// was overwritten since, naming the op that did, or was moved or converted, or the graph was already freed.
   Tensor get() const;
+  /// Lets the tensor go.
   void release();
 
  private:
@@ -78,6 +79,7 @@ class Node : public RefCounted {
   memory::Scope scope;
   /// Order of recording, after everything that the op's inputs were made by; backward runs the highest first.
   std::uint64_t sequence = 0;
+  /// Where the gradient of each input goes.
   InlineVector<Edge, 3> edges;
   /// What the outputs look like: an output that got no gradient is filled with zeros like this.
   struct OutputInfo {
@@ -87,20 +89,24 @@ class Node : public RefCounted {
   };
   InlineVector<OutputInfo, 1> outputs;
 
-  // ---- the engine's, while backward runs
-  Grads pending;
-  const void* queued_in = nullptr;  // the backward in whose queue the node waits
-  std::uint64_t unwanted = 0;       // bit i: grad() was not asked for anything behind input i
+  /// \name The engine's, while backward runs
+  /// @{
 
+  Grads pending;
+  const void* queued_in = nullptr;  ///< the backward in whose queue the node waits
+  std::uint64_t unwanted = 0;       ///< bit i: grad() was not asked for anything behind input i
+
+  /// A function that register_hook() was given.
   struct Hook {
     std::uint32_t output;
     int handle;
     std::function<Tensor(const Tensor&)> call;
   };
-  std::vector<Hook> hooks;  // of tensors that the node made
+  std::vector<Hook> hooks;  ///< of tensors that the node made
   virtual const std::vector<Hook>& hooks_to_run() const { return hooks; }
+  /// @}
 
-  static constexpr bool found_weakly = true;  // a leaf finds its accumulator
+  static constexpr bool found_weakly = true;  ///< a leaf finds its accumulator
   /// Ends nodes one after the other: a long chain must not recurse.
   static void dispose(Node* node);
 
@@ -128,15 +134,16 @@ class AccumulateGrad final : public Node {
 
 /// Autograd's slot of a tensor.
 struct AutogradMeta final : AutogradSlot {
-  bool requires_grad = false;  // asked of a leaf
+  bool requires_grad = false;  ///< asked of a leaf
   Tensor grad;
-  Edge made_by;                          // empty on leaves
-  AccumulateGrad* accumulate = nullptr;  // of a leaf, while a graph uses it; not owned, and guarded by the lock:
-  memory::SpinLock lock;                 // threads may record over one leaf
-  std::vector<Node::Hook> hooks;         // of a leaf
+  Edge made_by;                          ///< empty on leaves
+  AccumulateGrad* accumulate = nullptr;  ///< of a leaf, while a graph uses it; not owned, and guarded by `lock`
+  memory::SpinLock lock;                 ///< threads may record over one leaf
+  std::vector<Node::Hook> hooks;         ///< of a leaf
 };
-/// The slot, made on first use; or null where there is none.
+/// The slot, made on first use.
 AutogradMeta& autograd_meta(const Tensor& x);
+/// The slot, or null where there is none.
 AutogradMeta* autograd_meta_if_any(const Tensor& x);
 /// Where x's gradient goes: the op that made it, or its accumulator. Empty where x requires no grad.
 Edge gradient_edge(const Tensor& x);

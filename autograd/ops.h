@@ -1,5 +1,6 @@
 #pragma once
-// Every op.
+/// \file
+/// Every op.
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/conv.h"

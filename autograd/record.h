@@ -50,7 +50,8 @@ N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
 /// that requires grad, and where x is a view whose base would not learn of it; ValueError where elements of x share
 /// memory with each other, or with other elements of an input.
 void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others = {});
-/// ... and what happens after it: the write is counted, and the tape is told (as `record`, where x is the output).
+/// What happens after such an op's kernel: the write is counted, and the tape is told (as `record`, where x is the
+/// output).
 template <class N, class... Inputs>
 N* record_in_place(Tensor& x, const Inputs&... inputs) {
   x.storage().bump_version();

@@ -8,6 +8,7 @@ namespace bytetape {
 /// What a device type brings: its kernels, and an allocator for each of its devices.
 struct Backend {
   const Kernels* kernels = nullptr;
+  /// The allocator of device number `index`.
   memory::Allocator& (*allocator)(int index) = nullptr;
   /// The allocator of the device's meta twin.
   memory::Allocator& (*meta_allocator)(int index) = nullptr;
@@ -19,7 +20,7 @@ void register_backend(DeviceType type, const Backend& backend);
 const Backend& backend(Device device);
 
 namespace memory {
-/// The allocator that every byte on `device` comes from.
+/// The allocator that every byte on `device` comes from. Throws DeviceError where there is no such device.
 Allocator& allocator(Device device);
 }  // namespace memory
 

@@ -7,16 +7,18 @@
 
 namespace bytetape {
 
+/// The CPU is always there; others come with a backend (register_backend).
 enum class DeviceType : std::uint8_t { cpu, cuda };
 
 /// Where a tensor lives. A meta device holds no data: kernels do nothing there and memory is only accounted for,
 /// exactly as the device that it stands in for would account for it.
 struct Device {
   DeviceType type = DeviceType::cpu;
-  std::uint8_t index = 0;
+  std::uint8_t index = 0;  ///< number among the devices of its type
   bool is_meta = false;
 
   static constexpr Device cpu();
+  /// Throws DeviceError unless 0 <= index <= 255.
   static constexpr Device cuda(int index = 0);
   /// The data-less twin of `stands_for`, or of the CPU.
   static constexpr Device meta(Device stands_for);
@@ -34,6 +36,7 @@ constexpr Device Device::cuda(int index) {
 constexpr Device Device::meta(Device stands_for) { return {stands_for.type, stands_for.index, true}; }
 constexpr Device Device::meta() { return meta(cpu()); }
 
+/// "cpu", "cuda:1", "meta", "meta:cuda:1", ... as Device::parse() reads them.
 std::string to_string(Device d);
 std::ostream& operator<<(std::ostream& out, Device d);
 

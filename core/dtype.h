@@ -48,6 +48,7 @@ struct Half {
   }
 };
 
+/// Bytes of an element.
 constexpr std::size_t size_of(DType t) {
   switch (t) {
     case DType::f64:
@@ -63,12 +64,13 @@ constexpr std::size_t size_of(DType t) {
       return 1;
   }
 }
+/// f64, f32, bf16 and f16.
 constexpr bool is_floating(DType t) { return t <= DType::f16; }
 /// "f32", "bool", ...
 const char* to_string(DType t);
 std::ostream& operator<<(std::ostream& out, DType t);
 
-/// The C++ element type of a DType, and back.
+/// The DType of a C++ element type; dtype_of is short for it.
 template <class T>
 struct DTypeOf;
 template <>
@@ -103,6 +105,7 @@ template <>
 struct DTypeOf<bool> {
   static constexpr DType value = DType::boolean;
 };
+/// The DType of T: `dtype_of<float>` is DType::f32.
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 

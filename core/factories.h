@@ -7,45 +7,62 @@
 
 namespace bytetape {
 
+/// \name Tensors of one value
+/// Row-major; the `_like` forms have x's shape, dtype, device and (where they are dense) strides. `value` is converted
+/// to dtype as C++ does it: 1.5 is 1 in integers. ShapeError on negative sizes.
+/// @{
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device device = {});
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+/// @}
 
-/// start, start + step, ... up to but without end. dtype i64. Throws ValueError where step is 0 or leads away from end.
+/// The numbers from start in steps of `step`, up to but without end. Throws ValueError where step is 0 or leads away
+/// from end, or dtype has not all of them.
 Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step = 1, DType dtype = DType::i64,
               Device device = {});
-/// 0 .. end - 1.
+/// The numbers 0 to end - 1, i64. Throws ValueError where end < 0.
 Tensor arange(std::int64_t end);
 
-/// Uniform in [0, 1).
+/// \name Random tensors
+/// Row-major. The same state of the generator gives the same numbers on every device, for any number of threads;
+/// tensors on meta devices take none.
+/// @{
+
+/// Uniform in [0, 1). Throws DTypeError on integers.
 Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
             Generator& generator = default_generator());
-/// Standard normal.
+/// Standard normal. Throws DTypeError on integers.
 Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
              Generator& generator = default_generator());
 /// Uniform integers in [low, high). Throws ValueError where high <= low or dtype has not all of them.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
                Generator& generator = default_generator());
-/// A random order of 0 .. n - 1. i64.
+/// A random order of the numbers 0 to n - 1, i64. Throws ValueError where n < 0.
 Tensor randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
 
-/// Fills x in place, uniformly in [low, high) or normally. Throws DTypeError on integers, ValueError where high < low,
-/// the range is infinite or std is negative.
+/// Fills x in place and off the tape, uniformly in [low, high). Throws DTypeError on integers, ValueError where
+/// high < low or the range is infinite.
 void fill_uniform(Tensor& x, double low, double high, Generator& generator = default_generator());
+/// The same normally, with this mean and standard deviation. Throws DTypeError on integers, ValueError where std is
+/// negative.
 void fill_normal(Tensor& x, double mean, double std, Generator& generator = default_generator());
+/// @}
 
-/// Copies `values` (row-major) into a new tensor. Throws ShapeError where their number is not that of `shape`.
+/// Copies `values` (row-major) into a new tensor of T's dtype. T is double, float, std::int64_t, std::int32_t,
+/// std::uint8_t or bool. Throws ShapeError where their number is not that of `shape`.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = {});
+/// The same with one dim, on the CPU.
 template <class T>
 Tensor from_vector(const std::vector<T>& values) {
   return from_vector(values, {static_cast<std::int64_t>(values.size())});
 }
 
 /// Wraps memory that the caller owns, row-major on the CPU; `release` (may be empty) runs when the last tensor on it is
-/// gone. Such bytes are the caller's: they are on no ledger.
+/// gone. Such bytes are the caller's: they are on no ledger. Throws ShapeError on negative sizes, ValueError on a null
+/// pointer to any elements.
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
 
 }  // namespace bytetape

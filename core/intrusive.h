@@ -82,6 +82,7 @@ class Ref {
   T* p_ = nullptr;
 };
 
+/// A new T, with one owner.
 template <class T, class... Args>
 Ref<T> make_ref(Args&&... args) {
   return Ref<T>::first(new T(std::forward<Args>(args)...));

@@ -2,9 +2,10 @@
 
 namespace bytetape {
 
-/// Threads that CPU kernels may use. Default: OMP_NUM_THREADS, else every core.
+/// Threads that CPU kernels may use when this thread calls them. Default: OMP_NUM_THREADS, else every core that the
+/// process may use. Always 1 in a build without OpenMP.
 int num_threads();
-/// Throws ValueError below 1.
+/// Sets num_threads() of this thread (torch.set_num_threads). Throws ValueError below 1.
 void set_num_threads(int n);
 
 }  // namespace bytetape

@@ -16,9 +16,11 @@ struct PhiloxState {
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) { state_.seed = seed; }
+  /// Goes to the start of the stream of `seed`.
   void manual_seed(std::uint64_t seed);
   /// A start for `n` 32-bit words; advances past them.
   PhiloxState take(std::int64_t n);
+  /// Where the stream stands; set_state() goes back there.
   PhiloxState state() const;
   void set_state(PhiloxState s);
 
@@ -29,7 +31,7 @@ class Generator {
 
 /// The generator of every op and initialiser that is not given one. Seed 0 at start.
 Generator& default_generator();
-/// Restarts the default generator.
+/// Goes to the start of the stream of `seed` in the default generator (torch.manual_seed).
 void manual_seed(std::uint64_t seed);
 
 }  // namespace bytetape

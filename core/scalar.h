@@ -23,6 +23,7 @@ class Scalar {
   Scalar(T v) : integral_(false), d_(static_cast<double>(v)) {}
 
   bool is_integral() const { return integral_; }
+  /// Converted to T as C++ does it, unchecked: see fits().
   template <class T>
   T to() const {
     if constexpr (std::is_same_v<T, bool>)

@@ -11,9 +11,11 @@
 
 namespace bytetape {
 
+/// The most dims that a tensor has.
 inline constexpr int max_rank = 8;
 
-/// Up to eight integers, inline: a shape, strides, or a list of dims. Cheap to copy, no heap.
+/// Up to eight integers, inline: a shape, strides, or a list of dims. Cheap to copy, no heap. Throws ShapeError where
+/// there would be more.
 class Dims {
  public:
   Dims() = default;
@@ -22,6 +24,7 @@ class Dims {
   explicit Dims(std::span<const std::int64_t> values) {
     for (std::int64_t v : values) push_back(v);
   }
+  /// `rank` times `value`.
   static Dims filled(int rank, std::int64_t value) {
     Dims d;
     for (int i = 0; i < rank; ++i) d.push_back(value);
@@ -64,8 +67,8 @@ class Dims {
   int size_ = 0;
 };
 
-using Shape = Dims;
-using Strides = Dims;
+using Shape = Dims;    ///< sizes, outermost first
+using Strides = Dims;  ///< steps in elements, by dim
 
 /// "(2, 3)"; "(5,)" for one dim and "()" for a scalar, as PyTorch and numpy print them.
 std::ostream& operator<<(std::ostream& out, const Dims& d);
@@ -86,7 +89,7 @@ bool is_dense(const Shape& shape, const Strides& strides);
 bool same_layout(const Shape& shape, const Strides& a, const Strides& b);
 /// NumPy broadcasting; throws ShapeError naming both shapes.
 Shape broadcast(const Shape& a, const Shape& b);
-/// Maps -rank..rank-1 to 0..rank-1; throws ShapeError naming the range.
+/// Maps -rank..rank-1 to 0..rank-1; throws ShapeError naming the range. A scalar has the dims -1 and 0, as in PyTorch.
 int wrap_dim(std::int64_t dim, int rank);
 /// wrap_dim for each, sorted; empty means every dim. Throws ShapeError on repeats.
 Dims wrap_dims(const Dims& dims, int rank);

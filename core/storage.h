@@ -36,9 +36,11 @@ class Storage final : public RefCounted {
   void hold_saved();
   void drop_saved();
 
-  /// Writes so far, and the op of the last one.
+  /// Writes so far.
   std::uint32_t version() const { return version_; }
+  /// The op of the last write.
   memory::NameId writer() const { return writer_; }
+  /// Counts a write of the op that is running.
   void bump_version() {
     ++version_;
     writer_ = memory::current_scope.op;

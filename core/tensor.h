@@ -12,6 +12,7 @@
 #include "bytetape/core/storage.h"
 #include "bytetape/core/view.h"
 
+/// Tensors, ops on them, and the tape.
 namespace bytetape {
 
 /// What autograd hangs on a tensor. Core only destroys it.
@@ -19,15 +20,16 @@ struct AutogradSlot {
   virtual ~AutogradSlot() = default;
 };
 
+/// What a Tensor points to.
 struct TensorImpl final : RefCounted {
   Ref<Storage> storage;
-  std::int64_t offset = 0;  // elements
+  std::int64_t offset = 0;  ///< elements
   Shape shape;
-  Strides strides;  // elements
+  Strides strides;  ///< elements
   DType dtype = DType::f32;
-  bool is_view = false;  // made by a view op: shares its storage with a base
+  bool is_view = false;  ///< made by a view op: shares its storage with a base
   static constexpr std::uint32_t unbound = ~std::uint32_t{0};
-  std::uint32_t rebased_seen = 0;  // Storage::rebased() when this view of it was made; `unbound` outside the graph
+  std::uint32_t rebased_seen = 0;  ///< Storage::rebased() when this view of it was made; `unbound` outside the graph
   std::unique_ptr<AutogradSlot> autograd;
 };
 
@@ -41,17 +43,21 @@ class Tensor {
 
   bool defined() const { return static_cast<bool>(impl_); }
   const Shape& shape() const { return impl_->shape; }
+  /// Steps in elements.
   const Strides& strides() const { return impl_->strides; }
-  /// Extent of one dim, which may count from the end.
+  /// Extent of one dim, which may count from the end. Throws ShapeError where there is no such dim.
   std::int64_t size(std::int64_t dim) const {
     check(rank() > 0, "size(", dim, ") of a tensor without dims");
     return impl_->shape[wrap_dim(dim, rank())];
   }
   int rank() const { return impl_->shape.size(); }
+  /// Number of elements; 1 for a scalar.
   std::int64_t numel() const { return bytetape::numel(impl_->shape); }
   DType dtype() const { return impl_->dtype; }
   Device device() const { return impl_->storage->device(); }
+  /// Place of the first element in the storage, in elements.
   std::int64_t storage_offset() const { return impl_->offset; }
+  /// True where the elements lie row-major, without gaps.
   bool is_contiguous() const { return bytetape::is_contiguous(shape(), strides()); }
   /// Bytes of the elements, whatever the storage holds.
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
@@ -61,42 +67,56 @@ class Tensor {
   const T* data() const {
     return static_cast<const T*>(checked_data(dtype_of<T>));
   }
+  /// The same, to write. Autograd does not learn of such writes.
   template <class T>
   T* data() {
     return static_cast<T*>(checked_data(dtype_of<T>));
   }
-  /// The value of a one-element tensor, converted to T. Throws ShapeError where there are more or fewer.
+  /// The value of a one-element tensor, converted to T. Throws ShapeError where there are more or fewer, DeviceError on
+  /// a meta device.
   template <class T>
   T item() const {
     return item().to<T>();
   }
+  /// The same, as the number that it is.
   Scalar item() const;
-  /// Every element, row-major, converted to T.
+  /// Every element, row-major, converted to T: double, float, std::int64_t, std::int32_t, std::uint8_t or bool. Throws
+  /// DeviceError on a meta device.
   template <class T>
   std::vector<T> to_vector() const;
 
-  // ---- autograd's half of the value, defined in autograd/tensor.cpp
+  /// \name Autograd's half of the value
+  /// Defined in `autograd`, not in `core`.
+  /// @{
+
   /// True for a leaf that collects gradients and for everything computed from one.
   bool requires_grad() const;
   /// Makes a leaf collect gradients, or stop. Throws AutogradError on a non-leaf, DTypeError on integers.
   Tensor& set_requires_grad(bool on = true);
-  /// True where no op made this tensor.
+  /// True where no op on the tape made this tensor.
   bool is_leaf() const;
   /// The accumulated gradient; undefined before the first backward.
   Tensor grad() const;
   /// Replaces the gradient; an undefined tensor clears it. Throws ShapeError, DTypeError or DeviceError on a misfit.
   void set_grad(const Tensor& g);
   /// Accumulates d(this)/d(leaf) into every leaf's grad. `seed` is the gradient of this tensor; it defaults to 1 for a
-  /// one-element tensor. Throws AutogradError where nothing requires grad or the graph was already freed.
+  /// one-element tensor. retain_graph keeps the graph for another backward; create_graph does too, and records the
+  /// backward itself, for higher derivatives. Throws AutogradError where nothing requires grad, a seed is missing, the
+  /// graph was already freed, or create_graph meets a rule that cannot be differentiated again; ShapeError, DTypeError
+  /// or DeviceError where the seed is not like this tensor.
   void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
-  /// The same data, outside the graph.
+  /// The same data (shared, not copied), outside the graph.
   Tensor detach() const;
   /// Calls `hook` with this tensor's gradient each time backward computes it; a defined result replaces it.
   /// Returns a number for remove_hook. Throws AutogradError where the tensor requires no grad.
   int register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// A number that is no hook's is ignored.
   void remove_hook(int handle) const;
+  /// @}
 
-  // ---- for ops and kernels
+  /// \name For ops and kernels
+  /// @{
+
   ConstView read() const { return {address(), dtype(), device(), shape(), strides()}; }
   /// Does not count as a write for autograd; in-place ops say so with Storage::bump_version.
   View write() const { return {address(), dtype(), device(), shape(), strides()}; }
@@ -105,7 +125,9 @@ class Tensor {
   Storage& storage() const { return *impl_->storage; }
   TensorImpl* impl() const { return impl_.get(); }
   const Ref<TensorImpl>& ref() const { return impl_; }
+  /// True where both are copies of one handle: more than equal, or views of one storage.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  /// @}
 
  private:
   void* address() const {
@@ -122,12 +144,14 @@ std::size_t bytes_of(const Shape& shape, DType dtype);
 /// An uninitialised tensor, row-major. Throws ShapeError on negative sizes, OutOfMemory.
 Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {},
              memory::Role role = memory::Role::temporary);
-/// The same with given strides, which must address each element once.
+/// The same with given strides, which must address each element once: ShapeError where they do not.
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device,
                      memory::Role role = memory::Role::temporary);
 /// Uninitialised, with x's shape, device and (where they are dense) strides.
 Tensor empty_like(const Tensor& x);
+/// The same with another dtype.
 Tensor empty_like(const Tensor& x, DType dtype);
+/// The same with another dtype, on another device.
 Tensor empty_like(const Tensor& x, DType dtype, Device device);
 
 /// What describe() gives: text that is made when it is streamed, so that a check that holds costs nothing. Not to be

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/tensor.h"
 
+/// Data sets and loaders.
 namespace bytetape::data {
 
 /// Examples gathered along a first dim: x what the model sees, y what it should say.
@@ -25,7 +26,9 @@ struct ExampleSpec {
 class Dataset {
  public:
   virtual ~Dataset() = default;
+  /// Number of examples.
   virtual std::int64_t size() const = 0;
+  /// What every example looks like.
   virtual ExampleSpec example() const = 0;
 
   /// An uninitialised batch of n examples under the role `input`, the phase `data` and the op "collate". On a meta
@@ -34,7 +37,7 @@ class Dataset {
   /// Writes the examples `indices` to a batch that allocate(indices.size()) made. Safe to call from several threads.
   /// Throws ShapeError where an index is outside 0 .. size() - 1, and whatever fill() throws.
   void load(std::span<const std::int64_t> indices, Batch& batch) const;
-  /// The examples `indices` as a new batch.
+  /// The examples `indices` as a new batch. Throws as load() does.
   Batch get(std::span<const std::int64_t> indices) const;
 
  protected:

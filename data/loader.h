@@ -8,19 +8,20 @@
 
 namespace bytetape::data {
 
+/// How a DataLoader goes through its dataset.
 struct DataLoaderOptions {
-  std::int64_t batch_size = 64;
-  bool shuffle = false;    ///< another order each epoch
-  bool drop_last = false;  ///< leave out a last batch that is not full
-  int workers = 1;         ///< threads that load; 0 loads on the thread that iterates, when the batch is wanted
-  int prefetch = 2;        ///< batches loaded ahead of the one handed out, over all workers
-  std::uint64_t seed = 0;  ///< of the shuffle
+  std::int64_t batch_size = 64;  ///< examples; the last batch of an epoch may have fewer
+  bool shuffle = false;          ///< another order each epoch
+  bool drop_last = false;        ///< leave out a last batch that is not full
+  int workers = 1;               ///< threads that load; 0 loads on the thread that iterates, when the batch is wanted
+  int prefetch = 2;              ///< batches loaded ahead of the one handed out, over all workers
+  std::uint64_t seed = 0;        ///< of the shuffle
 };
 
-/// The batches of a dataset, an epoch at a time:
+/// The batches of a dataset, an epoch at a time (torch.utils.data.DataLoader):
 ///
-///   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true});
-///   for (const auto& [x, y] : loader) ...
+///     DataLoader loader(dataset, {.batch_size = 128, .shuffle = true});
+///     for (const auto& [x, y] : loader) ...
 ///
 /// The order depends on the seed and the epoch alone. Batches are allocated on the thread that iterates, so the
 /// ledger's events depend neither on the workers' number nor on their pace. What a worker throws is rethrown, as it was

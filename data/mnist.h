@@ -15,6 +15,7 @@ struct Mnist {
   std::string name;  ///< what to call the data in every output: "MNIST", or "generated digits"
 };
 
+/// Which of MNIST's two sets: 60,000 images to train on, 10,000 to test on.
 enum class Split : std::uint8_t { train, test };
 
 /// The folder that holds MNIST's four files under their original names, plain or with .gz: `dir` or `dir`/mnist where

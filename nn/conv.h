@@ -20,26 +20,30 @@ struct Padding2 {
   bool same = false;
   Padding2(int both) : size(both) {}
   Padding2(Size2 size) : size(size) {}
+  /// Throws ValueError unless name is "valid" or "same".
   Padding2(const char* name);
 };
 
+/// As the arguments of torch.nn.Conv2d.
 struct Conv2dOptions {
   Size2 stride = 1;
   Padding2 padding = 0;
-  Size2 dilation = 1;
-  std::int64_t groups = 1;
-  bool bias = true;
+  Size2 dilation = 1;       ///< step between the elements of the kernel
+  std::int64_t groups = 1;  ///< of channels, which see only their own; must divide in_channels and out_channels
+  bool bias = true;         ///< whether there is one
 };
 
 /// 2-d convolution of x (n, in_channels, h, w) (torch.nn.Conv2d). weight (out, in / groups, kh, kw) and bias (out)
 /// start in U(-b, b), b = 1/sqrt(in / groups * kh * kw).
 class Conv2d : public Module {
  public:
+  /// Throws ValueError where channels, groups or kernel_size are not positive, groups do not divide the channels, or
+  /// padding is "same" and stride not 1.
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel_size, Conv2dOptions options = {});
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
-  Tensor weight, bias;  // bias is undefined without one
+  Tensor weight, bias;  ///< bias is undefined without one
 
  private:
   Conv2dParams params_;

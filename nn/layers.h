@@ -1,5 +1,6 @@
 #pragma once
-// Layers without parameters of their own.
+/// \file
+/// Layers without parameters of their own.
 #include "bytetape/core/kernels.h"
 #include "bytetape/core/random.h"
 #include "bytetape/nn/conv.h"
@@ -7,26 +8,32 @@
 
 namespace bytetape::nn {
 
+/// relu(x) (torch.nn.ReLU).
 struct ReLU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "ReLU()"; }
 };
+/// gelu(x), the exact form (torch.nn.GELU).
 struct GELU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "GELU()"; }
 };
+/// tanh(x) (torch.nn.Tanh).
 struct Tanh : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Tanh()"; }
 };
+/// sigmoid(x) (torch.nn.Sigmoid).
 struct Sigmoid : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Sigmoid()"; }
 };
 
-/// The largest element of each window of (n, c, h, w); stride defaults to the kernel's size (torch.nn.MaxPool2d).
+/// The largest element of each window of (n, c, h, w); stride defaults to the kernel's size (torch.nn.MaxPool2d). What
+/// is out of range is found by max_pool2d(), in forward.
 class MaxPool2d : public Module {
  public:
+  /// A stride of 0 stands for the kernel's size.
   explicit MaxPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
@@ -35,9 +42,11 @@ class MaxPool2d : public Module {
   Pool2dParams params_;
 };
 
-/// In training zeroes elements with probability p and scales the rest by 1 / (1 - p); in evaluation does nothing.
+/// In training zeroes elements with probability p and scales the rest by 1 / (1 - p); in evaluation does nothing
+/// (torch.nn.Dropout). Draws from default_generator().
 class Dropout : public Module {
  public:
+  /// Throws ValueError unless 0 <= p <= 1.
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return detail::concat("Dropout(", p_, ")"); }
@@ -46,9 +55,10 @@ class Dropout : public Module {
   double p_;
 };
 
-/// (n, c, h, w) -> (n, c * h * w), in PyTorch's order of elements whatever the layout in memory.
+/// (n, c, h, w) -> (n, c * h * w), in PyTorch's order of elements whatever the layout in memory (torch.nn.Flatten).
 class Flatten : public Module {
  public:
+  /// Joins the dims from start_dim to end_dim, which may count from the end.
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_(start_dim), end_(end_dim) {}
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Flatten()"; }

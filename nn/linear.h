@@ -7,11 +7,12 @@ namespace bytetape::nn {
 /// U(-1/sqrt(in), 1/sqrt(in)).
 class Linear : public Module {
  public:
+  /// Throws ValueError where a size is not positive.
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
-  Tensor weight, bias;  // bias is undefined without one
+  Tensor weight, bias;  ///< bias is undefined without one
 };
 
 }  // namespace bytetape::nn

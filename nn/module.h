@@ -9,6 +9,7 @@
 
 #include "bytetape/core/tensor.h"
 
+/// Modules and layers.
 namespace bytetape::nn {
 
 /// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
@@ -27,17 +28,21 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 class Module {
  public:
   Module() = default;
+  /// Throws ValueError where a child is a member.
   Module(Module&& other);
   Module& operator=(Module&&) = delete;
   virtual ~Module() = default;
 
+  /// What the module makes of x. Called through operator().
   virtual Tensor forward(const Tensor& x) = 0;
   /// forward(x), in the scope of this module: its path stands in errors and on the ledger.
   Tensor operator()(const Tensor& x);
 
   /// Every parameter of this module and below, each once.
   std::vector<Tensor> parameters() const;
+  /// The same with names; one that is shared comes under each of its names.
   NamedTensors named_parameters() const;
+  /// What is saved and moved but not trained, of this module and below.
   NamedTensors named_buffers() const;
   /// This module ("") and everything below, with paths.
   std::vector<std::pair<std::string, Module*>> named_modules();
@@ -47,9 +52,10 @@ class Module {
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
 
-  /// Moves parameters, gradients and buffers in place: tensors held elsewhere (an optimizer's) follow.
+  /// Moves parameters, gradients and buffers in place: tensors held elsewhere (an optimizer's) follow. Throws
+  /// DeviceError where there is no data to move (from a meta device), and leaves the model as it was.
   Module& to(Device device);
-  /// Converts floating parameters, gradients and buffers in place.
+  /// Converts floating parameters, gradients and buffers in place. Throws DTypeError unless dtype is floating.
   Module& to(DType dtype);
   /// f(module) for everything below, then for this.
   Module& apply(const std::function<void(Module&)>& f);
@@ -66,14 +72,18 @@ class Module {
   virtual std::string describe() const { return "Module"; }
 
  protected:
-  /// Registers a new f32 parameter on default_device(), to be initialised, and returns it.
+  /// Registers a new f32 parameter on default_device(), to be initialised, and returns it. Like all that follow, throws
+  /// ValueError where the name is empty, has a '.' or is taken.
   Tensor register_parameter(std::string name, const Shape& shape);
-  /// Registers `value` as a parameter that requires grad, and returns it.
+  /// Registers `value` as a parameter that requires grad, and returns it. Throws ValueError where it is undefined,
+  /// AutogradError where it is no leaf, DTypeError on integers.
   Tensor register_parameter(std::string name, Tensor value);
-  /// Registers a tensor that is saved and moved with the module but not trained.
+  /// Registers a tensor that is saved and moved with the module but not trained. Throws ValueError where it is
+  /// undefined.
   Tensor register_buffer(std::string name, Tensor value);
   /// Registers a member; it must live as long as this module.
   void register_module(std::string name, Module& child);
+  /// Registers a child that this module owns. Throws ValueError where it is null.
   void register_module(std::string name, std::shared_ptr<Module> child);
 
  private:
@@ -94,7 +104,7 @@ class Module {
   bool training_ = true;
 };
 
-/// A table of the modules with their parameters' shapes, counts and bytes, and the totals.
+/// A table of the modules with their parameters' shapes and counts, their bytes with the buffers', and the totals.
 std::string summary(Module& model);
 
 }  // namespace bytetape::nn

@@ -1,5 +1,6 @@
 #pragma once
-// Every layer.
+/// \file
+/// Every layer.
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/init.h"
 #include "bytetape/nn/layers.h"

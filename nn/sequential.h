@@ -21,6 +21,7 @@ class Sequential : public Module {
   }
   Sequential(Sequential&&) = default;
 
+  /// Adds a layer behind the others. Throws ValueError on a null pointer.
   template <class Layer>
   Sequential& push_back(Layer&& layer) {
     using L = std::decay_t<Layer>;
@@ -33,6 +34,7 @@ class Sequential : public Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Sequential"; }
   std::size_t size() const { return layers_.size(); }
+  /// Throws std::out_of_range.
   Module& operator[](std::size_t i) { return *layers_.at(i); }
 
  private:

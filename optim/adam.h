@@ -8,18 +8,20 @@
 
 namespace bytetape::optim {
 
+/// As torch.optim.Adam's; the formula is at Adam.
 struct AdamOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas{0.9, 0.999};  // how much of the two running averages stays
-  double eps = 1e-8;                        // added to the denominator
-  double weight_decay = 0;                  // L2 penalty: goes through the running averages
+  double lr = 1e-3;                         ///< step size
+  std::array<double, 2> betas{0.9, 0.999};  ///< how much of m and v, the two running averages, stays
+  double eps = 1e-8;                        ///< added to the denominator
+  double weight_decay = 0;                  ///< L2 penalty: goes through the running averages
 };
 
+/// As torch.optim.AdamW's.
 struct AdamWOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas{0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;  // decoupled: shrinks the parameter by lr * weight_decay
+  double lr = 1e-3;                         ///< step size
+  std::array<double, 2> betas{0.9, 0.999};  ///< how much of m and v, the two running averages, stays
+  double eps = 1e-8;                        ///< added to the denominator
+  double weight_decay = 1e-2;               ///< decoupled: a step first takes lr * weight_decay * p off the parameter p
 };
 
 /// What Adam and AdamW share: running averages m and v of each parameter's gradient and of its square.
@@ -45,7 +47,8 @@ class AdamBase : public Optimizer {
 ///     optim::Adam adam(model.parameters(), {.lr = 3e-4});
 class Adam final : public AdamBase {
  public:
-  /// Throws ValueError naming the argument that is out of range.
+  /// Throws ValueError, naming the argument, unless lr, eps and weight_decay are at least 0 and both betas in [0, 1);
+  /// and what Optimizer() throws.
   explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
 };
 
@@ -53,7 +56,8 @@ class Adam final : public AdamBase {
 /// torch.optim.AdamW).
 class AdamW final : public AdamBase {
  public:
-  /// Throws ValueError naming the argument that is out of range.
+  /// Throws ValueError, naming the argument, unless lr, eps and weight_decay are at least 0 and both betas in [0, 1);
+  /// and what Optimizer() throws.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
 };
 

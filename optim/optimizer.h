@@ -7,6 +7,7 @@
 #include "bytetape/core/memory/scope.h"
 #include "bytetape/core/tensor.h"
 
+/// Optimizers.
 namespace bytetape::optim {
 
 /// Base of what updates parameters by their gradients. Keeps handles to the parameters, which share their data with the
@@ -29,7 +30,7 @@ class Optimizer {
   void zero_grad();
 
   double lr() const { return lr_; }
-  /// Throws ValueError on a negative rate.
+  /// For the steps from now on. Throws ValueError on a negative rate.
   void set_lr(double lr);
   const std::vector<Tensor>& parameters() const { return parameters_; }
 

@@ -6,12 +6,13 @@
 
 namespace bytetape::optim {
 
+/// As torch.optim.SGD's; the formula is at SGD.
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;     // of the gradient, on its way into the momentum buffer
-  double weight_decay = 0;  // L2 penalty
-  bool nesterov = false;    // needs momentum > 0 and dampening 0
+  double lr = 1e-3;         ///< step size
+  double momentum = 0;      ///< how much of the momentum buffer stays
+  double dampening = 0;     ///< of the gradient, on its way into the momentum buffer
+  double weight_decay = 0;  ///< L2 penalty
+  bool nesterov = false;    ///< needs momentum > 0 and dampening 0
 };
 
 /// Stochastic gradient descent (torch.optim.SGD). With g = gradient + weight_decay * p and, where momentum > 0, a
@@ -21,7 +22,8 @@ struct SGDOptions {
 ///     optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
 class SGD final : public Optimizer {
  public:
-  /// Throws ValueError naming the argument that is out of range.
+  /// Throws ValueError, naming the argument, where lr, momentum or weight_decay is negative or nesterov lacks what it
+  /// needs; and what Optimizer() throws.
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
   void step() override;
 

@@ -9,14 +9,22 @@ Tensor clone(const Tensor& x);
 Tensor contiguous(const Tensor& x);
 /// x (n, c, h, w) stored channels-last: itself where it is already, else a copy. Differentiable.
 Tensor channels_last(const Tensor& x);
-/// x with another dtype; x itself where it has it. Differentiable between floating dtypes.
+/// x with another dtype, converted as C++ does it; x itself where it has it. Differentiable between floating dtypes.
 Tensor to(const Tensor& x, DType dtype);
 /// x on another device; x itself where it is there. To a meta device: shape and bytes, no data. Differentiable.
 Tensor to(const Tensor& x, Device device);
 
-/// Writes b (broadcast, converted) into a.
+/// \name Overwriting
+/// What is overwritten gets no gradient. AutogradError on a leaf that requires grad, or a view on the tape; ValueError
+/// where elements share memory (check_in_place).
+/// @{
+
+/// Writes b (broadcast, converted, from any device) into a. ShapeError where it does not fit, DeviceError
+/// where b holds no data and a should. Differentiable in b.
 Tensor& copy_(Tensor& a, const Tensor& b);
+/// Writes `value`, converted as C++ does it, everywhere.
 Tensor& fill_(Tensor& x, Scalar value);
 Tensor& zero_(Tensor& x);
+/// @}
 
 }  // namespace bytetape

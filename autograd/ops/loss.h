@@ -5,17 +5,19 @@
 
 namespace bytetape {
 
+/// What becomes of the losses of a batch.
 enum class Reduction : std::uint8_t { none, mean, sum };
 
+/// As the arguments of torch.nn.functional.cross_entropy.
 struct CrossEntropyOptions {
-  Reduction reduction = Reduction::mean;  // mean: over the targets that are not ignored
-  std::int64_t ignore_index = -100;
-  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;  ///< mean: over the targets that are not ignored
+  std::int64_t ignore_index = -100;       ///< such a target has the loss 0 and no gradient
+  double label_smoothing = 0;             ///< 0 to 1: this much of the target is spread evenly over all classes
 };
 
 /// -log softmax(logits)[target], logits (n, c) floating, target (n) i64 (torch.nn.functional.cross_entropy). Result: a
-/// scalar, or (n) for Reduction::none. Throws ValueError where a target is not in [0, c). The backward is fused:
-/// create_graph throws.
+/// scalar, or (n) for Reduction::none. Throws ValueError where a target is neither in [0, c) nor ignored. The backward
+/// is fused: create_graph throws.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 
 }  // namespace bytetape

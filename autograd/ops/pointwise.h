@@ -3,23 +3,29 @@
 
 namespace bytetape {
 
-// Elementwise functions of one floating tensor (abs and clamp: any numbers). DTypeError on others. Differentiable twice
-// and more. The forms that end in _ write into x and return it.
+/// \name Pointwise functions
+/// Elementwise, of one floating tensor (abs and clamp: any numbers). DTypeError on others. Differentiable twice and
+/// more. The forms that end in _ write into x and return it: AutogradError on a leaf that requires grad, or a view on
+/// the tape; ValueError where elements share memory (check_in_place).
+/// @{
 
 Tensor exp(const Tensor& x);
+/// The natural logarithm.
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
+/// 1 / sqrt(x).
 Tensor rsqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
+/// 1 / (1 + exp(-x)).
 Tensor sigmoid(const Tensor& x);
 /// max(x, 0); the gradient at 0 is 0, as in PyTorch.
 Tensor relu(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).
 Tensor gelu(const Tensor& x);
 Tensor abs(const Tensor& x);
-/// -1, 0 or 1; its gradient is 0.
+/// The sign, -1, 0 or 1; its gradient is 0.
 Tensor sign(const Tensor& x);
-/// min(max(x, low), high). Throws ValueError where low > high.
+/// min(max(x, low), high). Throws ValueError where low > high, DTypeError where one is no value of x's dtype.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 
 Tensor& exp_(Tensor& x);
@@ -31,5 +37,6 @@ Tensor& sigmoid_(Tensor& x);
 Tensor& relu_(Tensor& x);
 Tensor& abs_(Tensor& x);
 Tensor& clamp_(Tensor& x, Scalar low, Scalar high);
+/// @}
 
 }  // namespace bytetape

@@ -5,22 +5,30 @@
 
 namespace bytetape {
 
-// Reductions over `dims` (may count from the end; none means all). keepdim leaves the reduced dims at size 1.
-// ShapeError on a dim that is out of range or named twice.
+/// \name Reductions
+/// Over `dims` (may count from the end; none means all). keepdim leaves the reduced dims at size 1. ShapeError on a dim
+/// that is out of range or named twice.
+/// @{
 
-/// Integers and bool sum to i64.
+/// The sum; of integers and bool in i64.
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// Floating tensors only.
+/// The mean. Floating tensors only.
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// sum((x - mean)^2) / (n - correction); correction 1 is the unbiased estimate. Floating tensors only.
+/// The variance, sum((x - mean)^2) / (n - correction); correction 1 is the unbiased estimate. Floating tensors only.
 Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false);
-/// Equal largest elements share the gradient evenly (torch.amax). ShapeError where nothing is left to choose from.
+/// The largest element (torch.amax); equal ones share the gradient evenly. NaN wins. ShapeError where there is nothing
+/// to choose from.
 Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+/// The smallest element (torch.amin); otherwise as max.
 Tensor min(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// Index (i64) of the first largest element along dim; without a dim, in the flattened tensor. Not differentiable.
+/// Index (i64) of the first largest element of the flattened tensor. NaN wins. ShapeError where there is nothing to
+/// choose from. Not differentiable.
 Tensor argmax(const Tensor& x);
+/// The same along dim.
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// Sums x over the dims that broadcasting `shape` to x's shape would repeat: the inverse of expand.
+/// Sums x over the dims that broadcasting `shape` to x's shape would repeat: the gradient of expand. ShapeError where
+/// that is impossible.
 Tensor sum_to(const Tensor& x, const Shape& shape);
+/// @}
 
 }  // namespace bytetape

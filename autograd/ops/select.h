@@ -3,8 +3,10 @@
 
 namespace bytetape {
 
-// Elementwise comparisons, with NumPy broadcasting: bool tensors. One dtype (bool only for eq and ne), one device; a
-// number takes the tensor's dtype, and is a DTypeError where that has no such value. Not differentiable.
+/// \name Comparisons
+/// Elementwise, with NumPy broadcasting: bool tensors. One dtype (bool only for eq and ne), one device; a number takes
+/// the tensor's dtype, and is a DTypeError where that has no such value. Not differentiable.
+/// @{
 
 Tensor eq(const Tensor& a, const Tensor& b);
 Tensor eq(const Tensor& a, Scalar b);
@@ -31,8 +33,10 @@ inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
 inline Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
 inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
 inline Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
+/// @}
 
-/// condition ? a : b, all broadcast together. condition is bool; a and b have one dtype. Differentiable in a and b.
+/// condition ? a : b, all broadcast together. condition is bool; a and b have one dtype: DTypeError. Differentiable in
+/// a and b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 }  // namespace bytetape

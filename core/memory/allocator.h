@@ -10,31 +10,42 @@
 #include "bytetape/core/memory/policy.h"
 #include "bytetape/core/memory/spin_lock.h"
 
+/// Where the bytes are: allocators, their books, and how to read them.
 namespace bytetape::memory {
 
 /// Everything the books of a device say at one moment.
 struct Snapshot {
   Device device;
   Statistics statistics;
-  std::size_t limit = 0, capacity = 0;
-  std::vector<RoleBytes> by_module, by_op, by_module_at_peak, by_op_at_peak;  // indexed by NameId
+  std::size_t limit = 0;                     ///< bytes that may be reserved
+  std::size_t capacity = 0;                  ///< bytes that the upstream has
+  std::vector<RoleBytes> by_module;          ///< what each module holds; indexed by NameId
+  std::vector<RoleBytes> by_op;              ///< what each op allocated of that; indexed by NameId
+  std::vector<RoleBytes> by_module_at_peak;  ///< by_module when `allocated` was highest
+  std::vector<RoleBytes> by_op_at_peak;      ///< by_op when `allocated` was highest
   std::vector<Event> events;
-  std::vector<StepSummary> steps;  // in order, with the times between them (step 0)
-  std::uint64_t dropped = 0;       // events that did not fit the log
-  std::uint64_t dropped_steps = 0;
+  std::vector<StepSummary> steps;   ///< in order, with the times between them (step 0)
+  std::uint64_t dropped = 0;        ///< events that did not fit the log
+  std::uint64_t dropped_steps = 0;  ///< step summaries that did not
 };
 
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
 /// Blocks must all have come back before it is destroyed.
 class Allocator {
  public:
-  enum class Mode : std::uint8_t { caching, direct };
+  /// How blocks are made.
+  enum class Mode : std::uint8_t {
+    caching,  ///< pieces of cached segments, best fit: CachingPolicy
+    direct,   ///< a segment each, returned at once: DirectPolicy
+  };
 
+  /// Takes from `upstream` and books for `device`; a Backend hands it out.
   Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching);
 
   /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
   /// Throws OutOfMemory after giving the cache back and trying once more.
   Block* allocate(std::size_t bytes, Role role);
+  /// Takes a block back: into the cache, or in Mode::direct to the upstream.
   void deallocate(Block* block) noexcept;
   /// O(1), and itself an event. Nothing happens where nothing changes. The caller holds the block; a freed one cannot
   /// be told from its successor, which is why only Storage, which owns its block, calls these.
@@ -55,16 +66,21 @@ class Allocator {
 
   /// Marks a step in the log; use memory::Step. 0 stands for the last number + 1. Returns the number.
   std::uint32_t begin_step(std::uint32_t step = 0);
+  /// Nothing happens outside a step.
   void end_step();
+  /// Peaks start over from what is held now.
   void reset_peaks();
-  /// Forgets events and steps so far, counts steps from 1 again, and keeps at most `capacity` of each from now on.
+  /// Forgets events and steps so far, counts steps from 1 again (on from one that is still open), and keeps at most
+  /// `capacity` of each from now on.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
-  /// Who allocated a block (its module may have been retagged since), and why it is held.
+  /// Who allocated a block; its module may have been retagged since.
   Scope owner_of(const Block* block) const;
+  /// Why a block is held.
   Role role_of(const Block* block) const;
 
   Statistics statistics() const;
+  /// A copy of all the books, the log among them.
   Snapshot snapshot() const;
   Device device() const { return device_; }
 

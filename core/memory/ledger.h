@@ -10,14 +10,14 @@ namespace bytetape::memory {
 
 /// What happened to a block, a segment, or the program.
 enum class EventKind : std::uint8_t {
-  segment_alloc,  // the upstream gave `bytes`
-  segment_free,   // and took them back
-  alloc,          // a block was handed out
-  free,           // and came back
-  retag,          // its role changed from `old_role` to `role`, or its module did
-  step_begin,     // `bytes` holds the step's number
-  step_end,
-  out_of_memory,  // `requested` could not be served
+  segment_alloc,  ///< the upstream gave `bytes`
+  segment_free,   ///< and took them back
+  alloc,          ///< a block was handed out
+  free,           ///< and came back
+  retag,          ///< its role changed from `old_role` to `role`, or its module did
+  step_begin,     ///< `bytes` holds the step's number
+  step_end,       ///< likewise
+  out_of_memory,  ///< `requested` could not be served
 };
 
 inline constexpr int event_kind_count = 8;
@@ -26,18 +26,18 @@ const char* to_string(EventKind k);
 
 /// One line of the log: fixed size, no pointers, so that two runs can be compared record by record.
 struct Event {
-  std::uint64_t offset;     // of the block in its segment, bytes
-  std::uint64_t bytes;      // rounded
-  std::uint64_t requested;  // as asked for
+  std::uint64_t offset;     ///< of the block in its segment, bytes
+  std::uint64_t bytes;      ///< rounded
+  std::uint64_t requested;  ///< as asked for
   std::uint32_t segment;
-  std::uint32_t step;  // 0 outside any step
-  NameId module;
-  NameId op;
+  std::uint32_t step;  ///< 0 outside any step
+  NameId module;       ///< whose the block is
+  NameId op;           ///< who allocated it
   EventKind kind;
   Role role;
-  Role old_role;
-  Phase phase;
-  NameId old_module;  // on retag
+  Role old_role;      ///< differs from `role` on retag alone
+  Phase phase;        ///< of the thread when it happened
+  NameId old_module;  ///< differs from `module` on retag alone
 
   friend bool operator==(const Event&, const Event&) = default;
 };
@@ -56,29 +56,35 @@ struct Watermark {
 /// Bytes that one module (or one op) holds in each role.
 using RoleBytes = std::array<std::size_t, role_count>;
 
+/// The totals of a device since the start; peaks since reset_peaks().
 struct Statistics {
-  Watermark allocated;  // handed out, rounded
-  Watermark requested;  // handed out, as asked for
-  Watermark reserved;   // taken from the upstream
-  std::array<Watermark, role_count> by_role;
-  RoleBytes at_peak{};               // by role, at the moment of peak allocated
-  std::uint32_t peak_step = 0;       // when that was: 0 between steps
-  Phase peak_phase = Phase::setup;   // and in which phase
-  std::uint64_t allocations = 0;     // calls
-  std::uint64_t upstream_calls = 0;  // segments that had to be taken for them
+  Watermark allocated;                        ///< handed out, rounded
+  Watermark requested;                        ///< handed out, as asked for
+  Watermark reserved;                         ///< taken from the upstream
+  std::array<Watermark, role_count> by_role;  ///< of `allocated`
+  RoleBytes at_peak{};                        ///< by role, at the moment of peak allocated
+  std::uint32_t peak_step = 0;                ///< when that was: 0 between steps
+  Phase peak_phase = Phase::setup;            ///< and in which phase
+  std::uint64_t allocations = 0;              ///< calls
+  std::uint64_t upstream_calls = 0;           ///< segments that had to be taken for them
 };
 
 /// One step, or the time between two steps, seen whole.
 struct StepSummary {
-  std::uint32_t step = 0;  // 0 between steps
+  std::uint32_t step = 0;  ///< 0 between steps
+  /// What one phase of it did.
   struct PhaseFlow {
-    std::size_t rose = 0, fell = 0;  // bytes allocated and freed
-    std::size_t peak = 0;            // highest `allocated` while the phase ran; 0 if nothing happened in it
+    std::size_t rose = 0;  ///< bytes allocated
+    std::size_t fell = 0;  ///< bytes freed
+    std::size_t peak = 0;  ///< highest `allocated` while the phase ran; 0 if nothing happened in it
     friend bool operator==(const PhaseFlow&, const PhaseFlow&) = default;
   };
-  std::array<PhaseFlow, phase_count> phases{};
-  std::size_t before = 0, after = 0, peak = 0;  // allocated bytes
+  std::array<PhaseFlow, phase_count> phases{};  ///< indexed by Phase
+  std::size_t before = 0;                       ///< `allocated` when it began
+  std::size_t after = 0;                        ///< ... when it ended, or now
+  std::size_t peak = 0;                         ///< the highest in between
 
+  /// True where nothing was allocated or freed.
   bool is_quiet() const { return phases == std::array<PhaseFlow, phase_count>{}; }
 };
 
@@ -111,13 +117,15 @@ class Ledger {
   /// Steps and the times between them, in order, the one that is still open last; without those in which nothing moved
   /// between steps.
   std::vector<StepSummary> steps() const;
-  /// Events that did not fit the log, and step summaries that did not.
+  /// Events that did not fit the log.
   std::uint64_t dropped() const { return dropped_; }
+  /// Step summaries that did not.
   std::uint64_t dropped_steps() const { return dropped_steps_; }
 
   /// Peaks start over from what is held now.
   void reset_peaks();
-  /// Empties the log and the step summaries, sets how many of each may be held, and counts steps from 1 again.
+  /// Empties the log and the step summaries, sets how many of each may be held, and counts steps from 1 again (on
+  /// from one that is still open).
   void reset_log(std::size_t capacity);
   static constexpr std::size_t default_log_capacity = std::size_t{1} << 16;
 

@@ -12,12 +12,12 @@ namespace bytetape::memory {
 /// What the books said when a request failed, after the cache had given back what it could.
 struct Shortage {
   Device device;
-  std::size_t requested = 0;     // bytes asked for
-  std::size_t limit = 0;         // bytes that may be reserved
-  std::size_t unreserved = 0;    // bytes of the limit not yet reserved
-  std::size_t largest_free = 0;  // the largest request that the cache can serve
+  std::size_t requested = 0;     ///< bytes asked for
+  std::size_t limit = 0;         ///< bytes that may be reserved
+  std::size_t unreserved = 0;    ///< bytes of the limit not yet reserved
+  std::size_t largest_free = 0;  ///< the largest request that the cache can serve
   Statistics statistics;
-  std::vector<RoleBytes> by_module;  // indexed by NameId
+  std::vector<RoleBytes> by_module;  ///< indexed by NameId
 
   /// Bytes that blocks would take: `requested` rounded up.
   std::size_t needed() const;

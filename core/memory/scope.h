@@ -8,19 +8,36 @@
 namespace bytetape::memory {
 
 /// Why a block is held. Exact, never inferred: set where the fact is known.
-enum class Role : std::uint8_t { parameter, gradient, optimizer_state, input, saved, temporary, workspace };
+enum class Role : std::uint8_t {
+  parameter,        ///< registered with a module, as a parameter or a buffer
+  gradient,         ///< some tensor's grad()
+  optimizer_state,  ///< made by an optimizer
+  input,            ///< a batch, or what a file of data was read into
+  saved,            ///< a temporary that the tape keeps for backward, for as long as any node does
+  temporary,        ///< everything else that an op makes
+  workspace,        ///< a kernel's scratch, for the length of one op
+};
 inline constexpr int role_count = 7;
 /// "parameter", "optimizer state", ...
 const char* to_string(Role r);
 
-/// What the program was doing. `setup` is everything outside a training or evaluation step.
-enum class Phase : std::uint8_t { setup, data, forward, backward, optimizer };
+/// What the program was doing, by thread.
+enum class Phase : std::uint8_t {
+  setup,      ///< everything else
+  data,       ///< a Dataset allocates or fills a batch
+  forward,    ///< within a memory::Step or the call of a module, where it is none of the others
+  backward,   ///< Tensor::backward() or grad()
+  optimizer,  ///< Optimizer::step()
+};
 inline constexpr int phase_count = 5;
+/// "setup", "data", ...
 const char* to_string(Phase p);
 
 /// An interned string: equal names have equal ids; 0 is the empty name.
 using NameId = std::uint32_t;
+/// The id of `name`, a new one at its first use.
 NameId intern(std::string_view name);
+/// The name of an id that intern() gave; the reference holds for good.
 const std::string& name_of(NameId id);
 /// The id of `parent.child`, or of `child` where parent is empty.
 NameId join_path(NameId parent, std::string_view child);
@@ -73,6 +90,7 @@ class Op : OpScope {
   }
 };
 
+/// What the thread is doing.
 class PhaseScope : ScopeGuard {
  public:
   explicit PhaseScope(Phase p) : ScopeGuard({current_scope.module, current_scope.op, p}) {}

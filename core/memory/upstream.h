@@ -21,7 +21,7 @@ class HostUpstream final : public Upstream {
  public:
   void* allocate(std::size_t bytes) noexcept override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
-  std::size_t capacity() const override;  // physical memory
+  std::size_t capacity() const override;  ///< physical memory
 };
 
 /// Hands out addresses that nothing may touch: the bookkeeping of a device without the device.
