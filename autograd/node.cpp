@@ -109,6 +109,7 @@ AccumulateGrad::~AccumulateGrad() {
 }
 
 void AccumulateGrad::backward(const Grads& gy, Grads&) {
+  if (!leaf_.requires_grad()) return;  // it was frozen since
   Tensor& grad = autograd_meta(leaf_).grad;
   if (!grad.defined())
     assign_grad(leaf_, own(gy[0], leaf_));

@@ -73,9 +73,9 @@ void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others
   if (!records) return;
   check<AutogradError>(!(x_requires && x.is_leaf()), "cannot write into a leaf that requires grad, ", describe(x),
                        "; do it under NoGrad");
-  // A view shares its base's storage: its base would keep the old place on the tape.
-  check<AutogradError>(!x.impl()->is_view, "cannot write through a view on the tape, ", describe(x),
-                       "; write out of place, or into the base");
+  // A view shares its base's storage: its base, where there still is one, would keep the old place on the tape.
+  check<AutogradError>(!x.impl()->is_view || x.storage().use_count() == 1, "cannot write through a view on the tape, ",
+                       describe(x), "; write out of place, or into the base");
 }
 
 }  // namespace bytetape

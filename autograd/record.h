@@ -39,7 +39,7 @@ N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
   for (const Tensor& x : inputs) list.push_back(&x);
   detail::check_anomaly(output);
   bool any = false;
-  for (const Tensor* x : list) any = any || any_requires_grad({x});
+  for (const Tensor* x : list) any = any_requires_grad({x}) || any;  // checks each one's view
   if (!any) return nullptr;
   auto node = make_ref<N>();
   detail::connect(*node, output, list);

@@ -73,9 +73,15 @@ int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
 }
 
 void Tensor::remove_hook(int handle) const {
+  check_defined(*this);
+  const auto remove = [&](auto& hooks) {
+    return std::erase_if(hooks, [&](const Node::Hook& h) { return h.handle == handle; }) > 0;
+  };
   AutogradMeta& meta = autograd_meta(*this);
-  auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
-  std::erase_if(hooks, [&](const Node::Hook& h) { return h.handle == handle; });
+  if (remove(meta.hooks)) return;
+  // An in-place op has moved the tensor on since: its earlier node is the first input.
+  for (Node* node = meta.made_by.node.get(); node && !remove(node->hooks);)
+    node = node->edges.empty() ? nullptr : node->edges[0].node.get();
 }
 
 }  // namespace bytetape

@@ -26,6 +26,7 @@ std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 
 Tensor full(const Shape& shape, Scalar value, DType dtype, Device device) {
   const Op<"full"> op;
+  check<DTypeError>(fits(value, dtype), "the number ", value, " is no ", dtype);
   Tensor y = empty(shape, dtype, device);
   run<&Kernels::fill>(device, value, y.write());
   return y;
@@ -62,17 +63,27 @@ Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step, DType dty
 }
 Tensor arange(std::int64_t end) { return arange(0, end); }
 
+Tensor detail::arange(double start, double end, double step, DType dtype, Device device) {
+  const Op<"arange"> op;
+  check<DTypeError>(is_floating(dtype), "whole numbers need whole bounds; got ", dtype, " from ", start, " to ", end);
+  const double n = std::ceil((end - start) / step);
+  check<ValueError>(n >= 0 && n < 0x1p62, "arange from ", start, " to ", end, " cannot step by ", step);
+  Tensor y = empty({static_cast<std::int64_t>(n)}, dtype, device);
+  run<&Kernels::arange>(device, Scalar(start), Scalar(step), y.write());
+  return y;
+}
+
 Tensor rand(const Shape& shape, DType dtype, Device device, Generator& generator) {
   const Op<"rand"> op;
   Tensor y = empty(shape, dtype, device);
-  fill_uniform(y, 0, 1, generator);
+  detail::fill_uniform(y, 0, 1, generator);
   return y;
 }
 
 Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generator) {
   const Op<"randn"> op;
   Tensor y = empty(shape, dtype, device);
-  fill_normal(y, 0, 1, generator);
+  detail::fill_normal(y, 0, 1, generator);
   return y;
 }
 
@@ -96,7 +107,7 @@ Tensor randperm(std::int64_t n, Device device, Generator& generator) {
   return y;
 }
 
-void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
+void detail::fill_uniform(Tensor& x, double low, double high, Generator& generator) {
   const Op<"uniform_"> op;
   check_floating(x);
   check<ValueError>(low <= high && std::isfinite(high - low), "expected a finite range with low <= high, got ", low,
@@ -105,7 +116,7 @@ void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
   x.storage().bump_version();
 }
 
-void fill_normal(Tensor& x, double mean, double std, Generator& generator) {
+void detail::fill_normal(Tensor& x, double mean, double std, Generator& generator) {
   const Op<"normal_"> op;
   check_floating(x);
   check<ValueError>(std >= 0, "expected std >= 0, got ", std);

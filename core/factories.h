@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <functional>
 #include <vector>
 
@@ -24,6 +25,14 @@ Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step = 1, DType
               Device device = {});
 /// The numbers 0 to end - 1, i64. Throws ValueError where end < 0.
 Tensor arange(std::int64_t end);
+namespace detail {
+Tensor arange(double start, double end, double step, DType dtype, Device device);
+}
+/// The same in floats, f32 by default: ceil((end - start) / step) of them. Throws DTypeError on an integer dtype.
+template <std::floating_point T>
+Tensor arange(T start, T end, T step = 1, DType dtype = DType::f32, Device device = {}) {
+  return detail::arange(start, end, step, dtype, device);
+}
 
 /// \name Random tensors
 /// Row-major. The same state of the generator gives the same numbers on every device, for any number of threads;
@@ -42,13 +51,13 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
 /// A random order of the numbers 0 to n - 1, i64. Throws ValueError where n < 0.
 Tensor randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
 
-/// Fills x in place and off the tape, uniformly in [low, high). Throws DTypeError on integers, ValueError where
-/// high < low or the range is infinite.
-void fill_uniform(Tensor& x, double low, double high, Generator& generator = default_generator());
-/// The same normally, with this mean and standard deviation. Throws DTypeError on integers, ValueError where std is
-/// negative.
-void fill_normal(Tensor& x, double mean, double std, Generator& generator = default_generator());
 /// @}
+
+namespace detail {
+// What uniform_ and normal_ (autograd/ops/copy.h) are made of: no check that x may be written.
+void fill_uniform(Tensor& x, double low, double high, Generator& generator);
+void fill_normal(Tensor& x, double mean, double std, Generator& generator);
+}  // namespace detail
 
 /// Copies `values` (row-major) into a new tensor of T's dtype. T is double, float, std::int64_t, std::int32_t,
 /// std::uint8_t or bool. Throws ShapeError where their number is not that of `shape`.

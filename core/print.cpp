@@ -118,6 +118,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   if (!x.defined()) return out << describe(x);
   if (x.device().is_meta) return out << "[no data]\n" << describe(x);
   if (x.numel() == 0) return out << "[]\n" << describe(x);
+  const memory::Op<"print"> op;
   const bool summarise = x.numel() > summarise_past;
   Shape shape = x.shape();
   for (std::int64_t& n : shape) n = shown_size(n, summarise);

@@ -17,6 +17,7 @@ std::int64_t numel(const Shape& shape) {
   for (std::int64_t v : shape)
     if (v == 0) return 0;
   for (std::int64_t v : shape) {
+    if (v < 0) fail<ShapeError>("a shape has no negative sizes, got ", shape);
     if (v > most / n) fail<ShapeError>("a tensor of shape ", shape, " has too many elements");
     n *= v;
   }

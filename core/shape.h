@@ -73,7 +73,7 @@ using Strides = Dims;  ///< steps in elements, by dim
 /// "(2, 3)"; "(5,)" for one dim and "()" for a scalar, as PyTorch and numpy print them.
 std::ostream& operator<<(std::ostream& out, const Dims& d);
 
-/// Number of elements; 1 for a scalar. Throws ShapeError where the product passes 2^62.
+/// Number of elements; 1 for a scalar. Throws ShapeError where the product passes 2^62 or a size is negative.
 std::int64_t numel(const Shape& shape);
 /// Row-major strides, in elements.
 Strides contiguous_strides(const Shape& shape);

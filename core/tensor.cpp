@@ -29,11 +29,13 @@ std::size_t bytes_of(const Shape& shape, DType dtype) {
 }
 
 Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
+  const memory::Op<"empty"> op;
   for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
   return make(shape, contiguous_strides(shape), dtype, device, role);
 }
 
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
+  const memory::Op<"empty_strided"> op;
   for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
   check(shape.size() == strides.size() && is_dense(shape, strides), "strides ", strides,
         " do not address each element of shape ", shape, " once");
@@ -88,6 +90,7 @@ Scalar Tensor::item() const {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  const memory::Op<"to_vector"> op;
   check<DeviceError>(!device().is_meta, "to_vector() of ", describe(*this), ": a meta tensor holds no data");
   Tensor host = empty(shape(), dtype_of<T>);
   run<&Kernels::copy>(device(), read(), host.write());

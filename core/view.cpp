@@ -12,9 +12,19 @@ ConstView ConstView::constant(Scalar value, DType dtype, Device device, const Sh
   v.device = device;
   v.is_constant_ = true;
   visit(dtype, [&](auto zero) {
-    const auto converted = value.to<decltype(zero)>();
+    decltype(zero) converted = value.to<decltype(zero)>();
     std::memcpy(&v.constant_, &converted, sizeof converted);
+    if constexpr (std::is_arithmetic_v<decltype(converted)>)
+      v.number_ = static_cast<double>(converted);
+    else
+      v.number_ = static_cast<float>(converted);
   });
+  return v;
+}
+
+ConstView ConstView::unrounded(Scalar number) const {
+  ConstView v = *this;
+  v.number_ = number.to<double>();
   return v;
 }
 

@@ -25,6 +25,10 @@ class ConstView {
   }
   bool defined() const { return is_constant_ || data_ != nullptr || shape.size() > 0; }
   bool is_constant() const { return is_constant_; }
+  /// A constant as kernels compute with it: 16-bit floats are computed in f32, where the number need not be rounded.
+  double number() const { return number_; }
+  /// The same constant with `number` unrounded.
+  ConstView unrounded(Scalar number) const;
   int rank() const { return shape.size(); }
   std::int64_t numel() const { return bytetape::numel(shape); }
   bool is_contiguous() const { return bytetape::is_contiguous(shape, strides); }
@@ -40,6 +44,7 @@ class ConstView {
   const void* data_ = nullptr;
   bool is_constant_ = false;
   std::uint64_t constant_ = 0;
+  double number_ = 0;
 };
 
 /// What a kernel writes.

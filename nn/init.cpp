@@ -25,8 +25,14 @@ double kaiming_std(const Tensor& x, double a) {
 std::int64_t fan_in(const Tensor& x) { return receptive_field(x) * x.shape()[1]; }
 std::int64_t fan_out(const Tensor& x) { return receptive_field(x) * x.shape()[0]; }
 
-void uniform_(Tensor& x, double low, double high, Generator& generator) { fill_uniform(x, low, high, generator); }
-void normal_(Tensor& x, double mean, double std, Generator& generator) { fill_normal(x, mean, std, generator); }
+void uniform_(Tensor& x, double low, double high, Generator& generator) {
+  const NoGrad no_grad;
+  bytetape::uniform_(x, low, high, generator);
+}
+void normal_(Tensor& x, double mean, double std, Generator& generator) {
+  const NoGrad no_grad;
+  bytetape::normal_(x, mean, std, generator);
+}
 
 void constant_(Tensor& x, Scalar value) {
   const NoGrad no_grad;
@@ -35,14 +41,14 @@ void constant_(Tensor& x, Scalar value) {
 
 void kaiming_uniform_(Tensor& x, double a, Generator& generator) {
   const double bound = std::sqrt(3.0) * kaiming_std(x, a);
-  uniform_(x, -bound, bound, generator);
+  init::uniform_(x, -bound, bound, generator);
 }
 
-void kaiming_normal_(Tensor& x, double a, Generator& generator) { normal_(x, 0, kaiming_std(x, a), generator); }
+void kaiming_normal_(Tensor& x, double a, Generator& generator) { init::normal_(x, 0, kaiming_std(x, a), generator); }
 
 void xavier_uniform_(Tensor& x, double gain, Generator& generator) {
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(fan_in(x) + fan_out(x)));
-  uniform_(x, -bound, bound, generator);
+  init::uniform_(x, -bound, bound, generator);
 }
 
 }  // namespace bytetape::nn::init

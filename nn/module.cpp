@@ -97,6 +97,8 @@ void Module::register_module(std::string name, std::shared_ptr<Module> child) {
 
 void Module::adopt(Child child) {
   check_name(child.name);
+  for (const auto& [path, module] : child.module->named_modules())
+    check<ValueError>(module != this, "the module '", child.name, "' contains the one that it is registered with");
   child.module->name_ = child.name;
   // The books learn the longer path: "0" below "net" becomes "net.0". A scope that is open around it stays in front.
   const NameId around = current_scope.module;

@@ -26,12 +26,13 @@ BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
 Tensor BatchNorm2d::forward(const Tensor& x) {
   check(x.defined() && x.rank() == 4, "BatchNorm2d expects (n, ", num_features_, ", h, w), got ",
         bytetape::describe(x));
+  const bool use_batch = is_training() || !options_.track_running_stats;
+  Tensor y = batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps);
   if (is_training() && num_batches_tracked.defined()) {
     const NoGrad no_grad;
     add_(num_batches_tracked, 1);
   }
-  const bool use_batch = is_training() || !options_.track_running_stats;
-  return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps);
+  return y;
 }
 
 std::string BatchNorm2d::describe() const { return detail::concat("BatchNorm2d(", num_features_, ")"); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "bytetape/core/memory/format.h"
 #include "bytetape/nn/module.h"
@@ -15,22 +16,19 @@ struct Row {
   std::size_t bytes = 0;
 };
 
-std::string grouped(std::int64_t n) {  // 1,199,882
-  std::string digits = std::to_string(n);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
-// Tensors of this module alone: those whose name has no further dot.
-Row row_of(const std::string& path, Module& module) {
+// Tensors of this module alone: those whose name has no further dot. What another row has already is not counted again.
+Row row_of(const std::string& path, Module& module, std::unordered_set<const TensorImpl*>& seen) {
   Row row{path.empty() ? "(model)" : path, module.describe(), "", 0, 0};
   for (const auto& [name, x] : module.state_dict()) {
     if (name.find('.') != std::string::npos) continue;
+    const bool is_new = seen.insert(x.impl()).second;
     if (!x.requires_grad()) {
-      row.bytes += x.nbytes();
+      row.bytes += is_new ? x.nbytes() : 0;
       continue;
     }
-    row.shapes += fmt::format("{}{} {}", row.shapes.empty() ? "" : ", ", name, detail::concat(x.shape()));
+    row.shapes += fmt::format("{}{} {}{}", row.shapes.empty() ? "" : ", ", name, detail::concat(x.shape()),
+                              is_new ? "" : " (shared)");
+    if (!is_new) continue;
     row.count += x.numel();
     row.bytes += x.nbytes();
   }
@@ -41,9 +39,10 @@ Row row_of(const std::string& path, Module& module) {
 
 std::string summary(Module& model) {
   std::vector<Row> rows;
+  std::unordered_set<const TensorImpl*> seen;
   Row total{"total", "", "", 0, 0};
   for (const auto& [path, module] : model.named_modules()) {
-    rows.push_back(row_of(path, *module));
+    rows.push_back(row_of(path, *module, seen));
     total.count += rows.back().count;
     total.bytes += rows.back().bytes;
   }
@@ -66,9 +65,11 @@ std::string summary(Module& model) {
   line("module", "type", "parameters", "count", "bytes");
   rule();
   for (const Row& r : rows)
-    line(r.path, r.type, r.shapes, r.count ? grouped(r.count) : "", r.bytes ? memory::format_bytes(r.bytes) : "");
+    line(r.path, r.type, r.shapes, r.count ? memory::format_exact(static_cast<std::size_t>(r.count)) : "",
+         r.bytes ? memory::format_bytes(r.bytes) : "");
   rule();
-  line(total.path, "", "", grouped(total.count), memory::format_bytes(total.bytes));
+  line(total.path, "", "", memory::format_exact(static_cast<std::size_t>(total.count)),
+       memory::format_bytes(total.bytes));
   return out;
 }
 

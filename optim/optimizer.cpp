@@ -1,5 +1,6 @@
 #include "bytetape/optim/optimizer.h"
 
+#include <cmath>
 #include <unordered_set>
 #include <utility>
 
@@ -76,7 +77,8 @@ void Optimizer::check_state(const Tensor& state, const Tensor& p) {
 }
 
 void Optimizer::check_not_negative(const char* name, double value) {
-  check<ValueError>(value >= 0, name, " must not be negative, got ", value);
+  check<ValueError>(!(value < 0), name, " must not be negative, got ", value);
+  check<ValueError>(std::isfinite(value), name, " must be finite, got ", value);
 }
 
 }  // namespace bytetape::optim

@@ -54,8 +54,8 @@ struct PowBackward final : Node {
   Shape a_shape, exponent_shape;
   void backward(const Grads& gy, Grads& gx) override {
     const Tensor x = a.get(), e = exponent.get();
-    // d x^0 / dx is 0, also at x = 0 where the formula gives 0 * inf.
-    if (needs(0)) gx[0] = sum_to(gy[0] * where(eq(e, 0), zeros_like(e), e * pow(x, e - 1)), a_shape);
+    // d x^0 / dx is 0, also at x = 0, where x^-1 is not finite: 0 * x^0 instead.
+    if (needs(0)) gx[0] = sum_to(gy[0] * e * pow(x, where(eq(e, 0), zeros_like(e), e - 1)), a_shape);
     // d 0^e / de is 0, also where log(0) is not.
     if (needs(1)) gx[1] = sum_to(gy[0] * pow(x, e) * where(eq(x, 0), zeros_like(x), log(x)), exponent_shape);
   }

@@ -1,5 +1,8 @@
 #include "bytetape/autograd/ops/conv.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
@@ -104,6 +107,9 @@ void check_params(const Conv2dParams& p) {
     check<ValueError>(p.stride[i] >= 1 && p.dilation[i] >= 1, "stride and dilation must be at least 1, got stride ",
                       pair(p.stride), " and dilation ", pair(p.dilation));
     check<ValueError>(p.padding[i] >= 0, "padding must not be negative, got ", pair(p.padding));
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // of libraries, and far from overflow
+    check<ValueError>(std::max({p.stride[i], p.dilation[i], p.padding[i]}) <= most, "stride ", pair(p.stride),
+                      ", dilation ", pair(p.dilation), " and padding ", pair(p.padding), " must be below 2^31");
   }
   check<ValueError>(p.groups >= 1, "groups must be at least 1, got ", p.groups);
 }

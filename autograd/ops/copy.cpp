@@ -56,6 +56,7 @@ Tensor copied(const Tensor& x, const Strides& strides) {
 
 Tensor& fill_in_place(Tensor& x, Scalar value) {
   check_defined(x, "the input");
+  check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
   check_in_place(x);
   run<&Kernels::fill>(x.device(), value, x.write());
   record_in_place<OverwriteBackward>(x, x);
@@ -130,6 +131,24 @@ Tensor& copy_(Tensor& a, const Tensor& b) {
 Tensor& fill_(Tensor& x, Scalar value) {
   const Op<"fill_"> op;
   return fill_in_place(x, value);
+}
+
+Tensor& uniform_(Tensor& x, double low, double high, Generator& generator) {
+  const Op<"uniform_"> op;
+  check_floating(x);
+  check_in_place(x);
+  detail::fill_uniform(x, low, high, generator);
+  record_in_place<OverwriteBackward>(x, x);
+  return x;
+}
+
+Tensor& normal_(Tensor& x, double mean, double std, Generator& generator) {
+  const Op<"normal_"> op;
+  check_floating(x);
+  check_in_place(x);
+  detail::fill_normal(x, mean, std, generator);
+  record_in_place<OverwriteBackward>(x, x);
+  return x;
 }
 
 Tensor& zero_(Tensor& x) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "bytetape/core/random.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -22,9 +23,13 @@ Tensor to(const Tensor& x, Device device);
 /// Writes b (broadcast, converted, from any device) into a. ShapeError where it does not fit, DeviceError
 /// where b holds no data and a should. Differentiable in b.
 Tensor& copy_(Tensor& a, const Tensor& b);
-/// Writes `value`, converted as C++ does it, everywhere.
+/// Writes `value` everywhere. DTypeError where the dtype has it not (1.5 for integers).
 Tensor& fill_(Tensor& x, Scalar value);
 Tensor& zero_(Tensor& x);
+/// Fills x with random numbers, uniform in [low, high) or normal. Throws DTypeError on integers, ValueError where
+/// high < low, the range is infinite or std is negative.
+Tensor& uniform_(Tensor& x, double low = 0, double high = 1, Generator& generator = default_generator());
+Tensor& normal_(Tensor& x, double mean = 0, double std = 1, Generator& generator = default_generator());
 /// @}
 
 }  // namespace bytetape

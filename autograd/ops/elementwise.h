@@ -19,11 +19,13 @@ inline void check_fits(Scalar number, const Tensor& x) {
 /// The uninitialised result of a broadcast op: dense like whichever input already has its shape.
 Tensor output(const Tensor& a, const Tensor& b, DType dtype);
 
-/// b as a kernel's second input: broadcast, or the number repeated.
+/// b as a kernel's second input: broadcast, or the number repeated, as exact as the kernel computes.
 inline ConstView operand(const Tensor& b, const Tensor& y) {
   return b.shape() == y.shape() ? b.read() : b.read().expand(y.shape());
 }
-inline ConstView operand(Scalar b, const Tensor& y) { return ConstView::constant(b, y.dtype(), y.device(), y.shape()); }
+inline ConstView operand(Scalar b, const Tensor& y) {
+  return ConstView::constant(b, y.dtype(), y.device(), y.shape()).unrounded(b);
+}
 
 /// y = f(x), for a kernel of one input. Checks are the op's.
 template <auto Kernel>

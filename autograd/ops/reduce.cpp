@@ -111,6 +111,8 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim) {
   const Op<"var"> op;
   check_floating(x);
+  // Squares of 16-bit floats soon leave their range.
+  if (size_of(x.dtype()) == 2) return to(var(to(x, DType::f32), dims, correction, keepdim), x.dtype());
   const auto n = static_cast<double>(elements_reduced(x, reduced_shape(x.shape(), dims, true)));
   const Tensor centred = x - mean(x, dims, true);
   return sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction);

@@ -15,6 +15,18 @@ void binary(const F& f, const ConstView& a, const ConstView& b, const View& y) {
   });
 }
 
+/// Exact, modulo 2^bits. Of negative exponents the whole part of the quotient: 0 but for 1 and -1.
+template <class T>
+T integer_pow(T base, T exponent) {
+  if constexpr (std::is_signed_v<T>)
+    if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  using U = std::conditional_t<(sizeof(T) > sizeof(unsigned)), std::make_unsigned_t<T>, unsigned>;
+  U result = 1, square = static_cast<U>(base);
+  for (auto e = static_cast<U>(exponent); e != 0; e >>= 1, square *= square)
+    if (e & 1) result *= square;
+  return static_cast<T>(result);
+}
+
 }  // namespace
 
 void add(ConstView a, ConstView b, View y) {
@@ -52,11 +64,13 @@ void pow(ConstView a, ConstView b, View y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    elementwise<T, T, T>(
-        [](const auto& a, const auto& b) {
-          return a.binaryExpr(b, [](C base, C e) { return static_cast<C>(std::pow(base, e)); });
-        },
-        y, a, b);
+    const auto power = [](C base, C e) {
+      if constexpr (std::is_integral_v<C>)
+        return integer_pow(base, e);
+      else
+        return static_cast<C>(std::pow(base, e));
+    };
+    elementwise<T, T, T>([&](const auto& a, const auto& b) { return a.binaryExpr(b, power); }, y, a, b);
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <Eigen/Core>
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -37,20 +38,28 @@ inline constexpr std::int64_t chunk = 256;
 template <class T>
 struct Source {
   using C = compute_t<T>;
+  static constexpr bool converts = !std::is_same_v<T, C>;
   alignas(64) C buffer[chunk];
+  bool is_number = false;  // the buffer holds a constant, once and for all
+
+  Source() {}  // the buffer stays uninitialised
+  explicit Source(const ConstView& x) : is_number(converts && x.is_constant()) {
+    if (is_number) std::fill_n(buffer, chunk, static_cast<C>(x.number()));
+  }
   static bool direct(std::int64_t step) { return std::is_same_v<T, C> && step == sizeof(T); }
   ConstMap<C> load(const char* p, std::int64_t step, std::int64_t n) {
+    if (is_number) return {buffer, n};
     if (direct(step)) return {reinterpret_cast<const C*>(p), n};
     for (std::int64_t i = 0; i < n; ++i) buffer[i] = static_cast<C>(*reinterpret_cast<const T*>(p + i * step));
     return {buffer, n};
   }
 };
 
-template <class Out, class... In, class F, std::size_t... I>
-void apply_row(const F& f, std::int64_t n, const std::array<char*, sizeof...(In) + 1>& p,
+template <class Out, class... In, class F, class Inputs, std::size_t... I>
+void apply_row(const F& f, const Inputs& inputs, std::int64_t n, const std::array<char*, sizeof...(In) + 1>& p,
                const std::array<std::int64_t, sizeof...(In) + 1>& step, std::index_sequence<I...>) {
   using C = compute_t<Out>;
-  std::tuple<Source<In>...> sources;
+  std::tuple<Source<In>...> sources(std::get<I>(inputs)...);
   Source<Out> out;
   const bool out_direct = Source<Out>::direct(step[0]);
   const bool direct = out_direct && (Source<In>::direct(step[I + 1]) && ...);
@@ -72,7 +81,7 @@ void apply_row(const F& f, std::int64_t n, const std::array<char*, sizeof...(In)
 template <class Out, class... In, class F, class... X>
 void elementwise(const F& f, const View& y, const X&... x) {
   const auto row = [&](std::int64_t n, const auto& p, const auto& step) {
-    detail::apply_row<Out, In...>(f, n, p, step, std::index_sequence_for<In...>());
+    detail::apply_row<Out, In...>(f, std::tie(x...), n, p, step, std::index_sequence_for<In...>());
   };
   constexpr std::size_t K = sizeof...(In) + 1;
   const std::int64_t n = numel(y.shape);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bytetape/core/cpu/channels.h"
+#include "bytetape/core/cpu/sum.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -121,10 +122,10 @@ Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c) {
   using C = compute_t<T>;
   const auto count = static_cast<double>(x.shape[2] * x.shape[3]);
   double sum = 0, m2 = 0;
-  for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) { sum += static_cast<double>(piece.sum()); });
+  for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) { sum += static_cast<double>(sum_of(piece)); });
   const auto mean = static_cast<C>(sum / count);
   for_each_piece<T, 1>({&x}, n, c,
-                       [&](const auto& piece) { m2 += static_cast<double>((piece - mean).square().sum()); });
+                       [&](const auto& piece) { m2 += static_cast<double>(sum_of((piece - mean).square())); });
   return {count, static_cast<double>(mean), m2};
 }
 
@@ -190,8 +191,8 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
     double sum = 0, product = 0;
     for (std::int64_t n = 0; n < x.shape[0]; ++n)
       for_each_piece<T, 2>({&x, &gy}, n, c, [&](const auto& piece, const auto& g) {
-        sum += static_cast<double>(g.sum());
-        product += static_cast<double>((g * (piece - center)).sum());
+        sum += static_cast<double>(sum_of(g));
+        product += static_cast<double>(sum_of(g * (piece - center)));
       });
     to.totals[0][c] = sum;
     to.totals[1][c] = product;

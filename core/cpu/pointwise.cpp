@@ -163,7 +163,7 @@ void sigmoid_backward(ConstView y, ConstView gy, View gx) {
 }
 
 void relu_backward(ConstView y, ConstView gy, View gx) {
-  exact([](auto y, auto gy) { return y > 0 ? gy : decltype(gy)(0); }, gx, y, gy);
+  exact([](auto y, auto gy) { return y <= 0 ? decltype(gy)(0) : gy; }, gx, y, gy);
 }
 
 // d(x Phi(x))/dx = Phi(x) + x phi(x)

@@ -4,6 +4,7 @@
 
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/sum.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -24,7 +25,7 @@ struct Sum {
   using Total = std::conditional_t<is_float, double, std::uint64_t>;  // integers wrap around, as in PyTorch
   static constexpr Total identity = 0;
   static auto combine(const auto& a, const auto& b) { return a + b; }
-  static Total reduce(const auto& lanes) { return static_cast<Total>(lanes.sum()); }
+  static Total reduce(const auto& lanes) { return static_cast<Total>(sum_of(lanes)); }
 };
 
 template <class T, bool is_max>

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/sum.h"
 
 namespace bytetape::cpu {
 
@@ -31,7 +32,7 @@ struct Row {
   }
   C sum() const {
     double total = 0;
-    for_each_piece([&](std::int64_t, const auto& x) { total += static_cast<double>(x.sum()); });
+    for_each_piece([&](std::int64_t, const auto& x) { total += static_cast<double>(sum_of(x)); });
     return static_cast<C>(total);
   }
 };

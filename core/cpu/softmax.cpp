@@ -84,7 +84,7 @@ void softmax_backward(ConstView y, ConstView gy, int dim, View gx) {
       const auto y_at = [&](std::int64_t at, std::int64_t n) { return source.load(y.data + at * y.step, y.step, n); };
       double total = 0;
       gy.for_each_piece(
-          [&](std::int64_t at, const auto& g) { total += static_cast<double>((y_at(at, g.size()) * g).sum()); });
+          [&](std::int64_t at, const auto& g) { total += static_cast<double>(sum_of(y_at(at, g.size()) * g)); });
       const auto dot = static_cast<C>(total);
       gy.for_each_piece([&](std::int64_t at, const auto& g) {
         store_piece<T>(gx.data + at * gx.step, gx.step, y_at(at, g.size()) * (g - dot));

@@ -50,7 +50,7 @@ double test(nn::Module& model, const data::Dataset& dataset) {
   model.eval();
   std::int64_t correct = 0;
   for (const data::Batch& batch : data::DataLoader(dataset, {.batch_size = 100}))
-    correct += count_correct(model(batch.x), batch.y);
+    correct += count_correct(model(to(batch.x, default_device())), to(batch.y, default_device()));
   model.train();
   return static_cast<double>(correct) / static_cast<double>(dataset.size());
 }
@@ -59,7 +59,10 @@ double test(nn::Module& model, const data::Dataset& dataset) {
 Result train(nn::Module& model, const data::Dataset& training, const data::Dataset& testing, const Options& o) {
   optim::Adam adam(model.parameters(), {.lr = o.lr});
   data::DataLoader loader(training, {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed});
-  memory::Allocator& books = memory::allocator(Device::cpu());
+  check<ValueError>(loader.size() > 0, "--batch-size ", o.batch_size, " is more than the ", training.size(),
+                    " training images");
+  const Device device = default_device();
+  memory::Allocator& books = memory::allocator(device);
   const std::int64_t steps = o.epochs * loader.size();
   std::int64_t step = 0;
   Result result;
@@ -70,16 +73,17 @@ Result train(nn::Module& model, const data::Dataset& training, const data::Datas
     std::int64_t seen = 0, correct = 0, batches = 0;
     double loss_sum = 0;
     for (const data::Batch& batch : loader) {
-      const memory::Step mark;
+      const memory::Step mark(device);
+      const Tensor images = to(batch.x, device), labels = to(batch.y, device);
       adam.set_lr(o.lr * (1 - static_cast<double>(step++) / static_cast<double>(steps)));
       adam.zero_grad();
-      const Tensor logits = model(batch.x);
-      const Tensor loss = cross_entropy(logits, batch.y);
+      const Tensor logits = model(images);
+      const Tensor loss = cross_entropy(logits, labels);
       loss.backward();
       adam.step();
 
       seen += batch.x.size(0);
-      correct += count_correct(logits, batch.y);
+      correct += count_correct(logits, labels);
       loss_sum += loss.item<double>();
       const memory::Statistics s = books.statistics();
       now = {loss_sum / static_cast<double>(++batches), static_cast<double>(correct) / static_cast<double>(seen),

@@ -77,5 +77,14 @@ TEST(Cat, NamesTheMisfit) {
   EXPECT_THROWS_SAYING(stack({a, b}), ShapeError, "stack: tensor 1, f64(3, 3) on cpu, does not fit tensor 0");
 }
 
+TEST(Cat, RefusesAViewLeftBehindInAnyPlace) {
+  const Tensor p = random_leaf({2}), q = random_leaf({2});
+  Tensor base = q * 3;
+  const Tensor v = view(base, {2});
+  mul_(base, 10);
+  EXPECT_THROWS_SAYING(cat({v, p}, 0), AutogradError, "cat: an input, f64(2,) on cpu, is a view taken before 'mul_'");
+  EXPECT_THROWS_SAYING(cat({p, v}, 0), AutogradError, "cat: an input, f64(2,) on cpu, is a view taken before 'mul_'");
+}
+
 }  // namespace
 }  // namespace bytetape

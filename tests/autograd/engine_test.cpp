@@ -185,6 +185,15 @@ TEST(Backward, RunsOnSeparateGraphsInSeparateThreads) {
   for (const Tensor& x : leaves) EXPECT_TRUE(all_close(x.grad(), full({16}, 200 * 11, DType::f64)));
 }
 
+TEST(Backward, LeavesAFrozenLeafAlone) {
+  Tensor x = random_leaf({2}), w = random_leaf({2});
+  const Tensor y = sum(x * w);
+  x.set_requires_grad(false);
+  y.backward();
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_TRUE(all_close(w.grad(), x));
+}
+
 TEST(Backward, RunsInThreadsThatShareALeaf) {
   const Tensor x = random_leaf({16});
   std::vector<std::thread> threads;

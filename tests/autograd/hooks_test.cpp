@@ -128,5 +128,17 @@ TEST(Hooks, ThatThrowLeaveAllRunsClean) {
   EXPECT_TRUE(all_close(x.grad(), (16 * x).detach()));
 }
 
+TEST(Hooks, AreRemovedAfterAnInPlaceOp) {
+  const Tensor x = random_leaf({3});
+  Tensor y = x * 2;
+  int calls = 0;
+  const int handle = y.register_hook([&](const Tensor&) { return ++calls, Tensor(); });
+  mul_(y, 2);
+  y.remove_hook(handle);
+  sum(y).backward();
+  EXPECT_EQ(calls, 0);
+  EXPECT_THROWS_SAYING(Tensor().remove_hook(0), ValueError, "undefined");
+}
+
 }  // namespace
 }  // namespace bytetape

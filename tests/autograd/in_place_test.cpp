@@ -73,6 +73,32 @@ TEST(InPlace, ThroughAViewIsFoundOutByTheSaver) {
   EXPECT_THROWS_SAYING(sum(z).backward(), AutogradError, "was overwritten by 'mul_'");
 }
 
+TEST(InPlace, ThroughAViewThatIsAllThereIs) {
+  Tensor x = random_leaf({2, 3, 4});
+  const Tensor w = random_tensor({4, 2});
+  Tensor y = matmul(x, w);
+  relu_(y);
+  sum(y).backward();
+  const Tensor g = clone(x.grad());
+  x.set_grad({});
+  sum(relu(matmul(x, w))).backward();
+  EXPECT_TRUE(all_close(x.grad(), g));
+  Tensor base = x * 1, row = select(base, 0, 1);
+  EXPECT_THROWS_SAYING(relu_(row), AutogradError, "cannot write through a view on the tape");
+}
+
+TEST(InPlace, RandomNumbersAreNoFunctionOfWhatTheyReplace) {
+  const Tensor x = random_leaf({3});
+  Tensor y = x * 2, z = x * 3;
+  normal_(y);
+  uniform_(z, -1, 1);
+  sum(y + z + x).backward();
+  EXPECT_TRUE(all_close(x.grad(), ones({3}, DType::f64)));
+  Tensor leaf = random_leaf({3}), spread = expand(zeros({1}), {4});
+  EXPECT_THROWS_SAYING(normal_(leaf), AutogradError, "normal_: cannot write into a leaf");
+  EXPECT_THROWS_SAYING(uniform_(spread), ValueError, "share memory");
+}
+
 TEST(InPlace, IntoALeafThatRequiresGradIsAnError) {
   Tensor x = random_leaf({3});
   EXPECT_THROWS_SAYING(x += 1, AutogradError, "add_: cannot write into a leaf that requires grad, f64(3,) on cpu");

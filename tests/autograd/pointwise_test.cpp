@@ -237,5 +237,33 @@ TEST(Pointwise, BackwardTakesGradientsOfOtherLayouts) {
   }
 }
 
+TEST(Pow, OfIntegersIsExact) {
+  const auto power = [](std::int64_t base, std::int64_t e, DType t) {
+    return pow(full({1}, base, t), full({1}, e, t)).to_vector<std::int64_t>()[0];
+  };
+  EXPECT_EQ(power(3, 39, DType::i64), 4052555153018976267);
+  EXPECT_EQ(power((std::int64_t{1} << 31) + 1, 2, DType::i64), 4611686022722355201);
+  EXPECT_EQ(power(-2, 3, DType::i64), -8);
+  EXPECT_EQ(power(7, 0, DType::u8), 1);
+  EXPECT_EQ(power(3, 6, DType::u8), 729 % 256);
+  EXPECT_EQ(power(2, -1, DType::i64), 0);
+  EXPECT_EQ(power(-1, -3, DType::i64), -1);
+  EXPECT_EQ(power(0, -1, DType::i64), 0);
+  EXPECT_EQ(pow(full({1}, 46341, DType::i32), 2).to_vector<std::int32_t>()[0], -2147479015);
+}
+
+TEST(Pow, OfZeroToTheZeroIsFlatToAnyOrder) {
+  const Tensor x = zeros({1}, DType::f64).set_requires_grad(), e = zeros({1}, DType::f64);
+  const Tensor g = grad({pow(x, e)}, {x}, {.create_graph = true})[0];
+  EXPECT_EQ(g.item<double>(), 0);
+  EXPECT_EQ(grad({sum(g)}, {x})[0].item<double>(), 0);
+}
+
+TEST(Relu, PassesTheGradientOfNaN) {
+  const Tensor x = from_vector<float>({std::nanf(""), -1, 2}).set_requires_grad();
+  sum(relu(x)).backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{1, 0, 1}));
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -132,5 +132,20 @@ TEST(Reduce, RunsOnMeta) {
   }
 }
 
+TEST(Sum, DoesNotDependOnWhereTheDataLies) {
+  const Tensor x = randn({1500}), wide = randn({2, 700});
+  std::vector<float> room(4096);
+  for (int shift = 0; shift < 16; ++shift) {
+    const auto at = [&](const Tensor& t) {
+      const auto values = t.to_vector<float>();
+      std::copy(values.begin(), values.end(), room.begin() + shift);
+      return from_blob(room.data() + shift, t.shape(), DType::f32);
+    };
+    EXPECT_EQ(sum(at(x)).item<float>(), sum(x).item<float>()) << shift;
+    EXPECT_EQ(softmax(at(wide), 1).to_vector<float>(), softmax(wide, 1).to_vector<float>()) << shift;
+    EXPECT_EQ(log_softmax(at(wide), 1).to_vector<float>(), log_softmax(wide, 1).to_vector<float>()) << shift;
+  }
+}
+
 }  // namespace
 }  // namespace bytetape

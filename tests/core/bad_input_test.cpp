@@ -21,7 +21,7 @@ TEST(BadInput, SizesWhoseBytesOverflow) {
 
 TEST(BadInput, UndefinedTensors) {
   Tensor u;
-  EXPECT_THROW(fill_uniform(u, 0, 1), ValueError);
+  EXPECT_THROW(uniform_(u, 0, 1), ValueError);
   EXPECT_THROW(zeros_like(u), ValueError);
   EXPECT_THROW(empty_like(u), ValueError);
   EXPECT_THROW(u.grad(), ValueError);
@@ -103,6 +103,26 @@ TEST(BadInput, AMoveBetweenForwardAndBackward) {
 TEST(BadInput, ANumberThatOnlyUnsignedIntegersHave) {
   EXPECT_EQ(full({}, ~0ull, DType::f64).item<double>(), 0x1p64);
   EXPECT_THROWS_SAYING(ones({1}, DType::i64) + ~0ull, DTypeError, "is no i64");
+}
+
+TEST(BadInput, AConvolutionBeyondAnyImage) {
+  constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  const Tensor x = randn({1, 1, 5, 5}), w = randn({1, 1, 3, 3});
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.dilation = {far, far}}), ValueError, "must be below 2^31");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = {std::int64_t{1} << 40, 1}}), ValueError, "must be below 2^31");
+}
+
+TEST(BadInput, AModuleWithinItself) {
+  const auto outer = std::make_shared<nn::Sequential>(), inner = std::make_shared<nn::Sequential>();
+  outer->push_back(inner);
+  EXPECT_THROWS_SAYING(inner->push_back(outer), ValueError, "contains the one that it is registered with");
+  EXPECT_EQ(inner->size(), 0u);
+}
+
+TEST(BadInput, ABatchNormOfOtherChannelsCountsNoBatch) {
+  nn::BatchNorm2d norm(3);
+  EXPECT_THROW(norm(randn({2, 5, 4, 4})), ShapeError);
+  EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 0);
 }
 
 TEST(BadInput, ADatasetOfNegativeSize) {

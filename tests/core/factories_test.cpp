@@ -86,5 +86,19 @@ TEST(Factories, OnMetaNothingIsTouched) {
   EXPECT_EQ(arange(0, 5, 1, DType::i64, Device::meta()).numel(), 5);
 }
 
+TEST(Arange, OfFloats) {
+  EXPECT_EQ(arange(0.5, 3.5).to_vector<double>(), (std::vector<double>{0.5, 1.5, 2.5}));
+  EXPECT_EQ(arange(1.0, 0.0, -0.25, DType::f64).to_vector<double>(), (std::vector<double>{1, 0.75, 0.5, 0.25}));
+  EXPECT_EQ(arange(0.0, 1.0, 0.4).shape(), (Shape{3}));
+  EXPECT_THROWS_SAYING(arange(0.0, 1.0, -1.0), ValueError, "arange: arange from 0 to 1 cannot step by -1");
+  EXPECT_THROWS_SAYING(arange(0.0, 1.0, 0.0), ValueError, "cannot step by 0");
+  EXPECT_THROWS_SAYING(arange(0.5, 1.5, 1.0, DType::i64), DTypeError, "whole numbers need whole bounds");
+}
+
+TEST(Full, TakesNoNumberThatTheDTypeLacks) {
+  EXPECT_THROWS_SAYING(full({1}, 300, DType::u8), DTypeError, "full: the number 300 is no u8");
+  EXPECT_THROWS_SAYING(full({1}, 1.5, DType::i64), DTypeError, "full: the number 1.5 is no i64");
+}
+
 }  // namespace
 }  // namespace bytetape

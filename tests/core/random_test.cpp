@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/philox.h"
 #include "tests/support/expect.h"
@@ -95,7 +96,7 @@ TEST(Uniform, StaysBelowHighInEveryDtype) {
   for (const DType t : {DType::f64, DType::f32, DType::bf16, DType::f16})
     for (const auto& [low, high] : {std::pair(0.0, 1.0), {-3.0, -1.0}, {-1.0, 0.0}, {0.1, 0.3}, {1024.0, 1025.0}}) {
       Tensor x = empty({many}, t);
-      fill_uniform(x, low, high);
+      uniform_(x, low, high);
       const auto v = x.to_vector<double>();
       const double rounding = t == DType::f64 ? 0 : t == DType::f32 ? 1e-8 : 1e-3;
       EXPECT_GE(*std::min_element(v.begin(), v.end()), low - rounding) << t << low;
@@ -106,7 +107,7 @@ TEST(Uniform, StaysBelowHighInEveryDtype) {
 TEST(Uniform, HasItsMeanAndDeviation) {
   for (const DType t : {DType::f64, DType::f32, DType::f16}) {
     Tensor x = empty({many}, t);
-    fill_uniform(x, -1, 3);
+    uniform_(x, -1, 3);
     const auto v = x.to_vector<double>();
     EXPECT_NEAR(mean_of(v), 1, 0.02) << t;
     EXPECT_NEAR(deviation_of(v), 4 / std::sqrt(12), 0.02) << t;
@@ -115,16 +116,16 @@ TEST(Uniform, HasItsMeanAndDeviation) {
 
 TEST(Uniform, OfAnEmptyIntervalIsItsStart) {
   Tensor x = empty({5});
-  fill_uniform(x, 2.5, 2.5);
+  uniform_(x, 2.5, 2.5);
   EXPECT_EQ(x.to_vector<double>(), std::vector<double>(5, 2.5));
 }
 
 TEST(Uniform, RejectsBadInput) {
   Tensor x = empty({2}), i = empty({2}, DType::i64);
-  EXPECT_THROWS_SAYING(fill_uniform(x, 1, 0), ValueError, "uniform_");
-  EXPECT_THROW(fill_uniform(x, 0, std::numeric_limits<double>::infinity()), ValueError);
-  EXPECT_THROW(fill_uniform(x, std::nan(""), 1), ValueError);
-  EXPECT_THROW(fill_uniform(i, 0, 1), DTypeError);
+  EXPECT_THROWS_SAYING(uniform_(x, 1, 0), ValueError, "uniform_");
+  EXPECT_THROW(uniform_(x, 0, std::numeric_limits<double>::infinity()), ValueError);
+  EXPECT_THROW(uniform_(x, std::nan(""), 1), ValueError);
+  EXPECT_THROW(uniform_(i, 0, 1), DTypeError);
 }
 
 TEST(Normal, PairsAreBoxMuller) {
@@ -141,7 +142,7 @@ TEST(Normal, PairsAreBoxMuller) {
 TEST(Normal, HasItsMomentsAndTails) {
   for (const DType t : {DType::f64, DType::f32, DType::bf16}) {
     Tensor x = empty({many}, t);
-    fill_normal(x, 2, 3);
+    normal_(x, 2, 3);
     const auto v = x.to_vector<double>();
     EXPECT_NEAR(mean_of(v), 2, 0.05) << t;
     EXPECT_NEAR(deviation_of(v), 3, 0.05) << t;
@@ -158,9 +159,9 @@ TEST(Normal, HasItsMomentsAndTails) {
 
 TEST(Normal, WithoutDeviationIsItsMean) {
   Tensor x = empty({9});
-  fill_normal(x, -4, 0);
+  normal_(x, -4, 0);
   EXPECT_EQ(x.to_vector<double>(), std::vector<double>(9, -4));
-  EXPECT_THROW(fill_normal(x, 0, -1), ValueError);
+  EXPECT_THROW(normal_(x, 0, -1), ValueError);
 }
 
 TEST(Randint, CoversItsRange) {
@@ -228,7 +229,7 @@ TEST(Random, BitsDoNotDependOnStrides) {
   const auto expected = rand(shape, DType::f32, {}, g).to_vector<double>();
   Tensor x = empty_strided(shape, channels_last_strides(shape), DType::f32, {});
   g.manual_seed(4);
-  fill_uniform(x, 0, 1, g);
+  uniform_(x, 0, 1, g);
   EXPECT_EQ(x.to_vector<double>(), expected);
 }
 
@@ -244,7 +245,7 @@ TEST(Random, AMetaTensorLeavesTheStreamAlone) {
 TEST(Random, FillingCountsAsAWrite) {
   Tensor x = zeros({4});
   const auto version = x.storage().version();
-  fill_normal(x, 0, 1);
+  normal_(x, 0, 1);
   EXPECT_GT(x.storage().version(), version);
 }
 

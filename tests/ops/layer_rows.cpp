@@ -75,7 +75,9 @@ OpRow pool_row(const std::string& variant, const Pool2dParams& p) {
 }
 
 OpRow norm_row(const std::string& variant, bool training, const Cases& cases, std::vector<BadInput> bads) {
-  const auto constant = [](const Tensor& x, double v) { return full({x.size(1)}, v, x.dtype(), x.device()); };
+  const auto constant = [](const Tensor& x, double v) {
+    return full({x.size(1)}, v, is_floating(x.dtype()) ? x.dtype() : DType::f64, x.device());
+  };
   Function f = [=](X x) {
     if (training || !x[0].defined()) return batch_norm(x[0], if_any(x, 1), if_any(x, 2), {}, {}, training);
     return batch_norm(x[0], if_any(x, 1), if_any(x, 2), constant(x[0], 0.25), constant(x[0], 1.5), false);
