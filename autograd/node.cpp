@@ -151,7 +151,8 @@ void assign_grad(const Tensor& x, const Tensor& g) {
 
 bool is_sole_owner(const Tensor& x) {
   const bool spread = !x.impl()->is_view || (x.is_contiguous() && x.nbytes() == x.storage().bytes());
-  return spread && x.ref()->use_count() == 1 && x.storage().use_count() == 1;
+  const bool ours = x.storage().block() != nullptr;  // wrapped memory is its owner's
+  return spread && ours && x.ref()->use_count() == 1 && x.storage().use_count() == 1;
 }
 
 }  // namespace bytetape

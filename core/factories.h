@@ -9,8 +9,8 @@
 namespace bytetape {
 
 /// \name Tensors of one value
-/// Row-major; the `_like` forms have x's shape, dtype, device and (where they are dense) strides. `value` is converted
-/// to dtype as C++ does it: 1.5 is 1 in integers. ShapeError on negative sizes.
+/// Row-major; the `_like` forms have x's shape, dtype, device and (where they are dense) strides. ShapeError on
+/// negative sizes; DTypeError where dtype has no such value (1.5 for integers).
 /// @{
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});

@@ -104,6 +104,8 @@ class Tensor {
   /// backward itself, for higher derivatives. Throws AutogradError where nothing requires grad, a seed is missing, the
   /// graph was already freed, or create_graph meets a rule that cannot be differentiated again; ShapeError, DTypeError
   /// or DeviceError where the seed is not like this tensor.
+  /// With create_graph, a leaf and its .grad hold each other: drop the grad (set_grad({})), or use grad(), which
+  /// leaves .grad alone; else neither is ever freed.
   void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
   /// The same data (shared, not copied), outside the graph.
   Tensor detach() const;

@@ -39,7 +39,7 @@ class DataLoader {
   std::int64_t size() const;
   const DataLoaderOptions& options() const { return options_; }
 
-  /// Starts the next epoch.
+  /// Starts the next epoch and loads its first batch. Where that throws, the next call starts the epoch after it.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
 

@@ -5,18 +5,18 @@
 namespace bytetape {
 namespace {
 
-Tensor drop(const Tensor& x, double p, const PhiloxState& state);
+Tensor drop(const Tensor& x, double p, const PhiloxState& state, bool over = false);
 
 struct DropoutBackward final : Node {
   double p = 0;
   PhiloxState state;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = drop(gy[0], p, state); }
+  void backward(const Grads& gy, Grads& gx) override { gx[0] = drop(gy[0], p, state, may_overwrite(gy[0])); }
 };
 
-// Linear in x: its gradient drops and scales the same elements.
-Tensor drop(const Tensor& x, double p, const PhiloxState& state) {
+// Linear in x: its gradient drops and scales the same elements. `over`: into x.
+Tensor drop(const Tensor& x, double p, const PhiloxState& state, bool over) {
   const Op<"dropout"> op;
-  Tensor y = empty_like(x);
+  Tensor y = over ? x : empty_like(x);
   if (y.is_contiguous()) {
     run<&Kernels::dropout>(x.device(), state, p, x.read(), y.write());
   } else {  // elements are counted row-major: two transposing copies cost less than drawing across the layout

@@ -15,8 +15,8 @@ namespace {
 
 template <auto Kernel>
 Tensor fused(const Tensor& saved, const Tensor& gy) {
-  const bool reuse = !grad_enabled() && is_sole_owner(gy) && same_layout(gy.shape(), gy.strides(), saved.strides());
-  Tensor gx = reuse ? gy : elementwise::output(saved, gy, gy.dtype());
+  const bool over = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), saved.strides());
+  Tensor gx = over ? gy : elementwise::output(saved, gy, gy.dtype());
   run<Kernel>(gx.device(), saved.read(), gy.read(), gx.write());
   return gx;
 }

@@ -185,6 +185,32 @@ TEST(Backward, RunsOnSeparateGraphsInSeparateThreads) {
   for (const Tensor& x : leaves) EXPECT_TRUE(all_close(x.grad(), full({16}, 200 * 11, DType::f64)));
 }
 
+// Rules write over a gradient that nobody else holds: not over one that the caller, a hook or another path has.
+TEST(Backward, WritesOverNoGradientThatSomebodyHolds) {
+  const Tensor x = random_leaf({4, 5}), seed = random_tensor({4, 5}), before = clone(seed);
+  relu(x).backward(seed);
+  dropout(x * 1, 0.5).backward(seed);
+  EXPECT_TRUE(all_close(seed, before));
+  std::vector<double> wrapped(20, 1);
+  dropout(x, 0.5).backward(from_blob(wrapped.data(), {4, 5}, DType::f64));
+  EXPECT_EQ(wrapped, std::vector<double>(20, 1));
+
+  Tensor seen;
+  const Tensor y = relu(x * 1);
+  y.register_hook([&](const Tensor& g) { return seen = g, Tensor(); });
+  sum(y * seed).backward();
+  EXPECT_TRUE(all_close(seen, seed));
+
+  const Tensor u = x * 2, v = relu(u), w = random_tensor({4, 5});
+  const auto g = grad({sum(v * w), sum(u * w)}, {v, u});
+  EXPECT_TRUE(all_close(g[0], w));
+  EXPECT_TRUE(all_close(g[1], w + w * to(u > 0, DType::f64)));
+
+  const Tensor p = x * 3, both = relu(p) + sigmoid(p);  // one gradient goes two ways
+  const Tensor gp = grad({sum(both * w)}, {p})[0], s = sigmoid(p).detach();
+  EXPECT_TRUE(all_close(gp, w * (to(p > 0, DType::f64) + s * (1 - s))));
+}
+
 TEST(Backward, LeavesAFrozenLeafAlone) {
   Tensor x = random_leaf({2}), w = random_leaf({2});
   const Tensor y = sum(x * w);
