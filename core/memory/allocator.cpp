@@ -156,6 +156,7 @@ Shortage Allocator::shortage(std::size_t bytes) const {
           limit_,
           limit_ > reserved ? limit_ - reserved : 0,
           policy_->largest_free(),
+          policy_->unusable_for(bytes),
           ledger_.statistics(),
           ledger_.by_module()};
 }
