@@ -113,6 +113,14 @@ std::uint32_t Allocator::begin_step(std::uint32_t step) {
   return ledger_.begin_step(step);
 }
 
+std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
+  std::unique_lock lock(mutex_);
+  const std::uint32_t open = ledger_.open_step();
+  if (open == 0) return ledger_.begin_step(step);
+  lock.unlock();
+  fail<ValueError>("step ", open, " is still open on ", to_string(device_), ": steps of one device do not nest");
+}
+
 void Allocator::end_step() {
   std::lock_guard lock(mutex_);
   ledger_.end_step();

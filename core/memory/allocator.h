@@ -53,8 +53,11 @@ class Allocator {
   /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
   void set_mode(Mode mode);
 
-  /// Marks a step in the log; use memory::Step. 0 stands for the last number + 1. Returns the number.
+  /// Marks a step in the log, ending one that is open; use memory::Step. 0 stands for the last number + 1. Returns the
+  /// number.
   std::uint32_t begin_step(std::uint32_t step = 0);
+  /// The same, but throws ValueError where a step is open, which goes on.
+  std::uint32_t begin_sole_step(std::uint32_t step = 0);
   void end_step();
   void reset_peaks();
   /// Forgets events and steps so far, counts steps from 1 again, and keeps at most `capacity` of each from now on.
