@@ -154,7 +154,8 @@ Snapshot Allocator::snapshot() const {
           ledger_.events(),
           ledger_.steps(),
           ledger_.dropped(),
-          ledger_.dropped_steps()};
+          ledger_.dropped_steps(),
+          upstream_->outside()};
 }
 
 Shortage Allocator::shortage(std::size_t bytes) const {

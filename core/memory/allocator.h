@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bytetape/core/device.h"
@@ -22,6 +23,7 @@ struct Snapshot {
   std::vector<StepSummary> steps;  // in order, with the times between them (step 0)
   std::uint64_t dropped = 0;       // events that did not fit the log
   std::uint64_t dropped_steps = 0;
+  std::optional<std::size_t> outside;  // bytes that the process holds beyond the ledger, where they can be measured
 };
 
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
