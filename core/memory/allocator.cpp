@@ -113,6 +113,14 @@ std::uint32_t Allocator::begin_step(std::uint32_t step) {
   return ledger_.begin_step(step);
 }
 
+std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
+  std::unique_lock lock(mutex_);
+  const std::uint32_t open = ledger_.open_step();
+  if (open == 0) return ledger_.begin_step(step);
+  lock.unlock();
+  fail<ValueError>("step ", open, " is still open on ", to_string(device_), ": steps of one device do not nest");
+}
+
 void Allocator::end_step() {
   std::lock_guard lock(mutex_);
   ledger_.end_step();
@@ -146,7 +154,8 @@ Snapshot Allocator::snapshot() const {
           ledger_.events(),
           ledger_.steps(),
           ledger_.dropped(),
-          ledger_.dropped_steps()};
+          ledger_.dropped_steps(),
+          upstream_->outside()};
 }
 
 Shortage Allocator::shortage(std::size_t bytes) const {
@@ -156,6 +165,7 @@ Shortage Allocator::shortage(std::size_t bytes) const {
           limit_,
           limit_ > reserved ? limit_ - reserved : 0,
           policy_->largest_free(),
+          policy_->unusable_for(bytes),
           ledger_.statistics(),
           ledger_.by_module()};
 }

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bytetape/core/device.h"
@@ -27,6 +28,8 @@ struct Snapshot {
   std::vector<StepSummary> steps;   ///< in order, with the times between them (step 0)
   std::uint64_t dropped = 0;        ///< events that did not fit the log
   std::uint64_t dropped_steps = 0;  ///< step summaries that did not
+  /// Bytes that the process holds beyond the ledger, where they can be measured.
+  std::optional<std::size_t> outside;
 };
 
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
@@ -64,8 +67,11 @@ class Allocator {
   /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
   void set_mode(Mode mode);
 
-  /// Marks a step in the log; use memory::Step. 0 stands for the last number + 1. Returns the number.
+  /// Marks a step in the log, ending one that is open; use memory::Step. 0 stands for the last number + 1. Returns the
+  /// number.
   std::uint32_t begin_step(std::uint32_t step = 0);
+  /// The same, but throws ValueError where a step is open, which goes on.
+  std::uint32_t begin_sole_step(std::uint32_t step = 0);
   /// Nothing happens outside a step.
   void end_step();
   /// Peaks start over from what is held now.

@@ -23,8 +23,8 @@ class FreeBlocks {
 
   /// Visits every block, smallest first. `visit` may remove the block that it is given.
   template <class F>
-  void for_each(F visit) {
-    for (FreeSet& bin : bins_)
+  void for_each(F visit) const {
+    for (const FreeSet& bin : bins_)
       for (auto it = bin.begin(); it != bin.end();) visit(*it++);
   }
 

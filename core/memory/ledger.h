@@ -104,6 +104,8 @@ class Ledger {
   std::uint32_t begin_step(std::uint32_t step);
   /// Nothing happens outside a step.
   void end_step();
+  /// The number of the open step; 0 outside any.
+  std::uint32_t open_step() const { return step_; }
 
   std::size_t allocated() const { return stats_.allocated.current; }
   std::size_t reserved() const { return stats_.reserved.current; }

@@ -16,14 +16,16 @@ namespace memory {
 
 std::size_t Shortage::needed() const {
   const std::size_t rounded = (requested + rounding - 1) / rounding * rounding;
-  return std::max(requested, rounded);  // an absurd size wraps
+  return requested == 0 ? rounding : std::max(requested, rounded);  // an absurd size wraps
 }
 
 std::size_t Shortage::fits() const {
   return refused() ? largest_free : std::max(largest_free, unreserved / rounding * rounding);
 }
 
-std::size_t Shortage::missing() const { return needed() - (fragmented() ? fits() : cached() + unreserved); }
+std::size_t Shortage::missing() const {
+  return needed() - (refused() || fragmented() ? fits() : cached() + unreserved);
+}
 
 namespace {
 
@@ -85,6 +87,9 @@ std::string verdict(const Shortage& s) {
   if (s.refused())
     return fmt::format("refused by the system: the limit leaves {}, but the system has no more to give",
                        format_bytes(s.unreserved));
+  if (s.fragmented() && s.needed() > free - s.unusable)
+    return fmt::format("fragmentation: {} are free in all, but {} of it are for requests up to {}", format_bytes(free),
+                       format_bytes(s.unusable), format_bytes(small_limit));
   if (s.fragmented())
     return fmt::format("fragmentation: {} are free in all, but the largest piece is {} short", format_bytes(free),
                        format_bytes(s.missing()));

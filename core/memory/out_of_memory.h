@@ -16,18 +16,19 @@ struct Shortage {
   std::size_t limit = 0;         ///< bytes that may be reserved
   std::size_t unreserved = 0;    ///< bytes of the limit not yet reserved
   std::size_t largest_free = 0;  ///< the largest request that the cache can serve
+  std::size_t unusable = 0;      ///< bytes of the cache that serve smaller requests only, whatever their pieces
   Statistics statistics;
   std::vector<RoleBytes> by_module;  ///< indexed by NameId
 
-  /// Bytes that blocks would take: `requested` rounded up.
+  /// Bytes that a block would take: `requested` rounded up, 0 counting as 1.
   std::size_t needed() const;
   /// Reserved, but in no block: pieces between blocks.
   std::size_t cached() const { return statistics.reserved.current - statistics.allocated.current; }
   /// The limit allowed it, and the upstream had no more.
   bool refused() const { return needed() <= unreserved; }
-  /// Enough is free, in pieces that are each too small.
+  /// Enough is free, in pieces that are each too small or serve smaller requests only.
   bool fragmented() const { return !refused() && needed() <= cached() + unreserved; }
-  /// Bytes that are missing: beyond all that is free, or, where fragmented, beyond the largest piece.
+  /// Bytes that are missing: beyond all that is free, or, where fragmented or refused, beyond what fits. Above 0.
   std::size_t missing() const;
   /// The largest request that succeeds now, in bytes; where the upstream refused, the largest that surely does.
   std::size_t fits() const;

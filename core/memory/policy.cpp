@@ -8,8 +8,11 @@ namespace bytetape::memory {
 namespace {
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
-constexpr std::size_t small_limit = 1 * MiB, small_segment = 2 * MiB;
+constexpr std::size_t small_segment = 2 * MiB;
 constexpr std::size_t large_segment = 20 * MiB, own_segment_from = 10 * MiB, own_rounding = 2 * MiB;
+
+/// Whether the block is all of its segment.
+bool is_segment(const Block& b) { return !b.before && !b.after; }
 
 std::size_t segment_size_for(std::size_t size) {
   if (size <= small_limit) return small_segment;
@@ -79,12 +82,25 @@ void CachingPolicy::split(Block* b, std::size_t size) {
   make_free(tail);
 }
 
+bool CachingPolicy::holds_unused_segment() const {
+  bool found = false;
+  for (const FreeBlocks* pool : {&small_, &large_}) pool->for_each([&](const Block* b) { found |= is_segment(*b); });
+  return found;
+}
+
+Block* CachingPolicy::take_small_from_large(std::size_t size) {
+  // An unused segment serves more once it is returned: its bytes may then become one of any size.
+  if (size > small_limit || holds_unused_segment()) return nullptr;
+  return large_.take_best_fit(size);
+}
+
 Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
-  Block* b = (size <= small_limit ? small_ : large_).take_best_fit(size);
-  if (!b && !(b = new_segment(size, budget))) return nullptr;
+  const bool small = size <= small_limit;
+  Block* b = (small ? small_ : large_).take_best_fit(size);
+  if (!b && !(b = new_segment(size, budget)) && !(b = take_small_from_large(size))) return nullptr;
   b->in_use = true;
   const std::size_t rest = b->size - size;
-  if (b->small ? rest >= rounding : rest > small_limit) split(b, size);
+  if (small ? rest >= rounding : rest > small_limit) split(b, size);
   return b;
 }
 
@@ -112,7 +128,7 @@ void CachingPolicy::deallocate(Block* b) {
 void CachingPolicy::release_cached() {
   for (FreeBlocks* pool : {&small_, &large_})
     pool->for_each([&](Block* b) {
-      if (b->before || b->after) return;
+      if (!is_segment(*b)) return;
       pool->remove(b);
       observer_(*b, false);  // the books first: from here on the bytes may be anybody's
       upstream_.deallocate(b->data, b->size);
@@ -123,6 +139,12 @@ void CachingPolicy::release_cached() {
 
 std::size_t CachingPolicy::largest_free() const {
   return std::max(large_.largest(), std::min(small_.largest(), small_limit));
+}
+
+std::size_t CachingPolicy::unusable_for(std::size_t size) const {
+  std::size_t bytes = 0;
+  if (size > small_limit) small_.for_each([&](const Block* b) { bytes += b->size; });
+  return bytes;
 }
 
 DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer)

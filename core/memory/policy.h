@@ -11,6 +11,9 @@
 
 namespace bytetape::memory {
 
+/// Requests up to this share segments of their own.
+inline constexpr std::size_t small_limit = std::size_t{1} << 20;
+
 /// Told of every segment taken (true) or returned (false).
 using SegmentObserver = std::function<void(const Block& segment, bool acquired)>;
 
@@ -39,11 +42,14 @@ class Policy {
   virtual void release_cached() = 0;
   /// The largest request that the cache could serve now without the upstream.
   virtual std::size_t largest_free() const = 0;
+  /// Bytes of the cache that no request of `size` bytes is served from, however large their pieces.
+  virtual std::size_t unusable_for(std::size_t size) const = 0;
 };
 
 /// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
 /// share 20 MiB segments; from 10 MiB each takes its own, rounded to 2 MiB. (The classes of PyTorch's CUDA caching
-/// allocator.) Where the budget is tighter than that, the segment is what the budget leaves.
+/// allocator.) Where the budget is tighter than that, the segment is what the budget leaves; where it leaves none, and
+/// no segment is unused, a small request takes its bytes from the large ones.
 class CachingPolicy final : public Policy {
  public:
   CachingPolicy(Upstream& upstream, SegmentObserver observer);
@@ -52,6 +58,7 @@ class CachingPolicy final : public Policy {
   void deallocate(Block* block) override;
   void release_cached() override;
   std::size_t largest_free() const override;
+  std::size_t unusable_for(std::size_t size) const override;
 
  private:
   Block* new_block();
@@ -60,6 +67,8 @@ class CachingPolicy final : public Policy {
   void absorb_next(Block* b);
   void split(Block* b, std::size_t size);
   Block* new_segment(std::size_t size, std::size_t budget);
+  Block* take_small_from_large(std::size_t size);
+  bool holds_unused_segment() const;
   FreeBlocks& pool_of(const Block* b) { return b->small ? small_ : large_; }
 
   Upstream& upstream_;
@@ -78,6 +87,7 @@ class DirectPolicy final : public Policy {
   void deallocate(Block* block) override;
   void release_cached() override {}
   std::size_t largest_free() const override { return 0; }
+  std::size_t unusable_for(std::size_t) const override { return 0; }
 
  private:
   Upstream& upstream_;

@@ -5,6 +5,6 @@
 namespace bytetape::memory {
 
 Step::Step(Device device, std::uint32_t number)
-    : allocator_(allocator(device)), number_(allocator_.begin_step(number)) {}
+    : allocator_(allocator(device)), number_(allocator_.begin_sole_step(number)) {}
 
 }  // namespace bytetape::memory

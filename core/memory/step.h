@@ -15,7 +15,7 @@ namespace bytetape::memory {
 ///       optimizer.step();
 ///     }
 ///
-/// Steps of one device do not nest: a second one ends the first.
+/// Steps of one device do not nest, on whichever thread: where one is open, a second one is a ValueError.
 class Step {
  public:
   /// `number` >= 1; 0, the default, counts on from the device's last step, from 1.

@@ -218,6 +218,8 @@ void write_footer(std::string& out, const Snapshot& s) {
         format_bytes(books.allocated.current - books.requested.current), format_bytes(cached));
   print(out, "{} allocations took {} segment{} from the system\n", format_exact(books.allocations),
         format_exact(books.upstream_calls), books.upstream_calls == 1 ? "" : "s");
+  if (s.outside)
+    print(out, "outside the ledger: {} resident (code, stacks, logs, what libraries hold)\n", format_bytes(*s.outside));
   if (s.dropped || s.dropped_steps)
     print(out, "the log is full: {} events and {} steps are only in the totals\n", format_exact(s.dropped),
           format_exact(s.dropped_steps));

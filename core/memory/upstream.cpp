@@ -3,7 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <new>
+
+#include "bytetape/core/memory/cgroup.h"
+#include "bytetape/core/memory/resident.h"
 
 namespace bytetape::memory {
 namespace {
@@ -14,14 +19,39 @@ void* HostUpstream::allocate(std::size_t bytes) noexcept {
   const bool large = bytes >= huge_page;
   void* data = nullptr;
   if (posix_memalign(&data, large ? huge_page : page, bytes) != 0) return nullptr;
+  try {
+    segments_.emplace(data, bytes);
+  } catch (const std::bad_alloc&) {
+    std::free(data);
+    return nullptr;
+  }
   if (large) madvise(data, bytes / page * page, MADV_HUGEPAGE);  // a hint; refusal only costs speed
   return data;
 }
 
-void HostUpstream::deallocate(void* data, std::size_t) noexcept { std::free(data); }
+void HostUpstream::deallocate(void* data, std::size_t) noexcept {
+  segments_.erase(data);
+  std::free(data);
+}
 
 std::size_t HostUpstream::capacity() const {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+  static const std::size_t bytes = [] {
+    const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
+    return std::min(pages * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE)), cgroup_memory_limit());
+  }();
+  return bytes;
+}
+
+std::optional<std::size_t> HostUpstream::outside() const {
+  const std::optional<std::size_t> process = resident_bytes();
+  std::size_t ours = 0;
+  for (const auto& [data, bytes] : segments_) {
+    const std::optional<std::size_t> resident = resident_bytes(data, bytes);
+    if (!resident) return std::nullopt;
+    ours += *resident;
+  }
+  if (!process) return std::nullopt;
+  return *process - std::min(*process, ours);  // the system counts pages a little late
 }
 
 void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {

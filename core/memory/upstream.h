@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <optional>
 
 namespace bytetape::memory {
 
@@ -14,6 +16,8 @@ class Upstream {
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
   /// Bytes that this upstream can give in all.
   virtual std::size_t capacity() const = 0;
+  /// Bytes that the process holds of this memory beyond the segments, as measured now; nothing where that cannot be.
+  virtual std::optional<std::size_t> outside() const { return std::nullopt; }
 };
 
 /// Pageable host memory, backed by huge pages where the system grants them.
@@ -21,7 +25,13 @@ class HostUpstream final : public Upstream {
  public:
   void* allocate(std::size_t bytes) noexcept override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
-  std::size_t capacity() const override;  ///< physical memory
+  /// Physical memory, or what the process's control group allows of it, as first asked for.
+  std::size_t capacity() const override;
+  /// Resident bytes of the process, less those of the segments. On Linux.
+  std::optional<std::size_t> outside() const override;
+
+ private:
+  std::map<const void*, std::size_t> segments_;  // its nodes are small, so that no step takes a large piece for them
 };
 
 /// Hands out addresses that nothing may touch: the bookkeeping of a device without the device.

@@ -139,6 +139,8 @@ TEST_F(Shortages, PiecesOfSmallSegmentsDoNotServeLargeRequests) {
   const OutOfMemory e = fail(MiB + MiB / 2);
   EXPECT_TRUE(e.shortage().fragmented());
   EXPECT_EQ(e.shortage().fits(), MiB);
+  EXPECT_THAT(e.what(), HasSubstr("fragmentation: 2.00 MiB are free in all, but 2.00 MiB of it are for requests up to "
+                                  "1.00 MiB\n"));
   expect_exactly_fits(MiB);
   allocator.deallocate(held);
 }
@@ -152,6 +154,7 @@ TEST_F(Shortages, TheSystemMayRefuse) {
     FAIL() << "served";
   } catch (const OutOfMemory& e) {
     EXPECT_TRUE(e.shortage().refused());
+    EXPECT_EQ(e.shortage().missing(), 4 * MiB) << "nothing fits for sure";
     EXPECT_THAT(e.what(), HasSubstr("refused by the system: the limit leaves 92.0 MiB"));
     EXPECT_EQ(sum(parse(e.what())), 100 * MiB);
   }
@@ -183,6 +186,16 @@ TEST_F(Shortages, AbsurdSizesAreShortagesToo) {
     EXPECT_EQ(e.shortage().fits(), 1024 * MiB);
   }
   EXPECT_THAT(fail(std::size_t{1} << 60).what(), HasSubstr("1.00 EiB (1,152,921,504,606,846,976 bytes)"));
+}
+
+TEST_F(Shortages, NoBytesAreAUnitToo) {
+  allocator.set_limit(512);
+  Block* held = take(0);
+  const OutOfMemory e = fail(0);
+  EXPECT_FALSE(e.shortage().refused());
+  EXPECT_EQ(e.shortage().needed(), 512u);
+  EXPECT_EQ(e.shortage().missing(), 512u);
+  allocator.deallocate(held);
 }
 
 TEST_F(Shortages, NameTheLargestHolders) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/error.h"
 
 namespace bytetape::memory {
 namespace {
@@ -42,6 +43,27 @@ TEST_F(Steps, EndWhereAnExceptionPasses) {
   } catch (const std::runtime_error&) {}
   EXPECT_EQ(current_scope.phase, Phase::setup);
   EXPECT_EQ(allocator(Device::meta()).snapshot().events.back().kind, EventKind::step_end);
+}
+
+TEST_F(Steps, DoNotNest) {
+  Allocator& a = allocator(Device::meta());
+  {
+    const Step outer(Device::meta(), 7);
+    const std::size_t events = a.snapshot().events.size();
+    const PhaseScope phase(Phase::data);
+    try {
+      const Step inner(Device::meta());
+      FAIL() << "nested";
+    } catch (const ValueError& e) {
+      EXPECT_STREQ(e.what(), "step 7 is still open on meta: steps of one device do not nest");
+    }
+    EXPECT_EQ(current_scope.phase, Phase::data);
+    EXPECT_EQ(a.snapshot().events.size(), events);
+    const Step elsewhere(Device::cpu());
+    a.deallocate(a.allocate(512, Role::temporary));
+    EXPECT_EQ(a.snapshot().events.back().step, 7u) << "the step goes on";
+  }
+  EXPECT_EQ(Step(Device::meta()).number(), 8u);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "bytetape/core/cpu/onednn/plan.h"
 
+#include <cstdlib>
+#include <list>
 #include <unordered_map>
 
 #include "bytetape/core/error.h"
@@ -8,11 +10,19 @@
 namespace bytetape::cpu::onednn {
 namespace {
 
-constexpr std::size_t alignment = 64, most_plans = 1024;
+constexpr std::size_t alignment = 64, most_plans = 128;
 
 dnnl::stream& stream() {
   thread_local dnnl::stream s(engine());
   return s;
+}
+
+/// Compiled code, some 70 KB a primitive, is on no ledger, and oneDNN's own cache would keep 1024 of them.
+void bound_compiled_code() {
+  for (const char* users : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY"})
+    if (std::getenv(users)) return;
+  constexpr int most_primitives = 2 * most_plans;  // a plan may reorder as well
+  dnnl::set_primitive_cache_capacity(most_primitives);
 }
 
 struct Hash {
@@ -22,7 +32,10 @@ struct Hash {
 }  // namespace
 
 const dnnl::engine& engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine e = [] {
+    bound_compiled_code();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return e;
 }
 
@@ -90,14 +103,42 @@ std::size_t Key::hash() const {  // FNV-1a, a word at a time
   return h ^ (h >> 32);
 }
 
-Plan& cached_plan(const Key& key, const std::function<Plan()>& make) {
+namespace {
+
+/// Plans by key; of more than `most_plans` the one that was used longest ago goes.
+class PlanCache {
+ public:
+  Plan& get(const Key& key, const std::function<Plan()>& make) {
+    if (const auto found = places_.find(key); found != places_.end()) {
+      by_use_.splice(by_use_.begin(), by_use_, found->second);
+    } else {
+      by_use_.emplace_front(key, make());
+      places_.emplace(key, by_use_.begin());
+      if (by_use_.size() > most_plans) drop_last();
+    }
+    return by_use_.front().second;
+  }
+
+ private:
+  void drop_last() {
+    places_.erase(by_use_.back().first);
+    by_use_.pop_back();
+  }
+
+  std::list<std::pair<Key, Plan>> by_use_;  // the last used first
+  std::unordered_map<Key, std::list<std::pair<Key, Plan>>::iterator, Hash> places_;
+};
+
+PlanCache& plans() {
   // One a thread: no lock, and the memory objects of a plan can be rebound. oneDNN shares the compiled code.
-  thread_local std::unordered_map<Key, Plan, Hash> plans;
-  if (const auto found = plans.find(key); found != plans.end()) return found->second;
-  if (plans.size() >= most_plans) plans.clear();
-  try {
-    return plans.emplace(key, make()).first->second;
-  } catch (const dnnl::error& e) { fail<Error>("oneDNN: ", e.what()); }
+  thread_local PlanCache cache;
+  return cache;
 }
+
+}  // namespace
+
+Plan& cached_plan(const Key& key, const std::function<Plan()>& make) try {
+  return plans().get(key, make);
+} catch (const dnnl::error& e) { fail<Error>("oneDNN: ", e.what()); }
 
 }  // namespace bytetape::cpu::onednn

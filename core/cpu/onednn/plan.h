@@ -72,7 +72,7 @@ class Key {
   std::size_t size_ = 0;
 };
 
-/// This thread's plan for `key`, compiled by `make` on first use. Valid until the next call.
+/// This thread's plan for `key`, compiled by `make` where it is not kept: the last 128 are. Valid until the next call.
 Plan& cached_plan(const Key& key, const std::function<Plan()>& make);
 
 }  // namespace bytetape::cpu::onednn

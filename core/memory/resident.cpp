@@ -1,0 +1,53 @@
+#include "bytetape/core/memory/resident.h"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#endif
+
+namespace bytetape::memory {
+
+#ifdef __linux__
+
+namespace {
+
+std::size_t page_size() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<std::size_t> resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t size = 0, resident = 0;  // in pages
+  if (file >> size >> resident) return resident * page_size();
+  return std::nullopt;
+}
+
+std::optional<std::size_t> resident_bytes(const void* data, std::size_t bytes) {
+  std::array<unsigned char, 4096> pages{};  // one a page: its lowest bit tells
+  std::size_t resident = 0;
+  const std::size_t most = pages.size() * page_size();
+  for (std::size_t done = 0; done < bytes; done += most) {
+    const std::size_t length = std::min(most, bytes - done);
+    void* at = const_cast<char*>(static_cast<const char*>(data) + done);  // mincore only looks
+    if (mincore(at, length, pages.data()) != 0) return std::nullopt;
+    const std::size_t count = (length + page_size() - 1) / page_size();
+    for (std::size_t i = 0; i < count; ++i) resident += (pages[i] & 1) * page_size();
+  }
+  return std::min(resident, bytes);
+}
+
+#else
+
+std::optional<std::size_t> resident_bytes() { return std::nullopt; }
+std::optional<std::size_t> resident_bytes(const void*, std::size_t) { return std::nullopt; }
+
+#endif
+
+}  // namespace bytetape::memory

@@ -1,0 +1,90 @@
+// What the process holds beyond the ledger is measured, and shown on its own line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "bytetape/core/memory/resident.h"
+#include "bytetape/core/memory/summary.h"
+#include "bytetape/core/memory/timeline.h"
+
+namespace bytetape::memory {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+constexpr double much = 64.0 * MiB, little = 12.0 * MiB;  // a sanitizer's shadow takes an eighth
+
+class Outside : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!resident_bytes()) GTEST_SKIP() << "this system does not tell";
+  }
+  double outside() const { return static_cast<double>(a.snapshot().outside.value()); }
+  Allocator a{Device::cpu(), std::make_unique<HostUpstream>()};
+};
+
+TEST_F(Outside, GrowsByWhatIsTakenPastTheAllocator) {
+  const double before = outside();
+  EXPECT_GT(before, 0);
+  void* data = mmap(nullptr, 64 * MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(data, MAP_FAILED);
+  EXPECT_NEAR(outside(), before, little) << "nothing is touched";
+  std::memset(data, 1, 64 * MiB);
+  EXPECT_NEAR(outside(), before + much, little);
+  munmap(data, 64 * MiB);
+  EXPECT_NEAR(outside(), before, little);
+}
+
+TEST_F(Outside, DoesNotGrowByWhatTheAllocatorGives) {
+  for (const auto mode : {Allocator::Mode::caching, Allocator::Mode::direct}) {
+    a.set_mode(mode);
+    const double before = outside();
+    std::vector<Block*> blocks{a.allocate(40 * MiB, Role::temporary)};
+    for (int i = 0; i < 24; ++i) blocks.push_back(a.allocate(MiB - 100, Role::temporary));
+    EXPECT_NEAR(outside(), before, little) << "nothing is touched";
+    for (Block* b : blocks) std::memset(b->data, 1, b->requested);
+    EXPECT_NEAR(outside(), before, little);
+    for (Block* b : blocks) a.deallocate(b);
+    if (mode == Allocator::Mode::caching) { EXPECT_NEAR(outside(), before, little) << "cached"; }
+    a.empty_cache();
+  }
+}
+
+TEST_F(Outside, CountsTheResidentPagesOfARange) {
+  auto* data = static_cast<char*>(mmap(nullptr, 64 * MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  madvise(data, 64 * MiB, MADV_NOHUGEPAGE);
+  EXPECT_EQ(resident_bytes(data, 64 * MiB), 0u);
+  std::memset(data + 30 * MiB, 1, 20 * MiB);
+  EXPECT_EQ(resident_bytes(data, 64 * MiB), 20 * MiB);
+  EXPECT_EQ(resident_bytes(data + 30 * MiB, 100), 100u);
+  munmap(data, 64 * MiB);
+  EXPECT_EQ(resident_bytes(data, 64 * MiB), std::nullopt) << "nobody's";
+}
+
+TEST_F(Outside, IsALineOfTheSummaryButNotOfTheTimeline) {
+  Snapshot s = a.snapshot();
+  s.outside = 61 * MiB;
+  EXPECT_THAT(summarize(s), HasSubstr("\noutside the ledger: 61.0 MiB resident ("));
+  std::ostringstream with, without;
+  write_timeline(s, with);
+  s.outside.reset();
+  write_timeline(s, without);
+  EXPECT_EQ(with.str(), without.str());
+  EXPECT_THAT(summarize(s), Not(HasSubstr("outside the ledger")));
+}
+
+TEST(Simulated, HasNothingOutside) {
+  const Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
+  EXPECT_EQ(a.snapshot().outside, std::nullopt);
+}
+
+}  // namespace
+}  // namespace bytetape::memory
