@@ -113,7 +113,6 @@ void detail::fill_uniform(Tensor& x, double low, double high, Generator& generat
   check<ValueError>(low <= high && std::isfinite(high - low), "expected a finite range with low <= high, got ", low,
                     " and ", high);
   run<&Kernels::uniform>(x.device(), draw(generator, x, words(x.dtype())), low, high, x.write());
-  x.storage().bump_version();
 }
 
 void detail::fill_normal(Tensor& x, double mean, double std, Generator& generator) {
@@ -121,7 +120,6 @@ void detail::fill_normal(Tensor& x, double mean, double std, Generator& generato
   check_floating(x);
   check<ValueError>(std >= 0, "expected std >= 0, got ", std);
   run<&Kernels::normal>(x.device(), draw(generator, x, words(x.dtype())), mean, std, x.write());
-  x.storage().bump_version();
 }
 
 template <class T>

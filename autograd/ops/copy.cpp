@@ -54,13 +54,18 @@ Tensor copied(const Tensor& x, const Strides& strides) {
   return y;
 }
 
+template <class F>
+Tensor& overwrite(Tensor& x, const F& fill) {
+  check_in_place(x);
+  fill();
+  record_in_place<OverwriteBackward>(x, x);
+  return x;
+}
+
 Tensor& fill_in_place(Tensor& x, Scalar value) {
   check_defined(x, "the input");
   check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
-  check_in_place(x);
-  run<&Kernels::fill>(x.device(), value, x.write());
-  record_in_place<OverwriteBackward>(x, x);
-  return x;
+  return overwrite(x, [&] { run<&Kernels::fill>(x.device(), value, x.write()); });
 }
 
 }  // namespace
@@ -136,19 +141,13 @@ Tensor& fill_(Tensor& x, Scalar value) {
 Tensor& uniform_(Tensor& x, double low, double high, Generator& generator) {
   const Op<"uniform_"> op;
   check_floating(x);
-  check_in_place(x);
-  detail::fill_uniform(x, low, high, generator);
-  record_in_place<OverwriteBackward>(x, x);
-  return x;
+  return overwrite(x, [&] { detail::fill_uniform(x, low, high, generator); });
 }
 
 Tensor& normal_(Tensor& x, double mean, double std, Generator& generator) {
   const Op<"normal_"> op;
   check_floating(x);
-  check_in_place(x);
-  detail::fill_normal(x, mean, std, generator);
-  record_in_place<OverwriteBackward>(x, x);
-  return x;
+  return overwrite(x, [&] { detail::fill_normal(x, mean, std, generator); });
 }
 
 Tensor& zero_(Tensor& x) {
