@@ -39,12 +39,13 @@ Tensor leaf(const Shape& shape, DType dtype = DType::f32) { return randn(shape, 
 TEST_P(EveryOptimizer, SkipsParametersWithoutGradient) {
   Tensor a = leaf({4}), b = leaf({4});
   const auto before_a = a.to_vector<float>(), before_b = b.to_vector<float>();
+  const auto version_b = b.storage().version();
   const auto optimizer = GetParam().make({a, b});
   a.set_grad(randn({4}));
   optimizer->step();
   EXPECT_NE(a.to_vector<float>(), before_a);
   EXPECT_EQ(b.to_vector<float>(), before_b);
-  EXPECT_EQ(b.storage().version(), 1u);  // randn's
+  EXPECT_EQ(b.storage().version(), version_b);
 }
 
 TEST_P(EveryOptimizer, ZeroGradDropsGradients) {
