@@ -12,16 +12,16 @@ namespace bytetape::bench {
 struct Workload {
   std::string name, precision;
   std::int64_t batch;
-  std::function<std::unique_ptr<nn::Module>()> model;
+  std::function<std::unique_ptr<nn::Sequential>()> model;
   std::function<Tensor(std::int64_t batch)> input;
   std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
 };
 
-inline std::unique_ptr<nn::Module> mlp() {
+inline std::unique_ptr<nn::Sequential> mlp() {
   return std::make_unique<nn::Sequential>(nn::Linear(784, 1024), nn::ReLU(), nn::Linear(1024, 1024), nn::ReLU(),
                                           nn::Linear(1024, 10));
 }
-inline std::unique_ptr<nn::Module> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
+inline std::unique_ptr<nn::Sequential> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
 
 inline Tensor flat(std::int64_t batch) { return randn({batch, 784}); }
 inline Tensor images(std::int64_t batch) { return randn({batch, 1, 28, 28}); }
@@ -61,7 +61,7 @@ class Training {
   }
 
  private:
-  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<nn::Sequential> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_;
 };

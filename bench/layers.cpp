@@ -1,0 +1,75 @@
+// Splits a training step of each workload by layer; one JSON line each. A layer is timed alone, on the input that the
+// layers before it make, so the parts need not add up to the step: there they overlap in the caches.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "bench/harness.h"
+#include "bench/training.h"
+
+namespace {
+
+using namespace bytetape;
+
+void print(const bench::Workload& w, const std::string& part, double forward, double backward) {
+  const nlohmann::ordered_json line{{"workload", w.name},
+                                    {"part", part},
+                                    {"threads", num_threads()},
+                                    {"forward_ms", forward / 1e6},
+                                    {"backward_ms", backward / 1e6}};
+  std::cout << line.dump() << std::endl;
+}
+
+/// Nanoseconds of f, median.
+template <class F>
+double median(F&& f) {
+  return bench::time(5, 10, f).median;
+}
+
+/// Times a function of `x` there and back; gives its result, detached. Backward makes the gradients of `inputs`.
+template <class F>
+Tensor split(const bench::Workload& w, const std::string& part, const std::vector<Tensor>& inputs, F&& forward) {
+  double there = 0, back = 0;
+  {
+    const NoGrad no_grad;
+    there = median(forward);
+  }
+  const Tensor y = forward();
+  if (!inputs.empty()) back = median([&] { grad({y}, inputs, {.seeds = {y.detach()}, .retain_graph = true}); });
+  print(w, part, there, back);
+  return y.detach();
+}
+
+void split(const bench::Workload& w) {
+  manual_seed(0);
+  const auto model = w.model();
+  Tensor x = w.input(w.batch);
+  for (std::size_t i = 0; i < model->size(); ++i) {
+    nn::Module& layer = (*model)[i];
+    std::vector<Tensor> inputs = layer.parameters();
+    if (i > 0) inputs.push_back(x.set_requires_grad());  // the images want no gradient
+    x = split(w, std::to_string(i) + " " + layer.describe(), inputs, [&] { return layer(x); });
+  }
+  const Tensor y = randint(0, 10, {w.batch});
+  split(w, "cross_entropy", {x.set_requires_grad()}, [&] { return cross_entropy(x, y); });
+
+  for (Tensor p : model->parameters()) p.set_grad(randn(p.shape()));
+  const auto optimizer = w.optimizer(*model);
+  print(w, "optimizer", median([&] { optimizer->step(); }), 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Times the layers of the training workloads, one by one; one JSON line each."};
+  int threads = 0;
+  app.add_option("--threads", threads, "CPU threads; default: all");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (threads) set_num_threads(threads);
+    for (const bench::Workload& w : bench::workloads()) split(w);
+  } catch (const Error& e) {
+    std::cerr << "layers: " << e.what() << '\n';
+    return 1;
+  }
+}
