@@ -1,0 +1,14 @@
+#!/usr/bin/env python3
+"""Of benchmarks' JSON lines that repeat a row, prints the one with the median time: medians.py FILE."""
+import json
+import statistics
+import sys
+
+rows = {}
+with open(sys.argv[1]) as f:
+    for line in filter(str.strip, f):
+        row = json.loads(line)
+        rows.setdefault((row.get('workload'), row.get('name'), row.get('mode')), []).append(row)
+for repeats in rows.values():
+    times = [row.get('ms_per_step', row.get('ns', 0)) for row in repeats]
+    print(json.dumps(repeats[times.index(statistics.median_low(times))]))
