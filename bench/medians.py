@@ -8,7 +8,7 @@ rows = {}
 with open(sys.argv[1]) as f:
     for line in filter(str.strip, f):
         row = json.loads(line)
-        rows.setdefault((row.get('workload'), row.get('name'), row.get('mode')), []).append(row)
+        rows.setdefault(tuple(row.get(k) for k in ('workload', 'name', 'mode', 'device')), []).append(row)
 for repeats in rows.values():
     times = [row.get('ms_per_step', row.get('ns', 0)) for row in repeats]
     print(json.dumps(repeats[times.index(statistics.median_low(times))]))
