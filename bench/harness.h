@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iostream>
+
+#include "core/error.h"
 
 namespace bytetape::bench {
 
@@ -23,6 +26,18 @@ Timing time(int warmup, int burst, F&& f) {
   }
   std::sort(t.begin(), t.end());
   return {t[3], t.front(), t.back()};
+}
+
+/// What main returns of a program: 1, and the message on stderr, where `body` throws an Error.
+template <class F>
+int run(const char* name, F&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& e) {
+    std::cerr << name << ": " << e.what() << '\n';
+    return 1;
+  }
 }
 
 }  // namespace bytetape::bench

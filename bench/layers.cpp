@@ -65,11 +65,8 @@ int main(int argc, char** argv) {
   int threads = 0;
   app.add_option("--threads", threads, "CPU threads; default: all");
   CLI11_PARSE(app, argc, argv);
-  try {
+  return bench::run("layers", [&] {
     if (threads) set_num_threads(threads);
     for (const bench::Workload& w : bench::workloads()) split(w);
-  } catch (const Error& e) {
-    std::cerr << "layers: " << e.what() << '\n';
-    return 1;
-  }
+  });
 }

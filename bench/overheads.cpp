@@ -71,8 +71,10 @@ int main(int argc, char** argv) {
   int threads = 0;
   app.add_option("threads", threads, "CPU threads; default: all");
   CLI11_PARSE(app, argc, argv);
-  if (threads) set_num_threads(threads);
-  allocations();
-  operations();
-  steps();
+  return bench::run("overheads", [&] {
+    if (threads) set_num_threads(threads);
+    allocations();
+    operations();
+    steps();
+  });
 }

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads, "CPU threads; default: all");
   app.add_option("workload", names, "names; default: all");
   CLI11_PARSE(app, argc, argv);
-  try {
+  return bench::run("workloads", [&] {
     if (threads) set_num_threads(threads);
     for (const std::string& name : names)
       check<ValueError>(std::any_of(bench::workloads().begin(), bench::workloads().end(),
@@ -56,8 +56,5 @@ int main(int argc, char** argv) {
     for (const bench::Workload& w : bench::workloads())
       if (names.empty() || std::find(names.begin(), names.end(), w.name) != names.end())
         std::cout << measure(w).dump() << std::endl;
-  } catch (const Error& e) {
-    std::cerr << "workloads: " << e.what() << '\n';
-    return 1;
-  }
+  });
 }
