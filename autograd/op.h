@@ -31,10 +31,10 @@ inline ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstVi
 /// The same to write.
 inline View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
 
-/// Defined (ValueError), of a floating dtype (DTypeError).
 /// True where a backward rule may write its result over gy: nobody else holds it, and nothing is recorded.
 inline bool may_overwrite(const Tensor& gy) { return !grad_enabled() && is_sole_owner(gy); }
 
+/// Defined (ValueError), of a floating dtype (DTypeError).
 inline void check_floating(const Tensor& x) {
   check_defined(x, "the input");
   check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));

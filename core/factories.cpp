@@ -54,7 +54,9 @@ Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step, DType dty
   const __int128 span = static_cast<__int128>(end) - start, stride = step;
   check<ValueError>(step != 0 && (span == 0 || (span > 0) == (step > 0)), "arange from ", start, " to ", end,
                     " cannot step by ", step);
-  const auto n = static_cast<std::int64_t>((span + stride - (step > 0 ? 1 : -1)) / stride);
+  const __int128 count = (span + stride - (step > 0 ? 1 : -1)) / stride;
+  check<ValueError>(count <= std::int64_t{1} << 62, "arange from ", start, " to ", end, " has too many elements");
+  const auto n = static_cast<std::int64_t>(count);
   check<ValueError>(n == 0 || (fits(start, dtype) && fits(start + (n - 1) * step, dtype)), "arange from ", start,
                     " to ", end, " does not fit into ", dtype);
   Tensor y = empty({n}, dtype, device);

@@ -47,10 +47,11 @@ std::vector<std::string> cells_of(const std::vector<double>& values) {
   const bool scientific = largest >= 1e8 || (!whole && (largest >= 1e6 || smallest < 1e-4));
   std::vector<std::string> cells;
   for (double v : values)
-    cells.push_back(!std::isfinite(v) ? fmt::format("{}", v)
-                    : scientific      ? fmt::format("{:.4e}", v)
-                    : whole           ? fmt::format("{:.0f}.", v)
-                                      : fmt::format("{:.4f}", v));
+    cells.push_back(std::isnan(v)       ? "nan"
+                    : !std::isfinite(v) ? fmt::format("{}", v)
+                    : scientific        ? fmt::format("{:.4e}", v)
+                    : whole             ? fmt::format("{:.0f}.", v)
+                                        : fmt::format("{:.4f}", v));
   return cells;
 }
 

@@ -78,37 +78,49 @@ bool is_channels_last(const Shape& shape, const Strides& strides) {
   return shape.size() == 4 && (numel(shape) == 0 || same_layout(shape, strides, channels_last_strides(shape)));
 }
 
-Shape broadcast(const Shape& a, const Shape& b) {
-  Shape out = a.size() >= b.size() ? a : b;
-  const Shape& small = a.size() >= b.size() ? b : a;
-  for (int i = 1; i <= small.size(); ++i) {
+bool broadcast_into(Shape& out, const Shape& other) {
+  while (out.size() < other.size()) out.insert(0, 1);
+  for (int i = 1; i <= other.size(); ++i) {
     std::int64_t& o = out[out.size() - i];
-    const std::int64_t s = small[small.size() - i];
+    const std::int64_t s = other[other.size() - i];
     if (o == 1)
       o = s;
     else if (s != 1 && s != o)
-      fail<ShapeError>("shapes ", a, " and ", b, " do not broadcast");
+      return false;
   }
+  return true;
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  Shape out = a;
+  if (!broadcast_into(out, b)) fail<ShapeError>("shapes ", a, " and ", b, " do not broadcast");
   return out;
 }
 
-int wrap_dim(std::int64_t dim, int rank) {
-  const int n = std::max(rank, 1);  // a scalar has dims -1 and 0, as in PyTorch
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  Shape out = to;
+  return broadcast_into(out, from) && out == to;
+}
+
+int wrap_dim(std::int64_t dim, const Shape& shape, int added) {
+  const int n = std::max(shape.size() + added, 1);  // a scalar has dims -1 and 0, as in PyTorch
   if (dim < -n || dim >= n)
-    fail<ShapeError>("dim ", dim, " is out of range for ", rank, " dimensions (", -n, " to ", n - 1, ")");
+    fail<ShapeError>("dim ", dim, " is out of range for ", added ? "a dim added to shape " : "shape ", shape, " (", -n,
+                     " to ", n - 1, ")");
   return static_cast<int>(dim < 0 ? dim + n : dim);
 }
 
-Dims wrap_dims(const Dims& dims, int rank) {
+Dims wrap_dims(const Dims& dims, const Shape& shape) {
   Dims out;
   if (dims.empty()) {
-    for (int i = 0; i < rank; ++i) out.push_back(i);
+    for (int i = 0; i < shape.size(); ++i) out.push_back(i);
     return out;
   }
   for (std::int64_t d : dims) {
-    const int w = wrap_dim(d, rank);
-    if (std::find(out.begin(), out.end(), w) != out.end()) fail<ShapeError>("dim ", w, " appears twice in ", dims);
-    if (rank > 0) out.push_back(w);
+    const int w = wrap_dim(d, shape);
+    if (std::find(out.begin(), out.end(), w) != out.end())
+      fail<ShapeError>("dim ", w, " appears twice in dims ", dims, " of shape ", shape);
+    if (!shape.empty()) out.push_back(w);
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -116,7 +128,7 @@ Dims wrap_dims(const Dims& dims, int rank) {
 
 Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
   Shape out = shape;
-  const Dims wrapped = wrap_dims(dims, shape.size());
+  const Dims wrapped = wrap_dims(dims, shape);
   for (std::int64_t d : wrapped) out[static_cast<int>(d)] = 1;
   if (!keepdim)
     for (int i = wrapped.size() - 1; i >= 0; --i) out.erase(static_cast<int>(wrapped[i]));

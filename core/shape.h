@@ -42,7 +42,8 @@ class Dims {
   std::int64_t back() const { return (*this)[size_ - 1]; }
 
   void push_back(std::int64_t v) {
-    if (size_ == max_rank) fail<ShapeError>("a tensor has at most ", max_rank, " dimensions");
+    if (size_ == max_rank)
+      fail<ShapeError>("a tensor has at most ", max_rank, " dimensions, and these are more: ", *this, " and ", v);
     values_[static_cast<std::size_t>(size_++)] = v;
   }
   void insert(int at, std::int64_t v) {
@@ -89,10 +90,15 @@ bool is_dense(const Shape& shape, const Strides& strides);
 bool same_layout(const Shape& shape, const Strides& a, const Strides& b);
 /// NumPy broadcasting; throws ShapeError naming both shapes.
 Shape broadcast(const Shape& a, const Shape& b);
-/// Maps -rank..rank-1 to 0..rank-1; throws ShapeError naming the range. A scalar has the dims -1 and 0, as in PyTorch.
-int wrap_dim(std::int64_t dim, int rank);
+/// The same, kept in `out`; false, with `out` as it comes, where the shapes do not fit.
+bool broadcast_into(Shape& out, const Shape& other);
+/// True where a tensor of shape `from` can be expanded to `to`.
+bool broadcasts_to(const Shape& from, const Shape& to);
+/// Maps -rank..rank-1 to 0..rank-1, where rank is that of `shape` with `added` dims more; throws ShapeError naming
+/// the range. A scalar has the dims -1 and 0, as in PyTorch.
+int wrap_dim(std::int64_t dim, const Shape& shape, int added = 0);
 /// wrap_dim for each, sorted; empty means every dim. Throws ShapeError on repeats.
-Dims wrap_dims(const Dims& dims, int rank);
+Dims wrap_dims(const Dims& dims, const Shape& shape);
 /// `shape` with the listed dims (wrapped) set to 1, or dropped where !keepdim.
 Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim);
 

@@ -47,18 +47,14 @@ Tensor empty_like(const Tensor& x, DType dtype, Device device) {
   return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device, memory::Role::temporary);
 }
 
-Tensor empty_like(const Tensor& x, DType dtype) {
-  check<ValueError>(x.defined(), "the tensor is undefined");
-  return empty_like(x, dtype, x.device());
-}
-Tensor empty_like(const Tensor& x) {
-  check<ValueError>(x.defined(), "the tensor is undefined");
-  return empty_like(x, x.dtype());
-}
+Tensor empty_like(const Tensor& x, DType dtype) { return empty_like(x, dtype, x.device()); }
+Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
+
+void Tensor::fail_undefined() { fail<ValueError>("the tensor is undefined"); }
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
   auto impl = make_ref<TensorImpl>();
-  impl->storage = impl_->storage;
+  impl->storage = self().storage;
   impl->offset = offset;
   impl->shape = shape;
   impl->strides = strides;

@@ -37,26 +37,26 @@ struct TensorImpl final : RefCounted {
 /// (bytetape/autograd/ops.h); factories are in bytetape/core/factories.h.
 class Tensor {
  public:
-  /// Undefined: no shape, no data. Every accessor but defined() needs a defined tensor.
+  /// Undefined: no shape, no data. Every accessor but defined() throws ValueError on it.
   Tensor() = default;
   explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
 
   bool defined() const { return static_cast<bool>(impl_); }
-  const Shape& shape() const { return impl_->shape; }
+  const Shape& shape() const { return self().shape; }
   /// Steps in elements.
-  const Strides& strides() const { return impl_->strides; }
+  const Strides& strides() const { return self().strides; }
   /// Extent of one dim, which may count from the end. Throws ShapeError where there is no such dim.
   std::int64_t size(std::int64_t dim) const {
     check(rank() > 0, "size(", dim, ") of a tensor without dims");
-    return impl_->shape[wrap_dim(dim, rank())];
+    return shape()[wrap_dim(dim, shape())];
   }
-  int rank() const { return impl_->shape.size(); }
+  int rank() const { return shape().size(); }
   /// Number of elements; 1 for a scalar.
-  std::int64_t numel() const { return bytetape::numel(impl_->shape); }
-  DType dtype() const { return impl_->dtype; }
-  Device device() const { return impl_->storage->device(); }
+  std::int64_t numel() const { return bytetape::numel(shape()); }
+  DType dtype() const { return self().dtype; }
+  Device device() const { return self().storage->device(); }
   /// Place of the first element in the storage, in elements.
-  std::int64_t storage_offset() const { return impl_->offset; }
+  std::int64_t storage_offset() const { return self().offset; }
   /// True where the elements lie row-major, without gaps.
   bool is_contiguous() const { return bytetape::is_contiguous(shape(), strides()); }
   /// Bytes of the elements, whatever the storage holds.
@@ -124,7 +124,7 @@ class Tensor {
   View write() const { return {address(), dtype(), device(), shape(), strides()}; }
   /// Another view of the storage, without autograd. Nothing is checked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
-  Storage& storage() const { return *impl_->storage; }
+  Storage& storage() const { return *self().storage; }
   TensorImpl* impl() const { return impl_.get(); }
   const Ref<TensorImpl>& ref() const { return impl_; }
   /// True where both are copies of one handle: more than equal, or views of one storage.
@@ -135,6 +135,12 @@ class Tensor {
   void* address() const {
     return static_cast<char*>(impl_->storage->data()) + impl_->offset * static_cast<std::int64_t>(size_of(dtype()));
   }
+  const TensorImpl& self() const {
+    if (!impl_) [[unlikely]]
+      fail_undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void fail_undefined();
   void* checked_data(DType wanted) const;
 
   Ref<TensorImpl> impl_;

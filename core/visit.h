@@ -48,32 +48,20 @@ decltype(auto) visit_floating(DType t, F&& f) {
   }
 }
 
-/// The type in which elements of T are computed and accumulated.
+/// The type that elements of T are computed and accumulated in: float for the 16-bit floats, else T.
 template <class T>
-struct Accumulate {
+struct Compute {
   using type = T;
 };
 template <>
-struct Accumulate<BFloat16> {
+struct Compute<BFloat16> {
   using type = float;
 };
 template <>
-struct Accumulate<Half> {
+struct Compute<Half> {
   using type = float;
-};
-template <>
-struct Accumulate<std::int32_t> {
-  using type = std::int64_t;
-};
-template <>
-struct Accumulate<std::uint8_t> {
-  using type = std::int64_t;
-};
-template <>
-struct Accumulate<bool> {
-  using type = std::int64_t;
 };
 template <class T>
-using accumulate_t = typename Accumulate<T>::type;
+using compute_t = typename Compute<T>::type;
 
 }  // namespace bytetape

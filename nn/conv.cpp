@@ -15,7 +15,8 @@ Padding2::Padding2(const char* name) : size(0), same(name && std::string_view(na
                     "\"");
 }
 
-Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel, Conv2dOptions o) {
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel, Conv2dOptions o)
+    : same_(o.padding.same) {
   check<ValueError>(in_channels > 0 && out_channels > 0 && o.groups > 0 && in_channels % o.groups == 0 &&
                         out_channels % o.groups == 0,
                     "Conv2d needs positive channels that ", o.groups, " groups divide, got ", in_channels, " and ",
@@ -54,7 +55,10 @@ std::string Conv2d::describe() const {
     if (v[0] != usual || v[1] != usual) text += detail::concat(", ", name, "=", v[0], "x", v[1]);
   };
   option("stride", params_.stride, 1);
-  option("padding", params_.padding, 0);
+  if (same_)
+    text += ", padding=same";
+  else
+    option("padding", params_.padding, 0);
   option("dilation", params_.dilation, 1);
   if (params_.groups != 1) text += detail::concat(", groups=", params_.groups);
   return text + (bias.defined() ? ")" : ", bias=false)");

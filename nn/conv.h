@@ -1,4 +1,6 @@
 #pragma once
+#include <concepts>
+#include <cstdint>
 #include <string_view>
 
 #include "bytetape/core/kernels.h"
@@ -9,8 +11,7 @@ namespace bytetape::nn {
 /// (height, width); one number stands for both.
 struct Size2 {
   std::int64_t h, w;
-  Size2(std::int64_t both) : h(both), w(both) {}
-  Size2(int both) : h(both), w(both) {}
+  Size2(std::integral auto both) : Size2(static_cast<std::int64_t>(both), static_cast<std::int64_t>(both)) {}
   Size2(std::int64_t h, std::int64_t w) : h(h), w(w) {}
 };
 
@@ -18,7 +19,7 @@ struct Size2 {
 struct Padding2 {
   Size2 size;
   bool same = false;
-  Padding2(int both) : size(both) {}
+  Padding2(std::integral auto both) : size(both) {}
   Padding2(Size2 size) : size(size) {}
   /// Throws ValueError unless name is "valid" or "same".
   Padding2(const char* name);
@@ -47,6 +48,7 @@ class Conv2d : public Module {
 
  private:
   Conv2dParams params_;
+  bool same_;
   bool uneven_[2] = {false, false};  // "same" with an even kernel pads one more at the end
 };
 

@@ -21,8 +21,14 @@ MaxPool2d::MaxPool2d(Size2 kernel, Size2 stride, Size2 padding)
 Tensor MaxPool2d::forward(const Tensor& x) { return max_pool2d(x, params_); }
 
 std::string MaxPool2d::describe() const {
+  const auto& p = params_.padding;
+  const bool padded = p[0] != 0 || p[1] != 0;
   return detail::concat("MaxPool2d(", params_.kernel[0], "x", params_.kernel[1], ", stride=", params_.stride[0], "x",
-                        params_.stride[1], ")");
+                        params_.stride[1], padded ? detail::concat(", padding=", p[0], "x", p[1]) : "", ")");
+}
+
+std::string Flatten::describe() const {
+  return start_ == 1 && end_ == -1 ? "Flatten()" : detail::concat("Flatten(", start_, ", ", end_, ")");
 }
 
 Dropout::Dropout(double p) : p_(p) { check<ValueError>(p >= 0 && p <= 1, "Dropout needs 0 <= p <= 1, got ", p); }

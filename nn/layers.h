@@ -61,7 +61,7 @@ class Flatten : public Module {
   /// Joins the dims from start_dim to end_dim, which may count from the end.
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_(start_dim), end_(end_dim) {}
   Tensor forward(const Tensor& x) override;
-  std::string describe() const override { return "Flatten()"; }
+  std::string describe() const override;
 
  private:
   std::int64_t start_, end_;

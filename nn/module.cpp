@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -15,6 +16,15 @@ using memory::current_scope;
 using memory::NameId;
 using memory::Phase;
 using memory::Role;
+
+/// While it lives, `module` is the one that runs on this thread.
+struct Running {
+  static thread_local const Module* now;
+  const Module* caller;
+  explicit Running(const Module* module) : caller(std::exchange(now, module)) {}
+  ~Running() { now = caller; }
+};
+thread_local const Module* Running::now = nullptr;
 
 // The tensor keeps its identity, so that optimizers and members that hold it see the new data.
 void replace_data(const Tensor& x, const Tensor& with) {
@@ -42,12 +52,22 @@ Module::Module(Module&& other)
                        "' would be left behind); hand it over as std::make_shared");
 }
 
+// A module that is shared has a name in each of its parents.
+const std::string& Module::name_below(const Module* caller) const {
+  if (caller)
+    for (const Child& c : caller->children_)
+      if (c.module == this) return c.name;
+  return name_;
+}
+
 Tensor Module::operator()(const Tensor& x) {
+  const Running running(this);
   const NameId parent = current_scope.module;
   std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
   auto path = static_cast<NameId>(place);
   if (path == 0 || place >> 32 != parent) {
-    path = name_.empty() ? parent : memory::join_path(parent, name_);
+    const std::string& name = name_below(running.caller);
+    path = name.empty() ? parent : memory::join_path(parent, name);
     place_.store(std::uint64_t{parent} << 32 | path, std::memory_order_relaxed);
   }
   const Phase phase = current_scope.phase == Phase::setup ? Phase::forward : current_scope.phase;

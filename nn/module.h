@@ -96,8 +96,9 @@ class Module {
   void convert(const std::function<Tensor(const Tensor&)>& f);
   void collect(NamedTensors Module::*which, const std::string& prefix, NamedTensors& out) const;
   void check_name(const std::string& name) const;
+  const std::string& name_below(const Module* caller) const;
 
-  std::string name_;                     // in the parent; empty for the root
+  std::string name_;                     // in the parent that registered it last; empty for the root
   std::atomic<std::uint64_t> place_{0};  // where it last ran: the path that it ran under, and its own
   NamedTensors parameters_, buffers_;
   std::vector<Child> children_;

@@ -19,19 +19,18 @@ struct Row {
 // Tensors of this module alone: those whose name has no further dot. What another row has already is not counted again.
 Row row_of(const std::string& path, Module& module, std::unordered_set<const TensorImpl*>& seen) {
   Row row{path.empty() ? "(model)" : path, module.describe(), "", 0, 0};
-  for (const auto& [name, x] : module.state_dict()) {
-    if (name.find('.') != std::string::npos) continue;
+  const auto is_own = [](const std::string& name) { return name.find('.') == std::string::npos; };
+  for (const auto& [name, x] : module.named_parameters()) {
+    if (!is_own(name)) continue;
     const bool is_new = seen.insert(x.impl()).second;
-    if (!x.requires_grad()) {
-      row.bytes += is_new ? x.nbytes() : 0;
-      continue;
-    }
-    row.shapes += fmt::format("{}{} {}{}", row.shapes.empty() ? "" : ", ", name, detail::concat(x.shape()),
-                              is_new ? "" : " (shared)");
+    row.shapes += fmt::format("{}{} {}{}{}", row.shapes.empty() ? "" : ", ", name, detail::concat(x.shape()),
+                              x.requires_grad() ? "" : " (frozen)", is_new ? "" : " (shared)");
     if (!is_new) continue;
     row.count += x.numel();
     row.bytes += x.nbytes();
   }
+  for (const auto& [name, x] : module.named_buffers())
+    if (is_own(name) && seen.insert(x.impl()).second) row.bytes += x.nbytes();
   return row;
 }
 

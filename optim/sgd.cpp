@@ -1,5 +1,6 @@
 #include "bytetape/optim/sgd.h"
 
+#include <cmath>
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
@@ -12,6 +13,7 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
   set_lr(options.lr);
   check_not_negative("momentum", options.momentum);
   check_not_negative("weight_decay", options.weight_decay);
+  check<ValueError>(std::isfinite(options.dampening), "expected a finite dampening, got ", options.dampening);
   check<ValueError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
                     "nesterov needs momentum > 0 and dampening 0, got momentum ", options.momentum, " and dampening ",
                     options.dampening);

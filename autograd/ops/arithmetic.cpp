@@ -56,8 +56,11 @@ struct PowBackward final : Node {
     const Tensor x = a.get(), e = exponent.get();
     // d x^0 / dx is 0, also at x = 0, where x^-1 is not finite: 0 * x^0 instead.
     if (needs(0)) gx[0] = sum_to(gy[0] * e * pow(x, where(eq(e, 0), zeros_like(e), e - 1)), a_shape);
-    // d 0^e / de is 0, also where log(0) is not.
-    if (needs(1)) gx[1] = sum_to(gy[0] * pow(x, e) * where(eq(x, 0), zeros_like(x), log(x)), exponent_shape);
+    // d 0^e / de is 0 for e >= 0, where log(0) is not.
+    if (needs(1)) {
+      const Tensor slope = pow(x, e) * log(x);
+      gx[1] = sum_to(gy[0] * where(eq(x, 0), where(ge(e, 0), zeros_like(slope), slope), slope), exponent_shape);
+    }
   }
 };
 
@@ -83,7 +86,7 @@ struct PowScalarBackward final : Node {
   Scalar exponent = 1;
   void backward(const Grads& gy, Grads& gx) override {
     const auto e = exponent.to<double>();
-    if (e != 0) gx[0] = gy[0] * (pow(a.get(), e - 1) * e);
+    gx[0] = e == 0 ? zeros_like(gy[0]) : gy[0] * (pow(a.get(), e - 1) * e);
   }
 };
 

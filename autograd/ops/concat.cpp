@@ -50,7 +50,7 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   const Op<"cat"> op;
   check_all_defined(tensors);
   check(tensors[0].rank() > 0, "scalars have no dim to join, got ", describe(tensors[0]), "; use stack");
-  const int d = wrap_dim(dim, tensors[0].rank());
+  const int d = wrap_dim(dim, tensors[0].shape());
   check_alike(tensors, d);
   Shape shape = tensors[0].shape();
   shape[d] = 0;
@@ -73,7 +73,7 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   const Op<"stack"> op;
   check_all_defined(tensors);
   check_alike(tensors, -1);
-  const int d = wrap_dim(dim, tensors[0].rank() + 1);
+  const int d = wrap_dim(dim, tensors[0].shape(), 1);
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) parts.push_back(unsqueeze(x, d));
   return cat(parts, d);

@@ -118,7 +118,7 @@ Tensor& copy_(Tensor& a, const Tensor& b) {
   const Op<"copy_"> op;
   check_defined(a, "the first input");
   check_defined(b, "the second input");
-  check(broadcast(a.shape(), b.shape()) == a.shape(), describe(b), " does not fit into ", describe(a));
+  check(broadcasts_to(b.shape(), a.shape()), describe(b), " does not fit into ", describe(a));
   check_has_data(b, a.device());
   // Within one storage, elements could be overwritten before they are read. Integers have no gradient to hand on.
   Tensor from = &a.storage() == &b.storage() ? clone(b) : b;

@@ -66,8 +66,7 @@ inline void check_into(const Tensor& a, const Tensor& b) {
   check_arithmetic(a);
   check_same_type(a, b);
   check_in_place(a, {&b});
-  check(broadcast(a.shape(), b.shape()) == a.shape(), "the result does not fit into ", describe(a), " with ",
-        describe(b));
+  check(broadcasts_to(b.shape(), a.shape()), "the result does not fit into ", describe(a), " with ", describe(b));
 }
 inline void check_into(const Tensor& a, Scalar b) {
   check_arithmetic(a);

@@ -114,10 +114,12 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   check_same_type(a, b);
   check_floating(a);
   check(a.rank() > 0 && b.rank() > 0, "expected at least one dimension each, got ", describe(a), " and ", describe(b));
+  check(a.shape().back() == (b.rank() == 1 ? b.numel() : rows_of(b)), "the columns of ", describe(a),
+        " do not match the rows of ", describe(b));
   if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
   if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
-  check(cols_of(a) == rows_of(b), "the columns of ", describe(a), " do not match the rows of ", describe(b));
-  Shape shape = broadcast(batch_of(a), batch_of(b));
+  Shape shape = batch_of(a);
+  check(broadcast_into(shape, batch_of(b)), "the batches of ", describe(a), " and ", describe(b), " do not broadcast");
   shape.push_back(rows_of(a));
   shape.push_back(cols_of(b));
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: a batch is just more rows, also for b's gradient

@@ -64,7 +64,7 @@ Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
   check_defined(x, "the input");
   const Reduced shapes(x, dims, keepdim);
   check(elements_reduced(x, shapes.kept) > 0, "nothing to choose from in ", describe(x), " over dims ",
-        wrap_dims(dims, x.rank()));
+        wrap_dims(dims, x.shape()));
   Tensor y = empty(shapes.result, x.dtype(), x.device());
   run<Kernel>(x.device(), x.read(), as_kept(y, shapes.kept));
   if (auto* node = record<ExtremeBackward>(y, x)) {
@@ -131,7 +131,7 @@ Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
   const Op<"argmax"> op;
   check_defined(x, "the input");
-  const int d = wrap_dim(dim, x.rank());
+  const int d = wrap_dim(dim, x.shape());
   if (x.rank() == 0) return reshape(argmax(reshape(x, {1}), 0), {});
   const Reduced shapes(x, {d}, keepdim);
   check(x.shape()[d] > 0, "nothing to choose from in dim ", dim, " of ", describe(x));
@@ -151,8 +151,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   const Op<"sum_to"> op;
   check_defined(x, "the input");
   if (x.shape() == shape) return x;
+  check(broadcasts_to(shape, x.shape()), describe(x), " is no broadcast of ", shape);
   const int added = x.rank() - shape.size();
-  check(added >= 0 && broadcast(shape, x.shape()) == x.shape(), describe(x), " is no broadcast of ", shape);
   Dims repeated;
   for (int i = 0; i < x.rank(); ++i)
     if (i < added || (shape[i - added] == 1 && x.shape()[i] != 1)) repeated.push_back(i);

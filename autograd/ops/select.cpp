@@ -99,7 +99,9 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   check_same_device(condition, a);
   check_same_type(a, b);
   check<DTypeError>(condition.dtype() == DType::boolean, "the condition must be bool, got ", describe(condition));
-  const Shape shape = broadcast(condition.shape(), broadcast(a.shape(), b.shape()));
+  Shape shape = condition.shape();
+  check(broadcast_into(shape, a.shape()) && broadcast_into(shape, b.shape()), describe(condition), ", ", describe(a),
+        " and ", describe(b), " do not broadcast");
   const Tensor& like = a.shape() == shape ? a : b.shape() == shape ? b : condition;
   Tensor y = like.shape() == shape ? empty_like(like, a.dtype()) : empty(shape, a.dtype(), a.device());
   run<&Kernels::where>(y.device(), operand(condition, y), operand(a, y), operand(b, y), y.write());

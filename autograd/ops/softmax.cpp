@@ -50,7 +50,7 @@ struct LogSoftmaxDoubleBackward final : Node {
 template <auto Kernel, class Backward>
 Tensor along(const Tensor& x, std::int64_t dim) {
   check_floating(x);
-  const int d = wrap_dim(dim, x.rank());
+  const int d = wrap_dim(dim, x.shape());
   if (x.rank() == 0) return reshape(along<Kernel, Backward>(reshape(x, {1}), 0), {});
   Tensor y = empty_like(x);
   run<Kernel>(x.device(), x.read(), d, y.write());

@@ -173,7 +173,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   const Op<"flatten"> op;
   check_defined(x, "the input");
-  const int first = wrap_dim(start_dim, x.rank()), last = wrap_dim(end_dim, x.rank());
+  const int first = wrap_dim(start_dim, x.shape()), last = wrap_dim(end_dim, x.shape());
   check(first <= last, "start_dim ", start_dim, " comes after end_dim ", end_dim, " of ", describe(x));
   Shape shape;
   for (int i = 0; i < first; ++i) shape.push_back(x.shape()[i]);
@@ -187,7 +187,7 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
 Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
   const Op<"transpose"> op;
   check_defined(x, "the input");
-  const int a = wrap_dim(dim0, x.rank()), b = wrap_dim(dim1, x.rank());
+  const int a = wrap_dim(dim0, x.shape()), b = wrap_dim(dim1, x.shape());
   Dims dims;
   for (int i = 0; i < x.rank(); ++i) dims.push_back(i == a ? b : i == b ? a : i);
   return permuted(x, dims);
@@ -198,8 +198,8 @@ Tensor permute(const Tensor& x, const Dims& dims) {
   check_defined(x, "the input");
   check(dims.size() == x.rank(), "expected ", x.rank(), " dims for ", describe(x), ", got ", dims);
   Dims wrapped = dims;
-  for (std::int64_t& d : wrapped) d = wrap_dim(d, x.rank());
-  wrap_dims(dims, x.rank());  // no dim twice
+  for (std::int64_t& d : wrapped) d = wrap_dim(d, x.shape());
+  wrap_dims(dims, x.shape());  // no dim twice
   return permuted(x, wrapped);
 }
 
@@ -207,7 +207,7 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
   const Op<"narrow"> op;
   check_defined(x, "the input");
   check(x.rank() > 0, "a scalar has no dim to narrow, got ", describe(x));
-  const int d = wrap_dim(dim, x.rank());
+  const int d = wrap_dim(dim, x.shape());
   const std::int64_t size = x.shape()[d], from = start < 0 ? start + size : start;
   check(from >= 0 && length >= 0 && from <= size && length <= size - from, length, " elements from ", start,
         " are out of range in dim ", dim, " of ", describe(x));
@@ -226,7 +226,7 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   const Op<"select"> op;
   check_defined(x, "the input");
   check(x.rank() > 0, "a scalar has no dim to select from, got ", describe(x));
-  const int d = wrap_dim(dim, x.rank());
+  const int d = wrap_dim(dim, x.shape());
   const std::int64_t size = x.shape()[d], at = index < 0 ? index + size : index;
   check(at >= 0 && at < size, "index ", index, " is out of range in dim ", dim, " of ", describe(x));
   Shape shape = x.shape();
@@ -263,7 +263,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 Tensor squeeze(const Tensor& x, std::int64_t dim) {
   const Op<"squeeze"> op;
   check_defined(x, "the input");
-  const int d = wrap_dim(dim, x.rank());
+  const int d = wrap_dim(dim, x.shape());
   Shape shape = x.shape();
   Strides strides = x.strides();
   if (x.rank() > 0 && shape[d] == 1) {
@@ -289,7 +289,7 @@ Tensor squeeze(const Tensor& x) {
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
   const Op<"unsqueeze"> op;
   check_defined(x, "the input");
-  const int d = wrap_dim(dim, x.rank() + 1);
+  const int d = wrap_dim(dim, x.shape(), 1);
   Shape shape = x.shape();
   Strides strides = x.strides();
   const std::int64_t step = d < x.rank() ? shape[d] * strides[d] : 1;

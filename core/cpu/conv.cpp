@@ -181,7 +181,7 @@ struct WeightGrad {
 template <template <class> class Job>
 std::size_t job_workspace(DType dtype, const ConvSizes& s) {
   return visit_floating(dtype, [&](auto zero) {
-    using J = Job<accumulate_t<decltype(zero)>>;
+    using J = Job<compute_t<decltype(zero)>>;
     Arena shared, own;
     const J job(s, shared);
     const typename J::PerThread slice(s, own);
@@ -214,7 +214,7 @@ void conv2d(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dP
   const ConvSizes s(x, weight, y, p);
   visit_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using C = accumulate_t<T>;
+    using C = compute_t<T>;
     Arena arena(ws.data);
     Forward<C> job(s, arena);
     job.weights.load(weight);
@@ -230,7 +230,7 @@ std::size_t conv2d_input_grad_workspace(ConstView gy, ConstView weight, View gx,
 void conv2d_input_grad(ConstView gy, ConstView weight, View gx, const Conv2dParams& p, Workspace ws) {
   const ConvSizes s(gx, weight, gy, p);
   visit_floating(gx.dtype, [&](auto zero) {
-    using C = accumulate_t<decltype(zero)>;
+    using C = compute_t<decltype(zero)>;
     Arena arena(ws.data);
     InputGrad<C> job(s, arena);
     job.weights.load(weight);
@@ -248,7 +248,7 @@ void conv2d_weight_grad(ConstView x, ConstView gy, View gw, View gb, const Conv2
   const ConvSizes s(x, gw, gy, p);
   visit_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using C = accumulate_t<T>;
+    using C = compute_t<T>;
     Arena arena(ws.data);
     const WeightGrad<C> job(s, arena);
     share<Slice<C>>(s, job.parts, static_cast<char*>(ws.data) + arena.used(),

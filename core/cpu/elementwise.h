@@ -9,22 +9,6 @@
 
 namespace bytetape::cpu {
 
-/// The type that elements of T are computed in: float for the 16-bit floats, else T.
-template <class T>
-struct Compute {
-  using type = T;
-};
-template <>
-struct Compute<BFloat16> {
-  using type = float;
-};
-template <>
-struct Compute<Half> {
-  using type = float;
-};
-template <class T>
-using compute_t = typename Compute<T>::type;
-
 template <class T>
 using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
 template <class T>

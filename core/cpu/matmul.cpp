@@ -90,7 +90,7 @@ void compute_tile(const Tiles& t, std::int64_t tile, const ConstView& a, const C
 std::size_t matmul_workspace(ConstView a, ConstView, ConstView, View y) {
   const Tiles tiles(a, y);
   return visit_floating(y.dtype, [&](auto zero) {
-    return Scratch<accumulate_t<decltype(zero)>>(tiles).bytes() * static_cast<std::size_t>(tiles.threads());
+    return Scratch<compute_t<decltype(zero)>>(tiles).bytes() * static_cast<std::size_t>(tiles.threads());
   });
 }
 
@@ -99,7 +99,7 @@ void matmul(ConstView a, ConstView b, ConstView bias, View y, Workspace ws) {
   if (tiles.count() == 0) return;
   const std::int64_t slices = tiles.threads();
   visit_floating(y.dtype, [&](auto zero) {
-    using C = accumulate_t<decltype(zero)>;
+    using C = compute_t<decltype(zero)>;
     const std::size_t slice_bytes = ws.bytes / static_cast<std::size_t>(slices);
     parallel_for(slices, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slice = begin; slice < end; ++slice)

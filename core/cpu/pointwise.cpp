@@ -103,7 +103,20 @@ void exp(ConstView x, View y) {
 }
 
 void log(ConstView x, View y) {
-  smooth([](auto& y, const auto& x) { y = x.log(); }, y, x);
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    // Eigen takes what is below the least normal number for that number; lifted above, it is exact.
+    constexpr C least = std::numeric_limits<C>::min(), lift = 1 / std::numeric_limits<C>::epsilon();
+    const C lifted = std::log(lift);
+    in_whole_vectors<T>(
+        [=](auto& y, const auto& x) {
+          y = (x < least).select(x * lift, x);
+          y = y.log();
+          y = (x < least).select(y - lifted, y);
+        },
+        y, x);
+  });
 }
 
 // Eigen's vectorised square root is approximate (and NaN at infinity); std::sqrt rounds once, and GCC vectorises it.

@@ -111,7 +111,7 @@ void max_pool2d(ConstView x, const Pool2dParams& p, View y, View indices) {
   const bool dense_channels = adjacent(x) && adjacent(y) && (!keeps || adjacent(indices));
   dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
-    using C = accumulate_t<T>;
+    using C = compute_t<T>;
     using Position = position_t<C>;
     const auto from = image<T, dense>(ConstView(x));
     const auto to = image<T, dense>(y);
@@ -154,7 +154,7 @@ void max_pool2d_backward(ConstView gy, ConstView indices, const Pool2dParams& p,
   const bool dense_channels = adjacent(gy) && adjacent(indices) && adjacent(gx);
   dispatch(gy, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
-    using C = accumulate_t<T>;
+    using C = compute_t<T>;
     using Position = position_t<C>;
     const auto from = image<T, dense>(gy);
     const auto chosen = image<decltype(index), dense>(indices);

@@ -102,12 +102,15 @@ void write_rows(const Snapshot& s, const FileNames& names, std::ostream& out) {
   }
 }
 
+/// A name may hold any bytes; what is no UTF-8 becomes U+FFFD.
+std::string text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 }  // namespace
 
 void write_timeline(const Snapshot& s, std::ostream& out) {
   const FileNames names(s);
   const Statistics& books = s.statistics;
-  const auto field = [&](const char* key, const Json& value) { out << '"' << key << "\": " << value << ",\n"; };
+  const auto field = [&](const char* key, const Json& value) { out << '"' << key << "\": " << text(value) << ",\n"; };
   out << "{\n";
   field("format", "bytetape-timeline");
   field("version", 1);
@@ -125,7 +128,7 @@ void write_timeline(const Snapshot& s, std::ostream& out) {
   out << "\"steps\": [";
   const char* separator = "\n";
   for (const StepSummary& step : s.steps) {
-    out << separator << to_json(step);
+    out << separator << text(to_json(step));
     separator = ",\n";
   }
   out << "\n],\n";

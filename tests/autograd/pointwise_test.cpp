@@ -237,6 +237,24 @@ TEST(Pointwise, BackwardTakesGradientsOfOtherLayouts) {
   }
 }
 
+TEST(PointwiseLimits, LogTakesWhatIsBelowTheLeastNormalNumber) {
+  EXPECT_TRUE(all_close(of({1e-40, 3e-39}, log, DType::f32), {std::log(1e-40), std::log(3e-39)}, 1e-5, 0));
+  EXPECT_TRUE(all_close(of({5e-324, 1e-310}, log, DType::f64), {std::log(5e-324), std::log(1e-310)}, 1e-13, 0));
+}
+
+TEST(Pow, HasAGradientWhereItIsFlat) {
+  const Tensor x = randn({3}, DType::f64).set_requires_grad();
+  sum(pow(x, 0)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 0, 0}));
+}
+
+// As PyTorch: 0 for e >= 0; below, 0^e log(0).
+TEST(Pow, OfZeroHasTheSlopeOfItsExponent) {
+  const Tensor x = zeros({3}, DType::f64), e = test::make_tensor({-1, 0, 2}, {3}).set_requires_grad();
+  sum(pow(x, e)).backward();
+  EXPECT_EQ(e.grad().to_vector<double>(), (std::vector<double>{-std::numeric_limits<double>::infinity(), 0, 0}));
+}
+
 TEST(Pow, OfIntegersIsExact) {
   const auto power = [](std::int64_t base, std::int64_t e, DType t) {
     return pow(full({1}, base, t), full({1}, e, t)).to_vector<std::int64_t>()[0];

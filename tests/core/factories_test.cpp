@@ -86,6 +86,11 @@ TEST(Factories, OnMetaNothingIsTouched) {
   EXPECT_EQ(arange(0, 5, 1, DType::i64, Device::meta()).numel(), 5);
 }
 
+TEST(Arange, OfMoreNumbersThanThereCanBe) {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROWS_SAYING(arange(least, most), ValueError, "has too many elements");
+}
+
 TEST(Arange, OfFloats) {
   EXPECT_EQ(arange(0.5, 3.5).to_vector<double>(), (std::vector<double>{0.5, 1.5, 2.5}));
   EXPECT_EQ(arange(1.0, 0.0, -0.25, DType::f64).to_vector<double>(), (std::vector<double>{1, 0.75, 0.5, 0.25}));

@@ -57,6 +57,15 @@ std::string written(const Snapshot& s) {
   return out.str();
 }
 
+TEST(Timeline, TakesNamesThatAreNoUtf8) {
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
+  const ModuleScope scope(intern("caf\xe9"));
+  Block* block = a.allocate(512, {});
+  const json t = json::parse(written(a.snapshot()));
+  EXPECT_EQ(t["held"]["modules"].begin().key(), "caf\ufffd");
+  a.deallocate(block);
+}
+
 TEST(Timeline, IsTheDocumentedJson) {
   const Snapshot s = small_program();
   const json t = json::parse(written(s));

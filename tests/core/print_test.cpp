@@ -41,6 +41,7 @@ TEST(Print, NotANumberAndInfinity) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(printed(make_tensor({std::nan(""), 0.5, -inf, inf}, {4})),
             "[   nan, 0.5000,   -inf,    inf]\nf64(4,) on cpu");
+  EXPECT_EQ(printed(make_tensor({-std::nan("")}, {})), "nan\nf64() on cpu");
 }
 
 TEST(Print, EveryDtype) {

@@ -15,6 +15,9 @@ TEST(Shape, BroadcastFollowsNumpy) {
   EXPECT_EQ(broadcast({4, 1, 3}, {2, 1}), (Shape{4, 2, 3}));
   EXPECT_EQ(broadcast({}, {0, 2}), (Shape{0, 2}));
   EXPECT_THROW(broadcast({2}, {3}), ShapeError);
+  EXPECT_TRUE(broadcasts_to({2, 1}, {4, 2, 3}));
+  EXPECT_FALSE(broadcasts_to({4, 2, 3}, {2, 3}));
+  EXPECT_FALSE(broadcasts_to({3}, {1}));
 }
 
 TEST(Shape, CountsElements) {
@@ -29,10 +32,10 @@ TEST(Shape, HasAtMostEightDims) {
 }
 
 TEST(Shape, WrapsDims) {
-  EXPECT_EQ(wrap_dim(-1, 3), 2);
-  EXPECT_THROW(wrap_dim(3, 3), ShapeError);
-  EXPECT_EQ(wrap_dims({-1, 0}, 3), (Dims{0, 2}));
-  EXPECT_THROW(wrap_dims({0, -3}, 3), ShapeError);
+  EXPECT_EQ(wrap_dim(-1, {2, 3, 4}), 2);
+  EXPECT_THROW(wrap_dim(3, {2, 3, 4}), ShapeError);
+  EXPECT_EQ(wrap_dims({-1, 0}, {2, 3, 4}), (Dims{0, 2}));
+  EXPECT_THROW(wrap_dims({0, -3}, {2, 3, 4}), ShapeError);
 }
 
 TEST(Shape, KnowsContiguity) {

@@ -1,6 +1,8 @@
 #include "bytetape/core/tensor.h"
 
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
@@ -16,6 +18,11 @@ TEST(Tensor, IsUndefinedAtFirst) {
   const Tensor x;
   EXPECT_FALSE(x.defined());
   EXPECT_EQ(describe(x), "an undefined tensor");
+  for (const std::function<void()>& access : std::vector<std::function<void()>>{
+           [&] { x.shape(); }, [&] { x.numel(); }, [&] { x.size(0); }, [&] { x.dtype(); }, [&] { x.device(); },
+           [&] { x.is_contiguous(); }, [&] { x.data<float>(); }, [&] { x.item<float>(); },
+           [&] { x.to_vector<float>(); }, [&] { x.storage(); }})
+    EXPECT_THROWS_SAYING(access(), ValueError, "the tensor is undefined");
 }
 
 TEST(Tensor, KnowsItsGeometry) {

@@ -59,6 +59,22 @@ TEST(Conv2d, RejectsBadOptions) {
   EXPECT_THROW(nn::Conv2d(2, 2, 3, {.padding = "full"}), ValueError);
 }
 
+TEST(Conv2d, TakesOptionsOfEveryIntegerType) {
+  EXPECT_EQ(nn::Conv2d(1, 1, 1, {.padding = 2LL})(ones({1, 1, 3, 3})).shape(), (Shape{1, 1, 7, 7}));
+  EXPECT_EQ(nn::Conv2d(1, 1, 1, {.stride = std::size_t{2}})(ones({1, 1, 3, 3})).shape(), (Shape{1, 1, 2, 2}));
+  EXPECT_THROW(nn::Conv2d(1, 1, 1, {.padding = (1LL << 40) + 2})(ones({1, 1, 3, 3})), Error);
+}
+
+TEST(Layers, DescribeThemselves) {
+  EXPECT_EQ(nn::Conv2d(1, 2, 4, {.padding = "same"}).describe(), "Conv2d(1, 2, kernel=4x4, padding=same)");
+  EXPECT_EQ(nn::Conv2d(2, 4, 3, {.padding = 1, .groups = 2, .bias = false}).describe(),
+            "Conv2d(2, 4, kernel=3x3, padding=1x1, groups=2, bias=false)");
+  EXPECT_EQ(nn::MaxPool2d(3, 2, 1).describe(), "MaxPool2d(3x3, stride=2x2, padding=1x1)");
+  EXPECT_EQ(nn::MaxPool2d(2).describe(), "MaxPool2d(2x2, stride=2x2)");
+  EXPECT_EQ(nn::Flatten().describe(), "Flatten()");
+  EXPECT_EQ(nn::Flatten(2).describe(), "Flatten(2, -1)");
+}
+
 TEST(Dropout, OnlyInTraining) {
   nn::Dropout drop(0.5);
   const Tensor x = randn({1000});

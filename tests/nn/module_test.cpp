@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
 
 namespace bytetape {
 namespace {
@@ -182,6 +183,28 @@ TEST(Summary, CountsParametersAndBytes) {
   EXPECT_THAT(text, HasSubstr("weight (5, 4), bias (5,)"));
   EXPECT_THAT(text, HasSubstr("49"));  // 5*4+5 + 3*5+3 + 3+3
 }
+
+TEST(Summary, CountsFrozenParametersToo) {
+  nn::Linear layer(4, 5);
+  layer.weight.set_requires_grad(false);
+  const std::string text = nn::summary(layer);
+  EXPECT_THAT(text, HasSubstr("weight (5, 4) (frozen), bias (5,)"));
+  EXPECT_THAT(text, HasSubstr("25"));
+}
+
+TEST(Module, IsNamedByTheParentThatRunsIt) {
+  const auto shared = std::make_shared<nn::Linear>(3, 3);
+  nn::Sequential net(nn::Sequential(shared, nn::ReLU()), nn::Sequential(nn::ReLU(), nn::ReLU(), shared));
+  const Tensor x = randn({2, 4});
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
+  EXPECT_THROWS_SAYING(net[1](x), ShapeError, "linear in module '1.2'");
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
+}
+
+// A layer is moved in or shared: an lvalue would have to be copied.
+static_assert(!std::is_constructible_v<nn::Sequential, nn::Sequential&, nn::ReLU>);
+static_assert(!std::is_constructible_v<nn::Sequential, nn::Linear&>);
+static_assert(std::is_constructible_v<nn::Sequential, nn::Linear, const std::shared_ptr<nn::Linear>&>);
 
 }  // namespace
 }  // namespace bytetape

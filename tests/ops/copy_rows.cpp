@@ -14,7 +14,7 @@ std::vector<OpRow> copy_rows() {
     {.op = "to", .variant = "f64", .f = [](X x) { return to(x[0], DType::f64); }, .reference = each(same),
      .cases = one},
     {.op = "copy_", .f = in_place(copy_), .reference = each([](double, double b) { return b; }), .cases = into_first,
-     .bad = {bad<ShapeError>("do not broadcast", {in(2), in(3)}),
+     .bad = {bad<ShapeError>("does not fit into f64(2,)", {in(2), in(3)}),
              bad<ShapeError>("does not fit into", {in(2), in(3, 2)}),
              bad<ValueError>("the second input is an undefined tensor", {in(2), undefined})}},
     {.op = "fill_", .f = in_place(fill_, 2.5), .reference = each([](double) { return 2.5; }), .cases = one},

@@ -114,14 +114,18 @@ inline const BadInput two_dtypes =
     bad<DTypeError>("inputs of different dtypes: f64(3,)", {in(3), in(3).as(DType::f32)});
 inline const BadInput two_devices = bad<DeviceError>("inputs on different devices", {in(3), in(3).elsewhere()});
 inline const BadInput no_second = bad<ValueError>("the second input is an undefined tensor", {in(3), undefined});
-inline const BadInput no_broadcast = bad<ShapeError>("shapes (2, 3) and (2,) do not broadcast", {in(2, 3), in(2)});
+inline const BadInput no_broadcast = bad<ShapeError>(" and f64(2,) on ", {in(2, 3), in(2)});
 inline const std::vector<BadInput> bad_pairs{one_bool, two_dtypes, two_devices, no_second, no_broadcast};
 inline const std::vector<BadInput> bad_pairs_in_place{
-    one_bool,  two_dtypes,   two_devices,
-    no_second, no_broadcast, bad<ShapeError>("the result does not fit into f64(3,)", {in(3), in(2, 3)})};
+    one_bool,
+    two_dtypes,
+    two_devices,
+    no_second,
+    bad<ShapeError>("the result does not fit into f64(2, 3)", {in(2, 3), in(2)}),
+    bad<ShapeError>("the result does not fit into f64(3,)", {in(3), in(2, 3)})};
 inline const std::vector<BadInput> bad_comparison{two_dtypes, two_devices, no_second, no_broadcast};
 inline BadInput out_of_range(const Function& f) {
-  return bad<ShapeError>("dim 2 is out of range for 2 dim", {in(2, 3)}, f);
+  return bad<ShapeError>("dim 2 is out of range for shape (2, 3)", {in(2, 3)}, f);
 }
 
 // ---- references

@@ -71,7 +71,7 @@ std::vector<OpRow> reduce_rows() {
            return y;
          },
      .cases = matrices,
-     .bad = {bad<ShapeError>("shapes (2,) and (2, 3) do not broadcast", {in(2, 3)},
+     .bad = {bad<ShapeError>("is no broadcast of (2,)", {in(2, 3)},
                              [](X x) { return sum_to(x[0], {2}); })}},
   };
 }

@@ -44,7 +44,8 @@ std::vector<OpRow> select_rows() {
      .bad = {bad<DTypeError>("bool", {in(3), in(3), in(3)}),
              bad<DTypeError>("different dtypes", {in(3).boolean(), in(3), in(3).as(DType::f32)}),
              bad<DeviceError>("on different devices", {in(3).boolean(), in(3), in(3).elsewhere()}),
-             bad<ShapeError>("do not broadcast", {in(2).boolean(), in(3), in(3)})},
+             bad<ShapeError>(" and f64(3,) on ",
+                             {in(2).boolean(), in(3), in(3)})},
      .large = {in(300, 401).boolean(), in(401), in(300, 401)}},
   };
 }

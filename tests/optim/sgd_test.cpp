@@ -24,6 +24,7 @@ TEST(SGD, NamesTheArgumentThatIsOutOfRange) {
   EXPECT_THAT(make({.lr = -0.1}), ThrowsMessage<ValueError>(HasSubstr("sgd: lr must not be negative, got -0.1")));
   EXPECT_THAT(make({.momentum = -1}), ThrowsMessage<ValueError>(HasSubstr("momentum must not be negative")));
   EXPECT_THAT(make({.weight_decay = std::nan("")}), ThrowsMessage<ValueError>(HasSubstr("weight_decay")));
+  EXPECT_THAT(make({.dampening = std::nan("")}), ThrowsMessage<ValueError>(HasSubstr("a finite dampening")));
   EXPECT_THAT(make({.nesterov = true}), ThrowsMessage<ValueError>(HasSubstr("nesterov needs momentum > 0")));
   EXPECT_THAT(make({.momentum = 0.9, .dampening = 0.1, .nesterov = true}),
               ThrowsMessage<ValueError>(HasSubstr("dampening 0")));

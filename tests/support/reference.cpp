@@ -95,7 +95,7 @@ Array batch_norm(const Array& x, const Array* weight, const Array* bias, const d
 }
 
 Array log_softmax(const Array& x, int dim) {
-  const int d = wrap_dim(dim, x.shape.size());
+  const int d = wrap_dim(dim, x.shape);
   const Dims dims = x.shape.empty() ? Dims{} : Dims{d};
   const Array high = reducing(
       [](const std::vector<double>& v) {
