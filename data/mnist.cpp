@@ -36,12 +36,6 @@ const char* missing_file(const fs::path& dir) {
   return nullptr;
 }
 
-std::optional<fs::path> find_below(const fs::path& dir) {
-  for (const fs::path& candidate : {dir, dir / "mnist"})
-    if (!missing_file(candidate)) return candidate;
-  return std::nullopt;
-}
-
 fs::path cache_dir() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "bytetape" / "mnist";
   const char* home = std::getenv("HOME");
@@ -67,17 +61,19 @@ Tensor digits_from(const Tensor& bytes, const fs::path& path) {
 
 }  // namespace
 
+std::vector<fs::path> mnist_folders(const std::optional<fs::path>& dir) {
+  if (dir) return {*dir, *dir / "mnist"};
+  if (const char* data = std::getenv("BYTETAPE_DATA"); data && *data)
+    return {fs::path(data), fs::path(data) / "mnist", cache_dir()};
+  return {cache_dir()};
+}
+
 std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
   const Op<"find_mnist"> op;
-  if (dir) {
-    auto found = find_below(*dir);
-    if (!found) existing_file(*dir, missing_file(*dir));
-    return found;
-  }
-  if (const char* data = std::getenv("BYTETAPE_DATA"); data && *data)
-    if (auto found = find_below(data)) return found;
-  const fs::path cache = cache_dir();
-  return missing_file(cache) ? std::nullopt : std::optional(cache);
+  for (const fs::path& folder : mnist_folders(dir))
+    if (!missing_file(folder)) return folder;
+  if (dir) existing_file(*dir, missing_file(*dir));  // which says what is missing
+  return std::nullopt;
 }
 
 Mnist load_mnist(const fs::path& dir, Split split) {

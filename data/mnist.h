@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bytetape/core/tensor.h"
 
@@ -18,10 +19,13 @@ struct Mnist {
 /// Which of MNIST's two sets: 60,000 images to train on, 10,000 to test on.
 enum class Split : std::uint8_t { train, test };
 
-/// The folder that holds MNIST's four files under their original names, plain or with .gz: `dir` or `dir`/mnist where
-/// `dir` is given, else $BYTETAPE_DATA or $BYTETAPE_DATA/mnist, else ${XDG_CACHE_HOME:-~/.cache}/bytetape/mnist, where
-/// scripts/download_mnist puts them. nullopt where none of these has all four. Throws FileError, naming the missing
-/// file, where `dir` is given and has not.
+/// Where find_mnist() looks, in this order: `dir` and `dir`/mnist where `dir` is given; else $BYTETAPE_DATA and
+/// $BYTETAPE_DATA/mnist where that is set, then ${XDG_CACHE_HOME:-~/.cache}/bytetape/mnist, where
+/// scripts/download_mnist puts the files.
+std::vector<std::filesystem::path> mnist_folders(const std::optional<std::filesystem::path>& dir = {});
+
+/// The first of mnist_folders() that holds MNIST's four files under their original names, plain or with .gz; nullopt
+/// where none has all four. Throws FileError, naming the missing file, where `dir` is given and has not.
 std::optional<std::filesystem::path> find_mnist(const std::optional<std::filesystem::path>& dir = {});
 
 /// Reads one split from a folder that find_mnist() found. Throws FileError where a file is missing or corrupt, images

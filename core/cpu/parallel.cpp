@@ -6,13 +6,15 @@ namespace bytetape {
 
 #ifdef _OPENMP
 int num_threads() { return omp_get_max_threads(); }
-void set_num_threads(int n) {
-  check<ValueError>(n >= 1, "set_num_threads: expected at least 1, got ", n);
-  omp_set_num_threads(n);
-}
 #else
 int num_threads() { return 1; }
-void set_num_threads(int n) { check<ValueError>(n >= 1, "set_num_threads: expected at least 1, got ", n); }
 #endif
+
+void set_num_threads(int n) {
+  check<ValueError>(n >= 1 && n <= 1024, "set_num_threads: expected 1 to 1024, got ", n);
+#ifdef _OPENMP
+  omp_set_num_threads(n);
+#endif
+}
 
 }  // namespace bytetape

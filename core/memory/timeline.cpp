@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <unordered_map>
 
-#include "bytetape/core/error.h"
 #include "bytetape/core/memory/holders.h"
+#include "bytetape/core/write_file.h"
 
 namespace bytetape::memory {
 namespace {
@@ -146,15 +142,7 @@ void write_timeline(const Snapshot& s, std::ostream& out) {
 }
 
 void write_timeline(const Snapshot& s, const std::string& path) {
-  const std::string part = path + ".part";
-  errno = 0;
-  std::ofstream out(part, std::ios::binary | std::ios::trunc);
-  if (out) write_timeline(s, out);
-  out.close();
-  if (out && std::rename(part.c_str(), path.c_str()) == 0) return;
-  const std::string reason = errno ? std::strerror(errno) : "the write failed";
-  std::remove(part.c_str());
-  fail<FileError>("cannot write the memory timeline to '", path, "': ", reason);
+  write_file(path, "the memory timeline", [&](std::ostream& out) { write_timeline(s, out); });
 }
 
 }  // namespace bytetape::memory

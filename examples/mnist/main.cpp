@@ -1,11 +1,13 @@
 // Trains an MLP or a convolution network on MNIST and says where the memory went.
 #include <bytetape/bytetape.h>
+#include <bytetape/core/write_file.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -34,7 +36,9 @@ std::pair<data::Mnist, data::Mnist> load(const Options& o) {
   const auto given = o.data.empty() ? std::nullopt : std::optional<std::filesystem::path>(o.data);
   if (const auto dir = data::find_mnist(given))
     return {data::load_mnist(*dir, data::Split::train), data::load_mnist(*dir, data::Split::test)};
-  fmt::print("MNIST was not found (--data, $BYTETAPE_DATA, download): training on generated digits instead\n");
+  std::string folders;
+  for (const auto& folder : data::mnist_folders()) folders += (folders.empty() ? "" : ", ") + folder.string();
+  fmt::print("MNIST's four files are not in {}: training on generated digits instead\n", folders);
   return {data::generated_digits(60000, 1), data::generated_digits(10000, 2)};
 }
 
@@ -124,6 +128,8 @@ void print_results(const Options& o, const std::string& dataset, const Result& r
   fmt::print("\n{}", memory::summarize(books));
 }
 
+constexpr const char* json_name = "the results";
+
 /// What was not measured, on meta, is null.
 void write_json(const Options& o, const std::string& dataset, const std::optional<Result>& measured) {
   const memory::Statistics s = memory::allocator(Device::parse(o.device)).statistics();
@@ -140,28 +146,16 @@ void write_json(const Options& o, const std::string& dataset, const std::optiona
                                    {"images_per_s", number(&Result::images_per_s)},
                                    {"peak_allocated", s.allocated.peak},
                                    {"peak_reserved", s.reserved.peak}};
-  std::ofstream file(o.json);
-  file << out.dump(2) << '\n';
-  check<FileError>(file.good(), "cannot write '", o.json, "'");
-}
-
-/// Said before the training, not after it. What the file holds stays until then.
-void check_writable(const std::string& path) {
-  if (path.empty()) return;
-  const bool existed = std::filesystem::exists(path);
-  check<FileError>(std::ofstream(path, std::ios::app).good(), "cannot write '", path, "'");
-  if (!existed) std::filesystem::remove(path);
+  write_file(o.json, json_name, [&](std::ostream& file) { file << out.dump(2) << '\n'; });
 }
 
 int run(const Options& o) {
   const Device device = Device::parse(o.device);
   memory::allocator(device);  // an unknown backend is said before anything is done
-  check<ValueError>(o.epochs > 0 && o.batch_size > 0, "--epochs and --batch-size must be positive");
-  check<ValueError>(o.threads >= 0, "--threads must not be negative");
-  check_writable(o.json);
-  check_writable(o.memory_report);
-  const auto splits = device.is_meta ? std::nullopt : std::optional(load(o));
   if (o.threads) set_num_threads(o.threads);
+  if (!o.json.empty()) check_writable(o.json, json_name);
+  if (!o.memory_report.empty()) check_writable(o.memory_report, "the memory timeline");
+  const auto splits = device.is_meta ? std::nullopt : std::optional(load(o));
   manual_seed(o.seed);
   const DefaultDevice here(device);
   nn::Sequential model = o.model == "mlp" ? examples::mnist_mlp() : examples::mnist_cnn();
@@ -189,6 +183,19 @@ int run(const Options& o) {
   return 0;
 }
 
+/// CLI11 reads -1 as an unsigned number, and takes NaN to be in any range.
+template <class T>
+CLI::Validator finite_from_0() {
+  const auto fault = [](const std::string& text) {
+    T value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool fits = error == std::errc() && stop == end && std::isfinite(static_cast<double>(value)) && value >= 0;
+    return fits ? "" : "Number less than 0, or none: " + text;
+  };
+  return {fault, "NONNEGATIVE"};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -199,18 +206,18 @@ int main(int argc, char** argv) {
   app.add_option(
       "--data", o.data,
       "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits");
-  app.add_option("--epochs", o.epochs, "passes over the training images");
-  app.add_option("--batch-size", o.batch_size, "images a step");
-  app.add_option("--lr", o.lr, "Adam's first learning rate; falls linearly to 0");
+  app.add_option("--epochs", o.epochs, "passes over the training images")->check(CLI::PositiveNumber);
+  app.add_option("--batch-size", o.batch_size, "images a step")->check(CLI::PositiveNumber);
+  app.add_option("--lr", o.lr, "Adam's first learning rate; falls linearly to 0")->check(finite_from_0<double>());
   app.add_option("--device", o.device, "cpu, or meta to predict the memory without training");
-  app.add_option("--threads", o.threads, "CPU threads; 0: all");
-  app.add_option("--seed", o.seed, "of weights, dropout and shuffling");
+  app.add_option("--threads", o.threads, "CPU threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "of weights, dropout and shuffling")->check(finite_from_0<std::uint64_t>());
   app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");
   app.add_option("--json", o.json, "write the results (JSON) to this file");
   try {
     app.parse(argc, argv);
     return run(o);
-  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const Error& e) {
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
     std::cerr << "mnist: " << e.what() << '\n';
     return 1;
   }

@@ -192,6 +192,14 @@ TEST_F(TimelineFile, FailureLeavesNothingBehind) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
 }
 
+TEST_F(TimelineFile, AnExceptionOfTheWriterLeavesNothingBehind) {
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
+  const ModuleScope module(intern("not UTF-8: \xff"));
+  a.deallocate(a.allocate(1, Role::input));
+  EXPECT_THROW(write_timeline(a.snapshot(), path), json::exception);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
 TEST(Timeline, AFullDiskIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   std::ofstream full("/dev/full");

@@ -104,6 +104,16 @@ TEST_F(MnistTest, LooksInTheEnvironmentThenInTheCache) {
   EXPECT_EQ(find_mnist(), dir_.path() / "data");
 }
 
+TEST_F(MnistTest, SaysWhereItLooks) {
+  using testing::ElementsAre;
+  const std::filesystem::path dir = dir_.path(), cache = dir / "home/.cache/bytetape/mnist";
+  EXPECT_THAT(mnist_folders(), ElementsAre(cache));
+  EXPECT_THAT(mnist_folders(dir), ElementsAre(dir, dir / "mnist"));
+  const Environment data("BYTETAPE_DATA", dir / "data");
+  EXPECT_THAT(mnist_folders(), ElementsAre(dir / "data", dir / "data/mnist", cache));
+  EXPECT_THAT(mnist_folders(dir), ElementsAre(dir, dir / "mnist"));
+}
+
 TEST_F(MnistTest, CountsMustAgree) {
   write_all();
   dir_.write("t10k-labels-idx1-ubyte", digits({1, 2, 3}));

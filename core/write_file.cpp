@@ -1,0 +1,99 @@
+#include "bytetape/core/write_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Target {
+  fs::path path;
+  fs::path part;  ///< what is renamed to `path` in the end; empty where `path` is written straight through
+};
+
+/// What a chain of symlinks leads to, be it there or not.
+fs::path followed(fs::path path) {
+  std::error_code ignored;  // what cannot be read is no link
+  while (fs::is_symlink(path, ignored)) path = path.parent_path() / fs::read_symlink(path, ignored);
+  return path;
+}
+
+Target target_of(const fs::path& path) {
+  std::error_code ignored;  // opening says it again
+  const fs::file_type type = fs::status(path, ignored).type();
+  if (type != fs::file_type::regular && type != fs::file_type::not_found) return {path, {}};  // a loop of links too
+  const fs::path target = followed(path);
+  return {target, target.string() + ".part"};
+}
+
+/// Removes a file at the end; no matter if it has gone by then.
+class Removed {
+ public:
+  explicit Removed(const fs::path& path) : path_(path) {}
+  ~Removed() {
+    const int before = errno;
+    ::unlink(path_.c_str());
+    errno = before;
+  }
+  Removed(const Removed&) = delete;
+  Removed& operator=(const Removed&) = delete;
+
+ private:
+  const fs::path& path_;
+};
+
+using Write = std::function<void(std::ostream&)>;
+
+bool write_through(const fs::path& path, const Write& write) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  if (out) write(out);
+  out.close();
+  return out.good();
+}
+
+bool write_and_rename(const Target& target, const Write& write) {
+  const Removed part(target.part);
+  return write_through(target.part, write) && std::rename(target.part.c_str(), target.path.c_str()) == 0;
+}
+
+bool may_replace(const Target& target) {
+  const fs::path folder = target.path.parent_path();
+  if (::access(target.part.c_str(), W_OK) != 0 && errno != ENOENT) return false;
+  return ::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+}
+
+bool may_write_through(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return ::access(path.c_str(), W_OK) == 0;
+  errno = EISDIR;
+  return false;
+}
+
+void check_done(bool done, const std::string& path, const std::string& what) {
+  if (!done) fail<FileError>("cannot write ", what, " to '", path, "': ", errno ? std::strerror(errno) : "it failed");
+}
+
+}  // namespace
+
+void write_file(const std::string& path, const std::string& what, const Write& write) {
+  const Target target = target_of(path);
+  errno = 0;
+  check_done(target.part.empty() ? write_through(path, write) : write_and_rename(target, write), path, what);
+}
+
+void check_writable(const std::string& path, const std::string& what) {
+  const Target target = target_of(path);
+  errno = 0;
+  check_done(target.part.empty() ? may_write_through(path) : may_replace(target), path, what);
+}
+
+}  // namespace bytetape

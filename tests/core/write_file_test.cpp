@@ -1,0 +1,134 @@
+#include "bytetape/core/write_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class WriteFile : public testing::Test {
+ protected:
+  WriteFile() {
+    std::string pattern = (fs::temp_directory_path() / "bytetape-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
+    folder_ = pattern;
+  }
+  ~WriteFile() override { fs::remove_all(folder_); }
+
+  static void write(const fs::path& path, const std::string& text) {
+    write_file(path, "the greeting", [&](std::ostream& out) { out << text; });
+  }
+  static std::string content(const fs::path& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+
+  /// What both functions say, which must be the same.
+  static std::string error_of(const fs::path& path) {
+    std::string checked, written;
+    try {
+      check_writable(path, "the greeting");
+    } catch (const FileError& e) { checked = e.what(); }
+    try {
+      write(path, "hello");
+    } catch (const FileError& e) { written = e.what(); }
+    EXPECT_EQ(checked, written);
+    return written;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(WriteFile, AppearsAndIsReplacedWholeAndAlone) {
+  const fs::path path = folder_ / "greeting";
+  check_writable(path, "the greeting");
+  EXPECT_EQ(files(), 0) << "a check changes nothing";
+  write(path, "a long hello");
+  write(path, "hello");
+  check_writable(path, "the greeting");
+  EXPECT_EQ(content(path), "hello");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteFile, AnyExceptionLeavesTheOldFileAlone) {
+  const fs::path path = folder_ / "greeting";
+  write(path, "hello");
+  const auto broken = [](std::ostream& out) {
+    out << "good";
+    throw std::runtime_error("no more words");
+  };
+  EXPECT_THROW(write_file(path, "the greeting", broken), std::runtime_error);
+  EXPECT_EQ(content(path), "hello");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteFile, AFailedStreamIsAnErrorAndLeavesTheOldFileAlone) {
+  const fs::path path = folder_ / "greeting";
+  write(path, "hello");
+  const auto broken = [](std::ostream& out) { out.setstate(std::ios::badbit); };
+  EXPECT_THROW(write_file(path, "the greeting", broken), FileError);
+  EXPECT_EQ(content(path), "hello");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteFile, ALinkStaysAndItsTargetIsReplaced) {
+  fs::create_directory(folder_ / "below");
+  fs::create_symlink("below/second", folder_ / "first");
+  fs::create_symlink(folder_ / "target", folder_ / "below/second");
+  for (const char* text : {"made", "replaced"}) {  // where the links dangle, and where they do not
+    check_writable(folder_ / "first", "the greeting");
+    write(folder_ / "first", text);
+    EXPECT_TRUE(fs::is_symlink(folder_ / "first") && fs::is_symlink(folder_ / "below/second"));
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder_ / "target")));
+    EXPECT_EQ(content(folder_ / "target"), text);
+  }
+  EXPECT_EQ(files(), 3);
+}
+
+TEST_F(WriteFile, AFifoIsWrittenStraightThrough) {
+  const fs::path fifo = folder_ / "fifo", link = folder_ / "link";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  fs::create_symlink("fifo", link);
+  check_writable(fifo, "the greeting");  // which must not wait for a reader
+  const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  for (const fs::path& path : {fifo, link}) {
+    write(path, "hello");
+    std::array<char, 16> text{};
+    EXPECT_EQ(read(reader, text.data(), text.size()), 5);
+    EXPECT_STREQ(text.data(), "hello");
+  }
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(fifo));
+  EXPECT_EQ(files(), 2);
+}
+
+TEST_F(WriteFile, WhatCannotBeWrittenIsSaidBeforehandAlike) {
+  fs::create_symlink("loop", folder_ / "loop");
+  std::ofstream(folder_ / "file") << "no folder";
+  const std::string missing = folder_ / "missing" / "greeting";
+  EXPECT_EQ(error_of(missing), "cannot write the greeting to '" + missing + "': No such file or directory");
+  EXPECT_THAT(error_of(folder_), HasSubstr("': Is a directory"));
+  EXPECT_THAT(error_of(folder_ / "loop"), HasSubstr("': Too many levels of symbolic links"));
+  EXPECT_THAT(error_of(folder_ / "file" / "greeting"), HasSubstr("': Not a directory"));
+  EXPECT_THAT(error_of(folder_ / std::string(300, 'x')), HasSubstr("': File name too long"));
+  EXPECT_THAT(error_of(folder_ / std::string(252, 'x')), HasSubstr("': File name too long")) << "that of the part";
+  EXPECT_EQ(files(), 2);
+}
+
+}  // namespace
+}  // namespace bytetape
