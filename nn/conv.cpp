@@ -10,9 +10,9 @@
 namespace bytetape::nn {
 
 Padding2::Padding2(const char* name) : size(0), same(name && std::string_view(name) == "same") {
-  check<ValueError>(name != nullptr, "padding is a null pointer");
-  check<ValueError>(same || std::string_view(name) == "valid", "padding is a size, \"same\" or \"valid\", not \"", name,
-                    "\"");
+  check<ValueError>(name != nullptr, "Conv2d: padding is a null pointer");
+  check<ValueError>(same || std::string_view(name) == "valid",
+                    "Conv2d: padding is a size, \"same\" or \"valid\", not \"", name, "\"");
 }
 
 Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel, Conv2dOptions o)
@@ -23,7 +23,8 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
                     out_channels);
   check<ValueError>(kernel.h > 0 && kernel.w > 0, "Conv2d needs a positive kernel size, got ", kernel.h, " x ",
                     kernel.w);
-  check<ValueError>(!o.padding.same || (o.stride.h == 1 && o.stride.w == 1), "padding \"same\" needs stride 1");
+  check<ValueError>(!o.padding.same || (o.stride.h == 1 && o.stride.w == 1),
+                    "Conv2d: padding \"same\" needs stride 1, got ", o.stride.h, " x ", o.stride.w);
   params_ = {{o.stride.h, o.stride.w}, {o.padding.size.h, o.padding.size.w}, {o.dilation.h, o.dilation.w}, o.groups};
   if (o.padding.same) {
     const std::int64_t total[2] = {o.dilation.h * (kernel.h - 1), o.dilation.w * (kernel.w - 1)};

@@ -124,9 +124,11 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   for (int i = 0; i < 4; ++i)
     check((i == 0 || x.size(i) > 0) && weight.size(i) > 0, "only the batch can be empty, got ", describe(x),
           " and weight ", describe(weight));
-  check(x.size(1) == weight.size(1) * p.groups && weight.size(0) % p.groups == 0, describe(x), " and weight ",
-        describe(weight), " do not fit with ", p.groups,
-        " groups: expected weight (o, c / groups, kh, kw) and o a multiple of groups");
+  check(weight.size(0) % p.groups == 0, p.groups, " groups do not divide the ", weight.size(0),
+        " channels that weight ", describe(weight), " makes");
+  check(x.size(1) == weight.size(1) * p.groups, "expected ", weight.size(1) * p.groups, " channels for weight ",
+        describe(weight), " in ", p.groups, p.groups == 1 ? " group" : " groups", ", got ", x.size(1), " in ",
+        describe(x));
   if (bias.defined()) {
     check_same_type(x, bias);
     check(bias.shape() == Shape{weight.size(0)}, "expected a bias (", weight.size(0), ",), got ", describe(bias),

@@ -21,8 +21,8 @@ DType statistics_dtype(DType x) { return x == DType::f64 ? DType::f64 : DType::f
 
 void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
   if (!v.defined()) return;
-  check(v.shape() == Shape{x.size(1)}, name, " must have shape (", x.size(1), ",), got ", describe(v), " for x ",
-        describe(x));
+  check(v.shape() == Shape{x.size(1)}, "expected a ", name, " for each of the ", x.size(1), " channels of ",
+        describe(x), ", got ", describe(v));
   check<DeviceError>(v.device() == x.device(), name, " is on another device than x: ", describe(v), " and ",
                      describe(x));
   check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == statistics_dtype(x.dtype()), name,

@@ -14,8 +14,8 @@
 namespace bytetape::memory {
 namespace {
 
-constexpr std::size_t name_width = 24, longest_name = 40;
-constexpr int bar_width = 24;
+constexpr std::size_t name_width = 23, longest_name = 40;  // with which a page is 80 columns wide
+constexpr int bar_width = 24, short_bar_width = 6;
 
 template <class... Args>
 void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
@@ -86,13 +86,17 @@ std::vector<Line> by_size(const std::vector<RoleBytes>& table) {
   return sorted;
 }
 
-/// "saved for backward 22.0 MiB, parameter 1.25 MiB": what makes up at least a twentieth.
-std::string list_roles(const RoleBytes& bytes) {
-  std::string text;
+/// "saved for backward 22.0 MiB", "other 1.25 MiB": what makes up less than a twentieth is put together.
+std::vector<std::string> list_roles(const RoleBytes& bytes) {
+  std::vector<std::string> roles;
+  std::size_t rest = 0;
   for (const Holder& h : holders_of({bytes}))
     if (h.bytes >= total(bytes) / 20)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_string(h.role), format_bytes(h.bytes));
-  return text;
+      roles.push_back(fmt::format("{} {}", to_string(h.role), format_bytes(h.bytes)));
+    else
+      rest += h.bytes;
+  if (rest) roles.push_back(fmt::format("other {}", format_bytes(rest)));
+  return roles;
 }
 
 void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
@@ -108,13 +112,15 @@ void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t held = total(lines[i].bytes);
     write_share(out, lines[i].name, width, held, whole);
-    print(out, "{:<12}  {}\n", format_bar(held, whole, 12), list_roles(lines[i].bytes));
+    const std::vector<std::string> roles = list_roles(lines[i].bytes);
+    print(out, "{:<{}}  {}\n", format_bar(held, whole, short_bar_width), short_bar_width, roles.front());
+    for (std::size_t r = 1; r < roles.size(); ++r) print(out, "{:>{}}{}\n", "", width + short_bar_width + 23, roles[r]);
   }
   std::size_t rest = 0;
   for (std::size_t i = count; i < lines.size(); ++i) rest += total(lines[i].bytes);
   if (rest == 0) return;
   write_share(out, fmt::format("{} more", lines.size() - count), width, rest, whole);
-  out += format_bar(rest, whole, 12) + "\n";
+  out += format_bar(rest, whole, short_bar_width) + "\n";
 }
 
 // ---- steps

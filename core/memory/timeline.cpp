@@ -54,17 +54,20 @@ Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t
 
 Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }
 
+/// {"parameter": 512, ...}, the largest first.
 Json to_json(const RoleBytes& bytes) {
   Json roles = Json::object();
-  for (std::size_t r = 0; r < role_count; ++r)
-    if (bytes[r]) roles[to_string(static_cast<Role>(r))] = bytes[r];
+  for (const Holder& h : holders_of({bytes})) roles[to_string(h.role)] = h.bytes;
   return roles;
 }
 
 /// {"net.fc1": {"parameter": 512}, ...}, the largest holder first.
 Json to_json(const std::vector<RoleBytes>& table) {
+  std::vector<Holder> holders = holders_of(table);
+  std::stable_sort(holders.begin(), holders.end(),
+                   [&](const Holder& a, const Holder& b) { return total(table[a.name]) > total(table[b.name]); });
   Json names = Json::object();
-  for (const Holder& h : holders_of(table)) names[name_of(h.name)][to_string(h.role)] = h.bytes;
+  for (const Holder& h : holders) names[name_of(h.name)][to_string(h.role)] = h.bytes;
   return names;
 }
 

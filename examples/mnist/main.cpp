@@ -200,7 +200,7 @@ CLI::Validator finite_from_0() {
 
 int main(int argc, char** argv) {
   Options o;
-  CLI::App app{"Trains on MNIST and says where the memory went."};
+  CLI::App app{"Trains on MNIST and says where the memory went.", "mnist"};
   app.option_defaults()->always_capture_default();
   app.add_option("--model", o.model, "network to train")->check(CLI::IsMember({"cnn", "mlp"}));
   app.add_option(

@@ -7,8 +7,10 @@
 #include <bytetape/core/memory/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 namespace bytetape::examples {
 namespace {
@@ -23,22 +25,29 @@ int columns(std::FILE* out) {
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// A bar of at most 24 cells, none where the line has no room.
+constexpr int fewest_cells = 8, most_cells = 24;
+
 std::string bar(double part, int room) {
-  const int cells = std::min(room, 24);
-  if (cells < 4) return "";
+  const int cells = std::clamp(room, 0, most_cells);
   const int full = static_cast<int>(part * cells);
   std::string text = "\x1b[36m";
   for (int i = 0; i < full; ++i) text += "━";
   text += "\x1b[2m";
   for (int i = full; i < cells; ++i) text += "━";
-  return text + "\x1b[0m ";
+  return text + "\x1b[0m";
 }
 
 std::string grouped(double value) {
   std::string digits = std::to_string(static_cast<long long>(value + 0.5));
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
+}
+
+/// "72.2/102 MiB".
+std::string fraction(const std::string& part, const std::string& whole) {
+  const std::size_t space = part.find(' ');
+  const bool same_unit = part.substr(space) == whole.substr(whole.find(' '));
+  return fmt::format("{:>4}/{}", same_unit ? part.substr(0, space) : part, whole);
 }
 
 }  // namespace
@@ -50,20 +59,29 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   const double part = total_ ? static_cast<double>(done) / static_cast<double>(total_) : 1;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const bool over = done >= total_;
-  const int percent = static_cast<int>(100 * part);  // 100 at the end only
-  const int left = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
-  const std::string clock = fmt::format("{}:{:02}", left / 60, left % 60);
+  const int clock = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
+  const std::string time = fmt::format("{}{}:{:02}{}", over ? "in " : "", clock / 60, clock % 60, over ? "" : " left");
   const std::string now = memory::format_bytes(n.memory), peak = memory::format_bytes(n.peak_memory);
-  const int width = columns(out_) - static_cast<int>(title_.size()) - 3;
-  std::string text =
-      fmt::format("{:>3} %  loss {:.4f}  acc {:5.2f} %  {:>6} img/s  mem {:>8} (peak {})  {}{}", percent, n.loss,
-                  100 * n.accuracy, grouped(n.images_per_s), now, peak, clock, over ? "" : " left");
-  if (!live_) return fmt::format("{}  {}", title_, text);
-  if (static_cast<int>(text.size()) > width)  // a line that wraps cannot be redrawn
-    text = fmt::format("{:>3} %  loss {:.3f}  {:4.1f} %  {}/s  {}, peak {}  {}", percent, n.loss, 100 * n.accuracy,
-                       grouped(n.images_per_s), now, peak, clock);
-  text.resize(std::min(text.size(), static_cast<std::size_t>(std::max(width, 1))));
-  return fmt::format("{}  {}{}", title_, bar(part, width - static_cast<int>(text.size()) - 1), text);
+  const double loss = std::fabs(n.loss);  // never negative; a NaN has no sign to show
+  std::vector<std::string> fields{fmt::format("{:>3} %", static_cast<int>(100 * part)),  // 100 at the end only
+                                  fmt::format("loss {:.4f}", loss),
+                                  fmt::format("acc {:5.2f} %", 100 * n.accuracy),
+                                  fmt::format("{:>6} img/s", grouped(n.images_per_s)),
+                                  fmt::format("mem {:>8} (peak {})", now, peak),
+                                  time};
+  if (!live_) return fmt::format("{}  {}", title_, fmt::join(fields, "  "));
+
+  fields.back() = fmt::format("{:<9}", time);  // the bar keeps its length to the end
+  const int width = columns(out_) - 1 - static_cast<int>(title_.size()) - 4;
+  const auto room = [&] {  // for the bar; a line that wraps cannot be redrawn
+    return width - static_cast<int>(fmt::formatted_size("{}", fmt::join(fields, "  ")));
+  };
+  if (room() < fewest_cells)
+    fields = {fmt::format("loss {:.3f}", loss), fmt::format("acc {:4.1f} %", 100 * n.accuracy),
+              fmt::format("{:>5}/s", grouped(n.images_per_s)), fraction(now, peak), fields.back()};
+  while (fields.size() > 1 && room() < fewest_cells)  // the rate goes first, the time last
+    fields.erase(fields.end() - (fields.size() > 3 ? 3 : 2));
+  return fmt::format("{}  {}  {}", title_, bar(part, room()), fmt::join(fields, "  "));
 }
 
 void Progress::update(std::int64_t done, const ProgressNumbers& numbers) {

@@ -215,10 +215,11 @@ TEST(Conv2d, GradientsAreRight) {
 
 TEST(Conv2d, SaysWhatDoesNotFit) {
   const Tensor x = random_tensor({2, 4, 5, 6}), w = random_tensor({6, 4, 3, 3});
-  EXPECT_THROWS_SAYING(conv2d(x, random_tensor({6, 3, 3, 3})), ShapeError,
-                       "conv2d: f64(2, 4, 5, 6) on cpu and weight f64(6, 3, 3, 3) on cpu do not fit with 1 groups");
+  EXPECT_THROWS_SAYING(
+      conv2d(x, random_tensor({6, 3, 3, 3})), ShapeError,
+      "conv2d: expected 3 channels for weight f64(6, 3, 3, 3) on cpu in 1 group, got 4 in f64(2, 4, 5, 6)");
   EXPECT_THROWS_SAYING(conv2d(x, random_tensor({5, 2, 3, 3}), {}, params({1, 1}, {0, 0}, {1, 1}, 2)), ShapeError,
-                       "do not fit with 2 groups");
+                       "2 groups do not divide the 5 channels");
   EXPECT_THROWS_SAYING(conv2d(select(x, 0, 0), w), ShapeError, "expected x (n, c, h, w)");
   EXPECT_THROWS_SAYING(conv2d(x, random_tensor({6, 4, 6, 3})), ShapeError, "is larger than f64(2, 4, 5, 6) on cpu");
   EXPECT_THROWS_SAYING(conv2d(x, w, random_tensor({4})), ShapeError, "expected a bias (6,)");

@@ -45,26 +45,27 @@ TEST_F(Summary, IsThisPage) {
   EXPECT_EQ(text(), R"(memory on meta: peak 15.0 MiB allocated, 22.0 MiB reserved
 
 at the peak (step 1, backward)
-  saved for backward        12.0 MiB   80 %  ███████████████████▎
-  parameter                 2.00 MiB   13 %  ███▎
-  gradient                  1.00 MiB    7 %  █▋
+  saved for backward       12.0 MiB   80 %  ███████████████████▎
+  parameter                2.00 MiB   13 %  ███▎
+  gradient                 1.00 MiB    7 %  █▋
 
 held then, by module
-  net.conv1                 13.0 MiB   87 %  ██████████▍   saved for backward 12.0 MiB, gradient 1.00 MiB
-  net.fc1                   2.00 MiB   13 %  █▋            parameter 2.00 MiB
+  net.conv1                13.0 MiB   87 %  █████▎  saved for backward 12.0 MiB
+                                                    gradient 1.00 MiB
+  net.fc1                  2.00 MiB   13 %  ▊       parameter 2.00 MiB
 
-what rose and fell             before       rose       fell       peak      after
-  before step 1                     ·   2.00 MiB          ·   2.00 MiB   2.00 MiB
-  step 1                     2.00 MiB   13.0 MiB   12.0 MiB   15.0 MiB   3.00 MiB
-    forward                             12.0 MiB          ·   14.0 MiB
-    backward                            1.00 MiB   12.0 MiB   15.0 MiB
-  step 2                     3.00 MiB   12.0 MiB   12.0 MiB   15.0 MiB   3.00 MiB
-    forward                             12.0 MiB          ·   15.0 MiB
-    backward                                   ·   12.0 MiB   15.0 MiB
+what rose and fell            before       rose       fell       peak      after
+  before step 1                    ·   2.00 MiB          ·   2.00 MiB   2.00 MiB
+  step 1                    2.00 MiB   13.0 MiB   12.0 MiB   15.0 MiB   3.00 MiB
+    forward                            12.0 MiB          ·   14.0 MiB
+    backward                           1.00 MiB   12.0 MiB   15.0 MiB
+  step 2                    3.00 MiB   12.0 MiB   12.0 MiB   15.0 MiB   3.00 MiB
+    forward                            12.0 MiB          ·   15.0 MiB
+    backward                                  ·   12.0 MiB   15.0 MiB
     98 of the 99 steps after the first are like this one
-  step 100                   3.00 MiB   5.00 MiB   5.00 MiB   8.00 MiB   3.00 MiB
-    forward                             5.00 MiB          ·   8.00 MiB
-    backward                                   ·   5.00 MiB   8.00 MiB
+  step 100                  3.00 MiB   5.00 MiB   5.00 MiB   8.00 MiB   3.00 MiB
+    forward                            5.00 MiB          ·   8.00 MiB
+    backward                                  ·   5.00 MiB   8.00 MiB
 
 held now: 3.00 MiB, of which rounding 0 B; cached: 19.0 MiB
 102 allocations took 2 segments from the system
@@ -100,7 +101,7 @@ TEST_F(Summary, KeepsToTheLargestModules) {
   EXPECT_THAT(page, HasSubstr("net.layer4"));
   EXPECT_THAT(page, HasSubstr("net.layer3"));
   EXPECT_THAT(page, Not(HasSubstr("net.layer2")));
-  EXPECT_THAT(page, HasSubstr("\n  3 more                    6.00 MiB   40 %"));
+  EXPECT_THAT(page, HasSubstr("\n  3 more                   6.00 MiB   40 %"));
 }
 
 TEST_F(Summary, ShortensLongPathsFromTheFront) {

@@ -7,16 +7,19 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/write_file.h"
 
 namespace bytetape::memory {
 namespace {
 
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
 
@@ -55,6 +58,22 @@ std::string written(const Snapshot& s) {
   std::ostringstream out;
   write_timeline(s, out);
   return out.str();
+}
+
+TEST(Timeline, NamesTheLargestHolderFirst) {
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
+  std::vector<Block*> blocks;
+  const auto hold = [&](const char* module, std::size_t bytes, Role role) {
+    const ModuleScope scope(intern(module));
+    blocks.push_back(a.allocate(bytes, role));
+  };
+  hold("one", 5 * MiB, Role::parameter);
+  hold("three", 3 * MiB, Role::parameter);
+  hold("three", 4 * MiB, Role::gradient);
+  const std::string text = written(a.snapshot());
+  EXPECT_THAT(text, HasSubstr(R"("modules":{"three":{"gradient":4194304,"parameter":3145728},"one":)"));
+  EXPECT_THAT(text, HasSubstr(R"("roles":{"parameter":8388608,"gradient":4194304})"));
+  for (Block* b : blocks) a.deallocate(b);
 }
 
 TEST(Timeline, TakesNamesThatAreNoUtf8) {
@@ -193,10 +212,7 @@ TEST_F(TimelineFile, FailureLeavesNothingBehind) {
 }
 
 TEST_F(TimelineFile, AnExceptionOfTheWriterLeavesNothingBehind) {
-  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
-  const ModuleScope module(intern("not UTF-8: \xff"));
-  a.deallocate(a.allocate(1, Role::input));
-  EXPECT_THROW(write_timeline(a.snapshot(), path), json::exception);
+  EXPECT_THROW(write_file(path, "the file", [](std::ostream&) { throw std::bad_alloc(); }), std::bad_alloc);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
