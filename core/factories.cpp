@@ -57,8 +57,9 @@ Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step, DType dty
   const __int128 count = (span + stride - (step > 0 ? 1 : -1)) / stride;
   check<ValueError>(count <= std::int64_t{1} << 62, "arange from ", start, " to ", end, " has too many elements");
   const auto n = static_cast<std::int64_t>(count);
-  check<ValueError>(n == 0 || (fits(start, dtype) && fits(start + (n - 1) * step, dtype)), "arange from ", start,
-                    " to ", end, " does not fit into ", dtype);
+  const auto last = static_cast<std::int64_t>(start + (count - 1) * stride);  // not past end, if there is one
+  check<ValueError>(n == 0 || (fits(start, dtype) && fits(last, dtype)), "arange from ", start, " to ", end,
+                    " does not fit into ", dtype);
   Tensor y = empty({n}, dtype, device);
   run<&Kernels::arange>(device, Scalar(start), Scalar(step), y.write());
   return y;

@@ -47,7 +47,7 @@ class Dims {
     values_[static_cast<std::size_t>(size_++)] = v;
   }
   void insert(int at, std::int64_t v) {
-    push_back(0);
+    push_back(v);
     for (int i = size_ - 1; i > at; --i) (*this)[i] = (*this)[i - 1];
     (*this)[at] = v;
   }

@@ -54,14 +54,16 @@ std::string summary(Module& model) {
     widths[1] = std::max(widths[1], r.type.size());
     for (const std::string& shape : r.shapes) widths[2] = std::max(widths[2], shape.size());
   }
+  const std::string total_count = memory::format_exact(static_cast<std::size_t>(total.count));
+  const std::size_t count_width = std::max<std::size_t>(5, total_count.size()), bytes_width = 9;
   std::string out;
   const auto line = [&](std::string_view a, std::string_view b, std::string_view c, std::string_view d,
                         std::string_view e) {
-    fmt::format_to(std::back_inserter(out), "{:<{}}  {:<{}}  {:<{}}  {:>9}  {:>9}\n", a, widths[0], b, widths[1], c,
-                   widths[2], d, e);
+    fmt::format_to(std::back_inserter(out), "{:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}\n", a, widths[0], b, widths[1], c,
+                   widths[2], d, count_width, e, bytes_width);
   };
   const auto rule = [&] {
-    for (std::size_t i = 0; i < widths[0] + widths[1] + widths[2] + 26; ++i) out += "─";
+    for (std::size_t i = 0; i < widths[0] + widths[1] + widths[2] + count_width + bytes_width + 8; ++i) out += "─";
     out += '\n';
   };
   line("module", "type", "parameters", "count", "bytes");
@@ -73,8 +75,7 @@ std::string summary(Module& model) {
     for (std::size_t i = 1; i < r.shapes.size(); ++i) line("", "", r.shapes[i], "", "");
   }
   rule();
-  line(total.path, "", "", memory::format_exact(static_cast<std::size_t>(total.count)),
-       memory::format_bytes(total.bytes));
+  line(total.path, "", "", total_count, memory::format_bytes(total.bytes));
   return out;
 }
 

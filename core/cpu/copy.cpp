@@ -130,10 +130,12 @@ void arange(Scalar start, Scalar step, View y) {
     using T = decltype(zero);
     T* to = y.as<T>();
     const std::int64_t n = y.numel(), stride = y.strides[0];
-    if (start.is_integral() && step.is_integral())
+    if (start.is_integral() && step.is_integral()) {  // unsigned: a product may wrap, the sum is in range again
+      const auto first = static_cast<std::uint64_t>(start.to<std::int64_t>());
+      const auto each = static_cast<std::uint64_t>(step.to<std::int64_t>());
       for (std::int64_t i = 0; i < n; ++i)
-        to[i * stride] = Scalar(start.to<std::int64_t>() + i * step.to<std::int64_t>()).to<T>();
-    else
+        to[i * stride] = Scalar(static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i) * each)).to<T>();
+    } else
       for (std::int64_t i = 0; i < n; ++i)
         to[i * stride] = Scalar(start.to<double>() + static_cast<double>(i) * step.to<double>()).to<T>();
   });

@@ -34,6 +34,8 @@ void write_header(std::string& out, const Snapshot& s) {
   out += '\n';
 }
 
+constexpr std::size_t share_width = 21;  // of what follows, without the name
+
 void write_share(std::string& out, const std::string& name, std::size_t width, std::size_t bytes, std::size_t whole) {
   print(out, "  {:<{}} {:>9} {:>6}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
 }
@@ -42,13 +44,9 @@ void write_roles(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
   const std::size_t peak = total(books.at_peak);
   print(out, "\nat the peak ({}, {})\n", step_name(books.peak_step), to_string(books.peak_phase));
-  std::vector<std::pair<std::size_t, int>> roles;
-  for (int r = 0; r < role_count; ++r)
-    if (const std::size_t held = books.at_peak[static_cast<std::size_t>(r)]) roles.emplace_back(held, r);
-  std::stable_sort(roles.begin(), roles.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (const auto& [held, role] : roles) {
-    write_share(out, to_string(static_cast<Role>(role)), name_width, held, peak);
-    out += format_bar(held, peak, bar_width) + "\n";
+  for (const Holder& h : holders_of({books.at_peak})) {
+    write_share(out, to_string(h.role), name_width, h.bytes, peak);
+    out += format_bar(h.bytes, peak, bar_width) + "\n";
   }
 }
 
@@ -114,7 +112,8 @@ void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
     write_share(out, lines[i].name, width, held, whole);
     const std::vector<std::string> roles = list_roles(lines[i].bytes);
     print(out, "{:<{}}  {}\n", format_bar(held, whole, short_bar_width), short_bar_width, roles.front());
-    for (std::size_t r = 1; r < roles.size(); ++r) print(out, "{:>{}}{}\n", "", width + short_bar_width + 23, roles[r]);
+    for (std::size_t r = 1; r < roles.size(); ++r)
+      print(out, "{:>{}}{}\n", "", share_width + width + short_bar_width + 2, roles[r]);
   }
   std::size_t rest = 0;
   for (std::size_t i = count; i < lines.size(); ++i) rest += total(lines[i].bytes);

@@ -89,6 +89,13 @@ TEST(Factories, OnMetaNothingIsTouched) {
 TEST(Arange, OfMoreNumbersThanThereCanBe) {
   constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
   EXPECT_THROWS_SAYING(arange(least, most), ValueError, "has too many elements");
+  EXPECT_THROWS_SAYING(arange(least, most, 4), ShapeError, "has too many bytes");
+}
+
+TEST(Arange, SpansEveryInteger) {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t step = std::int64_t{1} << 62;
+  EXPECT_EQ(arange(least, most, step).to_vector<std::int64_t>(), (std::vector<std::int64_t>{least, -step, 0, step}));
 }
 
 TEST(Arange, OfFloats) {

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
 
@@ -182,6 +186,21 @@ TEST(Summary, CountsParametersAndBytes) {
   EXPECT_THAT(text, HasSubstr("body.0.fc1"));
   EXPECT_THAT(text, HasSubstr("weight (5, 4)"));
   EXPECT_THAT(text, HasSubstr("49"));  // 5*4+5 + 3*5+3 + 3+3
+}
+
+TEST(Summary, HasRoomForLargeCounts) {
+  const DefaultDevice meta(Device::meta());
+  nn::Linear layer(100000, 1000);
+  const std::string text = nn::summary(layer);
+  const auto lines = [&] {
+    std::vector<std::string> all;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) all.push_back(line);
+    return all;
+  }();
+  EXPECT_THAT(text, HasSubstr("100,001,000"));
+  EXPECT_EQ(lines.front().size(), lines.back().size());
+  EXPECT_EQ(lines.front().size(), lines[2].size());
 }
 
 TEST(Summary, CountsFrozenParametersToo) {
