@@ -1,7 +1,7 @@
 #include "bytetape/autograd/engine.h"
 
-#include <algorithm>
-#include <mutex>
+#include <functional>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -19,9 +19,6 @@ namespace {
 
 using memory::Op;
 using memory::Phase;
-
-/// Threads may share leaves, and parts of a graph: their backwards take turns. A hook may start one of its own.
-std::recursive_mutex turns;
 
 /// What grad() wants to see on the way: gradients of chosen node outputs. Empty: every leaf accumulates instead.
 struct Captures {
@@ -45,11 +42,10 @@ struct Captures {
     for (Slot& s : slots)
       if (s.edge.node.get() == &node) s.grad = gy[s.edge.output];
   }
-  std::uint64_t unwanted_inputs(const Node& node) const {
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < node.edges.size() && i < 64; ++i)
-      if (node.edges[i] && !at(node.edges[i].node.get())) bits |= std::uint64_t{1} << i;
-    return bits;
+  std::vector<bool> unwanted_inputs(const Node& node) const {
+    std::vector<bool> unwanted;
+    for (const Edge& e : node.edges) unwanted.push_back(e && !at(e.node.get()));
+    return unwanted;
   }
 };
 
@@ -61,25 +57,20 @@ void check_like(const Tensor& g, const Node::OutputInfo& like, const What&... wh
 }
 
 /// One run of the tape in reverse. A consumer of a node's output was always recorded after it, so taking the highest
-/// sequence number first meets every node after all of its consumers: no counting of dependencies.
+/// sequence number first meets every node after all of its consumers: no counting of dependencies. What the run knows
+/// of a node lies here, so that a hook may start another run over the same graph.
 class Backward {
  public:
   Backward(bool retain, bool create, Captures* captures) : retain_(retain), create_(create), captures_(captures) {}
-  ~Backward() {
-    for (const Ref<Node>& n : queue_) reset(*n);  // an exception may leave some behind
-    for (Interrupted& i : interrupted_) {
-      i.node->queued_in = i.run;
-      i.node->pending = std::move(i.pending);
-    }
-  }
-  Backward(const Backward&) = delete;
-  Backward& operator=(const Backward&) = delete;
 
   void add(const Edge& edge, Tensor g) {
-    Node& node = *edge.node;
-    if (captures_ && !captures_->at(&node)) return;
-    if (node.queued_in != this) enqueue(edge.node);
-    Tensor& sum = node.pending[edge.output];
+    if (captures_ && !captures_->at(edge.node.get())) return;
+    Waiting& waiting = queue_[edge.node->sequence];
+    if (!waiting.node) {
+      waiting.node = edge.node;
+      waiting.grads.resize(edge.node->outputs.size());
+    }
+    Tensor& sum = waiting.grads[edge.output];
     if (!sum.defined())
       sum = std::move(g);
     else if (!create_ && is_sole_owner(sum))
@@ -90,40 +81,20 @@ class Backward {
 
   void run() {
     while (!queue_.empty()) {
-      std::pop_heap(queue_.begin(), queue_.end(), later_first);
-      const Ref<Node> node = std::move(queue_.back());
-      queue_.pop_back();
-      step(*node);
+      auto next = queue_.extract(queue_.begin());
+      step(*next.mapped().node, next.mapped().grads);
     }
   }
 
  private:
-  /// A node that waited in the queue of another backward, whose hook started this one.
-  struct Interrupted {
+  /// A node that gradients have arrived at.
+  struct Waiting {
     Ref<Node> node;
-    const void* run;
-    Grads pending;
+    Grads grads;
   };
 
-  static bool later_first(const Ref<Node>& a, const Ref<Node>& b) { return a->sequence < b->sequence; }
-  static void reset(Node& n) {
-    n.queued_in = nullptr;
-    n.pending.clear();
-  }
-
-  void enqueue(const Ref<Node>& node) {
-    if (node->queued_in) interrupted_.push_back({node, node->queued_in, std::move(node->pending)});
-    queue_.push_back(node);
-    std::push_heap(queue_.begin(), queue_.end(), later_first);
-    node->queued_in = this;
-    node->pending.clear();
-    node->pending.resize(node->outputs.size());
-  }
-
-  void step(Node& node) {
+  void step(Node& node, Grads& gy) {
     const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward});
-    Grads gy = std::move(node.pending);
-    reset(node);
     run_hooks(node, gy);
     if (captures_) {
       const Captures::Place place = captures_->at(&node);
@@ -134,14 +105,16 @@ class Backward {
                          "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
     check<AutogradError>(!create_ || node.differentiable(),
                          "its backward is a fused rule that cannot be differentiated again (create_graph)");
-    for (std::size_t i = 0; i < gy.size(); ++i)
-      if (!gy[i].defined()) gy[i] = zeros(node.outputs[i].shape, node.outputs[i].dtype, node.outputs[i].device);
-    node.unwanted = captures_ ? captures_->unwanted_inputs(node) : 0;
-    Grads gx;
-    gx.resize(node.edges.size());
+    if (!node.takes_undefined()) fill_in_zeros(node, gy);
+    InputGrads gx(node, captures_ ? captures_->unwanted_inputs(node) : std::vector<bool>(), retain_);
     node.backward(gy, gx);
     gy.clear();
     pass_on(node, gx);
+  }
+
+  static void fill_in_zeros(const Node& node, Grads& gy) {
+    for (std::size_t i = 0; i < gy.size(); ++i)
+      if (!gy[i].defined()) gy[i] = zeros(node.outputs[i].shape, node.outputs[i].dtype, node.outputs[i].device);
   }
 
   static void run_hooks(const Node& node, Grads& gy) {
@@ -155,7 +128,7 @@ class Backward {
         }
   }
 
-  void pass_on(Node& node, Grads& gx) {
+  void pass_on(Node& node, InputGrads& gx) {
     InlineVector<Edge, 3> freed;
     const bool frees = !retain_ && !node.edges.empty();  // a leaf's accumulator has no edges and stays
     if (frees) {
@@ -171,18 +144,18 @@ class Backward {
     }
   }
 
-  bool retain_, create_;
-  Captures* captures_;
-  std::vector<Ref<Node>> queue_;
-  std::vector<Interrupted> interrupted_;
+  const bool retain_, create_;
+  Captures* const captures_;
+  std::map<std::uint64_t, Waiting, std::greater<>> queue_;  // by sequence number
 };
 
 Tensor seed_for(const Tensor& output, const Tensor& given) {
-  check<AutogradError>(output.defined() && output.requires_grad(), "backward of ", describe(output),
-                       ", which requires no grad");
+  check<AutogradError>(output.defined() && output.requires_grad(), describe(output),
+                       " requires no grad: no op on the tape made it from a tensor that does (set_requires_grad(), and "
+                       "no NoGrad around the forward)");
   detail::check_view(output);
   if (!given.defined()) {
-    check<AutogradError>(output.numel() == 1, "backward of ", describe(output),
+    check<AutogradError>(output.numel() == 1, describe(output),
                          " needs a seed: only a one-element output has a default one");
     return ones_like(output);
   }
@@ -232,7 +205,6 @@ Tensor hand_over(Captures& captures, std::size_t i, const Tensor& input) {
 
 void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) const {
   const Op<"backward"> op;
-  const std::lock_guard turn(turns);
   const memory::PhaseScope phase(Phase::backward);
   const GradMode mode(create_graph);
   Backward run(retain_graph || create_graph, create_graph, nullptr);
@@ -244,7 +216,6 @@ void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
   const Op<"grad"> op;
-  const std::lock_guard turn(turns);
   const memory::PhaseScope phase(Phase::backward);
   const auto& seeds = options.seeds;
   check<ValueError>(seeds.empty() || seeds.size() == outputs.size(), seeds.size(), " seeds for ", outputs.size(),

@@ -28,6 +28,13 @@ std::uint64_t next_sequence() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
+InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph)
+    : node_(node), unwanted_(std::move(unwanted)), keeps_graph_(keeps_graph) {
+  grads_.resize(node.edges.size());
+}
+
+bool InputGrads::needs(std::size_t i) const { return node_.needs(i) && !(i < unwanted_.size() && unwanted_[i]); }
+
 Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = this; }
 
 void Saved::save(const Tensor& input) {
@@ -62,6 +69,12 @@ Tensor Saved::get() const {
     return connected;
   }
   return tensor_;
+}
+
+Tensor Saved::take(const InputGrads& gx) {
+  Tensor x = get();
+  if (!gx.keeps_graph()) release();
+  return x;
 }
 
 void Saved::release() {
@@ -108,7 +121,8 @@ AccumulateGrad::~AccumulateGrad() {
   if (meta.accumulate == this) meta.accumulate = nullptr;
 }
 
-void AccumulateGrad::backward(const Grads& gy, Grads&) {
+void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
+  const std::lock_guard lock(adding_);
   if (!leaf_.requires_grad()) return;  // it was frozen since
   Tensor& grad = autograd_meta(leaf_).grad;
   if (!grad.defined())

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,28 @@ struct Edge {
   explicit operator bool() const { return static_cast<bool>(node); }
 };
 
-/// Gradients by position: of a node's outputs, or of its inputs. An undefined tensor stands for zeros.
+/// Gradients of a node's outputs, by position. An undefined tensor stands for zeros.
 using Grads = InlineVector<Tensor, 4>;
+
+/// What a rule is told of the run that calls it, and where it puts the gradients of its node's inputs.
+class InputGrads {
+ public:
+  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph);
+  /// The gradient of input i: to be set where needs(i), unless it is zero.
+  Tensor& operator[](std::size_t i) { return grads_[i]; }
+  /// Number of inputs.
+  std::size_t size() const { return grads_.size(); }
+  /// True where the gradient of input i is asked for.
+  bool needs(std::size_t i) const;
+  /// True where the graph stays for another backward, which what it saved has to last for.
+  bool keeps_graph() const { return keeps_graph_; }
+
+ private:
+  const Node& node_;
+  std::vector<bool> unwanted_;  // by input; shorter where every further one is wanted
+  bool keeps_graph_;
+  InlineVector<Tensor, 3> grads_;
+};
 
 /// A tensor kept for backward, as a named member of its node: `Saved x{this};`. Knows the version it was saved at,
 /// counts as "saved for backward" on the ledger, and is let go as soon as its node has run.
@@ -41,6 +62,9 @@ class Saved {
   /// The tensor, connected to the graph. Undefined where an undefined tensor was saved. Throws AutogradError where it
   /// was overwritten since, naming the op that did, or was moved or converted, or the graph was already freed.
   Tensor get() const;
+  /// The same for the last time in this run: lets the tensor go unless the graph stays, so that a rule may write over
+  /// what nobody else holds.
+  Tensor take(const InputGrads& gx);
   /// Lets the tensor go.
   void release();
 
@@ -61,16 +85,16 @@ class Node : public RefCounted {
   Node();
   virtual ~Node();
 
-  /// gx[i] = the gradient of input i, given gy[j] of output j; every gy is defined. Leave gx[i] undefined where
-  /// !needs(i), or for zeros. Runs in the scope (module, op) of the forward op.
-  virtual void backward(const Grads& gy, Grads& gx) = 0;
+  /// gx[i] = the gradient of input i, given gy[j] of output j. Leave gx[i] undefined where !gx.needs(i), or for zeros.
+  /// Runs in the scope (module, op) of the forward op.
+  virtual void backward(const Grads& gy, InputGrads& gx) = 0;
   /// False for a rule made of kernels: create_graph then throws instead of silently dropping terms.
   virtual bool differentiable() const { return true; }
+  /// True for a rule that takes an undefined gy[j] for zeros; others get zeros that are made for them.
+  virtual bool takes_undefined() const { return false; }
 
-  /// True where the gradient of this input is asked for.
-  bool needs(std::size_t input) const {
-    return input < edges.size() && edges[input] && !(input < 64 && (unwanted >> input & 1));
-  }
+  /// True where this input requires a gradient: what it takes has to be saved.
+  bool needs(std::size_t input) const { return input < edges.size() && edges[input]; }
   /// Drops edges and saved tensors; running again throws AutogradError.
   void release();
   bool released() const { return released_; }
@@ -89,13 +113,6 @@ class Node : public RefCounted {
   };
   InlineVector<OutputInfo, 1> outputs;
 
-  /// \name The engine's, while backward runs
-  /// @{
-
-  Grads pending;
-  const void* queued_in = nullptr;  ///< the backward in whose queue the node waits
-  std::uint64_t unwanted = 0;       ///< bit i: grad() was not asked for anything behind input i
-
   /// A function that register_hook() was given.
   struct Hook {
     std::uint32_t output;
@@ -104,7 +121,6 @@ class Node : public RefCounted {
   };
   std::vector<Hook> hooks;  ///< of tensors that the node made
   virtual const std::vector<Hook>& hooks_to_run() const { return hooks; }
-  /// @}
 
   static constexpr bool found_weakly = true;  ///< a leaf finds its accumulator
   /// Ends nodes one after the other: a long chain must not recurse.
@@ -125,11 +141,12 @@ class AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf);
   ~AccumulateGrad() override;
-  void backward(const Grads& gy, Grads& gx) override;
+  void backward(const Grads& gy, InputGrads& gx) override;
   const std::vector<Hook>& hooks_to_run() const override;
 
  private:
   Tensor leaf_;
+  std::mutex adding_;  // graphs of several threads may end here
 };
 
 /// Autograd's slot of a tensor.

@@ -44,15 +44,24 @@ bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
 
 namespace detail {
 
-void connect(Node& node, const Tensor& output, std::span<const Tensor* const> inputs) {
+void connect(Node& node, std::span<const Tensor* const> inputs) {
   for (const Tensor* x : inputs) node.edges.push_back(gradient_edge(*x));
   node.sequence = next_sequence();  // after those of new accumulators
-  add_output(node, output);
 }
 
-void add_output(Node& node, const Tensor& output) {
-  autograd_meta(output).made_by = {Ref<Node>(&node), static_cast<std::uint32_t>(node.outputs.size())};
-  node.outputs.push_back({output.shape(), output.dtype(), output.device()});
+void add_output(Node& node, const Tensor& x) {
+  const auto number = static_cast<std::uint32_t>(node.outputs.size());
+  node.outputs.push_back({x.shape(), x.dtype(), x.device()});
+  if (is_floating(x.dtype())) autograd_meta(x).made_by = {Ref<Node>(&node), number};
+}
+
+void add_overwritten(Node* node, const Tensor& x) {
+  x.storage().bump_version();
+  check_anomaly(x);
+  if (!node) return;
+  add_output(*node, x);
+  x.storage().bump_rebased();
+  x.impl()->rebased_seen = x.storage().rebased();
 }
 
 void check_anomaly(const Tensor& output) {

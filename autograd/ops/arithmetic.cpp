@@ -16,48 +16,48 @@ using elementwise::binary_in_place;
 // Where b is not the output's size, its gradient is summed back to its own shape.
 struct AddBackward final : Node {
   Shape a, b;
-  void backward(const Grads& gy, Grads& gx) override {
-    if (needs(0)) gx[0] = sum_to(gy[0], a);
-    if (needs(1)) gx[1] = sum_to(gy[0], b);
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = sum_to(gy[0], a);
+    if (gx.needs(1)) gx[1] = sum_to(gy[0], b);
   }
 };
 
 struct SubBackward final : Node {
   Shape a, b;
-  void backward(const Grads& gy, Grads& gx) override {
-    if (needs(0)) gx[0] = sum_to(gy[0], a);
-    if (needs(1)) gx[1] = sum_to(-gy[0], b);
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = sum_to(gy[0], a);
+    if (gx.needs(1)) gx[1] = sum_to(-gy[0], b);
   }
 };
 
 struct MulBackward final : Node {
   Saved a{this}, b{this};
   Shape a_shape, b_shape;
-  void backward(const Grads& gy, Grads& gx) override {
-    if (needs(0)) gx[0] = sum_to(gy[0] * b.get(), a_shape);
-    if (needs(1)) gx[1] = sum_to(gy[0] * a.get(), b_shape);
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = sum_to(gy[0] * b.get(), a_shape);
+    if (gx.needs(1)) gx[1] = sum_to(gy[0] * a.get(), b_shape);
   }
 };
 
 struct DivBackward final : Node {
   Saved a{this}, b{this};
   Shape a_shape, b_shape;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor ga = gy[0] / b.get();
-    if (needs(0)) gx[0] = sum_to(ga, a_shape);
-    if (needs(1)) gx[1] = sum_to(-(ga * (a.get() / b.get())), b_shape);
+    if (gx.needs(0)) gx[0] = sum_to(ga, a_shape);
+    if (gx.needs(1)) gx[1] = sum_to(-(ga * (a.get() / b.get())), b_shape);
   }
 };
 
 struct PowBackward final : Node {
   Saved a{this}, exponent{this};
   Shape a_shape, exponent_shape;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor x = a.get(), e = exponent.get();
     // d x^0 / dx is 0, also at x = 0, where x^-1 is not finite: 0 * x^0 instead.
-    if (needs(0)) gx[0] = sum_to(gy[0] * e * pow(x, where(eq(e, 0), zeros_like(e), e - 1)), a_shape);
+    if (gx.needs(0)) gx[0] = sum_to(gy[0] * e * pow(x, where(eq(e, 0), zeros_like(e), e - 1)), a_shape);
     // d 0^e / de is 0 for e >= 0, where log(0) is not.
-    if (needs(1)) {
+    if (gx.needs(1)) {
       const Tensor slope = pow(x, e) * log(x);
       gx[1] = sum_to(gy[0] * where(eq(x, 0), where(ge(e, 0), zeros_like(slope), slope), slope), exponent_shape);
     }
@@ -66,25 +66,25 @@ struct PowBackward final : Node {
 
 /// d(a + s), d(a - s): the gradient passes.
 struct PassBackward final : Node {
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0]; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
 };
 
 /// d(a * s), d(a / s), d(-a), d(s - a).
 struct ScaleBackward final : Node {
   Scalar factor = 1;
   bool divide = false;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = divide ? gy[0] / factor : gy[0] * factor; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = divide ? gy[0] / factor : gy[0] * factor; }
 };
 
 struct ReciprocalBackward final : Node {  // y = s / b
   Saved b{this}, y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = -(gy[0] * y.get() / b.get()); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = -(gy[0] * y.get() / b.get()); }
 };
 
 struct PowScalarBackward final : Node {
   Saved a{this};
   Scalar exponent = 1;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const auto e = exponent.to<double>();
     gx[0] = e == 0 ? zeros_like(gy[0]) : gy[0] * (pow(a.get(), e - 1) * e);
   }

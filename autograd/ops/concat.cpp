@@ -9,10 +9,10 @@ namespace {
 struct CatBackward final : Node {
   int dim = 0;
   std::vector<std::int64_t> lengths;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     std::int64_t start = 0;
     for (std::size_t i = 0; i < lengths.size(); start += lengths[i++])
-      if (needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
+      if (gx.needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
   }
 };
 

@@ -39,17 +39,17 @@ struct Conv2dBackward final : Node {
   Saved x{this}, weight{this};
   Shape x_shape, w_shape;
   Conv2dParams params;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor g = channels_last(gy[0]);
-    if (needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
-    if (needs(1) && needs(2) && !grad_enabled()) {
+    if (gx.needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
+    if (gx.needs(1) && gx.needs(2) && !grad_enabled()) {
       WeightAndBiasGrad both = run_weight_grad(x.get(), g, w_shape, params, true);
       gx[1] = std::move(both.weight);
       gx[2] = std::move(both.bias);
       return;
     }
-    if (needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, params);
-    if (needs(2)) gx[2] = sum(g, {0, 2, 3});
+    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, params);
+    if (gx.needs(2)) gx[2] = sum(g, {0, 2, 3});
   }
 };
 
@@ -57,9 +57,9 @@ struct InputGradBackward final : Node {
   Saved gy{this}, weight{this};
   Shape w_shape;
   Conv2dParams params;
-  void backward(const Grads& ggx, Grads& g) override {
-    if (needs(0)) g[0] = conv2d(ggx[0], weight.get(), {}, params);
-    if (needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_shape, params);
+  void backward(const Grads& ggx, InputGrads& g) override {
+    if (g.needs(0)) g[0] = conv2d(ggx[0], weight.get(), {}, params);
+    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_shape, params);
   }
 };
 
@@ -67,9 +67,9 @@ struct WeightGradBackward final : Node {
   Saved x{this}, gy{this};
   Shape x_shape;
   Conv2dParams params;
-  void backward(const Grads& ggw, Grads& g) override {
-    if (needs(0)) g[0] = input_grad(gy.get(), ggw[0], x_shape, params);
-    if (needs(1)) g[1] = conv2d(x.get(), ggw[0], {}, params);
+  void backward(const Grads& ggw, InputGrads& g) override {
+    if (g.needs(0)) g[0] = input_grad(gy.get(), ggw[0], x_shape, params);
+    if (g.needs(1)) g[1] = conv2d(x.get(), ggw[0], {}, params);
   }
 };
 

@@ -9,31 +9,31 @@ namespace {
 
 /// Copies that change the layout only: the gradient passes.
 struct CopyBackward final : Node {
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0]; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
 };
 
 struct ToDTypeBackward final : Node {
   DType dtype = DType::f32;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = to(gy[0], dtype); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], dtype); }
 };
 
 struct ToDeviceBackward final : Node {
   Device device;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = to(gy[0], device); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device); }
 };
 
 /// What is overwritten gets no gradient.
 struct OverwriteBackward final : Node {
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = zeros_like(gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
 };
 
 struct CopyInPlaceBackward final : Node {
   Shape shape;  // b's
   DType dtype = DType::f32;
   Device device;
-  void backward(const Grads& gy, Grads& gx) override {
-    if (needs(0)) gx[0] = zeros_like(gy[0]);
-    if (needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = zeros_like(gy[0]);
+    if (gx.needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
   }
 };
 

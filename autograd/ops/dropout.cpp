@@ -10,7 +10,7 @@ Tensor drop(const Tensor& x, double p, const PhiloxState& state, bool over = fal
 struct DropoutBackward final : Node {
   double p = 0;
   PhiloxState state;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = drop(gy[0], p, state, may_overwrite(gy[0])); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = drop(gy[0], p, state, may_overwrite(gy[0])); }
 };
 
 // Linear in x: its gradient drops and scales the same elements. `over`: into x.

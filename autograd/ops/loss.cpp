@@ -15,7 +15,7 @@ struct CrossEntropyBackward final : Node {
   CrossEntropyOptions options;
   std::int64_t count = 0;
   bool differentiable() const override { return false; }
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor x = logits.get(), t = target.get();
     const Tensor g = options.reduction == Reduction::mean ? gy[0] / count : gy[0];
     gx[0] = empty_like(x);

@@ -14,22 +14,22 @@ namespace {
 struct MatmulBackward final : Node {
   Saved a{this}, b{this};
   Shape a_shape, b_shape;
-  void backward(const Grads& gy, Grads& gx) override {
-    if (needs(0)) gx[0] = sum_to(matmul(gy[0], transpose(b.get(), -2, -1)), a_shape);
-    if (needs(1)) gx[1] = sum_to(matmul(transpose(a.get(), -2, -1), gy[0]), b_shape);
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = sum_to(matmul(gy[0], transpose(b.get(), -2, -1)), a_shape);
+    if (gx.needs(1)) gx[1] = sum_to(matmul(transpose(a.get(), -2, -1), gy[0]), b_shape);
   }
 };
 
 struct LinearBackward final : Node {
   Saved x{this}, weight{this};
   Shape x_shape;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
     const Tensor g = reshape(gy[0], {rows, out});
-    if (needs(0)) gx[0] = view(matmul(g, weight.get()), x_shape);
-    if (needs(1)) gx[1] = matmul(transpose(g, 0, 1), reshape(x.get(), {rows, in}));
-    if (needs(2)) gx[2] = sum(g, {0});
+    if (gx.needs(0)) gx[0] = view(matmul(g, weight.get()), x_shape);
+    if (gx.needs(1)) gx[1] = matmul(transpose(g, 0, 1), reshape(x.get(), {rows, in}));
+    if (gx.needs(2)) gx[2] = sum(g, {0});
   }
 };
 

@@ -37,16 +37,16 @@ struct BatchNormBackward final : Node {
   bool training = false;
 
   bool differentiable() const override { return false; }
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor input = x.get(), scale = weight.get();
-    if (needs(0)) gx[0] = empty_like(input);
-    if (needs(1)) gx[1] = empty_like(scale);
-    if (needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
+    if (gx.needs(0)) gx[0] = empty_like(input);
+    if (gx.needs(1)) gx[1] = empty_like(scale);
+    if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
     const ConstView image = as_image(input.read());
     const HeldWorkspace ws = workspace<&Kernels::batch_norm_workspace>(input.device(), image);
     run<&Kernels::batch_norm_backward>(
         input.device(), image, read(scale), mean.get().read(), var.get().read(), as_image(gy[0].read()), eps, training,
-        needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2]), ws.get());
+        gx.needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2]), ws.get());
   }
 };
 

@@ -28,36 +28,36 @@ Tensor gelu_backward(const Tensor& x, const Tensor& gy);
 
 struct TanhBackwardBackward final : Node {  // gx = gy (1 - y^2)
   Saved y{this}, gy{this};
-  void backward(const Grads& ggx, Grads& gx) override {
-    if (needs(0)) gx[0] = ggx[0] * gy.get() * y.get() * -2;
-    if (needs(1)) gx[1] = tanh_backward(y.get(), ggx[0]);
+  void backward(const Grads& ggx, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = ggx[0] * gy.get() * y.get() * -2;
+    if (gx.needs(1)) gx[1] = tanh_backward(y.get(), ggx[0]);
   }
 };
 
 struct SigmoidBackwardBackward final : Node {  // gx = gy y (1 - y)
   Saved y{this}, gy{this};
-  void backward(const Grads& ggx, Grads& gx) override {
-    if (needs(0)) gx[0] = ggx[0] * gy.get() * (1 - y.get() * 2);
-    if (needs(1)) gx[1] = sigmoid_backward(y.get(), ggx[0]);
+  void backward(const Grads& ggx, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = ggx[0] * gy.get() * (1 - y.get() * 2);
+    if (gx.needs(1)) gx[1] = sigmoid_backward(y.get(), ggx[0]);
   }
 };
 
 struct ReluBackwardBackward final : Node {  // gx = gy where y > 0, which does not change with y
   Saved y{this};
-  void backward(const Grads& ggx, Grads& gx) override {
-    if (needs(1)) gx[1] = relu_backward(y.get(), ggx[0]);
+  void backward(const Grads& ggx, InputGrads& gx) override {
+    if (gx.needs(1)) gx[1] = relu_backward(y.get(), ggx[0]);
   }
 };
 
 struct GeluBackwardBackward final : Node {  // gx = gy gelu'(x), and gelu''(x) = phi(x) (2 - x^2)
   Saved x{this}, gy{this};
-  void backward(const Grads& ggx, Grads& gx) override {
-    if (needs(0)) {
+  void backward(const Grads& ggx, InputGrads& gx) override {
+    if (gx.needs(0)) {
       const Tensor v = x.get(), square = v * v;
       const Tensor density = exp(square * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
       gx[0] = ggx[0] * gy.get() * (density * (2 - square));
     }
-    if (needs(1)) gx[1] = gelu_backward(x.get(), ggx[0]);
+    if (gx.needs(1)) gx[1] = gelu_backward(x.get(), ggx[0]);
   }
 };
 
@@ -102,47 +102,47 @@ Tensor gelu_backward(const Tensor& x, const Tensor& gy) {
 
 struct ExpBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] * y.get(); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * y.get(); }
 };
 struct LogBackward final : Node {
   Saved x{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] / x.get(); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / x.get(); }
 };
 struct SqrtBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] / (y.get() * 2); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / (y.get() * 2); }
 };
 struct RsqrtBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] * (pow(y.get(), 3) * -0.5); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * (pow(y.get(), 3) * -0.5); }
 };
 struct TanhBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = tanh_backward(y.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = tanh_backward(y.get(), gy[0]); }
 };
 struct SigmoidBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = sigmoid_backward(y.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sigmoid_backward(y.get(), gy[0]); }
 };
 struct ReluBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = relu_backward(y.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = relu_backward(y.get(), gy[0]); }
 };
 struct GeluBackward final : Node {
   Saved x{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gelu_backward(x.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gelu_backward(x.get(), gy[0]); }
 };
 struct AbsBackward final : Node {
   Saved x{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] * sign(x.get()); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * sign(x.get()); }
 };
 struct SignBackward final : Node {
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = zeros_like(gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
 };
 struct ClampBackward final : Node {
   Saved x{this};
   Scalar low = 0, high = 0;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor v = x.get().detach();
     gx[0] = where(eq(v, clamp(v, low, high)), gy[0], zeros({}, v.dtype(), v.device()));  // both ends are inside
   }

@@ -50,13 +50,13 @@ Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& 
 struct MaxPool2dBackward final : Node {
   Saved indices{this};
   Pooling plan;
-  void backward(const Grads& gy, Grads& gx) override;
+  void backward(const Grads& gy, InputGrads& gx) override;
 };
 
 struct MaxPool2dBackwardBackward final : Node {
   Saved indices{this};
   Pooling plan;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = max_pool2d_gather(gy[0], indices.get(), plan); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = max_pool2d_gather(gy[0], indices.get(), plan); }
 };
 
 /// Each element of gy to the place in x that was the largest.
@@ -83,7 +83,7 @@ Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& 
   return y;
 }
 
-void MaxPool2dBackward::backward(const Grads& gy, Grads& gx) {
+void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
   // A gradient that comes out of a flatten is row-major; the kernel wants the layout of the indices.
   const Tensor g = plan.channels_last ? channels_last(gy[0]) : contiguous(gy[0]);
   gx[0] = max_pool2d_backward(g, indices.get(), plan);

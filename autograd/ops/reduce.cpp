@@ -36,20 +36,20 @@ std::int64_t elements_reduced(const Tensor& x, const Shape& kept) {
 
 struct SumBackward final : Node {
   Shape shape, kept;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = expand(reshape(gy[0], kept), shape); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0], kept), shape); }
 };
 
 struct MeanBackward final : Node {
   Shape shape, kept;
   std::int64_t n = 1;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
 };
 
 /// max and min: equal winners share the gradient.
 struct ExtremeBackward final : Node {
   Saved x{this}, y{this};
   Shape kept;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor winners = to(eq(x.get(), reshape(y.get(), kept)), gy[0].dtype());
     Dims reduced;
     for (int i = 0; i < kept.size(); ++i)

@@ -36,10 +36,10 @@ Tensor order(const Tensor& a, const B& b) {
 struct WhereBackward final : Node {
   Saved condition{this};
   Shape a, b;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor c = condition.get(), zero = zeros({}, gy[0].dtype(), gy[0].device());
-    if (needs(1)) gx[1] = sum_to(where(c, gy[0], zero), a);
-    if (needs(2)) gx[2] = sum_to(where(c, zero, gy[0]), b);
+    if (gx.needs(1)) gx[1] = sum_to(where(c, gy[0], zero), a);
+    if (gx.needs(2)) gx[2] = sum_to(where(c, zero, gy[0]), b);
   }
 };
 

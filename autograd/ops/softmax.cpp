@@ -17,33 +17,33 @@ Tensor log_softmax_backward(const Tensor& y, const Tensor& gy, int dim);
 struct SoftmaxBackward final : Node {
   Saved y{this};
   int dim = 0;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = softmax_backward(y.get(), gy[0], dim); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = softmax_backward(y.get(), gy[0], dim); }
 };
 
 struct LogSoftmaxBackward final : Node {
   Saved y{this};
   int dim = 0;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = log_softmax_backward(y.get(), gy[0], dim); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = log_softmax_backward(y.get(), gy[0], dim); }
 };
 
 struct SoftmaxDoubleBackward final : Node {
   Saved y{this}, gy{this};
   int dim = 0;
-  void backward(const Grads& g, Grads& gx) override {
+  void backward(const Grads& g, InputGrads& gx) override {
     const Tensor p = y.get(), seed = gy.get();
     const Tensor along = sum(g[0] * p, {dim}, true);
-    if (needs(0)) gx[0] = g[0] * (seed - sum(p * seed, {dim}, true)) - seed * along;
-    if (needs(1)) gx[1] = p * (g[0] - along);
+    if (gx.needs(0)) gx[0] = g[0] * (seed - sum(p * seed, {dim}, true)) - seed * along;
+    if (gx.needs(1)) gx[1] = p * (g[0] - along);
   }
 };
 
 struct LogSoftmaxDoubleBackward final : Node {
   Saved y{this}, gy{this};
   int dim = 0;
-  void backward(const Grads& g, Grads& gx) override {
+  void backward(const Grads& g, InputGrads& gx) override {
     const Tensor weighted = g[0] * exp(y.get());
-    if (needs(0)) gx[0] = -(weighted * sum(gy.get(), {dim}, true));
-    if (needs(1)) gx[1] = g[0] - sum(weighted, {dim}, true);
+    if (gx.needs(0)) gx[0] = -(weighted * sum(gy.get(), {dim}, true));
+    if (gx.needs(1)) gx[1] = g[0] - sum(weighted, {dim}, true);
   }
 };
 

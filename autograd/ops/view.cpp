@@ -83,36 +83,36 @@ Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start);
 struct PadBackward final : Node {
   int dim = 0;
   std::int64_t start = 0, length = 0;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = narrow(gy[0], dim, start, length); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = narrow(gy[0], dim, start, length); }
 };
 
 struct ViewBackward final : Node {
   Shape shape;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = reshape(gy[0], shape); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(gy[0], shape); }
 };
 
 struct PermuteBackward final : Node {
   Dims inverse;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = permute(gy[0], inverse); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = permute(gy[0], inverse); }
 };
 
 struct NarrowBackward final : Node {
   Shape shape;
   int dim = 0;
   std::int64_t start = 0;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = pad(gy[0], shape, dim, start); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(gy[0], shape, dim, start); }
 };
 
 struct SelectBackward final : Node {
   Shape shape;
   int dim = 0;
   std::int64_t index = 0;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = pad(unsqueeze(gy[0], dim), shape, dim, index); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(unsqueeze(gy[0], dim), shape, dim, index); }
 };
 
 struct ExpandBackward final : Node {
   Shape shape;
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = sum_to(gy[0], shape); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sum_to(gy[0], shape); }
 };
 
 Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {

@@ -13,7 +13,7 @@ Tensor softplus(const Tensor& x);
 
 struct SoftplusBackward final : Node {
   Saved x{this};  // counted as "saved for backward"; an in-place change until then is an error
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] * sigmoid(x.get()); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * sigmoid(x.get()); }
 };
 
 template <class T>

@@ -15,7 +15,7 @@ using test::random_tensor;
 /// exp(x): saves its result; the rule is made of ops.
 struct GrowBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] * y.get(); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * y.get(); }
 };
 Tensor grow(const Tensor& x) {
   const memory::Op<"grow"> op;
@@ -27,7 +27,7 @@ Tensor grow(const Tensor& x) {
 
 /// x, in place, times 2.
 struct TwiceBackward final : Node {
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] * 2; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * 2; }
 };
 Tensor& twice_(Tensor& x) {
   const memory::Op<"twice_"> op;
@@ -43,9 +43,9 @@ Tensor& twice_(Tensor& x) {
 
 /// The sum of tensors of one shape.
 struct TotalBackward final : Node {
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     for (std::size_t i = 0; i < gx.size(); ++i)
-      if (needs(i)) gx[i] = gy[0];
+      if (gx.needs(i)) gx[i] = gy[0];
   }
 };
 Tensor total(const std::vector<Tensor>& x) {
@@ -59,15 +59,12 @@ Tensor total(const std::vector<Tensor>& x) {
 /// x and x^2 from one node.
 struct PowersBackward final : Node {
   Saved x{this};
-  void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0] + gy[1] * x.get() * 2; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] + gy[1] * x.get() * 2; }
 };
 std::pair<Tensor, Tensor> powers(const Tensor& x) {
   const memory::Op<"powers"> op;
   Tensor first = clone(x.detach()), second = x.detach() * x.detach();
-  if (auto* node = record<PowersBackward>(first, x)) {
-    detail::add_output(*node, second);
-    node->x.save(x);
-  }
+  if (auto* node = record_outputs<PowersBackward>({first, second}, x)) node->x.save(x);
   return {first, second};
 }
 
@@ -125,6 +122,44 @@ TEST(CustomOp, MayHaveSeveralOutputs) {
   const auto only_second = [](const std::vector<Tensor>& x) { return powers(x[0]).second; };
   EXPECT_TRUE(gradcheck(only_second, {random_leaf({4})}));
   EXPECT_TRUE(gradgradcheck(only_second, {random_leaf({4})}));
+}
+
+/// The positive part of x, and where it is not zero; takes a missing gradient as it comes.
+struct PositiveBackward final : Node {
+  Saved places{this};
+  bool takes_undefined() const override { return true; }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gy[0].defined()) gx[0] = gy[0] * to(places.get(), gy[0].dtype());
+  }
+};
+std::pair<Tensor, Tensor> positive(const Tensor& x) {
+  const memory::Op<"positive"> op;
+  Tensor y = relu(x.detach()), places = x.detach() > 0;
+  if (auto* node = record_outputs<PositiveBackward>({y, places}, x)) node->places.save(places);
+  return {y, places};
+}
+
+TEST(CustomOp, MayHaveOutputsWithoutAGradient) {
+  const Tensor x = random_leaf({50});
+  const auto [y, places] = positive(x);
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_FALSE(places.requires_grad());
+  sum(y).backward();
+  EXPECT_TRUE(all_close(x.grad(), to(places, DType::f64)));
+}
+
+TEST(CustomOp, MayTakeUndefinedGradients) {
+  struct FirstOfTwo final : Node {
+    bool takes_undefined() const override { return true; }
+    void backward(const Grads& gy, InputGrads& gx) override {
+      EXPECT_FALSE(gy[1].defined());
+      gx[0] = gy[0];
+    }
+  };
+  const Tensor x = random_leaf({3}), first = clone(x.detach()), second = clone(x.detach());
+  record_outputs<FirstOfTwo>({first, second}, x);
+  sum(first * 2).backward();
+  EXPECT_TRUE(all_close(x.grad(), full({3}, 2, DType::f64)));
 }
 
 TEST(CustomOp, RunsOnMeta) {

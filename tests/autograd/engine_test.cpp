@@ -55,7 +55,7 @@ TEST(Backward, OfALeafIsItsSeed) {
 
 TEST(Backward, TakesASeedOrNeedsOneElement) {
   const Tensor x = random_leaf({2, 3}), seed = random_tensor({2, 3});
-  EXPECT_THROWS_SAYING((x * 2).backward(), AutogradError, "backward: backward of f64(2, 3) on cpu needs a seed");
+  EXPECT_THROWS_SAYING((x * 2).backward(), AutogradError, "backward: f64(2, 3) on cpu needs a seed");
   EXPECT_THROWS_SAYING((x * 2).backward(random_tensor({3, 2})), ShapeError, "must have the shape of the output");
   EXPECT_THROWS_SAYING((x * 2).backward(random_tensor({2, 3}, DType::f32)), DTypeError, "must have the dtype");
   EXPECT_THROWS_SAYING((x * 2).backward(zeros({2, 3}, DType::f64, Device::meta())), DeviceError, "on meta");
@@ -132,10 +132,10 @@ TEST(Backward, OfAHugeChainOverflowsNoStack) {
 
 /// y = x; its backward does what the test says.
 struct ScriptedBackward final : Node {
-  std::function<void(const Grads&, Grads&)> script;
-  void backward(const Grads& gy, Grads& gx) override { script(gy, gx); }
+  std::function<void(const Grads&, InputGrads&)> script;
+  void backward(const Grads& gy, InputGrads& gx) override { script(gy, gx); }
 };
-Tensor scripted(const Tensor& x, std::function<void(const Grads&, Grads&)> script) {
+Tensor scripted(const Tensor& x, std::function<void(const Grads&, InputGrads&)> script) {
   const memory::Op<"scripted"> op;
   Tensor y = clone(x.detach());
   if (auto* node = record<ScriptedBackward>(y, x)) node->script = std::move(script);
@@ -145,7 +145,7 @@ Tensor scripted(const Tensor& x, std::function<void(const Grads&, Grads&)> scrip
 TEST(Backward, LeavesTheGraphCleanAfterAnException) {
   Tensor x = random_leaf({3});
   bool fails = true;
-  const Tensor y = scripted(x * x, [&](const Grads& gy, Grads& gx) {
+  const Tensor y = scripted(x * x, [&](const Grads& gy, InputGrads& gx) {
     if (fails) throw std::runtime_error("no luck");
     gx[0] = gy[0];
   });
@@ -160,7 +160,7 @@ TEST(Backward, LeavesTheGraphCleanAfterAnException) {
 TEST(Backward, ChecksWhatARuleGives) {
   const Tensor x = random_leaf({3});
   const auto run = [&](const Tensor& wrong) {
-    sum(scripted(x, [&](const Grads&, Grads& gx) { gx[0] = wrong; })).backward();
+    sum(scripted(x, [&](const Grads&, InputGrads& gx) { gx[0] = wrong; })).backward();
   };
   EXPECT_THROWS_SAYING(run(random_tensor({2})), AutogradError,
                        "scripted: its backward, for input 0, gave the gradient f64(2,) on cpu, where f64(3,) on cpu");
@@ -275,7 +275,7 @@ TEST(Grad, TakesNonLeavesRepeatsAndOutputsAsInputs) {
 TEST(Grad, RunsOnlyWhatLeadsToItsInputs) {
   const Tensor x = random_leaf({3}), w = random_leaf({3});
   bool ran = false;
-  const auto must_not_run = [&](const Grads& gy, Grads& gx) {
+  const auto must_not_run = [&](const Grads& gy, InputGrads& gx) {
     ran = true;
     gx[0] = gy[0];
   };
@@ -288,10 +288,10 @@ TEST(Grad, RunsOnlyWhatLeadsToItsInputs) {
 /// y = a; remembers which of its inputs were asked for.
 struct AskedBackward final : Node {
   static inline std::vector<bool> asked;
-  void backward(const Grads& gy, Grads& gx) override {
-    asked = {needs(0), needs(1)};
-    if (needs(0)) gx[0] = gy[0];
-    if (needs(1)) gx[1] = gy[0];
+  void backward(const Grads& gy, InputGrads& gx) override {
+    asked = {gx.needs(0), gx.needs(1)};
+    if (gx.needs(0)) gx[0] = gy[0];
+    if (gx.needs(1)) gx[1] = gy[0];
   }
 };
 
@@ -315,7 +315,7 @@ TEST(Grad, SaysWhereAnInputIsUnused) {
 
 TEST(Grad, OfAUsedInputWithoutInfluenceIsZero) {
   const Tensor x = random_leaf({3});
-  const Tensor y = scripted(x, [](const Grads&, Grads&) {});
+  const Tensor y = scripted(x, [](const Grads&, InputGrads&) {});
   EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], zeros({3}, DType::f64)));
 }
 
@@ -349,7 +349,7 @@ TEST(Backward, CreatesAGraphOfDotGradThatIsNotTheSeed) {
 
 TEST(Grad, SaysWhichOpCannotBeDifferentiatedAgain) {
   struct FusedBackward final : Node {
-    void backward(const Grads& gy, Grads& gx) override { gx[0] = gy[0]; }
+    void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
     bool differentiable() const override { return false; }
   };
   const Tensor x = random_leaf({3}), y = clone(x.detach());

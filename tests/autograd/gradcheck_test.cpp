@@ -17,7 +17,7 @@ struct CubeBackward final : Node {
   Saved x{this};
   double factor = 1;
   bool drops_second_order = false, misses_last = false;
-  void backward(const Grads& gy, Grads& gx) override {
+  void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor saved = drops_second_order ? x.get().detach() : x.get();
     gx[0] = gy[0] * saved * saved * (3 * factor);
     if (misses_last) {
@@ -67,7 +67,7 @@ TEST(Gradcheck, FailsAndNamesOneWrongElement) {
 // Unweighted, the errors of +1 and -1 would cancel in the sum.
 TEST(Gradcheck, FailsErrorsThatCancelInASum) {
   struct SwapBackward final : Node {
-    void backward(const Grads& gy, Grads& gx) override {
+    void backward(const Grads& gy, InputGrads& gx) override {
       gx[0] = cat({narrow(gy[0], 0, 1, 1), narrow(gy[0], 0, 0, 1)});
     }
   };

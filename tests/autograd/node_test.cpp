@@ -60,6 +60,41 @@ TEST(Tape, LetsSavedTensorsGoAsTheirNodesRun) {
   EXPECT_EQ(allocated(), before + one);  // x.grad
 }
 
+/// y = x, keeping a tensor of the test's.
+struct KeepingBackward final : Node {
+  Saved kept{this};
+  static inline bool was_sole_owner = false;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    was_sole_owner = is_sole_owner(kept.take(gx));
+    gx[0] = gy[0];
+  }
+};
+Tensor keeping(const Tensor& x, const Tensor& kept) {
+  Tensor y = clone(x.detach());
+  if (auto* node = record<KeepingBackward>(y, x)) node->kept.save(kept);
+  return y;
+}
+
+TEST(Tape, LetsSavedTensorsGoBeforeGradientsAreAddedUp) {
+  const Tensor x = random_leaf({n});
+  Tensor u = x * 2, y = sum(keeping(u, random_tensor({16 * n}))) + sum(u);  // two gradients meet at u
+  u = Tensor();
+  memory::Allocator& allocator = memory::allocator({});
+  allocator.reset_peaks();
+  const std::size_t before = allocated();
+  y.backward();
+  EXPECT_LE(allocator.statistics().allocated.peak, before + 4 * test::rounded(sizeof(double)));
+}
+
+TEST(Saved, IsTakenForGoodUnlessTheGraphStays) {
+  const Tensor x = random_leaf({n});
+  const Tensor y = sum(keeping(x, random_tensor({n})));
+  y.backward({}, /*retain_graph=*/true);
+  EXPECT_FALSE(KeepingBackward::was_sole_owner);
+  y.backward();
+  EXPECT_TRUE(KeepingBackward::was_sole_owner);
+}
+
 TEST(Tape, HoldsALeafAndItsGradientNoLonger) {
   const std::size_t before = allocated();
   {
