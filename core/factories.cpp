@@ -110,7 +110,7 @@ Tensor randperm(std::int64_t n, Device device, Generator& generator) {
   return y;
 }
 
-void detail::fill_uniform(Tensor& x, double low, double high, Generator& generator) {
+void detail::fill_uniform(const Tensor& x, double low, double high, Generator& generator) {
   const Op<"uniform_"> op;
   check_floating(x);
   check<ValueError>(low <= high && std::isfinite(high - low), "expected a finite range with low <= high, got ", low,
@@ -118,7 +118,7 @@ void detail::fill_uniform(Tensor& x, double low, double high, Generator& generat
   run<&Kernels::uniform>(x.device(), draw(generator, x, words(x.dtype())), low, high, x.write());
 }
 
-void detail::fill_normal(Tensor& x, double mean, double std, Generator& generator) {
+void detail::fill_normal(const Tensor& x, double mean, double std, Generator& generator) {
   const Op<"normal_"> op;
   check_floating(x);
   check<ValueError>(std >= 0, "expected std >= 0, got ", std);

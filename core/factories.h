@@ -55,8 +55,8 @@ Tensor randperm(std::int64_t n, Device device = {}, Generator& generator = defau
 
 namespace detail {
 // What uniform_ and normal_ (autograd/ops/copy.h) are made of: no check that x may be written.
-void fill_uniform(Tensor& x, double low, double high, Generator& generator);
-void fill_normal(Tensor& x, double mean, double std, Generator& generator);
+void fill_uniform(const Tensor& x, double low, double high, Generator& generator);
+void fill_normal(const Tensor& x, double mean, double std, Generator& generator);
 }  // namespace detail
 
 /// Copies `values` (row-major) into a new tensor of T's dtype. T is double, float, std::int64_t, std::int32_t,

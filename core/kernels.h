@@ -73,6 +73,7 @@ struct Kernels {
   void (*tanh)(ConstView x, View y);
   void (*sigmoid)(ConstView x, View y);
   void (*relu)(ConstView x, View y);
+  void (*erf)(ConstView x, View y);
   void (*gelu)(ConstView x, View y);  // exact: x * Phi(x)
   void (*abs)(ConstView x, View y);
   void (*neg)(ConstView x, View y);

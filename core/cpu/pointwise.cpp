@@ -140,6 +140,10 @@ void relu(ConstView x, View y) {
   exact([](auto v) { return v < 0 ? decltype(v)(0) : v; }, y, x);
 }
 
+void erf(ConstView x, View y) {
+  smooth([](auto& y, const auto& x) { y = x.erf(); }, y, x);
+}
+
 void gelu(ConstView x, View y) {
   smooth([](auto& y, const auto& x) { y = x * normal_cdf(x); }, y, x);
 }

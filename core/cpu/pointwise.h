@@ -10,6 +10,7 @@ void rsqrt(ConstView x, View y);
 void tanh(ConstView x, View y);
 void sigmoid(ConstView x, View y);
 void relu(ConstView x, View y);
+void erf(ConstView x, View y);
 void gelu(ConstView x, View y);
 void abs(ConstView x, View y);
 void sign(ConstView x, View y);

@@ -47,6 +47,7 @@ const Kernels kernels{
     .tanh = tanh,
     .sigmoid = sigmoid,
     .relu = relu,
+    .erf = erf,
     .gelu = gelu,
     .abs = abs,
     .neg = neg,
