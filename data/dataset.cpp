@@ -80,11 +80,11 @@ void Dataset::load(std::span<const std::int64_t> indices, Batch& batch) const {
   check<DTypeError>(batch.x.dtype() == spec.x_dtype && batch.y.dtype() == spec.y_dtype, "a batch has x ", spec.x_dtype,
                     " and y ", spec.y_dtype, ", got x ", describe(batch.x), " and y ", describe(batch.y));
   for (std::int64_t i : indices) check(i >= 0 && i < n, "example ", i, " of a dataset of ", n);
-  fill(indices, batch.x, batch.y);
+  if (!batch.x.device().is_meta) fill(indices, batch.x, batch.y);
 }
 
 Batch Dataset::get(std::span<const std::int64_t> indices) const {
-  Batch b = allocate(static_cast<std::int64_t>(indices.size()));
+  Batch b = allocate(static_cast<std::int64_t>(indices.size()), Device::cpu());
   load(indices, b);
   return b;
 }

@@ -34,10 +34,11 @@ class Dataset {
   /// An uninitialised batch of n examples under the role `input`, the phase `data` and the op "collate". On a meta
   /// device it costs what a real batch costs, and holds nothing.
   Batch allocate(std::int64_t n, Device device = Device::cpu()) const;
-  /// Writes the examples `indices` to a batch that allocate(indices.size()) made. Safe to call from several threads.
-  /// Throws ShapeError where an index is outside 0 .. size() - 1, and whatever fill() throws.
+  /// Writes the examples `indices` to a batch that allocate(indices.size()) made; on a meta device nothing is written.
+  /// Safe to call from several threads. Throws ShapeError where an index is outside 0 .. size() - 1, and whatever
+  /// fill() throws.
   void load(std::span<const std::int64_t> indices, Batch& batch) const;
-  /// The examples `indices` as a new batch. Throws as load() does.
+  /// The examples `indices` as a new batch on the CPU. Throws as load() does.
   Batch get(std::span<const std::int64_t> indices) const;
 
  protected:
