@@ -52,7 +52,8 @@ void normalize_rows(const Tensor& from, Normalize by, std::span<const std::int64
 void check_rows(const char* what, const Tensor& x) {
   check<ValueError>(x.defined(), what, " is an undefined tensor");
   check(x.rank() > 0, what, " needs a first dim to count examples, got ", describe(x));
-  check<DeviceError>(x.device() == Device::cpu(), what, " is expected on cpu, got ", describe(x));
+  check<DeviceError>(x.device() == Device::cpu() || x.device().is_meta, what,
+                     " is expected on cpu or a meta device, got ", describe(x));
   check(x.is_contiguous(), what, " is expected row-major, got ", describe(x), " with strides ", x.strides());
 }
 
@@ -111,6 +112,7 @@ ExampleSpec TensorDataset::example() const {
 }
 
 void TensorDataset::fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const {
+  for (const Tensor& rows : {x_, y_}) check<DeviceError>(!rows.device().is_meta, describe(rows), " holds no data");
   if (normalize_)
     normalize_rows(x_, *normalize_, indices, x);
   else
