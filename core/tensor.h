@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/default_device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/scalar.h"
@@ -62,7 +63,9 @@ class Tensor {
   /// Bytes of the elements, whatever the storage holds.
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
 
-  /// The first element. Throws DTypeError where T is not the dtype, DeviceError where this process cannot read it.
+  /// The first element; the others lie by strides(). Results on images (conv2d, max_pool2d, batch_norm) are
+  /// channels-last in memory: contiguous(x) has the elements row-major. Throws DTypeError where T is not the dtype,
+  /// DeviceError where this process cannot read it.
   template <class T>
   const T* data() const {
     return static_cast<const T*>(checked_data(dtype_of<T>));
@@ -150,7 +153,7 @@ class Tensor {
 std::size_t bytes_of(const Shape& shape, DType dtype);
 
 /// An uninitialised tensor, row-major. Throws ShapeError on negative sizes, OutOfMemory.
-Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {},
+Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
              memory::Role role = memory::Role::temporary);
 /// The same with given strides, which must address each element once: ShapeError where they do not.
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device,

@@ -66,7 +66,7 @@ std::vector<OpRow> reduce_rows() {
          },
      .reference =
          [](A x) {
-           Array y({1, x[0].size(-1)});
+           Array y(Shape{1, x[0].size(-1)});
            for_each_index(x[0].shape, [&](const Dims& at) { y({0, at.back()}) += x[0](at); });
            return y;
          },
