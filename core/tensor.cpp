@@ -65,6 +65,18 @@ Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t of
   return Tensor(std::move(impl));
 }
 
+void Tensor::set_data(const Tensor& x) const {
+  check(shape() == x.shape(), "set_data() of ", describe(*this), ": ", describe(x), " has another shape");
+  const memory::Role role = storage().role();
+  const memory::NameId module = storage().module();
+  impl_->storage = x.impl()->storage;
+  impl_->offset = x.storage_offset();
+  impl_->strides = x.strides();
+  impl_->dtype = x.dtype();
+  impl_->is_view = x.impl()->is_view;
+  storage().set_role(role, module);
+}
+
 void* Tensor::checked_data(DType wanted) const {
   check<DTypeError>(wanted == dtype(), "data of type ", wanted, " asked of ", describe(*this));
   check<DeviceError>(device() == Device::cpu(), "data on ", device(), " cannot be read here: copy the tensor to cpu");

@@ -28,9 +28,11 @@ struct TensorImpl final : RefCounted {
   Shape shape;
   Strides strides;  ///< elements
   DType dtype = DType::f32;
-  bool is_view = false;  ///< made by a view op: shares its storage with a base
+  bool is_view = false;   ///< made by a view op: shares its storage with a base
+  bool replaced = false;  ///< an assignment took it out of the last of its slots
   static constexpr std::uint32_t unbound = ~std::uint32_t{0};
   std::uint32_t rebased_seen = 0;  ///< Storage::rebased() when this view of it was made; `unbound` outside the graph
+  std::uint32_t slots = 0;         ///< places in modules that hold it as a parameter or a buffer
   std::unique_ptr<AutogradSlot> autograd;
 };
 
@@ -128,6 +130,9 @@ class Tensor {
   /// Another view of the storage, without autograd. Nothing is checked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
   Storage& storage() const { return *self().storage; }
+  /// Takes over x's storage, strides, dtype and device, and remains the same tensor to all who hold it, in its role and
+  /// under its module on the ledger (PyTorch's). A gradient stays as it is. Throws ShapeError where shapes differ.
+  void set_data(const Tensor& x) const;
   TensorImpl* impl() const { return impl_.get(); }
   const Ref<TensorImpl>& ref() const { return impl_; }
   /// True where both are copies of one handle: more than equal, or views of one storage.

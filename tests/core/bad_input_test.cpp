@@ -158,19 +158,6 @@ TEST(BadInput, AConvolutionBeyondAnyImage) {
   EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = {std::int64_t{1} << 40, 1}}), ValueError, "must be below 2^31");
 }
 
-TEST(BadInput, AModuleWithinItself) {
-  const auto outer = std::make_shared<nn::Sequential>(), inner = std::make_shared<nn::Sequential>();
-  outer->push_back(inner);
-  EXPECT_THROWS_SAYING(inner->push_back(outer), ValueError, "contains the one that it is registered with");
-  EXPECT_EQ(inner->size(), 0u);
-}
-
-TEST(BadInput, ABatchNormOfOtherChannelsCountsNoBatch) {
-  nn::BatchNorm2d norm(3);
-  EXPECT_THROW(norm(randn({2, 5, 4, 4})), ShapeError);
-  EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 0);
-}
-
 TEST(BadInput, ADatasetOfNegativeSize) {
   struct Broken : data::Dataset {
     std::int64_t size() const override { return -1; }

@@ -117,6 +117,20 @@ TEST(Tensor, HoldsMemoryAsLongAsAnyViewLives) {
   EXPECT_EQ(test::allocated(), before);
 }
 
+TEST(Tensor, SetDataKeepsIdentityRoleAndModule) {
+  const memory::NameId module = memory::intern("net.fc");
+  Tensor x = empty({2, 3});
+  x.storage().set_role(memory::Role::parameter, module);
+  const Tensor copy = x, data = empty_strided({2, 3}, {1, 2}, DType::f64, {});
+  x.set_data(data);
+  EXPECT_EQ(copy.dtype(), DType::f64);
+  EXPECT_EQ(copy.strides(), (Strides{1, 2}));
+  EXPECT_EQ(&copy.storage(), &data.storage());
+  EXPECT_EQ(copy.storage().role(), memory::Role::parameter);
+  EXPECT_EQ(copy.storage().module(), module);
+  EXPECT_THROW(x.set_data(empty({3, 2})), ShapeError);
+}
+
 TEST(Tensor, ZeroElementsCostNothing) {
   const std::size_t before = test::allocated();
   const Tensor x = zeros({5, 0, 2});
