@@ -33,7 +33,7 @@ memory::Allocator& meta_host_allocator(int index) {
 }
 
 std::array<Backend, 2>& backends() {
-  static std::array<Backend, 2> all{Backend{&cpu::kernels, host_allocator, meta_host_allocator}, Backend{}};
+  static std::array<Backend, 2> all{Backend{&cpu::kernels(), host_allocator, meta_host_allocator}, Backend{}};
   return all;
 }
 

@@ -8,7 +8,7 @@ namespace bytetape {
 
 /// Philox 4x32-10: word w of counter `n + i` under key `seed` goes to words[w][i].
 template <int lanes>
-inline void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words)[4][lanes]) {
+constexpr void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words)[4][lanes]) {
   constexpr std::uint32_t m0 = 0xD2511F53, m1 = 0xCD9E8D57, w0 = 0x9E3779B9, w1 = 0xBB67AE85;
   auto& [c0, c1, c2, c3] = words;
   for (int i = 0; i < lanes; ++i) {
@@ -28,13 +28,21 @@ inline void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words)[4
 }
 
 /// The four words of counter `n`.
-inline std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t n) {
-  std::uint32_t words[4][1];
+constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t n) {
+  std::uint32_t words[4][1] = {};
   philox(seed, n, words);
   return {words[0][0], words[1][0], words[2][0], words[3][0]};
 }
 
 /// 24 random bits as a float in [0, 1).
-inline float unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+constexpr float unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+/// Dropout with probability p keeps an element whose word has unit_float(word) >= p: in integers, and so the same on
+/// every device, one for which dropout_keeps(word, dropout_threshold(p)).
+constexpr std::uint32_t dropout_threshold(double p) {  // p * 2^24, rounded up
+  const auto whole = static_cast<std::uint32_t>(p * 0x1p24);
+  return whole + (whole < p * 0x1p24 ? 1 : 0);
+}
+constexpr bool dropout_keeps(std::uint32_t word, std::uint32_t threshold) { return word >> 8 >= threshold; }
 
 }  // namespace bytetape

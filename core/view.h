@@ -8,8 +8,8 @@
 
 namespace bytetape {
 
-/// What a kernel reads: a pointer and how to walk it. Strides count elements; 0 repeats. A constant holds its one
-/// element inline, so that an op on a tensor and a number is the same kernel as on two tensors.
+/// What a kernel reads: a pointer and how to walk it. Strides count elements; 0 repeats. A constant has no pointer but
+/// holds its one element, so that an op on a tensor and a number is the same kernel as on two tensors.
 class ConstView {
  public:
   ConstView() = default;
@@ -18,13 +18,16 @@ class ConstView {
   /// `value` converted to dtype and repeated over `shape`.
   static ConstView constant(Scalar value, DType dtype, Device device, const Shape& shape);
 
-  const void* data() const { return is_constant_ ? &constant_ : data_; }
+  /// The first element, on `device`; null of a constant.
+  const void* data() const { return data_; }
   template <class T>
   const T* as() const {
     return static_cast<const T*>(data());
   }
   bool defined() const { return is_constant_ || data_ != nullptr || shape.size() > 0; }
   bool is_constant() const { return is_constant_; }
+  /// A constant's element, whose dtype's bytes come first; the reference is as good as this view.
+  const std::uint64_t& constant_bits() const { return constant_; }
   /// A constant as kernels compute with it: 16-bit floats are computed in f32, where the number need not be rounded.
   double number() const { return number_; }
   /// The same constant with `number` unrounded.

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/pool.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {

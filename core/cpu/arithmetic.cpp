@@ -1,15 +1,14 @@
-#include "bytetape/core/cpu/arithmetic.h"
-
 #include <cmath>
 
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
 
 template <class F>
 void binary(const F& f, const ConstView& a, const ConstView& b, const View& y) {
-  visit_arithmetic(y.dtype, [&](auto zero) {
+  visit_wrapping(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     elementwise<T, T, T>(f, y, a, b);
   });
@@ -27,19 +26,17 @@ T integer_pow(T base, T exponent) {
   return static_cast<T>(result);
 }
 
-}  // namespace
-
-void add(ConstView a, ConstView b, View y) {
+void add(const ConstView& a, const ConstView& b, const View& y) {
   binary([](const auto& a, const auto& b) { return a + b; }, a, b, y);
 }
-void sub(ConstView a, ConstView b, View y) {
+void sub(const ConstView& a, const ConstView& b, const View& y) {
   binary([](const auto& a, const auto& b) { return a - b; }, a, b, y);
 }
-void mul(ConstView a, ConstView b, View y) {
+void mul(const ConstView& a, const ConstView& b, const View& y) {
   binary([](const auto& a, const auto& b) { return a * b; }, a, b, y);
 }
 
-void div(ConstView a, ConstView b, View y) {
+void div(const ConstView& a, const ConstView& b, const View& y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
@@ -49,8 +46,7 @@ void div(ConstView a, ConstView b, View y) {
             return a.binaryExpr(b, [](T p, T q) {
               if (q == 0) return T{0};
               if constexpr (std::is_signed_v<T>)
-                if (q == -1)
-                  return static_cast<T>(std::make_unsigned_t<T>{0} - static_cast<std::make_unsigned_t<T>>(p));
+                if (q == -1) return negated(p);
               return static_cast<T>(p / q);
             });
           },
@@ -60,7 +56,7 @@ void div(ConstView a, ConstView b, View y) {
   });
 }
 
-void pow(ConstView a, ConstView b, View y) {
+void pow(const ConstView& a, const ConstView& b, const View& y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -74,11 +70,24 @@ void pow(ConstView a, ConstView b, View y) {
   });
 }
 
-void neg(ConstView x, View y) {
-  visit_arithmetic(y.dtype, [&](auto zero) {
+void neg(const ConstView& x, const View& y) {
+  visit_wrapping(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     elementwise<T, T>([](const auto& x) { return -x; }, y, x);
   });
+}
+
+}  // namespace
+
+ArithmeticKernels arithmetic_kernels() {
+  return {
+      .add = add,
+      .sub = sub,
+      .mul = mul,
+      .div = div,
+      .pow = pow,
+      .neg = neg,
+  };
 }
 
 }  // namespace bytetape::cpu

@@ -1,6 +1,5 @@
-#include "bytetape/core/cpu/compare.h"
-
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -32,28 +31,26 @@ void choose(const ConstView& condition, const ConstView& a, const ConstView& b, 
   elementwise<T, bool, T, T>(f, y, condition, a, b);
 }
 
-}  // namespace
-
-void eq(ConstView a, ConstView b, View y) {
+void eq(const ConstView& a, const ConstView& b, const View& y) {
   compare([](const auto& a, const auto& b) { return a == b; }, a, b, y);
 }
-void ne(ConstView a, ConstView b, View y) {
+void ne(const ConstView& a, const ConstView& b, const View& y) {
   compare([](const auto& a, const auto& b) { return a != b; }, a, b, y);
 }
-void lt(ConstView a, ConstView b, View y) {
+void lt(const ConstView& a, const ConstView& b, const View& y) {
   compare([](const auto& a, const auto& b) { return a < b; }, a, b, y);
 }
-void le(ConstView a, ConstView b, View y) {
+void le(const ConstView& a, const ConstView& b, const View& y) {
   compare([](const auto& a, const auto& b) { return a <= b; }, a, b, y);
 }
-void gt(ConstView a, ConstView b, View y) {
+void gt(const ConstView& a, const ConstView& b, const View& y) {
   compare([](const auto& a, const auto& b) { return a > b; }, a, b, y);
 }
-void ge(ConstView a, ConstView b, View y) {
+void ge(const ConstView& a, const ConstView& b, const View& y) {
   compare([](const auto& a, const auto& b) { return a >= b; }, a, b, y);
 }
 
-void where(ConstView condition, ConstView a, ConstView b, View y) {
+void where(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
   switch (size_of(y.dtype)) {
     case 8:
       return choose<std::uint64_t>(condition, a, b, y);
@@ -64,6 +61,20 @@ void where(ConstView condition, ConstView a, ConstView b, View y) {
     default:
       return choose<std::uint8_t>(condition, a, b, y);
   }
+}
+
+}  // namespace
+
+CompareKernels compare_kernels() {
+  return {
+      .eq = eq,
+      .ne = ne,
+      .lt = lt,
+      .le = le,
+      .gt = gt,
+      .ge = ge,
+      .where = where,
+  };
 }
 
 }  // namespace bytetape::cpu

@@ -1,11 +1,10 @@
-#include "bytetape/core/cpu/conv.h"
-
 #include <algorithm>
 
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/gemm.h"
 #include "bytetape/core/cpu/im2col.h"
 #include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu::portable {
@@ -204,13 +203,13 @@ void share(const ConvSizes& s, std::int64_t count, char* memory, F&& f) {
   });
 }
 
-}  // namespace
-
-std::size_t conv2d_workspace(ConstView x, ConstView weight, ConstView, View y, const Conv2dParams& p) {
+std::size_t conv2d_workspace(const ConstView& x, const ConstView& weight, const ConstView&, const View& y,
+                             const Conv2dParams& p) {
   return job_workspace<Forward>(x.dtype, ConvSizes(x, weight, y, p));
 }
 
-void conv2d(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dParams& p, Workspace ws) {
+void conv2d(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y, const Conv2dParams& p,
+            Workspace ws) {
   const ConvSizes s(x, weight, y, p);
   visit_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -223,11 +222,13 @@ void conv2d(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dP
   });
 }
 
-std::size_t conv2d_input_grad_workspace(ConstView gy, ConstView weight, View gx, const Conv2dParams& p) {
+std::size_t conv2d_input_grad_workspace(const ConstView& gy, const ConstView& weight, const View& gx,
+                                        const Conv2dParams& p) {
   return job_workspace<InputGrad>(gx.dtype, ConvSizes(gx, weight, gy, p));
 }
 
-void conv2d_input_grad(ConstView gy, ConstView weight, View gx, const Conv2dParams& p, Workspace ws) {
+void conv2d_input_grad(const ConstView& gy, const ConstView& weight, const View& gx, const Conv2dParams& p,
+                       Workspace ws) {
   const ConvSizes s(gx, weight, gy, p);
   visit_floating(gx.dtype, [&](auto zero) {
     using C = compute_t<decltype(zero)>;
@@ -240,11 +241,13 @@ void conv2d_input_grad(ConstView gy, ConstView weight, View gx, const Conv2dPara
   });
 }
 
-std::size_t conv2d_weight_grad_workspace(ConstView x, ConstView gy, View gw, View, const Conv2dParams& p) {
+std::size_t conv2d_weight_grad_workspace(const ConstView& x, const ConstView& gy, const View& gw, const View&,
+                                         const Conv2dParams& p) {
   return job_workspace<WeightGrad>(x.dtype, ConvSizes(x, gw, gy, p));
 }
 
-void conv2d_weight_grad(ConstView x, ConstView gy, View gw, View gb, const Conv2dParams& p, Workspace ws) {
+void conv2d_weight_grad(const ConstView& x, const ConstView& gy, const View& gw, const View& gb, const Conv2dParams& p,
+                        Workspace ws) {
   const ConvSizes s(x, gw, gy, p);
   visit_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -255,6 +258,19 @@ void conv2d_weight_grad(ConstView x, ConstView gy, View gw, View gb, const Conv2
                     [&](std::int64_t part, const auto& slice) { job.template sum_part<T>(s, x, gy, part, slice); });
     job.finish(s, gw, gb);
   });
+}
+
+}  // namespace
+
+ConvKernels conv_kernels() {
+  return {
+      .conv2d_workspace = conv2d_workspace,
+      .conv2d = conv2d,
+      .conv2d_input_grad_workspace = conv2d_input_grad_workspace,
+      .conv2d_input_grad = conv2d_input_grad,
+      .conv2d_weight_grad_workspace = conv2d_weight_grad_workspace,
+      .conv2d_weight_grad = conv2d_weight_grad,
+  };
 }
 
 }  // namespace bytetape::cpu::portable

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bytetape/core/cpu/loop.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
@@ -106,7 +107,7 @@ void copy_rows(const Walk<2>& w) {
 
 }  // namespace
 
-void copy(ConstView x, View y) {
+void copy(const ConstView& x, const View& y) {
   if (numel(y.shape) == 0) return;
   const Walk<2> w = make_walk<2>({&y, &x});
   if (x.dtype == y.dtype) {
@@ -123,9 +124,11 @@ void copy(ConstView x, View y) {
   visit(y.dtype, [&](auto to) { visit(x.dtype, [&](auto from) { copy_rows<decltype(to), decltype(from)>(w); }); });
 }
 
-void fill(Scalar value, View y) { copy(ConstView::constant(value, y.dtype, y.device, y.shape), y); }
+void fill(Scalar value, const View& y) { copy(ConstView::constant(value, y.dtype, y.device, y.shape), y); }
 
-void arange(Scalar start, Scalar step, View y) {
+namespace {
+
+void arange(Scalar start, Scalar step, const View& y) {
   visit(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     T* to = y.as<T>();
@@ -139,6 +142,16 @@ void arange(Scalar start, Scalar step, View y) {
       for (std::int64_t i = 0; i < n; ++i)
         to[i * stride] = Scalar(start.to<double>() + static_cast<double>(i) * step.to<double>()).to<T>();
   });
+}
+
+}  // namespace
+
+CopyKernels copy_kernels() {
+  return {
+      .fill = fill,
+      .copy = copy,
+      .arange = arange,
+  };
 }
 
 }  // namespace bytetape::cpu

@@ -1,10 +1,10 @@
 #pragma once
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/view.h"
 
+// The kernels that other kernels call.
 namespace bytetape::cpu {
 
-void fill(Scalar value, View y);
-void copy(ConstView x, View y);
-void arange(Scalar start, Scalar step, View y);
+void fill(Scalar value, const View& y);
+void copy(const ConstView& x, const View& y);
 
 }  // namespace bytetape::cpu

@@ -1,7 +1,9 @@
 #pragma once
 #include <Eigen/Core>
 #include <algorithm>
+#include <concepts>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "bytetape/core/cpu/loop.h"
@@ -74,8 +76,7 @@ void elementwise(const F& f, const View& y, const X&... x) {
     const auto step = [](const ConstView& v) {
       return v.is_constant() ? 0 : static_cast<std::int64_t>(size_of(v.dtype));
     };
-    const auto data = [](const ConstView& v) { return static_cast<char*>(const_cast<void*>(v.data())); };
-    row(n, std::array<char*, K>{data(y), data(x)...}, std::array<std::int64_t, K>{step(y), step(x)...});
+    row(n, std::array<char*, K>{address(y), address(x)...}, std::array<std::int64_t, K>{step(y), step(x)...});
     return;
   }
   for_each_row(make_walk<K>({&y, &x...}), row);
@@ -87,6 +88,22 @@ void visit_arithmetic(DType t, F&& f) {
   visit(t, [&](auto zero) {
     if constexpr (!std::is_same_v<decltype(zero), bool>) f(zero);
   });
+}
+/// The same with integers as unsigned ones of their size, which wrap around where signed overflow is undefined.
+template <class F>
+void visit_wrapping(DType t, F&& f) {
+  visit_arithmetic(t, [&](auto zero) {
+    if constexpr (std::is_integral_v<decltype(zero)>)
+      f(std::make_unsigned_t<decltype(zero)>{});
+    else
+      f(zero);
+  });
+}
+/// -v; the least integer stays what it is.
+template <std::integral T>
+T negated(T v) {
+  using U = std::make_unsigned_t<T>;
+  return static_cast<T>(U{0} - static_cast<U>(v));
 }
 
 }  // namespace bytetape::cpu

@@ -7,6 +7,11 @@
 
 namespace bytetape::cpu {
 
+/// Where the host reads v's first element.
+inline char* address(const ConstView& v) {
+  return static_cast<char*>(const_cast<void*>(v.is_constant() ? &v.constant_bits() : v.data()));
+}
+
 /// The walk over K operands of one shape: dims that all operands step through alike are merged, and ordered so that the
 /// first operand's smallest stride is innermost. Strides are in bytes.
 template <std::size_t K>
@@ -30,7 +35,7 @@ Walk<K> make_walk(const std::array<const ConstView*, K>& operands) {
          --j)
       std::swap(order[static_cast<std::size_t>(j - 1)], order[static_cast<std::size_t>(j)]);
 
-  for (std::size_t k = 0; k < K; ++k) w.data[k] = static_cast<char*>(const_cast<void*>(operands[k]->data()));
+  for (std::size_t k = 0; k < K; ++k) w.data[k] = address(*operands[k]);
   for (int i = 0; i < rank; ++i) {
     const int d = order[static_cast<std::size_t>(i)];
     std::array<std::int64_t, K> step;

@@ -1,6 +1,5 @@
-#include "bytetape/core/cpu/loss.h"
-
 #include "bytetape/core/cpu/row.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -30,10 +29,9 @@ void for_each_sample(const ConstView& logits, F&& f) {
                });
 }
 
-}  // namespace
-
 // With smoothing s over c classes: (1 - s) (lse - x_t) + s / c sum_j (lse - x_j).
-void cross_entropy(ConstView logits, ConstView target, std::int64_t ignore, double smoothing, View losses, View lse) {
+void cross_entropy(const ConstView& logits, const ConstView& target, std::int64_t ignore, double smoothing,
+                   const View& losses, const View& lse) {
   visit_floating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -53,8 +51,8 @@ void cross_entropy(ConstView logits, ConstView target, std::int64_t ignore, doub
   });
 }
 
-void cross_entropy_backward(ConstView logits, ConstView target, ConstView lse, ConstView gy, std::int64_t ignore,
-                            double smoothing, View gx) {
+void cross_entropy_backward(const ConstView& logits, const ConstView& target, const ConstView& lse, const ConstView& gy,
+                            std::int64_t ignore, double smoothing, const View& gx) {
   visit_floating(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -76,7 +74,7 @@ void cross_entropy_backward(ConstView logits, ConstView target, ConstView lse, C
   });
 }
 
-void target_range(ConstView target, std::int64_t ignore, View y) {
+void target_range(const ConstView& target, std::int64_t ignore, const View& y) {
   std::int64_t low = 0, high = 0, count = 0;
   for (std::int64_t i = 0; i < target.shape[0]; ++i) {
     const auto t = element<std::int64_t>(target, i);
@@ -88,6 +86,16 @@ void target_range(ConstView target, std::int64_t ignore, View y) {
   element<std::int64_t>(y, 0) = low;
   element<std::int64_t>(y, 1) = high;
   element<std::int64_t>(y, 2) = count;
+}
+
+}  // namespace
+
+LossKernels loss_kernels() {
+  return {
+      .cross_entropy = cross_entropy,
+      .cross_entropy_backward = cross_entropy_backward,
+      .target_range = target_range,
+  };
 }
 
 }  // namespace bytetape::cpu

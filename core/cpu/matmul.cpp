@@ -1,10 +1,9 @@
-#include "bytetape/core/cpu/matmul.h"
-
 #include <algorithm>
 
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/gemm.h"
 #include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu::portable {
@@ -85,16 +84,14 @@ void compute_tile(const Tiles& t, std::int64_t tile, const ConstView& a, const C
   copy(sum_view, block(y, i, row, col, rows, cols));
 }
 
-}  // namespace
-
-std::size_t matmul_workspace(ConstView a, ConstView, ConstView, View y) {
+std::size_t matmul_workspace(const ConstView& a, const ConstView&, const ConstView&, const View& y) {
   const Tiles tiles(a, y);
   return visit_floating(y.dtype, [&](auto zero) {
     return Scratch<compute_t<decltype(zero)>>(tiles).bytes() * static_cast<std::size_t>(tiles.threads());
   });
 }
 
-void matmul(ConstView a, ConstView b, ConstView bias, View y, Workspace ws) {
+void matmul(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y, Workspace ws) {
   const Tiles tiles(a, y);
   if (tiles.count() == 0) return;
   const std::int64_t slices = tiles.threads();
@@ -108,6 +105,15 @@ void matmul(ConstView a, ConstView b, ConstView bias, View y, Workspace ws) {
                           static_cast<char*>(ws.data) + static_cast<std::size_t>(slice) * slice_bytes);
     });
   });
+}
+
+}  // namespace
+
+MatmulKernels matmul_kernels() {
+  return {
+      .matmul_workspace = matmul_workspace,
+      .matmul = matmul,
+  };
 }
 
 }  // namespace bytetape::cpu::portable

@@ -1,9 +1,8 @@
-#include "bytetape/core/cpu/norm.h"
-
 #include <cmath>
 
 #include "bytetape/core/cpu/channels.h"
 #include "bytetape/core/cpu/sum.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -228,9 +227,7 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
   });
 }
 
-}  // namespace
-
-std::size_t batch_norm_workspace(ConstView x) {
+std::size_t batch_norm_workspace(const ConstView& x) {
   std::size_t partials = 0;  // gy may have gaps where x has none
   if (channels_adjacent({&x}))
     for (const std::int64_t fold : {std::int64_t{1}, folding({&x})}) {
@@ -241,7 +238,7 @@ std::size_t batch_norm_workspace(ConstView x) {
          partials * (x.dtype == DType::f64 ? sizeof(double) : sizeof(float));
 }
 
-void batch_norm_statistics(ConstView x, View mean, View var, Workspace ws) {
+void batch_norm_statistics(const ConstView& x, const View& mean, const View& var, Workspace ws) {
   visit_floating(x.dtype, [&](auto zero) {
     moments<decltype(zero)>(x, ws, [&](std::int64_t c, const Moments& all) {
       set(mean, c, all.mean);
@@ -250,8 +247,8 @@ void batch_norm_statistics(ConstView x, View mean, View var, Workspace ws) {
   });
 }
 
-void batch_norm_apply(ConstView x, ConstView weight, ConstView bias, ConstView mean, ConstView var, double eps,
-                      View y) {
+void batch_norm_apply(const ConstView& x, const ConstView& weight, const ConstView& bias, const ConstView& mean,
+                      const ConstView& var, double eps, const View& y) {
   const auto numbers = [&](std::int64_t c) {
     return std::array{value(mean, c), value(weight, c, 1) / std::sqrt(value(var, c) + eps), value(bias, c)};
   };
@@ -267,8 +264,9 @@ void batch_norm_apply(ConstView x, ConstView weight, ConstView bias, ConstView m
 
 // With r = 1 / sqrt(var + eps) and m pixels: gb = sum(gy), gw = r sum(gy (x - mean)), and in training
 // gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
-void batch_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView var, ConstView gy, double eps,
-                         bool training, View gx, View gw, View gb, Workspace ws) {
+void batch_norm_backward(const ConstView& x, const ConstView& weight, const ConstView& mean, const ConstView& var,
+                         const ConstView& gy, double eps, bool training, const View& gx, const View& gw, const View& gb,
+                         Workspace ws) {
   visit_floating(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t channels = x.shape[1];
@@ -300,6 +298,17 @@ void batch_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstVie
         },
         gx, gy, x);
   });
+}
+
+}  // namespace
+
+NormKernels norm_kernels() {
+  return {
+      .batch_norm_workspace = batch_norm_workspace,
+      .batch_norm_statistics = batch_norm_statistics,
+      .batch_norm_apply = batch_norm_apply,
+      .batch_norm_backward = batch_norm_backward,
+  };
 }
 
 }  // namespace bytetape::cpu

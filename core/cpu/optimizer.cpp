@@ -1,8 +1,7 @@
-#include "bytetape/core/cpu/optimizer.h"
-
 #include <cmath>
 
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -65,8 +64,6 @@ void adam_stretch(const AdamParams& p, std::int64_t step, std::int64_t count, T*
   }
 }
 
-}  // namespace
-
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
   for_each_stretch(slots, [&](const SgdSlot& s, std::int64_t begin, std::int64_t end) {
     visit_floating(s.parameter.dtype, [&](auto zero) {
@@ -97,6 +94,15 @@ void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
                    s.exp_avg.as<T>() + begin, s.exp_avg_sq.as<T>() + begin);
     });
   });
+}
+
+}  // namespace
+
+OptimizerKernels optimizer_kernels() {
+  return {
+      .sgd = sgd,
+      .adam = adam,
+  };
 }
 
 }  // namespace bytetape::cpu

@@ -1,11 +1,10 @@
-#include "bytetape/core/cpu/pointwise.h"
-
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <unsupported/Eigen/SpecialFunctions>
 
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -85,9 +84,7 @@ auto normal_cdf(const X& x) {
   return C(0.5) * (C(1) + (x * C(std::numbers::sqrt2 / 2)).erf());
 }
 
-}  // namespace
-
-void exp(ConstView x, View y) {
+void exp(const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -102,7 +99,7 @@ void exp(ConstView x, View y) {
   });
 }
 
-void log(ConstView x, View y) {
+void log(const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -120,46 +117,49 @@ void log(ConstView x, View y) {
 }
 
 // Eigen's vectorised square root is approximate (and NaN at infinity); std::sqrt rounds once, and GCC vectorises it.
-void sqrt(ConstView x, View y) {
+void sqrt(const ConstView& x, const View& y) {
   exact([](auto v) { return std::sqrt(v); }, y, x);
 }
-void rsqrt(ConstView x, View y) {
+void rsqrt(const ConstView& x, const View& y) {
   exact([](auto v) { return 1 / std::sqrt(v); }, y, x);
 }
 
-void tanh(ConstView x, View y) {
+void tanh(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x.tanh(); }, y, x);
 }
 
 // For large -x, exp overflows to infinity and the quotient is 0: stable on both sides.
-void sigmoid(ConstView x, View y) {
+void sigmoid(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = 1 / (1 + (-x).exp()); }, y, x);
 }
 
-void relu(ConstView x, View y) {
+void relu(const ConstView& x, const View& y) {
   exact([](auto v) { return v < 0 ? decltype(v)(0) : v; }, y, x);
 }
 
-void erf(ConstView x, View y) {
-  smooth([](auto& y, const auto& x) { y = x.erf(); }, y, x);
-}
-
-void gelu(ConstView x, View y) {
+void gelu(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x * normal_cdf(x); }, y, x);
 }
 
-void abs(ConstView x, View y) {
+void erf(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x.erf(); }, y, x);
+}
+
+void abs(const ConstView& x, const View& y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    elementwise<T, T>([](const auto& x) { return x.abs(); }, y, x);
+    if constexpr (std::signed_integral<T>)
+      elementwise<T, T>([](const auto& x) { return x.unaryExpr([](T v) { return v < 0 ? negated(v) : v; }); }, y, x);
+    else
+      elementwise<T, T>([](const auto& x) { return x.abs(); }, y, x);
   });
 }
 
-void sign(ConstView x, View y) {
+void sign(const ConstView& x, const View& y) {
   exact([](auto v) { return v > 0 ? decltype(v)(1) : v < 0 ? decltype(v)(-1) : v; }, y, x);
 }
 
-void clamp(Scalar low, Scalar high, ConstView x, View y) {
+void clamp(Scalar low, Scalar high, const ConstView& x, const View& y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -171,20 +171,20 @@ void clamp(Scalar low, Scalar high, ConstView x, View y) {
   });
 }
 
-void tanh_backward(ConstView y, ConstView gy, View gx) {
+void tanh_backward(const ConstView& y, const ConstView& gy, const View& gx) {
   smooth([](auto& gx, const auto& y, const auto& gy) { gx = gy * (1 - y * y); }, gx, y, gy);
 }
 
-void sigmoid_backward(ConstView y, ConstView gy, View gx) {
+void sigmoid_backward(const ConstView& y, const ConstView& gy, const View& gx) {
   smooth([](auto& gx, const auto& y, const auto& gy) { gx = gy * (y * (1 - y)); }, gx, y, gy);
 }
 
-void relu_backward(ConstView y, ConstView gy, View gx) {
+void relu_backward(const ConstView& y, const ConstView& gy, const View& gx) {
   exact([](auto y, auto gy) { return y <= 0 ? decltype(gy)(0) : gy; }, gx, y, gy);
 }
 
 // d(x Phi(x))/dx = Phi(x) + x phi(x)
-void gelu_backward(ConstView x, ConstView gy, View gx) {
+void gelu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
   smooth(
       [](auto& gx, const auto& x, const auto& gy) {
         using C = scalar_t<std::decay_t<decltype(x)>>;
@@ -192,6 +192,29 @@ void gelu_backward(ConstView x, ConstView gy, View gx) {
         gx = gy * (normal_cdf(x) + x * (C(-0.5) * x * x).exp() * scale);
       },
       gx, x, gy);
+}
+
+}  // namespace
+
+PointwiseKernels pointwise_kernels() {
+  return {
+      .exp = exp,
+      .log = log,
+      .sqrt = sqrt,
+      .rsqrt = rsqrt,
+      .tanh = tanh,
+      .sigmoid = sigmoid,
+      .relu = relu,
+      .gelu = gelu,
+      .erf = erf,
+      .abs = abs,
+      .sign = sign,
+      .clamp = clamp,
+      .tanh_backward = tanh_backward,
+      .sigmoid_backward = sigmoid_backward,
+      .relu_backward = relu_backward,
+      .gelu_backward = gelu_backward,
+  };
 }
 
 }  // namespace bytetape::cpu

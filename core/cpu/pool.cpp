@@ -1,10 +1,9 @@
-#include "bytetape/core/cpu/pool.h"
-
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
 #include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
@@ -103,9 +102,7 @@ void dispatch(const ConstView& x, const ConstView& indices, bool dense, F&& f) {
 
 bool adjacent(const ConstView& v) { return v.strides[1] == 1; }
 
-}  // namespace
-
-void max_pool2d(ConstView x, const Pool2dParams& p, View y, View indices) {
+void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices) {
   const bool keeps = indices.defined();
   const Axis rows = axis(p, x.shape, y.shape, 0), columns = axis(p, x.shape, y.shape, 1);
   const bool dense_channels = adjacent(x) && adjacent(y) && (!keeps || adjacent(indices));
@@ -149,7 +146,7 @@ void max_pool2d(ConstView x, const Pool2dParams& p, View y, View indices) {
 
 // Asks for each input which windows chose it: every element is written once, by one thread, whether windows overlap or
 // not.
-void max_pool2d_backward(ConstView gy, ConstView indices, const Pool2dParams& p, View gx) {
+void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx) {
   const Axis rows = axis(p, gx.shape, gy.shape, 0), columns = axis(p, gx.shape, gy.shape, 1);
   const bool dense_channels = adjacent(gy) && adjacent(indices) && adjacent(gx);
   dispatch(gy, indices, dense_channels, [&](auto element, auto index, auto dense) {
@@ -187,7 +184,7 @@ void max_pool2d_backward(ConstView gy, ConstView indices, const Pool2dParams& p,
   });
 }
 
-void max_pool2d_gather(ConstView x, ConstView indices, const Pool2dParams& p, View y) {
+void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y) {
   const Axis rows = axis(p, x.shape, y.shape, 0), columns = axis(p, x.shape, y.shape, 1);
   const bool dense_channels = adjacent(x) && adjacent(indices) && adjacent(y);
   dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
@@ -206,6 +203,16 @@ void max_pool2d_gather(ConstView x, ConstView indices, const Pool2dParams& p, Vi
       }
     });
   });
+}
+
+}  // namespace
+
+PoolKernels pool_kernels() {
+  return {
+      .max_pool2d = max_pool2d,
+      .max_pool2d_backward = max_pool2d_backward,
+      .max_pool2d_gather = max_pool2d_gather,
+  };
 }
 
 }  // namespace bytetape::cpu

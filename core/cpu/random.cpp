@@ -1,45 +1,13 @@
-#include "bytetape/core/cpu/random.h"
-
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-#include "bytetape/core/cpu/elementwise.h"
-#include "bytetape/core/philox.h"
+#include "bytetape/core/cpu/philox_blocks.h"
+#include "bytetape/core/cpu/table.h"
+#include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
 namespace {
-
-constexpr int block_counters = 64;  // drawn at a time: enough for the compiler to vectorise philox()
-constexpr std::int64_t block_words = 4 * block_counters;
-
-/// Words [256 b, 256 (b + 1)) after `state`.
-void draw_block(const PhiloxState& state, std::int64_t b, std::uint32_t* words) {
-  alignas(64) std::uint32_t drawn[4][block_counters];
-  philox(state.seed, state.offset + static_cast<std::uint64_t>(b) * block_counters, drawn);
-  for (int i = 0; i < block_counters; ++i)
-    for (int w = 0; w < 4; ++w) words[4 * i + w] = drawn[w][i];
-}
-
-/// f(first element, count, words) for each block of elements that take words_each words each, in parallel.
-template <int words_each, class F>
-void for_each_block(const PhiloxState& state, std::int64_t n, const F& f) {
-  constexpr std::int64_t size = block_words / words_each;
-  parallel_for((n + size - 1) / size, grain / 4 / size, [&](std::int64_t begin, std::int64_t end) {
-    alignas(64) std::uint32_t words[block_words];
-    for (std::int64_t b = begin; b < end; ++b) {
-      draw_block(state, b, words);
-      f(b * size, std::min(size, n - b * size), words);
-    }
-  });
-}
-
-/// The walk over y and others whose element number i is number i of the row-major order, whatever the strides.
-template <class... X>
-auto row_major_walk(const View& y, const X&... others) {
-  const ConstView order(y.data(), DType::u8, y.device, y.shape, contiguous_strides(y.shape));  // leads, never read
-  return make_walk<sizeof...(X) + 2>({&order, &y, &others...});
-}
 
 /// y = values that make(words, values) turns a whole block of words into.
 template <class T, int words_each, class F>
@@ -82,9 +50,7 @@ T to_float(double v) {
   return static_cast<T>(static_cast<compute_t<T>>(v));
 }
 
-}  // namespace
-
-void uniform(PhiloxState state, double low, double high, View y) {
+void uniform(PhiloxState state, double low, double high, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int each = words_of<T>;
@@ -102,7 +68,7 @@ void uniform(PhiloxState state, double low, double high, View y) {
 }
 
 // Elements 2j and 2j + 1 are one pair of Box & Muller, "A note on the generation of random normal deviates", 1958.
-void normal(PhiloxState state, double mean, double std, View y) {
+void normal(PhiloxState state, double mean, double std, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int each = words_of<T>;
@@ -119,7 +85,7 @@ void normal(PhiloxState state, double mean, double std, View y) {
   });
 }
 
-void randint(PhiloxState state, std::int64_t low, std::int64_t high, View y) {
+void randint(PhiloxState state, std::int64_t low, std::int64_t high, const View& y) {
   const std::uint64_t range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   visit(y.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -133,19 +99,15 @@ void randint(PhiloxState state, std::int64_t low, std::int64_t high, View y) {
   });
 }
 
-namespace {
-
 struct Ticket {
   std::uint64_t key;
   std::int64_t index;
   friend bool operator<(const Ticket& a, const Ticket& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; }
 };
 
-}  // namespace
+std::size_t randperm_workspace(const View& y) { return static_cast<std::size_t>(y.numel()) * sizeof(Ticket); }
 
-std::size_t randperm_workspace(View y) { return static_cast<std::size_t>(y.numel()) * sizeof(Ticket); }
-
-void randperm(PhiloxState state, View y, Workspace ws) {
+void randperm(PhiloxState state, const View& y, Workspace ws) {
   const std::int64_t n = y.numel();
   auto* tickets = static_cast<Ticket*>(ws.data);
   for_each_block<2>(state, n, [&](std::int64_t first, std::int64_t count, const std::uint32_t* words) {
@@ -156,50 +118,16 @@ void randperm(PhiloxState state, View y, Workspace ws) {
   for (std::int64_t i = 0; i < n; ++i) out[i * y.strides[0]] = tickets[i].index;
 }
 
-namespace {
-
-/// Chooses on bits, without a branch: which way it goes cannot be predicted.
-template <class T>
-struct Dropout {
-  using C = compute_t<T>;
-  std::uint32_t threshold;  // unit_float(word) >= p, in integers
-  C scale;
-
-  explicit Dropout(double p)
-      : threshold(static_cast<std::uint32_t>(std::ceil(p * 0x1p24))), scale(static_cast<C>(1 / (1 - p))) {}
-
-  T operator()(std::uint32_t word, T x) const {
-    const C kept = static_cast<C>(x) * scale;
-    return static_cast<T>(word >> 8 >= threshold ? kept : C{0});
-  }
-
-  void row(const std::uint32_t* words, std::int64_t n, char* y, std::int64_t y_step, const char* x,
-           std::int64_t x_step) const {
-    const Dropout f = *this;
-    if (y_step == sizeof(T) && x_step == sizeof(T)) {  // lets the compiler vectorise
-      auto* to = reinterpret_cast<T*>(y);
-      const auto* from = reinterpret_cast<const T*>(x);
-      for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], from[i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i)
-        *reinterpret_cast<T*>(y + i * y_step) = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
-    }
-  }
-};
-
 }  // namespace
 
-void dropout(PhiloxState state, double p, ConstView x, View y) {
-  visit_floating(y.dtype, [&](auto zero) {
-    const Dropout<decltype(zero)> f(p);
-    const auto walk = row_major_walk(y, x);
-    for_each_block<1>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
-      walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
-        f.row(words, m, at[1], step[1], at[2], step[2]);
-        words += m;
-      });
-    });
-  });
+RandomKernels random_kernels() {
+  return {
+      .uniform = uniform,
+      .normal = normal,
+      .randint = randint,
+      .randperm_workspace = randperm_workspace,
+      .randperm = randperm,
+  };
 }
 
 }  // namespace bytetape::cpu

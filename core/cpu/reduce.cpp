@@ -1,10 +1,9 @@
-#include "bytetape/core/cpu/reduce.h"
-
 #include <limits>
 
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/sum.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -252,9 +251,7 @@ void extreme(const ConstView& x, const View& y) {
   });
 }
 
-}  // namespace
-
-void sum(ConstView x, View y) {
+void sum(const ConstView& x, const View& y) {
   visit(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
@@ -266,10 +263,10 @@ void sum(ConstView x, View y) {
   });
 }
 
-void max(ConstView x, View y) { extreme<Max>(x, y); }
-void min(ConstView x, View y) { extreme<Min>(x, y); }
+void max(const ConstView& x, const View& y) { extreme<Max>(x, y); }
+void min(const ConstView& x, const View& y) { extreme<Min>(x, y); }
 
-void argmax(ConstView x, int dim, View y) {
+void argmax(const ConstView& x, int dim, const View& y) {
   if (y.numel() == 0) return;
   const std::int64_t n = x.shape[dim], step = x.strides[dim];
   ConstView first = x;
@@ -291,6 +288,17 @@ void argmax(ConstView x, int dim, View y) {
     };
     for_each_row(make_walk<2>({&y, &first}), row, std::max<std::int64_t>(grain / n, 1));
   });
+}
+
+}  // namespace
+
+ReduceKernels reduce_kernels() {
+  return {
+      .sum = sum,
+      .max = max,
+      .min = min,
+      .argmax = argmax,
+  };
 }
 
 }  // namespace bytetape::cpu

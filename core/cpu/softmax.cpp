@@ -1,6 +1,5 @@
-#include "bytetape/core/cpu/softmax.h"
-
 #include "bytetape/core/cpu/row.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -54,16 +53,14 @@ void softmax_run(Out y, const Row<T>& x) {
   }
 }
 
-}  // namespace
-
-void softmax(ConstView x, int dim, View y) {
+void softmax(const ConstView& x, int dim, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_each_run<T>([](Out y, const Row<T>& x) { softmax_run(y, x); }, dim, y, x);
   });
 }
 
-void log_softmax(ConstView x, int dim, View y) {
+void log_softmax(const ConstView& x, int dim, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto run = [](Out y, const Row<T>& x) {
@@ -75,7 +72,7 @@ void log_softmax(ConstView x, int dim, View y) {
   });
 }
 
-void softmax_backward(ConstView y, ConstView gy, int dim, View gx) {
+void softmax_backward(const ConstView& y, const ConstView& gy, int dim, const View& gx) {
   visit_floating(gx.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -94,7 +91,7 @@ void softmax_backward(ConstView y, ConstView gy, int dim, View gx) {
   });
 }
 
-void log_softmax_backward(ConstView y, ConstView gy, int dim, View gx) {
+void log_softmax_backward(const ConstView& y, const ConstView& gy, int dim, const View& gx) {
   visit_floating(gx.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -109,6 +106,17 @@ void log_softmax_backward(ConstView y, ConstView gy, int dim, View gx) {
     };
     for_each_run<T>(run, dim, gx, y, gy);
   });
+}
+
+}  // namespace
+
+SoftmaxKernels softmax_kernels() {
+  return {
+      .softmax = softmax,
+      .log_softmax = log_softmax,
+      .softmax_backward = softmax_backward,
+      .log_softmax_backward = log_softmax_backward,
+  };
 }
 
 }  // namespace bytetape::cpu

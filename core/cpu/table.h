@@ -4,6 +4,32 @@
 namespace bytetape::cpu {
 
 /// What the CPU can do.
-extern const Kernels kernels;
+const Kernels& kernels();
+
+// Its families, each from the end of the source of its name.
+ArithmeticKernels arithmetic_kernels();
+CompareKernels compare_kernels();
+CopyKernels copy_kernels();
+DropoutKernels dropout_kernels();
+LossKernels loss_kernels();
+NormKernels norm_kernels();
+OptimizerKernels optimizer_kernels();
+PointwiseKernels pointwise_kernels();
+PoolKernels pool_kernels();
+RandomKernels random_kernels();
+ReduceKernels reduce_kernels();
+SoftmaxKernels softmax_kernels();
+
+// Every floating dtype, on Eigen.
+namespace portable {
+ConvKernels conv_kernels();
+MatmulKernels matmul_kernels();
+}  // namespace portable
+
+// f32 on oneDNN; other dtypes go to the portable kernels.
+namespace onednn {
+ConvKernels conv_kernels();
+MatmulKernels matmul_kernels();
+}  // namespace onednn
 
 }  // namespace bytetape::cpu

@@ -6,7 +6,7 @@
 #include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/backend.h"
-#include "bytetape/core/cpu/conv.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
@@ -136,20 +136,13 @@ TEST(Conv2d, TakesAnyLayout) {
   EXPECT_EQ(z.shape(), (Shape{2, 2, 6, 6}));
 }
 
-const Kernels& chosen() { return *backend({}).kernels; }  // oneDNN where it was built in
-constexpr Kernels portable{
-    .conv2d_workspace = cpu::portable::conv2d_workspace,
-    .conv2d = cpu::portable::conv2d,
-    .conv2d_input_grad_workspace = cpu::portable::conv2d_input_grad_workspace,
-    .conv2d_input_grad = cpu::portable::conv2d_input_grad,
-    .conv2d_weight_grad_workspace = cpu::portable::conv2d_weight_grad_workspace,
-    .conv2d_weight_grad = cpu::portable::conv2d_weight_grad,
-};
+const ConvKernels& chosen() { return *backend({}).kernels; }  // oneDNN where it was built in
+const ConvKernels portable = cpu::portable::conv_kernels();
 
 struct Results {
   Tensor y, gx, gw, gb;
 };
-Results run_kernels(const Kernels& k, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& gy,
+Results run_kernels(const ConvKernels& k, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& gy,
                     const Conv2dParams& p) {
   Results r{empty_like(gy), empty_like(x), empty_like(w), empty_like(b)};
   const auto call = [](auto size, auto kernel, const auto&... args) {

@@ -5,7 +5,7 @@
 #include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/backend.h"
-#include "bytetape/core/cpu/matmul.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
@@ -127,11 +127,12 @@ BothKernels run_both(ConstView a, ConstView b, ConstView bias, const Shape& y_sh
     r.chosen = zeros({extent}).alias(y_shape, y_strides, 0);
     r.portable = zeros({extent}).alias(y_shape, y_strides, 0);
   }
-  const Kernels& k = *backend({}).kernels;
-  const Storage one(k.matmul_workspace(a, b, bias, r.chosen.write()), {}, memory::Role::workspace);
-  k.matmul(a, b, bias, r.chosen.write(), {one.data(), one.bytes()});
-  const Storage two(cpu::portable::matmul_workspace(a, b, bias, r.portable.write()), {}, memory::Role::workspace);
-  cpu::portable::matmul(a, b, bias, r.portable.write(), {two.data(), two.bytes()});
+  const auto multiply = [&](const MatmulKernels& k, const Tensor& y) {
+    const Storage ws(k.matmul_workspace(a, b, bias, y.write()), {}, memory::Role::workspace);
+    k.matmul(a, b, bias, y.write(), {ws.data(), ws.bytes()});
+  };
+  multiply(*backend({}).kernels, r.chosen);
+  multiply(cpu::portable::matmul_kernels(), r.portable);
   return r;
 }
 void expect_both_alike(const Tensor& a, const Tensor& b, ConstView bias, const Strides& y_strides = {}) {

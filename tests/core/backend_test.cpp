@@ -18,15 +18,15 @@ using testing::ThrowsMessage;
 // A second backend: the host's memory under another name, and a table of two entries.
 std::atomic<int> fills{0};
 
-void counted_fill(Scalar value, View y) {
+void counted_fill(Scalar value, const View& y) {
   ++fills;
-  cpu::kernels.fill(value, y);
+  cpu::kernels().fill(value, y);
 }
 
-const Kernels two_kernels{
+const Kernels two_kernels(CopyKernels{
     .fill = counted_fill,
-    .copy = cpu::kernels.copy,
-};
+    .copy = cpu::kernels().copy,
+});
 
 memory::Allocator& device_memory(int) {
   static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());

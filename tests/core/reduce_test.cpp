@@ -1,4 +1,4 @@
-#include "bytetape/core/cpu/reduce.h"
+#include "bytetape/core/kernels/reduce.h"
 
 #include <cstring>
 #include <functional>

@@ -111,7 +111,11 @@ std::vector<OpRow> softmax_rows();
 std::vector<OpRow> view_rows();
 std::vector<OpRow> copy_rows();
 std::vector<OpRow> concat_rows();
+std::vector<OpRow> dropout_rows();
 std::vector<OpRow> matmul_rows();
-std::vector<OpRow> layer_rows();
+std::vector<OpRow> conv_rows();
+std::vector<OpRow> pool_rows();
+std::vector<OpRow> norm_rows();
+std::vector<OpRow> loss_rows();
 
 }  // namespace bytetape::test

@@ -41,17 +41,6 @@ std::vector<OpRow> pointwise_rows() {
          },
      .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }), .cases = one, .draw = Draw::distinct,
      .bad = {bools}},
-    {.op = "dropout",
-     .f =
-         [](X x) {
-           manual_seed(11);
-           return dropout(x[0], 0.4);
-         },
-     .reference = [](A x) { return ref::dropout(x[0], 0.4, 11); }, .cases = one,
-     .bad = {integers, bad<ValueError>("expected a probability, got p = 1.5", {in(3)},
-                                       [](X x) { return dropout(x[0], 1.5); })}},
-    {.op = "dropout", .variant = "evaluating", .f = [](X x) { return dropout(x[0], 0.4, false); },
-     .reference = each(same), .cases = one, .bad = {integers}},
   };
 }
 // clang-format on

@@ -1,7 +1,5 @@
-#include "bytetape/core/cpu/onednn/conv.h"
-
-#include "bytetape/core/cpu/conv.h"
 #include "bytetape/core/cpu/onednn/plan.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
 namespace {
@@ -122,17 +120,22 @@ Plan& weight_grad_plan(const ConstView& x, const ConstView& gy, const View& gw, 
   return find(Key::Kind::conv2d_weight_grad, x, gw, gy, p, gb.defined(), compile_weight_grad);
 }
 
+const ConvKernels& portable_kernels() {
+  static const ConvKernels table = portable::conv_kernels();
+  return table;
+}
+
 bool is_fast(const ConstView& x) { return x.dtype == DType::f32 && x.numel() > 0; }
 
-}  // namespace
-
-std::size_t conv2d_workspace(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dParams& p) {
-  if (!is_fast(x)) return portable::conv2d_workspace(x, weight, bias, y, p);
+std::size_t conv2d_workspace(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y,
+                             const Conv2dParams& p) {
+  if (!is_fast(x)) return portable_kernels().conv2d_workspace(x, weight, bias, y, p);
   return forward_plan(x, weight, bias, y, p).workspace_bytes();
 }
 
-void conv2d(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dParams& p, Workspace ws) {
-  if (!is_fast(x)) return portable::conv2d(x, weight, bias, y, p, ws);
+void conv2d(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y, const Conv2dParams& p,
+            Workspace ws) {
+  if (!is_fast(x)) return portable_kernels().conv2d(x, weight, bias, y, p, ws);
   Plan& plan = forward_plan(x, weight, bias, y, p);
   if (bias.defined())
     plan.run({x.data(), weight.data(), bias.data(), y.data()}, ws.data);
@@ -140,28 +143,45 @@ void conv2d(ConstView x, ConstView weight, ConstView bias, View y, const Conv2dP
     plan.run({x.data(), weight.data(), y.data()}, ws.data);
 }
 
-std::size_t conv2d_input_grad_workspace(ConstView gy, ConstView weight, View gx, const Conv2dParams& p) {
-  if (!is_fast(gx)) return portable::conv2d_input_grad_workspace(gy, weight, gx, p);
+std::size_t conv2d_input_grad_workspace(const ConstView& gy, const ConstView& weight, const View& gx,
+                                        const Conv2dParams& p) {
+  if (!is_fast(gx)) return portable_kernels().conv2d_input_grad_workspace(gy, weight, gx, p);
   return input_grad_plan(gy, weight, gx, p).workspace_bytes();
 }
 
-void conv2d_input_grad(ConstView gy, ConstView weight, View gx, const Conv2dParams& p, Workspace ws) {
-  if (!is_fast(gx)) return portable::conv2d_input_grad(gy, weight, gx, p, ws);
+void conv2d_input_grad(const ConstView& gy, const ConstView& weight, const View& gx, const Conv2dParams& p,
+                       Workspace ws) {
+  if (!is_fast(gx)) return portable_kernels().conv2d_input_grad(gy, weight, gx, p, ws);
   input_grad_plan(gy, weight, gx, p).run({gy.data(), weight.data(), gx.data()}, ws.data);
 }
 
-std::size_t conv2d_weight_grad_workspace(ConstView x, ConstView gy, View gw, View gb, const Conv2dParams& p) {
-  if (!is_fast(x)) return portable::conv2d_weight_grad_workspace(x, gy, gw, gb, p);
+std::size_t conv2d_weight_grad_workspace(const ConstView& x, const ConstView& gy, const View& gw, const View& gb,
+                                         const Conv2dParams& p) {
+  if (!is_fast(x)) return portable_kernels().conv2d_weight_grad_workspace(x, gy, gw, gb, p);
   return weight_grad_plan(x, gy, gw, gb, p).workspace_bytes();
 }
 
-void conv2d_weight_grad(ConstView x, ConstView gy, View gw, View gb, const Conv2dParams& p, Workspace ws) {
-  if (!is_fast(x)) return portable::conv2d_weight_grad(x, gy, gw, gb, p, ws);
+void conv2d_weight_grad(const ConstView& x, const ConstView& gy, const View& gw, const View& gb, const Conv2dParams& p,
+                        Workspace ws) {
+  if (!is_fast(x)) return portable_kernels().conv2d_weight_grad(x, gy, gw, gb, p, ws);
   Plan& plan = weight_grad_plan(x, gy, gw, gb, p);
   if (gb.defined())
     plan.run({x.data(), gy.data(), gw.data(), gb.data()}, ws.data);
   else
     plan.run({x.data(), gy.data(), gw.data()}, ws.data);
+}
+
+}  // namespace
+
+ConvKernels conv_kernels() {
+  return {
+      .conv2d_workspace = conv2d_workspace,
+      .conv2d = conv2d,
+      .conv2d_input_grad_workspace = conv2d_input_grad_workspace,
+      .conv2d_input_grad = conv2d_input_grad,
+      .conv2d_weight_grad_workspace = conv2d_weight_grad_workspace,
+      .conv2d_weight_grad = conv2d_weight_grad,
+  };
 }
 
 }  // namespace bytetape::cpu::onednn

@@ -1,8 +1,6 @@
-#include "bytetape/core/cpu/onednn/matmul.h"
-
 #include "bytetape/core/cpu/copy.h"
-#include "bytetape/core/cpu/matmul.h"
 #include "bytetape/core/cpu/onednn/plan.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
 namespace {
@@ -151,19 +149,32 @@ class Product {
   Add add_;
 };
 
-bool is_fast(const ConstView& a, const View& y) { return y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0; }
-
-}  // namespace
-
-std::size_t matmul_workspace(ConstView a, ConstView b, ConstView bias, View y) {
-  return is_fast(a, y) ? Product({a, b, bias, y}).workspace_bytes() : portable::matmul_workspace(a, b, bias, y);
+const MatmulKernels& portable_kernels() {
+  static const MatmulKernels table = portable::matmul_kernels();
+  return table;
 }
 
-void matmul(ConstView a, ConstView b, ConstView bias, View y, Workspace ws) {
+bool is_fast(const ConstView& a, const View& y) { return y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0; }
+
+std::size_t matmul_workspace(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y) {
+  return is_fast(a, y) ? Product({a, b, bias, y}).workspace_bytes()
+                       : portable_kernels().matmul_workspace(a, b, bias, y);
+}
+
+void matmul(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y, Workspace ws) {
   if (is_fast(a, y))
     Product({a, b, bias, y}).run(ws.data);
   else
-    portable::matmul(a, b, bias, y, ws);
+    portable_kernels().matmul(a, b, bias, y, ws);
+}
+
+}  // namespace
+
+MatmulKernels matmul_kernels() {
+  return {
+      .matmul_workspace = matmul_workspace,
+      .matmul = matmul,
+  };
 }
 
 }  // namespace bytetape::cpu::onednn

@@ -1,43 +1,12 @@
+#include "bytetape/core/device.h"
+
 #include <charconv>
-#include <cmath>
 #include <ostream>
 #include <string_view>
 
-#include "bytetape/core/device.h"
-#include "bytetape/core/dtype.h"
 #include "bytetape/core/error.h"
-#include "bytetape/core/scalar.h"
 
 namespace bytetape {
-
-const char* to_string(DType t) {
-  constexpr const char* names[] = {"f64", "f32", "bf16", "f16", "i64", "i32", "u8", "bool"};
-  return names[static_cast<int>(t)];
-}
-std::ostream& operator<<(std::ostream& out, DType t) { return out << to_string(t); }
-
-std::ostream& operator<<(std::ostream& out, const Scalar& s) {
-  return s.is_integral() ? out << s.to<std::int64_t>() : out << s.to<double>();
-}
-
-bool fits(const Scalar& s, DType t) {
-  if (is_floating(t)) return true;
-  if (!s.is_integral()) {
-    const auto d = s.to<double>();
-    if (d != std::trunc(d) || !(std::abs(d) < 0x1p63)) return false;
-  }
-  const auto v = s.to<std::int64_t>();
-  switch (t) {
-    case DType::i32:
-      return v == static_cast<std::int32_t>(v);
-    case DType::u8:
-      return v == static_cast<std::uint8_t>(v);
-    case DType::boolean:
-      return v == 0 || v == 1;
-    default:
-      return true;
-  }
-}
 
 std::string to_string(Device d) {
   std::string name = d.type == DeviceType::cpu ? "cpu" : "cuda";

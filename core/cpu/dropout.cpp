@@ -1,0 +1,53 @@
+#include "bytetape/core/cpu/philox_blocks.h"
+#include "bytetape/core/cpu/table.h"
+#include "bytetape/core/visit.h"
+
+namespace bytetape::cpu {
+namespace {
+
+/// Chooses on bits, without a branch: which way it goes cannot be predicted.
+template <class T>
+struct Dropout {
+  using C = compute_t<T>;
+  std::uint32_t threshold;
+  C scale;
+
+  explicit Dropout(double p) : threshold(dropout_threshold(p)), scale(static_cast<C>(1 / (1 - p))) {}
+
+  T operator()(std::uint32_t word, T x) const {
+    const C kept = static_cast<C>(x) * scale;
+    return static_cast<T>(dropout_keeps(word, threshold) ? kept : C{0});
+  }
+
+  void row(const std::uint32_t* words, std::int64_t n, char* y, std::int64_t y_step, const char* x,
+           std::int64_t x_step) const {
+    const Dropout f = *this;
+    if (y_step == sizeof(T) && x_step == sizeof(T)) {  // lets the compiler vectorise
+      auto* to = reinterpret_cast<T*>(y);
+      const auto* from = reinterpret_cast<const T*>(x);
+      for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], from[i]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i)
+        *reinterpret_cast<T*>(y + i * y_step) = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
+    }
+  }
+};
+
+void dropout(PhiloxState state, double p, const ConstView& x, const View& y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    const Dropout<decltype(zero)> f(p);
+    const auto walk = row_major_walk(y, x);
+    for_each_block<1>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
+      walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
+        f.row(words, m, at[1], step[1], at[2], step[2]);
+        words += m;
+      });
+    });
+  });
+}
+
+}  // namespace
+
+DropoutKernels dropout_kernels() { return {.dropout = dropout}; }
+
+}  // namespace bytetape::cpu

@@ -1,0 +1,27 @@
+#pragma once
+#include "bytetape/core/view.h"
+
+namespace bytetape {
+
+/// Functions of one input, element by element; x, y and gradients have one shape and dtype. A backward kernel takes
+/// what its rule saves, the function's result y or its input x.
+struct PointwiseKernels {
+  void (*exp)(const ConstView& x, const View& y);
+  void (*log)(const ConstView& x, const View& y);
+  void (*sqrt)(const ConstView& x, const View& y);
+  void (*rsqrt)(const ConstView& x, const View& y);
+  void (*tanh)(const ConstView& x, const View& y);
+  void (*sigmoid)(const ConstView& x, const View& y);
+  void (*relu)(const ConstView& x, const View& y);
+  void (*gelu)(const ConstView& x, const View& y);  // exact: x * Phi(x)
+  void (*erf)(const ConstView& x, const View& y);
+  void (*abs)(const ConstView& x, const View& y);
+  void (*sign)(const ConstView& x, const View& y);
+  void (*clamp)(Scalar low, Scalar high, const ConstView& x, const View& y);  // NaN stays NaN
+  void (*tanh_backward)(const ConstView& y, const ConstView& gy, const View& gx);
+  void (*sigmoid_backward)(const ConstView& y, const ConstView& gy, const View& gx);
+  void (*relu_backward)(const ConstView& y, const ConstView& gy, const View& gx);
+  void (*gelu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
+};
+
+}  // namespace bytetape

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+
+#include "bytetape/core/view.h"
+
+namespace bytetape {
+
+/// Geometry of a 2-d pooling window, (height, width) each.
+struct Pool2dParams {
+  std::int64_t kernel[2] = {2, 2}, stride[2] = {2, 2}, padding[2] = {0, 0};
+};
+
+/// x (n, c, h, w), y (n, c, h', w'); indices (u8 or i32) have y's shape and count within the window, row-major.
+struct PoolKernels {
+  // NaN wins; indices may be undefined: not kept
+  void (*max_pool2d)(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices);
+  void (*max_pool2d_backward)(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx);
+  // y = x[indices]
+  void (*max_pool2d_gather)(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y);
+};
+
+}  // namespace bytetape

@@ -1,0 +1,71 @@
+#include "tests/ops/families.h"
+
+namespace bytetape::test {
+namespace {
+
+/// 2 channels a group come in, 3 go out, through kernels of k x k.
+OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k = 3, bool has_bias = true) {
+  const std::int64_t c = 2 * p.groups, o = 3 * p.groups;
+  const Input w = in(o, 2, k, k), b = in(o);
+  Cases cases{{in(1, c, 5, 5), w, b},
+              {in(2, c, 7, 5), w, b},
+              {in(0, c, 5, 5), w, b},
+              {in(2, c, 5, 6).channels_last(), w.channels_last(), b},
+              {in(2, c, 5, 5).transposed(), w.transposed(), b.spaced()},
+              {in(2, c, 6, 5).expanded(), w.narrowed(), b.narrowed()},
+              {in(1, c, 8, 5).narrowed(), w.spaced(), b.expanded()}};
+  Case large{in(4, 8 * c, 24, 24), in(4 * o, 16, k, k), in(4 * o)};
+  std::vector<BadInput> bads{bad<ShapeError>(" weight f64(4, 7, 3, 3)", {in(2, 3, 9, 9), in(4, 7, 3, 3), in(4)}),
+                             bad<ShapeError>("expected x (n, c, h, w) and a weight", {in(c, 5, 5), w, b}),
+                             bad<ShapeError>("only the batch can be empty", {in(2, c, 0, 5), w, b}),
+                             bad<ShapeError>("the kernel of f64", {in(2, c, 9, 9), in(o, 2, 20, 3), b}),
+                             bad<DTypeError>("different dtypes", {in(2, c, 9, 9), w.as(DType::f32), b}),
+                             bad<DTypeError>("floating", {in(2, c, 9, 9).as(DType::i64), w.as(DType::i64), b}),
+                             bad<DeviceError>("different devices", {in(2, c, 9, 9), w.elsewhere(), b}),
+                             bad<ValueError>("stride and dilation must be at least 1", {in(2, c, 9, 9), w, b},
+                                             [](X x) {
+                                               return conv2d(x[0], x[1], x[2], {.stride = {0, 1}});
+                                             }),
+                             bad<ValueError>("groups must be at least 1", {in(2, c, 9, 9), w, b},
+                                             [](X x) { return conv2d(x[0], x[1], x[2], {.groups = 0}); })};
+  if (has_bias) {
+    bads.push_back(bad<ShapeError>("expected a bias", {in(2, c, 9, 9), w, in(o + 1)}));
+    bads.push_back(bad<DTypeError>("different dtypes", {in(2, c, 9, 9), w, b.as(DType::f32)}));
+  } else {
+    for (Case& inputs : cases) inputs.pop_back();
+    large.pop_back();
+  }
+  return {"conv2d",
+          variant,
+          [=](X x) { return conv2d(x[0], x[1], if_any(x, 2), p); },
+          [=](A x) { return ref::conv2d(x[0], x[1], if_any(x, 2), p); },
+          cases,
+          Draw::normal,
+          bads,
+          Gradients::twice,
+          4,
+          true,
+          large,
+          false};  // oneDNN cuts the batch by threads where it sums gradients of weights
+}
+
+Conv2dParams geometry(std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
+  return {{stride, stride}, {padding, padding}, {dilation, dilation}, groups};
+}
+
+}  // namespace
+
+std::vector<OpRow> conv_rows() {
+  return {
+      conv_row("", {}),
+      conv_row("same", geometry(1, 1, 1, 1)),
+      conv_row("strided", geometry(2, 1, 1, 1)),
+      conv_row("dilated", geometry(1, 2, 2, 1)),
+      conv_row("grouped", geometry(2, 1, 1, 3)),
+      conv_row("pointwise", {}, 1),
+      conv_row("oblong", {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}}),
+      conv_row("no_bias", geometry(1, 1, 1, 1), 3, false),
+  };
+}
+
+}  // namespace bytetape::test
