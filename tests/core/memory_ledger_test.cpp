@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
 
 namespace bytetape::memory {
@@ -264,6 +268,31 @@ TEST_F(Books, EventsSayWhereWhoAndWhen) {
   free.phase = Phase::backward;
   EXPECT_EQ(log[3], free);
   EXPECT_EQ(log[4].kind, EventKind::step_end);
+  EXPECT_EQ(log[4].bytes, step);
+  for (const Event& e : log) EXPECT_EQ(e.step, step) << "its own marks are of the step, too: " << to_string(e.kind);
+}
+
+TEST_F(Books, KeepTheLogWhereThereIsNoMemoryForAnother) {
+  std::vector<std::size_t> too_many{SIZE_MAX, SIZE_MAX / sizeof(Event) + 1};
+#ifndef __SANITIZE_ADDRESS__  // it ends the process where new fails
+  too_many.push_back(PTRDIFF_MAX / sizeof(StepSummary));
+#endif
+  allocator.reset_log(3);
+  allocator.begin_step();
+  Block* b = take(KiB);
+  for (const std::size_t capacity : too_many) try {
+      allocator.reset_log(capacity);
+      ADD_FAILURE() << capacity;
+    } catch (const ValueError& e) {
+      EXPECT_EQ(e.what(), "reset_log: no memory for " + std::to_string(capacity) +
+                              " events of 48 bytes and as many steps of " + std::to_string(sizeof(StepSummary)));
+    }
+  allocator.deallocate(b);
+  const Snapshot s = allocator.snapshot();
+  EXPECT_EQ(s.events.size(), 3u);
+  EXPECT_EQ(s.events.front().kind, EventKind::step_begin);
+  EXPECT_EQ(s.dropped, 1u);
+  EXPECT_EQ(s.steps.size(), 1u);
 }
 
 // ---- steps

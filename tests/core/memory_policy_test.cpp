@@ -218,6 +218,12 @@ TEST_F(Caching, LargeBlocksKeepRemaindersThatAreOnlyFitForSmallRequests) {
   Block* a = take(19 * MiB + rounding);  // own segment of 20 MiB: 1 MiB - 512 B would stay
   EXPECT_EQ(a->size, 20 * MiB);
   policy.deallocate(a);
+  a = take(19 * MiB);  // 1 MiB would, which serves no large request either
+  EXPECT_EQ(a->size, 20 * MiB);
+  policy.deallocate(a);
+  a = take(19 * MiB - rounding);
+  EXPECT_EQ(a->size, 19 * MiB - rounding);
+  policy.deallocate(a);
   a = take(18 * MiB);
   EXPECT_EQ(a->size, 18 * MiB);
   EXPECT_EQ(policy.largest_free(), 2 * MiB);
