@@ -109,7 +109,6 @@ class Module {
  private:
   friend class Call;
   friend std::string summary(Module& model);
-  friend std::string summary(Module& model);
 
   // Names here are chosen with care: they would hide a user's types, and ops, from the functions of modules.
   const ModuleCell& cell();

@@ -47,7 +47,7 @@ TEST(DefaultDevice, IsNotWhereTheHostReads) {
 
 TEST(DefaultDevice, IsWhereAModelOfOnesOwnIsMade) {
   struct Scale : nn::Module {
-    Tensor w = register_parameter("w", ones({4}));
+    nn::Parameter w = register_parameter("w", ones({4}));
     Tensor forward(const Tensor& x) override { return x * w; }
   };
   const DefaultDevice meta(Device::meta());
