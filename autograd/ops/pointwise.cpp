@@ -89,6 +89,19 @@ struct GeluBackward final : Node {
 };
 Tensor gelu(const Tensor& x) { return unary<"gelu", &Kernels::gelu, GeluBackward>(x); }
 
+struct SiluBackward final : Node {
+  Saved x{this};
+  static Tensor slope(const Tensor& x) {
+    const Tensor s = sigmoid(x);
+    return s * (1 + x * (1 - s));
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::silu_backward>(x.take(gx), gy[0]);
+  }
+};
+Tensor silu(const Tensor& x) { return unary<"silu", &Kernels::silu, SiluBackward>(x); }
+Tensor silu_(const Tensor& x) { return unary_<"silu_", &Kernels::silu, SiluBackward>(x); }
+
 struct AbsBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * sign(x.get()); }

@@ -24,6 +24,8 @@ Tensor relu(const Tensor& x);
 Tensor erf(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).
 Tensor gelu(const Tensor& x);
+/// x * sigmoid(x) (Elfwing, Uchibe & Doya, "Sigmoid-weighted linear units", 2018).
+Tensor silu(const Tensor& x);
 Tensor abs(const Tensor& x);
 /// The sign, -1, 0 or 1; its gradient is 0.
 Tensor sign(const Tensor& x);
@@ -38,6 +40,7 @@ Tensor tanh_(const Tensor& x);
 Tensor sigmoid_(const Tensor& x);
 Tensor relu_(const Tensor& x);
 Tensor erf_(const Tensor& x);
+Tensor silu_(const Tensor& x);
 Tensor abs_(const Tensor& x);
 Tensor clamp_(const Tensor& x, Scalar low, Scalar high);
 /// @}
