@@ -109,13 +109,12 @@ class Module {
  private:
   friend class Call;
   friend std::string summary(Module& model);
-  friend std::string summary(Module& model);
 
   // Names here are chosen with care: they would hide a user's types, and ops, from the functions of modules.
   const ModuleCell& cell();
   memory::NameId place_named(const char* kind, const std::string& name) const;
   void check_name(const std::string& name) const;
-  Registration register_slot(Slot::Kind kind, const char* kind_name, std::string name, const Tensor& value);
+  Registration register_slot(Slot::Kind kind, std::string name, const Tensor& value);
   void adopt(ChildModule child);
   void rebook(memory::NameId around, const std::string& name);
   NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;
