@@ -23,6 +23,7 @@ struct AutogradSlot {
 
 /// What a Tensor points to.
 struct TensorImpl final : RefCounted {
+  std::uint32_t slots = 0;  ///< places in modules that hold it as a parameter or a buffer
   Ref<Storage> storage;
   std::int64_t offset = 0;  ///< elements
   Shape shape;
@@ -32,7 +33,6 @@ struct TensorImpl final : RefCounted {
   bool replaced = false;  ///< an assignment took it out of the last of its slots
   static constexpr std::uint32_t unbound = ~std::uint32_t{0};
   std::uint32_t rebased_seen = 0;  ///< Storage::rebased() when this view of it was made; `unbound` outside the graph
-  std::uint32_t slots = 0;         ///< places in modules that hold it as a parameter or a buffer
   std::unique_ptr<AutogradSlot> autograd;
 };
 

@@ -60,8 +60,8 @@ void Module::check_name(const std::string& name) const {
       "the name is registered twice");
 }
 
-Registration Module::register_slot(Slot::Kind kind, const char* kind_name, std::string name, const Tensor& value) {
-  const NameId op = place_named(kind_name, name);
+Registration Module::register_slot(Slot::Kind kind, std::string name, const Tensor& value) {
+  const NameId op = place_named(kind == Slot::Kind::parameter ? "parameter" : "buffer", name);
   const memory::OpScope scope(op);
   check_name(name);
   auto slot = std::make_shared<Slot>(kind, std::move(name), op);
@@ -75,11 +75,11 @@ Registration Module::register_parameter(std::string name, const Shape& shape) {
 }
 
 Registration Module::register_parameter(std::string name, const Tensor& value) {
-  return register_slot(Slot::Kind::parameter, "parameter", std::move(name), value);
+  return register_slot(Slot::Kind::parameter, std::move(name), value);
 }
 
 Registration Module::register_buffer(std::string name, const Tensor& value) {
-  return register_slot(Slot::Kind::buffer, "buffer", std::move(name), value);
+  return register_slot(Slot::Kind::buffer, std::move(name), value);
 }
 
 void Module::register_module(std::string name, Module& child) { adopt({std::move(name), nullptr, child.cell()}); }
@@ -99,6 +99,7 @@ void Module::adopt(ChildModule child) {
   if (!module.is_registered()) {
     module.parent_ = cell();
     module.name_ = child.name;
+    module.place_ = 0;
     module.rebook(memory::current_scope.module, child.name);
   }
   children_.push_back(std::move(child));

@@ -114,7 +114,7 @@ class Module {
   const ModuleCell& cell();
   memory::NameId place_named(const char* kind, const std::string& name) const;
   void check_name(const std::string& name) const;
-  Registration register_slot(Slot::Kind kind, const char* kind_name, std::string name, const Tensor& value);
+  Registration register_slot(Slot::Kind kind, std::string name, const Tensor& value);
   void adopt(ChildModule child);
   void rebook(memory::NameId around, const std::string& name);
   NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;

@@ -30,8 +30,7 @@ class ModuleList : public Module {
  public:
   ModuleList() = default;
   template <ModuleOrPointer<M>... Modules>
-  requires(sizeof...(Modules) != 1 ||
-           !(std::derived_from<std::decay_t<Modules>, ModuleList> && ...)) explicit ModuleList(Modules&&... modules) {
+  explicit ModuleList(Modules&&... modules) {
     (push_back(std::forward<Modules>(modules)), ...);
   }
 

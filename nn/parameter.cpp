@@ -5,6 +5,7 @@
 #include "bytetape/core/error.h"
 
 namespace bytetape::nn {
+
 using memory::Role;
 
 Slot::Slot(Kind kind, std::string name, memory::NameId op)

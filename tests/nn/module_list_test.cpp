@@ -52,6 +52,7 @@ TEST(ModuleList, TakesModulesAndPointersOfItsKind) {
   static_assert(!std::is_constructible_v<nn::ModuleList<Block>, nn::ReLU>);
   nn::ModuleList<> moved(std::move(list));
   EXPECT_EQ(moved.size(), 2u);
+  EXPECT_EQ(nn::ModuleList<>(nn::Sequential(nn::Linear(2, 3), nn::ReLU())).size(), 1u);
 }
 
 }  // namespace

@@ -192,6 +192,7 @@ TEST(Module, AChildOutlivesItsParent) {
   {
     Open parent;
     parent.register_module("fc", fc);
+    EXPECT_THROWS_SAYING(fc(randn({1, 4})), ShapeError, "in module 'fc'");
   }
   EXPECT_NO_THROW(fc(randn({1, 3})));
   Open other;

@@ -90,6 +90,13 @@ TEST(Parameter, AssignmentChecksAsRegisteringDoes) {
   EXPECT_THROWS_SAYING(loose = ones({2}), ValueError, "register_parameter(\"weight\", f32(2,) on cpu)");
 }
 
+TEST(Parameter, ReplacedByAViewOfItselfStaysOneOnTheBooks) {
+  nn::Linear fc(3, 4);
+  fc.weight = fc.weight.detach();
+  EXPECT_EQ(fc.weight.storage().role(), Role::parameter);
+  EXPECT_TRUE(fc.weight.requires_grad());
+}
+
 TEST(Parameter, AnUndefinedTensorRemovesIt) {
   nn::Linear fc(3, 4);
   fc.bias = {};
@@ -155,6 +162,8 @@ TEST(Parameter, AnOptimizerMadeBeforeAnAssignmentSaysSo) {
     sgd.step();
   };
   const Tensor old = net.out.weight;
+  net.out.weight = net.out.weight;
+  step();
   net.out.weight = randn({4, 3});
   EXPECT_THROWS_SAYING(step(), ValueError, "sgd: parameter 2, f32(4, 3) on cpu, was replaced in its module");
   net.out.weight = old;
