@@ -18,45 +18,45 @@ inline constexpr int max_rank = 8;
 /// there would be more.
 class Dims {
  public:
-  Dims() = default;
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  constexpr Dims() = default;
+  constexpr Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   Dims(const std::vector<std::int64_t>& values) : Dims(std::span(values)) {}
-  explicit Dims(std::span<const std::int64_t> values) {
+  constexpr explicit Dims(std::span<const std::int64_t> values) {
     for (std::int64_t v : values) push_back(v);
   }
   /// `rank` times `value`.
-  static Dims filled(int rank, std::int64_t value) {
+  static constexpr Dims filled(int rank, std::int64_t value) {
     Dims d;
     for (int i = 0; i < rank; ++i) d.push_back(value);
     return d;
   }
 
-  int size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
-  std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
-  const std::int64_t* begin() const { return values_.data(); }
-  const std::int64_t* end() const { return values_.data() + size_; }
-  std::int64_t* begin() { return values_.data(); }
-  std::int64_t* end() { return values_.data() + size_; }
-  std::int64_t back() const { return (*this)[size_ - 1]; }
+  constexpr int size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
+  constexpr std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  constexpr const std::int64_t* begin() const { return values_.data(); }
+  constexpr const std::int64_t* end() const { return values_.data() + size_; }
+  constexpr std::int64_t* begin() { return values_.data(); }
+  constexpr std::int64_t* end() { return values_.data() + size_; }
+  constexpr std::int64_t back() const { return (*this)[size_ - 1]; }
 
-  void push_back(std::int64_t v) {
+  constexpr void push_back(std::int64_t v) {
     if (size_ == max_rank)
       fail<ShapeError>("a tensor has at most ", max_rank, " dimensions, and these are more: ", *this, " and ", v);
     values_[static_cast<std::size_t>(size_++)] = v;
   }
-  void insert(int at, std::int64_t v) {
+  constexpr void insert(int at, std::int64_t v) {
     push_back(v);
     for (int i = size_ - 1; i > at; --i) (*this)[i] = (*this)[i - 1];
     (*this)[at] = v;
   }
-  void erase(int at) {
+  constexpr void erase(int at) {
     for (int i = at; i + 1 < size_; ++i) (*this)[i] = (*this)[i + 1];
     --size_;
   }
 
-  friend bool operator==(const Dims& a, const Dims& b) {
+  friend constexpr bool operator==(const Dims& a, const Dims& b) {
     if (a.size_ != b.size_) return false;
     for (int i = 0; i < a.size_; ++i)
       if (a[i] != b[i]) return false;
