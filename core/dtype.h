@@ -12,19 +12,19 @@ enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
 /// bfloat16: the upper half of an IEEE binary32, rounded to nearest even.
 struct BFloat16 {
   std::uint16_t bits = 0;
-  BFloat16() = default;
-  explicit BFloat16(float v) {
+  constexpr BFloat16() = default;
+  constexpr explicit BFloat16(float v) {
     const auto u = std::bit_cast<std::uint32_t>(v);
     bits = v != v ? 0x7fc0 : static_cast<std::uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
   }
-  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 /// IEEE binary16, rounded to nearest even.
 struct Half {
   std::uint16_t bits = 0;
-  Half() = default;
-  explicit Half(float v) {
+  constexpr Half() = default;
+  constexpr explicit Half(float v) {
     const auto u = std::bit_cast<std::uint32_t>(v);
     const std::uint32_t sign = (u >> 16) & 0x8000, magnitude = u & 0x7fffffff;
     if (magnitude > 0x7f800000) {
@@ -39,7 +39,7 @@ struct Half {
       bits = static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000 + 0xfff + odd) >> 13));
     }
   }
-  operator float() const {
+  constexpr operator float() const {
     const std::uint32_t sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
     if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | ((magnitude & 0x3ff) << 13));
     if (magnitude >= 0x400) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000));

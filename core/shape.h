@@ -26,10 +26,10 @@ inline constexpr int max_rank = 8;
 /// ShapeError when it is first looked at, which is within the op that it was written for: so the message names that op.
 class Dims {
  public:
-  Dims() = default;
-  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  constexpr Dims() = default;
+  constexpr Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
   Dims(const std::vector<std::int64_t>& values) : Dims(std::span(values)) {}
-  explicit Dims(std::span<const std::int64_t> values) {
+  constexpr explicit Dims(std::span<const std::int64_t> values) {
     for (std::int64_t v : values)
       if (size_ < max_rank)
         push_back(v);
@@ -43,42 +43,42 @@ class Dims {
     push_back(static_cast<std::int64_t>(value));
   }
   /// `rank` times `value`.
-  static Dims filled(int rank, std::int64_t value) {
+  static constexpr Dims filled(int rank, std::int64_t value) {
     Dims d;
     for (int i = 0; i < rank; ++i) d.push_back(value);
     return d;
   }
 
-  int size() const {
+  constexpr int size() const {
     if (size_ == too_many) [[unlikely]]
       fail_too_many();
     return size_;
   }
-  bool empty() const { return size_ == 0; }
-  std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
-  std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
-  const std::int64_t* begin() const { return values_.data(); }
-  const std::int64_t* end() const { return values_.data() + size(); }
-  std::int64_t* begin() { return values_.data(); }
-  std::int64_t* end() { return values_.data() + size(); }
-  std::int64_t back() const { return (*this)[size() - 1]; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
+  constexpr std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  constexpr const std::int64_t* begin() const { return values_.data(); }
+  constexpr const std::int64_t* end() const { return values_.data() + size(); }
+  constexpr std::int64_t* begin() { return values_.data(); }
+  constexpr std::int64_t* end() { return values_.data() + size(); }
+  constexpr std::int64_t back() const { return (*this)[size() - 1]; }
 
-  void push_back(std::int64_t v) {
+  constexpr void push_back(std::int64_t v) {
     if (size() == max_rank)
       fail<ShapeError>("a tensor has at most ", max_rank, " dimensions, and these are more: ", *this, " and ", v);
     values_[static_cast<std::size_t>(size_++)] = v;
   }
-  void insert(int at, std::int64_t v) {
+  constexpr void insert(int at, std::int64_t v) {
     push_back(v);
     for (int i = size_ - 1; i > at; --i) (*this)[i] = (*this)[i - 1];
     (*this)[at] = v;
   }
-  void erase(int at) {
+  constexpr void erase(int at) {
     for (int i = at; i + 1 < size(); ++i) (*this)[i] = (*this)[i + 1];
     --size_;
   }
 
-  friend bool operator==(const Dims& a, const Dims& b) {
+  friend constexpr bool operator==(const Dims& a, const Dims& b) {
     if (a.size() != b.size()) return false;
     for (int i = 0; i < a.size(); ++i)
       if (a[i] != b[i]) return false;

@@ -25,7 +25,7 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
                     kernel.w);
   check<ValueError>(!o.padding.same || (o.stride.h == 1 && o.stride.w == 1),
                     "Conv2d: padding \"same\" needs stride 1, got ", o.stride.h, " x ", o.stride.w);
-  params_ = {{o.stride.h, o.stride.w}, {o.padding.size.h, o.padding.size.w}, {o.dilation.h, o.dilation.w}, o.groups};
+  params_ = {o.stride, o.padding.size, o.dilation, o.groups};
   if (o.padding.same) {
     const std::int64_t total[2] = {o.dilation.h * (kernel.h - 1), o.dilation.w * (kernel.w - 1)};
     for (int i = 0; i < 2; ++i) {
@@ -51,8 +51,8 @@ Tensor Conv2d::forward(const Tensor& x) {
 std::string Conv2d::describe() const {
   const Shape& s = weight.shape();
   std::string text = detail::concat("Conv2d(", s[1] * params_.groups, ", ", s[0], ", kernel=", s[2], "x", s[3]);
-  const auto option = [&](const char* name, const std::int64_t(&v)[2], std::int64_t usual) {
-    if (v[0] != usual || v[1] != usual) text += detail::concat(", ", name, "=", v[0], "x", v[1]);
+  const auto option = [&](const char* name, Size2 v, Size2 usual) {
+    if (v != usual) text += detail::concat(", ", name, "=", v[0], "x", v[1]);
   };
   option("stride", params_.stride, 1);
   if (same_)

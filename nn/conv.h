@@ -3,17 +3,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/conv.h"
+#include "bytetape/core/size2.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
 
-/// (height, width); one number stands for both.
-struct Size2 {
-  std::int64_t h, w;
-  Size2(std::integral auto both) : Size2(static_cast<std::int64_t>(both), static_cast<std::int64_t>(both)) {}
-  Size2(std::int64_t h, std::int64_t w) : h(h), w(w) {}
-};
+using bytetape::Size2;
 
 /// Zeros around an image: a size, "valid" (none) or "same" (the output keeps the input's size; stride 1 only).
 struct Padding2 {

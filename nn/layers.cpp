@@ -15,9 +15,7 @@ Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
 Tensor Flatten::forward(const Tensor& x) { return flatten(x, start_, end_); }
 
 MaxPool2d::MaxPool2d(Size2 kernel, Size2 stride, Size2 padding)
-    : params_{{kernel.h, kernel.w},
-              {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w},
-              {padding.h, padding.w}} {}
+    : params_{kernel, {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w}, padding} {}
 
 Tensor MaxPool2d::forward(const Tensor& x) { return max_pool2d(x, params_); }
 

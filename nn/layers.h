@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Layers without parameters of their own.
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/pool.h"
 #include "bytetape/core/random.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/module.h"

@@ -102,14 +102,13 @@ Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, cons
 }
 
 void check_params(const Conv2dParams& p) {
-  const auto pair = [](const std::int64_t* v) { return Dims{v[0], v[1]}; };
   for (int i = 0; i < 2; ++i) {
     check<ValueError>(p.stride[i] >= 1 && p.dilation[i] >= 1, "stride and dilation must be at least 1, got stride ",
-                      pair(p.stride), " and dilation ", pair(p.dilation));
-    check<ValueError>(p.padding[i] >= 0, "padding must not be negative, got ", pair(p.padding));
+                      p.stride, " and dilation ", p.dilation);
+    check<ValueError>(p.padding[i] >= 0, "padding must not be negative, got ", p.padding);
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // of libraries, and far from overflow
-    check<ValueError>(std::max({p.stride[i], p.dilation[i], p.padding[i]}) <= most, "stride ", pair(p.stride),
-                      ", dilation ", pair(p.dilation), " and padding ", pair(p.padding), " must be below 2^31");
+    check<ValueError>(std::max({p.stride[i], p.dilation[i], p.padding[i]}) <= most, "stride ", p.stride, ", dilation ",
+                      p.dilation, " and padding ", p.padding, " must be below 2^31");
   }
   check<ValueError>(p.groups >= 1, "groups must be at least 1, got ", p.groups);
 }
@@ -137,8 +136,8 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   Shape y{x.size(0), weight.size(0), 0, 0};
   for (int i = 0; i < 2; ++i) {
     const std::int64_t room = x.size(2 + i) + 2 * p.padding[i] - p.dilation[i] * (weight.size(2 + i) - 1) - 1;
-    check(room >= 0, "the kernel of ", describe(weight), " with dilation (", p.dilation[0], ", ", p.dilation[1],
-          ") is larger than ", describe(x), " with padding (", p.padding[0], ", ", p.padding[1], ")");
+    check(room >= 0, "the kernel of ", describe(weight), " with dilation ", p.dilation, " is larger than ", describe(x),
+          " with padding ", p.padding);
     y[2 + i] = room / p.stride[i] + 1;
   }
   return y;

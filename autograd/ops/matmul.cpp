@@ -6,6 +6,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/walk.h"
 
 namespace bytetape {
 namespace {
@@ -37,35 +38,15 @@ std::int64_t rows_of(const Tensor& x) { return x.shape()[x.rank() - 2]; }
 std::int64_t cols_of(const Tensor& x) { return x.shape()[x.rank() - 1]; }
 Shape batch_of(const Tensor& x) { return Shape(std::span(x.shape().begin(), x.shape().end() - 2)); }
 
-/// The matrices of a product, batch by batch: batch dims that every operand walks as one are joined.
-struct Batches {
-  Shape size;
-  Strides a, b, y;
-
-  void add(std::int64_t n, std::int64_t a_step, std::int64_t b_step, std::int64_t y_step) {
-    if (n == 1) return;
-    const int last = size.size() - 1;
-    if (last >= 0 && a[last] == n * a_step && b[last] == n * b_step && y[last] == n * y_step) {
-      size[last] *= n;
-      a[last] = a_step, b[last] = b_step, y[last] = y_step;
-      return;
-    }
-    size.push_back(n);
-    a.push_back(a_step), b.push_back(b_step), y.push_back(y_step);
-  }
-};
-
-Batches join_batches(const Tensor& a, const Tensor& b, const Tensor& y) {
-  Batches batches;
+/// The batches of a, b and y = a @ b.
+Walk<3> batches_of(const Tensor& a, const Tensor& b, const Tensor& y) {
   const auto step = [](const Tensor& x, int from_end) {
     const int dim = x.rank() - from_end;
     return dim < 0 || x.shape()[dim] == 1 ? 0 : x.strides()[dim];
   };
-  for (int i = y.rank(); i > 2; --i) batches.add(y.shape()[y.rank() - i], step(a, i), step(b, i), step(y, i));
-  if (batches.size.empty()) {
-    batches.size = {1};
-    batches.a = batches.b = batches.y = {0};
-  }
+  Walk<3> batches;
+  for (int i = y.rank(); i > 2; --i) batches.add(y.shape()[y.rank() - i], {step(a, i), step(b, i), step(y, i)});
+  batches.complete();
   return batches;
 }
 
@@ -80,19 +61,16 @@ V matrices(const V& x, std::int64_t count, std::int64_t step, std::int64_t offse
 
 /// y = a @ b: one kernel call for the innermost batch dim, repeated over the others.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
-  const Batches batches = join_batches(a, b, y);
-  const int inner = batches.size.size() - 1;
-  const std::int64_t count = batches.size[inner], calls = count == 0 ? 0 : numel(batches.size) / count;
+  const Walk<3> batches = batches_of(a, b, y);
+  const int inner = batches.shape.size() - 1;
+  const std::int64_t count = batches.shape[inner], calls = count == 0 ? 0 : numel(batches.shape) / count;
   const auto call = [&](auto f, const Strides& at) {
     std::int64_t offset[3] = {0, 0, 0};
-    for (int d = 0; d < inner; ++d) {
-      offset[0] += at[d] * batches.a[d];
-      offset[1] += at[d] * batches.b[d];
-      offset[2] += at[d] * batches.y[d];
-    }
-    return f(matrices(a.read(), count, batches.a[inner], offset[0]),
-             matrices(b.read(), count, batches.b[inner], offset[1]), ConstView(),
-             matrices(y.write(), count, batches.y[inner], offset[2]));
+    for (int d = 0; d < inner; ++d)
+      for (std::size_t k = 0; k < 3; ++k) offset[k] += at[d] * batches.strides[k][d];
+    return f(matrices(a.read(), count, batches.strides[0][inner], offset[0]),
+             matrices(b.read(), count, batches.strides[1][inner], offset[1]), ConstView(),
+             matrices(y.write(), count, batches.strides[2][inner], offset[2]));
   };
   Dims at = Dims::filled(inner, 0);
   const auto ws =
@@ -100,8 +78,8 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   for (std::int64_t i = 0; i < calls; ++i) {
     std::int64_t rest = i;
     for (int d = inner - 1; d >= 0; --d) {
-      at[d] = rest % batches.size[d];
-      rest /= batches.size[d];
+      at[d] = rest % batches.shape[d];
+      rest /= batches.shape[d];
     }
     call([&](const auto&... views) { run<&Kernels::matmul>(y.device(), views..., ws.get()); }, at);
   }

@@ -25,22 +25,23 @@ std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t s
   return room < 0 ? 0 : room / stride + 1;
 }
 
-Pooling plan_pooling(const Tensor& x, const Pool2dParams& p) {
+Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
   check_floating(x);
   check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
+  if (p.stride == 0) p.stride = p.kernel;
   Pooling plan{p, x.shape(), x.shape(), !x.is_contiguous() && x.strides()[1] == 1};
   for (int i = 0; i < 2; ++i) {
-    check<ValueError>(p.kernel[i] >= 1 && p.stride[i] >= 1, "kernel and stride must be at least 1, got kernel (",
-                      p.kernel[0], ", ", p.kernel[1], ") and stride (", p.stride[0], ", ", p.stride[1], ")");
+    check<ValueError>(p.kernel[i] >= 1 && p.stride[i] >= 1, "kernel and stride must be at least 1, got kernel ",
+                      p.kernel, " and stride ", p.stride);
     check<ValueError>(p.padding[i] >= 0 && p.padding[i] <= p.kernel[i] / 2,
-                      "padding must be between 0 and half the kernel, got padding (", p.padding[0], ", ", p.padding[1],
-                      ") and kernel (", p.kernel[0], ", ", p.kernel[1], ")");
+                      "padding must be between 0 and half the kernel, got padding ", p.padding, " and kernel ",
+                      p.kernel);
     plan.y_shape[2 + i] = output_size(x.size(2 + i), p.kernel[i], p.stride[i], p.padding[i]);
   }
-  check<ValueError>(p.kernel[0] <= std::numeric_limits<std::int32_t>::max() / p.kernel[1], "a window of (", p.kernel[0],
-                    ", ", p.kernel[1], ") has too many elements");
-  check(plan.y_shape[2] > 0 && plan.y_shape[3] > 0, "a window of (", p.kernel[0], ", ", p.kernel[1],
-        ") does not fit into ", describe(x), " with padding (", p.padding[0], ", ", p.padding[1], ")");
+  check<ValueError>(p.kernel[0] <= std::numeric_limits<std::int32_t>::max() / p.kernel[1], "a window of ", p.kernel,
+                    " has too many elements");
+  check(plan.y_shape[2] > 0 && plan.y_shape[3] > 0, "a window of ", p.kernel, " does not fit into ", describe(x),
+        " with padding ", p.padding);
   return plan;
 }
 
@@ -95,9 +96,9 @@ Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
   const Op<"max_pool2d"> op;
   const Pooling plan = plan_pooling(x, params);
   Tensor y = plan.empty(plan.y_shape, x.dtype(), x.device()), indices;
-  const bool narrow = params.kernel[0] * params.kernel[1] <= 256;
+  const bool narrow = plan.params.kernel.h * plan.params.kernel.w <= 256;
   if (any_requires_grad({&x})) indices = plan.empty(plan.y_shape, narrow ? DType::u8 : DType::i32, x.device());
-  run<&Kernels::max_pool2d>(x.device(), x.read(), params, y.write(), indices.defined() ? indices.write() : View());
+  run<&Kernels::max_pool2d>(x.device(), x.read(), plan.params, y.write(), write(indices));
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
     node->indices.save(indices);
     node->plan = plan;

@@ -7,6 +7,7 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/walk.h"
 
 namespace bytetape {
 namespace {
@@ -32,39 +33,19 @@ Shape complete(const Tensor& x, const Shape& shape) {
   return full;
 }
 
-// x's dims joined where they walk as one: each as far as it can.
-struct Runs {
-  Shape size;
-  Strides step;
-};
-Runs join(const Shape& shape, const Strides& strides) {
-  Runs runs;
-  for (int i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    const int last = runs.size.size() - 1;
-    if (last >= 0 && runs.step[last] == strides[i] * shape[i]) {
-      runs.size[last] *= shape[i];
-      runs.step[last] = strides[i];
-    } else {
-      runs.size.push_back(shape[i]);
-      runs.step.push_back(strides[i]);
-    }
-  }
-  return runs;
-}
-
 // Strides that show x as `shape`: every new dim must lie within one run of x. Empty where one does not.
 std::optional<Strides> strides_as(const Tensor& x, const Shape& shape) {
   if (x.numel() <= 1) return contiguous_strides(shape);
-  const Runs runs = join(x.shape(), x.strides());
+  Walk<1> runs;
+  for (int i = 0; i < x.rank(); ++i) runs.add(x.shape()[i], {x.strides()[i]});
   Strides strides = shape;
-  int run = runs.size.size() - 1;
-  std::int64_t rest = runs.size[run], step = runs.step[run];
+  int run = runs.shape.size() - 1;
+  std::int64_t rest = runs.shape[run], step = runs.strides[0][run];
   for (int i = shape.size() - 1; i >= 0; --i) {
     if (rest == 1 && shape[i] != 1) {
       --run;
-      rest = runs.size[run];
-      step = runs.step[run];
+      rest = runs.shape[run];
+      step = runs.strides[0][run];
     }
     if (rest % shape[i] != 0) return std::nullopt;
     strides[i] = step;

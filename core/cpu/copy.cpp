@@ -43,8 +43,8 @@ struct Transpose {
   int row = -1, column = -1;
 };
 
-// The dims (of a walk over y and x) that change places, if any do and are long enough to be cut into tiles.
-Transpose find_transpose(const Walk<2>& w, std::int64_t element) {
+// The dims (of a loop over y and x) that change places, if any do and are long enough to be cut into tiles.
+Transpose find_transpose(const Loop<2>& w, std::int64_t element) {
   const int last = w.shape.size() - 1;
   if (w.strides[0][last] != element || w.strides[1][last] <= element || w.shape[last] < tile) return {};
   for (int d = 0; d < last; ++d)
@@ -81,10 +81,10 @@ void transpose_strip(char* y, std::int64_t y_step, const char* x, std::int64_t x
 }
 
 template <class T>
-void transpose(const Walk<2>& w, Transpose dims) {
+void transpose(const Loop<2>& w, Transpose dims) {
   const std::int64_t columns = w.shape[dims.row], rows = w.shape[dims.column];
   const std::int64_t y_step = w.strides[0][dims.column], x_step = w.strides[1][dims.row];
-  Walk<2> outer = w;
+  Loop<2> outer = w;
   outer.shape[dims.row] = outer.shape[dims.column] = 1;
   const std::int64_t strips = (rows + strip - 1) / strip;
   const auto run = [&](std::int64_t begin, std::int64_t end) {
@@ -100,7 +100,7 @@ void transpose(const Walk<2>& w, Transpose dims) {
 }
 
 template <class To, class From>
-void copy_rows(const Walk<2>& w) {
+void copy_rows(const Loop<2>& w) {
   for_each_row(
       w, [](std::int64_t n, const auto& p, const auto& step) { copy_row<To, From>(p[0], step[0], p[1], step[1], n); });
 }
@@ -109,7 +109,7 @@ void copy_rows(const Walk<2>& w) {
 
 void copy(const ConstView& x, const View& y) {
   if (numel(y.shape) == 0) return;
-  const Walk<2> w = make_walk<2>({&y, &x});
+  const Loop<2> w = make_loop<2>({&y, &x});
   if (x.dtype == y.dtype) {
     visit(y.dtype, [&](auto zero) {
       using T = decltype(zero);

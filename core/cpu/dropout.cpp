@@ -36,9 +36,9 @@ struct Dropout {
 void dropout(PhiloxState state, double p, const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     const Dropout<decltype(zero)> f(p);
-    const auto walk = row_major_walk(y, x);
+    const auto loop = row_major_loop(y, x);
     for_each_block<1>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
-      walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
+      walk_rows(loop, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
         f.row(words, m, at[1], step[1], at[2], step[2]);
         words += m;
       });

@@ -79,7 +79,7 @@ void elementwise(const F& f, const View& y, const X&... x) {
     row(n, std::array<char*, K>{address(y), address(x)...}, std::array<std::int64_t, K>{step(y), step(x)...});
     return;
   }
-  for_each_row(make_walk<K>({&y, &x...}), row);
+  for_each_row(make_loop<K>({&y, &x...}), row);
 }
 
 /// visit() without bool.

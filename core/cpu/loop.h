@@ -4,6 +4,7 @@
 
 #include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/view.h"
+#include "bytetape/core/walk.h"
 
 namespace bytetape::cpu {
 
@@ -12,56 +13,28 @@ inline char* address(const ConstView& v) {
   return static_cast<char*>(const_cast<void*>(v.is_constant() ? &v.constant_bits() : v.data()));
 }
 
-/// The walk over K operands of one shape: dims that all operands step through alike are merged, and ordered so that the
-/// first operand's smallest stride is innermost. Strides are in bytes.
+/// A walk over K operands and where they begin. Strides are in bytes.
 template <std::size_t K>
-struct Walk {
-  Shape shape;
+struct Loop : Walk<K> {
   std::array<char*, K> data;
-  std::array<Strides, K> strides;
 };
 
 template <std::size_t K>
-Walk<K> make_walk(const std::array<const ConstView*, K>& operands) {
-  Walk<K> w;
-  const Shape& shape = operands[0]->shape;
-  std::array<int, max_rank> order;
-  int rank = 0;
-  for (int d = 0; d < shape.size(); ++d)
-    if (shape[d] != 1) order[static_cast<std::size_t>(rank++)] = d;
-  const Strides& lead = operands[0]->strides;
-  for (int i = 1; i < rank; ++i)  // insertion sort: stable, and the list is nearly sorted
-    for (int j = i; j > 0 && lead[order[static_cast<std::size_t>(j - 1)]] < lead[order[static_cast<std::size_t>(j)]];
-         --j)
-      std::swap(order[static_cast<std::size_t>(j - 1)], order[static_cast<std::size_t>(j)]);
-
-  for (std::size_t k = 0; k < K; ++k) w.data[k] = address(*operands[k]);
-  for (int i = 0; i < rank; ++i) {
-    const int d = order[static_cast<std::size_t>(i)];
-    std::array<std::int64_t, K> step;
-    for (std::size_t k = 0; k < K; ++k)
-      step[k] = operands[k]->strides[d] * static_cast<std::int64_t>(size_of(operands[k]->dtype));
-    const int last = w.shape.size() - 1;
-    bool merges = last >= 0;
-    for (std::size_t k = 0; merges && k < K; ++k) merges = w.strides[k][last] == step[k] * shape[d];
-    if (merges) {
-      w.shape[last] *= shape[d];
-      for (std::size_t k = 0; k < K; ++k) w.strides[k][last] = step[k];
-    } else {
-      w.shape.push_back(shape[d]);
-      for (std::size_t k = 0; k < K; ++k) w.strides[k].push_back(step[k]);
-    }
+Loop<K> make_loop(const std::array<const ConstView*, K>& operands) {
+  std::array<const Strides*, K> strides;
+  for (std::size_t k = 0; k < K; ++k) strides[k] = &operands[k]->strides;
+  Loop<K> loop{{operands[0]->shape, strides}, {}};
+  loop.complete();
+  for (std::size_t k = 0; k < K; ++k) {
+    loop.data[k] = address(*operands[k]);
+    for (std::int64_t& step : loop.strides[k]) step *= static_cast<std::int64_t>(size_of(operands[k]->dtype));
   }
-  if (w.shape.empty()) {
-    w.shape.push_back(1);
-    for (std::size_t k = 0; k < K; ++k) w.strides[k].push_back(0);
-  }
-  return w;
+  return loop;
 }
 
-/// row(n, pointers, byte steps) for every innermost run of the elements [begin, end), counted in the walk's order.
+/// row(n, pointers, byte steps) for every innermost run of the elements [begin, end), counted in the loop's order.
 template <std::size_t K, class F>
-void walk_rows(const Walk<K>& w, std::int64_t begin, std::int64_t end, F&& row) {
+void walk_rows(const Loop<K>& w, std::int64_t begin, std::int64_t end, F&& row) {
   const int inner = w.shape.size() - 1;
   std::array<std::int64_t, K> step;
   for (std::size_t k = 0; k < K; ++k) step[k] = w.strides[k][inner];
@@ -91,7 +64,7 @@ void walk_rows(const Walk<K>& w, std::int64_t begin, std::int64_t end, F&& row) 
 
 /// walk_rows over everything, in parallel. `grain_size` elements a thread at the least.
 template <std::size_t K, class F>
-void for_each_row(const Walk<K>& w, F&& row, std::int64_t grain_size = grain) {
+void for_each_row(const Loop<K>& w, F&& row, std::int64_t grain_size = grain) {
   parallel_for(numel(w.shape), grain_size,
                [&](std::int64_t begin, std::int64_t end) { walk_rows(w, begin, end, row); });
 }

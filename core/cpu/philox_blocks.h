@@ -30,11 +30,11 @@ void for_each_block(const PhiloxState& state, std::int64_t n, const F& f) {
   });
 }
 
-/// The walk over y and others whose element number i is number i of the row-major order, whatever the strides.
+/// The loop over y and others whose element number i is number i of the row-major order, whatever the strides.
 template <class... X>
-auto row_major_walk(const View& y, const X&... others) {
+auto row_major_loop(const View& y, const X&... others) {
   const ConstView order(y.data(), DType::u8, y.device, y.shape, contiguous_strides(y.shape));  // leads, never read
-  return make_walk<sizeof...(X) + 2>({&order, &y, &others...});
+  return make_loop<sizeof...(X) + 2>({&order, &y, &others...});
 }
 
 }  // namespace bytetape::cpu

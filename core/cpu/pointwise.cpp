@@ -53,7 +53,7 @@ void in_whole_vectors(const F& f, const View& y, const X&... x) {
       scatter<T>(out.values, m, p[0] + at * step[0], step[0]);
     }
   };
-  for_each_row(make_walk<K + 1>({&y, &x...}), row, grain / 4);
+  for_each_row(make_loop<K + 1>({&y, &x...}), row, grain / 4);
 }
 
 /// The same for a floating y; f is generic over the computed type.

@@ -113,7 +113,7 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
     const auto from = image<T, dense>(ConstView(x));
     const auto to = image<T, dense>(y);
     const auto chosen = image<decltype(index), dense>(indices);
-    for_each_strip(y, p.kernel[0] * p.kernel[1], [&](auto n, auto h, auto c, auto count) {
+    for_each_strip(y, p.kernel.h * p.kernel.w, [&](auto n, auto h, auto c, auto count) {
       C best[lanes];
       Position at[lanes];
       const Range is = rows.window(h);

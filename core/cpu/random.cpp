@@ -12,12 +12,12 @@ namespace {
 /// y = values that make(words, values) turns a whole block of words into.
 template <class T, int words_each, class F>
 void generate(const PhiloxState& state, const View& y, const F& make) {
-  const auto walk = row_major_walk(y);
+  const auto loop = row_major_loop(y);
   for_each_block<words_each>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
     T values[block_words / words_each];
     make(words, values);
     const T* next = values;
-    walk_rows(walk, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
+    walk_rows(loop, first, first + n, [&](std::int64_t m, const auto& p, const auto& step) {
       for (std::int64_t i = 0; i < m; ++i) *reinterpret_cast<T*>(p[1] + i * step[1]) = *next++;
     });
   });

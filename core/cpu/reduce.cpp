@@ -61,9 +61,9 @@ using Min = Extreme<T, false>;
 
 /// One reduction as loops: over `outputs` (x and y), and for each over `inputs` (x alone). Where the innermost dim of x
 /// is kept, an output is a whole run of `width` elements, taken block_width at a time.
-struct Plan {
-  Walk<2> outputs;
-  Walk<1> inputs;
+struct Loops {
+  Loop<2> outputs;
+  Loop<1> inputs;
   bool by_rows = false;  // the innermost dim is kept
   std::int64_t width = 1, x_step = 0, y_step = 0;
   std::int64_t blocks = 1;  // of the run
@@ -73,43 +73,36 @@ struct Plan {
   std::int64_t items() const { return numel(outputs.shape) * blocks; }
 };
 
-template <std::size_t K>
-void complete(Walk<K>& w) {
-  if (!w.shape.empty()) return;
-  w.shape.push_back(1);
-  for (Strides& s : w.strides) s.push_back(0);
-}
-
-Plan make_plan(const ConstView& x, const View& y) {
+Loops make_loops(const ConstView& x, const View& y) {
   const ConstView repeated = y.expand(x.shape);
-  const Walk<2> all = make_walk<2>({&x, &repeated});
-  Plan plan;
-  plan.outputs.data = {all.data[0], y.as<char>()};
-  plan.inputs.data = {all.data[0]};
+  const Loop<2> all = make_loop<2>({&x, &repeated});
+  Loops loops;
+  loops.outputs.data = {all.data[0], y.as<char>()};
+  loops.inputs.data = {all.data[0]};
   const auto is_kept = [&](int d) { return all.strides[1][d] != 0; };
   const int last = all.shape.size() - 1;
   for (int d = 0; d <= last; ++d) {
     if (!is_kept(d)) {
-      plan.inputs.shape.push_back(all.shape[d]);
-      plan.inputs.strides[0].push_back(all.strides[0][d]);
+      loops.inputs.shape.push_back(all.shape[d]);
+      loops.inputs.strides[0].push_back(all.strides[0][d]);
     } else if (d < last) {
-      plan.outputs.shape.push_back(all.shape[d]);
-      for (std::size_t k = 0; k < 2; ++k) plan.outputs.strides[k].push_back(all.strides[k][d]);
+      loops.outputs.shape.push_back(all.shape[d]);
+      for (std::size_t k = 0; k < 2; ++k) loops.outputs.strides[k].push_back(all.strides[k][d]);
     } else {
-      plan.by_rows = true;
-      plan.width = all.shape[d];
-      plan.x_step = all.strides[0][d];
-      plan.y_step = all.strides[1][d];
+      loops.by_rows = true;
+      loops.width = all.shape[d];
+      loops.x_step = all.strides[0][d];
+      loops.y_step = all.strides[1][d];
     }
   }
-  complete(plan.outputs);
-  complete(plan.inputs);
-  const std::int64_t block = std::min(plan.width, block_width);
-  plan.blocks = (plan.width + block_width - 1) / block_width;
-  plan.count = numel(plan.inputs.shape);
+  loops.outputs.complete();
+  loops.inputs.complete();
+  const std::int64_t block = std::min(loops.width, block_width);
+  loops.blocks = (loops.width + block_width - 1) / block_width;
+  loops.count = numel(loops.inputs.shape);
   const std::int64_t partials = max_partials / block;
-  plan.chunk = std::max((chunk_elements + block - 1) / block, (plan.count + partials - 1) / partials);
-  return plan;
+  loops.chunk = std::max((chunk_elements + block - 1) / block, (loops.count + partials - 1) / partials);
+  return loops;
 }
 
 /// A run of inputs of one output.
@@ -141,10 +134,10 @@ void reduce_rows(const char* p, std::int64_t step, std::int64_t n, std::int64_t 
 
 /// One output block, whose inputs `inputs` walks, over one chunk of them.
 template <class R, class T>
-void reduce_chunk(const Plan& plan, const Walk<1>& inputs, std::int64_t width, std::int64_t begin, std::int64_t end,
+void reduce_chunk(const Loops& loops, const Loop<1>& inputs, std::int64_t width, std::int64_t begin, std::int64_t end,
                   typename R::Total* totals) {
   std::fill_n(totals, width, R::identity);
-  if (!plan.by_rows) {
+  if (!loops.by_rows) {
     walk_rows(inputs, begin, end, [&](std::int64_t n, const auto& p, const auto& step) {
       *totals = R::combine(*totals, reduce_run<R, T>(p[0], step[0], n));
     });
@@ -154,7 +147,7 @@ void reduce_chunk(const Plan& plan, const Walk<1>& inputs, std::int64_t width, s
   for (std::int64_t at = begin; at < end; at += fold_every) {
     std::fill_n(lanes, width, static_cast<typename R::Lane>(R::identity));
     walk_rows(inputs, at, std::min(at + fold_every, end), [&](std::int64_t n, const auto& p, const auto& step) {
-      reduce_rows<R, T>(p[0], step[0], n, plan.x_step, width, lanes);
+      reduce_rows<R, T>(p[0], step[0], n, loops.x_step, width, lanes);
     });
     for (std::int64_t j = 0; j < width; ++j)
       totals[j] = R::combine(totals[j], static_cast<typename R::Total>(lanes[j]));
@@ -165,20 +158,20 @@ struct Block {
   char *x, *y;
   std::int64_t width;
 };
-Block block_at(const Plan& plan, std::int64_t item) {
-  const std::int64_t first = item % plan.blocks * block_width, at = item / plan.blocks;
-  Block b{nullptr, nullptr, std::min(block_width, plan.width - first)};
-  walk_rows(plan.outputs, at, at + 1, [&](std::int64_t, const auto& p, const auto&) {
-    b.x = p[0] + first * plan.x_step;
-    b.y = p[1] + first * plan.y_step;
+Block block_at(const Loops& loops, std::int64_t item) {
+  const std::int64_t first = item % loops.blocks * block_width, at = item / loops.blocks;
+  Block b{nullptr, nullptr, std::min(block_width, loops.width - first)};
+  walk_rows(loops.outputs, at, at + 1, [&](std::int64_t, const auto& p, const auto&) {
+    b.x = p[0] + first * loops.x_step;
+    b.y = p[1] + first * loops.y_step;
   });
   return b;
 }
 
 template <class R, class Out>
-void store(const Plan& plan, const Block& b, const typename R::Total* totals) {
+void store(const Loops& loops, const Block& b, const typename R::Total* totals) {
   for (std::int64_t j = 0; j < b.width; ++j)
-    *reinterpret_cast<Out*>(b.y + j * plan.y_step) = static_cast<Out>(static_cast<compute_t<Out>>(totals[j]));
+    *reinterpret_cast<Out*>(b.y + j * loops.y_step) = static_cast<Out>(static_cast<compute_t<Out>>(totals[j]));
 }
 
 template <class R>
@@ -188,43 +181,44 @@ void add_partial(typename R::Total* totals, const typename R::Total* partial, st
 
 /// Few outputs of many inputs: the threads share an output's chunks.
 template <class R, class T, class Out>
-void reduce_by_chunks(const Plan& plan, std::int64_t chunks) {
+void reduce_by_chunks(const Loops& loops, std::int64_t chunks) {
   typename R::Total partials[max_partials], totals[block_width];
-  for (std::int64_t item = 0; item < plan.items(); ++item) {
-    const Block b = block_at(plan, item);
-    Walk<1> inputs = plan.inputs;
+  for (std::int64_t item = 0; item < loops.items(); ++item) {
+    const Block b = block_at(loops, item);
+    Loop<1> inputs = loops.inputs;
     inputs.data = {b.x};
     parallel_for(chunks, 2, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = begin; c < end; ++c)
-        reduce_chunk<R, T>(plan, inputs, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count),
+        reduce_chunk<R, T>(loops, inputs, b.width, c * loops.chunk, std::min((c + 1) * loops.chunk, loops.count),
                            partials + c * b.width);
     });
     std::fill_n(totals, b.width, R::identity);
     for (std::int64_t c = 0; c < chunks; ++c) add_partial<R>(totals, partials + c * b.width, b.width);
-    store<R, Out>(plan, b, totals);
+    store<R, Out>(loops, b, totals);
   }
 }
 
 template <class R, class T, class Out>
-void reduce_by_outputs(const Plan& plan, std::int64_t chunks) {
-  const std::int64_t work = plan.count * std::min(plan.width, block_width);
-  parallel_for(plan.items(), grain / std::min(grain, work), [&](std::int64_t begin, std::int64_t end) {
+void reduce_by_outputs(const Loops& loops, std::int64_t chunks) {
+  const std::int64_t work = loops.count * std::min(loops.width, block_width);
+  parallel_for(loops.items(), grain / std::min(grain, work), [&](std::int64_t begin, std::int64_t end) {
     typename R::Total partial[block_width], totals[block_width];
-    Walk<1> inputs = plan.inputs;
+    Loop<1> inputs = loops.inputs;
     const auto one = [&](const Block& b) {
       inputs.data = {b.x};
       std::fill_n(totals, b.width, R::identity);
       for (std::int64_t c = 0; c < chunks; ++c) {
-        reduce_chunk<R, T>(plan, inputs, b.width, c * plan.chunk, std::min((c + 1) * plan.chunk, plan.count), partial);
+        reduce_chunk<R, T>(loops, inputs, b.width, c * loops.chunk, std::min((c + 1) * loops.chunk, loops.count),
+                           partial);
         add_partial<R>(totals, partial, b.width);
       }
-      store<R, Out>(plan, b, totals);
+      store<R, Out>(loops, b, totals);
     };
-    if (plan.by_rows) {
-      for (std::int64_t item = begin; item < end; ++item) one(block_at(plan, item));
+    if (loops.by_rows) {
+      for (std::int64_t item = begin; item < end; ++item) one(block_at(loops, item));
       return;
     }
-    walk_rows(plan.outputs, begin, end, [&](std::int64_t n, const auto& p, const auto& step) {
+    walk_rows(loops.outputs, begin, end, [&](std::int64_t n, const auto& p, const auto& step) {
       for (std::int64_t i = 0; i < n; ++i) one({p[0] + i * step[0], p[1] + i * step[1], 1});
     });
   });
@@ -234,12 +228,12 @@ template <class R, class T, class Out>
 void reduce(const ConstView& x, const View& y) {
   if (y.numel() == 0) return;
   if (x.numel() == 0) return fill(Scalar(0), y);  // only sums get here
-  const Plan plan = make_plan(x, y);
-  const std::int64_t chunks = (plan.count + plan.chunk - 1) / plan.chunk;
-  if (chunks > 1 && plan.items() < num_threads())
-    reduce_by_chunks<R, T, Out>(plan, chunks);
+  const Loops loops = make_loops(x, y);
+  const std::int64_t chunks = (loops.count + loops.chunk - 1) / loops.chunk;
+  if (chunks > 1 && loops.items() < num_threads())
+    reduce_by_chunks<R, T, Out>(loops, chunks);
   else
-    reduce_by_outputs<R, T, Out>(plan, chunks);
+    reduce_by_outputs<R, T, Out>(loops, chunks);
 }
 
 template <template <class> class R>
@@ -286,7 +280,7 @@ void argmax(const ConstView& x, int dim, const View& y) {
       for (std::int64_t i = 0; i < outputs; ++i)
         *reinterpret_cast<std::int64_t*>(p[0] + i * steps[0]) = best(reinterpret_cast<const T*>(p[1] + i * steps[1]));
     };
-    for_each_row(make_walk<2>({&y, &first}), row, std::max<std::int64_t>(grain / n, 1));
+    for_each_row(make_loop<2>({&y, &first}), row, std::max<std::int64_t>(grain / n, 1));
   });
 }
 

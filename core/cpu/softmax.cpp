@@ -29,7 +29,7 @@ void for_each_run(const F& f, int dim, const View& y, const X&... x) {
     };
     for (std::int64_t i = 0; i < count; ++i) run(i, std::index_sequence_for<X...>());
   };
-  for_each_row(make_walk(operands), rows, std::max<std::int64_t>(exp_grain / n, 1));
+  for_each_row(make_loop(operands), rows, std::max<std::int64_t>(exp_grain / n, 1));
 }
 
 template <class T>

@@ -2,13 +2,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-/// Geometry of a 2-d convolution, (height, width) each.
+/// Geometry of a 2-d convolution.
 struct Conv2dParams {
-  std::int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
+  Size2 stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
   friend bool operator==(const Conv2dParams&, const Conv2dParams&) = default;
 };

@@ -1,13 +1,12 @@
 #pragma once
-#include <cstdint>
-
+#include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-/// Geometry of a 2-d pooling window, (height, width) each.
+/// Geometry of a 2-d pooling window. A stride of 0 is the kernel's size to ops; kernels get it as it is meant.
 struct Pool2dParams {
-  std::int64_t kernel[2] = {2, 2}, stride[2] = {2, 2}, padding[2] = {0, 0};
+  Size2 kernel = 2, stride = 0, padding = 0;
 };
 
 /// x (n, c, h, w), y (n, c, h', w'); indices (u8 or i32) have y's shape and count within the window, row-major.

@@ -24,28 +24,17 @@ struct Case {
   Conv2dParams params;
 };
 
-Conv2dParams params(Dims stride, Dims padding, Dims dilation, std::int64_t groups) {
-  Conv2dParams p;
-  for (int i = 0; i < 2; ++i) {
-    p.stride[i] = stride[i];
-    p.padding[i] = padding[i];
-    p.dilation[i] = dilation[i];
-  }
-  p.groups = groups;
-  return p;
-}
-
 // Strides, padding, dilation and groups alone and together; 1x1; one channel; a kernel as large as the input.
 const Case cases[] = {
     {{2, 3, 7, 8}, {4, 3, 3, 3}, {}},
     {{3, 1, 9, 9}, {5, 1, 3, 3}, {}},
     {{2, 4, 6, 5}, {3, 4, 1, 1}, {}},
-    {{2, 16, 5, 5}, {32, 16, 3, 3}, params({1, 1}, {1, 1}, {1, 1}, 1)},
-    {{1, 3, 9, 7}, {2, 3, 3, 2}, params({2, 3}, {1, 0}, {1, 1}, 1)},
-    {{2, 2, 9, 10}, {3, 2, 3, 3}, params({1, 1}, {2, 1}, {2, 3}, 1)},
-    {{2, 6, 6, 6}, {9, 2, 3, 3}, params({1, 1}, {1, 1}, {1, 1}, 3)},
-    {{2, 4, 7, 7}, {8, 1, 3, 3}, params({2, 2}, {1, 1}, {1, 1}, 4)},
-    {{2, 4, 8, 9}, {4, 2, 2, 3}, params({2, 1}, {2, 3}, {3, 2}, 2)},
+    {{2, 16, 5, 5}, {32, 16, 3, 3}, {.padding = 1}},
+    {{1, 3, 9, 7}, {2, 3, 3, 2}, {.stride = {2, 3}, .padding = {1, 0}}},
+    {{2, 2, 9, 10}, {3, 2, 3, 3}, {.padding = {2, 1}, .dilation = {2, 3}}},
+    {{2, 6, 6, 6}, {9, 2, 3, 3}, {.padding = 1, .groups = 3}},
+    {{2, 4, 7, 7}, {8, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 4}},
+    {{2, 4, 8, 9}, {4, 2, 2, 3}, {.stride = {2, 1}, .padding = {2, 3}, .dilation = {3, 2}, .groups = 2}},
     {{1, 5, 4, 3}, {7, 5, 4, 3}, {}},
     {{0, 3, 7, 8}, {4, 3, 3, 3}, {}},
 };
@@ -126,6 +115,15 @@ TEST_P(Conv2dTyped, GradientsAreThoseOfDouble) {
 INSTANTIATE_TEST_SUITE_P(Conv2d, Conv2dTyped, ::testing::ValuesIn(tolerances),
                          [](const auto& info) { return to_string(info.param.dtype); });
 
+TEST(Conv2d, ANumberStandsForHeightAndWidth) {
+  const Tensor x = random_tensor({1, 2, 5, 6}), w = random_tensor({3, 2, 2, 2});
+  const auto values = [&](const Conv2dParams& p) { return conv2d(x, w, {}, p).to_vector<double>(); };
+  EXPECT_EQ(conv2d(x, w, {}, {.padding = 1}).shape(), (Shape{1, 3, 6, 7}));
+  EXPECT_EQ(conv2d(x, w, {}, {.padding = {1, 2}}).shape(), (Shape{1, 3, 6, 9}));
+  EXPECT_EQ(values({.padding = {1}}), values({.padding = {1, 1}}));
+  EXPECT_EQ(values({.stride = 2, .dilation = 3}), values({.stride = {2, 2}, .dilation = {3, 3}}));
+}
+
 TEST(Conv2d, TakesAnyLayout) {
   const Tensor w = random_tensor({3, 2, 4, 3}, DType::f32), x = random_tensor({2, 8, 9, 4}, DType::f32);
   const Tensor image = permute(x, {0, 3, 1, 2}), kernel = permute(w, {1, 3, 0, 2});  // (2, 4, 8, 9), (2, 3, 3, 4)
@@ -191,8 +189,8 @@ TEST(Conv2dKernels, PortableBitsDoNotDependOnThreads) {
 TEST(Conv2d, GradientsAreRight) {
   for (const Case& c : {Case{{2, 2, 4, 5}, {3, 2, 3, 2}, {}}, Case{{1, 1, 4, 4}, {2, 1, 3, 3}, {}},
                         Case{{2, 3, 3, 3}, {2, 3, 1, 1}, {}}, Case{{0, 2, 4, 4}, {3, 2, 3, 3}, {}},
-                        Case{{1, 2, 5, 4}, {2, 2, 2, 2}, params({2, 1}, {1, 2}, {1, 2}, 1)},
-                        Case{{2, 4, 4, 4}, {4, 2, 3, 3}, params({2, 2}, {1, 1}, {1, 1}, 2)}}) {
+                        Case{{1, 2, 5, 4}, {2, 2, 2, 2}, {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}}},
+                        Case{{2, 4, 4, 4}, {4, 2, 3, 3}, {.stride = 2, .padding = 1, .groups = 2}}}) {
     const auto f = [&](const std::vector<Tensor>& in) {
       return conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), c.params);
     };
@@ -211,16 +209,15 @@ TEST(Conv2d, SaysWhatDoesNotFit) {
   EXPECT_THROWS_SAYING(
       conv2d(x, random_tensor({6, 3, 3, 3})), ShapeError,
       "conv2d: expected 3 channels for weight f64(6, 3, 3, 3) on cpu in 1 group, got 4 in f64(2, 4, 5, 6)");
-  EXPECT_THROWS_SAYING(conv2d(x, random_tensor({5, 2, 3, 3}), {}, params({1, 1}, {0, 0}, {1, 1}, 2)), ShapeError,
+  EXPECT_THROWS_SAYING(conv2d(x, random_tensor({5, 2, 3, 3}), {}, {.groups = 2}), ShapeError,
                        "2 groups do not divide the 5 channels");
   EXPECT_THROWS_SAYING(conv2d(select(x, 0, 0), w), ShapeError, "expected x (n, c, h, w)");
   EXPECT_THROWS_SAYING(conv2d(x, random_tensor({6, 4, 6, 3})), ShapeError, "is larger than f64(2, 4, 5, 6) on cpu");
   EXPECT_THROWS_SAYING(conv2d(x, w, random_tensor({4})), ShapeError, "expected a bias (6,)");
   EXPECT_THROWS_SAYING(conv2d(random_tensor({2, 4, 0, 6}), w), ShapeError, "only the batch can be empty");
-  EXPECT_THROWS_SAYING(conv2d(x, w, {}, params({0, 1}, {0, 0}, {1, 1}, 1)), ValueError, "got stride (0, 1)");
-  EXPECT_THROWS_SAYING(conv2d(x, w, {}, params({1, 1}, {0, -1}, {1, 1}, 1)), ValueError,
-                       "padding must not be negative");
-  EXPECT_THROWS_SAYING(conv2d(x, w, {}, params({1, 1}, {0, 0}, {1, 1}, 0)), ValueError, "groups must be at least 1");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = {0, 1}}), ValueError, "got stride (0, 1)");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.padding = {0, -1}}), ValueError, "padding must not be negative");
+  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.groups = 0}), ValueError, "groups must be at least 1");
   EXPECT_THROWS_SAYING(conv2d(x, to(w, DType::f32)), DTypeError, "different dtypes");
   EXPECT_THROWS_SAYING(conv2d(x, to(w, Device::meta())), DeviceError, "different devices");
 }

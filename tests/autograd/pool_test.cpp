@@ -39,7 +39,8 @@ struct Reference {
   Shape y_shape;
   std::vector<std::size_t> chosen;
 
-  Reference(const Tensor& x, const Pool2dParams& p) : y_shape(x.shape()) {
+  Reference(const Tensor& x, Pool2dParams p) : y_shape(x.shape()) {
+    if (p.stride == 0) p.stride = p.kernel;
     const auto values = x.to_vector<double>();
     const std::int64_t height = x.size(2), width = x.size(3);
     for (int i = 0; i < 2; ++i) y_shape[2 + i] = (x.size(2 + i) + 2 * p.padding[i] - p.kernel[i]) / p.stride[i] + 1;
@@ -135,6 +136,15 @@ TEST(MaxPool2d, CanBeDifferentiatedTwice) {
     const Tensor gu = grad({gathered}, {u}, {.seeds = {w}})[0];
     EXPECT_TRUE(test::all_close(gu.to_vector<double>(), Reference(x, c.params).scatter(w, x)));
   }
+}
+
+TEST(MaxPool2d, StepsByTheKernelUnlessToldOtherwise) {
+  const Tensor x = randn({1, 2, 9, 12});
+  EXPECT_EQ(max_pool2d(x, {}).shape(), (Shape{1, 2, 4, 6}));
+  EXPECT_EQ(max_pool2d(x, {.kernel = {3, 4}}).shape(), (Shape{1, 2, 3, 3}));
+  EXPECT_EQ(max_pool2d(x, {.kernel = 3, .stride = 1}).shape(), (Shape{1, 2, 7, 10}));
+  EXPECT_EQ(max_pool2d(x, {.kernel = 3, .padding = {1, 0}}).to_vector<float>(),
+            max_pool2d(x, {{3, 3}, {3, 3}, {1, 0}}).to_vector<float>());
 }
 
 TEST(MaxPool2d, KeepsTheMemoryLayout) {

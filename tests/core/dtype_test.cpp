@@ -10,6 +10,10 @@
 namespace bytetape {
 namespace {
 
+// In constant expressions: a device's compiler may take the conversions as they are.
+static_assert(BFloat16(1.00390625f).bits == 0x3f80 && float{BFloat16(-2.5f)} == -2.5f);
+static_assert(Half(65520.0f).bits == 0x7c00 && float{Half(0x1p-24f)} == 0x1p-24f && float{Half(-2.5f)} == -2.5f);
+
 constexpr float inf = std::numeric_limits<float>::infinity();
 
 TEST(DType, NamesAndSizes) {

@@ -33,9 +33,25 @@ std::uint32_t word(PhiloxState s, std::int64_t i) {
   return philox(s.seed, s.offset + static_cast<std::uint64_t>(i / 4))[static_cast<std::size_t>(i % 4)];
 }
 
+// In constant expressions: a device's compiler may take the generator as it is.
+static_assert(philox(0, 0)[0] == 0x6627e8d5 && unit_float(0x80000000) == 0.5f);
+static_assert(dropout_threshold(0) == 0 && dropout_threshold(0.5) == 1 << 23 && dropout_threshold(1) == 1 << 24);
+static_assert(dropout_keeps(0, dropout_threshold(0)) && !dropout_keeps(~0u, dropout_threshold(1)));
+
 TEST(Philox, HasTheAuthorsAnswers) {  // kat_vectors of Random123
   const std::array<std::uint32_t, 4> expected{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   EXPECT_EQ(philox(0, 0), expected);
+}
+
+TEST(Philox, DropoutKeepsWhatIsNotBelowP) {
+  for (const double p : {1e-9, 0.1, 0.25, 1.0 / 3, 0.5, 0.9, 1 - 1e-9}) {
+    const std::uint32_t threshold = dropout_threshold(p);
+    for (std::int64_t near = -2; near <= 2; ++near) {
+      const std::int64_t top = std::clamp<std::int64_t>(std::llround(p * 0x1p24) + near, 0, (1 << 24) - 1);
+      const auto word = static_cast<std::uint32_t>(top << 8 | 0xa5);
+      EXPECT_EQ(dropout_keeps(word, threshold), unit_float(word) >= p) << p << " " << top;
+    }
+  }
 }
 
 TEST(Philox, CountersSideBySideEqualOneByOne) {

@@ -50,7 +50,7 @@ OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k
 }
 
 Conv2dParams geometry(std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
-  return {{stride, stride}, {padding, padding}, {dilation, dilation}, groups};
+  return {stride, padding, dilation, groups};
 }
 
 }  // namespace

@@ -57,7 +57,9 @@ Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2
   return y;
 }
 
-Array max_pool2d(const Array& x, const Pool2dParams& p) {
+Array max_pool2d(const Array& x, const Pool2dParams& params) {
+  Pool2dParams p = params;
+  if (p.stride == 0) p.stride = p.kernel;
   Shape shape = x.shape;
   for (int i = 0; i < 2; ++i) shape[2 + i] = (x.size(2 + i) + 2 * p.padding[i] - p.kernel[i]) / p.stride[i] + 1;
   Array y(shape, -std::numeric_limits<double>::infinity());

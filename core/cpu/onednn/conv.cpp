@@ -21,9 +21,9 @@ struct Descs {
         weight(dims_of(weight, p.groups), f32, p.groups == 1 ? Tag::oihw : Tag::goihw),
         bias({y.shape[1]}, f32, Tag::a),
         y(image(y)),
-        stride(p.stride, p.stride + 2),
-        dilation{p.dilation[0] - 1, p.dilation[1] - 1},
-        padding(p.padding, p.padding + 2) {}
+        stride{p.stride.h, p.stride.w},
+        dilation{p.dilation.h - 1, p.dilation.w - 1},
+        padding{p.padding.h, p.padding.w} {}
 
   // Strides of dims of size 1 mean nothing, so one channel is both layouts: channels-last has the faster kernels.
   static memory::desc image(const ConstView& x) {
@@ -52,8 +52,8 @@ Plan& find(Key::Kind kind, const ConstView& x, const ConstView& weight, const Co
   key.add(y.shape);
   key.add(is_channels_last(x.shape, x.strides));
   key.add(is_channels_last(y.shape, y.strides));
-  for (const auto& pair : {p.stride, p.padding, p.dilation})
-    for (int i = 0; i < 2; ++i) key.add(pair[i]);
+  for (const Size2 pair : {p.stride, p.padding, p.dilation})
+    for (const std::int64_t v : {pair.h, pair.w}) key.add(v);
   key.add(p.groups);
   return cached_plan(key, [&] { return compile(Descs(x, weight, y, p), with_bias); });
 }
