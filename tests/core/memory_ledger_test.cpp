@@ -193,6 +193,7 @@ TEST_F(Books, PeaksStartOverFromWhatIsHeld) {
   allocator.reset_peaks();
   Statistics s = allocator.statistics();
   EXPECT_EQ(s.allocated.peak, 4 * KiB);
+  EXPECT_EQ(s.requested.peak, 4 * KiB);
   EXPECT_EQ(s.by_role[static_cast<std::size_t>(Role::temporary)].peak, 0u);
   EXPECT_EQ(at(s.at_peak, Role::parameter), 4 * KiB);
   EXPECT_EQ(at(s.at_peak, Role::temporary), 0u);
@@ -203,6 +204,24 @@ TEST_F(Books, PeaksStartOverFromWhatIsHeld) {
   s = allocator.statistics();
   EXPECT_EQ(at(s.at_peak, Role::parameter), 4 * KiB);
   EXPECT_EQ(at(s.at_peak, Role::temporary), 8 * KiB);
+}
+
+TEST_F(Books, PeaksOfWhatIsReservedStartOver) {
+  allocator.deallocate(take(64 * MiB));
+  allocator.empty_cache();
+  EXPECT_EQ(allocator.statistics().reserved.peak, 64 * MiB);
+  allocator.reset_peaks();
+  EXPECT_EQ(allocator.statistics().reserved.peak, 0u);
+}
+
+TEST_F(Books, KnowTheStepOfThePeak) {
+  allocator.begin_step(3);
+  Block* b = take(KiB);
+  EXPECT_EQ(allocator.statistics().peak_step, 3u);
+  allocator.end_step();
+  Block* later = take(KiB);
+  EXPECT_EQ(allocator.statistics().peak_step, 0u);
+  for (Block* block : {b, later}) allocator.deallocate(block);
 }
 
 // ---- the log
@@ -229,6 +248,42 @@ TEST_F(Books, OverflowOfTheStepsIsCounted) {
   }
   EXPECT_EQ(allocator.snapshot().steps.size(), 2u);
   EXPECT_EQ(allocator.snapshot().dropped_steps, 3u);
+  allocator.reset_log();
+  EXPECT_EQ(allocator.snapshot().dropped_steps, 0u);
+}
+
+TEST_F(Books, AStepThatIsOpenGoesOnInANewLog) {
+  allocator.begin_step(7);
+  allocator.reset_log();
+  Block* b = take(KiB);
+  EXPECT_EQ(allocator.snapshot().events.back().step, 7u);
+  EXPECT_EQ(allocator.snapshot().steps.back().step, 7u);
+  EXPECT_EQ(allocator.begin_step(), 8u);
+  allocator.end_step();
+  allocator.reset_log();
+  EXPECT_EQ(allocator.begin_step(), 1u);
+  allocator.end_step();
+  allocator.deallocate(b);
+}
+
+TEST_F(Books, AShortageIsLoggedWithWhoAsked) {
+  const ScopeGuard scope({fc1, matmul, Phase::forward});
+  allocator.set_limit(KiB);
+  EXPECT_THROW(take(4 * KiB), OutOfMemory);
+  const Event e = allocator.snapshot().events.back();
+  EXPECT_EQ(e.kind, EventKind::out_of_memory);
+  EXPECT_EQ(e.requested, 4 * KiB);
+  EXPECT_EQ(e.module, fc1);
+  EXPECT_EQ(e.op, matmul);
+  EXPECT_EQ(e.phase, Phase::forward);
+}
+
+TEST_F(Books, ALimitOfWhatIsReservedKeepsTheCache) {
+  allocator.deallocate(take(KiB));
+  allocator.set_limit(2 * MiB);
+  EXPECT_EQ(allocator.statistics().reserved.current, 2 * MiB);
+  allocator.set_limit(2 * MiB - 1);
+  EXPECT_EQ(allocator.statistics().reserved.current, 0u);
 }
 
 TEST_F(Books, EventsSayWhereWhoAndWhen) {
@@ -353,6 +408,14 @@ TEST_F(Books, StepsCountFromOneUnlessTold) {
   for (const Event& e : allocator.snapshot().events) (e.kind == EventKind::step_begin ? begins : ends)++;
   EXPECT_EQ(begins, 4);
   EXPECT_EQ(ends, 3);
+}
+
+TEST_F(Books, AQuietStepsPeakIsWhatItFound) {
+  Block* b = take(KiB);
+  allocator.begin_step();
+  allocator.end_step();
+  EXPECT_EQ(allocator.snapshot().steps.back().peak, KiB);
+  allocator.deallocate(b);
 }
 
 TEST_F(Books, NothingIsLostBetweenSteps) {

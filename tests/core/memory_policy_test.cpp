@@ -291,6 +291,36 @@ TEST_F(Caching, CountsSegmentsFromZeroOnceAllAreReturned) {
   fresh.deallocate(again);
 }
 
+TEST_F(Caching, SmallRequestsTakeFromLargeSegmentsOnlyWhereNoneIsUnused) {
+  Block* large = take(2 * MiB);
+  Block* b = policy.allocate(MiB, 0);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->segment, large->segment);
+  policy.deallocate(b);
+  Block* tight = policy.allocate(MiB / 2, MiB / 2);
+  policy.deallocate(tight);
+  EXPECT_EQ(policy.unusable_for(MiB), 0u);
+  EXPECT_EQ(policy.unusable_for(MiB + rounding), MiB / 2);
+  EXPECT_EQ(policy.allocate(MiB, 0), nullptr) << "returned, the half may become a whole";
+  policy.deallocate(large);
+}
+
+TEST_F(Caching, KeepsBlocksOfAnySize) {
+  policy.deallocate(take(std::size_t{1} << 61));
+  policy.deallocate(take(2 * MiB));  // a small piece of it
+  EXPECT_EQ(segments.taken, 1u);
+  policy.release_cached();
+  for (int power : {30, 40, 50, 58, 61}) {
+    const std::size_t size = std::size_t{1} << power;
+    Block* b = take(size);
+    const std::size_t taken = segments.taken;
+    policy.deallocate(b);
+    EXPECT_EQ(policy.largest_free(), size);
+    policy.deallocate(take(size));
+    EXPECT_EQ(segments.taken, taken);
+  }
+}
+
 TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {
   SimulatedUpstream tight(5 * MiB);
   Segments seen;
