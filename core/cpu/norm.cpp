@@ -16,6 +16,7 @@ struct Blocks {
     length = std::max<std::int64_t>(32, 16384 / std::max<std::int64_t>(channels, 1));
     count = (pixels + length - 1) / length;
   }
+  std::int64_t work() const { return length * channels; }  // of one
   std::int64_t begin(std::int64_t block) const { return block * length; }
   std::int64_t end(std::int64_t block) const { return std::min(pixels, begin(block) + length); }
 };
@@ -128,20 +129,12 @@ Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c) {
   return {count, static_cast<double>(mean), m2};
 }
 
-/// f(c) in parallel over the channels; each costs about `work` elements.
+/// f(i) for i in [0, count), in parallel; each costs about `work` elements.
 template <class F>
-void for_each_channel(std::int64_t channels, std::int64_t work, F&& f) {
-  parallel_for(channels, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) f(c);
+void for_each_item(std::int64_t count, std::int64_t work, F&& f) {
+  parallel_for(count, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(i);
   });
-}
-
-template <class F>
-void for_each_block(const Blocks& blocks, F&& f) {
-  parallel_for(blocks.count, grain / std::max<std::int64_t>(blocks.length * blocks.channels, 1),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t b = begin; b < end; ++b) f(b);
-               });
 }
 
 /// Sums over a channel's gy, and over gy * (x - mean).
@@ -169,11 +162,11 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
     const ConstView wide_x = folded(x, fold), wide_gy = folded(gy, fold);
     const Blocks blocks(wide_x);
     const Scratch<compute_t<T>> to(ws, channels, fold);
-    for_each_block(blocks, [&](std::int64_t b) {
+    for_each_item(blocks.count, blocks.work(), [&](std::int64_t b) {
       gradient_sums_of_block<T>(wide_x, wide_gy, mean, blocks.begin(b), blocks.end(b), to.partial(b, 0),
                                 to.partial(b, 1));
     });
-    for_each_channel(channels, 2 * blocks.count * fold, [&](std::int64_t c) {
+    for_each_item(channels, 2 * blocks.count * fold, [&](std::int64_t c) {
       for (int which = 0; which < 2; ++which) {
         double total = 0;
         for (std::int64_t b = 0; b < blocks.count; ++b)
@@ -185,7 +178,7 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
     return;
   }
   const Scratch<compute_t<T>> to(ws, channels, 1);
-  for_each_channel(channels, 2 * pixel_count(x), [&](std::int64_t c) {
+  for_each_item(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     const auto center = static_cast<compute_t<T>>(value(mean, c));
     double sum = 0, product = 0;
     for (std::int64_t n = 0; n < x.shape[0]; ++n)
@@ -207,10 +200,10 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
     const ConstView wide = folded(x, fold);
     const Blocks blocks(wide);
     const Scratch<compute_t<T>> to(ws, channels, fold);
-    for_each_block(blocks, [&](std::int64_t b) {
+    for_each_item(blocks.count, blocks.work(), [&](std::int64_t b) {
       moments_of_block<T>(wide, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
     });
-    for_each_channel(channels, 8 * blocks.count * fold, [&](std::int64_t c) {
+    for_each_item(channels, 8 * blocks.count * fold, [&](std::int64_t c) {
       Moments all;
       for (std::int64_t b = 0; b < blocks.count; ++b)
         for (std::int64_t i = c; i < blocks.channels; i += channels)
@@ -220,14 +213,14 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
     });
     return;
   }
-  for_each_channel(channels, 2 * pixel_count(x), [&](std::int64_t c) {
+  for_each_item(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     Moments all;
     for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c));
     finish(c, all);
   });
 }
 
-std::size_t batch_norm_workspace(const ConstView& x) {
+std::size_t scratch_bytes(const ConstView& x) {
   std::size_t partials = 0;  // gy may have gaps where x has none
   if (channels_adjacent({&x}))
     for (const std::int64_t fold : {std::int64_t{1}, folding({&x})}) {
@@ -238,11 +231,16 @@ std::size_t batch_norm_workspace(const ConstView& x) {
          partials * (x.dtype == DType::f64 ? sizeof(double) : sizeof(float));
 }
 
-void batch_norm_statistics(const ConstView& x, const View& mean, const View& var, Workspace ws) {
-  visit_floating(x.dtype, [&](auto zero) {
-    moments<decltype(zero)>(x, ws, [&](std::int64_t c, const Moments& all) {
-      set(mean, c, all.mean);
-      set(var, c, all.m2 / all.count);
+template <class Args>
+Plan plan(const Args& args) {
+  return {scratch_bytes(args.x)};
+}
+
+void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan&, Workspace ws) {
+  visit_floating(a.x.dtype, [&](auto zero) {
+    moments<decltype(zero)>(a.x, ws, [&](std::int64_t c, const Moments& all) {
+      set(a.mean, c, all.mean);
+      set(a.var, c, all.m2 / all.count);
     });
   });
 }
@@ -264,31 +262,29 @@ void batch_norm_apply(const ConstView& x, const ConstView& weight, const ConstVi
 
 // With r = 1 / sqrt(var + eps) and m pixels: gb = sum(gy), gw = r sum(gy (x - mean)), and in training
 // gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
-void batch_norm_backward(const ConstView& x, const ConstView& weight, const ConstView& mean, const ConstView& var,
-                         const ConstView& gy, double eps, bool training, const View& gx, const View& gw, const View& gb,
-                         Workspace ws) {
-  visit_floating(x.dtype, [&](auto zero) {
+void batch_norm_backward(const BatchNormBackwardArgs& a, const Plan&, Workspace ws) {
+  visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const std::int64_t channels = x.shape[1];
-    const auto pixels = static_cast<double>(pixel_count(x));
-    const auto rstd = [&](std::int64_t c) { return 1 / std::sqrt(value(var, c) + eps); };
+    const std::int64_t channels = a.x.shape[1];
+    const auto pixels = static_cast<double>(pixel_count(a.x));
+    const auto rstd = [&](std::int64_t c) { return 1 / std::sqrt(value(a.var, c) + a.eps); };
     const Scratch<compute_t<T>> sums(ws, channels, 1);
-    if (gw.defined() || gb.defined() || training) {
-      gradient_sums<T>(x, gy, mean, ws);
+    if (a.gw.defined() || a.gb.defined() || a.training) {
+      gradient_sums<T>(a.x, a.gy, a.mean, ws);
       for (std::int64_t c = 0; c < channels; ++c) {
-        set(gb, c, sums.totals[0][c]);
-        set(gw, c, sums.totals[1][c] * rstd(c));
+        set(a.gb, c, sums.totals[0][c]);
+        set(a.gw, c, sums.totals[1][c] * rstd(c));
       }
     }
-    if (!gx.defined()) return;
-    if (!training) {
-      map_channels<T>([&](std::int64_t c) { return std::array{value(weight, c, 1) * rstd(c)}; },
-                      [](const auto& scale, const auto& g) { return g * scale; }, gx, gy);
+    if (!a.gx.defined()) return;
+    if (!a.training) {
+      map_channels<T>([&](std::int64_t c) { return std::array{value(a.weight, c, 1) * rstd(c)}; },
+                      [](const auto& scale, const auto& g) { return g * scale; }, a.gx, a.gy);
       return;
     }
     const auto numbers = [&](std::int64_t c) {
-      const double r = rstd(c), scale = value(weight, c, 1) * r;
-      return std::array{scale, value(mean, c), -scale * r * r * sums.totals[1][c] / pixels,
+      const double r = rstd(c), scale = value(a.weight, c, 1) * r;
+      return std::array{scale, value(a.mean, c), -scale * r * r * sums.totals[1][c] / pixels,
                         -scale * sums.totals[0][c] / pixels};
     };
     map_channels<T>(
@@ -296,7 +292,7 @@ void batch_norm_backward(const ConstView& x, const ConstView& weight, const Cons
         [](const auto& scale, const auto& mean, const auto& slope, const auto& shift, const auto& g, const auto& x) {
           return g * scale + (x - mean) * slope + shift;
         },
-        gx, gy, x);
+        a.gx, a.gy, a.x);
   });
 }
 
@@ -304,10 +300,9 @@ void batch_norm_backward(const ConstView& x, const ConstView& weight, const Cons
 
 NormKernels norm_kernels() {
   return {
-      .batch_norm_workspace = batch_norm_workspace,
-      .batch_norm_statistics = batch_norm_statistics,
+      .batch_norm_statistics = {plan, batch_norm_statistics},
       .batch_norm_apply = batch_norm_apply,
-      .batch_norm_backward = batch_norm_backward,
+      .batch_norm_backward = {plan, batch_norm_backward},
   };
 }
 
