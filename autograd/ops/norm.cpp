@@ -3,6 +3,9 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
 namespace {
@@ -30,25 +33,6 @@ void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
                     describe(x));
 }
 
-struct BatchNormBackward final : Node {
-  Saved x{this}, weight{this}, mean{this}, var{this};
-  DType bias_dtype = DType::f32;
-  double eps = 0;
-  bool training = false;
-
-  bool differentiable() const override { return false; }
-  void backward(const Grads& gy, InputGrads& gx) override {
-    const Tensor input = x.get(), scale = weight.get();
-    if (gx.needs(0)) gx[0] = empty_like(input);
-    if (gx.needs(1)) gx[1] = empty_like(scale);
-    if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
-    run_planned<&Kernels::batch_norm_backward>(
-        input.device(),
-        {as_image(input.read()), read(scale), mean.get().read(), var.get().read(), as_image(gy[0].read()), eps,
-         training, gx.needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2])});
-  }
-};
-
 /// What a batch adds to a running statistic; undefined where there is none to move.
 Tensor share_of(const Tensor& batch, double share, const Tensor& running) {
   return running.defined() ? to(mul(batch, share), running.dtype()) : Tensor();
@@ -68,6 +52,42 @@ void check_can_move(const Tensor& x, const Tensor& running_mean, const Tensor& r
 
 }  // namespace
 
+struct BatchNormBackward final : Node {
+  Saved x{this}, weight{this}, mean{this}, var{this};
+  DType bias_dtype = DType::f32;
+  double eps = 0;
+  bool training = false;
+
+  /// Of statistics that are recorded with it: in training they depend on x.
+  void composed(const Tensor& gy, InputGrads& gx) const {
+    const DType wide = statistics_dtype(gy.dtype());
+    const Tensor v = to(x.get(), wide), g = to(gy, wide), w = weight.get();
+    const bool is_image = v.rank() == 4;
+    const Dims dims = is_image ? Dims{0, 2, 3} : Dims{0};
+    const auto by_channel = [&](const Tensor& t) {
+      return is_image ? view(to(t, wide), {v.size(1), 1, 1}) : to(t, wide);
+    };
+    const auto batch_mean = [&](const Tensor& t) { return bytetape::mean(t, dims, true); };
+    const Tensor centred = v - (training ? batch_mean(v) : by_channel(mean.get()));
+    const Tensor r = rsqrt((training ? batch_mean(centred * centred) : by_channel(var.get())) + eps), h = centred * r;
+    if (gx.needs(1)) gx[1] = to(sum(g * h, dims), w.dtype());
+    if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);
+    if (!gx.needs(0)) return;
+    const Tensor of_batch = training ? g - batch_mean(g) - h * batch_mean(g * h) : g;
+    gx[0] = to((w.defined() ? by_channel(w) * r : r) * of_batch, gy.dtype());
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (grad_enabled()) return composed(gy[0], gx);
+    const Tensor input = x.get(), scale = weight.get();
+    if (gx.needs(0)) gx[0] = empty_like(input);
+    if (gx.needs(1)) gx[1] = empty_like(scale);
+    if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
+    run_planned<&Kernels::batch_norm_backward>(
+        input.device(),
+        {as_image(input.read()), read(scale), mean.get().read(), var.get().read(), as_image(gy[0].read()), eps,
+         training, gx.needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2])});
+  }
+};
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps) {
   const Op<"batch_norm"> op;

@@ -21,7 +21,7 @@ OpRow norm_row(const std::string& variant, bool training, const Cases& cases, st
   bads.push_back(bad<ShapeError>("expected x (n, c) or (n, c, h, w), got f64(3,)", {in(3), in(3), in(3)},
                                  [](X x) { return batch_norm(x[0], x[1], x[2], {}, {}, true); }));
   const Case large = cases[0].size() == 1 ? Case{in(8, 16, 40, 40)} : Case{in(8, 16, 40, 40), in(16), in(16)};
-  return {"batch_norm", variant, f, reference, cases, Draw::normal, bads, Gradients::once, 3, true, large};
+  return {"batch_norm", variant, f, reference, cases, Draw::normal, bads, Gradients::twice, 3, true, large};
 }
 
 }  // namespace
