@@ -1,9 +1,11 @@
 #include "bytetape/nn/norm.h"
 
+#include <algorithm>
+
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/autograd/ops/norm.h"
-#include "bytetape/core/default_device.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/nn/init.h"
 
@@ -19,10 +21,9 @@ BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
     init::constant_(bias, 0);
   }
   if (options.track_running_stats) {
-    const Device device = default_device();
-    running_mean = register_buffer("running_mean", zeros({num_features}, DType::f32, device));
-    running_var = register_buffer("running_var", ones({num_features}, DType::f32, device));
-    num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::i64, device));
+    running_mean = register_buffer("running_mean", zeros(num_features));
+    running_var = register_buffer("running_var", ones(num_features));
+    num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::i64));
   }
 }
 
@@ -39,5 +40,18 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
 }
 
 std::string BatchNorm2d::describe() const { return detail::concat("BatchNorm2d(", num_features_, ")"); }
+
+LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
+    : normalized_shape_(normalized_shape), eps_(options.eps) {
+  const bool is_positive = std::all_of(normalized_shape.begin(), normalized_shape.end(), [](auto n) { return n > 0; });
+  check<ValueError>(!normalized_shape.empty() && is_positive, "LayerNorm needs positive sizes, got ", normalized_shape);
+  if (!options.elementwise_affine) return;
+  weight = register_parameter("weight", ones(normalized_shape));
+  if (options.bias) bias = register_parameter("bias", zeros(normalized_shape));
+}
+
+Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
+
+std::string LayerNorm::describe() const { return detail::concat("LayerNorm", normalized_shape_); }
 
 }  // namespace bytetape::nn

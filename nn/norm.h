@@ -29,4 +29,27 @@ class BatchNorm2d : public Module {
   BatchNormOptions options_;
 };
 
+/// As the arguments of torch.nn.LayerNorm.
+struct LayerNormOptions {
+  double eps = 1e-5;               ///< added to the variance
+  bool elementwise_affine = true;  ///< learn weight and bias
+  bool bias = true;                ///< whether there is one, if there is a weight
+};
+
+/// Layer normalisation of x (..., normalized_shape) over its last dims (torch.nn.LayerNorm). weight starts at 1, bias
+/// at 0. The formula is at layer_norm().
+class LayerNorm : public Module {
+ public:
+  /// Throws ValueError where normalized_shape is empty or has a size that is not positive.
+  explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;  ///< normalized_shape; undefined where left out
+
+ private:
+  Shape normalized_shape_;
+  double eps_;
+};
+
 }  // namespace bytetape::nn

@@ -46,5 +46,27 @@ TEST(BatchNorm2d, ErrorNamesTheShape) {
   EXPECT_EQ(norm.num_batches_tracked.item<int>(), 0) << "a batch that was refused";
 }
 
+TEST(LayerNorm, IsTheOpOverItsShape) {
+  nn::LayerNorm norm({3, 4});
+  EXPECT_EQ(norm.weight.to_vector<float>(), std::vector<float>(12, 1));
+  EXPECT_EQ(norm.bias.to_vector<float>(), std::vector<float>(12, 0));
+  EXPECT_EQ(norm.describe(), "LayerNorm(3, 4)");
+  nn::init::normal_(norm.weight);
+  nn::init::normal_(norm.bias);
+  const Tensor x = randn({5, 3, 4});
+  EXPECT_EQ(norm(x).to_vector<float>(), layer_norm(x, {3, 4}, norm.weight, norm.bias).to_vector<float>());
+}
+
+TEST(LayerNorm, LeavesOutWhatOptionsSay) {
+  const auto keys = [](const nn::Module& m) { return m.state_dict().size(); };
+  EXPECT_EQ(keys(nn::LayerNorm(4, {.bias = false})), 1u);
+  EXPECT_EQ(keys(nn::LayerNorm(4, {.elementwise_affine = false})), 0u);
+  EXPECT_THROWS_SAYING(nn::LayerNorm({3, 0}), ValueError, "LayerNorm needs positive sizes, got (3, 0)");
+  EXPECT_THROWS_SAYING(nn::LayerNorm(Shape{}), ValueError, "LayerNorm needs positive sizes, got ()");
+  const Tensor x = randn({2, 4}) * 100;
+  EXPECT_EQ(nn::LayerNorm(4, {.eps = 10})(x).to_vector<float>(),
+            layer_norm(x, 4, ones(4), zeros(4), 10).to_vector<float>());
+}
+
 }  // namespace
 }  // namespace bytetape

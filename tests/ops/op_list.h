@@ -116,6 +116,7 @@ std::vector<OpRow> matmul_rows();
 std::vector<OpRow> conv_rows();
 std::vector<OpRow> pool_rows();
 std::vector<OpRow> norm_rows();
+std::vector<OpRow> layer_norm_rows();
 std::vector<OpRow> loss_rows();
 
 }  // namespace bytetape::test

@@ -96,6 +96,22 @@ Array batch_norm(const Array& x, const Array* weight, const Array* bias, const d
   return y;
 }
 
+Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bias, double eps) {
+  std::int64_t n = 1;
+  for (int d = x.shape.size() - dims; d < x.shape.size(); ++d) n *= x.shape[d];
+  Array y = x;
+  for (std::size_t row = 0; row < x.values.size(); row += static_cast<std::size_t>(n)) {
+    double mean = 0, var = 0;
+    for (std::int64_t j = 0; j < n; ++j) mean += x.values[row + static_cast<std::size_t>(j)] / static_cast<double>(n);
+    for (std::int64_t j = 0; j < n; ++j)
+      var += std::pow(x.values[row + static_cast<std::size_t>(j)] - mean, 2) / static_cast<double>(n);
+    for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j)
+      y.values[row + j] = (x.values[row + j] - mean) / std::sqrt(var + eps) * (weight ? weight->values[j] : 1) +
+                          (bias ? bias->values[j] : 0);
+  }
+  return y;
+}
+
 Array log_softmax(const Array& x, int dim) {
   const int d = wrap_dim(dim, x.shape);
   const Dims dims = x.shape.empty() ? Dims{} : Dims{d};

@@ -14,6 +14,8 @@ Array max_pool2d(const Array& x, const Pool2dParams& p);
 /// mean and var of each channel; computed from x where they are null.
 Array batch_norm(const Array& x, const Array* weight, const Array* bias, const double* mean, const double* var,
                  double eps);
+/// Over the last `dims` dims.
+Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bias, double eps);
 Array log_softmax(const Array& x, int dim);
 Array cross_entropy(const Array& logits, const Array& target, const CrossEntropyOptions& options);
 /// Joins along dim.
