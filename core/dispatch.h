@@ -1,5 +1,7 @@
 #pragma once
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
@@ -33,7 +35,7 @@ void run(Device device, const Args&... args) {
   if (!device.is_meta) kernel(args...);
 }
 
-/// Memory that a kernel asked for, held for the length of an op.
+/// Memory under the role `workspace`, held for the length of an op.
 class HeldWorkspace {
  public:
   HeldWorkspace(std::size_t bytes, Device device);
@@ -44,10 +46,35 @@ class HeldWorkspace {
   Workspace ws_;
 };
 
-/// Takes what `Kernels::*_workspace` asks for, from the allocator, under the role `workspace`.
-template <auto SizeOf, class... Args>
-HeldWorkspace workspace(Device device, const Args&... args) {
-  return {detail::find_kernel<SizeOf>(device)(args...), device};
+/// A planned kernel of the device's table and its workspace, for as long as this lives.
+template <auto Kernel>
+class Prepared {
+ public:
+  using Entry = std::remove_cvref_t<decltype(std::declval<const Kernels&>().*Kernel)>;
+  using Args = typename Entry::Args;
+
+  Prepared(Device device, const Args& args)
+      : device_(device),
+        kernel_(detail::find_kernel<Kernel>(device)),
+        plan_(kernel_.plan(args)),
+        workspace_(plan_.workspace, device) {}
+
+  /// Any number of times, on arguments that differ from the planned ones in addresses alone. Nothing on a meta device.
+  void launch(const Args& args) const {
+    if (!device_.is_meta) kernel_.launch(args, plan_, workspace_.get());
+  }
+
+ private:
+  Device device_;
+  Entry kernel_;
+  Plan plan_;
+  HeldWorkspace workspace_;
+};
+
+/// Plans a kernel, takes its workspace and launches it; on a meta device all but the launch.
+template <auto Kernel>
+void run_planned(Device device, const typename Prepared<Kernel>::Args& args) {
+  Prepared<Kernel>(device, args).launch(args);
 }
 
 }  // namespace bytetape

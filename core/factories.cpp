@@ -105,8 +105,8 @@ Tensor randperm(std::int64_t n, Device device, Generator& generator) {
   const Op<"randperm"> op;
   check<ValueError>(n >= 0, "expected n >= 0, got ", n);
   Tensor y = empty({n}, DType::i64, device);
-  const HeldWorkspace ws = workspace<&Kernels::randperm_workspace>(device, y.write());
-  run<&Kernels::randperm>(device, draw(generator, y, 2), y.write(), ws.get());
+  const Prepared<&Kernels::randperm> kernel(device, {{}, y.write()});
+  kernel.launch({draw(generator, y, 2), y.write()});
   return y;
 }
 

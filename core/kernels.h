@@ -29,8 +29,8 @@ struct KernelTable : Families... {
 }  // namespace detail
 
 /// What a device can do: plain functions on views, family by family. Shapes, dtypes and devices were checked by the op;
-/// a null entry is reported as not implemented. Kernels never allocate: scratch comes as a Workspace of the size that
-/// `*_workspace` tells.
+/// a null entry is reported as not implemented. Kernels never allocate: one that needs scratch is planned
+/// (core/kernels/planned.h).
 ///
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.

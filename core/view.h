@@ -63,10 +63,4 @@ class View : public ConstView {
   }
 };
 
-/// Scratch memory that an op took from the allocator for one kernel.
-struct Workspace {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-};
-
 }  // namespace bytetape

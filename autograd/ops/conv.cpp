@@ -29,9 +29,7 @@ WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape
   const Device device = x.device();
   WeightAndBiasGrad g{empty(w_shape, x.dtype(), device), {}};
   if (with_bias) g.bias = empty({w_shape[0]}, x.dtype(), device);
-  const View gw = g.weight.write(), gb = write(g.bias);
-  const auto ws = workspace<&Kernels::conv2d_weight_grad_workspace>(device, x.read(), gy.read(), gw, gb, params);
-  run<&Kernels::conv2d_weight_grad>(device, x.read(), gy.read(), gw, gb, params, ws.get());
+  run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params});
   return g;
 }
 
@@ -77,8 +75,7 @@ Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, 
   const Op<"conv2d_input_grad"> op;
   const Tensor g = channels_last(gy), w = contiguous(weight);
   Tensor gx = empty_image(x_shape, g);
-  const auto ws = workspace<&Kernels::conv2d_input_grad_workspace>(g.device(), g.read(), w.read(), gx.write(), params);
-  run<&Kernels::conv2d_input_grad>(g.device(), g.read(), w.read(), gx.write(), params, ws.get());
+  run_planned<&Kernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
   if (auto* node = record<InputGradBackward>(gx, g, w)) {
     if (node->needs(1)) node->gy.save(g);
     if (node->needs(0)) node->weight.save(w);
@@ -150,8 +147,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   const Shape y_shape = output_shape(x, weight, bias, params);
   const Tensor image = channels_last(x), w = contiguous(weight), b = bias.defined() ? contiguous(bias) : bias;
   Tensor y = empty_image(y_shape, x);
-  const auto ws = workspace<&Kernels::conv2d_workspace>(x.device(), image.read(), w.read(), read(b), y.write(), params);
-  run<&Kernels::conv2d>(x.device(), image.read(), w.read(), read(b), y.write(), params, ws.get());
+  run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params});
   if (auto* node = record<Conv2dBackward>(y, image, w, b)) {
     if (node->needs(1)) node->x.save(image);
     if (node->needs(0)) node->weight.save(w);

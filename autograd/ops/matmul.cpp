@@ -64,24 +64,24 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   const Walk<3> batches = batches_of(a, b, y);
   const int inner = batches.shape.size() - 1;
   const std::int64_t count = batches.shape[inner], calls = count == 0 ? 0 : numel(batches.shape) / count;
-  const auto call = [&](auto f, const Strides& at) {
+  const auto product = [&](const Dims& at) -> MatmulArgs {
     std::int64_t offset[3] = {0, 0, 0};
     for (int d = 0; d < inner; ++d)
       for (std::size_t k = 0; k < 3; ++k) offset[k] += at[d] * batches.strides[k][d];
-    return f(matrices(a.read(), count, batches.strides[0][inner], offset[0]),
-             matrices(b.read(), count, batches.strides[1][inner], offset[1]), ConstView(),
-             matrices(y.write(), count, batches.strides[2][inner], offset[2]));
+    return {matrices(a.read(), count, batches.strides[0][inner], offset[0]),
+            matrices(b.read(), count, batches.strides[1][inner], offset[1]),
+            {},
+            matrices(y.write(), count, batches.strides[2][inner], offset[2])};
   };
   Dims at = Dims::filled(inner, 0);
-  const auto ws =
-      call([&](const auto&... views) { return workspace<&Kernels::matmul_workspace>(y.device(), views...); }, at);
+  const Prepared<&Kernels::matmul> kernel(y.device(), product(at));
   for (std::int64_t i = 0; i < calls; ++i) {
     std::int64_t rest = i;
     for (int d = inner - 1; d >= 0; --d) {
       at[d] = rest % batches.shape[d];
       rest /= batches.shape[d];
     }
-    call([&](const auto&... views) { run<&Kernels::matmul>(y.device(), views..., ws.get()); }, at);
+    kernel.launch(product(at));
   }
 }
 
@@ -138,8 +138,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                          {0, weight.strides()[1], weight.strides()[0]});
   const View y_view(y.write().data(), x.dtype(), x.device(), {1, n, out}, {0, out, 1});
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
-  const auto ws = workspace<&Kernels::matmul_workspace>(x.device(), x_view, w_view, b_view, y_view);
-  run<&Kernels::matmul>(x.device(), x_view, w_view, b_view, y_view, ws.get());
+  run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view});
   if (auto* node = record<LinearBackward>(y, rows, weight, bias)) {
     node->x_shape = x.shape();
     if (node->needs(1)) node->x.save(rows);

@@ -42,18 +42,21 @@ struct BatchNormBackward final : Node {
     if (gx.needs(0)) gx[0] = empty_like(input);
     if (gx.needs(1)) gx[1] = empty_like(scale);
     if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
-    const ConstView image = as_image(input.read());
-    const HeldWorkspace ws = workspace<&Kernels::batch_norm_workspace>(input.device(), image);
-    run<&Kernels::batch_norm_backward>(
-        input.device(), image, read(scale), mean.get().read(), var.get().read(), as_image(gy[0].read()), eps, training,
-        gx.needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2]), ws.get());
+    run_planned<&Kernels::batch_norm_backward>(
+        input.device(),
+        {as_image(input.read()), read(scale), mean.get().read(), var.get().read(), as_image(gy[0].read()), eps,
+         training, gx.needs(0) ? as_image(gx[0].write()) : View(), write(gx[1]), write(gx[2])});
   }
 };
 
-void move_towards(Tensor running, const Tensor& batch, double momentum, double factor) {
+/// What a batch adds to a running statistic; undefined where there is none to move.
+Tensor share_of(const Tensor& batch, double share, const Tensor& running) {
+  return running.defined() ? to(mul(batch, share), running.dtype()) : Tensor();
+}
+void move(Tensor running, double momentum, const Tensor& share) {
   if (!running.defined()) return;
   mul_(running, 1 - momentum);
-  add_(running, to(mul(batch, momentum * factor), running.dtype()));
+  add_(running, share);
 }
 
 /// Before either is moved.
@@ -84,20 +87,23 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
 
   const Device device = x.device();
   const ConstView image = as_image(x.read());
-  Tensor mean = running_mean, var = running_var;
+  Tensor mean = running_mean, var = running_var, mean_share, var_share;
   if (training) {
     mean = empty({channels}, statistics_dtype(x.dtype()), device);
     var = empty_like(mean);
-    const HeldWorkspace ws = workspace<&Kernels::batch_norm_workspace>(device, image);
-    run<&Kernels::batch_norm_statistics>(device, image, mean.write(), var.write(), ws.get());
-    const NoGrad no_grad;
-    move_towards(running_mean, mean, momentum, 1);
+    run_planned<&Kernels::batch_norm_statistics>(device, {image, mean.write(), var.write()});
     const auto n = static_cast<double>(count);
-    move_towards(running_var, var, momentum, n / (n - 1));  // unbiased
+    mean_share = share_of(mean, momentum, running_mean);
+    var_share = share_of(var, momentum * (n / (n - 1)), running_var);  // unbiased
   }
   Tensor y = empty_like(x);
   run<&Kernels::batch_norm_apply>(device, image, read(weight), read(bias), mean.read(), var.read(), eps,
                                   as_image(y.write()));
+  if (training) {  // last: what fails for memory has moved nothing
+    const NoGrad no_grad;
+    move(running_mean, momentum, mean_share);
+    move(running_var, momentum, var_share);
+  }
   if (auto* node = record<BatchNormBackward>(y, x, weight, bias)) {
     node->x.save(x);
     node->weight.save(weight);

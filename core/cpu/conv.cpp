@@ -177,14 +177,15 @@ struct WeightGrad {
 };
 
 /// What a Job keeps for all threads, then a PerThread for each.
-template <template <class> class Job>
-std::size_t job_workspace(DType dtype, const ConvSizes& s) {
-  return visit_floating(dtype, [&](auto zero) {
+template <template <class> class Job, class Args>
+Plan plan(const Args& args) {
+  const ConvSizes s(args);
+  return visit_floating(s.dtype, [&](auto zero) -> Plan {
     using J = Job<compute_t<decltype(zero)>>;
     Arena shared, own;
     const J job(s, shared);
     const typename J::PerThread slice(s, own);
-    return shared.used() + own.used() * static_cast<std::size_t>(num_threads());
+    return {shared.used() + own.used() * static_cast<std::size_t>(num_threads())};
   });
 }
 
@@ -203,60 +204,43 @@ void share(const ConvSizes& s, std::int64_t count, char* memory, F&& f) {
   });
 }
 
-std::size_t conv2d_workspace(const ConstView& x, const ConstView& weight, const ConstView&, const View& y,
-                             const Conv2dParams& p) {
-  return job_workspace<Forward>(x.dtype, ConvSizes(x, weight, y, p));
-}
-
-void conv2d(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y, const Conv2dParams& p,
-            Workspace ws) {
-  const ConvSizes s(x, weight, y, p);
-  visit_floating(x.dtype, [&](auto zero) {
+void conv2d(const Conv2dArgs& a, const Plan&, Workspace ws) {
+  const ConvSizes s(a);
+  visit_floating(s.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
     Arena arena(ws.data);
     Forward<C> job(s, arena);
-    job.weights.load(weight);
-    share<Slice<C>>(s, s.n, static_cast<char*>(ws.data) + arena.used(),
-                    [&](std::int64_t i, const auto& slice) { job.template image_of_y<T>(s, x, bias, y, i, slice); });
+    job.weights.load(a.weight);
+    share<Slice<C>>(s, s.n, static_cast<char*>(ws.data) + arena.used(), [&](std::int64_t i, const auto& slice) {
+      job.template image_of_y<T>(s, a.x, a.bias, a.y, i, slice);
+    });
   });
 }
 
-std::size_t conv2d_input_grad_workspace(const ConstView& gy, const ConstView& weight, const View& gx,
-                                        const Conv2dParams& p) {
-  return job_workspace<InputGrad>(gx.dtype, ConvSizes(gx, weight, gy, p));
-}
-
-void conv2d_input_grad(const ConstView& gy, const ConstView& weight, const View& gx, const Conv2dParams& p,
-                       Workspace ws) {
-  const ConvSizes s(gx, weight, gy, p);
-  visit_floating(gx.dtype, [&](auto zero) {
+void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan&, Workspace ws) {
+  const ConvSizes s(a);
+  visit_floating(s.dtype, [&](auto zero) {
     using C = compute_t<decltype(zero)>;
     Arena arena(ws.data);
     InputGrad<C> job(s, arena);
-    job.weights.load(weight);
+    job.weights.load(a.weight);
     share<typename InputGrad<C>::PerThread>(
         s, s.n, static_cast<char*>(ws.data) + arena.used(),
-        [&](std::int64_t i, const auto& slice) { job.image_of_gx(s, gy, gx, i, slice); });
+        [&](std::int64_t i, const auto& slice) { job.image_of_gx(s, a.gy, a.gx, i, slice); });
   });
 }
 
-std::size_t conv2d_weight_grad_workspace(const ConstView& x, const ConstView& gy, const View& gw, const View&,
-                                         const Conv2dParams& p) {
-  return job_workspace<WeightGrad>(x.dtype, ConvSizes(x, gw, gy, p));
-}
-
-void conv2d_weight_grad(const ConstView& x, const ConstView& gy, const View& gw, const View& gb, const Conv2dParams& p,
-                        Workspace ws) {
-  const ConvSizes s(x, gw, gy, p);
-  visit_floating(x.dtype, [&](auto zero) {
+void conv2d_weight_grad(const Conv2dWeightGradArgs& a, const Plan&, Workspace ws) {
+  const ConvSizes s(a);
+  visit_floating(s.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
     Arena arena(ws.data);
     const WeightGrad<C> job(s, arena);
     share<Slice<C>>(s, job.parts, static_cast<char*>(ws.data) + arena.used(),
-                    [&](std::int64_t part, const auto& slice) { job.template sum_part<T>(s, x, gy, part, slice); });
-    job.finish(s, gw, gb);
+                    [&](std::int64_t part, const auto& slice) { job.template sum_part<T>(s, a.x, a.gy, part, slice); });
+    job.finish(s, a.gw, a.gb);
   });
 }
 
@@ -264,12 +248,9 @@ void conv2d_weight_grad(const ConstView& x, const ConstView& gy, const View& gw,
 
 ConvKernels conv_kernels() {
   return {
-      .conv2d_workspace = conv2d_workspace,
-      .conv2d = conv2d,
-      .conv2d_input_grad_workspace = conv2d_input_grad_workspace,
-      .conv2d_input_grad = conv2d_input_grad,
-      .conv2d_weight_grad_workspace = conv2d_weight_grad_workspace,
-      .conv2d_weight_grad = conv2d_weight_grad,
+      .conv2d = {plan<Forward>, conv2d},
+      .conv2d_input_grad = {plan<InputGrad>, conv2d_input_grad},
+      .conv2d_weight_grad = {plan<WeightGrad>, conv2d_weight_grad},
   };
 }
 

@@ -2,17 +2,22 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/conv.h"
 
 namespace bytetape::cpu {
 
 /// The sizes of one convolution. A patch is what one output pixel sees of one group: (kh, kw, c / groups) elements.
 struct ConvSizes {
+  DType dtype;
   std::int64_t n, c, h, w, o, kh, kw, oh, ow, groups;
   Conv2dParams p;
 
+  explicit ConvSizes(const Conv2dArgs& a) : ConvSizes(a.x, a.weight, a.y, a.params) {}
+  explicit ConvSizes(const Conv2dInputGradArgs& a) : ConvSizes(a.gx, a.weight, a.gy, a.params) {}
+  explicit ConvSizes(const Conv2dWeightGradArgs& a) : ConvSizes(a.x, a.gw, a.gy, a.params) {}
   ConvSizes(const ConstView& x, const ConstView& weight, const ConstView& y, const Conv2dParams& params)
-      : n(x.shape[0]),
+      : dtype(x.dtype),
+        n(x.shape[0]),
         c(x.shape[1]),
         h(x.shape[2]),
         w(x.shape[3]),

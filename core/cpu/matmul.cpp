@@ -14,11 +14,11 @@ constexpr std::int64_t tile_rows = 128, tile_cols = 256, tile_depth = 256;
 
 struct Tiles {
   std::int64_t batch, m, n, k, down, across;
-  explicit Tiles(const ConstView& a, const View& y)
-      : batch(y.shape[0]),
-        m(y.shape[1]),
-        n(y.shape[2]),
-        k(a.shape[2]),
+  explicit Tiles(const MatmulArgs& args)
+      : batch(args.y.shape[0]),
+        m(args.y.shape[1]),
+        n(args.y.shape[2]),
+        k(args.a.shape[2]),
         down((m + tile_rows - 1) / tile_rows),
         across((n + tile_cols - 1) / tile_cols) {}
   std::int64_t count() const { return batch * down * across; }
@@ -60,8 +60,8 @@ Matrix<const C> load(const ConstView& x, C* buffer) {
 }
 
 template <class C>
-void compute_tile(const Tiles& t, std::int64_t tile, const ConstView& a, const ConstView& b, const ConstView& bias,
-                  const View& y, char* scratch) {
+void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, char* scratch) {
+  const auto& [a, b, bias, y] = args;
   const Scratch<C> s(t);
   auto* sum = reinterpret_cast<C*>(scratch);
   auto* a_buffer = reinterpret_cast<C*>(scratch + s.y);
@@ -84,24 +84,24 @@ void compute_tile(const Tiles& t, std::int64_t tile, const ConstView& a, const C
   copy(sum_view, block(y, i, row, col, rows, cols));
 }
 
-std::size_t matmul_workspace(const ConstView& a, const ConstView&, const ConstView&, const View& y) {
-  const Tiles tiles(a, y);
-  return visit_floating(y.dtype, [&](auto zero) {
-    return Scratch<compute_t<decltype(zero)>>(tiles).bytes() * static_cast<std::size_t>(tiles.threads());
+Plan plan(const MatmulArgs& args) {
+  const Tiles tiles(args);
+  return visit_floating(args.y.dtype, [&](auto zero) -> Plan {
+    return {Scratch<compute_t<decltype(zero)>>(tiles).bytes() * static_cast<std::size_t>(tiles.threads())};
   });
 }
 
-void matmul(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y, Workspace ws) {
-  const Tiles tiles(a, y);
+void matmul(const MatmulArgs& args, const Plan&, Workspace ws) {
+  const Tiles tiles(args);
   if (tiles.count() == 0) return;
   const std::int64_t slices = tiles.threads();
-  visit_floating(y.dtype, [&](auto zero) {
+  visit_floating(args.y.dtype, [&](auto zero) {
     using C = compute_t<decltype(zero)>;
     const std::size_t slice_bytes = ws.bytes / static_cast<std::size_t>(slices);
     parallel_for(slices, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t slice = begin; slice < end; ++slice)
         for (std::int64_t tile = tiles.count() * slice / slices; tile < tiles.count() * (slice + 1) / slices; ++tile)
-          compute_tile<C>(tiles, tile, a, b, bias, y,
+          compute_tile<C>(tiles, tile, args,
                           static_cast<char*>(ws.data) + static_cast<std::size_t>(slice) * slice_bytes);
     });
   });
@@ -111,8 +111,7 @@ void matmul(const ConstView& a, const ConstView& b, const ConstView& bias, const
 
 MatmulKernels matmul_kernels() {
   return {
-      .matmul_workspace = matmul_workspace,
-      .matmul = matmul,
+      .matmul = {plan, matmul},
   };
 }
 

@@ -227,7 +227,7 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
   });
 }
 
-std::size_t batch_norm_workspace(const ConstView& x) {
+std::size_t scratch_bytes(const ConstView& x) {
   std::size_t partials = 0;  // gy may have gaps where x has none
   if (channels_adjacent({&x}))
     for (const std::int64_t fold : {std::int64_t{1}, folding({&x})}) {
@@ -238,11 +238,16 @@ std::size_t batch_norm_workspace(const ConstView& x) {
          partials * (x.dtype == DType::f64 ? sizeof(double) : sizeof(float));
 }
 
-void batch_norm_statistics(const ConstView& x, const View& mean, const View& var, Workspace ws) {
-  visit_floating(x.dtype, [&](auto zero) {
-    moments<decltype(zero)>(x, ws, [&](std::int64_t c, const Moments& all) {
-      set(mean, c, all.mean);
-      set(var, c, all.m2 / all.count);
+template <class Args>
+Plan plan(const Args& args) {
+  return {scratch_bytes(args.x)};
+}
+
+void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan&, Workspace ws) {
+  visit_floating(a.x.dtype, [&](auto zero) {
+    moments<decltype(zero)>(a.x, ws, [&](std::int64_t c, const Moments& all) {
+      set(a.mean, c, all.mean);
+      set(a.var, c, all.m2 / all.count);
     });
   });
 }
@@ -264,31 +269,29 @@ void batch_norm_apply(const ConstView& x, const ConstView& weight, const ConstVi
 
 // With r = 1 / sqrt(var + eps) and m pixels: gb = sum(gy), gw = r sum(gy (x - mean)), and in training
 // gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
-void batch_norm_backward(const ConstView& x, const ConstView& weight, const ConstView& mean, const ConstView& var,
-                         const ConstView& gy, double eps, bool training, const View& gx, const View& gw, const View& gb,
-                         Workspace ws) {
-  visit_floating(x.dtype, [&](auto zero) {
+void batch_norm_backward(const BatchNormBackwardArgs& a, const Plan&, Workspace ws) {
+  visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const std::int64_t channels = x.shape[1];
-    const auto pixels = static_cast<double>(pixel_count(x));
-    const auto rstd = [&](std::int64_t c) { return 1 / std::sqrt(value(var, c) + eps); };
+    const std::int64_t channels = a.x.shape[1];
+    const auto pixels = static_cast<double>(pixel_count(a.x));
+    const auto rstd = [&](std::int64_t c) { return 1 / std::sqrt(value(a.var, c) + a.eps); };
     const Scratch<compute_t<T>> sums(ws, channels, 1);
-    if (gw.defined() || gb.defined() || training) {
-      gradient_sums<T>(x, gy, mean, ws);
+    if (a.gw.defined() || a.gb.defined() || a.training) {
+      gradient_sums<T>(a.x, a.gy, a.mean, ws);
       for (std::int64_t c = 0; c < channels; ++c) {
-        set(gb, c, sums.totals[0][c]);
-        set(gw, c, sums.totals[1][c] * rstd(c));
+        set(a.gb, c, sums.totals[0][c]);
+        set(a.gw, c, sums.totals[1][c] * rstd(c));
       }
     }
-    if (!gx.defined()) return;
-    if (!training) {
-      map_channels<T>([&](std::int64_t c) { return std::array{value(weight, c, 1) * rstd(c)}; },
-                      [](const auto& scale, const auto& g) { return g * scale; }, gx, gy);
+    if (!a.gx.defined()) return;
+    if (!a.training) {
+      map_channels<T>([&](std::int64_t c) { return std::array{value(a.weight, c, 1) * rstd(c)}; },
+                      [](const auto& scale, const auto& g) { return g * scale; }, a.gx, a.gy);
       return;
     }
     const auto numbers = [&](std::int64_t c) {
-      const double r = rstd(c), scale = value(weight, c, 1) * r;
-      return std::array{scale, value(mean, c), -scale * r * r * sums.totals[1][c] / pixels,
+      const double r = rstd(c), scale = value(a.weight, c, 1) * r;
+      return std::array{scale, value(a.mean, c), -scale * r * r * sums.totals[1][c] / pixels,
                         -scale * sums.totals[0][c] / pixels};
     };
     map_channels<T>(
@@ -296,7 +299,7 @@ void batch_norm_backward(const ConstView& x, const ConstView& weight, const Cons
         [](const auto& scale, const auto& mean, const auto& slope, const auto& shift, const auto& g, const auto& x) {
           return g * scale + (x - mean) * slope + shift;
         },
-        gx, gy, x);
+        a.gx, a.gy, a.x);
   });
 }
 
@@ -304,10 +307,9 @@ void batch_norm_backward(const ConstView& x, const ConstView& weight, const Cons
 
 NormKernels norm_kernels() {
   return {
-      .batch_norm_workspace = batch_norm_workspace,
-      .batch_norm_statistics = batch_norm_statistics,
+      .batch_norm_statistics = {plan, batch_norm_statistics},
       .batch_norm_apply = batch_norm_apply,
-      .batch_norm_backward = batch_norm_backward,
+      .batch_norm_backward = {plan, batch_norm_backward},
   };
 }
 

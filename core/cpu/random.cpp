@@ -105,12 +105,13 @@ struct Ticket {
   friend bool operator<(const Ticket& a, const Ticket& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; }
 };
 
-std::size_t randperm_workspace(const View& y) { return static_cast<std::size_t>(y.numel()) * sizeof(Ticket); }
+Plan plan_randperm(const RandpermArgs& a) { return {static_cast<std::size_t>(a.y.numel()) * sizeof(Ticket)}; }
 
-void randperm(PhiloxState state, const View& y, Workspace ws) {
+void randperm(const RandpermArgs& a, const Plan&, Workspace ws) {
+  const View& y = a.y;
   const std::int64_t n = y.numel();
   auto* tickets = static_cast<Ticket*>(ws.data);
-  for_each_block<2>(state, n, [&](std::int64_t first, std::int64_t count, const std::uint32_t* words) {
+  for_each_block<2>(a.state, n, [&](std::int64_t first, std::int64_t count, const std::uint32_t* words) {
     for (std::int64_t i = 0; i < count; ++i) tickets[first + i] = {bits64(words + 2 * i), first + i};
   });
   std::sort(tickets, tickets + n);
@@ -125,8 +126,7 @@ RandomKernels random_kernels() {
       .uniform = uniform,
       .normal = normal,
       .randint = randint,
-      .randperm_workspace = randperm_workspace,
-      .randperm = randperm,
+      .randperm = {plan_randperm, randperm},
   };
 }
 

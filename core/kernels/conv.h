@@ -1,7 +1,7 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
 
@@ -14,22 +14,28 @@ struct Conv2dParams {
   friend bool operator==(const Conv2dParams&, const Conv2dParams&) = default;
 };
 
-/// x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w'). x, y and their gradients
-/// are dense, channels-last or row-major; weight, bias and theirs are row-major.
+// x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w'). x, y and their gradients are
+// dense, channels-last or row-major; weight, bias and theirs are row-major.
+struct Conv2dArgs {
+  ConstView x, weight, bias;
+  View y;
+  Conv2dParams params;
+};
+struct Conv2dInputGradArgs {
+  ConstView gy, weight;
+  View gx;
+  Conv2dParams params;
+};
+struct Conv2dWeightGradArgs {
+  ConstView x, gy;
+  View gw, gb;  // gb may be undefined
+  Conv2dParams params;
+};
+
 struct ConvKernels {
-  std::size_t (*conv2d_workspace)(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y,
-                                  const Conv2dParams& p);
-  void (*conv2d)(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y,
-                 const Conv2dParams& p, Workspace ws);
-  std::size_t (*conv2d_input_grad_workspace)(const ConstView& gy, const ConstView& weight, const View& gx,
-                                             const Conv2dParams& p);
-  void (*conv2d_input_grad)(const ConstView& gy, const ConstView& weight, const View& gx, const Conv2dParams& p,
-                            Workspace ws);
-  // gb may be undefined
-  std::size_t (*conv2d_weight_grad_workspace)(const ConstView& x, const ConstView& gy, const View& gw, const View& gb,
-                                              const Conv2dParams& p);
-  void (*conv2d_weight_grad)(const ConstView& x, const ConstView& gy, const View& gw, const View& gb,
-                             const Conv2dParams& p, Workspace ws);
+  Planned<Conv2dArgs> conv2d;
+  Planned<Conv2dInputGradArgs> conv2d_input_grad;
+  Planned<Conv2dWeightGradArgs> conv2d_weight_grad;
 };
 
 }  // namespace bytetape

@@ -1,14 +1,17 @@
 #pragma once
-#include <cstddef>
-
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
 /// y (b, m, n) = a (b, m, k) @ b (b, k, n) + bias, which may be undefined and else is broadcast to y.
+struct MatmulArgs {
+  ConstView a, b, bias;
+  View y;
+};
+
 struct MatmulKernels {
-  std::size_t (*matmul_workspace)(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y);
-  void (*matmul)(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y, Workspace ws);
+  Planned<MatmulArgs> matmul;
 };
 
 }  // namespace bytetape

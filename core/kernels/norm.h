@@ -1,21 +1,27 @@
 #pragma once
-#include <cstddef>
-
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-/// Batch normalisation over (n, h, w) of x (n, c, h, w); weight and bias (c) or undefined; mean and the biased
-/// variance (c). These may have x's dtype or the one that x is accumulated in.
+// Batch normalisation over (n, h, w) of x (n, c, h, w); weight and bias (c) or undefined; mean and the biased variance
+// (c). These may have x's dtype or the one that x is accumulated in.
+struct BatchNormStatisticsArgs {
+  ConstView x;
+  View mean, var;
+};
+struct BatchNormBackwardArgs {
+  ConstView x, weight, mean, var, gy;
+  double eps;
+  bool training;    // mean and var depend on x
+  View gx, gw, gb;  // each may be undefined
+};
+
 struct NormKernels {
-  std::size_t (*batch_norm_workspace)(const ConstView& x);
-  void (*batch_norm_statistics)(const ConstView& x, const View& mean, const View& var, Workspace ws);
+  Planned<BatchNormStatisticsArgs> batch_norm_statistics;
   void (*batch_norm_apply)(const ConstView& x, const ConstView& weight, const ConstView& bias, const ConstView& mean,
                            const ConstView& var, double eps, const View& y);
-  // training: mean and var depend on x. gx, gw and gb may be undefined.
-  void (*batch_norm_backward)(const ConstView& x, const ConstView& weight, const ConstView& mean, const ConstView& var,
-                              const ConstView& gy, double eps, bool training, const View& gx, const View& gw,
-                              const View& gb, Workspace ws);
+  Planned<BatchNormBackwardArgs> batch_norm_backward;
 };
 
 }  // namespace bytetape

@@ -10,6 +10,7 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
+#include "tests/support/planned.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -143,13 +144,9 @@ struct Results {
 Results run_kernels(const ConvKernels& k, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& gy,
                     const Conv2dParams& p) {
   Results r{empty_like(gy), empty_like(x), empty_like(w), empty_like(b)};
-  const auto call = [](auto size, auto kernel, const auto&... args) {
-    const Storage ws(size(args...), {}, memory::Role::workspace);
-    kernel(args..., Workspace{ws.data(), ws.bytes()});
-  };
-  call(k.conv2d_workspace, k.conv2d, x.read(), w.read(), b.read(), r.y.write(), p);
-  call(k.conv2d_input_grad_workspace, k.conv2d_input_grad, gy.read(), w.read(), r.gx.write(), p);
-  call(k.conv2d_weight_grad_workspace, k.conv2d_weight_grad, x.read(), gy.read(), r.gw.write(), r.gb.write(), p);
+  test::run_planned(k.conv2d, {x.read(), w.read(), b.read(), r.y.write(), p});
+  test::run_planned(k.conv2d_input_grad, {gy.read(), w.read(), r.gx.write(), p});
+  test::run_planned(k.conv2d_weight_grad, {x.read(), gy.read(), r.gw.write(), r.gb.write(), p});
   return r;
 }
 
@@ -170,6 +167,57 @@ TEST(Conv2dKernels, ChosenAndPortableAgreeInBothLayouts) {
       EXPECT_TRUE(close(got.gw, expected.gw)) << c.x << c.weight;
       EXPECT_TRUE(close(got.gb, expected.gb)) << c.x << c.weight;
     }
+}
+
+// Programs are kept by key: of two convolutions that differ in one thing alone the second must not get the first's.
+TEST(Conv2dKernels, ChosenTellsConvolutionsApart) {
+  struct Pair {
+    const char* what;
+    std::int64_t size;
+    Conv2dParams first, second;
+  };
+  const Pair pairs[] = {
+      {"dilation h", 9, {.stride = 4}, {.stride = 4, .dilation = {2, 1}}},
+      {"dilation w", 9, {.stride = 4}, {.stride = 4, .dilation = {1, 2}}},
+      {"padding h", 8, {.stride = 4}, {.stride = 4, .padding = {1, 0}}},
+      {"padding w", 8, {.stride = 4}, {.stride = 4, .padding = {0, 1}}},
+      {"stride h", 9, {.stride = 4}, {.stride = {5, 4}}},
+      {"stride w", 9, {.stride = 4}, {.stride = {4, 5}}},
+  };
+  const Tensor w = random_tensor({6, 4, 3, 3}, DType::f32), b = random_tensor({6}, DType::f32);
+  const Tensor gy = random_tensor({2, 6, 2, 2}, DType::f32);
+  const auto close = [](const Tensor& p, const Tensor& q) {
+    return all_close(p.to_vector<double>(), q.to_vector<double>(), 1e-4, 1e-4);
+  };
+  for (const Pair& pair : pairs) {
+    const Tensor x = random_tensor({2, 4, pair.size, pair.size}, DType::f32);
+    for (const Conv2dParams& p : {pair.first, pair.second}) {
+      ASSERT_EQ(conv2d(x, w, b, p).shape(), gy.shape()) << pair.what;
+      const Results got = run_kernels(chosen(), x, w, b, gy, p), expected = run_kernels(portable, x, w, b, gy, p);
+      for (const auto member : {&Results::y, &Results::gx, &Results::gw, &Results::gb})
+        EXPECT_TRUE(close(got.*member, expected.*member)) << pair.what;
+    }
+  }
+  // Layouts of x and of y, and the bias, in all orders of two.
+  const Tensor image = random_tensor({2, 4, 9, 9}, DType::f32);
+  const Conv2dParams p{.stride = 4};
+  for (const Tensor& x : {image, channels_last(image), image})
+    for (const Tensor& g : {gy, channels_last(gy), gy})
+      for (const Tensor& bias : {b, Tensor(), b}) {
+        const auto run = [&](const ConvKernels& k) {
+          Results r{empty_like(g), empty_like(x), empty_like(w), empty_like(b)};
+          const View gb = bias.defined() ? r.gb.write() : View();
+          test::run_planned(k.conv2d, {x.read(), w.read(), bias.defined() ? bias.read() : ConstView(), r.y.write(), p});
+          test::run_planned(k.conv2d_input_grad, {g.read(), w.read(), r.gx.write(), p});
+          test::run_planned(k.conv2d_weight_grad, {x.read(), g.read(), r.gw.write(), gb, p});
+          return r;
+        };
+        const Results got = run(chosen()), expected = run(portable);
+        EXPECT_TRUE(close(got.y, expected.y));
+        EXPECT_TRUE(close(got.gx, expected.gx));
+        EXPECT_TRUE(close(got.gw, expected.gw));
+        if (bias.defined()) { EXPECT_TRUE(close(got.gb, expected.gb)); }
+      }
 }
 
 TEST(Conv2dKernels, PortableBitsDoNotDependOnThreads) {

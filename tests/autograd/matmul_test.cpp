@@ -9,6 +9,7 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
+#include "tests/support/planned.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -127,12 +128,8 @@ BothKernels run_both(ConstView a, ConstView b, ConstView bias, const Shape& y_sh
     r.chosen = zeros({extent}).alias(y_shape, y_strides, 0);
     r.portable = zeros({extent}).alias(y_shape, y_strides, 0);
   }
-  const auto multiply = [&](const MatmulKernels& k, const Tensor& y) {
-    const Storage ws(k.matmul_workspace(a, b, bias, y.write()), {}, memory::Role::workspace);
-    k.matmul(a, b, bias, y.write(), {ws.data(), ws.bytes()});
-  };
-  multiply(*backend({}).kernels, r.chosen);
-  multiply(cpu::portable::matmul_kernels(), r.portable);
+  test::run_planned(backend({}).kernels->matmul, {a, b, bias, r.chosen.write()});
+  test::run_planned(cpu::portable::matmul_kernels().matmul, {a, b, bias, r.portable.write()});
   return r;
 }
 void expect_both_alike(const Tensor& a, const Tensor& b, ConstView bias, const Strides& y_strides = {}) {
@@ -180,6 +177,34 @@ TEST(MatmulKernels, PortableBitsDoNotDependOnThreads) {
   set_num_threads(threads);
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
+}
+
+// A device of the host's memory whose product counts.
+int plans = 0, launches = 0;
+Kernels counting() {
+  Kernels k = cpu::kernels();
+  k.matmul = {[](const MatmulArgs& args) {
+                ++plans;
+                return cpu::kernels().matmul.plan(args);
+              },
+              [](const MatmulArgs& args, const Plan& plan, Workspace ws) {
+                ++launches;
+                cpu::kernels().matmul.launch(args, plan, ws);
+              }};
+  return k;
+}
+
+TEST(Matmul, PlansOnceForAllBatches) {
+  static const Kernels kernels = counting();
+  const auto memory = [](int) -> memory::Allocator& { return memory::allocator(Device::cpu()); };
+  register_backend(DeviceType::cuda, {&kernels, memory, memory});
+  plans = launches = 0;
+  const Tensor a = random_tensor({3, 1, 2, 4}), b = random_tensor({5, 4, 6});  // batches that do not walk as one
+  const Tensor y = matmul(to(a, Device::cuda()), to(b, Device::cuda()));
+  EXPECT_EQ(plans, 1);
+  EXPECT_EQ(launches, 3);
+  EXPECT_EQ(to(y, Device::cpu()).to_vector<double>(), matmul(a, b).to_vector<double>());
+  register_backend(DeviceType::cuda, {});
 }
 
 TEST(Matmul, PromotesVectors) {

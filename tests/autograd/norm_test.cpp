@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
@@ -160,6 +161,26 @@ TEST(BatchNorm, KeepsTheMemoryLayoutAndPicksDtypes) {
   EXPECT_EQ(g[0].strides(), x.strides());
   EXPECT_EQ(g[1].dtype(), DType::f32);
   EXPECT_EQ(g[2].dtype(), DType::bf16);
+}
+
+TEST(BatchNorm, MovesNothingWhereMemoryIsShort) {
+  const Tensor x = randn({32, 8, 128, 128});  // 16 MiB: y gets a segment of its own
+  const auto fresh = [] { return std::pair(zeros({8}), ones({8})); };
+  const auto [mean, var] = fresh();
+  const auto means = mean.to_vector<float>(), vars = var.to_vector<float>();
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  allocator.empty_cache();
+  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{4} << 20));  // not for y
+  EXPECT_THROW(batch_norm(x, {}, {}, mean, var, true), OutOfMemory);
+  EXPECT_EQ(mean.to_vector<float>(), means);
+  EXPECT_EQ(var.to_vector<float>(), vars);
+  allocator.set_limit(std::numeric_limits<std::size_t>::max());
+  const auto [other_mean, other_var] = fresh();
+  EXPECT_EQ(batch_norm(x, {}, {}, mean, var, true).to_vector<float>(),
+            batch_norm(x, {}, {}, other_mean, other_var, true).to_vector<float>());
+  EXPECT_EQ(mean.to_vector<float>(), other_mean.to_vector<float>());
+  EXPECT_EQ(var.to_vector<float>(), other_var.to_vector<float>());
+  EXPECT_NE(mean.to_vector<float>(), means);
 }
 
 TEST(BatchNorm, CannotBeDifferentiatedTwice) {

@@ -62,6 +62,8 @@ TEST_F(Backends, SayWhatTheyCannotDo) {
   const Tensor x = full({3}, 2, DType::f32, Device::cuda());
   EXPECT_THAT([&] { run<&Kernels::relu>(x.device(), x.read(), x.write()); },
               ThrowsMessage<NotImplemented>(AllOf(HasSubstr("relu"), HasSubstr("not implemented on cuda"))));
+  EXPECT_THAT([&] { run_planned<&Kernels::matmul>(x.device(), {}); },
+              ThrowsMessage<NotImplemented>(AllOf(HasSubstr("matmul"), HasSubstr("not implemented on cuda"))));
 }
 
 TEST_F(Backends, HaveAMetaTwinThatRunsNothing) {
@@ -70,6 +72,38 @@ TEST_F(Backends, HaveAMetaTwinThatRunsNothing) {
   const Tensor x = full({1000, 1000}, 1, DType::f32, meta);
   EXPECT_EQ(fills, fills_before);
   EXPECT_GE(memory::allocator(meta).statistics().allocated.current, x.nbytes());
+}
+
+int plans = 0, launches = 0;
+Plan counted_plan(const RandpermArgs& args) {
+  ++plans;
+  return {.workspace = static_cast<std::size_t>(args.y.numel()) * 4096, .algorithm = 7};
+}
+void counted_launch(const RandpermArgs&, const Plan& plan, Workspace ws) {
+  ++launches;
+  EXPECT_EQ(plan.algorithm, 7);
+  EXPECT_EQ(ws.bytes, plan.workspace);
+  EXPECT_NE(ws.data, nullptr);
+}
+const Kernels planned_kernel(RandomKernels{.randperm = {counted_plan, counted_launch}});
+
+TEST_F(Backends, PlanOnceAndLaunchOnlyWhereTheDeviceIs) {
+  register_backend(DeviceType::cuda, {&planned_kernel, device_memory, predicted_memory});
+  for (const Device device : {Device::cuda(), Device::meta(Device::cuda())}) {
+    plans = launches = 0;
+    const Tensor y = empty({3}, DType::i64, device);
+    const auto held = [&] {
+      return memory::allocator(device).statistics().by_role[static_cast<std::size_t>(memory::Role::workspace)].current;
+    };
+    {
+      const Prepared<&Kernels::randperm> kernel(device, {{}, y.write()});
+      EXPECT_EQ(held(), 3u * 4096);
+      for (int i = 0; i < 2; ++i) kernel.launch({{}, y.write()});
+    }
+    EXPECT_EQ(held(), 0u);
+    EXPECT_EQ(plans, 1);
+    EXPECT_EQ(launches, device.is_meta ? 0 : 2);
+  }
 }
 
 TEST_F(Backends, KeepTheirDataFromTheHost) {

@@ -1,8 +1,13 @@
 // A training step on the meta device touches no data and asks for the same memory, event by event.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+#include <set>
+
 #include "bytetape/core/memory/replay.h"
 #include "tests/support/events.h"
+#include "tests/support/threads.h"
 #include "tests/training/steps.h"
 
 namespace bytetape {
@@ -23,6 +28,33 @@ TEST_P(MetaTraining, HasTheEventsOfTheRealOne) {
   memory::Replay books;
   for (const memory::Event& e : on_cpu) books.apply(e);
   EXPECT_EQ(books.allocated(), 0u) << "everything came back";
+}
+
+// Workspaces depend on the number of threads; a prediction may ask for more of them than the machine has.
+TEST(MetaTraining, PredictsForAnyNumberOfThreads) {
+  const auto threads_of_process = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto program = [](Device device) {
+    Steps training("cnn", device, 16);
+    for (int i = 0; i < 2; ++i) training.step();
+  };
+  std::set<std::size_t> workspaces;
+  for (const int n : {1, 2, 3, 16}) {
+    test::with_threads(n, [&] {
+      const auto before = threads_of_process();
+      const auto on_meta = test::record_events(Device::meta(), program);
+      EXPECT_EQ(threads_of_process(), before) << "a prediction for " << n << " starts no thread";
+      const auto on_cpu = test::record_events(Device::cpu(), program);
+      EXPECT_EQ(test::first_difference(on_cpu, on_meta), "") << n << " threads";
+      std::size_t bytes = 0;
+      for (const memory::Event& e : on_meta)
+        if (e.kind == memory::EventKind::alloc && e.role == memory::Role::workspace) bytes += e.bytes;
+      workspaces.insert(bytes);
+    });
+  }
+  EXPECT_GT(workspaces.size(), 1u) << "the number of threads matters";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MetaTraining, ::testing::Values("mlp", "cnn"),

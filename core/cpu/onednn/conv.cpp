@@ -1,4 +1,4 @@
-#include "bytetape/core/cpu/onednn/plan.h"
+#include "bytetape/core/cpu/onednn/program.h"
 #include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
@@ -43,8 +43,8 @@ struct Descs {
   }
 };
 
-Plan& find(Key::Kind kind, const ConstView& x, const ConstView& weight, const ConstView& y, const Conv2dParams& p,
-           bool with_bias, Plan (*compile)(const Descs&, bool with_bias)) {
+Plan find(Key::Kind kind, const ConstView& x, const ConstView& weight, const ConstView& y, const Conv2dParams& p,
+          bool with_bias, Program (*compile)(const Descs&, bool with_bias)) {
   Key key(kind);
   key.add(with_bias);
   key.add(x.shape);
@@ -55,38 +55,34 @@ Plan& find(Key::Kind kind, const ConstView& x, const ConstView& weight, const Co
   for (const Size2 pair : {p.stride, p.padding, p.dilation})
     for (const std::int64_t v : {pair.h, pair.w}) key.add(v);
   key.add(p.groups);
-  return cached_plan(key, [&] { return compile(Descs(x, weight, y, p), with_bias); });
+  return plan_program(key, [&] { return compile(Descs(x, weight, y, p), with_bias); });
 }
 
-Plan compile_forward(const Descs& d, bool with_bias) {
+Program compile_forward(const Descs& d, bool with_bias) {
   const auto pd = d.forward(with_bias);
-  Plan plan;
-  const auto x = plan.argument(d.x), weight = plan.argument(d.weight);
-  const auto reordered = plan.read_as(weight, pd.weights_desc());
-  const dnnl::convolution_forward primitive(pd);
-  if (with_bias) {
-    const auto bias = plan.argument(d.bias), y = plan.argument(d.y);
-    plan.step(pd, primitive,
-              {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, reordered}, {DNNL_ARG_BIAS, bias}, {DNNL_ARG_DST, y}});
-  } else {
-    plan.step(pd, primitive, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, reordered}, {DNNL_ARG_DST, plan.argument(d.y)}});
-  }
-  return plan;
+  Program program;
+  const auto x = program.argument(d.x), weight = program.argument(d.weight), y = program.argument(d.y);
+  Program::Arguments args{
+      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, program.read_as(weight, pd.weights_desc())}, {DNNL_ARG_DST, y}};
+  if (with_bias) args.emplace_back(DNNL_ARG_BIAS, program.argument(d.bias));
+  program.step(pd, dnnl::convolution_forward(pd), args);
+  return program;
 }
 
-Plan compile_input_grad(const Descs& d, bool) {
+Program compile_input_grad(const Descs& d, bool) {
   const auto pd =
       describe_backward<dnnl::convolution_backward_data>(d.forward(false), algorithm::convolution_direct, d.x,
                                                          d.any_weight, d.y, d.stride, d.dilation, d.padding, d.padding);
-  Plan plan;
-  const auto gy = plan.argument(d.y), weight = plan.argument(d.weight), gx = plan.argument(d.x);
-  const auto reordered = plan.read_as(weight, pd.weights_desc());
-  plan.step(pd, dnnl::convolution_backward_data(pd),
-            {{DNNL_ARG_DIFF_DST, gy}, {DNNL_ARG_WEIGHTS, reordered}, {DNNL_ARG_DIFF_SRC, gx}});
-  return plan;
+  Program program;
+  const auto gy = program.argument(d.y), weight = program.argument(d.weight), gx = program.argument(d.x);
+  program.step(pd, dnnl::convolution_backward_data(pd),
+               {{DNNL_ARG_DIFF_DST, gy},
+                {DNNL_ARG_WEIGHTS, program.read_as(weight, pd.weights_desc())},
+                {DNNL_ARG_DIFF_SRC, gx}});
+  return program;
 }
 
-Plan compile_weight_grad(const Descs& d, bool with_bias) {
+Program compile_weight_grad(const Descs& d, bool with_bias) {
   using Primitive = dnnl::convolution_backward_weights;
   const auto how = algorithm::convolution_direct;
   const auto hint = d.forward(with_bias);
@@ -94,30 +90,14 @@ Plan compile_weight_grad(const Descs& d, bool with_bias) {
                                                            d.dilation, d.padding, d.padding)
                             : describe_backward<Primitive>(hint, how, d.x, d.any_weight, d.y, d.stride, d.dilation,
                                                            d.padding, d.padding);
-  Plan plan;
-  const auto x = plan.argument(d.x), gy = plan.argument(d.y), gw = plan.argument(d.weight);
-  const auto direct = pd.diff_weights_desc() == d.weight ? gw : plan.scratch(pd.diff_weights_desc());
-  if (with_bias)
-    plan.step(pd, Primitive(pd),
-              {{DNNL_ARG_SRC, x},
-               {DNNL_ARG_DIFF_DST, gy},
-               {DNNL_ARG_DIFF_WEIGHTS, direct},
-               {DNNL_ARG_DIFF_BIAS, plan.argument(d.bias)}});
-  else
-    plan.step(pd, Primitive(pd), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, gy}, {DNNL_ARG_DIFF_WEIGHTS, direct}});
-  if (direct != gw) plan.reorder(direct, gw);
-  return plan;
-}
-
-Plan& forward_plan(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y,
-                   const Conv2dParams& p) {
-  return find(Key::Kind::conv2d, x, weight, y, p, bias.defined(), compile_forward);
-}
-Plan& input_grad_plan(const ConstView& gy, const ConstView& weight, const View& gx, const Conv2dParams& p) {
-  return find(Key::Kind::conv2d_input_grad, gx, weight, gy, p, false, compile_input_grad);
-}
-Plan& weight_grad_plan(const ConstView& x, const ConstView& gy, const View& gw, const View& gb, const Conv2dParams& p) {
-  return find(Key::Kind::conv2d_weight_grad, x, gw, gy, p, gb.defined(), compile_weight_grad);
+  Program program;
+  const auto x = program.argument(d.x), gy = program.argument(d.y), gw = program.argument(d.weight);
+  const auto direct = pd.diff_weights_desc() == d.weight ? gw : program.scratch(pd.diff_weights_desc());
+  Program::Arguments args{{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, gy}, {DNNL_ARG_DIFF_WEIGHTS, direct}};
+  if (with_bias) args.emplace_back(DNNL_ARG_DIFF_BIAS, program.argument(d.bias));
+  program.step(pd, Primitive(pd), args);
+  if (direct != gw) program.reorder(direct, gw);
+  return program;
 }
 
 const ConvKernels& portable_kernels() {
@@ -127,60 +107,40 @@ const ConvKernels& portable_kernels() {
 
 bool is_fast(const ConstView& x) { return x.dtype == DType::f32 && x.numel() > 0; }
 
-std::size_t conv2d_workspace(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y,
-                             const Conv2dParams& p) {
-  if (!is_fast(x)) return portable_kernels().conv2d_workspace(x, weight, bias, y, p);
-  return forward_plan(x, weight, bias, y, p).workspace_bytes();
+Plan plan_conv2d(const Conv2dArgs& a) {
+  if (!is_fast(a.x)) return portable_kernels().conv2d.plan(a);
+  return find(Key::Kind::conv2d, a.x, a.weight, a.y, a.params, a.bias.defined(), compile_forward);
+}
+void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
+  if (!plan.program) return portable_kernels().conv2d.launch(a, plan, ws);
+  program_of(plan).run({a.x.data(), a.weight.data(), a.y.data(), a.bias.data()}, ws.data);
 }
 
-void conv2d(const ConstView& x, const ConstView& weight, const ConstView& bias, const View& y, const Conv2dParams& p,
-            Workspace ws) {
-  if (!is_fast(x)) return portable_kernels().conv2d(x, weight, bias, y, p, ws);
-  Plan& plan = forward_plan(x, weight, bias, y, p);
-  if (bias.defined())
-    plan.run({x.data(), weight.data(), bias.data(), y.data()}, ws.data);
-  else
-    plan.run({x.data(), weight.data(), y.data()}, ws.data);
+Plan plan_input_grad(const Conv2dInputGradArgs& a) {
+  if (!is_fast(a.gx)) return portable_kernels().conv2d_input_grad.plan(a);
+  return find(Key::Kind::conv2d_input_grad, a.gx, a.weight, a.gy, a.params, false, compile_input_grad);
+}
+void input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
+  if (!plan.program) return portable_kernels().conv2d_input_grad.launch(a, plan, ws);
+  program_of(plan).run({a.gy.data(), a.weight.data(), a.gx.data()}, ws.data);
 }
 
-std::size_t conv2d_input_grad_workspace(const ConstView& gy, const ConstView& weight, const View& gx,
-                                        const Conv2dParams& p) {
-  if (!is_fast(gx)) return portable_kernels().conv2d_input_grad_workspace(gy, weight, gx, p);
-  return input_grad_plan(gy, weight, gx, p).workspace_bytes();
+Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
+  if (!is_fast(a.x)) return portable_kernels().conv2d_weight_grad.plan(a);
+  return find(Key::Kind::conv2d_weight_grad, a.x, a.gw, a.gy, a.params, a.gb.defined(), compile_weight_grad);
 }
-
-void conv2d_input_grad(const ConstView& gy, const ConstView& weight, const View& gx, const Conv2dParams& p,
-                       Workspace ws) {
-  if (!is_fast(gx)) return portable_kernels().conv2d_input_grad(gy, weight, gx, p, ws);
-  input_grad_plan(gy, weight, gx, p).run({gy.data(), weight.data(), gx.data()}, ws.data);
-}
-
-std::size_t conv2d_weight_grad_workspace(const ConstView& x, const ConstView& gy, const View& gw, const View& gb,
-                                         const Conv2dParams& p) {
-  if (!is_fast(x)) return portable_kernels().conv2d_weight_grad_workspace(x, gy, gw, gb, p);
-  return weight_grad_plan(x, gy, gw, gb, p).workspace_bytes();
-}
-
-void conv2d_weight_grad(const ConstView& x, const ConstView& gy, const View& gw, const View& gb, const Conv2dParams& p,
-                        Workspace ws) {
-  if (!is_fast(x)) return portable_kernels().conv2d_weight_grad(x, gy, gw, gb, p, ws);
-  Plan& plan = weight_grad_plan(x, gy, gw, gb, p);
-  if (gb.defined())
-    plan.run({x.data(), gy.data(), gw.data(), gb.data()}, ws.data);
-  else
-    plan.run({x.data(), gy.data(), gw.data()}, ws.data);
+void weight_grad(const Conv2dWeightGradArgs& a, const Plan& plan, Workspace ws) {
+  if (!plan.program) return portable_kernels().conv2d_weight_grad.launch(a, plan, ws);
+  program_of(plan).run({a.x.data(), a.gy.data(), a.gw.data(), a.gb.data()}, ws.data);
 }
 
 }  // namespace
 
 ConvKernels conv_kernels() {
   return {
-      .conv2d_workspace = conv2d_workspace,
-      .conv2d = conv2d,
-      .conv2d_input_grad_workspace = conv2d_input_grad_workspace,
-      .conv2d_input_grad = conv2d_input_grad,
-      .conv2d_weight_grad_workspace = conv2d_weight_grad_workspace,
-      .conv2d_weight_grad = conv2d_weight_grad,
+      .conv2d = {plan_conv2d, conv2d},
+      .conv2d_input_grad = {plan_input_grad, input_grad},
+      .conv2d_weight_grad = {plan_weight_grad, weight_grad},
   };
 }
 

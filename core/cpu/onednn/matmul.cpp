@@ -1,5 +1,5 @@
 #include "bytetape/core/cpu/copy.h"
-#include "bytetape/core/cpu/onednn/plan.h"
+#include "bytetape/core/cpu/onednn/program.h"
 #include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
@@ -48,13 +48,8 @@ void fold(ConstView& x) {
   x.shape[0] = 1;
 }
 
-struct Views {
-  ConstView a, b, bias;
-  View y;
-};
-
 /// With one b for the whole batch, the batch is just more rows.
-Views folded(Views v) {
+MatmulArgs folded(MatmulArgs v) {
   const bool has_bias = v.bias.defined();
   if (v.b.strides[0] != 0 || v.y.shape[0] == 1 || !folds(v.a) || !folds(v.y) || (has_bias && !folds(v.bias))) return v;
   fold(v.a);
@@ -67,14 +62,22 @@ Views folded(Views v) {
 /// A product in oneDNN's terms.
 class Product {
  public:
-  explicit Product(const Views& views)
-      : v_(folded(views)), a_as_(v_.a), b_as_(v_.b), y_as_(v_.y, false), add_(how_to_add(v_.bias, v_.y)) {}
+  explicit Product(const MatmulArgs& args)
+      : v_(folded(args)), a_as_(v_.a), b_as_(v_.b), y_as_(v_.y, false), add_(how_to_add(v_.bias, v_.y)) {}
 
-  std::size_t workspace_bytes() const {
-    return a_as_.copy_bytes() + b_as_.copy_bytes() + y_as_.copy_bytes() + plan().workspace_bytes();
+  Plan plan() const {
+    Key key(Key::Kind::matmul);
+    key.add(static_cast<std::int64_t>(add_));
+    for (const Operand* x : {&a_as_, &b_as_, &y_as_}) {
+      key.add(x->shape);
+      key.add(x->strides);
+    }
+    const std::size_t copies = a_as_.copy_bytes() + b_as_.copy_bytes() + y_as_.copy_bytes();
+    return plan_program(
+        key, [this] { return compile(); }, copies);
   }
 
-  void run(void* workspace) const {
+  void run(Program& program, void* workspace) const {
     char* free = static_cast<char*>(workspace);
     const auto input = [&](const ConstView& x, const Operand& as) -> const void* {
       if (!as.copied) return x.data();
@@ -88,10 +91,7 @@ class Product {
     const View y = y_as_.copied ? y_as_.at(free) : v_.y;
     free += y_as_.copy_bytes();
     if (add_ == Add::matrix) copy(v_.bias, y);
-    if (add_ == Add::row)
-      plan().run({a, b, v_.bias.data(), y.data()}, free);
-    else
-      plan().run({a, b, y.data()}, free);
+    program.run({a, b, y.data(), v_.bias.data()}, free);
     if (y_as_.copied) copy(y, v_.y);
   }
 
@@ -104,17 +104,7 @@ class Product {
     return repeats(0) && repeats(1) && (y.shape[2] == 1 || bias.strides[2] == 1) ? Add::row : Add::matrix;
   }
 
-  Plan& plan() const {
-    Key key(Key::Kind::matmul);
-    key.add(static_cast<std::int64_t>(add_));
-    for (const Operand* x : {&a_as_, &b_as_, &y_as_}) {
-      key.add(x->shape);
-      key.add(x->strides);
-    }
-    return cached_plan(key, [this] { return compile(); });
-  }
-
-  Plan compile() const {
+  Program compile() const {
     const bool batched = y_as_.shape[0] > 1;
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -123,28 +113,24 @@ class Product {
       sum.append_sum();
       attr.set_post_ops(sum);
     }
-    Plan plan;
-    const auto a = plan.argument(a_as_.desc(batched)), b = plan.argument(b_as_.desc(batched));
-    const auto step = [&](const auto& d, auto... bias_and_y) {
-      plan.step(d, dnnl::matmul(d), {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, bias_and_y...});
-    };
-    const auto y_desc = y_as_.desc(batched);
+    Program program;
+    const auto a = program.argument(a_as_.desc(batched)), b = program.argument(b_as_.desc(batched)),
+               y = program.argument(y_as_.desc(batched));
+    Program::Arguments args{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}};
+    const auto step = [&](const dnnl::matmul::primitive_desc& d) { program.step(d, dnnl::matmul(d), args); };
     if (add_ == Add::row) {
       const std::int64_t n = y_as_.shape[2];
-      const memory::dims shape = batched ? memory::dims{1, 1, n} : memory::dims{1, n};
-      const memory::desc bias_desc(shape, memory::data_type::f32,
-                                   batched ? memory::format_tag::abc : memory::format_tag::ab);
-      const auto bias = plan.argument(bias_desc), y = plan.argument(y_desc);
-      step(describe_with<dnnl::matmul>(attr, plan.desc(a), plan.desc(b), bias_desc, y_desc),
-           std::pair{DNNL_ARG_BIAS, bias}, std::pair{DNNL_ARG_DST, y});
+      const memory::desc bias(batched ? memory::dims{1, 1, n} : memory::dims{1, n}, memory::data_type::f32,
+                              batched ? memory::format_tag::abc : memory::format_tag::ab);
+      args.emplace_back(DNNL_ARG_BIAS, program.argument(bias));
+      step(describe_with<dnnl::matmul>(attr, program.desc(a), program.desc(b), bias, program.desc(y)));
     } else {
-      const auto y = plan.argument(y_desc);
-      step(describe_with<dnnl::matmul>(attr, plan.desc(a), plan.desc(b), y_desc), std::pair{DNNL_ARG_DST, y});
+      step(describe_with<dnnl::matmul>(attr, program.desc(a), program.desc(b), program.desc(y)));
     }
-    return plan;
+    return program;
   }
 
-  Views v_;
+  MatmulArgs v_;
   Operand a_as_, b_as_, y_as_;
   Add add_;
 };
@@ -156,24 +142,20 @@ const MatmulKernels& portable_kernels() {
 
 bool is_fast(const ConstView& a, const View& y) { return y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0; }
 
-std::size_t matmul_workspace(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y) {
-  return is_fast(a, y) ? Product({a, b, bias, y}).workspace_bytes()
-                       : portable_kernels().matmul_workspace(a, b, bias, y);
+Plan plan(const MatmulArgs& args) {
+  return is_fast(args.a, args.y) ? Product(args).plan() : portable_kernels().matmul.plan(args);
 }
 
-void matmul(const ConstView& a, const ConstView& b, const ConstView& bias, const View& y, Workspace ws) {
-  if (is_fast(a, y))
-    Product({a, b, bias, y}).run(ws.data);
-  else
-    portable_kernels().matmul(a, b, bias, y, ws);
+void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
+  if (!plan.program) return portable_kernels().matmul.launch(args, plan, ws);
+  Product(args).run(program_of(plan), ws.data);
 }
 
 }  // namespace
 
 MatmulKernels matmul_kernels() {
   return {
-      .matmul_workspace = matmul_workspace,
-      .matmul = matmul,
+      .matmul = {plan, matmul},
   };
 }
 

@@ -9,21 +9,23 @@
 #include <vector>
 
 #include "bytetape/core/cpu/onednn/describe.h"
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape::cpu::onednn {
 
 /// Primitives compiled for one set of shapes and ready to run one after the other: all but the addresses is fixed.
-class Plan {
+class Program {
  public:
   using Slot = int;
 
-  /// Memory that run() is given, in the order of these calls.
+  /// Memory that run() is given, in the order of these calls; what comes last may be left out.
   Slot argument(const dnnl::memory::desc& desc);
   /// Memory within the workspace.
   Slot scratch(const dnnl::memory::desc& desc);
+  using Arguments = std::vector<std::pair<int, Slot>>;  // by oneDNN's names
   template <class Desc>
-  void step(const Desc& desc, const dnnl::primitive& primitive, std::initializer_list<std::pair<int, Slot>> args) {
+  void step(const Desc& desc, const dnnl::primitive& primitive, const Arguments& args) {
     add(primitive, desc.scratchpad_desc(), args);
   }
   /// Copies between two layouts.
@@ -33,6 +35,7 @@ class Plan {
   const dnnl::memory::desc& desc(Slot slot) const { return slots_[static_cast<std::size_t>(slot)].desc; }
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Of arguments that the program does not have, any value is ignored.
   void run(std::initializer_list<const void*> arguments, void* workspace);
 
  private:
@@ -46,15 +49,14 @@ class Plan {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> args;
   };
-  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
-           std::initializer_list<std::pair<int, Slot>> args);
+  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, const Arguments& args);
 
   std::vector<SlotInfo> slots_;
   std::vector<Step> steps_;
   std::size_t workspace_bytes_ = 0;
 };
 
-/// What a plan depends on.
+/// What a program depends on.
 class Key {
  public:
   enum class Kind : std::int64_t { matmul, conv2d, conv2d_input_grad, conv2d_weight_grad };
@@ -72,7 +74,10 @@ class Key {
   std::size_t size_ = 0;
 };
 
-/// This thread's plan for `key`, compiled by `make` where it is not kept: the last 128 are. Valid until the next call.
-Plan& cached_plan(const Key& key, const std::function<Plan()>& make);
+/// The plan that runs this thread's program for `key`, compiled by `make` where it is not kept: the last 128 are.
+/// The program's workspace comes after `copies` bytes of the kernel's own.
+Plan plan_program(const Key& key, const std::function<Program()>& make, std::size_t copies = 0);
+/// The program of such a plan.
+inline Program& program_of(const Plan& plan) { return *static_cast<Program*>(plan.program.get()); }
 
 }  // namespace bytetape::cpu::onednn

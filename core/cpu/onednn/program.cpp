@@ -1,4 +1,4 @@
-#include "bytetape/core/cpu/onednn/plan.h"
+#include "bytetape/core/cpu/onednn/program.h"
 
 #include <cstdlib>
 #include <list>
@@ -10,7 +10,7 @@
 namespace bytetape::cpu::onednn {
 namespace {
 
-constexpr std::size_t alignment = 64, most_plans = 128;
+constexpr std::size_t alignment = 64, most_programs = 128;
 
 dnnl::stream& stream() {
   thread_local dnnl::stream s(engine());
@@ -21,7 +21,7 @@ dnnl::stream& stream() {
 void bound_compiled_code() {
   for (const char* users : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY"})
     if (std::getenv(users)) return;
-  constexpr int most_primitives = 2 * most_plans;  // a plan may reorder as well
+  constexpr int most_primitives = 2 * most_programs;  // one may reorder as well
   dnnl::set_primitive_cache_capacity(most_primitives);
 }
 
@@ -48,31 +48,30 @@ const dnnl::primitive_attr& user_scratchpad() {
   return attr;
 }
 
-Plan::Slot Plan::argument(const dnnl::memory::desc& desc) {
+Program::Slot Program::argument(const dnnl::memory::desc& desc) {
   slots_.push_back({desc, dnnl::memory(desc, engine(), nullptr), true, 0});
   return static_cast<Slot>(slots_.size()) - 1;
 }
 
-Plan::Slot Plan::scratch(const dnnl::memory::desc& desc) {
+Program::Slot Program::scratch(const dnnl::memory::desc& desc) {
   slots_.push_back({desc, dnnl::memory(desc, engine(), nullptr), false, workspace_bytes_});
   workspace_bytes_ += (desc.get_size() + alignment - 1) / alignment * alignment;
   return static_cast<Slot>(slots_.size()) - 1;
 }
 
-void Plan::reorder(Slot from, Slot to) {
+void Program::reorder(Slot from, Slot to) {
   const dnnl::reorder::primitive_desc d(engine(), desc(from), engine(), desc(to), user_scratchpad());
   step(d, dnnl::reorder(d), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-Plan::Slot Plan::read_as(Slot slot, const dnnl::memory::desc& wanted) {
+Program::Slot Program::read_as(Slot slot, const dnnl::memory::desc& wanted) {
   if (desc(slot) == wanted) return slot;
   const Slot copy = scratch(wanted);
   reorder(slot, copy);
   return copy;
 }
 
-void Plan::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
-               std::initializer_list<std::pair<int, Slot>> args) {
+void Program::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, const Arguments& args) {
   Step step{primitive, {}};
   for (const auto& [name, slot] : args)
     step.args.push_back({name, slots_[static_cast<std::size_t>(slot)].memory.get()});
@@ -81,7 +80,7 @@ void Plan::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scrat
   steps_.push_back(std::move(step));
 }
 
-void Plan::run(std::initializer_list<const void*> arguments, void* workspace) try {
+void Program::run(std::initializer_list<const void*> arguments, void* workspace) try {
   const void* const* next = arguments.begin();
   for (const SlotInfo& s : slots_)
     s.memory.set_data_handle(s.is_argument ? const_cast<void*>(*next++) : static_cast<char*>(workspace) + s.offset);
@@ -105,16 +104,16 @@ std::size_t Key::hash() const {  // FNV-1a, a word at a time
 
 namespace {
 
-/// Plans by key; of more than `most_plans` the one that was used longest ago goes.
-class PlanCache {
+/// Programs by key; of more than `most_programs` the one that was used longest ago goes.
+class ProgramCache {
  public:
-  Plan& get(const Key& key, const std::function<Plan()>& make) {
+  const std::shared_ptr<Program>& get(const Key& key, const std::function<Program()>& make) {
     if (const auto found = places_.find(key); found != places_.end()) {
       by_use_.splice(by_use_.begin(), by_use_, found->second);
     } else {
-      by_use_.emplace_front(key, make());
+      by_use_.emplace_front(key, std::make_shared<Program>(make()));
       places_.emplace(key, by_use_.begin());
-      if (by_use_.size() > most_plans) drop_last();
+      if (by_use_.size() > most_programs) drop_last();
     }
     return by_use_.front().second;
   }
@@ -125,20 +124,22 @@ class PlanCache {
     by_use_.pop_back();
   }
 
-  std::list<std::pair<Key, Plan>> by_use_;  // the last used first
-  std::unordered_map<Key, std::list<std::pair<Key, Plan>>::iterator, Hash> places_;
+  using Programs = std::list<std::pair<Key, std::shared_ptr<Program>>>;
+  Programs by_use_;  // the last used first
+  std::unordered_map<Key, Programs::iterator, Hash> places_;
 };
 
-PlanCache& plans() {
-  // One a thread: no lock, and the memory objects of a plan can be rebound. oneDNN shares the compiled code.
-  thread_local PlanCache cache;
+ProgramCache& programs() {
+  // One a thread: no lock, and the memory objects of a program can be rebound. oneDNN shares the compiled code.
+  thread_local ProgramCache cache;
   return cache;
 }
 
 }  // namespace
 
-Plan& cached_plan(const Key& key, const std::function<Plan()>& make) try {
-  return plans().get(key, make);
+Plan plan_program(const Key& key, const std::function<Program()>& make, std::size_t copies) try {
+  const auto& program = programs().get(key, make);
+  return {.workspace = copies + program->workspace_bytes(), .program = program};
 } catch (const dnnl::error& e) { fail<Error>("oneDNN: ", e.what()); }
 
 }  // namespace bytetape::cpu::onednn
