@@ -70,43 +70,24 @@ constexpr bool is_floating(DType t) { return t <= DType::f16; }
 const char* to_string(DType t);
 std::ostream& operator<<(std::ostream& out, DType t);
 
-/// The DType of a C++ element type; dtype_of is short for it.
+/// The DType of a C++ element type: `dtype_of<float>` is DType::f32.
 template <class T>
-struct DTypeOf;
+inline constexpr DType dtype_of = T::is_no_element_type;
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::f64;
-};
+inline constexpr DType dtype_of<double> = DType::f64;
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::f32;
-};
+inline constexpr DType dtype_of<float> = DType::f32;
 template <>
-struct DTypeOf<BFloat16> {
-  static constexpr DType value = DType::bf16;
-};
+inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 template <>
-struct DTypeOf<Half> {
-  static constexpr DType value = DType::f16;
-};
+inline constexpr DType dtype_of<Half> = DType::f16;
 template <>
-struct DTypeOf<std::int64_t> {
-  static constexpr DType value = DType::i64;
-};
+inline constexpr DType dtype_of<std::int64_t> = DType::i64;
 template <>
-struct DTypeOf<std::int32_t> {
-  static constexpr DType value = DType::i32;
-};
+inline constexpr DType dtype_of<std::int32_t> = DType::i32;
 template <>
-struct DTypeOf<std::uint8_t> {
-  static constexpr DType value = DType::u8;
-};
+inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
 template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::boolean;
-};
-/// The DType of T: `dtype_of<float>` is DType::f32.
-template <class T>
-inline constexpr DType dtype_of = DTypeOf<T>::value;
+inline constexpr DType dtype_of<bool> = DType::boolean;
 
 }  // namespace bytetape

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "bytetape/core/dtype.h"
@@ -7,31 +8,8 @@
 
 namespace bytetape {
 
-/// Calls f with a value of the C++ type of `t`: visit(t, [&](auto zero) { using T = decltype(zero); ... }).
-template <class F>
-decltype(auto) visit(DType t, F&& f) {
-  switch (t) {
-    case DType::f64:
-      return f(double{});
-    case DType::f32:
-      return f(float{});
-    case DType::bf16:
-      return f(BFloat16{});
-    case DType::f16:
-      return f(Half{});
-    case DType::i64:
-      return f(std::int64_t{});
-    case DType::i32:
-      return f(std::int32_t{});
-    case DType::u8:
-      return f(std::uint8_t{});
-    case DType::boolean:
-      return f(bool{});
-  }
-  __builtin_unreachable();
-}
-
-/// visit() over the floating types only; throws DTypeError on others.
+/// Calls f with a value of the C++ type of `t`: visit_floating(t, [&](auto zero) { using T = decltype(zero); ... }).
+/// Throws DTypeError where t is no floating type.
 template <class F>
 decltype(auto) visit_floating(DType t, F&& f) {
   switch (t) {
@@ -48,20 +26,25 @@ decltype(auto) visit_floating(DType t, F&& f) {
   }
 }
 
+/// The same for any type.
+template <class F>
+decltype(auto) visit(DType t, F&& f) {
+  switch (t) {
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::boolean:
+      return f(bool{});
+    default:
+      return visit_floating(t, f);
+  }
+}
+
 /// The type that elements of T are computed and accumulated in: float for the 16-bit floats, else T.
 template <class T>
-struct Compute {
-  using type = T;
-};
-template <>
-struct Compute<BFloat16> {
-  using type = float;
-};
-template <>
-struct Compute<Half> {
-  using type = float;
-};
-template <class T>
-using compute_t = typename Compute<T>::type;
+using compute_t = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
 }  // namespace bytetape

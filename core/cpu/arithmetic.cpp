@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
@@ -6,11 +7,18 @@
 namespace bytetape::cpu {
 namespace {
 
-template <class F>
-void binary(const F& f, const ConstView& a, const ConstView& b, const View& y) {
+template <class Op>
+void binary(const ConstView& a, const ConstView& b, const View& y) {
   visit_wrapping(y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    elementwise<T, T, T>(f, y, a, b);
+    elementwise<T, T, T>(Op(), y, a, b);
+  });
+}
+
+void neg(const ConstView& x, const View& y) {
+  visit_wrapping(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T>(std::negate(), y, x);
   });
 }
 
@@ -24,16 +32,6 @@ T integer_pow(T base, T exponent) {
   for (auto e = static_cast<U>(exponent); e != 0; e >>= 1, square *= square)
     if (e & 1) result *= square;
   return static_cast<T>(result);
-}
-
-void add(const ConstView& a, const ConstView& b, const View& y) {
-  binary([](const auto& a, const auto& b) { return a + b; }, a, b, y);
-}
-void sub(const ConstView& a, const ConstView& b, const View& y) {
-  binary([](const auto& a, const auto& b) { return a - b; }, a, b, y);
-}
-void mul(const ConstView& a, const ConstView& b, const View& y) {
-  binary([](const auto& a, const auto& b) { return a * b; }, a, b, y);
 }
 
 void div(const ConstView& a, const ConstView& b, const View& y) {
@@ -70,20 +68,13 @@ void pow(const ConstView& a, const ConstView& b, const View& y) {
   });
 }
 
-void neg(const ConstView& x, const View& y) {
-  visit_wrapping(y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    elementwise<T, T>([](const auto& x) { return -x; }, y, x);
-  });
-}
-
 }  // namespace
 
 ArithmeticKernels arithmetic_kernels() {
   return {
-      .add = add,
-      .sub = sub,
-      .mul = mul,
+      .add = binary<std::plus<>>,
+      .sub = binary<std::minus<>>,
+      .mul = binary<std::multiplies<>>,
       .div = div,
       .pow = pow,
       .neg = neg,

@@ -1,14 +1,16 @@
+#include <functional>
+
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
 
-template <class F>
-void compare(const F& f, const ConstView& a, const ConstView& b, const View& y) {
+template <class Relation>
+void compare(const ConstView& a, const ConstView& b, const View& y) {
   visit(a.dtype, [&](auto zero) {
     using T = decltype(zero);
-    elementwise<bool, T, T>(f, y, a, b);
+    elementwise<bool, T, T>(Relation(), y, a, b);
   });
 }
 
@@ -31,25 +33,6 @@ void choose(const ConstView& condition, const ConstView& a, const ConstView& b, 
   elementwise<T, bool, T, T>(f, y, condition, a, b);
 }
 
-void eq(const ConstView& a, const ConstView& b, const View& y) {
-  compare([](const auto& a, const auto& b) { return a == b; }, a, b, y);
-}
-void ne(const ConstView& a, const ConstView& b, const View& y) {
-  compare([](const auto& a, const auto& b) { return a != b; }, a, b, y);
-}
-void lt(const ConstView& a, const ConstView& b, const View& y) {
-  compare([](const auto& a, const auto& b) { return a < b; }, a, b, y);
-}
-void le(const ConstView& a, const ConstView& b, const View& y) {
-  compare([](const auto& a, const auto& b) { return a <= b; }, a, b, y);
-}
-void gt(const ConstView& a, const ConstView& b, const View& y) {
-  compare([](const auto& a, const auto& b) { return a > b; }, a, b, y);
-}
-void ge(const ConstView& a, const ConstView& b, const View& y) {
-  compare([](const auto& a, const auto& b) { return a >= b; }, a, b, y);
-}
-
 void where(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
   switch (size_of(y.dtype)) {
     case 8:
@@ -67,12 +50,12 @@ void where(const ConstView& condition, const ConstView& a, const ConstView& b, c
 
 CompareKernels compare_kernels() {
   return {
-      .eq = eq,
-      .ne = ne,
-      .lt = lt,
-      .le = le,
-      .gt = gt,
-      .ge = ge,
+      .eq = compare<std::equal_to<>>,
+      .ne = compare<std::not_equal_to<>>,
+      .lt = compare<std::less<>>,
+      .le = compare<std::less_equal<>>,
+      .gt = compare<std::greater<>>,
+      .ge = compare<std::greater_equal<>>,
       .where = where,
   };
 }

@@ -16,6 +16,7 @@ struct Blocks {
     length = std::max<std::int64_t>(32, 16384 / std::max<std::int64_t>(channels, 1));
     count = (pixels + length - 1) / length;
   }
+  std::int64_t work() const { return length * channels; }  // of one
   std::int64_t begin(std::int64_t block) const { return block * length; }
   std::int64_t end(std::int64_t block) const { return std::min(pixels, begin(block) + length); }
 };
@@ -128,20 +129,12 @@ Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c) {
   return {count, static_cast<double>(mean), m2};
 }
 
-/// f(c) in parallel over the channels; each costs about `work` elements.
+/// f(i) for i in [0, count), in parallel; each costs about `work` elements.
 template <class F>
-void for_each_channel(std::int64_t channels, std::int64_t work, F&& f) {
-  parallel_for(channels, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) f(c);
+void for_each_item(std::int64_t count, std::int64_t work, F&& f) {
+  parallel_for(count, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) f(i);
   });
-}
-
-template <class F>
-void for_each_block(const Blocks& blocks, F&& f) {
-  parallel_for(blocks.count, grain / std::max<std::int64_t>(blocks.length * blocks.channels, 1),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t b = begin; b < end; ++b) f(b);
-               });
 }
 
 /// Sums over a channel's gy, and over gy * (x - mean).
@@ -169,11 +162,11 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
     const ConstView wide_x = folded(x, fold), wide_gy = folded(gy, fold);
     const Blocks blocks(wide_x);
     const Scratch<compute_t<T>> to(ws, channels, fold);
-    for_each_block(blocks, [&](std::int64_t b) {
+    for_each_item(blocks.count, blocks.work(), [&](std::int64_t b) {
       gradient_sums_of_block<T>(wide_x, wide_gy, mean, blocks.begin(b), blocks.end(b), to.partial(b, 0),
                                 to.partial(b, 1));
     });
-    for_each_channel(channels, 2 * blocks.count * fold, [&](std::int64_t c) {
+    for_each_item(channels, 2 * blocks.count * fold, [&](std::int64_t c) {
       for (int which = 0; which < 2; ++which) {
         double total = 0;
         for (std::int64_t b = 0; b < blocks.count; ++b)
@@ -185,7 +178,7 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
     return;
   }
   const Scratch<compute_t<T>> to(ws, channels, 1);
-  for_each_channel(channels, 2 * pixel_count(x), [&](std::int64_t c) {
+  for_each_item(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     const auto center = static_cast<compute_t<T>>(value(mean, c));
     double sum = 0, product = 0;
     for (std::int64_t n = 0; n < x.shape[0]; ++n)
@@ -207,10 +200,10 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
     const ConstView wide = folded(x, fold);
     const Blocks blocks(wide);
     const Scratch<compute_t<T>> to(ws, channels, fold);
-    for_each_block(blocks, [&](std::int64_t b) {
+    for_each_item(blocks.count, blocks.work(), [&](std::int64_t b) {
       moments_of_block<T>(wide, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
     });
-    for_each_channel(channels, 8 * blocks.count * fold, [&](std::int64_t c) {
+    for_each_item(channels, 8 * blocks.count * fold, [&](std::int64_t c) {
       Moments all;
       for (std::int64_t b = 0; b < blocks.count; ++b)
         for (std::int64_t i = c; i < blocks.channels; i += channels)
@@ -220,7 +213,7 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
     });
     return;
   }
-  for_each_channel(channels, 2 * pixel_count(x), [&](std::int64_t c) {
+  for_each_item(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     Moments all;
     for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c));
     finish(c, all);

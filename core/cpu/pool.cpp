@@ -59,13 +59,9 @@ struct Image {
   }
 };
 
-template <class T, bool dense>
-Image<const T, dense> image(const ConstView& v) {
-  return {v.as<T>(), v.strides};
-}
-template <class T, bool dense>
-Image<T, dense> image(const View& v) {
-  return {v.as<T>(), v.strides};
+template <class T, bool dense, class V>
+Image<T, dense> image(const V& v) {
+  return {v.template as<T>(), v.strides};
 }
 
 /// Positions in a window as wide as what they are chosen by: comparisons and choices then share vector lanes.
@@ -110,7 +106,7 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
     using T = decltype(element);
     using C = compute_t<T>;
     using Position = position_t<C>;
-    const auto from = image<T, dense>(ConstView(x));
+    const auto from = image<const T, dense>(x);
     const auto to = image<T, dense>(y);
     const auto chosen = image<decltype(index), dense>(indices);
     for_each_strip(y, p.kernel.h * p.kernel.w, [&](auto n, auto h, auto c, auto count) {
@@ -153,8 +149,8 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
     using T = decltype(element);
     using C = compute_t<T>;
     using Position = position_t<C>;
-    const auto from = image<T, dense>(gy);
-    const auto chosen = image<decltype(index), dense>(indices);
+    const auto from = image<const T, dense>(gy);
+    const auto chosen = image<const decltype(index), dense>(indices);
     const auto to = image<T, dense>(gx);
     for_each_strip(gx, 2, [&](auto n, auto h, auto c, auto count) {
       C sum[lanes];
@@ -189,8 +185,8 @@ void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2
   const bool dense_channels = adjacent(x) && adjacent(indices) && adjacent(y);
   dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
-    const auto from = image<T, dense>(x);
-    const auto chosen = image<decltype(index), dense>(indices);
+    const auto from = image<const T, dense>(x);
+    const auto chosen = image<const decltype(index), dense>(indices);
     const auto to = image<T, dense>(y);
     for_each_strip(y, 2, [&](auto n, auto h, auto c, auto count) {
       for (std::int64_t w = 0; w < columns.outputs; ++w) {
