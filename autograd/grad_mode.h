@@ -8,7 +8,7 @@ bool grad_enabled();
 /// Sets grad_enabled() for a C++ scope.
 class GradMode {
  public:
-  explicit GradMode(bool on);
+  [[nodiscard]] explicit GradMode(bool on);
   ~GradMode();
   GradMode(const GradMode&) = delete;
   GradMode& operator=(const GradMode&) = delete;
@@ -20,14 +20,14 @@ class GradMode {
 /// Nothing is recorded while it lives: evaluation, updates of parameters.
 class NoGrad : GradMode {
  public:
-  NoGrad() : GradMode(false) {}
+  [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
 /// While it lives, on its thread, the first op (forward or backward) whose result holds a NaN throws AutogradError
 /// naming the op and the module. Reads every result: slow, for debugging.
 class DetectAnomaly {
  public:
-  DetectAnomaly();
+  [[nodiscard]] DetectAnomaly();
   ~DetectAnomaly();
   DetectAnomaly(const DetectAnomaly&) = delete;
   DetectAnomaly& operator=(const DetectAnomaly&) = delete;

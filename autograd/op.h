@@ -5,6 +5,7 @@
 #include "bytetape/autograd/record.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/factories.h"
 
 namespace bytetape {
 
@@ -31,8 +32,21 @@ inline ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstVi
 /// The same to write.
 inline View write(const Tensor& x) { return x.defined() ? x.write() : View(); }
 
-/// True where a backward rule may write its result over gy: nobody else holds it, and nothing is recorded.
-inline bool may_overwrite(const Tensor& gy) { return !grad_enabled() && is_sole_owner(gy); }
+/// What is overwritten gets no gradient.
+struct OverwriteBackward final : Node {
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
+};
+/// An op that calls fill() to write x whole, whatever was there; returns x.
+template <class F>
+Tensor overwrite(const Tensor& x, const F& fill) {
+  check_in_place(x);
+  fill();
+  record_in_place<OverwriteBackward>(x, x);
+  return x;
+}
+
+/// True where a backward rule may write its result over x: nobody else holds it, and nothing is recorded.
+inline bool may_overwrite(const Tensor& x) { return !grad_enabled() && is_sole_owner(x); }
 
 /// Defined (ValueError), of a floating dtype (DTypeError).
 inline void check_floating(const Tensor& x) {

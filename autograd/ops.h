@@ -2,6 +2,7 @@
 /// \file
 /// Every op.
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -11,7 +12,7 @@
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/pool.h"
+#include "bytetape/autograd/ops/random.h"
 #include "bytetape/autograd/ops/reduce.h"
-#include "bytetape/autograd/ops/select.h"
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"

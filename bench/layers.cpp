@@ -61,6 +61,7 @@ void split(const bench::Workload& w) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  share_cores(argv);
   CLI::App app{"Times the layers of the training workloads, one by one; one JSON line each."};
   int threads = 0;
   app.add_option("--threads", threads, "CPU threads; default: all");

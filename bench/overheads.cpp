@@ -67,6 +67,7 @@ void steps() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  share_cores(argv);
   CLI::App app{"Times allocation, dispatch, recording and whole steps; one JSON line each."};
   int threads = 0;
   app.add_option("threads", threads, "CPU threads; default: all");

@@ -1,6 +1,7 @@
 // Times the training workloads of shared/bench; one JSON line each, as torch_peer.py prints them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,10 @@ nlohmann::ordered_json measure(const bench::Workload& w) {
   const double one = bench::time(0, 1, [&] { training.step(); }).median;
   allocator.reset_peaks();
   const int burst = static_cast<int>(std::clamp(1e9 / one, 2.0, 50.0));
-  const bench::Timing t = bench::time(0, burst, [&] { training.step(); });
+  const std::clock_t start = std::clock();
+  int steps = 0;
+  const bench::Timing t = bench::time(0, burst, [&] { training.step(), ++steps; });
+  const double cpu_ms = static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC / steps;
   const memory::Statistics s = allocator.statistics();
   const double ms = t.median / 1e6;
   return {{"workload", w.name},
@@ -30,6 +34,7 @@ nlohmann::ordered_json measure(const bench::Workload& w) {
           {"ms_per_step", ms},
           {"ms_min", t.min / 1e6},
           {"ms_max", t.max / 1e6},
+          {"cpu_ms_per_step", cpu_ms},  // of all threads, spinning ones too
           {"items_per_s", static_cast<double>(w.batch) / ms * 1e3},
           {"peak_allocated", s.allocated.peak},
           {"peak_reserved", s.reserved.peak},
@@ -41,6 +46,7 @@ nlohmann::ordered_json measure(const bench::Workload& w) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  share_cores(argv);
   CLI::App app{"Times training workloads; one JSON line each."};
   int threads = 0;
   std::vector<std::string> names;

@@ -9,6 +9,7 @@ namespace bytetape {
 namespace {
 
 using memory::Op;
+using memory::Role;
 
 void check_floating(const Tensor& x) {
   check<ValueError>(x.defined(), "the tensor is undefined");
@@ -22,95 +23,113 @@ PhiloxState draw(Generator& generator, const Tensor& x, std::int64_t words_each)
 }
 std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 
-}  // namespace
-
-Tensor full(const Shape& shape, Scalar value, DType dtype, Device device) {
-  const Op<"full"> op;
-  check<DTypeError>(fits(value, dtype), "the number ", value, " is no ", dtype);
-  Tensor y = empty(shape, dtype, device);
-  run<&Kernels::fill>(device, value, y.write());
+Tensor filled(Tensor y, Scalar value) {
+  run<&Kernels::fill>(y.device(), value, y.write());
   return y;
 }
 
-Tensor zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
-Tensor ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
+// How many numbers there are from start to end; neither these nor the last of them overflows.
+std::int64_t count_integers(std::int64_t start, std::int64_t end, std::int64_t step, DType dtype) {
+  const __int128 span = static_cast<__int128>(end) - start, stride = step;
+  check<ValueError>(step != 0 && (span == 0 || (span > 0) == (step > 0)), "steps of ", step, " do not lead from ",
+                    start, " to ", end);
+  const __int128 count = (span + stride - (step > 0 ? 1 : -1)) / stride;
+  check<ValueError>(count <= std::int64_t{1} << 62, "from ", start, " to ", end, " there are too many elements");
+  const auto last = static_cast<std::int64_t>(start + (count - 1) * stride);  // not past end, if there is one
+  check<ValueError>(count == 0 || (fits(start, dtype) && fits(last, dtype)), "the numbers from ", start, " to ", end,
+                    " do not fit into ", dtype);
+  return static_cast<std::int64_t>(count);
+}
+
+std::int64_t count_floats(double start, double end, double step, DType dtype) {
+  check<ValueError>(std::isfinite(start) && std::isfinite(end) && std::isfinite(step), "expected finite numbers, got ",
+                    start, " to ", end, " in steps of ", step);
+  check<DTypeError>(is_floating(dtype), "whole numbers need whole bounds and steps; got ", dtype, " from ", start,
+                    " to ", end, " in steps of ", step);
+  const double steps = (end - start) / step;
+  check<ValueError>(step != 0 && steps >= 0, "steps of ", step, " do not lead from ", start, " to ", end);
+  check<ValueError>(steps <= 0x1p62, "from ", start, " to ", end, " there are too many elements");
+  return static_cast<std::int64_t>(std::ceil(steps));
+}
+
+}  // namespace
+
+Tensor full(const Shape& shape, Scalar value, DType dtype, Device device, Role role) {
+  const Op<"full"> op;
+  check<DTypeError>(fits(value, dtype), "the number ", value, " is no ", dtype);
+  return filled(empty(shape, dtype, device, role), value);
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device, Role role) {
+  const Op<"zeros"> op;
+  return filled(empty(shape, dtype, device, role), 0);
+}
+
+Tensor ones(const Shape& shape, DType dtype, Device device, Role role) {
+  const Op<"ones"> op;
+  return filled(empty(shape, dtype, device, role), 1);
+}
 
 Tensor zeros_like(const Tensor& x) {
   const Op<"zeros_like"> op;
-  Tensor y = empty_like(x);
-  run<&Kernels::fill>(y.device(), Scalar(0), y.write());
-  return y;
+  return filled(empty_like(x), 0);
 }
 
 Tensor ones_like(const Tensor& x) {
   const Op<"ones_like"> op;
-  Tensor y = empty_like(x);
-  run<&Kernels::fill>(y.device(), Scalar(1), y.write());
-  return y;
+  return filled(empty_like(x), 1);
 }
 
-Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step, DType dtype, Device device) {
+Tensor arange(Scalar start, Scalar end, Scalar step, std::optional<DType> wanted, Device device, Role role) {
   const Op<"arange"> op;
-  const __int128 span = static_cast<__int128>(end) - start, stride = step;
-  check<ValueError>(step != 0 && (span == 0 || (span > 0) == (step > 0)), "arange from ", start, " to ", end,
-                    " cannot step by ", step);
-  const __int128 count = (span + stride - (step > 0 ? 1 : -1)) / stride;
-  check<ValueError>(count <= std::int64_t{1} << 62, "arange from ", start, " to ", end, " has too many elements");
-  const auto n = static_cast<std::int64_t>(count);
-  const auto last = static_cast<std::int64_t>(start + (count - 1) * stride);  // not past end, if there is one
-  check<ValueError>(n == 0 || (fits(start, dtype) && fits(last, dtype)), "arange from ", start, " to ", end,
-                    " does not fit into ", dtype);
-  Tensor y = empty({n}, dtype, device);
-  run<&Kernels::arange>(device, Scalar(start), Scalar(step), y.write());
+  const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
+  const DType dtype = wanted.value_or(whole ? DType::i64 : DType::f32);
+  const std::int64_t n =
+      whole ? count_integers(start.to<std::int64_t>(), end.to<std::int64_t>(), step.to<std::int64_t>(), dtype)
+            : count_floats(start.to<double>(), end.to<double>(), step.to<double>(), dtype);
+  Tensor y = empty(n, dtype, device, role);
+  run<&Kernels::arange>(device, start, step, y.write());
   return y;
 }
-Tensor arange(std::int64_t end) { return arange(0, end); }
-
-Tensor detail::arange(double start, double end, double step, DType dtype, Device device) {
-  const Op<"arange"> op;
-  check<DTypeError>(is_floating(dtype), "whole numbers need whole bounds; got ", dtype, " from ", start, " to ", end);
-  const double n = std::ceil((end - start) / step);
-  check<ValueError>(n >= 0 && n < 0x1p62, "arange from ", start, " to ", end, " cannot step by ", step);
-  Tensor y = empty({static_cast<std::int64_t>(n)}, dtype, device);
-  run<&Kernels::arange>(device, Scalar(start), Scalar(step), y.write());
-  return y;
+Tensor arange(Scalar end, std::optional<DType> dtype, Device device, Role role) {
+  return arange(0, end, 1, dtype, device, role);
 }
 
-Tensor rand(const Shape& shape, DType dtype, Device device, Generator& generator) {
+Tensor rand(const Shape& shape, DType dtype, Device device, Generator& generator, Role role) {
   const Op<"rand"> op;
-  Tensor y = empty(shape, dtype, device);
+  Tensor y = empty(shape, dtype, device, role);
   detail::fill_uniform(y, 0, 1, generator);
   return y;
 }
 
-Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generator) {
+Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generator, Role role) {
   const Op<"randn"> op;
-  Tensor y = empty(shape, dtype, device);
+  Tensor y = empty(shape, dtype, device, role);
   detail::fill_normal(y, 0, 1, generator);
   return y;
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
-               Generator& generator) {
+               Generator& generator, Role role) {
   const Op<"randint"> op;
   check<ValueError>(low < high, "expected low < high, got ", low, " and ", high);
   check<ValueError>(fits(low, dtype) && fits(high - 1, dtype), "the range from ", low, " to ", high - 1,
                     " does not fit into ", dtype);
-  Tensor y = empty(shape, dtype, device);
+  Tensor y = empty(shape, dtype, device, role);
   run<&Kernels::randint>(device, draw(generator, y, 2), low, high, y.write());
   return y;
 }
 
-Tensor randperm(std::int64_t n, Device device, Generator& generator) {
+Tensor randperm(std::int64_t n, Device device, Generator& generator, Role role) {
   const Op<"randperm"> op;
   check<ValueError>(n >= 0, "expected n >= 0, got ", n);
-  Tensor y = empty({n}, DType::i64, device);
+  Tensor y = empty(n, DType::i64, device, role);
   const Prepared<&Kernels::randperm> kernel(device, {{}, y.write()});
   kernel.launch({draw(generator, y, 2), y.write()});
   return y;
 }
 
-void detail::fill_uniform(Tensor& x, double low, double high, Generator& generator) {
+void detail::fill_uniform(const Tensor& x, double low, double high, Generator& generator) {
   const Op<"uniform_"> op;
   check_floating(x);
   check<ValueError>(low <= high && std::isfinite(high - low), "expected a finite range with low <= high, got ", low,
@@ -118,7 +137,7 @@ void detail::fill_uniform(Tensor& x, double low, double high, Generator& generat
   run<&Kernels::uniform>(x.device(), draw(generator, x, words(x.dtype())), low, high, x.write());
 }
 
-void detail::fill_normal(Tensor& x, double mean, double std, Generator& generator) {
+void detail::fill_normal(const Tensor& x, double mean, double std, Generator& generator) {
   const Op<"normal_"> op;
   check_floating(x);
   check<ValueError>(std >= 0, "expected std >= 0, got ", std);
@@ -126,10 +145,10 @@ void detail::fill_normal(Tensor& x, double mean, double std, Generator& generato
 }
 
 template <class T>
-Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device) {
+Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device, Role role) {
   const Op<"from_vector"> op;
   check(numel(shape) == static_cast<std::int64_t>(values.size()), values.size(), " values do not fill shape ", shape);
-  Tensor y = empty(shape, dtype_of<T>, device);
+  Tensor y = empty(shape, dtype_of<T>, device, role);
   const auto copy_from = [&](const auto& plain) {
     const ConstView source(plain.data(), dtype_of<T>, Device::cpu(), shape, contiguous_strides(shape));
     run<&Kernels::copy>(device, source, y.write());
@@ -140,19 +159,18 @@ Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device devi
     copy_from(values);
   return y;
 }
-template Tensor from_vector(const std::vector<double>&, const Shape&, Device);
-template Tensor from_vector(const std::vector<float>&, const Shape&, Device);
-template Tensor from_vector(const std::vector<std::int64_t>&, const Shape&, Device);
-template Tensor from_vector(const std::vector<std::int32_t>&, const Shape&, Device);
-template Tensor from_vector(const std::vector<std::uint8_t>&, const Shape&, Device);
-template Tensor from_vector(const std::vector<bool>&, const Shape&, Device);
+template Tensor from_vector(const std::vector<double>&, const Shape&, Device, Role);
+template Tensor from_vector(const std::vector<float>&, const Shape&, Device, Role);
+template Tensor from_vector(const std::vector<std::int64_t>&, const Shape&, Device, Role);
+template Tensor from_vector(const std::vector<std::int32_t>&, const Shape&, Device, Role);
+template Tensor from_vector(const std::vector<std::uint8_t>&, const Shape&, Device, Role);
+template Tensor from_vector(const std::vector<bool>&, const Shape&, Device, Role);
 
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
   const Op<"from_blob"> op;
-  check<ValueError>(data != nullptr || numel(shape) == 0, "from_blob of a null pointer");
-  auto impl = make_ref<TensorImpl>();
-  for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
+  check<ValueError>(data != nullptr || numel(shape) == 0, "a null pointer holds no elements");
   const std::size_t bytes = bytes_of(shape, dtype);
+  auto impl = make_ref<TensorImpl>();
   impl->storage = make_ref<Storage>(data, bytes, Device::cpu(), std::move(release));
   impl->shape = shape;
   impl->strides = contiguous_strides(shape);

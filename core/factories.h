@@ -1,6 +1,6 @@
 #pragma once
-#include <concepts>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "bytetape/core/random.h"
@@ -10,29 +10,28 @@ namespace bytetape {
 
 /// \name Tensors of one value
 /// Row-major; the `_like` forms have x's shape, dtype, device and (where they are dense) strides. ShapeError on
-/// negative sizes; DTypeError where dtype has no such value (1.5 for integers).
+/// negative sizes; DTypeError where dtype has no such value (1.5 for integers). As for all factories, `role` says on
+/// the ledger what the tensor is for: a batch made by hand is memory::Role::input.
 /// @{
-Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
-Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
-Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device device = {});
+Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
+             memory::Role role = memory::Role::temporary);
+Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
+            memory::Role role = memory::Role::temporary);
+Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device device = default_device(),
+            memory::Role role = memory::Role::temporary);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 /// @}
 
-/// The numbers from start in steps of `step`, up to but without end. Throws ValueError where step is 0 or leads away
-/// from end, or dtype has not all of them.
-Tensor arange(std::int64_t start, std::int64_t end, std::int64_t step = 1, DType dtype = DType::i64,
-              Device device = {});
-/// The numbers 0 to end - 1, i64. Throws ValueError where end < 0.
-Tensor arange(std::int64_t end);
-namespace detail {
-Tensor arange(double start, double end, double step, DType dtype, Device device);
-}
-/// The same in floats, f32 by default: ceil((end - start) / step) of them. Throws DTypeError on an integer dtype.
-template <std::floating_point T>
-Tensor arange(T start, T end, T step = 1, DType dtype = DType::f32, Device device = {}) {
-  return detail::arange(start, end, step, dtype, device);
-}
+/// The numbers from start in steps of `step`, up to but without end: ceil((end - start) / step) of them. Of integers,
+/// dtype is i64 unless given, and each is exact; with any floating number among the three it is f32. Throws ValueError
+/// where step is 0 or leads away from end, a number is not finite, or dtype has not all of them; DTypeError where
+/// floating numbers should make an integer dtype.
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, std::optional<DType> dtype = {},
+              Device device = default_device(), memory::Role role = memory::Role::temporary);
+/// The same from 0 in steps of 1.
+Tensor arange(Scalar end, std::optional<DType> dtype = {}, Device device = default_device(),
+              memory::Role role = memory::Role::temporary);
 
 /// \name Random tensors
 /// Row-major. The same state of the generator gives the same numbers on every device, for any number of threads;
@@ -40,33 +39,36 @@ Tensor arange(T start, T end, T step = 1, DType dtype = DType::f32, Device devic
 /// @{
 
 /// Uniform in [0, 1). Throws DTypeError on integers.
-Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
-            Generator& generator = default_generator());
+Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
+            Generator& generator = default_generator(), memory::Role role = memory::Role::temporary);
 /// Standard normal. Throws DTypeError on integers.
-Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
-             Generator& generator = default_generator());
+Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
+             Generator& generator = default_generator(), memory::Role role = memory::Role::temporary);
 /// Uniform integers in [low, high). Throws ValueError where high <= low or dtype has not all of them.
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
-               Generator& generator = default_generator());
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
+               Device device = default_device(), Generator& generator = default_generator(),
+               memory::Role role = memory::Role::temporary);
 /// A random order of the numbers 0 to n - 1, i64. Throws ValueError where n < 0.
-Tensor randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
+Tensor randperm(std::int64_t n, Device device = default_device(), Generator& generator = default_generator(),
+                memory::Role role = memory::Role::temporary);
 
 /// @}
 
 namespace detail {
 // What uniform_ and normal_ (autograd/ops/copy.h) are made of: no check that x may be written.
-void fill_uniform(Tensor& x, double low, double high, Generator& generator);
-void fill_normal(Tensor& x, double mean, double std, Generator& generator);
+void fill_uniform(const Tensor& x, double low, double high, Generator& generator);
+void fill_normal(const Tensor& x, double mean, double std, Generator& generator);
 }  // namespace detail
 
 /// Copies `values` (row-major) into a new tensor of T's dtype. T is double, float, std::int64_t, std::int32_t,
 /// std::uint8_t or bool. Throws ShapeError where their number is not that of `shape`.
 template <class T>
-Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = {});
-/// The same with one dim, on the CPU.
+Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = default_device(),
+                   memory::Role role = memory::Role::temporary);
+/// The same with one dim.
 template <class T>
 Tensor from_vector(const std::vector<T>& values) {
-  return from_vector(values, {static_cast<std::int64_t>(values.size())});
+  return from_vector(values, values.size());
 }
 
 /// Wraps memory that the caller owns, row-major on the CPU; `release` (may be empty) runs when the last tensor on it is

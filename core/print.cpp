@@ -123,7 +123,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   const bool summarise = x.numel() > summarise_past;
   Shape shape = x.shape();
   for (std::int64_t& n : shape) n = shown_size(n, summarise);
-  const Tensor host = empty(shape, x.dtype());
+  const Tensor host = empty(shape, x.dtype(), Device::cpu());
   copy_shown(x, host, 0);
   Printer(out, x.shape(), summarise, cells_of(host)).print();
   return out << '\n' << describe(x);

@@ -11,17 +11,23 @@ std::ostream& operator<<(std::ostream& out, const Dims& d) {
   return out << (d.size() == 1 ? ",)" : ")");
 }
 
+void Dims::fail_too_many() const {
+  Dims first = *this;
+  first.size_ = max_rank;
+  fail<ShapeError>("a tensor has at most ", max_rank, " dimensions, and these are more: ", first, " and others");
+}
+
 std::int64_t numel(const Shape& shape) {
   constexpr std::int64_t most = std::int64_t{1} << 62;
   std::int64_t n = 1;
-  for (std::int64_t v : shape)
-    if (v == 0) return 0;
+  bool none = false;
   for (std::int64_t v : shape) {
-    if (v < 0) fail<ShapeError>("a shape has no negative sizes, got ", shape);
-    if (v > most / n) fail<ShapeError>("a tensor of shape ", shape, " has too many elements");
-    n *= v;
+    check(v >= 0, "a shape has no negative sizes, got ", shape);
+    none = none || v == 0;
+    check(!__builtin_mul_overflow(n, v == 0 ? 1 : v, &n) && n <= most, "a tensor of shape ", shape,
+          " has too many elements");
   }
-  return n;
+  return none ? 0 : n;
 }
 
 Strides contiguous_strides(const Shape& shape) {

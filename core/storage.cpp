@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/block.h"
 
 namespace bytetape {
 

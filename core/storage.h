@@ -5,9 +5,13 @@
 
 #include "bytetape/core/device.h"
 #include "bytetape/core/intrusive.h"
-#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape {
+namespace memory {
+class Allocator;
+struct Block;
+}  // namespace memory
 
 /// The bytes that tensors share, and who holds them. Counts writes, so that a stale saved tensor is found out.
 class Storage final : public RefCounted {

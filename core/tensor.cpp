@@ -10,9 +10,10 @@
 namespace bytetape {
 namespace {
 
-Tensor make(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
+Tensor make(std::size_t bytes, const Shape& shape, const Strides& strides, DType dtype, Device device,
+            memory::Role role) {
   auto impl = make_ref<TensorImpl>();
-  impl->storage = make_ref<Storage>(bytes_of(shape, dtype), device, role);
+  impl->storage = make_ref<Storage>(bytes, device, role);
   impl->shape = shape;
   impl->strides = strides;
   impl->dtype = dtype;
@@ -30,21 +31,22 @@ std::size_t bytes_of(const Shape& shape, DType dtype) {
 
 Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
   const memory::Op<"empty"> op;
-  for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
-  return make(shape, contiguous_strides(shape), dtype, device, role);
+  const std::size_t bytes = bytes_of(shape, dtype);  // first: what it lets through has strides
+  return make(bytes, shape, contiguous_strides(shape), dtype, device, role);
 }
 
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
   const memory::Op<"empty_strided"> op;
-  for (std::int64_t n : shape) check(n >= 0, "a shape has no negative sizes, got ", shape);
+  const std::size_t bytes = bytes_of(shape, dtype);
   check(shape.size() == strides.size() && is_dense(shape, strides), "strides ", strides,
         " do not address each element of shape ", shape, " once");
-  return make(shape, strides, dtype, device, role);
+  return make(bytes, shape, strides, dtype, device, role);
 }
 
 Tensor empty_like(const Tensor& x, DType dtype, Device device) {
   const bool keep = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
-  return make(x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device, memory::Role::temporary);
+  return make(bytes_of(x.shape(), dtype), x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device,
+              memory::Role::temporary);
 }
 
 Tensor empty_like(const Tensor& x, DType dtype) { return empty_like(x, dtype, x.device()); }
@@ -63,6 +65,18 @@ Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t of
   return Tensor(std::move(impl));
 }
 
+void Tensor::set_data(const Tensor& x) const {
+  check(shape() == x.shape(), "set_data() of ", describe(*this), ": ", describe(x), " has another shape");
+  const memory::Role role = storage().role();
+  const memory::NameId module = storage().module();
+  impl_->storage = x.impl()->storage;
+  impl_->offset = x.storage_offset();
+  impl_->strides = x.strides();
+  impl_->dtype = x.dtype();
+  impl_->is_view = x.impl()->is_view;
+  storage().set_role(role, module);
+}
+
 void* Tensor::checked_data(DType wanted) const {
   check<DTypeError>(wanted == dtype(), "data of type ", wanted, " asked of ", describe(*this));
   check<DeviceError>(device() == Device::cpu(), "data on ", device(), " cannot be read here: copy the tensor to cpu");
@@ -70,8 +84,9 @@ void* Tensor::checked_data(DType wanted) const {
 }
 
 Scalar Tensor::item() const {
-  check(numel() == 1, "item() needs one element, got ", describe(*this));
-  check<DeviceError>(!device().is_meta, "item() of ", describe(*this), ": a meta tensor holds no data");
+  const memory::Op<"item"> op;
+  check(numel() == 1, "expected one element, got ", describe(*this));
+  check<DeviceError>(!device().is_meta, describe(*this), " holds no data");
   std::int64_t bits = 0;
   const View out(&bits, dtype(), Device::cpu(), shape(), strides());
   run<&Kernels::copy>(device(), read(), out);
@@ -87,8 +102,8 @@ Scalar Tensor::item() const {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   const memory::Op<"to_vector"> op;
-  check<DeviceError>(!device().is_meta, "to_vector() of ", describe(*this), ": a meta tensor holds no data");
-  Tensor host = empty(shape(), dtype_of<T>);
+  check<DeviceError>(!device().is_meta, describe(*this), " holds no data");
+  Tensor host = empty(shape(), dtype_of<T>, Device::cpu());
   run<&Kernels::copy>(device(), read(), host.write());
   const T* first = std::as_const(host).template data<T>();
   return std::vector<T>(first, first + numel());

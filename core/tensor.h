@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/default_device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/scalar.h"
@@ -22,12 +23,14 @@ struct AutogradSlot {
 
 /// What a Tensor points to.
 struct TensorImpl final : RefCounted {
+  std::uint32_t slots = 0;  ///< places in modules that hold it as a parameter or a buffer
   Ref<Storage> storage;
   std::int64_t offset = 0;  ///< elements
   Shape shape;
   Strides strides;  ///< elements
   DType dtype = DType::f32;
-  bool is_view = false;  ///< made by a view op: shares its storage with a base
+  bool is_view = false;   ///< made by a view op: shares its storage with a base
+  bool replaced = false;  ///< an assignment took it out of the last of its slots
   static constexpr std::uint32_t unbound = ~std::uint32_t{0};
   std::uint32_t rebased_seen = 0;  ///< Storage::rebased() when this view of it was made; `unbound` outside the graph
   std::unique_ptr<AutogradSlot> autograd;
@@ -62,7 +65,9 @@ class Tensor {
   /// Bytes of the elements, whatever the storage holds.
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
 
-  /// The first element. Throws DTypeError where T is not the dtype, DeviceError where this process cannot read it.
+  /// The first element; the others lie by strides(). Results on images (conv2d, max_pool2d, batch_norm) are
+  /// channels-last in memory: contiguous(x) has the elements row-major. Throws DTypeError where T is not the dtype,
+  /// DeviceError where this process cannot read it.
   template <class T>
   const T* data() const {
     return static_cast<const T*>(checked_data(dtype_of<T>));
@@ -125,6 +130,9 @@ class Tensor {
   /// Another view of the storage, without autograd. Nothing is checked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
   Storage& storage() const { return *self().storage; }
+  /// Takes over x's storage, strides, dtype and device, and remains the same tensor to all who hold it, in its role and
+  /// under its module on the ledger (PyTorch's). A gradient stays as it is. Throws ShapeError where shapes differ.
+  void set_data(const Tensor& x) const;
   TensorImpl* impl() const { return impl_.get(); }
   const Ref<TensorImpl>& ref() const { return impl_; }
   /// True where both are copies of one handle: more than equal, or views of one storage.
@@ -150,7 +158,7 @@ class Tensor {
 std::size_t bytes_of(const Shape& shape, DType dtype);
 
 /// An uninitialised tensor, row-major. Throws ShapeError on negative sizes, OutOfMemory.
-Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {},
+Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
              memory::Role role = memory::Role::temporary);
 /// The same with given strides, which must address each element once: ShapeError where they do not.
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device,

@@ -52,7 +52,8 @@ void normalize_rows(const Tensor& from, Normalize by, std::span<const std::int64
 void check_rows(const char* what, const Tensor& x) {
   check<ValueError>(x.defined(), what, " is an undefined tensor");
   check(x.rank() > 0, what, " needs a first dim to count examples, got ", describe(x));
-  check<DeviceError>(x.device() == Device::cpu(), what, " is expected on cpu, got ", describe(x));
+  check<DeviceError>(x.device() == Device::cpu() || x.device().is_meta, what,
+                     " is expected on cpu or a meta device, got ", describe(x));
   check(x.is_contiguous(), what, " is expected row-major, got ", describe(x), " with strides ", x.strides());
 }
 
@@ -80,11 +81,11 @@ void Dataset::load(std::span<const std::int64_t> indices, Batch& batch) const {
   check<DTypeError>(batch.x.dtype() == spec.x_dtype && batch.y.dtype() == spec.y_dtype, "a batch has x ", spec.x_dtype,
                     " and y ", spec.y_dtype, ", got x ", describe(batch.x), " and y ", describe(batch.y));
   for (std::int64_t i : indices) check(i >= 0 && i < n, "example ", i, " of a dataset of ", n);
-  fill(indices, batch.x, batch.y);
+  if (!batch.x.device().is_meta) fill(indices, batch.x, batch.y);
 }
 
 Batch Dataset::get(std::span<const std::int64_t> indices) const {
-  Batch b = allocate(static_cast<std::int64_t>(indices.size()));
+  Batch b = allocate(static_cast<std::int64_t>(indices.size()), Device::cpu());
   load(indices, b);
   return b;
 }
@@ -111,6 +112,7 @@ ExampleSpec TensorDataset::example() const {
 }
 
 void TensorDataset::fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const {
+  for (const Tensor& rows : {x_, y_}) check<DeviceError>(!rows.device().is_meta, describe(rows), " holds no data");
   if (normalize_)
     normalize_rows(x_, *normalize_, indices, x);
   else

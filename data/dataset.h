@@ -34,10 +34,11 @@ class Dataset {
   /// An uninitialised batch of n examples under the role `input`, the phase `data` and the op "collate". On a meta
   /// device it costs what a real batch costs, and holds nothing.
   Batch allocate(std::int64_t n, Device device = Device::cpu()) const;
-  /// Writes the examples `indices` to a batch that allocate(indices.size()) made. Safe to call from several threads.
-  /// Throws ShapeError where an index is outside 0 .. size() - 1, and whatever fill() throws.
+  /// Writes the examples `indices` to a batch that allocate(indices.size()) made; on a meta device nothing is written.
+  /// Safe to call from several threads. Throws ShapeError where an index is outside 0 .. size() - 1, and whatever
+  /// fill() throws.
   void load(std::span<const std::int64_t> indices, Batch& batch) const;
-  /// The examples `indices` as a new batch. Throws as load() does.
+  /// The examples `indices` as a new batch on the CPU. Throws as load() does.
   Batch get(std::span<const std::int64_t> indices) const;
 
  protected:
@@ -55,12 +56,14 @@ struct Normalize {
 /// The mean and standard deviation of MNIST's training images, as everybody uses them.
 inline constexpr Normalize mnist_normalize{0.1307, 0.3081};
 
-/// Rows of two tensors: x (n, ...) and y (n, ...), row-major on the CPU. As they are; or, with `normalize`, u8 images
-/// (n, h, w) or (n, c, h, w) as f32 (c, h, w), where images without channels get c = 1.
+/// Rows of two tensors: x (n, ...) and y (n, ...), row-major on the CPU; or on a meta device, for batches there. As
+/// they are; or, with `normalize`, u8 images (n, h, w) or (n, c, h, w) as f32 (c, h, w), where images without channels
+/// get c = 1.
 class TensorDataset final : public Dataset {
  public:
   /// Throws ShapeError where x and y differ in n, have no dim, or are not row-major, or x is not images and should be
-  /// normalised; DTypeError where x to be normalised is not u8; DeviceError off the CPU; ValueError unless std > 0.
+  /// normalised; DTypeError where x to be normalised is not u8; DeviceError on another device; ValueError unless std >
+  /// 0.
   TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normalize = {});
 
   std::int64_t size() const override { return x_.size(0); }

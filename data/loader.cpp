@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/philox.h"
 
 namespace bytetape::data {
@@ -39,6 +40,7 @@ class DataLoader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, const DataLoaderOptions& options, std::int64_t batches, std::uint64_t epoch)
       : dataset_(dataset),
+        device_(options.device),
         batch_size_(options.batch_size),
         batches_(batches),
         order_(make_order(dataset.size(), options, epoch)),
@@ -68,7 +70,7 @@ class DataLoader::Iterator::Epoch {
     return all.subspan(begin, std::min(static_cast<std::size_t>(batch_size_), all.size() - begin));
   }
   Batch allocate(std::int64_t batch) const {
-    return dataset_.allocate(static_cast<std::int64_t>(indices(batch).size()));
+    return dataset_.allocate(static_cast<std::int64_t>(indices(batch).size()), device_);
   }
   Job& job(std::int64_t batch) { return ring_[static_cast<std::size_t>(batch) % ring_.size()]; }
 
@@ -132,6 +134,7 @@ class DataLoader::Iterator::Epoch {
   }
 
   const Dataset& dataset_;
+  const Device device_;
   const std::int64_t batch_size_, batches_;
   const std::vector<std::int64_t> order_;
   std::int64_t taken_ = 0;  // by the iterating thread
@@ -150,6 +153,8 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);
+  check<DeviceError>(options.device == Device::cpu() || options.device.is_meta,
+                     "batches are loaded on cpu, or predicted on a meta device, got ", options.device);
 }
 
 std::int64_t DataLoader::size() const {

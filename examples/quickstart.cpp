@@ -16,7 +16,8 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return fc2(relu(fc1(flatten(x, 1)))); }
 };
 
-int main() {
+int main(int argc, char** argv) {
+  const DefaultDevice here(Device::parse(argc > 1 ? argv[1] : "cpu"));  // meta predicts the memory
   const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
   data::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true});
@@ -28,8 +29,9 @@ int main() {
     const Tensor loss = cross_entropy(net(batch.x), batch.y);
     loss.backward();
     sgd.step();
+    if (loss.device().is_meta) continue;  // it holds no value to print
     std::cout << "\rloss " << std::fixed << std::setprecision(4) << loss.item<float>() << std::flush;
   }
-  std::cout << "\n\n" << memory::summarize(memory::allocator(Device::cpu()).snapshot());
+  std::cout << "\n\n" << memory::summarize(memory::allocator(default_device()).snapshot());
 }
 // [quickstart]

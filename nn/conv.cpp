@@ -35,10 +35,9 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
   }
   weight = register_parameter("weight", Shape{out_channels, in_channels / o.groups, kernel.h, kernel.w});
   init::kaiming_uniform_(weight, std::sqrt(5.0));
-  if (!o.bias) return;
-  bias = register_parameter("bias", Shape{out_channels});
+  bias = o.bias ? register_parameter("bias", Shape{out_channels}) : register_parameter("bias", Tensor());
   const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(weight)));
-  init::uniform_(bias, -bound, bound);
+  if (o.bias) init::uniform_(bias, -bound, bound);
 }
 
 Tensor Conv2d::forward(const Tensor& x) {

@@ -16,6 +16,7 @@ struct Padding2 {
   Size2 size;
   bool same = false;
   Padding2(std::integral auto both) : size(both) {}
+  Padding2(std::int64_t h, std::int64_t w) : size(h, w) {}
   Padding2(Size2 size) : size(size) {}
   /// Throws ValueError unless name is "valid" or "same".
   Padding2(const char* name);
@@ -40,7 +41,7 @@ class Conv2d : public Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
-  Tensor weight, bias;  ///< bias is undefined without one
+  Parameter weight, bias;  ///< bias is undefined without one
 
  private:
   Conv2dParams params_;

@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/random.h"
 #include "bytetape/core/factories.h"
 
 namespace bytetape::nn::init {

@@ -18,6 +18,11 @@ struct GELU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "GELU()"; }
 };
+/// silu(x) (torch.nn.SiLU).
+struct SiLU : Module {
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return "SiLU()"; }
+};
 /// tanh(x) (torch.nn.Tanh).
 struct Tanh : Module {
   Tensor forward(const Tensor& x) override;

@@ -13,10 +13,9 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
                     out_features);
   weight = register_parameter("weight", Shape{out_features, in_features});
   init::kaiming_uniform_(weight, std::sqrt(5.0));
-  if (!with_bias) return;
-  bias = register_parameter("bias", Shape{out_features});
+  bias = with_bias ? register_parameter("bias", Shape{out_features}) : register_parameter("bias", Tensor());
   const double bound = 1 / std::sqrt(static_cast<double>(in_features));
-  init::uniform_(bias, -bound, bound);
+  if (with_bias) init::uniform_(bias, -bound, bound);
 }
 
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }

@@ -12,7 +12,7 @@ class Linear : public Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
-  Tensor weight, bias;  ///< bias is undefined without one
+  Parameter weight, bias;  ///< bias is undefined without one
 };
 
 }  // namespace bytetape::nn

@@ -2,12 +2,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bytetape/core/tensor.h"
+#include "bytetape/core/memory/scope.h"
+#include "bytetape/nn/parameter.h"
 
 /// Modules and layers.
 namespace bytetape::nn {
@@ -15,30 +17,44 @@ namespace bytetape::nn {
 /// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// A part of a model: parameters, buffers, children, and a forward. Derive, register members in the constructor:
+/// Where a module is now; null where it has ended.
+using ModuleCell = std::shared_ptr<Module*>;
+
+/// An entry in a module's list of children.
+struct ChildModule {
+  std::string name;
+  std::shared_ptr<Module> owned;  ///< null where the child is a member of the parent
+  ModuleCell cell;
+  /// Throws ValueError where a member has ended.
+  Module& module() const;
+};
+
+/// A part of a model: parameters, buffers, children, and what it makes of its inputs. Derive, register members in the
+/// constructor:
 ///
 ///     struct Net : nn::Module {
 ///       nn::Linear fc1{784, 128}, fc2{128, 10};
+///       nn::Parameter scale = register_parameter("scale", {1});
 ///       Net() { register_module("fc1", fc1), register_module("fc2", fc2); }
-///       Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
+///       Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))) * scale; }
 ///     };
 ///
-/// Not copyable. A module whose children are members (as here) does not move either: the move throws; layers and
-/// Sequential do.
+/// Not copyable. A module moves with its members; whoever registered it finds it in its new place.
 class Module {
  public:
   Module() = default;
-  /// Throws ValueError where a child is a member.
-  Module(Module&& other);
+  Module(Module&& other) noexcept;
   Module& operator=(Module&&) = delete;
-  virtual ~Module() = default;
+  virtual ~Module();
 
-  /// What the module makes of x. Called through operator().
-  virtual Tensor forward(const Tensor& x) = 0;
-  /// forward(x), in the scope of this module: its path stands in errors and on the ledger.
+  /// What the module makes of x. Called through operator(), and by Sequential. A module of other inputs leaves it out,
+  /// and begins the functions that it has with a Call. Throws NotImplemented where it is left out.
+  virtual Tensor forward(const Tensor& x);
+  /// forward(x), as a Call.
   Tensor operator()(const Tensor& x);
 
-  /// Every parameter of this module and below, each once.
+  /// Every parameter of this module and below, each once. Like all that follow, throws ValueError where a child is gone
+  /// that was registered as a member.
   std::vector<Tensor> parameters() const;
   /// The same with names; one that is shared comes under each of its names.
   NamedTensors named_parameters() const;
@@ -64,48 +80,85 @@ class Module {
 
   /// Parameters and buffers by name; they share the module's memory.
   NamedTensors state_dict() const;
-  /// Copies values in. Throws ValueError naming every missing and unexpected key, ShapeError on a misfit, before
-  /// anything is written. Dtypes are converted; strict = false loads what is there.
+  /// Copies values in. Throws ValueError naming every missing, unexpected and repeated key, ShapeError on a misfit,
+  /// before anything is written. Dtypes are converted; strict = false loads what is there.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
-  /// "Linear(784, 10)", for the summary.
-  virtual std::string describe() const { return "Module"; }
+  /// "Linear(784, 10)", for the summary and for errors; by default the name of the class.
+  virtual std::string describe() const;
 
  protected:
-  /// Registers a new f32 parameter on default_device(), to be initialised, and returns it. Like all that follow, throws
-  /// ValueError where the name is empty, has a '.' or is taken.
-  Tensor register_parameter(std::string name, const Shape& shape);
-  /// Registers `value` as a parameter that requires grad, and returns it. Throws ValueError where it is undefined,
-  /// AutogradError where it is no leaf, DTypeError on integers.
-  Tensor register_parameter(std::string name, Tensor value);
-  /// Registers a tensor that is saved and moved with the module but not trained. Throws ValueError where it is
-  /// undefined.
-  Tensor register_buffer(std::string name, Tensor value);
-  /// Registers a member; it must live as long as this module.
+  /// Registers a new f32 parameter on default_device(), to be initialised, for a member nn::Parameter. Like all that
+  /// follow, throws ValueError where the name is empty, has a '.' or is taken.
+  Registration register_parameter(std::string name, const Shape& shape);
+  /// Registers `value` as a parameter, and lets it require grad, unless it is another module's too: then it stays as it
+  /// is. An undefined tensor takes the name alone (PyTorch's None), to be assigned later. Throws AutogradError where it
+  /// is no leaf, DTypeError on integers.
+  Registration register_parameter(std::string name, const Tensor& value);
+  /// Registers a tensor that is saved and moved with the module but not trained, for a member nn::Buffer.
+  Registration register_buffer(std::string name, const Tensor& value);
+  /// Registers a member. It may move; where it ends before this module, what needs it throws ValueError.
   void register_module(std::string name, Module& child);
   /// Registers a child that this module owns. Throws ValueError where it is null.
   void register_module(std::string name, std::shared_ptr<Module> child);
 
- private:
-  struct Child {
-    std::string name;
-    std::shared_ptr<Module> owned;  // null where the child is a member of the parent
-    Module* module;
-  };
-  void adopt(Child child);
-  void convert(const std::function<Tensor(const Tensor&)>& f);
-  void collect(NamedTensors Module::*which, const std::string& prefix, NamedTensors& out) const;
-  void check_name(const std::string& name) const;
-  const std::string& name_below(const Module* caller) const;
+  /// bytetape::to, which the module's own would hide from its member functions.
+  static Tensor to(const Tensor& x, Device device);
+  static Tensor to(const Tensor& x, DType dtype);
 
-  std::string name_;                     // in the parent that registered it last; empty for the root
-  std::atomic<std::uint64_t> place_{0};  // where it last ran: the path that it ran under, and its own
-  NamedTensors parameters_, buffers_;
-  std::vector<Child> children_;
+ private:
+  friend class Call;
+  friend std::string summary(Module& model);
+
+  // Names here are chosen with care: they would hide a user's types, and ops, from the functions of modules.
+  const ModuleCell& cell();
+  memory::NameId place_named(const char* kind, const std::string& name) const;
+  void check_name(const std::string& name) const;
+  Registration register_slot(Slot::Kind kind, std::string name, const Tensor& value);
+  void adopt(ChildModule child);
+  void rebook(memory::NameId around, const std::string& name);
+  NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;
+  void convert(const std::function<Tensor(const Tensor&)>& f);
+
+  bool is_registered() const { return parent_ && *parent_; }
+  bool trains() const;
+  std::string path_to(const Module& module) const;
+  memory::NameId path_below(const Module* caller) const;
+  void note_unregistered(const Module& module) const;
+
+  std::vector<std::shared_ptr<Slot>> slots_;
+  std::vector<ChildModule> children_;
+  ModuleCell cell_, parent_;                           // the parent is the first that registered this
+  std::string name_;                                   // in that parent; empty for the root
+  mutable std::atomic<std::uint64_t> place_{0};        // where it last ran: the path around it, and its own
+  mutable std::vector<std::string> ran_unregistered_;  // what trains beside the children without being one
   bool training_ = true;
 };
 
-/// A table of the modules with their parameters' shapes and counts, their bytes with the buffers', and the totals.
+/// While it lives, `module` is the one that runs on this thread: its path stands in errors and on the ledger, below
+/// that of the module that called it. The first line of every function that a module is called by, but for forward(x):
+///
+///     Tensor step(const Tensor& x, const Tensor& h) {
+///       const nn::Call call(*this);
+///       return tanh(input(x) + hidden(h));
+///     }
+///
+/// In builds without NDEBUG, throws ValueError where a module with parameters that train is called by one that has
+/// registered others but not this one: no optimizer will hear of it. In others summary() tells.
+class Call {
+ public:
+  [[nodiscard]] explicit Call(const Module& module);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  const Module* caller_;
+  memory::ScopeGuard scope_;
+};
+
+/// A table of the modules with their parameters' shapes and counts, their bytes with the buffers', and the totals by
+/// dtype and device; below it, modules that ran without being registered.
 std::string summary(Module& model);
 
 }  // namespace bytetape::nn

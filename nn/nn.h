@@ -6,5 +6,7 @@
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"
 #include "bytetape/nn/module.h"
+#include "bytetape/nn/module_list.h"
 #include "bytetape/nn/norm.h"
+#include "bytetape/nn/parameter.h"
 #include "bytetape/nn/sequential.h"

@@ -5,18 +5,21 @@
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
 
 BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
     : num_features_(num_features), options_(options) {
   check<ValueError>(num_features > 0, "BatchNorm2d needs a positive number of features, got ", num_features);
-  const Device device = default_device();
   if (options.affine) {
-    weight = register_parameter("weight", ones({num_features}, DType::f32, device));
-    bias = register_parameter("bias", zeros({num_features}, DType::f32, device));
+    weight = register_parameter("weight", Shape{num_features});
+    bias = register_parameter("bias", Shape{num_features});
+    init::constant_(weight, 1);
+    init::constant_(bias, 0);
   }
   if (options.track_running_stats) {
+    const Device device = default_device();
     running_mean = register_buffer("running_mean", zeros({num_features}, DType::f32, device));
     running_var = register_buffer("running_var", ones({num_features}, DType::f32, device));
     num_batches_tracked = register_buffer("num_batches_tracked", zeros({}, DType::i64, device));

@@ -20,9 +20,9 @@ class BatchNorm2d : public Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
-  Tensor weight, bias;               ///< (num_features,); undefined unless affine
-  Tensor running_mean, running_var;  ///< buffers (num_features,); undefined unless track_running_stats
-  Tensor num_batches_tracked;        ///< buffer, an i64 scalar: batches seen in training; undefined likewise
+  Parameter weight, bias;            ///< (num_features,); undefined unless affine
+  Buffer running_mean, running_var;  ///< buffers (num_features,); undefined unless track_running_stats
+  Buffer num_batches_tracked;        ///< buffer, an i64 scalar: batches seen in training; undefined likewise
 
  private:
   std::int64_t num_features_;

@@ -50,7 +50,12 @@ void Optimizer::set_lr(double lr) {
 std::vector<Tensor> Optimizer::gradients() const {
   std::vector<Tensor> all;
   all.reserve(parameters_.size());
-  for (const Tensor& p : parameters_) all.push_back(in_layout_of(p, p.grad()));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
+                      ", was replaced in its module by an assignment; make a new optimizer of the module's parameters");
+    all.push_back(in_layout_of(p, p.grad()));
+  }
   return all;
 }
 

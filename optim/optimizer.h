@@ -24,7 +24,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient, in place; the others, and their state, stay as they are. Not
-  /// recorded.
+  /// recorded. Throws ValueError where an assignment has put another tensor in a parameter's place in its module.
   virtual void step() = 0;
   /// Drops the gradients (PyTorch's set_to_none).
   void zero_grad();
@@ -43,7 +43,8 @@ class Optimizer {
     memory::PhaseScope phase{memory::Phase::optimizer};
   };
   memory::NameId name() const { return name_; }
-  /// By parameter: its gradient, in its memory layout; undefined where there is none.
+  /// By parameter: its gradient, in its memory layout; undefined where there is none. Throws ValueError where an
+  /// assignment has put another tensor in the parameter's place in its module.
   std::vector<Tensor> gradients() const;
   /// Counts the step and the write of each parameter that has a gradient. After the kernel, so that a step that failed
   /// to get memory for its state can be taken again.

@@ -6,16 +6,6 @@
 namespace bytetape {
 namespace {
 
-struct CatBackward final : Node {
-  int dim = 0;
-  std::vector<std::int64_t> lengths;
-  void backward(const Grads& gy, InputGrads& gx) override {
-    std::int64_t start = 0;
-    for (std::size_t i = 0; i < lengths.size(); start += lengths[i++])
-      if (gx.needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
-  }
-};
-
 // Every tensor against the first: dtype, device, rank and the sizes, but for that of `free_dim`.
 void check_alike(const std::vector<Tensor>& tensors, int free_dim) {
   const Tensor& first = tensors[0];
@@ -46,6 +36,15 @@ Tensor cat_output(const Tensor& first, const Shape& shape) {
 
 }  // namespace
 
+struct CatBackward final : Node {
+  int dim = 0;
+  std::vector<std::int64_t> lengths;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < lengths.size(); start += lengths[i++])
+      if (gx.needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
+  }
+};
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   const Op<"cat"> op;
   check_all_defined(tensors);

@@ -7,36 +7,6 @@
 namespace bytetape {
 namespace {
 
-/// Copies that change the layout only: the gradient passes.
-struct CopyBackward final : Node {
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
-};
-
-struct ToDTypeBackward final : Node {
-  DType dtype = DType::f32;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], dtype); }
-};
-
-struct ToDeviceBackward final : Node {
-  Device device;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device); }
-};
-
-/// What is overwritten gets no gradient.
-struct OverwriteBackward final : Node {
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
-};
-
-struct CopyInPlaceBackward final : Node {
-  Shape shape;  // b's
-  DType dtype = DType::f32;
-  Device device;
-  void backward(const Grads& gy, InputGrads& gx) override {
-    if (gx.needs(0)) gx[0] = zeros_like(gy[0]);
-    if (gx.needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
-  }
-};
-
 // A device that can reach both sides; the CPU's kernels know only its own memory.
 void copy_between(const ConstView& x, const View& y) {
   run<&Kernels::copy>(y.device == Device::cpu() ? x.device : y.device, x, y);
@@ -47,28 +17,26 @@ void check_has_data(const Tensor& x, Device target) {
                      target);
 }
 
-Tensor copied(const Tensor& x, const Strides& strides) {
+/// x in another dtype or on another device. A batch stays a batch.
+Tensor converted(const Tensor& x, DType dtype, Device device) {
+  Tensor y = empty_like(x, dtype, device);
+  if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);
+  copy_between(x.read(), y.write());
+  return y;
+}
+
+}  // namespace
+
+/// Copies that change the layout only: the gradient passes.
+struct CopyBackward final : Node {
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
+};
+static Tensor copied(const Tensor& x, const Strides& strides) {
   Tensor y = empty_strided(x.shape(), strides, x.dtype(), x.device());
   run<&Kernels::copy>(x.device(), x.read(), y.write());
   record<CopyBackward>(y, x);
   return y;
 }
-
-template <class F>
-Tensor& overwrite(Tensor& x, const F& fill) {
-  check_in_place(x);
-  fill();
-  record_in_place<OverwriteBackward>(x, x);
-  return x;
-}
-
-Tensor& fill_in_place(Tensor& x, Scalar value) {
-  check_defined(x, "the input");
-  check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
-  return overwrite(x, [&] { run<&Kernels::fill>(x.device(), value, x.write()); });
-}
-
-}  // namespace
 
 Tensor clone(const Tensor& x) {
   const Op<"clone"> op;
@@ -92,29 +60,44 @@ Tensor channels_last(const Tensor& x) {
   return is_channels_last(x.shape(), x.strides()) ? x : copied(x, channels_last_strides(x.shape()));
 }
 
+struct ToDTypeBackward final : Node {
+  DType dtype = DType::f32;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], dtype); }
+};
 Tensor to(const Tensor& x, DType dtype) {
   const Op<"to"> op;
   check_defined(x, "the input");
   if (x.dtype() == dtype) return x;
-  Tensor y = empty_like(x, dtype);
-  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  Tensor y = converted(x, dtype, x.device());
   if (!is_floating(dtype)) return y;
   if (auto* node = record<ToDTypeBackward>(y, x)) node->dtype = x.dtype();
   return y;
 }
 
+struct ToDeviceBackward final : Node {
+  Device device;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device); }
+};
 Tensor to(const Tensor& x, Device device) {
   const Op<"to"> op;
   check_defined(x, "the input");
   if (x.device() == device) return x;
   check_has_data(x, device);
-  Tensor y = empty_like(x, x.dtype(), device);
-  copy_between(x.read(), y.write());
+  Tensor y = converted(x, x.dtype(), device);
   if (auto* node = record<ToDeviceBackward>(y, x)) node->device = x.device();
   return y;
 }
 
-Tensor& copy_(Tensor& a, const Tensor& b) {
+struct CopyInPlaceBackward final : Node {
+  Shape shape;  // b's
+  DType dtype = DType::f32;
+  Device device;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (gx.needs(0)) gx[0] = zeros_like(gy[0]);
+    if (gx.needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
+  }
+};
+Tensor copy_(const Tensor& a, const Tensor& b) {
   const Op<"copy_"> op;
   check_defined(a, "the first input");
   check_defined(b, "the second input");
@@ -133,26 +116,16 @@ Tensor& copy_(Tensor& a, const Tensor& b) {
   return a;
 }
 
-Tensor& fill_(Tensor& x, Scalar value) {
+Tensor fill_(const Tensor& x, Scalar value) {
   const Op<"fill_"> op;
-  return fill_in_place(x, value);
+  check_defined(x, "the input");
+  check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
+  return overwrite(x, [&] { run<&Kernels::fill>(x.device(), value, x.write()); });
 }
 
-Tensor& uniform_(Tensor& x, double low, double high, Generator& generator) {
-  const Op<"uniform_"> op;
-  check_floating(x);
-  return overwrite(x, [&] { detail::fill_uniform(x, low, high, generator); });
-}
-
-Tensor& normal_(Tensor& x, double mean, double std, Generator& generator) {
-  const Op<"normal_"> op;
-  check_floating(x);
-  return overwrite(x, [&] { detail::fill_normal(x, mean, std, generator); });
-}
-
-Tensor& zero_(Tensor& x) {
+Tensor zero_(const Tensor& x) {
   const Op<"zero_"> op;
-  return fill_in_place(x, 0);
+  return fill_(x, 0);
 }
 
 }  // namespace bytetape

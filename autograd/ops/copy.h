@@ -1,5 +1,4 @@
 #pragma once
-#include "bytetape/core/random.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -10,9 +9,11 @@ Tensor clone(const Tensor& x);
 Tensor contiguous(const Tensor& x);
 /// x (n, c, h, w) stored channels-last: itself where it is already, else a copy. Differentiable.
 Tensor channels_last(const Tensor& x);
-/// x with another dtype, converted as C++ does it; x itself where it has it. Differentiable between floating dtypes.
+/// x with another dtype, converted as C++ does it; x itself where it has it. What was made as input stays input on the
+/// ledger. Differentiable between floating dtypes.
 Tensor to(const Tensor& x, DType dtype);
-/// x on another device; x itself where it is there. To a meta device: shape and bytes, no data. Differentiable.
+/// x on another device; x itself where it is there. To a meta device: shape and bytes, no data. What was made as input
+/// stays input on the ledger. Differentiable.
 Tensor to(const Tensor& x, Device device);
 
 /// \name Overwriting
@@ -22,14 +23,10 @@ Tensor to(const Tensor& x, Device device);
 
 /// Writes b (broadcast, converted, from any device) into a. ShapeError where it does not fit, DeviceError
 /// where b holds no data and a should. Differentiable in b.
-Tensor& copy_(Tensor& a, const Tensor& b);
+Tensor copy_(const Tensor& a, const Tensor& b);
 /// Writes `value` everywhere. DTypeError where the dtype has it not (1.5 for integers).
-Tensor& fill_(Tensor& x, Scalar value);
-Tensor& zero_(Tensor& x);
-/// Fills x with random numbers, uniform in [low, high) or normal. Throws DTypeError on integers, ValueError where
-/// high < low, the range is infinite or std is negative.
-Tensor& uniform_(Tensor& x, double low = 0, double high = 1, Generator& generator = default_generator());
-Tensor& normal_(Tensor& x, double mean = 0, double std = 1, Generator& generator = default_generator());
+Tensor fill_(const Tensor& x, Scalar value);
+Tensor zero_(const Tensor& x);
 /// @}
 
 }  // namespace bytetape

@@ -5,39 +5,42 @@
 namespace bytetape {
 namespace {
 
-Tensor drop(const Tensor& x, double p, const PhiloxState& state, bool over = false);
+/// Elements are counted row-major: where y is not, what a drop() into it needs beside.
+Tensor scratch_for(const Tensor& y) { return y.is_contiguous() ? y : empty(y.shape(), y.dtype(), y.device()); }
 
-struct DropoutBackward final : Node {
-  double p = 0;
-  PhiloxState state;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = drop(gy[0], p, state, may_overwrite(gy[0])); }
-};
-
-// Linear in x: its gradient drops and scales the same elements. `over`: into x.
-Tensor drop(const Tensor& x, double p, const PhiloxState& state, bool over) {
-  const Op<"dropout"> op;
-  Tensor y = over ? x : empty_like(x);
-  if (y.is_contiguous()) {
-    run<&Kernels::dropout>(x.device(), state, p, x.read(), y.write());
-  } else {  // elements are counted row-major: two transposing copies cost less than drawing across the layout
-    Tensor rows = empty(x.shape(), x.dtype(), x.device());
-    run<&Kernels::copy>(x.device(), x.read(), rows.write());
-    run<&Kernels::dropout>(x.device(), state, p, rows.read(), rows.write());
-    run<&Kernels::copy>(x.device(), rows.read(), y.write());
-  }
-  if (auto* node = record<DropoutBackward>(y, x)) node->p = p, node->state = state;
-  return y;
+/// y = x with elements dropped and scaled, as `state` says.
+void drop(const Tensor& x, double p, const PhiloxState& state, const Tensor& scratch, const Tensor& y) {
+  if (scratch.is_same(y)) return run<&Kernels::dropout>(x.device(), state, p, x.read(), y.write());
+  // Two transposing copies cost less than drawing across the layout.
+  run<&Kernels::copy>(x.device(), x.read(), scratch.write());
+  run<&Kernels::dropout>(x.device(), state, p, scratch.read(), scratch.write());
+  run<&Kernels::copy>(x.device(), scratch.read(), y.write());
 }
 
 }  // namespace
 
+/// Linear in x: its gradient drops and scales the same elements, and so does that one's.
+struct DropoutBackward final : Node {
+  double p = 0;
+  PhiloxState state;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = may_overwrite(gy[0]) ? gy[0] : empty_like(gy[0]);
+    drop(gy[0], p, state, scratch_for(gx[0]), gx[0]);
+    if (auto* node = record<DropoutBackward>(gx[0], gy[0])) node->p = p, node->state = state;
+  }
+};
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const Op<"dropout"> op;
   check_floating(x);
   check<ValueError>(p >= 0 && p <= 1, "expected a probability, got p = ", p);
   if (!training || p == 0) return x;
-  // A meta tensor takes no numbers: a prediction leaves those of the run as they are.
-  return drop(x, p, x.device().is_meta ? PhiloxState{} : generator.take(x.numel()));
+  Tensor y = empty_like(x), scratch = scratch_for(y);
+  // After the memory, so that a step that got none draws the same numbers again. A meta tensor takes no numbers: a
+  // prediction leaves those of the run as they are.
+  const PhiloxState state = x.device().is_meta ? PhiloxState{} : generator.take(x.numel());
+  drop(x, p, state, scratch, y);
+  if (auto* node = record<DropoutBackward>(y, x)) node->p = p, node->state = state;
+  return y;
 }
 
 }  // namespace bytetape

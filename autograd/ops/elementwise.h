@@ -1,86 +1,154 @@
 #pragma once
-// How elementwise ops are put together; not an op itself.
+/// \file
+/// How elementwise ops are put together; not an op itself. An op and its twin in place are one function each here:
+///
+///     Tensor exp(const Tensor& x) { return unary<"exp", &Kernels::exp, ExpBackward>(x); }
+///     Tensor exp_(const Tensor& x) { return unary_<"exp_", &Kernels::exp, ExpBackward>(x); }
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/operand.h"
+#include "bytetape/autograd/ops/copy.h"
 
 namespace bytetape::elementwise {
 
+using memory::OpName;
+
+/// Defined (ValueError), not bool (DTypeError).
 inline void check_arithmetic(const Tensor& x) {
   check_defined(x, "the input");
   check<DTypeError>(x.dtype() != DType::boolean, "expected numbers, got ", describe(x),
                     "; convert it with to(x, dtype)");
 }
-
 /// A number takes x's dtype: it has to be one of its values.
-inline void check_fits(Scalar number, const Tensor& x) {
-  check<DTypeError>(is_floating(x.dtype()) || fits(number, x.dtype()), "the number ", number, " is no ", x.dtype(),
-                    " as in ", describe(x), "; convert the tensor with to(x, dtype)");
-}
-
-/// The uninitialised result of a broadcast op: dense like whichever input already has its shape.
-Tensor output(const Tensor& a, const Tensor& b, DType dtype);
-
-/// b as a kernel's second input: broadcast, or the number repeated, as exact as the kernel computes.
-inline ConstView operand(const Tensor& b, const Tensor& y) {
-  return b.shape() == y.shape() ? b.read() : b.read().expand(y.shape());
-}
-inline ConstView operand(Scalar b, const Tensor& y) {
-  return ConstView::constant(b, y.dtype(), y.device(), y.shape()).unrounded(b);
-}
-
-/// y = f(x), for a kernel of one input. Checks are the op's.
-template <auto Kernel>
-Tensor unary(const Tensor& x) {
-  Tensor y = empty_like(x);
-  run<Kernel>(x.device(), x.read(), y.write());
-  return y;
-}
-
-/// y = f(a, b), for tensors, or a tensor and a number.
-template <auto Kernel>
-Tensor binary(const Tensor& a, const Tensor& b) {
-  check_arithmetic(a);
-  check_same_type(a, b);
-  Tensor y = output(a, b, a.dtype());
-  run<Kernel>(y.device(), operand(a, y), operand(b, y), y.write());
-  return y;
-}
-template <auto Kernel>
-Tensor binary(const Tensor& a, Scalar b) {
-  check_arithmetic(a);
-  check_fits(b, a);
-  Tensor y = empty_like(a);
-  run<Kernel>(y.device(), a.read(), operand(b, y), y.write());
-  return y;
-}
-template <auto Kernel>
-Tensor binary(Scalar a, const Tensor& b) {
-  check_arithmetic(b);
-  check_fits(a, b);
-  Tensor y = empty_like(b);
-  run<Kernel>(y.device(), operand(a, y), b.read(), y.write());
-  return y;
-}
-
+void check_fits(Scalar number, const Tensor& x);
+/// Two tensors of one dtype and device, or a tensor and a number that fits it.
+void check_pair(const Operand& a, const Operand& b);
 /// What a = f(a, b) needs, into a.
-inline void check_into(const Tensor& a, const Tensor& b) {
-  check_arithmetic(a);
-  check_same_type(a, b);
-  check_in_place(a, {&b});
-  check(broadcasts_to(b.shape(), a.shape()), "the result does not fit into ", describe(a), " with ", describe(b));
+void check_into(const Tensor& a, const Operand& b);
+
+/// The one that is a tensor; the first of two. Throws ValueError where none is.
+inline const Tensor& tensor_of(const Operand& a, const Operand& b) {
+  check<ValueError>(!a.is_number() || !b.is_number(), "expected a tensor, got two numbers");
+  return a.is_number() ? b.tensor() : a.tensor();
 }
-inline void check_into(const Tensor& a, Scalar b) {
-  check_arithmetic(a);
-  check_fits(b, a);
-  check_in_place(a);
+/// The uninitialised result of a broadcast op: dense like whichever tensor already has its shape.
+Tensor output(const Operand& a, const Operand& b, DType dtype);
+/// x as an input of the kernel that writes y: broadcast, or the number repeated, as exact as the kernel computes.
+inline ConstView input(const Operand& x, const Tensor& y) {
+  if (x.is_number()) return ConstView::constant(x.number(), y.dtype(), y.device(), y.shape()).unrounded(x.number());
+  return x.tensor().shape() == y.shape() ? x.tensor().read() : x.tensor().read().expand(y.shape());
 }
-template <auto Kernel, class B>
-void write_into(Tensor& a, const B& b) {
-  run<Kernel>(a.device(), a.read(), operand(b, a), a.write());
+
+/// Puts what comes out of an op onto the tape: y, or its first input where it was overwritten.
+inline void finish(Node* node, const Tensor& y, bool in_place) {
+  if (in_place) return detail::add_overwritten(node, y);
+  detail::check_anomaly(y);
+  if (node) detail::add_output(*node, y);
 }
-template <auto Kernel, class B>
-void binary_in_place(Tensor& a, const B& b) {
+
+// ---- one input
+
+/// y = f(arguments..., x). A Rule with a member x keeps the input, one with a member y the output; what else it needs
+/// are the arguments, which its set() gets.
+template <auto Kernel, class Rule, class... Arguments>
+Tensor run_unary(const Tensor& x, bool in_place, const Arguments&... arguments) {
+  Tensor y = in_place ? x : empty_like(x);
+  const Ref<Rule> node = prepare<Rule>(x);
+  if constexpr (requires { node->x; })
+    if (node) node->x.save(in_place ? clone(x) : x);
+  run<Kernel>(x.device(), arguments..., x.read(), y.write());
+  finish(node.get(), y, in_place);
+  if (!node) return y;
+  if constexpr (requires { node->y; }) node->y.save_output(y);
+  if constexpr (sizeof...(arguments) > 0) node->set(arguments...);
+  return y;
+}
+template <OpName name, auto Kernel, class Rule, auto Check = check_floating, class... Arguments>
+Tensor unary(const Tensor& x, const Arguments&... arguments) {
+  const Op<name> op;
+  Check(x, arguments...);
+  return run_unary<Kernel, Rule>(x, false, arguments...);
+}
+template <OpName name, auto Kernel, class Rule, auto Check = check_floating, class... Arguments>
+Tensor unary_(const Tensor& x, const Arguments&... arguments) {
+  const Op<name> op;
+  Check(x, arguments...);
+  check_in_place(x);
+  return run_unary<Kernel, Rule>(x, true, arguments...);
+}
+
+/// gx of a backward kernel of (saved, gy): over gy, or over what was saved, where nobody else holds it.
+template <auto Kernel>
+Tensor fused(const Tensor& saved, const Tensor& gy) {
+  const bool alike = same_layout(gy.shape(), gy.strides(), saved.strides());
+  Tensor gx = alike && may_overwrite(gy) ? gy : may_overwrite(saved) ? saved : output(saved, gy, gy.dtype());
+  run<Kernel>(gx.device(), saved.read(), gy.read(), gx.write());
+  return gx;
+}
+
+// ---- two inputs
+
+/// An operand on its way into a rule: a tensor that is about to be overwritten is kept as a copy.
+struct Keepable {
+  const Operand& operand;
+  bool is_overwritten;
+};
+/// An operand that backward needs: a saved tensor, or a number.
+class SavedOperand {
+ public:
+  /// Owns what an Operand refers to.
+  struct Value {
+    Tensor tensor;
+    Scalar number;
+    operator Operand() const { return tensor.defined() ? Operand(tensor) : Operand(number); }
+  };
+  explicit SavedOperand(Node* node) : saved_(node) {}
+  void save(const Keepable& x) {
+    const Tensor& t = x.operand.tensor();
+    saved_.save(x.is_overwritten ? clone(t) : t);
+    number_ = x.operand.number();
+  }
+  Value get() const { return {saved_.get(), number_}; }
+
+ private:
+  Saved saved_;
+  Scalar number_ = 0;
+};
+
+/// Base of the rules of two operands. Where an operand has not the output's shape, its gradient is summed back to it. A
+/// rule that needs its operands hides keep(), which comes before the kernel runs.
+struct BinaryNode : Node {
+  Shape a_shape, b_shape;
+  void keep(const Keepable&, const Keepable&) {}
+};
+
+template <auto Kernel, class Rule>
+Tensor run_binary(const Operand& a, const Operand& b, const Tensor& y, bool in_place) {
+  const Ref<Rule> node = prepare<Rule>(a.tensor(), b.tensor());
+  if (node) {
+    if (!a.is_number()) node->a_shape = a.tensor().shape();
+    if (!b.is_number()) node->b_shape = b.tensor().shape();
+    // b may be another view of what is overwritten: a *= a
+    const bool b_too = in_place && !b.is_number() && &b.tensor().storage() == &y.storage();
+    node->keep({a, in_place}, {b, b_too});
+  }
+  run<Kernel>(y.device(), input(a, y), input(b, y), y.write());
+  finish(node.get(), y, in_place);
+  return y;
+}
+/// f(a, b) of numbers.
+template <OpName name, auto Kernel, class Rule>
+Tensor binary(const Operand& a, const Operand& b) {
+  const Op<name> op;
+  check_arithmetic(tensor_of(a, b));
+  check_pair(a, b);
+  return run_binary<Kernel, Rule>(a, b, output(a, b, tensor_of(a, b).dtype()), false);
+}
+/// a = f(a, b).
+template <OpName name, auto Kernel, class Rule>
+Tensor binary_(const Tensor& a, const Operand& b) {
+  const Op<name> op;
   check_into(a, b);
-  write_into<Kernel>(a, b);
+  return run_binary<Kernel, Rule>(a, b, a, true);
 }
 
 }  // namespace bytetape::elementwise

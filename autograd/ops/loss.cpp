@@ -4,25 +4,15 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
+#include "bytetape/autograd/ops/softmax.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/factories.h"
 
 namespace bytetape {
 namespace {
-
-struct CrossEntropyBackward final : Node {
-  Saved logits{this}, target{this}, lse{this};
-  CrossEntropyOptions options;
-  std::int64_t count = 0;
-  bool differentiable() const override { return false; }
-  void backward(const Grads& gy, InputGrads& gx) override {
-    const Tensor x = logits.get(), t = target.get();
-    const Tensor g = options.reduction == Reduction::mean ? gy[0] / count : gy[0];
-    gx[0] = empty_like(x);
-    run<&Kernels::cross_entropy_backward>(x.device(), x.read(), t.read(), lse.get().read(), g.read().expand(t.shape()),
-                                          options.ignore_index, options.label_smoothing, gx[0].write());
-  }
-};
 
 void check_inputs(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   check_same_device(logits, target);
@@ -53,12 +43,38 @@ Tensor reduced(const Tensor& losses, Reduction reduction, std::int64_t count) {
   View one = y.write();
   one.shape = one.strides = {1};
   run<&Kernels::sum>(y.device(), losses.read(), one);
-  if (reduction == Reduction::mean) run<&Kernels::div>(y.device(), y.read(), elementwise::operand(count, y), y.write());
+  if (reduction == Reduction::mean) run<&Kernels::div>(y.device(), y.read(), elementwise::input(count, y), y.write());
   return y;
 }
 
 }  // namespace
 
+/// gx = (softmax(x) - wanted) gy by row, where what is wanted is the smoothed one-hot target.
+struct CrossEntropyBackward final : Node {
+  Saved logits{this}, target{this}, lse{this};
+  CrossEntropyOptions options;
+  std::int64_t count = 0;
+
+  Tensor composed(const Tensor& x, const Tensor& t, const Tensor& g) const {
+    const std::int64_t classes = x.size(1);
+    const Tensor of_row = unsqueeze(t, 1);
+    const Tensor hot = to(of_row == arange(0, classes, 1, DType::i64, x.device()), x.dtype());
+    const Tensor wanted = hot * (1 - options.label_smoothing) + options.label_smoothing / static_cast<double>(classes);
+    return where(of_row == options.ignore_index, 0, (softmax(x, 1) - wanted) * unsqueeze(g, 1));
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const Tensor x = logits.get(), t = target.get();
+    const bool shared = options.reduction == Reduction::mean && count > 0;  // of no targets there is no gradient
+    const Tensor g = expand(shared ? gy[0] / count : gy[0], t.shape());
+    if (grad_enabled()) {
+      gx[0] = composed(x, t, g);
+      return;
+    }
+    gx[0] = empty_like(x);
+    run<&Kernels::cross_entropy_backward>(x.device(), x.read(), t.read(), lse.get().read(), g.read(),
+                                          options.ignore_index, options.label_smoothing, gx[0].write());
+  }
+};
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const Op<"cross_entropy"> op;
   check_inputs(logits, target, options);

@@ -16,8 +16,8 @@ struct CrossEntropyOptions {
 };
 
 /// -log softmax(logits)[target], logits (n, c) floating, target (n) i64 (torch.nn.functional.cross_entropy). Result: a
-/// scalar, or (n) for Reduction::none. Throws ValueError where a target is neither in [0, c) nor ignored. The backward
-/// is fused: create_graph throws.
+/// scalar, or (n) for Reduction::none. Throws ValueError where a target is neither in [0, c) nor ignored.
+/// Differentiable twice and more.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 
 }  // namespace bytetape

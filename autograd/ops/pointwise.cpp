@@ -3,314 +3,137 @@
 #include <numbers>
 
 #include "bytetape/autograd/ops/arithmetic.h"
-#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/elementwise.h"
-#include "bytetape/autograd/ops/select.h"
 #include "bytetape/core/factories.h"
 
 namespace bytetape {
-namespace {
 
-// ---- fused backward kernels, as ops of their own: their rules are made of ops again, which gives higher derivatives
-
-template <auto Kernel>
-Tensor fused(const Tensor& saved, const Tensor& gy) {
-  const bool over = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), saved.strides());
-  Tensor gx = over ? gy : elementwise::output(saved, gy, gy.dtype());
-  run<Kernel>(gx.device(), saved.read(), gy.read(), gx.write());
-  return gx;
-}
-
-Tensor tanh_backward(const Tensor& y, const Tensor& gy);
-Tensor sigmoid_backward(const Tensor& y, const Tensor& gy);
-Tensor relu_backward(const Tensor& y, const Tensor& gy);
-Tensor gelu_backward(const Tensor& x, const Tensor& gy);
-
-struct TanhBackwardBackward final : Node {  // gx = gy (1 - y^2)
-  Saved y{this}, gy{this};
-  void backward(const Grads& ggx, InputGrads& gx) override {
-    if (gx.needs(0)) gx[0] = ggx[0] * gy.get() * y.get() * -2;
-    if (gx.needs(1)) gx[1] = tanh_backward(y.get(), ggx[0]);
-  }
-};
-
-struct SigmoidBackwardBackward final : Node {  // gx = gy y (1 - y)
-  Saved y{this}, gy{this};
-  void backward(const Grads& ggx, InputGrads& gx) override {
-    if (gx.needs(0)) gx[0] = ggx[0] * gy.get() * (1 - y.get() * 2);
-    if (gx.needs(1)) gx[1] = sigmoid_backward(y.get(), ggx[0]);
-  }
-};
-
-struct ReluBackwardBackward final : Node {  // gx = gy where y > 0, which does not change with y
-  Saved y{this};
-  void backward(const Grads& ggx, InputGrads& gx) override {
-    if (gx.needs(1)) gx[1] = relu_backward(y.get(), ggx[0]);
-  }
-};
-
-struct GeluBackwardBackward final : Node {  // gx = gy gelu'(x), and gelu''(x) = phi(x) (2 - x^2)
-  Saved x{this}, gy{this};
-  void backward(const Grads& ggx, InputGrads& gx) override {
-    if (gx.needs(0)) {
-      const Tensor v = x.get(), square = v * v;
-      const Tensor density = exp(square * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
-      gx[0] = ggx[0] * gy.get() * (density * (2 - square));
-    }
-    if (gx.needs(1)) gx[1] = gelu_backward(x.get(), ggx[0]);
-  }
-};
-
-Tensor tanh_backward(const Tensor& y, const Tensor& gy) {
-  const Op<"tanh_backward"> op;
-  Tensor gx = fused<&Kernels::tanh_backward>(y, gy);
-  if (auto* node = record<TanhBackwardBackward>(gx, y, gy)) {
-    node->y.save(y);
-    if (node->needs(0)) node->gy.save(gy);
-  }
-  return gx;
-}
-
-Tensor sigmoid_backward(const Tensor& y, const Tensor& gy) {
-  const Op<"sigmoid_backward"> op;
-  Tensor gx = fused<&Kernels::sigmoid_backward>(y, gy);
-  if (auto* node = record<SigmoidBackwardBackward>(gx, y, gy)) {
-    node->y.save(y);
-    if (node->needs(0)) node->gy.save(gy);
-  }
-  return gx;
-}
-
-Tensor relu_backward(const Tensor& y, const Tensor& gy) {
-  const Op<"relu_backward"> op;
-  Tensor gx = fused<&Kernels::relu_backward>(y, gy);
-  if (auto* node = record<ReluBackwardBackward>(gx, y, gy)) node->y.save(y);
-  return gx;
-}
-
-Tensor gelu_backward(const Tensor& x, const Tensor& gy) {
-  const Op<"gelu_backward"> op;
-  Tensor gx = fused<&Kernels::gelu_backward>(x, gy);
-  if (auto* node = record<GeluBackwardBackward>(gx, x, gy)) {
-    node->x.save(x);
-    if (node->needs(0)) node->gy.save(gy);
-  }
-  return gx;
-}
-
-// ---- the rules
+using namespace elementwise;
 
 struct ExpBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * y.get(); }
 };
+Tensor exp(const Tensor& x) { return unary<"exp", &Kernels::exp, ExpBackward>(x); }
+Tensor exp_(const Tensor& x) { return unary_<"exp_", &Kernels::exp, ExpBackward>(x); }
+
 struct LogBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / x.get(); }
 };
+Tensor log(const Tensor& x) { return unary<"log", &Kernels::log, LogBackward>(x); }
+Tensor log_(const Tensor& x) { return unary_<"log_", &Kernels::log, LogBackward>(x); }
+
 struct SqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / (y.get() * 2); }
 };
+Tensor sqrt(const Tensor& x) { return unary<"sqrt", &Kernels::sqrt, SqrtBackward>(x); }
+Tensor sqrt_(const Tensor& x) { return unary_<"sqrt_", &Kernels::sqrt, SqrtBackward>(x); }
+
 struct RsqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * (pow(y.get(), 3) * -0.5); }
 };
+Tensor rsqrt(const Tensor& x) { return unary<"rsqrt", &Kernels::rsqrt, RsqrtBackward>(x); }
+Tensor rsqrt_(const Tensor& x) { return unary_<"rsqrt_", &Kernels::rsqrt, RsqrtBackward>(x); }
+
 struct TanhBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = tanh_backward(y.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? gy[0] * (1 - y.get() * y.get()) : fused<&Kernels::tanh_backward>(y.take(gx), gy[0]);
+  }
 };
+Tensor tanh(const Tensor& x) { return unary<"tanh", &Kernels::tanh, TanhBackward>(x); }
+Tensor tanh_(const Tensor& x) { return unary_<"tanh_", &Kernels::tanh, TanhBackward>(x); }
+
 struct SigmoidBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sigmoid_backward(y.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? gy[0] * (y.get() * (1 - y.get())) : fused<&Kernels::sigmoid_backward>(y.take(gx), gy[0]);
+  }
 };
+Tensor sigmoid(const Tensor& x) { return unary<"sigmoid", &Kernels::sigmoid, SigmoidBackward>(x); }
+Tensor sigmoid_(const Tensor& x) { return unary_<"sigmoid_", &Kernels::sigmoid, SigmoidBackward>(x); }
+
 struct ReluBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = relu_backward(y.get(), gy[0]); }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? where(y.get() <= 0, 0, gy[0]) : fused<&Kernels::relu_backward>(y.take(gx), gy[0]);
+  }
 };
+Tensor relu(const Tensor& x) { return unary<"relu", &Kernels::relu, ReluBackward>(x); }
+Tensor relu_(const Tensor& x) { return unary_<"relu_", &Kernels::relu, ReluBackward>(x); }
+
+struct ErfBackward final : Node {
+  Saved x{this};
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = gy[0] * (exp(-(x.get() * x.get())) * (2 * std::numbers::inv_sqrtpi));
+  }
+};
+Tensor erf(const Tensor& x) { return unary<"erf", &Kernels::erf, ErfBackward>(x); }
+Tensor erf_(const Tensor& x) { return unary_<"erf_", &Kernels::erf, ErfBackward>(x); }
+
 struct GeluBackward final : Node {
   Saved x{this};
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gelu_backward(x.get(), gy[0]); }
+  // Phi(x) + x phi(x)
+  static Tensor slope(const Tensor& x) {
+    constexpr double root_half = 1 / std::numbers::sqrt2;
+    const Tensor density = exp(x * x * -0.5) * (std::numbers::inv_sqrtpi * root_half);
+    return (1 + erf(x * root_half)) * 0.5 + x * density;
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::gelu_backward>(x.take(gx), gy[0]);
+  }
 };
+Tensor gelu(const Tensor& x) { return unary<"gelu", &Kernels::gelu, GeluBackward>(x); }
+
+struct SiluBackward final : Node {
+  Saved x{this};
+  static Tensor slope(const Tensor& x) {
+    const Tensor s = sigmoid(x);
+    return s * (1 + x * (1 - s));
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::silu_backward>(x.take(gx), gy[0]);
+  }
+};
+Tensor silu(const Tensor& x) { return unary<"silu", &Kernels::silu, SiluBackward>(x); }
+Tensor silu_(const Tensor& x) { return unary_<"silu_", &Kernels::silu, SiluBackward>(x); }
+
 struct AbsBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * sign(x.get()); }
 };
+Tensor abs(const Tensor& x) { return unary<"abs", &Kernels::abs, AbsBackward, check_arithmetic>(x); }
+Tensor abs_(const Tensor& x) { return unary_<"abs_", &Kernels::abs, AbsBackward, check_arithmetic>(x); }
+
 struct SignBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
 };
+Tensor sign(const Tensor& x) { return unary<"sign", &Kernels::sign, SignBackward>(x); }
+
 struct ClampBackward final : Node {
   Saved x{this};
   Scalar low = 0, high = 0;
+  void set(Scalar least, Scalar most) { low = least, high = most; }
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor v = x.get().detach();
-    gx[0] = where(eq(v, clamp(v, low, high)), gy[0], zeros({}, v.dtype(), v.device()));  // both ends are inside
+    gx[0] = where(v == clamp(v, low, high), gy[0], 0);  // both ends are inside
   }
 };
-
-// ---- the ops of one floating input: checks, kernel, and what is saved
-
-template <auto Kernel>
-Tensor apply(const Tensor& x) {
-  check_floating(x);
-  return elementwise::unary<Kernel>(x);
-}
-
-template <auto Kernel>
-void apply_in_place(Tensor& x) {
-  check_floating(x);
-  check_in_place(x);
-  run<Kernel>(x.device(), x.read(), x.write());
-}
-
-template <auto Kernel, class N>
-Tensor saving_output(const Tensor& x) {
-  Tensor y = apply<Kernel>(x);
-  if (auto* node = record<N>(y, x)) node->y.save_output(y);
-  return y;
-}
-
-template <auto Kernel, class N>
-Tensor& saving_output_in_place(Tensor& x) {
-  apply_in_place<Kernel>(x);
-  if (auto* node = record_in_place<N>(x, x)) node->y.save_output(x);
-  return x;
-}
-
-template <auto Kernel, class N>
-Tensor saving_input(const Tensor& x) {
-  Tensor y = apply<Kernel>(x);
-  if (auto* node = record<N>(y, x)) node->x.save(x);
-  return y;
-}
-
-/// A copy of x for backward, where there will be one; else x.
-Tensor before_write(const Tensor& x) { return any_requires_grad({&x}) ? clone(x) : x; }
-
-void check_clamp(const Tensor& x, Scalar low, Scalar high) {
-  elementwise::check_arithmetic(x);
-  elementwise::check_fits(low, x);
-  elementwise::check_fits(high, x);
+static void check_clamp(const Tensor& x, Scalar low, Scalar high) {
+  check_arithmetic(x);
+  check_fits(low, x);
+  check_fits(high, x);
   check<ValueError>(low.to<double>() <= high.to<double>(), "expected low <= high, got ", low, " and ", high);
 }
-
-}  // namespace
-
-Tensor exp(const Tensor& x) {
-  const Op<"exp"> op;
-  return saving_output<&Kernels::exp, ExpBackward>(x);
-}
-Tensor log(const Tensor& x) {
-  const Op<"log"> op;
-  return saving_input<&Kernels::log, LogBackward>(x);
-}
-Tensor sqrt(const Tensor& x) {
-  const Op<"sqrt"> op;
-  return saving_output<&Kernels::sqrt, SqrtBackward>(x);
-}
-Tensor rsqrt(const Tensor& x) {
-  const Op<"rsqrt"> op;
-  return saving_output<&Kernels::rsqrt, RsqrtBackward>(x);
-}
-Tensor tanh(const Tensor& x) {
-  const Op<"tanh"> op;
-  return saving_output<&Kernels::tanh, TanhBackward>(x);
-}
-Tensor sigmoid(const Tensor& x) {
-  const Op<"sigmoid"> op;
-  return saving_output<&Kernels::sigmoid, SigmoidBackward>(x);
-}
-Tensor relu(const Tensor& x) {
-  const Op<"relu"> op;
-  return saving_output<&Kernels::relu, ReluBackward>(x);
-}
-Tensor gelu(const Tensor& x) {
-  const Op<"gelu"> op;
-  return saving_input<&Kernels::gelu, GeluBackward>(x);
-}
-
-Tensor abs(const Tensor& x) {
-  const Op<"abs"> op;
-  elementwise::check_arithmetic(x);
-  Tensor y = elementwise::unary<&Kernels::abs>(x);
-  if (auto* node = record<AbsBackward>(y, x)) node->x.save(x);
-  return y;
-}
-
-Tensor sign(const Tensor& x) {
-  const Op<"sign"> op;
-  Tensor y = apply<&Kernels::sign>(x);
-  record<SignBackward>(y, x);
-  return y;
-}
-
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
-  const Op<"clamp"> op;
-  check_clamp(x, low, high);
-  Tensor y = empty_like(x);
-  run<&Kernels::clamp>(x.device(), low, high, x.read(), y.write());
-  if (auto* node = record<ClampBackward>(y, x)) {
-    node->x.save(x);
-    node->low = low, node->high = high;
-  }
-  return y;
+  return unary<"clamp", &Kernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
-
-Tensor& exp_(Tensor& x) {
-  const Op<"exp_"> op;
-  return saving_output_in_place<&Kernels::exp, ExpBackward>(x);
-}
-Tensor& sqrt_(Tensor& x) {
-  const Op<"sqrt_"> op;
-  return saving_output_in_place<&Kernels::sqrt, SqrtBackward>(x);
-}
-Tensor& rsqrt_(Tensor& x) {
-  const Op<"rsqrt_"> op;
-  return saving_output_in_place<&Kernels::rsqrt, RsqrtBackward>(x);
-}
-Tensor& tanh_(Tensor& x) {
-  const Op<"tanh_"> op;
-  return saving_output_in_place<&Kernels::tanh, TanhBackward>(x);
-}
-Tensor& sigmoid_(Tensor& x) {
-  const Op<"sigmoid_"> op;
-  return saving_output_in_place<&Kernels::sigmoid, SigmoidBackward>(x);
-}
-Tensor& relu_(Tensor& x) {
-  const Op<"relu_"> op;
-  return saving_output_in_place<&Kernels::relu, ReluBackward>(x);
-}
-
-Tensor& log_(Tensor& x) {
-  const Op<"log_"> op;
-  check_floating(x);
-  const Tensor before = before_write(x);
-  apply_in_place<&Kernels::log>(x);
-  if (auto* node = record_in_place<LogBackward>(x, x)) node->x.save(before);
-  return x;
-}
-
-Tensor& abs_(Tensor& x) {
-  const Op<"abs_"> op;
-  elementwise::check_arithmetic(x);
-  check_in_place(x);
-  const Tensor before = before_write(x);
-  run<&Kernels::abs>(x.device(), x.read(), x.write());
-  if (auto* node = record_in_place<AbsBackward>(x, x)) node->x.save(before);
-  return x;
-}
-
-Tensor& clamp_(Tensor& x, Scalar low, Scalar high) {
-  const Op<"clamp_"> op;
-  check_clamp(x, low, high);
-  check_in_place(x);
-  const Tensor before = before_write(x);
-  run<&Kernels::clamp>(x.device(), low, high, x.read(), x.write());
-  if (auto* node = record_in_place<ClampBackward>(x, x)) {
-    node->x.save(before);
-    node->low = low, node->high = high;
-  }
-  return x;
+Tensor clamp_(const Tensor& x, Scalar low, Scalar high) {
+  return unary_<"clamp_", &Kernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
 
 }  // namespace bytetape

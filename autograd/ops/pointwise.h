@@ -20,23 +20,29 @@ Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 /// max(x, 0); the gradient at 0 is 0, as in PyTorch.
 Tensor relu(const Tensor& x);
+/// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+Tensor erf(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).
 Tensor gelu(const Tensor& x);
+/// x * sigmoid(x) (Elfwing, Uchibe & Doya, "Sigmoid-weighted linear units", 2018).
+Tensor silu(const Tensor& x);
 Tensor abs(const Tensor& x);
 /// The sign, -1, 0 or 1; its gradient is 0.
 Tensor sign(const Tensor& x);
 /// min(max(x, low), high). Throws ValueError where low > high, DTypeError where one is no value of x's dtype.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 
-Tensor& exp_(Tensor& x);
-Tensor& log_(Tensor& x);
-Tensor& sqrt_(Tensor& x);
-Tensor& rsqrt_(Tensor& x);
-Tensor& tanh_(Tensor& x);
-Tensor& sigmoid_(Tensor& x);
-Tensor& relu_(Tensor& x);
-Tensor& abs_(Tensor& x);
-Tensor& clamp_(Tensor& x, Scalar low, Scalar high);
+Tensor exp_(const Tensor& x);
+Tensor log_(const Tensor& x);
+Tensor sqrt_(const Tensor& x);
+Tensor rsqrt_(const Tensor& x);
+Tensor tanh_(const Tensor& x);
+Tensor sigmoid_(const Tensor& x);
+Tensor relu_(const Tensor& x);
+Tensor erf_(const Tensor& x);
+Tensor silu_(const Tensor& x);
+Tensor abs_(const Tensor& x);
+Tensor clamp_(const Tensor& x, Scalar low, Scalar high);
 /// @}
 
 }  // namespace bytetape

@@ -4,9 +4,9 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
-#include "bytetape/autograd/ops/select.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
@@ -34,23 +34,64 @@ std::int64_t elements_reduced(const Tensor& x, const Shape& kept) {
   return n;
 }
 
+}  // namespace
+
 struct SumBackward final : Node {
   Shape shape, kept;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0], kept), shape); }
 };
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Op<"sum"> op;
+  check_defined(x, "the input");
+  const Reduced shapes(x, dims, keepdim);
+  Tensor y = empty(shapes.result, is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
+  run<&Kernels::sum>(x.device(), x.read(), as_kept(y, shapes.kept));
+  if (auto* node = record<SumBackward>(y, x)) {
+    node->shape = x.shape();
+    node->kept = shapes.kept;
+  }
+  return y;
+}
 
 struct MeanBackward final : Node {
   Shape shape, kept;
   std::int64_t n = 1;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
 };
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Op<"mean"> op;
+  check_floating(x);
+  const Reduced shapes(x, dims, keepdim);
+  const std::int64_t n = elements_reduced(x, shapes.kept);
+  // A 16-bit sum would overflow or round before it is divided.
+  Tensor total = empty(shapes.result, size_of(x.dtype()) == 2 ? DType::f32 : x.dtype(), x.device());
+  run<&Kernels::sum>(x.device(), x.read(), as_kept(total, shapes.kept));
+  run<&Kernels::div>(x.device(), total.read(), elementwise::input(n, total), total.write());
+  Tensor y = to(total, x.dtype());
+  if (auto* node = record<MeanBackward>(y, x)) {
+    node->shape = x.shape();
+    node->kept = shapes.kept;
+    node->n = n;
+  }
+  return y;
+}
+
+Tensor var(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
+  const Op<"var"> op;
+  check_floating(x);
+  // Squares of 16-bit floats soon leave their range.
+  if (size_of(x.dtype()) == 2) return to(var(to(x, DType::f32), dims, keepdim, correction), x.dtype());
+  const auto n = static_cast<double>(elements_reduced(x, reduced_shape(x.shape(), dims, true)));
+  const Tensor centred = x - mean(x, dims, true);
+  return sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction);
+}
 
 /// max and min: equal winners share the gradient.
 struct ExtremeBackward final : Node {
   Saved x{this}, y{this};
   Shape kept;
   void backward(const Grads& gy, InputGrads& gx) override {
-    const Tensor winners = to(eq(x.get(), reshape(y.get(), kept)), gy[0].dtype());
+    const Tensor winners = to(x.get() == reshape(y.get(), kept), gy[0].dtype());
     Dims reduced;
     for (int i = 0; i < kept.size(); ++i)
       if (kept[i] == 1) reduced.push_back(i);
@@ -73,49 +114,6 @@ Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
     node->kept = shapes.kept;
   }
   return y;
-}
-
-}  // namespace
-
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Op<"sum"> op;
-  check_defined(x, "the input");
-  const Reduced shapes(x, dims, keepdim);
-  Tensor y = empty(shapes.result, is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
-  run<&Kernels::sum>(x.device(), x.read(), as_kept(y, shapes.kept));
-  if (auto* node = record<SumBackward>(y, x)) {
-    node->shape = x.shape();
-    node->kept = shapes.kept;
-  }
-  return y;
-}
-
-Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Op<"mean"> op;
-  check_floating(x);
-  const Reduced shapes(x, dims, keepdim);
-  const std::int64_t n = elements_reduced(x, shapes.kept);
-  // A 16-bit sum would overflow or round before it is divided.
-  Tensor total = empty(shapes.result, size_of(x.dtype()) == 2 ? DType::f32 : x.dtype(), x.device());
-  run<&Kernels::sum>(x.device(), x.read(), as_kept(total, shapes.kept));
-  run<&Kernels::div>(x.device(), total.read(), elementwise::operand(n, total), total.write());
-  Tensor y = to(total, x.dtype());
-  if (auto* node = record<MeanBackward>(y, x)) {
-    node->shape = x.shape();
-    node->kept = shapes.kept;
-    node->n = n;
-  }
-  return y;
-}
-
-Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim) {
-  const Op<"var"> op;
-  check_floating(x);
-  // Squares of 16-bit floats soon leave their range.
-  if (size_of(x.dtype()) == 2) return to(var(to(x, DType::f32), dims, correction, keepdim), x.dtype());
-  const auto n = static_cast<double>(elements_reduced(x, reduced_shape(x.shape(), dims, true)));
-  const Tensor centred = x - mean(x, dims, true);
-  return sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction);
 }
 
 Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <cstdint>
 
 #include "bytetape/core/tensor.h"
@@ -15,7 +16,11 @@ Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The mean. Floating tensors only.
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The variance, sum((x - mean)^2) / (n - correction); correction 1 is the unbiased estimate. Floating tensors only.
-Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false);
+Tensor var(const Tensor& x, const Dims& dims = {}, bool keepdim = false, double correction = 1);
+template <class NoBool>
+requires(!std::same_as<NoBool, bool>) Tensor
+    var(const Tensor& x, const Dims& dims, NoBool keepdim, double correction = 1)
+= delete;
 /// The largest element (torch.amax); equal ones share the gradient evenly. NaN wins. ShapeError where there is nothing
 /// to choose from.
 Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false);

@@ -22,15 +22,12 @@ Tensor share(const Tensor& x, const Shape& shape, const Strides& strides, std::i
 Shape complete(const Tensor& x, const Shape& shape) {
   Shape full = shape;
   int unknown = -1;
-  std::int64_t known = 1;
   for (int i = 0; i < shape.size(); ++i) {
     check(shape[i] >= -1, "a shape has no negative sizes, got ", shape);
     check(shape[i] >= 0 || unknown < 0, "only one size of ", shape, " can be -1");
-    if (shape[i] < 0)
-      unknown = i;
-    else
-      known *= shape[i];
+    if (shape[i] < 0) full[unknown = i] = 1;
   }
+  const std::int64_t known = numel(full);
   if (unknown >= 0 && known > 0) full[unknown] = x.numel() / known;
   check((unknown < 0 || known > 0) && numel(full) == x.numel(), "shape ", shape, " does not fit ", describe(x));
   return full;
@@ -58,80 +55,18 @@ std::optional<Strides> strides_as(const Tensor& x, const Shape& shape) {
   return strides;
 }
 
-// Puts `part` into zeros of `shape`, at `start` of `dim`: what narrow takes out.
-Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start);
-
-struct PadBackward final : Node {
-  int dim = 0;
-  std::int64_t start = 0, length = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = narrow(gy[0], dim, start, length); }
-};
+}  // namespace
 
 struct ViewBackward final : Node {
   Shape shape;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(gy[0], shape); }
 };
-
-struct PermuteBackward final : Node {
-  Dims inverse;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = permute(gy[0], inverse); }
-};
-
-struct NarrowBackward final : Node {
-  Shape shape;
-  int dim = 0;
-  std::int64_t start = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(gy[0], shape, dim, start); }
-};
-
-struct SelectBackward final : Node {
-  Shape shape;
-  int dim = 0;
-  std::int64_t index = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(unsqueeze(gy[0], dim), shape, dim, index); }
-};
-
-struct ExpandBackward final : Node {
-  Shape shape;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sum_to(gy[0], shape); }
-};
-
-Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {
-  Tensor y = empty(shape, part.dtype(), part.device());
-  run<&Kernels::fill>(y.device(), Scalar(0), y.write());
-  const Tensor place = y.alias(part.shape(), y.strides(), start * y.strides()[dim]);
-  run<&Kernels::copy>(y.device(), part.read(), place.write());
-  if (auto* node = record<PadBackward>(y, part)) {
-    node->dim = dim;
-    node->start = start;
-    node->length = part.size(dim);
-  }
-  return y;
-}
-
 // The same elements in the same order, by strides that the caller worked out.
-Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strides) {
+static Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strides) {
   Tensor y = share(x, shape, strides, x.storage_offset());
   if (auto* node = record<ViewBackward>(y, x)) node->shape = x.shape();
   return y;
 }
-
-Tensor permuted(const Tensor& x, const Dims& dims) {
-  Shape shape = x.shape();
-  Strides strides = x.strides();
-  Dims inverse = dims;
-  for (int i = 0; i < dims.size(); ++i) {
-    const int from = static_cast<int>(dims[i]);
-    shape[i] = x.shape()[from];
-    strides[i] = x.strides()[from];
-    inverse[from] = i;
-  }
-  Tensor y = share(x, shape, strides, x.storage_offset());
-  if (auto* node = record<PermuteBackward>(y, x)) node->inverse = inverse;
-  return y;
-}
-
-}  // namespace
 
 Tensor view(const Tensor& x, const Shape& shape) {
   const Op<"view"> op;
@@ -165,6 +100,25 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   return reshape(x, shape);
 }
 
+struct PermuteBackward final : Node {
+  Dims inverse;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = permute(gy[0], inverse); }
+};
+static Tensor permuted(const Tensor& x, const Dims& dims) {
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  Dims inverse = dims;
+  for (int i = 0; i < dims.size(); ++i) {
+    const int from = static_cast<int>(dims[i]);
+    shape[i] = x.shape()[from];
+    strides[i] = x.strides()[from];
+    inverse[from] = i;
+  }
+  Tensor y = share(x, shape, strides, x.storage_offset());
+  if (auto* node = record<PermuteBackward>(y, x)) node->inverse = inverse;
+  return y;
+}
+
 Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
   const Op<"transpose"> op;
   check_defined(x, "the input");
@@ -184,6 +138,31 @@ Tensor permute(const Tensor& x, const Dims& dims) {
   return permuted(x, wrapped);
 }
 
+struct PadBackward final : Node {
+  int dim = 0;
+  std::int64_t start = 0, length = 0;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = narrow(gy[0], dim, start, length); }
+};
+// Puts `part` into zeros of `shape`, at `start` of `dim`: what narrow takes out.
+static Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {
+  Tensor y = empty(shape, part.dtype(), part.device());
+  run<&Kernels::fill>(y.device(), Scalar(0), y.write());
+  const Tensor place = y.alias(part.shape(), y.strides(), start * y.strides()[dim]);
+  run<&Kernels::copy>(y.device(), part.read(), place.write());
+  if (auto* node = record<PadBackward>(y, part)) {
+    node->dim = dim;
+    node->start = start;
+    node->length = part.size(dim);
+  }
+  return y;
+}
+
+struct NarrowBackward final : Node {
+  Shape shape;
+  int dim = 0;
+  std::int64_t start = 0;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(gy[0], shape, dim, start); }
+};
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
   const Op<"narrow"> op;
   check_defined(x, "the input");
@@ -203,6 +182,12 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
   return y;
 }
 
+struct SelectBackward final : Node {
+  Shape shape;
+  int dim = 0;
+  std::int64_t index = 0;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(unsqueeze(gy[0], dim), shape, dim, index); }
+};
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   const Op<"select"> op;
   check_defined(x, "the input");
@@ -223,6 +208,10 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   return y;
 }
 
+struct ExpandBackward final : Node {
+  Shape shape;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sum_to(gy[0], shape); }
+};
 Tensor expand(const Tensor& x, const Shape& shape) {
   const Op<"expand"> op;
   check_defined(x, "the input");

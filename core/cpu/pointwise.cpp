@@ -141,6 +141,10 @@ void gelu(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x * normal_cdf(x); }, y, x);
 }
 
+void silu(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x / (1 + (-x).exp()); }, y, x);
+}
+
 void erf(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x.erf(); }, y, x);
 }
@@ -194,6 +198,16 @@ void gelu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
       gx, x, gy);
 }
 
+// With s = sigmoid(x): s (1 + x (1 - s))
+void silu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
+  smooth(
+      [](auto& gx, const auto& x, const auto& gy) {
+        gx = 1 / (1 + (-x).exp());
+        gx = gy * (gx * (1 + x * (1 - gx)));
+      },
+      gx, x, gy);
+}
+
 }  // namespace
 
 PointwiseKernels pointwise_kernels() {
@@ -206,6 +220,7 @@ PointwiseKernels pointwise_kernels() {
       .sigmoid = sigmoid,
       .relu = relu,
       .gelu = gelu,
+      .silu = silu,
       .erf = erf,
       .abs = abs,
       .sign = sign,
@@ -214,6 +229,7 @@ PointwiseKernels pointwise_kernels() {
       .sigmoid_backward = sigmoid_backward,
       .relu_backward = relu_backward,
       .gelu_backward = gelu_backward,
+      .silu_backward = silu_backward,
   };
 }
 

@@ -14,6 +14,7 @@ struct PointwiseKernels {
   void (*sigmoid)(const ConstView& x, const View& y);
   void (*relu)(const ConstView& x, const View& y);
   void (*gelu)(const ConstView& x, const View& y);  // exact: x * Phi(x)
+  void (*silu)(const ConstView& x, const View& y);  // x * sigmoid(x)
   void (*erf)(const ConstView& x, const View& y);
   void (*abs)(const ConstView& x, const View& y);
   void (*sign)(const ConstView& x, const View& y);
@@ -22,6 +23,7 @@ struct PointwiseKernels {
   void (*sigmoid_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*relu_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*gelu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
+  void (*silu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
 };
 
 }  // namespace bytetape

@@ -77,7 +77,7 @@ class Allocator {
   /// Peaks start over from what is held now.
   void reset_peaks();
   /// Forgets events and steps so far, counts steps from 1 again (on from one that is still open), and keeps at most
-  /// `capacity` of each from now on.
+  /// `capacity` of each from now on. Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
   /// Who allocated a block; its module may have been retagged since.

@@ -1,7 +1,6 @@
 #include "bytetape/core/memory/free_blocks.h"
 
 #include <bit>
-#include <utility>
 
 namespace bytetape::memory {
 
@@ -25,38 +24,33 @@ std::size_t FreeBlocks::next_filled(std::size_t bin) const {
 }
 
 Block* FreeBlocks::take_best_fit(std::size_t size) {
-  const std::size_t first = bin_of(size);
-  for (std::size_t bin = next_filled(first); bin < bin_count; bin = next_filled(bin + 1)) {
-    Block* b = *bins_[bin].begin();
-    if (b->size < size) {  // only in the request's own bin: a later one holds nothing smaller
-      Block wanted;
-      wanted.size = size;
-      const auto it = bins_[bin].lower_bound(&wanted);
-      if (it == bins_[bin].end()) continue;
-      b = *it;
+  for (std::size_t bin = next_filled(bin_of(size)); bin < bin_count; bin = next_filled(bin + 1))
+    if (Block* b = bins_[bin].take_best_fit(size)) {  // null only in the request's own bin
+      note_removal(bin);
+      return b;
     }
-    remove(b);
-    return b;
-  }
   return nullptr;
 }
 
 void FreeBlocks::insert(Block* b) {
   const std::size_t bin = bin_of(b->size);
+  bins_[bin].insert(*b);
   filled_[bin / 64] |= std::uint64_t{1} << bin % 64;
-  // What was taken last was the first of its bin, and often comes back first: the hint saves the search.
-  b->place = bins_[bin].insert(bins_[bin].begin(), std::move(b->node));
 }
 
 void FreeBlocks::remove(Block* b) {
   const std::size_t bin = bin_of(b->size);
-  b->node = bins_[bin].extract(b->place);
+  bins_[bin].remove(*b);
+  note_removal(bin);
+}
+
+void FreeBlocks::note_removal(std::size_t bin) {
   if (bins_[bin].empty()) filled_[bin / 64] &= ~(std::uint64_t{1} << bin % 64);
 }
 
 std::size_t FreeBlocks::largest() const {
   for (std::size_t bin = bin_count; bin-- > 0;)
-    if (!bins_[bin].empty()) return (*bins_[bin].rbegin())->size;
+    if (const Block* b = bins_[bin].largest()) return b->size;
   return 0;
 }
 

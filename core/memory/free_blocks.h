@@ -4,13 +4,14 @@
 #include <cstdint>
 
 #include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/free_tree.h"
 
 namespace bytetape::memory {
 
 /// Block sizes are multiples of this.
 inline constexpr std::size_t rounding = 512;
 
-/// Free blocks, best fit first. Bins of similar sizes (eight to a doubling), each in order, and a bitmap of the bins
+/// Free blocks, best fit first. Bins of similar sizes (eight to a doubling), a tree in each, and a bitmap of the bins
 /// that hold any: finding, taking and returning cost the same however many other sizes are around.
 class FreeBlocks {
  public:
@@ -24,16 +25,20 @@ class FreeBlocks {
   /// Visits every block, smallest first. `visit` may remove the block that it is given.
   template <class F>
   void for_each(F visit) const {
-    for (const FreeSet& bin : bins_)
-      for (auto it = bin.begin(); it != bin.end();) visit(*it++);
+    for (const FreeTree& bin : bins_)
+      for (Block *b = bin.smallest(), *next; b; b = next) {
+        next = bin.next(*b);
+        visit(b);
+      }
   }
 
  private:
   static constexpr std::size_t exact = 16, per_doubling = 8, bin_count = exact + 51 * per_doubling;
   static std::size_t bin_of(std::size_t size);
   std::size_t next_filled(std::size_t bin) const;
+  void note_removal(std::size_t bin);
 
-  std::array<FreeSet, bin_count> bins_;
+  std::array<FreeTree, bin_count> bins_;
   std::array<std::uint64_t, (bin_count + 63) / 64> filled_{};
 };
 

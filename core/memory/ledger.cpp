@@ -1,6 +1,9 @@
 #include "bytetape/core/memory/ledger.h"
 
 #include <algorithm>
+#include <exception>
+
+#include "bytetape/core/error.h"
 
 namespace bytetape::memory {
 namespace {
@@ -35,7 +38,6 @@ void Ledger::add(Account& a, Role role, std::size_t change) {
 
 // A fall is booked as the two's complement of its size: unsigned sums wrap to the right value.
 void Ledger::book(NameId module, NameId op, Role role, std::size_t change) {
-  add(total_, role, change);
   add(account(modules_, module), role, change);
   add(account(ops_, op), role, change);
 }
@@ -56,7 +58,8 @@ std::vector<RoleBytes> Ledger::at_peak(const std::vector<Account>& accounts) con
 
 Statistics Ledger::statistics() const {
   Statistics s = stats_;
-  s.at_peak = at_peak(total_);
+  for (const Account& a : modules_)
+    for (std::size_t r = 0; r < s.at_peak.size(); ++r) s.at_peak[r] += at_peak(a)[r];
   return s;
 }
 
@@ -105,7 +108,6 @@ void Ledger::on_alloc(const Block& b) {
   StepSummary::PhaseFlow& f = flow();
   f.rose += b.size;
   f.peak = std::max(f.peak, level);
-  open_.peak = std::max(open_.peak, level);
   log(EventKind::alloc, b, b.role, b.module);
 }
 
@@ -153,14 +155,21 @@ void Ledger::log_mark(EventKind kind, std::uint32_t step) {
 void Ledger::open_summary(std::uint32_t step) {
   open_ = {};
   open_.step = step;
-  open_.before = open_.peak = stats_.allocated.current;
+  open_.before = stats_.allocated.current;
+}
+
+StepSummary Ledger::summary() const {
+  StepSummary s = open_;
+  s.after = stats_.allocated.current;
+  s.peak = s.before;
+  for (const StepSummary::PhaseFlow& f : s.phases) s.peak = std::max(s.peak, f.peak);
+  return s;
 }
 
 void Ledger::close_summary() {
   if (open_.step == 0 && open_.is_quiet()) return;
-  open_.after = stats_.allocated.current;
   if (steps_.size() < capacity_)
-    steps_.push_back(open_);
+    steps_.push_back(summary());
   else
     ++dropped_steps_;
 }
@@ -184,10 +193,7 @@ void Ledger::end_step() {
 
 std::vector<StepSummary> Ledger::steps() const {
   std::vector<StepSummary> all = steps_;
-  if (open_.step != 0 || !open_.is_quiet()) {
-    all.push_back(open_);
-    all.back().after = stats_.allocated.current;
-  }
+  if (open_.step != 0 || !open_.is_quiet()) all.push_back(summary());
   return all;
 }
 
@@ -201,15 +207,22 @@ void Ledger::reset_peaks() {
 
 // All of it at once: a log that grows would allocate in the middle of a step. Untouched pages cost nothing.
 void Ledger::reset_log(std::size_t capacity) {
-  if (capacity < capacity_) {
-    log_ = {};
-    steps_ = {};
+  if (capacity != capacity_) {
+    std::vector<Event> log;
+    std::vector<StepSummary> steps;
+    try {
+      log.reserve(capacity);
+      steps.reserve(capacity);
+    } catch (const std::exception&) {  // bad_alloc, or length_error where it is more than any machine has
+      fail<ValueError>("reset_log: no memory for ", capacity, " events of ", sizeof(Event),
+                       " bytes and as many steps of ", sizeof(StepSummary));
+    }
+    log_.swap(log);
+    steps_.swap(steps);
+    capacity_ = capacity;
   }
-  capacity_ = capacity;
   log_.clear();
   steps_.clear();
-  log_.reserve(capacity);
-  steps_.reserve(capacity);
   dropped_ = dropped_steps_ = 0;
   last_step_ = step_;
   open_summary(step_);

@@ -127,7 +127,7 @@ class Ledger {
   /// Peaks start over from what is held now.
   void reset_peaks();
   /// Empties the log and the step summaries, sets how many of each may be held, and counts steps from 1 again (on
-  /// from one that is still open).
+  /// from one that is still open). Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity);
   static constexpr std::size_t default_log_capacity = std::size_t{1} << 16;
 
@@ -148,20 +148,20 @@ class Ledger {
   void start_peak();
   void log(EventKind kind, const Block& b, Role old_role, NameId old_module);
   void log_mark(EventKind kind, std::uint32_t step);
+  StepSummary summary() const;
   void close_summary();
   void open_summary(std::uint32_t step);
   StepSummary::PhaseFlow& flow();
 
   Statistics stats_;
-  Account total_;
   std::vector<Account> modules_, ops_;
   std::uint64_t peak_ = 0;   // counts the peaks
   bool at_peak_now_ = true;  // nothing was freed since the last one
   std::vector<Event> log_;
   std::vector<StepSummary> steps_;
-  std::size_t capacity_ = default_log_capacity;
+  std::size_t capacity_ = 0;  // of both
   std::uint64_t dropped_ = 0, dropped_steps_ = 0;
-  StepSummary open_;
+  StepSummary open_;  // but for `after` and `peak`: summary() has them
   std::uint32_t step_ = 0, last_step_ = 0;
 };
 

@@ -28,19 +28,19 @@ CachingPolicy::CachingPolicy(Upstream& upstream, SegmentObserver observer)
 CachingPolicy::~CachingPolicy() { release_cached(); }
 
 Block* CachingPolicy::new_block() {
-  if (!spare_.empty()) {
-    Block* b = spare_.back();
-    spare_.pop_back();
+  if (Block* b = spare_) {
+    spare_ = b->after;
     return b;
   }
-  if (spare_.capacity() <= storage_.size()) spare_.reserve(2 * storage_.size() + 64);  // recycling never allocates
-  FreeSet scratch;
   Block* b = &storage_.emplace_back();
-  b->node = scratch.extract(scratch.insert(b).first);  // the only way to make a node is to insert one
+  b->rank = static_cast<std::uint32_t>(ranks_());
   return b;
 }
 
-void CachingPolicy::recycle(Block* b) { spare_.push_back(b); }
+void CachingPolicy::recycle(Block* b) {
+  b->after = spare_;
+  spare_ = b;
+}
 
 void CachingPolicy::make_free(Block* b) {
   b->in_use = false;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <vector>
+#include <random>
 
 #include "bytetape/core/memory/block.h"
 #include "bytetape/core/memory/free_blocks.h"
@@ -75,7 +75,8 @@ class CachingPolicy final : public Policy {
   SegmentObserver observer_;
   FreeBlocks small_, large_;
   std::deque<Block> storage_;  // blocks never move
-  std::vector<Block*> spare_;
+  Block* spare_ = nullptr;     // a list by `after`
+  std::minstd_rand ranks_;
   SegmentNumbers numbers_;
 };
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -55,7 +54,7 @@ inline constinit thread_local Scope current_scope{};
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {
  public:
-  explicit ScopeGuard(Scope s) : previous_(current_scope) { current_scope = s; }
+  [[nodiscard]] explicit ScopeGuard(Scope s) : previous_(current_scope) { current_scope = s; }
   ~ScopeGuard() { current_scope = previous_; }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
@@ -67,7 +66,7 @@ class ScopeGuard {
 /// The op that is running; what errors and the ledger name. Ops made of ops are named by the outermost.
 class OpScope : ScopeGuard {
  public:
-  explicit OpScope(NameId op)
+  [[nodiscard]] explicit OpScope(NameId op)
       : ScopeGuard({current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase}) {}
 };
 
@@ -75,13 +74,15 @@ class OpScope : ScopeGuard {
 template <std::size_t N>
 struct OpName {
   char text[N];
-  constexpr OpName(const char (&name)[N]) { std::copy_n(name, N, text); }
+  constexpr OpName(const char (&name)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = name[i];
+  }
 };
 /// The first line of every op: `const Op<"relu"> op;`. Interns the name once.
 template <OpName name>
 class Op : OpScope {
  public:
-  Op() : OpScope(id()) {}
+  [[nodiscard]] Op() : OpScope(id()) {}
 
  private:
   static NameId id() {
@@ -93,13 +94,13 @@ class Op : OpScope {
 /// What the thread is doing.
 class PhaseScope : ScopeGuard {
  public:
-  explicit PhaseScope(Phase p) : ScopeGuard({current_scope.module, current_scope.op, p}) {}
+  [[nodiscard]] explicit PhaseScope(Phase p) : ScopeGuard({current_scope.module, current_scope.op, p}) {}
 };
 
 /// The module that is running, by its path from the root.
 class ModuleScope : ScopeGuard {
  public:
-  explicit ModuleScope(NameId path) : ScopeGuard({path, current_scope.op, current_scope.phase}) {}
+  [[nodiscard]] explicit ModuleScope(NameId path) : ScopeGuard({path, current_scope.op, current_scope.phase}) {}
 };
 
 }  // namespace bytetape::memory

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/default_device.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/scope.h"
 
@@ -19,7 +19,7 @@ namespace bytetape::memory {
 class Step {
  public:
   /// `number` >= 1; 0, the default, counts on from the device's last step, from 1.
-  explicit Step(Device device = Device::cpu(), std::uint32_t number = 0);
+  [[nodiscard]] explicit Step(Device device = default_device(), std::uint32_t number = 0);
   ~Step() { allocator_.end_step(); }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;

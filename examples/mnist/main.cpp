@@ -199,6 +199,7 @@ CLI::Validator finite_from_0() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  share_cores(argv);
   Options o;
   CLI::App app{"Trains on MNIST and says where the memory went.", "mnist"};
   app.option_defaults()->always_capture_default();

@@ -98,14 +98,6 @@ TEST(CrossEntropy, NamesTheBadTarget) {
   EXPECT_THROWS_SAYING(cross_entropy(x, empty({3}, DType::i64, Device::meta())), DeviceError, "different devices");
 }
 
-TEST(CrossEntropy, SaysThatItHasNoSecondDerivative) {
-  Tensor x = random_leaf({3, 4});
-  const Tensor y = cross_entropy(x, classes({1, 2, 0}));
-  GradOptions options;
-  options.create_graph = true;
-  EXPECT_THROWS_SAYING(grad({y}, {x}, options), AutogradError, "cross_entropy");
-}
-
 TEST(CrossEntropy, RunsOnMetaAndOnNothing) {
   Tensor x = empty({3, 4}, DType::f32, Device::meta());
   x.set_requires_grad();

@@ -34,7 +34,7 @@ struct Reference {
 };
 /// From differentiable ops: x f64 (n, c, h, w).
 Reference reference(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Tensor mean = bytetape::mean(x, {0, 2, 3}, true), var = bytetape::var(x, {0, 2, 3}, 0, true);
+  const Tensor mean = bytetape::mean(x, {0, 2, 3}, true), var = bytetape::var(x, {0, 2, 3}, true, 0);
   Tensor y = (x - mean) / sqrt(var + eps);
   if (weight.defined()) y = y * per_channel(weight);
   if (bias.defined()) y = y + per_channel(bias);

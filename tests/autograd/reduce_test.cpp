@@ -39,7 +39,7 @@ TEST(Reduce, MeanAndVarAgreeWithTheirDefinitions) {
   for (std::size_t i = 0; i < 15; ++i) vars[i / 5] += std::pow(v[i] - means[i / 5], 2) / 4;
   EXPECT_TRUE(all_close(mean(x, {1}).to_vector<double>(), means));
   EXPECT_TRUE(all_close(var(x, {1}).to_vector<double>(), vars));
-  EXPECT_TRUE(all_close(var(x, {1}, 0) * 5.0 / 4.0, var(x, {1})));
+  EXPECT_TRUE(all_close(var(x, {1}, false, 0) * 5.0 / 4.0, var(x, {1})));
 }
 
 TEST(Reduce, MeanOfHalvesDoesNotOverflow) {

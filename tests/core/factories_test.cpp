@@ -1,5 +1,9 @@
 #include "bytetape/core/factories.h"
 
+#include <cmath>
+#include <functional>
+#include <limits>
+
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 
@@ -7,6 +11,8 @@ namespace bytetape {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
+using Doubles = std::vector<double>;
+using memory::Role;
 
 TEST(Factories, FillWithANumber) {
   EXPECT_EQ(zeros({2, 2}).to_vector<double>(), std::vector<double>(4, 0));
@@ -23,6 +29,48 @@ TEST(Factories, DefaultToF32OnTheCpu) {
   EXPECT_EQ(rand({2}).dtype(), DType::f32);
   EXPECT_EQ(randint(0, 5, {2}).dtype(), DType::i64);
   EXPECT_EQ(zeros({2}).device(), Device::cpu());
+}
+
+TEST(Factories, NameThemselves) {
+  const auto named = [](const char* name, const std::function<void()>& make) {
+    EXPECT_THROWS_SAYING(make(), ShapeError, std::string(name) + ": ");
+  };
+  const Shape bad{-1};
+  named("empty", [&] { empty(bad); });
+  named("zeros", [&] { zeros(bad); });
+  named("ones", [&] { ones(bad); });
+  named("full", [&] { full(bad, 2); });
+  named("rand", [&] { rand(bad); });
+  named("randn", [&] { randn(bad); });
+  named("randint", [&] { randint(0, 2, bad); });
+  EXPECT_EQ(memory::name_of(test::op_of(zeros(3))), "zeros");
+  EXPECT_EQ(memory::name_of(test::op_of(ones(3))), "ones");
+  EXPECT_EQ(memory::name_of(test::op_of(zeros_like(ones(3)))), "zeros_like");
+}
+
+TEST(Factories, AreTemporaryUnlessTold) {
+  const Device cpu = Device::cpu();
+  Generator& g = default_generator();
+  const auto role = [](const Tensor& x) { return x.storage().role(); };
+  for (const Tensor& x : {empty(3), zeros(3), ones(3), full(3, 1), arange(3), arange(0, 3), rand(3), randn(3),
+                          randint(0, 2, 3), randperm(3), from_vector<float>({1})})
+    EXPECT_EQ(role(x), Role::temporary);
+  for (const Tensor& x : {empty(3, DType::f32, cpu, Role::input), zeros(3, DType::f32, cpu, Role::input),
+                          ones(3, DType::f32, cpu, Role::input), full(3, 1, DType::f32, cpu, Role::input),
+                          arange(3, DType::i64, cpu, Role::input), arange(0, 3, 1, {}, cpu, Role::input),
+                          rand(3, DType::f32, cpu, g, Role::input), randn(3, DType::f32, cpu, g, Role::input),
+                          randint(0, 2, 3, DType::i64, cpu, g, Role::input), randperm(3, cpu, g, Role::input),
+                          from_vector<float>({1}, 1, cpu, Role::input)})
+    EXPECT_EQ(role(x), Role::input);
+}
+
+TEST(Factories, TakeOneIntegerForAShape) {
+  EXPECT_EQ(zeros(5).shape(), (Shape{5}));
+  EXPECT_EQ(zeros(5, DType::i64).dtype(), DType::i64);
+  EXPECT_EQ(full(2, 3).to_vector<double>(), (Doubles{3, 3}));
+  EXPECT_EQ(randint(0, 10, 4).shape(), (Shape{4}));
+  EXPECT_EQ(from_vector<float>({1, 2, 3}, 3).shape(), (Shape{3}));
+  EXPECT_EQ(empty(std::vector<int>(7).size()).shape(), (Shape{7}));
 }
 
 TEST(Factories, LikeKeepsShapeDtypeAndLayout) {
@@ -48,6 +96,7 @@ TEST(Factories, Arange) {
 
 TEST(Factories, RejectNegativeSizes) {
   EXPECT_THROWS_SAYING(zeros({2, -1}), ShapeError, "(2, -1)");
+  EXPECT_THROW(zeros({0, -1}), ShapeError);
   EXPECT_THROW(rand({-3}), ShapeError);
 }
 
@@ -75,7 +124,7 @@ TEST(Factories, FromBlobWrapsAndReleases) {
     EXPECT_EQ(released, 0);
   }
   EXPECT_EQ(released, 1);
-  EXPECT_THROW(from_blob(nullptr, {2}, DType::f32), ValueError);
+  EXPECT_THROWS_SAYING(from_blob(nullptr, {2}, DType::f32), ValueError, "from_blob: a null pointer");
 }
 
 TEST(Factories, OnMetaNothingIsTouched) {
@@ -88,7 +137,8 @@ TEST(Factories, OnMetaNothingIsTouched) {
 
 TEST(Arange, OfMoreNumbersThanThereCanBe) {
   constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
-  EXPECT_THROWS_SAYING(arange(least, most), ValueError, "has too many elements");
+  EXPECT_THROWS_SAYING(arange(least, most), ValueError, "too many elements");
+  EXPECT_THROWS_SAYING(arange(0, 1e300), ValueError, "too many elements");
   EXPECT_THROWS_SAYING(arange(least, most, 4), ShapeError, "has too many bytes");
 }
 
@@ -102,9 +152,41 @@ TEST(Arange, OfFloats) {
   EXPECT_EQ(arange(0.5, 3.5).to_vector<double>(), (std::vector<double>{0.5, 1.5, 2.5}));
   EXPECT_EQ(arange(1.0, 0.0, -0.25, DType::f64).to_vector<double>(), (std::vector<double>{1, 0.75, 0.5, 0.25}));
   EXPECT_EQ(arange(0.0, 1.0, 0.4).shape(), (Shape{3}));
-  EXPECT_THROWS_SAYING(arange(0.0, 1.0, -1.0), ValueError, "arange: arange from 0 to 1 cannot step by -1");
-  EXPECT_THROWS_SAYING(arange(0.0, 1.0, 0.0), ValueError, "cannot step by 0");
+  EXPECT_THROWS_SAYING(arange(0.0, 1.0, -1.0), ValueError, "arange: steps of -1 do not lead from 0 to 1");
+  EXPECT_THROWS_SAYING(arange(0.0, 0.5, -1.0), ValueError, "steps of -1 do not lead from 0 to 0.5");
+  EXPECT_THROWS_SAYING(arange(0.0, 1.0, 0.0), ValueError, "steps of 0");
+  EXPECT_THROWS_SAYING(arange(0.0, 0.0, 0.0), ValueError, "steps of 0");
   EXPECT_THROWS_SAYING(arange(0.5, 1.5, 1.0, DType::i64), DTypeError, "whole numbers need whole bounds");
+}
+
+// torch.arange(0, 10, 2.5), torch.arange(0, 1, 0.1), ...
+TEST(Arange, OfIntegersAndFloatsIsOfFloats) {
+  EXPECT_EQ(arange(0, 10, 2.5).to_vector<double>(), (Doubles{0, 2.5, 5, 7.5}));
+  EXPECT_EQ(arange(0, 10, 2.5).dtype(), DType::f32);
+  EXPECT_EQ(arange(0, 1, 0.1).shape(), (Shape{10}));
+  EXPECT_EQ(arange(0, 2.5).to_vector<double>(), (Doubles{0, 1, 2}));
+  EXPECT_EQ(arange(0.5, 3).to_vector<double>(), (Doubles{0.5, 1.5, 2.5}));
+  EXPECT_EQ(arange(2.5).dtype(), DType::f32);
+  EXPECT_EQ(arange(1, 0, -0.25, DType::f64).dtype(), DType::f64);
+  EXPECT_EQ(arange(0, 3).dtype(), DType::i64);
+  EXPECT_EQ(arange(3, DType::u8).dtype(), DType::u8);
+  EXPECT_EQ(arange(1.5, 1.5).numel(), 0);
+}
+
+TEST(Arange, OfWhatIsNotFinite) {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROWS_SAYING(arange(0, inf), ValueError, "arange: expected finite numbers, got 0 to inf in steps of 1");
+  for (const double bad : {inf, -inf, nan}) {
+    EXPECT_THROWS_SAYING(arange(bad, 1), ValueError, "expected finite numbers");
+    EXPECT_THROWS_SAYING(arange(0, bad), ValueError, "expected finite numbers");
+    EXPECT_THROWS_SAYING(arange(0, 1, bad), ValueError, "expected finite numbers");
+    EXPECT_THROWS_SAYING(arange(bad), ValueError, "expected finite numbers");
+  }
+}
+
+TEST(Arange, IsExactInLargeIntegers) {
+  constexpr std::int64_t far = (std::int64_t{1} << 60) + 1;
+  EXPECT_EQ(arange(far, far + 4, 2).to_vector<std::int64_t>(), (Integers{far, far + 2}));
 }
 
 TEST(Full, TakesNoNumberThatTheDTypeLacks) {

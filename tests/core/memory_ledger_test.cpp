@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
 
 namespace bytetape::memory {
@@ -189,6 +193,7 @@ TEST_F(Books, PeaksStartOverFromWhatIsHeld) {
   allocator.reset_peaks();
   Statistics s = allocator.statistics();
   EXPECT_EQ(s.allocated.peak, 4 * KiB);
+  EXPECT_EQ(s.requested.peak, 4 * KiB);
   EXPECT_EQ(s.by_role[static_cast<std::size_t>(Role::temporary)].peak, 0u);
   EXPECT_EQ(at(s.at_peak, Role::parameter), 4 * KiB);
   EXPECT_EQ(at(s.at_peak, Role::temporary), 0u);
@@ -199,6 +204,24 @@ TEST_F(Books, PeaksStartOverFromWhatIsHeld) {
   s = allocator.statistics();
   EXPECT_EQ(at(s.at_peak, Role::parameter), 4 * KiB);
   EXPECT_EQ(at(s.at_peak, Role::temporary), 8 * KiB);
+}
+
+TEST_F(Books, PeaksOfWhatIsReservedStartOver) {
+  allocator.deallocate(take(64 * MiB));
+  allocator.empty_cache();
+  EXPECT_EQ(allocator.statistics().reserved.peak, 64 * MiB);
+  allocator.reset_peaks();
+  EXPECT_EQ(allocator.statistics().reserved.peak, 0u);
+}
+
+TEST_F(Books, KnowTheStepOfThePeak) {
+  allocator.begin_step(3);
+  Block* b = take(KiB);
+  EXPECT_EQ(allocator.statistics().peak_step, 3u);
+  allocator.end_step();
+  Block* later = take(KiB);
+  EXPECT_EQ(allocator.statistics().peak_step, 0u);
+  for (Block* block : {b, later}) allocator.deallocate(block);
 }
 
 // ---- the log
@@ -225,6 +248,42 @@ TEST_F(Books, OverflowOfTheStepsIsCounted) {
   }
   EXPECT_EQ(allocator.snapshot().steps.size(), 2u);
   EXPECT_EQ(allocator.snapshot().dropped_steps, 3u);
+  allocator.reset_log();
+  EXPECT_EQ(allocator.snapshot().dropped_steps, 0u);
+}
+
+TEST_F(Books, AStepThatIsOpenGoesOnInANewLog) {
+  allocator.begin_step(7);
+  allocator.reset_log();
+  Block* b = take(KiB);
+  EXPECT_EQ(allocator.snapshot().events.back().step, 7u);
+  EXPECT_EQ(allocator.snapshot().steps.back().step, 7u);
+  EXPECT_EQ(allocator.begin_step(), 8u);
+  allocator.end_step();
+  allocator.reset_log();
+  EXPECT_EQ(allocator.begin_step(), 1u);
+  allocator.end_step();
+  allocator.deallocate(b);
+}
+
+TEST_F(Books, AShortageIsLoggedWithWhoAsked) {
+  const ScopeGuard scope({fc1, matmul, Phase::forward});
+  allocator.set_limit(KiB);
+  EXPECT_THROW(take(4 * KiB), OutOfMemory);
+  const Event e = allocator.snapshot().events.back();
+  EXPECT_EQ(e.kind, EventKind::out_of_memory);
+  EXPECT_EQ(e.requested, 4 * KiB);
+  EXPECT_EQ(e.module, fc1);
+  EXPECT_EQ(e.op, matmul);
+  EXPECT_EQ(e.phase, Phase::forward);
+}
+
+TEST_F(Books, ALimitOfWhatIsReservedKeepsTheCache) {
+  allocator.deallocate(take(KiB));
+  allocator.set_limit(2 * MiB);
+  EXPECT_EQ(allocator.statistics().reserved.current, 2 * MiB);
+  allocator.set_limit(2 * MiB - 1);
+  EXPECT_EQ(allocator.statistics().reserved.current, 0u);
 }
 
 TEST_F(Books, EventsSayWhereWhoAndWhen) {
@@ -264,6 +323,31 @@ TEST_F(Books, EventsSayWhereWhoAndWhen) {
   free.phase = Phase::backward;
   EXPECT_EQ(log[3], free);
   EXPECT_EQ(log[4].kind, EventKind::step_end);
+  EXPECT_EQ(log[4].bytes, step);
+  for (const Event& e : log) EXPECT_EQ(e.step, step) << "its own marks are of the step, too: " << to_string(e.kind);
+}
+
+TEST_F(Books, KeepTheLogWhereThereIsNoMemoryForAnother) {
+  std::vector<std::size_t> too_many{SIZE_MAX, SIZE_MAX / sizeof(Event) + 1};
+#ifndef __SANITIZE_ADDRESS__  // it ends the process where new fails
+  too_many.push_back(PTRDIFF_MAX / sizeof(StepSummary));
+#endif
+  allocator.reset_log(3);
+  allocator.begin_step();
+  Block* b = take(KiB);
+  for (const std::size_t capacity : too_many) try {
+      allocator.reset_log(capacity);
+      ADD_FAILURE() << capacity;
+    } catch (const ValueError& e) {
+      EXPECT_EQ(e.what(), "reset_log: no memory for " + std::to_string(capacity) +
+                              " events of 48 bytes and as many steps of " + std::to_string(sizeof(StepSummary)));
+    }
+  allocator.deallocate(b);
+  const Snapshot s = allocator.snapshot();
+  EXPECT_EQ(s.events.size(), 3u);
+  EXPECT_EQ(s.events.front().kind, EventKind::step_begin);
+  EXPECT_EQ(s.dropped, 1u);
+  EXPECT_EQ(s.steps.size(), 1u);
 }
 
 // ---- steps
@@ -324,6 +408,14 @@ TEST_F(Books, StepsCountFromOneUnlessTold) {
   for (const Event& e : allocator.snapshot().events) (e.kind == EventKind::step_begin ? begins : ends)++;
   EXPECT_EQ(begins, 4);
   EXPECT_EQ(ends, 3);
+}
+
+TEST_F(Books, AQuietStepsPeakIsWhatItFound) {
+  Block* b = take(KiB);
+  allocator.begin_step();
+  allocator.end_step();
+  EXPECT_EQ(allocator.snapshot().steps.back().peak, KiB);
+  allocator.deallocate(b);
 }
 
 TEST_F(Books, NothingIsLostBetweenSteps) {

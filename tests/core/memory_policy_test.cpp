@@ -218,6 +218,12 @@ TEST_F(Caching, LargeBlocksKeepRemaindersThatAreOnlyFitForSmallRequests) {
   Block* a = take(19 * MiB + rounding);  // own segment of 20 MiB: 1 MiB - 512 B would stay
   EXPECT_EQ(a->size, 20 * MiB);
   policy.deallocate(a);
+  a = take(19 * MiB);  // 1 MiB would, which serves no large request either
+  EXPECT_EQ(a->size, 20 * MiB);
+  policy.deallocate(a);
+  a = take(19 * MiB - rounding);
+  EXPECT_EQ(a->size, 19 * MiB - rounding);
+  policy.deallocate(a);
   a = take(18 * MiB);
   EXPECT_EQ(a->size, 18 * MiB);
   EXPECT_EQ(policy.largest_free(), 2 * MiB);
@@ -283,6 +289,36 @@ TEST_F(Caching, CountsSegmentsFromZeroOnceAllAreReturned) {
   Block* again = fresh.allocate(12 * MiB, no_budget_limit);
   EXPECT_EQ(again->segment, 0u);
   fresh.deallocate(again);
+}
+
+TEST_F(Caching, SmallRequestsTakeFromLargeSegmentsOnlyWhereNoneIsUnused) {
+  Block* large = take(2 * MiB);
+  Block* b = policy.allocate(MiB, 0);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->segment, large->segment);
+  policy.deallocate(b);
+  Block* tight = policy.allocate(MiB / 2, MiB / 2);
+  policy.deallocate(tight);
+  EXPECT_EQ(policy.unusable_for(MiB), 0u);
+  EXPECT_EQ(policy.unusable_for(MiB + rounding), MiB / 2);
+  EXPECT_EQ(policy.allocate(MiB, 0), nullptr) << "returned, the half may become a whole";
+  policy.deallocate(large);
+}
+
+TEST_F(Caching, KeepsBlocksOfAnySize) {
+  policy.deallocate(take(std::size_t{1} << 61));
+  policy.deallocate(take(2 * MiB));  // a small piece of it
+  EXPECT_EQ(segments.taken, 1u);
+  policy.release_cached();
+  for (int power : {30, 40, 50, 58, 61}) {
+    const std::size_t size = std::size_t{1} << power;
+    Block* b = take(size);
+    const std::size_t taken = segments.taken;
+    policy.deallocate(b);
+    EXPECT_EQ(policy.largest_free(), size);
+    policy.deallocate(take(size));
+    EXPECT_EQ(segments.taken, taken);
+  }
 }
 
 TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/random.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/philox.h"
 #include "tests/support/expect.h"

@@ -1,6 +1,8 @@
 #include "bytetape/core/shape.h"
 
-#include <gtest/gtest.h>
+#include <type_traits>
+
+#include "tests/support/expect.h"
 
 namespace bytetape {
 namespace {
@@ -23,12 +25,42 @@ TEST(Shape, BroadcastFollowsNumpy) {
 TEST(Shape, CountsElements) {
   EXPECT_EQ(numel({}), 1);
   EXPECT_EQ(numel({3, 0, 5}), 0);
-  EXPECT_THROW(numel({std::int64_t{1} << 40, std::int64_t{1} << 40}), ShapeError);
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  EXPECT_THROW(numel({large, large}), ShapeError);
+  EXPECT_THROW(numel({0, large, large}), ShapeError) << "its strides would overflow";
+  EXPECT_EQ(numel({std::int64_t{1} << 31, std::int64_t{1} << 31}), std::int64_t{1} << 62);
+  EXPECT_THROW(numel({0, -1}), ShapeError);
+}
+
+TEST(Shape, IsMadeOfOneInteger) {
+  const Shape s = 5;
+  EXPECT_EQ(s, (Shape{5}));
+  EXPECT_EQ(Shape(std::size_t{3}), (Shape{3}));
+  EXPECT_THROWS_SAYING(Shape(~0ull), ShapeError, "18446744073709551615 is too large");
+  static_assert(!std::is_convertible_v<bool, Dims> && !std::is_convertible_v<double, Dims>);
 }
 
 TEST(Shape, HasAtMostEightDims) {
   Shape s = Dims::filled(8, 2);
   EXPECT_THROW(s.push_back(2), ShapeError);
+  EXPECT_EQ(s.size(), 8);
+}
+
+TEST(Shape, OfMoreThanEightSizesThrowsWhereItIsUsed) {
+  Shape nine{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const Shape twenty(std::vector<std::int64_t>(20, 1)), copy = nine;
+  for (const Shape& s : {nine, twenty, copy}) {
+    EXPECT_THROW(s.size(), ShapeError);
+    EXPECT_THROW(s.end(), ShapeError);
+    EXPECT_THROW(s.back(), ShapeError);
+    EXPECT_THROW((void)(s == s), ShapeError);
+  }
+  EXPECT_THROW(nine.end(), ShapeError);
+  EXPECT_THROW(nine.push_back(1), ShapeError);
+  EXPECT_THROW(nine.insert(0, 1), ShapeError);
+  EXPECT_THROW(nine.erase(0), ShapeError);
+  EXPECT_THROWS_SAYING(numel(nine), ShapeError,
+                       "at most 8 dimensions, and these are more: (1, 2, 3, 4, 5, 6, 7, 8) and");
 }
 
 TEST(Shape, WrapsDims) {

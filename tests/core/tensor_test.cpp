@@ -67,9 +67,10 @@ TEST(Tensor, ItemConverts) {
   EXPECT_EQ(make_tensor({2.75}, {1, 1}).item<int>(), 2);
   EXPECT_EQ(make_tensor({2.75}, {}, DType::bf16).item<double>(), 2.75);
   EXPECT_EQ(full({}, (std::int64_t{1} << 53) + 1, DType::i64).item<std::int64_t>(), (std::int64_t{1} << 53) + 1);
-  EXPECT_THROWS_SAYING(zeros({2}).item<float>(), ShapeError, "f32(2,) on cpu");
+  EXPECT_THROWS_SAYING(zeros({2}).item<float>(), ShapeError, "item: expected one element, got f32(2,) on cpu");
   EXPECT_THROW(zeros({0}).item<float>(), ShapeError);
-  EXPECT_THROW(zeros({}, DType::f32, Device::meta()).item<float>(), DeviceError);
+  EXPECT_THROWS_SAYING(zeros({}, DType::f32, Device::meta()).item<float>(), DeviceError,
+                       "item: f32() on meta holds no data");
 }
 
 TEST(Tensor, ToVectorIsRowMajor) {
@@ -82,7 +83,8 @@ TEST(Tensor, ToVectorIsRowMajor) {
       static_cast<double*>(x.write().data())[hw * 2 + c] = source.data<double>()[c * 6 + hw];
   EXPECT_EQ(x.to_vector<double>(), values);
   EXPECT_TRUE(zeros({0, 3}).to_vector<float>().empty());
-  EXPECT_THROW(zeros({2}, DType::f32, Device::meta()).to_vector<float>(), DeviceError);
+  EXPECT_THROWS_SAYING(zeros({2}, DType::f32, Device::meta()).to_vector<float>(), DeviceError,
+                       "to_vector: f32(2,) on meta holds no data");
 }
 
 TEST(Tensor, EmptyLikeKeepsDenseStridesOnly) {
@@ -113,6 +115,20 @@ TEST(Tensor, HoldsMemoryAsLongAsAnyViewLives) {
   EXPECT_EQ(test::allocated() - before, test::rounded(4000));
   view = Tensor();
   EXPECT_EQ(test::allocated(), before);
+}
+
+TEST(Tensor, SetDataKeepsIdentityRoleAndModule) {
+  const memory::NameId module = memory::intern("net.fc");
+  Tensor x = empty({2, 3});
+  x.storage().set_role(memory::Role::parameter, module);
+  const Tensor copy = x, data = empty_strided({2, 3}, {1, 2}, DType::f64, {});
+  x.set_data(data);
+  EXPECT_EQ(copy.dtype(), DType::f64);
+  EXPECT_EQ(copy.strides(), (Strides{1, 2}));
+  EXPECT_EQ(&copy.storage(), &data.storage());
+  EXPECT_EQ(copy.storage().role(), memory::Role::parameter);
+  EXPECT_EQ(copy.storage().module(), module);
+  EXPECT_THROW(x.set_data(empty({3, 2})), ShapeError);
 }
 
 TEST(Tensor, ZeroElementsCostNothing) {

@@ -72,6 +72,19 @@ TEST(TensorDataset, AMetaBatchCostsTheSame) {
   EXPECT_EQ(meta.y.dtype(), DType::i64);
 }
 
+TEST(TensorDataset, OfMetaTensorsIsLoadedToMetaAlone) {
+  const DefaultDevice here(Device::meta());
+  const TensorDataset set(u8({5, 28, 28}), numbers(5), mnist_normalize);
+  const std::array<std::int64_t, 2> two{1, 4};
+  Batch meta = set.allocate(2, Device::meta());
+  EXPECT_EQ(meta.x.shape(), (Shape{2, 1, 28, 28}));
+  set.load(two, meta);
+  EXPECT_EQ(error_of<DeviceError>([&] { set.get(two); }), "collate: u8(5, 28, 28) on meta holds no data");
+  const TensorDataset labels_alone(from_vector<float>({1, 2}, {2, 1}, Device::cpu()), numbers(2));
+  EXPECT_EQ(error_of<DeviceError>([&] { labels_alone.get(std::array<std::int64_t, 1>{0}); }),
+            "collate: i64(2,) on meta holds no data");
+}
+
 TEST(TensorDataset, EmptyBatchesAndEmptyDatasets) {
   const TensorDataset set(u8({0, 2, 2}), from_vector<std::int64_t>({}), Normalize{});
   EXPECT_EQ(set.size(), 0);
@@ -93,8 +106,6 @@ TEST(TensorDataset, BadTensorsAreNamed) {
             "TensorDataset: x and y differ in the number of examples: u8(3, 2) on cpu and i64(4,) on cpu");
   EXPECT_THAT(message(ShapeError(""), u8({}), numbers(1)), HasSubstr("x needs a first dim to count examples"));
   EXPECT_THAT(message(ShapeError(""), u8({3, 2}).alias({2, 3}, {1, 2}, 0), numbers(2)), HasSubstr("row-major"));
-  EXPECT_THAT(message(DeviceError(""), empty({3, 2}, DType::u8, Device::meta()), numbers(3)),
-              HasSubstr("x is expected on cpu, got u8(3, 2) on meta"));
   EXPECT_THAT(message(DTypeError(""), numbers(3), numbers(3), Normalize{}), HasSubstr("only u8 images"));
   EXPECT_THAT(message(ShapeError(""), u8({3, 2}), numbers(3), Normalize{}), HasSubstr("(n, h, w) or (n, c, h, w)"));
   EXPECT_THAT(message(ValueError(""), u8({3, 2, 2}), numbers(3), Normalize{0.5, 0}), HasSubstr("expected std > 0"));

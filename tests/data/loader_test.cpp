@@ -10,7 +10,9 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "tests/data/files.h"
+#include "tests/support/events.h"
 
 namespace bytetape::data {
 namespace {
@@ -220,6 +222,34 @@ TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {
     EXPECT_TRUE(one == events_of_an_epoch({.batch_size = 4, .workers = workers})) << workers << " workers";
 }
 
+TEST_P(Workers, OnMetaAskForTheSameMemoryAndLoadNothing) {
+  Counted set(30);
+  const auto program = [&](Device device) {
+    auto o = options();
+    o.device = device;
+    DataLoader loader(set, o);
+    for (const Batch& batch : loader) {
+      EXPECT_EQ(batch.x.device(), device);
+      EXPECT_EQ(batch.y.storage().role(), memory::Role::input);
+      empty(batch.x.shape(), DType::f32, device);
+    }
+  };
+  const auto on_cpu = test::record_events(Device::cpu(), program);
+  const int loaded = set.loaded;
+  const auto on_meta = test::record_events(Device::meta(), program);
+  EXPECT_GE(on_cpu.size(), 8u * 6);
+  EXPECT_EQ(test::first_difference(on_cpu, on_meta), "");
+  EXPECT_EQ(set.loaded, loaded);
+}
+
+TEST(Loader, IsOnTheDefaultDevice) {
+  const Counted set(4);
+  const DefaultDevice meta(Device::meta());
+  DataLoader loader(set);
+  EXPECT_EQ(loader.begin()->x.device(), Device::meta());
+  EXPECT_EQ(set.get(std::vector<std::int64_t>{1}).x.device(), Device::cpu());
+}
+
 TEST(Loader, LoadsAheadButNoFurtherThanAsked) {
   const Counted set(100);
   DataLoader loader(set, {.batch_size = 1, .workers = 2, .prefetch = 3});
@@ -248,6 +278,8 @@ TEST(Loader, OptionsAreChecked) {
   EXPECT_EQ(message({.batch_size = 0}), "DataLoader: expected batch_size >= 1, got 0");
   EXPECT_EQ(message({.workers = -1}), "DataLoader: expected workers >= 0, got -1");
   EXPECT_EQ(message({.prefetch = 0}), "DataLoader: expected prefetch >= 1, got 0");
+  EXPECT_EQ(error_of<DeviceError>([&] { DataLoader(set, {.device = Device::cuda()}); }),
+            "DataLoader: batches are loaded on cpu, or predicted on a meta device, got cuda");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::vector<OpRow> copy_rows() {
      .bad = {bad<ShapeError>("does not fit into f64(2,)", {in(2), in(3)}),
              bad<ShapeError>("does not fit into", {in(2), in(3, 2)}),
              bad<ValueError>("the second input is an undefined tensor", {in(2), undefined})}},
-    {.op = "fill_", .f = in_place(fill_, 2.5), .reference = each([](double) { return 2.5; }), .cases = one},
+    {.op = "fill_", .f = [](X x) { return fill_(copy_of(x[0]), 2.5); }, .reference = each([](double) { return 2.5; }), .cases = one},
     {.op = "zero_", .f = in_place(zero_), .reference = each([](double) { return 0.0; }), .cases = one},
   };
 }

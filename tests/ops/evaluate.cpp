@@ -98,20 +98,9 @@ Tensor make_input(const Input& input, const Array& values, DType dtype, Device d
   return x;
 }
 
-// Weights that every dtype holds exactly, and that do not repeat soon.
-Tensor weights_like(const Tensor& y) {
-  std::vector<double> weights(static_cast<std::size_t>(y.numel()));
-  std::mt19937_64 generator(7);
-  for (double& w : weights) {
-    const auto bits = generator();
-    w = (bits & 1 ? 0.25 : -0.25) * static_cast<double>(2 + (bits >> 8) % 5);
-  }
-  return make_tensor(weights, y.shape(), y.dtype(), y.device());
-}
+}  // namespace
 
 Array to_array(const Tensor& x) { return Array(x.shape(), x.to_vector<double>()); }
-
-}  // namespace
 
 const char* to_string(Layout layout) {
   constexpr const char* text[] = {"", " transposed", " narrowed", " spaced", " expanded", " channels-last"};
@@ -170,6 +159,16 @@ Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device
   Inputs made;
   for (std::size_t i = 0; i < inputs.size(); ++i) made.push_back(make_input(inputs[i], values[i], dtype, device));
   return made;
+}
+
+Tensor weights_like(const Tensor& y) {
+  std::vector<double> weights(static_cast<std::size_t>(y.numel()));
+  std::mt19937_64 generator(7);
+  for (double& w : weights) {
+    const auto bits = generator();
+    w = (bits & 1 ? 0.25 : -0.25) * static_cast<double>(2 + (bits >> 8) % 5);
+  }
+  return make_tensor(weights, y.shape(), y.dtype(), y.device());
 }
 
 Tensor forward_backward(const Function& f, const Inputs& inputs) {

@@ -15,10 +15,14 @@ bool applies(Layout layout, const Shape& shape);
 /// The tensors of a case. Floating ones are leaves that require grad; memory between elements is NaN.
 Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device device = {});
 
+Array to_array(const Tensor& x);
+
 struct Evaluation {
   Array value;
   std::vector<Array> grads;  // by input, of the value times fixed weights; empty where there is none
 };
+/// Fixed weights, which every dtype holds exactly and which do not repeat soon.
+Tensor weights_like(const Tensor& y);
 /// y = f(inputs), and backward of it times fixed weights. Reads no data.
 Tensor forward_backward(const Function& f, const Inputs& inputs);
 /// The same on fresh tensors, read back.

@@ -20,28 +20,25 @@ using A = const Arrays&;
 inline Function of(Tensor (*f)(const Tensor&)) {
   return [f](X x) { return f(x[0]); };
 }
+inline Function of(Tensor (*f)(const Operand&, const Operand&)) {
+  return [f](X x) { return f(x[0], x[1]); };
+}
 inline Function of(Tensor (*f)(const Tensor&, const Tensor&)) {
   return [f](X x) { return f(x[0], x[1]); };
 }
 inline Tensor copy_of(const Tensor& x) { return x.defined() ? clone(x) : x; }
 /// Into a copy of the first input.
-inline Function in_place(Tensor& (*f)(Tensor&)) {
-  return [f](X x) {
-    Tensor y = copy_of(x[0]);
-    return f(y);
-  };
+inline Function in_place(Tensor (*f)(const Tensor&)) {
+  return [f](X x) { return f(copy_of(x[0])); };
 }
-inline Function in_place(Tensor& (*f)(Tensor&, const Tensor&)) {
-  return [f](X x) {
-    Tensor y = copy_of(x[0]);
-    return f(y, x[1]);
-  };
+inline Function in_place(Tensor (*f)(const Tensor&, const Tensor&)) {
+  return [f](X x) { return f(copy_of(x[0]), x[1]); };
 }
-inline Function in_place(Tensor& (*f)(Tensor&, Scalar), Scalar s) {
-  return [f, s](X x) {
-    Tensor y = copy_of(x[0]);
-    return f(y, s);
-  };
+inline Function in_place(Tensor (*f)(const Tensor&, const Operand&)) {
+  return [f](X x) { return f(copy_of(x[0]), x[1]); };
+}
+inline Function in_place(Tensor (*f)(const Tensor&, const Operand&), Scalar s) {
+  return [f, s](X x) { return f(copy_of(x[0]), s); };
 }
 
 // ---- shapes
@@ -169,7 +166,7 @@ inline Tensor if_any(X x, std::size_t i) { return i < x.size() ? x[i] : Tensor()
 
 // ---- rows that are alike
 
-inline OpRow in_place_of(const std::string& op, Tensor& (*f)(Tensor&), double (*expected)(double), Draw draw) {
+inline OpRow in_place_of(const std::string& op, Tensor (*f)(const Tensor&), double (*expected)(double), Draw draw) {
   const bool any_number = op == "abs_" || op == "neg_";
   return {op, "",   in_place(f), each(expected), one, draw, {any_number ? bools : integers}, Gradients::twice,
           1,  true, large_one};

@@ -22,7 +22,7 @@ OpRow loss_row(const std::string& variant, const CrossEntropyOptions& options) {
            bad<DTypeError>("floating", {in(4, 3).as(DType::i64), in(4).classes()}),
            bad<DeviceError>("different devices", {in(4, 3), in(4).classes().elsewhere()}),
            needs_data(bad<ValueError>("is not in [0, 1)", {in(64, 1), in(64).classes()}))},
-          Gradients::once,
+          Gradients::twice,
           1,
           true,
           {in(700, 200), in(700).classes()}};

@@ -105,7 +105,7 @@ const std::vector<OpRow>& op_list();
 /// ... and its parts: each in the file of its name.
 std::vector<OpRow> arithmetic_rows();
 std::vector<OpRow> pointwise_rows();
-std::vector<OpRow> select_rows();
+std::vector<OpRow> compare_rows();
 std::vector<OpRow> reduce_rows();
 std::vector<OpRow> softmax_rows();
 std::vector<OpRow> view_rows();

@@ -3,7 +3,6 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/gradcheck.h"
-#include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
 #include "tests/ops/evaluate.h"
 #include "tests/support/events.h"
@@ -90,16 +89,78 @@ TEST_P(Op, HasTheGradientOfItsValues) {
   });
 }
 
-TEST_P(Op, DifferentiatesAgainOrSaysThatItCannot) {
-  if (row().gradients == Gradients::none) return;
+TEST_P(Op, DifferentiatesAgain) {
+  if (row().gradients != Gradients::twice) return;
   for_each_case([&](const Case& inputs, const Arrays& values) {
     const Leaves x = leaves_of(row(), inputs, values);
-    if (row().gradients == Gradients::twice) {
-      const GradcheckResult result = gradgradcheck(x.f, x.leaves);
-      EXPECT_TRUE(result) << result.message;
-    } else {
-      EXPECT_THROWS_SAYING(sum(x.f(x.leaves)).backward({}, false, true), AutogradError,
-                           row().op + ": its backward is a fused rule that cannot be differentiated again");
+    const GradcheckResult result = gradgradcheck(x.f, x.leaves);
+    EXPECT_TRUE(result) << result.message;
+  });
+}
+
+std::vector<std::size_t> differentiable_inputs(const Inputs& x) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (x[i].requires_grad()) numbers.push_back(i);
+  return numbers;
+}
+
+// The rule in differentiable ops, which is recorded, and the kernel that stands for it where nothing is.
+TEST_P(Op, HasAFusedRuleThatIsTheComposedOne) {
+  if (row().gradients != Gradients::twice) return;
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    const Inputs x = make_inputs(inputs, values, DType::f64);
+    Inputs leaves;
+    for (const std::size_t i : differentiable_inputs(x)) leaves.push_back(x[i]);
+    const Tensor y = row().f(x), w = weights_like(y);
+    const auto gradients = [&](bool recorded) {
+      return grad({y}, leaves, {.seeds = {w}, .retain_graph = true, .create_graph = recorded, .allow_unused = true});
+    };
+    const std::vector<Tensor> fused = gradients(false), composed = gradients(true);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      ASSERT_EQ(fused[i].defined(), composed[i].defined());
+      if (!fused[i].defined()) continue;
+      EXPECT_TRUE(close(to_array(composed[i]), to_array(fused[i]), 1e-12 * row().tolerance)) << "of input " << i;
+    }
+  });
+}
+
+// With every subset of the inputs asked for their gradients: these are what they were, and what is saved is used.
+// Writing to a saved input must be found out by backward, writing to another must not matter.
+TEST_P(Op, SavesWhatItsGradientsNeedAndNoMore) {
+  if (row().gradients == Gradients::none) return;
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    const Evaluation whole = evaluate(row(), inputs, values, DType::f64);
+    const std::vector<std::size_t> all = differentiable_inputs(make_inputs(inputs, values, DType::f64));
+    for (unsigned subset = 1; subset < 1u << all.size(); ++subset) {
+      const auto make = [&] {
+        Inputs x = make_inputs(inputs, values, DType::f64);
+        for (std::size_t k = 0; k < all.size(); ++k) x[all[k]].set_requires_grad(subset >> k & 1);
+        return x;
+      };
+      const Inputs x = make();
+      forward_backward(row().f, x);
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        const Tensor g = x[all[k]].grad();
+        const bool asked = subset >> k & 1;
+        ASSERT_EQ(g.defined(), asked && whole.grads[all[k]].shape == x[all[k]].shape());
+        if (!g.defined()) continue;
+        EXPECT_TRUE(close(to_array(g), whole.grads[all[k]], 1e-12)) << "of input " << all[k];
+      }
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const Inputs written = make();
+        if (!written[i].defined() || written[i].numel() == 0) continue;
+        const Tensor y = row().f(written);
+        const bool is_saved = written[i].storage().role() == memory::Role::saved;
+        written[i].storage().bump_version();
+        const auto backward = [&] { y.backward(weights_like(y)); };
+        SCOPED_TRACE(detail::concat("input ", i, is_saved ? ", saved, of subset " : ", not saved, of subset ", subset));
+        if (is_saved) {
+          EXPECT_THROWS_SAYING(backward(), AutogradError, "saved for backward");
+        } else {
+          EXPECT_NO_THROW(backward());
+        }
+      }
     }
   });
 }

@@ -18,6 +18,9 @@ std::vector<OpRow> pointwise_rows() {
     {.op = "relu", .f = of(relu), .reference = each([](double v) { return std::max(v, 0.0); }), .cases = one,
      .draw = Draw::distinct, .bad = {integers}},
     {.op = "gelu", .f = of(gelu), .reference = each(gelu_of), .cases = one, .bad = {integers}},
+    {.op = "erf", .f = of(erf), .reference = each(std::erf), .cases = one, .bad = {integers}},
+    {.op = "silu", .f = of(silu), .reference = each([](double v) { return v * sigmoid_of(v); }), .cases = one,
+     .bad = {integers}},
     {.op = "abs", .f = of(abs), .reference = each(std::abs), .cases = one, .draw = Draw::distinct, .bad = {bools}},
     {.op = "sign", .f = of(sign), .reference = each(sign_of), .cases = one, .draw = Draw::distinct,
      .bad = {integers}},
@@ -32,6 +35,8 @@ std::vector<OpRow> pointwise_rows() {
     in_place_of("tanh_", tanh_, std::tanh, Draw::normal),
     in_place_of("sigmoid_", sigmoid_, sigmoid_of, Draw::normal),
     in_place_of("relu_", relu_, [](double v) { return std::max(v, 0.0); }, Draw::distinct),
+    in_place_of("erf_", erf_, std::erf, Draw::normal),
+    in_place_of("silu_", silu_, [](double v) { return v * sigmoid_of(v); }, Draw::normal),
     in_place_of("abs_", abs_, std::abs, Draw::distinct),
     {.op = "clamp_",
      .f =

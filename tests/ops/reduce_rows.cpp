@@ -36,7 +36,7 @@ std::vector<OpRow> reduce_rows() {
      .bad = {integers, out_of_range([](X x) { return mean(x[0], {2}); })}},
     {.op = "var", .f = [](X x) { return var(x[0]); }, .reference = reducing(unbiased),
      .cases = Cases(some.begin() + 1, some.end()), .bad = {integers}, .has_empty_case = false},
-    {.op = "var", .variant = "biased_last", .f = [](X x) { return var(x[0], {-1}, 0, true); },
+    {.op = "var", .variant = "biased_last", .f = [](X x) { return var(x[0], {-1}, true, 0); },
      .reference = reducing(variance, {-1}, true), .cases = some + Case{in(0, 3)},
      .bad = {integers, out_of_range([](X x) { return var(x[0], {2}); })}},
     {.op = "max", .f = [](X x) { return max(x[0]); }, .reference = reducing(highest), .cases = some + Case{in(1, 1)},
@@ -66,7 +66,7 @@ std::vector<OpRow> reduce_rows() {
          },
      .reference =
          [](A x) {
-           Array y({1, x[0].size(-1)});
+           Array y(Shape{1, x[0].size(-1)});
            for_each_index(x[0].shape, [&](const Dims& at) { y({0, at.back()}) += x[0](at); });
            return y;
          },

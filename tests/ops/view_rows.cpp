@@ -90,7 +90,7 @@ std::vector<OpRow> view_rows() {
          },
      .reference =
          [](A x) {
-           Array y({3, 2, x[0].size(-1)});
+           Array y(Shape{3, 2, x[0].size(-1)});
            for_each_index(y.shape, [&](const Dims& at) { y(at) = x[0](at); });
            return y;
          },

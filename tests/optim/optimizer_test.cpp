@@ -162,6 +162,17 @@ TEST_P(EveryOptimizer, RefusesAParameterThatWasMovedSinceItsStateWasMade) {
   EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<DeviceError>(HasSubstr("after moving the module")));
 }
 
+TEST_P(EveryOptimizer, RefusesAParameterThatAnAssignmentReplaced) {
+  Tensor p = leaf({4}), other = leaf({4});
+  p.set_grad(randn({4}));
+  const auto before = p.to_vector<float>();
+  const auto optimizer = GetParam().make({p, other});
+  other.impl()->replaced = true;  // as the modules do
+  EXPECT_THAT([&] { optimizer->step(); },
+              ThrowsMessage<ValueError>(HasSubstr("parameter 1, f32(4,) on cpu, was replaced in its module")));
+  EXPECT_EQ(p.to_vector<float>(), before);
+}
+
 TEST(Optimizer, ChecksItsParameters) {
   const auto make = [](std::vector<Tensor> p) { return [=] { SGD sgd(p); }; };
   const Tensor p = leaf({2, 3});

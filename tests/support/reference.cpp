@@ -32,7 +32,7 @@ Array matmul(const Array& a, const Array& b) {
 }
 
 Array transpose(const Array& x) {
-  Array y({x.size(1), x.size(0)});
+  Array y(Shape{x.size(1), x.size(0)});
   for_each_index(y.shape, [&](const Dims& at) { y(at) = x({at[1], at[0]}); });
   return y;
 }

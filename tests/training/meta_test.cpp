@@ -30,6 +30,32 @@ TEST_P(MetaTraining, HasTheEventsOfTheRealOne) {
   EXPECT_EQ(books.allocated(), 0u) << "everything came back";
 }
 
+// The loop of the quickstart: the default device is where the parameters, the batches and the steps are.
+TEST(MetaTraining, OfALoadersBatchesHasTheEventsOfTheRealOne) {
+  std::vector<std::uint8_t> images(200 * 28 * 28, 100);  // memory of our own: on no ledger
+  std::vector<std::int64_t> labels(200, 3);
+  const data::TensorDataset dataset(from_blob(images.data(), {200, 28, 28}, DType::u8),
+                                    from_blob(labels.data(), 200, DType::i64), data::mnist_normalize);
+  const auto program = [&](Device device) {
+    const DefaultDevice here(device);
+    data::DataLoader loader(dataset, {.batch_size = 64, .shuffle = true});
+    nn::Sequential net(nn::Flatten(), nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10));
+    optim::SGD sgd(net.parameters(), {.lr = 0.02, .momentum = 0.9});
+    for (const data::Batch& batch : loader) {
+      const memory::Step step;
+      sgd.zero_grad();
+      const Tensor loss = cross_entropy(net(batch.x), batch.y);
+      loss.backward();
+      sgd.step();
+      EXPECT_EQ(loss.device(), device);
+    }
+  };
+  const auto on_cpu = test::record_events(Device::cpu(), program);
+  const auto on_meta = test::record_events(Device::meta(), program);
+  EXPECT_GT(on_cpu.size(), 100u);
+  EXPECT_EQ(test::first_difference(on_cpu, on_meta), "");
+}
+
 // Workspaces depend on the number of threads; a prediction may ask for more of them than the machine has.
 TEST(MetaTraining, PredictsForAnyNumberOfThreads) {
   const auto threads_of_process = [] {

@@ -19,10 +19,9 @@ class Steps {
   /// On random images; returns the loss.
   Tensor step() {
     const memory::Step mark(device());
-    const Tensor x = randn({batch_, 1, 28, 28}, DType::f32, device());
-    const Tensor y = randint(0, 10, {batch_}, DType::i64, device());
-    x.storage().set_role(memory::Role::input);
-    y.storage().set_role(memory::Role::input);
+    Generator& g = default_generator();
+    const Tensor x = randn({batch_, 1, 28, 28}, DType::f32, device(), g, memory::Role::input);
+    const Tensor y = randint(0, 10, batch_, DType::i64, device(), g, memory::Role::input);
     adam_->zero_grad();
     Tensor loss = cross_entropy((*model_)(x), y);
     loss.backward();

@@ -4,11 +4,12 @@
 namespace bytetape::test {
 namespace {
 
-OpRow comparison(const std::string& op, Tensor (*f)(const Tensor&, const Tensor&), double (*expected)(double, double)) {
+OpRow comparison(const std::string& op, Tensor (*f)(const Operand&, const Operand&),
+                 double (*expected)(double, double)) {
   return {op, "", of(f), each(expected), two, Draw::distinct, bad_comparison, Gradients::none, 1, true, large_two};
 }
 
-OpRow comparison(const std::string& op, Tensor (*f)(const Tensor&, Scalar), double (*expected)(double)) {
+OpRow comparison(const std::string& op, Tensor (*f)(const Operand&, const Operand&), double (*expected)(double)) {
   return {
       op,   "scalar", [f](X x) { return f(x[0], 0.25); }, each(expected), one, Draw::distinct, {}, Gradients::none, 1,
       true, large_one};
@@ -18,7 +19,7 @@ OpRow comparison(const std::string& op, Tensor (*f)(const Tensor&, Scalar), doub
 
 // A table: what belongs together stays on a line.
 // clang-format off
-std::vector<OpRow> select_rows() {
+std::vector<OpRow> compare_rows() {
   return {
     comparison("eq", eq, [](double a, double b) { return double(a == b); }),
     comparison("ne", ne, [](double a, double b) { return double(a != b); }),

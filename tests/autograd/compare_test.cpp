@@ -1,4 +1,4 @@
-#include "bytetape/autograd/ops/select.h"
+#include "bytetape/autograd/ops/compare.h"
 
 #include <cmath>
 #include <limits>

@@ -1,0 +1,31 @@
+#pragma once
+#include <concepts>
+
+#include "bytetape/core/scalar.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+/// What an elementwise op takes: a tensor, or a number, which counts as a tensor of that one value in the other
+/// operand's dtype. Refers to the tensor: for arguments alone, not to be kept.
+class Operand {
+ public:
+  template <std::convertible_to<const Tensor&> T>
+  Operand(const T& x) : tensor_(&static_cast<const Tensor&>(x)) {}
+  template <class T>
+  requires std::constructible_from<Scalar, T> Operand(T number) : number_(number) {}
+
+  bool is_number() const { return tensor_ == nullptr; }
+  /// Undefined where it is a number.
+  const Tensor& tensor() const {
+    static const Tensor none;
+    return tensor_ ? *tensor_ : none;
+  }
+  Scalar number() const { return number_; }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  Scalar number_ = 0;
+};
+
+}  // namespace bytetape

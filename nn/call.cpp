@@ -1,0 +1,81 @@
+// Which module runs, and under which path.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/core/error.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+namespace {
+
+using memory::current_scope;
+using memory::NameId;
+using memory::Phase;
+
+thread_local const Module* running = nullptr;
+
+Phase phase_of_call() { return current_scope.phase == Phase::setup ? Phase::forward : current_scope.phase; }
+
+}  // namespace
+
+Call::Call(const Module& module)
+    : caller_(running), scope_({module.path_below(caller_), current_scope.op, phase_of_call()}) {
+  running = &module;
+}
+
+Call::~Call() { running = caller_; }
+
+Tensor Module::operator()(const Tensor& x) {
+  const Call call(*this);
+  return forward(x);
+}
+
+NameId Module::path_below(const Module* caller) const {
+  const NameId around = current_scope.module;
+  if (caller == this) return around;
+  const std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
+  auto path = static_cast<NameId>(place);
+  if (path != 0 && place >> 32 == around) return path;
+  if (!is_registered()) {
+    if (caller) caller->note_unregistered(*this);
+    return around;
+  }
+  const std::string name = caller ? caller->path_to(*this) : "";
+  path = memory::join_path(around, name.empty() ? name_ : name);
+  place_.store(std::uint64_t{around} << 32 | path, std::memory_order_relaxed);
+  return path;
+}
+
+// A module that is shared has a name in each of its parents. Empty where it is not below this one.
+std::string Module::path_to(const Module& module) const {
+  for (const ChildModule& c : children_)
+    if (&c.module() == &module) return c.name;
+  for (const ChildModule& c : children_)
+    if (const std::string rest = c.module().path_to(module); !rest.empty()) return c.name + "." + rest;
+  return "";
+}
+
+bool Module::trains() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const auto& s) { return s->get().requires_grad(); }) ||
+         std::any_of(children_.begin(), children_.end(), [](const ChildModule& c) { return c.module().trains(); });
+}
+
+void Module::note_unregistered(const Module& module) const {
+  if (children_.empty() || !grad_enabled() || !module.trains()) return;
+  const std::string text = module.describe();
+  {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    if (std::find(ran_unregistered_.begin(), ran_unregistered_.end(), text) == ran_unregistered_.end())
+      ran_unregistered_.push_back(text);
+  }
+#ifndef NDEBUG
+  fail<ValueError>(describe(), " runs ", text,
+                   ", which is registered with no module: no optimizer will train it; register_module it beside the "
+                   "others");
+#endif
+}
+
+}  // namespace bytetape::nn

@@ -1,0 +1,10 @@
+#pragma once
+#include <string>
+#include <typeinfo>
+
+namespace bytetape::nn {
+
+/// A type's name without its namespaces: "Net", "ModuleList<Block>".
+std::string class_name(const std::type_info& type);
+
+}  // namespace bytetape::nn

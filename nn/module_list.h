@@ -1,0 +1,75 @@
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+
+/// What a list of M takes: a module to be moved in, or a std::shared_ptr to one.
+template <class T, class M>
+concept ModuleOrPointer = (std::derived_from<std::decay_t<T>, M> && !std::is_lvalue_reference_v<T>) ||
+                          std::is_convertible_v<T, std::shared_ptr<M>>;
+
+/// Modules in a row, named "0", "1", ... (torch.nn.ModuleList). It owns them; what they make of their inputs is up to
+/// the module that it is a member of:
+///
+///     nn::ModuleList<Block> blocks;
+///     ...
+///     for (int i = 0; i < depth; ++i) blocks.push_back(Block(width));
+///     register_module("blocks", blocks);
+///     ...
+///     for (Block& block : blocks) x = block(x);
+template <class M = Module>
+class ModuleList : public Module {
+ public:
+  ModuleList() = default;
+  template <ModuleOrPointer<M>... Modules>
+  explicit ModuleList(Modules&&... modules) {
+    (push_back(std::forward<Modules>(modules)), ...);
+  }
+
+  /// Adds a module behind the others. Throws ValueError on a null pointer.
+  template <ModuleOrPointer<M> T>
+  ModuleList& push_back(T&& module) {
+    if constexpr (std::derived_from<std::decay_t<T>, Module>)
+      return append(std::make_shared<std::decay_t<T>>(std::forward<T>(module)));
+    else
+      return append(std::forward<T>(module));
+  }
+  std::string describe() const override { return "ModuleList"; }
+
+  std::size_t size() const { return modules_.size(); }
+  /// Throws std::out_of_range.
+  M& operator[](std::size_t i) { return *modules_.at(i); }
+
+  /// Goes through the modules as `for (M& module : list)`.
+  class Iterator {
+   public:
+    M& operator*() const { return **at_; }
+    Iterator& operator++() { return ++at_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    friend class ModuleList;
+    explicit Iterator(const std::shared_ptr<M>* at) : at_(at) {}
+    const std::shared_ptr<M>* at_;
+  };
+  Iterator begin() { return Iterator(modules_.data()); }
+  Iterator end() { return Iterator(modules_.data() + modules_.size()); }
+
+ private:
+  ModuleList& append(std::shared_ptr<M> module) {
+    register_module(std::to_string(modules_.size()), module);
+    modules_.push_back(std::move(module));
+    return *this;
+  }
+  std::vector<std::shared_ptr<M>> modules_;
+};
+
+}  // namespace bytetape::nn

@@ -1,0 +1,81 @@
+#include "bytetape/nn/parameter.h"
+
+#include <utility>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::nn {
+
+using memory::Role;
+
+Slot::Slot(Kind kind, std::string name, memory::NameId op)
+    : kind_(kind), name_(std::move(name)), op_(op), module_(memory::current_scope.module) {}
+
+Slot::~Slot() {
+  if (value_.defined()) --value_.impl()->slots;
+}
+
+const Tensor& Slot::get() {
+  // A member that was assigned as a plain Tensor&, past its operator=.
+  if (member_ && !member_->is_same(value_)) put(*member_);
+  return value_;
+}
+
+void Slot::put(const Tensor& x) {
+  Tensor next = x, last = value_;
+  if (!next.is_same(last)) {
+    const memory::OpScope scope(op_);
+    const bool is_new = next.defined() && next.impl()->slots == 0;  // else it keeps its booking, and stays frozen
+    if (kind_ == Kind::parameter && next.defined()) {
+      check<DTypeError>(is_floating(next.dtype()), "a parameter is floating, not ", describe(next));
+      next.set_requires_grad(is_new || next.requires_grad());
+    }
+    if (last.defined() && --last.impl()->slots == 0) {
+      last.impl()->replaced = true;
+      last.storage().set_role(Role::temporary);
+    }
+    if (is_new) next.storage().set_role(Role::parameter, module_);
+    if (next.defined()) {
+      ++next.impl()->slots;
+      next.impl()->replaced = false;
+    }
+    value_ = next;
+  }
+  if (member_) static_cast<Tensor&>(*member_) = next;
+}
+
+void Slot::set_module(memory::NameId path) {
+  if (value_.defined() && value_.storage().module() == module_)
+    value_.storage().set_role(value_.storage().role(), path);
+  module_ = path;
+}
+
+Parameter::Parameter(Parameter&& other) noexcept : Tensor(std::move(other)), slot_(std::move(other.slot_)) {
+  if (slot_) slot_->member_ = this;
+}
+
+Parameter::~Parameter() { leave(); }
+
+void Parameter::leave() {
+  if (slot_) slot_->member_ = nullptr;
+}
+
+Parameter& Parameter::operator=(Registration r) {
+  leave();
+  slot_ = std::move(r.slot_);
+  if (slot_->member_) slot_->member_->slot_.reset();
+  slot_->member_ = this;
+  static_cast<Tensor&>(*this) = slot_->value_;
+  return *this;
+}
+
+Parameter& Parameter::put(const Tensor& x) {
+  check<ValueError>(slot_ || !x.defined(),
+                    "no module has registered the parameter that is assigned to: bind the member first, as in "
+                    "weight = register_parameter(\"weight\", ",
+                    describe(x), ")");
+  if (slot_) slot_->put(x);
+  return *this;
+}
+
+}  // namespace bytetape::nn

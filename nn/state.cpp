@@ -1,0 +1,73 @@
+// The methods of Module that replace what is in its tensors.
+#include <map>
+#include <unordered_set>
+#include <utility>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/error.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+
+Tensor Module::to(const Tensor& x, Device device) { return bytetape::to(x, device); }
+Tensor Module::to(const Tensor& x, DType dtype) { return bytetape::to(x, dtype); }
+
+void Module::convert(const std::function<Tensor(const Tensor&)>& f) {
+  const NoGrad no_grad;
+  struct Moved {
+    Tensor x, data, grad;
+  };
+  std::vector<Moved> all;  // made before anything changes: whatever throws leaves the model as it was
+  std::unordered_set<const TensorImpl*> seen;
+  for (const auto& [name, x] : state_dict()) {
+    if (!seen.insert(x.impl()).second) continue;
+    const Tensor grad = x.grad();
+    all.push_back({x, f(x), grad.defined() ? f(grad) : grad});
+  }
+  for (Moved& m : all) {
+    m.x.set_grad({});
+    m.x.set_data(m.data);
+    m.x.set_grad(m.grad);
+  }
+}
+
+Module& Module::to(Device device) {
+  convert([device](const Tensor& x) { return bytetape::to(x, device); });
+  return *this;
+}
+
+Module& Module::to(DType dtype) {
+  check<DTypeError>(is_floating(dtype), "a model's parameters are floating, not ", dtype);
+  convert([dtype](const Tensor& x) { return is_floating(x.dtype()) ? bytetape::to(x, dtype) : x; });
+  return *this;
+}
+
+void Module::load_state_dict(const NamedTensors& state, bool strict) {
+  std::string missing, unexpected, repeated;
+  const auto list = [](std::string& names, const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+  std::map<std::string, Tensor> given, own;
+  for (const auto& [name, x] : state)
+    if (!given.emplace(name, x).second) list(repeated, name);
+  for (const auto& [name, x] : state_dict()) {
+    own.emplace(name, x);
+    if (!given.contains(name)) list(missing, name);
+  }
+  for (const auto& [name, x] : state)
+    if (!own.contains(name)) list(unexpected, name);
+  check<ValueError>(repeated.empty(), "load_state_dict: repeated keys: [", repeated, "]");
+  check<ValueError>(!strict || (missing.empty() && unexpected.empty()), "load_state_dict: missing keys: [", missing,
+                    "]; unexpected keys: [", unexpected, "]");
+  std::erase_if(own, [&](const auto& entry) { return !given.contains(entry.first); });
+  for (const auto& [name, x] : own) {
+    const Tensor& from = given.at(name);
+    check(from.defined() && from.shape() == x.shape(), "load_state_dict: '", name, "' is ", bytetape::describe(x),
+          " in the model, but ", bytetape::describe(from), " in the state");
+    check<DeviceError>(!from.device().is_meta || x.device().is_meta, "load_state_dict: '", name, "' is ",
+                       bytetape::describe(from), " in the state, which holds no data");
+  }
+  const NoGrad no_grad;
+  for (auto& [name, x] : own) copy_(x, given.at(name));
+}
+
+}  // namespace bytetape::nn

@@ -1,0 +1,29 @@
+// What must not pass unnoticed; see `check` beside this file.
+#include <bytetape/bytetape.h>
+
+using namespace bytetape;
+
+// A scope that nobody keeps ends at once.
+void scopes() {
+  NoGrad();                                    // refused
+  GradMode(true);                              // refused
+  DetectAnomaly();                             // refused
+  DefaultDevice(Device::meta());               // refused
+  memory::Step();                              // refused
+  memory::Op<"relu">();                        // refused
+  memory::OpScope(memory::intern("relu"));     // refused
+  memory::ModuleScope(memory::intern("net"));  // refused
+  memory::PhaseScope(memory::Phase::data);     // refused
+  memory::ScopeGuard(memory::Scope{});         // refused
+  [[maybe_unused]] const NoGrad kept;
+  [[maybe_unused]] const memory::Step step;
+}
+
+// A bool is no dim, and a fraction no size.
+void dims(const Tensor& x) {
+  sum(x, 1);
+  sum(x, 1, true);
+  sum(x, true);  // refused
+  zeros(5);
+  zeros(2.5);  // refused
+}

@@ -1,0 +1,112 @@
+// nn::Call: which module runs, under which path.
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+
+namespace bytetape {
+namespace {
+
+struct Cell : nn::Module {
+  nn::Linear input{3, 4}, hidden{4, 4, false};
+  Cell() {
+    register_module("input", input);
+    register_module("hidden", hidden);
+  }
+  Tensor step(const Tensor& x, const Tensor& h) {
+    const nn::Call call(*this);
+    return tanh(to(input(x), DType::f32) + hidden(h));
+  }
+};
+
+struct Encoder : nn::Module {
+  Cell cell;
+  Encoder() { register_module("cell", cell); }
+  Tensor forward(const Tensor& x) override { return again(x, zeros({x.size(0), 4})); }
+  Tensor again(const Tensor& x, const Tensor& h) {
+    const nn::Call call(*this);
+    return cell.step(x, h);
+  }
+};
+
+struct Model : nn::Module {
+  Encoder enc;
+  Model() { register_module("enc", enc); }
+  Tensor forward(const Tensor& x) override { return enc(x); }
+};
+
+std::string booked_under(const Tensor& x) { return memory::name_of(x.storage().module()); }
+
+TEST(Call, BooksAFunctionOfAnySignatureUnderItsModule) {
+  Model model;
+  EXPECT_EQ(booked_under(model(randn({2, 3}))), "enc.cell");
+  EXPECT_EQ(booked_under(model.enc.cell.step(randn({2, 3}), randn({2, 4}))), "cell");
+  EXPECT_THROWS_SAYING(model(randn({2, 5})), ShapeError, "in module 'enc.cell.input'");
+  EXPECT_EQ(memory::current_scope.module, 0u);
+}
+
+TEST(Call, SetsThePhase) {
+  struct Looks : nn::Module {
+    memory::Phase phase() const {
+      const nn::Call call(*this);
+      return memory::current_scope.phase;
+    }
+  };
+  EXPECT_EQ(Looks().phase(), memory::Phase::forward);
+  const memory::PhaseScope data(memory::Phase::data);
+  EXPECT_EQ(Looks().phase(), memory::Phase::data);
+}
+
+TEST(Call, IsNamedByTheParentThatRunsIt) {
+  const auto shared = std::make_shared<nn::Linear>(3, 3);
+  nn::Sequential net(nn::Sequential(shared, nn::ReLU()), nn::Sequential(nn::ReLU(), nn::ReLU(), shared));
+  const Tensor x = randn({2, 4});
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
+  EXPECT_THROWS_SAYING(net[1](x), ShapeError, "linear in module '1.2'");
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
+}
+
+TEST(Call, AModuleWithoutForwardSaysSo) {
+  Encoder enc;
+  nn::Sequential net{nn::ReLU(), Cell()};
+  EXPECT_THROWS_SAYING(net(randn({2, 3})), NotImplemented, "module '1': Cell has no forward(x)");
+}
+
+struct Forgetful : nn::Module {
+  nn::Linear known{3, 3}, forgotten{3, 3, false};
+  nn::ReLU relu;  // has nothing to register
+  Forgetful() { register_module("known", known); }
+  Tensor forward(const Tensor& x) override { return forgotten(relu(known(x))); }
+};
+
+TEST(Call, TellsOfAChildThatTrainsUnregisteredBesideOthers) {
+  Forgetful net;
+  nn::Sequential outer{std::make_shared<nn::ReLU>(), std::make_shared<Forgetful>()};
+  const Tensor x = randn({2, 3});
+#ifdef NDEBUG
+  for (int i = 0; i < 2; ++i) outer(x);
+  EXPECT_THAT(nn::summary(outer), testing::EndsWith("B\nnot trained: Linear(3, 3, bias=false), which 1 runs but has "
+                                                    "not registered\n"));
+#else
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THROWS_SAYING(outer(x), ValueError, "Forgetful runs Linear(3, 3, bias=false), which is registered with no");
+#endif
+}
+
+TEST(Call, IsSilentWhereNothingTrainsUnregistered) {
+  Forgetful net;
+  const Tensor x = randn({2, 3});
+  {
+    const NoGrad no_grad;
+    net(x);
+  }
+  net.forgotten.weight.set_requires_grad(false);
+  net(x);
+  struct Wrapper : nn::Module {  // registers nothing: its parts are somebody else's
+    nn::Linear fc{3, 3};
+    Tensor forward(const Tensor& x) override { return fc(x); }
+  } wrapper;
+  wrapper(x);
+  EXPECT_THAT(nn::summary(net) + nn::summary(wrapper), testing::Not(testing::HasSubstr("not trained")));
+}
+
+}  // namespace
+}  // namespace bytetape

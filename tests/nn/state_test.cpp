@@ -1,0 +1,85 @@
+// The methods of Module that replace what is in its tensors.
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+
+namespace bytetape {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+struct Net : nn::Module {
+  nn::Linear fc{4, 5};
+  nn::BatchNorm2d norm{3};
+  Net() {
+    register_module("fc", fc);
+    register_module("norm", norm);
+  }
+};
+
+TEST(State, RoundTrip) {
+  Net a, b;
+  b.load_state_dict(a.state_dict());
+  const auto left = a.state_dict(), right = b.state_dict();
+  for (std::size_t i = 0; i < left.size(); ++i)
+    EXPECT_EQ(left[i].second.to_vector<double>(), right[i].second.to_vector<double>()) << left[i].first;
+  EXPECT_FALSE(left[0].second.is_same(right[0].second));
+}
+
+TEST(State, LoadingNamesEveryMissingAndUnexpectedKeyAndChangesNothing) {
+  Net net;
+  auto state = net.state_dict();
+  for (auto& [name, x] : state) x = is_floating(x.dtype()) ? randn(x.shape()) : x;
+  const auto before = net.fc.weight.to_vector<float>();
+  state.pop_back();
+  state.emplace_back("norm.extra", randn({3}));
+  EXPECT_THAT([&] { net.load_state_dict(state); },
+              ThrowsMessage<ValueError>(AllOf(HasSubstr("norm.num_batches_tracked"), HasSubstr("norm.extra"))));
+  EXPECT_EQ(net.fc.weight.to_vector<float>(), before);
+  net.load_state_dict(state, false);
+  EXPECT_NE(net.fc.weight.to_vector<float>(), before);
+}
+
+TEST(State, LoadingRefusesRepeatedKeys) {
+  nn::Linear fc(2, 1);
+  const auto before = fc.weight.to_vector<float>();
+  const nn::NamedTensors state{{"weight", ones({1, 2})}, {"bias", ones({1})}, {"weight", zeros({1, 2})}};
+  for (bool strict : {true, false})
+    EXPECT_THROWS_SAYING(fc.load_state_dict(state, strict), ValueError, "repeated keys: [weight]");
+  EXPECT_EQ(fc.weight.to_vector<float>(), before);
+}
+
+TEST(State, LoadingRefusesAWrongShape) {
+  Net net;
+  auto state = net.state_dict();
+  state[0].second = randn({5, 5});
+  EXPECT_THAT([&] { net.load_state_dict(state); },
+              ThrowsMessage<ShapeError>(AllOf(HasSubstr("fc.weight"), HasSubstr("(5, 4)"), HasSubstr("(5, 5)"))));
+}
+
+TEST(State, ToKeepsTheIdentityOfParameters) {
+  Net net;
+  const auto parameters = net.parameters();
+  sum(net.fc(randn({2, 4}))).backward();
+  net.to(DType::f64);
+  EXPECT_TRUE(net.parameters()[0].is_same(parameters[0]));
+  EXPECT_EQ(parameters[0].dtype(), DType::f64);
+  EXPECT_EQ(parameters[0].grad().dtype(), DType::f64);
+  EXPECT_EQ(parameters[0].storage().role(), memory::Role::parameter);
+  EXPECT_EQ(memory::name_of(parameters[0].storage().module()), "fc");
+  EXPECT_EQ(net.norm.num_batches_tracked.dtype(), DType::i64);
+  net.to(Device::meta());
+  EXPECT_TRUE(parameters[0].device().is_meta);
+}
+
+TEST(State, ToIsNotHiddenFromMembers) {
+  struct Casts : nn::Module {
+    Tensor forward(const Tensor& x) override { return to(to(x, DType::f64), Device::meta()); }
+  };
+  const Tensor y = Casts()(ones({2}));
+  EXPECT_EQ(describe(y), "f64(2,) on meta");
+}
+
+}  // namespace
+}  // namespace bytetape
