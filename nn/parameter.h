@@ -2,6 +2,7 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bytetape/core/tensor.h"
 
