@@ -76,7 +76,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   const Op<"layer_norm"> op;
   check_inputs(x, normalized_shape, weight, bias, eps);
   const std::int64_t n = numel(normalized_shape), rows = n == 0 ? 0 : x.numel() / n;
-  const auto row = [&](const Tensor& v) { return v.defined() ? reshape(to(v, wide(x.dtype())), n) : v; };
+  const auto row = [&](const Tensor& v) { return v.defined() ? reshape(contiguous(to(v, wide(x.dtype()))), n) : v; };
   return view(layer_norm_rows(reshape(contiguous(x), {rows, n}), row(weight), row(bias), eps), x.shape());
 }
 

@@ -19,11 +19,14 @@ void scopes() {
   [[maybe_unused]] const memory::Step step;
 }
 
-// A bool is no dim, and a fraction no size.
+// A bool is no dim, a correction no keepdim, and a fraction no size.
 void dims(const Tensor& x) {
   sum(x, 1);
   sum(x, 1, true);
   sum(x, true);  // refused
+  var(x, {1}, true);
+  var(x, {1}, 0);    // refused
+  var(x, {1}, 0.5);  // refused
   zeros(5);
   zeros(2.5);  // refused
 }

@@ -17,6 +17,8 @@ std::vector<OpRow> concat_rows() {
                {in(3, 4).expanded(), in(2, 4).spaced()},
                {in(2, 3, 2, 2).channels_last(), in(1, 3, 2, 2).channels_last()}},
      .bad = {bad<ShapeError>("tensor 1, f64(2, 4) on", {in(2, 3), in(2, 4)}),
+             bad<ShapeError>("tensor 1, f64(2,) on", {in(2, 3), in(2)}),
+             out_of_range([](X x) { return cat(x, 2); }),
              bad<ShapeError>("scalars have no dim to join", {in(), in()}),
              bad<DTypeError>("have different dtypes", {in(2), in(2).as(DType::f32)}),
              bad<DeviceError>("are on different devices", {in(2), in(2).elsewhere()}),

@@ -3,6 +3,8 @@
 
 namespace bytetape::test {
 
+static const Function fill = [](X x) { return fill_(x[0], 2.5); };
+
 // A table: what belongs together stays on a line.
 // clang-format off
 std::vector<OpRow> copy_rows() {
@@ -14,11 +16,14 @@ std::vector<OpRow> copy_rows() {
     {.op = "to", .variant = "f64", .f = [](X x) { return to(x[0], DType::f64); }, .reference = each(same),
      .cases = one},
     {.op = "copy_", .f = in_place(copy_), .reference = each([](double, double b) { return b; }), .cases = into_first,
-     .bad = {bad<ShapeError>("does not fit into f64(2,)", {in(2), in(3)}),
-             bad<ShapeError>("does not fit into", {in(2), in(3, 2)}),
-             bad<ValueError>("the second input is an undefined tensor", {in(2), undefined})}},
-    {.op = "fill_", .f = [](X x) { return fill_(copy_of(x[0]), 2.5); }, .reference = each([](double) { return 2.5; }), .cases = one},
-    {.op = "zero_", .f = in_place(zero_), .reference = each([](double) { return 0.0; }), .cases = one},
+     .bad = bad_targets(of(copy_)) +
+            std::vector{bad<ShapeError>("does not fit into f64(2,)", {in(2), in(3)}),
+                        bad<ShapeError>("does not fit into", {in(2), in(3, 2)}),
+                        bad<ValueError>("the second input is an undefined tensor", {in(2), undefined})}},
+    {.op = "fill_", .f = in_place(fill), .reference = each([](double) { return 2.5; }), .cases = one,
+     .bad = bad_targets(fill) + std::vector{no_such_integer}},
+    {.op = "zero_", .f = in_place(zero_), .reference = each([](double) { return 0.0; }), .cases = one,
+     .bad = bad_targets(of(zero_))},
   };
 }
 // clang-format on

@@ -2,6 +2,10 @@
 
 namespace bytetape::test {
 
+static BadInput no_probability(double p, const std::string& text) {
+  return bad<ValueError>("expected a probability, got p = " + text, {in(3)}, [p](X x) { return dropout(x[0], p); });
+}
+
 // A table: what belongs together stays on a line.
 // clang-format off
 std::vector<OpRow> dropout_rows() {
@@ -13,8 +17,7 @@ std::vector<OpRow> dropout_rows() {
            return dropout(x[0], 0.4);
          },
      .reference = [](A x) { return ref::dropout(x[0], 0.4, 11); }, .cases = one,
-     .bad = {integers, bad<ValueError>("expected a probability, got p = 1.5", {in(3)},
-                                       [](X x) { return dropout(x[0], 1.5); })}},
+     .bad = {integers, no_probability(1.5, "1.5"), no_probability(-0.1, "-0.1"), no_probability(NAN, "nan")}},
     {.op = "dropout", .variant = "evaluating", .f = [](X x) { return dropout(x[0], 0.4, false); },
      .reference = each(same), .cases = one, .bad = {integers}},
   };

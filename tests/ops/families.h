@@ -26,19 +26,25 @@ inline Function of(Tensor (*f)(const Operand&, const Operand&)) {
 inline Function of(Tensor (*f)(const Tensor&, const Tensor&)) {
   return [f](X x) { return f(x[0], x[1]); };
 }
-inline Tensor copy_of(const Tensor& x) { return x.defined() ? clone(x) : x; }
-/// Into a copy of the first input.
-inline Function in_place(Tensor (*f)(const Tensor&)) {
-  return [f](X x) { return f(copy_of(x[0])); };
+inline Function of(Tensor (*f)(const Tensor&, const Operand&)) {
+  return [f](X x) { return f(x[0], x[1]); };
 }
-inline Function in_place(Tensor (*f)(const Tensor&, const Tensor&)) {
-  return [f](X x) { return f(copy_of(x[0]), x[1]); };
+/// f, which writes into its first input and returns it, on a copy of that.
+inline Function in_place(const Function& f) {
+  return [f](X x) {
+    Inputs inputs = x;
+    if (x[0].defined()) inputs[0] = clone(x[0]);
+    Tensor y = f(inputs);
+    EXPECT_TRUE(y.is_same(inputs[0]));
+    EXPECT_EQ(y.storage().version(), 1u);
+    return y;
+  };
 }
-inline Function in_place(Tensor (*f)(const Tensor&, const Operand&)) {
-  return [f](X x) { return f(copy_of(x[0]), x[1]); };
-}
+inline Function in_place(Tensor (*f)(const Tensor&)) { return in_place(of(f)); }
+inline Function in_place(Tensor (*f)(const Tensor&, const Tensor&)) { return in_place(of(f)); }
+inline Function in_place(Tensor (*f)(const Tensor&, const Operand&)) { return in_place(of(f)); }
 inline Function in_place(Tensor (*f)(const Tensor&, const Operand&), Scalar s) {
-  return [f, s](X x) { return f(copy_of(x[0]), s); };
+  return in_place([f, s](X x) { return f(x[0], s); });
 }
 
 // ---- shapes
@@ -104,23 +110,38 @@ inline const Case large_one{in(300, 401)}, large_two{in(300, 401), in(401)};
 
 inline const BadInput integers = bad<DTypeError>("expected a floating dtype, got i64(3,)", {in(3).as(DType::i64)});
 inline const BadInput bools = bad<DTypeError>("expected numbers, got bool(3,)", {in(3).boolean()});
-inline const std::vector<BadInput> bad_with_number{
-    bools, bad<DTypeError>("the number 1.5 is no i64", {in(3).as(DType::i64)}, {})};
+inline const BadInput no_such_integer = bad<DTypeError>(" is no i64 as in i64(3,)", {in(3).as(DType::i64)});
+inline const std::vector<BadInput> bad_with_number{bools, no_such_integer};
 inline const BadInput one_bool = bad<DTypeError>("expected numbers, got bool(3,)", {in(3).boolean(), in(3)});
 inline const BadInput two_dtypes =
     bad<DTypeError>("inputs of different dtypes: f64(3,)", {in(3), in(3).as(DType::f32)});
 inline const BadInput two_devices = bad<DeviceError>("inputs on different devices", {in(3), in(3).elsewhere()});
 inline const BadInput no_second = bad<ValueError>("the second input is an undefined tensor", {in(3), undefined});
 inline const BadInput no_broadcast = bad<ShapeError>(" and f64(2,) on ", {in(2, 3), in(2)});
-inline const std::vector<BadInput> bad_pairs{one_bool, two_dtypes, two_devices, no_second, no_broadcast};
-inline const std::vector<BadInput> bad_pairs_in_place{
-    one_bool,
-    two_dtypes,
-    two_devices,
-    no_second,
-    bad<ShapeError>("the result does not fit into f64(2, 3)", {in(2, 3), in(2)}),
-    bad<ShapeError>("the result does not fit into f64(3,)", {in(3), in(2, 3)})};
-inline const std::vector<BadInput> bad_comparison{two_dtypes, two_devices, no_second, no_broadcast};
+inline std::vector<BadInput> operator+(std::vector<BadInput> all, const std::vector<BadInput>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+inline std::vector<BadInput> bad_comparison(Tensor (*f)(const Operand&, const Operand&)) {
+  const auto two_numbers = bad<ValueError>("expected a tensor, got two numbers", {}, [f](X) { return f(1, 2); });
+  return {two_dtypes, two_devices, no_second, no_broadcast, two_numbers};
+}
+inline std::vector<BadInput> bad_pairs(Tensor (*f)(const Operand&, const Operand&)) {
+  return bad_comparison(f) + std::vector{one_bool};
+}
+/// What f cannot write into.
+inline std::vector<BadInput> bad_targets(const Function& f) {
+  return {bad<AutogradError>("cannot write into a leaf that requires grad, f64(3,) on", {in(3), in(3)}, f),
+          bad<ValueError>("whose elements share memory", {in(2, 3).expanded(), in(3)}, f)};
+}
+inline std::vector<BadInput> bad_pairs(Tensor (*f)(const Tensor&, const Operand&)) {
+  return bad_targets(of(f)) + std::vector{one_bool,
+                                          two_dtypes,
+                                          two_devices,
+                                          no_second,
+                                          bad<ShapeError>("the result does not fit into f64(2, 3)", {in(2, 3), in(2)}),
+                                          bad<ShapeError>("the result does not fit into f64(3,)", {in(3), in(2, 3)})};
+}
 inline BadInput out_of_range(const Function& f) {
   return bad<ShapeError>("dim 2 is out of range for shape (2, 3)", {in(2, 3)}, f);
 }
@@ -168,8 +189,17 @@ inline Tensor if_any(X x, std::size_t i) { return i < x.size() ? x[i] : Tensor()
 
 inline OpRow in_place_of(const std::string& op, Tensor (*f)(const Tensor&), double (*expected)(double), Draw draw) {
   const bool any_number = op == "abs_" || op == "neg_";
-  return {op, "",   in_place(f), each(expected), one, draw, {any_number ? bools : integers}, Gradients::twice,
-          1,  true, large_one};
+  return {op,
+          "",
+          in_place(f),
+          each(expected),
+          one,
+          draw,
+          bad_targets(of(f)) + std::vector{any_number ? bools : integers},
+          Gradients::twice,
+          1,
+          true,
+          large_one};
 }
 
 }  // namespace bytetape::test

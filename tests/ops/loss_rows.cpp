@@ -21,6 +21,8 @@ OpRow loss_row(const std::string& variant, const CrossEntropyOptions& options) {
            bad<ShapeError>("expected logits (n, c) and target (n)", {in(4, 3), in(5).classes()}),
            bad<DTypeError>("floating", {in(4, 3).as(DType::i64), in(4).classes()}),
            bad<DeviceError>("different devices", {in(4, 3), in(4).classes().elsewhere()}),
+           bad<ValueError>("label_smoothing must be in [0, 1], got 1.5", {in(4, 3), in(4).classes()},
+                           [](X x) { return cross_entropy(x[0], x[1], {.label_smoothing = 1.5}); }),
            needs_data(bad<ValueError>("is not in [0, 1)", {in(64, 1), in(64).classes()}))},
           Gradients::twice,
           1,
@@ -36,6 +38,7 @@ std::vector<OpRow> loss_rows() {
       loss_row("sum", {.reduction = Reduction::sum}),
       loss_row("none", {.reduction = Reduction::none}),
       loss_row("smoothed", {.label_smoothing = 0.2}),
+      loss_row("smoothed_none", {.reduction = Reduction::none, .label_smoothing = 1}),
   };
 }
 

@@ -3,6 +3,8 @@
 
 namespace bytetape::test {
 
+static const Function cut = [](X x) { return clamp_(x[0], -1, 1); };
+
 // A table: what belongs together stays on a line.
 // clang-format off
 std::vector<OpRow> pointwise_rows() {
@@ -27,7 +29,10 @@ std::vector<OpRow> pointwise_rows() {
     {.op = "clamp", .f = [](X x) { return clamp(x[0], -1, 1); },
      .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }), .cases = one, .draw = Draw::distinct,
      .bad = {bools,
-             bad<ValueError>("expected low <= high, got 2 and 1", {in(3)}, [](X x) { return clamp(x[0], 2, 1); })}},
+             bad<ValueError>("expected low <= high, got 2 and 1", {in(3)}, [](X x) { return clamp(x[0], 2, 1); }),
+             bad<ValueError>("expected low <= high, got nan and 1", {in(3)}, [](X x) { return clamp(x[0], NAN, 1); }),
+             bad<DTypeError>("the number 0.5 is no i64", {in(3).as(DType::i64)},
+                             [](X x) { return clamp(x[0], 0.5, 1); })}},
     in_place_of("exp_", exp_, std::exp, Draw::normal),
     in_place_of("log_", log_, std::log, Draw::positive),
     in_place_of("sqrt_", sqrt_, std::sqrt, Draw::positive),
@@ -38,14 +43,8 @@ std::vector<OpRow> pointwise_rows() {
     in_place_of("erf_", erf_, std::erf, Draw::normal),
     in_place_of("silu_", silu_, [](double v) { return v * sigmoid_of(v); }, Draw::normal),
     in_place_of("abs_", abs_, std::abs, Draw::distinct),
-    {.op = "clamp_",
-     .f =
-         [](X x) {
-           Tensor y = copy_of(x[0]);
-           return clamp_(y, -1, 1);
-         },
-     .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }), .cases = one, .draw = Draw::distinct,
-     .bad = {bools}},
+    {.op = "clamp_", .f = in_place(cut), .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }),
+     .cases = one, .draw = Draw::distinct, .bad = bad_targets(cut) + std::vector{bools}},
   };
 }
 // clang-format on
