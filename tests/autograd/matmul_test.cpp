@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
@@ -11,12 +10,12 @@
 #include "tests/support/expect.h"
 #include "tests/support/planned.h"
 #include "tests/support/random.h"
+#include "tests/support/reference.h"
 
 namespace bytetape {
 namespace {
 
 using test::all_close;
-using test::random_leaf;
 using test::random_tensor;
 
 struct Tolerance {
@@ -27,32 +26,13 @@ struct Tolerance {
 constexpr Tolerance tolerances[] = {
     {DType::f64, 1e-12, 1e-12}, {DType::f32, 1e-4, 1e-4}, {DType::bf16, 8e-3, 8e-3}, {DType::f16, 2e-3, 2e-3}};
 
-/// x's values, row-major, seen as `shape` (broadcast).
-std::vector<double> values_as(const Tensor& x, const Shape& shape) { return expand(x, shape).to_vector<double>(); }
-
-/// a (..., m, k) @ b (..., k, n) by the definition, in double.
-std::vector<double> naive(const Tensor& a, const Tensor& b, const Shape& y) {
-  const int r = y.size();
-  const std::int64_t m = y[r - 2], n = y[r - 1], k = a.size(-1);
-  Shape a_shape = y, b_shape = y;
-  a_shape[r - 1] = k;
-  b_shape[r - 2] = k;
-  const auto p = values_as(a, a_shape), q = values_as(b, b_shape);
-  std::vector<double> out(static_cast<std::size_t>(numel(y)), 0.0);
-  for (std::size_t at = 0; at < out.size(); ++at) {
-    const auto i = static_cast<std::int64_t>(at), batch = i / (m * n), row = i / n % m, col = i % n;
-    for (std::int64_t j = 0; j < k; ++j)
-      out[at] += p[static_cast<std::size_t>((batch * m + row) * k + j)] *
-                 q[static_cast<std::size_t>((batch * k + j) * n + col)];
-  }
-  return out;
-}
-
 void expect_product(const Tensor& a, const Tensor& b, const Shape& shape, const Tolerance& t) {
   const Tensor y = matmul(a, b);
   ASSERT_EQ(y.shape(), shape);
   EXPECT_EQ(y.dtype(), t.dtype);
-  EXPECT_TRUE(all_close(y.to_vector<double>(), naive(a, b, shape), t.rtol, t.atol)) << describe(a) << describe(b);
+  const auto array = [](const Tensor& x) { return test::Array(x.shape(), x.to_vector<double>()); };
+  const test::Array expected = test::reference::matmul(array(a), array(b));
+  EXPECT_TRUE(all_close(y.to_vector<double>(), expected.values, t.rtol, t.atol)) << describe(a) << describe(b);
 }
 
 class MatmulTyped : public ::testing::TestWithParam<Tolerance> {
@@ -88,28 +68,6 @@ TEST_P(MatmulTyped, BroadcastsBatches) {
   expect_product(random({2, 1, 4, 5}), random({1, 3, 5, 6}), {2, 3, 4, 6}, GetParam());
   expect_product(random({7, 1, 2, 1, 4, 5}), random({1, 3, 2, 2, 5, 6}), {7, 3, 2, 2, 4, 6}, GetParam());
   expect_product(expand(random({1, 4, 5}), {3, 4, 5}), random({3, 5, 6}), {3, 4, 6}, GetParam());
-}
-
-TEST_P(MatmulTyped, TakesZeroSizes) {
-  expect_product(random({0, 5}), random({5, 6}), {0, 6}, GetParam());
-  expect_product(random({4, 5}), random({5, 0}), {4, 0}, GetParam());
-  expect_product(random({4, 0}), random({0, 6}), {4, 6}, GetParam());
-  expect_product(random({0, 4, 5}), random({0, 5, 6}), {0, 4, 6}, GetParam());
-  expect_product(random({3, 0, 4, 5}), random({5, 6}), {3, 0, 4, 6}, GetParam());
-}
-
-TEST_P(MatmulTyped, LinearAddsTheBias) {
-  const Tensor weight = random({7, 20}), bias = random({7});
-  for (const Shape& lead : {Shape{}, Shape{1}, Shape{9}, Shape{2, 3}, Shape{0, 4}}) {
-    Shape in = lead, out = lead;
-    in.push_back(20);
-    out.push_back(7);
-    const Tensor x = random(in), y = linear(x, weight, bias);
-    ASSERT_EQ(y.shape(), out);
-    const Tensor rows = to(reshape(x, {numel(lead), 20}), DType::f64), w = to(weight, DType::f64);
-    const Tensor expected = matmul(rows, transpose(w, 0, 1)) + to(bias, DType::f64);
-    EXPECT_TRUE(all_close(y.to_vector<double>(), expected.to_vector<double>(), GetParam().rtol, GetParam().atol));
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Matmul, MatmulTyped, ::testing::ValuesIn(tolerances),
@@ -205,70 +163,6 @@ TEST(Matmul, PlansOnceForAllBatches) {
   EXPECT_EQ(launches, 3);
   EXPECT_EQ(to(y, Device::cpu()).to_vector<double>(), matmul(a, b).to_vector<double>());
   register_backend(DeviceType::cuda, {});
-}
-
-TEST(Matmul, PromotesVectors) {
-  const Tensor v = random_tensor({5}), w = random_tensor({5}), m = random_tensor({5, 3}),
-               batch = random_tensor({2, 3, 5});
-  EXPECT_EQ(matmul(v, w).shape(), Shape{});
-  EXPECT_NEAR(matmul(v, w).item<double>(), sum(v * w).item<double>(), 1e-12);
-  EXPECT_TRUE(all_close(matmul(v, m).to_vector<double>(), naive(unsqueeze(v, 0), m, {1, 3})));
-  EXPECT_EQ(matmul(v, m).shape(), Shape{3});
-  EXPECT_EQ(matmul(transpose(m, 0, 1), v).shape(), Shape{3});
-  EXPECT_EQ(matmul(batch, v).shape(), (Shape{2, 3}));
-  EXPECT_EQ(matmul(v, transpose(batch, 1, 2)).shape(), (Shape{2, 3}));
-  EXPECT_TRUE(all_close(matmul(batch, v).to_vector<double>(), naive(batch, unsqueeze(v, 1), {2, 3, 1})));
-}
-
-TEST(Matmul, SaysWhatDoesNotFit) {
-  const Tensor a = random_tensor({2, 3}), b = random_tensor({4, 5});
-  EXPECT_THROWS_SAYING(matmul(a, b), ShapeError, "matmul: the columns of f64(2, 3) on cpu do not match the rows of");
-  EXPECT_THROWS_SAYING(matmul(random_tensor({2, 4, 3}), random_tensor({3, 3, 5})), ShapeError, "do not broadcast");
-  EXPECT_THROWS_SAYING(matmul(a, to(a, DType::f32)), DTypeError, "different dtypes");
-  EXPECT_THROWS_SAYING(matmul(arange(3), arange(3)), DTypeError, "floating");
-  EXPECT_THROWS_SAYING(matmul(random_tensor({}), a), ShapeError, "at least one dimension");
-  EXPECT_THROWS_SAYING(matmul(a, to(b, Device::meta())), DeviceError, "different devices");
-  EXPECT_THROWS_SAYING(linear(a, b), ShapeError, "linear: expected an input (..., in) and a weight (out, in)");
-  EXPECT_THROWS_SAYING(linear(a, random_tensor({5, 3}), random_tensor({3})), ShapeError, "expected a bias (5,)");
-}
-
-TEST(Matmul, GradientsAreRight) {
-  const auto product = [](const std::vector<Tensor>& x) { return matmul(x[0], x[1]); };
-  const std::pair<Shape, Shape> shapes[] = {{{2, 3}, {3, 4}},    {{3}, {3}},          {{3}, {3, 2}},
-                                            {{2, 3}, {3}},       {{2, 3, 4}, {4, 2}}, {{2, 1, 3, 4}, {3, 4, 2}},
-                                            {{3, 4}, {2, 4, 2}}, {{2, 0}, {0, 3}},    {{2, 1, 2, 3}, {1, 2, 3, 2}}};
-  for (const auto& [a, b] : shapes) {
-    const auto first = gradcheck(product, {random_leaf(a), random_leaf(b)});
-    EXPECT_TRUE(first) << a << b << first.message;
-    const auto second = gradgradcheck(product, {random_leaf(a), random_leaf(b)});
-    EXPECT_TRUE(second) << a << b << second.message;
-  }
-}
-
-TEST(Matmul, LinearGradientsAreRight) {
-  const auto f = [](const std::vector<Tensor>& x) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); };
-  for (const Shape& x : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}, Shape{0, 4}}) {
-    const std::vector<Tensor> inputs{random_leaf(x), random_leaf({5, 4}), random_leaf({5})};
-    const auto first = gradcheck(f, inputs), second = gradgradcheck(f, inputs);
-    EXPECT_TRUE(first) << x << first.message;
-    EXPECT_TRUE(second) << x << second.message;
-  }
-  EXPECT_TRUE(gradcheck(f, {random_leaf({3, 4}), random_leaf({5, 4})}));
-}
-
-TEST(Matmul, MetaTakesTheSameBytes) {
-  const auto bytes = [](Device device) {
-    memory::Allocator& allocator = memory::allocator(device);
-    const Tensor x = empty({64, 784}, DType::f32, device), w = empty({128, 784}, DType::f32, device);
-    allocator.reset_peaks();
-    const auto before = allocator.statistics().allocated.current;
-    const Tensor y = linear(x, w, empty({128}, DType::f32, device));
-    const Tensor z = matmul(transpose(x, 0, 1), y);
-    return allocator.statistics().allocated.peak - before;
-  };
-  const auto real = bytes(Device::cpu());
-  EXPECT_EQ(real, bytes(Device::meta()));
-  EXPECT_GT(real, 64u * 128 * 4 + 784u * 128 * 4);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/parallel.h"
 #include "tests/autograd/images.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
@@ -175,38 +174,6 @@ TEST(MaxPool2d, KeepsOneByteAnOutputAndOnlyForBackward) {
   const Tensor y = max_pool2d(x.set_requires_grad(), {});
   EXPECT_EQ(test::allocated() - before, y_bytes + y_bytes / 4);
   EXPECT_EQ(test::held_as(memory::Role::saved), y_bytes / 4);
-}
-
-TEST(MaxPool2d, IsBitwiseTheSameForAnyThreadCount) {
-  const int threads = num_threads();
-  Tensor x = channels_last(randn({5, 33, 29, 31})).detach().set_requires_grad();
-  const Pool2dParams p{.kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}};
-  const Tensor gy = channels_last(randn({5, 33, 15, 31}));
-  std::vector<std::vector<float>> results;
-  for (int count : {1, 2, 3, 7}) {
-    set_num_threads(count);
-    const Tensor y = max_pool2d(x, p);
-    results.push_back(y.to_vector<float>());
-    const auto gx = grad({y}, {x}, {.seeds = {gy}})[0].to_vector<float>();
-    results.back().insert(results.back().end(), gx.begin(), gx.end());
-    EXPECT_EQ(results.back(), results.front());
-  }
-  set_num_threads(threads);
-}
-
-TEST(MaxPool2d, TakesAnEmptyBatch) {
-  Tensor x = randn({0, 3, 4, 4}).set_requires_grad();
-  const Tensor y = max_pool2d(x, {});
-  EXPECT_EQ(y.shape(), (Shape{0, 3, 2, 2}));
-  EXPECT_EQ(grad({sum(y)}, {x})[0].shape(), x.shape());
-}
-
-TEST(MaxPool2d, RunsOnMeta) {
-  Tensor x = empty({2, 3, 6, 6}, DType::f32, Device::meta()).set_requires_grad();
-  const Tensor y = max_pool2d(x, {});
-  EXPECT_EQ(y.shape(), (Shape{2, 3, 3, 3}));
-  y.backward(ones_like(y));
-  EXPECT_EQ(x.grad().shape(), x.shape());
 }
 
 TEST(MaxPool2d, SaysWhatIsWrong) {

@@ -152,8 +152,9 @@ using Values = const std::vector<double>&;
 inline double total(Values v) { return std::accumulate(v.begin(), v.end(), 0.0); }
 inline double average(Values v) { return total(v) / static_cast<double>(v.size()); }
 inline double squares(Values v) {
+  const double mean = average(v);
   double sum = 0;
-  for (const double e : v) sum += (e - average(v)) * (e - average(v));
+  for (const double e : v) sum += (e - mean) * (e - mean);
   return sum;
 }
 inline double variance(Values v) { return squares(v) / static_cast<double>(v.size()); }
