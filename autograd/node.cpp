@@ -77,6 +77,10 @@ Tensor Saved::take(const InputGrads& gx) {
   return x;
 }
 
+bool Saved::is_sole_owner(const InputGrads& gx) const {
+  return tensor_.defined() && !gx.keeps_graph() && bytetape::is_sole_owner(tensor_, 2);  // the tensor's, and storage_
+}
+
 void Saved::release() {
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
@@ -163,10 +167,10 @@ void assign_grad(const Tensor& x, const Tensor& g) {
   if (g.defined()) g.storage().set_role(memory::Role::gradient, x.storage().module());
 }
 
-bool is_sole_owner(const Tensor& x) {
+bool is_sole_owner(const Tensor& x, std::uint32_t owners) {
   const bool spread = !x.impl()->is_view || (x.is_contiguous() && x.nbytes() == x.storage().bytes());
   const bool ours = x.storage().block() != nullptr;  // wrapped memory is its owner's
-  return spread && ours && x.ref()->use_count() == 1 && x.storage().use_count() == 1;
+  return spread && ours && x.ref()->use_count() == 1 && x.storage().use_count() == owners;
 }
 
 }  // namespace bytetape

@@ -65,6 +65,8 @@ class Saved {
   /// The same for the last time in this run: lets the tensor go unless the graph stays, so that a rule may write over
   /// what nobody else holds.
   Tensor take(const InputGrads& gx);
+  /// True where take() would give a tensor that nobody else holds.
+  bool is_sole_owner(const InputGrads& gx) const;
   /// Lets the tensor go.
   void release();
 
@@ -166,7 +168,8 @@ AutogradMeta* autograd_meta_if_any(const Tensor& x);
 Edge gradient_edge(const Tensor& x);
 /// Makes g, already checked, the gradient of x, and says so on the ledger.
 void assign_grad(const Tensor& x, const Tensor& g);
-/// True where nobody else sees x's bytes, and no two of its elements are one: it may be written, or given away.
-bool is_sole_owner(const Tensor& x);
+/// True where nobody but `owners` of its storage sees x's bytes, and no two of its elements are one: it may be written,
+/// or given away.
+bool is_sole_owner(const Tensor& x, std::uint32_t owners = 1);
 
 }  // namespace bytetape

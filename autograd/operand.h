@@ -10,8 +10,7 @@ namespace bytetape {
 /// operand's dtype. Refers to the tensor: for arguments alone, not to be kept.
 class Operand {
  public:
-  template <std::convertible_to<const Tensor&> T>
-  Operand(const T& x) : tensor_(&static_cast<const Tensor&>(x)) {}
+  Operand(const Tensor& x) : tensor_(&x) {}
   template <class T>
   requires std::constructible_from<Scalar, T> Operand(T number) : number_(number) {}
 

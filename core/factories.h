@@ -25,8 +25,8 @@ Tensor ones_like(const Tensor& x);
 
 /// The numbers from start in steps of `step`, up to but without end: ceil((end - start) / step) of them. Of integers,
 /// dtype is i64 unless given, and each is exact; with any floating number among the three it is f32. Throws ValueError
-/// where step is 0 or leads away from end, a number is not finite, or dtype has not all of them; DTypeError where
-/// floating numbers should make an integer dtype.
+/// where step is 0 or leads away from end, a number is not finite, or an integer dtype has not all of them; DTypeError
+/// where floating numbers should make an integer dtype.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, std::optional<DType> dtype = {},
               Device device = default_device(), memory::Role role = memory::Role::temporary);
 /// The same from 0 in steps of 1.
@@ -55,7 +55,7 @@ Tensor randperm(std::int64_t n, Device device = default_device(), Generator& gen
 /// @}
 
 namespace detail {
-// What uniform_ and normal_ (autograd/ops/copy.h) are made of: no check that x may be written.
+// What uniform_ and normal_ (autograd/ops/random.h) are made of: no check that x may be written.
 void fill_uniform(const Tensor& x, double low, double high, Generator& generator);
 void fill_normal(const Tensor& x, double mean, double std, Generator& generator);
 }  // namespace detail

@@ -11,7 +11,7 @@ class RefCounted {
   RefCounted() = default;
   RefCounted(const RefCounted&) : count_(0) {}
   RefCounted& operator=(const RefCounted&) { return *this; }
-  std::uint32_t use_count() const { return count_.load(std::memory_order_relaxed); }
+  std::uint32_t use_count() const { return count_.load(std::memory_order_acquire); }
   /// True where a derived class hides it so: objects that Ref::if_alive may find through a plain pointer.
   static constexpr bool found_weakly = false;
   /// How the last owner ends the object; a derived class may hide it.

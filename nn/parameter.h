@@ -65,7 +65,8 @@ class Parameter : public Tensor {
   /// No parameter yet.
   Parameter() = default;
   Parameter(Registration r) { *this = std::move(r); }
-  /// Takes over the place: modules move. To copy the handle, say Tensor.
+  Parameter(const Parameter&) = delete;  ///< to copy the handle, say Tensor: `Tensor w = layer.weight;`
+  /// Takes over the place: modules move.
   Parameter(Parameter&& other) noexcept;
   ~Parameter();
 
@@ -73,6 +74,9 @@ class Parameter : public Tensor {
   Parameter& operator=(Registration r);
   /// Throws what Module::register_parameter throws on the tensor, and ValueError where no module has registered this.
   Parameter& operator=(const Parameter& x) { return put(x); }
+  /// What a swap of two would do is not told: assign one after the other.
+  template <std::same_as<Parameter> T>
+  Parameter& operator=(T&& x) = delete;
   template <std::same_as<Tensor> T>  // a template, so that `= {}` is not ambiguous
   Parameter& operator=(const T& x) {
     return put(x);

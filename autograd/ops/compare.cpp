@@ -46,6 +46,9 @@ struct WhereBackward final : BinaryNode {
 };
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const Op<"where"> op;
+  check<ValueError>(
+      !a.is_number() || !b.is_number(),
+      "expected a tensor among the two values, got two numbers; to(condition, dtype) may be what is meant");
   const Tensor& x = tensor_of(a, b);
   check_same_device(condition, x);
   check_pair(a, b);

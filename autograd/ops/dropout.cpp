@@ -34,12 +34,17 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   check_floating(x);
   check<ValueError>(p >= 0 && p <= 1, "expected a probability, got p = ", p);
   if (!training || p == 0) return x;
+  const Ref<DropoutBackward> node = prepare<DropoutBackward>(x);
   Tensor y = empty_like(x), scratch = scratch_for(y);
-  // After the memory, so that a step that got none draws the same numbers again. A meta tensor takes no numbers: a
+  // After all that may fail, so that a step that did draws the same numbers again. A meta tensor takes no numbers: a
   // prediction leaves those of the run as they are.
   const PhiloxState state = x.device().is_meta ? PhiloxState{} : generator.take(x.numel());
   drop(x, p, state, scratch, y);
-  if (auto* node = record<DropoutBackward>(y, x)) node->p = p, node->state = state;
+  detail::check_anomaly(y);
+  if (!node) return y;
+  detail::add_output(*node, y);
+  node->p = p;
+  node->state = state;
   return y;
 }
 

@@ -76,13 +76,17 @@ Tensor unary_(const Tensor& x, const Arguments&... arguments) {
   return run_unary<Kernel, Rule>(x, true, arguments...);
 }
 
-/// gx of a backward kernel of (saved, gy): over gy, or over what was saved, where nobody else holds it.
+/// The gradient that a backward kernel of (saved, gy) gives, where nothing is recorded: over gy, or over what was
+/// saved, where nobody else holds it. Saved is let go only where no memory is needed: the step can be taken again
+/// without it.
 template <auto Kernel>
-Tensor fused(const Tensor& saved, const Tensor& gy) {
-  const bool alike = same_layout(gy.shape(), gy.strides(), saved.strides());
-  Tensor gx = alike && may_overwrite(gy) ? gy : may_overwrite(saved) ? saved : output(saved, gy, gy.dtype());
-  run<Kernel>(gx.device(), saved.read(), gy.read(), gx.write());
-  return gx;
+Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx) {
+  const bool over_saved = saved.is_sole_owner(gx);
+  const Tensor x = saved.get();
+  const bool over_gy = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), x.strides());
+  Tensor result = over_gy ? gy : over_saved ? saved.take(gx) : output(x, gy, gy.dtype());
+  run<Kernel>(result.device(), x.read(), gy.read(), result.write());
+  return result;
 }
 
 // ---- two inputs

@@ -50,6 +50,10 @@ struct LayerNormBackward final : Node {
     if (gx.needs(2)) gx[2] = sum(g, 0);
   }
   void backward(const Grads& gys, InputGrads& gx) override {
+    if (!gx.needs(0) && !gx.needs(1)) {  // the bias alone
+      gx[2] = sum(to(gys[0], wide(gys[0].dtype())), 0);
+      return;
+    }
     if (grad_enabled()) return composed(gys[0], gx);
     const Tensor v = x.get(), w = weight.get(), gy = contiguous(gys[0]);
     for (const std::size_t i : {0, 1, 2})
@@ -62,10 +66,12 @@ static Tensor layer_norm_rows(const Tensor& x, const Tensor& weight, const Tenso
   Tensor y = empty_like(x), mean = empty(x.size(0), wide(x.dtype()), x.device()), rstd = empty_like(mean);
   run<&Kernels::layer_norm>(x.device(), x.read(), read(weight), read(bias), eps, y.write(), mean.write(), rstd.write());
   if (auto* node = record<LayerNormBackward>(y, x, weight, bias)) {
-    node->x.save(x);
-    node->weight.save(weight);
-    node->mean.save(mean);
-    node->rstd.save(rstd);
+    if (node->needs(0) || node->needs(1)) {
+      node->x.save(x);
+      node->mean.save(mean);
+      node->rstd.save(rstd);
+    }
+    if (node->needs(0)) node->weight.save(weight);
     node->eps = eps;
   }
   return y;

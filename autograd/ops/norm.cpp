@@ -54,7 +54,7 @@ void check_can_move(const Tensor& x, const Tensor& running_mean, const Tensor& r
 
 struct BatchNormBackward final : Node {
   Saved x{this}, weight{this}, mean{this}, var{this};
-  DType bias_dtype = DType::f32;
+  DType weight_dtype = DType::f32, bias_dtype = DType::f32;
   double eps = 0;
   bool training = false;
 
@@ -70,17 +70,22 @@ struct BatchNormBackward final : Node {
     const auto batch_mean = [&](const Tensor& t) { return bytetape::mean(t, dims, true); };
     const Tensor centred = v - (training ? batch_mean(v) : by_channel(mean.get()));
     const Tensor r = rsqrt((training ? batch_mean(centred * centred) : by_channel(var.get())) + eps), h = centred * r;
-    if (gx.needs(1)) gx[1] = to(sum(g * h, dims), w.dtype());
+    if (gx.needs(1)) gx[1] = to(sum(g * h, dims), weight_dtype);
     if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);
     if (!gx.needs(0)) return;
     const Tensor of_batch = training ? g - batch_mean(g) - h * batch_mean(g * h) : g;
     gx[0] = to((w.defined() ? by_channel(w) * r : r) * of_batch, gy.dtype());
   }
   void backward(const Grads& gy, InputGrads& gx) override {
+    if (!gx.needs(0) && !gx.needs(1)) {  // the bias alone
+      const Dims dims = gy[0].rank() == 4 ? Dims{0, 2, 3} : Dims{0};
+      gx[2] = to(sum(to(gy[0], statistics_dtype(gy[0].dtype())), dims), bias_dtype);
+      return;
+    }
     if (grad_enabled()) return composed(gy[0], gx);
     const Tensor input = x.get(), scale = weight.get();
     if (gx.needs(0)) gx[0] = empty_like(input);
-    if (gx.needs(1)) gx[1] = empty_like(scale);
+    if (gx.needs(1)) gx[1] = empty({input.size(1)}, weight_dtype, input.device());
     if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
     run_planned<&Kernels::batch_norm_backward>(
         input.device(),
@@ -104,6 +109,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   check<ValueError>(!training || count > 1, "training needs more than one value a channel, got ", describe(x));
 
   if (training) check_can_move(x, running_mean, running_var);
+  const Ref<BatchNormBackward> node = prepare<BatchNormBackward>(x, weight, bias);
 
   const Device device = x.device();
   const ConstView image = as_image(x.read());
@@ -119,20 +125,24 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   Tensor y = empty_like(x);
   run<&Kernels::batch_norm_apply>(device, image, read(weight), read(bias), mean.read(), var.read(), eps,
                                   as_image(y.write()));
-  if (training) {  // last: what fails for memory has moved nothing
+  detail::check_anomaly(y);
+  if (training) {  // last: what fails has moved nothing
     const NoGrad no_grad;
     move(running_mean, momentum, mean_share);
     move(running_var, momentum, var_share);
   }
-  if (auto* node = record<BatchNormBackward>(y, x, weight, bias)) {
+  if (!node) return y;
+  detail::add_output(*node, y);
+  if (node->needs(0) || node->needs(1)) {
     node->x.save(x);
-    node->weight.save(weight);
     node->mean.save(mean);
     node->var.save(var);
-    if (bias.defined()) node->bias_dtype = bias.dtype();
-    node->eps = eps;
-    node->training = training;
   }
+  if (node->needs(0)) node->weight.save(weight);
+  if (weight.defined()) node->weight_dtype = weight.dtype();
+  if (bias.defined()) node->bias_dtype = bias.dtype();
+  node->eps = eps;
+  node->training = training;
   return y;
 }
 

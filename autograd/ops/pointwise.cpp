@@ -42,7 +42,7 @@ Tensor rsqrt_(const Tensor& x) { return unary_<"rsqrt_", &Kernels::rsqrt, RsqrtB
 struct TanhBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * (1 - y.get() * y.get()) : fused<&Kernels::tanh_backward>(y.take(gx), gy[0]);
+    gx[0] = grad_enabled() ? gy[0] * (1 - y.get() * y.get()) : fused<&Kernels::tanh_backward>(y, gy[0], gx);
   }
 };
 Tensor tanh(const Tensor& x) { return unary<"tanh", &Kernels::tanh, TanhBackward>(x); }
@@ -51,7 +51,7 @@ Tensor tanh_(const Tensor& x) { return unary_<"tanh_", &Kernels::tanh, TanhBackw
 struct SigmoidBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * (y.get() * (1 - y.get())) : fused<&Kernels::sigmoid_backward>(y.take(gx), gy[0]);
+    gx[0] = grad_enabled() ? gy[0] * (y.get() * (1 - y.get())) : fused<&Kernels::sigmoid_backward>(y, gy[0], gx);
   }
 };
 Tensor sigmoid(const Tensor& x) { return unary<"sigmoid", &Kernels::sigmoid, SigmoidBackward>(x); }
@@ -60,7 +60,7 @@ Tensor sigmoid_(const Tensor& x) { return unary_<"sigmoid_", &Kernels::sigmoid, 
 struct ReluBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? where(y.get() <= 0, 0, gy[0]) : fused<&Kernels::relu_backward>(y.take(gx), gy[0]);
+    gx[0] = grad_enabled() ? where(y.get() <= 0, 0, gy[0]) : fused<&Kernels::relu_backward>(y, gy[0], gx);
   }
 };
 Tensor relu(const Tensor& x) { return unary<"relu", &Kernels::relu, ReluBackward>(x); }
@@ -84,7 +84,7 @@ struct GeluBackward final : Node {
     return (1 + erf(x * root_half)) * 0.5 + x * density;
   }
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::gelu_backward>(x.take(gx), gy[0]);
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::gelu_backward>(x, gy[0], gx);
   }
 };
 Tensor gelu(const Tensor& x) { return unary<"gelu", &Kernels::gelu, GeluBackward>(x); }
@@ -96,7 +96,7 @@ struct SiluBackward final : Node {
     return s * (1 + x * (1 - s));
   }
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::silu_backward>(x.take(gx), gy[0]);
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::silu_backward>(x, gy[0], gx);
   }
 };
 Tensor silu(const Tensor& x) { return unary<"silu", &Kernels::silu, SiluBackward>(x); }

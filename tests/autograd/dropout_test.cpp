@@ -94,5 +94,13 @@ TEST(Dropout, WithoutMemoryLeavesTheGeneratorAlone) {
   EXPECT_EQ(g.state().offset, 0u);
 }
 
+TEST(Dropout, OfAViewLeftBehindTakesNoNumbers) {
+  Generator g(1);
+  const Tensor h = random_leaf({4}) * 1, v = view(h, 4);
+  relu_(h);
+  EXPECT_THROW(dropout(v, 0.5, true, g), AutogradError);
+  EXPECT_EQ(g.state().offset, 0u);
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -102,5 +102,16 @@ TEST(GeluBackward, WritesOverAnInputThatIsNoMoreNeeded) {
   EXPECT_EQ(x.to_vector<double>(), before);
 }
 
+TEST_P(Fused, CanBeTakenAgainAfterTooLittleMemory) {
+  const Tensor large = random_leaf({1 << 21}), y = op(large), seed = random_tensor({1 << 21});
+  memory::Allocator& allocator = memory::allocator({});
+  const std::size_t limit = allocator.snapshot().limit;
+  allocator.empty_cache();
+  allocator.set_limit(test::statistics().reserved.current);
+  EXPECT_THROW(grad({y}, {large}, {.seeds = {seed}}), OutOfMemory);
+  allocator.set_limit(limit);
+  EXPECT_EQ(grad({y}, {large}, {.seeds = {seed}})[0].shape(), large.shape());
+}
+
 }  // namespace
 }  // namespace bytetape

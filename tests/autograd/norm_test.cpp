@@ -200,5 +200,23 @@ TEST(BatchNorm, SaysWhatIsWrong) {
   EXPECT_EQ(c.to_vector<float>(), before);
 }
 
+TEST(BatchNorm, OfAViewLeftBehindMovesNothing) {
+  const Tensor h = randn({4, 3}).set_requires_grad() * 1, v = view(h, {4, 3});
+  relu_(h);
+  const Tensor running_mean = zeros(3), running_var = ones(3);
+  EXPECT_THROW(batch_norm(v, {}, {}, running_mean, running_var, true), AutogradError);
+  EXPECT_EQ(running_mean.to_vector<float>(), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(running_var.to_vector<float>(), (std::vector<float>{1, 1, 1}));
+}
+
+TEST(BatchNorm, KeepsNothingForItsBias) {
+  const Tensor x = randn({4, 3}), weight = ones(3), bias = zeros(3).set_requires_grad();
+  const Tensor y = batch_norm(x, weight, bias, {}, {}, true);
+  EXPECT_EQ(x.storage().role(), memory::Role::temporary);
+  EXPECT_EQ(weight.storage().role(), memory::Role::temporary);
+  sum(y).backward();
+  EXPECT_EQ(bias.grad().to_vector<float>(), (std::vector<float>{4, 4, 4}));
+}
+
 }  // namespace
 }  // namespace bytetape

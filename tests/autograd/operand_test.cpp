@@ -30,6 +30,10 @@ TEST(Operand, KeepsANumber) {
   EXPECT_EQ(large.number().to<std::int64_t>(), (std::int64_t{1} << 53) + 1);
   EXPECT_TRUE(flag.number().to<bool>());
   static_assert(!std::is_constructible_v<Operand, const char*>);
+  struct Maker {
+    operator Tensor() const { return {}; }
+  };
+  static_assert(!std::is_convertible_v<Maker, Operand>);  // its tensor would be gone before the op runs
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ static_assert(!std::is_constructible_v<Tensor, nn::Registration>);
 static_assert(!std::is_assignable_v<Tensor&, nn::Registration>);
 static_assert(!std::is_copy_constructible_v<nn::Parameter>);
 static_assert(std::is_nothrow_move_constructible_v<nn::Parameter>);
+static_assert(!std::is_swappable_v<nn::Parameter>);
 
 struct Scaled : nn::Module {
   nn::Parameter scale = register_parameter("scale", {2, 3});

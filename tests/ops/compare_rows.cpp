@@ -72,7 +72,7 @@ std::vector<OpRow> compare_rows() {
              bad<DTypeError>("different dtypes", {in(3).boolean(), in(3), in(3).as(DType::f32)}),
              bad<DeviceError>("on different devices", {in(3).boolean(), in(3), in(3).elsewhere()}),
              bad<ValueError>("the first input is an undefined tensor", {undefined, in(3), in(3)}),
-             bad<ValueError>("expected a tensor, got two numbers", {in(3).boolean()},
+             bad<ValueError>("expected a tensor among the two values", {in(3).boolean()},
                              [](X x) { return where(x[0], 1, 0); }),
              bad<ShapeError>(" and f64(3,) on ",
                              {in(2).boolean(), in(3), in(3)})},
