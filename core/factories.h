@@ -24,9 +24,9 @@ Tensor ones_like(const Tensor& x);
 /// @}
 
 /// The numbers from start in steps of `step`, up to but without end: ceil((end - start) / step) of them. Of integers,
-/// dtype is i64 unless given, and each is exact; with any floating number among the three it is f32. Throws ValueError
-/// where step is 0 or leads away from end, a number is not finite, or an integer dtype has not all of them; DTypeError
-/// where floating numbers should make an integer dtype.
+/// dtype is i64 unless given, and each is exact in an integer dtype; with any floating number among the three it is
+/// f32. Throws ValueError where step is 0 or leads away from end, a number is not finite, or an integer dtype has not
+/// all of them; DTypeError where floating numbers should make an integer dtype.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, std::optional<DType> dtype = {},
               Device device = default_device(), memory::Role role = memory::Role::temporary);
 /// The same from 0 in steps of 1.

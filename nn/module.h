@@ -143,8 +143,8 @@ class Module {
 ///       return tanh(input(x) + hidden(h));
 ///     }
 ///
-/// In builds without NDEBUG, throws ValueError where a module with parameters that train is called by one that has
-/// registered others but not this one: no optimizer will hear of it. In others summary() tells.
+/// Where the library itself was built without NDEBUG, throws ValueError where a module with parameters that train is
+/// called by one that has registered others but not this one: no optimizer will hear of it. In others summary() tells.
 class Call {
  public:
   [[nodiscard]] explicit Call(const Module& module);
