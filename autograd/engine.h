@@ -1,5 +1,4 @@
 #pragma once
-#include <span>
 #include <vector>
 
 #include "bytetape/core/tensor.h"

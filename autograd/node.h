@@ -1,9 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "bytetape/core/inline_vector.h"

@@ -3,18 +3,14 @@
 /// What every op needs: the scope that names it, the checks, the kernels, the tape.
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/record.h"
+#include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
 
 namespace bytetape {
 
 using memory::Op;
 
-/// Throws ValueError where x is undefined; `name` says which tensor x is.
-inline void check_defined(const Tensor& x, const char* name) {
-  check<ValueError>(x.defined(), name, " is an undefined tensor");
-}
 /// Both defined (ValueError), on one device (DeviceError).
 inline void check_same_device(const Tensor& a, const Tensor& b) {
   check_defined(a, "the first input");
@@ -26,6 +22,16 @@ inline void check_same_type(const Tensor& a, const Tensor& b) {
   check_same_device(a, b);
   check<DTypeError>(a.dtype() == b.dtype(), "inputs of different dtypes: ", describe(a), " and ", describe(b),
                     "; convert one with to(x, dtype)");
+}
+/// What scales or shifts x, or is undefined: on x's device (DeviceError), in x's dtype or the wider one that its sums
+/// are made in (DTypeError).
+inline void check_coefficient(const Tensor& v, const char* name, const Tensor& x) {
+  if (!v.defined()) return;
+  check<DeviceError>(v.device() == x.device(), name, " is on another device than x: ", describe(v), " and ",
+                     describe(x));
+  check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == accumulated(x.dtype()), name,
+                    " must have the dtype of x, or f32 where that is a 16-bit one; got ", describe(v), " for x ",
+                    describe(x));
 }
 /// An optional tensor as a kernel sees it: an undefined one is an empty view.
 inline ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
@@ -47,11 +53,5 @@ Tensor overwrite(const Tensor& x, const F& fill) {
 
 /// True where a backward rule may write its result over x: nobody else holds it, and nothing is recorded.
 inline bool may_overwrite(const Tensor& x) { return !grad_enabled() && is_sole_owner(x); }
-
-/// Defined (ValueError), of a floating dtype (DTypeError).
-inline void check_floating(const Tensor& x) {
-  check_defined(x, "the input");
-  check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));
-}
 
 }  // namespace bytetape

@@ -1,7 +1,5 @@
 #include "bytetape/autograd/record.h"
 
-#include <utility>
-
 #include "bytetape/autograd/anomaly.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/overlap.h"

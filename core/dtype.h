@@ -48,6 +48,9 @@ struct Half {
   }
 };
 
+/// What sums and statistics of elements are made in: f64 for f64, else f32.
+constexpr DType accumulated(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+
 /// Bytes of an element.
 constexpr std::size_t size_of(DType t) {
   switch (t) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
 
 namespace bytetape {
@@ -10,11 +11,6 @@ namespace {
 
 using memory::Op;
 using memory::Role;
-
-void check_floating(const Tensor& x) {
-  check<ValueError>(x.defined(), "the tensor is undefined");
-  check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));
-}
 
 // A stretch of the generator's stream for x. A meta tensor takes none: a prediction leaves the numbers of the run as
 // they are.

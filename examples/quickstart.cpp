@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     if (loss.device().is_meta) continue;  // it holds no value to print
     std::cout << "\rloss " << std::fixed << std::setprecision(4) << loss.item<float>() << std::flush;
   }
-  std::cout << "\n\n" << memory::summarize(memory::allocator(default_device()).snapshot());
+  if (!default_device().is_meta) std::cout << "\n\n";
+  std::cout << memory::summarize(memory::allocator(default_device()).snapshot());
 }
 // [quickstart]

@@ -1,7 +1,6 @@
 // Which module runs, and under which path.
 #include <algorithm>
 #include <mutex>
-#include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/error.h"
@@ -37,14 +36,15 @@ NameId Module::path_below(const Module* caller) const {
   if (caller == this) return around;
   const std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
   auto path = static_cast<NameId>(place);
-  if (path != 0 && place >> 32 == around) return path;
+  const bool by_parent = is_registered() && (!caller || *parent_ == caller);  // others may know it by another name
+  if (by_parent && path != 0 && place >> 32 == around) return path;
   if (!is_registered()) {
     if (caller) caller->note_unregistered(*this);
     return around;
   }
   const std::string name = caller ? caller->path_to(*this) : "";
   path = memory::join_path(around, name.empty() ? name_ : name);
-  place_.store(std::uint64_t{around} << 32 | path, std::memory_order_relaxed);
+  if (by_parent) place_.store(std::uint64_t{around} << 32 | path, std::memory_order_relaxed);
   return path;
 }
 

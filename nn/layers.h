@@ -38,7 +38,7 @@ struct Sigmoid : Module {
 /// is out of range is found by max_pool2d(), in forward.
 class MaxPool2d : public Module {
  public:
-  /// A stride of 0 stands for the kernel's size.
+  /// A stride of 0 stands for the kernel's size. A window that is not square: MaxPool2d(Size2(3, 4)).
   explicit MaxPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;

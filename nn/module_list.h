@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/error.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
@@ -16,8 +17,8 @@ template <class T, class M>
 concept ModuleOrPointer = (std::derived_from<std::decay_t<T>, M> && !std::is_lvalue_reference_v<T>) ||
                           std::is_convertible_v<T, std::shared_ptr<M>>;
 
-/// Modules in a row, named "0", "1", ... (torch.nn.ModuleList). It owns them; what they make of their inputs is up to
-/// the module that it is a member of:
+/// Modules in a row, named "0", "1", ... unless push_back names them (torch.nn.ModuleList). It owns them; what they
+/// make of their inputs is up to the module that it is a member of:
 ///
 ///     nn::ModuleList<Block> blocks;
 ///     ...
@@ -37,16 +38,28 @@ class ModuleList : public Module {
   /// Adds a module behind the others. Throws ValueError on a null pointer.
   template <ModuleOrPointer<M> T>
   ModuleList& push_back(T&& module) {
+    return push_back(std::to_string(size()), std::forward<T>(module));
+  }
+  /// The same under a name of its own, which must not be taken.
+  template <ModuleOrPointer<M> T>
+  ModuleList& push_back(std::string name, T&& module) {
+    std::shared_ptr<M> owned;
     if constexpr (std::derived_from<std::decay_t<T>, Module>)
-      return append(std::make_shared<std::decay_t<T>>(std::forward<T>(module)));
+      owned = std::make_shared<std::decay_t<T>>(std::forward<T>(module));
     else
-      return append(std::forward<T>(module));
+      owned = std::forward<T>(module);
+    register_module(std::move(name), owned);
+    modules_.push_back(std::move(owned));
+    return *this;
   }
   std::string describe() const override { return "ModuleList"; }
 
   std::size_t size() const { return modules_.size(); }
-  /// Throws std::out_of_range.
-  M& operator[](std::size_t i) { return *modules_.at(i); }
+  /// Throws ValueError past the end.
+  M& operator[](std::size_t i) {
+    check<ValueError>(i < size(), describe(), " of ", size(), " modules has no [", i, "]");
+    return *modules_[i];
+  }
 
   /// Goes through the modules as `for (M& module : list)`.
   class Iterator {
@@ -64,11 +77,6 @@ class ModuleList : public Module {
   Iterator end() { return Iterator(modules_.data() + modules_.size()); }
 
  private:
-  ModuleList& append(std::shared_ptr<M> module) {
-    register_module(std::to_string(modules_.size()), module);
-    modules_.push_back(std::move(module));
-    return *this;
-  }
   std::vector<std::shared_ptr<M>> modules_;
 };
 

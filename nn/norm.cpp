@@ -52,6 +52,6 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
 
 Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
 
-std::string LayerNorm::describe() const { return detail::concat("LayerNorm", normalized_shape_); }
+std::string LayerNorm::describe() const { return detail::concat("LayerNorm(", normalized_shape_, ")"); }
 
 }  // namespace bytetape::nn

@@ -28,6 +28,8 @@ void Slot::put(const Tensor& x) {
     const bool is_new = next.defined() && next.impl()->slots == 0;  // else it keeps its booking, and stays frozen
     if (kind_ == Kind::parameter && next.defined()) {
       check<DTypeError>(is_floating(next.dtype()), "a parameter is floating, not ", describe(next));
+      check<AutogradError>(next.is_leaf(), "a parameter is a leaf, and an op on the tape made ", describe(next),
+                           "; assign its detach()");
       next.set_requires_grad(is_new || next.requires_grad());
     }
     if (last.defined() && --last.impl()->slots == 0) {
@@ -71,9 +73,8 @@ Parameter& Parameter::operator=(Registration r) {
 
 Parameter& Parameter::put(const Tensor& x) {
   check<ValueError>(slot_ || !x.defined(),
-                    "no module has registered the parameter that is assigned to: bind the member first, as in "
-                    "weight = register_parameter(\"weight\", ",
-                    describe(x), ")");
+                    "no module has registered the parameter that is assigned to, so nothing would train ", describe(x),
+                    ": bind the member first, as in weight = register_parameter(\"weight\", x)");
   if (slot_) slot_->put(x);
   return *this;
 }

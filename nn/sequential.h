@@ -3,10 +3,11 @@
 
 namespace bytetape::nn {
 
-/// Modules one after the other, named "0", "1", ... (torch.nn.Sequential), each of which has a forward(x). They are
-/// moved in, or come as a std::shared_ptr:
+/// Modules one after the other, named "0", "1", ... or as push_back says (torch.nn.Sequential), each of which has a
+/// forward(x). They are moved in, or come as a std::shared_ptr:
 ///
 ///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), Block(128));
+///     net.push_back("head", nn::Linear(128, 10));
 ///
 /// Of one Sequential alone a Sequential is made by moving it: it is not nested.
 class Sequential : public ModuleList<> {

@@ -1,7 +1,6 @@
 // The methods of Module that replace what is in its tensors.
 #include <map>
 #include <unordered_set>
-#include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"

@@ -40,7 +40,7 @@ static Tensor copied(const Tensor& x, const Strides& strides) {
 
 Tensor clone(const Tensor& x) {
   const Op<"clone"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   Tensor y = empty_like(x);
   run<&Kernels::copy>(x.device(), x.read(), y.write());
   record<CopyBackward>(y, x);
@@ -49,13 +49,13 @@ Tensor clone(const Tensor& x) {
 
 Tensor contiguous(const Tensor& x) {
   const Op<"contiguous"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   return x.is_contiguous() ? x : copied(x, contiguous_strides(x.shape()));
 }
 
 Tensor channels_last(const Tensor& x) {
   const Op<"channels_last"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   check(x.rank() == 4, "expected (n, c, h, w), got ", describe(x));
   return is_channels_last(x.shape(), x.strides()) ? x : copied(x, channels_last_strides(x.shape()));
 }
@@ -66,7 +66,7 @@ struct ToDTypeBackward final : Node {
 };
 Tensor to(const Tensor& x, DType dtype) {
   const Op<"to"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   if (x.dtype() == dtype) return x;
   Tensor y = converted(x, dtype, x.device());
   if (!is_floating(dtype)) return y;
@@ -80,7 +80,7 @@ struct ToDeviceBackward final : Node {
 };
 Tensor to(const Tensor& x, Device device) {
   const Op<"to"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   if (x.device() == device) return x;
   check_has_data(x, device);
   Tensor y = converted(x, x.dtype(), device);
@@ -118,7 +118,7 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
 
 Tensor fill_(const Tensor& x, Scalar value) {
   const Op<"fill_"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
   return overwrite(x, [&] { run<&Kernels::fill>(x.device(), value, x.write()); });
 }

@@ -10,7 +10,7 @@ void check_fits(Scalar number, const Tensor& x) {
 void check_pair(const Operand& a, const Operand& b) {
   if (!a.is_number() && !b.is_number()) return check_same_type(a.tensor(), b.tensor());
   const Tensor& x = tensor_of(a, b);
-  check_defined(x, "the input");
+  check_defined(x);
   check_fits(a.is_number() ? a.number() : b.number(), x);
 }
 

@@ -14,7 +14,7 @@ using memory::OpName;
 
 /// Defined (ValueError), not bool (DTypeError).
 inline void check_arithmetic(const Tensor& x) {
-  check_defined(x, "the input");
+  check_defined(x);
   check<DTypeError>(x.dtype() != DType::boolean, "expected numbers, got ", describe(x),
                     "; convert it with to(x, dtype)");
 }

@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/layer_norm.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -12,24 +13,16 @@
 namespace bytetape {
 namespace {
 
-DType wide(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
-
 void check_inputs(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps) {
   check_floating(x);
   check(!shape.empty() && shape.size() <= x.rank() &&
             std::equal(shape.begin(), shape.end(), x.shape().end() - shape.size()),
-        "expected x (..., ", shape, "), got ", describe(x));
-  const auto check_coefficients = [&](const Tensor& v, const char* name) {
-    if (!v.defined()) return;
-    check<DeviceError>(v.device() == x.device(), name, " is on another device than x: ", describe(v), " and ",
-                       describe(x));
-    check(v.shape() == shape, "expected a ", name, " ", shape, ", got ", describe(v), " for x ", describe(x));
-    check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == wide(x.dtype()), name,
-                      " must have the dtype of x, or f32 where that is a 16-bit one; got ", describe(v), " for x ",
-                      describe(x));
-  };
-  check_coefficients(weight, "weight");
-  check_coefficients(bias, "bias");
+        "expected x whose last dims are ", shape, ", got ", describe(x));
+  for (const auto& [v, name] : {std::pair{&weight, "weight"}, {&bias, "bias"}}) {
+    check_coefficient(*v, name, x);
+    check(!v->defined() || v->shape() == shape, "expected a ", name, " ", shape, ", got ", describe(*v), " for x ",
+          describe(x));
+  }
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
 }
 
@@ -41,7 +34,7 @@ struct LayerNormBackward final : Node {
   double eps = 0;
 
   void composed(const Tensor& gy, InputGrads& gx) const {
-    const Tensor v = to(x.get(), wide(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();
+    const Tensor v = to(x.get(), accumulated(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();
     const auto row_mean = [](const Tensor& t) { return bytetape::mean(t, 1, true); };
     const Tensor centred = v - row_mean(v), r = rsqrt(row_mean(centred * centred) + eps), h = centred * r;
     const Tensor scaled = w.defined() ? g * w : g;
@@ -51,19 +44,19 @@ struct LayerNormBackward final : Node {
   }
   void backward(const Grads& gys, InputGrads& gx) override {
     if (!gx.needs(0) && !gx.needs(1)) {  // the bias alone
-      gx[2] = sum(to(gys[0], wide(gys[0].dtype())), 0);
+      gx[2] = sum(to(gys[0], accumulated(gys[0].dtype())), 0);
       return;
     }
     if (grad_enabled()) return composed(gys[0], gx);
     const Tensor v = x.get(), w = weight.get(), gy = contiguous(gys[0]);
     for (const std::size_t i : {0, 1, 2})
-      if (gx.needs(i)) gx[i] = i == 0 ? empty_like(v) : empty(v.size(1), wide(v.dtype()), v.device());
+      if (gx.needs(i)) gx[i] = i == 0 ? empty_like(v) : empty(v.size(1), accumulated(v.dtype()), v.device());
     run_planned<&Kernels::layer_norm_backward>(v.device(), {v.read(), read(w), mean.get().read(), rstd.get().read(),
                                                             gy.read(), write(gx[0]), write(gx[1]), write(gx[2])});
   }
 };
 static Tensor layer_norm_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  Tensor y = empty_like(x), mean = empty(x.size(0), wide(x.dtype()), x.device()), rstd = empty_like(mean);
+  Tensor y = empty_like(x), mean = empty(x.size(0), accumulated(x.dtype()), x.device()), rstd = empty_like(mean);
   run<&Kernels::layer_norm>(x.device(), x.read(), read(weight), read(bias), eps, y.write(), mean.write(), rstd.write());
   if (auto* node = record<LayerNormBackward>(y, x, weight, bias)) {
     if (node->needs(0) || node->needs(1)) {
@@ -82,7 +75,9 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   const Op<"layer_norm"> op;
   check_inputs(x, normalized_shape, weight, bias, eps);
   const std::int64_t n = numel(normalized_shape), rows = n == 0 ? 0 : x.numel() / n;
-  const auto row = [&](const Tensor& v) { return v.defined() ? reshape(contiguous(to(v, wide(x.dtype()))), n) : v; };
+  const auto row = [&](const Tensor& v) {
+    return v.defined() ? reshape(contiguous(to(v, accumulated(x.dtype()))), n) : v;
+  };
   return view(layer_norm_rows(reshape(contiguous(x), {rows, n}), row(weight), row(bias), eps), x.shape());
 }
 

@@ -81,9 +81,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   if (size_of(logits.dtype()) == 2)  // a sum over a batch needs more than 16 bits
     return to(cross_entropy(to(logits, DType::f32), target, options), logits.dtype());
   const std::int64_t count = count_targets(target, logits.shape()[1], options.ignore_index);
-  const DType wide = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
   Tensor losses = empty(target.shape(), logits.dtype(), logits.device());
-  Tensor lse = empty(target.shape(), wide, logits.device());
+  Tensor lse = empty(target.shape(), accumulated(logits.dtype()), logits.device());
   run<&Kernels::cross_entropy>(logits.device(), logits.read(), target.read(), options.ignore_index,
                                options.label_smoothing, losses.write(), lse.write());
   Tensor y = reduced(losses, options.reduction, count);

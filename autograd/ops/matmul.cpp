@@ -1,7 +1,5 @@
 #include "bytetape/autograd/ops/matmul.h"
 
-#include <algorithm>
-
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
@@ -119,8 +117,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Op<"linear"> op;
   check_same_type(x, weight);
   check_floating(x);
-  check(x.rank() > 0 && weight.rank() == 2 && x.shape().back() == weight.size(1),
-        "expected an input (..., in) and a weight (out, in), got input ", describe(x), ", weight ", describe(weight));
+  check(x.rank() > 0 && weight.rank() == 2, "expected an input (..., in) and a weight (out, in), got input ",
+        describe(x), ", weight ", describe(weight));
+  check(x.shape().back() == weight.size(1), "the input's last dim is ", x.shape().back(), ", but the weight takes ",
+        weight.size(1), ": input ", describe(x), ", weight ", describe(weight));
   const std::int64_t in = weight.size(1), out = weight.size(0);
   if (bias.defined()) {
     check_same_type(x, bias);

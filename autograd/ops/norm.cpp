@@ -20,17 +20,10 @@ V as_image(V v) {
   return v;
 }
 
-DType statistics_dtype(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }
-
 void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
-  if (!v.defined()) return;
-  check(v.shape() == Shape{x.size(1)}, "expected a ", name, " for each of the ", x.size(1), " channels of ",
-        describe(x), ", got ", describe(v));
-  check<DeviceError>(v.device() == x.device(), name, " is on another device than x: ", describe(v), " and ",
-                     describe(x));
-  check<DTypeError>(v.dtype() == x.dtype() || v.dtype() == statistics_dtype(x.dtype()), name,
-                    " must have the dtype of x, or f32 where that is a 16-bit one; got ", describe(v), " for x ",
-                    describe(x));
+  check_coefficient(v, name, x);
+  check(!v.defined() || v.shape() == Shape{x.size(1)}, "expected a ", name, " for each of the ", x.size(1),
+        " channels of ", describe(x), ", got ", describe(v));
 }
 
 /// What a batch adds to a running statistic; undefined where there is none to move.
@@ -60,7 +53,7 @@ struct BatchNormBackward final : Node {
 
   /// Of statistics that are recorded with it: in training they depend on x.
   void composed(const Tensor& gy, InputGrads& gx) const {
-    const DType wide = statistics_dtype(gy.dtype());
+    const DType wide = accumulated(gy.dtype());
     const Tensor v = to(x.get(), wide), g = to(gy, wide), w = weight.get();
     const bool is_image = v.rank() == 4;
     const Dims dims = is_image ? Dims{0, 2, 3} : Dims{0};
@@ -79,7 +72,7 @@ struct BatchNormBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override {
     if (!gx.needs(0) && !gx.needs(1)) {  // the bias alone
       const Dims dims = gy[0].rank() == 4 ? Dims{0, 2, 3} : Dims{0};
-      gx[2] = to(sum(to(gy[0], statistics_dtype(gy[0].dtype())), dims), bias_dtype);
+      gx[2] = to(sum(to(gy[0], accumulated(gy[0].dtype())), dims), bias_dtype);
       return;
     }
     if (grad_enabled()) return composed(gy[0], gx);
@@ -115,7 +108,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   const ConstView image = as_image(x.read());
   Tensor mean = running_mean, var = running_var, mean_share, var_share;
   if (training) {
-    mean = empty({channels}, statistics_dtype(x.dtype()), device);
+    mean = empty({channels}, accumulated(x.dtype()), device);
     var = empty_like(mean);
     run_planned<&Kernels::batch_norm_statistics>(device, {image, mean.write(), var.write()});
     const auto n = static_cast<double>(count);

@@ -42,7 +42,7 @@ struct SumBackward final : Node {
 };
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<"sum"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const Reduced shapes(x, dims, keepdim);
   Tensor y = empty(shapes.result, is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
   run<&Kernels::sum>(x.device(), x.read(), as_kept(y, shapes.kept));
@@ -102,7 +102,7 @@ struct ExtremeBackward final : Node {
 
 template <auto Kernel>
 Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
-  check_defined(x, "the input");
+  check_defined(x);
   const Reduced shapes(x, dims, keepdim);
   check(elements_reduced(x, shapes.kept) > 0, "nothing to choose from in ", describe(x), " over dims ",
         wrap_dims(dims, x.shape()));
@@ -128,7 +128,7 @@ Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
 
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
   const Op<"argmax"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const int d = wrap_dim(dim, x.shape());
   if (x.rank() == 0) return reshape(argmax(reshape(x, {1}), 0), {});
   const Reduced shapes(x, {d}, keepdim);
@@ -140,14 +140,14 @@ Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
 
 Tensor argmax(const Tensor& x) {
   const Op<"argmax"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   check(x.numel() > 0, "nothing to choose from in ", describe(x));
   return argmax(reshape(x, {x.numel()}), 0);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   const Op<"sum_to"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   if (x.shape() == shape) return x;
   check(broadcasts_to(shape, x.shape()), describe(x), " is no broadcast of ", shape);
   const int added = x.rank() - shape.size();

@@ -1,8 +1,6 @@
 #include "bytetape/autograd/ops/view.h"
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -70,7 +68,7 @@ static Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strid
 
 Tensor view(const Tensor& x, const Shape& shape) {
   const Op<"view"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const Shape full = complete(x, shape);
   const auto strides = strides_as(x, full);
   check(strides.has_value(), describe(x), " with strides ", x.strides(), " cannot be seen as ", full,
@@ -80,7 +78,7 @@ Tensor view(const Tensor& x, const Shape& shape) {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   const Op<"reshape"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const Shape full = complete(x, shape);
   if (const auto strides = strides_as(x, full)) return reshaped(x, full, *strides);
   return reshaped(contiguous(x), full, contiguous_strides(full));
@@ -88,7 +86,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 
 Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   const Op<"flatten"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const int first = wrap_dim(start_dim, x.shape()), last = wrap_dim(end_dim, x.shape());
   check(first <= last, "start_dim ", start_dim, " comes after end_dim ", end_dim, " of ", describe(x));
   Shape shape;
@@ -121,7 +119,7 @@ static Tensor permuted(const Tensor& x, const Dims& dims) {
 
 Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
   const Op<"transpose"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const int a = wrap_dim(dim0, x.shape()), b = wrap_dim(dim1, x.shape());
   Dims dims;
   for (int i = 0; i < x.rank(); ++i) dims.push_back(i == a ? b : i == b ? a : i);
@@ -130,7 +128,7 @@ Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
 
 Tensor permute(const Tensor& x, const Dims& dims) {
   const Op<"permute"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   check(dims.size() == x.rank(), "expected ", x.rank(), " dims for ", describe(x), ", got ", dims);
   Dims wrapped = dims;
   for (std::int64_t& d : wrapped) d = wrap_dim(d, x.shape());
@@ -165,7 +163,7 @@ struct NarrowBackward final : Node {
 };
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
   const Op<"narrow"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   check(x.rank() > 0, "a scalar has no dim to narrow, got ", describe(x));
   const int d = wrap_dim(dim, x.shape());
   const std::int64_t size = x.shape()[d], from = start < 0 ? start + size : start;
@@ -190,7 +188,7 @@ struct SelectBackward final : Node {
 };
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   const Op<"select"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   check(x.rank() > 0, "a scalar has no dim to select from, got ", describe(x));
   const int d = wrap_dim(dim, x.shape());
   const std::int64_t size = x.shape()[d], at = index < 0 ? index + size : index;
@@ -214,7 +212,7 @@ struct ExpandBackward final : Node {
 };
 Tensor expand(const Tensor& x, const Shape& shape) {
   const Op<"expand"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const int added = shape.size() - x.rank();
   check(added >= 0, describe(x), " has more dims than ", shape);
   Shape full = shape;
@@ -232,7 +230,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 
 Tensor squeeze(const Tensor& x, std::int64_t dim) {
   const Op<"squeeze"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const int d = wrap_dim(dim, x.shape());
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -245,7 +243,7 @@ Tensor squeeze(const Tensor& x, std::int64_t dim) {
 
 Tensor squeeze(const Tensor& x) {
   const Op<"squeeze"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   Shape shape;
   Strides strides;
   for (int i = 0; i < x.rank(); ++i) {
@@ -258,7 +256,7 @@ Tensor squeeze(const Tensor& x) {
 
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
   const Op<"unsqueeze"> op;
-  check_defined(x, "the input");
+  check_defined(x);
   const int d = wrap_dim(dim, x.shape(), 1);
   Shape shape = x.shape();
   Strides strides = x.strides();

@@ -81,9 +81,9 @@ template <class T, class C>
 
 template <class T, class C>
 [[gnu::noinline]] void add_squares(std::int64_t count, const T* __restrict x, const C* __restrict from,
-                                   C* __restrict sum) {
+                                   const C* __restrict mean, C* __restrict sum) {
   for (std::int64_t c = 0; c < count; ++c) {
-    const C distance = static_cast<C>(x[c]) - from[c];
+    const C distance = static_cast<C>(x[c]) - from[c] - mean[c];
     sum[c] += distance * distance;
   }
 }
@@ -98,34 +98,33 @@ template <class T, class C>
   }
 }
 
-// Sums distances from the block's first pixel: sums of values far from zero would round away what lies between them.
+// Moments are of distances from the channel's first pixel, its pivot: sums of values far from zero, and a mean rounded
+// there, would lose what lies between them.
 template <class T, class C = compute_t<T>>
-void moments_of_block(const ConstView& x, std::int64_t begin, std::int64_t end, C* means, C* m2s) {
+void moments_of_block(const ConstView& x, std::int64_t channels, std::int64_t begin, std::int64_t end, C* means,
+                      C* m2s) {
   for_each_lane_group(x.shape[1], [&](std::int64_t first, std::int64_t count) {
     alignas(64) C pivot[detail::chunk], mean[detail::chunk], m2[detail::chunk];
     const T* start = x.as<T>() + first;
+    for (std::int64_t c = 0; c < count; ++c) pivot[c] = static_cast<C>(x.as<T>()[(first + c) % channels]);
     std::fill_n(mean, count, C{0});
     std::fill_n(m2, count, C{0});
-    for_each_pixel<1>({&x}, begin, begin + 1, [&](const auto& at) {
-      for (std::int64_t c = 0; c < count; ++c) pivot[c] = static_cast<C>(start[at[0] + c]);
-    });
     for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_distances(count, start + at[0], pivot, mean); });
-    for (std::int64_t c = 0; c < count; ++c) mean[c] = pivot[c] + mean[c] / static_cast<C>(end - begin);
-    for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_squares(count, start + at[0], mean, m2); });
+    for (std::int64_t c = 0; c < count; ++c) mean[c] /= static_cast<C>(end - begin);
+    for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_squares(count, start + at[0], pivot, mean, m2); });
     std::copy_n(mean, count, means + first);
     std::copy_n(m2, count, m2s + first);
   });
 }
 
-template <class T>
-Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c) {
-  using C = compute_t<T>;
+template <class T, class C = compute_t<T>>
+Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c, C pivot) {
   const auto count = static_cast<double>(x.shape[2] * x.shape[3]);
   double sum = 0, m2 = 0;
-  for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) { sum += static_cast<double>(sum_of(piece)); });
+  for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) { sum += static_cast<double>(sum_of(piece - pivot)); });
   const auto mean = static_cast<C>(sum / count);
   for_each_piece<T, 1>({&x}, n, c,
-                       [&](const auto& piece) { m2 += static_cast<double>(sum_of((piece - mean).square())); });
+                       [&](const auto& piece) { m2 += static_cast<double>(sum_of((piece - pivot - mean).square())); });
   return {count, static_cast<double>(mean), m2};
 }
 
@@ -191,17 +190,19 @@ void gradient_sums(const ConstView& x, const ConstView& gy, const ConstView& mea
   });
 }
 
-/// finish(c, moments) for each channel, in parallel.
+/// finish(c, moments) for each channel, in parallel. x has a pixel.
 template <class T, class F>
 void moments(const ConstView& x, const Workspace& ws, F&& finish) {
+  using C = compute_t<T>;
   const std::int64_t channels = x.shape[1];
+  const auto pivot = [&](std::int64_t c) { return static_cast<C>(x.as<T>()[c * x.strides[1]]); };
   if (channels_adjacent({&x})) {
     const std::int64_t fold = folding({&x});
     const ConstView wide = folded(x, fold);
     const Blocks blocks(wide);
-    const Scratch<compute_t<T>> to(ws, channels, fold);
+    const Scratch<C> to(ws, channels, fold);
     for_each_item(blocks.count, blocks.work(), [&](std::int64_t b) {
-      moments_of_block<T>(wide, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
+      moments_of_block<T>(wide, channels, blocks.begin(b), blocks.end(b), to.partial(b, 0), to.partial(b, 1));
     });
     for_each_item(channels, 8 * blocks.count * fold, [&](std::int64_t c) {
       Moments all;
@@ -209,13 +210,15 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
         for (std::int64_t i = c; i < blocks.channels; i += channels)
           all.merge({static_cast<double>(blocks.end(b) - blocks.begin(b)), static_cast<double>(to.partial(b, 0)[i]),
                      static_cast<double>(to.partial(b, 1)[i])});
+      all.mean += static_cast<double>(pivot(c));
       finish(c, all);
     });
     return;
   }
   for_each_item(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     Moments all;
-    for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c));
+    for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c, pivot(c)));
+    all.mean += static_cast<double>(pivot(c));
     finish(c, all);
   });
 }

@@ -209,7 +209,9 @@ void write_steps(std::string& out, const Snapshot& s) {
   for (const StepSummary* step : worth_showing(steps, typical.step, s.statistics.peak_step)) {
     write_summary(out, step_name(step->step), *step);
     if (step == typical.step && typical.count > 1)
-      print(out, "    {} of the {} steps after the first are like this one\n", typical.count, steps.size() - 1);
+      print(out, "    {} steps after the first are like this one\n",
+            typical.count == steps.size() - 1 ? fmt::format("all {}", typical.count)
+                                              : fmt::format("{} of the {}", typical.count, steps.size() - 1));
   }
   if (const StepSummary gaps = between(s.steps, first, last); !gaps.is_quiet())
     write_summary(out, "between steps, in all", gaps);
@@ -226,8 +228,8 @@ void write_footer(std::string& out, const Snapshot& s) {
   if (s.outside)
     print(out, "outside the ledger: {} resident (code, stacks, logs, what libraries hold)\n", format_bytes(*s.outside));
   if (s.dropped || s.dropped_steps)
-    print(out, "the log is full: {} events and {} steps are only in the totals\n", format_exact(s.dropped),
-          format_exact(s.dropped_steps));
+    print(out, "the log is full: {} events{} are only in the totals\n", format_exact(s.dropped),
+          s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");
 }
 
 }  // namespace

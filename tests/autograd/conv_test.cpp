@@ -209,6 +209,20 @@ TEST(Conv2dKernels, PortableBitsDoNotDependOnThreads) {
     for (const Results& r : runs) EXPECT_EQ((r.*member).to_vector<float>(), (runs[0].*member).to_vector<float>());
 }
 
+TEST(Conv2d, TheGradientOfItsWeightKeepsWhatItsOwnGradientNeeds) {
+  for (const bool of_x : {true, false}) {
+    Tensor x = channels_last(randn({2, 3, 5, 5})), seed = channels_last(randn({2, 4, 3, 3}));
+    (of_x ? x : seed).set_requires_grad();
+    const Tensor w = randn({4, 3, 3, 3}).set_requires_grad();
+    Tensor y = conv2d(x, w);
+    const Tensor gw = grad({y}, {w}, {.seeds = {seed}, .create_graph = true})[0];
+    y = Tensor();  // and with it what conv2d saved
+    EXPECT_EQ(x.storage().role() == memory::Role::saved, !of_x);
+    EXPECT_EQ(seed.storage().role() == memory::Role::saved, of_x);
+    EXPECT_TRUE(grad({gw}, {of_x ? x : seed}, {.seeds = {randn(gw.shape())}})[0].defined());
+  }
+}
+
 TEST(Conv2d, SaysWhatDoesNotFit) {
   const Tensor x = random_tensor({2, 4, 5, 6}), w = random_tensor({6, 4, 3, 3});
   EXPECT_THROWS_SAYING(

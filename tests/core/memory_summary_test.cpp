@@ -74,7 +74,7 @@ held now: 3.00 MiB, of which rounding 0 B; cached: 19.0 MiB
 
 TEST_F(Summary, LeavesOutALastStepThatIsTypical) {
   for (int i = 0; i < 10; ++i) step(MiB);
-  EXPECT_THAT(text(), HasSubstr("9 of the 9 steps after the first are like this one"));
+  EXPECT_THAT(text(), HasSubstr("all 9 steps after the first are like this one"));
   EXPECT_THAT(text(), Not(HasSubstr("step 10 ")));
 }
 

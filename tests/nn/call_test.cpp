@@ -64,6 +64,18 @@ TEST(Call, IsNamedByTheParentThatRunsIt) {
   EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
 }
 
+TEST(Call, IsNamedByTheModelThatRunsIt) {
+  const auto shared = std::make_shared<nn::Linear>(3, 3);
+  nn::Sequential one, other;
+  one.push_back("first", shared);
+  other.push_back("second", shared);
+  const Tensor x = randn({2, 4});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROWS_SAYING(one(x), ShapeError, "linear in module 'first'");
+    EXPECT_THROWS_SAYING(other(x), ShapeError, "linear in module 'second'");
+  }
+}
+
 TEST(Call, AModuleWithoutForwardSaysSo) {
   Encoder enc;
   nn::Sequential net{nn::ReLU(), Cell()};

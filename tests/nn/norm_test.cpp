@@ -50,7 +50,7 @@ TEST(LayerNorm, IsTheOpOverItsShape) {
   nn::LayerNorm norm({3, 4});
   EXPECT_EQ(norm.weight.to_vector<float>(), std::vector<float>(12, 1));
   EXPECT_EQ(norm.bias.to_vector<float>(), std::vector<float>(12, 0));
-  EXPECT_EQ(norm.describe(), "LayerNorm(3, 4)");
+  EXPECT_EQ(norm.describe(), "LayerNorm((3, 4))");
   nn::init::normal_(norm.weight);
   nn::init::normal_(norm.bias);
   const Tensor x = randn({5, 3, 4});

@@ -14,6 +14,16 @@ TEST(Sequential, RunsInOrderAndNamesByNumber) {
   EXPECT_EQ(net.describe(), "Sequential");
 }
 
+TEST(Sequential, TakesNames) {
+  nn::Sequential net(nn::Linear(4, 8));
+  net.push_back("head", nn::Linear(8, 2)).push_back(nn::ReLU());
+  EXPECT_EQ(net.named_parameters()[2].first, "head.weight");
+  EXPECT_EQ(net.named_modules().back().first, "2");
+  EXPECT_THROWS_SAYING(net.push_back("head", nn::ReLU()), ValueError, "head");
+  EXPECT_EQ(net.size(), 3u);
+  EXPECT_EQ(net(randn({3, 4})).shape(), (Shape{3, 2}));
+}
+
 TEST(Sequential, OfOneIsNotNested) {
   nn::Sequential net(nn::Sequential(nn::Linear(4, 8)));
   EXPECT_EQ(net.named_parameters()[0].first, "0.weight");

@@ -34,7 +34,7 @@ std::vector<OpRow> layer_norm_rows() {
            {in(2, 700), in(700), in(700)}},
           {in(1500, 70), in(70), in(70)},
           {bad<DTypeError>("floating", {in(4, 3).as(DType::i64), in(3), in(3)}),
-           bad<ShapeError>("expected x (..., (4,)), got f64(2, 3)", {in(2, 3)},
+           bad<ShapeError>("expected x whose last dims are (4,), got f64(2, 3)", {in(2, 3)},
                            [](X x) { return layer_norm(x[0], 4); }),
            bad<ShapeError>("expected a weight (3,), got f64(4,)", {in(2, 3), in(4), in(3)}),
            bad<DTypeError>("bias must have the dtype of x", {in(2, 3), in(3), in(3).as(DType::f32)}),

@@ -45,7 +45,7 @@ std::vector<OpRow> matmul_rows() {
                {in(5, 3).transposed(), in(4, 3).transposed(), in(4)},
                {in(3, 3).expanded(), in(4, 3).narrowed(), in(4).spaced()},
                {in(2, 3, 2).transposed(), in(2, 2), in(2)}},
-     .bad = {bad<ShapeError>("expected an input (..., in) and a weight (out, in)", {in(5, 3), in(4, 2), in(4)}),
+     .bad = {bad<ShapeError>("the input's last dim is 3, but the weight takes 2: input f64(5, 3)", {in(5, 3), in(4, 2), in(4)}),
              bad<ShapeError>("expected a bias (4,)", {in(5, 3), in(4, 3), in(3)}),
              bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3).as(DType::f32), in(4)}),
              bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3), in(4).as(DType::f32)}),
