@@ -15,6 +15,7 @@
 #include "bytetape/core/memory/timeline.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/core/tensor.h"
+#include "bytetape/cuda/cuda.h"
 #include "bytetape/data/dataset.h"
 #include "bytetape/data/digits.h"
 #include "bytetape/data/idx.h"

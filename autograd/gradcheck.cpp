@@ -7,8 +7,8 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
-#include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/transfer.h"
 
 namespace bytetape {
 namespace {
@@ -26,7 +26,7 @@ Values draw_weights(std::int64_t n, std::mt19937_64& generator) {
 
 void write(const Tensor& x, const Values& values) {
   const ConstView source(values.data(), DType::f64, Device::cpu(), x.shape(), contiguous_strides(x.shape()));
-  run<&Kernels::copy>(x.device(), source, x.write());
+  copy_across(source, x.write());
 }
 
 void check_input(const Tensor& x, std::size_t i) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <iostream>
 
 #include "core/error.h"
@@ -13,15 +14,18 @@ struct Timing {
   double median, min, max;
 };
 
-/// Times `burst` calls of f, seven times, after a warm-up.
+/// Times `burst` calls of f and one of finish, which waits for them, seven times, after a warm-up.
 template <class F>
-Timing time(int warmup, int burst, F&& f) {
+Timing time(
+    int warmup, int burst, F&& f, const std::function<void()>& finish = [] {}) {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < warmup; ++i) f();
+  finish();
   std::array<double, 7> t;
   for (double& each : t) {
     const auto start = Clock::now();
     for (int i = 0; i < burst; ++i) f();
+    finish();
     each = std::chrono::duration<double, std::nano>(Clock::now() - start).count() / burst;
   }
   std::sort(t.begin(), t.end());

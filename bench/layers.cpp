@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   return bench::run("layers", [&] {
     if (threads) set_num_threads(threads);
-    for (const bench::Workload& w : bench::workloads()) split(w);
+    for (const bench::Workload& w : bench::workloads())
+      if (w.precision == "fp32") split(w);
   });
 }

@@ -11,19 +11,21 @@ namespace {
 
 using namespace bytetape;
 
+std::string device_name() { return default_device() == Device::cpu() ? "cpu" : "cuda"; }
+
 constexpr std::size_t events = std::size_t{1} << 20;
 
 void figure(const char* name, double per, int burst, const std::function<void()>& f) {
-  memory::allocator(Device::cpu()).reset_log(events);  // room for every event: a full log only counts
-  const bench::Timing t = bench::time(burst / 4 + 1, burst, f);
+  memory::allocator(default_device()).reset_log(events);  // room for every event: a full log only counts
+  const bench::Timing t = bench::time(burst / 4 + 1, burst, f, [] { synchronize(default_device()); });
   const nlohmann::ordered_json line{
-      {"name", name}, {"device", "cpu"}, {"ns", t.median / per}, {"min", t.min / per}, {"max", t.max / per}};
+      {"name", name}, {"device", device_name()}, {"ns", t.median / per}, {"min", t.min / per}, {"max", t.max / per}};
   std::cout << line.dump() << std::endl;
 }
 
 /// Allocate and free a block that the cache holds, tracked.
 void allocations() {
-  memory::Allocator& a = memory::allocator(Device::cpu());
+  memory::Allocator& a = memory::allocator(default_device());
   const auto pair = [&](std::size_t bytes) { return [&a, bytes] { a.deallocate(a.allocate(bytes, {})); }; };
   a.reset_log(events);
   for (std::size_t i = 0; i < events / 2; ++i) pair(512)();  // a log's first use pays for its pages
@@ -50,15 +52,17 @@ void operations() {
 }
 
 void steps() {
+  const bool on_cpu = default_device() == Device::cpu();
   for (const bench::Workload& w : bench::workloads()) {
+    if (w.precision != "fp32") continue;
     bench::Training training(w);
-    memory::Allocator& a = memory::allocator(Device::cpu());
+    memory::Allocator& a = memory::allocator(default_device());
     const bool mlp = w.name == "mlp_b256_fp32";
-    figure(mlp ? "mlp_step" : "cnn_step", 1, mlp ? 20 : 8, [&] { training.step(); });
+    figure(mlp ? "mlp_step" : "cnn_step", 1, !on_cpu ? 300 : mlp ? 20 : 8, [&] { training.step(); });
     const auto before = a.statistics().allocations;
     training.step();
     const nlohmann::ordered_json line{{"name", mlp ? "mlp_step_allocations" : "cnn_step_allocations"},
-                                      {"device", "cpu"},
+                                      {"device", device_name()},
                                       {"count", a.statistics().allocations - before}};
     std::cout << line.dump() << std::endl;
   }
@@ -70,10 +74,13 @@ int main(int argc, char** argv) {
   share_cores(argv);
   CLI::App app{"Times allocation, dispatch, recording and whole steps; one JSON line each."};
   int threads = 0;
+  std::string device = "cpu";
+  app.add_option("--device", device, "cpu or cuda");
   app.add_option("threads", threads, "CPU threads; default: all");
   CLI11_PARSE(app, argc, argv);
   return bench::run("overheads", [&] {
     if (threads) set_num_threads(threads);
+    const DefaultDevice here(Device::parse(device));
     allocations();
     operations();
     steps();

@@ -38,11 +38,14 @@ inline const std::vector<Workload>& workloads() {
   static const std::vector<Workload> table{
       {"mlp_b256_fp32", "fp32", 256, mlp, flat, sgd},
       {"mnist_cnn_b64_fp32", "fp32", 64, cnn, images, adam},
+      {"mlp_b256_tf32", "tf32", 256, mlp, flat, sgd},
+      {"mnist_cnn_b64_tf32", "tf32", 64, cnn, images, adam},
+      {"mnist_cnn_b1024_tf32", "tf32", 1024, cnn, images, adam},
   };
   return table;
 }
 
-/// A model, its optimizer and one batch on the device.
+/// A model, its optimizer and one batch on default_device().
 class Training {
  public:
   explicit Training(const Workload& w)

@@ -7,28 +7,37 @@
 
 #include "bench/harness.h"
 #include "bench/training.h"
+#include "cuda/precision.h"
 
 namespace {
 
 using namespace bytetape;
 
 nlohmann::ordered_json measure(const bench::Workload& w) {
+  const Device device = default_device();
+  const bool on_cpu = device == Device::cpu();
+  const auto finish = [&] { synchronize(device); };
+  cuda::set_allow_tf32(w.precision == "tf32");
   manual_seed(0);
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  memory::Allocator& allocator = memory::allocator(device);
   bench::Training training(w);
-  for (int i = 0; i < 3; ++i) training.step();
-  const double one = bench::time(0, 1, [&] { training.step(); }).median;
+  for (int i = 0; i < (on_cpu ? 3 : 10); ++i) training.step();
+  finish();
+  const double one = bench::time(
+                         0, 1, [&] { training.step(); }, finish)
+                         .median;
   allocator.reset_peaks();
-  const int burst = static_cast<int>(std::clamp(1e9 / one, 2.0, 50.0));
+  const int burst = static_cast<int>(on_cpu ? std::clamp(1e9 / one, 2.0, 50.0) : std::clamp(4e8 / one, 3.0, 1000.0));
   const std::clock_t start = std::clock();
   int steps = 0;
-  const bench::Timing t = bench::time(0, burst, [&] { training.step(), ++steps; });
+  const bench::Timing t = bench::time(
+      0, burst, [&] { training.step(), ++steps; }, finish);
   const double cpu_ms = static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC / steps;
   const memory::Statistics s = allocator.statistics();
   const double ms = t.median / 1e6;
   return {{"workload", w.name},
           {"mode", "eager"},
-          {"device", "cpu"},
+          {"device", on_cpu ? "cpu" : "cuda"},
           {"precision", w.precision},
           {"batch", w.batch},
           {"ms_per_step", ms},
@@ -49,9 +58,11 @@ int main(int argc, char** argv) {
   share_cores(argv);
   CLI::App app{"Times training workloads; one JSON line each."};
   int threads = 0;
+  std::string device = "cpu";
   std::vector<std::string> names;
   app.add_option("--threads", threads, "CPU threads; default: all");
-  app.add_option("workload", names, "names; default: all");
+  app.add_option("--device", device, "cpu or cuda");
+  app.add_option("workload", names, "names; default: all whose precision the device is measured in");
   CLI11_PARSE(app, argc, argv);
   return bench::run("workloads", [&] {
     if (threads) set_num_threads(threads);
@@ -59,8 +70,10 @@ int main(int argc, char** argv) {
       check<ValueError>(std::any_of(bench::workloads().begin(), bench::workloads().end(),
                                     [&](const auto& w) { return w.name == name; }),
                         "unknown workload '", name, "'");
+    const DefaultDevice here(Device::parse(device));
+    const auto is_measured = [&](const bench::Workload& w) { return (w.precision == "fp32") == (device == "cpu"); };
     for (const bench::Workload& w : bench::workloads())
-      if (names.empty() || std::find(names.begin(), names.end(), w.name) != names.end())
+      if ((names.empty() && is_measured(w)) || std::find(names.begin(), names.end(), w.name) != names.end())
         std::cout << measure(w).dump() << std::endl;
   });
 }

@@ -6,10 +6,14 @@ foreach(folder ${BYTETAPE_FOLDERS})
   if(TARGET bytetape_${folder})
     list(APPEND targets bytetape_${folder})
   endif()
-  # core/cpu is core's own affair.
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers
-    FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE)
+  # core/cpu is core's own affair, and what cuda/ needs a toolkit for is cuda's.
+  if(NOT folder STREQUAL "cuda")
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers
+      FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE)
+  endif()
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/cuda/cuda.h ${PROJECT_SOURCE_DIR}/cuda/precision.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape/cuda COMPONENT headers)
 install(FILES ${PROJECT_SOURCE_DIR}/bytetape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers)
 
 install(TARGETS ${targets} EXPORT bytetape ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

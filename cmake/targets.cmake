@@ -2,8 +2,9 @@
 function(bytetape_warnings target)
   if(PROJECT_IS_TOP_LEVEL)
     # GCC 12 sees uninitialised and overlapping memory where there is none, in its own std::string among others.
-    target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers
-      $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized -Wno-maybe-uninitialized -Wno-restrict>)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror
+      -Wno-missing-field-initializers
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized -Wno-maybe-uninitialized -Wno-restrict>>)
   endif()
 endfunction()
 
@@ -17,7 +18,8 @@ function(bytetape_library name)
   target_include_directories(bytetape_${name} PUBLIC
     $<BUILD_INTERFACE:${BYTETAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   # Position-independent code that GCC may still inline within a file, as clang does anyway.
-  target_compile_options(bytetape_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+  target_compile_options(bytetape_${name} PRIVATE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fno-semantic-interposition>)
   bytetape_warnings(bytetape_${name})
 endfunction()
 

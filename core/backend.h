@@ -5,23 +5,47 @@
 
 namespace bytetape {
 
+/// An address and where it is.
+template <class Pointer>
+struct Place {
+  Pointer data;
+  Device device;
+};
+
 /// What a device type brings: its kernels, and an allocator for each of its devices.
 struct Backend {
   const Kernels* kernels = nullptr;
-  /// The allocator of device number `index`.
+  /// The allocator of device number `index`. Throws DeviceError, and says why, where there is none.
   memory::Allocator& (*allocator)(int index) = nullptr;
   /// The allocator of the device's meta twin.
   memory::Allocator& (*meta_allocator)(int index) = nullptr;
+  /// Copies bytes between the host and a device of the type, or between two of them, after the work that was given to
+  /// them so far; returns once the host may use both, or write over `from`. Null where the device's memory is the
+  /// host's.
+  void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
+  /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
+  void (*synchronize)(int index) = nullptr;
 };
 
-/// Makes a device type usable; the CPU is there from the start. Call once, before the first use.
+/// Replaces what is known of a device type, or with a null table goes back to what the build brings. Call it while no
+/// tensor of the type lives.
 void register_backend(DeviceType type, const Backend& backend);
-/// Throws DeviceError where the type was never registered.
+/// What runs a device. It may be that no such device is there: its allocator says so.
 const Backend& backend(Device device);
+
+/// Waits until all work given to the device is done (torch.cuda.synchronize). Throws what a kernel left as a fault.
+void synchronize(Device device);
+
+namespace detail {
+/// The one thing that core takes from cuda/, at link time.
+const Backend& cuda_backend();
+}  // namespace detail
 
 namespace memory {
 /// The allocator that every byte on `device` comes from. Throws DeviceError where there is no such device.
 Allocator& allocator(Device device);
+/// Caching unless BYTETAPE_NO_CACHE is set in the environment.
+Allocator::Mode mode_from_environment();
 }  // namespace memory
 
 }  // namespace bytetape

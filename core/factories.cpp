@@ -5,6 +5,7 @@
 
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/transfer.h"
 
 namespace bytetape {
 namespace {
@@ -147,7 +148,7 @@ Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device devi
   Tensor y = empty(shape, dtype_of<T>, device, role);
   const auto copy_from = [&](const auto& plain) {
     const ConstView source(plain.data(), dtype_of<T>, Device::cpu(), shape, contiguous_strides(shape));
-    run<&Kernels::copy>(device, source, y.write());
+    copy_across(source, y.write());
   };
   if constexpr (std::is_same_v<T, bool>)
     copy_from(std::vector<std::uint8_t>(values.begin(), values.end()));  // vector<bool> packs its bits

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/transfer.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape {
@@ -89,7 +90,7 @@ Scalar Tensor::item() const {
   check<DeviceError>(!device().is_meta, describe(*this), " holds no data");
   std::int64_t bits = 0;
   const View out(&bits, dtype(), Device::cpu(), shape(), strides());
-  run<&Kernels::copy>(device(), read(), out);
+  copy_across(read(), out);
   return visit(dtype(), [&](auto value) -> Scalar {
     std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
     if constexpr (std::is_arithmetic_v<decltype(value)>)
@@ -104,7 +105,7 @@ std::vector<T> Tensor::to_vector() const {
   const memory::Op<"to_vector"> op;
   check<DeviceError>(!device().is_meta, describe(*this), " holds no data");
   Tensor host = empty(shape(), dtype_of<T>, Device::cpu());
-  run<&Kernels::copy>(device(), read(), host.write());
+  copy_across(read(), host.write());
   const T* first = std::as_const(host).template data<T>();
   return std::vector<T>(first, first + numel());
 }

@@ -43,6 +43,23 @@ decltype(auto) visit(DType t, F&& f) {
   }
 }
 
+/// visit() without bool.
+template <class F>
+void visit_arithmetic(DType t, F&& f) {
+  visit(t, [&](auto zero) {
+    if constexpr (!std::is_same_v<decltype(zero), bool>) f(zero);
+  });
+}
+/// The same with integers as unsigned ones of their size, which wrap around where signed overflow is undefined.
+template <class F>
+void visit_wrapping(DType t, F&& f) {
+  visit_arithmetic(t, [&](auto zero) {
+    if constexpr (std::is_integral_v<decltype(zero)>)
+      f(std::make_unsigned_t<decltype(zero)>{});
+    else
+      f(zero);
+  });
+}
 /// The type that elements of T are computed and accumulated in: float for the 16-bit floats, else T.
 template <class T>
 using compute_t = std::conditional_t<std::is_arithmetic_v<T>, T, float>;

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/backend.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/philox.h"
+#include "bytetape/core/transfer.h"
 
 namespace bytetape::data {
 namespace {
@@ -41,6 +43,9 @@ class DataLoader::Iterator::Epoch {
   Epoch(const Dataset& dataset, const DataLoaderOptions& options, std::int64_t batches, std::uint64_t epoch)
       : dataset_(dataset),
         device_(options.device),
+        loads_on_(options.device.type == DeviceType::cpu ? options.device
+                  : options.device.is_meta               ? Device::meta()
+                                                         : Device::cpu()),
         batch_size_(options.batch_size),
         batches_(batches),
         order_(make_order(dataset.size(), options, epoch)),
@@ -53,7 +58,7 @@ class DataLoader::Iterator::Epoch {
   /// The next batch; false at the end.
   bool next(Batch& out) {
     if (taken_ == batches_) return false;
-    out = ring_.empty() ? load_here() : take();
+    out = on_device(ring_.empty() ? load_here() : take());
     return true;
   }
 
@@ -70,7 +75,16 @@ class DataLoader::Iterator::Epoch {
     return all.subspan(begin, std::min(static_cast<std::size_t>(batch_size_), all.size() - begin));
   }
   Batch allocate(std::int64_t batch) const {
-    return dataset_.allocate(static_cast<std::int64_t>(indices(batch).size()), device_);
+    return dataset_.allocate(static_cast<std::int64_t>(indices(batch).size()), loads_on_);
+  }
+  /// A batch as it is handed out.
+  Batch on_device(Batch loaded) const {
+    if (loads_on_ == device_) return loaded;
+    const memory::PhaseScope phase(memory::Phase::data);
+    Batch b = dataset_.allocate(loaded.x.size(0), device_);
+    copy_across(loaded.x.read(), b.x.write());
+    copy_across(loaded.y.read(), b.y.write());
+    return b;
   }
   Job& job(std::int64_t batch) { return ring_[static_cast<std::size_t>(batch) % ring_.size()]; }
 
@@ -134,7 +148,7 @@ class DataLoader::Iterator::Epoch {
   }
 
   const Dataset& dataset_;
-  const Device device_;
+  const Device device_, loads_on_;
   const std::int64_t batch_size_, batches_;
   const std::vector<std::int64_t> order_;
   std::int64_t taken_ = 0;  // by the iterating thread
@@ -153,8 +167,7 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);
-  check<DeviceError>(options.device == Device::cpu() || options.device.is_meta,
-                     "batches are loaded on cpu, or predicted on a meta device, got ", options.device);
+  memory::allocator(options.device);  // is there such a device?
 }
 
 std::int64_t DataLoader::size() const {

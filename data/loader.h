@@ -16,7 +16,8 @@ struct DataLoaderOptions {
   int workers = 1;               ///< threads that load; 0 loads on the thread that iterates, when the batch is wanted
   int prefetch = 2;              ///< batches loaded ahead of the one handed out, over all workers
   std::uint64_t seed = 0;        ///< of the shuffle
-  /// Where batches are: the CPU, or a meta device, where they cost what real ones cost and nothing is loaded.
+  /// Where batches are handed out: loaded on the CPU, they go there. On a meta device they cost what real ones cost,
+  /// and nothing is loaded.
   Device device = default_device();
 };
 
@@ -33,7 +34,7 @@ class DataLoader {
   class Iterator;
 
   /// `dataset` must outlive the loader and its iterators. Throws ValueError unless batch_size >= 1, workers >= 0 and
-  /// prefetch >= 1, DeviceError on another device than the CPU or a meta one.
+  /// prefetch >= 1, DeviceError where there is no such device.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
   explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
 

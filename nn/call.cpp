@@ -36,15 +36,17 @@ NameId Module::path_below(const Module* caller) const {
   if (caller == this) return around;
   const std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
   auto path = static_cast<NameId>(place);
-  const bool by_parent = is_registered() && (!caller || *parent_ == caller);  // others may know it by another name
-  if (by_parent && path != 0 && place >> 32 == around) return path;
+  bool from_above = false;  // else it may be known by another name
+  for (const Module* m = this; !from_above && caller && m && m->is_registered(); m = *m->parent_)
+    from_above = *m->parent_ == caller;
+  if (from_above && path != 0 && place >> 32 == around) return path;
   if (!is_registered()) {
     if (caller) caller->note_unregistered(*this);
     return around;
   }
   const std::string name = caller ? caller->path_to(*this) : "";
   path = memory::join_path(around, name.empty() ? name_ : name);
-  if (by_parent) place_.store(std::uint64_t{around} << 32 | path, std::memory_order_relaxed);
+  if (from_above) place_.store(std::uint64_t{around} << 32 | path, std::memory_order_relaxed);
   return path;
 }
 

@@ -130,7 +130,7 @@ class Module {
   std::vector<ChildModule> children_;
   ModuleCell cell_, parent_;                           // the parent is the first that registered this
   std::string name_;                                   // in that parent; empty for the root
-  mutable std::atomic<std::uint64_t> place_{0};        // where it last ran: the path around it, and its own
+  mutable std::atomic<std::uint64_t> place_{0};        // where one above last ran it: the path around it, and its own
   mutable std::vector<std::string> ran_unregistered_;  // what trains beside the children without being one
   bool training_ = true;
 };

@@ -35,12 +35,13 @@ class ModuleList : public Module {
     (push_back(std::forward<Modules>(modules)), ...);
   }
 
-  /// Adds a module behind the others. Throws ValueError on a null pointer.
+  /// Adds a module behind the others, named by its number. Throws ValueError on a null pointer, and where that name is
+  /// taken.
   template <ModuleOrPointer<M> T>
   ModuleList& push_back(T&& module) {
     return push_back(std::to_string(size()), std::forward<T>(module));
   }
-  /// The same under a name of its own, which must not be taken.
+  /// The same under a name of its own.
   template <ModuleOrPointer<M> T>
   ModuleList& push_back(std::string name, T&& module) {
     std::shared_ptr<M> owned;
@@ -56,9 +57,9 @@ class ModuleList : public Module {
 
   std::size_t size() const { return modules_.size(); }
   /// Throws ValueError past the end.
-  M& operator[](std::size_t i) {
-    check<ValueError>(i < size(), describe(), " of ", size(), " modules has no [", i, "]");
-    return *modules_[i];
+  M& operator[](std::int64_t i) {
+    check<ValueError>(std::cmp_less(i, size()) && i >= 0, describe(), " of length ", size(), " has no [", i, "]");
+    return *modules_[static_cast<std::size_t>(i)];
   }
 
   /// Goes through the modules as `for (M& module : list)`.

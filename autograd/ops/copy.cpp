@@ -3,14 +3,10 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/transfer.h"
 
 namespace bytetape {
 namespace {
-
-// A device that can reach both sides; the CPU's kernels know only its own memory.
-void copy_between(const ConstView& x, const View& y) {
-  run<&Kernels::copy>(y.device == Device::cpu() ? x.device : y.device, x, y);
-}
 
 void check_has_data(const Tensor& x, Device target) {
   check<DeviceError>(!x.device().is_meta || target.is_meta, describe(x), " holds no data that could be copied to ",
@@ -21,7 +17,7 @@ void check_has_data(const Tensor& x, Device target) {
 Tensor converted(const Tensor& x, DType dtype, Device device) {
   Tensor y = empty_like(x, dtype, device);
   if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);
-  copy_between(x.read(), y.write());
+  copy_across(x.read(), y.write());
   return y;
 }
 
@@ -107,7 +103,7 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
   Tensor from = &a.storage() == &b.storage() ? clone(b) : b;
   if (!is_floating(a.dtype())) from = from.detach();
   check_in_place(a, {&from});
-  copy_between(from.read().expand(a.shape()), a.write());
+  copy_across(from.read().expand(a.shape()), a.write());
   if (auto* node = record_in_place<CopyInPlaceBackward>(a, a, from)) {
     node->shape = b.shape();
     node->dtype = b.dtype();

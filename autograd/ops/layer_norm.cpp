@@ -15,8 +15,8 @@ namespace {
 
 void check_inputs(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps) {
   check_floating(x);
-  check(!shape.empty() && shape.size() <= x.rank() &&
-            std::equal(shape.begin(), shape.end(), x.shape().end() - shape.size()),
+  check(!shape.empty(), "normalized_shape is empty");
+  check(shape.size() <= x.rank() && std::equal(shape.begin(), shape.end(), x.shape().end() - shape.size()),
         "expected x whose last dims are ", shape, ", got ", describe(x));
   for (const auto& [v, name] : {std::pair{&weight, "weight"}, {&bias, "bias"}}) {
     check_coefficient(*v, name, x);

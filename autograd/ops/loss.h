@@ -1,12 +1,10 @@
 #pragma once
 #include <cstdint>
 
+#include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
-
-/// What becomes of the losses of a batch.
-enum class Reduction : std::uint8_t { none, mean, sum };
 
 /// As the arguments of torch.nn.functional.cross_entropy.
 struct CrossEntropyOptions {

@@ -45,7 +45,7 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   check_defined(x);
   const Reduced shapes(x, dims, keepdim);
   Tensor y = empty(shapes.result, is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
-  run<&Kernels::sum>(x.device(), x.read(), as_kept(y, shapes.kept));
+  run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept)});
   if (auto* node = record<SumBackward>(y, x)) {
     node->shape = x.shape();
     node->kept = shapes.kept;
@@ -65,7 +65,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   const std::int64_t n = elements_reduced(x, shapes.kept);
   // A 16-bit sum would overflow or round before it is divided.
   Tensor total = empty(shapes.result, size_of(x.dtype()) == 2 ? DType::f32 : x.dtype(), x.device());
-  run<&Kernels::sum>(x.device(), x.read(), as_kept(total, shapes.kept));
+  run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(total, shapes.kept)});
   run<&Kernels::div>(x.device(), total.read(), elementwise::input(n, total), total.write());
   Tensor y = to(total, x.dtype());
   if (auto* node = record<MeanBackward>(y, x)) {

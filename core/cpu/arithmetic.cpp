@@ -3,6 +3,7 @@
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/integers.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -20,18 +21,6 @@ void neg(const ConstView& x, const View& y) {
     using T = decltype(zero);
     elementwise<T, T>(std::negate(), y, x);
   });
-}
-
-/// Exact, modulo 2^bits. Of negative exponents the whole part of the quotient: 0 but for 1 and -1.
-template <class T>
-T integer_pow(T base, T exponent) {
-  if constexpr (std::is_signed_v<T>)
-    if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  using U = std::conditional_t<(sizeof(T) > sizeof(unsigned)), std::make_unsigned_t<T>, unsigned>;
-  U result = 1, square = static_cast<U>(base);
-  for (auto e = static_cast<U>(exponent); e != 0; e >>= 1, square *= square)
-    if (e & 1) result *= square;
-  return static_cast<T>(result);
 }
 
 void div(const ConstView& a, const ConstView& b, const View& y) {

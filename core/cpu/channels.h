@@ -20,6 +20,7 @@ inline std::int64_t pixel_count(const ConstView& x) { return x.shape[0] * x.shap
 /// channels of a pixel get longer. How many pixels make one; 1 where any image has gaps.
 inline std::int64_t folding(std::initializer_list<const ConstView*> images) {
   const ConstView& first = **images.begin();
+  if (numel(first.shape) == 0) return 1;
   for (const ConstView* v : images)
     if (!same_layout(v->shape, v->strides, channels_last_strides(v->shape))) return 1;
   std::int64_t fold = 1;

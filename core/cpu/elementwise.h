@@ -1,7 +1,6 @@
 #pragma once
 #include <Eigen/Core>
 #include <algorithm>
-#include <concepts>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -80,30 +79,6 @@ void elementwise(const F& f, const View& y, const X&... x) {
     return;
   }
   for_each_row(make_loop<K>({&y, &x...}), row);
-}
-
-/// visit() without bool.
-template <class F>
-void visit_arithmetic(DType t, F&& f) {
-  visit(t, [&](auto zero) {
-    if constexpr (!std::is_same_v<decltype(zero), bool>) f(zero);
-  });
-}
-/// The same with integers as unsigned ones of their size, which wrap around where signed overflow is undefined.
-template <class F>
-void visit_wrapping(DType t, F&& f) {
-  visit_arithmetic(t, [&](auto zero) {
-    if constexpr (std::is_integral_v<decltype(zero)>)
-      f(std::make_unsigned_t<decltype(zero)>{});
-    else
-      f(zero);
-  });
-}
-/// -v; the least integer stays what it is.
-template <std::integral T>
-T negated(T v) {
-  using U = std::make_unsigned_t<T>;
-  return static_cast<T>(U{0} - static_cast<U>(v));
 }
 
 }  // namespace bytetape::cpu

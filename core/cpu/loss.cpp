@@ -1,8 +1,15 @@
 #include "bytetape/core/cpu/row.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/fault.h"
 
 namespace bytetape::cpu {
 namespace {
+
+/// Of f32 and f64: 16-bit logits are widened by the op.
+template <class F>
+void visit_wide(DType t, F&& f) {
+  t == DType::f64 ? f(double{}) : f(float{});
+}
 
 template <class T>
 Row<T> row_of(const ConstView& logits, std::int64_t i) {
@@ -29,44 +36,66 @@ void for_each_sample(const ConstView& logits, F&& f) {
                });
 }
 
+/// How many targets are not ignored. Throws where one is no class.
+std::int64_t count_targets(const ConstView& target, std::int64_t ignore, std::int64_t classes) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < target.shape[0]; ++i) {
+    const auto t = element<std::int64_t>(target, i);
+    if (t == ignore) continue;
+    if (t < 0 || t >= classes) throw_fault({Fault::Kind::target, t, classes});
+    ++count;
+  }
+  return count;
+}
+
+Plan plan(const CrossEntropyArgs& a) {
+  const bool adds_up = a.reduction != Reduction::none;
+  return {adds_up ? static_cast<std::size_t>(a.target.numel()) * size_of(a.logits.dtype) : 0};
+}
+
 // With smoothing s over c classes: (1 - s) (lse - x_t) + s / c sum_j (lse - x_j).
-void cross_entropy(const ConstView& logits, const ConstView& target, std::int64_t ignore, double smoothing,
-                   const View& losses, const View& lse) {
-  visit_floating(logits.dtype, [&](auto zero) {
+void cross_entropy(const CrossEntropyArgs& a, const Plan&, Workspace ws) {
+  const std::int64_t n = a.target.shape[0], count = count_targets(a.target, a.ignore, a.logits.shape[1]);
+  visit_wide(a.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using C = compute_t<T>;
-    const auto s = static_cast<C>(smoothing);
-    for_each_sample(logits, [&](std::int64_t i) {
-      const auto t = element<std::int64_t>(target, i);
-      const Row<T> x = row_of<T>(logits, i);
-      const C shift = x.max(), log_sum = shift + std::log(sum_exp(x, shift));
-      element<C>(lse, i) = log_sum;
-      C loss = 0;
-      if (t != ignore) {
-        loss = log_sum - static_cast<C>(*reinterpret_cast<const T*>(x.data + t * x.step));
-        if (s > 0) loss = (1 - s) * loss + s * (log_sum - x.sum() / static_cast<C>(x.size));
+    const bool adds_up = a.reduction != Reduction::none;
+    T* losses = adds_up ? static_cast<T*>(ws.data) : a.y.as<T>();
+    const auto s = static_cast<T>(a.smoothing);
+    for_each_sample(a.logits, [&](std::int64_t i) {
+      const auto t = element<std::int64_t>(a.target, i);
+      const Row<T> x = row_of<T>(a.logits, i);
+      const T shift = x.max(), log_sum = shift + std::log(sum_exp(x, shift));
+      element<T>(a.lse, i) = log_sum;
+      T loss = 0;
+      if (t != a.ignore) {
+        loss = log_sum - *reinterpret_cast<const T*>(x.data + t * x.step);
+        if (s > 0) loss = (1 - s) * loss + s * (log_sum - x.sum() / static_cast<T>(x.size));
       }
-      element<T>(losses, i) = static_cast<T>(loss);
+      losses[i] = loss;
     });
+    *a.count.as<T>() = static_cast<T>(count);
+    if (!adds_up) return;
+    double total = 0;
+    for (std::int64_t i = 0; i < n; ++i) total += static_cast<double>(losses[i]);
+    *a.y.as<T>() = static_cast<T>(a.reduction == Reduction::mean ? total / static_cast<double>(count) : total);
   });
 }
 
-void cross_entropy_backward(const ConstView& logits, const ConstView& target, const ConstView& lse, const ConstView& gy,
-                            std::int64_t ignore, double smoothing, const View& gx) {
-  visit_floating(logits.dtype, [&](auto zero) {
+void cross_entropy_backward(const CrossEntropyBackwardArgs& a) {
+  visit_wide(a.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using C = compute_t<T>;
-    const auto s = static_cast<C>(smoothing), share = s / static_cast<C>(logits.shape[1]);
+    const auto s = static_cast<T>(a.smoothing), share = s / static_cast<T>(a.logits.shape[1]);
     const auto size = static_cast<std::int64_t>(sizeof(T));
-    for_each_sample(logits, [&](std::int64_t i) {
-      const auto t = element<std::int64_t>(target, i);
-      const auto g = t == ignore ? C{0} : static_cast<C>(element<T>(gy, i));
-      char* to = gx.as<char>() + i * gx.strides[0] * size;
-      const std::int64_t step = gx.strides[1] * size;
-      ExpPiece<C> exp;
-      row_of<T>(logits, i).for_each_piece([&](std::int64_t at, const auto& x) {
-        if (t == ignore) return store_piece<T>(to + at * step, step, Array<C>::Zero(x.size()));
-        auto p = exp(x, element<C>(lse, i));
+    const T count = a.reduction == Reduction::mean ? *a.count.as<T>() : T{1};
+    for_each_sample(a.logits, [&](std::int64_t i) {
+      const auto t = element<std::int64_t>(a.target, i);
+      char* to = a.gx.as<char>() + i * a.gx.strides[0] * size;
+      const std::int64_t step = a.gx.strides[1] * size;
+      const T g = t == a.ignore ? T{0} : (a.reduction == Reduction::none ? element<T>(a.gy, i) : *a.gy.as<T>()) / count;
+      ExpPiece<T> exp;
+      row_of<T>(a.logits, i).for_each_piece([&](std::int64_t at, const auto& x) {
+        if (t == a.ignore) return store_piece<T>(to + at * step, step, Array<T>::Zero(x.size()));
+        auto p = exp(x, element<T>(a.lse, i));
         if (t >= at && t < at + x.size()) p[t - at] -= 1 - s;
         store_piece<T>(to + at * step, step, (p - share) * g);
       });
@@ -74,27 +103,12 @@ void cross_entropy_backward(const ConstView& logits, const ConstView& target, co
   });
 }
 
-void target_range(const ConstView& target, std::int64_t ignore, const View& y) {
-  std::int64_t low = 0, high = 0, count = 0;
-  for (std::int64_t i = 0; i < target.shape[0]; ++i) {
-    const auto t = element<std::int64_t>(target, i);
-    if (t == ignore) continue;
-    low = count ? std::min(low, t) : t;
-    high = count ? std::max(high, t) : t;
-    ++count;
-  }
-  element<std::int64_t>(y, 0) = low;
-  element<std::int64_t>(y, 1) = high;
-  element<std::int64_t>(y, 2) = count;
-}
-
 }  // namespace
 
 LossKernels loss_kernels() {
   return {
-      .cross_entropy = cross_entropy,
+      .cross_entropy = {plan, cross_entropy},
       .cross_entropy_backward = cross_entropy_backward,
-      .target_range = target_range,
   };
 }
 

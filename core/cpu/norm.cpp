@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "bytetape/core/cpu/channels.h"
 #include "bytetape/core/cpu/sum.h"
@@ -81,9 +82,10 @@ template <class T, class C>
 
 template <class T, class C>
 [[gnu::noinline]] void add_squares(std::int64_t count, const T* __restrict x, const C* __restrict from,
-                                   const C* __restrict mean, C* __restrict sum) {
+                                   const C* __restrict mean, C* __restrict rest, C* __restrict sum) {
   for (std::int64_t c = 0; c < count; ++c) {
     const C distance = static_cast<C>(x[c]) - from[c] - mean[c];
+    rest[c] += distance;
     sum[c] += distance * distance;
   }
 }
@@ -98,34 +100,47 @@ template <class T, class C>
   }
 }
 
-// Moments are of distances from the channel's first pixel, its pivot: sums of values far from zero, and a mean rounded
-// there, would lose what lies between them.
+/// The first pixel of a channel, from which distances are taken: sums of values far from zero, and a mean rounded
+/// there, would lose what lies between them. 0 where distances from it would overflow.
+template <class T, class C = compute_t<T>>
+C pivot_of(const ConstView& x, std::int64_t c) {
+  const auto first = static_cast<C>(x.as<T>()[c * x.strides[1]]);
+  return std::abs(first) < std::numeric_limits<C>::max() / 4 ? first : C{0};
+}
+
+// The mean that a first pass gives is rounded, and what a second finds it to be off by (`rest`) corrects both moments.
 template <class T, class C = compute_t<T>>
 void moments_of_block(const ConstView& x, std::int64_t channels, std::int64_t begin, std::int64_t end, C* means,
                       C* m2s) {
   for_each_lane_group(x.shape[1], [&](std::int64_t first, std::int64_t count) {
-    alignas(64) C pivot[detail::chunk], mean[detail::chunk], m2[detail::chunk];
+    alignas(64) C pivot[detail::chunk], mean[detail::chunk], rest[detail::chunk], m2[detail::chunk];
     const T* start = x.as<T>() + first;
-    for (std::int64_t c = 0; c < count; ++c) pivot[c] = static_cast<C>(x.as<T>()[(first + c) % channels]);
-    std::fill_n(mean, count, C{0});
-    std::fill_n(m2, count, C{0});
+    for (std::int64_t c = 0; c < count; ++c) pivot[c] = pivot_of<T>(x, (first + c) % channels);
+    for (C* sum : {mean, rest, m2}) std::fill_n(sum, count, C{0});
     for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_distances(count, start + at[0], pivot, mean); });
     for (std::int64_t c = 0; c < count; ++c) mean[c] /= static_cast<C>(end - begin);
-    for_each_pixel<1>({&x}, begin, end, [&](const auto& at) { add_squares(count, start + at[0], pivot, mean, m2); });
-    std::copy_n(mean, count, means + first);
-    std::copy_n(m2, count, m2s + first);
+    for_each_pixel<1>({&x}, begin, end,
+                      [&](const auto& at) { add_squares(count, start + at[0], pivot, mean, rest, m2); });
+    for (std::int64_t c = 0; c < count; ++c) {
+      const C off = rest[c] / static_cast<C>(end - begin);
+      means[first + c] = mean[c] + off;
+      m2s[first + c] = m2[c] - off * rest[c];
+    }
   });
 }
 
 template <class T, class C = compute_t<T>>
 Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c, C pivot) {
   const auto count = static_cast<double>(x.shape[2] * x.shape[3]);
-  double sum = 0, m2 = 0;
+  double sum = 0, rest = 0, m2 = 0;
   for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) { sum += static_cast<double>(sum_of(piece - pivot)); });
   const auto mean = static_cast<C>(sum / count);
-  for_each_piece<T, 1>({&x}, n, c,
-                       [&](const auto& piece) { m2 += static_cast<double>(sum_of((piece - pivot - mean).square())); });
-  return {count, static_cast<double>(mean), m2};
+  for_each_piece<T, 1>({&x}, n, c, [&](const auto& piece) {
+    const auto distance = piece - pivot - mean;
+    rest += static_cast<double>(sum_of(distance));
+    m2 += static_cast<double>(sum_of(distance.square()));
+  });
+  return {count, static_cast<double>(mean) + rest / count, m2 - rest * rest / count};
 }
 
 /// f(i) for i in [0, count), in parallel; each costs about `work` elements.
@@ -195,7 +210,6 @@ template <class T, class F>
 void moments(const ConstView& x, const Workspace& ws, F&& finish) {
   using C = compute_t<T>;
   const std::int64_t channels = x.shape[1];
-  const auto pivot = [&](std::int64_t c) { return static_cast<C>(x.as<T>()[c * x.strides[1]]); };
   if (channels_adjacent({&x})) {
     const std::int64_t fold = folding({&x});
     const ConstView wide = folded(x, fold);
@@ -210,15 +224,15 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
         for (std::int64_t i = c; i < blocks.channels; i += channels)
           all.merge({static_cast<double>(blocks.end(b) - blocks.begin(b)), static_cast<double>(to.partial(b, 0)[i]),
                      static_cast<double>(to.partial(b, 1)[i])});
-      all.mean += static_cast<double>(pivot(c));
+      all.mean += static_cast<double>(pivot_of<T>(x, c));
       finish(c, all);
     });
     return;
   }
   for_each_item(channels, 2 * pixel_count(x), [&](std::int64_t c) {
     Moments all;
-    for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c, pivot(c)));
-    all.mean += static_cast<double>(pivot(c));
+    for (std::int64_t n = 0; n < x.shape[0]; ++n) all.merge(moments_of_plane<T>(x, n, c, pivot_of<T>(x, c)));
+    all.mean += static_cast<double>(pivot_of<T>(x, c));
     finish(c, all);
   });
 }

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/integers.h"
 
 namespace bytetape::cpu {
 namespace {

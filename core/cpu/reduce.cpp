@@ -245,7 +245,10 @@ void extreme(const ConstView& x, const View& y) {
   });
 }
 
-void sum(const ConstView& x, const View& y) {
+Plan plan(const SumArgs&) { return {}; }
+
+void sum(const SumArgs& args, const Plan&, Workspace) {
+  const auto& [x, y] = args;
   visit(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
@@ -288,7 +291,7 @@ void argmax(const ConstView& x, int dim, const View& y) {
 
 ReduceKernels reduce_kernels() {
   return {
-      .sum = sum,
+      .sum = {plan, sum},
       .max = max,
       .min = min,
       .argmax = argmax,

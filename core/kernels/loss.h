@@ -1,20 +1,37 @@
 #pragma once
 #include <cstdint>
 
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-/// logits (n, c), target i64 (n), in range: that was checked. Rows whose target is `ignore` count as 0.
+/// What becomes of the losses of a batch.
+enum class Reduction : std::uint8_t { none, mean, sum };
+
+// logits (n, c) of f32 or f64, target i64 (n). Rows whose target is `ignore` count as 0; a target that is no class is a
+// fault (core/fault.h). lse (n), log(sum(exp(logits))), and count, a scalar, how many targets are not `ignore`, have
+// the dtype of the logits.
+struct CrossEntropyArgs {
+  ConstView logits, target;
+  std::int64_t ignore;
+  double smoothing;
+  Reduction reduction;
+  View y;  // (n) for Reduction::none, else a scalar
+  View lse, count;
+};
+/// gx = (softmax - smoothed one-hot) * gy, which is like y, / count for Reduction::mean.
+struct CrossEntropyBackwardArgs {
+  ConstView logits, target, lse, count, gy;
+  std::int64_t ignore;
+  double smoothing;
+  Reduction reduction;
+  View gx;
+};
+
 struct LossKernels {
-  // losses (n); lse (n), log(sum(exp(logits))), in the type that logits are computed in
-  void (*cross_entropy)(const ConstView& logits, const ConstView& target, std::int64_t ignore, double smoothing,
-                        const View& losses, const View& lse);
-  // gx = (softmax - smoothed one-hot) * gy, with gy (n)
-  void (*cross_entropy_backward)(const ConstView& logits, const ConstView& target, const ConstView& lse,
-                                 const ConstView& gy, std::int64_t ignore, double smoothing, const View& gx);
-  // y i64 (3): smallest and largest target and how many there are, those that are `ignore` left out
-  void (*target_range)(const ConstView& target, std::int64_t ignore, const View& y);
+  Planned<CrossEntropyArgs> cross_entropy;
+  void (*cross_entropy_backward)(const CrossEntropyBackwardArgs& args);
 };
 
 }  // namespace bytetape

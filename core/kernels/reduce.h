@@ -1,11 +1,17 @@
 #pragma once
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
+struct SumArgs {
+  ConstView x;
+  View y;
+};
+
 /// y has x's rank, with 1 in every reduced dim.
 struct ReduceKernels {
-  void (*sum)(const ConstView& x, const View& y);  // y has x's dtype, or f32 for 16-bit floats; i64 for integers, bool
+  Planned<SumArgs> sum;                            // y has x's dtype, or f32 for 16-bit floats; i64 for integers, bool
   void (*max)(const ConstView& x, const View& y);  // NaN wins
   void (*min)(const ConstView& x, const View& y);
   void (*argmax)(const ConstView& x, int dim, const View& y);  // y i64; first of equals; NaN wins

@@ -79,6 +79,11 @@ void Allocator::drop_saved(Block* block, bool about_to_free) {
     rebook(*block, Role::temporary, block->module);
 }
 
+void Allocator::note_traffic(EventKind kind, std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  ledger_.on_traffic(kind, bytes);
+}
+
 Scope Allocator::owner_of(const Block* block) const {
   std::lock_guard lock(mutex_);
   return {block->module, block->op, block->phase};

@@ -80,6 +80,9 @@ class Allocator {
   /// `capacity` of each from now on. Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
+  /// Books a transfer of the device or a wait for it.
+  void note_traffic(EventKind kind, std::size_t bytes);
+
   /// Who allocated a block; its module may have been retagged since.
   Scope owner_of(const Block* block) const;
   /// Why a block is held.

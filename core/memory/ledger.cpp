@@ -13,8 +13,9 @@ std::size_t index(Role r) { return static_cast<std::size_t>(r); }
 }  // namespace
 
 const char* to_string(EventKind k) {
-  constexpr const char* text[] = {"segment_alloc", "segment_free", "alloc",    "free",
-                                  "retag",         "step_begin",   "step_end", "out_of_memory"};
+  constexpr const char* text[event_kind_count] = {"segment_alloc", "segment_free", "alloc",    "free",
+                                                  "retag",         "step_begin",   "step_end", "out_of_memory",
+                                                  "to_device",     "to_host",      "wait"};
   return text[static_cast<int>(k)];
 }
 
@@ -145,6 +146,21 @@ void Ledger::on_out_of_memory(std::size_t requested) {
 }
 
 // ---- steps
+
+void Ledger::on_traffic(EventKind kind, std::size_t bytes) {
+  if (kind == EventKind::wait) {
+    ++stats_.waits;
+  } else {
+    Traffic& t = kind == EventKind::to_host ? stats_.to_host : stats_.to_device;
+    ++t.count;
+    t.bytes += bytes;
+  }
+  Block b;
+  b.size = b.requested = bytes;
+  b.module = current_scope.module;
+  b.op = current_scope.op;
+  log(kind, b, b.role, b.module);
+}
 
 void Ledger::log_mark(EventKind kind, std::uint32_t step) {
   Block mark;

@@ -18,9 +18,12 @@ enum class EventKind : std::uint8_t {
   step_begin,     ///< `bytes` holds the step's number
   step_end,       ///< likewise
   out_of_memory,  ///< `requested` could not be served
+  to_device,      ///< `bytes` went to the device, from the host or another one
+  to_host,        ///< `bytes` came from it
+  wait,           ///< the host waited for the device
 };
 
-inline constexpr int event_kind_count = 8;
+inline constexpr int event_kind_count = 11;
 /// "segment_alloc", "alloc", ...
 const char* to_string(EventKind k);
 
@@ -53,6 +56,11 @@ struct Watermark {
   void sub(std::size_t n) { current -= n; }
 };
 
+/// What went one way between a device and others.
+struct Traffic {
+  std::uint64_t count = 0, bytes = 0;
+};
+
 /// Bytes that one module (or one op) holds in each role.
 using RoleBytes = std::array<std::size_t, role_count>;
 
@@ -67,6 +75,8 @@ struct Statistics {
   Phase peak_phase = Phase::setup;            ///< and in which phase
   std::uint64_t allocations = 0;              ///< calls
   std::uint64_t upstream_calls = 0;           ///< segments that had to be taken for them
+  Traffic to_device, to_host;                 ///< transfers
+  std::uint64_t waits = 0;                    ///< of the host for the device
 };
 
 /// One step, or the time between two steps, seen whole.
@@ -100,6 +110,8 @@ class Ledger {
   /// Moves the block's bytes from one role and module to another.
   void on_retag(Block& b, Role role, NameId module);
   void on_out_of_memory(std::size_t requested);
+  /// A transfer or a wait, by the thread's scope.
+  void on_traffic(EventKind kind, std::size_t bytes);
   /// Opens a step, closing an open one. Number 0 stands for the last one's number + 1. Returns the number.
   std::uint32_t begin_step(std::uint32_t step);
   /// Nothing happens outside a step.

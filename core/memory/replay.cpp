@@ -42,6 +42,9 @@ void Replay::apply(const Event& e) {
     case EventKind::step_begin:
     case EventKind::step_end:
     case EventKind::out_of_memory:
+    case EventKind::to_device:
+    case EventKind::to_host:
+    case EventKind::wait:
       break;
   }
 }

@@ -209,9 +209,10 @@ void write_steps(std::string& out, const Snapshot& s) {
   for (const StepSummary* step : worth_showing(steps, typical.step, s.statistics.peak_step)) {
     write_summary(out, step_name(step->step), *step);
     if (step == typical.step && typical.count > 1)
-      print(out, "    {} steps after the first are like this one\n",
+      print(out, "    {} {}steps after the first are like this one\n",
             typical.count == steps.size() - 1 ? fmt::format("all {}", typical.count)
-                                              : fmt::format("{} of the {}", typical.count, steps.size() - 1));
+                                              : fmt::format("{} of the {}", typical.count, steps.size() - 1),
+            s.dropped_steps ? "logged " : "");
   }
   if (const StepSummary gaps = between(s.steps, first, last); !gaps.is_quiet())
     write_summary(out, "between steps, in all", gaps);
@@ -225,6 +226,10 @@ void write_footer(std::string& out, const Snapshot& s) {
         format_bytes(books.allocated.current - books.requested.current), format_bytes(cached));
   print(out, "{} allocations took {} segment{} from the system\n", format_exact(books.allocations),
         format_exact(books.upstream_calls), books.upstream_calls == 1 ? "" : "s");
+  if (books.to_device.count || books.to_host.count || books.waits)
+    print(out, "{} transfers to the device ({}), {} back ({}); the host waited {} times\n",
+          format_exact(books.to_device.count), format_bytes(books.to_device.bytes), format_exact(books.to_host.count),
+          format_bytes(books.to_host.bytes), format_exact(books.waits));
   if (s.outside)
     print(out, "outside the ledger: {} resident (code, stacks, logs, what libraries hold)\n", format_bytes(*s.outside));
   if (s.dropped || s.dropped_steps)

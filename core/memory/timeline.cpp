@@ -52,6 +52,7 @@ Json names_of_values(int count) {
 // A limit that is none has no number.
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
 
+Json to_json(const Traffic& t) { return {{"count", t.count}, {"bytes", t.bytes}}; }
 Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }
 
 /// {"parameter": 512, ...}, the largest first.
@@ -74,9 +75,15 @@ Json to_json(const std::vector<RoleBytes>& table) {
 Json to_json(const Statistics& s) {
   Json roles = Json::object();
   for (std::size_t r = 0; r < role_count; ++r) roles[to_string(static_cast<Role>(r))] = to_json(s.by_role[r]);
-  return {{"allocated", to_json(s.allocated)}, {"requested", to_json(s.requested)},
-          {"reserved", to_json(s.reserved)},   {"roles", roles},
-          {"allocations", s.allocations},      {"upstream_calls", s.upstream_calls}};
+  return {{"allocated", to_json(s.allocated)},
+          {"requested", to_json(s.requested)},
+          {"reserved", to_json(s.reserved)},
+          {"roles", roles},
+          {"allocations", s.allocations},
+          {"upstream_calls", s.upstream_calls},
+          {"to_device", to_json(s.to_device)},
+          {"to_host", to_json(s.to_host)},
+          {"waits", s.waits}};
 }
 
 Json to_json(const StepSummary& s) {

@@ -48,7 +48,10 @@ std::vector<double> fold(const Tensor& x, unsigned mask, double start, const Fol
 template <auto Kernel>
 Tensor reduce(const Tensor& x, unsigned mask, DType dtype) {
   Tensor y = empty(kept_shape(x.shape(), mask), dtype);
-  run<Kernel>(x.device(), x.read(), y.write());
+  if constexpr (requires { (Kernels().*Kernel).plan; })
+    run_planned<Kernel>(x.device(), {x.read(), y.write()});
+  else
+    run<Kernel>(x.device(), x.read(), y.write());
   return y;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "tests/data/files.h"
@@ -272,14 +273,32 @@ TEST(Loader, ShuffleIsUniform) {
     for (int c : place) EXPECT_NEAR(c, epochs / 4, 140);  // five standard deviations
 }
 
+TEST(Loader, HandsItsBatchesToADevice) {
+  const auto device_memory = [](int) -> memory::Allocator& {
+    static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
+    return a;
+  };
+  register_backend(DeviceType::cuda, {&cpu::kernels(), device_memory, device_memory});
+  {
+    const Counted set(10);
+    std::vector<float> seen;
+    for (const Batch& b : DataLoader(set, {.batch_size = 4, .device = Device::cuda()})) {
+      EXPECT_EQ(b.x.device(), Device::cuda());
+      EXPECT_EQ(b.x.storage().role(), memory::Role::input);
+      for (const float v : b.x.to_vector<float>()) seen.push_back(v);
+    }
+    ASSERT_EQ(seen.size(), 20u);
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(seen[i], static_cast<float>(i) / 2);
+  }
+  register_backend(DeviceType::cuda, {});
+}
+
 TEST(Loader, OptionsAreChecked) {
   const Counted set(4);
   const auto message = [&](const DataLoaderOptions& o) { return error_of<ValueError>([&] { DataLoader(set, o); }); };
   EXPECT_EQ(message({.batch_size = 0}), "DataLoader: expected batch_size >= 1, got 0");
   EXPECT_EQ(message({.workers = -1}), "DataLoader: expected workers >= 0, got -1");
   EXPECT_EQ(message({.prefetch = 0}), "DataLoader: expected prefetch >= 1, got 0");
-  EXPECT_EQ(error_of<DeviceError>([&] { DataLoader(set, {.device = Device::cuda()}); }),
-            "DataLoader: batches are loaded on cpu, or predicted on a meta device, got cuda");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(ModuleList, NamesByNumberAndGivesWhatWasPutIn) {
   EXPECT_EQ(net.blocks.size(), 3u);
   EXPECT_EQ(net.named_parameters()[4].first, "blocks.2.fc.weight");
   EXPECT_TRUE(net.parameters()[2].is_same(net.blocks[1].fc.weight));
-  EXPECT_THROWS_SAYING(net.blocks[3], ValueError, "ModuleList of 3 modules has no [3]");
+  EXPECT_THROWS_SAYING(net.blocks[3], ValueError, "ModuleList of length 3 has no [3]");
   EXPECT_EQ(net.blocks.describe(), "ModuleList");
 }
 

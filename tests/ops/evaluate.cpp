@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/transfer.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {
@@ -93,7 +94,7 @@ Tensor make_input(const Input& input, const Array& values, DType dtype, Device d
   Tensor x = storage.alias(input.shape, p.strides, p.offset);
   const ConstView source(values.values.data(), DType::f64, Device::cpu(), values.shape,
                          contiguous_strides(values.shape));
-  run<&Kernels::copy>(d, source, x.write());  // expanded elements are written again and again, with one value
+  copy_across(source, x.write());  // expanded elements are written again and again, with one value
   if (is_floating(t)) x.set_requires_grad();
   return x;
 }
@@ -185,14 +186,17 @@ Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, 
   return e;
 }
 
+bool is_available(Device device) {
+  try {
+    memory::allocator(device);
+    return true;
+  } catch (const DeviceError&) {  // not in this build, or not in this machine
+    return false;
+  }
+}
+
 std::vector<Device> available_devices() {
-  std::vector<Device> devices;
-  for (const Device d : {Device::cpu(), Device::cuda()}) try {
-      backend(d);
-      devices.push_back(d);
-    } catch (const DeviceError&) {  // not in this build, or not in this machine
-    }
-  return devices;
+  return is_available(Device::cuda()) ? std::vector{Device::cpu(), Device::cuda()} : std::vector{Device::cpu()};
 }
 
 std::string describe_case(const OpRow& row, const Case& inputs, std::size_t number) {

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "bytetape/core/dispatch.h"
+#include "bytetape/core/transfer.h"
 
 namespace bytetape::test {
 
@@ -28,7 +28,7 @@ Tensor make_tensor(const std::vector<double>& values, const Shape& shape, DType 
   check(numel(shape) == static_cast<std::int64_t>(values.size()), values.size(), " values for shape ", shape);
   Tensor x = empty(shape, dtype, device);
   const ConstView source(values.data(), DType::f64, Device::cpu(), shape, contiguous_strides(shape));
-  run<&Kernels::copy>(device, source, x.write());
+  copy_across(source, x.write());
   return x;
 }
 

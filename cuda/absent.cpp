@@ -1,0 +1,24 @@
+// In place of the sources that nvcc compiles, where there is none: plans, and a clear word for everything else.
+#include "bytetape/core/error.h"
+#include "bytetape/cuda/cuda.h"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/runtime.h"
+
+namespace bytetape::cuda {
+namespace {
+
+[[noreturn]] void fail_absent() {
+  fail<DeviceError>(
+      "this build has no CUDA: it was made without nvcc (install the CUDA toolkit and build again; "
+      "Device::meta(Device::cuda()) predicts memory all the same)");
+}
+
+}  // namespace
+
+const Kernels& kernels() { return plans(); }
+std::unique_ptr<memory::Upstream> device_memory(int) { fail_absent(); }
+void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }
+void synchronize(int) { fail_absent(); }
+int device_count() { return 0; }
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,47 @@
+// The host's part, the same with and without a toolkit: so that a machine without a GPU predicts one's memory.
+#include "bytetape/core/backend.h"
+
+#include <array>
+#include <memory>
+#include <mutex>
+
+#include "bytetape/cuda/runtime.h"
+
+namespace bytetape {
+namespace {
+
+constexpr std::size_t most_devices = 256;  // Device::index is a byte
+
+/// One for each device, made when it is first asked for, and never destroyed: tensors in static storage may outlive it.
+template <class Make>
+memory::Allocator& allocator_of(int index, const Make& make) {
+  static auto* all = new std::array<std::unique_ptr<memory::Allocator>, most_devices>;
+  static std::array<std::once_flag, most_devices> made;
+  const auto i = static_cast<std::size_t>(index);
+  std::call_once(made[i], [&] { (*all)[i] = make(); });
+  return *(*all)[i];
+}
+
+memory::Allocator& allocator(int index) {
+  return allocator_of(index, [&] {
+    return std::make_unique<memory::Allocator>(Device::cuda(index), cuda::device_memory(index),
+                                               memory::mode_from_environment());
+  });
+}
+
+memory::Allocator& meta_allocator(int index) {
+  return allocator_of(index, [&] {
+    return std::make_unique<memory::Allocator>(Device::meta(Device::cuda(index)),
+                                               std::make_unique<memory::SimulatedUpstream>(),
+                                               memory::mode_from_environment());
+  });
+}
+
+}  // namespace
+
+const Backend& detail::cuda_backend() {
+  static const Backend all{&cuda::kernels(), allocator, meta_allocator, cuda::transfer, cuda::synchronize};
+  return all;
+}
+
+}  // namespace bytetape

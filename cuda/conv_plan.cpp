@@ -1,0 +1,67 @@
+#include <algorithm>
+
+#include "bytetape/cuda/conv_sizes.h"
+#include "bytetape/cuda/im2col.h"
+#include "bytetape/cuda/matmul_layout.h"
+#include "bytetape/cuda/plans.h"
+
+namespace bytetape::cuda {
+
+Im2col::Im2col(const ConvSizes& s, ConvMap map)
+    : dtype(accumulated(s.dtype)),
+      pixels(s.n * (map == ConvMap::input_grad ? s.h * s.w : s.oh * s.ow)),
+      groups(s.groups),
+      taps(s.taps()),
+      seen(map == ConvMap::input_grad ? s.group_out() : s.group_in()),
+      made(map == ConvMap::input_grad ? s.group_in() : s.group_out()),
+      map(map) {
+  const std::int64_t most = std::int64_t{s.dtype == DType::f64 ? 16 : 2} << 20;  // f64 always comes here, others hardly
+  const auto bytes = [&](std::int64_t n) { return aligned(static_cast<std::size_t>(n) * size_of(dtype)); };
+  const std::int64_t row = groups * (patch() + made) * static_cast<std::int64_t>(size_of(dtype));
+  rows = std::clamp<std::int64_t>(most / row, 1, std::max<std::int64_t>(pixels, 1));
+  patches = 0;
+  values = patches + bytes(rows * groups * patch());
+  weights = values + bytes(rows * groups * made);
+  products = weights + (map == ConvMap::weight_grad ? 2 : 1) * bytes(groups * made * patch());
+  total = products + plan(product(nullptr, rows, 0, Device::cuda())).workspace;
+}
+
+View Im2col::weight_matrix(void* workspace, int part, Device device) const {
+  const std::int64_t k = patch();
+  const std::size_t bytes = aligned(static_cast<std::size_t>(groups * made * k) * size_of(dtype));
+  char* data = workspace ? static_cast<char*>(workspace) + weights + static_cast<std::size_t>(part) * bytes : nullptr;
+  switch (map) {
+    case ConvMap::forward:  // (o, kh, kw, c / groups)
+      return View(data, dtype, device, {groups, k, made}, {made * k, 1, k});
+    case ConvMap::input_grad:  // (groups, kh, kw, o / groups, c / groups)
+      return View(data, dtype, device, {groups, k, made}, {made * k, made, 1});
+    default:
+      return View(data, dtype, device, {groups, made, k}, {made * k, k, 1});
+  }
+}
+
+MatmulArgs Im2col::product(void* workspace, std::int64_t count, int part, Device device) const {
+  const auto at = [&](std::size_t offset) { return workspace ? static_cast<char*>(workspace) + offset : nullptr; };
+  const std::int64_t k = patch();
+  const View seen_rows(at(patches), dtype, device, {groups, count, k}, {k, groups * k, 1});
+  const View weight = weight_matrix(workspace, part, device);
+  if (map != ConvMap::weight_grad)
+    return {seen_rows, weight, {}, View(at(values), dtype, device, {groups, count, made}, {made, groups * made, 1})};
+  return {ConstView(at(values), dtype, device, {groups, made, count}, {made, 1, groups * made}), seen_rows, {}, weight};
+}
+
+ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool sums_columns, bool channels_last) {
+  if (s.n == 0) return;
+  sums = aligned(static_cast<std::size_t>(s.weights()) * size_of(s.dtype));
+  scratch = sums + (sums_columns ? aligned(ColumnSums(s, channels_last).bytes(s.dtype)) : 0);
+  total = scratch + std::max(cudnn_workspace(s), Im2col(s, map).total);
+}
+
+Plan plan(const Conv2dArgs& a) { return {ConvWorkspace(ConvSizes(a), ConvMap::forward).total}; }
+Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(ConvSizes(a), ConvMap::input_grad).total}; }
+Plan plan(const Conv2dWeightGradArgs& a) {
+  const bool channels_last = is_channels_last(a.gy.shape, a.gy.strides);
+  return {ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, a.gb.defined(), channels_last).total};
+}
+
+}  // namespace bytetape::cuda

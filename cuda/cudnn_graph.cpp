@@ -1,0 +1,255 @@
+#include "bytetape/cuda/cudnn_graph.h"
+
+#include <cudnn.h>
+
+#define CUDNN_FRONTEND_SKIP_JSON_LIB  // graphs are never written to files
+#define NV_CUDNN_FRONTEND_DISABLE_LOGGING
+#include <cudnn_frontend.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "bytetape/core/error.h"
+#include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/precision.h"
+
+namespace bytetape::cuda {
+
+namespace fe = cudnn_frontend;
+
+/// A graph that cuDNN has compiled.
+class ConvGraph {
+ public:
+  enum Id : std::int64_t { x_id = 1, weight_id, y_id, bias_id };
+  fe::graph::Graph graph;
+  bool with_bias = false;
+};
+
+namespace {
+
+void check(cudnnStatus_t status) {
+  if (status != CUDNN_STATUS_SUCCESS) [[unlikely]]
+    fail<Error>("cuDNN: ", cudnnGetErrorString(status));
+}
+
+/// All that a graph depends on.
+using Key = std::array<std::int64_t, 23>;
+
+Key key_of(const ConvProblem& p, bool tf32) {
+  const ConvSizes& s = p.sizes;
+  return {static_cast<std::int64_t>(p.map),
+          static_cast<std::int64_t>(s.dtype),
+          p.channels_last + 2 * p.with_bias + 4 * tf32,
+          static_cast<std::int64_t>(p.workspace),
+          p.x_alignment,
+          p.weight_alignment,
+          p.y_alignment,
+          s.n,
+          s.c,
+          s.h,
+          s.w,
+          s.o,
+          s.kh,
+          s.kw,
+          s.oh,
+          s.ow,
+          s.groups,
+          s.p.stride.h,
+          s.p.stride.w,
+          s.p.padding.h,
+          s.p.padding.w,
+          s.p.dilation.h,
+          s.p.dilation.w};
+}
+
+struct Hash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t h = 0;
+    for (const std::int64_t v : key) {
+      h = (h ^ static_cast<std::uint64_t>(v)) * 0x9e3779b97f4a7c15u;  // 2^64 / the golden ratio: Fibonacci hashing
+      h ^= h >> 32;
+    }
+    return h;
+  }
+};
+
+/// cuDNN on one device. A handle and the graphs made with it serve one thread at a time.
+struct Library {
+  std::mutex mutex;
+  cudnnHandle_t handle = nullptr;
+  cudaStream_t stream = nullptr;
+  // Null where there is none. All are kept: a captured CUDA graph may hold the kernels of any.
+  std::unordered_map<Key, std::unique_ptr<ConvGraph>, Hash> graphs;
+
+  explicit Library(Device device) {
+    stream = stream_of(device);
+    check(cudnnCreate(&handle));
+    check(cudnnSetStream(handle, stream));
+  }
+  void use_stream_of(Device device) {
+    const cudaStream_t now = stream_of(device);
+    if (now == stream) return;
+    check(cudnnSetStream(handle, now));
+    stream = now;
+  }
+};
+
+// Never closed: at the program's end the driver may be gone first.
+Library& library_of(Device device) {
+  static auto* all = new std::array<std::unique_ptr<Library>, 256>;
+  static std::array<std::once_flag, 256> made;
+  std::call_once(made[device.index], [&] { (*all)[device.index] = std::make_unique<Library>(device); });
+  return *(*all)[device.index];
+}
+
+fe::DataType_t type_of(DType t) {
+  switch (t) {
+    case DType::bf16:
+      return fe::DataType_t::BFLOAT16;
+    case DType::f16:
+      return fe::DataType_t::HALF;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Integers = std::vector<std::int64_t>;
+
+Integers strides_of(const Integers& d, bool channels_last) {
+  if (channels_last) return {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
+  return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+}
+
+class Builder {
+ public:
+  explicit Builder(const ConvProblem& p) : p_(p), s_(p.sizes), result_(std::make_unique<ConvGraph>()) {}
+
+  /// Null where cuDNN has no engine.
+  std::unique_ptr<ConvGraph> build(cudnnHandle_t handle, bool tf32) {
+    fe::graph::Graph& graph = result_->graph;
+    graph.set_io_data_type(type_of(s_.dtype))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    describe(graph);
+    result_->with_bias = p_.with_bias;
+    // The fallback engines are slower than a kernel of our own that adds the bias.
+    std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
+    if (!p_.with_bias) modes.push_back(fe::HeurMode_t::FALLBACK);
+    if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
+        graph.create_execution_plans(modes).is_bad())
+      return nullptr;
+    graph.deselect_workspace_greater_than(static_cast<std::int64_t>(p_.workspace));
+    graph.deselect_numeric_notes(unwanted(tf32));
+    if (graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad()) return nullptr;
+    std::int64_t workspace = 0;
+    const bool fits =
+        graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(p_.workspace);
+    return fits ? std::move(result_) : nullptr;
+  }
+
+ private:
+  std::vector<fe::NumericalNote_t> unwanted(bool tf32) const {
+    std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::NONDETERMINISTIC};
+    if (s_.dtype == DType::f32) {
+      notes.push_back(fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
+      notes.push_back(fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
+      if (!tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);  // they take f32 as TF32
+    }
+    return notes;
+  }
+
+  Integers x_dims() const { return {s_.n, s_.c, s_.h, s_.w}; }
+  Integers weight_dims() const { return {s_.o, s_.group_in(), s_.kh, s_.kw}; }  // fewer channels than x's: groups
+  Integers y_dims() const { return {s_.n, s_.o, s_.oh, s_.ow}; }
+
+  Tensor input(ConvGraph::Id id, const Integers& dims, std::int64_t alignment) {
+    return result_->graph.tensor(fe::graph::Tensor_attributes()
+                                     .set_uid(id)
+                                     .set_dim(dims)
+                                     .set_stride(strides_of(dims, p_.channels_last))
+                                     .set_alignment(alignment)
+                                     .set_data_type(type_of(s_.dtype)));
+  }
+  void output(const Tensor& t, ConvGraph::Id id, const Integers& dims, std::int64_t alignment) {
+    t->set_uid(id)
+        .set_dim(dims)
+        .set_stride(strides_of(dims, p_.channels_last))
+        .set_alignment(alignment)
+        .set_data_type(type_of(s_.dtype))
+        .set_output(true);
+  }
+  template <class Attributes>
+  Attributes geometry() const {
+    const Conv2dParams& p = s_.p;
+    return Attributes()
+        .set_padding({p.padding.h, p.padding.w})
+        .set_stride({p.stride.h, p.stride.w})
+        .set_dilation({p.dilation.h, p.dilation.w});
+  }
+
+  Tensor x() { return input(ConvGraph::x_id, x_dims(), p_.x_alignment); }
+  Tensor weight() { return input(ConvGraph::weight_id, weight_dims(), p_.weight_alignment); }
+  Tensor y() { return input(ConvGraph::y_id, y_dims(), p_.y_alignment); }
+
+  void describe(fe::graph::Graph& graph) {
+    switch (p_.map) {
+      case ConvMap::forward: {
+        Tensor sum = graph.conv_fprop(x(), weight(), geometry<fe::graph::Conv_fprop_attributes>());
+        if (p_.with_bias) {
+          sum->set_dim(y_dims()).set_stride(strides_of(y_dims(), p_.channels_last));
+          const Tensor bias = input(ConvGraph::bias_id, {1, s_.o, 1, 1}, 16);
+          sum = graph.pointwise(sum, bias, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+        }
+        return output(sum, ConvGraph::y_id, y_dims(), p_.y_alignment);
+      }
+      case ConvMap::input_grad:
+        return output(graph.conv_dgrad(y(), weight(), geometry<fe::graph::Conv_dgrad_attributes>()), ConvGraph::x_id,
+                      x_dims(), p_.x_alignment);
+      case ConvMap::weight_grad:
+        return output(graph.conv_wgrad(y(), x(), geometry<fe::graph::Conv_wgrad_attributes>()), ConvGraph::weight_id,
+                      weight_dims(), p_.weight_alignment);
+    }
+  }
+
+  const ConvProblem& p_;
+  const ConvSizes& s_;
+  std::unique_ptr<ConvGraph> result_;
+};
+
+/// The library says no by statuses, and where it has none by exceptions.
+std::unique_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32) {
+  try {
+    return Builder(problem).build(handle, tf32);
+  } catch (const fe::cudnnException&) { return nullptr; }
+}
+
+}  // namespace
+
+ConvGraph* find_graph(const ConvProblem& problem, Device device) {
+  Library& library = library_of(device);
+  const bool tf32 = problem.sizes.dtype == DType::f32 && allow_tf32();
+  const Key key = key_of(problem, tf32);
+  const std::lock_guard lock(library.mutex);
+  if (const auto found = library.graphs.find(key); found != library.graphs.end()) return found->second.get();
+  library.use_stream_of(device);
+  return library.graphs.emplace(key, build(problem, library.handle, tf32)).first->second.get();
+}
+
+void run(ConvGraph& graph, const ConvMemory& memory, void* workspace, Device device) {
+  const auto at = [](const void* data) { return const_cast<void*>(data); };
+  std::unordered_map<std::int64_t, void*> pack{
+      {ConvGraph::x_id, at(memory.x)}, {ConvGraph::weight_id, at(memory.weight)}, {ConvGraph::y_id, at(memory.y)}};
+  if (graph.with_bias) pack.emplace(ConvGraph::bias_id, at(memory.bias));
+  Library& library = library_of(device);
+  const std::lock_guard lock(library.mutex);
+  library.use_stream_of(device);
+  auto status = graph.graph.execute(library.handle, pack, workspace);
+  if (status.is_bad()) [[unlikely]]
+    fail<Error>("cuDNN: ", status.get_message());
+}
+
+}  // namespace bytetape::cuda

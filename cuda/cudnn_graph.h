@@ -1,0 +1,32 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "bytetape/cuda/conv_sizes.h"
+
+namespace bytetape::cuda {
+
+/// One convolution as cuDNN is asked for it; addresses count by their alignment in bytes, 16 at most.
+struct ConvProblem {
+  ConvSizes sizes;
+  ConvMap map;
+  bool channels_last;     ///< x, weight and y, which else are row-major
+  bool with_bias;         ///< of 16-byte alignment
+  std::size_t workspace;  ///< bytes that cuDNN may use
+  std::int64_t x_alignment, weight_alignment, y_alignment;
+};
+
+/// Where the tensors, or their gradients, are.
+struct ConvMemory {
+  const void *x, *weight, *y, *bias;
+};
+
+class ConvGraph;
+
+/// How cuDNN computes it, found once for each device and kept; null where no deterministic engine of cuDNN can. Engines
+/// compute in f32, without rounding f32 to fewer bits unless allow_tf32().
+ConvGraph* find_graph(const ConvProblem& problem, Device device);
+/// Launches it; `workspace` has the problem's bytes.
+void run(ConvGraph& graph, const ConvMemory& memory, void* workspace, Device device);
+
+}  // namespace bytetape::cuda

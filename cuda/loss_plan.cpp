@@ -1,0 +1,23 @@
+#include <algorithm>
+
+#include "bytetape/cuda/plans.h"
+
+namespace bytetape::cuda {
+
+// The algorithm is how many lanes share a row, 0 for a whole block. Without a workspace one block does everything; else
+// each of workspace / 16 blocks leaves its sum and count there, and a second launch adds them up: clearing a counter,
+// for the last block to know itself by, would be a launch too.
+Plan plan(const CrossEntropyArgs& args) {
+  constexpr std::int64_t most_threads = 1024, most_blocks = 4096, block_threads = 256, most_passes = 8,
+                         most_elements = 1 << 15;
+  constexpr std::size_t bytes_each = 2 * sizeof(double);
+  const std::int64_t n = args.logits.shape[0], classes = args.logits.shape[1];
+  const std::int64_t lanes = classes <= 16 ? 4 : classes <= 64 ? 8 : classes <= 1024 ? 32 : 0;
+  const bool is_small = lanes == 0 ? n <= 1 : n <= most_passes * (most_threads / lanes) && n * classes <= most_elements;
+  if (is_small) return {0, lanes};
+  const std::int64_t rows = lanes == 0 ? 1 : block_threads / lanes;
+  const auto blocks = static_cast<std::size_t>(std::min((n + rows - 1) / rows, most_blocks));
+  return {blocks * bytes_each, lanes};
+}
+
+}  // namespace bytetape::cuda

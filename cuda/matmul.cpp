@@ -1,0 +1,229 @@
+// Products through cuBLASLt: y = a @ b row by row is y^T = b^T @ a^T column by column, which is how the library counts.
+#include "bytetape/cuda/matmul.h"
+
+#include <cublasLt.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "bytetape/core/error.h"
+#include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/matmul_layout.h"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/precision.h"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+void check(cublasStatus_t status) {
+  if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+    fail<Error>("cuBLASLt: ", cublasLtGetStatusString(status));
+}
+
+cublasLtHandle_t handle_of(Device device) {
+  static std::array<cublasLtHandle_t, 256> all{};
+  static std::array<std::once_flag, 256> made;
+  std::call_once(made[device.index], [&] { check(cublasLtCreate(&all[device.index])); });
+  return all[device.index];
+}
+
+cudaDataType_t type_of(DType t) {
+  switch (t) {
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+cublasComputeType_t compute_type_of(DType t) {
+  if (t == DType::f64) return CUBLAS_COMPUTE_64F;
+  return t == DType::f32 && allow_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+/// All that the choice of an algorithm rests on; without padding, so that bytes compare.
+struct Key {
+  std::int64_t m, n, k, batch, a_leading, b_leading, y_leading, a_step, b_step, y_step, workspace;
+  std::int32_t device, dtype, compute, epilogue, a_alignment, b_alignment, y_alignment, flags;
+  friend bool operator==(const Key& p, const Key& q) { return std::memcmp(&p, &q, sizeof p) == 0; }
+};
+static_assert(std::has_unique_object_representations_v<Key>);
+
+struct HashKey {
+  std::size_t operator()(const Key& k) const {
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(&k), sizeof k});
+  }
+};
+
+struct MatrixOf {
+  cublasLtMatrixLayout_t layout = nullptr;
+  MatrixOf(DType t, std::int64_t rows, std::int64_t cols, std::int64_t leading, std::int64_t batch, std::int64_t step) {
+    check(cublasLtMatrixLayoutCreate(&layout, type_of(t), static_cast<std::uint64_t>(rows),
+                                     static_cast<std::uint64_t>(cols), leading));
+    const auto count = static_cast<std::int32_t>(batch);
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count);
+    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, step);
+  }
+  ~MatrixOf() { cublasLtMatrixLayoutDestroy(layout); }
+  MatrixOf(const MatrixOf&) = delete;
+  MatrixOf& operator=(const MatrixOf&) = delete;
+
+ private:
+  template <class T>
+  void set(cublasLtMatrixLayoutAttribute_t what, const T& value) {
+    check(cublasLtMatrixLayoutSetAttribute(layout, what, &value, sizeof value));
+  }
+};
+
+/// A product of one kind, ready to run again and again.
+class Product {
+ public:
+  explicit Product(const Key& key)
+      : dtype_(static_cast<DType>(key.dtype)),
+        left_(dtype_, key.flags & 2 ? key.k : key.n, key.flags & 2 ? key.n : key.k, key.b_leading, key.batch,
+              key.b_step),
+        right_(dtype_, key.flags & 1 ? key.m : key.k, key.flags & 1 ? key.k : key.m, key.a_leading, key.batch,
+               key.a_step),
+        result_(dtype_, key.n, key.m, key.y_leading, key.batch, key.y_step) {
+    check(cublasLtMatmulDescCreate(&operation_, static_cast<cublasComputeType_t>(key.compute),
+                                   dtype_ == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, key.flags & 2 ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, key.flags & 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<cublasLtEpilogue_t>(key.epilogue));
+    if (key.epilogue == CUBLASLT_EPILOGUE_BIAS)
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(dtype_)));
+    choose_algorithm(key);
+  }
+  ~Product() { cublasLtMatmulDescDestroy(operation_); }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  void run(const MatmulArgs& args, const void* a, const void* b, const void* bias, double beta, Workspace ws) {
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    const float one = 1, scale = static_cast<float>(beta);
+    const double wide_one = 1;
+    const bool wide = dtype_ == DType::f64;
+    check(cublasLtMatmul(handle_of(args.y.device), operation_, wide ? static_cast<const void*>(&wide_one) : &one, b,
+                         left_.layout, a, right_.layout, wide ? static_cast<const void*>(&beta) : &scale, args.y.data(),
+                         result_.layout, args.y.data(), result_.layout, &algorithm_, ws.data, ws.bytes,
+                         stream_of(args.y.device)));
+  }
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t what, const T& value) {
+    check(cublasLtMatmulDescSetAttribute(operation_, what, &value, sizeof value));
+  }
+
+  // The first that the library proposes, of those that add up in a fixed order.
+  void choose_algorithm(const Key& key) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&preference));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+      check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(key.workspace));
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(key.b_alignment));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(key.a_alignment));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(key.y_alignment));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(key.y_alignment));
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_of(Device::cuda(key.device)), operation_, left_.layout, right_.layout,
+                                       result_.layout, result_.layout, preference, 1, &found, &count);
+    cublasLtMatmulPreferenceDestroy(preference);
+    check(status);
+    if (count == 0)
+      fail<Error>("cuBLASLt has no algorithm for a product of ", dtype_, " (", key.m, ", ", key.k, ", ", key.n, ")");
+    algorithm_ = found.algo;
+  }
+
+  DType dtype_;
+  MatrixOf left_, right_, result_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+Product& product_for(const Key& key) {
+  thread_local std::unordered_map<Key, std::unique_ptr<Product>, HashKey> known;
+  std::unique_ptr<Product>& p = known[key];
+  if (!p) p = std::make_unique<Product>(key);
+  return *p;
+}
+
+std::int32_t alignment_of(const void* p) {
+  return static_cast<std::int32_t>(
+      std::min<std::uintptr_t>(256, reinterpret_cast<std::uintptr_t>(p) & -reinterpret_cast<std::uintptr_t>(p)));
+}
+
+/// x, or its copy in `memory`, which moves on.
+ConstView with_unit_step(const ConstView& x, char*& memory) {
+  if (layout_of(x).leading) return x;
+  const View dense(memory, x.dtype, x.device, x.shape, contiguous_strides(x.shape));
+  copy_kernels().copy(x, dense);
+  memory += copy_bytes(x);
+  return dense;
+}
+
+bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
+
+void launch(const MatmulArgs& args, const Plan& plan, Workspace ws) {
+  const View& y = args.y;
+  if (y.numel() == 0) return;
+  const bool fuses_bias = args.bias.defined() && is_row(args.bias) && y.dtype != DType::f64;
+  const bool adds = args.bias.defined() && !fuses_bias;
+  const std::int64_t k = args.a.shape[2];
+  if (adds || k == 0) {
+    if (args.bias.defined())
+      copy_kernels().copy(args.bias, y);
+    else
+      copy_kernels().fill(0, y);
+    if (k == 0) return;
+  }
+  const auto library = static_cast<std::size_t>(plan.algorithm);
+  char* copies = static_cast<char*>(ws.data) + library;
+  const ConstView a = with_unit_step(args.a, copies), b = with_unit_step(args.b, copies);
+  const MatrixLayout a_layout = layout_of(a), b_layout = layout_of(b);
+  const Key key{y.shape[1],
+                y.shape[2],
+                k,
+                y.shape[0],
+                a_layout.leading,
+                b_layout.leading,
+                layout_of(y).leading,
+                a.strides[0],
+                b.strides[0],
+                y.strides[0],
+                plan.algorithm,
+                y.device.index,
+                static_cast<std::int32_t>(y.dtype),
+                compute_type_of(y.dtype),
+                fuses_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT,
+                alignment_of(a.data()),
+                alignment_of(b.data()),
+                alignment_of(y.data()),
+                (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0)};
+  product_for(key).run(args, a.data(), b.data(), fuses_bias ? args.bias.data() : nullptr, adds ? 1 : 0,
+                       {ws.data, library});
+}
+
+}  // namespace
+
+void multiply(const MatmulArgs& args, Workspace ws) { launch(args, plan(args), ws); }
+
+MatmulKernels matmul_kernels() { return {.matmul = {plan, launch}}; }
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,33 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "bytetape/core/view.h"
+
+namespace bytetape::cuda {
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/// How a row-major (batch, rows, cols) view looks to a library that counts columns first: as cols x rows, or where its
+/// rows are adjacent as the transpose of that.
+struct MatrixLayout {
+  std::int64_t leading = 0;  ///< elements from one column of the library's to the next; 0 where it needs a copy
+  bool transposed = false;
+};
+
+inline MatrixLayout layout_of(const ConstView& x) {
+  const std::int64_t rows = x.shape[1], cols = x.shape[2], row_step = x.strides[1], col_step = x.strides[2];
+  if ((col_step == 1 || cols == 1) && (rows == 1 || row_step >= cols))
+    return {std::max(rows == 1 ? cols : row_step, cols), false};
+  if ((row_step == 1 || rows == 1) && (cols == 1 || col_step >= rows))
+    return {std::max(cols == 1 ? rows : col_step, rows), true};
+  return {};
+}
+
+/// Bytes of a dense copy, where x needs one.
+inline std::size_t copy_bytes(const ConstView& x) {
+  return x.numel() == 0 || layout_of(x).leading ? 0 : aligned(static_cast<std::size_t>(x.numel()) * size_of(x.dtype));
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,22 @@
+#pragma once
+#include "bytetape/core/kernels.h"
+
+namespace bytetape::cuda {
+
+// How each planned kernel will run: host code without the toolkit, so that bytes are the same wherever they are asked
+// for. One function for each argument struct.
+Plan plan(const Conv2dArgs& args);
+Plan plan(const Conv2dInputGradArgs& args);
+Plan plan(const Conv2dWeightGradArgs& args);
+Plan plan(const MatmulArgs& args);
+Plan plan(const BatchNormStatisticsArgs& args);
+Plan plan(const BatchNormBackwardArgs& args);
+Plan plan(const LayerNormBackwardArgs& args);
+Plan plan(const CrossEntropyArgs& args);
+Plan plan(const RandpermArgs& args);
+Plan plan(const SumArgs& args);
+
+/// A table of these, without launches.
+const Kernels& plans();
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,18 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+
+#include "bytetape/core/backend.h"
+
+/// The CUDA backend. What is here needs the toolkit: without nvcc, absent.cpp says so in its place.
+namespace bytetape::cuda {
+
+/// Every family's plans, and where there is a toolkit their launches.
+const Kernels& kernels();
+/// Memory of device number `index`. Throws DeviceError, and says why, where there is no such device.
+std::unique_ptr<memory::Upstream> device_memory(int index);
+/// As Backend says.
+void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes);
+void synchronize(int index);
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,23 @@
+#pragma once
+#include "bytetape/core/kernels.h"
+
+namespace bytetape::cuda {
+
+// One for each family, in the file of its name.
+ArithmeticKernels arithmetic_kernels();
+CompareKernels compare_kernels();
+ConvKernels conv_kernels();
+CopyKernels copy_kernels();
+DropoutKernels dropout_kernels();
+LayerNormKernels layer_norm_kernels();
+LossKernels loss_kernels();
+MatmulKernels matmul_kernels();
+NormKernels norm_kernels();
+OptimizerKernels optimizer_kernels();
+PointwiseKernels pointwise_kernels();
+PoolKernels pool_kernels();
+RandomKernels random_kernels();
+ReduceKernels reduce_kernels();
+SoftmaxKernels softmax_kernels();
+
+}  // namespace bytetape::cuda

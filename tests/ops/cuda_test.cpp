@@ -1,0 +1,127 @@
+// What every row of the op list must pass on a GPU: the CPU's values, in f64, are the reference.
+#include <algorithm>
+#include <cmath>
+
+#include "bytetape/core/backend.h"
+#include "tests/ops/evaluate.h"
+#include "tests/support/events.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape::test {
+namespace {
+
+const Device gpu = Device::cuda();
+
+class CudaOp : public testing::TestWithParam<std::size_t> {
+ protected:
+  void SetUp() override {
+    if (!is_available(gpu)) GTEST_SKIP() << "no CUDA device: " << row().name() << " ran on the CPU alone";
+  }
+  const OpRow& row() const { return op_list()[GetParam()]; }
+
+  template <class F>
+  void for_each_case(const F& f) const {
+    for (std::size_t i = 0; i < row().cases.size(); ++i) {
+      SCOPED_TRACE(describe_case(row(), row().cases[i], i));
+      f(row().cases[i], draw(row(), row().cases[i], i));
+    }
+  }
+};
+
+/// The error's energy as a part of the signal's; infinite where NaN or infinity differ.
+double nmse(const Array& actual, const Array& expected) {
+  double error = 0, signal = 0;
+  for (std::size_t i = 0; i < expected.values.size(); ++i) {
+    const double a = actual.values[i], e = expected.values[i];
+    if (!std::isfinite(e)) {
+      if (!(std::isnan(e) ? std::isnan(a) : a == e)) return INFINITY;
+      continue;
+    }
+    if (!std::isfinite(a)) return INFINITY;
+    error += (a - e) * (a - e);
+    signal += e * e;
+  }
+  return error == 0 ? 0 : error / std::max(signal, 1e-12);
+}
+
+testing::AssertionResult near(const Evaluation& actual, const Evaluation& expected, double most) {
+  const auto compare = [&](const Array& a, const Array& e, const std::string& what) -> testing::AssertionResult {
+    if (!(a.shape == e.shape)) return testing::AssertionFailure() << what << ": " << a.shape << " for " << e.shape;
+    const double difference = nmse(a, e);
+    if (difference <= most) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << what << ": NMSE " << difference << ", at most " << most;
+  };
+  if (auto value = compare(actual.value, expected.value, "the value"); !value) return value;
+  for (std::size_t i = 0; i < actual.grads.size(); ++i)
+    if (auto g = compare(actual.grads[i], expected.grads[i], detail::concat("the gradient of input ", i)); !g) return g;
+  return testing::AssertionSuccess();
+}
+
+// Of 16-bit types a few roundings, each of 2^-9 and 2^-12 at most, squared.
+constexpr std::pair<DType, double> dtypes[] = {
+    {DType::f64, 1e-18}, {DType::f32, 1e-7}, {DType::bf16, 6e-4}, {DType::f16, 1e-5}};
+
+TEST_P(CudaOp, AgreesWithTheCpu) {
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    for (const auto& [dtype, most] : dtypes) {
+      SCOPED_TRACE(detail::concat(dtype));
+      const Arrays rounded = rounded_to(dtype, inputs, values);
+      EXPECT_TRUE(near(evaluate(row(), inputs, rounded, dtype, gpu), evaluate(row(), inputs, rounded, DType::f64),
+                       most * row().tolerance));
+    }
+  });
+}
+
+TEST_P(CudaOp, DoesNotDependOnStrides) {
+  for_each_case([&](const Case& inputs, const Arrays& values) {
+    Case dense = inputs;
+    for (Input& i : dense) i.layout = Layout::dense;
+    const Evaluation expected = evaluate(row(), dense, values, DType::f64);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      for (const Layout layout : all_layouts) {
+        if (!applies(layout, inputs[i].shape) || (layout == Layout::expanded && inputs[i].layout != layout)) continue;
+        SCOPED_TRACE(detail::concat("input ", i, to_string(layout)));
+        Case strided = dense;
+        strided[i].layout = layout;
+        EXPECT_TRUE(near(evaluate(row(), strided, values, DType::f64, gpu), expected, 1e-18));
+      }
+  });
+}
+
+// The kernels' longer ways: vectors and their rest, many blocks, second stages.
+TEST_P(CudaOp, RepeatsLargeInputsBitForBit) {
+  Case inputs = row().large;
+  for (std::size_t i = 0; row().large.empty() && i < row().cases[0].size(); ++i)
+    inputs.push_back(i == 0 ? in(300, 401) : in(401));
+  for (const auto& [dtype, most] : {dtypes[0], dtypes[1], dtypes[2]}) {
+    SCOPED_TRACE(detail::concat(dtype));
+    const Arrays values = rounded_to(dtype, inputs, draw(row(), inputs, 0));
+    const Evaluation one = evaluate(row(), inputs, values, dtype, gpu);
+    const Evaluation two = evaluate(row(), inputs, values, dtype, gpu);
+    EXPECT_TRUE(near(one, evaluate(row(), inputs, values, DType::f64), most * row().tolerance));
+    EXPECT_EQ(one.value.values, two.value.values);
+    for (std::size_t i = 0; i < one.grads.size(); ++i) EXPECT_EQ(one.grads[i].values, two.grads[i].values);
+  }
+}
+
+TEST_P(CudaOp, RefusesBadInputInTheSameWords) {
+  for (std::size_t i = 0; i < row().bad.size(); ++i) {
+    const BadInput& bad = row().bad[i];
+    SCOPED_TRACE(describe_case(row(), bad.inputs, i));
+    const Inputs inputs = make_inputs(bad.inputs, draw(row(), bad.inputs, i), DType::f64, gpu);
+    const Function& f = bad.f ? bad.f : row().f;
+    EXPECT_TRUE(bad.verdict(
+        [&] {
+          f(inputs);
+          synchronize(gpu);  // what only the device can see
+        },
+        row().op));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaOp, testing::Range(std::size_t{0}, op_list().size()),
+                         [](const auto& info) { return op_list()[info.param].name(); });
+
+}  // namespace
+}  // namespace bytetape::test
