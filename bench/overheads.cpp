@@ -40,6 +40,11 @@ void operations() {
     const NoGrad no_grad;
     figure("op_no_grad", 1, 20000, [&] { Tensor y = a + b; });
   }
+  {
+    const NoGrad no_grad;
+    const Tensor x = randn({16, 16}), weight = randn({16, 16}), bias = randn({16});
+    figure("linear_no_grad", 1, 5000, [&] { Tensor y = linear(x, weight, bias); });
+  }
   Tensor w = randn({16});
   w.set_requires_grad();
   figure("op_grad", 1, 20000, [&] { Tensor y = w + b; });

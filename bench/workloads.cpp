@@ -7,7 +7,7 @@
 
 #include "bench/harness.h"
 #include "bench/training.h"
-#include "cuda/precision.h"
+#include "cuda/cuda.h"
 
 namespace {
 
@@ -59,9 +59,11 @@ int main(int argc, char** argv) {
   CLI::App app{"Times training workloads; one JSON line each."};
   int threads = 0;
   std::string device = "cpu";
+  bool tunes = false;
   std::vector<std::string> names;
   app.add_option("--threads", threads, "CPU threads; default: all");
   app.add_option("--device", device, "cpu or cuda");
+  app.add_flag("--tune", tunes, "try all that cuBLASLt proposes; print lines for cuda/products.inc");
   app.add_option("workload", names, "names; default: all whose precision the device is measured in");
   CLI11_PARSE(app, argc, argv);
   return bench::run("workloads", [&] {
@@ -71,9 +73,11 @@ int main(int argc, char** argv) {
                                     [&](const auto& w) { return w.name == name; }),
                         "unknown workload '", name, "'");
     const DefaultDevice here(Device::parse(device));
+    cuda::tune(tunes);
     const auto is_measured = [&](const bench::Workload& w) { return (w.precision == "fp32") == (device == "cpu"); };
     for (const bench::Workload& w : bench::workloads())
       if ((names.empty() && is_measured(w)) || std::find(names.begin(), names.end(), w.name) != names.end())
         std::cout << measure(w).dump() << std::endl;
+    std::cout << cuda::tuned();
   });
 }

@@ -46,9 +46,9 @@ const Backend& backend(Device device) { return backends()[static_cast<std::size_
 
 void synchronize(Device device) {
   const auto wait = backend(device).synchronize;
-  if (!wait || device.is_meta) return;
+  if (!wait) return;
   memory::allocator(device).note_traffic(memory::EventKind::wait, 0);
-  wait(device.index);
+  if (!device.is_meta) wait(device.index);
 }
 
 memory::Allocator& memory::allocator(Device device) {

@@ -35,8 +35,8 @@ void move_bytes(const ConstView& from, const View& to) {
   const Device device = to_host ? from.device : to.device;
   memory::Allocator& books = memory::allocator(device);
   books.note_traffic(to_host ? EventKind::to_host : EventKind::to_device, byte_count(from));
-  if (from.device.is_meta || to.device.is_meta) return;
   if (to_host) books.note_traffic(EventKind::wait, 0);
+  if (from.device.is_meta || to.device.is_meta) return;
   if (const auto transfer = backend(device).transfer)
     transfer({from.data(), from.device}, {to.data(), to.device}, byte_count(from));
   else

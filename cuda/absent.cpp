@@ -20,5 +20,6 @@ std::unique_ptr<memory::Upstream> device_memory(int) { fail_absent(); }
 void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }
 void synchronize(int) { fail_absent(); }
 int device_count() { return 0; }
+void tune(bool) {}
 
 }  // namespace bytetape::cuda

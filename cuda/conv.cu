@@ -1,10 +1,12 @@
 // Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups): small kernels turn them
-// around. What cuDNN does not take (f64, rare geometries, 2^31 elements) becomes products of matrices in im2col.cu.
+// around. What cuDNN does not take (f64, rare geometries, 2^31 elements) becomes products of matrices in im2col.cu, and
+// images of few channels are conv_direct.cu's.
 #include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "bytetape/core/visit.h"
+#include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/conv_sizes.h"
 #include "bytetape/cuda/cudnn_graph.h"
 #include "bytetape/cuda/elementwise.cuh"
@@ -260,6 +262,7 @@ class Launch {
 void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   const ConvSizes s(a);
   if (s.n == 0) return;
+  if (plan.algorithm == conv_direct) return direct_forward(a);
   Launch launch(s, ConvMap::forward, ConvWorkspace(s, ConvMap::forward), a.x, a.weight, a.y, plan, ws);
   const void* bias = a.bias.data();
   if (bias && alignment_of(bias) == 16 && launch.find(bias)) return launch.run();
@@ -286,6 +289,7 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& a, const Plan& plan, Workspa
     fill_zero(a.gw);
     return fill_zero(a.gb);
   }
+  if (plan.algorithm == conv_direct) return direct_weight_grad(a, ws.data);
   const bool channels_last = is_channels_last(a.gy.shape, a.gy.strides);
   const ConvWorkspace parts(s, ConvMap::weight_grad, a.gb.defined(), channels_last);
   Launch launch(s, ConvMap::weight_grad, parts, a.x, a.gw, a.gy, plan, ws);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/conv_sizes.h"
 #include "bytetape/cuda/im2col.h"
 #include "bytetape/cuda/matmul_layout.h"
@@ -57,11 +58,17 @@ ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool sums_columns,
   total = scratch + std::max(cudnn_workspace(s), Im2col(s, map).total);
 }
 
-Plan plan(const Conv2dArgs& a) { return {ConvWorkspace(ConvSizes(a), ConvMap::forward).total}; }
+Plan plan(const Conv2dArgs& a) {
+  const ConvSizes s(a);
+  if (is_direct(s, ConvMap::forward, a.y)) return {0, conv_direct};
+  return {ConvWorkspace(s, ConvMap::forward).total};
+}
 Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(ConvSizes(a), ConvMap::input_grad).total}; }
 Plan plan(const Conv2dWeightGradArgs& a) {
+  const ConvSizes s(a);
+  if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};
   const bool channels_last = is_channels_last(a.gy.shape, a.gy.strides);
-  return {ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, a.gb.defined(), channels_last).total};
+  return {ConvWorkspace(s, ConvMap::weight_grad, a.gb.defined(), channels_last).total};
 }
 
 }  // namespace bytetape::cuda

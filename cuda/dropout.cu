@@ -3,6 +3,7 @@
 
 #include "bytetape/core/philox.h"
 #include "bytetape/cuda/elementwise.cuh"
+#include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -48,43 +49,61 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-template <class T>
+/// `each` elements at a time that are neighbours in the row-major order, in the order in which y lies: neighbouring
+/// threads write neighbouring memory.
+template <int each, class T>
 __global__ void __launch_bounds__(block_size)
-    strided_dropout(Dropout<T> f, const T* x, T* y, detail::Steps<3, std::int64_t> walk) {
+    strided_dropout(Dropout<T> f, const T* x, T* y, std::int64_t x_step, std::int64_t y_step,
+                    detail::Steps<3, std::int64_t> walk) {
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
-  for (std::int64_t c = std::int64_t{blockIdx.x} * block_size + threadIdx.x; c * count < walk.count; c += step) {
-    const auto words = f.words(c);
-    for (int k = 0; k < count; ++k)
-      if (c * count + k < walk.count) {
-        std::int64_t offsets[3];
-        walk.find(c * count + k, offsets);
-        y[offsets[1]] = f(words[k], x[offsets[2]]);
-      }
+  for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < walk.count; i += step) {
+    std::int64_t offsets[3];
+    walk.find(i, offsets);
+    const auto words = f.words(offsets[2] / count);
+    for (int k = 0; k < each; ++k) {
+      const std::uint32_t word = each == 1 ? words[offsets[2] % count] : words[k];
+      y[offsets[0] + k * y_step] = f(word, x[offsets[1] + k * x_step]);
+    }
   }
 }
 
-void dropout(PhiloxState state, double p, const ConstView& x, const View& y) {
-  const std::int64_t n = y.numel();
+/// Where whole counters lie along the innermost dim, a thread takes one.
+template <class T>
+void run_strided(const Dropout<T>& f, const ConstView& x, const View& y, cudaStream_t stream) {
+  const int last = y.rank() - 1;
+  const bool in_fours = last >= 0 && y.shape[last] % count == 0;
+  Shape shape = y.shape;
+  Strides y_strides = y.strides, x_strides = x.strides, numbers = contiguous_strides(y.shape);
+  if (in_fours) {
+    shape[last] /= count;
+    for (Strides* s : {&y_strides, &x_strides, &numbers}) (*s)[last] *= count;
+  }
+  const detail::Steps<3, std::int64_t> walk(Walk<3>(shape, {&y_strides, &x_strides, &numbers}));
+  const unsigned blocks = blocks_for(walk.count, y.device);
+  if (in_fours)
+    strided_dropout<count>
+        <<<blocks, block_size, 0, stream>>>(f, x.as<T>(), y.as<T>(), x.strides[last], y.strides[last], walk);
+  else
+    strided_dropout<1><<<blocks, block_size, 0, stream>>>(f, x.as<T>(), y.as<T>(), 0, 0, walk);
+}
+
+void dropout(const DropoutArgs& a, const Plan&, Workspace) {
+  const std::int64_t n = a.y.numel();
   if (n == 0) return;
-  const cudaStream_t stream = stream_of(y.device);
-  const unsigned blocks = blocks_for((n + count - 1) / count, y.device);
-  visit_floating(y.dtype, [&](auto zero) {
+  const cudaStream_t stream = stream_of(a.y.device);
+  visit_floating(a.y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Dropout<T> f(state, p);
-    if (x.is_contiguous() && y.is_contiguous()) {
-      const bool is_aligned = detail::is_aligned<T>(x, count) && detail::is_aligned<T>(y, count);
-      dense_dropout<<<blocks, block_size, 0, stream>>>(f, x.as<T>(), y.as<T>(), n, is_aligned);
-    } else {
-      const Strides row_major = contiguous_strides(y.shape);  // leads the walk
-      const detail::Steps<3, std::int64_t> walk(Walk<3>(y.shape, {&row_major, &y.strides, &x.strides}));
-      strided_dropout<<<blocks, block_size, 0, stream>>>(f, x.as<T>(), y.as<T>(), walk);
-    }
+    const Dropout<T> f(a.state, a.p);
+    if (!a.x.is_contiguous() || !a.y.is_contiguous()) return run_strided(f, a.x, a.y, stream);
+    const bool is_aligned = detail::is_aligned<T>(a.x, count) && detail::is_aligned<T>(a.y, count);
+    dense_dropout<<<blocks_for((n + count - 1) / count, a.y.device), block_size, 0, stream>>>(
+        f, a.x.as<T>(), a.y.as<T>(), n, is_aligned);
   });
   check_launch();
 }
 
 }  // namespace
 
-DropoutKernels dropout_kernels() { return {.dropout = dropout}; }
+DropoutKernels dropout_kernels() { return {.dropout = {plan, dropout}}; }
 
 }  // namespace bytetape::cuda

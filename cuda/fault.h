@@ -8,7 +8,8 @@ namespace bytetape::cuda {
 /// What kernels leave for the host: one for each device, in pinned host memory that the device maps. Zeroed, it holds
 /// none. The first kernel to take it keeps it; the host reads it after waiting for the stream, and zeroes it.
 struct DeviceFault {
-  unsigned is_taken = 0;
+  enum State : unsigned { free, being_written, written };
+  unsigned state = free;
   memory::NameId op = 0, module = 0;  // whose kernel left it
   Fault fault;
 };
@@ -27,16 +28,19 @@ struct FaultSlot {
 
 #ifdef __CUDACC__
 __device__ inline bool is_taken(const FaultSlot& slot) {
-  return *static_cast<const volatile unsigned*>(&slot.record->is_taken) != 0;
+  return *static_cast<const volatile unsigned*>(&slot.record->state) != DeviceFault::free;
 }
 
 /// Keeps `fault` where none is kept. Which one of a launch's that is, is for the kernel to make the same in every run:
 /// only one thread of a launch may come here, as a rule the one whose element comes first.
 __device__ inline void leave(const FaultSlot& slot, const Fault& fault) {
-  if (atomicCAS_system(&slot.record->is_taken, 0u, 1u) != 0) return;
+  if (atomicCAS_system(&slot.record->state, +DeviceFault::free, +DeviceFault::being_written) != DeviceFault::free)
+    return;
   slot.record->op = slot.op;
   slot.record->module = slot.module;
   slot.record->fault = fault;
+  __threadfence_system();  // the host may look while another thread's kernel writes
+  atomicExch_system(&slot.record->state, +DeviceFault::written);
 }
 #endif
 

@@ -17,6 +17,8 @@ inline void check_launch() { check(cudaGetLastError()); }
 cudaStream_t stream_of(Device device);
 /// Multiprocessors of a device.
 int processors(Device device);
+/// Its compute capability: 90 for 9.0.
+int capability(Device device);
 
 /// Threads of a block, where nothing speaks for another number.
 inline constexpr int block_size = 256;

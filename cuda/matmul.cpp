@@ -4,18 +4,22 @@
 #include <cublasLt.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "bytetape/core/error.h"
+#include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
-#include "bytetape/cuda/precision.h"
+#include "bytetape/cuda/products.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -65,6 +69,17 @@ struct HashKey {
   }
 };
 
+constexpr int most_proposals = 16;
+std::atomic<bool> tuning{false};
+
+ProductLibrary library_of(const Key& key) {
+  return {capability(Device::cuda(key.device)), static_cast<std::int64_t>(cublasLtGetVersion())};
+}
+ProductKind kind_of(const Key& key) {
+  return {key.dtype, key.compute == CUBLAS_COMPUTE_32F_FAST_TF32, key.epilogue, key.flags, key.m, key.n, key.k,
+          key.batch};
+}
+
 struct MatrixOf {
   cublasLtMatrixLayout_t layout = nullptr;
   MatrixOf(DType t, std::int64_t rows, std::int64_t cols, std::int64_t leading, std::int64_t batch, std::int64_t step) {
@@ -100,14 +115,45 @@ class Product {
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.flags & 2 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.flags & 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<cublasLtEpilogue_t>(key.epilogue));
-    if (key.epilogue == CUBLASLT_EPILOGUE_BIAS)
+    if (key.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(dtype_)));
-    choose_algorithm(key);
+    is_possible_ = choose_algorithm(key);
   }
   ~Product() { cublasLtMatmulDescDestroy(operation_); }
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
+  /// Whether the library has an algorithm for it.
+  bool is_possible() const { return is_possible_; }
+
+  /// Runs what was proposed, each a few times, and keeps the fastest. y must not be added to.
+  void tune(const Key& key, const MatmulArgs& args, const void* a, const void* b, const void* bias, Workspace ws) {
+    is_tuned_ = true;
+    const cudaStream_t stream = stream_of(args.y.device);
+    cudaEvent_t start = nullptr, stop = nullptr;
+    cuda::check(cudaEventCreate(&start));
+    cuda::check(cudaEventCreate(&stop));
+    float best = std::numeric_limits<float>::infinity();
+    int rank = 0;
+    for (std::size_t i = 0; i < proposed_.size(); ++i) {
+      algorithm_ = proposed_[i];
+      for (int k = 0; k < 3; ++k) run(args, a, b, bias, 0, ws);
+      cuda::check(cudaEventRecord(start, stream));
+      for (int k = 0; k < 20; ++k) run(args, a, b, bias, 0, ws);
+      cuda::check(cudaEventRecord(stop, stream));
+      cuda::check(cudaEventSynchronize(stop));
+      float ms = 0;
+      cuda::check(cudaEventElapsedTime(&ms, start, stop));
+      if (ms < best * 0.98f) best = ms, rank = static_cast<int>(i);  // the earlier of equals
+    }
+    cuda::check(cudaEventDestroy(start));
+    cuda::check(cudaEventDestroy(stop));
+    algorithm_ = proposed_[static_cast<std::size_t>(rank)];
+    set_rank(library_of(key), kind_of(key), rank);
+  }
+  bool is_tuned() const { return is_tuned_; }
+
+  /// `bias` is read, or written where the epilogue makes a gradient of it.
   void run(const MatmulArgs& args, const void* a, const void* b, const void* bias, double beta, Workspace ws) {
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     const float one = 1, scale = static_cast<float>(beta);
@@ -125,8 +171,8 @@ class Product {
     check(cublasLtMatmulDescSetAttribute(operation_, what, &value, sizeof value));
   }
 
-  // The first that the library proposes, of those that add up in a fixed order.
-  void choose_algorithm(const Key& key) {
+  // Of what the library proposes those that add up in a fixed order; of these one, as products.h says.
+  bool choose_algorithm(const Key& key) {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference));
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
@@ -139,22 +185,29 @@ class Product {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(key.a_alignment));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(key.y_alignment));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(key.y_alignment));
-    cublasLtMatmulHeuristicResult_t found{};
+    std::array<cublasLtMatmulHeuristicResult_t, most_proposals> found{};
     int count = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_of(Device::cuda(key.device)), operation_, left_.layout, right_.layout,
-                                       result_.layout, result_.layout, preference, 1, &found, &count);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_of(Device::cuda(key.device)), operation_, left_.layout, right_.layout, result_.layout, result_.layout,
+        preference, most_proposals, found.data(), &count);
     cublasLtMatmulPreferenceDestroy(preference);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return false;
     check(status);
-    if (count == 0)
-      fail<Error>("cuBLASLt has no algorithm for a product of ", dtype_, " (", key.m, ", ", key.k, ", ", key.n, ")");
-    algorithm_ = found.algo;
+    for (int i = 0; i < count; ++i)
+      if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+        proposed_.push_back(found[static_cast<std::size_t>(i)].algo);
+    if (proposed_.empty()) return false;
+    const auto rank = static_cast<std::size_t>(rank_of(library_of(key), kind_of(key)));
+    algorithm_ = proposed_[rank < proposed_.size() ? rank : 0];
+    return true;
   }
 
   DType dtype_;
   MatrixOf left_, right_, result_;
   cublasLtMatmulDesc_t operation_ = nullptr;
+  std::vector<cublasLtMatmulAlgo_t> proposed_;
   cublasLtMatmulAlgo_t algorithm_{};
+  bool is_possible_ = false, is_tuned_ = false;
 };
 
 Product& product_for(const Key& key) {
@@ -180,26 +233,23 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
-void launch(const MatmulArgs& args, const Plan& plan, Workspace ws) {
+/// What is added to a product, or comes out of it beside y.
+struct Epilogue {
+  cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  double beta = 0;  // times what y holds
+};
+
+/// Runs it where the library can; `library_bytes` of the workspace are its own, behind them lie copies.
+bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t library_bytes, Workspace ws) {
   const View& y = args.y;
-  if (y.numel() == 0) return;
-  const bool fuses_bias = args.bias.defined() && is_row(args.bias) && y.dtype != DType::f64;
-  const bool adds = args.bias.defined() && !fuses_bias;
-  const std::int64_t k = args.a.shape[2];
-  if (adds || k == 0) {
-    if (args.bias.defined())
-      copy_kernels().copy(args.bias, y);
-    else
-      copy_kernels().fill(0, y);
-    if (k == 0) return;
-  }
-  const auto library = static_cast<std::size_t>(plan.algorithm);
+  const auto library = static_cast<std::size_t>(library_bytes);
   char* copies = static_cast<char*>(ws.data) + library;
   const ConstView a = with_unit_step(args.a, copies), b = with_unit_step(args.b, copies);
   const MatrixLayout a_layout = layout_of(a), b_layout = layout_of(b);
   const Key key{y.shape[1],
                 y.shape[2],
-                k,
+                a.shape[2],
                 y.shape[0],
                 a_layout.leading,
                 b_layout.leading,
@@ -207,23 +257,56 @@ void launch(const MatmulArgs& args, const Plan& plan, Workspace ws) {
                 a.strides[0],
                 b.strides[0],
                 y.strides[0],
-                plan.algorithm,
+                library_bytes,
                 y.device.index,
                 static_cast<std::int32_t>(y.dtype),
                 compute_type_of(y.dtype),
-                fuses_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT,
+                epilogue.kind,
                 alignment_of(a.data()),
                 alignment_of(b.data()),
                 alignment_of(y.data()),
                 (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0)};
-  product_for(key).run(args, a.data(), b.data(), fuses_bias ? args.bias.data() : nullptr, adds ? 1 : 0,
-                       {ws.data, library});
+  stream_of(y.device);  // the library's handle is made for the thread's device
+  Product& product = product_for(key);
+  if (!product.is_possible()) return false;
+  if (tuning.load(std::memory_order_relaxed) && !product.is_tuned() && epilogue.beta == 0)
+    product.tune(key, args, a.data(), b.data(), epilogue.bias, {ws.data, library});
+  product.run(args, a.data(), b.data(), epilogue.bias, epilogue.beta, {ws.data, library});
+  return true;
+}
+
+void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
+  const View& y = args.y;
+  if (y.numel() == 0) return;
+  Epilogue epilogue;
+  if (args.bias.defined() && is_row(args.bias) && y.dtype != DType::f64 && args.a.shape[2] > 0) {
+    epilogue = {CUBLASLT_EPILOGUE_BIAS, args.bias.data()};
+  } else if (args.bias.defined()) {
+    copy_kernels().copy(args.bias, y);
+    epilogue.beta = 1;
+  } else if (args.a.shape[2] == 0) {
+    copy_kernels().fill(0, y);
+  }
+  if (args.a.shape[2] == 0) return;
+  if (!multiply(args, epilogue, plan.algorithm, ws))
+    fail<Error>("cuBLASLt has no algorithm for ", y.dtype, args.a.shape, " @ ", args.b.shape);
+}
+
+void linear_weight_grad(const LinearWeightGradArgs& args, const Plan& plan, Workspace ws) {
+  const MatmulArgs product = product_of(args);
+  const bool is_whole = args.gw.numel() > 0 && args.x.shape[0] > 0 && args.gw.dtype != DType::f64;
+  if (is_whole && multiply(product, {CUBLASLT_EPILOGUE_BGRADB, args.gb.data()}, plan.algorithm, ws)) return;
+  matmul(product, plan, ws);
+  const SumArgs sum{args.gy, as_row(args.gb)};
+  reduce_kernels().sum.launch(sum, cuda::plan(sum), ws);
 }
 
 }  // namespace
 
-void multiply(const MatmulArgs& args, Workspace ws) { launch(args, plan(args), ws); }
+void tune(bool on) { tuning = on; }
 
-MatmulKernels matmul_kernels() { return {.matmul = {plan, launch}}; }
+void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, plan(args), ws); }
+
+MatmulKernels matmul_kernels() { return {.matmul = {plan, matmul}, .linear_weight_grad = {plan, linear_weight_grad}}; }
 
 }  // namespace bytetape::cuda

@@ -1,14 +1,36 @@
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {
+namespace {
+
+/// A plan without a launch.
+template <class Args>
+constexpr Planned<Args> planned{plan, nullptr};
+
+}  // namespace
+
+// Drawn in any layout.
+Plan plan(const DropoutArgs&) { return {}; }
 
 const Kernels& plans() {
   static const Kernels all(
       ConvKernels{
-          .conv2d = {plan, nullptr}, .conv2d_input_grad = {plan, nullptr}, .conv2d_weight_grad = {plan, nullptr}},
-      MatmulKernels{.matmul = {plan, nullptr}},
-      NormKernels{.batch_norm_statistics = {plan, nullptr}, .batch_norm_backward = {plan, nullptr}},
-      RandomKernels{.randperm = {plan, nullptr}}, ReduceKernels{.sum = {plan, nullptr}});
+          .conv2d = planned<Conv2dArgs>,
+          .conv2d_input_grad = planned<Conv2dInputGradArgs>,
+          .conv2d_weight_grad = planned<Conv2dWeightGradArgs>,
+      },
+      DropoutKernels{.dropout = planned<DropoutArgs>},
+      LayerNormKernels{.layer_norm_backward = planned<LayerNormBackwardArgs>},
+      LossKernels{.cross_entropy = planned<CrossEntropyArgs>},
+      MatmulKernels{
+          .matmul = planned<MatmulArgs>,
+          .linear_weight_grad = planned<LinearWeightGradArgs>,
+      },
+      NormKernels{
+          .batch_norm_statistics = planned<BatchNormStatisticsArgs>,
+          .batch_norm_backward = planned<BatchNormBackwardArgs>,
+      },
+      RandomKernels{.randperm = planned<RandpermArgs>}, ReduceKernels{.sum = planned<SumArgs>});
   return all;
 }
 

@@ -8,7 +8,9 @@ namespace bytetape::cuda {
 Plan plan(const Conv2dArgs& args);
 Plan plan(const Conv2dInputGradArgs& args);
 Plan plan(const Conv2dWeightGradArgs& args);
+Plan plan(const DropoutArgs& args);
 Plan plan(const MatmulArgs& args);
+Plan plan(const LinearWeightGradArgs& args);
 Plan plan(const BatchNormStatisticsArgs& args);
 Plan plan(const BatchNormBackwardArgs& args);
 Plan plan(const LayerNormBackwardArgs& args);

@@ -120,7 +120,7 @@ struct Layout {
   std::int64_t rows, height;
   dim3 blocks, threads;
 
-  Layout(const View& made, int lanes) : height(made.shape[2]) {
+  Layout(const ConstView& made, int lanes) : height(made.shape[2]) {
     const std::int64_t vectors = made.shape[1] / lanes, width = made.shape[3];
     const bool adjacent = made.strides[1] == 1 && (vectors > 1 || lanes > 1);
     inner_channels = adjacent ? vectors : 1;
@@ -207,6 +207,30 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
+// Of windows that lie side by side and cover all: each window writes its own inputs.
+template <class T, int lanes>
+__global__ void __launch_bounds__(block_size)
+    max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, Image<const T> gy, Indices indices, Image<T> gx) {
+  layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    std::int32_t chosen[lanes];
+    indices.load<lanes>(n, c, h, w, chosen);
+    const auto gradients = load<lanes>(gy.at(n, c, h, w));
+    std::int32_t here = 0;
+    for (std::int64_t i = 0; i < kernel.h; ++i) {
+      T* to = gx.at(n, c, h * kernel.h + i, w * kernel.w);
+      for (std::int64_t j = 0; j < kernel.w; ++j, ++here, to += gx.strides[3]) {
+        Packed<T, lanes> result;
+        for (int k = 0; k < lanes; ++k) result.values[k] = chosen[k] == here ? gradients.values[k] : T{};
+        store(to, result);
+      }
+    }
+  });
+}
+
+bool are_tiles(const Pool2dParams& p, const Shape& x, const Shape& y) {
+  return p.stride == p.kernel && p.padding == Size2(0) && y[2] * p.kernel.h == x[2] && y[3] * p.kernel.w == x[3];
+}
+
 template <class T>
 __global__ void __launch_bounds__(block_size)
     max_pool2d_gather_kernel(Layout layout, Axis rows, Axis columns, Image<const T> x, Indices indices, Image<T> y) {
@@ -262,6 +286,12 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
   visit_floating(gx.dtype, [&](auto zero) {
     using T = decltype(zero);
     with_lanes<T>(gy, gx, indices, [&](auto lanes) {
+      if (are_tiles(p, gx.shape, gy.shape)) {
+        const Layout tiles(gy, lanes);
+        max_pool2d_tiles_backward_kernel<T, lanes><<<tiles.blocks, tiles.threads, 0, stream>>>(
+            tiles, p.kernel, Image<const T>(gy), Indices(indices), Image<T>(gx));
+        return;
+      }
       const Layout layout(gx, lanes);
       max_pool2d_backward_kernel<T, lanes><<<layout.blocks, layout.threads, 0, stream>>>(
           layout, rows, columns, Image<const T>(gy), Indices(indices), Image<T>(gx));

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/upstream.h"
@@ -47,10 +49,12 @@ const Found& found() {
   return once;
 }
 
+thread_local int current = -1;  // the device that CUDA takes this thread's calls for
+
 /// A device that was checked, and its stream.
 struct Opened {
   cudaStream_t stream = nullptr;
-  int processors = 0;
+  int processors = 0, capability = 0;
   DeviceFault* fault = nullptr;
 
   explicit Opened(int index) {
@@ -63,7 +67,9 @@ struct Opened {
                                  " of compute capability ", properties.major, ".", properties.minor,
                                  ", and bytetape needs 8.0 or newer");
     processors = properties.multiProcessorCount;
+    capability = 10 * properties.major + properties.minor;
     check(cudaSetDevice(index));
+    current = index;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     check(cudaHostAlloc(reinterpret_cast<void**>(&fault), sizeof *fault, cudaHostAllocMapped | cudaHostAllocPortable));
     *fault = {};
@@ -79,8 +85,6 @@ const Opened& opened(int index) {
   return *(*all)[i];
 }
 
-thread_local int current = -1;
-
 const Opened& enter(int index) {
   const Opened& device = opened(index);
   if (current != index) {
@@ -92,10 +96,15 @@ const Opened& enter(int index) {
 
 /// Throws what a kernel has left, in the name of its op; the host has waited for the device.
 void throw_fault_of(const Opened& device) {
+  static std::mutex mutex;
   DeviceFault& record = *device.fault;
-  if (!std::atomic_ref(record.is_taken).load(std::memory_order_acquire)) return;
+  std::atomic_ref state(record.state);
+  if (state.load(std::memory_order_acquire) != DeviceFault::written) return;
+  std::unique_lock lock(mutex);
+  if (state.load(std::memory_order_acquire) != DeviceFault::written) return;  // another thread has thrown it
   const DeviceFault left = record;
-  record = {};
+  state.store(DeviceFault::free, std::memory_order_release);
+  lock.unlock();
   const memory::ScopeGuard scope({left.module, left.op, memory::current_scope.phase});
   throw_fault(left.fault);
 }
@@ -109,33 +118,53 @@ class DeviceUpstream final : public memory::Upstream {
     check(cudaMemGetInfo(&free, &capacity_));
   }
   void* allocate(std::size_t bytes) noexcept override {
-    enter(index_);
     void* data = nullptr;
-    if (cudaMalloc(&data, bytes) == cudaSuccess) return data;
-    cudaGetLastError();  // running out is no fault of what comes next
-    return nullptr;
+    if (!is_current() || cudaMalloc(&data, bytes) != cudaSuccess) {
+      // Running out is no fault of what comes next; what an earlier kernel did to the device lasts, and shows there
+      // again.
+      cudaGetLastError();
+      return nullptr;
+    }
+    held_ += bytes;
+    return data;
   }
-  void deallocate(void* data, std::size_t) noexcept override {
-    enter(index_);
-    cudaFree(data);
+  // At the end of the process the driver may be gone, and all of the memory with it.
+  void deallocate(void* data, std::size_t bytes) noexcept override {
+    if (is_current()) cudaFree(data);
+    held_ -= bytes;
   }
   std::size_t capacity() const override { return capacity_; }
+  /// What the device says is used, by whomever, less the segments.
+  std::optional<std::size_t> outside() const override {
+    std::size_t free = 0, all = 0;
+    if (!is_current() || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
+    return all - free - held_;
+  }
 
  private:
+  /// Makes it so; without throwing, as what calls may not.
+  bool is_current() const noexcept {
+    if (current != index_ && cudaSetDevice(index_) == cudaSuccess) current = index_;
+    return current == index_;
+  }
+
   int index_;
-  std::size_t capacity_ = 0;
+  std::size_t capacity_ = 0, held_ = 0;
 };
 
 }  // namespace
 
 void check(cudaError_t status) {
-  if (status != cudaSuccess) [[unlikely]]
-    fail<Error>("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+  if (status == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();  // said here, and not once more by the next launch
+  fail<Error>("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
 }
 
 cudaStream_t stream_of(Device device) { return enter(device.index).stream; }
 
 int processors(Device device) { return opened(device.index).processors; }
+int capability(Device device) { return opened(device.index).capability; }
 
 unsigned blocks_for(std::int64_t n, Device device) {
   const std::int64_t most = std::int64_t{processors(device)} * 16;

@@ -82,6 +82,7 @@ class DataLoader::Iterator::Epoch {
     if (loads_on_ == device_) return loaded;
     const memory::PhaseScope phase(memory::Phase::data);
     Batch b = dataset_.allocate(loaded.x.size(0), device_);
+    const memory::Op<"DataLoader"> op;
     copy_across(loaded.x.read(), b.x.write());
     copy_across(loaded.y.read(), b.y.write());
     return b;

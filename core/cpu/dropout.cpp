@@ -1,3 +1,4 @@
+#include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/philox_blocks.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
@@ -33,11 +34,11 @@ struct Dropout {
   }
 };
 
-void dropout(PhiloxState state, double p, const ConstView& x, const View& y) {
+void drop(const DropoutArgs& a, const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
-    const Dropout<decltype(zero)> f(p);
+    const Dropout<decltype(zero)> f(a.p);
     const auto loop = row_major_loop(y, x);
-    for_each_block<1>(state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
+    for_each_block<1>(a.state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
       walk_rows(loop, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
         f.row(words, m, at[1], step[1], at[2], step[2]);
         words += m;
@@ -46,8 +47,21 @@ void dropout(PhiloxState state, double p, const ConstView& x, const View& y) {
   });
 }
 
+// Elements are counted row-major. Two copies that transpose cost less than drawing across the layout.
+Plan plan(const DropoutArgs& a) {
+  return {a.y.is_contiguous() ? 0 : static_cast<std::size_t>(a.y.numel()) * size_of(a.y.dtype)};
+}
+
+void dropout(const DropoutArgs& a, const Plan& plan, Workspace ws) {
+  if (plan.workspace == 0) return drop(a, a.x, a.y);
+  const View rows(ws.data, a.y.dtype, a.y.device, a.y.shape, contiguous_strides(a.y.shape));
+  copy(a.x, rows);
+  drop(a, rows, rows);
+  copy(rows, a.y);
+}
+
 }  // namespace
 
-DropoutKernels dropout_kernels() { return {.dropout = dropout}; }
+DropoutKernels dropout_kernels() { return {.dropout = {plan, dropout}}; }
 
 }  // namespace bytetape::cpu

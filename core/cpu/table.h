@@ -21,6 +21,9 @@ RandomKernels random_kernels();
 ReduceKernels reduce_kernels();
 SoftmaxKernels softmax_kernels();
 
+/// With what is made of these.
+MatmulKernels with_linear(MatmulKernels products);
+
 // Every floating dtype, on Eigen.
 namespace portable {
 ConvKernels conv_kernels();

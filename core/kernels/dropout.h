@@ -1,12 +1,20 @@
 #pragma once
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/random.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
+/// y = keep ? x / (1 - p) : 0, kept as core/philox.h says; element i of the row-major order takes word i. x may be y.
+struct DropoutArgs {
+  PhiloxState state;
+  double p;
+  ConstView x;
+  View y;
+};
+
 struct DropoutKernels {
-  // y = keep ? x / (1 - p) : 0, kept as core/philox.h says; element i of the row-major order takes word i
-  void (*dropout)(PhiloxState state, double p, const ConstView& x, const View& y);
+  Planned<DropoutArgs> dropout;
 };
 
 }  // namespace bytetape

@@ -231,7 +231,9 @@ void write_footer(std::string& out, const Snapshot& s) {
           format_exact(books.to_device.count), format_bytes(books.to_device.bytes), format_exact(books.to_host.count),
           format_bytes(books.to_host.bytes), format_exact(books.waits));
   if (s.outside)
-    print(out, "outside the ledger: {} resident (code, stacks, logs, what libraries hold)\n", format_bytes(*s.outside));
+    print(out, "outside the ledger: {} {}\n", format_bytes(*s.outside),
+          s.device.type == DeviceType::cpu ? "resident (code, stacks, logs, what libraries hold)"
+                                           : "used on the device (CUDA's context, libraries, other processes)");
   if (s.dropped || s.dropped_steps)
     print(out, "the log is full: {} events{} are only in the totals\n", format_exact(s.dropped),
           s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");

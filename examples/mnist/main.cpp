@@ -210,7 +210,8 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", o.epochs, "passes over the training images")->check(CLI::PositiveNumber);
   app.add_option("--batch-size", o.batch_size, "images a step")->check(CLI::PositiveNumber);
   app.add_option("--lr", o.lr, "Adam's first learning rate; falls linearly to 0")->check(finite_from_0<double>());
-  app.add_option("--device", o.device, "cpu, or meta to predict the memory without training");
+  app.add_option("--device", o.device,
+                 "cpu, cuda, or meta (of the CPU) or meta:cuda to predict the memory without training");
   app.add_option("--threads", o.threads, "CPU threads; 0: all")->check(CLI::NonNegativeNumber);
   app.add_option("--seed", o.seed, "of weights, dropout and shuffling")->check(finite_from_0<std::uint64_t>());
   app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");

@@ -120,6 +120,17 @@ TEST_P(CudaOp, RefusesBadInputInTheSameWords) {
   }
 }
 
+// Needs neither a GPU nor a toolkit.
+TEST(CudaTwin, PlansEveryRow) {
+  for (const OpRow& row : op_list())
+    for (std::size_t i = 0; i < row.cases.size(); ++i) {
+      SCOPED_TRACE(describe_case(row, row.cases[i], i));
+      const Inputs inputs = make_inputs(row.cases[i], draw(row, row.cases[i], i), DType::f32, Device::meta(gpu));
+      EXPECT_NO_THROW(forward_backward(row.f, inputs));
+    }
+  EXPECT_EQ(allocated(Device::meta(gpu)), 0u) << "a leak";
+}
+
 INSTANTIATE_TEST_SUITE_P(, CudaOp, testing::Range(std::size_t{0}, op_list().size()),
                          [](const auto& info) { return op_list()[info.param].name(); });
 

@@ -186,15 +186,6 @@ Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, 
   return e;
 }
 
-bool is_available(Device device) {
-  try {
-    memory::allocator(device);
-    return true;
-  } catch (const DeviceError&) {  // not in this build, or not in this machine
-    return false;
-  }
-}
-
 std::vector<Device> available_devices() {
   return is_available(Device::cuda()) ? std::vector{Device::cpu(), Device::cuda()} : std::vector{Device::cpu()};
 }

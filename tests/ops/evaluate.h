@@ -2,6 +2,7 @@
 #include <random>
 
 #include "tests/ops/op_list.h"
+#include "tests/support/device.h"
 
 namespace bytetape::test {
 
@@ -28,8 +29,6 @@ Tensor forward_backward(const Function& f, const Inputs& inputs);
 /// The same on fresh tensors, read back.
 Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device = {});
 
-/// Whether this process can use a device.
-bool is_available(Device device);
 /// The CPU and every other device that this process can use.
 std::vector<Device> available_devices();
 

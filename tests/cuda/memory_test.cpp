@@ -1,0 +1,105 @@
+// A GPU that runs out of memory says so, leaks nothing, and goes on.
+#include <gmock/gmock.h>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+class CudaMemory : public GpuTest {
+ protected:
+  static memory::Allocator& books() { return memory::allocator(gpu); }
+  static std::size_t reserved() { return books().statistics().reserved.current; }
+  void TearDown() override {
+    if (!IsSkipped()) books().set_limit(books().snapshot().capacity);
+  }
+};
+
+TEST_F(CudaMemory, OutOfItExplains) {
+  books().empty_cache();
+  const std::size_t before = allocated(gpu);
+  books().set_limit(reserved() + 64 * MiB);
+  try {
+    const memory::ModuleScope module(memory::intern("net.wide"));
+    const Tensor held = ones({40, 1 << 18}, DType::f32, gpu);  // 40 MiB
+    const Tensor more = held + held;
+    FAIL() << "there was room for two";
+  } catch (const OutOfMemory& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: 40.0 MiB (41,943,040 bytes) asked for by add in "
+                                             "module 'net.wide'"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("a true shortage"));
+    EXPECT_EQ(e.shortage().device, gpu);
+    EXPECT_EQ(e.shortage().requested, 40 * MiB);
+  }
+  EXPECT_EQ(allocated(gpu), before);
+  EXPECT_EQ(sum(ones({40, 1 << 18}, DType::f32, gpu)).item<float>(), 40.0f * (1 << 18)) << "what fits still does";
+}
+
+TEST_F(CudaMemory, MoreThanTheDeviceHasIsRefused) {
+  const std::size_t before = allocated(gpu);
+  EXPECT_THROW(empty({std::int64_t{1} << 44}, DType::f32, gpu), OutOfMemory);
+  books().set_limit(std::size_t{1} << 60);  // the limit lets it through: the driver is asked
+  EXPECT_THROW(empty({std::int64_t{1} << 44}, DType::f32, gpu), OutOfMemory);
+  EXPECT_EQ(allocated(gpu), before);
+  EXPECT_EQ(sum(ones({1000}, DType::f32, gpu)).item<float>(), 1000) << "the refusal is no error of what comes next";
+}
+
+// Under ever higher limits a step fails in one place after another, until it goes through.
+TEST_F(CudaMemory, AStepThatRanOutOfItCanBeTakenAgain) {
+  const DefaultDevice here(gpu);
+  manual_seed(3);
+  nn::Sequential net(nn::Linear(64, 1024), nn::ReLU(), nn::Dropout(0.2), nn::Linear(1024, 1024), nn::ReLU(),
+                     nn::Linear(1024, 5));
+  const Tensor x = rand({2048, 64}), y = randint(0, 5, 2048);
+  const PhiloxState start = default_generator().state();
+  const auto step = [&] {
+    default_generator().set_state(start);
+    const Tensor loss = cross_entropy(net(x), y);
+    loss.backward();
+    std::vector<std::vector<float>> values{loss.to_vector<float>()};
+    for (const Tensor& p : net.parameters()) values.push_back(p.grad().to_vector<float>());
+    return values;
+  };
+  const auto undisturbed = step();
+  net.zero_grad();
+  const std::size_t before = allocated(gpu);
+  int failed = 0;
+  for (std::size_t extra = 0;; extra += 2 * MiB) {
+    ASSERT_LT(extra, 512 * MiB);
+    books().set_limit(books().snapshot().capacity);
+    books().empty_cache();
+    books().set_limit(reserved() + extra);
+    try {
+      ASSERT_EQ(step(), undisturbed) << failed << " failures before";
+      break;
+    } catch (const OutOfMemory& e) {
+      ++failed;
+      EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: "));
+      EXPECT_THAT(e.what(), testing::HasSubstr("asked for by "));
+    }
+    net.zero_grad();
+    ASSERT_EQ(allocated(gpu), before) << "with " << extra << " bytes to spare";
+  }
+  EXPECT_GE(failed, 3);
+}
+
+TEST_F(CudaMemory, ComesBackWithTheCache) {
+  books().empty_cache();
+  const std::size_t before = reserved();
+  {
+    const Tensor x = ones({1 << 20}, DType::f32, gpu);
+    EXPECT_GT(reserved(), before);
+  }
+  books().empty_cache();
+  EXPECT_EQ(reserved(), before);
+}
+
+}  // namespace
+}  // namespace bytetape::test

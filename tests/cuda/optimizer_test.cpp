@@ -1,0 +1,114 @@
+// Steps of every optimizer against the CPU's.
+#include "bytetape/optim/optimizer.h"
+
+#include <functional>
+#include <memory>
+
+#include "bytetape/bytetape.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+using Make = std::function<std::unique_ptr<optim::Optimizer>(std::vector<Tensor>)>;
+
+Make sgd(const optim::SGDOptions& options) {
+  return [=](std::vector<Tensor> p) { return std::make_unique<optim::SGD>(std::move(p), options); };
+}
+Make adam(const optim::AdamOptions& options) {
+  return [=](std::vector<Tensor> p) { return std::make_unique<optim::Adam>(std::move(p), options); };
+}
+Make adamw(const optim::AdamWOptions& options) {
+  return [=](std::vector<Tensor> p) { return std::make_unique<optim::AdamW>(std::move(p), options); };
+}
+
+const std::pair<const char*, Make> optimizers[] = {
+    {"sgd", sgd({.lr = 0.1})},
+    {"sgd weight decay", sgd({.lr = 0.1, .weight_decay = 0.05})},
+    {"sgd momentum", sgd({.lr = 0.05, .momentum = 0.9})},
+    {"sgd dampening", sgd({.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01})},
+    {"sgd nesterov", sgd({.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true})},
+    {"adam", adam({.lr = 0.01})},
+    {"adam weight decay", adam({.lr = 0.01, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.1})},
+    {"adamw", adamw({.lr = 0.01})},
+    {"adamw weight decay", adamw({.lr = 0.02, .betas = {0.7, 0.9}, .weight_decay = 0.3})},
+};
+
+class CudaOptimizer : public GpuTest {
+ protected:
+  static double tolerance(DType dtype) { return dtype == DType::f64 ? 1e-12 : 1e-6; }
+
+  /// The same steps on both devices.
+  static void expect_same_steps(const Make& make, const std::vector<Tensor>& initial, int steps, double most) {
+    std::vector<Tensor> here, there;
+    for (const Tensor& x : initial) {
+      here.push_back(clone(x).set_requires_grad());
+      there.push_back(to(x, gpu).set_requires_grad());
+    }
+    const auto on_cpu = make(here), on_gpu = make(there);
+    for (int s = 0; s < steps; ++s) {
+      for (std::size_t i = 0; i < initial.size(); ++i) {
+        const bool has_gradient = i % 5 != 4 || s % 2;  // some miss steps, and so are at another one than the rest
+        const Tensor g = has_gradient ? random_tensor(initial[i].shape(), initial[i].dtype()) : Tensor();
+        here[i].set_grad(g);
+        there[i].set_grad(has_gradient ? to(g, gpu) : g);
+      }
+      if (s == 3)
+        for (const auto& o : {on_cpu.get(), on_gpu.get()}) o->set_lr(o->lr() / 2);
+      on_cpu->step();
+      on_gpu->step();
+      for (std::size_t i = 0; i < initial.size(); ++i)
+        ASSERT_TRUE(all_close(there[i].detach(), here[i].detach(), most, most))
+            << "step " << s << ", parameter " << i << ", " << describe(initial[i]);
+    }
+  }
+};
+
+TEST_F(CudaOptimizer, StepsAsTheCpuDoes) {
+  for (const DType dtype : {DType::f64, DType::f32})
+    for (const auto& [name, make] : optimizers) {
+      SCOPED_TRACE(detail::concat(name, " ", dtype));
+      std::vector<Tensor> initial;
+      for (const Shape& shape : {Shape{1}, Shape{3}, Shape{7, 5}, Shape{}, Shape{1023}, Shape{33, 65}, Shape{4097},
+                                 Shape{2, 3, 5, 7}, Shape{0}, Shape{70001}})
+        initial.push_back(random_tensor(shape, dtype));
+      initial.push_back(channels_last(random_tensor({4, 3, 3, 5}, dtype)));  // its gradients are row-major
+      initial.push_back(transpose(random_tensor({9, 31}, dtype), 0, 1));
+      expect_same_steps(make, initial, 6, tolerance(dtype));
+    }
+}
+
+TEST_F(CudaOptimizer, UpdatesMoreParametersThanOneLaunchTakes) {
+  std::vector<Tensor> initial;
+  for (std::int64_t i = 0; i < 1100; ++i) initial.push_back(random_tensor({1 + i % 7}, DType::f64));
+  for (const std::size_t at : {2, 4, 7}) {
+    SCOPED_TRACE(optimizers[at].first);
+    expect_same_steps(optimizers[at].second, initial, 3, 1e-12);
+  }
+}
+
+TEST_F(CudaOptimizer, UpdatesParametersThatBeginAnywhere) {
+  const Tensor all = random_tensor({4000}, DType::f32);
+  for (const auto& [name, make] : optimizers) {
+    SCOPED_TRACE(name);
+    const auto run = [&](Device device) {
+      const Tensor memory = clone(to(all, device));
+      std::vector<Tensor> parts;
+      for (const std::int64_t start : {1, 1002, 2003})  // no vector of 16 bytes begins there
+        parts.push_back(narrow(memory, 0, start, 997).detach().set_requires_grad());
+      const auto optimizer = make(parts);
+      for (int s = 0; s < 3; ++s) {
+        for (std::size_t i = 0; i < parts.size(); ++i)
+          parts[i].set_grad(narrow(to(all, device), 0, static_cast<std::int64_t>(i) * 100 + 3, 997));
+        optimizer->step();
+      }
+      return memory.to_vector<double>();
+    };
+    EXPECT_TRUE(all_close(run(gpu), run(Device::cpu()), 1e-6, 1e-6));
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::test
