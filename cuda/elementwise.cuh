@@ -94,8 +94,7 @@ struct Steps {
   Divisor<I> sizes[max_rank];
   std::int64_t strides[K][max_rank], first[K];
 
-  explicit Steps(Walk<K> walk, const std::array<std::int64_t, K>& from = {}) {
-    walk.complete();
+  explicit Steps(const Walk<K>& walk, const std::array<std::int64_t, K>& from = {}) {
     rank = walk.shape.size();
     for (int d = 0; d < rank; ++d) {
       const int of = rank - 1 - d;
@@ -103,7 +102,11 @@ struct Steps {
       if (d + 1 < rank) sizes[d] = Divisor<I>{static_cast<I>(walk.shape[of])};  // the outermost divides nothing
       for (int k = 0; k < K; ++k) strides[k][d] = walk.strides[k][of];
     }
-    for (int k = 0; k < K; ++k) first[k] = from[k];
+    for (int k = 0; k < K; ++k) {
+      first[k] = from[k];
+      if (rank == 0) strides[k][0] = 0;
+    }
+    rank = std::max(rank, 1);
   }
   /// Offsets of element i, counted with the last dim of the walk innermost.
   __device__ void find(I i, std::int64_t (&offsets)[K]) const {
@@ -184,8 +187,8 @@ Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
           operands.begin() + 1, operands.end(),
           [&](const Operand& x) { return x.view.is_constant() || same_layout(y.shape, y.strides, x.view.strides); }) &&
       (y.is_contiguous() || is_dense(y.shape, y.strides))) {  // as a rule: one dim
-    walk.shape = {n};
-    for (int k = 0; k < K; ++k) walk.strides[k] = {operands[k].view.is_constant() ? 0 : 1};
+    walk.shape.push_back(n);
+    for (int k = 0; k < K; ++k) walk.strides[k].push_back(operands[k].view.is_constant() ? 0 : 1);
     return walk;
   }
   const Strides none = Dims::filled(y.rank(), 0);

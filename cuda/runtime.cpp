@@ -58,7 +58,7 @@ struct Opened {
   DeviceFault* fault = nullptr;
 
   explicit Opened(int index) {
-    bytetape::check<DeviceError>(found().obstacle.empty(), "no CUDA device: ", found().obstacle);
+    bytetape::check<DeviceError>(found().obstacle.empty(), "cuda cannot be used: ", found().obstacle);
     bytetape::check<DeviceError>(index < found().count, "there is no cuda:", index, ", only ", found().count,
                                  found().count == 1 ? " device" : " devices");
     cudaDeviceProp properties{};

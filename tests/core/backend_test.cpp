@@ -45,7 +45,7 @@ class Backends : public testing::Test {
 };
 
 TEST(Backend, IsUnknownUntilRegistered) {
-  EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda()); }, ThrowsMessage<DeviceError>(HasSubstr("cuda")));
+  EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda(200)); }, ThrowsMessage<DeviceError>(HasSubstr("cuda")));
 }
 
 TEST_F(Backends, RunTheirOwnKernelsOnTheirOwnMemory) {

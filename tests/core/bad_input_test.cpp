@@ -118,7 +118,7 @@ TEST(BadInput, AFreedGraphIsNoUnusedInput) {
 TEST(BadInput, AFailedMoveLeavesTheModelAsItWas) {
   nn::Linear fc(3, 2);
   sum(fc(randn({4, 3}))).backward();
-  EXPECT_THROW(fc.to(Device::cuda()), DeviceError);
+  EXPECT_THROW(fc.to(Device::cuda(200)), DeviceError);
   EXPECT_TRUE(fc.weight.grad().defined());
   const auto before = fc.weight.to_vector<float>();
   EXPECT_THROW(fc.load_state_dict({{"weight", zeros({2, 3})}, {"bias", zeros({2}, DType::f32, Device::meta())}}),
