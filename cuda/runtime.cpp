@@ -173,13 +173,25 @@ unsigned blocks_for(std::int64_t n, Device device) {
 
 std::unique_ptr<memory::Upstream> device_memory(int index) { return std::make_unique<DeviceUpstream>(index); }
 
+// Pageable memory of the host was read when the call returns; pinned memory, and that of another device, whoever holds
+// it may let go before the copy ends.
+bool outlives_the_call(Place<const void*> from) {
+  if (from.device != Device::cpu()) return true;
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, from.data));
+  return attributes.type != cudaMemoryTypeUnregistered;
+}
+
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   const bool to_host = to.device == Device::cpu();
   const Device device = to_host ? from.device : to.device;
-  if (!to_host && from.device != Device::cpu()) check(cudaStreamSynchronize(stream_of(from.device)));
+  if (!to_host && from.device != Device::cpu()) synchronize(from.device.index);
   const cudaStream_t stream = stream_of(device);
   check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, stream));
-  if (to_host) synchronize(device.index);
+  if (to_host)
+    synchronize(device.index);
+  else if (outlives_the_call(from))
+    check(cudaStreamSynchronize(stream));
 }
 
 void synchronize(int index) {
