@@ -6,13 +6,13 @@
 
 namespace bytetape {
 
-/// Philox 4x32-10: word w of counter `n + i` under key `seed` goes to words[w][i].
+/// Philox 4x32-10: word w of counter `n + i * step` under key `seed` goes to words[w][i].
 template <int lanes>
-constexpr void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words)[4][lanes]) {
+constexpr void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words)[4][lanes], std::uint64_t step = 1) {
   constexpr std::uint32_t m0 = 0xD2511F53, m1 = 0xCD9E8D57, w0 = 0x9E3779B9, w1 = 0xBB67AE85;
   auto& [c0, c1, c2, c3] = words;
   for (int i = 0; i < lanes; ++i) {
-    const std::uint64_t counter = n + static_cast<std::uint64_t>(i);
+    const std::uint64_t counter = n + static_cast<std::uint64_t>(i) * step;
     c0[i] = static_cast<std::uint32_t>(counter), c1[i] = static_cast<std::uint32_t>(counter >> 32);
     c2[i] = c3[i] = 0;
   }

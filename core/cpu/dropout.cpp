@@ -47,12 +47,50 @@ void drop(const DropoutArgs& a, const ConstView& x, const View& y) {
   });
 }
 
-// Elements are counted row-major. Two copies that transpose cost less than drawing across the layout.
+/// Channels-last images whose rows are whole counters: the words of a counter belong to four pixels of one channel, so
+/// that those of neighbouring channels, drawn together, are four runs of memory.
+bool draws_across_channels(const DropoutArgs& a) {
+  return a.y.rank() == 4 && a.y.shape[3] % 4 == 0 && a.y.strides[1] == 1 && a.x.strides[1] == 1 && a.y.shape[1] > 1;
+}
+
+void drop_across_channels(const DropoutArgs& a) {
+  const ConstView &x = a.x, &y = a.y;
+  const std::int64_t channels = y.shape[1], height = y.shape[2], fours = y.shape[3] / 4;
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr std::int64_t size = sizeof(T);
+    const Dropout<T> f(a.p);
+    parallel_for(y.shape[0] * height * fours, grain / 16 / channels, [&](std::int64_t begin, std::int64_t end) {
+      alignas(64) std::uint32_t words[4][block_counters];
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t w = i % fours * 4, h = i / fours % height, n = i / fours / height;
+        for (std::int64_t c = 0; c < channels; c += block_counters) {
+          const std::int64_t counter = ((n * channels + c) * height + h) * fours + w / 4;
+          philox(a.state.seed, a.state.offset + static_cast<std::uint64_t>(counter), words,
+                 static_cast<std::uint64_t>(height * fours));
+          for (std::int64_t k = 0; k < 4; ++k) {
+            const auto at = [&](const ConstView& v) {
+              const Strides& s = v.strides;
+              return static_cast<char*>(const_cast<void*>(v.data())) +
+                     (n * s[0] + c + h * s[2] + (w + k) * s[3]) * size;
+            };
+            f.row(words[k], std::min<std::int64_t>(block_counters, channels - c), at(y), size, at(x), size);
+          }
+        }
+      }
+    });
+  });
+}
+
+// Elements are counted row-major. Two copies that transpose cost less than drawing across any other layout.
 Plan plan(const DropoutArgs& a) {
-  return {a.y.is_contiguous() ? 0 : static_cast<std::size_t>(a.y.numel()) * size_of(a.y.dtype)};
+  const bool in_place = a.y.is_contiguous() || draws_across_channels(a);
+  return {in_place ? 0 : static_cast<std::size_t>(a.y.numel()) * size_of(a.y.dtype)};
 }
 
 void dropout(const DropoutArgs& a, const Plan& plan, Workspace ws) {
+  if (a.y.numel() == 0) return;
+  if (!a.y.is_contiguous() && draws_across_channels(a)) return drop_across_channels(a);
   if (plan.workspace == 0) return drop(a, a.x, a.y);
   const View rows(ws.data, a.y.dtype, a.y.device, a.y.shape, contiguous_strides(a.y.shape));
   copy(a.x, rows);
