@@ -248,7 +248,8 @@ void extreme(const ConstView& x, const View& y) {
 Plan plan(const SumArgs&) { return {}; }
 
 void sum(const SumArgs& args, const Plan&, Workspace) {
-  const auto& [x, y] = args;
+  const ConstView& x = args.x;
+  const View& y = args.y;
   visit(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
