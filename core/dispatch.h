@@ -22,11 +22,11 @@ constexpr std::string_view kernel_name() {
 template <auto Kernel>
 auto find_kernel(Device device) {
   const auto kernel = backend(device).kernels->*Kernel;
-  bool is_there = static_cast<bool>(kernel);
+  bool is_there = device.is_meta;
   if constexpr (requires { kernel.plan; })
-    is_there = kernel.plan && (device.is_meta || kernel.launch);
+    is_there = kernel.plan && (is_there || kernel.launch);
   else
-    is_there = is_there || device.is_meta;
+    is_there = is_there || kernel;
   if (!is_there) [[unlikely]]
     fail<NotImplemented>(kernel_name<Kernel>(), ": not implemented on ", device);
   return kernel;

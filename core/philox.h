@@ -1,8 +1,12 @@
 #pragma once
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "bytetape/core/random.h"
+#include "bytetape/core/visit.h"
 
 namespace bytetape {
 
@@ -34,8 +38,32 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t 
   return {words[0][0], words[1][0], words[2][0], words[3][0]};
 }
 
+/// Two words as one.
+constexpr std::uint64_t bits64(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 /// 24 random bits as a float in [0, 1).
 constexpr float unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+/// 53 random bits as a double in [0, 1).
+constexpr double unit_double(std::uint32_t low, std::uint32_t high) {
+  return static_cast<double>(bits64(low, high) >> 11) * 0x1p-53;
+}
+
+/// The largest T that a uniform number between low and high may be: rounding may reach high, which the interval leaves
+/// out.
+template <class T>
+T uniform_top(double low, double high) {
+  const auto rounded = [](double v) { return static_cast<T>(static_cast<compute_t<T>>(v)); };
+  T top = rounded(high);
+  if (double{top} >= high) {
+    if constexpr (std::is_floating_point_v<T>) {
+      top = std::nextafter(top, -std::numeric_limits<T>::infinity());
+    } else {
+      constexpr std::uint16_t sign = 0x8000;
+      const bool zero = (top.bits & ~sign) == 0;
+      top.bits = static_cast<std::uint16_t>(zero ? sign | 1 : top.bits & sign ? top.bits + 1 : top.bits - 1);
+    }
+  }
+  return double{top} < low ? rounded(low) : top;
+}
 
 /// Dropout with probability p keeps an element whose word has unit_float(word) >= p: in integers, and so the same on
 /// every device, one for which dropout_keeps(word, dropout_threshold(p)).

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bytetape/core/kernels/conv.h"
+#include "bytetape/core/conv_sizes.h"
 #include "bytetape/cuda/precision.h"
 
 /// What planning and launching a convolution agree on: host code without the toolkit.
@@ -12,36 +12,6 @@ namespace bytetape::cuda {
 
 /// A convolution is one trilinear form of x, weight and y; each map makes one of them from the other two.
 enum class ConvMap : std::int64_t { forward, input_grad, weight_grad };
-
-/// The sizes of one convolution.
-struct ConvSizes {
-  DType dtype;
-  std::int64_t n, c, h, w, o, kh, kw, oh, ow, groups;
-  Conv2dParams p;
-
-  explicit ConvSizes(const Conv2dArgs& a) : ConvSizes(a.x, a.weight, a.y, a.params) {}
-  explicit ConvSizes(const Conv2dInputGradArgs& a) : ConvSizes(a.gx, a.weight, a.gy, a.params) {}
-  explicit ConvSizes(const Conv2dWeightGradArgs& a) : ConvSizes(a.x, a.gw, a.gy, a.params) {}
-  ConvSizes(const ConstView& x, const ConstView& weight, const ConstView& y, const Conv2dParams& params)
-      : dtype(x.dtype),
-        n(x.shape[0]),
-        c(x.shape[1]),
-        h(x.shape[2]),
-        w(x.shape[3]),
-        o(y.shape[1]),
-        kh(weight.shape[2]),
-        kw(weight.shape[3]),
-        oh(y.shape[2]),
-        ow(y.shape[3]),
-        groups(params.groups),
-        p(params) {}
-  std::int64_t group_in() const { return c / groups; }
-  std::int64_t group_out() const { return o / groups; }
-  std::int64_t taps() const { return kh * kw; }
-  std::int64_t weights() const { return o * group_in() * taps(); }
-  std::int64_t x_numel() const { return n * c * h * w; }
-  std::int64_t y_numel() const { return n * o * oh * ow; }
-};
 
 /// How the columns of y (n h' w', o) are summed: thread blocks of `across` x `down` threads, each thread on `lanes`
 /// columns; where there is more than one split of the rows, a second kernel adds their sums.

@@ -5,8 +5,8 @@
 
 namespace bytetape::cuda {
 
-/// What kernels leave for the host: one for each device, in pinned host memory that the device maps. Zeroed, it holds
-/// none. The first kernel to take it keeps it; the host reads it after waiting for the stream, and zeroes it.
+/// What kernels leave for the host: one for each device, in pinned host memory that the device maps. The first kernel
+/// that finds it free keeps it; the host reads it once it is written, after waiting for the stream, and frees it.
 struct DeviceFault {
   enum State : unsigned { free, being_written, written };
   unsigned state = free;

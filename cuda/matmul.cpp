@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <memory>

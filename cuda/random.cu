@@ -1,9 +1,7 @@
 // Thread c turns the four words of Philox counter c into two or four elements: the same words, in the same order of
 // rounding, as on the CPU.
 #include <array>
-#include <cmath>
 #include <cub/device/device_radix_sort.cuh>
-#include <limits>
 #include <numbers>
 
 #include "bytetape/core/philox.h"
@@ -71,14 +69,6 @@ void generate(const PhiloxState& state, const View& y, const Make& make) {
   check_launch();
 }
 
-__host__ __device__ inline std::uint64_t bits64(std::uint32_t low, std::uint32_t high) {
-  return low | std::uint64_t{high} << 32;
-}
-/// A number in [0, 1) of 53 bits.
-__device__ inline double unit_double(std::uint32_t low, std::uint32_t high) {
-  return static_cast<double>(bits64(low, high) >> 11) * 0x1p-53;
-}
-
 template <class T>
 __host__ __device__ T to_float(double v) {
   return static_cast<T>(static_cast<compute_t<T>>(v));
@@ -87,29 +77,13 @@ template <class T>
 inline constexpr int words_of = sizeof(T) == 8 ? 2 : 1;
 
 template <class T>
-T next_below(T v) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return std::nextafter(v, -std::numeric_limits<T>::infinity());
-  } else {
-    constexpr std::uint16_t sign = 0x8000;
-    const bool zero = (v.bits & ~sign) == 0;
-    v.bits = static_cast<std::uint16_t>(zero ? sign | 1 : v.bits & sign ? v.bits + 1 : v.bits - 1);
-    return v;
-  }
-}
-
-template <class T>
 struct Uniform {
   using Element = T;
   static constexpr int count = 4 / words_of<T>;
   double low, range;
   T top;
 
-  Uniform(double low, double high) : low(low), range(high - low), top(to_float<T>(high)) {
-    // Rounding may reach high, which the interval leaves out.
-    if (double{top} >= high) top = next_below(top);
-    if (double{top} < low) top = to_float<T>(low);
-  }
+  Uniform(double low, double high) : low(low), range(high - low), top(uniform_top<T>(low, high)) {}
   __device__ void operator()(const Words& words, T (&values)[count]) const {
     for (int i = 0; i < count; ++i) {
       double u;

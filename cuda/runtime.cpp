@@ -1,5 +1,4 @@
 #include "bytetape/cuda/runtime.h"
-#include "bytetape/cuda/cuda.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/upstream.h"
+#include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/launch.h"
 
@@ -173,9 +173,9 @@ unsigned blocks_for(std::int64_t n, Device device) {
 
 std::unique_ptr<memory::Upstream> device_memory(int index) { return std::make_unique<DeviceUpstream>(index); }
 
-// Pageable memory of the host was read when the call returns; pinned memory, and that of another device, whoever holds
-// it may let go before the copy ends.
-bool outlives_the_call(Place<const void*> from) {
+// Pageable memory of the host was read when the call returns. Of pinned memory, and of another device's, whoever holds
+// it must not let go before the copy ends.
+bool is_read_later(Place<const void*> from) {
   if (from.device != Device::cpu()) return true;
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, from.data));
@@ -190,7 +190,7 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, stream));
   if (to_host)
     synchronize(device.index);
-  else if (outlives_the_call(from))
+  else if (is_read_later(from))
     check(cudaStreamSynchronize(stream));
 }
 

@@ -23,27 +23,13 @@ void generate(const PhiloxState& state, const View& y, const F& make) {
   });
 }
 
-std::uint64_t bits64(const std::uint32_t* words) { return words[0] | std::uint64_t{words[1]} << 32; }
-
 /// A number in [0, 1) from as many words as the dtype takes: 53 bits of two for f64, 24 bits of one for the others.
 template <int words_each>
 double unit(const std::uint32_t* words) {
-  return words_each == 2 ? static_cast<double>(bits64(words) >> 11) * 0x1p-53 : double{unit_float(*words)};
+  return words_each == 2 ? unit_double(words[0], words[1]) : double{unit_float(*words)};
 }
 template <class T>
 inline constexpr int words_of = sizeof(T) == 8 ? 2 : 1;
-
-template <class T>
-T next_below(T v) {
-  if constexpr (std::is_floating_point_v<T>)
-    return std::nextafter(v, -std::numeric_limits<T>::infinity());
-  else {
-    constexpr std::uint16_t sign = 0x8000;
-    const bool zero = (v.bits & ~sign) == 0;
-    v.bits = static_cast<std::uint16_t>(zero ? sign | 1 : v.bits & sign ? v.bits + 1 : v.bits - 1);
-    return v;
-  }
-}
 
 template <class T>
 T to_float(double v) {
@@ -54,10 +40,7 @@ void uniform(PhiloxState state, double low, double high, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int each = words_of<T>;
-    // Rounding may reach high, which the interval leaves out.
-    T top = to_float<T>(high);
-    if (double{top} >= high) top = next_below(top);
-    if (double{top} < low) top = to_float<T>(low);
+    const T top = uniform_top<T>(low, high);
     generate<T, each>(state, y, [&](const std::uint32_t* words, T* values) {
       for (int i = 0; i < block_words / each; ++i) {
         const T v = to_float<T>(std::fma(unit<each>(words + each * i), high - low, low));
@@ -91,8 +74,8 @@ void randint(PhiloxState state, std::int64_t low, std::int64_t high, const View&
     using T = decltype(zero);
     generate<T, 2>(state, y, [&](const std::uint32_t* words, T* values) {
       for (int i = 0; i < block_words / 2; ++i) {
-        const auto scaled =
-            static_cast<std::uint64_t>(static_cast<unsigned __int128>(bits64(words + 2 * i)) * range >> 64);
+        const auto scaled = static_cast<std::uint64_t>(
+            static_cast<unsigned __int128>(bits64(words[2 * i], words[2 * i + 1])) * range >> 64);
         values[i] = Scalar(static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + scaled)).to<T>();
       }
     });
@@ -112,7 +95,7 @@ void randperm(const RandpermArgs& a, const Plan&, Workspace ws) {
   const std::int64_t n = y.numel();
   auto* tickets = static_cast<Ticket*>(ws.data);
   for_each_block<2>(a.state, n, [&](std::int64_t first, std::int64_t count, const std::uint32_t* words) {
-    for (std::int64_t i = 0; i < count; ++i) tickets[first + i] = {bits64(words + 2 * i), first + i};
+    for (std::int64_t i = 0; i < count; ++i) tickets[first + i] = {bits64(words[2 * i], words[2 * i + 1]), first + i};
   });
   std::sort(tickets, tickets + n);
   auto* out = y.as<std::int64_t>();

@@ -26,7 +26,6 @@ struct Planned {
   using Args = A;
   Plan (*plan)(const Args& args);
   void (*launch)(const Args& args, const Plan& plan, Workspace ws);
-  explicit operator bool() const { return plan && launch; }
 };
 
 }  // namespace bytetape

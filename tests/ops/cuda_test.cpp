@@ -91,9 +91,7 @@ TEST_P(CudaOp, DoesNotDependOnStrides) {
 
 // The kernels' longer ways: vectors and their rest, many blocks, second stages.
 TEST_P(CudaOp, RepeatsLargeInputsBitForBit) {
-  Case inputs = row().large;
-  for (std::size_t i = 0; row().large.empty() && i < row().cases[0].size(); ++i)
-    inputs.push_back(i == 0 ? in(300, 401) : in(401));
+  const Case inputs = large_case(row());
   for (const auto& [dtype, most] : {dtypes[0], dtypes[1], dtypes[2]}) {
     SCOPED_TRACE(detail::concat(dtype));
     const Arrays values = rounded_to(dtype, inputs, draw(row(), inputs, 0));

@@ -11,6 +11,8 @@ Arrays draw(const OpRow& row, const Case& inputs, std::uint64_t number);
 /// ... after a trip through a dtype, where the input is a floating one.
 Arrays rounded_to(DType dtype, const Case& inputs, const Arrays& values);
 
+/// The case of a row that takes a kernel's longer ways.
+Case large_case(const OpRow& row);
 /// Whether a shape can lie in memory that way. An expanded input needs values that repeat.
 bool applies(Layout layout, const Shape& shape);
 /// The tensors of a case. Floating ones are leaves that require grad; memory between elements is NaN.

@@ -98,13 +98,6 @@ TEST_P(Op, DifferentiatesAgain) {
   });
 }
 
-Case large_case(const OpRow& row) {
-  Case inputs = row.large;
-  for (std::size_t i = 0; row.large.empty() && i < row.cases[0].size(); ++i)
-    inputs.push_back(i == 0 ? in(300, 401) : in(401));
-  return inputs;
-}
-
 std::vector<std::size_t> differentiable_inputs(const Inputs& x) {
   std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < x.size(); ++i)
