@@ -7,6 +7,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
 
 namespace bytetape {
@@ -162,6 +163,8 @@ Edge gradient_edge(const Tensor& x) {
 
 void assign_grad(const Tensor& x, const Tensor& g) {
   const Tensor before = std::exchange(autograd_meta(x).grad, g);
+  if (detail::capture_running && detail::capture_running->assigned_grad(x)) [[unlikely]]
+    detail::capture_running->on_failure([x, before] { assign_grad(x, before); });
   if (before.defined() && !before.is_same(g) && !is_sole_owner(before))
     before.storage().set_role(memory::Role::temporary);
   if (g.defined()) g.storage().set_role(memory::Role::gradient, x.storage().module());

@@ -13,7 +13,8 @@ namespace {
 
 using namespace bytetape;
 
-nlohmann::ordered_json measure(const bench::Workload& w) {
+/// eager: the step as it is; graph: captured.
+nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode) {
   const Device device = default_device();
   const bool on_cpu = device == Device::cpu();
   const auto finish = [&] { synchronize(device); };
@@ -21,22 +22,24 @@ nlohmann::ordered_json measure(const bench::Workload& w) {
   manual_seed(0);
   memory::Allocator& allocator = memory::allocator(device);
   bench::Training training(w);
-  for (int i = 0; i < (on_cpu ? 3 : 10); ++i) training.step();
+  auto captured = capture([&] { return training.step(); });
+  const auto step = [&] { return mode == "graph" ? captured() : training.step(); };
+  for (int i = 0; i < (on_cpu ? 3 : 10); ++i) step();
   finish();
   const double one = bench::time(
-                         0, 1, [&] { training.step(); }, finish)
+                         0, 1, [&] { step(); }, finish)
                          .median;
   allocator.reset_peaks();
   const int burst = static_cast<int>(on_cpu ? std::clamp(1e9 / one, 2.0, 50.0) : std::clamp(4e8 / one, 3.0, 1000.0));
   const std::clock_t start = std::clock();
   int steps = 0;
   const bench::Timing t = bench::time(
-      0, burst, [&] { training.step(), ++steps; }, finish);
+      0, burst, [&] { step(), ++steps; }, finish);
   const double cpu_ms = static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC / steps;
   const memory::Statistics s = allocator.statistics();
   const double ms = t.median / 1e6;
   return {{"workload", w.name},
-          {"mode", "eager"},
+          {"mode", mode},
           {"device", on_cpu ? "cpu" : "cuda"},
           {"precision", w.precision},
           {"batch", w.batch},
@@ -47,7 +50,7 @@ nlohmann::ordered_json measure(const bench::Workload& w) {
           {"items_per_s", static_cast<double>(w.batch) / ms * 1e3},
           {"peak_allocated", s.allocated.peak},
           {"peak_reserved", s.reserved.peak},
-          {"loss", training.step().item<float>()},
+          {"loss", step().item<float>()},
           {"threads", num_threads()},
           {"bytetape", BYTETAPE_VERSION}};
 }
@@ -60,9 +63,12 @@ int main(int argc, char** argv) {
   int threads = 0;
   std::string device = "cpu";
   bool tunes = false;
-  std::vector<std::string> names;
+  std::vector<std::string> names, modes{"eager"};
   app.add_option("--threads", threads, "CPU threads; default: all");
   app.add_option("--device", device, "cpu or cuda");
+  app.add_option("--modes", modes, "eager, graph (captured; on cuda)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"eager", "graph"}));
   app.add_flag("--tune", tunes, "try all that cuBLASLt proposes; print lines for cuda/products.inc");
   app.add_option("workload", names, "names; default: all whose precision the device is measured in");
   CLI11_PARSE(app, argc, argv);
@@ -77,7 +83,7 @@ int main(int argc, char** argv) {
     const auto is_measured = [&](const bench::Workload& w) { return (w.precision == "fp32") == (device == "cpu"); };
     for (const bench::Workload& w : bench::workloads())
       if ((names.empty() && is_measured(w)) || std::find(names.begin(), names.end(), w.name) != names.end())
-        std::cout << measure(w).dump() << std::endl;
+        for (const std::string& mode : modes) std::cout << measure(w, mode).dump() << std::endl;
     std::cout << cuda::tuned();
   });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "bytetape/core/capture.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/error.h"
 
@@ -47,6 +48,7 @@ const Backend& backend(Device device) { return backends()[static_cast<std::size_
 void synchronize(Device device) {
   const auto wait = backend(device).synchronize;
   if (!wait) return;
+  detail::refuse_in_capture("waits for the device");
   memory::allocator(device).note_traffic(memory::EventKind::wait, 0);
   if (!device.is_meta) wait(device.index);
 }

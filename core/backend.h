@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <memory>
+
 #include "bytetape/core/device.h"
 #include "bytetape/core/kernels.h"
 #include "bytetape/core/memory/allocator.h"
@@ -10,6 +13,13 @@ template <class Pointer>
 struct Place {
   Pointer data;
   Device device;
+};
+
+/// Work of a device, recorded to be given to it again and again.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay() = 0;
 };
 
 /// What a device type brings: its kernels, and an allocator for each of its devices.
@@ -25,6 +35,8 @@ struct Backend {
   void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
   /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
   void (*synchronize)(int index) = nullptr;
+  /// What `work` gives device number `index` to do on this thread, not done but recorded. Null where that cannot be.
+  std::unique_ptr<Recording> (*record)(int index, const std::function<void()>& work) = nullptr;
 };
 
 /// Replaces what is known of a device type, or with a null table goes back to what the build brings. Call it while no

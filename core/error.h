@@ -30,6 +30,10 @@ class ValueError : public Error {
 class AutogradError : public Error {
   using Error::Error;
 };
+/// A step that cannot be captured: what it does on the host, a replay would leave out.
+class CaptureError : public Error {
+  using Error::Error;
+};
 /// A kernel that this device's table leaves empty.
 class NotImplemented : public Error {
   using Error::Error;

@@ -38,6 +38,11 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t 
   return {words[0][0], words[1][0], words[2][0], words[3][0]};
 }
 
+/// The state to draw from: what a captured step's stands for now.
+constexpr PhiloxState started(const PhiloxState& s) {
+  return s.start ? PhiloxState{s.start->seed, s.start->offset + s.offset} : s;
+}
+
 /// Two words as one.
 constexpr std::uint64_t bits64(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 /// 24 random bits as a float in [0, 1).

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 namespace bytetape {
@@ -10,23 +11,32 @@ namespace bytetape {
 /// thread count nor on strides or device.
 struct PhiloxState {
   std::uint64_t seed = 0, offset = 0;
+  /// Of a captured step: device memory with the state at the start of each replay. The seed is its, and `offset` counts
+  /// from its.
+  const PhiloxState* start = nullptr;
 };
 
 /// Hands out non-overlapping stretches of one Philox stream. Thread-safe.
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed = 0) { state_.seed = seed; }
-  /// Goes to the start of the stream of `seed`.
+  explicit Generator(std::uint64_t seed = 0) { place_->state.seed = seed; }
+  /// Goes to the start of the stream of `seed`. Throws CaptureError within a step that is being captured.
   void manual_seed(std::uint64_t seed);
   /// A start for `n` 32-bit words; advances past them.
   PhiloxState take(std::int64_t n);
   /// Where the stream stands; set_state() goes back there.
   PhiloxState state() const;
+  /// Throws CaptureError within a step that is being captured.
   void set_state(PhiloxState s);
 
+  /// Where a stream stands; captured steps that draw from it share it.
+  struct Place {
+    std::mutex mutex;
+    PhiloxState state;
+  };
+
  private:
-  mutable std::mutex mutex_;
-  PhiloxState state_;
+  std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 
 /// The generator of every op and initialiser that is not given one. Seed 0 at start.

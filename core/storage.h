@@ -13,6 +13,15 @@ class Allocator;
 struct Block;
 }  // namespace memory
 
+class Storage;
+namespace detail {
+class StepWatch;
+/// Sees what the thread works with, where it takes a step that is to be captured (core/capture.h); else null.
+inline constinit thread_local StepWatch* step_watch = nullptr;
+void note_use(StepWatch& watch, Storage& s);
+void note_write(StepWatch& watch, Storage& s);
+}  // namespace detail
+
 /// The bytes that tensors share, and who holds them. Counts writes, so that a stale saved tensor is found out.
 class Storage final : public RefCounted {
  public:
@@ -48,6 +57,8 @@ class Storage final : public RefCounted {
   void bump_version() {
     ++version_;
     writer_ = memory::current_scope.op;
+    if (detail::step_watch) [[unlikely]]
+      detail::note_write(*detail::step_watch, *this);
   }
   /// In-place ops that autograd recorded here; a view taken before one must not be used after it.
   std::uint32_t rebased() const { return rebased_; }

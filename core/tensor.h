@@ -124,9 +124,9 @@ class Tensor {
   /// \name For ops and kernels
   /// @{
 
-  ConstView read() const { return {address(), dtype(), device(), shape(), strides()}; }
+  ConstView read() const { return view_of_all(); }
   /// Does not count as a write for autograd; in-place ops say so with Storage::bump_version.
-  View write() const { return {address(), dtype(), device(), shape(), strides()}; }
+  View write() const { return view_of_all(); }
   /// Another view of the storage, without autograd. Nothing is checked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
   Storage& storage() const { return *self().storage; }
@@ -140,6 +140,12 @@ class Tensor {
   /// @}
 
  private:
+  View view_of_all() const {
+    const TensorImpl& x = self();
+    if (detail::step_watch) [[unlikely]]
+      detail::note_use(*detail::step_watch, *x.storage);
+    return {address(), x.dtype, x.storage->device(), x.shape, x.strides};
+  }
   void* address() const {
     return static_cast<char*>(impl_->storage->data()) + impl_->offset * static_cast<std::int64_t>(size_of(dtype()));
   }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
 
 namespace bytetape {
@@ -33,6 +34,9 @@ void move_bytes(const ConstView& from, const View& to) {
   using memory::EventKind;
   const bool to_host = to.device.type == DeviceType::cpu;
   const Device device = to_host ? from.device : to.device;
+  detail::refuse_in_capture(to_host ? "waits for the device, to read from it: return the tensor, and read it there"
+                                    : "copies to the device what a replay would not read again: pass the step a tensor"
+                                      " that is there");
   memory::Allocator& books = memory::allocator(device);
   books.note_traffic(to_host ? EventKind::to_host : EventKind::to_device, byte_count(from));
   if (to_host) books.note_traffic(EventKind::wait, 0);

@@ -19,6 +19,7 @@ const Kernels& kernels() { return plans(); }
 std::unique_ptr<memory::Upstream> device_memory(int) { fail_absent(); }
 void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }
 void synchronize(int) { fail_absent(); }
+std::unique_ptr<Recording> record(int, const std::function<void()>&) { fail_absent(); }
 int device_count() { return 0; }
 void tune(bool) {}
 

@@ -33,6 +33,7 @@ template <class T>
 __global__ void __launch_bounds__(block_size)
     dense_dropout(Dropout<T> f, const T* x, T* y, std::int64_t n, bool is_aligned) {
   using Vector = detail::Lanes<T, count>;
+  f.state = started(f.state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t c = std::int64_t{blockIdx.x} * block_size + threadIdx.x; c * count < n; c += step) {
     const std::int64_t first = c * count;
@@ -55,6 +56,7 @@ template <int each, class T>
 __global__ void __launch_bounds__(block_size)
     strided_dropout(Dropout<T> f, const T* x, T* y, std::int64_t x_step, std::int64_t y_step,
                     detail::Steps<3, std::int64_t> walk) {
+  f.state = started(f.state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < walk.count; i += step) {
     std::int64_t offsets[3];

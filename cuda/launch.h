@@ -13,8 +13,27 @@ void check(cudaError_t status);
 /// What the last launch of this thread was told; a fault of an earlier kernel shows here too, and lasts.
 inline void check_launch() { check(cudaGetLastError()); }
 
-/// Makes `device` the thread's current one, and gives the stream that all of its work goes to, in order.
+/// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the
+/// device's one, or what a StreamScope says.
 cudaStream_t stream_of(Device device);
+
+/// A device's stream that is not its own one; null where there is none.
+struct OtherStream {
+  cudaStream_t stream = nullptr;
+  int index = 0;
+};
+inline constinit thread_local OtherStream current_stream{};
+/// While it lives, this thread's work on device number `index` goes to another stream.
+class StreamScope {
+ public:
+  StreamScope(int index, cudaStream_t stream) : previous_(current_stream) { current_stream = {stream, index}; }
+  ~StreamScope() { current_stream = previous_; }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  OtherStream previous_;
+};
 /// Multiprocessors of a device.
 int processors(Device device);
 /// Its compute capability: 90 for 9.0.

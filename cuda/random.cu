@@ -19,6 +19,7 @@ template <class Make, class T = typename Make::Element>
 __global__ void __launch_bounds__(block_size)
     dense_kernel(PhiloxState state, Make make, T* y, std::int64_t n, bool is_aligned) {
   constexpr int count = Make::count;
+  state = started(state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t c = std::int64_t{blockIdx.x} * block_size + threadIdx.x; c * count < n; c += step) {
     detail::Lanes<T, count> drawn;
@@ -37,6 +38,7 @@ template <class Make, class T = typename Make::Element>
 __global__ void __launch_bounds__(block_size)
     strided_kernel(PhiloxState state, Make make, T* y, detail::Steps<2, std::int64_t> walk) {
   constexpr int count = Make::count;
+  state = started(state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t c = std::int64_t{blockIdx.x} * block_size + threadIdx.x; c * count < walk.count; c += step) {
     T drawn[count];
@@ -160,6 +162,7 @@ void randint(PhiloxState state, std::int64_t low, std::int64_t high, const View&
 /// keys drawn, and the indices that they will be sorted with.
 __global__ void __launch_bounds__(block_size)
     ticket_kernel(PhiloxState state, std::uint64_t* keys, std::int64_t* indices, std::int64_t n) {
+  state = started(state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t c = std::int64_t{blockIdx.x} * block_size + threadIdx.x; 2 * c < n; c += step) {
     const Words words = philox(state.seed, state.offset + static_cast<std::uint64_t>(c));

@@ -109,6 +109,19 @@ void throw_fault_of(const Opened& device) {
   throw_fault(left.fault);
 }
 
+/// While it lives, this thread may ask the driver for memory though its work is being recorded: what is asked is no
+/// part of that.
+class OutsideRecording {
+ public:
+  OutsideRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideRecording(const OutsideRecording&) = delete;
+  OutsideRecording& operator=(const OutsideRecording&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 /// Device memory. Segments are few and large, and freeing one waits for the device: what ran on it has ended.
 class DeviceUpstream final : public memory::Upstream {
  public:
@@ -118,6 +131,7 @@ class DeviceUpstream final : public memory::Upstream {
     check(cudaMemGetInfo(&free, &capacity_));
   }
   void* allocate(std::size_t bytes) noexcept override {
+    const OutsideRecording outside;
     void* data = nullptr;
     if (!is_current() || cudaMalloc(&data, bytes) != cudaSuccess) {
       // Running out is no fault of what comes next; what an earlier kernel did to the device lasts, and shows there
@@ -130,6 +144,7 @@ class DeviceUpstream final : public memory::Upstream {
   }
   // At the end of the process the driver may be gone, and all of the memory with it.
   void deallocate(void* data, std::size_t bytes) noexcept override {
+    const OutsideRecording outside;
     if (is_current()) cudaFree(data);
     held_ -= bytes;
   }
@@ -161,7 +176,10 @@ void check(cudaError_t status) {
   fail<Error>("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
 }
 
-cudaStream_t stream_of(Device device) { return enter(device.index).stream; }
+cudaStream_t stream_of(Device device) {
+  const Opened& opened = enter(device.index);
+  return current_stream.stream && current_stream.index == device.index ? current_stream.stream : opened.stream;
+}
 
 int processors(Device device) { return opened(device.index).processors; }
 int capability(Device device) { return opened(device.index).capability; }

@@ -14,5 +14,6 @@ std::unique_ptr<memory::Upstream> device_memory(int index);
 /// As Backend says.
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes);
 void synchronize(int index);
+std::unique_ptr<Recording> record(int index, const std::function<void()>& work);
 
 }  // namespace bytetape::cuda

@@ -13,13 +13,14 @@ Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mod
 
 std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
   auto observe = [this](const Block& segment, bool acquired) { ledger_.on_segment(segment, acquired); };
-  if (mode == Mode::caching) return std::make_unique<CachingPolicy>(*upstream_, observe);
-  return std::make_unique<DirectPolicy>(*upstream_, observe);
+  if (mode == Mode::caching) return std::make_unique<CachingPolicy>(*upstream_, observe, numbers_);
+  return std::make_unique<DirectPolicy>(*upstream_, observe, numbers_);
 }
 
 Block* Allocator::try_allocate(std::size_t size) {
   const std::size_t reserved = ledger_.reserved();
-  return policy_->allocate(size, reserved < limit_ ? limit_ - reserved : 0);
+  Policy& policy = current_pool.owner == this ? *current_pool.policy : *policy_;
+  return policy.allocate(size, reserved < limit_ ? limit_ - reserved : 0);
 }
 
 Block* Allocator::allocate(std::size_t bytes, Role role) {
@@ -37,20 +38,60 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
       throw OutOfMemory(std::move(s));
     }
   }
-  b->requested = bytes;
-  b->role = role;
-  b->module = current_scope.module;
-  b->op = current_scope.op;
-  b->phase = current_scope.phase;
-  b->savers = 0;
-  ledger_.on_alloc(*b);
+  book(*b, bytes, role);
   return b;
+}
+
+void Allocator::book(Block& b, std::size_t bytes, Role role) {
+  b.requested = bytes;
+  b.role = role;
+  b.module = current_scope.module;
+  b.op = current_scope.op;
+  b.phase = current_scope.phase;
+  b.savers = 0;
+  ledger_.on_alloc(b);
 }
 
 void Allocator::deallocate(Block* block) noexcept {
   std::lock_guard lock(mutex_);
   ledger_.on_free(*block);
-  policy_->deallocate(block);
+  Policy& policy = *block->policy;
+  policy.deallocate(block);
+  if (!closed_pools_.empty()) [[unlikely]]
+    return_unused(policy);
+}
+
+Policy& Allocator::open_pool() {
+  std::lock_guard lock(mutex_);
+  // Its blocks are used again by work that the host does not see, so they come back to it in every mode.
+  pools_.push_back(make_policy(Mode::caching));
+  return *pools_.back();
+}
+
+void Allocator::close_pool(Policy& pool) {
+  std::lock_guard lock(mutex_);
+  const auto at = std::find_if(pools_.begin(), pools_.end(), [&](const auto& p) { return p.get() == &pool; });
+  closed_pools_.push_back(std::move(*at));
+  pools_.erase(at);
+  return_unused(pool);
+}
+
+void Allocator::return_unused(Policy& policy) {
+  const auto at =
+      std::find_if(closed_pools_.begin(), closed_pools_.end(), [&](const auto& p) { return p.get() == &policy; });
+  if (at == closed_pools_.end()) return;
+  policy.release_cached();
+  if (!policy.holds_segments()) closed_pools_.erase(at);
+}
+
+std::vector<Block*> Allocator::take_unused(Policy& pool) {
+  std::lock_guard lock(mutex_);
+  std::vector<Block*> taken;
+  while (Block* b = pool.take_cached()) {
+    book(*b, b->size, Role::workspace);
+    taken.push_back(b);
+  }
+  return taken;
 }
 
 void Allocator::rebook(Block& b, Role role, NameId module) {

@@ -32,6 +32,15 @@ struct Snapshot {
   std::optional<std::size_t> outside;
 };
 
+class Allocator;
+
+/// Where a thread's blocks come from: of the allocator `owner`, a policy of its own (Pool).
+struct PoolPlace {
+  const Allocator* owner = nullptr;
+  Policy* policy = nullptr;
+};
+inline constinit thread_local PoolPlace current_pool{};
+
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
 /// Blocks must all have come back before it is destroyed.
 class Allocator {
@@ -80,6 +89,13 @@ class Allocator {
   /// `capacity` of each from now on. Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
+  /// Segments that only the threads whose current_pool names them take from; use memory::Pool.
+  Policy& open_pool();
+  /// Its segments go back to the upstream, each once nothing of it is allocated any more.
+  void close_pool(Policy& pool);
+  /// Allocates what lies unused in a pool, piece by piece, under the role `workspace`.
+  std::vector<Block*> take_unused(Policy& pool);
+
   /// Books a transfer of the device or a wait for it.
   void note_traffic(EventKind kind, std::size_t bytes);
 
@@ -96,6 +112,8 @@ class Allocator {
  private:
   std::unique_ptr<Policy> make_policy(Mode mode);
   Block* try_allocate(std::size_t size);
+  void book(Block& b, std::size_t bytes, Role role);
+  void return_unused(Policy& closed_pool);
   void rebook(Block& b, Role role, NameId module);
   Shortage shortage(std::size_t bytes) const;
 
@@ -103,7 +121,9 @@ class Allocator {
   std::unique_ptr<Upstream> upstream_;
   mutable SpinLock mutex_;
   Ledger ledger_;
+  std::shared_ptr<SegmentNumbers> numbers_ = std::make_shared<SegmentNumbers>();
   std::unique_ptr<Policy> policy_;
+  std::vector<std::unique_ptr<Policy>> pools_, closed_pools_;
   std::size_t limit_;
 };
 

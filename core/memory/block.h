@@ -6,6 +6,8 @@
 
 namespace bytetape::memory {
 
+class Policy;
+
 /// A piece of a segment: handed out, or cached for the next request.
 struct Block {
   void* data = nullptr;
@@ -22,6 +24,7 @@ struct Block {
   std::uint32_t savers = 0;                     ///< how many hold it for backward
   std::uint32_t rank = 0;                       ///< random, for good: its height in a FreeTree
   Block *smaller = nullptr, *larger = nullptr;  ///< below it in a FreeTree, while it is free
+  Policy* policy = nullptr;                     ///< whose it is, for good
 };
 
 }  // namespace bytetape::memory

@@ -22,8 +22,8 @@ std::size_t segment_size_for(std::size_t size) {
 
 }  // namespace
 
-CachingPolicy::CachingPolicy(Upstream& upstream, SegmentObserver observer)
-    : upstream_(upstream), observer_(std::move(observer)) {}
+CachingPolicy::CachingPolicy(Upstream& upstream, SegmentObserver observer, std::shared_ptr<SegmentNumbers> numbers)
+    : upstream_(upstream), observer_(std::move(observer)), numbers_(std::move(numbers)) {}
 
 CachingPolicy::~CachingPolicy() { release_cached(); }
 
@@ -34,6 +34,7 @@ Block* CachingPolicy::new_block() {
   }
   Block* b = &storage_.emplace_back();
   b->rank = static_cast<std::uint32_t>(ranks_());
+  b->policy = this;
   return b;
 }
 
@@ -60,7 +61,8 @@ Block* CachingPolicy::new_segment(std::size_t size, std::size_t budget) {
   b->data = data;
   b->size = bytes;
   b->offset = 0;
-  b->segment = numbers_.take();
+  b->segment = numbers_->take();
+  ++segments_;
   b->small = size <= small_limit;
   b->before = b->after = nullptr;
   observer_(*b, true);
@@ -132,9 +134,17 @@ void CachingPolicy::release_cached() {
       pool->remove(b);
       observer_(*b, false);  // the books first: from here on the bytes may be anybody's
       upstream_.deallocate(b->data, b->size);
-      numbers_.give_back();
+      numbers_->give_back();
+      --segments_;
       recycle(b);
     });
+}
+
+Block* CachingPolicy::take_cached() {
+  Block* b = large_.take_best_fit(0);
+  if (!b) b = small_.take_best_fit(0);
+  if (b) b->in_use = true;
+  return b;
 }
 
 std::size_t CachingPolicy::largest_free() const {
@@ -147,8 +157,8 @@ std::size_t CachingPolicy::unusable_for(std::size_t size) const {
   return bytes;
 }
 
-DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer)
-    : upstream_(upstream), observer_(std::move(observer)) {}
+DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer, std::shared_ptr<SegmentNumbers> numbers)
+    : upstream_(upstream), observer_(std::move(observer)), numbers_(std::move(numbers)) {}
 
 Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   if (size > budget) return nullptr;
@@ -156,8 +166,10 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   b->data = upstream_.allocate(size);
   if (!b->data) return nullptr;
   b->size = size;
-  b->segment = numbers_.take();
+  b->segment = numbers_->take();
+  ++segments_;
   b->in_use = true;
+  b->policy = this;
   observer_(*b, true);
   return b.release();
 }
@@ -165,7 +177,8 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
 void DirectPolicy::deallocate(Block* b) {
   observer_(*b, false);
   upstream_.deallocate(b->data, b->size);
-  numbers_.give_back();
+  numbers_->give_back();
+  --segments_;
   delete b;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <random>
 
 #include "bytetape/core/memory/block.h"
@@ -17,8 +18,8 @@ inline constexpr std::size_t small_limit = std::size_t{1} << 20;
 /// Told of every segment taken (true) or returned (false).
 using SegmentObserver = std::function<void(const Block& segment, bool acquired)>;
 
-/// Numbers segments in the order of taking; from 0 again once all have gone back, so that equal programs that start
-/// from nothing see equal numbers.
+/// Numbers the segments of an allocator in the order of taking; from 0 again once all have gone back, so that equal
+/// programs that start from nothing see equal numbers.
 class SegmentNumbers {
  public:
   std::uint32_t take() { return ++held_, next_++; }
@@ -44,6 +45,10 @@ class Policy {
   virtual std::size_t largest_free() const = 0;
   /// Bytes of the cache that no request of `size` bytes is served from, however large their pieces.
   virtual std::size_t unusable_for(std::size_t size) const = 0;
+  /// Hands out a piece of the cache as it is; nullptr where there is none.
+  virtual Block* take_cached() { return nullptr; }
+  /// Whether any segment is held.
+  virtual bool holds_segments() const = 0;
 };
 
 /// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
@@ -52,13 +57,16 @@ class Policy {
 /// no segment is unused, a small request takes its bytes from the large ones.
 class CachingPolicy final : public Policy {
  public:
-  CachingPolicy(Upstream& upstream, SegmentObserver observer);
+  CachingPolicy(Upstream& upstream, SegmentObserver observer,
+                std::shared_ptr<SegmentNumbers> numbers = std::make_shared<SegmentNumbers>());
   ~CachingPolicy() override;
   Block* allocate(std::size_t size, std::size_t budget) override;
   void deallocate(Block* block) override;
   void release_cached() override;
   std::size_t largest_free() const override;
   std::size_t unusable_for(std::size_t size) const override;
+  Block* take_cached() override;
+  bool holds_segments() const override { return segments_ != 0; }
 
  private:
   Block* new_block();
@@ -77,23 +85,27 @@ class CachingPolicy final : public Policy {
   std::deque<Block> storage_;  // blocks never move
   Block* spare_ = nullptr;     // a list by `after`
   std::minstd_rand ranks_;
-  SegmentNumbers numbers_;
+  std::shared_ptr<SegmentNumbers> numbers_;
+  std::size_t segments_ = 0;
 };
 
 /// Every block its own segment, returned at once: lets a sanitizer see each use after free.
 class DirectPolicy final : public Policy {
  public:
-  DirectPolicy(Upstream& upstream, SegmentObserver observer);
+  DirectPolicy(Upstream& upstream, SegmentObserver observer,
+               std::shared_ptr<SegmentNumbers> numbers = std::make_shared<SegmentNumbers>());
   Block* allocate(std::size_t size, std::size_t budget) override;
   void deallocate(Block* block) override;
   void release_cached() override {}
   std::size_t largest_free() const override { return 0; }
   std::size_t unusable_for(std::size_t) const override { return 0; }
+  bool holds_segments() const override { return segments_ != 0; }
 
  private:
   Upstream& upstream_;
   SegmentObserver observer_;
-  SegmentNumbers numbers_;
+  std::shared_ptr<SegmentNumbers> numbers_;
+  std::size_t segments_ = 0;
 };
 
 }  // namespace bytetape::memory

@@ -1,0 +1,122 @@
+#include "bytetape/autograd/capture.h"
+
+#include "bytetape/autograd/node.h"
+#include "bytetape/core/backend.h"
+#include "bytetape/core/capture.h"
+#include "bytetape/core/check.h"
+#include "bytetape/core/memory/pool.h"
+#include "bytetape/core/transfer.h"
+
+namespace bytetape::detail {
+namespace {
+
+constexpr int calls_as_they_are = 2;  // libraries load, optimizers make their state, gradients find their places
+
+std::vector<Tensor> detached(std::vector<Tensor> outputs) {
+  for (Tensor& y : outputs)
+    if (y.defined()) y = y.detach();
+  return outputs;
+}
+
+bool is_like(const Tensor& x, const Tensor& y) {
+  return x.shape() == y.shape() && x.dtype() == y.dtype() && x.device() == y.device();
+}
+
+}  // namespace
+
+struct StepRecorder::Recorded {
+  explicit Recorded(Device device) : pool(memory::allocator(device)) {}
+
+  memory::Pool pool;  // first: all below may lie in it
+  std::vector<Tensor> inputs, outputs;
+  Capture::Result host;
+  std::vector<Tensor> grads;  // of host.leaves, after a step
+  std::unique_ptr<Recording> work;
+
+  /// Makes tensors like the given ones, which the recorded step reads in their place.
+  void take_in(std::span<const Tensor> given) {
+    const memory::Op<"captured_step"> op;
+    for (const Tensor& x : given) {
+      check_defined(x, "an input of the step");
+      check<CaptureError>(!x.requires_grad(), "an input, ", describe(x),
+                          ", requires grad: a captured step has no "
+                          "gradients of its inputs");
+      inputs.push_back(empty_like(x));
+      inputs.back().storage().set_role(memory::Role::input);
+    }
+    copy_in(given);
+  }
+  /// After the recording: what lies where from now on.
+  void settle() {
+    const memory::Op<"captured_step"> op;
+    for (const Tensor& leaf : host.leaves) grads.push_back(leaf.grad());
+    pool.hold_unused();
+  }
+  bool takes(std::span<const Tensor> given) const {
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (!given[i].defined() || !is_like(given[i], inputs[i])) return false;
+    return given.size() == inputs.size();
+  }
+  void copy_in(std::span<const Tensor> given) const {
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (!given[i].is_same(inputs[i])) copy_across(given[i].read(), inputs[i].write());
+  }
+  void run() {
+    host.carried->send();
+    work->replay();
+  }
+  std::vector<Tensor> replay(std::span<const Tensor> given) {
+    const memory::Op<"captured_step"> op;
+    copy_in(given);
+    host.carried->update();
+    run();
+    for (const Ref<Storage>& s : host.written) s->bump_version();
+    for (const Tensor& y : outputs)
+      if (y.defined()) y.storage().bump_version();
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      if (const Tensor& leaf = host.leaves[i]; leaf.grad().impl() != grads[i].impl()) assign_grad(leaf, grads[i]);
+    return outputs;
+  }
+};
+
+StepRecorder::StepRecorder() = default;
+StepRecorder::~StepRecorder() = default;
+StepRecorder::StepRecorder(StepRecorder&&) noexcept = default;
+StepRecorder& StepRecorder::operator=(StepRecorder&&) noexcept = default;
+
+std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, const Step& step) {
+  if (capture_running) return step(inputs);  // part of another one
+  if (recorded_) return recorded_->takes(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
+  return watched_ < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
+}
+
+std::vector<Tensor> StepRecorder::watch(std::span<const Tensor> inputs, const Step& step) {
+  DeviceFinder finder;
+  std::vector<Tensor> outputs = step(inputs);
+  ++watched_;
+  device_ = finder.found();
+  return detached(std::move(outputs));
+}
+
+std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const Step& step) {
+  auto recorded = std::make_unique<Recorded>(*device_);
+  const memory::PoolScope scope(recorded->pool);
+  recorded->take_in(inputs);
+  {
+    Capture capture(*device_, recorded->pool);
+    const auto work = [&] { recorded->outputs = detached(step(recorded->inputs)); };
+    try {
+      recorded->work = backend(*device_).record(device_->index, work);
+    } catch (...) {
+      capture.undo();
+      throw;
+    }
+    recorded->host = capture.finish();
+  }
+  recorded->settle();
+  recorded->run();
+  recorded_ = std::move(recorded);
+  return recorded_->outputs;
+}
+
+}  // namespace bytetape::detail

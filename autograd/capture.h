@@ -1,0 +1,106 @@
+#pragma once
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+namespace detail {
+
+/// A step's life: seen twice, then recorded, then replayed.
+class StepRecorder {
+ public:
+  using Step = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+  StepRecorder();
+  ~StepRecorder();
+  StepRecorder(StepRecorder&&) noexcept;
+  StepRecorder& operator=(StepRecorder&&) noexcept;
+
+  std::vector<Tensor> operator()(std::span<const Tensor> inputs, const Step& step);
+  bool is_captured() const { return recorded_ != nullptr; }
+
+ private:
+  struct Recorded;
+  std::vector<Tensor> watch(std::span<const Tensor> inputs, const Step& step);
+  std::vector<Tensor> record(std::span<const Tensor> inputs, const Step& step);
+
+  int watched_ = 0;
+  std::optional<Device> device_;
+  std::unique_ptr<Recorded> recorded_;
+};
+
+}  // namespace detail
+
+/// What capture() makes of a step: called like it.
+template <class F>
+class CapturedStep {
+ public:
+  explicit CapturedStep(F step) : step_(std::move(step)) {}
+
+  /// Takes one step. Throws what the step throws, and CaptureError, saying which op and why, where it cannot be
+  /// captured; then the host and the device stand where they stood before the call.
+  template <std::same_as<Tensor>... Inputs>
+  auto operator()(const Inputs&... inputs) {
+    using Result = std::invoke_result_t<F&, const Inputs&...>;
+    const std::vector<Tensor> list{inputs...};
+    std::vector<Tensor> outputs = recorder_(
+        list, [this](std::span<const Tensor> x) { return call<Result>(x, std::index_sequence_for<Inputs...>()); });
+    if constexpr (std::is_same_v<Result, Tensor>)
+      return std::move(outputs[0]);
+    else if constexpr (!std::is_void_v<Result>)
+      return outputs;
+  }
+  /// Whether the next call replays.
+  bool is_captured() const { return recorder_.is_captured(); }
+
+ private:
+  template <class Result, std::size_t... i>
+  std::vector<Tensor> call(std::span<const Tensor> x, std::index_sequence<i...>) {
+    static_assert(
+        std::is_void_v<Result> || std::is_same_v<Result, Tensor> || std::is_same_v<Result, std::vector<Tensor>>,
+        "a captured step returns nothing, a Tensor or a std::vector<Tensor>");
+    if constexpr (std::is_void_v<Result>) {
+      step_(x[i]...);
+      return {};
+    } else if constexpr (std::is_same_v<Result, Tensor>) {
+      return {step_(x[i]...)};
+    } else {
+      return step_(x[i]...);
+    }
+  }
+
+  F step_;
+  detail::StepRecorder recorder_;
+};
+
+/// A step that a GPU takes again without the host's work on it: the first two calls run as they are, the third is
+/// recorded as a CUDA graph, which it and all later ones run (torch.cuda.graph). Each call is exactly one step, bit for
+/// bit the one that would have been taken without; on the CPU, on a meta device, and on inputs whose shape, dtype
+/// or device differ from the recorded ones, the step runs as it is.
+///
+///     auto train = capture([&](const Tensor& x, const Tensor& target) {
+///       optimizer.zero_grad();
+///       Tensor loss = cross_entropy(model(x), target);
+///       loss.backward();
+///       optimizer.step();
+///       return loss;
+///     });
+///     for (auto [x, target] : loader) loss = train(x, target);
+///
+/// A replay runs what the third call ran: tensors that the step finds by itself are read where they were then, numbers
+/// are those of then, but for what optimizers and generators carry from step to step (learning rates, counts, random
+/// numbers) and what the inputs hold, which are copied in. Results are outside the graph, and once the step is captured
+/// the next call writes over them. The step's memory is its own, taken from the device's allocator for as long as the
+/// CapturedStep lives. It is called on one thread at a time.
+template <class F>
+CapturedStep<F> capture(F step) {
+  return CapturedStep<F>(std::move(step));
+}
+
+}  // namespace bytetape

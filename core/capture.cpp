@@ -1,0 +1,102 @@
+#include "bytetape/core/capture.h"
+
+#include <cstring>
+#include <utility>
+
+#include "bytetape/core/backend.h"
+
+namespace bytetape::detail {
+
+void note_use(StepWatch& watch, Storage& s) { watch.used(s); }
+void note_write(StepWatch& watch, Storage& s) { watch.written(s); }
+
+void fail_in_capture(std::string_view what) { fail<CaptureError>("a captured step cannot be one that ", what); }
+
+void DeviceFinder::used(Storage& s) {
+  if (s.device().is_meta || !backend(s.device()).record) return;
+  several_ = several_ || (device_ && *device_ != s.device());
+  device_ = s.device();
+}
+
+const void* Carried::add(std::vector<std::uint64_t> words, std::function<void(std::uint64_t*)> update) {
+  static const memory::NameId name = memory::intern("captured_step");
+  const memory::ScopeGuard scope({0, name, memory::current_scope.phase});
+  if (!block_) block_ = make_ref<Storage>(capacity * sizeof(std::uint64_t), device_, memory::Role::workspace);
+  const std::size_t first = words_.size();
+  check<CaptureError>(first + words.size() <= capacity, "a captured step has too many optimizers and generators: ",
+                      "what changes from step to step must fit ", capacity * sizeof(std::uint64_t), " bytes");
+  words_.insert(words_.end(), words.begin(), words.end());
+  entries_.push_back({first, std::move(update)});
+  return static_cast<const std::uint64_t*>(block_->data()) + first;
+}
+
+void Carried::update() {
+  for (const Entry& e : entries_) e.update(words_.data() + e.first);
+}
+
+void Carried::send() {
+  if (words_ == sent_) return;
+  backend(device_).transfer({words_.data(), Device::cpu()}, {block_->data(), device_},
+                            words_.size() * sizeof(std::uint64_t));
+  sent_ = words_;
+}
+
+Capture::Capture(Device device, const memory::Pool& pool)
+    : device_(device), pool_(pool), carried_(std::make_unique<Carried>(device)) {
+  capture_running = this;
+}
+Capture::~Capture() { capture_running = nullptr; }
+
+void Capture::used(Storage& s) {
+  if (s.device() == device_) {
+    if (!pool_.owns(s.block())) held_.try_emplace(&s, Ref<Storage>(&s));
+  } else if (!s.device().is_meta) {
+    fail_in_capture(concat("uses memory of ", s.device(), ", which replaying it on ", device_,
+                           " leaves out: pass what it reads to the step, on ", device_,
+                           ", and read outside what it returns"));
+  }
+}
+
+void Capture::written(Storage& s) {
+  if (!pool_.owns(s.block())) written_.try_emplace(&s, Ref<Storage>(&s));
+}
+
+PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now) {
+  for (const auto& d : drawn_)
+    if (d->place == place) return {0, now.offset - d->start.offset, d->carried};
+  auto d = std::make_shared<Drawn>(Drawn{place, now});
+  on_failure([d] {
+    std::lock_guard lock(d->place->mutex);
+    d->place->state = d->start;
+  });
+  const auto words = [](const PhiloxState& s) { return std::vector<std::uint64_t>{s.seed, s.offset, 0}; };
+  static_assert(sizeof(PhiloxState) == 3 * sizeof(std::uint64_t));
+  d->carried = static_cast<const PhiloxState*>(carried_->add(words(now), [d](std::uint64_t* out) {
+    std::lock_guard lock(d->place->mutex);
+    out[0] = d->place->state.seed;
+    out[1] = d->place->state.offset;
+    d->place->state.offset += d->count;
+  }));
+  drawn_.push_back(d);
+  return {0, 0, d->carried};
+}
+
+void Capture::undo() {
+  capture_running = nullptr;
+  for (const auto& undo : undo_) undo();
+}
+
+Capture::Result Capture::finish() {
+  Result r;
+  for (const auto& d : drawn_) {
+    std::lock_guard lock(d->place->mutex);
+    d->count = d->place->state.offset - d->start.offset;
+  }
+  r.carried = std::move(carried_);
+  for (auto& [storage, held] : held_) r.held.push_back(std::move(held));
+  for (auto& [storage, held] : written_) r.written.push_back(std::move(held));
+  for (auto& [impl, leaf] : leaves_) r.leaves.push_back(std::move(leaf));
+  return r;
+}
+
+}  // namespace bytetape::detail

@@ -1,0 +1,10 @@
+#include "bytetape/core/memory/pool.h"
+
+namespace bytetape::memory {
+
+Pool::~Pool() {
+  for (Block* b : unused_) allocator_.deallocate(b);
+  allocator_.close_pool(policy_);
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,44 @@
+#pragma once
+#include <vector>
+
+#include "bytetape/core/memory/allocator.h"
+
+namespace bytetape::memory {
+
+/// Segments of its own within an allocator: for work that will be repeated at the same addresses, without the host (a
+/// captured step). Blocks come from it while a PoolScope names it, and go back to it for good.
+class Pool {
+ public:
+  explicit Pool(Allocator& allocator) : allocator_(allocator), policy_(allocator.open_pool()) {}
+  /// Segments go back to the upstream, each once nothing of it is allocated any more.
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// Allocates what lies unused, until the end: it is neither free nor anybody else's. Role `workspace`, in the name of
+  /// the op that is running.
+  void hold_unused() { unused_ = allocator_.take_unused(policy_); }
+  bool owns(const Block* block) const { return block && block->policy == &policy_; }
+
+ private:
+  friend class PoolScope;
+  Allocator& allocator_;
+  Policy& policy_;
+  std::vector<Block*> unused_;
+};
+
+/// What this thread allocates from the pool's allocator comes from the pool.
+class PoolScope {
+ public:
+  [[nodiscard]] explicit PoolScope(const Pool& pool) : previous_(current_pool) {
+    current_pool = {&pool.allocator_, &pool.policy_};
+  }
+  ~PoolScope() { current_pool = previous_; }
+  PoolScope(const PoolScope&) = delete;
+  PoolScope& operator=(const PoolScope&) = delete;
+
+ private:
+  PoolPlace previous_;
+};
+
+}  // namespace bytetape::memory

@@ -1,0 +1,286 @@
+// The host's half of a captured step, on a device of the host's memory that computes while it records and only counts
+// replays. What a GPU makes of it is in tests/cuda/capture_test.cpp.
+#include "bytetape/autograd/capture.h"
+
+#include <cstring>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/core/cpu/table.h"
+#include "bytetape/core/memory/pool.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using test::random_tensor;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+int recordings = 0, replays = 0, transfers = 0;
+
+struct Counted final : Recording {
+  void replay() override { ++replays; }
+};
+std::unique_ptr<Recording> record(int, const std::function<void()>& work) {
+  ++recordings;
+  work();
+  return std::make_unique<Counted>();
+}
+memory::Allocator& device_memory(int) {
+  static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
+  return a;
+}
+memory::Allocator& predicted_memory(int) {
+  static memory::Allocator a(Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>());
+  return a;
+}
+void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
+  ++transfers;
+  std::memcpy(to.data, from.data, bytes);
+}
+
+const Device gpu = Device::cuda();
+Tensor random_there(const Shape& shape) { return to(random_tensor(shape, DType::f32), gpu); }
+
+class Capture : public testing::Test {
+ protected:
+  Capture() {
+    register_backend(DeviceType::cuda,
+                     {&cpu::kernels(), device_memory, predicted_memory, transfer, [](int) {}, record});
+    recordings = replays = transfers = 0;
+  }
+  ~Capture() override {
+    EXPECT_EQ(test::allocated(gpu), 0u);
+    register_backend(DeviceType::cuda, {});
+  }
+};
+
+TEST_F(Capture, RecordsTheThirdCallAndReplaysFromThere) {
+  int calls = 0;
+  auto twice = capture([&](const Tensor& x) {
+    ++calls;
+    return x * 2;
+  });
+  for (int i = 1; i <= 5; ++i) {
+    const Tensor x = random_there({3});
+    const Tensor y = twice(x);
+    EXPECT_EQ(twice.is_captured(), i >= 3);
+    if (i <= 3) { EXPECT_EQ(y.to_vector<float>(), (x * 2).to_vector<float>()); }
+  }
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(recordings, 1);
+  EXPECT_EQ(replays, 3);
+}
+
+TEST_F(Capture, IsTheStepItselfOnTheCpuAndOnMeta) {
+  for (const Device device : {Device::cpu(), Device::meta(gpu)}) {
+    int calls = 0;
+    auto step = capture([&](const Tensor& x) {
+      ++calls;
+      return sum(x);
+    });
+    for (int i = 0; i < 5; ++i) step(zeros({2}, DType::f32, device));
+    EXPECT_EQ(calls, 5);
+    EXPECT_FALSE(step.is_captured());
+  }
+  EXPECT_EQ(recordings, 0);
+}
+
+TEST_F(Capture, GivesNothingATensorOrSeveral) {
+  const Tensor x = random_there({3});
+  auto none = capture([&] { neg(x); });
+  auto several = capture([&] { return std::vector<Tensor>{x + 1, x + 2}; });
+  for (int i = 0; i < 4; ++i) {
+    none();
+    EXPECT_EQ(several().size(), 2u);
+  }
+  EXPECT_TRUE(none.is_captured());
+  EXPECT_TRUE(several.is_captured());
+}
+
+TEST_F(Capture, RunsOtherInputsAsTheyAre) {
+  int calls = 0;
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    return x + 1;
+  });
+  for (int i = 0; i < 3; ++i) step(random_there({4}));
+  const Tensor odd = random_there({3});
+  EXPECT_EQ(step(odd).to_vector<float>(), (odd + 1).to_vector<float>());
+  EXPECT_EQ(calls, 4);
+  step(random_there({4}));
+  EXPECT_EQ(calls, 4);
+}
+
+TEST_F(Capture, CopiesInputsIn) {
+  Tensor seen;
+  auto step = capture([&](const Tensor& x) {
+    seen = x;
+    return sum(x);
+  });
+  for (int i = 0; i < 5; ++i) {
+    const Tensor x = transpose(random_there({4, 3}), 0, 1);
+    step(x);
+    EXPECT_EQ(seen.to_vector<float>(), x.to_vector<float>());
+    EXPECT_EQ(seen.is_same(x), i < 2);
+  }
+  seen = {};
+}
+
+TEST_F(Capture, DrawsOnFromWhereTheGeneratorStands) {
+  const auto stands_at = [](bool captured) {
+    Generator g(5);
+    const auto draw = [&] { return rand({10}, DType::f32, gpu, g); };
+    auto step = capture(draw);
+    for (int i = 0; i < 6; ++i) {
+      captured ? step() : draw();
+      rand({7}, DType::f32, gpu, g);  // between the steps
+    }
+    return g.state().offset;
+  };
+  EXPECT_EQ(stands_at(true), stands_at(false));
+}
+
+TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {
+  Generator g(5);
+  const PhiloxState* carried = nullptr;
+  auto step = capture([&] {
+    rand({10}, DType::f32, gpu, g);
+    const PhiloxState s = g.take(8);
+    carried = s.start;
+    if (carried) {
+      EXPECT_EQ(s.offset, 3u);  // counters since the start
+    }
+  });
+  for (int i = 0; i < 3; ++i) step();
+  for (int i = 0; i < 3; ++i) {
+    g.manual_seed(40 + i);
+    rand({i * 100}, DType::f32, gpu, g);
+    const PhiloxState before = g.state();
+    step();
+    EXPECT_EQ(carried->seed, before.seed);
+    EXPECT_EQ(carried->offset, before.offset);
+    EXPECT_EQ(g.state().offset, before.offset + 5);
+  }
+}
+
+TEST_F(Capture, CountsAReplayAsAWrite) {
+  const Tensor outside = random_there({3}), untouched = random_there({3});
+  auto step = capture([&] {
+    add_(outside, untouched);
+    return outside + 1;
+  });
+  for (int i = 0; i < 3; ++i) step();
+  const Tensor x = random_there({3}).set_requires_grad();
+  const Tensor y = sum(x * outside), z = sum(x * untouched);
+  step();
+  z.backward();
+  EXPECT_THROW(y.backward(), AutogradError);
+}
+
+TEST_F(Capture, HoldsWhatItReads) {
+  Tensor weight = random_there({1000});
+  const std::size_t bytes = test::rounded(weight.nbytes());
+  {
+    auto step = capture([&] { return sum(weight); });
+    for (int i = 0; i < 3; ++i) step();
+    weight = {};
+    EXPECT_GE(test::allocated(gpu), bytes);
+  }
+  EXPECT_EQ(test::allocated(gpu), 0u);
+}
+
+TEST_F(Capture, PutsItsGradientsBack) {
+  Tensor w = random_there({3}).set_requires_grad();
+  auto step = capture([&](const Tensor& x) {
+    w.set_grad({});
+    sum(w * x).backward();
+  });
+  const Tensor x = random_there({3});
+  for (int i = 0; i < 3; ++i) step(x);
+  const Tensor recorded = w.grad();
+  step(random_there({1}));  // as it is: a gradient elsewhere
+  EXPECT_FALSE(w.grad().is_same(recorded));
+  step(x);
+  EXPECT_TRUE(w.grad().is_same(recorded));
+  EXPECT_EQ(w.grad().storage().role(), memory::Role::gradient);
+}
+
+TEST_F(Capture, KeepsItsMemoryToItself) {
+  const std::size_t before = test::statistics(gpu).reserved.current;
+  {
+    auto step = capture([&](const Tensor& x) { return sum(exp(x) * x); });
+    const Tensor x = random_there({1 << 20});
+    for (int i = 0; i < 4; ++i) step(x);
+    memory::allocator(gpu).empty_cache();
+    const memory::Statistics s = test::statistics(gpu);
+    // The pool is held whole; outside it lies x alone.
+    EXPECT_EQ(s.reserved.current - s.allocated.current, 20 * (std::size_t{1} << 20) - test::rounded(x.nbytes()));
+    EXPECT_GT(test::held_as(memory::Role::workspace, gpu), 0u);
+  }
+  memory::allocator(gpu).empty_cache();
+  EXPECT_LE(test::statistics(gpu).reserved.current, before);
+}
+
+TEST_F(Capture, SaysWhatCannotBeCaptured) {
+  const Tensor x = random_there({3}), host = random_tensor({3}, DType::f32);
+  Generator g;
+  const auto third = [](const auto& f) {
+    auto step = capture(f);
+    for (int i = 0; i < 3; ++i) step();
+  };
+  EXPECT_THAT([&] { third([&] { sum(x).item(); }); },
+              ThrowsMessage<CaptureError>(AllOf(HasSubstr("item"), HasSubstr("waits for the device"))));
+  EXPECT_THAT([&] { third([&] { x.to_vector<float>(); }); },
+              ThrowsMessage<CaptureError>(AllOf(HasSubstr("to_vector"), HasSubstr("memory of cpu"))));
+  EXPECT_THAT([&] { third([&] { neg(x), to(host, gpu); }); },
+              ThrowsMessage<CaptureError>(AllOf(HasSubstr("to"), HasSubstr("memory of cpu"))));
+  EXPECT_THAT([&] { third([&] { neg(x), exp(host); }); },
+              ThrowsMessage<CaptureError>(AllOf(HasSubstr("exp"), HasSubstr("memory of cpu"))));
+  EXPECT_THAT([&] { third([&] { neg(x), synchronize(gpu); }); },
+              ThrowsMessage<CaptureError>(HasSubstr("waits for the device")));
+  EXPECT_THAT([&] { third([&] { neg(x), g.manual_seed(3); }); }, ThrowsMessage<CaptureError>(HasSubstr("generator")));
+  auto of_an_input = capture([](const Tensor& t) { return sum(t); });
+  Tensor leaf = random_there({3}).set_requires_grad();
+  of_an_input(leaf), of_an_input(leaf);
+  EXPECT_THAT([&] { of_an_input(leaf); }, ThrowsMessage<CaptureError>(HasSubstr("requires grad")));
+}
+
+TEST_F(Capture, LeavesTheHostAsItWasWhereItFails) {
+  Generator g(9);
+  Tensor w = random_there({3}).set_requires_grad();
+  bool looks = true;
+  auto step = capture([&] {
+    w.set_grad({});
+    const Tensor loss = sum(w * rand({3}, DType::f32, gpu, g));
+    loss.backward();
+    if (looks && g.state().offset > 2) loss.item();
+    return loss;
+  });
+  step(), step();
+  const Tensor grad = w.grad();
+  const PhiloxState before = g.state();
+  EXPECT_THROW(step(), CaptureError);
+  EXPECT_EQ(g.state().offset, before.offset);
+  EXPECT_TRUE(w.grad().is_same(grad));
+  EXPECT_FALSE(step.is_captured());
+  looks = false;
+  step();
+  EXPECT_TRUE(step.is_captured());
+}
+
+TEST_F(Capture, IsPartOfTheStepAroundIt) {
+  const Tensor x = random_there({3});
+  auto inner = capture([&] { return neg(x); });
+  auto outer = capture([&] { return exp(inner()); });
+  for (int i = 0; i < 4; ++i) outer();
+  EXPECT_TRUE(outer.is_captured());
+  EXPECT_FALSE(inner.is_captured());
+  EXPECT_EQ(recordings, 1);
+}
+
+}  // namespace
+}  // namespace bytetape

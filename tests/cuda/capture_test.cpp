@@ -1,0 +1,152 @@
+// Captured steps against the same steps as they are: bit for bit.
+#include "bytetape/autograd/capture.h"
+
+#include <functional>
+
+#include "tests/cuda/gpu.h"
+#include "tests/cuda/nets.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Tensor images(const Net& net) { return rand(net.batch, DType::f32); }
+Tensor classes(const Net& net) { return randint(0, 5, net.batch[0]); }
+
+/// What eight steps leave: losses, parameters, gradients, buffers, and where the generator stands.
+struct Left {
+  std::vector<std::vector<float>> values;
+  std::uint64_t offset;
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
+Left train(const std::string& name, bool captured) {
+  const DefaultDevice here(gpu);
+  manual_seed(3);
+  Net net = make_net(name, DType::f32);
+  const auto step = [&](const Tensor& x, const Tensor& y) {
+    net.optimizer->zero_grad();
+    Tensor loss = cross_entropy(net.model(x), y);
+    loss.backward();
+    net.optimizer->step();
+    return loss;
+  };
+  auto captured_step = capture(step);
+  Left left;
+  for (int i = 0; i < 8; ++i) {
+    net.optimizer->set_lr(0.01 / (i + 1));
+    const Tensor x = images(net), y = classes(net);
+    const Tensor loss = captured ? captured_step(x, y) : step(x, y);
+    left.values.push_back(loss.detach().to_vector<float>());
+  }
+  EXPECT_EQ(captured_step.is_captured(), captured);
+  for (const auto& [key, x] : net.model.state_dict()) {
+    left.values.push_back(x.detach().to_vector<float>());
+    if (x.grad().defined()) left.values.push_back(x.grad().to_vector<float>());
+  }
+  left.offset = default_generator().state().offset;
+  return left;
+}
+
+class CudaCapture : public GpuTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(CudaCapture, IsTheStepBitForBit) {
+  const Left eager = train(GetParam(), false);
+  EXPECT_EQ(train(GetParam(), true), eager);
+  EXPECT_EQ(allocated(gpu), 0u);
+}
+
+TEST_P(CudaCapture, GoesOnAfterStepsAsTheyAre) {
+  const auto losses = [&](bool captured) {
+    const DefaultDevice here(gpu);
+    manual_seed(4);
+    Net net = make_net(GetParam(), DType::f32);
+    const auto step = [&](const Tensor& x, const Tensor& y) {
+      net.optimizer->zero_grad();
+      Tensor loss = cross_entropy(net.model(x), y);
+      loss.backward();
+      net.optimizer->step();
+      return loss;
+    };
+    auto captured_step = capture(step);
+    std::vector<float> all;
+    for (int i = 0; i < 10; ++i) {
+      const Tensor x = images(net), y = classes(net);
+      if (i % 3 == 2) {  // the last batch of an epoch is smaller
+        const Tensor few = narrow(x, 0, 0, 4), theirs = narrow(y, 0, 0, 4);
+        all.push_back((captured ? captured_step(few, theirs) : step(few, theirs)).item<float>());
+      }
+      all.push_back((captured && i != 6 ? captured_step(x, y) : step(x, y)).item<float>());
+    }
+    return all;
+  };
+  EXPECT_EQ(losses(true), losses(false));
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, CudaCapture, testing::Values("mlp", "conv"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class CudaCaptureFailures : public GpuTest {};
+
+TEST_F(CudaCaptureFailures, SayWhy) {
+  const DefaultDevice here(gpu);
+  Net net = make_net("mlp", DType::f32);
+  auto step = capture([&](const Tensor& x) { return sum(net.model(x)).item<float>() > 0 ? x : neg(x); });
+  const Tensor x = images(net);
+  step(x), step(x);
+  EXPECT_THAT([&] { step(x); }, ThrowsMessage<CaptureError>(AllOf(HasSubstr("item"), HasSubstr("waits"))));
+  EXPECT_NO_THROW(sum(x).item());  // the device is as good as before
+}
+
+TEST_F(CudaCaptureFailures, LoseNothingWhereMemoryRunsOut) {
+  const DefaultDevice here(gpu);
+  manual_seed(5);
+  Net net = make_net("conv", DType::f32), twin = make_net("conv", DType::f32);
+  twin.model.load_state_dict(net.model.state_dict());
+  const auto step_of = [](Net& n, Generator& g) {
+    return [&](const Tensor& x, const Tensor& y) {
+      n.optimizer->zero_grad();
+      Tensor loss = cross_entropy(dropout(n.model(x), 0.1, true, g), y);
+      loss.backward();
+      n.optimizer->step();
+      return loss;
+    };
+  };
+  net.model.eval(), twin.model.eval();  // its own dropout draws from the default generator, which both would share
+  Generator one(6), other(6);
+  auto captured_step = capture(step_of(net, one));
+  const auto step = step_of(twin, other);
+  const Tensor x = images(net), y = classes(net);
+  memory::Allocator& allocator = memory::allocator(gpu);
+  const std::size_t most = memory::allocator(gpu).snapshot().capacity;
+  for (int i = 0; i < 6; ++i) {
+    if (i == 2) {
+      allocator.empty_cache();
+      allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{1} << 20));
+      EXPECT_THROW(captured_step(x, y), OutOfMemory);
+      allocator.set_limit(most);
+    }
+    const Tensor loss = captured_step(x, y);
+    EXPECT_EQ(loss.item<float>(), step(x, y).item<float>()) << i;
+  }
+  EXPECT_TRUE(captured_step.is_captured());
+}
+
+TEST_F(CudaCaptureFailures, AreFoundWithTheirOp) {
+  const DefaultDevice here(gpu);
+  const Tensor logits = randn({4, 3});
+  auto step = capture([&](const Tensor& y) { return cross_entropy(logits, y); });
+  const Tensor good = randint(0, 3, 4), bad = full({4}, 7, DType::i64);
+  for (int i = 0; i < 4; ++i) step(good);
+  const Tensor loss = step(bad);
+  EXPECT_THAT([&] { loss.item(); }, ThrowsMessage<ValueError>(AllOf(HasSubstr("cross_entropy"), HasSubstr("7"))));
+  EXPECT_NO_THROW(step(good).item());
+}
+
+}  // namespace
+}  // namespace bytetape::test
