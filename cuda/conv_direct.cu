@@ -110,7 +110,7 @@ __device__ void load_weights(const DirectConv& d, const T* weight, const T* bias
 /// at a time.
 template <class T, int channels>
 __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
-    forward_kernel(DirectConv d, Image<T> x, const T* weight, const T* bias, T* y, bool is_aligned) {
+    forward_kernel(DirectConv d, Image<T> x, const T* weight, const T* bias, T* y, bool is_aligned, bool relu) {
   constexpr int pixels = DirectConv::forward_pixels, quads = DirectConv::forward_quads;
   extern __shared__ Quad shared[];
   float* const values = shared[0].v;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
         const int output = first_output + q * quad_step + lane;
         if (output >= d.o) break;
         Packed<T, quad> out;
-        for (int k = 0; k < quad; ++k) out.values[k] = narrowed<T>(sum[p][q][k]);
+        for (int k = 0; k < quad; ++k) out.values[k] = narrowed<T>(relu && sum[p][q][k] < 0 ? 0.f : sum[p][q][k]);
         if (is_aligned)
           out.store(to + output);
         else
@@ -173,11 +173,13 @@ __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
 }
 
 /// Thread block (g, b) sums share b of the tiles for the taps and outputs of group g into sums[b]: (taps, c, o), and
-/// the bias's o. A thread has 4 outputs' sums for all of the taps, over every so many pixels.
-template <class T, int channels>
+/// the bias's o. A thread has 4 outputs' sums for all of the taps, over every so many pixels. Where gy comes through
+/// relu, whose result is y, it is masked on the way.
+template <class T, int channels, bool relu>
 __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channels))
-    weight_grad_kernel(DirectConv d, Image<T> x, const T* gy, float* sums, bool is_aligned) {
-  constexpr int most_taps = DirectConv::taps_a_thread(channels), at_once = channels == 1 ? 4 : 2;
+    weight_grad_kernel(DirectConv d, Image<T> x, const T* gy, const T* y, float* sums, bool is_aligned) {
+  constexpr int most_taps = DirectConv::taps_a_thread(channels), loads = channels == 1 ? 4 : 2;
+  constexpr int at_once = relu ? loads / 2 : loads;
   extern __shared__ Quad shared[];
   float* const values = shared[0].v;
   Place* const places = reinterpret_cast<Place*>(values + d.values / sizeof(float));
@@ -190,20 +192,30 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
     offsets[t] = (ky * d.dilation[0] * d.columns + kx * d.dilation[1]) * DirectConv::width(channels);
   }
   float sum[most_taps * channels + 1][quad] = {};
-  const auto add_pixels = [&](auto count, int i, const T* from) {
+  const auto load = [&](const T* from) {
+    if (is_aligned) return Packed<T, quad>::load(from);
+    Packed<T, quad> read;
+    for (int k = 0; k < quad; ++k) read.values[k] = from[k];
+    return read;
+  };
+  const auto add_pixels = [&](auto count, int i, std::int64_t from) {
     Packed<T, quad> g[count];
+    [[maybe_unused]] Packed<T, quad> result[count];
     std::uint32_t at[count];
     for (int p = 0; p < count; ++p) {
       const Place place = places[i + p * step];
       at[p] = place.x;
-      if (is_aligned)
-        g[p] = Packed<T, quad>::load(from + place.y * static_cast<std::uint32_t>(d.o));
-      else
-        for (int k = 0; k < quad; ++k) g[p].values[k] = from[place.y * static_cast<std::uint32_t>(d.o) + k];
+      const std::int64_t pixel = from + place.y * static_cast<std::uint32_t>(d.o);
+      g[p] = load(gy + pixel);
+      if constexpr (relu) result[p] = load(y + pixel);
     }
     for (int p = 0; p < count; ++p) {
       float wide[quad];
-      for (int k = 0; k < quad; ++k) wide[k] = widened(g[p].values[k]);
+      for (int k = 0; k < quad; ++k) {
+        wide[k] = widened(g[p].values[k]);
+        if constexpr (relu)
+          if (widened(result[p].values[k]) <= 0) wide[k] = 0;
+      }
       for (int t = 0; t < most_taps; ++t) {
         const Quad in = pixel_at<channels>(values + at[p] + offsets[t]);
         for (int c = 0; c < channels; ++c)
@@ -219,7 +231,7 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
     load_tile<channels>(d, x, tile, values, places);
     __syncthreads();
     if (output >= d.o) continue;
-    const T* from = gy + std::int64_t{tile.first(d)} * d.o + output;
+    const std::int64_t from = std::int64_t{tile.first(d)} * d.o + output;
     int i = threadIdx.x / d.lanes;
     for (; i + (at_once - 1) * step < tile.count; i += at_once * step)
       add_pixels(std::integral_constant<int, at_once>(), i, from);
@@ -313,8 +325,9 @@ void direct_forward(const Conv2dArgs& a) {
   const dim3 grid(static_cast<unsigned>(d.tiles), static_cast<unsigned>(d.output_groups));
   visit(d, a.y.dtype, [&](auto zero, auto channels) {
     using T = decltype(zero);
-    forward_kernel<T, decltype(channels)::value><<<grid, threads, d.shared, stream>>>(
-        d, Image<T>(a.x), a.weight.as<T>(), a.bias.as<T>(), a.y.as<T>(), is_aligned(a.y));
+    forward_kernel<T, decltype(channels)::value>
+        <<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.weight.as<T>(), a.bias.as<T>(), a.y.as<T>(),
+                                              is_aligned(a.y), a.activation == Activation::relu);
   });
   check_launch();
 }
@@ -327,8 +340,11 @@ void direct_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
   auto* sums = static_cast<float*>(ws);
   visit(d, a.gy.dtype, [&](auto zero, auto channels) {
     using T = decltype(zero);
-    weight_grad_kernel<T, decltype(channels)::value>
-        <<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.gy.as<T>(), sums, is_aligned(a.gy));
+    constexpr int c = decltype(channels)::value;
+    const auto kernel =
+        a.activation == Activation::relu ? weight_grad_kernel<T, c, true> : weight_grad_kernel<T, c, false>;
+    const bool aligned = is_aligned(a.gy) && (!a.y.defined() || is_aligned(a.y));
+    kernel<<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.gy.as<T>(), a.y.as<T>(), sums, aligned);
   });
   visit_floating(a.gy.dtype, [&](auto zero) {
     using T = decltype(zero);

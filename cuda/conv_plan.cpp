@@ -51,12 +51,14 @@ MatmulArgs Im2col::product(void* workspace, std::int64_t count, int part, Device
   return {ConstView(at(values), dtype, device, {groups, made, count}, {made, 1, groups * made}), seen_rows, {}, weight};
 }
 
-ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool sums_columns, bool channels_last) {
+ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, std::size_t sum_bytes) {
   if (s.n == 0) return;
   sums = aligned(static_cast<std::size_t>(s.weights()) * size_of(s.dtype));
-  scratch = sums + (sums_columns ? aligned(ColumnSums(s, channels_last).bytes(s.dtype)) : 0);
+  scratch = sums + aligned(sum_bytes);
   total = scratch + std::max(cudnn_workspace(s), Im2col(s, map).total);
 }
+ConvWorkspace::ConvWorkspace(const Conv2dWeightGradArgs& a)
+    : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0) {}
 
 Plan plan(const Conv2dArgs& a) {
   const ConvSizes s(a);
@@ -67,8 +69,7 @@ Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(ConvSizes(a), Co
 Plan plan(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};
-  const bool channels_last = is_channels_last(a.gy.shape, a.gy.strides);
-  return {ConvWorkspace(s, ConvMap::weight_grad, a.gb.defined(), channels_last).total};
+  return {ConvWorkspace(a).total};
 }
 
 }  // namespace bytetape::cuda

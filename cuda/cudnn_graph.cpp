@@ -36,13 +36,14 @@ void check(cudnnStatus_t status) {
 }
 
 /// All that a graph depends on.
-using Key = std::array<std::int64_t, 23>;
+using Key = std::array<std::int64_t, 24>;
 
 Key key_of(const ConvProblem& p, bool tf32) {
   const ConvSizes& s = p.sizes;
   return {static_cast<std::int64_t>(p.map),
           static_cast<std::int64_t>(s.dtype),
           p.channels_last + 2 * p.with_bias + 4 * tf32,
+          static_cast<std::int64_t>(p.activation),
           static_cast<std::int64_t>(p.workspace),
           p.x_alignment,
           p.weight_alignment,
@@ -136,9 +137,9 @@ class Builder {
         .set_compute_data_type(fe::DataType_t::FLOAT);
     describe(graph);
     result_->with_bias = p_.with_bias;
-    // The fallback engines are slower than a kernel of our own that adds the bias.
+    // The fallback engines are slower than a kernel of our own that does what follows the convolution.
     std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
-    if (!p_.with_bias) modes.push_back(fe::HeurMode_t::FALLBACK);
+    if (!p_.with_bias && p_.activation == Activation::none) modes.push_back(fe::HeurMode_t::FALLBACK);
     if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
         graph.create_execution_plans(modes).is_bad())
       return nullptr;
@@ -182,6 +183,11 @@ class Builder {
         .set_data_type(type_of(s_.dtype))
         .set_output(true);
   }
+  /// What lies between two nodes of the forward graph.
+  Tensor like_y(const Tensor& t) const {
+    t->set_dim(y_dims()).set_stride(strides_of(y_dims(), p_.channels_last));
+    return t;
+  }
   template <class Attributes>
   Attributes geometry() const {
     const Conv2dParams& p = s_.p;
@@ -198,13 +204,15 @@ class Builder {
   void describe(fe::graph::Graph& graph) {
     switch (p_.map) {
       case ConvMap::forward: {
-        Tensor sum = graph.conv_fprop(x(), weight(), geometry<fe::graph::Conv_fprop_attributes>());
+        using fe::graph::Pointwise_attributes;
+        Tensor y = graph.conv_fprop(x(), weight(), geometry<fe::graph::Conv_fprop_attributes>());
         if (p_.with_bias) {
-          sum->set_dim(y_dims()).set_stride(strides_of(y_dims(), p_.channels_last));
           const Tensor bias = input(ConvGraph::bias_id, {1, s_.o, 1, 1}, 16);
-          sum = graph.pointwise(sum, bias, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+          y = graph.pointwise(like_y(y), bias, Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
         }
-        return output(sum, ConvGraph::y_id, y_dims(), p_.y_alignment);
+        if (p_.activation == Activation::relu)
+          y = graph.pointwise(like_y(y), Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+        return output(y, ConvGraph::y_id, y_dims(), p_.y_alignment);
       }
       case ConvMap::input_grad:
         return output(graph.conv_dgrad(y(), weight(), geometry<fe::graph::Conv_dgrad_attributes>()), ConvGraph::x_id,

@@ -12,6 +12,7 @@ struct ConvProblem {
   ConvMap map;
   bool channels_last;     ///< x, weight and y, which else are row-major
   bool with_bias;         ///< of 16-byte alignment
+  Activation activation;  ///< of forward
   std::size_t workspace;  ///< bytes that cuDNN may use
   std::int64_t x_alignment, weight_alignment, y_alignment;
 };

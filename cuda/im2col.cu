@@ -99,18 +99,18 @@ __global__ void __launch_bounds__(warp* warps)
   }
 }
 
-/// The reverse for values of pixels, plus a bias where there is one.
+/// The reverse for values of pixels, plus a bias where there is one, through relu where asked.
 template <class T, class C>
 __global__ void __launch_bounds__(warp* warps)
-    scatter_kernel(Images images, T* y, const T* bias, std::int64_t first, std::int64_t count, std::int64_t channels,
-                   const C* values) {
+    scatter_kernel(Images images, T* y, const T* bias, bool relu, std::int64_t first, std::int64_t count,
+                   std::int64_t channels, const C* values) {
   for (std::int64_t row = std::int64_t{blockIdx.x} * warps + threadIdx.y; row < count;
        row += std::int64_t{gridDim.x} * warps) {
     const Pixel pixel(first + row, images.h, images.w);
     const std::int64_t at = images.at(pixel.n, pixel.y, pixel.x);
     for (std::int64_t i = threadIdx.x; i < channels; i += warp) {
       const C value = values[row * channels + i] + (bias ? static_cast<C>(bias[i]) : C{0});
-      y[at + i * images.strides[1]] = static_cast<T>(value);
+      y[at + i * images.strides[1]] = static_cast<T>(relu && value < 0 ? C{0} : value);
     }
   }
 }
@@ -145,10 +145,12 @@ void gather(const Window& window, const ConstView& x, std::int64_t first, std::i
 }
 
 template <class T>
-void scatter(const void* values, const ConstView& bias, const View& y, std::int64_t first, std::int64_t count) {
+void scatter(const void* values, const ConstView& bias, Activation activation, const View& y, std::int64_t first,
+             std::int64_t count) {
   using C = compute_t<T>;
   scatter_kernel<T, C><<<pixel_blocks(count, y.device), dim3(warp, warps), 0, stream_of(y.device)>>>(
-      Images(y), y.as<T>(), bias.as<T>(), first, count, y.shape[1], static_cast<const C*>(values));
+      Images(y), y.as<T>(), bias.as<T>(), activation == Activation::relu, first, count, y.shape[1],
+      static_cast<const C*>(values));
   check_launch();
 }
 
@@ -192,14 +194,14 @@ Workspace product_workspace(const Im2col& how, void* ws) {
 /// The two maps whose results are images.
 template <class T>
 void make_images(const ConvSizes& s, ConvMap map, const ConstView& x, const ConstView& weight, const ConstView& bias,
-                 const View& y, void* ws) {
+                 Activation activation, const View& y, void* ws) {
   const Im2col how(s, map);
   const Window window(s, map);
   load_weights<T>(how, s, weight, ws);
   for_pieces(how, [&](std::int64_t first, std::int64_t count) {
     gather<T>(window, x, first, count, at<char>(ws, how.patches));
     multiply(how.product(ws, count, 0, y.device), product_workspace(how, ws));
-    scatter<T>(at<char>(ws, how.values), bias, y, first, count);
+    scatter<T>(at<char>(ws, how.values), bias, activation, y, first, count);
   });
 }
 
@@ -224,13 +226,13 @@ void make_weight(const Conv2dWeightGradArgs& a, void* ws) {
 
 void im2col_forward(const Conv2dArgs& a, void* ws) {
   visit_floating(a.x.dtype, [&](auto zero) {
-    make_images<decltype(zero)>(ConvSizes(a), ConvMap::forward, a.x, a.weight, a.bias, a.y, ws);
+    make_images<decltype(zero)>(ConvSizes(a), ConvMap::forward, a.x, a.weight, a.bias, a.activation, a.y, ws);
   });
 }
 
 void im2col_input_grad(const Conv2dInputGradArgs& a, void* ws) {
   visit_floating(a.gx.dtype, [&](auto zero) {
-    make_images<decltype(zero)>(ConvSizes(a), ConvMap::input_grad, a.gy, a.weight, {}, a.gx, ws);
+    make_images<decltype(zero)>(ConvSizes(a), ConvMap::input_grad, a.gy, a.weight, {}, Activation::none, a.gx, ws);
   });
 }
 

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "bytetape/core/error.h"
+#include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/products.h"
-#include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -232,7 +232,7 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
-/// What is added to a product, or comes out of it beside y.
+/// What is done with a product, or comes out of it beside y.
 struct Epilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
@@ -274,21 +274,29 @@ bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t lib
   return true;
 }
 
+Epilogue with_relu(Epilogue e) {
+  e.kind = e.kind == CUBLASLT_EPILOGUE_BIAS ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  return e;
+}
+
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   const View& y = args.y;
   if (y.numel() == 0) return;
+  const bool is_product = args.a.shape[2] > 0, has_epilogues = is_product && y.dtype != DType::f64;
   Epilogue epilogue;
-  if (args.bias.defined() && is_row(args.bias) && y.dtype != DType::f64 && args.a.shape[2] > 0) {
+  if (args.bias.defined() && is_row(args.bias) && has_epilogues) {
     epilogue = {CUBLASLT_EPILOGUE_BIAS, args.bias.data()};
   } else if (args.bias.defined()) {
     copy_kernels().copy(args.bias, y);
     epilogue.beta = 1;
-  } else if (args.a.shape[2] == 0) {
+  } else if (!is_product) {
     copy_kernels().fill(0, y);
   }
-  if (args.a.shape[2] == 0) return;
-  if (!multiply(args, epilogue, plan.algorithm, ws))
+  const bool activates = has_epilogues && args.activation == Activation::relu;
+  if (activates && multiply(args, with_relu(epilogue), plan.algorithm, ws)) return;
+  if (is_product && !multiply(args, epilogue, plan.algorithm, ws))
     fail<Error>("cuBLASLt has no algorithm for ", y.dtype, args.a.shape, " @ ", args.b.shape);
+  activate(args.activation, y);
 }
 
 void linear_weight_grad(const LinearWeightGradArgs& args, const Plan& plan, Workspace ws) {

@@ -40,8 +40,15 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
   if (o.bias) init::uniform_(bias, -bound, bound);
 }
 
-Tensor Conv2d::forward(const Tensor& x) {
-  Tensor y = conv2d(x, weight, bias, params_);
+Tensor Conv2d::forward(const Tensor& x) { return convolve(x, Activation::none); }
+
+Tensor Conv2d::operator()(const Tensor& x, Activation activation) {
+  const Call call(*this);
+  return convolve(x, activation);
+}
+
+Tensor Conv2d::convolve(const Tensor& x, Activation activation) {
+  Tensor y = conv2d(x, weight, bias, params_, activation);
   // One row too many in front: the extra padding belongs at the end.
   for (int i = 0; i < 2; ++i)
     if (uneven_[i]) y = narrow(y, 2 + i, 1, y.size(2 + i) - 1);

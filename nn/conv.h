@@ -39,11 +39,16 @@ class Conv2d : public Module {
   /// padding is "same" and stride not 1.
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel_size, Conv2dOptions options = {});
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// activation(forward(x)) as one op.
+  Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
 
   Parameter weight, bias;  ///< bias is undefined without one
 
  private:
+  Tensor convolve(const Tensor& x, Activation activation);
+
   Conv2dParams params_;
   bool same_;
   bool uneven_[2] = {false, false};  // "same" with an even kernel pads one more at the end

@@ -20,6 +20,11 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
 
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
+Tensor Linear::operator()(const Tensor& x, Activation activation) {
+  const Call call(*this);
+  return linear(x, weight, bias, activation);
+}
+
 std::string Linear::describe() const {
   return detail::concat("Linear(", weight.size(1), ", ", weight.size(0), bias.defined() ? ")" : ", bias=false)");
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "bytetape/core/activation.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
@@ -10,6 +11,9 @@ class Linear : public Module {
   /// Throws ValueError where a size is not positive.
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// activation(x W^T + b) as one op.
+  Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
 
   Parameter weight, bias;  ///< bias is undefined without one

@@ -1,10 +1,48 @@
 #include "bytetape/nn/sequential.h"
 
+#include <typeinfo>
+
+#include "bytetape/nn/conv.h"
+#include "bytetape/nn/layers.h"
+#include "bytetape/nn/linear.h"
+
 namespace bytetape::nn {
+namespace {
+
+// Layers are known by their very class: one derived from them may have a forward of its own.
+
+Activation activation_of(const Module& layer) {
+  return typeid(layer) == typeid(ReLU) ? Activation::relu : Activation::none;
+}
+
+/// Calls a layer with an activation.
+using Activated = Tensor (*)(Module& layer, const Tensor& x, Activation activation);
+
+template <class Layer>
+Tensor call(Module& layer, const Tensor& x, Activation activation) {
+  return static_cast<Layer&>(layer)(x, activation);
+}
+
+/// Null where it takes none.
+Activated activated(const Module& layer) {
+  const std::type_info& type = typeid(layer);
+  if (type == typeid(Linear)) return call<Linear>;
+  if (type == typeid(Conv2d)) return call<Conv2d>;
+  return nullptr;
+}
+
+}  // namespace
 
 Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
-  for (Module& layer : *this) y = layer(y);
+  for (Iterator layer = begin(); layer != end(); ++layer) {
+    Iterator next = layer;
+    ++next;
+    const Activation activation = next == end() ? Activation::none : activation_of(*next);
+    const Activated run = activation == Activation::none ? nullptr : activated(*layer);
+    y = run ? run(*layer, y, activation) : (*layer)(y);
+    if (run) layer = next;
+  }
   return y;
 }
 

@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 
 namespace bytetape {
@@ -23,31 +25,44 @@ struct WeightAndBiasGrad {
   Tensor weight, bias;
 };
 
-/// One kernel for both. x and gy are channels-last.
+/// One kernel for both. x and gy are channels-last; with an activation gy is what comes to its result.
 WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params,
-                                  bool with_bias) {
+                                  bool with_bias, Activation activation = Activation::none,
+                                  const elementwise::SavedAndResult& y = {}) {
   const Device device = x.device();
   WeightAndBiasGrad g{empty(w_shape, x.dtype(), device), {}};
   if (with_bias) g.bias = empty({w_shape[0]}, x.dtype(), device);
-  run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params});
+  run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params,
+                                                     activation, read(y.saved), write(y.result)});
   return g;
 }
 
 struct Conv2dBackward final : Node {
-  Saved x{this}, weight{this};
+  Saved x{this}, weight{this}, y{this};  // y where there is an activation
   Shape x_shape, w_shape;
   Conv2dParams params;
+  Activation activation = Activation::none;
+
   void backward(const Grads& gy, InputGrads& gx) override {
-    const Tensor g = channels_last(gy[0]);
+    const bool has_one_kernel = gx.needs(1) && gx.needs(2) && !grad_enabled();
+    if (has_one_kernel && is_for_weight_alone(gy[0], gx))
+      return set(gx, run_weight_grad(x.get(), gy[0], w_shape, params, true, activation,
+                                     elementwise::result_over(y, gy[0], gx)));
+    const Tensor g = channels_last(activation_grad(activation, y, gy[0], gx));
     if (gx.needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
-    if (gx.needs(1) && gx.needs(2) && !grad_enabled()) {
-      WeightAndBiasGrad both = run_weight_grad(x.get(), g, w_shape, params, true);
-      gx[1] = std::move(both.weight);
-      gx[2] = std::move(both.bias);
-      return;
-    }
+    if (has_one_kernel) return set(gx, run_weight_grad(x.get(), g, w_shape, params, true));
     if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, params);
     if (gx.needs(2)) gx[2] = sum(g, {0, 2, 3});
+  }
+
+ private:
+  /// True where nothing but the kernel of the weight's gradient reads gy: it sees to the activation on the way.
+  bool is_for_weight_alone(const Tensor& gy, const InputGrads& gx) const {
+    return activation != Activation::none && !gx.needs(0) && is_channels_last(gy.shape(), gy.strides());
+  }
+  static void set(InputGrads& gx, const WeightAndBiasGrad& g) {
+    gx[1] = g.weight;
+    gx[2] = g.bias;
   }
 };
 
@@ -142,18 +157,21 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 
 }  // namespace
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& params) {
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
+              Activation activation) {
   const Op<"conv2d"> op;
   const Shape y_shape = output_shape(x, weight, bias, params);
   const Tensor image = channels_last(x), w = contiguous(weight), b = bias.defined() ? contiguous(bias) : bias;
   Tensor y = empty_image(y_shape, x);
-  run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params});
+  run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
   if (auto* node = record<Conv2dBackward>(y, image, w, b)) {
     if (node->needs(1)) node->x.save(image);
     if (node->needs(0)) node->weight.save(w);
+    if (activation != Activation::none) node->y.save_output(y);
     node->x_shape = x.shape();
     node->w_shape = w.shape();
     node->params = params;
+    node->activation = activation;
   }
   return y;
 }

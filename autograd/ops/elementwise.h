@@ -76,17 +76,24 @@ Tensor unary_(const Tensor& x, const Arguments&... arguments) {
   return run_unary<Kernel, Rule>(x, true, arguments...);
 }
 
-/// The gradient that a backward kernel of (saved, gy) gives, where nothing is recorded: over gy, or over what was
-/// saved, where nobody else holds it. Saved is let go only where no memory is needed: the step can be taken again
+/// What was saved, and where a backward kernel of (saved, gy) writes where nothing is recorded: over gy, or over what
+/// was saved, where nobody else holds it. Saved is let go only where no memory is needed: the step can be taken again
 /// without it.
-template <auto Kernel>
-Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx) {
+struct SavedAndResult {
+  Tensor saved, result;
+};
+inline SavedAndResult result_over(Saved& saved, const Tensor& gy, const InputGrads& gx) {
   const bool over_saved = saved.is_sole_owner(gx);
   const Tensor x = saved.get();
   const bool over_gy = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), x.strides());
-  Tensor result = over_gy ? gy : over_saved ? saved.take(gx) : output(x, gy, gy.dtype());
-  run<Kernel>(result.device(), x.read(), gy.read(), result.write());
-  return result;
+  return {x, over_gy ? gy : over_saved ? saved.take(gx) : output(x, gy, gy.dtype())};
+}
+/// The gradient that the kernel gives there.
+template <auto Kernel>
+Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx) {
+  const SavedAndResult over = result_over(saved, gy, gx);
+  run<Kernel>(gy.device(), over.saved.read(), gy.read(), over.result.write());
+  return over.result;
 }
 
 // ---- two inputs

@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/matmul.h"
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
@@ -20,12 +21,13 @@ struct MatmulBackward final : Node {
 };
 
 struct LinearBackward final : Node {
-  Saved x{this}, weight{this};
+  Saved x{this}, weight{this}, y{this};  // y where there is an activation
   Shape x_shape;
+  Activation activation = Activation::none;
   void backward(const Grads& gy, InputGrads& gx) override {
     const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
-    const Tensor g = reshape(gy[0], {rows, out});
+    const Tensor g = reshape(activation_grad(activation, y, gy[0], gx), {rows, out});
     if (gx.needs(0)) gx[0] = view(matmul(g, weight.get()), x_shape);
     if (gx.needs(1) && gx.needs(2) && !grad_enabled()) {  // in one pass over gy
       const Tensor v = contiguous(reshape(x.get(), {rows, in})), dense = contiguous(g);
@@ -120,7 +122,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   const Op<"linear"> op;
   check_same_type(x, weight);
   check_floating(x);
@@ -145,11 +147,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                          {0, weight.strides()[1], weight.strides()[0]});
   const View y_view(y.write().data(), x.dtype(), x.device(), {1, n, out}, {0, out, 1});
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
-  run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view});
+  run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation});
   if (auto* node = record<LinearBackward>(y, rows, weight, bias)) {
     node->x_shape = x.shape();
     if (node->needs(1)) node->x.save(rows);
     if (node->needs(0)) node->weight.save(weight);
+    if (activation != Activation::none) node->y.save_output(y);
+    node->activation = activation;
   }
   return y;
 }

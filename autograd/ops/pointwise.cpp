@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/elementwise.h"
@@ -59,9 +60,7 @@ Tensor sigmoid_(const Tensor& x) { return unary_<"sigmoid_", &Kernels::sigmoid, 
 
 struct ReluBackward final : Node {
   Saved y{this};
-  void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? where(y.get() <= 0, 0, gy[0]) : fused<&Kernels::relu_backward>(y, gy[0], gx);
-  }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = activation_grad(Activation::relu, y, gy[0], gx); }
 };
 Tensor relu(const Tensor& x) { return unary<"relu", &Kernels::relu, ReluBackward>(x); }
 Tensor relu_(const Tensor& x) { return unary_<"relu_", &Kernels::relu, ReluBackward>(x); }

@@ -1,10 +1,10 @@
 #include <algorithm>
 
+#include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/gemm.h"
 #include "bytetape/core/cpu/im2col.h"
 #include "bytetape/core/cpu/parallel.h"
-#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu::portable {
@@ -96,19 +96,19 @@ struct Forward {
   using PerThread = Slice<C>;
 
   template <class T>
-  void image_of_y(const ConvSizes& s, const ConstView& x, const ConstView& bias, const View& y, std::int64_t i,
-                  const Slice<C>& slice) const {
+  void image_of_y(const ConvSizes& s, const Conv2dArgs& a, std::int64_t i, const Slice<C>& slice) const {
     const View sum = dense(slice.y, {s.oh, s.ow, s.o});
-    if (bias.defined())
-      copy(bias.expand(sum.shape), sum);
+    if (a.bias.defined())
+      copy(a.bias.expand(sum.shape), sum);
     else
       std::fill_n(slice.y, s.pixels() * s.o, C{0});
     for (std::int64_t g = 0; g < s.groups; ++g) {
-      const T* group = x.as<T>() + i * x.strides[0] + g * s.group_in() * x.strides[1];
-      im2col(s, group, x.strides, slice.patches);
+      const T* group = a.x.as<T>() + i * a.x.strides[0] + g * s.group_in() * a.x.strides[1];
+      im2col(s, group, a.x.strides, slice.patches);
       gemm<C>(slice.patch_matrix(s), weights.group(g).transposed(), slice.y_group(s, g), slice.packed);
     }
-    copy(sum, image(y, i));
+    activate(a.activation, sum);
+    copy(sum, image(a.y, i));
   }
 };
 
@@ -212,9 +212,8 @@ void conv2d(const Conv2dArgs& a, const Plan&, Workspace ws) {
     Arena arena(ws.data);
     Forward<C> job(s, arena);
     job.weights.load(a.weight);
-    share<Slice<C>>(s, s.n, static_cast<char*>(ws.data) + arena.used(), [&](std::int64_t i, const auto& slice) {
-      job.template image_of_y<T>(s, a.x, a.bias, a.y, i, slice);
-    });
+    share<Slice<C>>(s, s.n, static_cast<char*>(ws.data) + arena.used(),
+                    [&](std::int64_t i, const auto& slice) { job.template image_of_y<T>(s, a, i, slice); });
   });
 }
 
@@ -231,7 +230,8 @@ void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan&, Workspace ws) 
   });
 }
 
-void conv2d_weight_grad(const Conv2dWeightGradArgs& a, const Plan&, Workspace ws) {
+void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan&, Workspace ws) {
+  const Conv2dWeightGradArgs a = through_activation(args);
   const ConvSizes s(a);
   visit_floating(s.dtype, [&](auto zero) {
     using T = decltype(zero);

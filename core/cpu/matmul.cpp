@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/gemm.h"
 #include "bytetape/core/cpu/parallel.h"
-#include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu::portable {
@@ -61,7 +61,7 @@ Matrix<const C> load(const ConstView& x, C* buffer) {
 
 template <class C>
 void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, char* scratch) {
-  const auto& [a, b, bias, y] = args;
+  const auto& [a, b, bias, y, activation] = args;
   const Scratch<C> s(t);
   auto* sum = reinterpret_cast<C*>(scratch);
   auto* a_buffer = reinterpret_cast<C*>(scratch + s.y);
@@ -81,6 +81,7 @@ void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, cha
     gemm<C>(load(block(a, i, row, k, rows, depth), a_buffer), load(block(b, i, k, col, depth, cols), b_buffer),
             row_major(sum, rows, cols), packed);
   }
+  activate(activation, sum_view);
   copy(sum_view, block(y, i, row, col, rows, cols));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "bytetape/core/activation.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
@@ -18,18 +19,24 @@ struct Conv2dParams {
 // dense, channels-last or row-major; weight, bias and theirs are row-major.
 struct Conv2dArgs {
   ConstView x, weight, bias;
-  View y;
+  View y;  // activation(convolution + bias)
   Conv2dParams params;
+  Activation activation = Activation::none;
 };
 struct Conv2dInputGradArgs {
   ConstView gy, weight;
   View gx;
   Conv2dParams params;
 };
+// Where gy comes through an activation that made y, gw and gb are of gy as it came through. A kernel may write that to
+// `masked`, which has y's layout and may be gy; all three are dense.
 struct Conv2dWeightGradArgs {
   ConstView x, gy;
   View gw, gb;  // gb may be undefined
   Conv2dParams params;
+  Activation activation = Activation::none;
+  ConstView y = {};  // with an activation, as is
+  View masked = {};
 };
 
 struct ConvKernels {

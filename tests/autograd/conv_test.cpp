@@ -88,6 +88,36 @@ TEST_P(Conv2dTyped, GradientsAreThoseOfDouble) {
   }
 }
 
+/// Values and gradients.
+std::vector<std::vector<double>> results(const Tensor& y, const std::vector<Tensor>& leaves, const Tensor& seed) {
+  std::vector<std::vector<double>> all{y.to_vector<double>()};
+  for (const Tensor& g : grad({y}, leaves, {.seeds = {seed}})) all.push_back(g.to_vector<double>());
+  return all;
+}
+
+// Also of images that want no gradient: then the kernel of the weight's gradient sees to the activation.
+TEST_P(Conv2dTyped, WithReluHasTheBitsOfTheTwo) {
+  for (const Case& c : cases)
+    for (const bool with_bias : {false, true})
+      for (const bool of_x : {false, true})
+        for (const bool nhwc : {false, true}) {
+          const Tensor x = random(c.x).set_requires_grad(of_x), w = random(c.weight).set_requires_grad();
+          const Tensor b = with_bias ? random({c.weight[0]}).set_requires_grad() : Tensor();
+          std::vector<Tensor> leaves{w};
+          if (of_x) leaves.push_back(x);
+          if (with_bias) leaves.push_back(b);
+          const Tensor one = conv2d(x, w, b, c.params, Activation::relu), two = relu(conv2d(x, w, b, c.params));
+          const Tensor seed = nhwc ? channels_last(random(one.shape())) : random(one.shape());
+          EXPECT_EQ(results(one, leaves, seed), results(two, leaves, seed)) << describe(x) << describe(w);
+        }
+}
+
+TEST_P(Conv2dTyped, ReluKeepsNaN) {
+  const Tensor x = full({1, 3, 4, 4}, std::nan(""), GetParam().dtype);
+  for (const double v : conv2d(x, random({2, 3, 3, 3}), {}, {}, Activation::relu).to_vector<double>())
+    EXPECT_TRUE(std::isnan(v));
+}
+
 INSTANTIATE_TEST_SUITE_P(Conv2d, Conv2dTyped, ::testing::ValuesIn(tolerances),
                          [](const auto& info) { return to_string(info.param.dtype); });
 

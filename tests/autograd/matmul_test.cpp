@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
@@ -68,6 +69,32 @@ TEST_P(MatmulTyped, BroadcastsBatches) {
   expect_product(random({2, 1, 4, 5}), random({1, 3, 5, 6}), {2, 3, 4, 6}, GetParam());
   expect_product(random({7, 1, 2, 1, 4, 5}), random({1, 3, 2, 2, 5, 6}), {7, 3, 2, 2, 4, 6}, GetParam());
   expect_product(expand(random({1, 4, 5}), {3, 4, 5}), random({3, 5, 6}), {3, 4, 6}, GetParam());
+}
+
+/// Values and gradients.
+std::vector<std::vector<double>> results(const Tensor& y, const std::vector<Tensor>& leaves) {
+  std::vector<std::vector<double>> all{y.to_vector<double>()};
+  for (const Tensor& g : grad({y}, leaves, {.seeds = {y.detach() + 1}})) all.push_back(g.to_vector<double>());
+  return all;
+}
+
+TEST_P(MatmulTyped, LinearWithReluHasTheBitsOfTheTwo) {
+  const auto leaf = [](const Tensor& x) { return x.detach().set_requires_grad(); };
+  for (const Shape& s : {Shape{5, 3, 4}, Shape{130, 300, 70}, Shape{1, 513, 3}, Shape{30, 0, 20}}) {
+    const Tensor w = leaf(random({s[2], s[1]})), bias = leaf(random({s[2]})), x = random({s[0], s[1]});
+    for (const Tensor& input : {leaf(x), leaf(transpose(random({s[1], s[0]}), 0, 1)), leaf(unsqueeze(x, 0))})
+      for (const Tensor& b : {bias, Tensor()}) {
+        std::vector<Tensor> leaves{input, w};
+        if (b.defined()) leaves.push_back(b);
+        EXPECT_EQ(results(linear(input, w, b, Activation::relu), leaves), results(relu(linear(input, w, b)), leaves))
+            << s;
+      }
+  }
+}
+
+TEST(Linear, ReluKeepsNaN) {
+  const Tensor x = full({3, 4}, std::nan("")), w = randn({5, 4});
+  for (const float v : linear(x, w, {}, Activation::relu).to_vector<float>()) EXPECT_TRUE(std::isnan(v));
 }
 
 INSTANTIATE_TEST_SUITE_P(Matmul, MatmulTyped, ::testing::ValuesIn(tolerances),

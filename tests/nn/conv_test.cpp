@@ -48,6 +48,13 @@ TEST(Conv2d, TakesOptionsOfEveryIntegerType) {
   EXPECT_THROW(nn::Conv2d(1, 1, 1, {.padding = (1LL << 40) + 2})(ones({1, 1, 3, 3})), Error);
 }
 
+TEST(Conv2d, TakesAnActivation) {
+  nn::Conv2d conv(2, 3, 4, {.padding = "same"});
+  const Tensor x = randn({2, 2, 7, 7});
+  EXPECT_EQ(conv(x, Activation::relu).to_vector<float>(), relu(conv(x)).to_vector<float>());
+  EXPECT_EQ(conv(x, Activation::none).to_vector<float>(), conv(x).to_vector<float>());
+}
+
 TEST(Conv2d, RejectsBadOptions) {
   EXPECT_THROWS_SAYING(nn::Conv2d(2, 3, 3, {.groups = 2}), ValueError, "that 2 groups divide, got 2 and 3");
   EXPECT_THROWS_SAYING(nn::Conv2d(2, 2, 3, {.stride = 2, .padding = "same"}), ValueError, "needs stride 1, got 2 x 2");

@@ -23,6 +23,18 @@ TEST(Linear, WithoutBias) {
   EXPECT_EQ(fc.describe(), "Linear(3, 2, bias=false)");
 }
 
+TEST(Linear, TakesAnActivation) {
+  struct Net : nn::Module {
+    nn::Linear fc{6, 5};
+    Net() { register_module("fc", fc); }
+    Tensor forward(const Tensor& x) override { return fc(x, Activation::relu); }
+  } net;
+  const Tensor x = randn({4, 6}), y = net(x);
+  EXPECT_EQ(y.to_vector<float>(), relu(net.fc(x)).to_vector<float>());
+  EXPECT_EQ(net.fc(x, Activation::none).to_vector<float>(), net.fc(x).to_vector<float>());
+  EXPECT_EQ(memory::name_of(y.storage().module()), "fc");
+}
+
 TEST(Linear, RejectsBadSizes) {
   EXPECT_THROWS_SAYING(nn::Linear(0, 2), ValueError, "Linear needs positive sizes, got 0 and 2");
 }

@@ -2,6 +2,8 @@
 
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
 
 namespace bytetape {
 namespace {
@@ -27,6 +29,84 @@ TEST(Sequential, TakesNames) {
 TEST(Sequential, OfOneIsNotNested) {
   nn::Sequential net(nn::Sequential(nn::Linear(4, 8)));
   EXPECT_EQ(net.named_parameters()[0].first, "0.weight");
+}
+
+struct Result {
+  std::vector<double> value;
+  std::vector<std::vector<double>> grads;
+};
+/// What run(x) makes of fixed values, and the gradients of them and of net's parameters.
+template <class F>
+Result result_of(nn::Sequential& net, const Tensor& values, const F& run) {
+  net.zero_grad();
+  const Tensor x = values.detach().set_requires_grad(), y = run(x);
+  y.backward(values.detach().alias(y.shape(), contiguous_strides(y.shape()), 0));
+  Result r{y.to_vector<double>(), {x.grad().to_vector<double>()}};
+  for (const Tensor& p : net.parameters()) r.grads.push_back(p.grad().to_vector<double>());
+  return r;
+}
+
+nn::Sequential with_activations() {
+  nn::Sequential net(nn::ReLU(), nn::Conv2d(3, 8, 3, {.padding = 1}), nn::ReLU(),
+                     nn::Conv2d(8, 6, 4, {.padding = "same"}), nn::ReLU(), nn::ReLU(),
+                     nn::Conv2d(6, 4, 3, {.stride = 2, .groups = 2, .bias = false}));
+  net.push_back(nn::ReLU()).push_back(nn::Flatten()).push_back(nn::Linear(4 * 4 * 4, 12)).push_back(nn::ReLU());
+  net.push_back(nn::Linear(12, 7, false)).push_back(nn::ReLU()).push_back(nn::Tanh()).push_back(nn::Linear(7, 5));
+  return net;
+}
+
+TEST(Sequential, FusesToTheBitsOfTwoLayers) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(detail::concat(dtype));
+    nn::Sequential net = with_activations();
+    net.to(dtype);
+    const Tensor x = test::random_tensor({2, 3, 10, 10}, dtype);
+    const auto layer_by_layer = [&](Tensor y) {
+      for (nn::Module& layer : net) y = layer(y);
+      return y;
+    };
+    const auto fused = [&](const Tensor& v) { return net(v); };
+    const Result one = result_of(net, x, fused), two = result_of(net, x, layer_by_layer);
+    EXPECT_EQ(one.value, two.value);
+    EXPECT_EQ(one.grads, two.grads);
+  }
+}
+
+TEST(Sequential, MakesNothingBetweenLayersThatItFuses) {
+  nn::Sequential net;
+  net.push_back("fc", nn::Linear(64, 32)).push_back("relu", nn::ReLU());
+  const Tensor x = randn({100, 64});
+  const auto rise = [&](const auto& run) {  // until backward
+    const std::size_t before = test::allocated();
+    const Tensor y = run();
+    EXPECT_EQ(y.storage().role(), memory::Role::saved);
+    return std::pair(memory::name_of(y.storage().module()), test::allocated() - before);
+  };
+  const auto [one_of, one] = rise([&] { return net(x); });
+  const auto [two_of, two] = rise([&] { return net[1](net[0](x)); });
+  EXPECT_EQ(one_of, "fc");
+  EXPECT_EQ(two_of, "relu");
+  EXPECT_EQ(two, one);
+  const auto made = [&](const auto& run) {
+    const auto before = test::statistics().allocations;
+    run();
+    return test::statistics().allocations - before;
+  };
+  EXPECT_EQ(made([&] { net(x); }) + 1, made([&] { net[1](net[0](x)); }));
+}
+
+TEST(Sequential, RunsTheForwardOfALayerDerivedFromOneThatItKnows) {
+  struct Doubled : nn::Linear {
+    using Linear::Linear;
+    Tensor forward(const Tensor& x) override { return Linear::forward(x) * 2; }
+  };
+  struct Negative : nn::ReLU {
+    Tensor forward(const Tensor& x) override { return -relu(x); }
+  };
+  nn::Sequential net{Doubled(3, 4), nn::ReLU(), nn::Linear(4, 4), Negative()};
+  const Tensor x = randn({5, 3}), y = net(x);
+  EXPECT_EQ(y.to_vector<float>(), net[3](net[2](net[1](net[0](x)))).to_vector<float>());
+  EXPECT_LT(min(y).item<float>(), 0);
 }
 
 // A layer is moved in or shared: an lvalue would have to be copied.

@@ -3,9 +3,16 @@
 namespace bytetape::test {
 namespace {
 
-/// 2 channels a group come in, 3 go out, through kernels of k x k.
-OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k = 3, bool has_bias = true) {
-  const std::int64_t c = 2 * p.groups, o = 3 * p.groups;
+/// What a row has besides its geometry.
+struct Form {
+  std::int64_t k = 3, made = 3;  // kernels of k x k; channels that a group makes of 2
+  bool has_bias = true;
+  Activation activation = Activation::none;
+};
+
+OpRow conv_row(const std::string& variant, const Conv2dParams& p, const Form& form = {}) {
+  const bool relu = form.activation == Activation::relu;
+  const std::int64_t k = form.k, c = 2 * p.groups, o = form.made * p.groups;
   const Input w = in(o, 2, k, k), b = in(o);
   Cases cases{{in(1, c, 5, 5), w, b},
               {in(2, c, 7, 5), w, b},
@@ -28,25 +35,32 @@ OpRow conv_row(const std::string& variant, const Conv2dParams& p, std::int64_t k
                                              }),
                              bad<ValueError>("groups must be at least 1", {in(2, c, 9, 9), w, b},
                                              [](X x) { return conv2d(x[0], x[1], x[2], {.groups = 0}); })};
-  if (has_bias) {
+  if (form.has_bias) {
     bads.push_back(bad<ShapeError>("expected a bias", {in(2, c, 9, 9), w, in(o + 1)}));
     bads.push_back(bad<DTypeError>("different dtypes", {in(2, c, 9, 9), w, b.as(DType::f32)}));
   } else {
     for (Case& inputs : cases) inputs.pop_back();
     large.pop_back();
   }
-  return {"conv2d",
-          variant,
-          [=](X x) { return conv2d(x[0], x[1], if_any(x, 2), p); },
-          [=](A x) { return ref::conv2d(x[0], x[1], if_any(x, 2), p); },
-          cases,
-          Draw::normal,
-          bads,
-          Gradients::twice,
-          4,
-          true,
-          large,
-          false};  // oneDNN cuts the batch by threads where it sums gradients of weights
+  OpRow row{"conv2d",
+            variant,
+            [=](X x) { return conv2d(x[0], x[1], if_any(x, 2), p, form.activation); },
+            [=](A x) {
+              Array y = ref::conv2d(x[0], x[1], if_any(x, 2), p);
+              if (relu)
+                for (double& v : y.values) v = std::max(v, 0.0);
+              return y;
+            },
+            cases,
+            relu ? Draw::halves : Draw::normal,
+            bads,
+            Gradients::twice,
+            4,
+            true,
+            large,
+            false};  // oneDNN cuts the batch by threads where it sums gradients of weights
+  if (relu) away_from_the_kink(row);
+  return row;
 }
 
 Conv2dParams geometry(std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
@@ -62,9 +76,13 @@ std::vector<OpRow> conv_rows() {
       conv_row("strided", geometry(2, 1, 1, 1)),
       conv_row("dilated", geometry(1, 2, 2, 1)),
       conv_row("grouped", geometry(2, 1, 1, 3)),
-      conv_row("pointwise", {}, 1),
+      conv_row("pointwise", {}, {.k = 1}),
       conv_row("oblong", {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}}),
-      conv_row("no_bias", geometry(1, 1, 1, 1), 3, false),
+      conv_row("no_bias", geometry(1, 1, 1, 1), {.has_bias = false}),
+      conv_row("few_channels", {}, {.made = 4}),
+      conv_row("relu", geometry(1, 1, 1, 1), {.activation = Activation::relu}),
+      conv_row("grouped_relu", geometry(2, 1, 1, 3), {.activation = Activation::relu}),
+      conv_row("few_channels_relu", geometry(1, 1, 1, 1), {.made = 4, .activation = Activation::relu}),
   };
 }
 

@@ -28,6 +28,12 @@ std::vector<double> draw_values(Draw how, std::int64_t n, std::mt19937_64& gener
         values[static_cast<std::size_t>(i)] = (static_cast<double>(i - n / 2) + 0.5) * 0.1;
       std::shuffle(values.begin(), values.end(), generator);
       break;
+    case Draw::halves:
+      for (double& v : values) v = std::floor(v) + 0.5;
+      break;
+    case Draw::eighths:
+      for (double& v : values) v = std::floor(4 * v) / 4 + 0.125;
+      break;
     case Draw::boolean:
       for (double& v : values) v = v > 0;
       break;

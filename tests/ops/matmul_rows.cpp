@@ -2,6 +2,44 @@
 #include "tests/ops/op_list.h"
 
 namespace bytetape::test {
+namespace {
+
+OpRow linear_row(const std::string& variant, Activation activation) {
+  const bool relu = activation == Activation::relu;
+  OpRow row{.op = "linear",
+            .variant = variant,
+            .f = [=](X x) { return linear(x[0], x[1], if_any(x, 2), activation); },
+            .reference =
+                [=](A x) {
+                  Array y = ref::matmul(x[0], ref::transpose(x[1]));
+                  for_each_index(y.shape, [&](const Dims& at) {
+                    y(at) += x[2]({at.back()});
+                    if (relu) y(at) = std::max(y(at), 0.0);
+                  });
+                  return y;
+                },
+            .cases = {{in(5, 3), in(4, 3), in(4)},
+                      {in(3), in(4, 3), in(4)},
+                      {in(2, 5, 3), in(1, 3), in(1)},
+                      {in(0, 3), in(4, 3), in(4)},
+                      {in(2, 0), in(3, 0), in(3)},
+                      {in(5, 3).transposed(), in(4, 3).transposed(), in(4)},
+                      {in(3, 3).expanded(), in(4, 3).narrowed(), in(4).spaced()},
+                      {in(2, 3, 2).transposed(), in(2, 2), in(2)}},
+            .draw = relu ? Draw::halves : Draw::normal,
+            .bad = {bad<ShapeError>("the input's last dim is 3, but the weight takes 2: input f64(5, 3)",
+                                    {in(5, 3), in(4, 2), in(4)}),
+                    bad<ShapeError>("expected a bias (4,)", {in(5, 3), in(4, 3), in(3)}),
+                    bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3).as(DType::f32), in(4)}),
+                    bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3), in(4).as(DType::f32)}),
+                    bad<DeviceError>("different devices", {in(5, 3), in(4, 3).elsewhere(), in(4)})},
+            .tolerance = 2,
+            .large = {in(200, 150), in(220, 150), in(220)}};
+  if (relu) away_from_the_kink(row);
+  return row;
+}
+
+}  // namespace
 
 // A table: what belongs together stays on a line.
 // clang-format off
@@ -30,27 +68,8 @@ std::vector<OpRow> matmul_rows() {
              bad<DTypeError>("different dtypes", {in(2, 3), in(3, 2).as(DType::f32)}),
              bad<DeviceError>("different devices", {in(2, 3), in(3, 2).elsewhere()})},
      .tolerance = 2, .large = {in(200, 150), in(150, 220)}},
-    {.op = "linear", .f = [](X x) { return linear(x[0], x[1], if_any(x, 2)); },
-     .reference =
-         [](A x) {
-           Array y = ref::matmul(x[0], ref::transpose(x[1]));
-           for_each_index(y.shape, [&](const Dims& at) { y(at) += x[2]({at.back()}); });
-           return y;
-         },
-     .cases = {{in(5, 3), in(4, 3), in(4)},
-               {in(3), in(4, 3), in(4)},
-               {in(2, 5, 3), in(1, 3), in(1)},
-               {in(0, 3), in(4, 3), in(4)},
-               {in(2, 0), in(3, 0), in(3)},
-               {in(5, 3).transposed(), in(4, 3).transposed(), in(4)},
-               {in(3, 3).expanded(), in(4, 3).narrowed(), in(4).spaced()},
-               {in(2, 3, 2).transposed(), in(2, 2), in(2)}},
-     .bad = {bad<ShapeError>("the input's last dim is 3, but the weight takes 2: input f64(5, 3)", {in(5, 3), in(4, 2), in(4)}),
-             bad<ShapeError>("expected a bias (4,)", {in(5, 3), in(4, 3), in(3)}),
-             bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3).as(DType::f32), in(4)}),
-             bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3), in(4).as(DType::f32)}),
-             bad<DeviceError>("different devices", {in(5, 3), in(4, 3).elsewhere(), in(4)})},
-     .tolerance = 2, .large = {in(200, 150), in(220, 150), in(220)}},
+    linear_row("", Activation::none),
+    linear_row("relu", Activation::relu),
     {.op = "linear", .variant = "no_bias", .f = [](X x) { return linear(x[0], x[1]); },
      .reference = [](A x) { return ref::matmul(x[0], ref::transpose(x[1])); },
      .cases = {{in(5, 3), in(4, 3)},

@@ -15,6 +15,8 @@ enum class Draw {
   normal,
   positive,  // 0.5 .. 2
   distinct,  // 0.1 apart and away from 0 and 1: no kink and no tie within reach of a central difference
+  halves,    // odd multiples of 1/2; sums of products of two stay 1/8 away from 0 with ...
+  eighths,   // ... one of these, odd multiples of 1/8
   boolean,   // a bool tensor
   classes,   // i64, 0 .. 2, and -100 now and then
 };
@@ -39,6 +41,7 @@ struct Input {
   Input spaced() const { return with(Layout::spaced); }                // every other element
   Input expanded() const { return with(Layout::expanded); }            // dim 0 repeats one slice
   Input channels_last() const { return with(Layout::channels_last); }  // of rank 4
+  Input eighths() const { return drawn(Draw::eighths); }
   Input boolean() const { return drawn(Draw::boolean); }
   Input classes() const { return drawn(Draw::classes); }
   Input as(DType t) const;

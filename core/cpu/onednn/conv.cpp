@@ -1,5 +1,5 @@
+#include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/onednn/program.h"
-#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
 namespace {
@@ -114,6 +114,7 @@ Plan plan_conv2d(const Conv2dArgs& a) {
 void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().conv2d.launch(a, plan, ws);
   program_of(plan).run({a.x.data(), a.weight.data(), a.y.data(), a.bias.data()}, ws.data);
+  activate(a.activation, a.y);
 }
 
 Plan plan_input_grad(const Conv2dInputGradArgs& a) {
@@ -131,7 +132,7 @@ Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
 }
 void weight_grad(const Conv2dWeightGradArgs& a, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().conv2d_weight_grad.launch(a, plan, ws);
-  program_of(plan).run({a.x.data(), a.gy.data(), a.gw.data(), a.gb.data()}, ws.data);
+  program_of(plan).run({a.x.data(), through_activation(a).gy.data(), a.gw.data(), a.gb.data()}, ws.data);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
+#include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/onednn/program.h"
-#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
 namespace {
@@ -149,6 +149,7 @@ Plan plan(const MatmulArgs& args) {
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().matmul.launch(args, plan, ws);
   Product(args).run(program_of(plan), ws.data);
+  activate(args.activation, args.y);
 }
 
 }  // namespace

@@ -1,0 +1,77 @@
+// An activation within a layer's op, however a product or a convolution is made, is the one behind it.
+#include "bytetape/bytetape.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+struct Tolerance {
+  DType dtype;
+  double relative;
+};
+constexpr Tolerance tolerances[] = {{DType::f64, 1e-12}, {DType::f32, 1e-4}, {DType::bf16, 1.6e-2}, {DType::f16, 2e-3}};
+
+using Inputs = std::vector<Tensor>;
+
+class CudaActivation : public GpuTest, public testing::WithParamInterface<Tolerance> {
+ protected:
+  /// Values and gradients of f(activation) with those of relu(f(none)), f being of fresh inputs of these shapes. The
+  /// first input requires grad where asked.
+  template <class F>
+  void expect_alike(const std::vector<Shape>& shapes, bool first_requires_grad, const F& f) {
+    const auto [dtype, relative] = GetParam();
+    Inputs x, leaves;
+    for (const Shape& shape : shapes) {
+      x.push_back(to(random_tensor(shape, dtype), gpu));
+      if (x.size() == 1 && !first_requires_grad) continue;
+      leaves.push_back(x.back().set_requires_grad());
+    }
+    const Tensor one = f(x, Activation::relu), two = relu(f(x, Activation::none));
+    EXPECT_TRUE(all_close(one, two, relative, relative));
+    // Where the two differ by rounding one may be 0: gradients are compared through the mask of the first.
+    const Tensor gy = to(random_tensor(one.shape(), dtype), gpu) * to(one.detach() > 0, dtype);
+    const Inputs got = grad({one}, leaves, {.seeds = {gy}}),
+                 expected = grad({f(x, Activation::none)}, leaves, {.seeds = {gy}});
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      double largest = 1;
+      for (const double v : expected[i].to_vector<double>()) largest = std::max(largest, std::abs(v));
+      EXPECT_TRUE(all_close(got[i], expected[i], relative, relative * largest)) << "gradient " << i;
+    }
+  }
+};
+
+TEST_P(CudaActivation, OfLinear) {
+  for (const Shape& s : {Shape{5, 3, 4}, Shape{64, 96, 33}, Shape{130, 0, 8}})  // rows, in, out
+    for (const bool has_bias : {true, false}) {
+      SCOPED_TRACE(detail::concat(s, has_bias ? " with a bias" : ""));
+      std::vector<Shape> shapes{{s[0], s[1]}, {s[2], s[1]}};
+      if (has_bias) shapes.push_back({s[2]});
+      expect_alike(shapes, true,
+                   [&](const Inputs& x, Activation a) { return linear(x[0], x[1], has_bias ? x[2] : Tensor(), a); });
+    }
+}
+
+// Few channels are made from the definition, whose gradient of the weight takes the activation too where x wants none;
+// more of them go through cuDNN, and f64 through products.
+TEST_P(CudaActivation, OfConv2d) {
+  for (const std::int64_t channels : {1, 2, 3, 4, 16})
+    for (const std::int64_t made : {8, 9})
+      for (const bool has_bias : {true, false})
+        for (const bool first_requires_grad : {true, false}) {
+          SCOPED_TRACE(detail::concat(channels, " channels to ", made, has_bias ? " with a bias" : "",
+                                      first_requires_grad ? "" : ", of x that requires no grad"));
+          std::vector<Shape> shapes{{3, channels, 13, 11}, {made, channels, 3, 3}};
+          if (has_bias) shapes.push_back({made});
+          expect_alike(shapes, first_requires_grad, [&](const Inputs& x, Activation a) {
+            return conv2d(channels_last(x[0]), x[1], has_bias ? x[2] : Tensor(), {.padding = 1}, a);
+          });
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaActivation, testing::ValuesIn(tolerances),
+                         [](const auto& info) { return to_string(info.param.dtype); });
+
+}  // namespace
+}  // namespace bytetape::test
