@@ -7,7 +7,10 @@ namespace bytetape {
 
 Tensor activation_grad(Activation activation, Saved& y, const Tensor& gy, const InputGrads& gx) {
   if (activation == Activation::none) return gy;
-  return grad_enabled() ? where(y.get() <= 0, 0, gy) : elementwise::fused<&Kernels::relu_backward>(y, gy, gx);
+  if (grad_enabled()) return where(y.get() <= 0, 0, gy);
+  Tensor g = elementwise::fused<&Kernels::relu_backward>(y, gy, gx);
+  if (!gx.keeps_graph()) y.release();  // before what else the rule allocates
+  return g;
 }
 
 }  // namespace bytetape

@@ -31,15 +31,21 @@ TEST(Sequential, OfOneIsNotNested) {
   EXPECT_EQ(net.named_parameters()[0].first, "0.weight");
 }
 
+Tensor fused(nn::Sequential& net, const Tensor& x) { return net(x); }
+Tensor layer_by_layer(nn::Sequential& net, Tensor x) {
+  for (nn::Module& layer : net) x = layer(x);
+  return x;
+}
+
 struct Result {
   std::vector<double> value;
   std::vector<std::vector<double>> grads;
 };
-/// What run(x) makes of fixed values, and the gradients of them and of net's parameters.
+/// What run(net, x) makes of fixed values, and the gradients of them and of net's parameters.
 template <class F>
 Result result_of(nn::Sequential& net, const Tensor& values, const F& run) {
   net.zero_grad();
-  const Tensor x = values.detach().set_requires_grad(), y = run(x);
+  const Tensor x = values.detach().set_requires_grad(), y = run(net, x);
   y.backward(values.detach().alias(y.shape(), contiguous_strides(y.shape()), 0));
   Result r{y.to_vector<double>(), {x.grad().to_vector<double>()}};
   for (const Tensor& p : net.parameters()) r.grads.push_back(p.grad().to_vector<double>());
@@ -61,11 +67,6 @@ TEST(Sequential, FusesToTheBitsOfTwoLayers) {
     nn::Sequential net = with_activations();
     net.to(dtype);
     const Tensor x = test::random_tensor({2, 3, 10, 10}, dtype);
-    const auto layer_by_layer = [&](Tensor y) {
-      for (nn::Module& layer : net) y = layer(y);
-      return y;
-    };
-    const auto fused = [&](const Tensor& v) { return net(v); };
     const Result one = result_of(net, x, fused), two = result_of(net, x, layer_by_layer);
     EXPECT_EQ(one.value, two.value);
     EXPECT_EQ(one.grads, two.grads);
@@ -78,21 +79,33 @@ TEST(Sequential, MakesNothingBetweenLayersThatItFuses) {
   const Tensor x = randn({100, 64});
   const auto rise = [&](const auto& run) {  // until backward
     const std::size_t before = test::allocated();
-    const Tensor y = run();
+    const Tensor y = run(net, x);
     EXPECT_EQ(y.storage().role(), memory::Role::saved);
     return std::pair(memory::name_of(y.storage().module()), test::allocated() - before);
   };
-  const auto [one_of, one] = rise([&] { return net(x); });
-  const auto [two_of, two] = rise([&] { return net[1](net[0](x)); });
+  const auto [one_of, one] = rise(fused);
+  const auto [two_of, two] = rise(layer_by_layer);
   EXPECT_EQ(one_of, "fc");
   EXPECT_EQ(two_of, "relu");
   EXPECT_EQ(two, one);
   const auto made = [&](const auto& run) {
     const auto before = test::statistics().allocations;
-    run();
+    run(net, x);
     return test::statistics().allocations - before;
   };
-  EXPECT_EQ(made([&] { net(x); }) + 1, made([&] { net[1](net[0](x)); }));
+  EXPECT_EQ(made(fused) + 1, made(layer_by_layer));
+}
+
+TEST(Sequential, FusedNeedsNoMoreMemoryAtAnyTime) {
+  nn::Sequential net(nn::Linear(40, 300), nn::ReLU(), nn::Linear(300, 300), nn::ReLU(), nn::Linear(300, 2));
+  const Tensor x = randn({500, 40});
+  const auto peak = [&](const auto& run) {
+    net.zero_grad();
+    memory::allocator(Device::cpu()).reset_peaks();
+    sum(run(net, x)).backward();
+    return test::statistics().allocated.peak;
+  };
+  EXPECT_LE(peak(fused), peak(layer_by_layer));
 }
 
 TEST(Sequential, RunsTheForwardOfALayerDerivedFromOneThatItKnows) {
@@ -105,7 +118,7 @@ TEST(Sequential, RunsTheForwardOfALayerDerivedFromOneThatItKnows) {
   };
   nn::Sequential net{Doubled(3, 4), nn::ReLU(), nn::Linear(4, 4), Negative()};
   const Tensor x = randn({5, 3}), y = net(x);
-  EXPECT_EQ(y.to_vector<float>(), net[3](net[2](net[1](net[0](x)))).to_vector<float>());
+  EXPECT_EQ(y.to_vector<float>(), layer_by_layer(net, x).to_vector<float>());
   EXPECT_LT(min(y).item<float>(), 0);
 }
 
