@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "bytetape/core/device.h"
 #include "bytetape/core/kernels.h"
 #include "bytetape/core/memory/allocator.h"
@@ -25,6 +27,9 @@ struct Backend {
   void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
   /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
   void (*synchronize)(int index) = nullptr;
+  /// How many faults of device number `index` were thrown so far (core/fault.h): before each, steps of optimizers may
+  /// have been skipped. Null where kernels throw at once.
+  std::uint64_t (*faults_thrown)(int index) = nullptr;
 };
 
 /// Replaces what is known of a device type, or with a null table goes back to what the build brings. Call it while no
