@@ -24,4 +24,5 @@
 #include "bytetape/data/mnist.h"
 #include "bytetape/nn/nn.h"
 #include "bytetape/optim/adam.h"
+#include "bytetape/optim/clip.h"
 #include "bytetape/optim/sgd.h"

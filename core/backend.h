@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -37,6 +38,9 @@ struct Backend {
   void (*synchronize)(int index) = nullptr;
   /// What `work` gives device number `index` to do on this thread, not done but recorded. Null where that cannot be.
   std::unique_ptr<Recording> (*record)(int index, const std::function<void()>& work) = nullptr;
+  /// How many faults of device number `index` were thrown so far (core/fault.h): before each, steps of optimizers may
+  /// have been skipped. Null where kernels throw at once.
+  std::uint64_t (*faults_thrown)(int index) = nullptr;
 };
 
 /// Replaces what is known of a device type, or with a null table goes back to what the build brings. Call it while no

@@ -5,7 +5,8 @@ namespace bytetape {
 
 /// A value that only a kernel can see to be wrong. On the CPU it is thrown at once; a device leaves it where it is
 /// found at the next read by the host, or synchronize(), and throws it then, in the scope of the op that left it. Rows
-/// with a fault count as zero.
+/// with a fault count as zero. From when it is left until it is thrown, steps of optimizers on the device do nothing,
+/// and count as not taken.
 struct Fault {
   enum class Kind : std::uint32_t { none, target };
   Kind kind = Kind::none;

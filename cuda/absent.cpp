@@ -20,7 +20,11 @@ std::unique_ptr<memory::Upstream> device_memory(int) { fail_absent(); }
 void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }
 void synchronize(int) { fail_absent(); }
 std::unique_ptr<Recording> record(int, const std::function<void()>&) { fail_absent(); }
+std::uint64_t faults_thrown(int) { return 0; }
 int device_count() { return 0; }
+DeviceProperties get_device_properties(int) { fail_absent(); }
+std::string get_device_name(int) { fail_absent(); }
+MemoryInfo mem_get_info(int) { fail_absent(); }
 void tune(bool) {}
 
 }  // namespace bytetape::cuda

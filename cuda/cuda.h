@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <string>
 
 #include "bytetape/cuda/precision.h"
@@ -8,6 +9,25 @@ namespace bytetape::cuda {
 
 /// How many devices this process can use; 0 without a driver, or in a build without CUDA (torch.cuda.device_count).
 int device_count();
+
+/// What a device is (torch.cuda.get_device_properties).
+struct DeviceProperties {
+  std::string name;              ///< "NVIDIA H100 80GB HBM3"
+  int major = 0, minor = 0;      ///< compute capability
+  std::size_t total_memory = 0;  ///< bytes
+  int multi_processor_count = 0;
+};
+/// Throws DeviceError, and says why, where there is no such device. One that is too old for bytetape is described too.
+DeviceProperties get_device_properties(int index = 0);
+/// The same's name (torch.cuda.get_device_name).
+std::string get_device_name(int index = 0);
+
+/// Bytes of a device, as the driver counts them: those that nobody holds, and all (torch.cuda.mem_get_info).
+struct MemoryInfo {
+  std::size_t free = 0, total = 0;
+};
+/// Throws DeviceError, and says why, where there is no such device that bytetape can use.
+MemoryInfo mem_get_info(int index = 0);
 
 /// While on, each product that is met for the first time on a thread tries what cuBLASLt proposes for it and keeps the
 /// fastest. Off at start: a table that was measured decides then, and for what it lacks the library's first proposal,

@@ -8,10 +8,15 @@
 /// What every kernel's launch needs.
 namespace bytetape::cuda {
 
-/// Throws Error with the running op and what the driver says, unless ok.
+/// Throws Error with the running op and what the driver says, unless ok. Of what a kernel did to the device, which
+/// shows late and lasts, it names the op whose kernel that was, or where that cannot be told those that it may be.
 void check(cudaError_t status);
-/// What the last launch of this thread was told; a fault of an earlier kernel shows here too, and lasts.
+/// What the last launch of this thread was told, or what an earlier kernel did.
 inline void check_launch() { check(cudaGetLastError()); }
+/// Remembers that the running op gives its device work; stream_of() does it.
+void note_launch();
+/// All that this thread gave its devices has ended well.
+void forget_launches();
 
 /// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the
 /// device's one, or what a StreamScope says.

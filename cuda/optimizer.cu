@@ -1,22 +1,30 @@
 // One launch updates every parameter of a dtype: slots travel in the kernel's arguments, and each block takes one chunk
 // of one of them, found in a table of where their chunks begin.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "bytetape/cuda/clip.h"
 #include "bytetape/cuda/elementwise.cuh"
+#include "bytetape/cuda/fault.h"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/slots.cuh"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
 namespace {
 
-/// A parameter, its gradient, and what is kept of it from step to step: dense memory in one order.
+/// A parameter, its gradient, its 16-bit shadow if any, and what is kept of it from step to step: dense memory in one
+/// order.
 template <class T, int kept>
 struct Memory {
   T* parameter;
   const T* gradient;
   T* states[kept];
+  void* shadow;
   std::int64_t size;
+  std::int64_t* skipped;
+  int pace;  // its number among those of the launch, or of all slots where paces are carried
+  bool is_shadow_f16;
 };
 
 // A rule says how an element moves, in the words and the order of core/cpu/optimizer.cpp.
@@ -25,27 +33,24 @@ template <class T, bool has_momentum>
 struct Sgd {
   using Element = T;
   using C = compute_t<T>;
-  static constexpr int states = has_momentum ? 1 : 0;
-  struct Slot : Memory<T, 1> {
-    bool is_first;
-  };
-  C lr, decay, keep, take;
+  using Pace = SgdPace;
+  static constexpr int states = has_momentum ? 1 : 0, room = 1;
+  C decay, keep, take;
   bool nesterov;
 
   explicit Sgd(const SgdParams& p)
-      : lr(static_cast<C>(p.lr)),
-        decay(static_cast<C>(p.weight_decay)),
+      : decay(static_cast<C>(p.weight_decay)),
         keep(static_cast<C>(p.momentum)),
         take(static_cast<C>(1 - p.dampening)),
         nesterov(p.nesterov) {}
-  __device__ C updated(const Slot& slot, C x, C gradient, C (&state)[1]) const {
+  __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
     C step = gradient + decay * x;
     if constexpr (has_momentum) {
-      const C moved = slot.is_first ? step : keep * state[0] + take * step;  // whatever a first step read is dropped
+      const C moved = pace.first_step ? step : keep * state[0] + take * step;  // whatever a first step read is dropped
       state[0] = moved;
       step = nesterov ? step + keep * moved : moved;
     }
-    return x - lr * step;
+    return x - static_cast<C>(pace.lr) * step;
   }
 };
 
@@ -53,86 +58,121 @@ template <class T>
 struct Adam {
   using Element = T;
   using C = compute_t<T>;
-  static constexpr int states = 2;
-  struct Slot : Memory<T, 2> {
-    C rate, root2;
-  };
-  C keep, decay, take1, keep2, take2, eps;
+  using Pace = AdamPace;
+  static constexpr int states = 2, room = 2;
+  C decay, take1, keep2, take2, eps;
 
   explicit Adam(const AdamParams& p)
-      : keep(static_cast<C>(p.decoupled ? 1 - p.lr * p.weight_decay : 1)),
-        decay(static_cast<C>(p.decoupled ? 0 : p.weight_decay)),
+      : decay(static_cast<C>(p.weight_decay)),
         take1(static_cast<C>(1 - p.beta1)),
         keep2(static_cast<C>(p.beta2)),
         take2(static_cast<C>(1 - p.beta2)),
         eps(static_cast<C>(p.eps)) {}
-  __device__ C updated(const Slot& slot, C x, C gradient, C (&state)[2]) const {
+  __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
     const C g = gradient + decay * x;
     const C m = state[0] + take1 * (g - state[0]);
     const C v = keep2 * state[1] + take2 * (g * g);
     state[0] = m;
     state[1] = v;
-    return keep * x - slot.rate * (m / (::sqrt(v) / slot.root2 + eps));
+    const auto rate = static_cast<C>(pace.rate), root2 = static_cast<C>(pace.root2);
+    return static_cast<C>(pace.keep) * x - rate * (m / (::sqrt(v) / root2 + eps));
   }
 };
 
 /// What one launch updates. Models of few parameters take a small one: arguments are copied at every launch.
 template <class Rule, int most>
 struct Batch {
+  using Slot = Memory<typename Rule::Element, Rule::room>;
+  static constexpr int most_paces = 8;
   Rule rule;
-  std::int64_t chunk;  // elements of a block, whole vectors
-  int count = 0;
+  std::int64_t chunk;                     // elements of a block, whole vectors
+  const unsigned* pending;                // nothing is to be written while it says so
+  const typename Rule::Pace* carried;     // paces of all slots, or null
+  typename Rule::Pace paces[most_paces];  // else those of this launch
+  int pace_count = 0, count = 0;
   std::uint32_t first[most];  // the first block of each slot
-  typename Rule::Slot slots[most];
+  Slot slots[most];
 
-  Batch(const Rule& rule, std::int64_t chunk) : rule(rule), chunk(chunk) {}
+  Batch(const Rule& rule, std::int64_t chunk, const unsigned* pending, const typename Rule::Pace* carried)
+      : rule(rule), chunk(chunk), pending(pending), carried(carried) {}
   template <int more>
-  explicit Batch(const Batch<Rule, more>& b) : rule(b.rule), chunk(b.chunk), count(b.count) {
+  explicit Batch(const Batch<Rule, more>& b)
+      : rule(b.rule), chunk(b.chunk), pending(b.pending), carried(b.carried), pace_count(b.pace_count), count(b.count) {
+    std::copy_n(b.paces, pace_count, paces);
     std::copy_n(b.first, count, first);
     std::copy_n(b.slots, count, slots);
   }
+  /// The number of a pace, as a rule the last; most_paces where there is no room for another.
+  int number_of(const typename Rule::Pace& pace) {
+    for (int i = pace_count; i-- > 0;)
+      if (paces[i] == pace) return i;
+    if (pace_count == most_paces) return most_paces;
+    paces[pace_count] = pace;
+    return pace_count++;
+  }
 };
 
-/// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not.
-template <int lanes, class Rule>
-__device__ void update(const Rule& rule, const typename Rule::Slot& slot, std::int64_t begin, std::int64_t end) {
+/// n elements of a shadow.
+template <class Shadow, int n, class T>
+__device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
+  detail::Lanes<Shadow, n> narrow;
+  for (int k = 0; k < n; ++k) narrow.values[k] = narrowed<Shadow>(x[k]);
+  *reinterpret_cast<detail::Lanes<Shadow, n>*>(static_cast<Shadow*>(shadow) + i) = narrow;
+}
+
+/// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not. Whether all are skipped is asked
+/// last, so that nothing waits for it.
+template <int lanes, class Rule, class Slot>
+__device__ void update(const Rule& rule, const typename Rule::Pace& pace, const Slot& slot, std::int64_t begin,
+                       std::int64_t end, unsigned skips) {
   using T = typename Rule::Element;
   using C = compute_t<T>;
   using Vector = detail::Lanes<T, lanes>;
-  constexpr int states = Rule::states, at_least_one = states ? states : 1;
+  constexpr int states = Rule::states;
   for (std::int64_t i = begin + threadIdx.x * lanes; i + lanes <= end; i += block_size * lanes) {
     auto x = *reinterpret_cast<const Vector*>(slot.parameter + i);
     const auto gradient = *reinterpret_cast<const Vector*>(slot.gradient + i);
-    Vector state[at_least_one];
+    Vector state[Rule::room];
     for (int s = 0; s < states; ++s) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
     for (int k = 0; k < lanes; ++k) {
-      C wide[at_least_one];
+      C wide[Rule::room];
       for (int s = 0; s < states; ++s) wide[s] = static_cast<C>(state[s].values[k]);
       x.values[k] =
-          static_cast<T>(rule.updated(slot, static_cast<C>(x.values[k]), static_cast<C>(gradient.values[k]), wide));
+          static_cast<T>(rule.updated(pace, static_cast<C>(x.values[k]), static_cast<C>(gradient.values[k]), wide));
       for (int s = 0; s < states; ++s) state[s].values[k] = static_cast<T>(wide[s]);
     }
+    if (skips) return;
     for (int s = 0; s < states; ++s) *reinterpret_cast<Vector*>(slot.states[s] + i) = state[s];
     *reinterpret_cast<Vector*>(slot.parameter + i) = x;
+    if constexpr (std::is_same_v<T, float>)
+      if (slot.shadow)
+        slot.is_shadow_f16 ? write_shadow<Half>(slot.shadow, i, x.values)
+                           : write_shadow<BFloat16>(slot.shadow, i, x.values);
   }
+}
+
+/// Whether vectors of `lanes` elements may be read and written from every chunk's start on.
+template <class Rule, class Slot>
+__device__ bool is_aligned(const Slot& slot) {
+  auto addresses = reinterpret_cast<std::uintptr_t>(slot.parameter) | reinterpret_cast<std::uintptr_t>(slot.gradient) |
+                   2 * reinterpret_cast<std::uintptr_t>(slot.shadow);  // half as large
+  for (int s = 0; s < Rule::states; ++s) addresses |= reinterpret_cast<std::uintptr_t>(slot.states[s]);
+  return addresses % 16 == 0;
 }
 
 template <class Rule, int most>
 __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constant__ Batch<Rule, most> batch) {
-  int at = 0;  // the last slot that begins at this block or before
-  for (int end = batch.count; end - at > 1;) {
-    const int middle = (at + end) / 2;
-    (batch.first[middle] <= blockIdx.x ? at : end) = middle;
-  }
-  const typename Rule::Slot& slot = batch.slots[at];
+  const unsigned skips = *static_cast<const volatile unsigned*>(batch.pending);
+  const int at = slot_of(batch.first, batch.count, blockIdx.x);
+  const auto& slot = batch.slots[at];
+  const typename Rule::Pace pace = batch.carried ? batch.carried[slot.pace] : batch.paces[slot.pace];
   const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
                      end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
-  auto addresses = reinterpret_cast<std::uintptr_t>(slot.parameter) | reinterpret_cast<std::uintptr_t>(slot.gradient);
-  for (int s = 0; s < Rule::states; ++s) addresses |= reinterpret_cast<std::uintptr_t>(slot.states[s]);
-  const std::int64_t whole = addresses % 16 == 0 ? begin + (end - begin) / lanes * lanes : begin;
-  update<lanes>(batch.rule, slot, begin, whole);
-  update<1>(batch.rule, slot, whole, end);
+  const std::int64_t whole = is_aligned<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
+  update<lanes>(batch.rule, pace, slot, begin, whole, skips);
+  update<1>(batch.rule, pace, slot, whole, end, skips);
+  if (skips && begin == 0 && threadIdx.x == 0) ++*slot.skipped;
 }
 
 template <class Rule, int most>
@@ -142,12 +182,11 @@ void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t st
   check_launch();
 }
 
-/// Moves the slots of the rule's dtype; make_slot() tells the kernel of one.
-template <class Rule, class Slot, class F>
-void update_all(std::span<const Slot> slots, const Rule& rule, F&& make_slot) {
-  const auto is_ours = [](const Slot& s) {
-    return s.parameter.dtype == dtype_of<typename Rule::Element> && s.parameter.numel() > 0;
-  };
+/// Moves the slots of the rule's dtype; states_of() gives what is kept of one.
+template <class Rule, class Slot, class Params, class F>
+void update_all(std::span<const Slot> slots, const Rule& rule, const Params& p, F&& states_of) {
+  using T = typename Rule::Element;
+  const auto is_ours = [](const Slot& s) { return s.parameter.dtype == dtype_of<T> && s.parameter.numel() > 0; };
   std::int64_t total = 0;
   for (const Slot& s : slots) total += is_ours(s) ? s.parameter.numel() : 0;
   if (total == 0) return;
@@ -155,8 +194,9 @@ void update_all(std::span<const Slot> slots, const Rule& rule, F&& make_slot) {
   const cudaStream_t stream = stream_of(device);
   // Small models are spread over all processors; for large ones there is less to begin and to look up.
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
-  constexpr int most = 512;
-  Batch<Rule, most> batch(rule, chunk);
+  constexpr int most = 448;
+  using All = Batch<Rule, most>;
+  All batch(rule, chunk, fault_places(device).pending, p.carried);
   std::int64_t blocks = 0;
   const auto flush = [&] {
     if (batch.count <= 16)
@@ -165,16 +205,31 @@ void update_all(std::span<const Slot> slots, const Rule& rule, F&& make_slot) {
       launch(Batch<Rule, 128>(batch), blocks, stream);
     else
       launch(batch, blocks, stream);
-    batch.count = 0;
+    batch.count = batch.pace_count = 0;
     blocks = 0;
   };
-  for (const Slot& s : slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Slot& s = slots[i];
     if (!is_ours(s)) continue;
     const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
-    const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max();
-    if (is_full) flush();
+    int pace = p.carried ? static_cast<int>(i) : batch.number_of(p.paces[i]);
+    const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||
+                         (!p.carried && pace == All::most_paces);
+    if (is_full) {
+      flush();
+      if (!p.carried) pace = batch.number_of(p.paces[i]);
+    }
     batch.first[batch.count] = static_cast<std::uint32_t>(blocks);
-    batch.slots[batch.count] = make_slot(s);
+    typename All::Slot& slot = batch.slots[batch.count];
+    slot = {s.parameter.template as<T>(),
+            s.gradient.template as<T>(),
+            {},
+            s.shadow.data(),
+            s.parameter.numel(),
+            s.skipped,
+            pace,
+            s.shadow.dtype == DType::f16};
+    states_of(s, slot.states);
     ++batch.count;
     blocks += chunks;
   }
@@ -190,34 +245,20 @@ void for_each_floating(F&& f) {
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
   for_each_floating([&](auto zero) {
     using T = decltype(zero);
-    const auto update = [&](auto rule) {
-      using Slot = typename decltype(rule)::Slot;
-      update_all(slots, rule, [](const SgdSlot& s) {
-        T* buffer = decltype(rule)::states ? s.momentum_buffer.as<T>() : nullptr;
-        return Slot{{s.parameter.as<T>(), s.gradient.as<T>(), {buffer}, s.parameter.numel()}, s.first_step};
-      });
-    };
-    p.momentum != 0 ? update(Sgd<T, true>(p)) : update(Sgd<T, false>(p));
+    if (p.momentum != 0)
+      update_all(slots, Sgd<T, true>(p), p,
+                 [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
+    else
+      update_all(slots, Sgd<T, false>(p), p, [](const SgdSlot&, T*(&)[1]) {});
   });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
   for_each_floating([&](auto zero) {
     using T = decltype(zero);
-    using C = compute_t<T>;
-    std::int64_t step = 0;  // whose corrections these are: as a rule all slots'
-    C rate = 0, root2 = 0;
-    update_all(slots, Adam<T>(p), [&](const AdamSlot& s) {
-      if (s.step != step) {
-        step = s.step;
-        const auto n = static_cast<double>(step);
-        rate = static_cast<C>(p.lr / (1 - std::pow(p.beta1, n)));
-        root2 = static_cast<C>(std::sqrt(1 - std::pow(p.beta2, n)));
-      }
-      return typename Adam<T>::Slot{
-          {s.parameter.as<T>(), s.gradient.as<T>(), {s.exp_avg.as<T>(), s.exp_avg_sq.as<T>()}, s.parameter.numel()},
-          rate,
-          root2};
+    update_all(slots, Adam<T>(p), p, [](const AdamSlot& s, T*(&states)[2]) {
+      states[0] = s.exp_avg.as<T>();
+      states[1] = s.exp_avg_sq.as<T>();
     });
   });
 }
@@ -228,6 +269,7 @@ OptimizerKernels optimizer_kernels() {
   return {
       .sgd = sgd,
       .adam = adam,
+      .clip_grad_norm = {plan, clip_grad_norm},
   };
 }
 

@@ -30,7 +30,8 @@ const Kernels& plans() {
           .batch_norm_statistics = planned<BatchNormStatisticsArgs>,
           .batch_norm_backward = planned<BatchNormBackwardArgs>,
       },
-      RandomKernels{.randperm = planned<RandpermArgs>}, ReduceKernels{.sum = planned<SumArgs>});
+      OptimizerKernels{.clip_grad_norm = planned<ClipGradNormArgs>}, RandomKernels{.randperm = planned<RandpermArgs>},
+      ReduceKernels{.sum = planned<SumArgs>});
   return all;
 }
 

@@ -5,6 +5,7 @@ namespace bytetape::cuda {
 
 // How each planned kernel will run: host code without the toolkit, so that bytes are the same wherever they are asked
 // for. One function for each argument struct.
+Plan plan(const ClipGradNormArgs& args);
 Plan plan(const Conv2dArgs& args);
 Plan plan(const Conv2dInputGradArgs& args);
 Plan plan(const Conv2dWeightGradArgs& args);

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <utility>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/upstream.h"
@@ -19,48 +18,15 @@ namespace {
 
 constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 
-/// What is asked of the driver once.
-struct Found {
-  int count = 0;
-  std::string obstacle;  // why there is none
-};
-
-const Found& found() {
-  static const Found once = [] {
-    Found f;
-    const cudaError_t status = cudaGetDeviceCount(&f.count);
-    if (status == cudaErrorInsufficientDriver) {
-      int driver = 0, runtime = 0;
-      cudaDriverGetVersion(&driver);
-      cudaRuntimeGetVersion(&runtime);
-      const auto version = [](int v) { return bytetape::detail::concat(v / 1000, ".", v % 1000 / 10); };
-      f.obstacle = driver == 0 ? "no NVIDIA driver is loaded"
-                               : bytetape::detail::concat("the NVIDIA driver is too old: it knows CUDA ",
-                                                          version(driver), ", and this build needs ", version(runtime));
-    } else if (status == cudaErrorNoDevice) {
-      f.obstacle = "there is no NVIDIA GPU that this process may use";
-    } else if (status != cudaSuccess) {
-      f.obstacle = bytetape::detail::concat("the NVIDIA driver fails: ", cudaGetErrorString(status));
-    }
-    if (status != cudaSuccess) f.count = 0;
-    cudaGetLastError();  // forget it: later calls are asked about themselves
-    return f;
-  }();
-  return once;
-}
-
 thread_local int current = -1;  // the device that CUDA takes this thread's calls for
 
 /// A device that was checked, and its stream.
 struct Opened {
   cudaStream_t stream = nullptr;
   int processors = 0, capability = 0;
-  DeviceFault* fault = nullptr;
 
   explicit Opened(int index) {
-    bytetape::check<DeviceError>(found().obstacle.empty(), "cuda cannot be used: ", found().obstacle);
-    bytetape::check<DeviceError>(index < found().count, "there is no cuda:", index, ", only ", found().count,
-                                 found().count == 1 ? " device" : " devices");
+    check_there(index);
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, index));
     bytetape::check<DeviceError>(properties.major >= oldest_major, "cuda:", index, " is a ", properties.name,
@@ -71,8 +37,6 @@ struct Opened {
     check(cudaSetDevice(index));
     current = index;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    check(cudaHostAlloc(reinterpret_cast<void**>(&fault), sizeof *fault, cudaHostAllocMapped | cudaHostAllocPortable));
-    *fault = {};
   }
 };
 
@@ -92,21 +56,6 @@ const Opened& enter(int index) {
     current = index;
   }
   return device;
-}
-
-/// Throws what a kernel has left, in the name of its op; the host has waited for the device.
-void throw_fault_of(const Opened& device) {
-  static std::mutex mutex;
-  DeviceFault& record = *device.fault;
-  std::atomic_ref state(record.state);
-  if (state.load(std::memory_order_acquire) != DeviceFault::written) return;
-  std::unique_lock lock(mutex);
-  if (state.load(std::memory_order_acquire) != DeviceFault::written) return;  // another thread has thrown it
-  const DeviceFault left = record;
-  state.store(DeviceFault::free, std::memory_order_release);
-  lock.unlock();
-  const memory::ScopeGuard scope({left.module, left.op, memory::current_scope.phase});
-  throw_fault(left.fault);
 }
 
 /// While it lives, this thread may ask the driver for memory though its work is being recorded: what is asked is no
@@ -133,14 +82,17 @@ class DeviceUpstream final : public memory::Upstream {
   void* allocate(std::size_t bytes) noexcept override {
     const OutsideRecording outside;
     void* data = nullptr;
-    if (!is_current() || cudaMalloc(&data, bytes) != cudaSuccess) {
-      // Running out is no fault of what comes next; what an earlier kernel did to the device lasts, and shows there
-      // again.
-      cudaGetLastError();
+    status_ = is_current() ? cudaMalloc(&data, bytes) : cudaGetLastError();
+    if (status_ != cudaSuccess) {
+      cudaGetLastError();  // said by check_failure(), and not once more by the next launch
       return nullptr;
     }
     held_ += bytes;
     return data;
+  }
+  void check_failure() override {
+    const cudaError_t status = std::exchange(status_, cudaSuccess);
+    if (status != cudaErrorMemoryAllocation) check(status);
   }
   // At the end of the process the driver may be gone, and all of the memory with it.
   void deallocate(void* data, std::size_t bytes) noexcept override {
@@ -165,18 +117,13 @@ class DeviceUpstream final : public memory::Upstream {
 
   int index_;
   std::size_t capacity_ = 0, held_ = 0;
+  cudaError_t status_ = cudaSuccess;  // of the last allocate()
 };
 
 }  // namespace
 
-void check(cudaError_t status) {
-  if (status == cudaSuccess) [[likely]]
-    return;
-  cudaGetLastError();  // said here, and not once more by the next launch
-  fail<Error>("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
-}
-
 cudaStream_t stream_of(Device device) {
+  note_launch();
   const Opened& opened = enter(device.index);
   return current_stream.stream && current_stream.index == device.index ? current_stream.stream : opened.stream;
 }
@@ -204,7 +151,7 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   const bool to_host = to.device == Device::cpu();
   const Device device = to_host ? from.device : to.device;
   if (!to_host && from.device != Device::cpu()) synchronize(from.device.index);
-  const cudaStream_t stream = stream_of(device);
+  const cudaStream_t stream = enter(device.index).stream;
   check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, stream));
   if (to_host)
     synchronize(device.index);
@@ -215,11 +162,15 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
 void synchronize(int index) {
   const Opened& device = enter(index);
   check(cudaStreamSynchronize(device.stream));
-  throw_fault_of(device);
+  forget_launches();
+  throw_pending_fault(index);
 }
 
-DeviceFault* fault_of(Device device) { return opened(device.index).fault; }
-
-int device_count() { return found().count; }
+MemoryInfo mem_get_info(int index) {
+  enter(index);  // the driver tells of the current device
+  MemoryInfo m;
+  check(cudaMemGetInfo(&m.free, &m.total));
+  return m;
+}
 
 }  // namespace bytetape::cuda

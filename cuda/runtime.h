@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "bytetape/core/backend.h"
@@ -15,5 +16,8 @@ std::unique_ptr<memory::Upstream> device_memory(int index);
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes);
 void synchronize(int index);
 std::unique_ptr<Recording> record(int index, const std::function<void()>& work);
+std::uint64_t faults_thrown(int index);
+/// Throws DeviceError, and says why, where there is no device number `index`.
+void check_there(int index);
 
 }  // namespace bytetape::cuda

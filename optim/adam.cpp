@@ -1,5 +1,6 @@
 #include "bytetape/optim/adam.h"
 
+#include <cmath>
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
@@ -7,33 +8,25 @@
 namespace bytetape::optim {
 namespace {
 
-template <class Options>
-AdamParams params_of(const Options& o, bool decoupled) {
-  return {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, decoupled};
-}
-
 void check_beta(const char* name, double beta) {
   check<ValueError>(beta >= 0 && beta < 1, name, " must be at least 0 and below 1, got ", beta);
 }
 
 }  // namespace
 
-AdamBase::AdamBase(std::vector<Tensor> parameters, std::string_view name, const AdamParams& params)
-    : Optimizer(std::move(parameters), name), params_(params), states_(this->parameters().size()) {
+AdamBase::AdamBase(std::vector<Tensor> parameters, std::string_view name, const Settings& settings)
+    : Optimizer(std::move(parameters), name), settings_(settings), states_(this->parameters().size()) {
   const memory::OpScope op(this->name());
-  set_lr(params.lr);
-  check_beta("betas[0]", params.beta1);
-  check_beta("betas[1]", params.beta2);
-  check_not_negative("eps", params.eps);
-  check_not_negative("weight_decay", params.weight_decay);
+  set_lr(settings.lr);
+  check_beta("betas[0]", settings.beta1);
+  check_beta("betas[1]", settings.beta2);
+  check_not_negative("eps", settings.eps);
+  check_not_negative("weight_decay", settings.weight_decay);
 }
 
-void AdamBase::step() {
-  const Step step(*this);
-  const std::vector<Tensor> gradients = this->gradients();
+void AdamBase::prepare(const std::vector<Tensor>& gradients) {
   slots_.clear();
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
+  for (const std::size_t i : moved()) {
     const Tensor& p = parameters()[i];
     auto& [exp_avg, exp_avg_sq] = states_[i];
     for (Tensor* average : {&exp_avg, &exp_avg_sq}) {
@@ -43,17 +36,35 @@ void AdamBase::step() {
       }
       check_state(*average, p);
     }
-    slots_.push_back({p.write(), gradients[i].read(), exp_avg.write(), exp_avg_sq.write(), steps(i) + 1});
+    slots_.push_back({slot(i, gradients[i]), exp_avg.write(), exp_avg_sq.write()});
   }
-  params_.lr = lr();
-  run<&Kernels::adam>(parameters()[0].device(), slots_, params_);
-  finish_step(gradients);
 }
 
-Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
-    : AdamBase(std::move(parameters), "adam", params_of(options, false)) {}
+void AdamBase::set_paces() {
+  paces_.clear();
+  const double keep = settings_.decoupled ? 1 - lr() * settings_.weight_decay : 1;
+  std::int64_t step = 0;  // whose pace the last is: as a rule all slots'
+  for (const std::size_t i : moved()) {
+    if (steps(i) == step) {
+      paces_.push_back(paces_.back());
+      continue;
+    }
+    step = steps(i);
+    const auto t = static_cast<double>(step);
+    paces_.push_back({lr() / (1 - std::pow(settings_.beta1, t)), std::sqrt(1 - std::pow(settings_.beta2, t)), keep});
+  }
+}
 
-AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
-    : AdamBase(std::move(parameters), "adamw", params_of(options, true)) {}
+void AdamBase::launch() {
+  const Settings& s = settings_;
+  run<&Kernels::adam>(parameters()[0].device(), slots_,
+                      AdamParams{paces_, s.beta1, s.beta2, s.eps, s.decoupled ? 0 : s.weight_decay});
+}
+
+Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)
+    : AdamBase(std::move(parameters), "adam", {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, false}) {}
+
+AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& o)
+    : AdamBase(std::move(parameters), "adamw", {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, true}) {}
 
 }  // namespace bytetape::optim

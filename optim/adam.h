@@ -26,19 +26,26 @@ struct AdamWOptions {
 
 /// What Adam and AdamW share: running averages m and v of each parameter's gradient and of its square.
 class AdamBase : public Optimizer {
- public:
-  void step() final;
-
  protected:
-  AdamBase(std::vector<Tensor> parameters, std::string_view name, const AdamParams& params);
+  /// What both are made of; `decoupled` is AdamW's way of the decay.
+  struct Settings {
+    double lr, beta1, beta2, eps, weight_decay;
+    bool decoupled;
+  };
+  AdamBase(std::vector<Tensor> parameters, std::string_view name, const Settings& settings);
 
  private:
+  void prepare(const std::vector<Tensor>& gradients) final;
+  void set_paces() final;
+  void launch() final;
+
   struct State {
     Tensor exp_avg, exp_avg_sq;  // undefined before the parameter's first step
   };
-  AdamParams params_;
+  Settings settings_;
   std::vector<State> states_;    // by parameter
   std::vector<AdamSlot> slots_;  // kept, so that a later step takes no new memory
+  std::vector<AdamPace> paces_;  // by slot
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", 2015, as torch.optim.Adam):

@@ -4,7 +4,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/factories.h"
 
 namespace bytetape::optim {
 
@@ -20,7 +22,10 @@ Tensor in_layout_of(const Tensor& parameter, const Tensor& g) {
 }  // namespace
 
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
-    : parameters_(std::move(parameters)), steps_(parameters_.size()), name_(memory::intern(name)) {
+    : parameters_(std::move(parameters)),
+      steps_(parameters_.size()),
+      taken_back_(parameters_.size()),
+      name_(memory::intern(name)) {
   const memory::OpScope op(name_);
   check<ValueError>(!parameters_.empty(), "an optimizer needs at least one parameter");
   std::unordered_set<const TensorImpl*> seen;
@@ -47,6 +52,22 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
+void Optimizer::step() {
+  const memory::OpScope op(name_);
+  const memory::PhaseScope phase(memory::Phase::optimizer);
+  const NoGrad no_grad;
+  const std::vector<Tensor> gradients = this->gradients();
+  moved_.clear();
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined() && gradients[i].numel() > 0) moved_.push_back(i);
+  make_skip_counts();
+  prepare(gradients);
+  advance();
+  launch();
+  note_writes();
+}
+
+/// By parameter: its gradient, in its memory layout; undefined where there is none.
 std::vector<Tensor> Optimizer::gradients() const {
   std::vector<Tensor> all;
   all.reserve(parameters_.size());
@@ -59,12 +80,38 @@ std::vector<Tensor> Optimizer::gradients() const {
   return all;
 }
 
-void Optimizer::finish_step(const std::vector<Tensor>& gradients) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    ++steps_[i];
-    parameters_[i].storage().bump_version();
-  }
+OptimizerSlot Optimizer::slot(std::size_t i, const Tensor& g) const {
+  std::int64_t* skips = skips_.defined() ? skips_.write().as<std::int64_t>() + i : nullptr;
+  return {.parameter = parameters_[i].write(), .gradient = g.read(), .skipped = skips};
+}
+
+void Optimizer::advance() {
+  take_back_skipped_steps();
+  for (const std::size_t i : moved_) ++steps_[i];
+  set_paces();
+}
+
+void Optimizer::note_writes() {
+  for (const std::size_t i : moved_) parameters_[i].storage().bump_version();
+}
+
+// Where kernels leave faults, a step that was given to the device may yet be skipped; the device keeps count.
+void Optimizer::make_skip_counts() {
+  const Device device = parameters_[0].device();
+  const auto faults_thrown = backend(device).faults_thrown;
+  if (!faults_thrown || (skips_.defined() && skips_.device() == device)) return;
+  skips_ = zeros(parameters_.size(), DType::i64, device, memory::Role::optimizer_state);
+  taken_back_.assign(parameters_.size(), 0);
+  if (!device.is_meta) faults_seen_ = faults_thrown(device.index);
+}
+
+void Optimizer::take_back_skipped_steps() {
+  if (!skips_.defined() || skips_.device().is_meta) return;
+  const std::uint64_t thrown = backend(skips_.device()).faults_thrown(skips_.device().index);
+  if (thrown == faults_seen_) return;
+  const auto skipped = skips_.to_vector<std::int64_t>();  // waits for every step so far; throws a fault that came since
+  for (std::size_t i = 0; i < steps_.size(); ++i) steps_[i] -= skipped[i] - std::exchange(taken_back_[i], skipped[i]);
+  faults_seen_ = thrown;
 }
 
 Tensor Optimizer::new_state(const Tensor& p) {

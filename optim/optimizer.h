@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/memory/scope.h"
 #include "bytetape/core/tensor.h"
 
@@ -24,8 +24,10 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient, in place; the others, and their state, stay as they are. Not
-  /// recorded. Throws ValueError where an assignment has put another tensor in a parameter's place in its module.
-  virtual void step() = 0;
+  /// recorded. On a device a step does nothing while a fault is pending there (core/fault.h), and once the fault was
+  /// thrown it counts as not taken. Throws ValueError where an assignment has put another tensor in a parameter's place
+  /// in its module.
+  void step();
   /// Drops the gradients (PyTorch's set_to_none).
   void zero_grad();
 
@@ -35,21 +37,12 @@ class Optimizer {
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
  protected:
-  /// What holds while a step runs.
-  struct Step {
-    explicit Step(const Optimizer& o) : op(o.name_) {}
-    memory::OpScope op;
-    NoGrad no_grad;
-    memory::PhaseScope phase{memory::Phase::optimizer};
-  };
   memory::NameId name() const { return name_; }
-  /// By parameter: its gradient, in its memory layout; undefined where there is none. Throws ValueError where an
-  /// assignment has put another tensor in the parameter's place in its module.
-  std::vector<Tensor> gradients() const;
-  /// Counts the step and the write of each parameter that has a gradient. After the kernel, so that a step that failed
-  /// to get memory for its state can be taken again.
-  void finish_step(const std::vector<Tensor>& gradients);
-  /// Steps that parameter i has taken so far.
+  /// What slots have in common: parameter i, its gradient g, and where its skipped steps are counted.
+  OptimizerSlot slot(std::size_t i, const Tensor& g) const;
+  /// Parameters of the last step, by the order of their slots.
+  const std::vector<std::size_t>& moved() const { return moved_; }
+  /// Steps that parameter i has taken, the one that is being taken included.
   std::int64_t steps(std::size_t i) const { return steps_[i]; }
   /// An uninitialised tensor of a parameter's shape, dtype, device and layout.
   static Tensor new_state(const Tensor& parameter);
@@ -60,8 +53,30 @@ class Optimizer {
   static void check_not_negative(const char* name, double value);
 
  private:
+  // A step is these four in turn; a captured one that is replayed takes the second and the last alone.
+
+  /// Makes a slot for each moved() parameter, with `gradients` by parameter, and what state it lacks. All memory of a
+  /// step is taken here, so that one that failed can be taken again.
+  virtual void prepare(const std::vector<Tensor>& gradients) = 0;
+  /// Counts the step, on the host alone, and sets its paces.
+  void advance();
+  /// Updates the parameters by their slots.
+  virtual void launch() = 0;
+  /// Counts the writes.
+  void note_writes();
+
+  /// Sets the pace of each slot, by lr() and steps().
+  virtual void set_paces() = 0;
+  std::vector<Tensor> gradients() const;
+  void make_skip_counts();
+  void take_back_skipped_steps();
+
   std::vector<Tensor> parameters_;
   std::vector<std::int64_t> steps_;
+  std::vector<std::size_t> moved_;
+  Tensor skips_;                          // by parameter, how many of its steps the device skipped since the start
+  std::vector<std::int64_t> taken_back_;  // ... as last read
+  std::uint64_t faults_seen_ = 0;
   memory::NameId name_;
   double lr_ = 0;
 };

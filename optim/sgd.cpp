@@ -19,25 +19,29 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
                     options.dampening);
 }
 
-void SGD::step() {
-  const Step step(*this);
-  const std::vector<Tensor> gradients = this->gradients();
+void SGD::prepare(const std::vector<Tensor>& gradients) {
   slots_.clear();
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    const Tensor& p = parameters()[i];
-    SgdSlot slot{p.write(), gradients[i].read(), {}, steps(i) == 0};
+  for (const std::size_t i : moved()) {
+    SgdSlot s{slot(i, gradients[i])};
     if (options_.momentum != 0) {
       Tensor& buffer = momentum_buffers_[i];
-      if (!buffer.defined()) buffer = new_state(p);
-      check_state(buffer, p);
-      slot.momentum_buffer = buffer.write();
+      if (!buffer.defined()) buffer = new_state(parameters()[i]);
+      check_state(buffer, parameters()[i]);
+      s.momentum_buffer = buffer.write();
     }
-    slots_.push_back(slot);
+    slots_.push_back(s);
   }
-  run<&Kernels::sgd>(parameters()[0].device(), slots_,
-                     SgdParams{lr(), options_.momentum, options_.dampening, options_.weight_decay, options_.nesterov});
-  finish_step(gradients);
+}
+
+void SGD::set_paces() {
+  paces_.clear();
+  for (const std::size_t i : moved()) paces_.push_back({lr(), steps(i) == 1});
+}
+
+void SGD::launch() {
+  run<&Kernels::sgd>(
+      parameters()[0].device(), slots_,
+      SgdParams{paces_, options_.momentum, options_.dampening, options_.weight_decay, options_.nesterov});
 }
 
 }  // namespace bytetape::optim

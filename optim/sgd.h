@@ -25,12 +25,16 @@ class SGD final : public Optimizer {
   /// Throws ValueError, naming the argument, where lr, momentum or weight_decay is negative or nesterov lacks what it
   /// needs; and what Optimizer() throws.
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
-  void step() override;
 
  private:
+  void prepare(const std::vector<Tensor>& gradients) override;
+  void set_paces() override;
+  void launch() override;
+
   SGDOptions options_;
   std::vector<Tensor> momentum_buffers_;  // by parameter; undefined before its first step
   std::vector<SgdSlot> slots_;            // kept, so that a later step takes no new memory
+  std::vector<SgdPace> paces_;            // by slot
 };
 
 }  // namespace bytetape::optim

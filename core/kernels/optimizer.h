@@ -2,38 +2,72 @@
 #include <cstdint>
 #include <span>
 
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-/// One parameter of an SGD step (torch.optim.SGD): momentum_buffer is undefined where momentum is 0.
-struct SgdSlot {
+// A pace is what changes from step to step of a parameter, told once, on the host and in double. Kernels take it by
+// value, or `carried`: from memory of their device that holds the same paces, by when the kernel runs. So a captured
+// step, whose arguments are frozen, goes on stepping.
+
+struct SgdPace {
+  double lr;
+  bool first_step;  // the momentum buffer holds nothing yet and becomes the gradient
+  friend bool operator==(const SgdPace&, const SgdPace&) = default;
+};
+struct AdamPace {
+  double rate;   // lr / (1 - beta1^t)
+  double root2;  // sqrt(1 - beta2^t)
+  double keep;   // of the parameter: 1 - lr * weight_decay where that is decoupled
+  friend bool operator==(const AdamPace&, const AdamPace&) = default;
+};
+
+/// What a parameter of every optimizer has. The views are dense, of the same strides and dtype, but for `shadow`: a
+/// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending on its device a kernel
+/// writes nothing but adds 1 to `skipped`, in memory of the device; null where kernels throw at once.
+struct OptimizerSlot {
   View parameter;
   ConstView gradient;
-  View momentum_buffer;
-  bool first_step;  // the buffer holds nothing yet and becomes the gradient
+  View shadow = {};
+  std::int64_t* skipped = nullptr;
+};
+
+/// One parameter of an SGD step (torch.optim.SGD): momentum_buffer is undefined where momentum is 0.
+struct SgdSlot : OptimizerSlot {
+  View momentum_buffer = {};
 };
 struct SgdParams {
-  double lr, momentum, dampening, weight_decay;
+  std::span<const SgdPace> paces;  // by slot
+  double momentum, dampening, weight_decay;
   bool nesterov;
+  const SgdPace* carried = nullptr;
 };
 
-/// One parameter of an Adam step (torch.optim.Adam, AdamW with `decoupled`).
-struct AdamSlot {
-  View parameter;
-  ConstView gradient;
+/// One parameter of an Adam step (torch.optim.Adam, AdamW with a decoupled decay).
+struct AdamSlot : OptimizerSlot {
   View exp_avg, exp_avg_sq;
-  std::int64_t step;  // from 1
 };
 struct AdamParams {
-  double lr, beta1, beta2, eps, weight_decay;
-  bool decoupled;
+  std::span<const AdamPace> paces;         // by slot
+  double beta1, beta2, eps, weight_decay;  // the decay that goes through the running averages
+  const AdamPace* carried = nullptr;
 };
 
-/// Every parameter in one call; the views of a slot are dense and have the same strides and dtype.
+/// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32; then every gradient takes on the factor
+/// min(1, max_norm / (norm + 1e-6)), but while a fault is pending on its device. The gradients are dense, and none
+/// shares memory with another.
+struct ClipGradNormArgs {
+  std::span<const View> gradients;
+  View norm;
+  double max_norm;
+};
+
+/// Every parameter in one call.
 struct OptimizerKernels {
   void (*sgd)(std::span<const SgdSlot> slots, const SgdParams& p);
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
+  Planned<ClipGradNormArgs> clip_grad_norm;
 };
 
 }  // namespace bytetape

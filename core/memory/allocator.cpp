@@ -32,6 +32,7 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
     policy_->release_cached();
     if (bytes <= most) b = try_allocate(size);
     if (!b) {
+      upstream_->check_failure();
       ledger_.on_out_of_memory(bytes);
       Shortage s = shortage(bytes);
       lock.unlock();

@@ -55,7 +55,7 @@ class Allocator {
   Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching);
 
   /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
-  /// Throws OutOfMemory after giving the cache back and trying once more.
+  /// Throws OutOfMemory after giving the cache back and trying once more, or what the upstream failed of.
   Block* allocate(std::size_t bytes, Role role);
   /// Takes a block back: into the cache, or in Mode::direct to the upstream.
   void deallocate(Block* block) noexcept;

@@ -14,6 +14,8 @@ class Upstream {
   /// At least `bytes`, aligned to 4096; nullptr where there is no more.
   virtual void* allocate(std::size_t bytes) noexcept = 0;
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
+  /// Throws where the last allocate() failed for another reason than that there is no more.
+  virtual void check_failure() {}
   /// Bytes that this upstream can give in all.
   virtual std::size_t capacity() const = 0;
   /// Bytes that the process holds of this memory beyond the segments, as measured now; nothing where that cannot be.

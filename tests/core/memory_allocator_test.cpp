@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "bytetape/core/error.h"
 #include "bytetape/core/memory/holders.h"
 #include "bytetape/core/memory/replay.h"
 
@@ -42,6 +43,21 @@ TEST_F(AllocatorTest, GivesTheCacheBackBeforeItGivesUp) {
   Block* b = take(16 * MiB);
   EXPECT_EQ(reserved(), 16 * MiB);
   allocator.deallocate(b);
+}
+
+/// A device that an earlier kernel has broken.
+class BrokenUpstream final : public Upstream {
+ public:
+  void* allocate(std::size_t) noexcept override { return nullptr; }
+  void deallocate(void*, std::size_t) noexcept override {}
+  void check_failure() override { fail<DeviceError>("the device is gone"); }
+  std::size_t capacity() const override { return 100 * MiB; }
+};
+
+TEST(BrokenAllocator, SaysWhatItsUpstreamFailedOf) {
+  Allocator a(Device::meta(), std::make_unique<BrokenUpstream>());
+  for (int again = 0; again < 2; ++again) EXPECT_THROW(a.allocate(MiB, Role::temporary), DeviceError);
+  EXPECT_EQ(a.snapshot().events.size(), 0u) << "no memory was wanting";
 }
 
 TEST_F(AllocatorTest, ALimitBelowWhatIsReservedReleasesWhatIsUnused) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
+#include <initializer_list>
 #include <thread>
 #include <vector>
 
@@ -30,6 +32,38 @@ TEST_F(CudaDevice, ThatIsNotThereIsOneClearSentence) {
   EXPECT_FALSE(is_available(Device::cuda(200)));
   EXPECT_THROW(synchronize(Device::cuda(200)), DeviceError);
   EXPECT_EQ(sum(ones({10}, DType::f32, gpu)).item<float>(), 10) << "the one that is there still works";
+}
+
+TEST_F(CudaDevice, IsDescribed) {
+  const cuda::DeviceProperties p = cuda::get_device_properties();
+  EXPECT_THAT(p.name, testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(p.name, cuda::get_device_name());
+  EXPECT_GE(p.major, 8);
+  EXPECT_GT(p.multi_processor_count, 0);
+  const auto [free, total] = cuda::mem_get_info();
+  EXPECT_GT(free, 0u);
+  EXPECT_LT(free, total);
+  EXPECT_EQ(total, memory::allocator(gpu).snapshot().capacity);
+  EXPECT_NEAR(static_cast<double>(p.total_memory), static_cast<double>(total), 0.1 * static_cast<double>(total));
+}
+
+// Needs neither a GPU nor a toolkit.
+TEST(CudaDevices, ThatAreNotThereAreOneClearSentence) {
+  const int beyond = cuda::device_count();
+  for (const auto& ask : std::initializer_list<std::function<void(int)>>{[](int i) { cuda::get_device_properties(i); },
+                                                                         [](int i) { cuda::get_device_name(i); },
+                                                                         [](int i) { cuda::mem_get_info(i); }})
+    for (const int index : {beyond, -1}) {
+      try {
+        ask(index);
+        ADD_FAILURE() << "there is a device " << index;
+      } catch (const DeviceError& e) {
+        EXPECT_THAT(e.what(), testing::AnyOf(testing::HasSubstr(detail::concat("there is no cuda:", index)),
+                                             testing::HasSubstr("cuda cannot be used: "),
+                                             testing::HasSubstr("this build has no CUDA")));
+        EXPECT_THAT(e.what(), testing::Not(testing::HasSubstr("\n")));
+      }
+    }
 }
 
 TEST_F(CudaDevice, ThatIsNotThereCanBePredicted) {

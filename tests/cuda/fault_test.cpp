@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -118,6 +120,75 @@ TEST_F(CudaFault, LeavesTheDeviceUsable) {
     EXPECT_EQ(sum(ones({100}, DType::f32, gpu)).item<float>(), 100);
     EXPECT_TRUE(all_close(losses(gpu, DType::f64, ignored), losses(Device::cpu(), DType::f64, ignored)));
   }
+}
+
+/// A model of one layer, whose steps may be given a target that is no class.
+class Training {
+ public:
+  explicit Training(std::unique_ptr<optim::Optimizer> (*make)(std::vector<Tensor>)) : optimizer_(make({weight_})) {}
+
+  /// With inputs that depend on `seed`, and clipped gradients. Does not wait for the device.
+  void step(int seed, bool is_faulty = false) {
+    std::vector<double> x(10);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i) + 2.5 * seed);
+    optimizer_->zero_grad();
+    const Tensor target = from_vector(std::vector<std::int64_t>{0, 2, 1, is_faulty ? 9 : 0, 1}, {5}, gpu);
+    cross_entropy(matmul(make_tensor(x, {5, 2}, DType::f64, gpu), weight_), target).backward();
+    optim::clip_grad_norm_({weight_}, 0.1);
+    optimizer_->step();
+  }
+  std::vector<double> weight() const { return weight_.detach().to_vector<double>(); }
+
+ private:
+  Tensor weight_ = make_tensor({1, -1, 0.5, 0, 2, -0.5}, {2, 3}, DType::f64, gpu).set_requires_grad();
+  std::unique_ptr<optim::Optimizer> optimizer_;
+};
+
+constexpr std::unique_ptr<optim::Optimizer> (*optimizers[])(std::vector<Tensor>) = {
+    [](std::vector<Tensor> p) -> std::unique_ptr<optim::Optimizer> {
+      return std::make_unique<optim::SGD>(p, optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.3});
+    },
+    [](std::vector<Tensor> p) -> std::unique_ptr<optim::Optimizer> {
+      return std::make_unique<optim::AdamW>(p, optim::AdamWOptions{.lr = 0.1});
+    },
+};
+
+TEST_F(CudaFault, StepsBehindItAreNotTaken) {
+  for (const auto& make : optimizers)
+    for (const bool is_first : {true, false}) {
+      SCOPED_TRACE(detail::concat("optimizer ", &make - optimizers, is_first ? ", the first step" : ""));
+      Training disturbed(make), undisturbed(make);
+      for (int i = 0; i < 4; ++i) {
+        if (!is_first) disturbed.step(i);
+        undisturbed.step(i);
+        disturbed.step(11, true);
+        disturbed.step(12);  // the host has not looked yet
+        disturbed.step(13, true);
+        EXPECT_THAT(message_of([] { synchronize(gpu); }), testing::HasSubstr("target 9"));
+        EXPECT_EQ(message_of([] { synchronize(gpu); }), "");
+        if (is_first) disturbed.step(i);
+        ASSERT_EQ(disturbed.weight(), undisturbed.weight()) << "step " << i;
+      }
+    }
+}
+
+TEST_F(CudaFault, LeavesGradientsUnclipped) {
+  Tensor p = zeros({3}, DType::f32, gpu).set_requires_grad();
+  p.set_grad(full({3}, 2, DType::f32, gpu));
+  losses(gpu);
+  optim::clip_grad_norm_({p}, 1e-3);
+  EXPECT_NE(message_of([] { synchronize(gpu); }), "");
+  EXPECT_EQ(p.grad().to_vector<float>(), (std::vector<float>{2, 2, 2}));
+  optim::clip_grad_norm_({p}, 1e-3);
+  EXPECT_LT(p.grad().to_vector<float>()[0], 1e-3f);
+}
+
+// What the library itself needs on a device is no memory of the ledger's.
+TEST_F(CudaFault, TakesNoMemoryOfTheDevice) {
+  const auto before = memory::allocator(gpu).statistics().allocated.current;
+  losses(gpu);
+  EXPECT_NE(message_of([] { synchronize(gpu); }), "");
+  EXPECT_EQ(memory::allocator(gpu).statistics().allocated.current, before);
 }
 
 }  // namespace

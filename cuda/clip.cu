@@ -1,0 +1,131 @@
+// Clipping by the norm of all gradients, in two launches: blocks leave sums of squares; then each adds all of those up,
+// in one order, to the norm, and scales its share. So nothing counts which block was the last, and nothing is cleared.
+#include "bytetape/cuda/clip.h"
+
+#include "bytetape/cuda/convert.cuh"
+#include "bytetape/cuda/fault.h"
+#include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/slots.cuh"
+
+namespace bytetape::cuda {
+namespace {
+
+constexpr int warp_size = 32, warps = block_size / warp_size;
+
+/// The sum over the block, on every thread. All threads come here, once in a launch.
+__device__ double sum_of_block(double v) {
+  __shared__ double of_warp[warps];
+  for (int d = warp_size / 2; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
+  if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = v;
+  __syncthreads();
+  v = of_warp[0];
+  for (int w = 1; w < warps; ++w) v += of_warp[w];
+  return v;
+}
+
+/// f(pointer to n elements, n as a constant) for the elements of this block's chunks, in vectors where they are
+/// aligned.
+template <class T, int most, class F>
+__device__ void for_each_vector(const GradientTable<most>& table, F&& f) {
+  constexpr int lanes = 16 / sizeof(T);
+  for (std::uint32_t c = blockIdx.x; c < table.chunks; c += gridDim.x) {
+    const int at = slot_of(table.first, table.count, c);
+    const std::int64_t begin = (c - table.first[at]) * table.chunk,
+                       size = std::min(table.chunk, table.slots[at].size - begin);
+    T* data = static_cast<T*>(table.slots[at].data) + begin;
+    const std::int64_t whole = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 ? size / lanes * lanes : 0;
+    for (std::int64_t i = threadIdx.x * lanes; i < whole; i += block_size * lanes)
+      f(data + i, std::integral_constant<int, lanes>());
+    for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) f(data + i, std::integral_constant<int, 1>());
+  }
+}
+
+template <class T, int most>
+__global__ void __launch_bounds__(block_size)
+    squares_kernel(const __grid_constant__ GradientTable<most> table, double* partials) {
+  double sum = 0;
+  for_each_vector<T>(table, [&](const T* from, auto n) {
+    const auto x = Packed<T, n>::load(from);
+    for (int k = 0; k < n; ++k) {
+      const auto v = static_cast<double>(widened(x.values[k]));
+      sum += v * v;
+    }
+  });
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+/// Of all launches.
+struct Clip {
+  const double* partials;
+  int count;
+  double max_norm;
+  void* norm;
+  bool is_norm_f64;
+  const unsigned* pending;
+
+  __device__ void write(double v) const {
+    if (is_norm_f64)
+      *static_cast<double*>(norm) = v;
+    else
+      *static_cast<float*>(norm) = static_cast<float>(v);
+  }
+};
+
+template <class T, int most>
+__global__ void __launch_bounds__(block_size)
+    scale_kernel(const __grid_constant__ GradientTable<most> table, const Clip clip) {
+  const unsigned skips = *static_cast<const volatile unsigned*>(clip.pending);
+  double sum = 0;
+  for (int i = threadIdx.x; i < clip.count; i += block_size) sum += clip.partials[i];
+  const double norm = ::sqrt(sum_of_block(sum)), wanted = clip.max_norm / (norm + 1e-6);
+  if (blockIdx.x == 0 && threadIdx.x == 0) clip.write(norm);
+  if (skips || wanted >= 1) return;  // not so of NaN, which goes into the gradients
+  const auto factor = static_cast<compute_t<T>>(wanted);
+  for_each_vector<T>(table, [&](T* at, auto n) {
+    auto x = Packed<T, n>::load(at);
+    for (int k = 0; k < n; ++k) x.values[k] = narrowed<T>(widened(x.values[k]) * factor);
+    x.store(at);
+  });
+}
+
+/// launch(table, zero) with a table that is no larger than need be: it is copied at every launch.
+template <class F>
+void with_table(const LargestGradientTable& table, F&& launch) {
+  visit_floating(table.dtype, [&](auto zero) {
+    if (table.count <= 16)
+      launch(GradientTable<16>(table), zero);
+    else if (table.count <= 128)
+      launch(GradientTable<128>(table), zero);
+    else
+      launch(table, zero);
+  });
+  check_launch();
+}
+
+}  // namespace
+
+void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws) {
+  const Device device = args.norm.device;
+  const cudaStream_t stream = stream_of(device);
+  auto* partials = static_cast<double*>(ws.data);
+  for_each_table(args.gradients, [&](const LargestGradientTable& all) {
+    with_table(all, [&](const auto& table, auto zero) {
+      squares_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, partials);
+    });
+    partials += all.blocks();
+  });
+  const Clip clip{static_cast<const double*>(ws.data),
+                  static_cast<int>(plan.workspace / sizeof(double)),
+                  args.max_norm,
+                  args.norm.data(),
+                  args.norm.dtype == DType::f64,
+                  fault_places(device).pending};
+  for_each_table(args.gradients, [&](const LargestGradientTable& all) {
+    with_table(all, [&](const auto& table, auto zero) {
+      scale_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip);
+    });
+  });
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,94 @@
+// Errors of the driver. What a kernel does to its device shows at a later call, so that whose kernel it was can only be
+// told from what was launched since the host last knew all to be well.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/scope.h"
+#include "bytetape/cuda/launch.h"
+
+namespace bytetape::cuda {
+namespace {
+
+/// Who gave this thread's devices work since it last waited, the newest first; an op that does so several times in turn
+/// counts once.
+struct Launches {
+  static constexpr std::size_t most = 8;
+  std::array<memory::Scope, most> ring{};
+  std::size_t count = 0;
+
+  const memory::Scope& newest(std::size_t back = 0) const { return ring[(count - 1 - back) % most]; }
+  std::size_t kept() const { return std::min(count, most); }
+};
+constinit thread_local Launches launches;
+
+/// Errors that a kernel leaves and that last: the process can no longer use the device.
+bool is_of_a_kernel(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorAssert:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Whether each launch has ended when it returns, by what the environment told CUDA too.
+const bool launches_block = [] {
+  const char* set = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return set && std::string_view(set) == "1";
+}();
+
+std::string name_of(const memory::Scope& s) {
+  const memory::ScopeGuard there(s);
+  const std::string name = bytetape::detail::where();
+  return name.empty() ? "(no op)" : name;
+}
+
+[[noreturn]] void fail_of_a_kernel(const std::string& words) {
+  const std::size_t kept = launches.kept();
+  if (kept > 0 && (launches.count == 1 || launches_block)) {
+    const memory::ScopeGuard there(launches.newest());
+    fail<Error>(words, ", left by a kernel of this op",
+                launches_block ? "" : ", as no other was launched by this thread",
+                "; the process can no longer use the device");
+  }
+  std::string candidates;
+  for (std::size_t back = 0; back < kept; ++back) candidates += (back ? ", " : "") + name_of(launches.newest(back));
+  if (launches.count > kept) candidates += ", and earlier ones";
+  fail<Error>(words, ", left by an earlier kernel; the process can no longer use the device. Launched by this thread ",
+              "since it last waited, the newest first: ", candidates.empty() ? "nothing" : candidates,
+              ". With CUDA_LAUNCH_BLOCKING=1 in the environment this says which");
+}
+
+}  // namespace
+
+void note_launch() {
+  const memory::Scope& s = memory::current_scope;
+  if (launches.count > 0 && launches.newest().op == s.op && launches.newest().module == s.module) return;
+  launches.ring[launches.count++ % Launches::most] = s;
+}
+
+void forget_launches() { launches.count = 0; }
+
+void check(cudaError_t status) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();  // said here, and not once more by the next launch
+  const auto words =
+      bytetape::detail::concat("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+  if (is_of_a_kernel(status)) fail_of_a_kernel(words);
+  fail<Error>(words);
+}
+
+}  // namespace bytetape::cuda
