@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/resnet.h"
 #include "examples/mnist/models.h"
 
 namespace bytetape::bench {
@@ -22,9 +23,12 @@ inline std::unique_ptr<nn::Sequential> mlp() {
                                           nn::Linear(1024, 10));
 }
 inline std::unique_ptr<nn::Sequential> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
+inline std::unique_ptr<nn::Sequential> resnet() { return std::make_unique<nn::Sequential>(resnet18()); }
 
 inline Tensor flat(std::int64_t batch) { return randn({batch, 784}); }
-inline Tensor images(std::int64_t batch) { return randn({batch, 1, 28, 28}); }
+inline auto images(std::int64_t channels, std::int64_t size) {
+  return [=](std::int64_t batch) { return randn({batch, channels, size, size}); };
+}
 
 inline std::unique_ptr<optim::Optimizer> sgd(nn::Module& m) {
   return std::make_unique<optim::SGD>(
@@ -37,10 +41,13 @@ inline std::unique_ptr<optim::Optimizer> adam(nn::Module& m) {
 inline const std::vector<Workload>& workloads() {
   static const std::vector<Workload> table{
       {"mlp_b256_fp32", "fp32", 256, mlp, flat, sgd},
-      {"mnist_cnn_b64_fp32", "fp32", 64, cnn, images, adam},
+      {"mnist_cnn_b64_fp32", "fp32", 64, cnn, images(1, 28), adam},
+      {"resnet18_b32_fp32", "fp32", 32, resnet, images(3, 32), sgd},
       {"mlp_b256_tf32", "tf32", 256, mlp, flat, sgd},
-      {"mnist_cnn_b64_tf32", "tf32", 64, cnn, images, adam},
-      {"mnist_cnn_b1024_tf32", "tf32", 1024, cnn, images, adam},
+      {"mnist_cnn_b64_tf32", "tf32", 64, cnn, images(1, 28), adam},
+      {"mnist_cnn_b1024_tf32", "tf32", 1024, cnn, images(1, 28), adam},
+      {"resnet18_b128_tf32", "tf32", 128, resnet, images(3, 32), sgd},
+      {"resnet18_b512_tf32", "tf32", 512, resnet, images(3, 32), sgd},
   };
   return table;
 }

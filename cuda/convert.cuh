@@ -58,4 +58,9 @@ struct alignas(sizeof(T) * n) Packed {
   };
 };
 
+template <int n, class T>
+__device__ Packed<T, n> load(const T* from) {
+  return Packed<T, n>::load(from);
+}
+
 }  // namespace bytetape::cuda

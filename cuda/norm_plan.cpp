@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/cuda/norm.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {
@@ -33,12 +34,16 @@ Plan plan(const BatchNormStatisticsArgs& a) {
   return {.workspace = static_cast<std::size_t>(partials * a.x.shape[1]) * number_size(a.x), .algorithm = runs};
 }
 
+bool has_sums(const BatchNormBackwardArgs& a) {
+  return a.training || a.gw.defined() || a.gb.defined() || a.masked.defined();
+}
+
 Plan plan(const BatchNormBackwardArgs& a) {
   const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
-  const bool sums = a.training || a.gw.defined() || a.gb.defined();
-  const std::int64_t numbers = a.training && a.gx.defined() ? 4 : 0;  // a channel, for the gradient of x
-  return {.workspace = sums ? static_cast<std::size_t>((numbers + partials) * a.x.shape[1]) * number_size(a.x) : 0,
-          .algorithm = runs};
+  const std::int64_t numbers = a.training && a.gx.defined() ? 2 : 0;  // a channel, for the gradient of x
+  return {
+      .workspace = has_sums(a) ? static_cast<std::size_t>((numbers + partials) * a.x.shape[1]) * number_size(a.x) : 0,
+      .algorithm = runs};
 }
 
 }  // namespace bytetape::cuda

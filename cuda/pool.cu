@@ -12,10 +12,6 @@ namespace bytetape::cuda {
 namespace {
 
 template <int lanes, class T>
-__device__ Packed<T, lanes> load(const T* from) {
-  return Packed<T, lanes>::load(from);
-}
-template <int lanes, class T>
 __device__ void store(T* to, const Packed<T, lanes>& values) {
   if constexpr (sizeof(values) == sizeof(uint4))  // the compiler would store what comes out of a loop one by one
     __stwb(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(values));

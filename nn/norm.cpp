@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "bytetape/autograd/grad_mode.h"
-#include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
@@ -27,16 +25,24 @@ BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
   }
 }
 
-Tensor BatchNorm2d::forward(const Tensor& x) {
+Tensor BatchNorm2d::normalise(const Tensor& x, const Tensor& residual, Activation activation) {
   check(x.defined() && x.rank() == 4, "BatchNorm2d expects (n, ", num_features_, ", h, w), got ",
         bytetape::describe(x));
   const bool use_batch = is_training() || !options_.track_running_stats;
-  Tensor y = batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps);
-  if (is_training() && num_batches_tracked.defined()) {
-    const NoGrad no_grad;
-    add_(num_batches_tracked, 1);
-  }
-  return y;
+  return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps, activation,
+                    residual, num_batches_tracked);
+}
+
+Tensor BatchNorm2d::forward(const Tensor& x) { return normalise(x, {}, Activation::none); }
+
+Tensor BatchNorm2d::operator()(const Tensor& x, Activation activation) {
+  const Call call(*this);
+  return normalise(x, {}, activation);
+}
+
+Tensor BatchNorm2d::operator()(const Tensor& x, const Tensor& residual, Activation activation) {
+  const Call call(*this);
+  return normalise(x, residual, activation);
 }
 
 std::string BatchNorm2d::describe() const { return detail::concat("BatchNorm2d(", num_features_, ")"); }

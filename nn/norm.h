@@ -1,4 +1,5 @@
 #pragma once
+#include "bytetape/core/activation.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
@@ -18,6 +19,11 @@ class BatchNorm2d : public Module {
   /// Throws ValueError where num_features is not positive.
   explicit BatchNorm2d(std::int64_t num_features, BatchNormOptions options = {});
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// activation(forward(x)) as one op.
+  Tensor operator()(const Tensor& x, Activation activation);
+  /// activation(forward(x) + residual) as one op; residual is like x.
+  Tensor operator()(const Tensor& x, const Tensor& residual, Activation activation = Activation::none);
   std::string describe() const override;
 
   Parameter weight, bias;            ///< (num_features,); undefined unless affine
@@ -25,6 +31,7 @@ class BatchNorm2d : public Module {
   Buffer num_batches_tracked;        ///< buffer, an i64 scalar: batches seen in training; undefined likewise
 
  private:
+  Tensor normalise(const Tensor& x, const Tensor& residual, Activation activation);
   std::int64_t num_features_;
   BatchNormOptions options_;
 };

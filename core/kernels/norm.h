@@ -1,26 +1,40 @@
 #pragma once
+#include "bytetape/core/activation.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-// Batch normalisation over (n, h, w) of x (n, c, h, w); weight and bias (c) or undefined; mean and the biased variance
-// (c). These may have x's dtype or the one that x is accumulated in.
+// Batch normalisation over (n, h, w) of x (n, c, h, w), and what is done with it in the same pass: y = activation(bn(x)
+// + residual). Images have one dtype; weight and bias (c) or undefined; mean and the biased variance (c). All that is a
+// number a channel may have x's dtype or the one that x is accumulated in.
+
 struct BatchNormStatisticsArgs {
   ConstView x;
   View mean, var;
+  double momentum;  // moves these towards the mean and the unbiased variance; each may be undefined
+  View running_mean, running_var;
+  View batches;  // an i64 scalar that counts up, or undefined
 };
-struct BatchNormBackwardArgs {
-  ConstView x, weight, mean, var, gy;
+struct BatchNormApplyArgs {
+  ConstView x, weight, bias, mean, var, residual;  // residual may be undefined
   double eps;
-  bool training;    // mean and var depend on x
+  Activation activation;
+  View y;
+};
+// Where gy comes through an activation, it does so by y; without one it does by bn(x), which is computed once more.
+struct BatchNormBackwardArgs {
+  ConstView x, weight, bias, mean, var, y, gy;  // bias is read where bn(x) is computed, y may be undefined
+  double eps;
+  bool training;  // mean and var depend on x
+  Activation activation;
+  View masked;      // with y: gy as it came through, which may be written over gy; undefined without
   View gx, gw, gb;  // each may be undefined
 };
 
 struct NormKernels {
   Planned<BatchNormStatisticsArgs> batch_norm_statistics;
-  void (*batch_norm_apply)(const ConstView& x, const ConstView& weight, const ConstView& bias, const ConstView& mean,
-                           const ConstView& var, double eps, const View& y);
+  void (*batch_norm_apply)(const BatchNormApplyArgs& args);
   Planned<BatchNormBackwardArgs> batch_norm_backward;
 };
 

@@ -88,6 +88,97 @@ TEST(BatchNorm, HasTheGradientOfItsDefinition) {
       }
 }
 
+// Each value is rounded where the parts round it, but for 16-bit sums with a residual.
+TEST(BatchNorm, WithAnActivationAndAResidualIsItsPartsBitForBit) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16})
+    for (const Shape& shape : shapes)
+      for (const auto& layout : layouts)
+        for (const bool adds : {false, true}) {
+          if (adds && dtype == DType::bf16) continue;
+          SCOPED_TRACE(detail::concat(layout, " ", shape, " ", dtype, adds ? " with a residual" : ""));
+          const Tensor x = image(layout, shape, dtype).detach().set_requires_grad(),
+                       weight = randn({shape[1]}, dtype).set_requires_grad(),
+                       bias = randn({shape[1]}, dtype).set_requires_grad();
+          const Tensor residual = adds ? image("channels-last", shape, dtype).detach().set_requires_grad() : Tensor();
+          const Tensor y = batch_norm(x, weight, bias, {}, {}, true, momentum, eps, Activation::relu, residual);
+          const Tensor normalised = batch_norm(x, weight, bias, {}, {}, true, momentum, eps);
+          const Tensor parts = relu(adds ? normalised + residual : normalised);
+          EXPECT_TRUE(y.to_vector<double>() == parts.to_vector<double>());
+
+          std::vector<Tensor> inputs{x, weight, bias};
+          if (adds) inputs.push_back(residual);
+          const Tensor gy = image(layout, shape, dtype);
+          const auto found = grad({y}, inputs, {.seeds = {gy}}), expected = grad({parts}, inputs, {.seeds = {gy}});
+          const double tolerance = dtype == DType::f64 ? 1e-11 : dtype == DType::f32 ? 1e-4 : 2e-2;
+          for (std::size_t i = 0; i < inputs.size(); ++i)
+            EXPECT_TRUE(all_close(to(found[i], DType::f64), to(expected[i], DType::f64), tolerance, tolerance)) << i;
+        }
+}
+
+TEST(BatchNorm, RoundsASixteenBitSumWithItsResidualOnce) {
+  const Tensor x = channels_last(randn({4, 8, 6, 6}, DType::bf16)),
+               residual = channels_last(randn(x.shape(), x.dtype()));
+  const auto fused = [](const Tensor& x, const Tensor& residual) {
+    return batch_norm(x, {}, {}, {}, {}, true, momentum, eps, Activation::relu, residual);
+  };
+  const Tensor y = fused(x, residual), wide = fused(to(x, DType::f32), to(residual, DType::f32));
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  EXPECT_TRUE(y.to_vector<double>() == to(wide, DType::bf16).to_vector<double>());
+}
+
+// What autocast asks for: images in 16 bits, everything that is a number a channel in f32.
+TEST(BatchNorm, TakesSixteenBitImagesWithWideStatistics) {
+  for (const auto& layout : {"row-major", "channels-last"}) {
+    const Tensor x = image(layout, {4, 8, 6, 6}, DType::bf16).detach().set_requires_grad(),
+                 residual = image(layout, x.shape(), DType::bf16).detach().set_requires_grad();
+    const Tensor weight = randn({8}).set_requires_grad(), bias = randn({8}).set_requires_grad();
+    const Tensor mean = zeros({8}), var = ones({8}), wide_mean = zeros({8}), wide_var = ones({8});
+    const Tensor y = batch_norm(x, weight, bias, mean, var, true, momentum, eps, Activation::relu, residual);
+    const Tensor wide = batch_norm(to(x, DType::f32), weight, bias, wide_mean, wide_var, true, momentum, eps,
+                                   Activation::relu, to(residual, DType::f32));
+    EXPECT_TRUE(y.to_vector<double>() == to(wide, DType::bf16).to_vector<double>()) << layout;
+    EXPECT_TRUE(all_close(mean, wide_mean, 1e-6, 1e-6)) << layout;
+    EXPECT_TRUE(all_close(var, wide_var, 1e-6, 1e-6)) << layout;
+    const Tensor gy = image(layout, x.shape(), DType::bf16);
+    const std::vector<Tensor> inputs{x, weight, bias, residual};
+    const auto found = grad({y}, inputs, {.seeds = {gy}}),
+               expected = grad({wide}, inputs, {.seeds = {to(gy, DType::f32)}});
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      EXPECT_EQ(found[i].dtype(), inputs[i].dtype());
+      const double tolerance = inputs[i].dtype() == DType::bf16 ? 1e-2 : 1e-4;
+      EXPECT_TRUE(all_close(to(found[i], DType::f64), to(expected[i], DType::f64), tolerance, tolerance)) << i;
+    }
+  }
+}
+
+TEST(BatchNorm, CountsBatchesInTrainingAlone) {
+  const Tensor x = randn({4, 3}), mean = zeros(3), var = ones(3), batches = zeros({}, DType::i64);
+  const auto run = [&](bool training) {
+    batch_norm(x, {}, {}, mean, var, training, momentum, eps, Activation::none, {}, batches);
+  };
+  run(true);
+  run(true);
+  run(false);
+  EXPECT_EQ(batches.item<int>(), 2);
+  EXPECT_EQ(batches.storage().version(), 2u);
+  EXPECT_EQ(mean.storage().version(), 2u);
+}
+
+// The next layer holds y anyway; x tells what ReLU did, and need not be kept for the residual alone.
+TEST(BatchNorm, KeepsItsResultOnlyWhereXDoesNotTellTheMask) {
+  const Tensor x = randn({4, 3}).set_requires_grad(), residual = randn({4, 3}).set_requires_grad();
+  const auto run = [](const Tensor& x, const Tensor& residual) {
+    return batch_norm(x, {}, {}, {}, {}, true, momentum, eps, Activation::relu, residual);
+  };
+  const auto role = [](const Tensor& t) { return t.storage().role(); };
+  EXPECT_EQ(role(run(x, {})), memory::Role::temporary);
+  EXPECT_EQ(role(run(x, residual)), memory::Role::saved);
+  const Tensor other = x.detach();
+  const Tensor y = run(clone(other), residual);
+  EXPECT_EQ(role(y), memory::Role::saved);
+  EXPECT_EQ(test::held_as(memory::Role::saved), test::rounded(4 * 3 * sizeof(float)));
+}
+
 TEST(BatchNorm, EvaluatesWithTheRunningStatistics) {
   for (const auto& layout : layouts) {
     SCOPED_TRACE(layout);

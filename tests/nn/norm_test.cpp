@@ -32,6 +32,18 @@ TEST(BatchNorm2d, TracksRunningStatisticsInTrainingAlone) {
   EXPECT_EQ(norm.num_batches_tracked.item<int>(), 1);
 }
 
+TEST(BatchNorm2d, AddsAndActivatesInTheSameOp) {
+  nn::BatchNorm2d norm(3), parts(3);
+  const Tensor x = randn({4, 3, 5, 5}), residual = randn(x.shape());
+  const auto expected = relu(parts(x) + residual).to_vector<float>();
+  EXPECT_EQ(norm(x, residual, Activation::relu).to_vector<float>(), expected);
+  EXPECT_EQ(norm.running_var.to_vector<float>(), parts.running_var.to_vector<float>());
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 1);
+  EXPECT_EQ(norm(x, Activation::relu).to_vector<float>(), relu(parts(x)).to_vector<float>());
+  EXPECT_EQ(norm(x, residual).to_vector<float>(), (parts(x) + residual).to_vector<float>());
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 3);
+}
+
 TEST(BatchNorm2d, LeavesOutWhatOptionsSay) {
   nn::BatchNorm2d norm(3, {.affine = false, .track_running_stats = false});
   EXPECT_TRUE(norm.state_dict().empty());

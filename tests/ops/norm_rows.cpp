@@ -4,10 +4,12 @@
 namespace bytetape::test {
 namespace {
 
+/// A running statistic.
+Tensor constant(const Tensor& x, double v) {
+  return full({x.size(1)}, v, is_floating(x.dtype()) ? x.dtype() : DType::f64, x.device());
+}
+
 OpRow norm_row(const std::string& variant, bool training, const Cases& cases, std::vector<BadInput> bads) {
-  const auto constant = [](const Tensor& x, double v) {
-    return full({x.size(1)}, v, is_floating(x.dtype()) ? x.dtype() : DType::f64, x.device());
-  };
   Function f = [=](X x) {
     if (training || !x[0].defined()) return batch_norm(x[0], if_any(x, 1), if_any(x, 2), {}, {}, training);
     return batch_norm(x[0], if_any(x, 1), if_any(x, 2), constant(x[0], 0.25), constant(x[0], 1.5), false);
@@ -22,6 +24,44 @@ OpRow norm_row(const std::string& variant, bool training, const Cases& cases, st
                                  [](X x) { return batch_norm(x[0], x[1], x[2], {}, {}, true); }));
   const Case large = cases[0].size() == 1 ? Case{in(8, 16, 40, 40)} : Case{in(8, 16, 40, 40), in(16), in(16)};
   return {"batch_norm", variant, f, reference, cases, Draw::normal, bads, Gradients::twice, 3, true, large};
+}
+
+/// Training with what is done in the same pass: the fourth input, where there is one, is the residual.
+OpRow fused_row(const std::string& variant, bool training, Activation activation, const Cases& cases,
+                const std::vector<BadInput>& bads) {
+  const bool has_residual = cases[0].size() > 3;
+  OpRow row = norm_row(variant, training, cases, bads);
+  row.f = [=](X x) {
+    const auto running = [&](double v) { return training || !x[0].defined() ? Tensor() : constant(x[0], v); };
+    return batch_norm(x[0], x[1], x[2], running(0.25), running(1.5), training, 0.1, 1e-5, activation, if_any(x, 3));
+  };
+  row.reference = [=, reference = row.reference](A x) {
+    Array y = reference({x[0], x[1], x[2]});
+    for (std::size_t i = 0; i < y.values.size(); ++i) {
+      if (has_residual) y.values[i] += x[3].values[i];
+      if (activation == Activation::relu) y.values[i] = std::max(y.values[i], 0.0);
+    }
+    return y;
+  };
+  row.large = {in(8, 16, 40, 40), in(16), in(16)};
+  if (has_residual) row.large.push_back(in(8, 16, 40, 40).channels_last());
+  return row;
+}
+
+Cases with_residual() {
+  return {{in(4, 3), in(3), in(3), in(4, 3)},
+          {in(2, 3, 4, 5), in(3), in(3), in(2, 3, 4, 5).narrowed()},
+          {in(3, 2, 2, 2).channels_last(), in(2), in(2), in(3, 2, 2, 2).channels_last()},
+          {in(2, 8, 3, 3).channels_last(), in(8), in(8).spaced(), in(2, 8, 3, 3)},
+          {in(5, 3).transposed(), in(3).spaced(), in(3), in(5, 3).expanded()},
+          {in(4, 0), in(0), in(0), in(4, 0)},
+          {in(2, 1, 3, 2), in(1), in(1), in(2, 1, 3, 2)}};
+}
+
+Cases without_residual() {
+  Cases cases = with_residual();
+  for (Case& inputs : cases) inputs.pop_back();
+  return cases;
 }
 
 }  // namespace
@@ -57,6 +97,18 @@ std::vector<OpRow> norm_rows() {
                 {in(4, 0)},
                 {in(3, 4).narrowed()}},
                {}),
+      fused_row("relu", true, Activation::relu, without_residual(), {}),
+      fused_row("relu_evaluating", false, Activation::relu, without_residual(), {}),
+      fused_row("residual", true, Activation::none, with_residual(), {}),
+      fused_row("residual_relu_evaluating", false, Activation::relu, with_residual(), {}),
+      fused_row("residual_relu", true, Activation::relu, with_residual(),
+                {bad<ShapeError>("expected a residual of the shape of f64(2, 3)", {in(2, 3), in(3), in(3), in(3)}),
+                 bad<DTypeError>("inputs of different dtypes", {in(2, 3), in(3), in(3), in(2, 3).as(DType::f32)}),
+                 bad<DeviceError>("inputs on different devices", {in(2, 3), in(3), in(3), in(2, 3).elsewhere()}),
+                 bad<DTypeError>("expected num_batches_tracked in i64, got f64", {in(2, 3), in()},
+                                 [](X x) {
+                                   return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, Activation::none, {}, x[1]);
+                                 })}),
   };
 }
 

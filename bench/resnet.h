@@ -1,0 +1,51 @@
+#pragma once
+#include <bytetape/bytetape.h>
+
+namespace bytetape::bench {
+
+/// Two 3x3 convolutions beside a shortcut, which is 1x1 where the shape changes (He et al., "Deep residual learning for
+/// image recognition", 2016).
+struct BasicBlock : nn::Module {
+  nn::Conv2d conv1, conv2;
+  nn::BatchNorm2d bn1, bn2;
+  nn::Sequential shortcut;
+
+  BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride)
+      : conv1(in, out, 3, {.stride = stride, .padding = 1, .bias = false}),
+        conv2(out, out, 3, {.padding = 1, .bias = false}),
+        bn1(out),
+        bn2(out) {
+    register_module("conv1", conv1);
+    register_module("bn1", bn1);
+    register_module("conv2", conv2);
+    register_module("bn2", bn2);
+    register_module("shortcut", shortcut);
+    if (stride == 1 && in == out) return;
+    shortcut.push_back(nn::Conv2d(in, out, 1, {.stride = stride, .bias = false})).push_back(nn::BatchNorm2d(out));
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = conv2(bn1(conv1(x), Activation::relu));
+    return bn2(y, shortcut(x), Activation::relu);
+  }
+};
+
+/// (n, c, h, w) -> (n, c).
+struct GlobalAveragePool : nn::Module {
+  Tensor forward(const Tensor& x) override { return mean(x, {2, 3}); }
+};
+
+/// ResNet-18 for CIFAR-10's images of 32x32: a 3x3 stem of 64 channels, four stages of two blocks; 11.17 M parameters.
+inline nn::Sequential resnet18() {
+  nn::Sequential net;
+  net.push_back("conv1", nn::Conv2d(3, 64, 3, {.padding = 1, .bias = false}));
+  net.push_back("bn1", nn::BatchNorm2d(64)).push_back("relu", nn::ReLU());
+  std::int64_t in = 64;
+  for (const std::int64_t out : {64, 128, 256, 512}) {
+    net.push_back(BasicBlock(in, out, out == 64 ? 1 : 2)).push_back(BasicBlock(out, out, 1));
+    in = out;
+  }
+  net.push_back("pool", GlobalAveragePool()).push_back("fc", nn::Linear(512, 10));
+  return net;
+}
+
+}  // namespace bytetape::bench
