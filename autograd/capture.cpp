@@ -44,7 +44,6 @@ struct StepRecorder::Recorded {
       inputs.push_back(empty_like(x));
       inputs.back().storage().set_role(memory::Role::input);
     }
-    copy_in(given);
   }
   /// After the recording: what lies where from now on.
   void settle() {
@@ -61,15 +60,12 @@ struct StepRecorder::Recorded {
     for (std::size_t i = 0; i < given.size(); ++i)
       if (!given[i].is_same(inputs[i])) copy_across(given[i].read(), inputs[i].write());
   }
-  void run() {
-    host.carried->send();
-    work->replay();
-  }
   std::vector<Tensor> replay(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
     copy_in(given);
     host.carried->update();
-    run();
+    host.carried->send();
+    work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
     for (const Tensor& y : outputs)
       if (y.defined()) y.storage().bump_version();
@@ -114,9 +110,8 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
     recorded->host = capture.finish();
   }
   recorded->settle();
-  recorded->run();
   recorded_ = std::move(recorded);
-  return recorded_->outputs;
+  return recorded_->replay(inputs);
 }
 
 }  // namespace bytetape::detail
