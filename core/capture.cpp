@@ -93,6 +93,9 @@ Capture::Result Capture::finish() {
     d->count = d->place->state.offset - d->start.offset;
   }
   r.carried = std::move(carried_);
+  for (const auto& [storage, held] : held_)
+    if (Storage* const shadow = storage->shadow().storage.get(); held_.contains(shadow))
+      r.lowered.push_back({held, storage->shadow(), written_.contains(shadow)});
   for (auto& [storage, held] : held_) r.held.push_back(std::move(held));
   for (auto& [storage, held] : written_) r.written.push_back(std::move(held));
   for (auto& [impl, leaf] : leaves_) r.leaves.push_back(std::move(leaf));

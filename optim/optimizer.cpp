@@ -7,6 +7,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/shadow.h"
 
 namespace bytetape::optim {
 
@@ -82,7 +83,11 @@ std::vector<Tensor> Optimizer::gradients() const {
 
 OptimizerSlot Optimizer::slot(std::size_t i, const Tensor& g) const {
   std::int64_t* skips = skips_.defined() ? skips_.write().as<std::int64_t>() + i : nullptr;
-  return {.parameter = parameters_[i].write(), .gradient = g.read(), .skipped = skips};
+  const Tensor shadow = current_shadow(parameters_[i]);
+  return {.parameter = parameters_[i].write(),
+          .gradient = g.read(),
+          .shadow = shadow.defined() ? shadow.write() : View(),
+          .skipped = skips};
 }
 
 void Optimizer::advance() {
@@ -92,7 +97,7 @@ void Optimizer::advance() {
 }
 
 void Optimizer::note_writes() {
-  for (const std::size_t i : moved_) parameters_[i].storage().bump_version();
+  for (const std::size_t i : moved_) note_write_with_shadow(parameters_[i]);
 }
 
 // Where kernels leave faults, a step that was given to the device may yet be skipped; the device keeps count.
