@@ -45,7 +45,6 @@ struct StepRecorder::Recorded {
       inputs.push_back(empty_like(x));
       inputs.back().storage().set_role(memory::Role::input);
     }
-    copy_in(given);
   }
   /// After the recording: what lies where from now on.
   void settle() {
@@ -62,16 +61,13 @@ struct StepRecorder::Recorded {
     for (std::size_t i = 0; i < given.size(); ++i)
       if (!given[i].is_same(inputs[i])) copy_across(given[i].read(), inputs[i].write());
   }
-  void run() {
-    host.carried->send();
-    work->replay();
-  }
   std::vector<Tensor> replay(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
     copy_in(given);
     for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
     host.carried->update();
-    run();
+    host.carried->send();
+    work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
     for (const auto& [of, shadow, is_written] : host.lowered)
       if (is_written) note_written_shadow(*of);
@@ -118,9 +114,8 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
     recorded->host = capture.finish();
   }
   recorded->settle();
-  recorded->run();
   recorded_ = std::move(recorded);
-  return recorded_->outputs;
+  return recorded_->replay(inputs);
 }
 
 }  // namespace bytetape::detail

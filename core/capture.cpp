@@ -18,14 +18,14 @@ void DeviceFinder::used(Storage& s) {
   device_ = s.device();
 }
 
-const void* Carried::add(std::vector<std::uint64_t> words, std::function<void(std::uint64_t*)> update) {
+const void* Carried::add(std::size_t bytes, std::function<void(void*)> update) {
   static const memory::NameId name = memory::intern("captured_step");
   const memory::ScopeGuard scope({0, name, memory::current_scope.phase});
   if (!block_) block_ = make_ref<Storage>(capacity * sizeof(std::uint64_t), device_, memory::Role::workspace);
-  const std::size_t first = words_.size();
-  check<CaptureError>(first + words.size() <= capacity, "a captured step has too many optimizers and generators: ",
+  const std::size_t first = words_.size(), words = (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+  check<CaptureError>(first + words <= capacity, "a captured step has too many optimizers and generators: ",
                       "what changes from step to step must fit ", capacity * sizeof(std::uint64_t), " bytes");
-  words_.insert(words_.end(), words.begin(), words.end());
+  words_.resize(first + words);
   entries_.push_back({first, std::move(update)});
   return static_cast<const std::uint64_t*>(block_->data()) + first;
 }
@@ -65,16 +65,14 @@ PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, 
   for (const auto& d : drawn_)
     if (d->place == place) return {0, now.offset - d->start.offset, d->carried};
   auto d = std::make_shared<Drawn>(Drawn{place, now});
-  on_failure([d] {
+  on_end([d] {
     std::lock_guard lock(d->place->mutex);
+    d->count = d->place->state.offset - d->start.offset;
     d->place->state = d->start;
   });
-  const auto words = [](const PhiloxState& s) { return std::vector<std::uint64_t>{s.seed, s.offset, 0}; };
-  static_assert(sizeof(PhiloxState) == 3 * sizeof(std::uint64_t));
-  d->carried = static_cast<const PhiloxState*>(carried_->add(words(now), [d](std::uint64_t* out) {
+  d->carried = static_cast<const PhiloxState*>(carried_->add(sizeof(PhiloxState), [d](void* out) {
     std::lock_guard lock(d->place->mutex);
-    out[0] = d->place->state.seed;
-    out[1] = d->place->state.offset;
+    std::memcpy(out, &d->place->state, sizeof(PhiloxState));
     d->place->state.offset += d->count;
   }));
   drawn_.push_back(d);
@@ -83,15 +81,14 @@ PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, 
 
 void Capture::undo() {
   capture_running = nullptr;
+  for (const auto& take_back : take_back_) take_back();
   for (const auto& undo : undo_) undo();
 }
 
 Capture::Result Capture::finish() {
+  capture_running = nullptr;
+  for (const auto& take_back : take_back_) take_back();
   Result r;
-  for (const auto& d : drawn_) {
-    std::lock_guard lock(d->place->mutex);
-    d->count = d->place->state.offset - d->start.offset;
-  }
   r.carried = std::move(carried_);
   for (const auto& [storage, held] : held_)
     if (Storage* const shadow = storage->shadow().storage.get(); held_.contains(shadow))

@@ -47,10 +47,9 @@ class DeviceFinder final : public StepWatch {
 class Carried {
  public:
   explicit Carried(Device device) : device_(device) {}
-  /// Device memory that holds `words` when the step first runs; before each replay update() writes new ones. Throws
-  /// CaptureError past capacity.
-  const void* add(std::vector<std::uint64_t> words, std::function<void(std::uint64_t*)> update);
-  /// Asks for new words.
+  /// Device memory for `bytes`, which update() writes before each replay. Throws CaptureError past capacity.
+  const void* add(std::size_t bytes, std::function<void(void*)> update);
+  /// Asks for all anew.
   void update();
   /// Gives the device what it does not have yet.
   void send();
@@ -58,8 +57,8 @@ class Carried {
  private:
   static constexpr std::size_t capacity = 8192;  // words: what a copy to the device need not wait for
   struct Entry {
-    std::size_t first;
-    std::function<void(std::uint64_t*)> update;
+    std::size_t first;  // word
+    std::function<void(void*)> update;
   };
   Device device_;
   Ref<Storage> block_;
@@ -81,11 +80,13 @@ class Capture final : public StepWatch {
   bool assigned_grad(const Tensor& leaf) { return leaves_.try_emplace(leaf.impl(), leaf).second; }
   /// What must be undone on the host if the step fails.
   void on_failure(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
+  /// Takes back what the host has counted on: a recording is no step, the replay that follows it is.
+  void on_end(std::function<void()> take_back) { take_back_.push_back(std::move(take_back)); }
   Carried& carried() { return *carried_; }
 
-  /// Ends the recording, and puts the host back to where the step found it.
+  /// Ends a recording that failed: the host stands where the step found it.
   void undo();
-  /// What a replay needs.
+  /// What a replay needs; ends the recording.
   struct Result {
     std::unique_ptr<Carried> carried;
     std::vector<Ref<Storage>> held, written;  // outside the pool
@@ -113,7 +114,7 @@ class Capture final : public StepWatch {
   std::unordered_map<Storage*, Ref<Storage>> held_, written_;
   std::unordered_map<const TensorImpl*, Tensor> leaves_;
   std::vector<std::shared_ptr<Drawn>> drawn_;
-  std::vector<std::function<void()>> undo_;
+  std::vector<std::function<void()>> undo_, take_back_;
 };
 
 /// The thread's; null where none is being recorded.

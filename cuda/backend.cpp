@@ -40,9 +40,8 @@ memory::Allocator& meta_allocator(int index) {
 }  // namespace
 
 const Backend& detail::cuda_backend() {
-  static const Backend all{&cuda::kernels(), allocator,         meta_allocator,
-                           cuda::transfer,   cuda::synchronize, cuda::record,
-                           cuda::faults_thrown};
+  static const Backend all{&cuda::kernels(),  allocator,    meta_allocator,     cuda::transfer,
+                           cuda::synchronize, cuda::record, cuda::faults_thrown};
   return all;
 }
 

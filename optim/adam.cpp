@@ -58,7 +58,8 @@ void AdamBase::set_paces() {
 void AdamBase::launch() {
   const Settings& s = settings_;
   run<&Kernels::adam>(parameters()[0].device(), slots_,
-                      AdamParams{paces_, s.beta1, s.beta2, s.eps, s.decoupled ? 0 : s.weight_decay});
+                      AdamParams{paces_, s.beta1, s.beta2, s.eps, s.decoupled ? 0 : s.weight_decay,
+                                 static_cast<const AdamPace*>(carried())});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)

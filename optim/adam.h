@@ -37,6 +37,7 @@ class AdamBase : public Optimizer {
  private:
   void prepare(const std::vector<Tensor>& gradients) final;
   void set_paces() final;
+  std::span<const std::byte> paces() const final { return std::as_bytes(std::span(paces_)); }
   void launch() final;
 
   struct State {

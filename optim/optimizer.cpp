@@ -1,10 +1,12 @@
 #include "bytetape/optim/optimizer.h"
 
 #include <cmath>
+#include <cstring>
 #include <unordered_set>
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/shadow.h"
@@ -63,7 +65,7 @@ void Optimizer::step() {
     if (gradients[i].defined() && gradients[i].numel() > 0) moved_.push_back(i);
   make_skip_counts();
   prepare(gradients);
-  advance();
+  detail::capture_running ? record_advance() : advance();
   launch();
   note_writes();
 }
@@ -96,6 +98,23 @@ void Optimizer::advance() {
   set_paces();
 }
 
+void Optimizer::record_advance() {
+  detail::Capture& capture = *detail::capture_running;
+  capture.on_end([this, before = steps_] {
+    steps_ = before;
+    carried_ = nullptr;
+  });
+  for (const std::size_t i : moved_) ++steps_[i];
+  set_paces();
+  const auto replayed = [this, alive = std::weak_ptr(alive_), moved = moved_](void* out) {
+    check<CaptureError>(!alive.expired(), "the optimizer of a captured step was destroyed");
+    moved_ = moved;
+    advance();
+    std::memcpy(out, paces().data(), paces().size());
+  };
+  carried_ = capture.carried().add(paces().size(), replayed);
+}
+
 void Optimizer::note_writes() {
   for (const std::size_t i : moved_) note_write_with_shadow(parameters_[i]);
 }
@@ -105,6 +124,7 @@ void Optimizer::make_skip_counts() {
   const Device device = parameters_[0].device();
   const auto faults_thrown = backend(device).faults_thrown;
   if (!faults_thrown || (skips_.defined() && skips_.device() == device)) return;
+  detail::refuse_in_capture("takes an optimizer's first step");
   skips_ = zeros(parameters_.size(), DType::i64, device, memory::Role::optimizer_state);
   taken_back_.assign(parameters_.size(), 0);
   if (!device.is_meta) faults_seen_ = faults_thrown(device.index);
@@ -120,6 +140,7 @@ void Optimizer::take_back_skipped_steps() {
 }
 
 Tensor Optimizer::new_state(const Tensor& p) {
+  detail::refuse_in_capture("takes a parameter's first step, which makes its state");
   const memory::ModuleScope module(p.storage().module());
   return empty_strided(p.shape(), p.strides(), p.dtype(), p.device(), memory::Role::optimizer_state);
 }

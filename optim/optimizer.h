@@ -1,5 +1,8 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -45,7 +48,10 @@ class Optimizer {
   const std::vector<std::size_t>& moved() const { return moved_; }
   /// Steps that parameter i has taken, the one that is being taken included.
   std::int64_t steps(std::size_t i) const { return steps_[i]; }
-  /// An uninitialised tensor of a parameter's shape, dtype, device and layout.
+  /// Of a step that is being captured: memory of the device where a replay finds paces(); else null.
+  const void* carried() const { return carried_; }
+  /// An uninitialised tensor of a parameter's shape, dtype, device and layout. Throws CaptureError within a step that
+  /// is being captured: it would be a replay's as well.
   static Tensor new_state(const Tensor& parameter);
   /// Throws where a parameter is no longer like the state that was made for it: it was moved, converted or resized.
   static void check_state(const Tensor& state, const Tensor& parameter);
@@ -68,6 +74,8 @@ class Optimizer {
 
   /// Sets the pace of each slot, by lr() and steps().
   virtual void set_paces() = 0;
+  virtual std::span<const std::byte> paces() const = 0;
+  void record_advance();
   std::vector<Tensor> gradients() const;
   void make_skip_counts();
   void take_back_skipped_steps();
@@ -80,6 +88,8 @@ class Optimizer {
   std::uint64_t faults_seen_ = 0;
   memory::NameId name_;
   double lr_ = 0;
+  const void* carried_ = nullptr;
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // captured steps look for it
 };
 
 }  // namespace bytetape::optim

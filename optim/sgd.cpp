@@ -39,9 +39,10 @@ void SGD::set_paces() {
 }
 
 void SGD::launch() {
+  const SGDOptions& o = options_;
   run<&Kernels::sgd>(
       parameters()[0].device(), slots_,
-      SgdParams{paces_, options_.momentum, options_.dampening, options_.weight_decay, options_.nesterov});
+      SgdParams{paces_, o.momentum, o.dampening, o.weight_decay, o.nesterov, static_cast<const SgdPace*>(carried())});
 }
 
 }  // namespace bytetape::optim

@@ -29,6 +29,7 @@ class SGD final : public Optimizer {
  private:
   void prepare(const std::vector<Tensor>& gradients) override;
   void set_paces() override;
+  std::span<const std::byte> paces() const override { return std::as_bytes(std::span(paces_)); }
   void launch() override;
 
   SGDOptions options_;

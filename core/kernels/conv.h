@@ -35,8 +35,8 @@ struct Conv2dWeightGradArgs {
   View gw, gb;  // gb may be undefined; both may be f32 where x and gy have 16 bits
   Conv2dParams params;
   Activation activation = Activation::none;
-  ConstView y = {};  // with an activation, as is
-  View masked = {};
+  ConstView y = {};  // undefined without an activation
+  View masked = {};  // so too
 };
 
 struct ConvKernels {
