@@ -16,10 +16,11 @@
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/cuda.h"
+#include "bytetape/cuda/fastest.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
-#include "bytetape/cuda/products.h"
+#include "bytetape/cuda/ranks.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -69,13 +70,18 @@ struct HashKey {
 };
 
 constexpr int most_proposals = 16;
-std::atomic<bool> tuning{false};
 
-ProductLibrary library_of(const Key& key) {
-  return {capability(Device::cuda(key.device)), static_cast<std::int64_t>(cublasLtGetVersion())};
-}
-ProductKind kind_of(const Key& key) {
-  return {key.dtype, key.compute == CUBLAS_COMPUTE_32F_FAST_TF32, key.epilogue, key.flags, key.m, key.n, key.k,
+RankKey rank_key(const Key& key) {
+  return {static_cast<std::int64_t>(Proposer::cublaslt),
+          capability(Device::cuda(key.device)),
+          static_cast<std::int64_t>(cublasLtGetVersion()),
+          key.dtype,
+          key.compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+          key.epilogue,
+          key.flags,
+          key.m,
+          key.n,
+          key.k,
           key.batch};
 }
 
@@ -129,27 +135,13 @@ class Product {
   /// Runs what was proposed, each a few times, and keeps the fastest. y must not be added to.
   void tune(const Key& key, const MatmulArgs& args, const void* a, const void* b, const void* bias, Workspace ws) {
     is_tuned_ = true;
-    const cudaStream_t stream = stream_of(args.y.device);
-    cudaEvent_t start = nullptr, stop = nullptr;
-    cuda::check(cudaEventCreate(&start));
-    cuda::check(cudaEventCreate(&stop));
-    float best = std::numeric_limits<float>::infinity();
-    int rank = 0;
-    for (std::size_t i = 0; i < proposed_.size(); ++i) {
-      algorithm_ = proposed_[i];
-      for (int k = 0; k < 3; ++k) run(args, a, b, bias, 0, ws);
-      cuda::check(cudaEventRecord(start, stream));
-      for (int k = 0; k < 20; ++k) run(args, a, b, bias, 0, ws);
-      cuda::check(cudaEventRecord(stop, stream));
-      cuda::check(cudaEventSynchronize(stop));
-      float ms = 0;
-      cuda::check(cudaEventElapsedTime(&ms, start, stop));
-      if (ms < best * 0.98f) best = ms, rank = static_cast<int>(i);  // the earlier of equals
-    }
-    cuda::check(cudaEventDestroy(start));
-    cuda::check(cudaEventDestroy(stop));
+    const int rank = fastest(static_cast<int>(proposed_.size()), stream_of(args.y.device), [&](int i) {
+      algorithm_ = proposed_[static_cast<std::size_t>(i)];
+      run(args, a, b, bias, 0, ws);
+      return true;
+    });
     algorithm_ = proposed_[static_cast<std::size_t>(rank)];
-    set_rank(library_of(key), kind_of(key), rank);
+    set_rank(rank_key(key), rank);
   }
   bool is_tuned() const { return is_tuned_; }
 
@@ -171,7 +163,7 @@ class Product {
     check(cublasLtMatmulDescSetAttribute(operation_, what, &value, sizeof value));
   }
 
-  // Of what the library proposes those that add up in a fixed order; of these one, as products.h says.
+  // Of what the library proposes those that add up in a fixed order; of these one, as ranks.h says.
   bool choose_algorithm(const Key& key) {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference));
@@ -197,7 +189,7 @@ class Product {
       if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
         proposed_.push_back(found[static_cast<std::size_t>(i)].algo);
     if (proposed_.empty()) return false;
-    const auto rank = static_cast<std::size_t>(rank_of(library_of(key), kind_of(key)));
+    const auto rank = static_cast<std::size_t>(rank_of(rank_key(key)));
     algorithm_ = proposed_[rank < proposed_.size() ? rank : 0];
     return true;
   }
@@ -271,7 +263,7 @@ bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t lib
   stream_of(y.device);  // the library's handle is made for the thread's device
   Product& product = product_for(key);
   if (!product.is_possible()) return false;
-  if (tuning.load(std::memory_order_relaxed) && !product.is_tuned() && epilogue.beta == 0)
+  if (is_tuning() && !product.is_tuned() && epilogue.beta == 0)
     product.tune(key, args, a.data(), b.data(), epilogue.bias, {ws.data, library});
   product.run(args, a.data(), b.data(), epilogue.bias, epilogue.beta, {ws.data, library});
   return true;
@@ -313,8 +305,6 @@ void linear_weight_grad(const LinearWeightGradArgs& args, const Plan& plan, Work
 }
 
 }  // namespace
-
-void tune(bool on) { tuning = on; }
 
 void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, plan(args), ws); }
 
