@@ -11,6 +11,7 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/images.h"
 #include "bytetape/core/memory/step.h"
 #include "bytetape/core/memory/summary.h"
 #include "bytetape/core/memory/timeline.h"
