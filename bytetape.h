@@ -23,6 +23,8 @@
 #include "bytetape/data/idx.h"
 #include "bytetape/data/loader.h"
 #include "bytetape/data/mnist.h"
+#include "bytetape/data/normalize.h"
+#include "bytetape/data/resident.h"
 #include "bytetape/nn/nn.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/clip.h"
