@@ -1,6 +1,7 @@
 #pragma once
 /// \file
 /// Everything: `#include <bytetape/bytetape.h>`.
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"

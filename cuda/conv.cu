@@ -51,11 +51,11 @@ class Launch {
       : problem_{.sizes = s, .map = map, .workspace = plan.workspace - parts.scratch},
         device_(y.device),
         weight_(const_cast<void*>(weight.data()), weight.dtype, weight.device, weight.shape, weight.strides),
-        turned_(static_cast<char*>(ws.data) + parts.weight, s.dtype, device_, weight.shape,
-                channels_last_strides(weight.shape)),
         scratch_(static_cast<char*>(ws.data) + parts.scratch) {
     problem_.channels_last = is_channels_last(x.shape, x.strides) && is_channels_last(y.shape, y.strides);
-    turns_weight_ = problem_.channels_last && s.taps() > 1 && s.group_in() > 1;
+    turned_ = View(static_cast<char*>(ws.data) + parts.weight, s.dtype, device_, weight.shape,
+                   problem_.channels_last ? channels_last_strides(weight.shape) : contiguous_strides(weight.shape));
+    turns_weight_ = weight.dtype != s.dtype || (problem_.channels_last && s.taps() > 1 && s.group_in() > 1);
     memory_ = {x.data(), turns_weight_ ? turned_.data() : weight_.data(), y.data(), nullptr};
     problem_.x_alignment = alignment_of(memory_.x);
     problem_.weight_alignment = alignment_of(memory_.weight);
@@ -92,7 +92,7 @@ class Launch {
 
   ConvProblem problem_;
   Device device_;
-  View weight_, turned_;  // as the caller has it, row-major, and as cuDNN wants it
+  View weight_, turned_;  // as the caller has it, row-major, and as cuDNN wants it, in x's dtype
   void* scratch_;
   bool turns_weight_, is_for_cudnn_;
   ConvMemory memory_{};

@@ -346,7 +346,7 @@ void direct_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
     const bool aligned = is_aligned(a.gy) && (!a.y.defined() || is_aligned(a.y));
     kernel<<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.gy.as<T>(), a.y.as<T>(), sums, aligned);
   });
-  visit_floating(a.gy.dtype, [&](auto zero) {
+  visit_floating(a.gw.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>)
       add_blocks_kernel<T><<<static_cast<unsigned>((columns + warp - 1) / warp), dim3(warp, warp), 0, stream>>>(

@@ -219,7 +219,8 @@ void make_weight(const Conv2dWeightGradArgs& a, void* ws) {
     if (first > 0) elementwise<C, C, C>(Plus(), sum, sum, part);
   });
   const View to = in_order(a.gw, s, how.map);
-  elementwise<T, C>(Same(), to, dense_weights(how, ws, to, how.dtype));
+  const View from = dense_weights(how, ws, to, how.dtype);
+  to.dtype == dtype_of<T> ? elementwise<T, C>(Same(), to, from) : elementwise<C, C>(Same(), to, from);
 }
 
 }  // namespace

@@ -108,14 +108,15 @@ class Product {
               key.b_step),
         right_(dtype_, key.flags & 1 ? key.m : key.k, key.flags & 1 ? key.k : key.m, key.a_leading, key.batch,
                key.a_step),
-        result_(dtype_, key.n, key.m, key.y_leading, key.batch, key.y_step) {
+        result_dtype_(key.flags & 4 ? DType::f32 : dtype_),
+        result_(result_dtype_, key.n, key.m, key.y_leading, key.batch, key.y_step) {
     check(cublasLtMatmulDescCreate(&operation_, static_cast<cublasComputeType_t>(key.compute),
                                    dtype_ == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.flags & 2 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.flags & 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<cublasLtEpilogue_t>(key.epilogue));
     if (key.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(dtype_)));
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(result_dtype_)));
     is_possible_ = choose_algorithm(key);
   }
   ~Product() { cublasLtMatmulDescDestroy(operation_); }
@@ -202,7 +203,9 @@ class Product {
   }
 
   DType dtype_;
-  MatrixOf left_, right_, result_;
+  MatrixOf left_, right_;
+  DType result_dtype_;
+  MatrixOf result_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   std::vector<cublasLtMatmulAlgo_t> proposed_;
   cublasLtMatmulAlgo_t algorithm_{};
@@ -258,13 +261,13 @@ bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t lib
                 y.strides[0],
                 library_bytes,
                 y.device.index,
-                static_cast<std::int32_t>(y.dtype),
-                compute_type_of(y.dtype),
+                static_cast<std::int32_t>(a.dtype),
+                compute_type_of(a.dtype),
                 epilogue.kind,
                 alignment_of(a.data()),
                 alignment_of(b.data()),
                 alignment_of(y.data()),
-                (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0)};
+                (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0) | (y.dtype == a.dtype ? 0 : 4)};
   stream_of(y.device);  // the library's handle is made for the thread's device
   Product& product = product_for(key);
   if (!product.is_possible()) return false;
@@ -301,6 +304,7 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
 
 void linear_weight_grad(const LinearWeightGradArgs& args, const Plan& plan, Workspace ws) {
   const MatmulArgs product = product_of(args);
+  if (!args.gb.defined()) return matmul(product, plan, ws);
   const bool is_whole = args.gw.numel() > 0 && args.x.shape[0] > 0 && args.gw.dtype != DType::f64;
   if (is_whole && multiply(product, {CUBLASLT_EPILOGUE_BGRADB, args.gb.data()}, plan.algorithm, ws)) return;
   matmul(product, plan, ws);

@@ -17,6 +17,7 @@ Plan plan(const MatmulArgs& args) {
 // The sum over gy comes after the product where the library does not make it on the way.
 Plan plan(const LinearWeightGradArgs& args) {
   Plan product = plan(product_of(args));
+  if (!args.gb.defined()) return product;
   product.workspace = std::max(product.workspace, plan(SumArgs{args.gy, as_row(args.gb)}).workspace);
   return product;
 }

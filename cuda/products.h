@@ -6,7 +6,7 @@ namespace bytetape::cuda {
 
 /// What the speed of a product depends on, to the library's choice of an algorithm.
 struct ProductKind {
-  int dtype, tf32, epilogue, transposed;
+  int dtype, tf32, epilogue, transposed;  // `transposed` by bits: a, b, and f32 as the result of 16-bit matrices
   std::int64_t m, n, k, batch;
   friend bool operator==(const ProductKind&, const ProductKind&) = default;
 };

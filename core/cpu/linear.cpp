@@ -8,7 +8,7 @@ Plan plan(const LinearWeightGradArgs& args) { return kernels().matmul.plan(produ
 
 void linear_weight_grad(const LinearWeightGradArgs& args, const Plan& plan, Workspace ws) {
   kernels().matmul.launch(product_of(args), plan, ws);
-  kernels().sum.launch({args.gy, as_row(args.gb)}, {}, {});
+  if (args.gb.defined()) kernels().sum.launch({args.gy, as_row(args.gb)}, {}, {});
 }
 
 }  // namespace

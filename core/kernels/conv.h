@@ -32,7 +32,7 @@ struct Conv2dInputGradArgs {
 // `masked`, which has y's layout and may be gy; all three are dense.
 struct Conv2dWeightGradArgs {
   ConstView x, gy;
-  View gw, gb;  // gb may be undefined
+  View gw, gb;  // gb may be undefined; both may be f32 where x and gy have 16 bits
   Conv2dParams params;
   Activation activation = Activation::none;
   ConstView y = {};  // undefined without an activation

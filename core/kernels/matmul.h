@@ -11,7 +11,8 @@ struct MatmulArgs {
   View y;
   Activation activation = Activation::none;
 };
-/// gw (out, in) = gy^T @ x and gb (out), the column sums of gy, of row-major x (rows, in) and gy (rows, out).
+/// gw (out, in) = gy^T @ x and gb (out), the column sums of gy, of row-major x (rows, in) and gy (rows, out). gb may be
+/// undefined. Both may be f32 where x and gy have 16 bits.
 struct LinearWeightGradArgs {
   ConstView x, gy;
   View gw, gb;

@@ -40,7 +40,7 @@ data::ResidentImages resident(const data::Mnist& split) { return {split.images, 
 /// Two steps on the meta device: no data is touched, and the books say what a real run would hold.
 void predict(nn::Module& model, const Options& o) {
   const Device device = default_device();
-  examples::TrainingStep step(model, o.lr);
+  examples::TrainingStep step(model, o);
   for (int i = 0; i < 2; ++i) {
     const memory::Step mark(device);
     const Tensor x = empty({o.batch_size, 1, 28, 28}, DType::f32, device, memory::Role::input);
@@ -155,6 +155,7 @@ int main(int argc, char** argv) {
   app.add_option("--lr", o.lr, "Adam's first learning rate; falls linearly to 0")->check(finite_from_0<double>());
   app.add_option("--device", o.device,
                  "cpu, cuda, or meta (of the CPU) or meta:cuda to predict the memory without training");
+  app.add_flag("--amp", o.amp, "mixed precision: compute in bf16 where torch.autocast does");
   app.add_flag("--graph", o.graph, "on a GPU, record a training step once, as a CUDA graph, and replay it");
   app.add_option("--until", o.until, "stop after the epoch that reaches this test accuracy, in %")
       ->check(finite_from_0<double>());

@@ -39,6 +39,7 @@ ProgressNumbers look(const TrainingStep& step, std::int64_t steps, std::int64_t 
 }  // namespace
 
 void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
+  const Autocast autocast(computed_);
   adam_.zero_grad();
   const Tensor logits = model_(images), loss = cross_entropy(logits, labels);
   loss.backward();
@@ -59,7 +60,7 @@ TrainingResult train(nn::Module& model, const data::ResidentImages& training, co
                               {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed});
   check<ValueError>(loader.size() > 0, "--batch-size ", o.batch_size, " is more than the ", training.size(),
                     " training images");
-  TrainingStep step(model, o.lr);
+  TrainingStep step(model, o);
   auto captured = capture([&](const Tensor& images, const Tensor& labels) { step(images, labels); });
   const std::int64_t all_steps = o.epochs * loader.size();
   std::int64_t taken = 0;

@@ -10,6 +10,7 @@ struct TrainingOptions {
   double lr = 2e-3;    // the first one
   double until = 100;  // stops at this test accuracy, in %
   bool graph = false;  // steps are captured
+  bool amp = false;    // steps compute in bf16 where Autocast does
   std::uint64_t seed = 0;
 };
 
@@ -26,7 +27,8 @@ struct TrainingResult {
 /// wait for the device.
 class TrainingStep {
  public:
-  TrainingStep(nn::Module& model, double lr) : model_(model), adam_(model.parameters(), {.lr = lr}) {}
+  TrainingStep(nn::Module& model, const TrainingOptions& o)
+      : model_(model), adam_(model.parameters(), {.lr = o.lr}), computed_(o.amp ? DType::bf16 : DType::f32) {}
 
   void operator()(const Tensor& images, const Tensor& labels);
   void set_lr(double lr) { adam_.set_lr(lr); }
@@ -38,6 +40,7 @@ class TrainingStep {
  private:
   nn::Module& model_;
   optim::Adam adam_;
+  DType computed_;
   Tensor loss_ = zeros({}), correct_ = zeros({}, DType::i64);
 };
 
