@@ -1,6 +1,9 @@
 #include "bytetape/autograd/capture.h"
 
+#include <algorithm>
+
 #include "bytetape/autograd/node.h"
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
@@ -20,7 +23,13 @@ std::vector<Tensor> detached(std::vector<Tensor> outputs) {
 }
 
 bool is_like(const Tensor& x, const Tensor& y) {
-  return x.shape() == y.shape() && x.dtype() == y.dtype() && x.device() == y.device();
+  return x.defined() && x.shape() == y.shape() && x.dtype() == y.dtype() && x.device() == y.device();
+}
+
+void check_input(const Tensor& x) {
+  check_defined(x, "an input of the step");
+  check<CaptureError>(!x.requires_grad(), "an input, ", describe(x),
+                      ", requires grad: a captured step has no gradients of its inputs");
 }
 
 }  // namespace
@@ -38,10 +47,7 @@ struct StepRecorder::Recorded {
   void take_in(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
     for (const Tensor& x : given) {
-      check_defined(x, "an input of the step");
-      check<CaptureError>(!x.requires_grad(), "an input, ", describe(x),
-                          ", requires grad: a captured step has no "
-                          "gradients of its inputs");
+      check_input(x);
       inputs.push_back(empty_like(x));
       inputs.back().storage().set_role(memory::Role::input);
     }
@@ -49,13 +55,14 @@ struct StepRecorder::Recorded {
   /// After the recording: what lies where from now on.
   void settle() {
     const memory::Op<"captured_step"> op;
-    for (const Tensor& leaf : host.leaves) grads.push_back(leaf.grad());
+    for (const auto& [leaf, adds, found] : host.leaves) grads.push_back(leaf.grad());
     pool.hold_unused();
   }
-  bool takes(std::span<const Tensor> given) const {
-    for (std::size_t i = 0; i < given.size(); ++i)
-      if (!given[i].defined() || !is_like(given[i], inputs[i])) return false;
-    return given.size() == inputs.size();
+  /// Whether a replay does what the step would do.
+  bool fits(std::span<const Tensor> given) const {
+    return std::equal(given.begin(), given.end(), inputs.begin(), inputs.end(), is_like) &&
+           std::all_of(host.leaves.begin(), host.leaves.end(),
+                       [](const Capture::Leaf& l) { return !l.adds || l.leaf.grad().impl() == l.grad.impl(); });
   }
   void copy_in(std::span<const Tensor> given) const {
     for (std::size_t i = 0; i < given.size(); ++i)
@@ -63,6 +70,8 @@ struct StepRecorder::Recorded {
   }
   std::vector<Tensor> replay(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
+    for (const Tensor& x : given) check_input(x);
+    host.carried->check();
     copy_in(given);
     for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
     host.carried->update();
@@ -71,10 +80,11 @@ struct StepRecorder::Recorded {
     for (const Ref<Storage>& s : host.written) s->bump_version();
     for (const auto& [of, shadow, is_written] : host.lowered)
       if (is_written) note_written_shadow(*of);
-    for (const Tensor& y : outputs)
-      if (y.defined()) y.storage().bump_version();
+    for (const std::vector<Tensor>* left : {&outputs, &grads})
+      for (const Tensor& x : *left)
+        if (x.defined()) x.storage().bump_version();
     for (std::size_t i = 0; i < grads.size(); ++i)
-      if (const Tensor& leaf = host.leaves[i]; leaf.grad().impl() != grads[i].impl()) assign_grad(leaf, grads[i]);
+      if (const Tensor& leaf = host.leaves[i].leaf; leaf.grad().impl() != grads[i].impl()) assign_grad(leaf, grads[i]);
     return outputs;
   }
 };
@@ -85,8 +95,8 @@ StepRecorder::StepRecorder(StepRecorder&&) noexcept = default;
 StepRecorder& StepRecorder::operator=(StepRecorder&&) noexcept = default;
 
 std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, const Step& step) {
-  if (capture_running) return step(inputs);  // part of another one
-  if (recorded_) return recorded_->takes(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
+  if (capture_running) return detached(step(inputs));  // part of another one
+  if (recorded_) return recorded_->fits(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
   return watched_ < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
 }
 
@@ -104,7 +114,12 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
   recorded->take_in(inputs);
   {
     Capture capture(*device_, recorded->pool);
-    const auto work = [&] { recorded->outputs = detached(step(recorded->inputs)); };
+    for (const Tensor& x : recorded->inputs) capture.add_stand_in(x);
+    const auto work = [&] {
+      recorded->outputs = detached(step(recorded->inputs));
+      for (Tensor& y : recorded->outputs)  // the next call writes to the inputs before it reads what it was given
+        if (y.defined() && capture.is_stand_in(y)) y = clone(y);
+    };
     try {
       recorded->work = backend(*device_).record(device_->index, work);
     } catch (...) {

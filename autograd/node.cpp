@@ -112,6 +112,14 @@ void Node::dispose(Node* node) {
   ending = false;
 }
 
+namespace {
+/// Tells who captures the step, which leaves the gradient as it was if the step fails.
+void note_touched_grad(const Tensor& leaf, const Tensor& found, bool adds) {
+  detail::Capture& capture = *detail::capture_running;
+  if (capture.touches_grad(leaf, found, adds)) capture.on_failure([leaf, found] { assign_grad(leaf, found); });
+}
+}  // namespace
+
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
   static const memory::NameId name = memory::intern("accumulate_grad");
   scope.op = name;
@@ -130,6 +138,8 @@ void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
   const std::lock_guard lock(adding_);
   if (!leaf_.requires_grad()) return;  // it was frozen since
   Tensor& grad = autograd_meta(leaf_).grad;
+  if (detail::capture_running) [[unlikely]]
+    note_touched_grad(leaf_, grad, true);
   if (!grad.defined())
     assign_grad(leaf_, own(gy[0], leaf_));
   else if (grad_enabled())
@@ -163,8 +173,8 @@ Edge gradient_edge(const Tensor& x) {
 
 void assign_grad(const Tensor& x, const Tensor& g) {
   const Tensor before = std::exchange(autograd_meta(x).grad, g);
-  if (detail::capture_running && detail::capture_running->assigned_grad(x)) [[unlikely]]
-    detail::capture_running->on_failure([x, before] { assign_grad(x, before); });
+  if (detail::capture_running) [[unlikely]]
+    note_touched_grad(x, before, false);
   if (before.defined() && !before.is_same(g) && !is_sole_owner(before))
     before.storage().set_role(memory::Role::temporary);
   if (g.defined()) g.storage().set_role(memory::Role::gradient, x.storage().module());

@@ -18,16 +18,20 @@ void DeviceFinder::used(Storage& s) {
   device_ = s.device();
 }
 
-const void* Carried::add(std::size_t bytes, std::function<void(void*)> update) {
+const void* Carried::add(std::size_t bytes, std::function<void(void*)> update, std::function<void()> check) {
   static const memory::NameId name = memory::intern("captured_step");
   const memory::ScopeGuard scope({0, name, memory::current_scope.phase});
   if (!block_) block_ = make_ref<Storage>(capacity * sizeof(std::uint64_t), device_, memory::Role::workspace);
   const std::size_t first = words_.size(), words = (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
-  check<CaptureError>(first + words <= capacity, "a captured step has too many optimizers and generators: ",
-                      "what changes from step to step must fit ", capacity * sizeof(std::uint64_t), " bytes");
+  bytetape::check<CaptureError>(first + words <= capacity, "a captured step has too many optimizers and generators: ",
+                                "what changes from step to step must fit ", capacity * sizeof(std::uint64_t), " bytes");
   words_.resize(first + words);
-  entries_.push_back({first, std::move(update)});
+  entries_.push_back({first, std::move(update), std::move(check)});
   return static_cast<const std::uint64_t*>(block_->data()) + first;
+}
+
+void Carried::check() const {
+  for (const Entry& e : entries_) e.check();
 }
 
 void Carried::update() {
@@ -36,10 +40,18 @@ void Carried::update() {
 
 void Carried::send() {
   if (words_ == sent_) return;
-  backend(device_).transfer({words_.data(), Device::cpu()}, {block_->data(), device_},
-                            words_.size() * sizeof(std::uint64_t));
+  const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
+  memory::allocator(device_).note_traffic(memory::EventKind::to_device, bytes);
+  backend(device_).transfer({words_.data(), Device::cpu()}, {block_->data(), device_}, bytes);
   sent_ = words_;
 }
+
+namespace {
+/// The last to be done is the first to be taken back.
+void run_backwards(const std::vector<std::function<void()>>& all) {
+  for (auto f = all.rbegin(); f != all.rend(); ++f) (*f)();
+}
+}  // namespace
 
 Capture::Capture(Device device, const memory::Pool& pool)
     : device_(device), pool_(pool), carried_(std::make_unique<Carried>(device)) {
@@ -58,7 +70,15 @@ void Capture::used(Storage& s) {
 }
 
 void Capture::written(Storage& s) {
+  if (stand_ins_.contains(&s))
+    fail_in_capture("writes to an input, of which a replay has a copy: clone it, and write to that");
   if (!pool_.owns(s.block())) written_.try_emplace(&s, Ref<Storage>(&s));
+}
+
+void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
+  for (const auto& known : lowered_)
+    if (known.shadow.storage == shadow.storage) return;
+  lowered_.push_back({Ref<Storage>(&s), shadow, false});
 }
 
 PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now) {
@@ -81,18 +101,21 @@ PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, 
 
 void Capture::undo() {
   capture_running = nullptr;
-  for (const auto& take_back : take_back_) take_back();
-  for (const auto& undo : undo_) undo();
+  run_backwards(take_back_);
+  run_backwards(undo_);
 }
 
 Capture::Result Capture::finish() {
   capture_running = nullptr;
-  for (const auto& take_back : take_back_) take_back();
+  run_backwards(take_back_);
   Result r;
   r.carried = std::move(carried_);
-  for (const auto& [storage, held] : held_)
-    if (Storage* const shadow = storage->shadow().storage.get(); held_.contains(shadow))
-      r.lowered.push_back({held, storage->shadow(), written_.contains(shadow)});
+  for (auto& lowered : lowered_) {
+    const Storage::Shadow& last = lowered.of->shadow();
+    lowered.is_written = last.storage == lowered.shadow.storage && last.version == lowered.of->version() &&
+                         written_.contains(last.storage.get());
+    r.lowered.push_back(std::move(lowered));
+  }
   for (auto& [storage, held] : held_) r.held.push_back(std::move(held));
   for (auto& [storage, held] : written_) r.written.push_back(std::move(held));
   for (auto& [impl, leaf] : leaves_) r.leaves.push_back(std::move(leaf));

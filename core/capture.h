@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "bytetape/core/error.h"
@@ -47,9 +48,12 @@ class DeviceFinder final : public StepWatch {
 class Carried {
  public:
   explicit Carried(Device device) : device_(device) {}
-  /// Device memory for `bytes`, which update() writes before each replay. Throws CaptureError past capacity.
-  const void* add(std::size_t bytes, std::function<void(void*)> update);
-  /// Asks for all anew.
+  /// Device memory for `bytes`, which `update` writes before each replay; `check` runs before any update, and throws
+  /// where there can be no replay. Throws CaptureError past capacity.
+  const void* add(
+      std::size_t bytes, std::function<void(void*)> update, std::function<void()> check = [] {});
+  void check() const;
+  /// Asks for all anew; the host counts a step.
   void update();
   /// Gives the device what it does not have yet.
   void send();
@@ -59,6 +63,7 @@ class Carried {
   struct Entry {
     std::size_t first;  // word
     std::function<void(void*)> update;
+    std::function<void()> check;
   };
   Device device_;
   Ref<Storage> block_;
@@ -74,10 +79,17 @@ class Capture final : public StepWatch {
 
   void used(Storage& s) override;
   void written(Storage& s) override;
+  /// A tensor that the step reads in an input's place, and must not write.
+  void add_stand_in(const Tensor& x) { stand_ins_.insert(&x.storage()); }
+  bool is_stand_in(const Tensor& x) const { return stand_ins_.contains(&x.storage()); }
+  /// The step reads or writes `shadow` in place of s.
+  void uses_shadow(Storage& s, const Storage::Shadow& shadow);
   /// A generator stood at `now`, of which a number was taken: where a replay finds it.
   PhiloxState drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now);
-  /// The step sets a leaf's gradient: whether for the first time.
-  bool assigned_grad(const Tensor& leaf) { return leaves_.try_emplace(leaf.impl(), leaf).second; }
+  /// The step replaces a leaf's gradient, or adds to what it is: whether it is the first to touch it.
+  bool touches_grad(const Tensor& leaf, const Tensor& grad, bool adds) {
+    return leaves_.try_emplace(leaf.impl(), Leaf{leaf, adds, grad}).second;
+  }
   /// What must be undone on the host if the step fails.
   void on_failure(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
   /// Takes back what the host has counted on: a recording is no step, the replay that follows it is.
@@ -86,6 +98,11 @@ class Capture final : public StepWatch {
 
   /// Ends a recording that failed: the host stands where the step found it.
   void undo();
+  struct Leaf {
+    Tensor leaf;
+    bool adds;    // to the gradient that it finds
+    Tensor grad;  // the one that it found
+  };
   /// What a replay needs; ends the recording.
   struct Result {
     std::unique_ptr<Carried> carried;
@@ -93,10 +110,10 @@ class Capture final : public StepWatch {
     struct Lowered {
       Ref<Storage> of;
       Storage::Shadow shadow;
-      bool is_written;  // by the step, along with `of`
+      bool is_written;  // by the step, along with the last write of `of`
     };
-    std::vector<Lowered> lowered;  // of held: whose shadows the step uses
-    std::vector<Tensor> leaves;
+    std::vector<Lowered> lowered;
+    std::vector<Leaf> leaves;
   };
   Result finish();
 
@@ -112,7 +129,9 @@ class Capture final : public StepWatch {
   const memory::Pool& pool_;
   std::unique_ptr<Carried> carried_;
   std::unordered_map<Storage*, Ref<Storage>> held_, written_;
-  std::unordered_map<const TensorImpl*, Tensor> leaves_;
+  std::unordered_set<const Storage*> stand_ins_;
+  std::vector<Result::Lowered> lowered_;
+  std::unordered_map<const TensorImpl*, Leaf> leaves_;
   std::vector<std::shared_ptr<Drawn>> drawn_;
   std::vector<std::function<void()>> undo_, take_back_;
 };

@@ -20,6 +20,8 @@ struct PhiloxState {
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) { place_->state.seed = seed; }
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
   /// Goes to the start of the stream of `seed`. Throws CaptureError within a step that is being captured.
   void manual_seed(std::uint64_t seed);
   /// A start for `n` 32-bit words; advances past them.

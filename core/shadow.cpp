@@ -51,12 +51,16 @@ Tensor shadow_of(const Tensor& x, DType dtype) {
   const std::lock_guard lock(refreshing());
   if (!s.shadow().storage || s.shadow().dtype != dtype) s.shadow() = {new_shadow(s, dtype), dtype, s.version() - 1};
   if (!is_current(s)) copy_into_shadow(s);
+  if (detail::capture_running) detail::capture_running->uses_shadow(s, s.shadow());
   return as_in(x, s.shadow());
 }
 
 Tensor current_shadow(const Tensor& x) {
   const std::lock_guard lock(refreshing());
-  return is_current(x.storage()) ? as_in(x, x.storage().shadow()) : Tensor();
+  Storage& s = x.storage();
+  if (!is_current(s)) return {};
+  if (detail::capture_running) detail::capture_running->uses_shadow(s, s.shadow());
+  return as_in(x, s.shadow());
 }
 
 void note_write_with_shadow(const Tensor& x) {

@@ -72,10 +72,12 @@ class Tensor {
   const T* data() const {
     return static_cast<const T*>(checked_data(dtype_of<T>));
   }
-  /// The same, to write. Autograd does not learn of such writes.
+  /// The same, to write, before the next op. Autograd does not learn of such writes.
   template <class T>
   T* data() {
-    return static_cast<T*>(checked_data(dtype_of<T>));
+    void* const data = checked_data(dtype_of<T>);
+    storage().shadow() = {};  // Autocast's copy is none of what is written now
+    return static_cast<T*>(data);
   }
   /// The value of a one-element tensor, converted to T. Throws ShapeError where there are more or fewer, DeviceError on
   /// a meta device.

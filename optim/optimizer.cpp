@@ -106,13 +106,23 @@ void Optimizer::record_advance() {
   });
   for (const std::size_t i : moved_) ++steps_[i];
   set_paces();
-  const auto replayed = [this, alive = std::weak_ptr(alive_), moved = moved_](void* out) {
+  std::vector<const Storage*> places;  // which the capture holds, so that none is another's
+  for (const std::size_t i : moved_) places.push_back(&parameters_[i].storage());
+  const auto check_all = [this, alive = std::weak_ptr(alive_), moved = moved_, places] {
     check<CaptureError>(!alive.expired(), "the optimizer of a captured step was destroyed");
+    for (std::size_t k = 0; k < moved.size(); ++k) {
+      const Tensor& p = parameters_[moved[k]];
+      check<CaptureError>(!p.impl()->replaced && &p.storage() == places[k], "parameter ", moved[k], ", ", describe(p),
+                          ", was replaced or moved since the step was captured: capture it anew");
+    }
+    take_back_skipped_steps();  // it may throw a fault, so before any of the step is counted
+  };
+  const auto replayed = [this, moved = moved_](void* out) {
     moved_ = moved;
     advance();
     std::memcpy(out, paces().data(), paces().size());
   };
-  carried_ = capture.carried().add(paces().size(), replayed);
+  carried_ = capture.carried().add(paces().size(), replayed, check_all);
 }
 
 void Optimizer::note_writes() {

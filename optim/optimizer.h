@@ -28,8 +28,8 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient, in place; the others, and their state, stay as they are. Not
   /// recorded. On a device a step does nothing while a fault is pending there (core/fault.h), and once the fault was
-  /// thrown it counts as not taken. Throws ValueError where an assignment has put another tensor in a parameter's place
-  /// in its module.
+  /// thrown it counts as not taken: the first step after one waits for the device. Throws ValueError where an
+  /// assignment has put another tensor in a parameter's place in its module.
   void step();
   /// Drops the gradients (PyTorch's set_to_none).
   void zero_grad();
@@ -60,7 +60,7 @@ class Optimizer {
   static void check_not_negative(const char* name, double value);
 
  private:
-  // A step is these four in turn; a captured one that is replayed takes the second and the last alone.
+  // A step is these four in turn; of one that is captured and replayed the host takes the second alone.
 
   /// Makes a slot for each moved() parameter, with `gradients` by parameter, and what state it lacks. All memory of a
   /// step is taken here, so that one that failed can be taken again.
@@ -74,6 +74,7 @@ class Optimizer {
 
   /// Sets the pace of each slot, by lr() and steps().
   virtual void set_paces() = 0;
+  /// What they are: what a kernel finds at carried().
   virtual std::span<const std::byte> paces() const = 0;
   void record_advance();
   std::vector<Tensor> gradients() const;
