@@ -93,11 +93,14 @@ class CapturedStep {
 ///     });
 ///     for (auto [x, target] : loader) loss = train(x, target);
 ///
-/// A replay runs what the third call ran: tensors that the step finds by itself are read where they were then, numbers
-/// are those of then, but for what optimizers and generators carry from step to step (learning rates, counts, random
-/// numbers) and what the inputs hold, which are copied in. Results are outside the graph, and once the step is captured
-/// the next call writes over them. The step's memory is its own, taken from the device's allocator for as long as the
-/// CapturedStep lives. It is called on one thread at a time.
+/// A replay runs what the third call ran, in the modes of then (NoGrad, Autocast, train() or eval()): tensors that the
+/// step finds by itself are read where they were, numbers are those of then, but for what optimizers and generators
+/// carry from step to step (learning rates, counts, random numbers) and what the inputs hold, which are copied in and
+/// must neither require grad nor be written. A step that adds to gradients runs as it is where it finds others than
+/// the recorded one did. Results are outside the graph, and once the step is captured the next call writes over them.
+/// Inputs are copied to dense memory: of what lies otherwise the kernels may be others, and add up in another order.
+/// The step's memory is its own, taken from the device's allocator for as long as the CapturedStep lives; a prediction
+/// on a meta device is without it. It is called on one thread at a time.
 template <class F>
 CapturedStep<F> capture(F step) {
   return CapturedStep<F>(std::move(step));

@@ -341,5 +341,124 @@ TEST_F(Capture, IsPartOfTheStepAroundIt) {
   EXPECT_EQ(recordings, 1);
 }
 
+/// Counts its steps, and moves nothing.
+class Counting final : public optim::Optimizer {
+ public:
+  explicit Counting(std::vector<Tensor> parameters) : Optimizer(std::move(parameters), "counting") {}
+  std::int64_t taken() const { return steps(0); }
+
+ private:
+  void prepare(const std::vector<Tensor>&) override {}
+  void launch() override {}
+  void set_paces() override { pace_ = steps(0); }
+  std::span<const std::byte> paces() const override { return std::as_bytes(std::span(&pace_, 1)); }
+  std::int64_t pace_ = 0;
+};
+
+TEST_F(Capture, CountsEveryStepOfAnOptimizer) {
+  const auto taken = [](bool captured) {
+    Tensor w = random_there({3}).set_requires_grad();
+    Counting optimizer({w});
+    const auto twice = [&] {
+      for (int k = 0; k < 2; ++k) {
+        optimizer.zero_grad();
+        sum(w * w).backward();
+        optimizer.step();
+      }
+    };
+    auto step = capture(twice);
+    for (int i = 0; i < 5; ++i) captured ? step() : twice();
+    EXPECT_EQ(step.is_captured(), captured);
+    return optimizer.taken();
+  };
+  EXPECT_EQ(taken(true), taken(false));
+}
+
+TEST_F(Capture, IsTheStepItselfWhereItFindsOtherGradients) {
+  Tensor w = random_there({3}).set_requires_grad();
+  int calls = 0;
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    sum(w * x).backward();
+  });
+  const Tensor x = random_there({3});
+  for (int i = 0; i < 4; ++i) step(x);  // from the second on it adds to what it finds
+  EXPECT_EQ(calls, 3);
+  w.set_grad({});
+  step(x);
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(w.grad().to_vector<float>(), x.to_vector<float>());
+}
+
+TEST_F(Capture, TakesItsOutputsBackInAnyOrder) {
+  auto step = capture([](const Tensor& a, const Tensor& b) { return std::vector<Tensor>{a + b, a}; });
+  const Tensor a = random_there({3}), b = random_there({3});
+  std::vector<Tensor> out;
+  for (int i = 0; i < 3; ++i) out = step(a, b);
+  copy_(out[0], a), copy_(out[1], b);  // a replay here computes nothing
+  auto see = capture([](const Tensor& x, const Tensor& y) { return std::vector<Tensor>{y, x}; });
+  for (int i = 0; i < 3; ++i) out = see(a, b);
+  copy_(out[0], b), copy_(out[1], a);
+  EXPECT_NE(&out[0].storage(), &out[1].storage());
+  see(out[0], out[1]);
+  EXPECT_EQ(out[0].to_vector<float>(), b.to_vector<float>());
+  EXPECT_EQ(out[1].to_vector<float>(), a.to_vector<float>());
+}
+
+TEST_F(Capture, RefusesToWriteToAnInput) {
+  auto step = capture([](const Tensor& x) { add_(x, 1); });
+  const Tensor x = random_there({3});
+  step(x), step(x);
+  EXPECT_THAT([&] { step(x); }, ThrowsMessage<CaptureError>(HasSubstr("writes to an input")));
+}
+
+TEST_F(Capture, IsOutsideTheGraphWithinAnotherToo) {
+  Tensor w = random_there({3}).set_requires_grad();
+  auto inner = capture([&] { return sum(w * 3); });
+  auto outer = capture([&] {
+    w.set_grad({});
+    (inner() + sum(w)).backward();
+  });
+  for (int i = 0; i < 4; ++i) {
+    outer();
+    EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(3, 1)) << i;
+  }
+}
+
+TEST_F(Capture, FindsAParameterThatWasReplaced) {
+  const DefaultDevice here(gpu);
+  nn::Linear layer(3, 2);
+  Counting optimizer(layer.parameters());
+  auto step = capture([&](const Tensor& x) {
+    optimizer.zero_grad();
+    sum(layer(x)).backward();
+    optimizer.step();
+  });
+  const Tensor x = random_there({4, 3});
+  for (int i = 0; i < 4; ++i) step(x);
+  const std::int64_t taken = optimizer.taken();
+  layer.weight = random_there({2, 3});
+  EXPECT_THAT([&] { step(x); }, ThrowsMessage<CaptureError>(HasSubstr("replaced")));
+  EXPECT_EQ(optimizer.taken(), taken);
+}
+
+TEST_F(Capture, TakesNoInputThatRequiresGradLater) {
+  auto step = capture([](const Tensor& x) { return sum(x); });
+  for (int i = 0; i < 3; ++i) step(random_there({3}));
+  EXPECT_THROW(step(random_there({3}).set_requires_grad()), CaptureError);
+}
+
+TEST_F(Capture, CountsItsGradientsAsWritten) {
+  Tensor w = random_there({3}).set_requires_grad(), v = random_there({3}).set_requires_grad();
+  auto step = capture([&] {
+    w.set_grad({});
+    sum(w * w).backward();
+  });
+  for (int i = 0; i < 3; ++i) step();
+  const Tensor y = sum(v * w.grad());
+  step();
+  EXPECT_THROW(y.backward(), AutogradError);
+}
+
 }  // namespace
 }  // namespace bytetape
