@@ -7,7 +7,6 @@
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
-#include "bytetape/autograd/ops/reduce.h"
 
 namespace bytetape {
 namespace {
@@ -44,23 +43,20 @@ struct Conv2dBackward final : Node {
   Activation activation = Activation::none;
 
   void backward(const Grads& gy, InputGrads& gx) override {
-    const bool has_one_kernel = gx.needs(1) && gx.needs(2) && !grad_enabled();
-    if (has_one_kernel && is_for_weight_alone(gy[0], gx))
-      return set(gx, run_weight_grad(x.get(), gy[0], w_shape, params, true, activation,
-                                     elementwise::result_over(y, gy[0], gx)));
-    const Tensor g = channels_last(activation_grad(activation, y, gy[0], gx));
+    if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
+    const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image));
     if (gx.needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
-    if (has_one_kernel) return set(gx, run_weight_grad(x.get(), g, w_shape, params, true));
     if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, params);
-    if (gx.needs(2)) gx[2] = sum(g, {0, 2, 3});
   }
 
  private:
-  /// True where nothing but the kernel of the weight's gradient reads gy: it sees to the activation on the way.
-  bool is_for_weight_alone(const Tensor& gy, const InputGrads& gx) const {
-    return activation != Activation::none && !gx.needs(0) && is_channels_last(gy.shape(), gy.strides());
-  }
-  static void set(InputGrads& gx, const WeightAndBiasGrad& g) {
+  /// Where nothing else is made of gy one kernel reads it, which sees to the activation on the way.
+  void grads_of_parameters(const Tensor& gy, InputGrads& gx) {
+    const bool activates = activation != Activation::none && is_channels_last(gy.shape(), gy.strides());
+    const WeightAndBiasGrad g =
+        activates
+            ? run_weight_grad(x.get(), gy, w_shape, params, true, activation, elementwise::result_over(y, gy, gx))
+            : run_weight_grad(x.get(), channels_last(activation_grad(activation, y, gy, gx)), w_shape, params, true);
     gx[1] = g.weight;
     gx[2] = g.bias;
   }

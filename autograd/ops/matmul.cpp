@@ -27,17 +27,9 @@ struct LinearBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override {
     const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
-    const Tensor g = reshape(activation_grad(activation, y, gy[0], gx), {rows, out});
+    const Tensor g = reshape(activation_and_bias_grad(activation, y, gy[0], gx, Channels::last), {rows, out});
     if (gx.needs(0)) gx[0] = view(matmul(g, weight.get()), x_shape);
-    if (gx.needs(1) && gx.needs(2) && !grad_enabled()) {  // in one pass over gy
-      const Tensor v = contiguous(reshape(x.get(), {rows, in})), dense = contiguous(g);
-      gx[1] = empty({out, in}, v.dtype(), v.device());
-      gx[2] = empty({out}, v.dtype(), v.device());
-      run_planned<&Kernels::linear_weight_grad>(v.device(), {v.read(), dense.read(), gx[1].write(), gx[2].write()});
-      return;
-    }
     if (gx.needs(1)) gx[1] = matmul(transpose(g, 0, 1), reshape(x.get(), {rows, in}));
-    if (gx.needs(2)) gx[2] = sum(g, {0});
   }
 };
 
