@@ -15,22 +15,31 @@ Tensor empty_image(const Shape& shape, const Tensor& like) {
   return empty_strided(shape, channels_last_strides(shape), like.dtype(), like.device());
 }
 
+/// How a weight lies, and with it its gradient.
+struct WeightLayout {
+  Shape shape;
+  Strides strides;
+};
+WeightLayout layout_of(const Tensor& weight) { return {weight.shape(), weight.strides()}; }
+/// The weight as kernels take it: in its own order of dims where it has no gaps.
+Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.strides()) ? weight : contiguous(weight); }
+
 // y = conv(x, w) is linear in x and in w, and so are its gradients: the three maps below are one trilinear form seen
 // from three sides, and the backward of each is the other two.
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params);
-Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params);
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, const Conv2dParams& params);
 
 struct WeightAndBiasGrad {
   Tensor weight, bias;
 };
 
 /// One kernel for both. x and gy are channels-last; with an activation gy is what comes to its result.
-WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params,
-                                  bool with_bias, Activation activation = Activation::none,
+WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight,
+                                  const Conv2dParams& params, bool with_bias, Activation activation = Activation::none,
                                   const elementwise::SavedAndResult& y = {}) {
   const Device device = x.device();
-  WeightAndBiasGrad g{empty(w_shape, x.dtype(), device), {}};
-  if (with_bias) g.bias = empty({w_shape[0]}, x.dtype(), device);
+  WeightAndBiasGrad g{empty_strided(weight.shape, weight.strides, x.dtype(), device), {}};
+  if (with_bias) g.bias = empty({weight.shape[0]}, x.dtype(), device);
   run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params,
                                                      activation, read(y.saved), write(y.result)});
   return g;
@@ -38,7 +47,8 @@ WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape
 
 struct Conv2dBackward final : Node {
   Saved x{this}, weight{this}, y{this};  // y where there is an activation
-  Shape x_shape, w_shape;
+  Shape x_shape;
+  WeightLayout w_layout;
   Conv2dParams params;
   Activation activation = Activation::none;
 
@@ -46,7 +56,7 @@ struct Conv2dBackward final : Node {
     if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
     const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image));
     if (gx.needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
-    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, params);
+    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_layout, params);
   }
 
  private:
@@ -55,8 +65,8 @@ struct Conv2dBackward final : Node {
     const bool activates = activation != Activation::none && is_channels_last(gy.shape(), gy.strides());
     const WeightAndBiasGrad g =
         activates
-            ? run_weight_grad(x.get(), gy, w_shape, params, true, activation, elementwise::result_over(y, gy, gx))
-            : run_weight_grad(x.get(), channels_last(activation_grad(activation, y, gy, gx)), w_shape, params, true);
+            ? run_weight_grad(x.get(), gy, w_layout, params, true, activation, elementwise::result_over(y, gy, gx))
+            : run_weight_grad(x.get(), channels_last(activation_grad(activation, y, gy, gx)), w_layout, params, true);
     gx[1] = g.weight;
     gx[2] = g.bias;
   }
@@ -64,11 +74,11 @@ struct Conv2dBackward final : Node {
 
 struct InputGradBackward final : Node {
   Saved gy{this}, weight{this};
-  Shape w_shape;
+  WeightLayout w_layout;
   Conv2dParams params;
   void backward(const Grads& ggx, InputGrads& g) override {
     if (g.needs(0)) g[0] = conv2d(ggx[0], weight.get(), {}, params);
-    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_shape, params);
+    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_layout, params);
   }
 };
 
@@ -84,22 +94,22 @@ struct WeightGradBackward final : Node {
 
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {
   const Op<"conv2d_input_grad"> op;
-  const Tensor g = channels_last(gy), w = contiguous(weight);
+  const Tensor g = channels_last(gy), w = dense(weight);
   Tensor gx = empty_image(x_shape, g);
   run_planned<&Kernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
   if (auto* node = record<InputGradBackward>(gx, g, w)) {
     if (node->needs(1)) node->gy.save(g);
     if (node->needs(0)) node->weight.save(w);
-    node->w_shape = w.shape();
+    node->w_layout = layout_of(w);
     node->params = params;
   }
   return gx;
 }
 
-Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, const Conv2dParams& params) {
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, const Conv2dParams& params) {
   const Op<"conv2d_weight_grad"> op;
   const Tensor image = channels_last(x), g = channels_last(gy);
-  Tensor gw = run_weight_grad(image, g, w_shape, params, false).weight;
+  Tensor gw = run_weight_grad(image, g, weight, params, false).weight;
   if (auto* node = record<WeightGradBackward>(gw, image, g)) {
     if (node->needs(1)) node->x.save(image);
     if (node->needs(0)) node->gy.save(g);
@@ -157,7 +167,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
               Activation activation) {
   const Op<"conv2d"> op;
   const Shape y_shape = output_shape(x, weight, bias, params);
-  const Tensor image = channels_last(x), w = contiguous(weight), b = bias.defined() ? contiguous(bias) : bias;
+  const Tensor image = channels_last(x), w = dense(weight), b = bias.defined() ? contiguous(bias) : bias;
   Tensor y = empty_image(y_shape, x);
   run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
   if (auto* node = record<Conv2dBackward>(y, image, w, b)) {
@@ -165,7 +175,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
     if (node->needs(0)) node->weight.save(w);
     if (activation != Activation::none) node->y.save_output(y);
     node->x_shape = x.shape();
-    node->w_shape = w.shape();
+    node->w_layout = layout_of(w);
     node->params = params;
     node->activation = activation;
   }

@@ -16,7 +16,7 @@ struct Conv2dParams {
 };
 
 // x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w'). x, y and their gradients are
-// dense, channels-last or row-major; weight, bias and theirs are row-major.
+// dense, channels-last or row-major; the weight and its gradient dense in any order of dims, bias and its row-major.
 struct Conv2dArgs {
   ConstView x, weight, bias;
   View y;  // activation(convolution + bias)
@@ -32,7 +32,7 @@ struct Conv2dInputGradArgs {
 // `masked`, which has y's layout and may be gy; all three are dense.
 struct Conv2dWeightGradArgs {
   ConstView x, gy;
-  View gw, gb;  // gb may be undefined
+  View gw, gb;  // gb may be undefined; both may be f32 where x and gy have 16 bits
   Conv2dParams params;
   Activation activation = Activation::none;
   ConstView y = {};  // undefined without an activation
