@@ -1,6 +1,7 @@
 #pragma once
 /// \file
 /// Everything: `#include <bytetape/bytetape.h>`.
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
@@ -11,6 +12,7 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/images.h"
 #include "bytetape/core/memory/step.h"
 #include "bytetape/core/memory/summary.h"
 #include "bytetape/core/memory/timeline.h"
@@ -22,6 +24,8 @@
 #include "bytetape/data/idx.h"
 #include "bytetape/data/loader.h"
 #include "bytetape/data/mnist.h"
+#include "bytetape/data/normalize.h"
+#include "bytetape/data/resident.h"
 #include "bytetape/nn/nn.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/clip.h"

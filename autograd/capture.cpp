@@ -5,6 +5,7 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/memory/pool.h"
+#include "bytetape/core/shadow.h"
 #include "bytetape/core/transfer.h"
 
 namespace bytetape::detail {
@@ -63,10 +64,13 @@ struct StepRecorder::Recorded {
   std::vector<Tensor> replay(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
     copy_in(given);
+    for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
     host.carried->update();
     host.carried->send();
     work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
+    for (const auto& [of, shadow, is_written] : host.lowered)
+      if (is_written) note_written_shadow(*of);
     for (const Tensor& y : outputs)
       if (y.defined()) y.storage().bump_version();
     for (std::size_t i = 0; i < grads.size(); ++i)

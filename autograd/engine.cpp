@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bytetape/autograd/anomaly.h"
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -80,6 +81,7 @@ class Backward {
   }
 
   void run() {
+    const Autocast off(DType::f32);  // rules have the dtypes that their ops ran in
     while (!queue_.empty()) {
       auto next = queue_.extract(queue_.begin());
       step(*next.mapped().node, next.mapped().grads);

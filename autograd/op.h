@@ -1,6 +1,7 @@
 #pragma once
 /// \file
 /// What every op needs: the scope that names it, the checks, the kernels, the tape.
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/record.h"
 #include "bytetape/core/check.h"

@@ -48,6 +48,8 @@ inline const std::vector<Workload>& workloads() {
       {"mnist_cnn_b1024_tf32", "tf32", 1024, cnn, images(1, 28), adam},
       {"resnet18_b128_tf32", "tf32", 128, resnet, images(3, 32), sgd},
       {"resnet18_b512_tf32", "tf32", 512, resnet, images(3, 32), sgd},
+      {"resnet18_b128_bf16", "bf16", 128, resnet, images(3, 32), sgd},
+      {"resnet18_b512_bf16", "bf16", 512, resnet, images(3, 32), sgd},
   };
   return table;
 }
@@ -56,13 +58,18 @@ inline const std::vector<Workload>& workloads() {
 class Training {
  public:
   explicit Training(const Workload& w)
-      : model_(w.model()), optimizer_(w.optimizer(*model_)), x_(w.input(w.batch)), y_(randint(0, 10, {w.batch})) {
+      : model_(w.model()),
+        optimizer_(w.optimizer(*model_)),
+        x_(w.input(w.batch)),
+        y_(randint(0, 10, {w.batch})),
+        computed_(w.precision == "bf16" ? DType::bf16 : DType::f32) {
     x_.storage().set_role(memory::Role::input);
     y_.storage().set_role(memory::Role::input);
   }
 
   /// All that a training loop does on data already there.
   Tensor step() {
+    const Autocast autocast(computed_);
     optimizer_->zero_grad();
     Tensor loss = cross_entropy((*model_)(x_), y_);
     loss.backward();
@@ -74,6 +81,7 @@ class Training {
   std::unique_ptr<nn::Sequential> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_;
+  DType computed_;
 };
 
 }  // namespace bytetape::bench

@@ -68,8 +68,9 @@ int main(int argc, char** argv) {
   app.add_option("--device", device, "cpu or cuda");
   app.add_option("--modes", modes, "eager, graph (captured; on cuda)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"eager", "graph"}));
-  app.add_flag("--tune", tunes, "try all that cuBLASLt proposes; print lines for cuda/products.inc");
+  app.add_flag("--tune", tunes, "try all that cuBLASLt and cuDNN propose; print lines for cuda/ranks.inc");
   app.add_option("workload", names, "names; default: all whose precision the device is measured in");
   CLI11_PARSE(app, argc, argv);
   return bench::run("workloads", [&] {

@@ -90,6 +90,9 @@ Capture::Result Capture::finish() {
   for (const auto& take_back : take_back_) take_back();
   Result r;
   r.carried = std::move(carried_);
+  for (const auto& [storage, held] : held_)
+    if (Storage* const shadow = storage->shadow().storage.get(); held_.contains(shadow))
+      r.lowered.push_back({held, storage->shadow(), written_.contains(shadow)});
   for (auto& [storage, held] : held_) r.held.push_back(std::move(held));
   for (auto& [storage, held] : written_) r.written.push_back(std::move(held));
   for (auto& [impl, leaf] : leaves_) r.leaves.push_back(std::move(leaf));

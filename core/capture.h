@@ -90,6 +90,12 @@ class Capture final : public StepWatch {
   struct Result {
     std::unique_ptr<Carried> carried;
     std::vector<Ref<Storage>> held, written;  // outside the pool
+    struct Lowered {
+      Ref<Storage> of;
+      Storage::Shadow shadow;
+      bool is_written;  // by the step, along with `of`
+    };
+    std::vector<Lowered> lowered;  // of held: whose shadows the step uses
     std::vector<Tensor> leaves;
   };
   Result finish();

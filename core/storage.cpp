@@ -29,6 +29,7 @@ void Storage::set_role(memory::Role role) {
 
 void Storage::set_role(memory::Role role, memory::NameId module) {
   if (block_) allocator_->retag(block_, role, module);
+  if (shadow_.storage) shadow_.storage->set_role(memory::Role::lowered, module);
 }
 
 memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_) : memory::Role::temporary; }

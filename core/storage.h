@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "bytetape/core/device.h"
+#include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/memory/scope.h"
 
@@ -60,6 +61,14 @@ class Storage final : public RefCounted {
     if (detail::step_watch) [[unlikely]]
       detail::note_write(*detail::step_watch, *this);
   }
+  /// The same elements in a lower dtype, for ops that read them so; ends with what it is a copy of. Kept by
+  /// core/shadow.h alone.
+  struct Shadow {
+    Ref<Storage> storage;
+    DType dtype = DType::bf16;
+    std::uint32_t version = 0;  ///< of what it is a copy of
+  };
+  Shadow& shadow() { return shadow_; }
   /// In-place ops that autograd recorded here; a view taken before one must not be used after it.
   std::uint32_t rebased() const { return rebased_; }
   void bump_rebased() { ++rebased_; }
@@ -72,6 +81,7 @@ class Storage final : public RefCounted {
   Device device_;
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
+  Shadow shadow_;
   std::function<void()> release_;
 };
 

@@ -25,6 +25,5 @@ int device_count() { return 0; }
 DeviceProperties get_device_properties(int) { fail_absent(); }
 std::string get_device_name(int) { fail_absent(); }
 MemoryInfo mem_get_info(int) { fail_absent(); }
-void tune(bool) {}
 
 }  // namespace bytetape::cuda

@@ -29,11 +29,11 @@ struct MemoryInfo {
 /// Throws DeviceError, and says why, where there is no such device that bytetape can use.
 MemoryInfo mem_get_info(int index = 0);
 
-/// While on, each product that is met for the first time on a thread tries what cuBLASLt proposes for it and keeps the
-/// fastest. Off at start: a table that was measured decides then, and for what it lacks the library's first proposal,
-/// so that bits are the same in every process.
+/// While on, each product and convolution that is met for the first time tries what cuBLASLt or cuDNN proposes for it
+/// and keeps the fastest. Off at start: a table that was measured decides then, and for what it lacks the library's
+/// first proposal, so that bits are the same in every process.
 void tune(bool on);
-/// What tuning has found in this process, as lines for cuda/products.inc.
+/// What tuning has found in this process, as lines for cuda/ranks.inc.
 std::string tuned();
 
 }  // namespace bytetape::cuda

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "bytetape/core/error.h"
+#include "bytetape/cuda/fastest.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/precision.h"
+#include "bytetape/cuda/ranks.h"
 
 namespace bytetape::cuda {
 
@@ -25,7 +27,9 @@ class ConvGraph {
  public:
   enum Id : std::int64_t { x_id = 1, weight_id, y_id, bias_id };
   fe::graph::Graph graph;
-  bool with_bias = false;
+  RankKey rank_key;
+  std::size_t workspace = 0;  // bytes that it may use
+  bool with_bias = false, is_tuned = false;
 };
 
 namespace {
@@ -77,6 +81,13 @@ struct Hash {
   }
 };
 
+RankKey rank_key(const Key& key, Device device) {
+  RankKey all{static_cast<std::int64_t>(Proposer::cudnn), capability(device),
+              static_cast<std::int64_t>(cudnnGetVersion())};
+  all.insert(all.end(), key.begin(), key.end());
+  return all;
+}
+
 /// cuDNN on one device. A handle and the graphs made with it serve one thread at a time.
 struct Library {
   std::mutex mutex;
@@ -125,18 +136,27 @@ Integers strides_of(const Integers& d, bool channels_last) {
   return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
 }
 
+bool fits(const ConvGraph& g) {
+  std::int64_t workspace = 0;
+  return g.graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(g.workspace);
+}
+/// Makes a proposal the one that runs, where cuDNN can.
+bool choose(ConvGraph& g, int rank) { return g.graph.build_plan_at_index(rank).is_good() && fits(g); }
+
 class Builder {
  public:
   explicit Builder(const ConvProblem& p) : p_(p), s_(p.sizes), result_(std::make_unique<ConvGraph>()) {}
 
   /// Null where cuDNN has no engine.
-  std::unique_ptr<ConvGraph> build(cudnnHandle_t handle, bool tf32) {
+  std::unique_ptr<ConvGraph> build(cudnnHandle_t handle, bool tf32, RankKey rank_key) {
     fe::graph::Graph& graph = result_->graph;
     graph.set_io_data_type(type_of(s_.dtype))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
     describe(graph);
     result_->with_bias = p_.with_bias;
+    result_->workspace = p_.workspace;
+    result_->rank_key = std::move(rank_key);
     // The fallback engines are slower than a kernel of our own that does what follows the convolution.
     std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
     if (!p_.with_bias && p_.activation == Activation::none) modes.push_back(fe::HeurMode_t::FALLBACK);
@@ -145,11 +165,9 @@ class Builder {
       return nullptr;
     graph.deselect_workspace_greater_than(static_cast<std::int64_t>(p_.workspace));
     graph.deselect_numeric_notes(unwanted(tf32));
+    if (const int rank = rank_of(result_->rank_key); rank > 0 && choose(*result_, rank)) return std::move(result_);
     if (graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad()) return nullptr;
-    std::int64_t workspace = 0;
-    const bool fits =
-        graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(p_.workspace);
-    return fits ? std::move(result_) : nullptr;
+    return fits(*result_) ? std::move(result_) : nullptr;
   }
 
  private:
@@ -229,10 +247,24 @@ class Builder {
 };
 
 /// The library says no by statuses, and where it has none by exceptions.
-std::unique_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32) {
+std::unique_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32, RankKey rank_key) {
   try {
-    return Builder(problem).build(handle, tf32);
+    return Builder(problem).build(handle, tf32, std::move(rank_key));
   } catch (const fe::cudnnException&) { return nullptr; }
+}
+
+/// Runs what cuDNN proposes, each a few times, and keeps the fastest.
+void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*>& pack, void* workspace) {
+  constexpr std::int64_t most = 8;  // each takes cuDNN some time to compile
+  g.is_tuned = true;
+  const auto count = static_cast<int>(std::min(most, g.graph.get_execution_plan_count()));
+  const int rank = fastest(count, library.stream, [&](int i) {
+    try {
+      return choose(g, i) && g.graph.execute(library.handle, pack, workspace).is_good();
+    } catch (const fe::cudnnException&) { return false; }
+  });
+  choose(g, rank);
+  set_rank(g.rank_key, rank);
 }
 
 }  // namespace
@@ -244,7 +276,8 @@ ConvGraph* find_graph(const ConvProblem& problem, Device device) {
   const std::lock_guard lock(library.mutex);
   if (const auto found = library.graphs.find(key); found != library.graphs.end()) return found->second.get();
   library.use_stream_of(device);
-  return library.graphs.emplace(key, build(problem, library.handle, tf32)).first->second.get();
+  auto graph = build(problem, library.handle, tf32, rank_key(key, device));
+  return library.graphs.emplace(key, std::move(graph)).first->second.get();
 }
 
 void run(ConvGraph& graph, const ConvMemory& memory, void* workspace, Device device) {
@@ -255,6 +288,7 @@ void run(ConvGraph& graph, const ConvMemory& memory, void* workspace, Device dev
   Library& library = library_of(device);
   const std::lock_guard lock(library.mutex);
   library.use_stream_of(device);
+  if (is_tuning() && !graph.is_tuned) tune(graph, library, pack, workspace);
   auto status = graph.graph.execute(library.handle, pack, workspace);
   if (status.is_bad()) [[unlikely]]
     fail<Error>("cuDNN: ", status.get_message());

@@ -53,6 +53,15 @@ __device__ inline void leave(const FaultSlot& slot, const Fault& fault) {
   __threadfence_system();  // the host may look while another thread's kernel writes
   atomicExch_system(&slot.record->state, +FaultRecord::written);
 }
+
+/// The same for the lowest row that has a fault, as on the CPU; looking for one costs only who has one.
+template <class F>
+__device__ void leave_if_first(const FaultSlot& slot, const Fault& fault, std::int64_t row, const F& is_fault) {
+  if (is_taken(slot)) return;
+  for (std::int64_t i = 0; i < row; ++i)
+    if (is_fault(i)) return;
+  leave(slot, fault);
+}
 #endif
 
 }  // namespace bytetape::cuda

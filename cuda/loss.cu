@@ -90,14 +90,6 @@ struct Targets {
   __device__ bool is_fault(std::int64_t t) const { return t != ignore && !is_class(t); }
 };
 
-/// Kept is the fault of the lowest row, as on the CPU; looking for one costs only who has one.
-__device__ void leave_if_first(const FaultSlot& faults, const Targets& targets, std::int64_t row, std::int64_t t) {
-  if (is_taken(faults)) return;
-  for (std::int64_t i = 0; i < row; ++i)
-    if (targets.is_fault(targets.data[i])) return;
-  leave(faults, {Fault::Kind::target, t, targets.classes});
-}
-
 /// Of elements x[lane], x[lane + lanes], ...
 template <class T>
 struct RowSums {
@@ -195,7 +187,9 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(Forward<T> a) {
     if (a.result.reduction == Reduction::none) a.result.y[i] = loss;
     mine.loss += static_cast<double>(loss);
     mine.count += counts;
-    if (counts && !is_class) leave_if_first(a.faults, targets, i, t);
+    if (counts && !is_class)
+      leave_if_first(a.faults, {Fault::Kind::target, t, targets.classes}, i,
+                     [&](std::int64_t row) { return targets.is_fault(targets.data[row]); });
   }
   const Partial all = joined(mine);
   if (threadIdx.x != 0) return;

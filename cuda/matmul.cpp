@@ -16,10 +16,11 @@
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/cuda.h"
+#include "bytetape/cuda/fastest.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
-#include "bytetape/cuda/products.h"
+#include "bytetape/cuda/ranks.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -69,13 +70,18 @@ struct HashKey {
 };
 
 constexpr int most_proposals = 16;
-std::atomic<bool> tuning{false};
 
-ProductLibrary library_of(const Key& key) {
-  return {capability(Device::cuda(key.device)), static_cast<std::int64_t>(cublasLtGetVersion())};
-}
-ProductKind kind_of(const Key& key) {
-  return {key.dtype, key.compute == CUBLAS_COMPUTE_32F_FAST_TF32, key.epilogue, key.flags, key.m, key.n, key.k,
+RankKey rank_key(const Key& key) {
+  return {static_cast<std::int64_t>(Proposer::cublaslt),
+          capability(Device::cuda(key.device)),
+          static_cast<std::int64_t>(cublasLtGetVersion()),
+          key.dtype,
+          key.compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+          key.epilogue,
+          key.flags,
+          key.m,
+          key.n,
+          key.k,
           key.batch};
 }
 
@@ -108,14 +114,15 @@ class Product {
               key.b_step),
         right_(dtype_, key.flags & 1 ? key.m : key.k, key.flags & 1 ? key.k : key.m, key.a_leading, key.batch,
                key.a_step),
-        result_(dtype_, key.n, key.m, key.y_leading, key.batch, key.y_step) {
+        result_dtype_(key.flags & 4 ? DType::f32 : dtype_),
+        result_(result_dtype_, key.n, key.m, key.y_leading, key.batch, key.y_step) {
     check(cublasLtMatmulDescCreate(&operation_, static_cast<cublasComputeType_t>(key.compute),
                                    dtype_ == DType::f64 ? CUDA_R_64F : CUDA_R_32F));
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.flags & 2 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.flags & 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<cublasLtEpilogue_t>(key.epilogue));
     if (key.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(dtype_)));
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(result_dtype_)));
     is_possible_ = choose_algorithm(key);
   }
   ~Product() { cublasLtMatmulDescDestroy(operation_); }
@@ -128,27 +135,13 @@ class Product {
   /// Runs what was proposed, each a few times, and keeps the fastest. y must not be added to.
   void tune(const Key& key, const MatmulArgs& args, const void* a, const void* b, const void* bias, Workspace ws) {
     is_tuned_ = true;
-    const cudaStream_t stream = stream_of(args.y.device);
-    cudaEvent_t start = nullptr, stop = nullptr;
-    cuda::check(cudaEventCreate(&start));
-    cuda::check(cudaEventCreate(&stop));
-    float best = std::numeric_limits<float>::infinity();
-    int rank = 0;
-    for (std::size_t i = 0; i < proposed_.size(); ++i) {
-      algorithm_ = proposed_[i];
-      for (int k = 0; k < 3; ++k) run(args, a, b, bias, 0, ws);
-      cuda::check(cudaEventRecord(start, stream));
-      for (int k = 0; k < 20; ++k) run(args, a, b, bias, 0, ws);
-      cuda::check(cudaEventRecord(stop, stream));
-      cuda::check(cudaEventSynchronize(stop));
-      float ms = 0;
-      cuda::check(cudaEventElapsedTime(&ms, start, stop));
-      if (ms < best * 0.98f) best = ms, rank = static_cast<int>(i);  // the earlier of equals
-    }
-    cuda::check(cudaEventDestroy(start));
-    cuda::check(cudaEventDestroy(stop));
+    const int rank = fastest(static_cast<int>(proposed_.size()), stream_of(args.y.device), [&](int i) {
+      algorithm_ = proposed_[static_cast<std::size_t>(i)];
+      run(args, a, b, bias, 0, ws);
+      return true;
+    });
     algorithm_ = proposed_[static_cast<std::size_t>(rank)];
-    set_rank(library_of(key), kind_of(key), rank);
+    set_rank(rank_key(key), rank);
   }
   bool is_tuned() const { return is_tuned_; }
 
@@ -169,7 +162,7 @@ class Product {
     check(cublasLtMatmulDescSetAttribute(operation_, what, &value, sizeof value));
   }
 
-  // Of what the library proposes those that add up in a fixed order; of these one, as products.h says.
+  // Of what the library proposes those that add up in a fixed order; of these one, as ranks.h says.
   bool choose_algorithm(const Key& key) {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference));
@@ -195,13 +188,15 @@ class Product {
       if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
         proposed_.push_back(found[static_cast<std::size_t>(i)].algo);
     if (proposed_.empty()) return false;
-    const auto rank = static_cast<std::size_t>(rank_of(library_of(key), kind_of(key)));
+    const auto rank = static_cast<std::size_t>(rank_of(rank_key(key)));
     algorithm_ = proposed_[rank < proposed_.size() ? rank : 0];
     return true;
   }
 
   DType dtype_;
-  MatrixOf left_, right_, result_;
+  MatrixOf left_, right_;
+  DType result_dtype_;
+  MatrixOf result_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   std::vector<cublasLtMatmulAlgo_t> proposed_;
   cublasLtMatmulAlgo_t algorithm_{};
@@ -257,17 +252,17 @@ bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t lib
                 y.strides[0],
                 library_bytes,
                 y.device.index,
-                static_cast<std::int32_t>(y.dtype),
-                compute_type_of(y.dtype),
+                static_cast<std::int32_t>(a.dtype),
+                compute_type_of(a.dtype),
                 epilogue.kind,
                 alignment_of(a.data()),
                 alignment_of(b.data()),
                 alignment_of(y.data()),
-                (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0)};
+                (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0) | (y.dtype == a.dtype ? 0 : 4)};
   stream_of(y.device);  // the library's handle is made for the thread's device
   Product& product = product_for(key);
   if (!product.is_possible()) return false;
-  if (tuning.load(std::memory_order_relaxed) && !product.is_tuned() && epilogue.beta == 0)
+  if (is_tuning() && !product.is_tuned() && epilogue.beta == 0)
     product.tune(key, args, a.data(), b.data(), epilogue.bias, {ws.data, library});
   product.run(args, a.data(), b.data(), epilogue.bias, epilogue.beta, {ws.data, library});
   return true;
@@ -299,8 +294,6 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
 }
 
 }  // namespace
-
-void tune(bool on) { tuning = on; }
 
 void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, plan(args), ws); }
 

@@ -1,6 +1,5 @@
 #include "bytetape/data/dataset.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -36,16 +35,16 @@ void copy_rows(const Tensor& from, std::span<const std::int64_t> indices, Tensor
   }
 }
 
-void normalize_rows(const Tensor& from, Normalize by, std::span<const std::int64_t> indices, Tensor& to) {
-  std::array<float, 256> value;
-  for (std::size_t v = 0; v < value.size(); ++v)
-    value[v] = static_cast<float>((static_cast<double>(v) / 255 - by.mean) / by.std);
+void normalize_rows(const Tensor& from, const std::vector<float>& pixels, std::span<const std::int64_t> indices,
+                    Tensor& to) {
   const std::int64_t row = row_numel(from);
+  if (row == 0) return;
+  const std::int64_t plane = row / static_cast<std::int64_t>(pixels.size() / 256);
   float* out = to.data<float>();
   for (std::int64_t i : indices) {
     const std::uint8_t* in = from.data<std::uint8_t>() + i * row;
-    for (std::int64_t k = 0; k < row; ++k) out[k] = value[in[k]];
-    out += row;
+    for (const float* value = pixels.data(); value != pixels.data() + pixels.size(); value += 256)
+      for (std::int64_t k = 0; k < plane; ++k) *out++ = value[*in++];
   }
 }
 
@@ -91,20 +90,19 @@ Batch Dataset::get(std::span<const std::int64_t> indices) const {
 }
 
 TensorDataset::TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normalize)
-    : x_(std::move(x)), y_(std::move(y)), normalize_(normalize) {
+    : x_(std::move(x)), y_(std::move(y)) {
   const Op<"TensorDataset"> op;
   check_rows("x", x_);
   check_rows("y", y_);
   check(x_.size(0) == y_.size(0), "x and y differ in the number of examples: ", describe(x_), " and ", describe(y_));
-  if (!normalize_) return;
-  check<DTypeError>(x_.dtype() == DType::u8, "only u8 images are normalised, got ", describe(x_));
-  check(x_.rank() == 3 || x_.rank() == 4, "images to normalise are (n, h, w) or (n, c, h, w), got ", describe(x_));
-  check<ValueError>(normalize_->std > 0, "expected std > 0, got ", normalize_->std);
+  if (!normalize) return;
+  const std::vector<double> pixels = normalized_pixels(x_, *normalize);
+  pixels_.emplace(pixels.begin(), pixels.end());
 }
 
 ExampleSpec TensorDataset::example() const {
   ExampleSpec spec{example_shape(x_), x_.dtype(), example_shape(y_), y_.dtype()};
-  if (normalize_) {
+  if (pixels_) {
     spec.x_dtype = DType::f32;
     if (spec.x_shape.size() == 2) spec.x_shape.insert(0, 1);
   }
@@ -113,8 +111,8 @@ ExampleSpec TensorDataset::example() const {
 
 void TensorDataset::fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const {
   for (const Tensor& rows : {x_, y_}) check<DeviceError>(!rows.device().is_meta, describe(rows), " holds no data");
-  if (normalize_)
-    normalize_rows(x_, *normalize_, indices, x);
+  if (pixels_)
+    normalize_rows(x_, *pixels_, indices, x);
   else
     copy_rows(x_, indices, x);
   copy_rows(y_, indices, y);

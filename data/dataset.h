@@ -2,8 +2,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "bytetape/core/tensor.h"
+#include "bytetape/data/normalize.h"
 
 /// Data sets and loaders.
 namespace bytetape::data {
@@ -47,23 +49,13 @@ class Dataset {
   virtual void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const = 0;
 };
 
-/// x = (v / 255 - mean) / std, for u8 images.
-struct Normalize {
-  double mean = 0;
-  double std = 1;
-};
-
-/// The mean and standard deviation of MNIST's training images, as everybody uses them.
-inline constexpr Normalize mnist_normalize{0.1307, 0.3081};
-
 /// Rows of two tensors: x (n, ...) and y (n, ...), row-major on the CPU; or on a meta device, for batches there. As
 /// they are; or, with `normalize`, u8 images (n, h, w) or (n, c, h, w) as f32 (c, h, w), where images without channels
 /// get c = 1.
 class TensorDataset final : public Dataset {
  public:
-  /// Throws ShapeError where x and y differ in n, have no dim, or are not row-major, or x is not images and should be
-  /// normalised; DTypeError where x to be normalised is not u8; DeviceError on another device; ValueError unless std >
-  /// 0.
+  /// Throws ShapeError where x and y differ in n, have no dim, or are not row-major; DeviceError on another device; and
+  /// what normalized_pixels() throws.
   TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normalize = {});
 
   std::int64_t size() const override { return x_.size(0); }
@@ -74,7 +66,7 @@ class TensorDataset final : public Dataset {
 
  private:
   Tensor x_, y_;
-  std::optional<Normalize> normalize_;
+  std::optional<std::vector<float>> pixels_;  // normalised ones, 256 a channel
 };
 
 }  // namespace bytetape::data

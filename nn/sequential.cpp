@@ -5,6 +5,7 @@
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"
+#include "bytetape/nn/norm.h"
 
 namespace bytetape::nn {
 namespace {
@@ -28,6 +29,7 @@ Activated activated(const Module& layer) {
   const std::type_info& type = typeid(layer);
   if (type == typeid(Linear)) return call<Linear>;
   if (type == typeid(Conv2d)) return call<Conv2d>;
+  if (type == typeid(BatchNorm2d)) return call<BatchNorm2d>;
   return nullptr;
 }
 

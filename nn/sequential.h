@@ -9,8 +9,8 @@ namespace bytetape::nn {
 ///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), Block(128));
 ///     net.push_back("head", nn::Linear(128, 10));
 ///
-/// A Linear or Conv2d and the ReLU behind it run as one op, which is booked under the first: one launch and one tensor
-/// less. On the CPU the bits are those of two.
+/// A Linear, Conv2d or BatchNorm2d and the ReLU behind it run as one op, which is booked under the first: one launch
+/// and one tensor less. On the CPU the bits are those of two.
 ///
 /// Of one Sequential alone a Sequential is made by moving it: it is not nested.
 class Sequential : public ModuleList<> {

@@ -9,6 +9,7 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/shadow.h"
 
 namespace bytetape::optim {
 
@@ -84,7 +85,11 @@ std::vector<Tensor> Optimizer::gradients() const {
 
 OptimizerSlot Optimizer::slot(std::size_t i, const Tensor& g) const {
   std::int64_t* skips = skips_.defined() ? skips_.write().as<std::int64_t>() + i : nullptr;
-  return {.parameter = parameters_[i].write(), .gradient = g.read(), .skipped = skips};
+  const Tensor shadow = current_shadow(parameters_[i]);
+  return {.parameter = parameters_[i].write(),
+          .gradient = g.read(),
+          .shadow = shadow.defined() ? shadow.write() : View(),
+          .skipped = skips};
 }
 
 void Optimizer::advance() {
@@ -111,7 +116,7 @@ void Optimizer::record_advance() {
 }
 
 void Optimizer::note_writes() {
-  for (const std::size_t i : moved_) parameters_[i].storage().bump_version();
+  for (const std::size_t i : moved_) note_write_with_shadow(parameters_[i]);
 }
 
 // Where kernels leave faults, a step that was given to the device may yet be skipped; the device keeps count.

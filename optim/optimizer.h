@@ -41,7 +41,8 @@ class Optimizer {
 
  protected:
   memory::NameId name() const { return name_; }
-  /// What slots have in common: parameter i, its gradient g, and where its skipped steps are counted.
+  /// What slots have in common: parameter i, its 16-bit copy under autocast, its gradient g, and where its skipped
+  /// steps are counted.
   OptimizerSlot slot(std::size_t i, const Tensor& g) const;
   /// Parameters of the last step, by the order of their slots.
   const std::vector<std::size_t>& moved() const { return moved_; }

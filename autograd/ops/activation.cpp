@@ -25,18 +25,20 @@ Tensor activation_grad(Activation activation, Saved& y, const Tensor& gy, const 
   return g;
 }
 
-Tensor activation_and_bias_grad(Activation activation, Saved& y, const Tensor& gy, InputGrads& gx, Channels channels) {
+Tensor activation_and_bias_grad(Activation activation, Saved& y, const Tensor& gy, InputGrads& gx, Channels channels,
+                                DType bias_dtype) {
   const bool of_image = channels == Channels::of_image;
   const std::int64_t count = gy.size(of_image ? 1 : -1);
   if (!gx.needs(2) || grad_enabled()) {
     const Tensor g = activation_grad(activation, y, gy, gx);
-    if (gx.needs(2)) gx[2] = of_image ? sum(g, {0, 2, 3}) : sum_to(g, count);
+    if (gx.needs(2)) gx[2] = of_image ? sum(to(g, bias_dtype), {0, 2, 3}) : sum_to(to(g, bias_dtype), count);
     return g;
   }
-  gx[2] = empty(count, gy.dtype(), gy.device());
+  const Tensor gb = empty(count, accumulated(gy.dtype()) == bias_dtype ? bias_dtype : gy.dtype(), gy.device());
   const auto run = [&](Activation through, const Tensor& g, const Tensor& result, const Tensor& masked) {
     run_planned<&Kernels::bias_grad>(g.device(), {as_rows(g.read(), count), as_rows(read(result), count),
-                                                  as_rows(write(masked), count), gx[2].write(), through});
+                                                  as_rows(write(masked), count), gb.write(), through});
+    gx[2] = to(gb, bias_dtype);
   };
   if (activation == Activation::none || !same_layout(gy.shape(), gy.strides(), y.get().strides())) {
     const Tensor g = activation_grad(activation, y, gy, gx), dense = of_image ? channels_last(g) : contiguous(g);

@@ -54,7 +54,10 @@ struct DivBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(-(ga * (a.get() / b.get())), b_shape);
   }
 };
-Tensor div(const Operand& a, const Operand& b) { return binary<"div", &Kernels::div, DivBackward>(a, b); }
+Tensor div(const Operand& a, const Operand& b) {
+  if (a.is_number()) return binary<"div", &Kernels::div, DivBackward>(a, Widened(b));
+  return binary<"div", &Kernels::div, DivBackward>(a, b);
+}
 Tensor div_(const Tensor& a, const Operand& b) { return binary_<"div_", &Kernels::div, DivBackward>(a, b); }
 
 struct PowBackward final : BinaryNode {
@@ -82,7 +85,9 @@ struct PowBackward final : BinaryNode {
     gx[1] = sum_to(gy[0] * slope_in_exponent(base, e.tensor), b_shape);
   }
 };
-Tensor pow(const Operand& a, const Operand& exponent) { return binary<"pow", &Kernels::pow, PowBackward>(a, exponent); }
+Tensor pow(const Operand& a, const Operand& exponent) {
+  return binary<"pow", &Kernels::pow, PowBackward>(Widened(a), Widened(exponent));
+}
 Tensor pow_(const Tensor& a, const Operand& exponent) {
   return binary_<"pow_", &Kernels::pow, PowBackward>(a, exponent);
 }

@@ -10,6 +10,7 @@ using namespace elementwise;
 template <OpName name, auto Kernel>
 Tensor compare(const Operand& a, const Operand& b) {
   const Op<name> op;
+  if (promotes(a.tensor(), b.tensor())) return of_promoted(a, b, compare<name, Kernel>);
   const Tensor& x = tensor_of(a, b);
   check_pair(a, b);
   Tensor y = output(a, b, DType::boolean);
@@ -46,6 +47,8 @@ struct WhereBackward final : BinaryNode {
 };
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const Op<"where"> op;
+  if (promotes(a.tensor(), b.tensor()))
+    return of_promoted(a, b, [&](const Tensor& v, const Tensor& w) { return where(condition, v, w); });
   check<ValueError>(
       !a.is_number() || !b.is_number(),
       "expected a tensor among the two values, got two numbers; to(condition, dtype) may be what is meant");

@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/concat.h"
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
@@ -28,6 +29,17 @@ void check_all_defined(const std::vector<Tensor>& tensors) {
     check<ValueError>(tensors[i].defined(), "tensor ", i, " is undefined");
 }
 
+/// Under autocast, all in the widest of floating dtypes.
+std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
+  DType widest = tensors[0].dtype();
+  for (const Tensor& x : tensors) {
+    if (!autocast_enabled() || !is_floating(x.dtype()) || !is_floating(widest)) return tensors;
+    widest = bytetape::promoted(widest, x.dtype());
+  }
+  for (Tensor& x : tensors) x = to(x, widest);
+  return tensors;
+}
+
 Tensor cat_output(const Tensor& first, const Shape& shape) {
   const bool nhwc = is_channels_last(first.shape(), first.strides()) && !first.is_contiguous();
   return empty_strided(shape, nhwc ? channels_last_strides(shape) : contiguous_strides(shape), first.dtype(),
@@ -45,9 +57,10 @@ struct CatBackward final : Node {
       if (gx.needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
   }
 };
-Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
+Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
   const Op<"cat"> op;
-  check_all_defined(tensors);
+  check_all_defined(list);
+  const std::vector<Tensor> tensors = promoted(list);
   check(tensors[0].rank() > 0, "scalars have no dim to join, got ", describe(tensors[0]), "; use stack");
   const int d = wrap_dim(dim, tensors[0].shape());
   check_alike(tensors, d);
@@ -68,9 +81,10 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
   return y;
 }
 
-Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
+Tensor stack(const std::vector<Tensor>& list, std::int64_t dim) {
   const Op<"stack"> op;
-  check_all_defined(tensors);
+  check_all_defined(list);
+  const std::vector<Tensor> tensors = promoted(list);
   check_alike(tensors, -1);
   const int d = wrap_dim(dim, tensors[0].shape(), 1);
   std::vector<Tensor> parts;

@@ -27,19 +27,20 @@ Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.stri
 // y = conv(x, w) is linear in x and in w, and so are its gradients: the three maps below are one trilinear form seen
 // from three sides, and the backward of each is the other two.
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params);
-Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, const Conv2dParams& params);
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
+                   const Conv2dParams& params);
 
 struct WeightAndBiasGrad {
   Tensor weight, bias;
 };
 
-/// One kernel for both. x and gy are channels-last; with an activation gy is what comes to its result.
-WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight,
+/// One kernel for both, in `dtype`. x and gy are channels-last; with an activation gy is what comes to its result.
+WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
                                   const Conv2dParams& params, bool with_bias, Activation activation = Activation::none,
                                   const elementwise::SavedAndResult& y = {}) {
   const Device device = x.device();
-  WeightAndBiasGrad g{empty_strided(weight.shape, weight.strides, x.dtype(), device), {}};
-  if (with_bias) g.bias = empty({weight.shape[0]}, x.dtype(), device);
+  WeightAndBiasGrad g{empty_strided(weight.shape, weight.strides, dtype, device), {}};
+  if (with_bias) g.bias = empty({weight.shape[0]}, dtype, device);
   run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params,
                                                      activation, read(y.saved), write(y.result)});
   return g;
@@ -51,24 +52,26 @@ struct Conv2dBackward final : Node {
   WeightLayout w_layout;
   Conv2dParams params;
   Activation activation = Activation::none;
+  DType weight_dtype = DType::f32, bias_dtype = DType::f32;
 
   void backward(const Grads& gy, InputGrads& gx) override {
     if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
-    const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image));
-    if (gx.needs(0)) gx[0] = input_grad(g, weight.get(), x_shape, params);
-    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_layout, params);
+    const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image, bias_dtype));
+    if (gx.needs(0)) gx[0] = input_grad(g, lowered_again(weight.get(), g.dtype()), x_shape, params);
+    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_layout, weight_dtype, params);
   }
 
  private:
   /// Where nothing else is made of gy one kernel reads it, which sees to the activation on the way.
   void grads_of_parameters(const Tensor& gy, InputGrads& gx) {
     const bool activates = activation != Activation::none && is_channels_last(gy.shape(), gy.strides());
-    const WeightAndBiasGrad g =
-        activates
-            ? run_weight_grad(x.get(), gy, w_layout, params, true, activation, elementwise::result_over(y, gy, gx))
-            : run_weight_grad(x.get(), channels_last(activation_grad(activation, y, gy, gx)), w_layout, params, true);
+    const WeightAndBiasGrad g = activates
+                                    ? run_weight_grad(x.get(), gy, w_layout, weight_dtype, params, true, activation,
+                                                      elementwise::result_over(y, gy, gx))
+                                    : run_weight_grad(x.get(), channels_last(activation_grad(activation, y, gy, gx)),
+                                                      w_layout, weight_dtype, params, true);
     gx[1] = g.weight;
-    gx[2] = g.bias;
+    gx[2] = to(g.bias, bias_dtype);
   }
 };
 
@@ -78,7 +81,7 @@ struct InputGradBackward final : Node {
   Conv2dParams params;
   void backward(const Grads& ggx, InputGrads& g) override {
     if (g.needs(0)) g[0] = conv2d(ggx[0], weight.get(), {}, params);
-    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_layout, params);
+    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_layout, ggx[0].dtype(), params);
   }
 };
 
@@ -86,9 +89,10 @@ struct WeightGradBackward final : Node {
   Saved x{this}, gy{this};
   Shape x_shape;
   Conv2dParams params;
+  DType dtype = DType::f32;  // of both
   void backward(const Grads& ggw, InputGrads& g) override {
-    if (g.needs(0)) g[0] = input_grad(gy.get(), ggw[0], x_shape, params);
-    if (g.needs(1)) g[1] = conv2d(x.get(), ggw[0], {}, params);
+    if (g.needs(0)) g[0] = input_grad(gy.get(), to(ggw[0], dtype), x_shape, params);
+    if (g.needs(1)) g[1] = conv2d(x.get(), to(ggw[0], dtype), {}, params);
   }
 };
 
@@ -106,15 +110,17 @@ Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, 
   return gx;
 }
 
-Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, const Conv2dParams& params) {
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
+                   const Conv2dParams& params) {
   const Op<"conv2d_weight_grad"> op;
   const Tensor image = channels_last(x), g = channels_last(gy);
-  Tensor gw = run_weight_grad(image, g, weight, params, false).weight;
+  Tensor gw = run_weight_grad(image, g, weight, dtype, params, false).weight;
   if (auto* node = record<WeightGradBackward>(gw, image, g)) {
     if (node->needs(1)) node->x.save(image);
     if (node->needs(0)) node->gy.save(g);
     node->x_shape = x.shape();
     node->params = params;
+    node->dtype = x.dtype();
   }
   return gw;
 }
@@ -163,21 +169,26 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 
 }  // namespace
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
               Activation activation) {
   const Op<"conv2d"> op;
-  const Shape y_shape = output_shape(x, weight, bias, params);
-  const Tensor image = channels_last(x), w = dense(weight), b = bias.defined() ? contiguous(bias) : bias;
+  const LoweredWeight low_weight(weight), low_bias(bias);
+  const Tensor x = lowered(input);
+  const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);
+  const Tensor image = channels_last(x), w = dense(low_weight.value),
+               b = bias.defined() ? contiguous(low_bias.value) : bias;
   Tensor y = empty_image(y_shape, x);
   run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
-  if (auto* node = record<Conv2dBackward>(y, image, w, b)) {
+  if (auto* node = record<Conv2dBackward>(y, image, low_weight.on_tape, low_bias.on_tape)) {
     if (node->needs(1)) node->x.save(image);
-    if (node->needs(0)) node->weight.save(w);
+    if (node->needs(0)) node->weight.save(low_weight.on_tape);
     if (activation != Activation::none) node->y.save_output(y);
     node->x_shape = x.shape();
     node->w_layout = layout_of(w);
     node->params = params;
     node->activation = activation;
+    node->weight_dtype = low_weight.on_tape.dtype();
+    if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   }
   return y;
 }

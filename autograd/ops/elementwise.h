@@ -146,10 +146,27 @@ Tensor run_binary(const Operand& a, const Operand& b, const Tensor& y, bool in_p
   finish(node.get(), y, in_place);
   return y;
 }
+/// An operand as an op takes it that needs f32; owns what it was converted to.
+class Widened {
+ public:
+  explicit Widened(const Operand& x) : operand_(x), tensor_(widened(x.tensor())) {}
+  operator Operand() const { return operand_.is_number() ? operand_ : Operand(tensor_); }
+
+ private:
+  Operand operand_;
+  Tensor tensor_;
+};
+/// f(a, b) of what both tensors are under autocast.
+template <class F>
+Tensor of_promoted(const Operand& a, const Operand& b, const F& f) {
+  const DType dtype = promoted(a.tensor().dtype(), b.tensor().dtype());
+  return f(to(a.tensor(), dtype), to(b.tensor(), dtype));
+}
 /// f(a, b) of numbers.
 template <OpName name, auto Kernel, class Rule>
 Tensor binary(const Operand& a, const Operand& b) {
   const Op<name> op;
+  if (promotes(a.tensor(), b.tensor())) return of_promoted(a, b, binary<name, Kernel, Rule>);
   check_arithmetic(tensor_of(a, b));
   check_pair(a, b);
   return run_binary<Kernel, Rule>(a, b, output(a, b, tensor_of(a, b).dtype()), false);

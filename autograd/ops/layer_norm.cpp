@@ -70,9 +70,10 @@ static Tensor layer_norm_rows(const Tensor& x, const Tensor& weight, const Tenso
   return y;
 }
 
-Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
+Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
   const Op<"layer_norm"> op;
+  const Tensor x = widened(input);
   check_inputs(x, normalized_shape, weight, bias, eps);
   const std::int64_t n = numel(normalized_shape), rows = n == 0 ? 0 : x.numel() / n;
   const auto row = [&](const Tensor& v) {

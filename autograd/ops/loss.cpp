@@ -55,8 +55,10 @@ struct CrossEntropyBackward final : Node {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const Op<"cross_entropy"> op;
   check_inputs(logits, target, options);
-  if (size_of(logits.dtype()) == 2)  // a sum over a batch needs more than 16 bits
-    return to(cross_entropy(to(logits, DType::f32), target, options), logits.dtype());
+  if (size_of(logits.dtype()) == 2) {  // a sum over a batch needs more than 16 bits
+    const Tensor y = cross_entropy(to(logits, DType::f32), target, options);
+    return autocast_enabled() ? y : to(y, logits.dtype());
+  }
   const Device device = logits.device();
   Tensor y = empty(options.reduction == Reduction::none ? target.shape() : Shape{}, logits.dtype(), device);
   Tensor lse = empty_like(target, logits.dtype()), count = empty({}, logits.dtype(), device);

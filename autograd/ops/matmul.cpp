@@ -14,22 +14,29 @@ namespace {
 struct MatmulBackward final : Node {
   Saved a{this}, b{this};
   Shape a_shape, b_shape;
+  DType a_dtype = DType::f32, b_dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override {
-    if (gx.needs(0)) gx[0] = sum_to(matmul(gy[0], transpose(b.get(), -2, -1)), a_shape);
-    if (gx.needs(1)) gx[1] = sum_to(matmul(transpose(a.get(), -2, -1), gy[0]), b_shape);
+    const auto turned = [&](const Saved& x) { return transpose(lowered_again(x.get(), gy[0].dtype()), -2, -1); };
+    if (gx.needs(0)) gx[0] = to(sum_to(matmul(gy[0], turned(b)), a_shape), a_dtype);
+    if (gx.needs(1)) gx[1] = to(sum_to(matmul(turned(a), gy[0]), b_shape), b_dtype);
   }
 };
+
+/// gw (out, in) = g^T @ x of matrices, in `dtype`: that of both, or f32 where they have 16 bits.
+Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype);
 
 struct LinearBackward final : Node {
   Saved x{this}, weight{this}, y{this};  // y where there is an activation
   Shape x_shape;
   Activation activation = Activation::none;
+  DType weight_dtype = DType::f32, bias_dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override {
     const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
-    const Tensor g = reshape(activation_and_bias_grad(activation, y, gy[0], gx, Channels::last), {rows, out});
-    if (gx.needs(0)) gx[0] = view(matmul(g, weight.get()), x_shape);
-    if (gx.needs(1)) gx[1] = matmul(transpose(g, 0, 1), reshape(x.get(), {rows, in}));
+    const Tensor through = activation_and_bias_grad(activation, y, gy[0], gx, Channels::last, bias_dtype);
+    const Tensor g = reshape(through, {rows, out});
+    if (gx.needs(0)) gx[0] = view(matmul(g, lowered_again(weight.get(), g.dtype())), x_shape);
+    if (gx.needs(1)) gx[1] = weight_grad(g, reshape(x.get(), {rows, in}), weight_dtype);
   }
 };
 
@@ -84,38 +91,52 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   }
 }
 
+Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype) {
+  const Tensor turned = transpose(g, 0, 1);
+  if (grad_enabled()) return to(matmul(turned, x), dtype);
+  Tensor gw = empty({g.size(1), x.size(1)}, dtype, g.device());
+  multiply(turned, x, gw);
+  return gw;
+}
+
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& left, const Tensor& right) {
   const Op<"matmul"> op;
+  const LoweredWeight low_left(left), low_right(right);
+  const Tensor &a = low_left.value, &b = low_right.value;
   check_same_type(a, b);
   check_floating(a);
   check(a.rank() > 0 && b.rank() > 0, "expected at least one dimension each, got ", describe(a), " and ", describe(b));
   check(a.shape().back() == (b.rank() == 1 ? b.numel() : rows_of(b)), "the columns of ", describe(a),
         " do not match the rows of ", describe(b));
-  if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
-  if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
+  if (a.rank() == 1) return squeeze(matmul(unsqueeze(low_left.on_tape, 0), low_right.on_tape), b.rank() == 1 ? 0 : -2);
+  if (b.rank() == 1) return squeeze(matmul(low_left.on_tape, unsqueeze(low_right.on_tape, 1)), -1);
   Shape shape = batch_of(a);
   check(broadcast_into(shape, batch_of(b)), "the batches of ", describe(a), " and ", describe(b), " do not broadcast");
   shape.push_back(rows_of(a));
   shape.push_back(cols_of(b));
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: a batch is just more rows, also for b's gradient
     const std::int64_t rows = numel(batch_of(a)) * rows_of(a);
-    return view(matmul(reshape(a, {rows, cols_of(a)}), b), shape);
+    return view(matmul(reshape(low_left.on_tape, {rows, cols_of(a)}), low_right.on_tape), shape);
   }
   Tensor y = empty(shape, a.dtype(), a.device());
   multiply(a, b, y);
-  if (auto* node = record<MatmulBackward>(y, a, b)) {
+  if (auto* node = record<MatmulBackward>(y, low_left.on_tape, low_right.on_tape)) {
     node->a_shape = a.shape();
     node->b_shape = b.shape();
-    if (node->needs(1)) node->a.save(a);
-    if (node->needs(0)) node->b.save(b);
+    node->a_dtype = low_left.on_tape.dtype();
+    node->b_dtype = low_right.on_tape.dtype();
+    if (node->needs(1)) node->a.save(low_left.on_tape);
+    if (node->needs(0)) node->b.save(low_right.on_tape);
   }
   return y;
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation activation) {
   const Op<"linear"> op;
+  const LoweredWeight low_weight(w), low_bias(b);
+  const Tensor x = lowered(input), &weight = low_weight.value, &bias = low_bias.value;
   check_same_type(x, weight);
   check_floating(x);
   check(x.rank() > 0 && weight.rank() == 2, "expected an input (..., in) and a weight (out, in), got input ",
@@ -140,12 +161,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const View y_view(y.write().data(), x.dtype(), x.device(), {1, n, out}, {0, out, 1});
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
   run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation});
-  if (auto* node = record<LinearBackward>(y, rows, weight, bias)) {
+  if (auto* node = record<LinearBackward>(y, rows, low_weight.on_tape, low_bias.on_tape)) {
     node->x_shape = x.shape();
     if (node->needs(1)) node->x.save(rows);
-    if (node->needs(0)) node->weight.save(weight);
+    if (node->needs(0)) node->weight.save(low_weight.on_tape);
     if (activation != Activation::none) node->y.save_output(y);
     node->activation = activation;
+    node->weight_dtype = low_weight.on_tape.dtype();
+    if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   }
   return y;
 }

@@ -16,14 +16,14 @@ struct ExpBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * y.get(); }
 };
-Tensor exp(const Tensor& x) { return unary<"exp", &Kernels::exp, ExpBackward>(x); }
+Tensor exp(const Tensor& x) { return unary<"exp", &Kernels::exp, ExpBackward>(widened(x)); }
 Tensor exp_(const Tensor& x) { return unary_<"exp_", &Kernels::exp, ExpBackward>(x); }
 
 struct LogBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / x.get(); }
 };
-Tensor log(const Tensor& x) { return unary<"log", &Kernels::log, LogBackward>(x); }
+Tensor log(const Tensor& x) { return unary<"log", &Kernels::log, LogBackward>(widened(x)); }
 Tensor log_(const Tensor& x) { return unary_<"log_", &Kernels::log, LogBackward>(x); }
 
 struct SqrtBackward final : Node {
@@ -37,7 +37,7 @@ struct RsqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * (pow(y.get(), 3) * -0.5); }
 };
-Tensor rsqrt(const Tensor& x) { return unary<"rsqrt", &Kernels::rsqrt, RsqrtBackward>(x); }
+Tensor rsqrt(const Tensor& x) { return unary<"rsqrt", &Kernels::rsqrt, RsqrtBackward>(widened(x)); }
 Tensor rsqrt_(const Tensor& x) { return unary_<"rsqrt_", &Kernels::rsqrt, RsqrtBackward>(x); }
 
 struct TanhBackward final : Node {

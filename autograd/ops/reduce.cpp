@@ -38,17 +38,21 @@ std::int64_t elements_reduced(const Tensor& x, const Shape& kept) {
 
 struct SumBackward final : Node {
   Shape shape, kept;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0], kept), shape); }
+  DType dtype = DType::f32;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(to(gy[0], dtype), kept), shape); }
 };
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<"sum"> op;
   check_defined(x);
   const Reduced shapes(x, dims, keepdim);
-  Tensor y = empty(shapes.result, is_floating(x.dtype()) ? x.dtype() : DType::i64, x.device());
+  const bool is_wide = autocast_enabled() && is_floating(x.dtype());
+  const DType dtype = !is_floating(x.dtype()) ? DType::i64 : is_wide ? accumulated(x.dtype()) : x.dtype();
+  Tensor y = empty(shapes.result, dtype, x.device());
   run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept)});
   if (auto* node = record<SumBackward>(y, x)) {
     node->shape = x.shape();
     node->kept = shapes.kept;
+    node->dtype = x.dtype();
   }
   return y;
 }

@@ -42,7 +42,7 @@ struct SoftmaxBackward final : Node {
 };
 Tensor softmax(const Tensor& x, std::int64_t dim) {
   const Op<"softmax"> op;
-  return along<&Kernels::softmax, SoftmaxBackward>(x, dim);
+  return along<&Kernels::softmax, SoftmaxBackward>(widened(x), dim);
 }
 
 struct LogSoftmaxBackward final : Node {
@@ -56,7 +56,7 @@ struct LogSoftmaxBackward final : Node {
 };
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   const Op<"log_softmax"> op;
-  return along<&Kernels::log_softmax, LogSoftmaxBackward>(x, dim);
+  return along<&Kernels::log_softmax, LogSoftmaxBackward>(widened(x), dim);
 }
 
 }  // namespace bytetape

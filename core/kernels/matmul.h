@@ -6,6 +6,7 @@
 namespace bytetape {
 
 /// y (b, m, n) = activation(a (b, m, k) @ b (b, k, n) + bias), which may be undefined and else is broadcast to y.
+/// y may be f32 where a and b have 16 bits.
 struct MatmulArgs {
   ConstView a, b, bias;
   View y;

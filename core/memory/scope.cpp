@@ -41,8 +41,8 @@ NameId join_path(NameId parent, std::string_view child) {
 }
 
 const char* to_string(Role r) {
-  constexpr const char* text[] = {"parameter",          "gradient",         "optimizer state", "input",
-                                  "saved for backward", "output/temporary", "workspace"};
+  constexpr const char* text[] = {"parameter", "lowered parameter",  "gradient",         "optimizer state",
+                                  "input",     "saved for backward", "output/temporary", "workspace"};
   return text[static_cast<int>(r)];
 }
 

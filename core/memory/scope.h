@@ -9,6 +9,7 @@ namespace bytetape::memory {
 /// Why a block is held. Exact, never inferred: set where the fact is known.
 enum class Role : std::uint8_t {
   parameter,        ///< registered with a module, as a parameter or a buffer
+  lowered,          ///< a parameter's copy in 16 bits, which autocast computes with
   gradient,         ///< some tensor's grad()
   optimizer_state,  ///< made by an optimizer
   input,            ///< a batch, or what a file of data was read into
@@ -16,7 +17,7 @@ enum class Role : std::uint8_t {
   temporary,        ///< everything else that an op makes
   workspace,        ///< a kernel's scratch, for the length of one op
 };
-inline constexpr int role_count = 7;
+inline constexpr int role_count = 8;
 /// "parameter", "optimizer state", ...
 const char* to_string(Role r);
 

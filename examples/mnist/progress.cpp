@@ -43,6 +43,12 @@ std::string grouped(double value) {
   return digits;
 }
 
+/// "1:05".
+std::string clock(double seconds) {
+  const int whole = static_cast<int>(seconds + 0.5);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
 /// "72.2/102 MiB".
 std::string fraction(const std::string& part, const std::string& whole) {
   const std::size_t space = part.find(' ');
@@ -59,8 +65,9 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   const double part = total_ ? static_cast<double>(done) / static_cast<double>(total_) : 1;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const bool over = done >= total_;
-  const int clock = static_cast<int>(over ? seconds + 0.5 : part > 0 ? seconds / part - seconds + 0.5 : 0);
-  const std::string time = fmt::format("{}{}:{:02}{}", over ? "in " : "", clock / 60, clock % 60, over ? "" : " left");
+  const std::string time = !over          ? clock(part > 0 ? seconds / part - seconds : 0) + " left"
+                           : seconds < 10 ? fmt::format("in {:.2f} s", seconds)
+                                          : "in " + clock(seconds);
   const std::string now = memory::format_bytes(n.memory), peak = memory::format_bytes(n.peak_memory);
   const double loss = std::fabs(n.loss);  // never negative; a NaN has no sign to show
   std::vector<std::string> fields{fmt::format("{:>3} %", static_cast<int>(100 * part)),  // 100 at the end only
@@ -84,14 +91,14 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   return fmt::format("{}  {}  {}", title_, bar(part, room()), fmt::join(fields, "  "));
 }
 
-void Progress::update(std::int64_t done, const ProgressNumbers& numbers) {
+void Progress::update(std::int64_t done, const std::function<ProgressNumbers()>& numbers) {
   if (live_) {
     if (Clock::now() - drawn_ < std::chrono::milliseconds(100)) return;
     drawn_ = Clock::now();
-    fmt::print(out_, "\r{}\x1b[K", line(done, numbers));
+    fmt::print(out_, "\r{}\x1b[K", line(done, numbers()));
   } else {
     if (done < next_plain_ || done >= total_) return;
-    if (next_plain_ > 0) fmt::print(out_, "{}\n", line(done, numbers));
+    if (next_plain_ > 0) fmt::print(out_, "{}\n", line(done, numbers()));
     next_plain_ += total_ / 4 + 1;
   }
   std::fflush(out_);

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 
 namespace bytetape::examples {
@@ -16,7 +17,8 @@ struct ProgressNumbers {
 class Progress {
  public:
   Progress(std::string title, std::int64_t total, std::FILE* out);
-  void update(std::int64_t done, const ProgressNumbers& numbers);
+  /// Asks for the numbers where it draws the line, and else not: to look at them may be a wait for a device.
+  void update(std::int64_t done, const std::function<ProgressNumbers()>& numbers);
   /// The last state, left standing.
   void finish(const ProgressNumbers& numbers);
 

@@ -16,14 +16,9 @@ using test::random_tensor;
 std::size_t moved = 0;
 int waits = 0;
 
-memory::Allocator& device_memory(int) {
-  static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
-  return a;
-}
-memory::Allocator& predicted_memory(int) {
-  static memory::Allocator a(Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>());
-  return a;
-}
+std::unique_ptr<memory::Allocator> device, twin;
+memory::Allocator& device_memory(int) { return *device; }
+memory::Allocator& predicted_memory(int) { return *twin; }
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   EXPECT_NE(from.device, to.device);
   std::memcpy(to.data, from.data, bytes);
@@ -37,8 +32,9 @@ class Transfer : public testing::Test {
                      {&cpu::kernels(), device_memory, predicted_memory, transfer, [](int) { ++waits; }});
     moved = 0;
     waits = 0;
-    device_memory(0).reset_log();
-    predicted_memory(0).reset_log();
+    device = std::make_unique<memory::Allocator>(Device::cuda(), std::make_unique<memory::HostUpstream>());
+    twin = std::make_unique<memory::Allocator>(Device::meta(Device::cuda()),
+                                               std::make_unique<memory::SimulatedUpstream>());
   }
   ~Transfer() override { register_backend(DeviceType::cuda, {}); }
 

@@ -19,7 +19,7 @@ class CudaLaunches : public GpuTest {
   /// A tensor whose memory is not there.
   static Tensor nowhere() {
     Tensor x = empty({4}, DType::f32, gpu);
-    x.impl()->storage = make_ref<Storage>(reinterpret_cast<void*>(std::uintptr_t{1} << 40), 16, gpu, nullptr);
+    x.impl()->storage = make_ref<Storage>(reinterpret_cast<void*>(std::uintptr_t{4096}), 16, gpu, nullptr);
     return x;
   }
   /// Ends the process, with what f throws on its standard error.

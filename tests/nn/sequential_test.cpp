@@ -53,7 +53,7 @@ Result result_of(nn::Sequential& net, const Tensor& values, const F& run) {
 }
 
 nn::Sequential with_activations() {
-  nn::Sequential net(nn::ReLU(), nn::Conv2d(3, 8, 3, {.padding = 1}), nn::ReLU(),
+  nn::Sequential net(nn::ReLU(), nn::Conv2d(3, 8, 3, {.padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
                      nn::Conv2d(8, 6, 4, {.padding = "same"}), nn::ReLU(), nn::ReLU(),
                      nn::Conv2d(6, 4, 3, {.stride = 2, .groups = 2, .bias = false}));
   net.push_back(nn::ReLU()).push_back(nn::Flatten()).push_back(nn::Linear(4 * 4 * 4, 12)).push_back(nn::ReLU());

@@ -16,7 +16,7 @@ namespace {
 std::vector<double> draw_values(Draw how, std::int64_t n, std::mt19937_64& generator) {
   std::vector<double> values = normal_values(n, generator);
   std::uniform_real_distribution<double> positive(0.5, 2);
-  std::uniform_int_distribution<int> classes(-1, 2);
+  std::uniform_int_distribution<int> classes(-1, 2), examples(0, 2), pixels(0, 255);
   switch (how) {
     case Draw::normal:
       break;
@@ -42,6 +42,12 @@ std::vector<double> draw_values(Draw how, std::int64_t n, std::mt19937_64& gener
         const int c = classes(generator);
         values[i] = c >= 0 ? c : i == 0 ? 1 : -100;
       }
+      break;
+    case Draw::examples:
+      for (double& v : values) v = examples(generator);
+      break;
+    case Draw::pixels:
+      for (double& v : values) v = pixels(generator);
   }
   return values;
 }
@@ -51,7 +57,8 @@ Draw draw_of(const OpRow& row, const Input& input) { return input.draw.value_or(
 DType dtype_of_input(const Input& input, DType dtype) {
   if (input.dtype) return *input.dtype;
   if (input.draw == Draw::boolean) return DType::boolean;
-  return input.draw == Draw::classes ? DType::i64 : dtype;
+  if (input.draw == Draw::pixels) return DType::u8;
+  return input.draw == Draw::classes || input.draw == Draw::examples ? DType::i64 : dtype;
 }
 
 /// How a shape lies in a storage of `elements`.

@@ -19,6 +19,8 @@ enum class Draw {
   eighths,   // ... one of these, odd multiples of 1/8
   boolean,   // a bool tensor
   classes,   // i64, 0 .. 2, and -100 now and then
+  examples,  // i64, 0 .. 2
+  pixels,    // u8, 0 .. 255
 };
 
 /// How an input lies in memory.
@@ -44,6 +46,8 @@ struct Input {
   Input eighths() const { return drawn(Draw::eighths); }
   Input boolean() const { return drawn(Draw::boolean); }
   Input classes() const { return drawn(Draw::classes); }
+  Input examples() const { return drawn(Draw::examples); }
+  Input pixels() const { return drawn(Draw::pixels); }
   Input as(DType t) const;
   Input elsewhere() const;
 
@@ -121,5 +125,6 @@ std::vector<OpRow> pool_rows();
 std::vector<OpRow> norm_rows();
 std::vector<OpRow> layer_norm_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> images_rows();
 
 }  // namespace bytetape::test

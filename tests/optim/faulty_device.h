@@ -15,7 +15,10 @@ class FaultyDevice {
   FaultyDevice() {
     pending_ = false;
     static const Kernels kernels(copies(), OptimizerKernels{.sgd = sgd, .adam = adam});
-    register_backend(DeviceType::cuda, {&kernels, allocator, allocator, nullptr, nullptr, [](int) { return thrown_; }});
+    register_backend(DeviceType::cuda, {.kernels = &kernels,
+                                        .allocator = allocator,
+                                        .meta_allocator = allocator,
+                                        .faults_thrown = [](int) { return thrown_; }});
   }
   ~FaultyDevice() { register_backend(DeviceType::cuda, {}); }
 

@@ -140,7 +140,9 @@ const MatmulKernels& portable_kernels() {
   return table;
 }
 
-bool is_fast(const ConstView& a, const View& y) { return y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0; }
+bool is_fast(const ConstView& a, const View& y) {
+  return a.dtype == DType::f32 && y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0;
+}
 
 Plan plan(const MatmulArgs& args) {
   return is_fast(args.a, args.y) ? Product(args).plan() : portable_kernels().matmul.plan(args);

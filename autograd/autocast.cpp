@@ -1,0 +1,67 @@
+#include "bytetape/autograd/autocast.h"
+
+#include <utility>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/check.h"
+#include "bytetape/core/shadow.h"
+
+namespace bytetape {
+namespace {
+
+constinit thread_local DType current = DType::f32;
+
+bool is_of_16_bits(DType t) { return t == DType::bf16 || t == DType::f16; }
+
+/// What stays as it is from op to op, as far as can be known.
+bool is_parameter(const Tensor& x) {
+  return x.dtype() == DType::f32 && x.is_leaf() && (x.requires_grad() || x.impl()->slots > 0);
+}
+
+bool has_to_be_lowered(const Tensor& x) {
+  return autocast_enabled() && x.defined() && x.dtype() != current && is_floating(x.dtype()) && x.dtype() != DType::f64;
+}
+
+}  // namespace
+
+Autocast::Autocast(DType dtype) : previous_(current) {
+  check<DTypeError>(is_of_16_bits(dtype) || dtype == DType::f32,
+                    "Autocast takes bf16 or f16, or f32 to be switched off, got ", dtype);
+  current = dtype;
+}
+Autocast::~Autocast() { current = previous_; }
+
+DType autocast_dtype() { return current; }
+
+Tensor lowered(const Tensor& x) { return has_to_be_lowered(x) ? to(x, current) : x; }
+
+Tensor widened(const Tensor& x) {
+  return autocast_enabled() && x.defined() && is_of_16_bits(x.dtype()) ? to(x, DType::f32) : x;
+}
+
+bool promotes(const Tensor& a, const Tensor& b) {
+  return autocast_enabled() && a.defined() && b.defined() && a.dtype() != b.dtype() && is_floating(a.dtype()) &&
+         is_floating(b.dtype());
+}
+
+DType promoted(DType a, DType b) {
+  if (a == b) return a;
+  return size_of(a) == size_of(b) ? DType::f32 : size_of(a) > size_of(b) ? a : b;
+}
+
+LoweredWeight::LoweredWeight(const Tensor& x) : value(x), on_tape(x) {
+  if (!has_to_be_lowered(x)) return;
+  if (is_parameter(x))
+    value = shadow_of(x, current);
+  else
+    on_tape = value = to(x, current);
+}
+
+// A gradient that is recorded has to lead to the parameter, which a shadow does not.
+Tensor lowered_again(const Tensor& on_tape, DType dtype) {
+  if (on_tape.dtype() == dtype) return on_tape;
+  return grad_enabled() ? to(on_tape, dtype) : shadow_of(on_tape, dtype);
+}
+
+}  // namespace bytetape

@@ -1,0 +1,20 @@
+#include "bytetape/data/normalize.h"
+
+namespace bytetape::data {
+
+std::vector<double> normalized_pixels(const Tensor& images, const Normalize& by) {
+  check<DTypeError>(images.dtype() == DType::u8, "only u8 images are normalised, got ", describe(images));
+  check(images.rank() == 3 || images.rank() == 4, "images to normalise are (n, h, w) or (n, c, h, w), got ",
+        describe(images));
+  const std::int64_t channels = images.rank() == 4 ? images.size(1) : 1;
+  check(by.mean.fits(channels) && by.std.fits(channels), "mean of ", by.mean.size(), " and std of ", by.std.size(),
+        " channels do not fit ", describe(images));
+  std::vector<double> values;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    check<ValueError>(by.std[c] > 0, "expected std > 0, got ", by.std[c]);
+    for (int v = 0; v < 256; ++v) values.push_back(by(v, c));
+  }
+  return values;
+}
+
+}  // namespace bytetape::data

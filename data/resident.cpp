@@ -1,0 +1,105 @@
+#include "bytetape/data/resident.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bytetape/core/check.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/images.h"
+#include "bytetape/core/transfer.h"
+
+namespace bytetape::data {
+namespace {
+
+using memory::PhaseScope;
+using memory::Role;
+
+/// x in that dtype on that device: itself where it is so already.
+Tensor brought(const Tensor& x, DType dtype, Device device) {
+  if (x.device() == device && x.dtype() == dtype) return x;
+  check<DeviceError>(!x.device().is_meta || device.is_meta, describe(x), " holds no data");
+  Tensor y = empty(x.shape(), dtype, device, Role::input);
+  copy_across(x.read(), y.write());
+  return y;
+}
+
+/// (n, h, w) as (n, 1, h, w).
+Tensor with_channels(const Tensor& x) {
+  if (x.rank() == 4) return x;
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape.insert(1, 1);
+  strides.insert(1, 0);
+  return x.alias(shape, strides, x.storage_offset());
+}
+
+/// The upper half of the seed's Philox stream is the shuffles' own, so that a Generator of the same seed shares no bits
+/// with them.
+Tensor make_order(std::int64_t n, const ResidentLoaderOptions& options, std::uint64_t epoch, Device device) {
+  if (!options.shuffle) return arange(n, DType::i64, device, Role::input);
+  Generator generator;
+  generator.set_state({options.seed, std::uint64_t{1} << 63 | epoch << 40});
+  return randperm(n, device, generator, Role::input);
+}
+
+}  // namespace
+
+ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const Normalize& normalize,
+                               const ResidentOptions& options) {
+  const memory::Op<"ResidentImages"> op;
+  const PhaseScope phase(memory::Phase::data);
+  check_defined(images, "images");
+  check_defined(labels, "labels");
+  const std::vector<double> values = normalized_pixels(images, normalize);
+  check<DTypeError>(labels.dtype() == DType::i64, "labels are i64, got ", describe(labels));
+  check(labels.rank() == 1 && labels.size(0) == images.size(0), "expected a label for each image, got ",
+        describe(images), " and ", describe(labels));
+  check<DTypeError>(is_floating(options.dtype), "images are normalised to a floating dtype, not ", options.dtype);
+  images_ = with_channels(brought(images, DType::u8, options.device));
+  labels_ = brought(labels, DType::i64, options.device);
+  const Tensor exact = from_vector(values, {images_.size(1), 256}, options.device, Role::input);
+  values_ = brought(exact, options.dtype, options.device);
+}
+
+Batch ResidentImages::get(const Tensor& indices) const {
+  const PhaseScope phase(memory::Phase::data);
+  LabelledImages batch = gather_images(images_, labels_, indices, values_, Role::input);
+  return {std::move(batch.x), std::move(batch.y)};
+}
+
+ResidentLoader::ResidentLoader(const ResidentImages& images, const ResidentLoaderOptions& options)
+    : images_(&images), options_(options) {
+  const memory::Op<"ResidentLoader"> op;
+  check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
+}
+
+std::int64_t ResidentLoader::size() const {
+  const std::int64_t n = images_->size(), b = options_.batch_size;
+  return n / b + (n % b && !options_.drop_last ? 1 : 0);
+}
+
+ResidentLoader::Iterator ResidentLoader::begin() {
+  const PhaseScope phase(memory::Phase::data);
+  return {*this, make_order(images_->size(), options_, epoch_++, images_->device())};
+}
+
+ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, Tensor order)
+    : images_(loader.images_), order_(std::move(order)), batch_size_(loader.options_.batch_size), left_(loader.size()) {
+  take();
+}
+
+void ResidentLoader::Iterator::take() {
+  if (left_ == 0) return;
+  const std::int64_t n = std::min(batch_size_, order_.size(0) - first_);
+  batch_ = images_->get(order_.alias(n, {1}, order_.storage_offset() + first_));
+}
+
+ResidentLoader::Iterator& ResidentLoader::Iterator::operator++() {
+  batch_ = {};
+  --left_;
+  first_ += batch_size_;
+  take();
+  return *this;
+}
+
+}  // namespace bytetape::data

@@ -1,0 +1,454 @@
+#include "bytetape/autograd/autocast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/events.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+using test::random_leaf;
+using test::random_tensor;
+
+constexpr DType low_dtypes[] = {DType::bf16, DType::f16};
+Tensor of(DType dtype, const Shape& shape) { return random_tensor(shape, dtype); }
+std::size_t held() { return test::held_as(memory::Role::lowered); }
+
+/// The largest value of each is near 1 in these tests: within a few roundings of 8 bits.
+testing::AssertionResult near(const Tensor& actual, const Tensor& expected) {
+  return all_close(actual, expected, 0.03, 0.03);
+}
+
+// ---- which op gives which dtype: PyTorch's lists for CUDA
+
+TEST(Autocast, LowPrecisionOps) {
+  for (const DType low : low_dtypes)
+    for (const DType given : {DType::f32, DType::bf16, DType::f16}) {
+      const Autocast autocast(low);
+      const Tensor x = of(given, {2, 3}), w = of(DType::f32, {4, 3}), b = of(DType::f32, {4});
+      EXPECT_EQ(linear(x, w, b).dtype(), low);
+      EXPECT_EQ(linear(x, w, b, Activation::relu).dtype(), low);
+      EXPECT_EQ(matmul(x, transpose(w, 0, 1)).dtype(), low);
+      EXPECT_EQ(matmul(w, of(given, {3})).dtype(), low);
+      EXPECT_EQ(conv2d(of(given, {1, 3, 4, 4}), of(DType::f32, {2, 3, 2, 2}), of(DType::f32, {2})).dtype(), low);
+    }
+}
+
+TEST(Autocast, OpsThatNeedF32) {
+  const std::pair<const char*, Tensor (*)(const Tensor&)> ops[] = {
+      {"exp", exp},
+      {"log", log},
+      {"rsqrt", rsqrt},
+      {"pow", [](const Tensor& x) { return pow(x, 2); }},
+      {"pow of a number", [](const Tensor& x) { return pow(2, x); }},
+      {"1 / x", [](const Tensor& x) { return 1 / x; }},
+      {"sum", [](const Tensor& x) { return sum(x); }},
+      {"sum of rows", [](const Tensor& x) { return sum(x, 1, true); }},
+      {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
+      {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
+      {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
+      {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
+  };
+  for (const auto& [name, f] : ops)
+    for (const DType low : low_dtypes) {
+      SCOPED_TRACE(name);
+      Tensor x = (abs(of(low, {2, 3})) + 1).set_requires_grad();
+      EXPECT_EQ(f(x).dtype(), low);  // outside
+      const Autocast autocast(DType::bf16);
+      const Tensor y = f(x);
+      EXPECT_EQ(y.dtype(), DType::f32);
+      EXPECT_EQ(y.to_vector<float>(), f(to(x, DType::f32)).to_vector<float>());
+      EXPECT_EQ(grad({sum(y)}, {x})[0].dtype(), low);
+      EXPECT_EQ(f(of(DType::f64, {2, 3})).dtype(), DType::f64);
+    }
+}
+
+TEST(Autocast, OpsThatKeepTheirInputsDtype) {
+  const Autocast autocast(DType::bf16);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    const Tensor x = of(dtype, {2, 3}), image = of(dtype, {2, 3, 4, 4});
+    for (const auto f : {relu, gelu, silu, tanh, sigmoid, sqrt, erf, neg, abs}) EXPECT_EQ(f(x).dtype(), dtype);
+    EXPECT_EQ(mean(x).dtype(), dtype);
+    EXPECT_EQ(max(x).dtype(), dtype);
+    EXPECT_EQ((x * 2).dtype(), dtype);
+    EXPECT_EQ((x / 2).dtype(), dtype);
+    EXPECT_EQ(max_pool2d(image, {.kernel = 2}).dtype(), dtype);
+    const DType wide = accumulated(dtype);
+    EXPECT_EQ(batch_norm(image, ones({3}, wide), zeros({3}, wide), {}, {}, true).dtype(), dtype);
+    Tensor y = clone(x);
+    EXPECT_EQ(exp_(y).dtype(), dtype);
+  }
+  EXPECT_EQ(sum(zeros({3}, DType::i64)).dtype(), DType::i64);
+}
+
+TEST(Autocast, OpsOfSeveralTensorsTakeTheWidest) {
+  const Tensor low = of(DType::bf16, {2, 3}), half = of(DType::f16, {2, 3}), wide = of(DType::f32, {2, 3}),
+               whole = of(DType::f64, {2, 3}), yes = low == low;
+  const Autocast autocast(DType::bf16);
+  EXPECT_EQ((low + wide).dtype(), DType::f32);
+  EXPECT_EQ((wide * low).dtype(), DType::f32);
+  EXPECT_EQ((low - half).dtype(), DType::f32);
+  EXPECT_EQ((low / whole).dtype(), DType::f64);
+  EXPECT_EQ(pow(low, wide).dtype(), DType::f32);
+  EXPECT_EQ(where(yes, low, wide).dtype(), DType::f32);
+  EXPECT_EQ((low < wide).dtype(), DType::boolean);
+  EXPECT_EQ((low < wide).to_vector<bool>(), (to(low, DType::f32) < wide).to_vector<bool>());
+  EXPECT_EQ(cat({low, wide, half}).dtype(), DType::f32);
+  EXPECT_EQ(stack({low, low}).dtype(), DType::bf16);
+  EXPECT_EQ((low + wide).to_vector<float>(), (to(low, DType::f32) + wide).to_vector<float>());
+}
+
+TEST(Autocast, GradientsOfPromotedTensorsKeepTheirDtype) {
+  const Tensor low = random_leaf({2, 3}, DType::bf16), wide = random_leaf({3}, DType::f32);
+  const Autocast autocast(DType::bf16);
+  sum(low * wide).backward();
+  sum(cat({low, unsqueeze(wide, 0)})).backward();
+  EXPECT_EQ(low.grad().dtype(), DType::bf16);
+  EXPECT_EQ(wide.grad().dtype(), DType::f32);
+}
+
+// ---- scopes
+
+TEST(Autocast, NestsAndSwitchesOff) {
+  const Tensor x = of(DType::f32, {2, 3}), w = of(DType::f32, {4, 3});
+  EXPECT_FALSE(autocast_enabled());
+  {
+    const Autocast outer(DType::bf16);
+    EXPECT_EQ(autocast_dtype(), DType::bf16);
+    {
+      const Autocast inner(DType::f16);
+      EXPECT_EQ(linear(x, w).dtype(), DType::f16);
+      const Autocast off(DType::f32);
+      EXPECT_FALSE(autocast_enabled());
+      EXPECT_EQ(linear(x, w).dtype(), DType::f32);
+    }
+    EXPECT_EQ(linear(x, w).dtype(), DType::bf16);
+  }
+  EXPECT_EQ(linear(x, w).dtype(), DType::f32);
+}
+
+TEST(Autocast, IsOfItsThread) {
+  const Autocast autocast(DType::bf16);
+  bool elsewhere = true;
+  std::thread([&] { elsewhere = autocast_enabled(); }).join();
+  EXPECT_FALSE(elsewhere);
+}
+
+TEST(Autocast, SaysWhatItTakes) {
+  EXPECT_THROWS_SAYING(const Autocast autocast(DType::f64), DTypeError, "bf16 or f16");
+  EXPECT_THROWS_SAYING(const Autocast autocast(DType::i64), DTypeError, "got i64");
+  EXPECT_FALSE(autocast_enabled());
+  const Tensor low = of(DType::bf16, {2, 3}), wide = of(DType::f32, {2, 3});
+  EXPECT_THROW(low + wide, DTypeError);  // nothing is promoted outside
+  const Autocast autocast(DType::bf16);
+  Tensor y = clone(low);
+  EXPECT_THROW(add_(y, wide), DTypeError);  // nor in place
+  EXPECT_THROWS_SAYING(linear(of(DType::f64, {2, 3}), wide), DTypeError, "linear");
+  EXPECT_THROWS_SAYING(linear(wide, of(DType::f32, {4, 5})), ShapeError, "the weight takes 5");
+  EXPECT_THROW(conv2d(Tensor(), wide), ValueError);
+  EXPECT_THROW(matmul(wide, zeros({3}, DType::i64)), DTypeError);
+}
+
+// ---- gradients
+
+/// Gradients of a step in low precision against those in f32, from the same parameters.
+template <class F>
+void expect_gradients_like_f32(const std::vector<Tensor>& leaves, const F& f) {
+  std::vector<Tensor> expected = grad({f()}, leaves);
+  for (const DType low : low_dtypes) {
+    const Autocast autocast(low);
+    const std::vector<Tensor> got = grad({f()}, leaves);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      EXPECT_EQ(got[i].dtype(), DType::f32);
+      double largest = 0;
+      for (const double v : expected[i].to_vector<double>()) largest = std::max(largest, std::abs(v));
+      EXPECT_TRUE(all_close(got[i], expected[i], 0.05, 0.02 * largest)) << "gradient " << i;
+    }
+  }
+}
+
+TEST(Autocast, GradientsOfParametersAreF32) {
+  const auto leaf = [](const Shape& shape) { return random_leaf(shape, DType::f32); };
+  for (const bool with_bias : {true, false}) {
+    const Tensor x = leaf({5, 7}), w = leaf({3, 7}), b = with_bias ? leaf({3}) : Tensor(), t = of(DType::f32, {5, 3});
+    std::vector<Tensor> leaves{x, w};
+    if (with_bias) leaves.push_back(b);
+    expect_gradients_like_f32(leaves, [&] { return sum(linear(x, w, b) * t); });
+    const Tensor image = leaf({2, 3, 5, 5}), k = leaf({4, 3, 3, 3}), kb = with_bias ? leaf({4}) : Tensor(),
+                 u = of(DType::f32, {2, 4, 3, 3});
+    leaves = {image, k};
+    if (with_bias) leaves.push_back(kb);
+    expect_gradients_like_f32(leaves, [&] { return sum(conv2d(image, k, kb) * u); });
+    expect_gradients_like_f32({k}, [&] { return sum(conv2d(image.detach(), k, kb) * u); });
+    if (!with_bias) continue;
+    expect_gradients_like_f32({kb, b}, [&] {
+      return sum(conv2d(image.detach(), k.detach(), kb) * u) + sum(linear(x.detach(), w.detach(), b) * t);
+    });
+  }
+  const Tensor a = leaf({2, 4, 5}), b = leaf({5, 3}), c = leaf({2, 5, 3});
+  expect_gradients_like_f32({a, b}, [&] { return sum(matmul(a, b) * matmul(a, c).detach()); });
+  expect_gradients_like_f32({a, c}, [&] { return sum(matmul(a, c) * 0.5); });
+}
+
+// The kernel adds up in f32 and nothing rounds the sum.
+TEST(Autocast, GradientsOfParametersAreNotRounded) {
+  const Tensor x = of(DType::bf16, {300, 2}), gy = of(DType::bf16, {300, 3}), w = random_leaf({3, 2}, DType::f32),
+               b = random_leaf({3}, DType::f32);
+  for (const bool with_bias : {true, false}) {
+    const Autocast autocast(DType::bf16);
+    linear(x, w, with_bias ? b : Tensor()).backward(gy);
+    const auto wide = [](const Tensor& v) { return to(v, DType::f64); };
+    EXPECT_TRUE(all_close(wide(w.grad()), matmul(transpose(wide(gy), 0, 1), wide(x)), 1e-5, 1e-4));
+    if (with_bias) { EXPECT_TRUE(all_close(wide(b.grad()), sum(wide(gy), 0), 1e-5, 1e-4)); }
+    Tensor(w).set_grad({});
+  }
+}
+
+TEST(Autocast, CanBeDifferentiatedTwice) {
+  const Tensor x = random_leaf({4, 3}, DType::f32), w = random_leaf({2, 3}, DType::f32),
+               k = random_leaf({2, 1, 2, 2}, DType::f32), image = random_leaf({1, 1, 4, 4}, DType::f32);
+  const auto penalty = [](const Tensor& y, const Tensor& in, const Tensor& weight) {
+    GradOptions recorded;
+    recorded.create_graph = true;
+    const Tensor g = grad({sum(y * y)}, {in}, recorded)[0];
+    return grad({sum(g * g)}, {weight})[0];
+  };
+  for (const bool is_image : {false, true}) {
+    const auto f = [&] {
+      const Tensor y = is_image ? conv2d(image, k) : linear(x, w);
+      return is_image ? penalty(y, image, k) : penalty(y, x, w);
+    };
+    const Tensor expected = f();
+    const Autocast autocast(DType::bf16);
+    const Tensor got = f();
+    EXPECT_EQ(got.dtype(), DType::f32);
+    double largest = 0;
+    for (const double v : expected.to_vector<double>()) largest = std::max(largest, std::abs(v));
+    EXPECT_TRUE(all_close(got, expected, 0.05, 0.05 * largest));
+  }
+}
+
+TEST(Autocast, BackwardIsTheSameInsideAndOutside) {
+  const Tensor x = of(DType::f32, {4, 3}), w = random_leaf({2, 3}, DType::f32);
+  const auto gradient = [&](bool inside) {
+    std::optional<Autocast> autocast(DType::bf16);
+    const Tensor loss = sum(exp(tanh(linear(x, w))));
+    if (!inside) autocast.reset();
+    return grad({loss}, {w})[0].to_vector<float>();
+  };
+  EXPECT_EQ(gradient(true), gradient(false));
+}
+
+// ---- copies of parameters
+
+std::size_t copies_made(const std::function<void()>& f) {
+  memory::Allocator& a = memory::allocator(Device::cpu());
+  a.reset_log();
+  f();
+  std::size_t n = 0;
+  for (const memory::Event& e : a.snapshot().events)
+    n += e.kind == memory::EventKind::alloc && e.role == memory::Role::lowered;
+  return n;
+}
+
+TEST(Autocast, CopiesAParameterOnceAVersion) {
+  nn::Linear l(3, 4);
+  const Tensor x = of(DType::f32, {2, 3});
+  const std::uint32_t version = l.weight.storage().version();
+  const Autocast autocast(DType::bf16);
+  EXPECT_EQ(copies_made([&] { sum(l(x) + l(x)).backward(), l(x); }), 2u);  // weight and bias
+  EXPECT_EQ(held(), test::rounded(24) + test::rounded(8));
+  EXPECT_EQ(l.weight.storage().shadow().storage->version(), 1u);
+  EXPECT_EQ(l.weight.storage().version(), version);
+  {
+    const NoGrad no_grad;
+    fill_(l.weight, 2);
+    fill_(l.bias, 1);
+    EXPECT_EQ(copies_made([&] {
+                EXPECT_EQ(l(ones({1, 3})).to_vector<float>(), std::vector<float>(4, 7));
+              }),
+              0u)
+        << "made in place";
+  }
+  EXPECT_EQ(l.weight.storage().shadow().storage->version(), 2u);
+}
+
+TEST(Autocast, CopyEndsWithItsParameter) {
+  const Autocast autocast(DType::bf16);
+  {
+    nn::Linear l(3, 4);
+    l(of(DType::f32, {2, 3}));
+    EXPECT_GT(held(), 0u);
+    l.to(DType::f64);
+    EXPECT_EQ(held(), 0u);
+  }
+  Tensor w = random_leaf({4, 3}, DType::f32);
+  linear(of(DType::f32, {2, 3}), w);
+  EXPECT_GT(held(), 0u);
+  w = {};
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST(Autocast, CopyIsBookedUnderTheParametersModule) {
+  nn::Sequential net(nn::Linear(3, 4));
+  nn::Sequential root;
+  root.push_back("net", std::move(net));
+  memory::allocator(Device::cpu()).reset_peaks();
+  const Autocast autocast(DType::bf16);
+  root(of(DType::f32, {2, 3}));
+  const auto snapshot = memory::allocator(Device::cpu()).snapshot();
+  const memory::NameId module = root.parameters()[0].storage().module();
+  EXPECT_NE(module, 0u);
+  EXPECT_EQ(snapshot.by_module.at(module)[static_cast<std::size_t>(memory::Role::lowered)], held());
+  EXPECT_THAT(memory::summarize(snapshot), testing::HasSubstr("lowered parameter"));
+}
+
+TEST(Autocast, CopiesNothingButParameters) {
+  const Autocast autocast(DType::bf16);
+  const Tensor x = of(DType::f32, {2, 3}), w = of(DType::f32, {4, 3});
+  EXPECT_EQ(copies_made([&] { linear(x, w), matmul(x, transpose(random_leaf({4, 3}, DType::f32), 0, 1)); }), 0u);
+}
+
+TEST(Autocast, FrozenLayersAndEvaluation) {
+  nn::Linear l(3, 4);
+  const Tensor x = of(DType::f32, {2, 3});
+  const Tensor expected = l(x).detach();
+  const Autocast autocast(DType::f16);
+  const NoGrad no_grad;
+  l.weight.set_requires_grad(false);
+  EXPECT_EQ(copies_made([&] { l(x), l(x); }), 2u);
+  EXPECT_TRUE(near(l(x), expected));
+}
+
+TEST(Autocast, SaysWhereAParameterWasWrittenBeforeBackward) {
+  nn::Linear l(3, 4);
+  const Autocast autocast(DType::bf16);
+  const Tensor x = random_leaf({2, 3}, DType::f32), y = sum(l(x));
+  {
+    const NoGrad no_grad;
+    mul_(l.weight, 2);
+  }
+  EXPECT_THROW(y.backward(), AutogradError);
+}
+
+TEST(Autocast, OptimizersWriteTheCopy) {
+  for (const bool adam : {false, true}) {
+    nn::Linear l(3, 4);
+    std::unique_ptr<optim::Optimizer> optimizer;
+    if (adam)
+      optimizer = std::make_unique<optim::Adam>(l.parameters(), optim::AdamOptions{});
+    else
+      optimizer = std::make_unique<optim::SGD>(l.parameters(), optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
+    const Tensor x = of(DType::f32, {2, 3});
+    const Autocast autocast(DType::bf16);
+    for (int i = 0; i < 3; ++i) {
+      sum(l(x)).backward();
+      optimizer->step();
+      for (const Tensor& p : l.parameters()) {
+        Storage& s = p.storage();
+        EXPECT_EQ(s.shadow().version, s.version());
+        const auto* copy = static_cast<const BFloat16*>(s.shadow().storage->data());
+        const auto values = to(p.detach(), DType::bf16).to_vector<float>();
+        for (std::size_t k = 0; k < values.size(); ++k) EXPECT_EQ(static_cast<float>(copy[k]), values[k]);
+      }
+    }
+    // One write of the forward, then one a step.
+    EXPECT_EQ(l.weight.storage().shadow().storage->version(), 4u);
+    // One that is not up to date is left for the next forward.
+    {
+      const NoGrad no_grad;
+      mul_(l.weight, 2);
+    }
+    optimizer->step();
+    EXPECT_NE(l.weight.storage().shadow().version, l.weight.storage().version());
+    EXPECT_TRUE(near(l(x), linear(x, l.weight.detach(), l.bias.detach())));
+  }
+}
+
+TEST(AutocastThreads, ShareAModel) {
+  nn::Linear l(64, 64);
+  const Tensor x = of(DType::f32, {8, 64});
+  const auto run = [&] {
+    const Autocast autocast(DType::bf16);
+    const NoGrad no_grad;
+    return linear(x, l.weight, l.bias).to_vector<float>();
+  };
+  const auto expected = run();
+  for (int round = 0; round < 20; ++round) {
+    {
+      const NoGrad no_grad;
+      mul_(l.weight, 1);  // the copies are made again, by whoever comes first
+    }
+    std::vector<std::vector<float>> results(4);
+    std::vector<std::thread> threads;
+    for (auto& r : results) threads.emplace_back([&] { r = run(); });
+    for (std::thread& t : threads) t.join();
+    for (const auto& r : results) EXPECT_EQ(r, expected);
+  }
+}
+
+// ---- training
+
+using Model = nn::Sequential (*)();
+nn::Sequential mlp() { return nn::Sequential(nn::Linear(8, 32), nn::ReLU(), nn::Linear(32, 4)); }
+nn::Sequential cnn() {
+  return nn::Sequential(nn::Conv2d(2, 8, 3, {.padding = 1, .bias = false}), nn::BatchNorm2d(8), nn::ReLU(),
+                        nn::Conv2d(8, 8, 3), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(), nn::Linear(32, 4));
+}
+
+std::vector<double> losses(DType dtype, Model model, const Tensor& x, const Tensor& y) {
+  manual_seed(3);
+  nn::Sequential net = model();
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  std::vector<double> all;
+  for (int i = 0; i < 20; ++i) {
+    optimizer.zero_grad();
+    Tensor loss;
+    {
+      const Autocast autocast(dtype);
+      loss = cross_entropy(net(x), y);
+    }
+    loss.backward();
+    optimizer.step();
+    all.push_back(loss.item<double>());
+  }
+  return all;
+}
+
+TEST(Autocast, TrainsAsInF32) {
+  const Tensor y = arange(0, 16, 1, DType::i64), classes = y - 4 * to(to(y, DType::f32) / 4, DType::i64);
+  for (const auto& [model, x] :
+       {std::pair<Model, Tensor>{mlp, of(DType::f32, {16, 8})}, {cnn, of(DType::f32, {16, 2, 6, 6})}}) {
+    const auto expected = losses(DType::f32, model, x, classes), low = losses(DType::bf16, model, x, classes);
+    for (std::size_t i = 0; i < low.size(); ++i) EXPECT_NEAR(low[i], expected[i], 0.05 + 0.05 * expected[i]) << i;
+    EXPECT_LT(low.back(), 0.5 * low.front());
+  }
+}
+
+TEST(Autocast, IsPredictedToTheByte) {
+  const auto program = [](Device device) {
+    const DefaultDevice here(device);
+    nn::Sequential net = cnn();
+    optim::Adam optimizer(net.parameters(), {});
+    const Autocast autocast(DType::bf16);
+    for (int i = 0; i < 3; ++i) {
+      optimizer.zero_grad();
+      cross_entropy(net(randn({4, 2, 6, 6})), zeros({4}, DType::i64)).backward();
+      optimizer.step();
+    }
+  };
+  EXPECT_EQ(
+      test::first_difference(test::record_events(Device::cpu(), program), test::record_events(Device::meta(), program)),
+      "");
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,182 @@
+#include "bytetape/data/resident.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/default_device.h"
+#include "bytetape/core/factories.h"
+#include "tests/data/files.h"
+#include "tests/support/events.h"
+
+namespace bytetape::data {
+namespace {
+
+static_assert(std::input_iterator<ResidentLoader::Iterator>);
+static_assert(!std::is_constructible_v<ResidentLoader, const ResidentImages>, "temporary images would dangle");
+
+using Indices = std::vector<std::int64_t>;
+
+struct Examples {
+  Tensor images, labels;
+};
+/// Noise; example i has the label 100 + i.
+Examples examples(const Shape& shape) {
+  Generator generator(5);
+  return {randint(0, 256, shape, DType::u8, Device::cpu(), generator),
+          arange(100, 100 + shape[0], 1, DType::i64, Device::cpu())};
+}
+
+/// The labels of each batch, without the 100; images are held to be those of a TensorDataset.
+std::vector<Indices> epoch(ResidentLoader& loader, const TensorDataset& expected) {
+  std::vector<Indices> batches;
+  for (const auto& [x, y] : loader) {
+    Indices& seen = batches.emplace_back(y.to_vector<std::int64_t>());
+    for (std::int64_t& i : seen) i -= 100;
+    EXPECT_EQ(x.to_vector<float>(), expected.get(seen).x.to_vector<float>());
+  }
+  return batches;
+}
+Indices flat(const std::vector<Indices>& batches) {
+  Indices all;
+  for (const Indices& b : batches) all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+Indices counted(std::int64_t n) {
+  Indices all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+TEST(ResidentImages, GathersWhatADatasetLoadsBitForBit) {
+  const Normalize by_channel{{0.49, 0.48, 0.45}, {0.25, 0.24, 0.26}};
+  for (const auto& [shape, by] :
+       {std::pair(Shape{6, 5, 4}, mnist_normalize), {{6, 3, 5, 4}, by_channel}, {{6, 2, 5, 4}, Normalize{}}}) {
+    const Examples e = examples(shape);
+    const ResidentImages resident(e.images, e.labels, by);
+    const Indices indices{4, 0, 4, 5, 1};
+    const Batch batch = resident.get(from_vector(indices)),
+                expected = TensorDataset(e.images, e.labels, by).get(indices);
+    EXPECT_EQ(resident.size(), 6);
+    EXPECT_EQ(batch.x.shape(), expected.x.shape());
+    EXPECT_EQ(batch.x.to_vector<float>(), expected.x.to_vector<float>());
+    EXPECT_EQ(batch.y.to_vector<std::int64_t>(), expected.y.to_vector<std::int64_t>());
+    EXPECT_TRUE(is_channels_last(batch.x.shape(), batch.x.strides()));
+  }
+}
+
+TEST(ResidentImages, RoundsToTheDTypeAskedFor) {
+  const Examples e = examples({3, 2, 4, 4});
+  const Tensor all = arange(3, DType::i64);
+  const auto of = [&](DType dtype) {
+    return ResidentImages(e.images, e.labels, mnist_normalize, {.dtype = dtype}).get(all).x;
+  };
+  const std::vector<double> exact = of(DType::f64).to_vector<double>();
+  for (const auto& [dtype, most] : {std::pair(DType::f32, 0x1p-24), {DType::bf16, 0x1p-8}, {DType::f16, 0x1.01p-11}}) {
+    const Tensor x = of(dtype);
+    EXPECT_EQ(x.dtype(), dtype);
+    const std::vector<double> values = x.to_vector<double>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(values[i], exact[i], most * std::max(std::abs(exact[i]), 0x1p-10)) << dtype;
+  }
+}
+
+TEST(ResidentImages, ShareWhatLiesThereAndAreInputsOnTheLedger) {
+  const Examples e = examples({5, 28, 28});
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  const std::size_t before = allocator.statistics().allocated.current;
+  const ResidentImages resident(e.images, e.labels, mnist_normalize);
+  EXPECT_EQ(allocator.statistics().allocated.current - before, 1024u) << "256 floats";
+  const Batch batch = resident.get(from_vector<std::int64_t>({4, 1}));
+  for (const Tensor& t : {batch.x, batch.y}) {
+    EXPECT_EQ(t.storage().role(), memory::Role::input);
+    const memory::Scope owner = allocator.owner_of(t.storage().block());
+    EXPECT_EQ(owner.phase, memory::Phase::data);
+    EXPECT_EQ(memory::name_of(owner.op), "gather_images");
+  }
+}
+
+TEST(ResidentImages, AreCheckedAndSoAreIndices) {
+  const Examples e = examples({3, 2, 2});
+  const auto message = [](auto error, const Tensor& images, const Tensor& labels, const ResidentOptions& o = {}) {
+    return error_of<decltype(error)>([&] { ResidentImages(images, labels, mnist_normalize, o); });
+  };
+  EXPECT_EQ(message(DTypeError(""), e.labels, e.labels),
+            "ResidentImages: only u8 images are normalised, got i64(3,) on cpu");
+  EXPECT_EQ(message(DTypeError(""), e.images, zeros(3)), "ResidentImages: labels are i64, got f32(3,) on cpu");
+  EXPECT_EQ(message(ShapeError(""), e.images, arange(4)),
+            "ResidentImages: expected a label for each image, got u8(3, 2, 2) on cpu and i64(4,) on cpu");
+  EXPECT_EQ(message(DTypeError(""), e.images, e.labels, {.dtype = DType::u8}),
+            "ResidentImages: images are normalised to a floating dtype, not u8");
+  EXPECT_EQ(message(ValueError(""), {}, e.labels), "ResidentImages: images is an undefined tensor");
+  EXPECT_EQ(message(DeviceError(""), empty({3, 2, 2}, DType::u8, Device::meta()), e.labels),
+            "ResidentImages: u8(3, 2, 2) on meta holds no data");
+  const ResidentImages resident(e.images, e.labels, mnist_normalize);
+  for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{3}})
+    EXPECT_EQ(error_of<ShapeError>([&] {
+                resident.get(from_vector<std::int64_t>({1, wrong, 7}));
+              }),
+              "gather_images: example " + std::to_string(wrong) + " of a dataset of 3");
+  EXPECT_EQ(error_of<ValueError>([&] { ResidentLoader(resident, {.batch_size = 0}); }),
+            "ResidentLoader: expected batch_size >= 1, got 0");
+}
+
+TEST(ResidentLoader, TakesAllInOrderWithASmallerLastBatch) {
+  const Examples e = examples({10, 3, 2});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  const TensorDataset expected(e.images, e.labels, mnist_normalize);
+  ResidentLoader loader(images, {.batch_size = 4});
+  EXPECT_EQ(loader.size(), 3);
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(epoch(loader, expected), (std::vector<Indices>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}}));
+  ResidentLoader whole(images, {.batch_size = 4, .drop_last = true});
+  EXPECT_EQ(whole.size(), 2);
+  EXPECT_EQ(epoch(whole, expected), (std::vector<Indices>{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  ResidentLoader none(images, {.batch_size = 11, .drop_last = true});
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_TRUE(epoch(none, expected).empty());
+}
+
+TEST(ResidentLoader, ShufflesBySeedAndEpochAlone) {
+  const Examples e = examples({50, 3, 2});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  const TensorDataset expected(e.images, e.labels, mnist_normalize);
+  const auto loader = [&](std::uint64_t seed) {
+    return ResidentLoader(images, {.batch_size = 7, .shuffle = true, .seed = seed});
+  };
+  ResidentLoader one = loader(1), again = loader(1), other = loader(2);
+  const Indices first = flat(epoch(one, expected));
+  randperm(3);  // others' numbers do not matter
+  EXPECT_EQ(flat(epoch(again, expected)), first);
+  EXPECT_NE(flat(epoch(other, expected)), first);
+  const Indices second = flat(epoch(one, expected));
+  EXPECT_NE(second, first);
+  EXPECT_EQ(flat(epoch(again, expected)), second);
+  for (Indices all : {first, second}) {
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, counted(50));
+  }
+}
+
+TEST(ResidentLoader, IsPredictedToTheByte) {
+  const auto program = [](Device device) {
+    const DefaultDevice here(device);
+    const ResidentImages images(empty({21, 3, 8, 8}, DType::u8), empty(21, DType::i64), mnist_normalize);
+    ResidentLoader loader(images, {.batch_size = 8, .shuffle = true});
+    for (int i = 0; i < 2; ++i)
+      for (const Batch& batch : loader) EXPECT_EQ(batch.x.device(), device);
+  };
+  const auto predicted = test::record_events(Device::meta(), program);
+  EXPECT_GT(predicted.size(), 20u);
+  EXPECT_EQ(test::first_difference(test::record_events(Device::cpu(), program), predicted), "");
+}
+
+TEST(ResidentLoader, OfNothingHasNoBatches) {
+  const ResidentImages images(empty({0, 2, 2}, DType::u8), empty(0, DType::i64), mnist_normalize);
+  ResidentLoader loader(images, {.shuffle = true});
+  EXPECT_TRUE(loader.begin() == loader.end());
+}
+
+}  // namespace
+}  // namespace bytetape::data
