@@ -1,4 +1,5 @@
 #pragma once
+#include "bytetape/core/kernels/activation.h"
 #include "bytetape/core/kernels/arithmetic.h"
 #include "bytetape/core/kernels/compare.h"
 #include "bytetape/core/kernels/conv.h"
@@ -36,10 +37,10 @@ struct KernelTable : Families... {
 ///
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.
-struct Kernels
-    : detail::KernelTable<ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels, DropoutKernels, ImagesKernels,
-                          LayerNormKernels, LossKernels, MatmulKernels, NormKernels, OptimizerKernels, PointwiseKernels,
-                          PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
+struct Kernels : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
+                                     DropoutKernels, ImagesKernels, LayerNormKernels, LossKernels, MatmulKernels,
+                                     NormKernels, OptimizerKernels, PointwiseKernels, PoolKernels, RandomKernels,
+                                     ReduceKernels, SoftmaxKernels> {
   using KernelTable::KernelTable;
 };
 

@@ -1,6 +1,6 @@
-// Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups): copies turn them around. What
-// cuDNN does not take (f64, rare geometries, 2^31 elements) becomes products of matrices in im2col.cu, and images of
-// few channels are conv_direct.cu's.
+// Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups), which is channels-last: copies
+// turn others around. What cuDNN does not take (f64, rare geometries, 2^31 elements) becomes products of matrices in
+// im2col.cu, and images of few channels are conv_direct.cu's.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -51,11 +51,11 @@ class Launch {
       : problem_{.sizes = s, .map = map, .workspace = plan.workspace - parts.scratch},
         device_(y.device),
         weight_(const_cast<void*>(weight.data()), weight.dtype, weight.device, weight.shape, weight.strides),
-        scratch_(static_cast<char*>(ws.data) + parts.scratch) {
-    problem_.channels_last = is_channels_last(x.shape, x.strides) && is_channels_last(y.shape, y.strides);
-    turned_ = View(static_cast<char*>(ws.data) + parts.weight, s.dtype, device_, weight.shape,
-                   problem_.channels_last ? channels_last_strides(weight.shape) : contiguous_strides(weight.shape));
-    turns_weight_ = weight.dtype != s.dtype || (problem_.channels_last && s.taps() > 1 && s.group_in() > 1);
+        turned_(static_cast<char*>(ws.data) + parts.weight, s.dtype, device_, weight.shape,
+                weight_strides(x, weight, y)),
+        scratch_(static_cast<char*>(ws.data) + parts.scratch),
+        turns_weight_(turns_weight(x, weight, y)) {
+    problem_.channels_last = are_channels_last(x, y);
     memory_ = {x.data(), turns_weight_ ? turned_.data() : weight_.data(), y.data(), nullptr};
     problem_.x_alignment = alignment_of(memory_.x);
     problem_.weight_alignment = alignment_of(memory_.weight);
@@ -92,7 +92,7 @@ class Launch {
 
   ConvProblem problem_;
   Device device_;
-  View weight_, turned_;  // as the caller has it, row-major, and as cuDNN wants it, in x's dtype
+  View weight_, turned_;  // as the caller has it, and as cuDNN wants it, in x's dtype
   void* scratch_;
   bool turns_weight_, is_for_cudnn_;
   ConvMemory memory_{};
@@ -103,7 +103,7 @@ void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   const ConvSizes s(a);
   if (s.n == 0) return;
   if (plan.algorithm == conv_direct) return direct_forward(a);
-  Launch launch(s, ConvMap::forward, ConvWorkspace(s, ConvMap::forward), a.x, a.weight, a.y, plan, ws);
+  Launch launch(s, ConvMap::forward, ConvWorkspace(a), a.x, a.weight, a.y, plan, ws);
   if (launch.find(a.bias.data(), a.activation)) return launch.run();
   if (!launch.find()) return im2col_forward(a, launch.scratch());
   launch.run();
@@ -113,7 +113,7 @@ void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
 void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
   const ConvSizes s(a);
   if (s.n == 0) return;
-  Launch launch(s, ConvMap::input_grad, ConvWorkspace(s, ConvMap::input_grad), a.gx, a.weight, a.gy, plan, ws);
+  Launch launch(s, ConvMap::input_grad, ConvWorkspace(a), a.gx, a.weight, a.gy, plan, ws);
   launch.find() ? launch.run() : im2col_input_grad(a, launch.scratch());
 }
 

@@ -37,6 +37,24 @@ struct Image {
         column_step(static_cast<int>(x.strides[3])) {}
 };
 
+/// The weight, or its gradient, in memory.
+template <class T>
+struct Weight {
+  T* data;
+  int output_step, channel_step, row_step, column_step;
+
+  explicit Weight(const ConstView& w)
+      : data(static_cast<T*>(const_cast<void*>(w.data()))),
+        output_step(static_cast<int>(w.strides[0])),
+        channel_step(static_cast<int>(w.strides[1])),
+        row_step(static_cast<int>(w.strides[2])),
+        column_step(static_cast<int>(w.strides[3])) {}
+  __device__ T& at(const DirectConv& d, int output, int channel, int tap) const {
+    const int y = tap / d.kw, x = tap - y * d.kw;
+    return data[output * output_step + channel * channel_step + y * row_step + x * column_step];
+  }
+};
+
 /// Some of the pixels of an image of y.
 struct Tile {
   int n, row, column, width, count;
@@ -93,13 +111,14 @@ __device__ Quad pixel_at(float* values) {
 
 /// The weights of the outputs from `first` on as (kh, kw, channels, outputs), then the bias.
 template <int channels, class T>
-__device__ void load_weights(const DirectConv& d, const T* weight, const T* bias, int first, float* weights) {
+__device__ void load_weights(const DirectConv& d, const Weight<const T>& weight, const T* bias, int first,
+                             float* weights) {
   const int taps = d.taps(), patch = channels * taps, outputs = DirectConv::forward_quads * d.lanes * quad;
   const int step = d.weight_step();
   for (int i = threadIdx.x; i < outputs * patch; i += threads) {
     const int output = i / patch, k = i - output * patch, channel = k / taps, tap = k - channel * taps;
     float v = 0;
-    if (first + output < d.o && channel < d.c) v = widened(weight[((first + output) * d.c + channel) * taps + tap]);
+    if (first + output < d.o && channel < d.c) v = widened(weight.at(d, first + output, channel, tap));
     weights[(tap * channels + channel) * step + output] = v;
   }
   for (int i = threadIdx.x; i < outputs; i += threads)
@@ -110,7 +129,7 @@ __device__ void load_weights(const DirectConv& d, const T* weight, const T* bias
 /// at a time.
 template <class T, int channels>
 __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
-    forward_kernel(DirectConv d, Image<T> x, const T* weight, const T* bias, T* y, bool is_aligned, bool relu) {
+    forward_kernel(DirectConv d, Image<T> x, Weight<const T> weight, const T* bias, T* y, bool is_aligned, bool relu) {
   constexpr int pixels = DirectConv::forward_pixels, quads = DirectConv::forward_quads;
   extern __shared__ Quad shared[];
   float* const values = shared[0].v;
@@ -269,7 +288,7 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
 /// gw and gb from the thread blocks' sums: a thread block adds a warp of columns, in f64 since they may be many.
 template <class T>
 __global__ void __launch_bounds__(warp* warp)
-    add_blocks_kernel(DirectConv d, const float* sums, std::int64_t columns, T* gw, T* gb) {
+    add_blocks_kernel(DirectConv d, const float* sums, std::int64_t columns, Weight<T> gw, T* gb) {
   __shared__ double parts[warp][warp];
   const std::int64_t column = std::int64_t{blockIdx.x} * warp + threadIdx.x, step = d.sum_rows() * d.o;
   double sum = 0;
@@ -285,7 +304,7 @@ __global__ void __launch_bounds__(warp* warp)
   const int tap = row / d.c, channel = row - tap * d.c, taps = d.taps();
   const T total = narrowed<T>(static_cast<float>(sum));
   if (tap < taps)
-    gw[(output * d.c + channel) * taps + tap] = total;
+    gw.at(d, output, channel, tap) = total;
   else
     gb[output] = total;
 }
@@ -326,7 +345,7 @@ void direct_forward(const Conv2dArgs& a) {
   visit(d, a.y.dtype, [&](auto zero, auto channels) {
     using T = decltype(zero);
     forward_kernel<T, decltype(channels)::value>
-        <<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.weight.as<T>(), a.bias.as<T>(), a.y.as<T>(),
+        <<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), Weight<const T>(a.weight), a.bias.as<T>(), a.y.as<T>(),
                                               is_aligned(a.y), a.activation == Activation::relu);
   });
   check_launch();
@@ -350,7 +369,7 @@ void direct_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, double>)
       add_blocks_kernel<T><<<static_cast<unsigned>((columns + warp - 1) / warp), dim3(warp, warp), 0, stream>>>(
-          d, sums, columns, a.gw.as<T>(), a.gb.as<T>());
+          d, sums, columns, Weight<T>(a.gw), a.gb.as<T>());
   });
   check_launch();
 }

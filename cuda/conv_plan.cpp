@@ -51,21 +51,26 @@ MatmulArgs Im2col::product(void* workspace, std::int64_t count, int part, Device
   return {ConstView(at(values), dtype, device, {groups, made, count}, {made, 1, groups * made}), seen_rows, {}, weight};
 }
 
-ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, std::size_t sum_bytes) {
+ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes) {
   if (s.n == 0) return;
-  sums = aligned(static_cast<std::size_t>(s.weights()) * size_of(s.dtype));
+  sums = turns_weight ? aligned(static_cast<std::size_t>(s.weights()) * size_of(s.dtype)) : 0;
   scratch = sums + aligned(sum_bytes);
   total = scratch + std::max(cudnn_workspace(s), Im2col(s, map).total);
 }
+ConvWorkspace::ConvWorkspace(const Conv2dArgs& a)
+    : ConvWorkspace(ConvSizes(a), ConvMap::forward, turns_weight(a.x, a.weight, a.y), 0) {}
+ConvWorkspace::ConvWorkspace(const Conv2dInputGradArgs& a)
+    : ConvWorkspace(ConvSizes(a), ConvMap::input_grad, turns_weight(a.gx, a.weight, a.gy), 0) {}
 ConvWorkspace::ConvWorkspace(const Conv2dWeightGradArgs& a)
-    : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0) {}
+    : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, turns_weight(a.x, a.gw, a.gy),
+                    a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0) {}
 
 Plan plan(const Conv2dArgs& a) {
   const ConvSizes s(a);
   if (is_direct(s, ConvMap::forward, a.y)) return {0, conv_direct};
-  return {ConvWorkspace(s, ConvMap::forward).total};
+  return {ConvWorkspace(a).total};
 }
-Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(ConvSizes(a), ConvMap::input_grad).total}; }
+Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(a).total}; }
 Plan plan(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};

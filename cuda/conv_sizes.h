@@ -13,6 +13,19 @@ namespace bytetape::cuda {
 /// A convolution is one trilinear form of x, weight and y; each map makes one of them from the other two.
 enum class ConvMap : std::int64_t { forward, input_grad, weight_grad };
 
+/// Whether cuDNN computes channels-last; else row-major.
+inline bool are_channels_last(const ConstView& x, const ConstView& y) {
+  return is_channels_last(x.shape, x.strides) && is_channels_last(y.shape, y.strides);
+}
+/// The strides that it then wants the weight in, or its gradient.
+inline Strides weight_strides(const ConstView& x, const ConstView& weight, const ConstView& y) {
+  return are_channels_last(x, y) ? channels_last_strides(weight.shape) : contiguous_strides(weight.shape);
+}
+/// Whether the weight lies otherwise, or is in another dtype, and has to be turned around.
+inline bool turns_weight(const ConstView& x, const ConstView& weight, const ConstView& y) {
+  return weight.dtype != x.dtype || !same_layout(weight.shape, weight.strides, weight_strides(x, weight, y));
+}
+
 /// The bias's gradient as a sum of gy.
 inline SumArgs bias_grad_of(const Conv2dWeightGradArgs& a) {
   return {a.gy, View(a.gb.data(), a.gb.dtype, a.gb.device, {1, a.gb.shape[0], 1, 1}, {0, a.gb.strides[0], 0, 0})};
@@ -20,13 +33,17 @@ inline SumArgs bias_grad_of(const Conv2dWeightGradArgs& a) {
 
 /// Where things lie in a launch's workspace, in bytes from its start.
 struct ConvWorkspace {
-  std::size_t weight = 0;   ///< of it or its gradient, in the order of cuDNN's kernels: (o, kh, kw, c / groups)
+  std::size_t weight = 0;   ///< of it or its gradient, where that is turned around
   std::size_t sums = 0;     ///< of the bias's gradient, while it is summed
   std::size_t scratch = 0;  ///< cuDNN's, or im2col's
   std::size_t total = 0;
 
-  ConvWorkspace(const ConvSizes& s, ConvMap map, std::size_t sum_bytes = 0);
-  explicit ConvWorkspace(const Conv2dWeightGradArgs& args);
+  explicit ConvWorkspace(const Conv2dArgs& a);
+  explicit ConvWorkspace(const Conv2dInputGradArgs& a);
+  explicit ConvWorkspace(const Conv2dWeightGradArgs& a);
+
+ private:
+  ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes);
 };
 
 /// What cuDNN may ask for, from what the engines that its heuristics put first do ask for on an H100 (cuDNN 9.19).

@@ -154,17 +154,17 @@ void scatter(const void* values, const ConstView& bias, Activation activation, c
   check_launch();
 }
 
-/// weight (o, c / groups, kh, kw), row-major, with its dims in the order in which Im2col has its weights.
+/// weight (o, c / groups, kh, kw) with its dims in the order in which Im2col has its weights.
 template <class V>
 V in_order(const V& weight, const ConvSizes& s, ConvMap map) {
-  const std::int64_t step_in = s.taps(), step_out = step_in * s.group_in();
+  const Strides& step = weight.strides;
   V out = weight;
   if (map == ConvMap::input_grad) {
     out.shape = {s.groups, s.kh, s.kw, s.group_out(), s.group_in()};
-    out.strides = {s.group_out() * step_out, s.kw, 1, step_out, step_in};
+    out.strides = {s.group_out() * step[0], step[2], step[3], step[0], step[1]};
   } else {
     out.shape = {s.o, s.kh, s.kw, s.group_in()};
-    out.strides = {step_out, s.kw, 1, step_in};
+    out.strides = {step[0], step[2], step[3], step[1]};
   }
   return out;
 }

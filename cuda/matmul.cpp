@@ -145,7 +145,6 @@ class Product {
   }
   bool is_tuned() const { return is_tuned_; }
 
-  /// `bias` is read, or written where the epilogue makes a gradient of it.
   void run(const MatmulArgs& args, const void* a, const void* b, const void* bias, double beta, Workspace ws) {
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     const float one = 1, scale = static_cast<float>(beta);
@@ -227,7 +226,7 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
-/// What is done with a product, or comes out of it beside y.
+/// What is done with a product.
 struct Epilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
@@ -294,20 +293,10 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   activate(args.activation, y);
 }
 
-void linear_weight_grad(const LinearWeightGradArgs& args, const Plan& plan, Workspace ws) {
-  const MatmulArgs product = product_of(args);
-  if (!args.gb.defined()) return matmul(product, plan, ws);
-  const bool is_whole = args.gw.numel() > 0 && args.x.shape[0] > 0 && args.gw.dtype != DType::f64;
-  if (is_whole && multiply(product, {CUBLASLT_EPILOGUE_BGRADB, args.gb.data()}, plan.algorithm, ws)) return;
-  matmul(product, plan, ws);
-  const SumArgs sum{args.gy, as_row(args.gb)};
-  reduce_kernels().sum.launch(sum, cuda::plan(sum), ws);
-}
-
 }  // namespace
 
 void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, plan(args), ws); }
 
-MatmulKernels matmul_kernels() { return {.matmul = {plan, matmul}, .linear_weight_grad = {plan, linear_weight_grad}}; }
+MatmulKernels matmul_kernels() { return {.matmul = {plan, matmul}}; }
 
 }  // namespace bytetape::cuda

@@ -14,12 +14,4 @@ Plan plan(const MatmulArgs& args) {
   return {library + copy_bytes(args.a) + copy_bytes(args.b), static_cast<std::int64_t>(library)};
 }
 
-// The sum over gy comes after the product where the library does not make it on the way.
-Plan plan(const LinearWeightGradArgs& args) {
-  Plan product = plan(product_of(args));
-  if (!args.gb.defined()) return product;
-  product.workspace = std::max(product.workspace, plan(SumArgs{args.gy, as_row(args.gb)}).workspace);
-  return product;
-}
-
 }  // namespace bytetape::cuda

@@ -5,13 +5,13 @@ namespace bytetape::cuda {
 
 // How each planned kernel will run: host code without the toolkit, so that bytes are the same wherever they are asked
 // for. One function for each argument struct.
+Plan plan(const BiasGradArgs& args);
 Plan plan(const ClipGradNormArgs& args);
 Plan plan(const Conv2dArgs& args);
 Plan plan(const Conv2dInputGradArgs& args);
 Plan plan(const Conv2dWeightGradArgs& args);
 Plan plan(const DropoutArgs& args);
 Plan plan(const MatmulArgs& args);
-Plan plan(const LinearWeightGradArgs& args);
 Plan plan(const BatchNormStatisticsArgs& args);
 Plan plan(const BatchNormBackwardArgs& args);
 Plan plan(const LayerNormBackwardArgs& args);

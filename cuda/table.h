@@ -4,6 +4,7 @@
 namespace bytetape::cuda {
 
 // One for each family, in the file of its name.
+ActivationKernels activation_kernels();
 ArithmeticKernels arithmetic_kernels();
 CompareKernels compare_kernels();
 ConvKernels conv_kernels();

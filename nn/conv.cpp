@@ -33,7 +33,8 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
       uneven_[i] = total[i] % 2 != 0;
     }
   }
-  weight = register_parameter("weight", Shape{out_channels, in_channels / o.groups, kernel.h, kernel.w});
+  weight =
+      register_parameter("weight", {out_channels, in_channels / o.groups, kernel.h, kernel.w}, channels_last_strides);
   init::kaiming_uniform_(weight, std::sqrt(5.0));
   bias = o.bias ? register_parameter("bias", Shape{out_channels}) : register_parameter("bias", Tensor());
   const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(weight)));

@@ -32,7 +32,8 @@ struct Conv2dOptions {
 };
 
 /// 2-d convolution of x (n, in_channels, h, w) (torch.nn.Conv2d). weight (out, in / groups, kh, kw) and bias (out)
-/// start in U(-b, b), b = 1/sqrt(in / groups * kh * kw).
+/// start in U(-b, b), b = 1/sqrt(in / groups * kh * kw). In memory the weight is channels-last, as images are:
+/// libraries take it so, and so its gradient comes.
 class Conv2d : public Module {
  public:
   /// Throws ValueError where channels, groups or kernel_size are not positive, groups do not divide the channels, or

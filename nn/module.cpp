@@ -69,9 +69,10 @@ Registration Module::register_slot(Slot::Kind kind, std::string name, const Tens
   return Registration(slots_.emplace_back(std::move(slot)));
 }
 
-Registration Module::register_parameter(std::string name, const Shape& shape) {
+Registration Module::register_parameter(std::string name, const Shape& shape, Strides (*layout)(const Shape&)) {
   const memory::OpScope scope(place_named("parameter", name));
-  return register_parameter(std::move(name), empty(shape, DType::f32, default_device()));
+  numel(shape);  // first: of what it lets through strides do not overflow
+  return register_parameter(std::move(name), empty_strided(shape, layout(shape), DType::f32, default_device()));
 }
 
 Registration Module::register_parameter(std::string name, const Tensor& value) {

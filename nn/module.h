@@ -89,8 +89,9 @@ class Module {
 
  protected:
   /// Registers a new f32 parameter on default_device(), to be initialised, for a member nn::Parameter. Like all that
-  /// follow, throws ValueError where the name is empty, has a '.' or is taken.
-  Registration register_parameter(std::string name, const Shape& shape);
+  /// follow, throws ValueError where the name is empty, has a '.' or is taken. `layout` gives its strides.
+  Registration register_parameter(std::string name, const Shape& shape,
+                                  Strides (*layout)(const Shape&) = contiguous_strides);
   /// Registers `value` as a parameter, and lets it require grad, unless it is another module's too: then it stays as it
   /// is. An undefined tensor takes the name alone (PyTorch's None), to be assigned later. Throws AutogradError where it
   /// is no leaf, DTypeError on integers.

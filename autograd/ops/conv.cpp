@@ -7,7 +7,6 @@
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
-#include "bytetape/autograd/ops/reduce.h"
 
 namespace bytetape {
 namespace {
@@ -16,22 +15,32 @@ Tensor empty_image(const Shape& shape, const Tensor& like) {
   return empty_strided(shape, channels_last_strides(shape), like.dtype(), like.device());
 }
 
+/// How a weight lies, and with it its gradient.
+struct WeightLayout {
+  Shape shape;
+  Strides strides;
+};
+WeightLayout layout_of(const Tensor& weight) { return {weight.shape(), weight.strides()}; }
+/// The weight as kernels take it: in its own order of dims where it has no gaps.
+Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.strides()) ? weight : contiguous(weight); }
+
 // y = conv(x, w) is linear in x and in w, and so are its gradients: the three maps below are one trilinear form seen
 // from three sides, and the backward of each is the other two.
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params);
-Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, DType dtype, const Conv2dParams& params);
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
+                   const Conv2dParams& params);
 
 struct WeightAndBiasGrad {
   Tensor weight, bias;
 };
 
 /// One kernel for both, in `dtype`. x and gy are channels-last; with an activation gy is what comes to its result.
-WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, DType dtype,
+WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
                                   const Conv2dParams& params, bool with_bias, Activation activation = Activation::none,
                                   const elementwise::SavedAndResult& y = {}) {
   const Device device = x.device();
-  WeightAndBiasGrad g{empty(w_shape, dtype, device), {}};
-  if (with_bias) g.bias = empty({w_shape[0]}, dtype, device);
+  WeightAndBiasGrad g{empty_strided(weight.shape, weight.strides, dtype, device), {}};
+  if (with_bias) g.bias = empty({weight.shape[0]}, dtype, device);
   run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params,
                                                      activation, read(y.saved), write(y.result)});
   return g;
@@ -39,29 +48,28 @@ WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Shape
 
 struct Conv2dBackward final : Node {
   Saved x{this}, weight{this}, y{this};  // y where there is an activation
-  Shape x_shape, w_shape;
+  Shape x_shape;
+  WeightLayout w_layout;
   Conv2dParams params;
   Activation activation = Activation::none;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
 
   void backward(const Grads& gy, InputGrads& gx) override {
-    const bool has_one_kernel = gx.needs(1) && gx.needs(2) && !grad_enabled();
-    if (has_one_kernel && is_for_weight_alone(gy[0], gx))
-      return set(gx, run_weight_grad(x.get(), gy[0], w_shape, weight_dtype, params, true, activation,
-                                     elementwise::result_over(y, gy[0], gx)));
-    const Tensor g = channels_last(activation_grad(activation, y, gy[0], gx));
+    if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
+    const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image, bias_dtype));
     if (gx.needs(0)) gx[0] = input_grad(g, lowered_again(weight.get(), g.dtype()), x_shape, params);
-    if (has_one_kernel) return set(gx, run_weight_grad(x.get(), g, w_shape, weight_dtype, params, true));
-    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_shape, weight_dtype, params);
-    if (gx.needs(2)) gx[2] = sum(to(g, bias_dtype), {0, 2, 3});
+    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_layout, weight_dtype, params);
   }
 
  private:
-  /// True where nothing but the kernel of the weight's gradient reads gy: it sees to the activation on the way.
-  bool is_for_weight_alone(const Tensor& gy, const InputGrads& gx) const {
-    return activation != Activation::none && !gx.needs(0) && is_channels_last(gy.shape(), gy.strides());
-  }
-  void set(InputGrads& gx, const WeightAndBiasGrad& g) const {
+  /// Where nothing else is made of gy one kernel reads it, which sees to the activation on the way.
+  void grads_of_parameters(const Tensor& gy, InputGrads& gx) {
+    const bool activates = activation != Activation::none && is_channels_last(gy.shape(), gy.strides());
+    const WeightAndBiasGrad g = activates
+                                    ? run_weight_grad(x.get(), gy, w_layout, weight_dtype, params, true, activation,
+                                                      elementwise::result_over(y, gy, gx))
+                                    : run_weight_grad(x.get(), channels_last(activation_grad(activation, y, gy, gx)),
+                                                      w_layout, weight_dtype, params, true);
     gx[1] = g.weight;
     gx[2] = to(g.bias, bias_dtype);
   }
@@ -69,11 +77,11 @@ struct Conv2dBackward final : Node {
 
 struct InputGradBackward final : Node {
   Saved gy{this}, weight{this};
-  Shape w_shape;
+  WeightLayout w_layout;
   Conv2dParams params;
   void backward(const Grads& ggx, InputGrads& g) override {
     if (g.needs(0)) g[0] = conv2d(ggx[0], weight.get(), {}, params);
-    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_shape, ggx[0].dtype(), params);
+    if (g.needs(1)) g[1] = weight_grad(ggx[0], gy.get(), w_layout, ggx[0].dtype(), params);
   }
 };
 
@@ -90,22 +98,23 @@ struct WeightGradBackward final : Node {
 
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {
   const Op<"conv2d_input_grad"> op;
-  const Tensor g = channels_last(gy), w = contiguous(weight);
+  const Tensor g = channels_last(gy), w = dense(weight);
   Tensor gx = empty_image(x_shape, g);
   run_planned<&Kernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
   if (auto* node = record<InputGradBackward>(gx, g, w)) {
     if (node->needs(1)) node->gy.save(g);
     if (node->needs(0)) node->weight.save(w);
-    node->w_shape = w.shape();
+    node->w_layout = layout_of(w);
     node->params = params;
   }
   return gx;
 }
 
-Tensor weight_grad(const Tensor& x, const Tensor& gy, const Shape& w_shape, DType dtype, const Conv2dParams& params) {
+Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
+                   const Conv2dParams& params) {
   const Op<"conv2d_weight_grad"> op;
   const Tensor image = channels_last(x), g = channels_last(gy);
-  Tensor gw = run_weight_grad(image, g, w_shape, dtype, params, false).weight;
+  Tensor gw = run_weight_grad(image, g, weight, dtype, params, false).weight;
   if (auto* node = record<WeightGradBackward>(gw, image, g)) {
     if (node->needs(1)) node->x.save(image);
     if (node->needs(0)) node->gy.save(g);
@@ -166,7 +175,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
   const LoweredWeight low_weight(weight), low_bias(bias);
   const Tensor x = lowered(input);
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);
-  const Tensor image = channels_last(x), w = contiguous(low_weight.value),
+  const Tensor image = channels_last(x), w = dense(low_weight.value),
                b = bias.defined() ? contiguous(low_bias.value) : bias;
   Tensor y = empty_image(y_shape, x);
   run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
@@ -175,7 +184,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
     if (node->needs(0)) node->weight.save(low_weight.on_tape);
     if (activation != Activation::none) node->y.save_output(y);
     node->x_shape = x.shape();
-    node->w_shape = w.shape();
+    node->w_layout = layout_of(w);
     node->params = params;
     node->activation = activation;
     node->weight_dtype = low_weight.on_tape.dtype();

@@ -22,6 +22,9 @@ struct MatmulBackward final : Node {
   }
 };
 
+/// gw (out, in) = g^T @ x of matrices, in `dtype`: that of both, or f32 where they have 16 bits.
+Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype);
+
 struct LinearBackward final : Node {
   Saved x{this}, weight{this}, y{this};  // y where there is an activation
   Shape x_shape;
@@ -30,18 +33,10 @@ struct LinearBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override {
     const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
-    const Tensor g = reshape(activation_grad(activation, y, gy[0], gx), {rows, out});
+    const Tensor through = activation_and_bias_grad(activation, y, gy[0], gx, Channels::last, bias_dtype);
+    const Tensor g = reshape(through, {rows, out});
     if (gx.needs(0)) gx[0] = view(matmul(g, lowered_again(weight.get(), g.dtype())), x_shape);
-    if (gx.needs(1) && !grad_enabled()) {  // in one pass over gy
-      const Tensor v = contiguous(reshape(x.get(), {rows, in})), dense = contiguous(g);
-      gx[1] = empty({out, in}, weight_dtype, v.device());
-      Tensor gb = gx.needs(2) ? empty({out}, weight_dtype, v.device()) : Tensor();
-      run_planned<&Kernels::linear_weight_grad>(v.device(), {v.read(), dense.read(), gx[1].write(), write(gb)});
-      if (gx.needs(2)) gx[2] = to(gb, bias_dtype);
-      return;
-    }
-    if (gx.needs(1)) gx[1] = to(matmul(transpose(g, 0, 1), reshape(x.get(), {rows, in})), weight_dtype);
-    if (gx.needs(2)) gx[2] = sum(to(g, bias_dtype), {0});
+    if (gx.needs(1)) gx[1] = weight_grad(g, reshape(x.get(), {rows, in}), weight_dtype);
   }
 };
 
@@ -94,6 +89,14 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
     }
     kernel.launch(product(at));
   }
+}
+
+Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype) {
+  const Tensor turned = transpose(g, 0, 1);
+  if (grad_enabled()) return to(matmul(turned, x), dtype);
+  Tensor gw = empty({g.size(1), x.size(1)}, dtype, g.device());
+  multiply(turned, x, gw);
+  return gw;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace bytetape::cpu {
 const Kernels& kernels();
 
 // Its families, each from the end of the source of its name.
+ActivationKernels activation_kernels();
 ArithmeticKernels arithmetic_kernels();
 CompareKernels compare_kernels();
 CopyKernels copy_kernels();
@@ -21,9 +22,6 @@ PoolKernels pool_kernels();
 RandomKernels random_kernels();
 ReduceKernels reduce_kernels();
 SoftmaxKernels softmax_kernels();
-
-/// With what is made of these.
-MatmulKernels with_linear(MatmulKernels products);
 
 // Every floating dtype, on Eigen.
 namespace portable {

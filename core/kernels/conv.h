@@ -16,7 +16,7 @@ struct Conv2dParams {
 };
 
 // x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w'). x, y and their gradients are
-// dense, channels-last or row-major; weight, bias and theirs are row-major.
+// dense, channels-last or row-major; the weight and its gradient dense in any order of dims, bias and its row-major.
 struct Conv2dArgs {
   ConstView x, weight, bias;
   View y;  // activation(convolution + bias)

@@ -140,6 +140,36 @@ TEST(Conv2d, TakesAnyLayout) {
   EXPECT_EQ(z.shape(), (Shape{2, 2, 6, 6}));
 }
 
+/// Values of x, dense with its first dim innermost.
+Tensor in_another_order(const Tensor& x) { return permute(contiguous(permute(x, {3, 1, 2, 0})), {3, 1, 2, 0}); }
+
+TEST(Conv2d, TheGradientOfAWeightLiesAsTheWeightDoes) {
+  const Tensor values = random_tensor({4, 3, 3, 2}), gaps = narrow(random_tensor({4, 3, 3, 5}), 3, 1, 2);
+  const auto gradient = [&](const Tensor& like, bool of_x, bool with_bias, Activation activation) {
+    const Tensor w = like.detach().set_requires_grad(), x = random_tensor({2, 3, 6, 6}).set_requires_grad(of_x);
+    const Tensor b = with_bias ? random_tensor(4).set_requires_grad() : Tensor();
+    sum(conv2d(x, w, b, {}, activation)).backward();
+    return w.grad();
+  };
+  for (const bool of_x : {false, true})
+    for (const bool with_bias : {false, true})
+      for (const Activation activation : {Activation::none, Activation::relu}) {
+        for (const Tensor& w : {values, channels_last(values), in_another_order(values)})
+          EXPECT_EQ(gradient(w, of_x, with_bias, activation).strides(), w.strides());
+        EXPECT_TRUE(gradient(gaps, of_x, with_bias, activation).is_contiguous());
+      }
+}
+
+TEST(Conv2d, CopiesNoDenseWeight) {
+  const Tensor x = channels_last(random_tensor({2, 3, 6, 6})), values = random_tensor({4, 3, 3, 2});
+  for (const Tensor& w : {values, channels_last(values), in_another_order(values)}) {
+    const std::vector<double> expected = conv2d(x, values).to_vector<double>();
+    EXPECT_EQ(conv2d(x, w).to_vector<double>(), expected);
+    const Tensor leaf = w.detach().set_requires_grad(), y = conv2d(x.detach().set_requires_grad(), leaf);
+    EXPECT_EQ(leaf.storage().role(), memory::Role::saved);  // itself
+  }
+}
+
 const ConvKernels& chosen() { return *backend({}).kernels; }  // oneDNN where it was built in
 const ConvKernels portable = cpu::portable::conv_kernels();
 
@@ -155,23 +185,40 @@ Results run_kernels(const ConvKernels& k, const Tensor& x, const Tensor& w, cons
   return r;
 }
 
-TEST(Conv2dKernels, ChosenAndPortableAgreeInBothLayouts) {
+TEST(Conv2dKernels, ChosenAndPortableAgreeInEveryLayout) {
   for (const Case& c : cases)
     for (const bool nhwc : {false, true}) {
       const auto laid_out = [&](const Tensor& t) { return nhwc ? channels_last(t) : contiguous(t); };
-      const Tensor x = laid_out(random_tensor(c.x, DType::f32)), w = random_tensor(c.weight, DType::f32);
+      const Tensor x = laid_out(random_tensor(c.x, DType::f32)), weight = random_tensor(c.weight, DType::f32);
       const Tensor b = random_tensor({c.weight[0]}, DType::f32);
-      const Tensor gy = laid_out(random_tensor(conv2d(x, w, b, c.params).shape(), DType::f32));
-      const Results got = run_kernels(chosen(), x, w, b, gy, c.params);
-      const Results expected = run_kernels(portable, x, w, b, gy, c.params);
+      const Tensor gy = laid_out(random_tensor(conv2d(x, weight, b, c.params).shape(), DType::f32));
+      const Results expected = run_kernels(portable, x, weight, b, gy, c.params);
       const auto close = [](const Tensor& p, const Tensor& q) {
         return all_close(p.to_vector<double>(), q.to_vector<double>(), 1e-4, 2e-4);
       };
-      EXPECT_TRUE(close(got.y, expected.y)) << c.x << c.weight;
-      EXPECT_TRUE(close(got.gx, expected.gx)) << c.x << c.weight;
-      EXPECT_TRUE(close(got.gw, expected.gw)) << c.x << c.weight;
-      EXPECT_TRUE(close(got.gb, expected.gb)) << c.x << c.weight;
+      for (const Tensor& w : {weight, channels_last(weight), in_another_order(weight)})
+        for (const ConvKernels& k : {chosen(), portable}) {
+          const Results got = run_kernels(k, x, w, b, gy, c.params);
+          EXPECT_TRUE(close(got.y, expected.y)) << c.x << c.weight << w.strides();
+          EXPECT_TRUE(close(got.gx, expected.gx)) << c.x << c.weight << w.strides();
+          EXPECT_TRUE(close(got.gw, expected.gw)) << c.x << c.weight << w.strides();
+          EXPECT_TRUE(close(got.gb, expected.gb)) << c.x << c.weight << w.strides();
+        }
     }
+}
+
+TEST(Conv2dKernels, GradientsOfParametersMayBeWide) {
+  for (const DType t : {DType::bf16, DType::f16}) {
+    const Tensor x = random_tensor({2, 4, 6, 6}, t), gy = random_tensor({2, 5, 4, 4}, t);
+    const Tensor gw = channels_last(zeros({5, 4, 3, 3})), gb = zeros(5);
+    test::run_planned(chosen().conv2d_weight_grad, {x.read(), gy.read(), gw.write(), gb.write(), {}});
+    const Tensor expected_w = zeros({5, 4, 3, 3}), expected_b = zeros(5);
+    test::run_planned(
+        portable.conv2d_weight_grad,
+        {to(x, DType::f32).read(), to(gy, DType::f32).read(), expected_w.write(), expected_b.write(), {}});
+    EXPECT_TRUE(all_close(gw, expected_w, 1e-5, 1e-5));
+    EXPECT_TRUE(all_close(gb, expected_b, 1e-5, 1e-5));
+  }
 }
 
 // Programs are kept by key: of two convolutions that differ in one thing alone the second must not get the first's.
@@ -203,26 +250,28 @@ TEST(Conv2dKernels, ChosenTellsConvolutionsApart) {
         EXPECT_TRUE(close(got.*member, expected.*member)) << pair.what;
     }
   }
-  // Layouts of x and of y, and the bias, in all orders of two.
+  // Layouts of x, of y and of the weight, and the bias, in all orders of two.
   const Tensor image = random_tensor({2, 4, 9, 9}, DType::f32);
   const Conv2dParams p{.stride = 4};
   for (const Tensor& x : {image, channels_last(image), image})
     for (const Tensor& g : {gy, channels_last(gy), gy})
-      for (const Tensor& bias : {b, Tensor(), b}) {
-        const auto run = [&](const ConvKernels& k) {
-          Results r{empty_like(g), empty_like(x), empty_like(w), empty_like(b)};
-          const View gb = bias.defined() ? r.gb.write() : View();
-          test::run_planned(k.conv2d, {x.read(), w.read(), bias.defined() ? bias.read() : ConstView(), r.y.write(), p});
-          test::run_planned(k.conv2d_input_grad, {g.read(), w.read(), r.gx.write(), p});
-          test::run_planned(k.conv2d_weight_grad, {x.read(), g.read(), r.gw.write(), gb, p});
-          return r;
-        };
-        const Results got = run(chosen()), expected = run(portable);
-        EXPECT_TRUE(close(got.y, expected.y));
-        EXPECT_TRUE(close(got.gx, expected.gx));
-        EXPECT_TRUE(close(got.gw, expected.gw));
-        if (bias.defined()) { EXPECT_TRUE(close(got.gb, expected.gb)); }
-      }
+      for (const Tensor& weight : {w, channels_last(w), in_another_order(w), w})
+        for (const Tensor& bias : {b, Tensor(), b}) {
+          const auto run = [&](const ConvKernels& k) {
+            Results r{empty_like(g), empty_like(x), empty_like(weight), empty_like(b)};
+            const View gb = bias.defined() ? r.gb.write() : View();
+            const ConstView read = bias.defined() ? bias.read() : ConstView();
+            test::run_planned(k.conv2d, {x.read(), weight.read(), read, r.y.write(), p});
+            test::run_planned(k.conv2d_input_grad, {g.read(), weight.read(), r.gx.write(), p});
+            test::run_planned(k.conv2d_weight_grad, {x.read(), g.read(), r.gw.write(), gb, p});
+            return r;
+          };
+          const Results got = run(chosen()), expected = run(portable);
+          EXPECT_TRUE(close(got.y, expected.y));
+          EXPECT_TRUE(close(got.gx, expected.gx));
+          EXPECT_TRUE(close(got.gw, expected.gw));
+          if (bias.defined()) { EXPECT_TRUE(close(got.gb, expected.gb)); }
+        }
 }
 
 TEST(Conv2dKernels, PortableBitsDoNotDependOnThreads) {

@@ -72,10 +72,37 @@ TEST_P(CudaActivation, OfConv2d) {
                                       first_requires_grad ? "" : ", of x that requires no grad"));
           std::vector<Shape> shapes{{3, channels, 13, 11}, {made, channels, 3, 3}};
           if (has_bias) shapes.push_back({made});
-          expect_alike(shapes, first_requires_grad, [&](const Inputs& x, Activation a) {
-            return conv2d(channels_last(x[0]), x[1], has_bias ? x[2] : Tensor(), {.padding = 1}, a);
-          });
+          for (const bool nhwc : {false, true})
+            expect_alike(shapes, first_requires_grad, [&](const Inputs& x, Activation a) {
+              const Tensor weight = nhwc ? channels_last(x[1]) : x[1];
+              return conv2d(channels_last(x[0]), weight, has_bias ? x[2] : Tensor(), {.padding = 1}, a);
+            });
         }
+}
+
+// Few rows in one launch, many in two; columns that fill vectors and that do not; y and gy in gx's memory or not.
+TEST_P(CudaActivation, OfABiasGradient) {
+  const auto [dtype, relative] = GetParam();
+  for (const Shape& s : {Shape{256, 1024}, Shape{0, 8}, Shape{1, 1}, Shape{300, 10}, Shape{9000, 24}, Shape{9001, 7},
+                         Shape{20000, 1}, Shape{5000, 260}})
+    for (const bool keeps_graph : {false, true}) {
+      SCOPED_TRACE(detail::concat(s, keeps_graph ? " keeping the graph" : ""));
+      const Tensor x = to(random_tensor({s[0], 1}, dtype), gpu), w = to(random_tensor({s[1], 1}, dtype), gpu);
+      const Tensor b = to(random_tensor(s[1], dtype), gpu).set_requires_grad();
+      const Tensor y = linear(x, w, b, Activation::relu), gy = to(random_tensor(s, dtype), gpu);
+      const std::vector<double> of_y = y.to_vector<double>(), of_gy = gy.to_vector<double>();
+      std::vector<double> expected(static_cast<std::size_t>(s[1]), 0.0);
+      double largest = 1;
+      for (std::size_t i = 0; i < of_y.size(); ++i)
+        if (of_y[i] > 0) expected[i % expected.size()] += of_gy[i];
+      for (const double v : expected) largest = std::max(largest, std::abs(v));
+      const auto gradient = [&] {
+        return grad({y}, {b}, {.seeds = {gy}, .retain_graph = keeps_graph})[0].to_vector<double>();
+      };
+      const std::vector<double> got = gradient();
+      EXPECT_TRUE(all_close(got, expected, 0, relative * largest));
+      if (keeps_graph) { EXPECT_EQ(gradient(), got); }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaActivation, testing::ValuesIn(tolerances),

@@ -1,5 +1,8 @@
 #include "bytetape/nn/conv.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
 
@@ -12,6 +15,34 @@ TEST(Conv2d, StartsAsPyTorchDoes) {
   EXPECT_EQ(conv.weight.shape(), (Shape{32, 4, 3, 3}));
   EXPECT_LE(max(abs(conv.weight)).item<double>(), 1.0 / 6);
   EXPECT_GT(max(abs(conv.weight)).item<double>(), 0.99 / 6);
+}
+
+TEST(Conv2d, HoldsItsWeightChannelsLast) {
+  manual_seed(4);
+  nn::Conv2d conv(3, 5, {3, 2});
+  manual_seed(4);
+  Tensor row_major = empty({5, 3, 3, 2});
+  nn::init::kaiming_uniform_(row_major, std::sqrt(5.0));
+  EXPECT_EQ(conv.weight.to_vector<float>(), row_major.to_vector<float>());  // the same values for a seed
+
+  const auto is_channels_last = [](const Tensor& x) { return bytetape::is_channels_last(x.shape(), x.strides()); };
+  EXPECT_TRUE(is_channels_last(conv.weight));
+  conv.to(DType::f64).to(DType::f32);
+  EXPECT_TRUE(is_channels_last(conv.weight));
+  sum(conv(randn({2, 3, 7, 7}))).backward();
+  EXPECT_TRUE(is_channels_last(conv.weight.grad()));
+  EXPECT_TRUE(is_channels_last(clone(conv.weight.detach())));
+  conv.to(Device::meta());
+  EXPECT_TRUE(is_channels_last(conv.weight));
+}
+
+TEST(Conv2d, LoadsRowMajorWeightsAndStaysChannelsLast) {
+  nn::Conv2d conv(3, 5, {3, 2}, {.bias = false});
+  const Tensor row_major = randn({5, 3, 3, 2});
+  conv.load_state_dict({{"weight", row_major}});
+  EXPECT_TRUE(is_channels_last(conv.weight.shape(), conv.weight.strides()));
+  const Tensor saved = contiguous(conv.state_dict()[0].second.detach());
+  EXPECT_EQ(std::memcmp(saved.data<float>(), row_major.data<float>(), row_major.nbytes()), 0);
 }
 
 TEST(Conv2d, SamePaddingKeepsTheSize) {

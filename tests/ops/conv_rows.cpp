@@ -8,20 +8,22 @@ struct Form {
   std::int64_t k = 3, made = 3;  // kernels of k x k; channels that a group makes of 2
   bool has_bias = true;
   Activation activation = Activation::none;
+  bool channels_last = false;  // x and the weight, unless a case says how they lie
 };
 
 OpRow conv_row(const std::string& variant, const Conv2dParams& p, const Form& form = {}) {
   const bool relu = form.activation == Activation::relu;
   const std::int64_t k = form.k, c = 2 * p.groups, o = form.made * p.groups;
-  const Input w = in(o, 2, k, k), b = in(o);
+  const auto laid_out = [&](const Input& i) { return form.channels_last ? i.channels_last() : i; };
+  const Input w = laid_out(in(o, 2, k, k)), b = in(o);
   Cases cases{{in(1, c, 5, 5), w, b},
-              {in(2, c, 7, 5), w, b},
+              {laid_out(in(2, c, 7, 5)), w, b},
               {in(0, c, 5, 5), w, b},
               {in(2, c, 5, 6).channels_last(), w.channels_last(), b},
               {in(2, c, 5, 5).transposed(), w.transposed(), b.spaced()},
               {in(2, c, 6, 5).expanded(), w.narrowed(), b.narrowed()},
               {in(1, c, 8, 5).narrowed(), w.spaced(), b.expanded()}};
-  Case large{in(4, 8 * c, 24, 24), in(4 * o, 16, k, k), in(4 * o)};
+  Case large{laid_out(in(4, 8 * c, 24, 24)), laid_out(in(4 * o, 16, k, k)), in(4 * o)};
   std::vector<BadInput> bads{bad<ShapeError>(" weight f64(4, 7, 3, 3)", {in(2, 3, 9, 9), in(4, 7, 3, 3), in(4)}),
                              bad<ShapeError>("expected x (n, c, h, w) and a weight", {in(c, 5, 5), w, b}),
                              bad<ShapeError>("only the batch can be empty", {in(2, c, 0, 5), w, b}),
@@ -83,6 +85,9 @@ std::vector<OpRow> conv_rows() {
       conv_row("relu", geometry(1, 1, 1, 1), {.activation = Activation::relu}),
       conv_row("grouped_relu", geometry(2, 1, 1, 3), {.activation = Activation::relu}),
       conv_row("few_channels_relu", geometry(1, 1, 1, 1), {.made = 4, .activation = Activation::relu}),
+      conv_row("channels_last", geometry(2, 1, 1, 1), {.channels_last = true}),
+      conv_row("channels_last_grouped", geometry(1, 1, 1, 3), {.activation = Activation::relu, .channels_last = true}),
+      conv_row("channels_last_few", {}, {.made = 4, .has_bias = false, .channels_last = true}),
   };
 }
 

@@ -10,7 +10,13 @@ using Tag = memory::format_tag;
 
 constexpr auto f32 = memory::data_type::f32;
 
-/// x, y and their gradients where they lie, weights in the layout that the primitive likes best.
+/// A weight's strides, in one way for each order of its elements: those of dims of size 1 mean nothing.
+Strides strides_of(const ConstView& w) {
+  if (w.is_contiguous()) return contiguous_strides(w.shape);
+  return is_channels_last(w.shape, w.strides) ? channels_last_strides(w.shape) : w.strides;
+}
+
+/// x, y and their gradients where they lie, weights also in the layout that the primitive likes best.
 struct Descs {
   memory::desc x, any_weight, weight, bias, y;
   memory::dims stride, dilation, padding;
@@ -18,7 +24,7 @@ struct Descs {
   Descs(const ConstView& x, const ConstView& weight, const ConstView& y, const Conv2dParams& p)
       : x(image(x)),
         any_weight(dims_of(weight, p.groups), f32, Tag::any),
-        weight(dims_of(weight, p.groups), f32, p.groups == 1 ? Tag::oihw : Tag::goihw),
+        weight(dims_of(weight, p.groups), f32, strides_of_dims(weight, p.groups)),
         bias({y.shape[1]}, f32, Tag::a),
         y(image(y)),
         stride{p.stride.h, p.stride.w},
@@ -33,6 +39,11 @@ struct Descs {
   static memory::dims dims_of(const ConstView& w, std::int64_t groups) {
     if (groups == 1) return {w.shape.begin(), w.shape.end()};
     return {groups, w.shape[0] / groups, w.shape[1], w.shape[2], w.shape[3]};
+  }
+  static memory::dims strides_of_dims(const ConstView& w, std::int64_t groups) {
+    const Strides s = strides_of(w);
+    if (groups == 1) return {s.begin(), s.end()};
+    return {w.shape[0] / groups * s[0], s[0], s[1], s[2], s[3]};
   }
   dnnl::convolution_forward::primitive_desc forward(bool with_bias) const {
     const auto kind = dnnl::prop_kind::forward_training;
@@ -49,6 +60,7 @@ Plan find(Key::Kind kind, const ConstView& x, const ConstView& weight, const Con
   key.add(with_bias);
   key.add(x.shape);
   key.add(weight.shape);
+  key.add(strides_of(weight));
   key.add(y.shape);
   key.add(is_channels_last(x.shape, x.strides));
   key.add(is_channels_last(y.shape, y.strides));

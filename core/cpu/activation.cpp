@@ -1,0 +1,90 @@
+// The gradient of a bias, whose activation gy comes through on the way: gy is read once. Blocks of rows give one
+// partial result each, added in the blocks' order. Blocks depend on the shape alone, so that the threads do not show in
+// the result.
+#include <algorithm>
+
+#include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/table.h"
+
+namespace bytetape::cpu {
+namespace {
+
+struct RowBlocks {
+  std::int64_t rows, channels, length, count;
+
+  explicit RowBlocks(const ConstView& gy) : rows(gy.shape[0]), channels(gy.shape[1]) {
+    constexpr std::int64_t elements = 16384, most = 1024;
+    length = std::max({std::int64_t{32}, elements / std::max<std::int64_t>(channels, 1), (rows + most - 1) / most});
+    count = (rows + length - 1) / length;
+  }
+};
+
+// Out of line, so that what does not alias is known to the compiler; `masked` may be gy or y, element by element.
+template <class T, class C>
+[[gnu::noinline]] void mask_and_add(std::int64_t count, const T* y, const T* gy, T* __restrict masked,
+                                    C* __restrict sum) {
+  for (std::int64_t c = 0; c < count; ++c) {
+    const auto g = static_cast<C>(gy[c]), passed = static_cast<C>(y[c]) <= 0 ? C{0} : g;
+    masked[c] = static_cast<T>(passed);
+    sum[c] += passed;
+  }
+}
+template <class T, class C>
+[[gnu::noinline]] void add(std::int64_t count, const T* __restrict gy, C* __restrict sum) {
+  for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<C>(gy[c]);
+}
+
+template <class T, class C>
+void sum_block(const BiasGradArgs& a, const RowBlocks& blocks, std::int64_t block, C* sum) {
+  const std::int64_t channels = blocks.channels, end = std::min(blocks.rows, (block + 1) * blocks.length);
+  std::fill_n(sum, channels, C{0});
+  for (std::int64_t at = block * blocks.length * channels; at < end * channels; at += channels) {
+    const T* gy = a.gy.as<T>() + at;
+    if (a.activation == Activation::relu)
+      mask_and_add(channels, a.y.as<T>() + at, gy, a.masked.as<T>() + at, sum);
+    else
+      add(channels, gy, sum);
+  }
+}
+
+template <class C>
+void add_blocks(const RowBlocks& blocks, const C* partials, const View& gb) {
+  for (std::int64_t first = 0; first < blocks.channels; first += detail::chunk) {
+    const std::int64_t count = std::min(detail::chunk, blocks.channels - first);
+    double sum[detail::chunk] = {};
+    for (std::int64_t block = 0; block < blocks.count; ++block)
+      for (std::int64_t c = 0; c < count; ++c)
+        sum[c] += static_cast<double>(partials[block * blocks.channels + first + c]);
+    visit_floating(gb.dtype, [&](auto zero) {
+      using Out = decltype(zero);
+      for (std::int64_t c = 0; c < count; ++c)
+        gb.as<Out>()[first + c] = static_cast<Out>(static_cast<compute_t<Out>>(sum[c]));
+    });
+  }
+}
+
+Plan plan(const BiasGradArgs& a) {
+  const RowBlocks blocks(a.gy);
+  return {.workspace = static_cast<std::size_t>(blocks.count * blocks.channels) * size_of(accumulated(a.gy.dtype))};
+}
+
+void bias_grad(const BiasGradArgs& a, const Plan&, Workspace ws) {
+  const RowBlocks blocks(a.gy);
+  visit_floating(a.gy.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    auto* partials = static_cast<C*>(ws.data);
+    const std::int64_t work = std::max<std::int64_t>(blocks.length * blocks.channels, 1);
+    parallel_for(blocks.count, grain / work, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block)
+        sum_block<T>(a, blocks, block, partials + block * blocks.channels);
+    });
+    add_blocks(blocks, partials, a.gb);
+  });
+}
+
+}  // namespace
+
+ActivationKernels activation_kernels() { return {.bias_grad = {plan, bias_grad}}; }
+
+}  // namespace bytetape::cpu
