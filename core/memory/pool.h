@@ -41,4 +41,17 @@ class PoolScope {
   PoolPlace previous_;
 };
 
+/// What this thread allocates comes from no pool: memory that is written before recorded work runs, and so must not be
+/// what that work used earlier.
+class OutsidePools {
+ public:
+  [[nodiscard]] OutsidePools() : previous_(current_pool) { current_pool = {}; }
+  ~OutsidePools() { current_pool = previous_; }
+  OutsidePools(const OutsidePools&) = delete;
+  OutsidePools& operator=(const OutsidePools&) = delete;
+
+ private:
+  PoolPlace previous_;
+};
+
 }  // namespace bytetape::memory
