@@ -59,10 +59,10 @@ void operations() {
 void steps() {
   const bool on_cpu = default_device() == Device::cpu();
   for (const bench::Workload& w : bench::workloads()) {
-    if (w.precision != "fp32") continue;
+    const bool mlp = w.name == "mlp_b256_fp32", cnn = w.name == "mnist_cnn_b64_fp32";
+    if (!mlp && !cnn) continue;
     bench::Training training(w);
     memory::Allocator& a = memory::allocator(default_device());
-    const bool mlp = w.name == "mlp_b256_fp32";
     figure(mlp ? "mlp_step" : "cnn_step", 1, !on_cpu ? 300 : mlp ? 20 : 8, [&] { training.step(); });
     const auto before = a.statistics().allocations;
     training.step();

@@ -55,14 +55,18 @@ void layer_norm(const ConstView& x, const ConstView& weight, const ConstView& bi
       for (std::int64_t i = begin; i < end; ++i) {
         const Row<T> row = row_of<T>(x, i);
         const C center = row.sum() / static_cast<C>(n);
-        double m2 = 0;
-        row.for_each_piece(
-            [&](std::int64_t, const auto& v) { m2 += static_cast<double>(sum_of((v - center).square())); });
-        const C r = static_cast<C>(1 / std::sqrt(m2 / n + eps));
-        row.for_each_piece([&](std::int64_t at, const auto& v) {
-          store<T>(y, i, at, (v - center) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
+        double m1 = 0, m2 = 0;  // m1: what the rounding of a mean far from 0 left over
+        row.for_each_piece([&](std::int64_t, const auto& v) {
+          m1 += static_cast<double>(sum_of(v - center));
+          m2 += static_cast<double>(sum_of((v - center).square()));
         });
-        mean.as<C>()[i] = center;
+        const double rest = m1 / n;
+        const C r = static_cast<C>(1 / std::sqrt(std::max(m2 / n - rest * rest, 0.0) + eps)),
+                off = static_cast<C>(rest);
+        row.for_each_piece([&](std::int64_t at, const auto& v) {
+          store<T>(y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
+        });
+        mean.as<C>()[i] = center + off;
         rstd.as<C>()[i] = r;
       }
     });
