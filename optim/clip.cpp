@@ -18,8 +18,9 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters) {
     if (!g.defined() || g.numel() == 0) continue;
     check<ValueError>(is_dense(g.shape(), g.strides()), "a gradient, ", describe(g), ", has strides ", g.strides(),
                       ", which leave gaps or repeat elements");
-    check<DeviceError>(all.empty() || g.device() == all[0].device(), "gradients on different devices: ", describe(g),
-                       " and ", describe(all[0]));
+    const Tensor& first = all.empty() ? g : all[0];
+    check<DeviceError>(g.device() == first.device(), "gradients on different devices: ", describe(g), " and ",
+                       describe(first));
     all.push_back(g);
   }
   return all;
