@@ -5,6 +5,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "bytetape/core/capture.h"
 #include "bytetape/cuda/cuda.h"
 
 namespace bytetape::cuda {
@@ -47,7 +48,7 @@ void set_rank(const RankKey& key, int rank) {
 }
 
 void tune(bool on) { tuning = on; }
-bool is_tuning() { return tuning.load(std::memory_order_relaxed); }
+bool is_tuning() { return tuning.load(std::memory_order_relaxed) && !bytetape::detail::capture_running; }
 
 std::string tuned() {
   const std::lock_guard lock(table().mutex);

@@ -14,7 +14,7 @@ using RankKey = std::vector<std::int64_t>;
 int rank_of(const RankKey& key);
 /// Replaces it.
 void set_rank(const RankKey& key, int rank);
-/// Whether tune() is on.
+/// Whether tune() is on, and this thread may wait for the device: not while it records a step.
 bool is_tuning();
 
 }  // namespace bytetape::cuda

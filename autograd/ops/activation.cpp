@@ -17,9 +17,13 @@ V as_rows(const V& x, std::int64_t channels) {
 
 }  // namespace
 
+Tensor through_activation(Activation activation, const Tensor& y, const Tensor& gy) {
+  return activation == Activation::none ? gy : where(y <= 0, 0, gy);
+}
+
 Tensor activation_grad(Activation activation, Saved& y, const Tensor& gy, const InputGrads& gx) {
   if (activation == Activation::none) return gy;
-  if (grad_enabled()) return where(y.get() <= 0, 0, gy);
+  if (grad_enabled()) return through_activation(activation, y.get(), gy);
   Tensor g = elementwise::fused<&Kernels::relu_backward>(y, gy, gx);
   if (!gx.keeps_graph()) y.release();  // before what else the rule allocates
   return g;

@@ -4,6 +4,8 @@
 
 namespace bytetape {
 
+/// gy as it comes through the activation that made y, by ops that are differentiable.
+Tensor through_activation(Activation activation, const Tensor& y, const Tensor& gy);
 /// For the rule of an op that applies an activation to its result and saves that, y: the gradient of what the
 /// activation was applied to, from gy, y's own. Lets y go where the graph does not stay.
 Tensor activation_grad(Activation activation, Saved& y, const Tensor& gy, const InputGrads& gx);

@@ -1,8 +1,8 @@
 #include "bytetape/autograd/ops/norm.h"
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/arithmetic.h"
-#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
@@ -69,13 +69,12 @@ struct BatchNormBackward final : Node {
   bool training = false;
   Activation activation = Activation::none;
 
-  /// gy as it comes through the activation: by y or, where it was not kept, by bn(x) computed once more.
-  Tensor through_activation(const Tensor& gy) const {
-    if (activation == Activation::none) return gy;
-    Tensor result = y.get();
-    if (!result.defined()) {
+  /// What the activation made: y or, where that was not kept, bn(x) computed once more.
+  Tensor result() const {
+    Tensor made = y.get();
+    if (activation != Activation::none && !made.defined()) {
       const Tensor input = x.get();
-      result = empty_like(input);
+      made = empty_like(input);
       run<&Kernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
                                                                          read(weight.get()),
                                                                          read(bias.get()),
@@ -84,14 +83,14 @@ struct BatchNormBackward final : Node {
                                                                          {},
                                                                          eps,
                                                                          activation,
-                                                                         write_image(result)});
+                                                                         write_image(made)});
     }
-    return where(result <= 0, 0, gy);
+    return made;
   }
   /// Of statistics that are recorded with it: in training they depend on x.
   void composed(const Tensor& gy, InputGrads& gx) const {
     const DType wide = accumulated(gy.dtype());
-    const Tensor passed = through_activation(gy), g = to(passed, wide);
+    const Tensor passed = through_activation(activation, result(), gy), g = to(passed, wide);
     const bool is_image = gy.rank() == 4;
     const Dims dims = is_image ? Dims{0, 2, 3} : Dims{0};
     if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);

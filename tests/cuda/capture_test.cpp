@@ -18,6 +18,14 @@ using testing::ThrowsMessage;
 Tensor images(const Net& net) { return rand(net.batch, DType::f32); }
 Tensor classes(const Net& net) { return randint(0, 5, net.batch[0]); }
 
+Tensor step_of(Net& net, const Tensor& x, const Tensor& y) {
+  net.optimizer->zero_grad();
+  Tensor loss = cross_entropy(net.model(x), y);
+  loss.backward();
+  net.optimizer->step();
+  return loss;
+}
+
 /// What eight steps leave: losses, parameters, gradients, buffers, and where the generator stands.
 struct Left {
   std::vector<std::vector<float>> values;
@@ -29,13 +37,7 @@ Left train(const std::string& name, bool captured) {
   const DefaultDevice here(gpu);
   manual_seed(3);
   Net net = make_net(name, DType::f32);
-  const auto step = [&](const Tensor& x, const Tensor& y) {
-    net.optimizer->zero_grad();
-    Tensor loss = cross_entropy(net.model(x), y);
-    loss.backward();
-    net.optimizer->step();
-    return loss;
-  };
+  const auto step = [&](const Tensor& x, const Tensor& y) { return step_of(net, x, y); };
   auto captured_step = capture(step);
   Left left;
   for (int i = 0; i < 8; ++i) {
@@ -66,13 +68,7 @@ TEST_P(CudaCapture, GoesOnAfterStepsAsTheyAre) {
     const DefaultDevice here(gpu);
     manual_seed(4);
     Net net = make_net(GetParam(), DType::f32);
-    const auto step = [&](const Tensor& x, const Tensor& y) {
-      net.optimizer->zero_grad();
-      Tensor loss = cross_entropy(net.model(x), y);
-      loss.backward();
-      net.optimizer->step();
-      return loss;
-    };
+    const auto step = [&](const Tensor& x, const Tensor& y) { return step_of(net, x, y); };
     auto captured_step = capture(step);
     std::vector<float> all;
     for (int i = 0; i < 10; ++i) {
@@ -108,7 +104,7 @@ TEST_F(CudaCaptureFailures, LoseNothingWhereMemoryRunsOut) {
   manual_seed(5);
   Net net = make_net("conv", DType::f32), twin = make_net("conv", DType::f32);
   twin.model.load_state_dict(net.model.state_dict());
-  const auto step_of = [](Net& n, Generator& g) {
+  const auto dropping = [](Net& n, Generator& g) {
     return [&](const Tensor& x, const Tensor& y) {
       n.optimizer->zero_grad();
       Tensor loss = cross_entropy(dropout(n.model(x), 0.1, true, g), y);
@@ -119,8 +115,8 @@ TEST_F(CudaCaptureFailures, LoseNothingWhereMemoryRunsOut) {
   };
   net.model.eval(), twin.model.eval();  // its own dropout draws from the default generator, which both would share
   Generator one(6), other(6);
-  auto captured_step = capture(step_of(net, one));
-  const auto step = step_of(twin, other);
+  auto captured_step = capture(dropping(net, one));
+  const auto step = dropping(twin, other);
   const Tensor x = images(net), y = classes(net);
   memory::Allocator& allocator = memory::allocator(gpu);
   const std::size_t most = memory::allocator(gpu).snapshot().capacity;
