@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/policy.h"
 #include "bytetape/core/memory/spin_lock.h"
+#include "bytetape/core/memory/unlocked.h"
 
 /// Where the bytes are: allocators, their books, and how to read them.
 namespace bytetape::memory {
@@ -53,6 +55,7 @@ class Allocator {
 
   /// Takes from `upstream` and books for `device`; a Backend hands it out.
   Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching);
+  ~Allocator() { empty_cache(); }
 
   /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
   /// Throws OutOfMemory after giving the cache back and trying once more, or what the upstream failed of.
@@ -111,15 +114,18 @@ class Allocator {
 
  private:
   std::unique_ptr<Policy> make_policy(Mode mode);
-  Block* try_allocate(std::size_t size);
+  Policy& policy_here() { return current_pool.owner == this ? *current_pool.policy : *policy_; }
+  Block* allocate_anew(std::size_t bytes, std::size_t size, Role role);
+  Block* try_allocate(std::size_t bytes, std::size_t size);
   void book(Block& b, std::size_t bytes, Role role);
-  void return_unused(Policy& closed_pool);
+  void return_unused(const Policy* closed_pool);
   void rebook(Block& b, Role role, NameId module);
   Shortage shortage(std::size_t bytes) const;
 
   Device device_;
-  std::unique_ptr<Upstream> upstream_;
-  mutable SpinLock mutex_;
+  std::mutex growing_;      // of who takes segments or gives them back, and so may wait for the upstream
+  mutable SpinLock mutex_;  // of all that follows; taken second
+  UnlockedUpstream upstream_;
   Ledger ledger_;
   std::shared_ptr<SegmentNumbers> numbers_ = std::make_shared<SegmentNumbers>();
   std::unique_ptr<Policy> policy_;

@@ -96,14 +96,23 @@ Block* CachingPolicy::take_small_from_large(std::size_t size) {
   return large_.take_best_fit(size);
 }
 
-Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
-  const bool small = size <= small_limit;
-  Block* b = (small ? small_ : large_).take_best_fit(size);
-  if (!b && !(b = new_segment(size, budget)) && !(b = take_small_from_large(size))) return nullptr;
+Block* CachingPolicy::hand_out(Block* b, std::size_t size) {
   b->in_use = true;
   const std::size_t rest = b->size - size;
-  if (small ? rest >= rounding : rest > small_limit) split(b, size);
+  if (size <= small_limit ? rest >= rounding : rest > small_limit) split(b, size);
   return b;
+}
+
+Block* CachingPolicy::allocate_cached(std::size_t size) {
+  Block* b = (size <= small_limit ? small_ : large_).take_best_fit(size);
+  return b ? hand_out(b, size) : nullptr;
+}
+
+Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
+  if (Block* b = allocate_cached(size)) return b;
+  Block* b = new_segment(size, budget);
+  if (!b) b = take_small_from_large(size);
+  return b ? hand_out(b, size) : nullptr;
 }
 
 void CachingPolicy::absorb_next(Block* b) {
@@ -128,16 +137,22 @@ void CachingPolicy::deallocate(Block* b) {
 }
 
 void CachingPolicy::release_cached() {
+  Block *unused = nullptr, **last = &unused;  // a list by `after`
   for (FreeBlocks* pool : {&small_, &large_})
     pool->for_each([&](Block* b) {
       if (!is_segment(*b)) return;
       pool->remove(b);
-      observer_(*b, false);  // the books first: from here on the bytes may be anybody's
-      upstream_.deallocate(b->data, b->size);
-      numbers_->give_back();
-      --segments_;
-      recycle(b);
+      *last = b;
+      last = &b->after;
     });
+  while (Block* b = unused) {
+    unused = b->after;
+    observer_(*b, false);  // the books first: from here on the bytes may be anybody's
+    upstream_.deallocate(b->data, b->size);
+    numbers_->give_back();
+    --segments_;
+    recycle(b);
+  }
 }
 
 Block* CachingPolicy::take_cached() {
@@ -174,12 +189,13 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   return b.release();
 }
 
+// The upstream comes last: meanwhile nothing may be left here, and another mode be set.
 void DirectPolicy::deallocate(Block* b) {
+  const std::unique_ptr<Block> gone(b);
   observer_(*b, false);
-  upstream_.deallocate(b->data, b->size);
   numbers_->give_back();
   --segments_;
-  delete b;
+  upstream_.deallocate(b->data, b->size);
 }
 
 }  // namespace bytetape::memory
