@@ -95,8 +95,8 @@ class Node : public RefCounted {
   virtual bool differentiable() const { return true; }
   /// True for a rule that takes an undefined gy[j] for zeros; others get zeros that are made for them.
   virtual bool takes_undefined() const { return false; }
-  /// True for a rule of one output that takes its gradient as two tensors, gy[0] and gx.addend(), where two ops gave one
-  /// each: one pass less over both.
+  /// True for a rule of one output that takes its gradient as two tensors, gy[0] and gx.addend(), where two ops gave
+  /// one each: one pass less over both.
   virtual bool takes_addend() const { return false; }
 
   /// True where this input requires a gradient: what it takes has to be saved.

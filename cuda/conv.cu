@@ -61,8 +61,6 @@ class Launch {
     problem_.weight_alignment = alignment_of(memory_.weight);
     problem_.y_alignment = alignment_of(memory_.y);
     const bool row_major = x.is_contiguous() && y.is_contiguous();
-    widens_ = map == ConvMap::weight_grad && weight.dtype == DType::f32 && x.dtype != DType::f32 &&
-              same_layout(weight.shape, weight.strides, turned_.strides);
     is_for_cudnn_ = s.dtype != DType::f64 && (problem_.channels_last || row_major) && is_small(s);
   }
 
@@ -72,7 +70,8 @@ class Launch {
     problem_.with_bias = bias != nullptr;
     problem_.activation = activation;
     memory_.bias = bias;
-    return (widens_ && find_wide()) || find_graph_of(problem_);
+    graph_ = is_for_cudnn_ ? find_graph(problem_, device_) : nullptr;
+    return graph_ != nullptr;
   }
   void run() {
     const bool makes_weight = problem_.map == ConvMap::weight_grad;
@@ -83,20 +82,6 @@ class Launch {
   void* scratch() const { return scratch_; }
 
  private:
-  /// A gradient that cuDNN leaves where it belongs, in f32.
-  bool find_wide() {
-    ConvProblem wide = problem_;
-    wide.wide_weight_grad = true;
-    wide.weight_alignment = alignment_of(weight_.data());
-    if (!find_graph_of(wide)) return false;
-    memory_.weight = weight_.data();
-    turns_weight_ = false;
-    return true;
-  }
-  bool find_graph_of(const ConvProblem& problem) {
-    graph_ = is_for_cudnn_ ? find_graph(problem, device_) : nullptr;
-    return graph_ != nullptr;
-  }
   /// What libraries count in 32 bits stays far below that.
   static bool is_small(const ConvSizes& s) {
     constexpr std::int64_t elements = std::numeric_limits<std::int32_t>::max(), step = 1 << 12;
@@ -109,7 +94,7 @@ class Launch {
   Device device_;
   View weight_, turned_;  // as the caller has it, and as cuDNN wants it, in x's dtype
   void* scratch_;
-  bool turns_weight_, widens_, is_for_cudnn_;
+  bool turns_weight_, is_for_cudnn_;
   ConvMemory memory_{};
   ConvGraph* graph_ = nullptr;
 };

@@ -46,7 +46,7 @@ Key key_of(const ConvProblem& p, bool tf32) {
   const ConvSizes& s = p.sizes;
   return {static_cast<std::int64_t>(p.map),
           static_cast<std::int64_t>(s.dtype),
-          p.channels_last + 2 * p.with_bias + 4 * tf32 + 8 * p.wide_weight_grad,
+          p.channels_last + 2 * p.with_bias + 4 * tf32,
           static_cast<std::int64_t>(p.activation),
           static_cast<std::int64_t>(p.workspace),
           p.x_alignment,
@@ -193,12 +193,12 @@ class Builder {
                                      .set_alignment(alignment)
                                      .set_data_type(type_of(s_.dtype)));
   }
-  void output(const Tensor& t, ConvGraph::Id id, const Integers& dims, std::int64_t alignment, bool wide = false) {
+  void output(const Tensor& t, ConvGraph::Id id, const Integers& dims, std::int64_t alignment) {
     t->set_uid(id)
         .set_dim(dims)
         .set_stride(strides_of(dims, p_.channels_last))
         .set_alignment(alignment)
-        .set_data_type(type_of(wide ? DType::f32 : s_.dtype))
+        .set_data_type(type_of(s_.dtype))
         .set_output(true);
   }
   /// What lies between two nodes of the forward graph.
@@ -237,7 +237,7 @@ class Builder {
                       x_dims(), p_.x_alignment);
       case ConvMap::weight_grad:
         return output(graph.conv_wgrad(y(), x(), geometry<fe::graph::Conv_wgrad_attributes>()), ConvGraph::weight_id,
-                      weight_dims(), p_.weight_alignment, p_.wide_weight_grad);
+                      weight_dims(), p_.weight_alignment);
     }
   }
 

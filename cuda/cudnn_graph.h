@@ -14,7 +14,6 @@ struct ConvProblem {
   bool with_bias;         ///< of 16-byte alignment
   Activation activation;  ///< of forward
   std::size_t workspace;  ///< bytes that cuDNN may use
-  bool wide_weight_grad;  ///< made in f32 of 16-bit x and y
   std::int64_t x_alignment, weight_alignment, y_alignment;
 };
 

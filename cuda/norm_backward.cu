@@ -40,7 +40,9 @@ template <Mask mask>
 constexpr bool is_by_y = mask == Mask::by_y || mask == Mask::by_y_of_sum;
 /// x and gy; by y, that and where gy goes; and what is added to gy.
 template <Mask mask>
-constexpr int images = mask == Mask::by_y_of_sum ? 5 : mask == Mask::by_y ? 4 : 2;
+constexpr int images = mask == Mask::by_y_of_sum ? 5
+                       : mask == Mask::by_y      ? 4
+                                                 : 2;
 
 template <class T>
 struct BackwardImages {
@@ -49,10 +51,10 @@ struct BackwardImages {
 };
 
 template <class T, int lanes, Mask mask, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size, 3)  // so that all runs are under way together
+__global__ void __launch_bounds__(run_threads)
     gradient_sums_kernel(Pixels<images<mask>> pixels, BackwardImages<T> in, Normalise<T> normalise, std::int64_t length,
                          Partials<C> partials, Gradients<T> finish) {
-  constexpr int at_once = lanes == 1 ? 4 : is_by_y<mask> ? 1 : 2;
+  constexpr int at_once = is_by_y<mask> ? 2 : 4;
   const std::int64_t c = first_channel<lanes>();
   PairSums<C, lanes> mine;  // over gy, and over gy * (x - mean)
   if (c < pixels.channels) {
@@ -98,7 +100,7 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
   const Pixels<images<mask>> pixels(views);
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), a.masked.as<T>()};
   with_lanes<T>(pixels, views, [&](auto lanes) {
-    const Tiles tiles(pixels, lanes);
+    const Tiles tiles(pixels, lanes, run_threads);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
     gradient_sums_kernel<T, lanes, mask><<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(
         pixels, in, Normalise<T>(a), run_length(pixels.count, runs), partials, finish);

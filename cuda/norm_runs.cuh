@@ -7,6 +7,9 @@
 
 namespace bytetape::cuda {
 
+/// Threads of a block: few and large blocks leave little to put together.
+inline constexpr int run_threads = 512;
+
 /// Pixels of this block's run, and of the thread those that are blockDim.y apart from the first on.
 struct Run {
   std::int64_t first, end, step;
@@ -14,9 +17,7 @@ struct Run {
       : first(blockIdx.y * length + threadIdx.y), end(min(blockIdx.y * length + length, pixels)), step(blockDim.y) {}
 };
 
-inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) {
-  return (pixels + runs - 1) / runs;
-}
+inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) { return (pixels + runs - 1) / runs; }
 
 /// Two numbers for each run and channel; null where there is one run.
 template <class C>
@@ -35,16 +36,17 @@ struct Partials {
 /// Merges what the threads of a block hold, numbered in rows of `width`, into the first row.
 template <class A>
 __device__ void merge_rows(A& mine, unsigned thread, unsigned width) {
-  __shared__ typename A::Number shared[A::size][block_size];
-  for (unsigned half = block_size / 2; half >= width; half /= 2) {
+  __shared__ typename A::Number shared[A::size][run_threads / 2];
+  for (unsigned half = run_threads / 2; half >= width; half /= 2) {
     if (thread >= half && thread < 2 * half)
-      for (int i = 0; i < A::size; ++i) shared[i][thread] = mine.numbers[i];
-    __syncthreads();  // one is enough: the next to write are none of those that are read here
+      for (int i = 0; i < A::size; ++i) shared[i][thread - half] = mine.numbers[i];
+    __syncthreads();
     if (thread < half) {
       A other;
-      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][thread + half];
+      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][thread];
       mine.merge(other);
     }
+    __syncthreads();  // all were read before the next ones are written
   }
 }
 
@@ -65,7 +67,7 @@ struct PairSums {
 /// The sums over all runs for the channels of this block. As many threads share a channel as there are.
 template <int lanes, class C, class F>
 __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish) {
-  constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 2;
+  constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 4;
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * (lanes / width);
   const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread % columns * width;
   const bool is_there = c < partials.channels;
@@ -73,7 +75,7 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
   Packed<C, width> pivot{};
   if (is_there) {
     pivot = load<width>(partials.at(0, 0, c));
-    const std::int64_t step = block_size / columns;
+    const std::int64_t step = run_threads / columns;
     for (std::int64_t run = thread / columns; run < runs; run += at_once * step) {
       Packed<C, width> first[at_once], second[at_once];
 #pragma unroll

@@ -118,9 +118,9 @@ __device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const
 
 // Squares are of distances from the mean of a few pixels, which are in registers, never from a far pivot.
 template <class T, int lanes, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size, 3)  // so that all runs are under way together
+__global__ void __launch_bounds__(run_threads)
     moments_kernel(Pixels<1> pixels, const T* x, std::int64_t length, Partials<C> partials, Statistics<T> finish) {
-  constexpr int at_once = lanes > 1 ? 4 : 8;
+  constexpr int at_once = 8;
   const std::int64_t c = first_channel<lanes>();
   Moments<C, lanes> mine;
   if (c < pixels.channels) {
@@ -149,7 +149,7 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, W
     const Partials<C> partials(runs > 1 ? ws.data : nullptr, pixels.channels, a.x.device);
     const Statistics<T> finish(a, pixels.count, length);
     with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes) {
-      const Tiles tiles(pixels, lanes);
+      const Tiles tiles(pixels, lanes, run_threads);
       const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
       moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), length, partials, finish);
     });

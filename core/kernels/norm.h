@@ -28,8 +28,8 @@ struct BatchNormBackwardArgs {
   double eps;
   bool training;  // mean and var depend on x
   Activation activation;
-  View masked;      // with y: gy as it came through, which may be written over gy or addend; undefined without
-  View gx, gw, gb;  // each may be undefined
+  View masked;            // with y: gy as it came through, which may be written over gy or addend; undefined without
+  View gx, gw, gb;        // each may be undefined
   ConstView addend = {};  // with y: what is added to gy first, and rounded; may be undefined
 };
 
