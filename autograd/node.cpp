@@ -29,8 +29,8 @@ std::uint64_t next_sequence() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph)
-    : node_(node), unwanted_(std::move(unwanted)), keeps_graph_(keeps_graph) {
+InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, Tensor addend)
+    : node_(node), unwanted_(std::move(unwanted)), keeps_graph_(keeps_graph), addend_(std::move(addend)) {
   grads_.resize(node.edges.size());
 }
 
