@@ -11,10 +11,12 @@ namespace {
 constexpr std::size_t most = std::size_t{1} << 62;  // bytes of a request, so that rounding up cannot overflow
 }
 
-Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode)
+Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode, std::string name)
     : device_(device),
+      name_(name.empty() ? to_string(device) : std::move(name)),
+      streams_(device.type == DeviceType::cpu ? 0 : stream_count - 1),
+      mode_(mode),
       upstream_(std::move(upstream), mutex_),
-      policy_(make_policy(mode)),
       limit_(upstream_.capacity()) {}
 
 std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
@@ -27,7 +29,8 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
   const std::size_t size = bytes == 0 ? rounding : (std::min(bytes, most) + rounding - 1) / rounding * rounding;
   {
     const std::lock_guard lock(mutex_);
-    if (Block* b = policy_here().allocate_cached(size)) [[likely]] {
+    Policy* const policy = policy_here();
+    if (Block* b = policy ? policy->allocate_cached(size) : nullptr) [[likely]] {
       book(*b, bytes, role);
       return b;
     }
@@ -39,9 +42,10 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
 Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) {
   const std::lock_guard growing(growing_);
   std::unique_lock lock(mutex_);
+  if (!policy_here()) policies_[current_scope.stream & streams_] = make_policy(mode_);
   Block* b = try_allocate(bytes, size);
   if (!b) {
-    policy_->release_cached();
+    release_cached();
     b = try_allocate(bytes, size);
   }
   if (!b) {
@@ -58,7 +62,7 @@ Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) 
 Block* Allocator::try_allocate(std::size_t bytes, std::size_t size) {
   if (bytes > most) return nullptr;
   const std::size_t reserved = ledger_.reserved();
-  return policy_here().allocate(size, reserved < limit_ ? limit_ - reserved : 0);
+  return policy_here()->allocate(size, reserved < limit_ ? limit_ - reserved : 0);
 }
 
 void Allocator::book(Block& b, std::size_t bytes, Role role) {
@@ -99,6 +103,11 @@ void Allocator::close_pool(Policy& pool) {
   closed_pools_.push_back(std::move(*at));
   pools_.erase(at);
   return_unused(&pool);
+}
+
+void Allocator::release_cached() {
+  for (const auto& policy : policies_)
+    if (policy) policy->release_cached();
 }
 
 void Allocator::return_unused(const Policy* policy) {
@@ -164,13 +173,13 @@ void Allocator::set_limit(std::size_t bytes) {
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);
   limit_ = bytes;
-  if (ledger_.reserved() > limit_) policy_->release_cached();
+  if (ledger_.reserved() > limit_) release_cached();
 }
 
 void Allocator::empty_cache() {
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);
-  policy_->release_cached();
+  release_cached();
 }
 
 void Allocator::set_mode(Mode mode) {
@@ -178,8 +187,9 @@ void Allocator::set_mode(Mode mode) {
   const std::lock_guard lock(mutex_);
   if (const std::size_t held = ledger_.allocated())
     fail<ValueError>("the allocator's mode can only change while nothing is allocated; ", held, " bytes are");
-  policy_->release_cached();
-  policy_ = make_policy(mode);
+  release_cached();
+  for (auto& policy : policies_) policy.reset();
+  mode_ = mode;
 }
 
 std::uint32_t Allocator::begin_step(std::uint32_t step) {
@@ -192,7 +202,7 @@ std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
   const std::uint32_t open = ledger_.open_step();
   if (open == 0) return ledger_.begin_step(step);
   lock.unlock();
-  fail<ValueError>("step ", open, " is still open on ", to_string(device_), ": steps of one device do not nest");
+  fail<ValueError>("step ", open, " is still open on ", name_, ": steps of one device do not nest");
 }
 
 void Allocator::end_step() {
@@ -219,6 +229,7 @@ Snapshot Allocator::snapshot() const {
   const std::optional<std::size_t> outside = upstream_.outside();
   std::lock_guard lock(mutex_);
   return {device_,
+          name_,
           ledger_.statistics(),
           limit_,
           upstream_.capacity(),
@@ -235,12 +246,19 @@ Snapshot Allocator::snapshot() const {
 
 Shortage Allocator::shortage(std::size_t bytes) const {
   const std::size_t reserved = ledger_.reserved();
+  const Policy* const here = policy_here();
+  std::size_t elsewhere = 0;
+  for (const auto* policies : {&pools_, &closed_pools_})
+    for (const auto& p : *policies) elsewhere += p.get() == here ? 0 : p->cached();
+  for (const auto& p : policies_) elsewhere += !p || p.get() == here ? 0 : p->cached();
   return {device_,
+          name_,
           bytes,
           limit_,
           limit_ > reserved ? limit_ - reserved : 0,
-          policy_->largest_free(),
-          policy_->unusable_for(bytes),
+          here->largest_free(),
+          here->unusable_for(bytes),
+          elsewhere,
           ledger_.statistics(),
           ledger_.by_module()};
 }

@@ -14,6 +14,12 @@ constexpr std::size_t large_segment = 20 * MiB, own_segment_from = 10 * MiB, own
 /// Whether the block is all of its segment.
 bool is_segment(const Block& b) { return !b.before && !b.after; }
 
+std::size_t bytes_in(const FreeBlocks& pool) {
+  std::size_t bytes = 0;
+  pool.for_each([&](const Block* b) { bytes += b->size; });
+  return bytes;
+}
+
 std::size_t segment_size_for(std::size_t size) {
   if (size <= small_limit) return small_segment;
   if (size < own_segment_from) return large_segment;
@@ -166,11 +172,9 @@ std::size_t CachingPolicy::largest_free() const {
   return std::max(large_.largest(), std::min(small_.largest(), small_limit));
 }
 
-std::size_t CachingPolicy::unusable_for(std::size_t size) const {
-  std::size_t bytes = 0;
-  if (size > small_limit) small_.for_each([&](const Block* b) { bytes += b->size; });
-  return bytes;
-}
+std::size_t CachingPolicy::cached() const { return bytes_in(small_) + bytes_in(large_); }
+
+std::size_t CachingPolicy::unusable_for(std::size_t size) const { return size > small_limit ? bytes_in(small_) : 0; }
 
 DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer, std::shared_ptr<SegmentNumbers> numbers)
     : upstream_(upstream), observer_(std::move(observer)), numbers_(std::move(numbers)) {}

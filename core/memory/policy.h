@@ -46,6 +46,8 @@ class Policy {
   virtual void release_cached() = 0;
   /// The largest request that the cache could serve now without the upstream.
   virtual std::size_t largest_free() const = 0;
+  /// Bytes of the cache.
+  virtual std::size_t cached() const = 0;
   /// Bytes of the cache that no request of `size` bytes is served from, however large their pieces.
   virtual std::size_t unusable_for(std::size_t size) const = 0;
   /// Hands out a piece of the cache as it is; nullptr where there is none.
@@ -68,6 +70,7 @@ class CachingPolicy final : public Policy {
   void deallocate(Block* block) override;
   void release_cached() override;
   std::size_t largest_free() const override;
+  std::size_t cached() const override;
   std::size_t unusable_for(std::size_t size) const override;
   Block* take_cached() override;
   bool holds_segments() const override { return segments_ != 0; }
@@ -104,6 +107,7 @@ class DirectPolicy final : public Policy {
   void deallocate(Block* block) override;
   void release_cached() override {}
   std::size_t largest_free() const override { return 0; }
+  std::size_t cached() const override { return 0; }
   std::size_t unusable_for(std::size_t) const override { return 0; }
   bool holds_segments() const override { return segments_ != 0; }
 
