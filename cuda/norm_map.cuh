@@ -11,18 +11,17 @@ struct MapInputs {
 };
 
 /// Pixels that a thread takes at once.
-template <class F>
-constexpr int map_at_once = 4 / F::inputs;
+constexpr int map_at_once = 4;
 
 template <class T, int lanes, class F>
-__global__ void __launch_bounds__(block_size)
+__global__ void __launch_bounds__(block_size, 2)
     map_kernel(F f, Pixels<F::inputs + 1> pixels, T* y, MapInputs<T, F::inputs> x) {
   using C = compute_t<T>;
   const std::int64_t c = first_channel<lanes>();
   if (c >= pixels.channels) return;
   const auto numbers = f.template of<lanes>(c);
 
-  constexpr int at_once = map_at_once<F>;
+  constexpr int at_once = map_at_once;
   const std::int64_t step = blockDim.y, tile = at_once * step;
   for (std::int64_t p = blockIdx.y * tile + threadIdx.y; p < pixels.count; p += gridDim.y * tile) {
     Packed<T, lanes> values[at_once][F::inputs];
@@ -60,7 +59,7 @@ void map(const F& f, const View& y, const X&... x) {
   const Pixels<sizeof...(X) + 1> pixels(images);
   with_lanes<T>(pixels, images, [&](auto lanes) {
     const Tiles tiles(pixels, lanes);
-    const std::int64_t tile = std::int64_t{detail::map_at_once<F>} * tiles.threads.y;
+    const std::int64_t tile = std::int64_t{detail::map_at_once} * tiles.threads.y;
     const std::int64_t most = std::max<std::int64_t>(std::int64_t{processors(y.device)} * 8 / tiles.count, 1);
     const dim3 blocks(tiles.count, static_cast<unsigned>(std::min((pixels.count + tile - 1) / tile, most)));
     detail::map_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(f, pixels, y.as<T>(), {x.template as<T>()...});
