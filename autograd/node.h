@@ -56,7 +56,7 @@ class Saved {
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
 
-  /// Keeps an input of the op.
+  /// Keeps an input of the op, or while recomputing() the op that can remake it.
   void save(const Tensor& input);
   /// Keeps an output of the op (number `index`), without owning the node in a circle.
   void save_output(const Tensor& output, std::uint32_t index = 0);
@@ -68,12 +68,17 @@ class Saved {
   Tensor take(const InputGrads& gx);
   /// True where take() would give a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
+  /// True where get() gives a tensor.
+  bool is_kept() const { return tensor_.defined() || maker_; }
   /// Lets the tensor go.
   void release();
 
  private:
   friend class Node;
+  Tensor remade() const;
+
   Tensor tensor_;
+  Ref<Node> maker_;       // in its place
   Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
   Node* node_;
   Saved* next_;
@@ -98,6 +103,13 @@ class Node : public RefCounted {
   /// True for a rule of one output that takes its gradient as two tensors, gy[0] and gx.addend(), where two ops gave
   /// one each: one pass less over both.
   virtual bool takes_addend() const { return false; }
+  /// True where remake() gives what y, the result of this op, holds now.
+  virtual bool can_remake(const Tensor& y) const {
+    static_cast<void>(y);
+    return false;
+  }
+  /// The op's result once more, from what was saved.
+  virtual Tensor remake() const { return {}; }
 
   /// True where this input requires a gradient: what it takes has to be saved.
   bool needs(std::size_t input) const { return input < edges.size() && edges[input]; }

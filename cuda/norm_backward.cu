@@ -25,10 +25,10 @@ struct Gradients {
   __device__ void operator()(std::int64_t c, double sum, double product, double) const { (*this)(c, sum, product); }
   __device__ void operator()(std::int64_t c, double sum, double product) const {
     const double r = 1 / ::sqrt(static_cast<double>(var.at(c, 1)) + eps);
+    const double scale = static_cast<double>(weight.at(c, 1)) * r;
     gb.set(c, sum);
     gw.set(c, product * r);
     if (!slopes) return;
-    const double scale = static_cast<double>(weight.at(c, 1)) * r;
     slopes[c] = static_cast<compute_t<T>>(-scale * r * r * product / count);
     slopes[channels + c] = static_cast<compute_t<T>>(-scale * sum / count);
   }

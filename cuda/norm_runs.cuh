@@ -94,8 +94,16 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
     }
   }
   merge_rows(sums, thread, columns);
-  if (thread >= columns || !is_there) return;
-  for (int k = 0; k < width; ++k) finish(c + k, sums.first(k), sums.second(k), pivot.values[k]);
+  __shared__ double totals[3][run_threads];  // so that each channel is finished by a thread of its own
+  if (thread < columns)
+    for (int k = 0; k < width; ++k) {
+      const unsigned at = thread * width + k;
+      totals[0][at] = sums.first(k), totals[1][at] = sums.second(k), totals[2][at] = pivot.values[k];
+    }
+  __syncthreads();
+  const std::int64_t mine = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread;
+  if (thread < columns * width && mine < partials.channels)
+    finish(mine, totals[0][thread], totals[1][thread], totals[2][thread]);
 }
 
 /// What the block's threads hold for their channels, as A's first() and second() of a lane, merged over the block and

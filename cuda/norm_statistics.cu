@@ -67,12 +67,12 @@ struct Statistics {
     (*this)(c, near + distance, squares - sum * distance);
   }
   __device__ void operator()(std::int64_t c, double distance, double m2) const {
+    const double pivot = widened(pivots[c * stride]), from_mean = old_mean.at(c, 0), from_var = old_var.at(c, 0);
     const auto n = static_cast<double>(count);
-    const double mean_of_c = static_cast<double>(widened(pivots[c * stride])) + distance;
-    mean.set(c, mean_of_c);
+    mean.set(c, pivot + distance);
     var.set(c, m2 / n);
-    running_mean.set(c, moved(old_mean.at(c, 0), mean_of_c));
-    running_var.set(c, moved(old_var.at(c, 0), m2 / (n - 1)));
+    running_mean.set(c, moved(from_mean, pivot + distance));
+    running_var.set(c, moved(from_var, m2 / (n - 1)));
     if (batches && c == 0) ++*batches;
   }
 
