@@ -3,14 +3,12 @@
 #include "bytetape/autograd/capture.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/cpu/table.h"
-#include "bytetape/core/memory/pool.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape {
 namespace {
@@ -30,17 +28,9 @@ std::unique_ptr<Recording> record(int, const std::function<void()>& work) {
   work();
   return std::make_unique<Counted>();
 }
-memory::Allocator& device_memory(int) {
-  static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
-  return a;
-}
-memory::Allocator& predicted_memory(int) {
-  static memory::Allocator a(Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>());
-  return a;
-}
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   ++transfers;
-  std::memcpy(to.data, from.data, bytes);
+  test::copy_bytes(from, to, bytes);
 }
 
 const Device gpu = Device::cuda();
@@ -48,15 +38,9 @@ Tensor random_there(const Shape& shape) { return to(random_tensor(shape, DType::
 
 class Capture : public testing::Test {
  protected:
-  Capture() {
-    register_backend(DeviceType::cuda,
-                     {&cpu::kernels(), device_memory, predicted_memory, transfer, [](int) {}, record});
-    recordings = replays = transfers = 0;
-  }
-  ~Capture() override {
-    EXPECT_EQ(test::allocated(gpu), 0u);
-    register_backend(DeviceType::cuda, {});
-  }
+  Capture() { recordings = replays = transfers = 0; }
+
+  const test::StandIn stand_in{{.transfer = transfer, .synchronize = [](int) {}, .record = record}};
 };
 
 TEST_F(Capture, RecordsTheThirdCallAndReplaysFromThere) {
