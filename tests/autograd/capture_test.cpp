@@ -60,8 +60,8 @@ TEST_F(Capture, RecordsTheThirdCallAndReplaysFromThere) {
   EXPECT_EQ(replays, 3);
 }
 
-TEST_F(Capture, IsTheStepItselfOnTheCpuAndOnMeta) {
-  for (const Device device : {Device::cpu(), Device::meta(gpu)}) {
+TEST_F(Capture, IsTheStepItselfOnTheCpu) {
+  for (const Device device : {Device::cpu(), Device::meta()}) {
     int calls = 0;
     auto step = capture([&](const Tensor& x) {
       ++calls;
@@ -72,6 +72,28 @@ TEST_F(Capture, IsTheStepItselfOnTheCpuAndOnMeta) {
     EXPECT_FALSE(step.is_captured());
   }
   EXPECT_EQ(recordings, 0);
+}
+
+TEST_F(Capture, IsPredictedWithoutLaunches) {
+  const Device meta = Device::meta(gpu);
+  Generator g(5);
+  int calls = 0;
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    return dropout(x, 0.5, true, g) * rand({3}, DType::f32, meta, g);
+  });
+  const Tensor x = zeros({3}, DType::f32, meta);
+  for (int i = 1; i <= 5; ++i) {
+    step(x);
+    EXPECT_EQ(step.is_captured(), i >= 3);
+  }
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(recordings, 0);
+  EXPECT_EQ(transfers, 0);
+  EXPECT_EQ(g.state().offset, 0u) << "a prediction draws no numbers";
+  auto of_the_host = capture([&](const Tensor& t) { return exp(random_tensor({3}, DType::f32)), neg(t); });
+  of_the_host(x), of_the_host(x);
+  EXPECT_THAT([&] { of_the_host(x); }, ThrowsMessage<CaptureError>(HasSubstr("memory of cpu")));
 }
 
 TEST_F(Capture, GivesNothingATensorOrSeveral) {

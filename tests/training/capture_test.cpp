@@ -1,6 +1,9 @@
 // Captured steps against the same steps as they are, bit for bit, on a device whose kernels are the CPU's.
 #include "bytetape/autograd/capture.h"
 
+#include <algorithm>
+
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/stand_in.h"
 #include "tests/training/deferred.h"
@@ -37,6 +40,21 @@ TEST(CapturedTraining, IsTheStepsBitForBit) {
       SCOPED_TRACE(detail::concat(computed));
       EXPECT_EQ(train(rule, computed, true), train(rule, computed, false));
     }
+  }
+}
+
+TEST(CapturedTraining, HasThePredictedEvents) {
+  const test::StandIn stand_in(test::deferred_backend());
+  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+    SCOPED_TRACE(rule == Rule::sgd ? "SGD" : "Adam");
+    const auto program = [&](Device device) { test::train_captured(rule, DType::bf16, device); };
+    const auto predicted = test::record_events(Device::meta(Device::cuda()), program);
+    const auto real = test::record_events(Device::cuda(), program);
+    EXPECT_EQ(test::first_difference(real, predicted), "");
+    EXPECT_TRUE(std::any_of(real.begin(), real.end(), [](const memory::Event& e) {
+      return e.kind == memory::EventKind::alloc && e.role == memory::Role::workspace && e.bytes > 100'000 &&
+             memory::name_of(e.op) == "captured_step";
+    })) << "the rest of the pool";
   }
 }
 

@@ -59,4 +59,16 @@ class ResidualNet {
   DType computed_;
 };
 
+/// Captured steps on a device that holds numbers or none.
+inline void train_captured(Rule rule, DType computed, Device device) {
+  const DefaultDevice here(device);
+  ResidualNet net(rule, computed);
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return net.step(x, y); });
+  for (int i = 0; i < 6; ++i) {
+    const memory::Step mark;
+    net.optimizer->set_lr(i < 5 ? 0.02 : 0.01);
+    step(ResidualNet::images(), ResidualNet::classes());
+  }
+}
+
 }  // namespace bytetape::test
