@@ -18,8 +18,6 @@ namespace {
 
 constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 
-thread_local int current = -1;  // the device that CUDA takes this thread's calls for
-
 /// A device that was checked, and its stream.
 struct Opened {
   cudaStream_t stream = nullptr;
@@ -35,7 +33,7 @@ struct Opened {
     processors = properties.multiProcessorCount;
     capability = 10 * properties.major + properties.minor;
     check(cudaSetDevice(index));
-    current = index;
+    current_device = index;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   }
 };
@@ -51,9 +49,9 @@ const Opened& opened(int index) {
 
 const Opened& enter(int index) {
   const Opened& device = opened(index);
-  if (current != index) {
+  if (current_device != index) {
     check(cudaSetDevice(index));
-    current = index;
+    current_device = index;
   }
   return device;
 }
@@ -111,8 +109,8 @@ class DeviceUpstream final : public memory::Upstream {
  private:
   /// Makes it so; without throwing, as what calls may not.
   bool is_current() const noexcept {
-    if (current != index_ && cudaSetDevice(index_) == cudaSuccess) current = index_;
-    return current == index_;
+    if (current_device != index_ && cudaSetDevice(index_) == cudaSuccess) current_device = index_;
+    return current_device == index_;
   }
 
   int index_;
@@ -123,7 +121,7 @@ class DeviceUpstream final : public memory::Upstream {
 }  // namespace
 
 cudaStream_t stream_of(Device device) {
-  note_launch();
+  note_launch(device.index);
   const Opened& opened = enter(device.index);
   return current_stream.stream && current_stream.index == device.index ? current_stream.stream : opened.stream;
 }
@@ -162,7 +160,7 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
 void synchronize(int index) {
   const Opened& device = enter(index);
   check(cudaStreamSynchronize(device.stream));
-  forget_launches();
+  forget_launches(index);
   throw_pending_fault(index);
 }
 
