@@ -1,6 +1,7 @@
 #pragma once
 // A device on the host's memory that can have a fault pending, as CUDA does: its optimizer kernels then count what they
-// skip. Steps run at once, but the host learns of the fault only when it is thrown.
+// skip, and a gradient scaler's write nothing. Steps run at once, but the host learns of the fault only when it is
+// thrown.
 #include <memory>
 
 #include "bytetape/core/backend.h"
@@ -14,7 +15,9 @@ class FaultyDevice {
 
   FaultyDevice() {
     pending_ = false;
-    static const Kernels kernels(copies(), OptimizerKernels{.sgd = sgd, .adam = adam});
+    static const Kernels kernels(copies(), ArithmeticKernels{.mul = cpu::kernels().mul},
+                                 GradScaleKernels{.unscale = unscale, .update_scale = update_scale},
+                                 OptimizerKernels{.sgd = sgd, .adam = adam});
     register_backend(DeviceType::cuda, {.kernels = &kernels,
                                         .allocator = allocator,
                                         .meta_allocator = allocator,
@@ -49,6 +52,12 @@ class FaultyDevice {
   }
   static void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
     if (!skips(slots)) cpu::kernels().adam(slots, p);
+  }
+  static void unscale(const UnscaleArgs& args) {
+    if (!pending_) cpu::kernels().unscale(args);
+  }
+  static void update_scale(const UpdateScaleArgs& args) {
+    if (!pending_) cpu::kernels().update_scale(args);
   }
 
   inline static bool pending_ = false;

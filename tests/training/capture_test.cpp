@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <tuple>
 
 #include "bench/resnet.h"
@@ -61,6 +62,16 @@ void step_deferred(std::span<const Slot> slots, const Params& params) {
     (cpu::kernels().*Kernel)(kept, now);
   });
 }
+void unscale_deferred(const UnscaleArgs& args) {
+  give([args, gradients = std::vector<View>(args.gradients.begin(), args.gradients.end())] {
+    cpu::kernels().unscale({gradients, args.scale, args.found_inf});
+  });
+}
+void clip_deferred(const ClipGradNormArgs& args, const Plan& plan, Workspace ws) {
+  give([=, gradients = std::vector<View>(args.gradients.begin(), args.gradients.end())] {
+    cpu::kernels().clip_grad_norm.launch({gradients, args.norm, args.max_norm}, plan, ws);
+  });
+}
 
 const Kernels& deferred_kernels() {
   static const Kernels all = [] {
@@ -69,9 +80,12 @@ const Kernels& deferred_kernels() {
     defer<&K::bias_grad, &K::add, &K::sub, &K::mul, &K::div, &K::neg, &K::eq, &K::le, &K::where, &K::conv2d,
           &K::conv2d_input_grad, &K::conv2d_weight_grad, &K::fill, &K::copy, &K::cross_entropy,
           &K::cross_entropy_backward, &K::matmul, &K::batch_norm_statistics, &K::batch_norm_apply,
-          &K::batch_norm_backward, &K::relu, &K::relu_backward, &K::sum, &K::uniform, &K::normal, &K::randint>(k);
+          &K::batch_norm_backward, &K::relu, &K::relu_backward, &K::sum, &K::uniform, &K::normal, &K::randint,
+          &K::update_scale>(k);
     k.dropout = {cpu::kernels().dropout.plan, dropout};
     k.sgd = step_deferred<&K::sgd, SgdSlot, SgdParams>;
+    k.clip_grad_norm = {cpu::kernels().clip_grad_norm.plan, clip_deferred};
+    k.unscale = unscale_deferred;
     k.adam = step_deferred<&K::adam, AdamSlot, AdamParams>;
     return k;
   }();
@@ -134,6 +148,46 @@ std::vector<std::vector<float>> train(Rule rule, DType computed, bool captured) 
   return left;
 }
 
+/// What twelve steps under a gradient scaler come to, where the losses of steps 1, 4, 5 and 8 overflow.
+std::vector<std::vector<float>> train_scaled(Rule rule, bool clips, bool captured) {
+  const DefaultDevice here(Device::cuda());
+  manual_seed(1);
+  nn::Sequential net(nn::Linear(6, 16), nn::ReLU(), nn::Linear(16, 4));
+  const auto optimizer = make_optimizer(rule, net.parameters());
+  optim::GradScaler scaler({.growth_interval = 2});
+  const auto step = [&](const Tensor& x, const Tensor& y, const Tensor& boost) {
+    optimizer->zero_grad();
+    Tensor loss;
+    {
+      const Autocast autocast(DType::f16);
+      loss = cross_entropy(net(x), y);
+    }
+    scaler.scale(loss * boost).backward();
+    if (clips) {
+      scaler.unscale_(*optimizer);
+      optim::clip_grad_norm_(net.parameters(), 0.1);
+    }
+    scaler.step(*optimizer);
+    scaler.update();
+    return loss.detach();
+  };
+  auto captured_step = capture(step);
+  std::vector<std::vector<float>> left;
+  for (int i = 0; i < 12; ++i) {
+    optimizer->set_lr(0.02 / (i + 1));
+    const Tensor x = randn({6, 6}), y = randint(0, 4, {6});
+    const bool overflows = i == 1 || i == 4 || i == 5 || i == 8;
+    const Tensor boost = full({}, overflows ? std::numeric_limits<double>::infinity() : 1);
+    left.push_back((captured ? captured_step(x, y, boost) : step(x, y, boost)).to_vector<float>());
+    for (const Tensor& p : net.parameters()) left.push_back(p.detach().to_vector<float>());
+    const auto [scale, growth, backoff, interval, tracker] = scaler.state_dict();
+    left.push_back({static_cast<float>(scale), static_cast<float>(tracker)});
+  }
+  EXPECT_EQ(scaler.get_scale(), 65536.0 / 2 * 2 / 4 * 2 / 2 * 2);
+  EXPECT_EQ(captured_step.is_captured(), captured);
+  return left;
+}
+
 class CapturedTraining : public testing::Test {
  protected:
   CapturedTraining() {
@@ -157,6 +211,12 @@ TEST_F(CapturedTraining, IsTheStepsBitForBit) {
       EXPECT_EQ(train(rule, computed, true), train(rule, computed, false));
     }
   }
+}
+
+TEST_F(CapturedTraining, IsTheStepsUnderAGradientScaler) {
+  for (const Rule rule : {Rule::sgd, Rule::adam})
+    for (const bool clips : {false, true})
+      EXPECT_EQ(train_scaled(rule, clips, true), train_scaled(rule, clips, false)) << "clips: " << clips;
 }
 
 }  // namespace
