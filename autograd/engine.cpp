@@ -74,17 +74,17 @@ class Backward {
     Tensor& sum = waiting.grads[edge.output];
     if (!sum.defined())
       sum = std::move(g);
-    else if (!create_ && is_sole_owner(sum))
-      add_(sum, g);
+    else if (!waiting.addend.defined() && takes_addend(*edge.node))
+      waiting.addend = std::move(g);
     else
-      sum = sum + g;
+      add_to(sum, g);
   }
 
   void run() {
     const Autocast off(DType::f32);  // rules have the dtypes that their ops ran in
     while (!queue_.empty()) {
       auto next = queue_.extract(queue_.begin());
-      step(*next.mapped().node, next.mapped().grads);
+      step(next.mapped());
     }
   }
 
@@ -93,10 +93,25 @@ class Backward {
   struct Waiting {
     Ref<Node> node;
     Grads grads;
+    Tensor addend;
   };
 
-  void step(Node& node, Grads& gy) {
+  /// Whoever looks at the gradient before the rule does sees the sum.
+  bool takes_addend(const Node& node) const {
+    return !create_ && !captures_ && node.hooks_to_run().empty() && node.takes_addend();
+  }
+  void add_to(Tensor& sum, const Tensor& g) const {
+    if (!create_ && is_sole_owner(sum))
+      add_(sum, g);
+    else
+      sum = sum + g;
+  }
+
+  void step(Waiting& waiting) {
+    Node& node = *waiting.node;
+    Grads& gy = waiting.grads;
     const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward});
+    if (waiting.addend.defined() && !takes_addend(node)) add_to(gy[0], std::exchange(waiting.addend, Tensor()));
     run_hooks(node, gy);
     if (captures_) {
       const Captures::Place place = captures_->at(&node);
@@ -108,7 +123,8 @@ class Backward {
     check<AutogradError>(!create_ || node.differentiable(),
                          "its backward is a fused rule that cannot be differentiated again (create_graph)");
     if (!node.takes_undefined()) fill_in_zeros(node, gy);
-    InputGrads gx(node, captures_ ? captures_->unwanted_inputs(node) : std::vector<bool>(), retain_);
+    InputGrads gx(node, captures_ ? captures_->unwanted_inputs(node) : std::vector<bool>(), retain_,
+                  std::move(waiting.addend));
     node.backward(gy, gx);
     gy.clear();
     pass_on(node, gx);

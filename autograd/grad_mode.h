@@ -23,6 +23,22 @@ class NoGrad : GradMode {
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
+/// While it lives, on its thread, results that are cheap to make again from what their op keeps anyway are not kept for
+/// backward, which makes them once more: those of batch_norm with an activation and without a residual. The same bits
+/// in less memory, for a pass over each. PyTorch's checkpoint() repeats whole parts of a model instead.
+class Recompute {
+ public:
+  [[nodiscard]] Recompute();
+  ~Recompute();
+  Recompute(const Recompute&) = delete;
+  Recompute& operator=(const Recompute&) = delete;
+
+ private:
+  bool previous_;
+};
+/// True while a Recompute lives on this thread.
+bool recomputing();
+
 /// While it lives, on its thread, the first op (forward or backward) whose result holds a NaN throws AutogradError
 /// naming the op and the module. Reads every result: slow, for debugging.
 class DetectAnomaly {

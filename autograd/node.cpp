@@ -29,8 +29,8 @@ std::uint64_t next_sequence() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph)
-    : node_(node), unwanted_(std::move(unwanted)), keeps_graph_(keeps_graph) {
+InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, Tensor addend)
+    : node_(node), unwanted_(std::move(unwanted)), keeps_graph_(keeps_graph), addend_(std::move(addend)) {
   grads_.resize(node.edges.size());
 }
 
@@ -41,6 +41,14 @@ Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = thi
 void Saved::save(const Tensor& input) {
   release();
   if (!input.defined()) return;
+  if (recomputing())
+    if (const AutogradMeta* meta = autograd_meta_if_any(input); meta && meta->made_by) {
+      const Ref<Node>& maker = meta->made_by.node;
+      if (maker->can_remake(input)) {
+        maker_ = maker;
+        return;
+      }
+    }
   tensor_ = input;
   storage_ = input.impl()->storage;
   version_ = storage_->version();
@@ -56,6 +64,7 @@ void Saved::save_output(const Tensor& output, std::uint32_t index) {
 Tensor Saved::get() const {
   check<AutogradError>(!node_->released(),
                        "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
+  if (maker_) return remade();
   if (!tensor_.defined()) return tensor_;
   const Storage& s = *storage_;
   check<AutogradError>(&s == &tensor_.storage(), "a tensor saved for backward, ", describe(tensor_),
@@ -72,6 +81,13 @@ Tensor Saved::get() const {
   return tensor_;
 }
 
+Tensor Saved::remade() const {
+  const memory::ScopeGuard scope({maker_->scope.module, maker_->scope.op, memory::current_scope.phase});
+  Tensor y = maker_->remake();
+  if (grad_enabled()) autograd_meta(y).made_by = {maker_, 0};
+  return y;
+}
+
 Tensor Saved::take(const InputGrads& gx) {
   Tensor x = get();
   if (!gx.keeps_graph()) release();
@@ -83,6 +99,7 @@ bool Saved::is_sole_owner(const InputGrads& gx) const {
 }
 
 void Saved::release() {
+  maker_ = {};
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
   const Ref<Storage> last = std::move(storage_);  // outlives the tensor, to see whether anybody else holds it

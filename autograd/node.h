@@ -27,7 +27,7 @@ using Grads = InlineVector<Tensor, 4>;
 /// What a rule is told of the run that calls it, and where it puts the gradients of its node's inputs.
 class InputGrads {
  public:
-  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph);
+  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, Tensor addend = {});
   /// The gradient of input i: to be set where needs(i), unless it is zero.
   Tensor& operator[](std::size_t i) { return grads_[i]; }
   /// Number of inputs.
@@ -36,11 +36,14 @@ class InputGrads {
   bool needs(std::size_t i) const;
   /// True where the graph stays for another backward, which what it saved has to last for.
   bool keeps_graph() const { return keeps_graph_; }
+  /// What is still to be added to the gradient of output 0. Undefined but for rules that take it so.
+  const Tensor& addend() const { return addend_; }
 
  private:
   const Node& node_;
   std::vector<bool> unwanted_;  // by input; shorter where every further one is wanted
   bool keeps_graph_;
+  Tensor addend_;
   InlineVector<Tensor, 3> grads_;
 };
 
@@ -53,7 +56,7 @@ class Saved {
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
 
-  /// Keeps an input of the op.
+  /// Keeps an input of the op, or while recomputing() the op that can remake it.
   void save(const Tensor& input);
   /// Keeps an output of the op (number `index`), without owning the node in a circle.
   void save_output(const Tensor& output, std::uint32_t index = 0);
@@ -65,12 +68,17 @@ class Saved {
   Tensor take(const InputGrads& gx);
   /// True where take() would give a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
+  /// True where get() gives a tensor.
+  bool is_kept() const { return tensor_.defined() || maker_; }
   /// Lets the tensor go.
   void release();
 
  private:
   friend class Node;
+  Tensor remade() const;
+
   Tensor tensor_;
+  Ref<Node> maker_;       // in its place
   Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
   Node* node_;
   Saved* next_;
@@ -92,6 +100,16 @@ class Node : public RefCounted {
   virtual bool differentiable() const { return true; }
   /// True for a rule that takes an undefined gy[j] for zeros; others get zeros that are made for them.
   virtual bool takes_undefined() const { return false; }
+  /// True for a rule of one output that takes its gradient as two tensors, gy[0] and gx.addend(), where two ops gave
+  /// one each: one pass less over both.
+  virtual bool takes_addend() const { return false; }
+  /// True where remake() gives what y, the result of this op, holds now.
+  virtual bool can_remake(const Tensor& y) const {
+    static_cast<void>(y);
+    return false;
+  }
+  /// The op's result once more, from what was saved.
+  virtual Tensor remake() const { return {}; }
 
   /// True where this input requires a gradient: what it takes has to be saved.
   bool needs(std::size_t input) const { return input < edges.size() && edges[input]; }

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,12 +58,14 @@ inline const std::vector<Workload>& workloads() {
 /// A model, its optimizer and one batch on default_device().
 class Training {
  public:
-  explicit Training(const Workload& w)
+  /// With `recomputes`, forward keeps less for backward (Recompute).
+  explicit Training(const Workload& w, bool recomputes = false)
       : model_(w.model()),
         optimizer_(w.optimizer(*model_)),
         x_(w.input(w.batch)),
         y_(randint(0, 10, {w.batch})),
-        computed_(w.precision == "bf16" ? DType::bf16 : DType::f32) {
+        computed_(w.precision == "bf16" ? DType::bf16 : DType::f32),
+        recomputes_(recomputes) {
     x_.storage().set_role(memory::Role::input);
     y_.storage().set_role(memory::Role::input);
   }
@@ -71,17 +74,24 @@ class Training {
   Tensor step() {
     const Autocast autocast(computed_);
     optimizer_->zero_grad();
-    Tensor loss = cross_entropy((*model_)(x_), y_);
+    Tensor loss = forward();
     loss.backward();
     optimizer_->step();
     return loss.detach();
   }
 
  private:
+  Tensor forward() {
+    std::optional<Recompute> recompute;
+    if (recomputes_) recompute.emplace();
+    return cross_entropy((*model_)(x_), y_);
+  }
+
   std::unique_ptr<nn::Sequential> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Tensor x_, y_;
   DType computed_;
+  bool recomputes_;
 };
 
 }  // namespace bytetape::bench

@@ -15,14 +15,14 @@ namespace {
 using namespace bytetape;
 
 /// eager: the step as it is; graph: captured.
-nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode) {
+nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes) {
   const Device device = default_device();
   const bool on_cpu = device == Device::cpu();
   const auto finish = [&] { synchronize(device); };
   cuda::set_allow_tf32(w.precision == "tf32");
   manual_seed(0);
   memory::Allocator& allocator = memory::allocator(device);
-  bench::Training training(w);
+  bench::Training training(w, recomputes);
   auto captured = capture([&] { return training.step(); });
   const auto step = [&] { return mode == "graph" ? captured() : training.step(); };
   for (int i = 0; i < (on_cpu ? 3 : 10); ++i) step();
@@ -44,6 +44,7 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"device", on_cpu ? "cpu" : "cuda"},
           {"precision", w.precision},
           {"batch", w.batch},
+          {"recompute", recomputes},
           {"ms_per_step", ms},
           {"ms_min", t.min / 1e6},
           {"ms_max", t.max / 1e6},
@@ -63,7 +64,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Times training workloads; one JSON line each."};
   int threads = 0;
   std::string device = "cpu";
-  bool tunes = false;
+  bool tunes = false, recomputes = false;
   std::optional<std::size_t> workspace_cap;
   std::vector<std::string> names, modes{"eager"};
   app.add_option("--threads", threads, "CPU threads; default: all");
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"eager", "graph"}));
+  app.add_flag("--recompute", recomputes, "keep less for backward, which makes it again");
   app.add_flag("--tune", tunes, "try all that cuBLASLt and cuDNN propose; print lines for cuda/ranks.inc");
   app.add_option("--workspace-cap", workspace_cap,
                  "bytes that cuBLASLt and cuDNN may use; default: what each usually gets");
@@ -89,7 +91,7 @@ int main(int argc, char** argv) {
     const auto is_measured = [&](const bench::Workload& w) { return (w.precision == "fp32") == (device == "cpu"); };
     for (const bench::Workload& w : bench::workloads())
       if ((names.empty() && is_measured(w)) || std::find(names.begin(), names.end(), w.name) != names.end())
-        for (const std::string& mode : modes) std::cout << measure(w, mode).dump() << std::endl;
+        for (const std::string& mode : modes) std::cout << measure(w, mode, recomputes).dump() << std::endl;
     std::cout << cuda::tuned();
   });
 }

@@ -1,6 +1,6 @@
 // Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups), which is channels-last: copies
 // turn others around. What cuDNN does not take (f64, rare geometries, 2^31 elements) becomes products of matrices in
-// im2col.cu, and images of few channels are conv_direct.cu's.
+// im2col.cu, and images of few channels are conv_mma.cu's and conv_direct.cu's.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -8,6 +8,7 @@
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/conv_direct.h"
+#include "bytetape/cuda/conv_mma.h"
 #include "bytetape/cuda/conv_sizes.h"
 #include "bytetape/cuda/cudnn_graph.h"
 #include "bytetape/cuda/elementwise.cuh"
@@ -102,6 +103,7 @@ class Launch {
 void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   const ConvSizes s(a);
   if (s.n == 0) return;
+  if (plan.algorithm == conv_mma) return mma_forward(a);
   if (plan.algorithm == conv_direct) return direct_forward(a);
   Launch launch(s, ConvMap::forward, ConvWorkspace(a), a.x, a.weight, a.y, ws);
   if (launch.find(a.bias.data(), a.activation)) return launch.run();
@@ -128,6 +130,7 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan& plan, Work
     fill_zero(args.gw);
     return fill_zero(args.gb);
   }
+  if (plan.algorithm == conv_mma) return mma_weight_grad(args, ws.data);
   if (plan.algorithm == conv_direct) return direct_weight_grad(args, ws.data);
   const Conv2dWeightGradArgs a = through_activation(args);
   const ConvWorkspace parts(a);

@@ -1,15 +1,15 @@
 #include "bytetape/cuda/conv_direct.h"
 
-#include <algorithm>
-
 #include "bytetape/core/visit.h"
+#include "bytetape/cuda/conv_tiles.cuh"
 #include "bytetape/cuda/convert.cuh"
 #include "bytetape/cuda/launch.h"
 
 namespace bytetape::cuda {
 namespace {
 
-constexpr int warp = DirectConv::warp, threads = DirectConv::threads, warps = threads / warp, quad = DirectConv::quad;
+constexpr int warp = DirectConv::warp, warps = DirectConv::warps, threads = DirectConv::threads;
+constexpr int quad = DirectConv::quad;
 
 struct alignas(16) Quad {
   float v[quad];
@@ -17,87 +17,17 @@ struct alignas(16) Quad {
 
 __device__ Quad& quad_at(float* p) { return *reinterpret_cast<Quad*>(p); }
 
-/// Of a tile's pixel: its patch's first float in the tile, and its number in y from the tile's first.
-struct alignas(DirectConv::pixel_bytes) Place {
-  std::uint32_t x, y;
-};
-
-/// x in memory.
-template <class T>
-struct Image {
-  const T* data;
-  std::int64_t step;
-  int channel_step, row_step, column_step;
-
-  explicit Image(const ConstView& x)
-      : data(x.as<T>()),
-        step(x.strides[0]),
-        channel_step(static_cast<int>(x.strides[1])),
-        row_step(static_cast<int>(x.strides[2])),
-        column_step(static_cast<int>(x.strides[3])) {}
-};
-
-/// The weight, or its gradient, in memory.
-template <class T>
-struct Weight {
-  T* data;
-  int output_step, channel_step, row_step, column_step;
-
-  explicit Weight(const ConstView& w)
-      : data(static_cast<T*>(const_cast<void*>(w.data()))),
-        output_step(static_cast<int>(w.strides[0])),
-        channel_step(static_cast<int>(w.strides[1])),
-        row_step(static_cast<int>(w.strides[2])),
-        column_step(static_cast<int>(w.strides[3])) {}
-  __device__ T& at(const DirectConv& d, int output, int channel, int tap) const {
-    const int y = tap / d.kw, x = tap - y * d.kw;
-    return data[output * output_step + channel * channel_step + y * row_step + x * column_step];
-  }
-};
-
-/// Some of the pixels of an image of y.
-struct Tile {
-  int n, row, column, width, count;
-
-  __device__ Tile(const DirectConv& d, int i) {
-    const int band = i / d.across;
-    n = band / d.down;
-    row = (band - n * d.down) * d.tile_h;
-    column = (i - band * d.across) * d.tile_w;
-    width = min(d.tile_w, d.ow - column);
-    count = width * min(d.tile_h, d.oh - row);
-  }
-  /// The number of its first pixel in y.
-  __device__ std::uint32_t first(const DirectConv& d) const {
-    return (static_cast<std::uint32_t>(n) * d.oh + row) * d.ow + column;
-  }
-};
-
 /// What a tile sees of x, and where its pixels are.
 template <int channels, class T>
 __device__ void load_tile(const DirectConv& d, const Image<T>& x, const Tile& tile, float* values, Place* places) {
   constexpr int width = DirectConv::width(channels);
-  const int row = tile.row * d.stride[0] - d.padding[0], column = tile.column * d.stride[1] - d.padding[1];
-  const T* image = x.data + tile.n * x.step;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < d.rows * d.columns; i += threads) {
-    const int down = i / d.columns, y = row + down, z = column + i - down * d.columns;
-    float v[quad] = {};
-    if (y >= 0 && y < d.h && z >= 0 && z < d.w) {
-      const T* from = image + y * x.row_step + z * x.column_step;
-      for (int k = 0; k < channels; ++k)
-        if (k < d.c) v[k] = widened(from[k * x.channel_step]);
-    }
+  for_each_seen<channels>(d, x, tile, [&](int i, const T(&v)[quad]) {
     if constexpr (width == 1)
-      values[i] = v[0];
+      values[i] = widened(v[0]);
     else
-      quad_at(values + i * width) = {v[0], v[1], v[2], v[3]};
-  }
-  for (int i = threadIdx.x; i < tile.count; i += threads) {
-    const int y = i / tile.width, z = i - y * tile.width;
-    places[i] = {static_cast<std::uint32_t>((y * d.stride[0] * d.columns + z * d.stride[1]) * width),
-                 static_cast<std::uint32_t>(y * d.ow + z)};
-  }
+      quad_at(values + i * width) = {widened(v[0]), widened(v[1]), widened(v[2]), widened(v[3])};
+  });
+  place_pixels(d, tile, width, places);
 }
 
 /// A pixel of x in shared memory.
@@ -173,6 +103,7 @@ __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
         offset += d.dilation[1] * DirectConv::width(channels);
       }
     }
+#pragma unroll  // or sums lie in memory, where rounding is long
     for (int p = 0; p < pixels; ++p) {
       const int i = start + p * pixel_step + pixel;
       if (i >= tile.count) break;
@@ -285,30 +216,6 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
   }
 }
 
-/// gw and gb from the thread blocks' sums: a thread block adds a warp of columns, in f64 since they may be many.
-template <class T>
-__global__ void __launch_bounds__(warp* warp)
-    add_blocks_kernel(DirectConv d, const float* sums, std::int64_t columns, Weight<T> gw, T* gb) {
-  __shared__ double parts[warp][warp];
-  const std::int64_t column = std::int64_t{blockIdx.x} * warp + threadIdx.x, step = d.sum_rows() * d.o;
-  double sum = 0;
-  if (column < columns) {
-#pragma unroll 8
-    for (std::int64_t b = threadIdx.y; b < d.blocks; b += warp) sum += static_cast<double>(sums[b * step + column]);
-  }
-  parts[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || column >= columns) return;
-  for (int k = 1; k < warp; ++k) sum += parts[k][threadIdx.x];
-  const int row = static_cast<int>(column) / d.o, output = static_cast<int>(column) - row * d.o;
-  const int tap = row / d.c, channel = row - tap * d.c, taps = d.taps();
-  const T total = narrowed<T>(static_cast<float>(sum));
-  if (tap < taps)
-    gw.at(d, output, channel, tap) = total;
-  else
-    gb[output] = total;
-}
-
 /// f(T{}, channels) with both as types.
 template <class F>
 void visit(const DirectConv& d, DType dtype, const F& f) {
@@ -355,7 +262,6 @@ void direct_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
   const DirectConv d(ConvSizes(a), ConvMap::weight_grad);
   const cudaStream_t stream = stream_of(a.gy.device);
   const dim3 grid(static_cast<unsigned>(d.output_groups * d.tap_groups), static_cast<unsigned>(d.blocks));
-  const std::int64_t columns = (d.sum_rows() - (a.gb.defined() ? 0 : 1)) * d.o;
   auto* sums = static_cast<float*>(ws);
   visit(d, a.gy.dtype, [&](auto zero, auto channels) {
     using T = decltype(zero);
@@ -365,13 +271,8 @@ void direct_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
     const bool aligned = is_aligned(a.gy) && (!a.y.defined() || is_aligned(a.y));
     kernel<<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.gy.as<T>(), a.y.as<T>(), sums, aligned);
   });
-  visit_floating(a.gw.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, double>)
-      add_blocks_kernel<T><<<static_cast<unsigned>((columns + warp - 1) / warp), dim3(warp, warp), 0, stream>>>(
-          d, sums, columns, Weight<T>(a.gw), a.gb.as<T>());
-  });
   check_launch();
+  add_blocks(d, sums, a);
 }
 
 }  // namespace bytetape::cuda

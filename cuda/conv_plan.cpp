@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "bytetape/cuda/conv_direct.h"
+#include "bytetape/cuda/conv_mma.h"
 #include "bytetape/cuda/conv_sizes.h"
 #include "bytetape/cuda/im2col.h"
 #include "bytetape/cuda/matmul_layout.h"
@@ -74,12 +75,14 @@ ConvWorkspace::ConvWorkspace(const Conv2dWeightGradArgs& a)
 
 Plan plan(const Conv2dArgs& a) {
   const ConvSizes s(a);
+  if (is_mma(s, ConvMap::forward, a.y)) return {0, conv_mma};
   if (is_direct(s, ConvMap::forward, a.y)) return {0, conv_direct};
   return {ConvWorkspace(a).total};
 }
 Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(a).total}; }
 Plan plan(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
+  if (is_mma(s, ConvMap::weight_grad, a.gy)) return {MmaConv(s, ConvMap::weight_grad).sum_bytes(), conv_mma};
   if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};
   return {ConvWorkspace(a).total};
 }

@@ -8,8 +8,8 @@
 
 namespace bytetape::cuda {
 
-// Between elements as they are stored and as they are computed with: f16 by the device's own instruction, which is
-// worth ten of the portable ones.
+// Between elements as they are stored and as they are computed with: by the device's own instructions, which are worth
+// ten of the portable ones.
 
 template <class T>
 __device__ compute_t<T> widened(T v) {
@@ -27,6 +27,10 @@ __device__ T narrowed(compute_t<T> v) {
   if constexpr (std::is_same_v<T, Half>) {
     Half half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(v));
+    return half;
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    BFloat16 half;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half.bits) : "f"(v));
     return half;
   } else {
     return static_cast<T>(v);

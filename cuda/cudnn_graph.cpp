@@ -262,12 +262,15 @@ std::unique_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handl
 
 /// Runs what cuDNN proposes, each a few times, and keeps the fastest.
 void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*>& pack, void* workspace) {
-  constexpr std::int64_t most = 8;  // each takes cuDNN some time to compile
+  constexpr std::int64_t most = 16;  // each takes cuDNN some time to compile
   g.is_tuned = true;
   const auto count = static_cast<int>(std::min(most, g.graph.get_execution_plan_count()));
+  int chosen = -1;
   const int rank = fastest(count, library.stream, [&](int i) {
     try {
-      return choose(g, i) && g.graph.execute(library.handle, pack, workspace).is_good();
+      if (i != chosen && !choose(g, i)) return false;
+      chosen = i;
+      return g.graph.execute(library.handle, pack, workspace).is_good();
     } catch (const fe::cudnnException&) { return false; }
   });
   if (!choose(g, rank)) return void(choose_first(g));  // none of these can

@@ -78,17 +78,17 @@ void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& 
     f(std::integral_constant<int, 1>());
 }
 
-/// How blocks of block_size threads lie over channels (x) and pixels (y): powers of two.
+/// How blocks lie over channels (x) and pixels (y): powers of two.
 struct Tiles {
   unsigned count;  // side by side, that cover the channels
   dim3 threads;
 
   template <std::size_t K>
-  Tiles(const Pixels<K>& pixels, int lanes) : threads(1, block_size) {
+  Tiles(const Pixels<K>& pixels, int lanes, unsigned block = block_size) : threads(1, block) {
     const std::int64_t vectors = (pixels.channels + lanes - 1) / lanes;
     if (pixels.channels_adjacent())
       while (threads.x < 32 && threads.x < vectors) threads.x *= 2;
-    threads.y = block_size / threads.x;
+    threads.y = block / threads.x;
     count = static_cast<unsigned>((vectors + threads.x - 1) / threads.x);
   }
 };

@@ -7,20 +7,6 @@
 namespace bytetape::cuda {
 namespace {
 
-/// What sums to a channel's gradients: over its gy, and over gy * (x - mean).
-template <class C, int lanes>
-struct GradientSums {
-  using Number = C;
-  static constexpr int size = 2 * lanes;
-  C numbers[size] = {};
-
-  __device__ C& first(int k) { return numbers[k]; }
-  __device__ C& second(int k) { return numbers[lanes + k]; }
-  __device__ void merge(const GradientSums& o) {
-    for (int i = 0; i < size; ++i) numbers[i] += o.numbers[i];
-  }
-};
-
 // With r = 1 / sqrt(var + eps) and m pixels: gb = sum(gy), gw = r sum(gy (x - mean)), and in training
 // gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
 template <class T>
@@ -31,41 +17,51 @@ struct Gradients {
   compute_t<T>* slopes;  // and, after those of all channels, the offsets of InputGradient; null where it has none
   std::int64_t channels;
 
+  __device__ void add(std::int64_t, double sum_of_run, double product_of_run, double, double& sum,
+                      double& product) const {
+    sum += sum_of_run;
+    product += product_of_run;
+  }
+  __device__ void operator()(std::int64_t c, double sum, double product, double) const { (*this)(c, sum, product); }
   __device__ void operator()(std::int64_t c, double sum, double product) const {
     const double r = 1 / ::sqrt(static_cast<double>(var.at(c, 1)) + eps);
+    const double scale = static_cast<double>(weight.at(c, 1)) * r;
     gb.set(c, sum);
     gw.set(c, product * r);
     if (!slopes) return;
-    const double scale = static_cast<double>(weight.at(c, 1)) * r;
     slopes[c] = static_cast<compute_t<T>>(-scale * r * r * product / count);
     slopes[channels + c] = static_cast<compute_t<T>>(-scale * sum / count);
   }
 };
 
 /// What tells where gy comes through the activation.
-enum class Mask { none, by_x, by_y };
-/// x and gy; and by y, that and where gy goes.
+enum class Mask { none, by_x, by_y, by_y_of_sum };
 template <Mask mask>
-constexpr int images = mask == Mask::by_y ? 4 : 2;
+constexpr bool is_by_y = mask == Mask::by_y || mask == Mask::by_y_of_sum;
+/// x and gy; by y, that and where gy goes; and what is added to gy.
+template <Mask mask>
+constexpr int images = mask == Mask::by_y_of_sum ? 5
+                       : mask == Mask::by_y      ? 4
+                                                 : 2;
 
 template <class T>
 struct BackwardImages {
-  const T *x, *gy, *y;
+  const T *x, *gy, *y, *addend;
   T* masked;
 };
 
 template <class T, int lanes, Mask mask, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size, 3)  // so that all runs are under way together
+__global__ void __launch_bounds__(run_threads)
     gradient_sums_kernel(Pixels<images<mask>> pixels, BackwardImages<T> in, Normalise<T> normalise, std::int64_t length,
                          Partials<C> partials, Gradients<T> finish) {
-  constexpr int at_once = lanes == 1 ? 4 : mask == Mask::by_y ? 1 : 2;
+  constexpr int at_once = is_by_y<mask> ? 2 : 4;
   const std::int64_t c = first_channel<lanes>();
-  GradientSums<C, lanes> mine;
+  PairSums<C, lanes> mine;  // over gy, and over gy * (x - mean)
   if (c < pixels.channels) {
     const auto numbers = normalise.template of<lanes>(c);
     const Run run(length, pixels.count);
     for (std::int64_t p = run.first; p < run.end; p += at_once * run.step) {
-      Packed<T, lanes> x[at_once], gy[at_once], y[at_once];
+      Packed<T, lanes> x[at_once], gy[at_once], y[at_once], addend[at_once];
       std::int64_t at[at_once][images<mask>];
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {  // all loads before the first store
@@ -73,14 +69,17 @@ __global__ void __launch_bounds__(block_size, 3)  // so that all runs are under 
         pixels.template find<lanes>(p + u * run.step, c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
         gy[u] = load<lanes>(in.gy + at[u][1]);
-        if constexpr (mask == Mask::by_y) y[u] = load<lanes>(in.y + at[u][2]);
+        if constexpr (is_by_y<mask>) y[u] = load<lanes>(in.y + at[u][2]);
+        if constexpr (mask == Mask::by_y_of_sum) addend[u] = load<lanes>(in.addend + at[u][4]);
       }
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
         if (p + u * run.step >= run.end) continue;
         for (int k = 0; k < lanes; ++k) {
           const C v = widened(x[u].values[k]);
-          if constexpr (mask == Mask::by_y)
+          if constexpr (mask == Mask::by_y_of_sum)
+            gy[u].values[k] = narrowed<T>(widened(gy[u].values[k]) + widened(addend[u].values[k]));
+          if constexpr (is_by_y<mask>)
             if (widened(y[u].values[k]) <= 0) gy[u].values[k] = T();
           C g = widened(gy[u].values[k]);
           if constexpr (mask == Mask::by_x)
@@ -88,35 +87,20 @@ __global__ void __launch_bounds__(block_size, 3)  // so that all runs are under 
           mine.first(k) += g;
           mine.second(k) += g * (v - numbers.mean[k]);
         }
-        if constexpr (mask == Mask::by_y) gy[u].store(in.masked + at[u][3]);
+        if constexpr (is_by_y<mask>) gy[u].store(in.masked + at[u][3]);
       }
     }
   }
   finish_run<lanes>(mine, partials, finish);
 }
 
-template <class C, class F>
-__global__ void __launch_bounds__(block_size) add_sums_kernel(Partials<C> partials, std::int64_t runs, F finish) {
-  const std::int64_t c = column_of_thread(), first = row_of_thread(), stop = c < partials.channels ? runs : 0;
-  double sum = 0, product = 0;
-#pragma unroll 4
-  for (std::int64_t run = first; run < stop; run += sharing) {
-    sum += static_cast<double>(partials.at(run, 0, c));
-    product += static_cast<double>(partials.at(run, 1, c));
-  }
-  sum = sum_of_column(sum);
-  product = sum_of_column(product);
-  if (first == 0 && c < partials.channels) finish(c, sum, product);
-}
-
 template <class T, Mask mask>
 void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstView*, images<mask>>& views,
                  std::int64_t runs, const Partials<compute_t<T>>& partials, const Gradients<T>& finish) {
-  if (runs == 0) return;
   const Pixels<images<mask>> pixels(views);
-  const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.masked.as<T>()};
+  const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), a.masked.as<T>()};
   with_lanes<T>(pixels, views, [&](auto lanes) {
-    const Tiles tiles(pixels, lanes);
+    const Tiles tiles(pixels, lanes, run_threads);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
     gradient_sums_kernel<T, lanes, mask><<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(
         pixels, in, Normalise<T>(a), run_length(pixels.count, runs), partials, finish);
@@ -128,18 +112,17 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
 template <class T>
 void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<T>* slopes, compute_t<T>* scratch) {
   const std::int64_t channels = a.x.shape[1], count = channels == 0 ? 0 : a.x.numel() / channels;
-  const Partials<compute_t<T>> partials{runs > 1 ? scratch : nullptr, channels};
+  const Partials<compute_t<T>> partials(runs > 1 ? scratch : nullptr, channels, a.x.device);
   const Gradients<T> finish{PerChannel<T>(a.weight), PerChannel<T>(a.var),   a.eps,  static_cast<double>(count),
                             ChannelResult<T>(a.gw),  ChannelResult<T>(a.gb), slopes, channels};
-  if (a.y.defined())
+  if (a.addend.defined())
+    launch_sums<T, Mask::by_y_of_sum>(a, {&a.x, &a.gy, &a.y, &a.masked, &a.addend}, runs, partials, finish);
+  else if (a.y.defined())
     launch_sums<T, Mask::by_y>(a, {&a.x, &a.gy, &a.y, &a.masked}, runs, partials, finish);
   else if (a.activation == Activation::relu)
     launch_sums<T, Mask::by_x>(a, {&a.x, &a.gy}, runs, partials, finish);
   else
     launch_sums<T, Mask::none>(a, {&a.x, &a.gy}, runs, partials, finish);
-  if (runs == 1) return;  // without pixels there is none, and sums are 0
-  add_sums_kernel<<<column_blocks(channels), block_size, 0, stream_of(a.x.device)>>>(partials, runs, finish);
-  check_launch();
 }
 
 /// gx = gy scale, of statistics that are constants.

@@ -12,10 +12,12 @@ struct MapInputs {
 
 /// Pixels that a thread takes at once.
 template <class F>
-constexpr int map_at_once = 4 / F::inputs;
+constexpr int map_at_once = 6 / F::inputs;
+/// Blocks for each processor, which all run together: what is known of a channel is read by few.
+constexpr int map_blocks = 2;
 
 template <class T, int lanes, class F>
-__global__ void __launch_bounds__(block_size)
+__global__ void __launch_bounds__(block_size, map_blocks)
     map_kernel(F f, Pixels<F::inputs + 1> pixels, T* y, MapInputs<T, F::inputs> x) {
   using C = compute_t<T>;
   const std::int64_t c = first_channel<lanes>();
@@ -61,7 +63,8 @@ void map(const F& f, const View& y, const X&... x) {
   with_lanes<T>(pixels, images, [&](auto lanes) {
     const Tiles tiles(pixels, lanes);
     const std::int64_t tile = std::int64_t{detail::map_at_once<F>} * tiles.threads.y;
-    const std::int64_t most = std::max<std::int64_t>(std::int64_t{processors(y.device)} * 8 / tiles.count, 1);
+    const std::int64_t most =
+        std::max<std::int64_t>(std::int64_t{processors(y.device)} * detail::map_blocks / tiles.count, 1);
     const dim3 blocks(tiles.count, static_cast<unsigned>(std::min((pixels.count + tile - 1) / tile, most)));
     detail::map_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(f, pixels, y.as<T>(), {x.template as<T>()...});
   });

@@ -10,10 +10,10 @@ namespace {
 /// neither the device nor an address shows in the result.
 std::int64_t run_count(const ConstView& x) {
   const std::int64_t channels = x.shape[1], pixels = x.shape[0] * x.shape[2] * x.shape[3];
-  if (channels == 0 || pixels == 0) return 0;
-  constexpr std::int64_t blocks = 384;    // three for each processor of a large device
-  constexpr std::int64_t least = 4096;    // elements that a block is worth starting for
-  constexpr std::int64_t single = 16384;  // up to here a second launch costs more than it saves
+  if (channels == 0) return 0;
+  constexpr std::int64_t blocks = 128;    // about one for each processor of a large device
+  constexpr std::int64_t least = 8192;    // elements that a block is worth starting for
+  constexpr std::int64_t single = 16384;  // up to here one block is as fast
   const auto widest = static_cast<std::int64_t>(32 * 16 / size_of(x.dtype));  // a warp's vectors
   const std::int64_t width = x.strides[1] == 1 ? std::min(channels, widest) : 1;
   if (pixels <= single / width) return 1;

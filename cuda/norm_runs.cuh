@@ -1,10 +1,14 @@
 #pragma once
-// Sums over pixels in two stages: the pixels are cut into runs, of a block each, which leave two numbers a channel; a
-// second launch puts those together in a fixed order. Of a single run the numbers are the channel's at once.
-#include "bytetape/cuda/columns.cuh"
+// Sums over pixels: the pixels are cut into runs, of a block each, which leave two numbers a channel; the last of the
+// blocks that share channels puts those together, in the order of the runs. Of a single run the numbers are the
+// channel's at once.
+#include "bytetape/cuda/arrivals.cuh"
 #include "bytetape/cuda/norm.cuh"
 
 namespace bytetape::cuda {
+
+/// Threads of a block: few and large blocks leave little to put together.
+inline constexpr int run_threads = 512;
 
 /// Pixels of this block's run, and of the thread those that are blockDim.y apart from the first on.
 struct Run {
@@ -13,50 +17,114 @@ struct Run {
       : first(blockIdx.y * length + threadIdx.y), end(min(blockIdx.y * length + length, pixels)), step(blockDim.y) {}
 };
 
-inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) {
-  return runs == 0 ? 0 : (pixels + runs - 1) / runs;
-}
+inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) { return (pixels + runs - 1) / runs; }
 
 /// Two numbers for each run and channel; null where there is one run.
 template <class C>
 struct Partials {
   C* data;
   std::int64_t channels;
-  __device__ C& at(std::int64_t run, int which, std::int64_t c) const { return data[(2 * run + which) * channels + c]; }
+  unsigned* arrivals;  // of the blocks that share channels
+
+  Partials(void* data, std::int64_t channels, Device device)
+      : data(static_cast<C*>(data)), channels(channels), arrivals(data ? cuda::arrivals(device) : nullptr) {}
+  __device__ C* at(std::int64_t run, int which, std::int64_t c) const {
+    return data + (2 * run + which) * channels + c;
+  }
 };
 
-/// Merges what the threads of a block hold for the same channels into the first of them.
+/// Merges what the threads of a block hold, numbered in rows of `width`, into the first row.
 template <class A>
-__device__ void merge_rows(A& mine) {
-  __shared__ typename A::Number shared[A::size][block_size];
-  const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
-  for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
-    if (threadIdx.y >= half && threadIdx.y < 2 * half)
-      for (int i = 0; i < A::size; ++i) shared[i][at] = mine.numbers[i];
-    __syncthreads();  // one is enough: the next to write are none of those that are read here
-    if (threadIdx.y < half) {
+__device__ void merge_rows(A& mine, unsigned thread, unsigned width) {
+  __shared__ typename A::Number shared[A::size][run_threads / 2];
+  for (unsigned half = run_threads / 2; half >= width; half /= 2) {
+    if (thread >= half && thread < 2 * half)
+      for (int i = 0; i < A::size; ++i) shared[i][thread - half] = mine.numbers[i];
+    __syncthreads();
+    if (thread < half) {
       A other;
-      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][at + half * blockDim.x];
+      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][thread];
       mine.merge(other);
     }
+    __syncthreads();  // all were read before the next ones are written
   }
 }
 
-/// What the block's threads hold for their channels, as A's first() and second() of a lane, merged and sent to where
-/// runs are put together; of a single run, to finish(channel, first, second). Every thread of the block calls this.
-template <int lanes, class A, class F>
-__device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
-  merge_rows(mine);
-  const std::int64_t c = first_channel<lanes>();
-  if (threadIdx.y > 0 || c >= partials.channels) return;
-  for (int k = 0; k < lanes; ++k) {
-    if (partials.data) {
-      partials.at(blockIdx.y, 0, c + k) = mine.first(k);
-      partials.at(blockIdx.y, 1, c + k) = mine.second(k);
-    } else {
-      finish(c + k, static_cast<double>(mine.first(k)), static_cast<double>(mine.second(k)));
+/// Two sums for each of a thread's channels.
+template <class C, int lanes>
+struct PairSums {
+  using Number = C;
+  static constexpr int size = 2 * lanes;
+  C numbers[size] = {};
+
+  __device__ C& first(int k) { return numbers[k]; }
+  __device__ C& second(int k) { return numbers[lanes + k]; }
+  __device__ void merge(const PairSums& o) {
+    for (int i = 0; i < size; ++i) numbers[i] += o.numbers[i];
+  }
+};
+
+/// The sums over all runs for the channels of this block. As many threads share a channel as there are.
+template <int lanes, class C, class F>
+__device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish) {
+  constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 4;
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * (lanes / width);
+  const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread % columns * width;
+  const bool is_there = c < partials.channels;
+  PairSums<double, width> sums;
+  Packed<C, width> pivot{};
+  if (is_there) {
+    pivot = load<width>(partials.at(0, 0, c));
+    const std::int64_t step = run_threads / columns;
+    for (std::int64_t run = thread / columns; run < runs; run += at_once * step) {
+      Packed<C, width> first[at_once], second[at_once];
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        if (run + u * step >= runs) continue;
+        first[u] = load<width>(partials.at(run + u * step, 0, c));
+        second[u] = load<width>(partials.at(run + u * step, 1, c));
+      }
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        if (run + u * step >= runs) continue;
+        for (int k = 0; k < width; ++k)
+          finish.add(run + u * step, first[u].values[k], second[u].values[k], pivot.values[k], sums.first(k),
+                     sums.second(k));
+      }
     }
   }
+  merge_rows(sums, thread, columns);
+  __shared__ double totals[3][run_threads];  // so that each channel is finished by a thread of its own
+  if (thread < columns)
+    for (int k = 0; k < width; ++k) {
+      const unsigned at = thread * width + k;
+      totals[0][at] = sums.first(k), totals[1][at] = sums.second(k), totals[2][at] = pivot.values[k];
+    }
+  __syncthreads();
+  const std::int64_t mine = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread;
+  if (thread < columns * width && mine < partials.channels)
+    finish(mine, totals[0][thread], totals[1][thread], totals[2][thread]);
+}
+
+/// What the block's threads hold for their channels, as A's first() and second() of a lane, merged over the block and
+/// then, by finish.add(run, first, second, pivot, sums...), over runs; ends in finish(channel, first, second) where one
+/// run is all, else in finish(channel, sums..., pivot). The pivot is the first run's first number. Every thread of the
+/// block calls this.
+template <int lanes, class A, class F>
+__device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
+  merge_rows(mine, threadIdx.y * blockDim.x + threadIdx.x, blockDim.x);
+  const std::int64_t c = first_channel<lanes>();
+  const bool leaves = threadIdx.y == 0 && c < partials.channels;
+  if (!partials.data) {
+    for (int k = 0; leaves && k < lanes; ++k)
+      finish(c + k, static_cast<double>(mine.first(k)), static_cast<double>(mine.second(k)));
+    return;
+  }
+  for (int k = 0; leaves && k < lanes; ++k) {
+    *partials.at(blockIdx.y, 0, c + k) = mine.first(k);
+    *partials.at(blockIdx.y, 1, c + k) = mine.second(k);
+  }
+  if (is_last_to_arrive(partials.arrivals + blockIdx.x, gridDim.y)) finish_channels<lanes>(partials, gridDim.y, finish);
 }
 
 }  // namespace bytetape::cuda

@@ -35,15 +35,17 @@ template <class T>
 struct Statistics {
   const T* pivots;
   std::int64_t stride;
-  double count, momentum;
+  std::int64_t count, length;  // pixels, of all and of a run
+  double momentum;
   ChannelResult<T> mean, var, running_mean, running_var;
   PerChannel<T> old_mean, old_var;
   std::int64_t* batches;
 
-  Statistics(const BatchNormStatisticsArgs& a, std::int64_t count)
+  Statistics(const BatchNormStatisticsArgs& a, std::int64_t count, std::int64_t length)
       : pivots(a.x.as<T>()),
         stride(a.x.strides[1]),
-        count(static_cast<double>(count)),
+        count(count),
+        length(length),
         momentum(a.momentum),
         mean(a.mean),
         var(a.var),
@@ -52,12 +54,25 @@ struct Statistics {
         old_mean(a.running_mean),
         old_var(a.running_var),
         batches(a.batches.as<std::int64_t>()) {}
+  /// Of a run: sums of its pixels' distances from a mean that is near, and of their squares.
+  __device__ void add(std::int64_t run, double mean_of_run, double m2, double near, double& sum,
+                      double& squares) const {
+    const auto n = static_cast<double>(min(length, count - run * length));
+    const double distance = mean_of_run - near;
+    sum += n * distance;
+    squares += m2 + n * distance * distance;
+  }
+  __device__ void operator()(std::int64_t c, double sum, double squares, double near) const {
+    const double distance = sum / static_cast<double>(count);
+    (*this)(c, near + distance, squares - sum * distance);
+  }
   __device__ void operator()(std::int64_t c, double distance, double m2) const {
-    const double mean_of_c = static_cast<double>(widened(pivots[c * stride])) + distance;
-    mean.set(c, mean_of_c);
-    var.set(c, m2 / count);
-    running_mean.set(c, moved(old_mean.at(c, 0), mean_of_c));
-    running_var.set(c, moved(old_var.at(c, 0), m2 / (count - 1)));
+    const double pivot = widened(pivots[c * stride]), from_mean = old_mean.at(c, 0), from_var = old_var.at(c, 0);
+    const auto n = static_cast<double>(count);
+    mean.set(c, pivot + distance);
+    var.set(c, m2 / n);
+    running_mean.set(c, moved(from_mean, pivot + distance));
+    running_var.set(c, moved(from_var, m2 / (n - 1)));
     if (batches && c == 0) ++*batches;
   }
 
@@ -103,9 +118,9 @@ __device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const
 
 // Squares are of distances from the mean of a few pixels, which are in registers, never from a far pivot.
 template <class T, int lanes, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size, 3)  // so that all runs are under way together
+__global__ void __launch_bounds__(run_threads)
     moments_kernel(Pixels<1> pixels, const T* x, std::int64_t length, Partials<C> partials, Statistics<T> finish) {
-  constexpr int at_once = lanes > 1 ? 4 : 8;
+  constexpr int at_once = 8;
   const std::int64_t c = first_channel<lanes>();
   Moments<C, lanes> mine;
   if (c < pixels.channels) {
@@ -121,27 +136,6 @@ __global__ void __launch_bounds__(block_size, 3)  // so that all runs are under 
   finish_run<lanes>(mine, partials, finish);
 }
 
-template <class C, class F>
-__global__ void __launch_bounds__(block_size)
-    merge_moments_kernel(Partials<C> partials, std::int64_t runs, std::int64_t length, std::int64_t pixels, F finish) {
-  const std::int64_t c = column_of_thread(), first = row_of_thread(), stop = c < partials.channels ? runs : 0;
-  const auto count = [&](std::int64_t run) { return static_cast<double>(min(length, pixels - run * length)); };
-  double sum = 0, m2 = 0;
-#pragma unroll 4
-  for (std::int64_t run = first; run < stop; run += sharing) {
-    sum += count(run) * static_cast<double>(partials.at(run, 0, c));
-    m2 += static_cast<double>(partials.at(run, 1, c));
-  }
-  const double mean = sum_of_column(sum) / static_cast<double>(pixels);
-#pragma unroll 4
-  for (std::int64_t run = first; run < stop; run += sharing) {
-    const double distance = static_cast<double>(partials.at(run, 0, c)) - mean;
-    m2 += count(run) * distance * distance;
-  }
-  m2 = sum_of_column(m2);
-  if (first == 0 && stop > 0) finish(c, mean, m2);
-}
-
 }  // namespace
 
 void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, Workspace ws) {
@@ -152,17 +146,13 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, W
     using C = compute_t<T>;
     const Pixels<1> pixels({&a.x});
     const std::int64_t runs = plan.algorithm, length = run_length(pixels.count, runs);
-    const Partials<C> partials{runs > 1 ? static_cast<C*>(ws.data) : nullptr, pixels.channels};
-    const Statistics<T> finish(a, pixels.count);
+    const Partials<C> partials(runs > 1 ? ws.data : nullptr, pixels.channels, a.x.device);
+    const Statistics<T> finish(a, pixels.count, length);
     with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes) {
-      const Tiles tiles(pixels, lanes);
+      const Tiles tiles(pixels, lanes, run_threads);
       const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
       moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), length, partials, finish);
     });
-    check_launch();
-    if (runs == 1) return;
-    merge_moments_kernel<<<column_blocks(pixels.channels), block_size, 0, stream>>>(partials, runs, length,
-                                                                                    pixels.count, finish);
     check_launch();
   });
 }

@@ -66,31 +66,31 @@ struct BatchNormBackward final : Node {
   Saved x{this}, weight{this}, bias{this}, mean{this}, var{this}, y{this};
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
   double eps = 0;
-  bool training = false;
+  bool training = false, is_masked_by_x = false;
+  std::uint32_t result_version = 0;
   Activation activation = Activation::none;
 
-  /// What the activation made: y or, where that was not kept, bn(x) computed once more.
-  Tensor result() const {
-    Tensor made = y.get();
-    if (activation != Activation::none && !made.defined()) {
-      const Tensor input = x.get();
-      made = empty_like(input);
-      run<&Kernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
-                                                                         read(weight.get()),
-                                                                         read(bias.get()),
-                                                                         mean.get().read(),
-                                                                         var.get().read(),
-                                                                         {},
-                                                                         eps,
-                                                                         activation,
-                                                                         write_image(made)});
-    }
+  bool can_remake(const Tensor& result) const override {
+    return is_masked_by_x && x.is_kept() && result.storage().version() == result_version;
+  }
+  /// activation(bn(x)), where x tells what the activation did.
+  Tensor remake() const override {
+    const Tensor input = x.get(), made = empty_like(input);
+    run<&Kernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
+                                                                       read(weight.get()),
+                                                                       read(bias.get()),
+                                                                       mean.get().read(),
+                                                                       var.get().read(),
+                                                                       {},
+                                                                       eps,
+                                                                       activation,
+                                                                       write_image(made)});
     return made;
   }
   /// Of statistics that are recorded with it: in training they depend on x.
   void composed(const Tensor& gy, InputGrads& gx) const {
     const DType wide = accumulated(gy.dtype());
-    const Tensor passed = through_activation(activation, result(), gy), g = to(passed, wide);
+    const Tensor passed = through_activation(activation, is_masked_by_x ? remake() : y.get(), gy), g = to(passed, wide);
     const bool is_image = gy.rank() == 4;
     const Dims dims = is_image ? Dims{0, 2, 3} : Dims{0};
     if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);
@@ -110,22 +110,25 @@ struct BatchNormBackward final : Node {
     gx[0] = to((w.defined() ? by_channel(w) * r : r) * of_batch, gy.dtype());
   }
   void fused(const Tensor& gy, InputGrads& gx) const {
-    const Tensor input = x.get(), scale = weight.get(), shift = bias.get(), result = y.get();
+    const Tensor input = x.get(), scale = weight.get(), shift = bias.get(), result = y.get(), &addend = gx.addend();
     if (gx.needs(0)) gx[0] = empty_like(input);
     if (gx.needs(1)) gx[1] = empty({input.size(1)}, weight_dtype, input.device());
     if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
+    const auto lends = [&](const Tensor& g) {
+      return may_overwrite(g) && same_layout(g.shape(), g.strides(), result.strides());
+    };
     Tensor masked;
-    if (result.defined())
-      masked = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), result.strides()) ? gy : empty_like(result);
+    if (result.defined()) masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(result);
     run_planned<&Kernels::batch_norm_backward>(
         input.device(), {read_image(input), read(scale), read(shift), mean.get().read(), var.get().read(),
                          read_image(result), read_image(gy), eps, training, activation, write_image(masked),
-                         write_image(gx[0]), write(gx[1]), write(gx[2])});
+                         write_image(gx[0]), write(gx[1]), write(gx[2]), read_image(addend)});
     if (gx.needs(3)) gx[3] = masked.defined() ? masked : gy;
   }
+  bool takes_addend() const override { return activation != Activation::none && !is_masked_by_x; }
   void backward(const Grads& gy, InputGrads& gx) override {
     if (grad_enabled() || (!gx.needs(0) && !gx.needs(1)))
-      composed(gy[0], gx);
+      composed(gx.addend().defined() ? gy[0] + gx.addend() : gy[0], gx);
     else
       fused(gy[0], gx);
   }
@@ -179,6 +182,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   if (node->needs(0) || (activates && !keeps_y)) node->weight.save(weight);
   if (activates && !keeps_y) node->bias.save(bias);
   if (keeps_y) node->y.save_output(y);
+  node->is_masked_by_x = activates && !keeps_y;
+  node->result_version = y.storage().version();
   if (weight.defined()) node->weight_dtype = weight.dtype();
   if (bias.defined()) node->bias_dtype = bias.dtype();
   node->eps = eps;

@@ -22,14 +22,15 @@ struct BatchNormApplyArgs {
   Activation activation;
   View y;
 };
-// Where gy comes through an activation, it does so by y; without one it does by bn(x), which is computed once more.
+// Where gy comes through an activation, it does so by y; without y it does by bn(x), which is computed once more.
 struct BatchNormBackwardArgs {
   ConstView x, weight, bias, mean, var, y, gy;  // bias is read where bn(x) is computed, y may be undefined
   double eps;
   bool training;  // mean and var depend on x
   Activation activation;
-  View masked;      // with y: gy as it came through, which may be written over gy; undefined without
-  View gx, gw, gb;  // each may be undefined
+  View masked;            // with y: gy as it came through, which may be written over gy or addend; undefined without
+  View gx, gw, gb;        // each may be undefined
+  ConstView addend = {};  // with y: what is added to gy first, and rounded; may be undefined
 };
 
 struct NormKernels {

@@ -38,10 +38,6 @@ TEST_P(CudaTraining, AgreesWithTheCpu) {
 }
 
 TEST_P(CudaTraining, RepeatsBitForBit) {
-  struct AllowTf32 {
-    explicit AllowTf32(bool on) { cuda::set_allow_tf32(on); }
-    ~AllowTf32() { cuda::set_allow_tf32(false); }
-  };
   for (const DType dtype : {DType::f32, DType::f64})
     for (const bool tf32 : {false, true}) {
       if (tf32 && dtype != DType::f32) continue;

@@ -5,7 +5,9 @@ namespace {
 
 /// What a row has besides its geometry.
 struct Form {
-  std::int64_t k = 3, made = 3;  // kernels of k x k; channels that a group makes of 2
+  std::int64_t k = 3, made = 3;  // kernels of k x k; channels that a group makes ...
+  std::int64_t seen = 2;         // ... of so many, ...
+  std::int64_t larger = 8;       // ... and in the large case of so many times that
   bool has_bias = true;
   Activation activation = Activation::none;
   bool channels_last = false;  // x and the weight, unless a case says how they lie
@@ -13,9 +15,9 @@ struct Form {
 
 OpRow conv_row(const std::string& variant, const Conv2dParams& p, const Form& form = {}) {
   const bool relu = form.activation == Activation::relu;
-  const std::int64_t k = form.k, c = 2 * p.groups, o = form.made * p.groups;
+  const std::int64_t k = form.k, c = form.seen * p.groups, o = form.made * p.groups;
   const auto laid_out = [&](const Input& i) { return form.channels_last ? i.channels_last() : i; };
-  const Input w = laid_out(in(o, 2, k, k)), b = in(o);
+  const Input w = laid_out(in(o, form.seen, k, k)), b = in(o);
   Cases cases{{in(1, c, 5, 5), w, b},
               {laid_out(in(2, c, 7, 5)), w, b},
               {in(0, c, 5, 5), w, b},
@@ -23,11 +25,11 @@ OpRow conv_row(const std::string& variant, const Conv2dParams& p, const Form& fo
               {in(2, c, 5, 5).transposed(), w.transposed(), b.spaced()},
               {in(2, c, 6, 5).expanded(), w.narrowed(), b.narrowed()},
               {in(1, c, 8, 5).narrowed(), w.spaced(), b.expanded()}};
-  Case large{laid_out(in(4, 8 * c, 24, 24)), laid_out(in(4 * o, 16, k, k)), in(4 * o)};
+  Case large{laid_out(in(4, form.larger * c, 24, 24)), laid_out(in(4 * o, form.larger * form.seen, k, k)), in(4 * o)};
   std::vector<BadInput> bads{bad<ShapeError>(" weight f64(4, 7, 3, 3)", {in(2, 3, 9, 9), in(4, 7, 3, 3), in(4)}),
                              bad<ShapeError>("expected x (n, c, h, w) and a weight", {in(c, 5, 5), w, b}),
                              bad<ShapeError>("only the batch can be empty", {in(2, c, 0, 5), w, b}),
-                             bad<ShapeError>("the kernel of f64", {in(2, c, 9, 9), in(o, 2, 20, 3), b}),
+                             bad<ShapeError>("the kernel of f64", {in(2, c, 9, 9), in(o, form.seen, 20, 3), b}),
                              bad<DTypeError>("different dtypes", {in(2, c, 9, 9), w.as(DType::f32), b}),
                              bad<DTypeError>("floating", {in(2, c, 9, 9).as(DType::i64), w.as(DType::i64), b}),
                              bad<DeviceError>("different devices", {in(2, c, 9, 9), w.elsewhere(), b}),
@@ -88,6 +90,14 @@ std::vector<OpRow> conv_rows() {
       conv_row("channels_last", geometry(2, 1, 1, 1), {.channels_last = true}),
       conv_row("channels_last_grouped", geometry(1, 1, 1, 3), {.activation = Activation::relu, .channels_last = true}),
       conv_row("channels_last_few", {}, {.made = 4, .has_bias = false, .channels_last = true}),
+      conv_row("image", geometry(1, 1, 1, 1), {.made = 8, .seen = 3, .larger = 1, .channels_last = true}),
+      conv_row("image_relu", {.stride = {2, 1}, .padding = {1, 2}},
+               {.made = 24, .seen = 1, .larger = 1, .activation = Activation::relu, .channels_last = true}),
+      conv_row("image_dilated", geometry(1, 2, 2, 1),
+               {.made = 8, .seen = 3, .larger = 1, .has_bias = false, .channels_last = true}),
+      conv_row("image_wide", geometry(2, 2, 1, 1), {.k = 5, .made = 8, .seen = 1, .larger = 1, .channels_last = true}),
+      conv_row("image_pointwise", {},
+               {.k = 1, .made = 72, .seen = 4, .larger = 1, .activation = Activation::relu, .channels_last = true}),
   };
 }
 

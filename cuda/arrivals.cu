@@ -1,0 +1,28 @@
+#include "bytetape/cuda/arrivals.cuh"
+
+#include <array>
+#include <mutex>
+
+#include "bytetape/cuda/launch.h"
+
+namespace bytetape::cuda {
+namespace {
+
+// Each device has its own, beside the kernels' code, and 0 at first.
+__device__ unsigned counters[arrival_counters];
+
+}  // namespace
+
+unsigned* arrivals(Device device) {
+  static std::array<unsigned*, 256> all;
+  static std::array<std::once_flag, 256> found;
+  std::call_once(found[device.index], [&] {
+    stream_of(device);  // makes the device current
+    void* address = nullptr;
+    check(cudaGetSymbolAddress(&address, counters));
+    all[device.index] = static_cast<unsigned*>(address);
+  });
+  return all[device.index];
+}
+
+}  // namespace bytetape::cuda
