@@ -4,8 +4,8 @@
 
 namespace bytetape::optim {
 
-/// A device that can have a fault pending, as CUDA does: its optimizer kernels then count what they skip. Steps run at
-/// once, but the host learns of the fault only when it is thrown.
+/// A device that can have a fault pending, as CUDA does: its optimizer kernels then count what they skip, and a
+/// gradient scaler's write nothing. Steps run at once, but the host learns of the fault only when it is thrown.
 class FaultyDevice {
  public:
   static constexpr Device device = Device::cuda();
@@ -26,6 +26,8 @@ class FaultyDevice {
       Kernels k = cpu::kernels();
       k.sgd = sgd;
       k.adam = adam;
+      k.unscale = unscale;
+      k.update_scale = update_scale;
       return k;
     }();
     return all;
@@ -41,6 +43,12 @@ class FaultyDevice {
   }
   static void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
     if (!skips(slots)) cpu::kernels().adam(slots, p);
+  }
+  static void unscale(const UnscaleArgs& args) {
+    if (!pending_) cpu::kernels().unscale(args);
+  }
+  static void update_scale(const UpdateScaleArgs& args) {
+    if (!pending_) cpu::kernels().update_scale(args);
   }
 
   const test::StandIn stand_in_{{.kernels = &kernels(), .faults_thrown = [](int) { return thrown_; }}};

@@ -2,6 +2,7 @@
 #include "bytetape/autograd/capture.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
@@ -32,6 +33,46 @@ std::vector<std::vector<float>> train(Rule rule, DType computed, bool captured) 
   return left;
 }
 
+/// What twelve steps under a gradient scaler come to, where the losses of steps 1, 4, 5 and 8 overflow.
+std::vector<std::vector<float>> train_scaled(Rule rule, bool clips, bool captured) {
+  const DefaultDevice here(Device::cuda());
+  manual_seed(1);
+  nn::Sequential net(nn::Linear(6, 16), nn::ReLU(), nn::Linear(16, 4));
+  const auto optimizer = test::make_optimizer(rule, net.parameters());
+  optim::GradScaler scaler({.growth_interval = 2});
+  const auto step = [&](const Tensor& x, const Tensor& y, const Tensor& boost) {
+    optimizer->zero_grad();
+    Tensor loss;
+    {
+      const Autocast autocast(DType::f16);
+      loss = cross_entropy(net(x), y);
+    }
+    scaler.scale(loss * boost).backward();
+    if (clips) {
+      scaler.unscale_(*optimizer);
+      optim::clip_grad_norm_(net.parameters(), 0.1);
+    }
+    scaler.step(*optimizer);
+    scaler.update();
+    return loss.detach();
+  };
+  auto captured_step = capture(step);
+  std::vector<std::vector<float>> left;
+  for (int i = 0; i < 12; ++i) {
+    optimizer->set_lr(0.02 / (i + 1));
+    const Tensor x = randn({6, 6}), y = randint(0, 4, {6});
+    const bool overflows = i == 1 || i == 4 || i == 5 || i == 8;
+    const Tensor boost = full({}, overflows ? std::numeric_limits<double>::infinity() : 1);
+    left.push_back((captured ? captured_step(x, y, boost) : step(x, y, boost)).to_vector<float>());
+    for (const Tensor& p : net.parameters()) left.push_back(p.detach().to_vector<float>());
+    const auto [scale, growth, backoff, interval, tracker] = scaler.state_dict();
+    left.push_back({static_cast<float>(scale), static_cast<float>(tracker)});
+  }
+  EXPECT_EQ(scaler.get_scale(), 65536.0 / 2 * 2 / 4 * 2 / 2 * 2);
+  EXPECT_EQ(captured_step.is_captured(), captured);
+  return left;
+}
+
 TEST(CapturedTraining, IsTheStepsBitForBit) {
   const test::StandIn stand_in(test::deferred_backend());
   for (const Rule rule : {Rule::sgd, Rule::adam}) {
@@ -56,6 +97,13 @@ TEST(CapturedTraining, HasThePredictedEvents) {
              memory::name_of(e.op) == "captured_step";
     })) << "the rest of the pool";
   }
+}
+
+TEST(CapturedTraining, IsTheStepsUnderAGradientScaler) {
+  const test::StandIn stand_in(test::deferred_backend());
+  for (const Rule rule : {Rule::sgd, Rule::adam})
+    for (const bool clips : {false, true})
+      EXPECT_EQ(train_scaled(rule, clips, true), train_scaled(rule, clips, false)) << "clips: " << clips;
 }
 
 }  // namespace

@@ -63,6 +63,12 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
   });
 }
 
+void unscale(const UnscaleArgs& args) {
+  give([args, gradients = std::vector(args.gradients.begin(), args.gradients.end())] {
+    cpu::kernels().unscale({gradients, args.scale, args.found_inf});
+  });
+}
+
 const Kernels& kernels() {
   static const Kernels all = [] {
     using K = Kernels;
@@ -70,9 +76,11 @@ const Kernels& kernels() {
     defer<&K::bias_grad, &K::add, &K::sub, &K::mul, &K::div, &K::neg, &K::eq, &K::le, &K::where, &K::conv2d,
           &K::conv2d_input_grad, &K::conv2d_weight_grad, &K::fill, &K::copy, &K::cross_entropy,
           &K::cross_entropy_backward, &K::matmul, &K::batch_norm_statistics, &K::batch_norm_apply,
-          &K::batch_norm_backward, &K::relu, &K::relu_backward, &K::sum, &K::uniform, &K::normal, &K::randint>(k);
+          &K::batch_norm_backward, &K::relu, &K::relu_backward, &K::sum, &K::uniform, &K::normal, &K::randint,
+          &K::update_scale>(k);
     k.dropout = {cpu::kernels().dropout.plan, dropout};
     k.clip_grad_norm = {cpu::kernels().clip_grad_norm.plan, clip_grad_norm};
+    k.unscale = unscale;
     k.sgd = step_deferred<&K::sgd, SgdSlot, SgdParams>;
     k.adam = step_deferred<&K::adam, AdamSlot, AdamParams>;
     return k;
