@@ -20,7 +20,7 @@ void DeviceFinder::used(Storage& s) {
 
 const void* Carried::add(std::size_t bytes, std::function<void(void*)> update, std::function<void()> check) {
   static const memory::NameId name = memory::intern("captured_step");
-  const memory::ScopeGuard scope({0, name, memory::current_scope.phase});
+  const memory::ScopeGuard scope(memory::current_scope.with(0, name, memory::current_scope.phase));
   const memory::OutsidePools outside;
   if (!block_) block_ = make_ref<Storage>(capacity * sizeof(std::uint64_t), device_, memory::Role::workspace);
   const std::size_t first = words_.size(), words = (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
@@ -40,6 +40,7 @@ void Carried::update() {
 }
 
 void Carried::send() {
+  if (block_) block_->before_write();
   if (words_ == sent_) return;
   const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
   memory::allocator(device_).note_traffic(memory::EventKind::to_device, bytes);
