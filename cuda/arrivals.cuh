@@ -5,7 +5,7 @@
 namespace bytetape::cuda {
 
 /// Counters that one launch may use.
-inline constexpr unsigned arrival_counters = 1536;
+inline constexpr unsigned arrival_counters = 512;
 /// Those of the stream that the thread's work goes to, on the device: each is 0 between launches.
 unsigned* arrivals(Device device);
 

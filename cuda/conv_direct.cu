@@ -103,7 +103,6 @@ __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
         offset += d.dilation[1] * DirectConv::width(channels);
       }
     }
-#pragma unroll  // or sums lie in memory, where rounding is long
     for (int p = 0; p < pixels; ++p) {
       const int i = start + p * pixel_step + pixel;
       if (i >= tile.count) break;

@@ -44,17 +44,19 @@ struct Pixels {
     }
   }
   bool channels_adjacent() const { return channels > 1 && channel_strides[0] == 1; }
-  /// True where each pixel's channels can be taken `lanes` at a time, and pixels by one step, from aligned memory.
+  /// True where each pixel's channels can be taken `lanes` at a time from aligned memory.
   bool fits(int lanes) const {
-    bool fits = rank == 1 && channels % lanes == 0;
-    for (std::size_t k = 0; k < K; ++k) fits = fits && channel_strides[k] == 1 && strides[k][0] % lanes == 0;
+    bool fits = channels % lanes == 0;
+    for (std::size_t k = 0; k < K; ++k) {
+      fits = fits && channel_strides[k] == 1;
+      for (int d = 0; d < rank; ++d) fits = fits && strides[k][d] % lanes == 0;
+    }
     return fits;
   }
   /// Offsets of channel c of pixel p.
-  template <int lanes>
   __device__ void find(std::int64_t p, std::int64_t c, std::int64_t (&at)[K]) const {
     for (std::size_t k = 0; k < K; ++k) at[k] = c * channel_strides[k];
-    if constexpr (lanes == 1)
+    if (rank > 1)
 #pragma unroll
       for (int d = 2; d > 0; --d) {  // unrolled: what is indexed by a variable is copied to memory first
         if (d >= rank) continue;
@@ -84,10 +86,10 @@ struct Tiles {
   dim3 threads;
 
   template <std::size_t K>
-  Tiles(const Pixels<K>& pixels, int lanes, unsigned block = block_size) : threads(1, block) {
+  Tiles(const Pixels<K>& pixels, int lanes, unsigned block = block_size, unsigned widest = 32) : threads(1, block) {
     const std::int64_t vectors = (pixels.channels + lanes - 1) / lanes;
     if (pixels.channels_adjacent())
-      while (threads.x < 32 && threads.x < vectors) threads.x *= 2;
+      while (threads.x < widest && threads.x < vectors) threads.x *= 2;
     threads.y = block / threads.x;
     count = static_cast<unsigned>((vectors + threads.x - 1) / threads.x);
   }

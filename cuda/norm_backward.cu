@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(run_threads)
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {  // all loads before the first store
         if (p + u * run.step >= run.end) continue;
-        pixels.template find<lanes>(p + u * run.step, c, at[u]);
+        pixels.find(p + u * run.step, c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
         gy[u] = load<lanes>(in.gy + at[u][1]);
         if constexpr (is_by_y<mask>) y[u] = load<lanes>(in.y + at[u][2]);
@@ -100,7 +100,7 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
   const Pixels<images<mask>> pixels(views);
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), a.masked.as<T>()};
   with_lanes<T>(pixels, views, [&](auto lanes) {
-    const Tiles tiles(pixels, lanes, run_threads);
+    const Tiles tiles = run_tiles<T, lanes>(pixels, runs);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
     gradient_sums_kernel<T, lanes, mask><<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(
         pixels, in, Normalise<T>(a), run_length(pixels.count, runs), partials, finish);

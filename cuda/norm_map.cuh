@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(block_size, map_blocks)
     for (int u = 0; u < at_once; ++u) {  // all loads before the first store
       if (p + u * step >= pixels.count) continue;
       std::int64_t at[F::inputs + 1];
-      pixels.template find<lanes>(p + u * step, c, at);
+      pixels.find(p + u * step, c, at);
       to[u] = at[0];
       for (int i = 0; i < F::inputs; ++i) values[u][i] = cuda::load<lanes>(x.data[i] + at[i + 1]);
     }

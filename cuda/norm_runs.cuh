@@ -9,6 +9,8 @@ namespace bytetape::cuda {
 
 /// Threads of a block: few and large blocks leave little to put together.
 inline constexpr int run_threads = 512;
+/// Channels of a block, at most: 16 bytes of 16-bit ones for each of a warp's threads.
+inline constexpr int most_channels = 256;
 
 /// Pixels of this block's run, and of the thread those that are blockDim.y apart from the first on.
 struct Run {
@@ -16,6 +18,14 @@ struct Run {
   __device__ Run(std::int64_t length, std::int64_t pixels)
       : first(blockIdx.y * length + threadIdx.y), end(min(blockIdx.y * length + length, pixels)), step(blockDim.y) {}
 };
+
+/// How the blocks of so many runs lie. Those of a single one have the channels that memory gives together, no more: all
+/// processors are to have some.
+template <class T, int lanes, std::size_t K>
+Tiles run_tiles(const Pixels<K>& pixels, std::int64_t runs) {
+  constexpr unsigned narrowest = std::max(32 / static_cast<int>(sizeof(T)) / lanes, 1);
+  return Tiles(pixels, lanes, run_threads, runs == 1 ? narrowest : 32);
+}
 
 inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) { return (pixels + runs - 1) / runs; }
 
@@ -64,16 +74,34 @@ struct PairSums {
   }
 };
 
+/// Numbers of the block's channels, for a thread of its own each: which then reads what else it needs side by side with
+/// the others.
+template <int numbers>
+struct Handover {
+  double (&values)[numbers][most_channels];
+
+  template <class F>
+  __device__ void finish(unsigned count, std::int64_t channels, const F& finish) const {
+    __syncthreads();
+    const unsigned i = threadIdx.y * blockDim.x + threadIdx.x;
+    const std::int64_t c = std::int64_t{blockIdx.x} * count + i;
+    if (i >= count || c >= channels) return;
+    if constexpr (numbers == 2)
+      finish(c, values[0][i], values[1][i]);
+    else
+      finish(c, values[0][i], values[1][i], values[2][i]);
+  }
+};
+
 /// The sums over all runs for the channels of this block. As many threads share a channel as there are.
 template <int lanes, class C, class F>
 __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish) {
   constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 4;
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * (lanes / width);
   const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread % columns * width;
-  const bool is_there = c < partials.channels;
   PairSums<double, width> sums;
   Packed<C, width> pivot{};
-  if (is_there) {
+  if (c < partials.channels) {
     pivot = load<width>(partials.at(0, 0, c));
     const std::int64_t step = run_threads / columns;
     for (std::int64_t run = thread / columns; run < runs; run += at_once * step) {
@@ -94,16 +122,12 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
     }
   }
   merge_rows(sums, thread, columns);
-  __shared__ double totals[3][run_threads];  // so that each channel is finished by a thread of its own
-  if (thread < columns)
-    for (int k = 0; k < width; ++k) {
-      const unsigned at = thread * width + k;
-      totals[0][at] = sums.first(k), totals[1][at] = sums.second(k), totals[2][at] = pivot.values[k];
-    }
-  __syncthreads();
-  const std::int64_t mine = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread;
-  if (thread < columns * width && mine < partials.channels)
-    finish(mine, totals[0][thread], totals[1][thread], totals[2][thread]);
+  __shared__ double totals[3][most_channels];
+  for (int k = 0; thread < columns && k < width; ++k) {
+    const unsigned at = thread * width + k;
+    totals[0][at] = sums.first(k), totals[1][at] = sums.second(k), totals[2][at] = pivot.values[k];
+  }
+  Handover<3>{totals}.finish(columns * width, partials.channels, finish);
 }
 
 /// What the block's threads hold for their channels, as A's first() and second() of a lane, merged over the block and
@@ -113,14 +137,17 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
 template <int lanes, class A, class F>
 __device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
   merge_rows(mine, threadIdx.y * blockDim.x + threadIdx.x, blockDim.x);
-  const std::int64_t c = first_channel<lanes>();
-  const bool leaves = threadIdx.y == 0 && c < partials.channels;
+  const bool is_first = threadIdx.y == 0;
   if (!partials.data) {
-    for (int k = 0; leaves && k < lanes; ++k)
-      finish(c + k, static_cast<double>(mine.first(k)), static_cast<double>(mine.second(k)));
-    return;
+    __shared__ double totals[2][most_channels];
+    for (int k = 0; is_first && k < lanes; ++k) {
+      const unsigned at = threadIdx.x * lanes + k;
+      totals[0][at] = mine.first(k), totals[1][at] = mine.second(k);
+    }
+    return Handover<2>{totals}.finish(blockDim.x * lanes, partials.channels, finish);
   }
-  for (int k = 0; leaves && k < lanes; ++k) {
+  const std::int64_t c = first_channel<lanes>();
+  for (int k = 0; is_first && c < partials.channels && k < lanes; ++k) {
     *partials.at(blockIdx.y, 0, c + k) = mine.first(k);
     *partials.at(blockIdx.y, 1, c + k) = mine.second(k);
   }

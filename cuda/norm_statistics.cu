@@ -90,7 +90,7 @@ __device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const
   for (int u = 0; u < at_once; ++u) {
     if (!full && p + u * run.step >= run.end) break;
     std::int64_t at[1];
-    pixels.template find<lanes>(p + u * run.step, c, at);
+    pixels.find(p + u * run.step, c, at);
     values[u] = load<lanes>(x + at[0]);
     n = u + 1;
   }
@@ -149,7 +149,7 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, W
     const Partials<C> partials(runs > 1 ? ws.data : nullptr, pixels.channels, a.x.device);
     const Statistics<T> finish(a, pixels.count, length);
     with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes) {
-      const Tiles tiles(pixels, lanes, run_threads);
+      const Tiles tiles = run_tiles<T, lanes>(pixels, runs);
       const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
       moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), length, partials, finish);
     });

@@ -43,8 +43,8 @@ OpRow fused_row(const std::string& variant, bool training, Activation activation
     }
     return y;
   };
-  row.large = {in(8, 16, 40, 40).channels_last(), in(16), in(16)};
-  if (has_residual) row.large.push_back(in(8, 16, 40, 40).channels_last());
+  row.large = {in(12, 16, 40, 40).channels_last(), in(16), in(16)};
+  if (has_residual) row.large.push_back(in(12, 16, 40, 40).channels_last());
   return row;
 }
 
