@@ -17,6 +17,8 @@
 #include "bytetape/core/memory/summary.h"
 #include "bytetape/core/memory/timeline.h"
 #include "bytetape/core/parallel.h"
+#include "bytetape/core/pinned.h"
+#include "bytetape/core/stream.h"
 #include "bytetape/core/tensor.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/data/dataset.h"

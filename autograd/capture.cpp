@@ -9,6 +9,7 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/memory/pool.h"
 #include "bytetape/core/shadow.h"
+#include "bytetape/core/stream.h"
 #include "bytetape/core/transfer.h"
 
 namespace bytetape::detail {
@@ -32,6 +33,17 @@ void check_input(const Tensor& x) {
                       ", requires grad: a captured step has no gradients of its inputs");
 }
 
+/// What a meta device replays.
+struct Nothing final : Recording {
+  void replay() override {}
+};
+
+std::unique_ptr<Recording> recording_of(Device device, const std::function<void()>& work) {
+  if (!device.is_meta) return backend(device).record(device.index, work);
+  work();
+  return std::make_unique<Nothing>();
+}
+
 }  // namespace
 
 struct StepRecorder::Recorded {
@@ -42,6 +54,7 @@ struct StepRecorder::Recorded {
   Capture::Result host;
   std::vector<Tensor> grads;  // of host.leaves, after a step
   std::unique_ptr<Recording> work;
+  const Stream stream = current_stream();  // where every replay runs
 
   /// Makes tensors like the given ones, which the recorded step reads in their place.
   void take_in(std::span<const Tensor> given) {
@@ -66,13 +79,24 @@ struct StepRecorder::Recorded {
   }
   void copy_in(std::span<const Tensor> given) const {
     for (std::size_t i = 0; i < given.size(); ++i)
-      if (!given[i].is_same(inputs[i])) copy_across(given[i].read(), inputs[i].write());
+      if (!given[i].is_same(inputs[i])) copy_across(given[i], inputs[i]);
+  }
+  /// What the recorded step uses it is about to use again.
+  void wait_for_other_streams() const {
+    for (const Tensor& x : inputs) x.storage().before_read();
+    for (const Ref<Storage>& s : host.held) s->before_read();
+    for (const Ref<Storage>& s : host.written) s->before_write();
+    for (const std::vector<Tensor>* left : {&outputs, &grads})
+      for (const Tensor& x : *left)
+        if (x.defined()) x.storage().before_write();
   }
   std::vector<Tensor> replay(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
     for (const Tensor& x : given) check_input(x);
+    const StreamScope scope(stream);
     host.carried->check();
     copy_in(given);
+    wait_for_other_streams();
     for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
     host.carried->update();
     host.carried->send();
@@ -121,7 +145,7 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
         if (y.defined() && capture.is_stand_in(y)) y = clone(y);
     };
     try {
-      recorded->work = backend(*device_).record(device_->index, work);
+      recorded->work = recording_of(*device_, work);
     } catch (...) {
       capture.undo();
       throw;

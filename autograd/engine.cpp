@@ -110,7 +110,7 @@ class Backward {
   void step(Waiting& waiting) {
     Node& node = *waiting.node;
     Grads& gy = waiting.grads;
-    const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward});
+    const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward, node.scope.stream});
     if (waiting.addend.defined() && !takes_addend(node)) add_to(gy[0], std::exchange(waiting.addend, Tensor()));
     run_hooks(node, gy);
     if (captures_) {

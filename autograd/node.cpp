@@ -82,7 +82,8 @@ Tensor Saved::get() const {
 }
 
 Tensor Saved::remade() const {
-  const memory::ScopeGuard scope({maker_->scope.module, maker_->scope.op, memory::current_scope.phase});
+  const memory::ScopeGuard scope(
+      memory::current_scope.with(maker_->scope.module, maker_->scope.op, memory::current_scope.phase));
   Tensor y = maker_->remake();
   if (grad_enabled()) autograd_meta(y).made_by = {maker_, 0};
   return y;

@@ -51,11 +51,18 @@ void synchronize(Device device) {
   detail::refuse_in_capture("waits for the device");
   memory::allocator(device).note_traffic(memory::EventKind::wait, 0);
   if (!device.is_meta) wait(device.index);
+  if (memory::PinnedMemory* pinned = memory::pinned_for(device)) pinned->settle();
 }
 
 memory::Allocator& memory::allocator(Device device) {
   const Backend& b = backend(device);
   return (device.is_meta ? b.meta_allocator : b.allocator)(device.index);
+}
+
+memory::PinnedMemory* memory::pinned_for(Device device) {
+  const Backend& b = backend(device);
+  const auto pinned = device.is_meta ? b.meta_pinned : b.pinned;
+  return pinned ? &pinned(device.index) : nullptr;
 }
 
 memory::Allocator::Mode memory::mode_from_environment() {

@@ -6,6 +6,7 @@
 #include "bytetape/core/device.h"
 #include "bytetape/core/kernels.h"
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape {
 
@@ -30,9 +31,9 @@ struct Backend {
   memory::Allocator& (*allocator)(int index) = nullptr;
   /// The allocator of the device's meta twin.
   memory::Allocator& (*meta_allocator)(int index) = nullptr;
-  /// Copies bytes between the host and a device of the type, or between two of them, after the work that was given to
-  /// them so far; returns once the host may use both, or write over `from`. Null where the device's memory is the
-  /// host's.
+  /// Copies bytes between the host and a device of the type, or between two of them, after the work that the thread's
+  /// stream was given so far; returns once the host may use `to`, and write over `from`, but for pinned memory, which
+  /// is read until the device has come past a mark made now. Null where the device's memory is the host's.
   void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
   /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
   void (*synchronize)(int index) = nullptr;
@@ -41,6 +42,16 @@ struct Backend {
   /// How many faults of device number `index` were thrown so far (core/fault.h): before each, steps of optimizers may
   /// have been skipped. Null where kernels throw at once.
   std::uint64_t (*faults_thrown)(int index) = nullptr;
+  /// What stream `to` of device number `index` is given from now on waits for what `from` was given so far. Null where
+  /// work is done when a kernel returns.
+  void (*order)(int index, int from, int to) noexcept = nullptr;
+  /// Memory of the host that is pinned for device number `index`, and what stands for it of the device's meta twin.
+  /// Null where that would be of no use.
+  memory::PinnedMemory& (*pinned)(int index) = nullptr;
+  memory::PinnedMemory& (*meta_pinned)(int index) = nullptr;
+  /// A number, not 0, for how far the thread's stream of device number `index` will have come with what it was given so
+  /// far; later ones are higher. Null where there is no pinned memory, which waits for them.
+  std::uint64_t (*mark)(int index) = nullptr;
 };
 
 /// Replaces what is known of a device type, or with a null table goes back to what the build brings. Call it while no
@@ -60,6 +71,8 @@ const Backend& cuda_backend();
 namespace memory {
 /// The allocator that every byte on `device` comes from. Throws DeviceError where there is no such device.
 Allocator& allocator(Device device);
+/// The host's memory that is pinned for `device`; null where there is none.
+PinnedMemory* pinned_for(Device device);
 /// Caching unless BYTETAPE_NO_CACHE is set in the environment.
 Allocator::Mode mode_from_environment();
 }  // namespace memory

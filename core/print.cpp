@@ -27,7 +27,7 @@ Tensor part(const Tensor& x, int dim, std::int64_t start, std::int64_t length) {
 
 // Copies the elements that are shown to the host: of each dim that is too long, both ends.
 void copy_shown(const Tensor& x, const Tensor& host, int dim) {
-  if (dim == x.rank()) return copy_across(x.read(), host.write());
+  if (dim == x.rank()) return copy_across(x, host);
   const std::int64_t size = x.shape()[dim];
   if (host.shape()[dim] == size) return copy_shown(x, host, dim + 1);
   copy_shown(part(x, dim, 0, edge), part(host, dim, 0, edge), dim + 1);

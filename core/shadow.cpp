@@ -25,6 +25,7 @@ Ref<Storage> new_shadow(const Storage& s, DType dtype) {
 void copy_into_shadow(Storage& s) {
   Storage::Shadow& shadow = s.shadow();
   const Shape all{static_cast<std::int64_t>(s.bytes() / sizeof(float))};
+  shadow.storage->before_write();
   run<&Kernels::copy>(s.device(), ConstView(s.data(), DType::f32, s.device(), all, {1}),
                       View(shadow.storage->data(), shadow.dtype, s.device(), all, {1}));
   shadow.storage->bump_version();

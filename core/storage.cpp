@@ -5,6 +5,8 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/stream.h"
 
 namespace bytetape {
 
@@ -18,9 +20,57 @@ Storage::Storage(std::size_t bytes, Device device, memory::Role role) : bytes_(b
 Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
 
+Storage::Storage(std::size_t bytes, memory::PinnedMemory& memory, memory::Role role)
+    : bytes_(bytes), device_(memory.is_meta() ? Device::meta() : Device::cpu()), pinned_(&memory) {
+  if (bytes == 0) return;
+  allocator_ = &memory.allocator();
+  block_ = memory.allocate(bytes, role);
+  data_ = block_->data;
+}
+
 Storage::~Storage() {
-  if (block_) allocator_->deallocate(block_);
+  if (pinned_ && block_)
+    pinned_->deallocate(block_, read_until_.load(std::memory_order_relaxed));
+  else if (block_) {
+    if (used_on_.load(std::memory_order_relaxed) != bit(home_)) [[unlikely]]
+      order_others(home_);
+    allocator_->deallocate(block_);
+  }
   if (release_) release_();
+}
+
+void Storage::order_others(memory::StreamId behind) noexcept {
+  const std::uint32_t users = used_on_.load(std::memory_order_relaxed) & ~device_reads;
+  for (int stream = 0; stream < memory::stream_count; ++stream)
+    if (stream != behind && users & bit(stream)) detail::order(device_, stream, behind);
+}
+
+void Storage::order_read() {
+  if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
+  const memory::StreamId here = memory::current_scope.stream;
+  if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
+  detail::order(device_, written_on_, here);
+  used_on_.fetch_or(bit(here), std::memory_order_relaxed);
+}
+
+void Storage::order_write() {
+  if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
+  const memory::StreamId here = memory::current_scope.stream;
+  wait_for_device_reads();
+  order_others(here);
+  used_on_.store(bit(here), std::memory_order_relaxed);
+  written_on_ = here;
+}
+
+void Storage::end_device_reads() {
+  pinned_->wait_for(read_until_.exchange(0));
+  used_on_.fetch_and(~device_reads, std::memory_order_relaxed);
+}
+
+void Storage::set_read_until(std::uint64_t mark) {
+  std::uint64_t before = read_until_.load(std::memory_order_relaxed);
+  while (before < mark && !read_until_.compare_exchange_weak(before, mark)) {}
+  used_on_.fetch_or(device_reads, std::memory_order_relaxed);
 }
 
 void Storage::set_role(memory::Role role) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 namespace bytetape {
 namespace memory {
 class Allocator;
+class PinnedMemory;
 struct Block;
 }  // namespace memory
 
@@ -23,11 +25,14 @@ void note_use(StepWatch& watch, Storage& s);
 void note_write(StepWatch& watch, Storage& s);
 }  // namespace detail
 
-/// The bytes that tensors share, and who holds them. Counts writes, so that a stale saved tensor is found out.
+/// The bytes that tensors share, and who holds them. Counts writes, so that a stale saved tensor is found out; and
+/// knows the streams that work with it, so that each waits for what it must.
 class Storage final : public RefCounted {
  public:
   /// Takes `bytes` from the device's allocator. Throws OutOfMemory.
   Storage(std::size_t bytes, Device device, memory::Role role);
+  /// The same, of the host's memory that is pinned for a device.
+  Storage(std::size_t bytes, memory::PinnedMemory& memory, memory::Role role);
   /// Wraps memory that somebody else owns; `release` (may be empty) runs at the end. Not on the ledger.
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
   ~Storage();
@@ -39,6 +44,28 @@ class Storage final : public RefCounted {
   Device device() const { return device_; }
   /// Null for wrapped and for empty storage.
   const memory::Block* block() const { return block_; }
+  /// What it lies in, where that is pinned memory of the host; else null.
+  memory::PinnedMemory* pinned() const { return pinned_; }
+
+  /// Before the thread's stream, or the host, reads: that waits there for who has written.
+  void before_read() {
+    const bool known = used_on_.load(std::memory_order_relaxed) >> memory::current_scope.stream & 1;
+    if (!known | (detail::step_watch != nullptr)) [[unlikely]]
+      order_read();
+  }
+  /// Before it writes: that waits for all who have used it.
+  void before_write() {
+    const bool alone = used_on_.load(std::memory_order_relaxed) == bit(memory::current_scope.stream);
+    if (!alone | (detail::step_watch != nullptr)) [[unlikely]]
+      order_write();
+  }
+  /// Of pinned memory: the device reads it until it has come past `mark` (Backend::mark).
+  void set_read_until(std::uint64_t mark);
+  /// The host waits for that.
+  void wait_for_device_reads() {
+    if (used_on_.load(std::memory_order_relaxed) & device_reads) [[unlikely]]
+      end_device_reads();
+  }
 
   void set_role(memory::Role role);
   void set_role(memory::Role role, memory::NameId module);
@@ -74,11 +101,24 @@ class Storage final : public RefCounted {
   void bump_rebased() { ++rebased_; }
 
  private:
+  static constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
+  /// Of used_on_: a copy from pinned memory, which may not have ended.
+  static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
+  void order_read();
+  void order_write();
+  void end_device_reads();
+  void order_others(memory::StreamId behind) noexcept;
+
   memory::Allocator* allocator_ = nullptr;
   memory::Block* block_ = nullptr;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
   Device device_;
+  memory::StreamId home_ = memory::current_scope.stream;  // whose memory the block is
+  memory::StreamId written_on_ = home_;                   // last
+  std::atomic<std::uint32_t> used_on_{bit(home_)};        // a bit for each stream, since the last write
+  std::atomic<std::uint64_t> read_until_{0};              // while device_reads is set
+  memory::PinnedMemory* pinned_ = nullptr;
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
   Shadow shadow_;

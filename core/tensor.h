@@ -76,6 +76,7 @@ class Tensor {
   template <class T>
   T* data() {
     void* const data = checked_data(dtype_of<T>);
+    storage().wait_for_device_reads();
     storage().shadow() = {};  // Autocast's copy is none of what is written now
     return static_cast<T*>(data);
   }
@@ -126,9 +127,15 @@ class Tensor {
   /// \name For ops and kernels
   /// @{
 
-  ConstView read() const { return view_of_all(); }
+  ConstView read() const {
+    self().storage->before_read();
+    return view_of_all();
+  }
   /// Does not count as a write for autograd; in-place ops say so with Storage::bump_version.
-  View write() const { return view_of_all(); }
+  View write() const {
+    self().storage->before_write();
+    return view_of_all();
+  }
   /// Another view of the storage, without autograd. Nothing is checked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
   Storage& storage() const { return *self().storage; }
@@ -143,9 +150,7 @@ class Tensor {
 
  private:
   View view_of_all() const {
-    const TensorImpl& x = self();
-    if (detail::step_watch) [[unlikely]]
-      detail::note_use(*detail::step_watch, *x.storage);
+    const TensorImpl& x = *impl_;
     return {address(), x.dtype, x.storage->device(), x.shape, x.strides};
   }
   void* address() const {

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/view.h"
+#include "bytetape/core/tensor.h"
 
 namespace bytetape {
 
@@ -7,6 +7,10 @@ namespace bytetape {
 /// dtype becomes y's. What is no dense piece of memory, or of another dtype, is staged on its own side, and the smaller
 /// of the two dtypes travels. Waits only for what the host is to read. To or from a meta device takes the staging and
 /// moves nothing.
-void copy_across(const ConstView& x, const View& y);
+///
+/// What goes from the host to a device that has pinned memory goes by way of that, piece by piece, so that the host
+/// need not wait; what lies there already (as x's storage says, where it is given) goes straight from where it is.
+void copy_across(const ConstView& x, const View& y, Storage* of_x = nullptr);
+void copy_across(const Tensor& x, const Tensor& y);
 
 }  // namespace bytetape

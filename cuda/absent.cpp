@@ -17,10 +17,18 @@ namespace {
 
 const Kernels& kernels() { return plans(); }
 std::unique_ptr<memory::Upstream> device_memory(int) { fail_absent(); }
+std::unique_ptr<memory::Upstream> pinned_host_memory(int) { fail_absent(); }
 void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }
 void synchronize(int) { fail_absent(); }
 std::unique_ptr<Recording> record(int, const std::function<void()>&) { fail_absent(); }
 std::uint64_t faults_thrown(int) { return 0; }
+void order(int, int, int) noexcept {}
+std::uint64_t mark(int) { fail_absent(); }
+void wait_for(int, std::uint64_t) noexcept {}
+Event::Event(int index) : index_(index) { fail_absent(); }
+Event::~Event() = default;
+void Event::record() { fail_absent(); }
+double Event::elapsed_time(const Event&) const { fail_absent(); }
 int device_count() { return 0; }
 DeviceProperties get_device_properties(int) { fail_absent(); }
 std::string get_device_name(int) { fail_absent(); }

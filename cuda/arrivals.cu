@@ -3,13 +3,14 @@
 #include <array>
 #include <mutex>
 
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/cuda/launch.h"
 
 namespace bytetape::cuda {
 namespace {
 
-// Each device has its own, beside the kernels' code, and 0 at first.
-__device__ unsigned counters[arrival_counters];
+// Each device has its own for each of its streams, beside the kernels' code, and 0 at first.
+__device__ unsigned counters[memory::stream_count * arrival_counters];
 
 }  // namespace
 
@@ -22,7 +23,7 @@ unsigned* arrivals(Device device) {
     check(cudaGetSymbolAddress(&address, counters));
     all[device.index] = static_cast<unsigned*>(address);
   });
-  return all[device.index];
+  return all[device.index] + memory::current_scope.stream * arrival_counters;
 }
 
 }  // namespace bytetape::cuda

@@ -14,8 +14,8 @@ constexpr std::size_t most_devices = 256;  // Device::index is a byte
 
 /// One for each device, made when it is first asked for, and never destroyed: tensors in static storage may outlive it.
 template <class Make>
-memory::Allocator& allocator_of(int index, const Make& make) {
-  static auto* all = new std::array<std::unique_ptr<memory::Allocator>, most_devices>;
+auto& made_once(int index, const Make& make) {
+  static auto* all = new std::array<decltype(make()), most_devices>;
   static std::array<std::once_flag, most_devices> made;
   const auto i = static_cast<std::size_t>(index);
   std::call_once(made[i], [&] { (*all)[i] = make(); });
@@ -23,25 +23,49 @@ memory::Allocator& allocator_of(int index, const Make& make) {
 }
 
 memory::Allocator& allocator(int index) {
-  return allocator_of(index, [&] {
+  return made_once(index, [&] {
     return std::make_unique<memory::Allocator>(Device::cuda(index), cuda::device_memory(index),
                                                memory::mode_from_environment());
   });
 }
 
 memory::Allocator& meta_allocator(int index) {
-  return allocator_of(index, [&] {
+  return made_once(index, [&] {
     return std::make_unique<memory::Allocator>(Device::meta(Device::cuda(index)),
                                                std::make_unique<memory::SimulatedUpstream>(),
                                                memory::mode_from_environment());
   });
 }
 
+memory::PinnedMemory& pinned(int index) {
+  return made_once(index, [&] {
+    return std::make_unique<memory::PinnedMemory>(Device::cuda(index), cuda::pinned_host_memory(index), cuda::wait_for,
+                                                  memory::mode_from_environment());
+  });
+}
+
+memory::PinnedMemory& meta_pinned(int index) {
+  return made_once(index, [&] {
+    return std::make_unique<memory::PinnedMemory>(Device::meta(Device::cuda(index)),
+                                                  std::make_unique<memory::SimulatedUpstream>(), nullptr,
+                                                  memory::mode_from_environment());
+  });
+}
+
 }  // namespace
 
 const Backend& detail::cuda_backend() {
-  static const Backend all{&cuda::kernels(),  allocator,    meta_allocator,     cuda::transfer,
-                           cuda::synchronize, cuda::record, cuda::faults_thrown};
+  static const Backend all{.kernels = &cuda::kernels(),
+                           .allocator = allocator,
+                           .meta_allocator = meta_allocator,
+                           .transfer = cuda::transfer,
+                           .synchronize = cuda::synchronize,
+                           .record = cuda::record,
+                           .faults_thrown = cuda::faults_thrown,
+                           .order = cuda::order,
+                           .pinned = pinned,
+                           .meta_pinned = meta_pinned,
+                           .mark = cuda::mark};
   return all;
 }
 

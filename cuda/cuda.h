@@ -37,6 +37,25 @@ MemoryInfo mem_get_info(int index = 0);
 /// runs on our own kernels, whose scratch does not count. Call it between steps. Throws DeviceError on another device.
 void set_workspace_cap(Device device, std::optional<std::size_t> bytes);
 
+/// A place in the work of a stream, and when the device came there (torch.cuda.Event with enable_timing).
+class Event {
+ public:
+  /// Throws DeviceError, and says why, where there is no such device.
+  explicit Event(int index = 0);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  /// The place is behind what the thread's stream was given so far.
+  void record();
+  /// Milliseconds from here to `end`, which both were recorded: waits until the device has come past them.
+  double elapsed_time(const Event& end) const;
+
+ private:
+  int index_;
+  void* event_ = nullptr;
+};
+
 /// While on, each product and convolution that is met for the first time tries what cuBLASLt or cuDNN proposes for it
 /// and keeps the fastest. Off at start: a table that was measured decides then, and for what it lacks the library's
 /// first proposal, so that bits are the same in every process.

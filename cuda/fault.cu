@@ -59,14 +59,15 @@ void throw_pending_fault(int index) {
   if (state.load(std::memory_order_acquire) != FaultRecord::written) return;  // another thread has thrown it
   const FaultRecord left = *f->places.record;
   ++f->thrown;  // first: an optimizer whose next step is not skipped must know of it
-  // In the order of the stream, so that all that was launched before it is thrown finds it pending.
+  // All that was launched before it is thrown finds it pending.
+  synchronize_streams(index);
   const cudaStream_t stream = stream_of(Device::cuda(index));
   forget_kernel<<<1, 1, 0, stream>>>(f->places);
   check_launch();
   check(cudaStreamSynchronize(stream));
-  forget_launches();
+  forget_launches(index);
   lock.unlock();
-  const memory::ScopeGuard scope({left.module, left.op, memory::current_scope.phase});
+  const memory::ScopeGuard scope(memory::current_scope.with(left.module, left.op, memory::current_scope.phase));
   throw_fault(left.fault);
 }
 

@@ -25,9 +25,9 @@ class Graph final : public Recording {
 };
 
 /// A stream in capture mode. What is recorded on it can be taken from it once; else it is dropped.
-class RecordingStream {
+class CapturingStream {
  public:
-  explicit RecordingStream(Device device) {
+  explicit CapturingStream(Device device) {
     stream_of(device);  // makes it the current one
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     if (const cudaError_t status = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal)) {
@@ -36,14 +36,14 @@ class RecordingStream {
     }
     recording_ = true;
   }
-  ~RecordingStream() {
+  ~CapturingStream() {
     if (recording_) cudaStreamEndCapture(stream_, &graph_);
     if (graph_) cudaGraphDestroy(graph_);
     cudaStreamDestroy(stream_);
     cudaGetLastError();  // of a capture that failed, and was reported
   }
-  RecordingStream(const RecordingStream&) = delete;
-  RecordingStream& operator=(const RecordingStream&) = delete;
+  CapturingStream(const CapturingStream&) = delete;
+  CapturingStream& operator=(const CapturingStream&) = delete;
 
   cudaStream_t get() const { return stream_; }
   cudaGraph_t take() {
@@ -62,9 +62,9 @@ class RecordingStream {
 
 std::unique_ptr<Recording> record(int index, const std::function<void()>& work) {
   const Device device = Device::cuda(index);
-  RecordingStream stream(device);
+  CapturingStream stream(device);
   {
-    const StreamScope scope(index, stream.get());
+    const RecordingScope scope(index, stream.get());
     work();
   }
   return std::make_unique<Graph>(device, stream.take());

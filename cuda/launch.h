@@ -13,31 +13,36 @@ namespace bytetape::cuda {
 void check(cudaError_t status);
 /// What the last launch of this thread was told, or what an earlier kernel did.
 inline void check_launch() { check(cudaGetLastError()); }
-/// Remembers that the running op gives its device work; stream_of() does it.
-void note_launch();
-/// All that this thread gave its devices has ended well.
-void forget_launches();
+/// Remembers that the running op gives device number `index` work; stream_of() does it.
+void note_launch(int index);
+/// All that this thread gave device number `index` has ended well.
+void forget_launches(int index);
 
-/// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the
-/// device's one, or what a StreamScope says.
+/// The number of the device that CUDA takes this thread's calls for, and whose errors they return.
+inline constinit thread_local int current_device = -1;
+
+/// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the one of
+/// its scope, or what a RecordingScope says.
 cudaStream_t stream_of(Device device);
+/// Waits for all of a device's streams.
+void synchronize_streams(int index);
 
-/// A device's stream that is not its own one; null where there is none.
-struct OtherStream {
+/// What records a device's work in place of its streams; null where nothing does.
+struct RecordingStream {
   cudaStream_t stream = nullptr;
   int index = 0;
 };
-inline constinit thread_local OtherStream current_stream{};
-/// While it lives, this thread's work on device number `index` goes to another stream.
-class StreamScope {
+inline constinit thread_local RecordingStream recording_stream{};
+/// While it lives, this thread's work on device number `index`, of whichever stream, goes to the one that records it.
+class RecordingScope {
  public:
-  StreamScope(int index, cudaStream_t stream) : previous_(current_stream) { current_stream = {stream, index}; }
-  ~StreamScope() { current_stream = previous_; }
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
+  RecordingScope(int index, cudaStream_t stream) : previous_(recording_stream) { recording_stream = {stream, index}; }
+  ~RecordingScope() { recording_stream = previous_; }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
 
  private:
-  OtherStream previous_;
+  RecordingStream previous_;
 };
 /// Multiprocessors of a device.
 int processors(Device device);

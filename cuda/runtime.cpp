@@ -12,17 +12,16 @@
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/streams.h"
 
 namespace bytetape::cuda {
 namespace {
 
 constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 
-thread_local int current = -1;  // the device that CUDA takes this thread's calls for
-
-/// A device that was checked, and its stream.
+/// A device that was checked, and its streams.
 struct Opened {
-  cudaStream_t stream = nullptr;
+  Streams streams;
   int processors = 0, capability = 0;
 
   explicit Opened(int index) {
@@ -35,13 +34,13 @@ struct Opened {
     processors = properties.multiProcessorCount;
     capability = 10 * properties.major + properties.minor;
     check(cudaSetDevice(index));
-    current = index;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    current_device = index;
+    streams.get(0);
   }
 };
 
 // Never closed: tensors in static storage may outlive it.
-const Opened& opened(int index) {
+Opened& opened(int index) {
   static auto* all = new std::array<std::unique_ptr<Opened>, 256>;
   static std::array<std::once_flag, 256> made;
   const auto i = static_cast<std::size_t>(index);
@@ -49,40 +48,29 @@ const Opened& opened(int index) {
   return *(*all)[i];
 }
 
-const Opened& enter(int index) {
-  const Opened& device = opened(index);
-  if (current != index) {
+Opened& enter(int index) {
+  Opened& device = opened(index);
+  if (current_device != index) {
     check(cudaSetDevice(index));
-    current = index;
+    current_device = index;
   }
   return device;
 }
 
-/// While it lives, this thread may ask the driver for memory though its work is being recorded: what is asked is no
-/// part of that.
-class OutsideRecording {
- public:
-  OutsideRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~OutsideRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  OutsideRecording(const OutsideRecording&) = delete;
-  OutsideRecording& operator=(const OutsideRecording&) = delete;
+/// The same without throwing, for what may not: at the end of the process the driver may be gone.
+bool is_current(int index) noexcept {
+  if (current_device != index && cudaSetDevice(index) == cudaSuccess) current_device = index;
+  return current_device == index;
+}
 
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-/// Device memory. Segments are few and large, and freeing one waits for the device: what ran on it has ended.
-class DeviceUpstream final : public memory::Upstream {
+/// Memory that the driver gives for a device.
+class DriverUpstream : public memory::Upstream {
  public:
-  explicit DeviceUpstream(int index) : index_(index) {
-    enter(index);
-    std::size_t free = 0;
-    check(cudaMemGetInfo(&free, &capacity_));
-  }
+  explicit DriverUpstream(int index) : index_(index) { enter(index); }
   void* allocate(std::size_t bytes) noexcept override {
     const OutsideRecording outside;
     void* data = nullptr;
-    status_ = is_current() ? cudaMalloc(&data, bytes) : cudaGetLastError();
+    status_ = is_current(index_) ? take(&data, bytes) : cudaGetLastError();
     if (status_ != cudaSuccess) {
       cudaGetLastError();  // said by check_failure(), and not once more by the next launch
       return nullptr;
@@ -94,39 +82,67 @@ class DeviceUpstream final : public memory::Upstream {
     const cudaError_t status = std::exchange(status_, cudaSuccess);
     if (status != cudaErrorMemoryAllocation) check(status);
   }
-  // At the end of the process the driver may be gone, and all of the memory with it.
   void deallocate(void* data, std::size_t bytes) noexcept override {
     const OutsideRecording outside;
-    if (is_current()) cudaFree(data);
+    if (is_current(index_)) give_back(data);
     held_ -= bytes;
+  }
+
+ protected:
+  virtual cudaError_t take(void** data, std::size_t bytes) noexcept = 0;
+  virtual void give_back(void* data) noexcept = 0;
+
+  const int index_;
+  std::size_t held_ = 0;
+
+ private:
+  cudaError_t status_ = cudaSuccess;  // of the last allocate()
+};
+
+/// Device memory. Segments are few and large, and freeing one waits for the device: what ran on it has ended.
+class DeviceUpstream final : public DriverUpstream {
+ public:
+  explicit DeviceUpstream(int index) : DriverUpstream(index) {
+    std::size_t free = 0;
+    check(cudaMemGetInfo(&free, &capacity_));
   }
   std::size_t capacity() const override { return capacity_; }
   /// What the device says is used, by whomever, less the segments.
   std::optional<std::size_t> outside() const override {
     std::size_t free = 0, all = 0;
-    if (!is_current() || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
+    if (!is_current(index_) || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
     return all - free - held_;
   }
 
  private:
-  /// Makes it so; without throwing, as what calls may not.
-  bool is_current() const noexcept {
-    if (current != index_ && cudaSetDevice(index_) == cudaSuccess) current = index_;
-    return current == index_;
-  }
+  cudaError_t take(void** data, std::size_t bytes) noexcept override { return cudaMalloc(data, bytes); }
+  void give_back(void* data) noexcept override { cudaFree(data); }
 
-  int index_;
-  std::size_t capacity_ = 0, held_ = 0;
-  cudaError_t status_ = cudaSuccess;  // of the last allocate()
+  std::size_t capacity_ = 0;
+};
+
+/// Pinned memory of the host, which every device may read.
+class PinnedUpstream final : public DriverUpstream {
+ public:
+  using DriverUpstream::DriverUpstream;
+  std::size_t capacity() const override { return memory::HostUpstream().capacity(); }
+
+ private:
+  cudaError_t take(void** data, std::size_t bytes) noexcept override {
+    return cudaHostAlloc(data, bytes, cudaHostAllocPortable);
+  }
+  void give_back(void* data) noexcept override { cudaFreeHost(data); }
 };
 
 }  // namespace
 
 cudaStream_t stream_of(Device device) {
-  note_launch();
-  const Opened& opened = enter(device.index);
-  return current_stream.stream && current_stream.index == device.index ? current_stream.stream : opened.stream;
+  note_launch(device.index);
+  Opened& opened = enter(device.index);
+  if (recording_stream.stream && recording_stream.index == device.index) return recording_stream.stream;
+  return opened.streams.get(memory::current_scope.stream);
 }
+void synchronize_streams(int index) { enter(index).streams.synchronize(); }
 
 int processors(Device device) { return opened(device.index).processors; }
 int capability(Device device) { return opened(device.index).capability; }
@@ -137,33 +153,36 @@ unsigned blocks_for(std::int64_t n, Device device) {
 }
 
 std::unique_ptr<memory::Upstream> device_memory(int index) { return std::make_unique<DeviceUpstream>(index); }
+std::unique_ptr<memory::Upstream> pinned_host_memory(int index) { return std::make_unique<PinnedUpstream>(index); }
 
-// Pageable memory of the host was read when the call returns. Of pinned memory, and of another device's, whoever holds
-// it must not let go before the copy ends.
-bool is_read_later(Place<const void*> from) {
-  if (from.device != Device::cpu()) return true;
-  cudaPointerAttributes attributes{};
-  check(cudaPointerGetAttributes(&attributes, from.data));
-  return attributes.type != cudaMemoryTypeUnregistered;
-}
-
+// Pageable memory of the host was read when cudaMemcpyAsync returns, pinned memory was not. Of another device's,
+// whoever holds it must not let go before the copy ends.
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
-  const bool to_host = to.device == Device::cpu();
+  const bool to_host = to.device == Device::cpu(), from_host = from.device == Device::cpu();
   const Device device = to_host ? from.device : to.device;
-  if (!to_host && from.device != Device::cpu()) synchronize(from.device.index);
-  const cudaStream_t stream = enter(device.index).stream;
-  check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, stream));
-  if (to_host)
-    synchronize(device.index);
-  else if (is_read_later(from))
-    check(cudaStreamSynchronize(stream));
+  if (!to_host && !from_host) synchronize(from.device.index);
+  const int number = memory::current_scope.stream;
+  Streams& streams = enter(device.index).streams;
+  check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, streams.get(number)));
+  if (from_host) return;
+  check(cudaStreamSynchronize(streams.get(number)));
+  if (!to_host) return;
+  if (streams.is_only(number)) forget_launches(device.index);
+  throw_pending_fault(device.index);
 }
 
 void synchronize(int index) {
-  const Opened& device = enter(index);
-  check(cudaStreamSynchronize(device.stream));
-  forget_launches();
+  synchronize_streams(index);
+  forget_launches(index);
   throw_pending_fault(index);
+}
+
+void order(int index, int from, int to) noexcept {
+  if (is_current(index)) opened(index).streams.order(from, to);
+}
+std::uint64_t mark(int index) { return enter(index).streams.mark(memory::current_scope.stream); }
+void wait_for(int index, std::uint64_t mark) noexcept {
+  if (is_current(index)) opened(index).streams.wait_for(mark);
 }
 
 MemoryInfo mem_get_info(int index) {

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "bytetape/core/pinned.h"
+
 namespace bytetape::data {
 namespace {
 
@@ -58,14 +60,18 @@ void check_rows(const char* what, const Tensor& x) {
 
 }  // namespace
 
-Batch Dataset::allocate(std::int64_t n, Device device) const {
+/// A batch of tensors that `make` makes: empty() or empty_pinned().
+static Batch make_batch(const ExampleSpec& spec, std::int64_t n, Device device, decltype(empty)* make) {
   const CollateOp op;
   const PhaseScope phase(memory::Phase::data);
-  const ExampleSpec spec = example();
   Batch b;
-  b.x = empty(with_batch(n, spec.x_shape), spec.x_dtype, device, memory::Role::input);
-  b.y = empty(with_batch(n, spec.y_shape), spec.y_dtype, device, memory::Role::input);
+  b.x = make(with_batch(n, spec.x_shape), spec.x_dtype, device, memory::Role::input);
+  b.y = make(with_batch(n, spec.y_shape), spec.y_dtype, device, memory::Role::input);
   return b;
+}
+Batch Dataset::allocate(std::int64_t n, Device device) const { return make_batch(example(), n, device, empty); }
+Batch Dataset::allocate_pinned(std::int64_t n, Device device) const {
+  return make_batch(example(), n, device, empty_pinned);
 }
 
 void Dataset::load(std::span<const std::int64_t> indices, Batch& batch) const {

@@ -36,6 +36,8 @@ class Dataset {
   /// An uninitialised batch of n examples under the role `input`, the phase `data` and the op "collate". On a meta
   /// device it costs what a real batch costs, and holds nothing.
   Batch allocate(std::int64_t n, Device device = Device::cpu()) const;
+  /// The same on the host, in memory that is pinned for `device`. Throws DeviceError where there is none.
+  Batch allocate_pinned(std::int64_t n, Device device) const;
   /// Writes the examples `indices` to a batch that allocate(indices.size()) made; on a meta device nothing is written.
   /// Safe to call from several threads. Throws ShapeError where an index is outside 0 .. size() - 1, and whatever
   /// fill() throws.

@@ -11,10 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "bytetape/core/backend.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/philox.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/data/copier.h"
 
 namespace bytetape::data {
 namespace {
@@ -40,12 +39,10 @@ std::vector<std::int64_t> make_order(std::int64_t n, const DataLoaderOptions& op
 /// allocates and takes in order, and the workers fill in between.
 class DataLoader::Iterator::Epoch {
  public:
-  Epoch(const Dataset& dataset, const DataLoaderOptions& options, std::int64_t batches, std::uint64_t epoch)
+  Epoch(const Dataset& dataset, std::shared_ptr<const BatchCopier> copier, const DataLoaderOptions& options,
+        std::int64_t batches, std::uint64_t epoch)
       : dataset_(dataset),
-        device_(options.device),
-        loads_on_(options.device.type == DeviceType::cpu ? options.device
-                  : options.device.is_meta               ? Device::meta()
-                                                         : Device::cpu()),
+        copier_(std::move(copier)),
         batch_size_(options.batch_size),
         batches_(batches),
         order_(make_order(dataset.size(), options, epoch)),
@@ -57,8 +54,10 @@ class DataLoader::Iterator::Epoch {
 
   /// The next batch; false at the end.
   bool next(Batch& out) {
-    if (taken_ == batches_) return false;
-    out = on_device(ring_.empty() ? load_here() : take());
+    if (taken_ == batches_ && !loaded_ && !sent_) return false;
+    if (!sent_) send_wanted();
+    out = copier_->receive(*std::exchange(sent_, {}));
+    if (copier_->works_ahead() && taken_ < batches_) send_ahead();
     return true;
   }
 
@@ -75,27 +74,34 @@ class DataLoader::Iterator::Epoch {
     return all.subspan(begin, std::min(static_cast<std::size_t>(batch_size_), all.size() - begin));
   }
   Batch allocate(std::int64_t batch) const {
-    return dataset_.allocate(static_cast<std::int64_t>(indices(batch).size()), loads_on_);
+    return copier_->allocate(static_cast<std::int64_t>(indices(batch).size()));
   }
-  /// A batch as it is handed out.
-  Batch on_device(Batch loaded) const {
-    if (loads_on_ == device_) return loaded;
-    const memory::PhaseScope phase(memory::Phase::data);
-    Batch b = dataset_.allocate(loaded.x.size(0), device_);
-    const memory::Op<"DataLoader"> op;
-    copy_across(loaded.x.read(), b.x.write());
-    copy_across(loaded.y.read(), b.y.write());
-    return b;
+  void send_wanted() {
+    if (!loaded_) loaded_ = load_next();
+    const Job got = *std::exchange(loaded_, {});
+    if (got.error) std::rethrow_exception(got.error);
+    sent_ = copier_->send(got.batch);
+  }
+  /// What a worker threw waits until its batch is wanted.
+  void send_ahead() {
+    try {
+      if (!loaded_) loaded_ = load_next();
+      if (loaded_->error) return;
+      sent_ = copier_->send(loaded_->batch);
+      loaded_.reset();
+    } catch (const OutOfMemory&) {}  // no room to work ahead: tried again once the batch is wanted
   }
   Job& job(std::int64_t batch) { return ring_[static_cast<std::size_t>(batch) % ring_.size()]; }
 
-  Batch load_here() {
-    Batch b = allocate(taken_);
-    dataset_.load(indices(taken_++), b);
-    return b;
+  Job load_next() { return ring_.empty() ? load_here() : take(); }
+
+  Job load_here() {
+    Job job{allocate(taken_), {}, true};
+    job.error = load(taken_++, job.batch);
+    return job;
   }
 
-  Batch take() {
+  Job take() {
     schedule();
     Job got;
     {
@@ -104,8 +110,7 @@ class DataLoader::Iterator::Epoch {
       got = std::exchange(job(taken_), {});
     }
     ++taken_;
-    if (got.error) std::rethrow_exception(got.error);
-    return std::move(got.batch);
+    return got;
   }
 
   /// Gives the workers batches until the ring is full. Only this thread writes scheduled_.
@@ -149,10 +154,12 @@ class DataLoader::Iterator::Epoch {
   }
 
   const Dataset& dataset_;
-  const Device device_, loads_on_;
+  const std::shared_ptr<const BatchCopier> copier_;
   const std::int64_t batch_size_, batches_;
   const std::vector<std::int64_t> order_;
-  std::int64_t taken_ = 0;  // by the iterating thread
+  std::int64_t taken_ = 0;     // by the iterating thread, whose the next two are too
+  std::optional<Job> loaded_;  // what it took
+  std::optional<Batch> sent_;  // what goes to the device
 
   std::mutex mutex_;  // guards what follows; a job that is started and not done is its worker's alone
   std::condition_variable_any wanted_, done_;
@@ -168,7 +175,7 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);
-  memory::allocator(options.device);  // is there such a device?
+  copier_ = std::make_shared<BatchCopier>(dataset, options);
 }
 
 std::int64_t DataLoader::size() const {
@@ -177,7 +184,7 @@ std::int64_t DataLoader::size() const {
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, options_, size(), epoch_++));
+  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), epoch_++));
 }
 
 DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }

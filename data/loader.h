@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include "bytetape/data/dataset.h"
 
@@ -19,22 +20,30 @@ struct DataLoaderOptions {
   /// Where batches are handed out: loaded on the CPU, they go there. On a meta device they cost what real ones cost,
   /// and nothing is loaded.
   Device device = default_device();
+  /// Of u8 images (h, w) or (c, h, w) with labels i64: done where they are handed out, as f32 (c, h, w), channels-last,
+  /// so that bytes are what travels. As ResidentImages do it.
+  std::optional<Normalize> normalize = {};
 };
+
+class BatchCopier;
 
 /// The batches of a dataset, an epoch at a time (torch.utils.data.DataLoader):
 ///
 ///     DataLoader loader(dataset, {.batch_size = 128, .shuffle = true});
 ///     for (const auto& [x, y] : loader) ...
 ///
-/// The order depends on the seed and the epoch alone. Batches are allocated on the thread that iterates, so the
-/// ledger's events depend neither on the workers' number nor on their pace. What a worker throws is rethrown, as it was
-/// thrown, where its batch would have been handed out. Leaving the loop early stops and joins the workers.
+/// The order depends on the seed and the epoch alone. To a GPU, batches go one ahead of the one handed out, from pinned
+/// memory and on a stream of their own (Stream::for_copies()), beside the step before theirs. Batches are allocated on
+/// the thread that iterates, so the ledger's events depend neither on the workers' number nor on their pace. What a
+/// worker throws is rethrown, as it was thrown, where its batch would have been handed out. Leaving the loop early
+/// stops and joins the workers.
 class DataLoader {
  public:
   class Iterator;
 
   /// `dataset` must outlive the loader and its iterators. Throws ValueError unless batch_size >= 1, workers >= 0 and
-  /// prefetch >= 1, DeviceError where there is no such device.
+  /// prefetch >= 1, DeviceError where there is no such device; and with options.normalize, where examples are no images
+  /// with labels, DTypeError or ShapeError.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
   explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
 
@@ -49,6 +58,7 @@ class DataLoader {
  private:
   const Dataset* dataset_;
   DataLoaderOptions options_;
+  std::shared_ptr<const BatchCopier> copier_;
   std::uint64_t epoch_ = 0;
 };
 

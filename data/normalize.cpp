@@ -1,5 +1,8 @@
 #include "bytetape/data/normalize.h"
 
+#include "bytetape/core/factories.h"
+#include "bytetape/core/transfer.h"
+
 namespace bytetape::data {
 
 std::vector<double> normalized_pixels(const Tensor& images, const Normalize& by) {
@@ -15,6 +18,24 @@ std::vector<double> normalized_pixels(const Tensor& images, const Normalize& by)
     for (int v = 0; v < 256; ++v) values.push_back(by(v, c));
   }
   return values;
+}
+
+Tensor pixel_table(const std::vector<double>& pixels, DType dtype, Device device) {
+  const Shape shape{static_cast<std::int64_t>(pixels.size() / 256), 256};
+  const Tensor exact = from_vector(pixels, shape, device, memory::Role::input);
+  if (dtype == exact.dtype()) return exact;
+  Tensor table = empty(shape, dtype, device, memory::Role::input);
+  copy_across(exact, table);
+  return table;
+}
+
+Tensor with_channels(const Tensor& images) {
+  if (images.rank() == 4) return images;
+  Shape shape = images.shape();
+  Strides strides = images.strides();
+  shape.insert(1, 1);
+  strides.insert(1, 0);
+  return images.alias(shape, strides, images.storage_offset());
 }
 
 }  // namespace bytetape::data

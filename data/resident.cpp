@@ -19,18 +19,8 @@ Tensor brought(const Tensor& x, DType dtype, Device device) {
   if (x.device() == device && x.dtype() == dtype) return x;
   check<DeviceError>(!x.device().is_meta || device.is_meta, describe(x), " holds no data");
   Tensor y = empty(x.shape(), dtype, device, Role::input);
-  copy_across(x.read(), y.write());
+  copy_across(x, y);
   return y;
-}
-
-/// (n, h, w) as (n, 1, h, w).
-Tensor with_channels(const Tensor& x) {
-  if (x.rank() == 4) return x;
-  Shape shape = x.shape();
-  Strides strides = x.strides();
-  shape.insert(1, 1);
-  strides.insert(1, 0);
-  return x.alias(shape, strides, x.storage_offset());
 }
 
 /// The upper half of the seed's Philox stream is the shuffles' own, so that a Generator of the same seed shares no bits
@@ -57,8 +47,7 @@ ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const
   check<DTypeError>(is_floating(options.dtype), "images are normalised to a floating dtype, not ", options.dtype);
   images_ = with_channels(brought(images, DType::u8, options.device));
   labels_ = brought(labels, DType::i64, options.device);
-  const Tensor exact = from_vector(values, {images_.size(1), 256}, options.device, Role::input);
-  values_ = brought(exact, options.dtype, options.device);
+  values_ = pixel_table(values, options.dtype, options.device);
 }
 
 Batch ResidentImages::get(const Tensor& indices) const {

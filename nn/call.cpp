@@ -20,7 +20,7 @@ Phase phase_of_call() { return current_scope.phase == Phase::setup ? Phase::forw
 }  // namespace
 
 Call::Call(const Module& module)
-    : caller_(running), scope_({module.path_below(caller_), current_scope.op, phase_of_call()}) {
+    : caller_(running), scope_(current_scope.with(module.path_below(caller_), current_scope.op, phase_of_call())) {
   running = &module;
 }
 

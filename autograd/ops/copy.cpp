@@ -17,7 +17,7 @@ void check_has_data(const Tensor& x, Device target) {
 Tensor converted(const Tensor& x, DType dtype, Device device) {
   Tensor y = empty_like(x, dtype, device);
   if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);
-  copy_across(x.read(), y.write());
+  copy_across(x, y);
   return y;
 }
 
@@ -103,7 +103,7 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
   Tensor from = &a.storage() == &b.storage() ? clone(b) : b;
   if (!is_floating(a.dtype())) from = from.detach();
   check_in_place(a, {&from});
-  copy_across(from.read().expand(a.shape()), a.write());
+  copy_across(from.read().expand(a.shape()), a.write(), &from.storage());
   if (auto* node = record_in_place<CopyInPlaceBackward>(a, a, from)) {
     node->shape = b.shape();
     node->dtype = b.dtype();

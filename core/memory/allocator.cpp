@@ -7,40 +7,62 @@
 #include "bytetape/core/error.h"
 
 namespace bytetape::memory {
+namespace {
+constexpr std::size_t most = std::size_t{1} << 62;  // bytes of a request, so that rounding up cannot overflow
+}
 
-Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode)
-    : device_(device), upstream_(std::move(upstream)), policy_(make_policy(mode)), limit_(upstream_->capacity()) {}
+Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode, std::string name)
+    : device_(device),
+      name_(name.empty() ? to_string(device) : std::move(name)),
+      streams_(device.type == DeviceType::cpu ? 0 : stream_count - 1),
+      mode_(mode),
+      upstream_(std::move(upstream), mutex_),
+      limit_(upstream_.capacity()) {}
 
 std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
   auto observe = [this](const Block& segment, bool acquired) { ledger_.on_segment(segment, acquired); };
-  if (mode == Mode::caching) return std::make_unique<CachingPolicy>(*upstream_, observe, numbers_);
-  return std::make_unique<DirectPolicy>(*upstream_, observe, numbers_);
-}
-
-Block* Allocator::try_allocate(std::size_t size) {
-  const std::size_t reserved = ledger_.reserved();
-  Policy& policy = current_pool.owner == this ? *current_pool.policy : *policy_;
-  return policy.allocate(size, reserved < limit_ ? limit_ - reserved : 0);
+  if (mode == Mode::caching) return std::make_unique<CachingPolicy>(upstream_, observe, numbers_);
+  return std::make_unique<DirectPolicy>(upstream_, observe, numbers_);
 }
 
 Block* Allocator::allocate(std::size_t bytes, Role role) {
-  constexpr std::size_t most = std::size_t{1} << 62;  // so that rounding up cannot overflow
   const std::size_t size = bytes == 0 ? rounding : (std::min(bytes, most) + rounding - 1) / rounding * rounding;
-  std::unique_lock lock(mutex_);
-  Block* b = bytes <= most ? try_allocate(size) : nullptr;
-  if (!b) [[unlikely]] {
-    policy_->release_cached();
-    if (bytes <= most) b = try_allocate(size);
-    if (!b) {
-      upstream_->check_failure();
-      ledger_.on_out_of_memory(bytes);
-      Shortage s = shortage(bytes);
-      lock.unlock();
-      throw OutOfMemory(std::move(s));
+  {
+    const std::lock_guard lock(mutex_);
+    Policy* const policy = policy_here();
+    if (Block* b = policy ? policy->allocate_cached(size) : nullptr) [[likely]] {
+      book(*b, bytes, role);
+      return b;
     }
+  }
+  return allocate_anew(bytes, size, role);
+}
+
+// Whoever waited for another thread's segment finds what that one left of it.
+Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) {
+  const std::lock_guard growing(growing_);
+  std::unique_lock lock(mutex_);
+  if (!policy_here()) policies_[current_scope.stream & streams_] = make_policy(mode_);
+  Block* b = try_allocate(bytes, size);
+  if (!b) {
+    release_cached();
+    b = try_allocate(bytes, size);
+  }
+  if (!b) {
+    upstream_.check_failure();
+    ledger_.on_out_of_memory(bytes);
+    Shortage s = shortage(bytes);
+    lock.unlock();
+    throw OutOfMemory(std::move(s));
   }
   book(*b, bytes, role);
   return b;
+}
+
+Block* Allocator::try_allocate(std::size_t bytes, std::size_t size) {
+  if (bytes > most) return nullptr;
+  const std::size_t reserved = ledger_.reserved();
+  return policy_here()->allocate(size, reserved < limit_ ? limit_ - reserved : 0);
 }
 
 void Allocator::book(Block& b, std::size_t bytes, Role role) {
@@ -54,12 +76,17 @@ void Allocator::book(Block& b, std::size_t bytes, Role role) {
 }
 
 void Allocator::deallocate(Block* block) noexcept {
-  std::lock_guard lock(mutex_);
-  ledger_.on_free(*block);
-  Policy& policy = *block->policy;
-  policy.deallocate(block);
-  if (!closed_pools_.empty()) [[unlikely]]
-    return_unused(policy);
+  const Policy* const policy = block->policy;
+  {
+    const std::lock_guard lock(mutex_);
+    ledger_.on_free(*block);
+    block->policy->deallocate(block);
+    if (closed_pools_.empty()) [[likely]]
+      return;
+  }
+  const std::lock_guard growing(growing_);
+  const std::lock_guard lock(mutex_);
+  return_unused(policy);
 }
 
 Policy& Allocator::open_pool() {
@@ -70,19 +97,25 @@ Policy& Allocator::open_pool() {
 }
 
 void Allocator::close_pool(Policy& pool) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard growing(growing_);
+  const std::lock_guard lock(mutex_);
   const auto at = std::find_if(pools_.begin(), pools_.end(), [&](const auto& p) { return p.get() == &pool; });
   closed_pools_.push_back(std::move(*at));
   pools_.erase(at);
-  return_unused(pool);
+  return_unused(&pool);
 }
 
-void Allocator::return_unused(Policy& policy) {
+void Allocator::release_cached() {
+  for (const auto& policy : policies_)
+    if (policy) policy->release_cached();
+}
+
+void Allocator::return_unused(const Policy* policy) {
   const auto at =
-      std::find_if(closed_pools_.begin(), closed_pools_.end(), [&](const auto& p) { return p.get() == &policy; });
+      std::find_if(closed_pools_.begin(), closed_pools_.end(), [&](const auto& p) { return p.get() == policy; });
   if (at == closed_pools_.end()) return;
-  policy.release_cached();
-  if (!policy.holds_segments()) closed_pools_.erase(at);
+  (*at)->release_cached();
+  if (!(*at)->holds_segments()) closed_pools_.erase(at);
 }
 
 std::vector<Block*> Allocator::take_unused(Policy& pool) {
@@ -137,22 +170,26 @@ Role Allocator::role_of(const Block* block) const {
 }
 
 void Allocator::set_limit(std::size_t bytes) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard growing(growing_);
+  const std::lock_guard lock(mutex_);
   limit_ = bytes;
-  if (ledger_.reserved() > limit_) policy_->release_cached();
+  if (ledger_.reserved() > limit_) release_cached();
 }
 
 void Allocator::empty_cache() {
-  std::lock_guard lock(mutex_);
-  policy_->release_cached();
+  const std::lock_guard growing(growing_);
+  const std::lock_guard lock(mutex_);
+  release_cached();
 }
 
 void Allocator::set_mode(Mode mode) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard growing(growing_);
+  const std::lock_guard lock(mutex_);
   if (const std::size_t held = ledger_.allocated())
     fail<ValueError>("the allocator's mode can only change while nothing is allocated; ", held, " bytes are");
-  policy_->release_cached();
-  policy_ = make_policy(mode);
+  release_cached();
+  for (auto& policy : policies_) policy.reset();
+  mode_ = mode;
 }
 
 std::uint32_t Allocator::begin_step(std::uint32_t step) {
@@ -165,7 +202,7 @@ std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
   const std::uint32_t open = ledger_.open_step();
   if (open == 0) return ledger_.begin_step(step);
   lock.unlock();
-  fail<ValueError>("step ", open, " is still open on ", to_string(device_), ": steps of one device do not nest");
+  fail<ValueError>("step ", open, " is still open on ", name_, ": steps of one device do not nest");
 }
 
 void Allocator::end_step() {
@@ -189,11 +226,13 @@ Statistics Allocator::statistics() const {
 }
 
 Snapshot Allocator::snapshot() const {
+  const std::optional<std::size_t> outside = upstream_.outside();
   std::lock_guard lock(mutex_);
   return {device_,
+          name_,
           ledger_.statistics(),
           limit_,
-          upstream_->capacity(),
+          upstream_.capacity(),
           ledger_.by_module(),
           ledger_.by_op(),
           ledger_.by_module_at_peak(),
@@ -202,17 +241,24 @@ Snapshot Allocator::snapshot() const {
           ledger_.steps(),
           ledger_.dropped(),
           ledger_.dropped_steps(),
-          upstream_->outside()};
+          outside};
 }
 
 Shortage Allocator::shortage(std::size_t bytes) const {
   const std::size_t reserved = ledger_.reserved();
+  const Policy* const here = policy_here();
+  std::size_t elsewhere = 0;
+  for (const auto* policies : {&pools_, &closed_pools_})
+    for (const auto& p : *policies) elsewhere += p.get() == here ? 0 : p->cached();
+  for (const auto& p : policies_) elsewhere += !p || p.get() == here ? 0 : p->cached();
   return {device_,
+          name_,
           bytes,
           limit_,
           limit_ > reserved ? limit_ - reserved : 0,
-          policy_->largest_free(),
-          policy_->unusable_for(bytes),
+          here->largest_free(),
+          here->unusable_for(bytes),
+          elsewhere,
           ledger_.statistics(),
           ledger_.by_module()};
 }

@@ -1,8 +1,11 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bytetape/core/device.h"
@@ -10,6 +13,7 @@
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/policy.h"
 #include "bytetape/core/memory/spin_lock.h"
+#include "bytetape/core/memory/unlocked.h"
 
 /// Where the bytes are: allocators, their books, and how to read them.
 namespace bytetape::memory {
@@ -17,6 +21,7 @@ namespace bytetape::memory {
 /// Everything the books of a device say at one moment.
 struct Snapshot {
   Device device;
+  std::string name;  ///< of the memory: "cuda:1", "pinned:cuda"
   Statistics statistics;
   std::size_t limit = 0;                     ///< bytes that may be reserved
   std::size_t capacity = 0;                  ///< bytes that the upstream has
@@ -42,7 +47,8 @@ struct PoolPlace {
 inline constinit thread_local PoolPlace current_pool{};
 
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
-/// Blocks must all have come back before it is destroyed.
+/// Each stream of a GPU has a policy of its own: what it frees, it alone takes again, in the order of its work. Blocks
+/// must all have come back before it is destroyed.
 class Allocator {
  public:
   /// How blocks are made.
@@ -51,13 +57,15 @@ class Allocator {
     direct,   ///< a segment each, returned at once: DirectPolicy
   };
 
-  /// Takes from `upstream` and books for `device`; a Backend hands it out.
-  Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching);
+  /// Takes from `upstream` and books for `device`; a Backend hands it out. `name` is the device's unless given.
+  Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching, std::string name = {});
+  ~Allocator() { empty_cache(); }
 
   /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
   /// Throws OutOfMemory after giving the cache back and trying once more, or what the upstream failed of.
   Block* allocate(std::size_t bytes, Role role);
-  /// Takes a block back: into the cache, or in Mode::direct to the upstream.
+  /// Takes a block back: into the cache of the stream that took it, or in Mode::direct to the upstream. Work of other
+  /// streams with it has been waited for there (Storage does).
   void deallocate(Block* block) noexcept;
   /// O(1), and itself an event. Nothing happens where nothing changes. The caller holds the block; a freed one cannot
   /// be told from its successor, which is why only Storage, which owns its block, calls these.
@@ -111,18 +119,27 @@ class Allocator {
 
  private:
   std::unique_ptr<Policy> make_policy(Mode mode);
-  Block* try_allocate(std::size_t size);
+  Policy* policy_here() const {
+    return current_pool.owner == this ? current_pool.policy : policies_[current_scope.stream & streams_].get();
+  }
+  void release_cached();
+  Block* allocate_anew(std::size_t bytes, std::size_t size, Role role);
+  Block* try_allocate(std::size_t bytes, std::size_t size);
   void book(Block& b, std::size_t bytes, Role role);
-  void return_unused(Policy& closed_pool);
+  void return_unused(const Policy* closed_pool);
   void rebook(Block& b, Role role, NameId module);
   Shortage shortage(std::size_t bytes) const;
 
-  Device device_;
-  std::unique_ptr<Upstream> upstream_;
-  mutable SpinLock mutex_;
+  const Device device_;
+  const std::string name_;
+  const StreamId streams_;  // a mask: what of a stream's number counts here
+  Mode mode_;
+  std::mutex growing_;      // of who takes segments or gives them back, and so may wait for the upstream
+  mutable SpinLock mutex_;  // of all that follows; taken second
+  UnlockedUpstream upstream_;
   Ledger ledger_;
   std::shared_ptr<SegmentNumbers> numbers_ = std::make_shared<SegmentNumbers>();
-  std::unique_ptr<Policy> policy_;
+  std::array<std::unique_ptr<Policy>, stream_count> policies_;  // by stream, made when first used
   std::vector<std::unique_ptr<Policy>> pools_, closed_pools_;
   std::size_t limit_;
 };

@@ -87,6 +87,9 @@ std::string verdict(const Shortage& s) {
   if (s.refused())
     return fmt::format("refused by the system: the limit leaves {}, but the system has no more to give",
                        format_bytes(s.unreserved));
+  if (s.fragmented() && s.elsewhere > 0 && s.needed() > free - s.unusable - s.elsewhere)
+    return fmt::format("fragmentation: {} are free in all, but {} of it serve other streams or captured steps",
+                       format_bytes(free), format_bytes(s.elsewhere));
   if (s.fragmented() && s.needed() > free - s.unusable)
     return fmt::format("fragmentation: {} are free in all, but {} of it are for requests up to {}", format_bytes(free),
                        format_bytes(s.unusable), format_bytes(small_limit));
@@ -99,7 +102,7 @@ std::string verdict(const Shortage& s) {
 std::string explain(const Shortage& s) {
   const std::string who = detail::where();
   std::string out;
-  print(out, "out of memory on {}: {} ({} bytes) asked for", to_string(s.device), format_bytes(s.requested),
+  print(out, "out of memory on {}: {} ({} bytes) asked for", s.name, format_bytes(s.requested),
         format_exact(s.requested));
   if (!who.empty()) print(out, " by {}", who);
   out += "\n\n";

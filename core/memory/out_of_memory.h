@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bytetape/core/device.h"
@@ -12,11 +13,13 @@ namespace bytetape::memory {
 /// What the books said when a request failed, after the cache had given back what it could.
 struct Shortage {
   Device device;
+  std::string name;              ///< of the memory: "cuda:1", "pinned:cuda"
   std::size_t requested = 0;     ///< bytes asked for
   std::size_t limit = 0;         ///< bytes that may be reserved
   std::size_t unreserved = 0;    ///< bytes of the limit not yet reserved
   std::size_t largest_free = 0;  ///< the largest request that the cache can serve
   std::size_t unusable = 0;      ///< bytes of the cache that serve smaller requests only, whatever their pieces
+  std::size_t elsewhere = 0;     ///< bytes of the cache that serve other streams or captured steps
   Statistics statistics;
   std::vector<RoleBytes> by_module;  ///< indexed by NameId
 

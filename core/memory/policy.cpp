@@ -14,6 +14,12 @@ constexpr std::size_t large_segment = 20 * MiB, own_segment_from = 10 * MiB, own
 /// Whether the block is all of its segment.
 bool is_segment(const Block& b) { return !b.before && !b.after; }
 
+std::size_t bytes_in(const FreeBlocks& pool) {
+  std::size_t bytes = 0;
+  pool.for_each([&](const Block* b) { bytes += b->size; });
+  return bytes;
+}
+
 std::size_t segment_size_for(std::size_t size) {
   if (size <= small_limit) return small_segment;
   if (size < own_segment_from) return large_segment;
@@ -96,14 +102,23 @@ Block* CachingPolicy::take_small_from_large(std::size_t size) {
   return large_.take_best_fit(size);
 }
 
-Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
-  const bool small = size <= small_limit;
-  Block* b = (small ? small_ : large_).take_best_fit(size);
-  if (!b && !(b = new_segment(size, budget)) && !(b = take_small_from_large(size))) return nullptr;
+Block* CachingPolicy::hand_out(Block* b, std::size_t size) {
   b->in_use = true;
   const std::size_t rest = b->size - size;
-  if (small ? rest >= rounding : rest > small_limit) split(b, size);
+  if (size <= small_limit ? rest >= rounding : rest > small_limit) split(b, size);
   return b;
+}
+
+Block* CachingPolicy::allocate_cached(std::size_t size) {
+  Block* b = (size <= small_limit ? small_ : large_).take_best_fit(size);
+  return b ? hand_out(b, size) : nullptr;
+}
+
+Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
+  if (Block* b = allocate_cached(size)) return b;
+  Block* b = new_segment(size, budget);
+  if (!b) b = take_small_from_large(size);
+  return b ? hand_out(b, size) : nullptr;
 }
 
 void CachingPolicy::absorb_next(Block* b) {
@@ -128,16 +143,22 @@ void CachingPolicy::deallocate(Block* b) {
 }
 
 void CachingPolicy::release_cached() {
+  Block *unused = nullptr, **last = &unused;  // a list by `after`
   for (FreeBlocks* pool : {&small_, &large_})
     pool->for_each([&](Block* b) {
       if (!is_segment(*b)) return;
       pool->remove(b);
-      observer_(*b, false);  // the books first: from here on the bytes may be anybody's
-      upstream_.deallocate(b->data, b->size);
-      numbers_->give_back();
-      --segments_;
-      recycle(b);
+      *last = b;
+      last = &b->after;
     });
+  while (Block* b = unused) {
+    unused = b->after;
+    observer_(*b, false);  // the books first: from here on the bytes may be anybody's
+    upstream_.deallocate(b->data, b->size);
+    numbers_->give_back();
+    --segments_;
+    recycle(b);
+  }
 }
 
 Block* CachingPolicy::take_cached() {
@@ -151,11 +172,9 @@ std::size_t CachingPolicy::largest_free() const {
   return std::max(large_.largest(), std::min(small_.largest(), small_limit));
 }
 
-std::size_t CachingPolicy::unusable_for(std::size_t size) const {
-  std::size_t bytes = 0;
-  if (size > small_limit) small_.for_each([&](const Block* b) { bytes += b->size; });
-  return bytes;
-}
+std::size_t CachingPolicy::cached() const { return bytes_in(small_) + bytes_in(large_); }
+
+std::size_t CachingPolicy::unusable_for(std::size_t size) const { return size > small_limit ? bytes_in(small_) : 0; }
 
 DirectPolicy::DirectPolicy(Upstream& upstream, SegmentObserver observer, std::shared_ptr<SegmentNumbers> numbers)
     : upstream_(upstream), observer_(std::move(observer)), numbers_(std::move(numbers)) {}
@@ -174,12 +193,13 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   return b.release();
 }
 
+// The upstream comes last: meanwhile nothing may be left here, and another mode be set.
 void DirectPolicy::deallocate(Block* b) {
+  const std::unique_ptr<Block> gone(b);
   observer_(*b, false);
-  upstream_.deallocate(b->data, b->size);
   numbers_->give_back();
   --segments_;
-  delete b;
+  upstream_.deallocate(b->data, b->size);
 }
 
 }  // namespace bytetape::memory

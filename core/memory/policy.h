@@ -31,18 +31,23 @@ class SegmentNumbers {
   std::uint32_t next_ = 0, held_ = 0;
 };
 
-/// Turns segments of an upstream into blocks. Not locked; its Allocator holds the lock.
+/// Turns segments of an upstream into blocks. Not locked; its Allocator holds the lock, but for the length of an
+/// upstream's call: before each, what is held here is whole.
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// A block of at least `size` bytes (a positive multiple of `rounding`), taking at most `budget` bytes more from the
-  /// upstream; nullptr where neither cache nor upstream can serve it.
+  /// A block of at least `size` bytes (a positive multiple of `rounding`) from the cache; nullptr where that has none.
+  virtual Block* allocate_cached(std::size_t size) = 0;
+  /// The same, taking at most `budget` bytes more from the upstream; nullptr where neither cache nor upstream can serve
+  /// it.
   virtual Block* allocate(std::size_t size, std::size_t budget) = 0;
   virtual void deallocate(Block* block) = 0;
   /// Returns unused segments to the upstream.
   virtual void release_cached() = 0;
   /// The largest request that the cache could serve now without the upstream.
   virtual std::size_t largest_free() const = 0;
+  /// Bytes of the cache.
+  virtual std::size_t cached() const = 0;
   /// Bytes of the cache that no request of `size` bytes is served from, however large their pieces.
   virtual std::size_t unusable_for(std::size_t size) const = 0;
   /// Hands out a piece of the cache as it is; nullptr where there is none.
@@ -60,10 +65,12 @@ class CachingPolicy final : public Policy {
   CachingPolicy(Upstream& upstream, SegmentObserver observer,
                 std::shared_ptr<SegmentNumbers> numbers = std::make_shared<SegmentNumbers>());
   ~CachingPolicy() override;
+  Block* allocate_cached(std::size_t size) override;
   Block* allocate(std::size_t size, std::size_t budget) override;
   void deallocate(Block* block) override;
   void release_cached() override;
   std::size_t largest_free() const override;
+  std::size_t cached() const override;
   std::size_t unusable_for(std::size_t size) const override;
   Block* take_cached() override;
   bool holds_segments() const override { return segments_ != 0; }
@@ -71,6 +78,7 @@ class CachingPolicy final : public Policy {
  private:
   Block* new_block();
   void recycle(Block* b);
+  Block* hand_out(Block* b, std::size_t size);
   void make_free(Block* b);
   void absorb_next(Block* b);
   void split(Block* b, std::size_t size);
@@ -94,10 +102,12 @@ class DirectPolicy final : public Policy {
  public:
   DirectPolicy(Upstream& upstream, SegmentObserver observer,
                std::shared_ptr<SegmentNumbers> numbers = std::make_shared<SegmentNumbers>());
+  Block* allocate_cached(std::size_t) override { return nullptr; }
   Block* allocate(std::size_t size, std::size_t budget) override;
   void deallocate(Block* block) override;
   void release_cached() override {}
   std::size_t largest_free() const override { return 0; }
+  std::size_t cached() const override { return 0; }
   std::size_t unusable_for(std::size_t) const override { return 0; }
   bool holds_segments() const override { return segments_ != 0; }
 

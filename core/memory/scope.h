@@ -42,11 +42,21 @@ const std::string& name_of(NameId id);
 /// The id of `parent.child`, or of `child` where parent is empty.
 NameId join_path(NameId parent, std::string_view child);
 
-/// Who is allocating: recorded on every block and event.
+/// Where a GPU's work goes (core/stream.h), of stream_count; 0 is the device's own.
+using StreamId = std::uint8_t;
+inline constexpr int stream_count = 16;
+
+/// Who is allocating: recorded on every block and event, but for the stream, which says where blocks come from.
 struct Scope {
   NameId module = 0;
   NameId op = 0;
   Phase phase = Phase::setup;
+  StreamId stream = 0;
+
+  /// Another one on the same stream.
+  Scope with(NameId its_module, NameId its_op, Phase its_phase) const {
+    return {its_module, its_op, its_phase, stream};
+  }
 };
 
 /// This thread's scope.
@@ -68,7 +78,8 @@ class ScopeGuard {
 class OpScope : ScopeGuard {
  public:
   [[nodiscard]] explicit OpScope(NameId op)
-      : ScopeGuard({current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase}) {}
+      : ScopeGuard(
+            current_scope.with(current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase)) {}
 };
 
 /// An op's name as a template argument.
@@ -95,13 +106,15 @@ class Op : OpScope {
 /// What the thread is doing.
 class PhaseScope : ScopeGuard {
  public:
-  [[nodiscard]] explicit PhaseScope(Phase p) : ScopeGuard({current_scope.module, current_scope.op, p}) {}
+  [[nodiscard]] explicit PhaseScope(Phase p)
+      : ScopeGuard(current_scope.with(current_scope.module, current_scope.op, p)) {}
 };
 
 /// The module that is running, by its path from the root.
 class ModuleScope : ScopeGuard {
  public:
-  [[nodiscard]] explicit ModuleScope(NameId path) : ScopeGuard({path, current_scope.op, current_scope.phase}) {}
+  [[nodiscard]] explicit ModuleScope(NameId path)
+      : ScopeGuard(current_scope.with(path, current_scope.op, current_scope.phase)) {}
 };
 
 }  // namespace bytetape::memory

@@ -28,7 +28,7 @@ std::string step_name(std::uint32_t step) { return step ? fmt::format("step {}",
 
 void write_header(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
-  print(out, "memory on {}: peak {} allocated, {} reserved", to_string(s.device), format_bytes(books.allocated.peak),
+  print(out, "memory on {}: peak {} allocated, {} reserved", s.name, format_bytes(books.allocated.peak),
         format_bytes(books.reserved.peak));
   if (s.limit != std::numeric_limits<std::size_t>::max()) print(out, ", limit {}", format_bytes(s.limit));
   out += '\n';

@@ -120,7 +120,7 @@ void write_timeline(const Snapshot& s, std::ostream& out) {
   out << "{\n";
   field("format", "bytetape-timeline");
   field("version", 1);
-  field("device", to_string(s.device));
+  field("device", s.name);
   field("unit", "bytes");
   field("capacity", finite(s.capacity));
   field("limit", finite(s.limit));

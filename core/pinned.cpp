@@ -1,0 +1,35 @@
+#include "bytetape/core/pinned.h"
+
+#include <utility>
+
+#include "bytetape/core/check.h"
+#include "bytetape/core/dispatch.h"
+
+namespace bytetape {
+
+Tensor empty_pinned(const Shape& shape, DType dtype, Device device, memory::Role role) {
+  const memory::Op<"empty_pinned"> op;
+  memory::PinnedMemory* const memory = memory::pinned_for(device);
+  check<DeviceError>(memory, "there is no host memory that is pinned for ", device);
+  auto impl = make_ref<TensorImpl>();
+  impl->storage = make_ref<Storage>(bytes_of(shape, dtype), *memory, role);
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+Tensor pin_memory(const Tensor& x, Device device) {
+  const memory::Op<"pin_memory"> op;
+  check_defined(x);
+  if (is_pinned(x)) return x;
+  check<DeviceError>(x.device().type == DeviceType::cpu && x.device().is_meta == device.is_meta, describe(x),
+                     " cannot be pinned for ", device, ": only what is on ",
+                     device.is_meta ? Device::meta() : Device::cpu(), " can");
+  const memory::Role role = x.storage().role() == memory::Role::input ? memory::Role::input : memory::Role::temporary;
+  Tensor y = empty_pinned(x.shape(), x.dtype(), device, role);
+  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  return y;
+}
+
+}  // namespace bytetape

@@ -1,0 +1,34 @@
+#include "bytetape/core/stream.h"
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/capture.h"
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+namespace {
+
+using memory::current_scope;
+
+memory::Scope on_stream(int number) {
+  detail::refuse_in_capture("runs on several streams: it is one stream's");
+  return {current_scope.module, current_scope.op, current_scope.phase, static_cast<memory::StreamId>(number)};
+}
+
+memory::StreamId checked(int number) {
+  check<ValueError>(number >= 0 && number < Stream::count, "a stream's number is 0 to ", Stream::count - 1, ", not ",
+                    number);
+  return static_cast<memory::StreamId>(number);
+}
+
+}  // namespace
+
+Stream::Stream(int number) : Stream(checked(number)) {}
+
+StreamScope::StreamScope(Stream stream) : ScopeGuard(on_stream(stream.number())) {}
+
+void detail::order(Device device, int from, int to) noexcept {
+  const auto order = backend(device).order;
+  if (order && !device.is_meta) order(device.index, from, to);
+}
+
+}  // namespace bytetape

@@ -1,0 +1,60 @@
+#include "bytetape/data/copier.h"
+
+#include <utility>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/images.h"
+#include "bytetape/core/pinned.h"
+#include "bytetape/core/stream.h"
+#include "bytetape/core/transfer.h"
+
+namespace bytetape::data {
+
+using memory::PhaseScope;
+using memory::Role;
+
+BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& options)
+    : dataset_(dataset), device_(options.device), loads_there_(device_.type == DeviceType::cpu) {
+  memory::allocator(device_);  // is there such a device?
+  if (!options.normalize) return;
+  const PhaseScope phase(memory::Phase::data);
+  const ExampleSpec spec = dataset.example();
+  const std::vector<double> pixels = normalized_pixels(dataset.allocate(0, Device::meta()).x, *options.normalize);
+  check<DTypeError>(spec.y_dtype == DType::i64, "labels are i64, got ", spec.y_dtype);
+  check(spec.y_shape.size() == 0, "expected one label for each image, got ", spec.y_shape);
+  table_ = pixel_table(pixels, DType::f32, device_);
+  all_ = arange(options.batch_size, DType::i64, device_, Role::input);
+}
+
+Batch BatchCopier::allocate(std::int64_t n) const {
+  if (loads_there_) return dataset_.allocate(n, device_);
+  if (memory::pinned_for(device_)) return dataset_.allocate_pinned(n, device_);
+  return dataset_.allocate(n, device_.is_meta ? Device::meta() : Device::cpu());
+}
+
+Batch BatchCopier::send(const Batch& loaded) const {
+  if (loads_there_) return loaded;
+  const PhaseScope phase(memory::Phase::data);
+  const StreamScope copies(Stream::for_copies());
+  Batch b = dataset_.allocate(loaded.x.size(0), device_);
+  const memory::Op<"DataLoader"> op;
+  copy_across(loaded.x, b.x);
+  copy_across(loaded.y, b.y);
+  return b;
+}
+
+// The copies are waited for here: a wait that is asked for once the next batch was sent would be for that too.
+Batch BatchCopier::receive(const Batch& sent) const {
+  const PhaseScope phase(memory::Phase::data);
+  if (!table_.defined()) {
+    sent.x.storage().before_read();
+    sent.y.storage().before_read();
+    return sent;
+  }
+  const Tensor rows = all_.alias(sent.y.size(0), {1}, all_.storage_offset());
+  LabelledImages batch = gather_images(with_channels(sent.x), sent.y, rows, table_, Role::input);
+  return {std::move(batch.x), std::move(batch.y)};
+}
+
+}  // namespace bytetape::data

@@ -1,0 +1,213 @@
+// Streams, pinned memory and the loader's copies on a GPU: who waits for whom, and what runs at once.
+#include "bytetape/core/stream.h"
+
+#include <thread>
+
+#include "bytetape/bytetape.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+/// Keeps the thread's stream busy for some milliseconds.
+void work_for_a_while() {
+  static const Tensor* x = new Tensor(rand({4096, 4096}, DType::f32, gpu));
+  for (int i = 0; i < 4; ++i) matmul(*x, *x);
+}
+
+class CudaStreams : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    for (int i = 0; i < 4; ++i) {  // what is made once is made here
+      const StreamScope scope{Stream(i)};
+      work_for_a_while();
+    }
+    synchronize(gpu);
+  }
+};
+
+TEST_F(CudaStreams, SeeWhatOthersHaveWritten) {
+  Tensor x = zeros({1 << 20}, DType::f32, gpu);
+  for (int i = 1; i <= 12; ++i) {
+    const StreamScope scope{Stream(i % 4)};
+    work_for_a_while();
+    x = x + i;
+  }
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(1 << 20, 78));
+  for (int i = 1; i <= 12; ++i) {
+    const StreamScope scope{Stream(i % 4)};
+    work_for_a_while();
+    add_(x, 1);
+  }
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(1 << 20, 90));
+}
+
+TEST_F(CudaStreams, WriteOnlyWhatOthersHaveRead) {
+  const Tensor x = ones({1 << 20}, DType::f32, gpu);
+  Tensor y;
+  {
+    const StreamScope scope(Stream(1));
+    work_for_a_while();
+    y = x + 1;
+  }
+  fill_(x, 5);
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1 << 20, 2));
+}
+
+TEST_F(CudaStreams, TakeNoMemoryThatOthersStillRead) {
+  Tensor y;
+  {
+    Tensor x;
+    {
+      const StreamScope scope(Stream(1));
+      x = ones({1 << 22}, DType::f32, gpu);
+    }
+    work_for_a_while();
+    y = x + 1;
+  }
+  const StreamScope scope(Stream(1));
+  const Tensor next = full({1 << 22}, 9, DType::f32, gpu);  // x's place
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1 << 22, 2));
+}
+
+TEST_F(CudaStreams, AreTakenUpAgainByBackwardWithTheSameBits) {
+  const auto gradients = [](bool streams) {
+    manual_seed(3);
+    nn::Sequential net(nn::Linear(64, 128), nn::ReLU(), nn::Linear(128, 10));
+    net.to(gpu);
+    const Tensor x = rand({32, 64}, DType::f32, gpu);
+    Tensor loss = zeros({}, DType::f32, gpu);
+    for (int i = 0; i < 6; ++i) {
+      const StreamScope scope{Stream(streams ? i % 3 : 0)};
+      loss = loss + mean(net(x * (1 + i)));
+    }
+    loss.backward();
+    std::vector<std::vector<float>> all;
+    for (const Tensor& p : net.parameters()) all.push_back(p.grad().to_vector<float>());
+    return all;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
+}
+
+TEST_F(CudaStreams, ReplayACapturedStepWhereItWasRecorded) {
+  Tensor sum_of_all = zeros({1000}, DType::f32, gpu);
+  auto step = capture([&](const Tensor& x) {
+    add_(sum_of_all, x);
+    return sum_of_all * 2;
+  });
+  float expected = 0;
+  for (int i = 0; i < 12; ++i) {
+    const StreamScope scope{Stream(i % 3)};
+    work_for_a_while();
+    const Tensor y = step(full({1000}, i, DType::f32, gpu));
+    const StreamScope other{Stream((i + 1) % 3)};
+    expected += static_cast<float>(i);
+    EXPECT_EQ((y + 0).to_vector<float>(), std::vector<float>(1000, 2 * expected));
+  }
+}
+
+TEST_F(CudaStreams, ServeSeveralThreads) {
+  const auto program = [](int id) {
+    const StreamScope scope{Stream(id % 4)};
+    Tensor x = full({5000}, id, DType::f32, gpu);
+    for (int i = 0; i < 300; ++i) {
+      const Tensor y = x + 1;
+      x = y * 1;
+    }
+    EXPECT_EQ(x.to_vector<float>(), std::vector<float>(5000, static_cast<float>(id + 300)));
+  };
+  const std::size_t before = allocated(gpu);
+  std::vector<std::thread> all;
+  for (int id = 0; id < 16; ++id) all.emplace_back(program, id);
+  for (std::thread& t : all) t.join();
+  EXPECT_EQ(allocated(gpu), before);
+}
+
+// ---- pinned memory
+
+using CudaPinned = CudaStreams;
+
+TEST_F(CudaPinned, IsReadWhileTheHostGoesOn) {
+  const Tensor x = pin_memory(ones({1 << 20}));
+  const auto waits = statistics(gpu).waits;
+  work_for_a_while();
+  const Tensor y = to(x, gpu);
+  EXPECT_EQ(statistics(gpu).waits, waits);
+  fill_(x, 2);  // once it was read
+  const Tensor z = to(x, gpu);
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1 << 20, 1));
+  EXPECT_EQ(z.to_vector<float>(), std::vector<float>(1 << 20, 2));
+}
+
+TEST_F(CudaPinned, IsNotTakenAgainBeforeItWasRead) {
+  std::vector<Tensor> sent;
+  for (int i = 0; i < 20; ++i) {
+    work_for_a_while();
+    const Tensor source = empty_pinned({1 << 18}, DType::f32, gpu);
+    fill_(source, i);
+    sent.push_back(to(source, gpu));
+  }
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(sent[static_cast<std::size_t>(i)].to_vector<float>(), std::vector<float>(1 << 18, static_cast<float>(i)));
+  synchronize(gpu);
+  EXPECT_EQ(memory::pinned_for(gpu)->allocator().statistics().allocated.current, 0u);
+}
+
+// ---- what runs at once
+
+/// When something began and ended on a stream.
+struct Span {
+  cuda::Event begin, end;
+  template <class F>
+  void of(F f) {
+    begin.record();
+    f();
+    end.record();
+  }
+};
+
+TEST_F(CudaStreams, CopyBesideTheWork) {
+  const Tensor x = pin_memory(zeros({16 << 20}, DType::u8));
+  Span work, copy;
+  for (int i = 0; i < 2; ++i) {  // memory is taken in the first round
+    work.of(work_for_a_while);
+    const StreamScope scope(Stream::for_copies());
+    copy.of([&] { to(x, gpu); });
+    synchronize(gpu);
+  }
+  EXPECT_GT(copy.end.elapsed_time(work.end), 0) << "the copy, given last, ends first";
+  RecordProperty("work_us", static_cast<int>(1e3 * work.begin.elapsed_time(work.end)));
+  RecordProperty("copy_us", static_cast<int>(1e3 * copy.begin.elapsed_time(copy.end)));
+}
+
+TEST_F(CudaStreams, OfALoaderCopyTheNextBatchBesideTheStep) {
+  const data::TensorDataset set(zeros({12, 8 << 20}, DType::u8), arange(12));
+  for (const int workers : {0, 2}) {
+    data::DataLoader loader(set, {.batch_size = 2, .workers = workers, .device = gpu});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<cuda::Event> copied(6), stepped(6);
+      std::size_t i = 0;
+      for (const data::Batch& b : loader) {
+        {
+          const StreamScope scope(Stream::for_copies());
+          copied[i].record();  // the batch after this one
+        }
+        to(b.x, DType::f32);
+        for (int k = 0; k < 4; ++k) work_for_a_while();
+        stepped[i++].record();
+      }
+      ASSERT_EQ(i, 6u);
+      if (epoch == 0) continue;  // in which memory is taken
+      for (std::size_t k = 0; k < 6; ++k)
+        EXPECT_GT(copied[k].elapsed_time(stepped[k]), 0) << "batch " << k + 1 << ", " << workers << " workers";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::test

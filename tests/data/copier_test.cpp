@@ -1,0 +1,182 @@
+// Batches on their way to a device of the host's memory, which writes down who waits for whom. How copies and steps
+// overlap on a GPU is in tests/cuda/stream_test.cpp.
+#include "bytetape/data/copier.h"
+
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/core/cpu/table.h"
+#include "tests/support/events.h"
+#include "tests/support/expect.h"
+
+namespace bytetape::data {
+namespace {
+
+using memory::Allocator;
+using memory::PinnedMemory;
+using testing::ElementsAre;
+
+const Device gpu = Device::cuda(), meta_gpu = Device::meta(gpu);
+
+struct Fake {
+  Allocator device{gpu, std::make_unique<memory::HostUpstream>()};
+  Allocator twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
+  PinnedMemory pinned{gpu, std::make_unique<memory::HostUpstream>()};
+  PinnedMemory pinned_twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
+  std::uint64_t marks = 0;
+  std::vector<std::string>
+      done;  // "copy" of a batch's part on a stream, "0>15" for a wait of 15 for 0, what a test says
+};
+std::unique_ptr<Fake> fake;
+
+class Copier : public testing::TestWithParam<int> {
+ protected:
+  Copier() : images(randint(0, 256, {11, 3, 5}, DType::u8, Device::cpu())), labels(arange(11)), set(images, labels) {
+    fake = std::make_unique<Fake>();
+    register_backend(
+        DeviceType::cuda,
+        {.kernels = &cpu::kernels(),
+         .allocator = [](int) -> Allocator& { return fake->device; },
+         .meta_allocator = [](int) -> Allocator& { return fake->twin; },
+         .transfer =
+             [](Place<const void*> from, Place<void*> to, std::size_t bytes) {
+               std::memcpy(to.data, from.data, bytes);
+               if (from.device == Device::cpu())
+                 fake->done.push_back(detail::concat("copy on ", current_stream().number()));
+             },
+         .order = [](int, int from, int to) noexcept { fake->done.push_back(detail::concat(from, ">", to)); },
+         .pinned = [](int) -> PinnedMemory& { return fake->pinned; },
+         .meta_pinned = [](int) -> PinnedMemory& { return fake->pinned_twin; },
+         .mark = [](int) { return ++fake->marks; }});
+  }
+  ~Copier() override {
+    EXPECT_EQ(fake->device.statistics().allocated.current, 0u);
+    fake.reset();
+    register_backend(DeviceType::cuda, {});
+  }
+  DataLoaderOptions options(Device device) const {
+    return {.batch_size = 4, .shuffle = true, .workers = GetParam(), .seed = 3, .device = device};
+  }
+
+  const Tensor images, labels;
+  const TensorDataset set;
+};
+
+TEST_P(Copier, SendsTheNextBatchBeforeTheStepAndWaitsForItsOwnAlone) {
+  DataLoader loader(set, options(gpu));
+  for (const Batch& b : loader) {
+    fake->done.push_back("step");
+    b.x + b.x;
+    fake->done.push_back("end");
+  }
+  // The first batch, and then each time: wait for it, send the next, take the step, let its memory go back behind it.
+  EXPECT_THAT(fake->done, ElementsAre("copy on 15", "copy on 15", "15>0", "15>0", "copy on 15", "copy on 15", "step",
+                                      "end", "0>15", "0>15", "15>0", "15>0", "copy on 15", "copy on 15", "step", "end",
+                                      "0>15", "0>15", "15>0", "15>0", "step", "end", "0>15", "0>15"));
+}
+
+TEST_P(Copier, LoadsIntoPinnedMemory) {
+  DataLoader loader(set, options(gpu));
+  const auto it = loader.begin();
+  EXPECT_EQ(it->x.storage().role(), memory::Role::input);
+  const memory::Statistics s = fake->pinned.allocator().statistics();
+  EXPECT_GE(s.by_role[static_cast<int>(memory::Role::input)].current, 2 * 512u);
+  EXPECT_EQ(s.by_role[static_cast<int>(memory::Role::workspace)].peak, 0u);  // nothing was staged
+}
+
+TEST_P(Copier, NormalizesWhereBatchesAreHandedOut) {
+  const TensorDataset floats(images, labels, mnist_normalize);
+  DataLoader expected(floats, options(Device::cpu()));
+  std::vector<std::vector<float>> x;
+  std::vector<std::vector<std::int64_t>> y;
+  for (const Batch& b : expected) {
+    x.push_back(b.x.to_vector<float>());
+    y.push_back(b.y.to_vector<std::int64_t>());
+  }
+  for (const Device device : {Device::cpu(), gpu}) {
+    auto o = options(device);
+    o.normalize = mnist_normalize;
+    DataLoader loader(set, o);
+    std::size_t i = 0;
+    for (const Batch& b : loader) {
+      EXPECT_EQ(b.x.device(), device);
+      EXPECT_EQ(b.x.dtype(), DType::f32);
+      EXPECT_EQ(b.x.shape(), Shape({b.y.size(0), 1, 3, 5}));
+      EXPECT_EQ(b.x.storage().role(), memory::Role::input);
+      EXPECT_EQ(b.x.to_vector<float>(), x[i]);
+      EXPECT_EQ(b.y.to_vector<std::int64_t>(), y[i++]);
+    }
+    EXPECT_EQ(i, x.size());
+  }
+  EXPECT_EQ(fake->device.statistics().to_device.bytes, 11 * (15 + 8) + 256 * 8u);  // u8 images, labels and the table
+}
+
+TEST_P(Copier, RefusesToNormalizeWhatIsNoImage) {
+  auto o = options(gpu);
+  o.normalize = mnist_normalize;
+  const TensorDataset rows(arange(4), arange(4)), pairs(images, zeros({11, 2}, DType::i64)), wide(images, zeros(11));
+  EXPECT_THROW(DataLoader(rows, o), DTypeError);
+  EXPECT_THROW(DataLoader(pairs, o), ShapeError);
+  EXPECT_THROW(DataLoader(wide, o), DTypeError);
+}
+
+/// An example of the second batch cannot be read.
+class Torn final : public Dataset {
+ public:
+  std::int64_t size() const override { return 6; }
+  ExampleSpec example() const override { return {{}, DType::f32, {}, DType::i64}; }
+
+ protected:
+  void fill(std::span<const std::int64_t> indices, Tensor&, Tensor& y) const override {
+    if (indices[0] == 2) throw std::out_of_range("torn");
+    std::copy(indices.begin(), indices.end(), y.data<std::int64_t>());
+  }
+};
+
+TEST_P(Copier, ThrowsWhereTheBatchWouldHaveBeenHandedOut) {
+  const Torn torn;
+  DataLoader loader(torn, {.batch_size = 2, .workers = GetParam(), .device = gpu});
+  auto it = loader.begin();
+  EXPECT_EQ(it->y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_THROW(++it, std::out_of_range);
+  ++it;
+  EXPECT_EQ(it->y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{4, 5}));
+  ++it;
+  EXPECT_TRUE(it == loader.end());
+}
+
+TEST_P(Copier, DoesWithRoomForOneBatch) {
+  const TensorDataset large(zeros({6, 1 << 20}, DType::u8), arange(6));  // 2 MiB a batch
+  fake->device.set_limit(std::size_t{4} << 20);  // two images more would fit, but for the labels
+  DataLoader loader(large, {.batch_size = 2, .workers = GetParam(), .device = gpu});
+  std::vector<std::int64_t> seen;
+  for (const Batch& b : loader)
+    for (const std::int64_t i : b.y.to_vector<std::int64_t>()) seen.push_back(i);
+  EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST_P(Copier, IsPredicted) {
+  const TensorDataset meta_set(empty({11, 3, 5}, DType::u8, Device::meta()), empty(11, DType::i64, Device::meta()));
+  for (const bool normalize : {false, true}) {
+    const auto program = [&](Device device) {
+      auto o = options(device);
+      if (normalize) o.normalize = mnist_normalize;
+      DataLoader loader(device.is_meta ? meta_set : set, o);
+      for (int epoch = 0; epoch < 2; ++epoch)
+        for (const Batch& b : loader) b.x + b.x;
+    };
+    program(gpu);
+    program(meta_gpu);
+    EXPECT_EQ(test::first_difference(fake->device.snapshot().events, fake->twin.snapshot().events), "");
+    EXPECT_EQ(test::first_difference(fake->pinned.allocator().snapshot().events,
+                                     fake->pinned_twin.allocator().snapshot().events),
+              "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, Copier, testing::Values(0, 1, 3));
+
+}  // namespace
+}  // namespace bytetape::data
