@@ -31,4 +31,5 @@
 #include "bytetape/nn/nn.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/clip.h"
+#include "bytetape/optim/grad_scaler.h"
 #include "bytetape/optim/sgd.h"

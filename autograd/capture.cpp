@@ -33,6 +33,17 @@ void check_input(const Tensor& x) {
                       ", requires grad: a captured step has no gradients of its inputs");
 }
 
+/// What a meta device replays.
+struct Nothing final : Recording {
+  void replay() override {}
+};
+
+std::unique_ptr<Recording> recording_of(Device device, const std::function<void()>& work) {
+  if (!device.is_meta) return backend(device).record(device.index, work);
+  work();
+  return std::make_unique<Nothing>();
+}
+
 }  // namespace
 
 struct StepRecorder::Recorded {
@@ -134,7 +145,7 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
         if (y.defined() && capture.is_stand_in(y)) y = clone(y);
     };
     try {
-      recorded->work = backend(*device_).record(device_->index, work);
+      recorded->work = recording_of(*device_, work);
     } catch (...) {
       capture.undo();
       throw;

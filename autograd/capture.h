@@ -81,8 +81,8 @@ class CapturedStep {
 
 /// A step that a GPU takes again without the host's work on it: the first two calls run as they are, the third is
 /// recorded as a CUDA graph, which it and all later ones run (torch.cuda.graph). Each call is exactly one step, bit for
-/// bit the one that would have been taken without; on the CPU, on a meta device, and on inputs whose shape, dtype
-/// or device differ from the recorded ones, the step runs as it is.
+/// bit the one that would have been taken without; on the CPU, and on inputs whose shape, dtype or device differ from
+/// the recorded ones, the step runs as it is.
 ///
 ///     auto train = capture([&](const Tensor& x, const Tensor& target) {
 ///       optimizer.zero_grad();
@@ -99,8 +99,8 @@ class CapturedStep {
 /// must neither require grad nor be written. A step that adds to gradients runs as it is where it finds others than
 /// the recorded one did. Results are outside the graph, and once the step is captured the next call writes over them.
 /// Inputs are copied to dense memory: of what lies otherwise the kernels may be others, and add up in another order.
-/// The step's memory is its own, taken from the device's allocator for as long as the CapturedStep lives; a prediction
-/// on a meta device is without it. It is called on one thread at a time.
+/// The step's memory is its own, taken from the device's allocator for as long as the CapturedStep lives; on the GPU's
+/// meta device the calls take the same, and launch nothing. It is called on one thread at a time.
 template <class F>
 CapturedStep<F> capture(F step) {
   return CapturedStep<F>(std::move(step));

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/harness.h"
 #include "bench/training.h"
@@ -64,6 +65,7 @@ int main(int argc, char** argv) {
   int threads = 0;
   std::string device = "cpu";
   bool tunes = false, recomputes = false;
+  std::optional<std::size_t> workspace_cap;
   std::vector<std::string> names, modes{"eager"};
   app.add_option("--threads", threads, "CPU threads; default: all");
   app.add_option("--device", device, "cpu or cuda");
@@ -73,6 +75,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"eager", "graph"}));
   app.add_flag("--recompute", recomputes, "keep less for backward, which makes it again");
   app.add_flag("--tune", tunes, "try all that cuBLASLt and cuDNN propose; print lines for cuda/ranks.inc");
+  app.add_option("--workspace-cap", workspace_cap,
+                 "bytes that cuBLASLt and cuDNN may use; default: what each usually gets");
   app.add_option("workload", names, "names; default: all whose precision the device is measured in");
   CLI11_PARSE(app, argc, argv);
   return bench::run("workloads", [&] {
@@ -83,6 +87,7 @@ int main(int argc, char** argv) {
                         "unknown workload '", name, "'");
     const DefaultDevice here(Device::parse(device));
     cuda::tune(tunes);
+    if (workspace_cap) cuda::set_workspace_cap(default_device(), workspace_cap);
     const auto is_measured = [&](const bench::Workload& w) { return (w.precision == "fp32") == (device == "cpu"); };
     for (const bench::Workload& w : bench::workloads())
       if ((names.empty() && is_measured(w)) || std::find(names.begin(), names.end(), w.name) != names.end())

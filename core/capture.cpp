@@ -13,7 +13,7 @@ void note_write(StepWatch& watch, Storage& s) { watch.written(s); }
 void fail_in_capture(std::string_view what) { fail<CaptureError>("a captured step cannot be one that ", what); }
 
 void DeviceFinder::used(Storage& s) {
-  if (s.device().is_meta || !backend(s.device()).record) return;
+  if (!backend(s.device()).record) return;
   several_ = several_ || (device_ && *device_ != s.device());
   device_ = s.device();
 }
@@ -44,7 +44,7 @@ void Carried::send() {
   if (words_ == sent_) return;
   const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
   memory::allocator(device_).note_traffic(memory::EventKind::to_device, bytes);
-  backend(device_).transfer({words_.data(), Device::cpu()}, {block_->data(), device_}, bytes);
+  if (!device_.is_meta) backend(device_).transfer({words_.data(), Device::cpu()}, {block_->data(), device_}, bytes);
   sent_ = words_;
 }
 
@@ -63,7 +63,7 @@ Capture::~Capture() { capture_running = nullptr; }
 
 void Capture::used(Storage& s) {
   if (s.device() == device_) {
-    if (!pool_.owns(s.block())) held_.try_emplace(&s, Ref<Storage>(&s));
+    if (!pool_.owns(s.block())) held_.add(s);
   } else if (!s.device().is_meta) {
     fail_in_capture(concat("uses memory of ", s.device(), ", which replaying it on ", device_,
                            " leaves out: pass what it reads to the step, on ", device_,
@@ -74,7 +74,7 @@ void Capture::used(Storage& s) {
 void Capture::written(Storage& s) {
   if (stand_ins_.contains(&s))
     fail_in_capture("writes to an input, of which a replay has a copy: clone it, and write to that");
-  if (!pool_.owns(s.block())) written_.try_emplace(&s, Ref<Storage>(&s));
+  if (!pool_.owns(s.block())) written_.add(s);
 }
 
 void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
@@ -92,10 +92,11 @@ PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, 
     d->count = d->place->state.offset - d->start.offset;
     d->place->state = d->start;
   });
-  d->carried = static_cast<const PhiloxState*>(carried_->add(sizeof(PhiloxState), [d](void* out) {
+  d->carried = static_cast<const PhiloxState*>(carried_->add(sizeof(PhiloxState), [d, at = device_](void* out) {
     std::lock_guard lock(d->place->mutex);
-    std::memcpy(out, &d->place->state, sizeof(PhiloxState));
-    d->place->state.offset += d->count;
+    PhiloxState& stands = at.is_meta ? d->start : d->place->state;
+    std::memcpy(out, &stands, sizeof(PhiloxState));
+    stands.offset += d->count;
   }));
   drawn_.push_back(d);
   return {0, 0, d->carried};
@@ -118,9 +119,9 @@ Capture::Result Capture::finish() {
                          written_.contains(last.storage.get());
     r.lowered.push_back(std::move(lowered));
   }
-  for (auto& [storage, held] : held_) r.held.push_back(std::move(held));
-  for (auto& [storage, held] : written_) r.written.push_back(std::move(held));
-  for (auto& [impl, leaf] : leaves_) r.leaves.push_back(std::move(leaf));
+  r.held = held_.take();
+  r.written = written_.take();
+  r.leaves = std::move(leaves_);
   return r;
 }
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/error.h"
@@ -32,7 +32,7 @@ class StepWatch {
   StepWatch* previous_;
 };
 
-/// Finds out which GPU a step works on.
+/// Finds out which GPU, or meta twin of one, a step works on.
 class DeviceFinder final : public StepWatch {
  public:
   void used(Storage& s) override;
@@ -71,6 +71,21 @@ class Carried {
   std::vector<Entry> entries_;
 };
 
+/// Storages, each once and in the order in which they came: they are let go in that order, which the program alone
+/// decides.
+class StorageList {
+ public:
+  void add(Storage& s) {
+    if (known_.insert(&s).second) all_.emplace_back(&s);
+  }
+  bool contains(const Storage* s) const { return known_.contains(s); }
+  std::vector<Ref<Storage>> take() { return std::move(all_); }
+
+ private:
+  std::unordered_set<const Storage*> known_;
+  std::vector<Ref<Storage>> all_;
+};
+
 /// A step while it is recorded, by the thread that takes it.
 class Capture final : public StepWatch {
  public:
@@ -88,13 +103,16 @@ class Capture final : public StepWatch {
   PhiloxState drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now);
   /// The step replaces a leaf's gradient, or adds to what it is: whether it is the first to touch it.
   bool touches_grad(const Tensor& leaf, const Tensor& grad, bool adds) {
-    return leaves_.try_emplace(leaf.impl(), Leaf{leaf, adds, grad}).second;
+    const bool is_first = touched_.insert(leaf.impl()).second;
+    if (is_first) leaves_.push_back({leaf, adds, grad});
+    return is_first;
   }
   /// What must be undone on the host if the step fails.
   void on_failure(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
   /// Takes back what the host has counted on: a recording is no step, the replay that follows it is.
   void on_end(std::function<void()> take_back) { take_back_.push_back(std::move(take_back)); }
   Carried& carried() { return *carried_; }
+  Device device() const { return device_; }
 
   /// Ends a recording that failed: the host stands where the step found it.
   void undo();
@@ -120,7 +138,7 @@ class Capture final : public StepWatch {
  private:
   struct Drawn {
     std::shared_ptr<Generator::Place> place;
-    PhiloxState start;
+    PhiloxState start;        // of the recording; where a meta device stands, which moves no generator
     std::uint64_t count = 0;  // counters that a step takes
     const PhiloxState* carried = nullptr;
   };
@@ -128,10 +146,11 @@ class Capture final : public StepWatch {
   Device device_;
   const memory::Pool& pool_;
   std::unique_ptr<Carried> carried_;
-  std::unordered_map<Storage*, Ref<Storage>> held_, written_;
+  StorageList held_, written_;
   std::unordered_set<const Storage*> stand_ins_;
   std::vector<Result::Lowered> lowered_;
-  std::unordered_map<const TensorImpl*, Leaf> leaves_;
+  std::vector<Leaf> leaves_;
+  std::unordered_set<const TensorImpl*> touched_;  // of the leaves
   std::vector<std::shared_ptr<Drawn>> drawn_;
   std::vector<std::function<void()>> undo_, take_back_;
 };

@@ -13,10 +13,9 @@ namespace {
 using memory::Op;
 using memory::Role;
 
-// A stretch of the generator's stream for x. A meta tensor takes none: a prediction leaves the numbers of the run as
-// they are.
+// A stretch of the generator's stream for x.
 PhiloxState draw(Generator& generator, const Tensor& x, std::int64_t words_each) {
-  return x.device().is_meta ? PhiloxState{} : generator.take(words_each * x.numel());
+  return generator.take(words_each * x.numel(), x.device());
 }
 std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 

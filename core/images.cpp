@@ -2,6 +2,7 @@
 
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/image_format.h"
 
 namespace bytetape {
 namespace {
@@ -32,7 +33,7 @@ LabelledImages gather_images(const Tensor& images, const Tensor& labels, const T
   const Device device = images.device();
   Shape shape = images.shape();
   shape[0] = indices.size(0);
-  LabelledImages batch{empty_strided(shape, channels_last_strides(shape), values.dtype(), device, role),
+  LabelledImages batch{empty(shape, image_format, values.dtype(), device, role),
                        empty(shape[0], DType::i64, device, role)};
   run<&Kernels::gather_images>(device, GatherImagesArgs{images.read(), labels.read(), indices.read(), values.read(),
                                                         batch.x.write(), batch.y.write()});

@@ -16,6 +16,11 @@ PhiloxState Generator::take(std::int64_t n) {
   return detail::capture_running ? detail::capture_running->drawn_from(place_, s) : s;
 }
 
+PhiloxState Generator::take(std::int64_t n, Device device) {
+  const bool is_recorded = detail::capture_running && detail::capture_running->device() == device;
+  return device.is_meta && !is_recorded ? PhiloxState{} : take(n);
+}
+
 PhiloxState Generator::state() const {
   std::lock_guard lock(place_->mutex);
   return place_->state;

@@ -3,6 +3,8 @@
 #include <memory>
 #include <mutex>
 
+#include "bytetape/core/device.h"
+
 namespace bytetape {
 
 /// Where a kernel starts in the Philox 4x32-10 stream (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
@@ -26,6 +28,9 @@ class Generator {
   void manual_seed(std::uint64_t seed);
   /// A start for `n` 32-bit words; advances past them.
   PhiloxState take(std::int64_t n);
+  /// The same, for a tensor on `device`. For a meta tensor none are taken: a prediction leaves the numbers of the run
+  /// as they are.
+  PhiloxState take(std::int64_t n, Device device);
   /// Where the stream stands; set_state() goes back there.
   PhiloxState state() const;
   /// Throws CaptureError within a step that is being captured.

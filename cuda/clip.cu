@@ -4,8 +4,7 @@
 
 #include "bytetape/cuda/convert.cuh"
 #include "bytetape/cuda/fault.h"
-#include "bytetape/cuda/launch.h"
-#include "bytetape/cuda/slots.cuh"
+#include "bytetape/cuda/gradients.cuh"
 
 namespace bytetape::cuda {
 namespace {
@@ -21,23 +20,6 @@ __device__ double sum_of_block(double v) {
   v = of_warp[0];
   for (int w = 1; w < warps; ++w) v += of_warp[w];
   return v;
-}
-
-/// f(pointer to n elements, n as a constant) for the elements of this block's chunks, in vectors where they are
-/// aligned.
-template <class T, int most, class F>
-__device__ void for_each_vector(const GradientTable<most>& table, F&& f) {
-  constexpr int lanes = 16 / sizeof(T);
-  for (std::uint32_t c = blockIdx.x; c < table.chunks; c += gridDim.x) {
-    const int at = slot_of(table.first, table.count, c);
-    const std::int64_t begin = (c - table.first[at]) * table.chunk,
-                       size = std::min(table.chunk, table.slots[at].size - begin);
-    T* data = static_cast<T*>(table.slots[at].data) + begin;
-    const std::int64_t whole = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 ? size / lanes * lanes : 0;
-    for (std::int64_t i = threadIdx.x * lanes; i < whole; i += block_size * lanes)
-      f(data + i, std::integral_constant<int, lanes>());
-    for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) f(data + i, std::integral_constant<int, 1>());
-  }
 }
 
 template <class T, int most>
@@ -87,20 +69,6 @@ __global__ void __launch_bounds__(block_size)
     for (int k = 0; k < n; ++k) x.values[k] = narrowed<T>(widened(x.values[k]) * factor);
     x.store(at);
   });
-}
-
-/// launch(table, zero) with a table that is no larger than need be: it is copied at every launch.
-template <class F>
-void with_table(const LargestGradientTable& table, F&& launch) {
-  visit_floating(table.dtype, [&](auto zero) {
-    if (table.count <= 16)
-      launch(GradientTable<16>(table), zero);
-    else if (table.count <= 128)
-      launch(GradientTable<128>(table), zero);
-    else
-      launch(table, zero);
-  });
-  check_launch();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "bytetape/cuda/clip.h"
+#include "bytetape/cuda/gradients.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {

@@ -48,8 +48,8 @@ std::int64_t alignment_of(const void* data) {
 class Launch {
  public:
   Launch(const ConvSizes& s, ConvMap map, const ConvWorkspace& parts, const ConstView& x, const ConstView& weight,
-         const ConstView& y, const Plan& plan, Workspace ws)
-      : problem_{.sizes = s, .map = map, .workspace = plan.workspace - parts.scratch},
+         const ConstView& y, Workspace ws)
+      : problem_{.sizes = s, .map = map, .workspace = parts.library, .usual_workspace = parts.usual_library},
         device_(y.device),
         weight_(const_cast<void*>(weight.data()), weight.dtype, weight.device, weight.shape, weight.strides),
         turned_(static_cast<char*>(ws.data) + parts.weight, s.dtype, device_, weight.shape,
@@ -105,17 +105,17 @@ void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   if (s.n == 0) return;
   if (plan.algorithm == conv_mma) return mma_forward(a);
   if (plan.algorithm == conv_direct) return direct_forward(a);
-  Launch launch(s, ConvMap::forward, ConvWorkspace(a), a.x, a.weight, a.y, plan, ws);
+  Launch launch(s, ConvMap::forward, ConvWorkspace(a), a.x, a.weight, a.y, ws);
   if (launch.find(a.bias.data(), a.activation)) return launch.run();
   if (!launch.find()) return im2col_forward(a, launch.scratch());
   launch.run();
   finish(a);
 }
 
-void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
+void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan&, Workspace ws) {
   const ConvSizes s(a);
   if (s.n == 0) return;
-  Launch launch(s, ConvMap::input_grad, ConvWorkspace(a), a.gx, a.weight, a.gy, plan, ws);
+  Launch launch(s, ConvMap::input_grad, ConvWorkspace(a), a.gx, a.weight, a.gy, ws);
   launch.find() ? launch.run() : im2col_input_grad(a, launch.scratch());
 }
 
@@ -134,7 +134,7 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan& plan, Work
   if (plan.algorithm == conv_direct) return direct_weight_grad(args, ws.data);
   const Conv2dWeightGradArgs a = through_activation(args);
   const ConvWorkspace parts(a);
-  Launch launch(s, ConvMap::weight_grad, parts, a.x, a.gw, a.gy, plan, ws);
+  Launch launch(s, ConvMap::weight_grad, parts, a.x, a.gw, a.gy, ws);
   launch.find() ? launch.run() : im2col_weight_grad(a, launch.scratch());
   if (!a.gb.defined()) return;
   const SumArgs sum = bias_grad_of(a);

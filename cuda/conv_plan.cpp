@@ -9,7 +9,7 @@
 
 namespace bytetape::cuda {
 
-Im2col::Im2col(const ConvSizes& s, ConvMap map)
+Im2col::Im2col(const ConvSizes& s, ConvMap map, WorkspaceCap cap)
     : dtype(accumulated(s.dtype)),
       pixels(s.n * (map == ConvMap::input_grad ? s.h * s.w : s.oh * s.ow)),
       groups(s.groups),
@@ -25,7 +25,8 @@ Im2col::Im2col(const ConvSizes& s, ConvMap map)
   values = patches + bytes(rows * groups * patch());
   weights = values + bytes(rows * groups * made);
   products = weights + (map == ConvMap::weight_grad ? 2 : 1) * bytes(groups * made * patch());
-  total = products + plan(product(nullptr, rows, 0, Device::cuda())).workspace;
+  const MatmulArgs largest = product(nullptr, rows, 0, Device::cuda());
+  total = products + library_workspace(largest, cap) + copy_bytes(largest.a) + copy_bytes(largest.b);
 }
 
 View Im2col::weight_matrix(void* workspace, int part, Device device) const {
@@ -52,19 +53,25 @@ MatmulArgs Im2col::product(void* workspace, std::int64_t count, int part, Device
   return {ConstView(at(values), dtype, device, {groups, made, count}, {made, 1, groups * made}), seen_rows, {}, weight};
 }
 
-ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes) {
+ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes,
+                             WorkspaceCap cap) {
   if (s.n == 0) return;
   sums = turns_weight ? aligned(static_cast<std::size_t>(s.weights()) * size_of(s.dtype)) : 0;
   scratch = sums + aligned(sum_bytes);
-  total = scratch + std::max(cudnn_workspace(s), Im2col(s, map).total);
+  const auto for_either = [&](WorkspaceCap c) { return std::max(cudnn_workspace(s, c), Im2col(s, map, c).total); };
+  const std::size_t bytes = for_either(cap);
+  total = scratch + bytes;
+  library = std::min(bytes, cap.value_or(bytes));
+  usual_library = cap ? for_either(std::nullopt) : bytes;
 }
 ConvWorkspace::ConvWorkspace(const Conv2dArgs& a)
-    : ConvWorkspace(ConvSizes(a), ConvMap::forward, turns_weight(a.x, a.weight, a.y), 0) {}
+    : ConvWorkspace(ConvSizes(a), ConvMap::forward, turns_weight(a.x, a.weight, a.y), 0, workspace_cap(a.y.device)) {}
 ConvWorkspace::ConvWorkspace(const Conv2dInputGradArgs& a)
-    : ConvWorkspace(ConvSizes(a), ConvMap::input_grad, turns_weight(a.gx, a.weight, a.gy), 0) {}
+    : ConvWorkspace(ConvSizes(a), ConvMap::input_grad, turns_weight(a.gx, a.weight, a.gy), 0,
+                    workspace_cap(a.gy.device)) {}
 ConvWorkspace::ConvWorkspace(const Conv2dWeightGradArgs& a)
     : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, turns_weight(a.x, a.gw, a.gy),
-                    a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0) {}
+                    a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0, workspace_cap(a.gy.device)) {}
 
 Plan plan(const Conv2dArgs& a) {
   const ConvSizes s(a);

@@ -6,6 +6,7 @@
 #include "bytetape/core/conv_sizes.h"
 #include "bytetape/core/kernels/reduce.h"
 #include "bytetape/cuda/precision.h"
+#include "bytetape/cuda/workspace.h"
 
 /// What planning and launching a convolution agree on: host code without the toolkit.
 namespace bytetape::cuda {
@@ -37,26 +38,29 @@ struct ConvWorkspace {
   std::size_t sums = 0;     ///< of the bias's gradient, while it is summed
   std::size_t scratch = 0;  ///< cuDNN's, or im2col's
   std::size_t total = 0;
+  std::size_t library = 0, usual_library = 0;  ///< what cuDNN may use of the scratch, and what without a cap
 
   explicit ConvWorkspace(const Conv2dArgs& a);
   explicit ConvWorkspace(const Conv2dInputGradArgs& a);
   explicit ConvWorkspace(const Conv2dWeightGradArgs& a);
 
  private:
-  ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes);
+  ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes, WorkspaceCap cap);
 };
 
-/// What cuDNN may ask for, from what the engines that its heuristics put first do ask for on an H100 (cuDNN 9.19).
-inline std::size_t cudnn_workspace(const ConvSizes& s) {
+/// What cuDNN may ask for: as much as the cap, or from what the engines that its heuristics put first do ask for on an
+/// H100 (cuDNN 9.19).
+inline std::size_t cudnn_workspace(const ConvSizes& s, WorkspaceCap cap) {
   constexpr std::size_t mib = std::size_t{1} << 20;
   if (s.dtype == DType::f64) return 0;
   const auto tensors = static_cast<std::size_t>(s.x_numel() + s.y_numel() + s.weights()) * size_of(s.dtype);
   // True f32 runs on engines for row-major images, which turn all tensors around.
-  if (s.dtype == DType::f32 && !allow_tf32()) return std::min(tensors + mib, 256 * mib);
+  if (s.dtype == DType::f32 && !allow_tf32()) return std::min(tensors + mib, cap.value_or(256 * mib));
   // Tensor cores take channels by 16 bytes: others are padded in copies, while these at most split sums.
   const std::int64_t unit = 16 / static_cast<std::int64_t>(size_of(s.dtype));
   const bool is_whole = s.groups == 1 && s.c % unit == 0 && s.o % unit == 0;
-  return is_whole ? std::min(4 * tensors + mib / 16, 4 * mib) : std::min(2 * tensors + 2 * mib, 64 * mib);
+  return is_whole ? std::min(4 * tensors + mib / 16, cap.value_or(4 * mib))
+                  : std::min(2 * tensors + 2 * mib, cap.value_or(64 * mib));
 }
 
 }  // namespace bytetape::cuda

@@ -1,7 +1,9 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <string>
 
+#include "bytetape/core/device.h"
 #include "bytetape/cuda/precision.h"
 
 /// What only CUDA has. All else is said with Device::cuda().
@@ -29,6 +31,12 @@ struct MemoryInfo {
 /// Throws DeviceError, and says why, where there is no such device that bytetape can use.
 MemoryInfo mem_get_info(int index = 0);
 
+/// The most bytes that cuBLASLt or cuDNN may use as scratch for a product or a convolution on a device, and on its meta
+/// twin, which predicts them; rounded down to 256. std::nullopt, as at start: what each usually gets. Of what was
+/// measured, or proposed first, the first that needs no more is taken; a convolution for which cuDNN then has nothing
+/// runs on our own kernels, whose scratch does not count. Call it between steps. Throws DeviceError on another device.
+void set_workspace_cap(Device device, std::optional<std::size_t> bytes);
+
 /// A place in the work of a stream, and when the device came there (torch.cuda.Event with enable_timing).
 class Event {
  public:
@@ -52,7 +60,8 @@ class Event {
 /// and keeps the fastest. Off at start: a table that was measured decides then, and for what it lacks the library's
 /// first proposal, so that bits are the same in every process.
 void tune(bool on);
-/// What tuning has found in this process, as lines for cuda/ranks.inc.
+/// What tuning has found in this process, as lines for cuda/ranks.inc; what it found under a workspace cap is not among
+/// it.
 std::string tuned();
 
 }  // namespace bytetape::cuda

@@ -29,7 +29,7 @@ class ConvGraph {
   fe::graph::Graph graph;
   RankKey rank_key;
   std::size_t workspace = 0;  // bytes that it may use
-  bool with_bias = false, is_tuned = false;
+  bool with_bias = false, is_capped = false, is_tuned = false;
 };
 
 namespace {
@@ -81,7 +81,10 @@ struct Hash {
   }
 };
 
-RankKey rank_key(const Key& key, Device device) {
+/// Of the graph with its usual workspace: cuDNN proposes the same whatever the cap.
+RankKey rank_key(ConvProblem problem, bool tf32, Device device) {
+  problem.workspace = problem.usual_workspace;
+  const Key key = key_of(problem, tf32);
   RankKey all{static_cast<std::int64_t>(Proposer::cudnn), capability(device),
               static_cast<std::int64_t>(cudnnGetVersion())};
   all.insert(all.end(), key.begin(), key.end());
@@ -142,6 +145,10 @@ bool fits(const ConvGraph& g) {
 }
 /// Makes a proposal the one that runs, where cuDNN can.
 bool choose(ConvGraph& g, int rank) { return g.graph.build_plan_at_index(rank).is_good() && fits(g); }
+/// Makes the first that can run the one that does.
+bool choose_first(ConvGraph& g) {
+  return g.graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_good() && fits(g);
+}
 
 class Builder {
  public:
@@ -156,6 +163,7 @@ class Builder {
     describe(graph);
     result_->with_bias = p_.with_bias;
     result_->workspace = p_.workspace;
+    result_->is_capped = p_.workspace != p_.usual_workspace;
     result_->rank_key = std::move(rank_key);
     // The fallback engines are slower than a kernel of our own that does what follows the convolution.
     std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
@@ -166,8 +174,7 @@ class Builder {
     graph.deselect_workspace_greater_than(static_cast<std::int64_t>(p_.workspace));
     graph.deselect_numeric_notes(unwanted(tf32));
     if (const int rank = rank_of(result_->rank_key); rank > 0 && choose(*result_, rank)) return std::move(result_);
-    if (graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_bad()) return nullptr;
-    return fits(*result_) ? std::move(result_) : nullptr;
+    return choose_first(*result_) ? std::move(result_) : nullptr;
   }
 
  private:
@@ -266,8 +273,8 @@ void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*
       return g.graph.execute(library.handle, pack, workspace).is_good();
     } catch (const fe::cudnnException&) { return false; }
   });
-  choose(g, rank);
-  set_rank(g.rank_key, rank);
+  if (!choose(g, rank)) return void(choose_first(g));  // none of these can
+  if (!g.is_capped) set_rank(g.rank_key, rank);
 }
 
 }  // namespace
@@ -279,7 +286,7 @@ ConvGraph* find_graph(const ConvProblem& problem, Device device) {
   const std::lock_guard lock(library.mutex);
   if (const auto found = library.graphs.find(key); found != library.graphs.end()) return found->second.get();
   library.use_stream_of(device);
-  auto graph = build(problem, library.handle, tf32, rank_key(key, device));
+  auto graph = build(problem, library.handle, tf32, rank_key(problem, tf32, device));
   return library.graphs.emplace(key, std::move(graph)).first->second.get();
 }
 

@@ -10,10 +10,11 @@ namespace bytetape::cuda {
 struct ConvProblem {
   ConvSizes sizes;
   ConvMap map;
-  bool channels_last;     ///< x, weight and y, which else are row-major
-  bool with_bias;         ///< of 16-byte alignment
-  Activation activation;  ///< of forward
-  std::size_t workspace;  ///< bytes that cuDNN may use
+  bool channels_last;           ///< x, weight and y, which else are row-major
+  bool with_bias;               ///< of 16-byte alignment
+  Activation activation;        ///< of forward
+  std::size_t workspace;        ///< bytes that cuDNN may use
+  std::size_t usual_workspace;  ///< without a cap
   std::int64_t x_alignment, weight_alignment, y_alignment;
 };
 

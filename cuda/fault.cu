@@ -65,7 +65,7 @@ void throw_pending_fault(int index) {
   forget_kernel<<<1, 1, 0, stream>>>(f->places);
   check_launch();
   check(cudaStreamSynchronize(stream));
-  forget_launches();
+  forget_launches(index);
   lock.unlock();
   const memory::ScopeGuard scope(memory::current_scope.with(left.module, left.op, memory::current_scope.phase));
   throw_fault(left.fault);

@@ -195,7 +195,7 @@ Workspace product_workspace(const Im2col& how, void* ws) {
 template <class T>
 void make_images(const ConvSizes& s, ConvMap map, const ConstView& x, const ConstView& weight, const ConstView& bias,
                  Activation activation, const View& y, void* ws) {
-  const Im2col how(s, map);
+  const Im2col how(s, map, workspace_cap(y.device));
   const Window window(s, map);
   load_weights<T>(how, s, weight, ws);
   for_pieces(how, [&](std::int64_t first, std::int64_t count) {
@@ -209,7 +209,7 @@ template <class T>
 void make_weight(const Conv2dWeightGradArgs& a, void* ws) {
   using C = compute_t<T>;
   const ConvSizes s(a);
-  const Im2col how(s, ConvMap::weight_grad);
+  const Im2col how(s, ConvMap::weight_grad, workspace_cap(a.gw.device));
   const Window window(s, ConvMap::weight_grad), itself(s);
   const View sum = how.weight_matrix(ws, 0, a.gw.device), part = how.weight_matrix(ws, 1, a.gw.device);
   for_pieces(how, [&](std::int64_t first, std::int64_t count) {

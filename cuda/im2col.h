@@ -4,6 +4,7 @@
 
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/cuda/conv_sizes.h"
+#include "bytetape/cuda/workspace.h"
 
 namespace bytetape::cuda {
 
@@ -18,7 +19,7 @@ struct Im2col {
   std::size_t total;
   ConvMap map;
 
-  Im2col(const ConvSizes& s, ConvMap map);
+  Im2col(const ConvSizes& s, ConvMap map, WorkspaceCap cap);
   std::int64_t patch() const { return taps * seen; }
   /// values = patches @ weights; or for the gradient of the weight, sums[part] = values^T @ patches.
   MatmulArgs product(void* workspace, std::int64_t count, int part, Device device) const;

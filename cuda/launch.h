@@ -13,10 +13,13 @@ namespace bytetape::cuda {
 void check(cudaError_t status);
 /// What the last launch of this thread was told, or what an earlier kernel did.
 inline void check_launch() { check(cudaGetLastError()); }
-/// Remembers that the running op gives its device work; stream_of() does it.
-void note_launch();
-/// All that this thread gave its devices has ended well.
-void forget_launches();
+/// Remembers that the running op gives device number `index` work; stream_of() does it.
+void note_launch(int index);
+/// All that this thread gave device number `index` has ended well.
+void forget_launches(int index);
+
+/// The number of the device that CUDA takes this thread's calls for, and whose errors they return.
+inline constinit thread_local int current_device = -1;
 
 /// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the one of
 /// its scope, or what a RecordingScope says.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/scope.h"
@@ -12,8 +14,8 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Who gave this thread's devices work since it last waited, the newest first; an op that does so several times in turn
-/// counts once.
+/// Who gave a device work since this thread last waited for it, the newest first; an op that does so several times in
+/// turn counts once.
 struct Launches {
   static constexpr std::size_t most = 8;
   std::array<memory::Scope, most> ring{};
@@ -22,7 +24,13 @@ struct Launches {
   const memory::Scope& newest(std::size_t back = 0) const { return ring[(count - 1 - back) % most]; }
   std::size_t kept() const { return std::min(count, most); }
 };
-constinit thread_local Launches launches;
+/// The thread's for a device.
+Launches& launches_of(int index) {
+  static thread_local std::vector<Launches> all;
+  const auto i = static_cast<std::size_t>(index);
+  if (i >= all.size()) all.resize(i + 1);
+  return all[i];
+}
 
 /// Errors that a kernel leaves and that last: the process can no longer use the device.
 bool is_of_a_kernel(cudaError_t status) {
@@ -56,6 +64,7 @@ std::string name_of(const memory::Scope& s) {
 }
 
 [[noreturn]] void fail_of_a_kernel(const std::string& words) {
+  const Launches launches = current_device < 0 ? Launches{} : launches_of(current_device);
   const std::size_t kept = launches.kept();
   if (kept > 0 && (launches.count == 1 || launches_block)) {
     const memory::ScopeGuard there(launches.newest());
@@ -73,13 +82,14 @@ std::string name_of(const memory::Scope& s) {
 
 }  // namespace
 
-void note_launch() {
+void note_launch(int index) {
   const memory::Scope& s = memory::current_scope;
+  Launches& launches = launches_of(index);
   if (launches.count > 0 && launches.newest().op == s.op && launches.newest().module == s.module) return;
   launches.ring[launches.count++ % Launches::most] = s;
 }
 
-void forget_launches() { launches.count = 0; }
+void forget_launches(int index) { launches_of(index).count = 0; }
 
 void check(cudaError_t status) {
   if (status == cudaSuccess) [[likely]]

@@ -3,12 +3,15 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -57,7 +60,8 @@ cublasComputeType_t compute_type_of(DType t) {
 
 /// All that the choice of an algorithm rests on; without padding, so that bytes compare.
 struct Key {
-  std::int64_t m, n, k, batch, a_leading, b_leading, y_leading, a_step, b_step, y_step, workspace;
+  std::int64_t m, n, k, batch, a_leading, b_leading, y_leading, a_step, b_step, y_step;
+  std::int64_t workspace, usual_workspace;  // bytes that the library may use, and without a cap
   std::int32_t device, dtype, compute, epilogue, a_alignment, b_alignment, y_alignment, flags;
   friend bool operator==(const Key& p, const Key& q) { return std::memcmp(&p, &q, sizeof p) == 0; }
 };
@@ -135,13 +139,16 @@ class Product {
   /// Runs what was proposed, each a few times, and keeps the fastest. y must not be added to.
   void tune(const Key& key, const MatmulArgs& args, const void* a, const void* b, const void* bias, Workspace ws) {
     is_tuned_ = true;
+    const Proposal first = chosen_;
     const int rank = fastest(static_cast<int>(proposed_.size()), stream_of(args.y.device), [&](int i) {
-      algorithm_ = proposed_[static_cast<std::size_t>(i)];
+      chosen_ = proposed_[static_cast<std::size_t>(i)];
+      if (!fits(chosen_, key)) return false;
       run(args, a, b, bias, 0, ws);
       return true;
     });
-    algorithm_ = proposed_[static_cast<std::size_t>(rank)];
-    set_rank(rank_key(key), rank);
+    chosen_ = proposed_[static_cast<std::size_t>(rank)];
+    if (!fits(chosen_, key)) chosen_ = first;  // none of these can run
+    if (key.workspace == key.usual_workspace) set_rank(rank_key(key), rank);
   }
   bool is_tuned() const { return is_tuned_; }
 
@@ -152,24 +159,48 @@ class Product {
     const bool wide = dtype_ == DType::f64;
     check(cublasLtMatmul(handle_of(args.y.device), operation_, wide ? static_cast<const void*>(&wide_one) : &one, b,
                          left_.layout, a, right_.layout, wide ? static_cast<const void*>(&beta) : &scale, args.y.data(),
-                         result_.layout, args.y.data(), result_.layout, &algorithm_, ws.data, ws.bytes,
+                         result_.layout, args.y.data(), result_.layout, &chosen_.algorithm, ws.data, ws.bytes,
                          stream_of(args.y.device)));
   }
 
  private:
+  struct Proposal {
+    cublasLtMatmulAlgo_t algorithm{};
+    std::size_t workspace = 0;
+  };
+  static bool fits(const Proposal& p, const Key& key) { return p.workspace <= static_cast<std::size_t>(key.workspace); }
+
   template <class T>
   void set(cublasLtMatmulDescAttributes_t what, const T& value) {
     check(cublasLtMatmulDescSetAttribute(operation_, what, &value, sizeof value));
   }
 
-  // Of what the library proposes those that add up in a fixed order; of these one, as ranks.h says.
+  // Of what the library proposes one, as ranks.h says. They count what is proposed without a cap: under one that this
+  // fits, no bit is another.
   bool choose_algorithm(const Key& key) {
+    proposed_ = proposals(key, std::max(key.workspace, key.usual_workspace));
+    const bool is_measured = key.workspace <= key.usual_workspace;
+    const auto rank = static_cast<std::size_t>(is_measured ? rank_of(rank_key(key)) : 0);
+    const auto can = [&](const Proposal& p) { return fits(p, key); };
+    auto at = proposed_.begin() + static_cast<std::ptrdiff_t>(rank < proposed_.size() ? rank : 0);
+    if (at == proposed_.end() || !can(*at)) at = std::find_if(proposed_.begin(), proposed_.end(), can);
+    if (at == proposed_.end()) {
+      proposed_ = proposals(key, key.workspace);
+      at = proposed_.begin();
+    }
+    if (at == proposed_.end()) return false;
+    chosen_ = *at;
+    return true;
+  }
+
+  /// What the library has, within a workspace, that adds up in a fixed order.
+  std::vector<Proposal> proposals(const Key& key, std::int64_t workspace) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference));
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
       check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(key.workspace));
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace));
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(key.b_alignment));
@@ -182,15 +213,12 @@ class Product {
         handle_of(Device::cuda(key.device)), operation_, left_.layout, right_.layout, result_.layout, result_.layout,
         preference, most_proposals, found.data(), &count);
     cublasLtMatmulPreferenceDestroy(preference);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return false;
+    std::vector<Proposal> all;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return all;
     check(status);
-    for (int i = 0; i < count; ++i)
-      if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
-        proposed_.push_back(found[static_cast<std::size_t>(i)].algo);
-    if (proposed_.empty()) return false;
-    const auto rank = static_cast<std::size_t>(rank_of(rank_key(key)));
-    algorithm_ = proposed_[rank < proposed_.size() ? rank : 0];
-    return true;
+    for (const auto& f : std::span(found).first(static_cast<std::size_t>(count)))
+      if (f.state == CUBLAS_STATUS_SUCCESS) all.push_back({f.algo, f.workspaceSize});
+    return all;
   }
 
   DType dtype_;
@@ -198,8 +226,8 @@ class Product {
   DType result_dtype_;
   MatrixOf result_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  std::vector<cublasLtMatmulAlgo_t> proposed_;
-  cublasLtMatmulAlgo_t algorithm_{};
+  std::vector<Proposal> proposed_;
+  Proposal chosen_;
   bool is_possible_ = false, is_tuned_ = false;
 };
 
@@ -251,6 +279,7 @@ bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t lib
                 b.strides[0],
                 y.strides[0],
                 library_bytes,
+                static_cast<std::int64_t>(library_workspace(args, std::nullopt)),
                 y.device.index,
                 static_cast<std::int32_t>(a.dtype),
                 compute_type_of(a.dtype),

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bytetape/core/view.h"
+#include "bytetape/core/kernels/matmul.h"
+#include "bytetape/cuda/workspace.h"
 
 namespace bytetape::cuda {
 
@@ -29,5 +30,8 @@ inline MatrixLayout layout_of(const ConstView& x) {
 inline std::size_t copy_bytes(const ConstView& x) {
   return x.numel() == 0 || layout_of(x).leading ? 0 : aligned(static_cast<std::size_t>(x.numel()) * size_of(x.dtype));
 }
+
+/// Bytes that cuBLASLt may use.
+std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap);
 
 }  // namespace bytetape::cuda

@@ -5,12 +5,16 @@
 
 namespace bytetape::cuda {
 
-// What cuBLASLt may use for partial products, which it adds where there are too few tiles for all processors; then the
-// copies of matrices that have no unit step.
-Plan plan(const MatmulArgs& args) {
+// For partial products, which it adds where there are too few tiles for all processors.
+std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap) {
   constexpr std::size_t most = std::size_t{8} << 20, partials = 16;
   const auto results = static_cast<std::size_t>(args.y.numel()) * std::max(size_of(args.y.dtype), sizeof(float));
-  const std::size_t library = std::min(most, aligned(results * partials));
+  return std::min(cap.value_or(most), aligned(results * partials));
+}
+
+// The library's, then the copies of matrices that have no unit step.
+Plan plan(const MatmulArgs& args) {
+  const std::size_t library = library_workspace(args, workspace_cap(args.y.device));
   return {library + copy_bytes(args.a) + copy_bytes(args.b), static_cast<std::int64_t>(library)};
 }
 

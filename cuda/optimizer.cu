@@ -43,10 +43,11 @@ struct Sgd {
         keep(static_cast<C>(p.momentum)),
         take(static_cast<C>(1 - p.dampening)),
         nesterov(p.nesterov) {}
+  __device__ Pace pace_after(std::int64_t skipped, const Pace& given) const { return {given.lr, given.step - skipped}; }
   __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
     C step = gradient + decay * x;
     if constexpr (has_momentum) {
-      const C moved = pace.first_step ? step : keep * state[0] + take * step;  // whatever a first step read is dropped
+      const C moved = pace.step == 1 ? step : keep * state[0] + take * step;  // whatever a first step read is dropped
       state[0] = moved;
       step = nesterov ? step + keep * moved : moved;
     }
@@ -60,14 +61,20 @@ struct Adam {
   using C = compute_t<T>;
   using Pace = AdamPace;
   static constexpr int states = 2, room = 2;
+  double beta1, beta2;
   C decay, take1, keep2, take2, eps;
 
   explicit Adam(const AdamParams& p)
-      : decay(static_cast<C>(p.weight_decay)),
+      : beta1(p.beta1),
+        beta2(p.beta2),
+        decay(static_cast<C>(p.weight_decay)),
         take1(static_cast<C>(1 - p.beta1)),
         keep2(static_cast<C>(p.beta2)),
         take2(static_cast<C>(1 - p.beta2)),
         eps(static_cast<C>(p.eps)) {}
+  __device__ Pace pace_after(std::int64_t skipped, const Pace& given) const {
+    return adam_pace(given.lr, given.keep, beta1, beta2, given.step - skipped);
+  }
   __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
     const C g = gradient + decay * x;
     const C m = state[0] + take1 * (g - state[0]);
@@ -87,17 +94,25 @@ struct Batch {
   Rule rule;
   std::int64_t chunk;                     // elements of a block, whole vectors
   const unsigned* pending;                // nothing is to be written while it says so
+  const float* found_inf;                 // nor where this does, of a gradient scaler; or null
   const typename Rule::Pace* carried;     // paces of all slots, or null
   typename Rule::Pace paces[most_paces];  // else those of this launch
   int pace_count = 0, count = 0;
   std::uint32_t first[most];  // the first block of each slot
   Slot slots[most];
 
-  Batch(const Rule& rule, std::int64_t chunk, const unsigned* pending, const typename Rule::Pace* carried)
-      : rule(rule), chunk(chunk), pending(pending), carried(carried) {}
+  Batch(const Rule& rule, std::int64_t chunk, const unsigned* pending, const float* found_inf,
+        const typename Rule::Pace* carried)
+      : rule(rule), chunk(chunk), pending(pending), found_inf(found_inf), carried(carried) {}
   template <int more>
   explicit Batch(const Batch<Rule, more>& b)
-      : rule(b.rule), chunk(b.chunk), pending(b.pending), carried(b.carried), pace_count(b.pace_count), count(b.count) {
+      : rule(b.rule),
+        chunk(b.chunk),
+        pending(b.pending),
+        found_inf(b.found_inf),
+        carried(b.carried),
+        pace_count(b.pace_count),
+        count(b.count) {
     std::copy_n(b.paces, pace_count, paces);
     std::copy_n(b.first, count, first);
     std::copy_n(b.slots, count, slots);
@@ -160,12 +175,25 @@ __device__ bool is_aligned(const Slot& slot) {
   return addresses % 16 == 0;
 }
 
+/// At which a slot steps. Under a gradient scaler one thread finds it out for the block: it is some 100 instructions in
+/// double. While a step is skipped the count is being written, but then nothing that follows from it is.
+template <class Rule, int most, class Slot>
+__device__ typename Rule::Pace pace_of(const Batch<Rule, most>& batch, const Slot& slot) {
+  const typename Rule::Pace& given = batch.carried ? batch.carried[slot.pace] : batch.paces[slot.pace];
+  if (!batch.found_inf) return given;
+  __shared__ typename Rule::Pace taken;
+  if (threadIdx.x == 0) taken = batch.rule.pace_after(*slot.skipped, given);
+  __syncthreads();
+  return taken;
+}
+
 template <class Rule, int most>
 __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constant__ Batch<Rule, most> batch) {
-  const unsigned skips = *static_cast<const volatile unsigned*>(batch.pending);
+  unsigned skips = *static_cast<const volatile unsigned*>(batch.pending);
+  if (batch.found_inf) skips |= *batch.found_inf != 0;
   const int at = slot_of(batch.first, batch.count, blockIdx.x);
   const auto& slot = batch.slots[at];
-  const typename Rule::Pace pace = batch.carried ? batch.carried[slot.pace] : batch.paces[slot.pace];
+  const typename Rule::Pace pace = pace_of(batch, slot);
   const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
                      end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
@@ -196,7 +224,7 @@ void update_all(std::span<const Slot> slots, const Rule& rule, const Params& p, 
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
   constexpr int most = 448;
   using All = Batch<Rule, most>;
-  All batch(rule, chunk, fault_places(device).pending, p.carried);
+  All batch(rule, chunk, fault_places(device).pending, p.found_inf, p.carried);
   std::int64_t blocks = 0;
   const auto flush = [&] {
     if (batch.count <= 16)

@@ -19,8 +19,6 @@ namespace {
 
 constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 
-thread_local int current = -1;  // the device that CUDA takes this thread's calls for
-
 /// A device that was checked, and its streams.
 struct Opened {
   Streams streams;
@@ -36,7 +34,7 @@ struct Opened {
     processors = properties.multiProcessorCount;
     capability = 10 * properties.major + properties.minor;
     check(cudaSetDevice(index));
-    current = index;
+    current_device = index;
     streams.get(0);
   }
 };
@@ -52,17 +50,17 @@ Opened& opened(int index) {
 
 Opened& enter(int index) {
   Opened& device = opened(index);
-  if (current != index) {
+  if (current_device != index) {
     check(cudaSetDevice(index));
-    current = index;
+    current_device = index;
   }
   return device;
 }
 
 /// The same without throwing, for what may not: at the end of the process the driver may be gone.
 bool is_current(int index) noexcept {
-  if (current != index && cudaSetDevice(index) == cudaSuccess) current = index;
-  return current == index;
+  if (current_device != index && cudaSetDevice(index) == cudaSuccess) current_device = index;
+  return current_device == index;
 }
 
 /// Memory that the driver gives for a device.
@@ -139,7 +137,7 @@ class PinnedUpstream final : public DriverUpstream {
 }  // namespace
 
 cudaStream_t stream_of(Device device) {
-  note_launch();
+  note_launch(device.index);
   Opened& opened = enter(device.index);
   if (recording_stream.stream && recording_stream.index == device.index) return recording_stream.stream;
   return opened.streams.get(memory::current_scope.stream);
@@ -169,13 +167,13 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   if (from_host) return;
   check(cudaStreamSynchronize(streams.get(number)));
   if (!to_host) return;
-  if (streams.is_only(number)) forget_launches();
+  if (streams.is_only(number)) forget_launches(device.index);
   throw_pending_fault(device.index);
 }
 
 void synchronize(int index) {
   synchronize_streams(index);
-  forget_launches();
+  forget_launches(index);
   throw_pending_fault(index);
 }
 

@@ -1,6 +1,5 @@
 #include "bytetape/optim/adam.h"
 
-#include <cmath>
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
@@ -50,8 +49,7 @@ void AdamBase::set_paces() {
       continue;
     }
     step = steps(i);
-    const auto t = static_cast<double>(step);
-    paces_.push_back({lr() / (1 - std::pow(settings_.beta1, t)), std::sqrt(1 - std::pow(settings_.beta2, t)), keep});
+    paces_.push_back(adam_pace(lr(), keep, settings_.beta1, settings_.beta2, step));
   }
 }
 
@@ -59,7 +57,7 @@ void AdamBase::launch() {
   const Settings& s = settings_;
   run<&Kernels::adam>(parameters()[0].device(), slots_,
                       AdamParams{paces_, s.beta1, s.beta2, s.eps, s.decoupled ? 0 : s.weight_decay,
-                                 static_cast<const AdamPace*>(carried())});
+                                 static_cast<const AdamPace*>(carried()), found_inf()});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)

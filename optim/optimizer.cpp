@@ -13,21 +13,10 @@
 
 namespace bytetape::optim {
 
-namespace {
-
-Tensor in_layout_of(const Tensor& parameter, const Tensor& g) {
-  if (!g.defined() || same_layout(g.shape(), g.strides(), parameter.strides())) return g;
-  Tensor y = empty_like(parameter);
-  run<&Kernels::copy>(g.device(), g.read(), y.write());
-  return y;
-}
-
-}  // namespace
-
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
     : parameters_(std::move(parameters)),
-      steps_(parameters_.size()),
-      taken_back_(parameters_.size()),
+      given_(parameters_.size()),
+      known_skips_(parameters_.size()),
       name_(memory::intern(name)) {
   const memory::OpScope op(name_);
   check<ValueError>(!parameters_.empty(), "an optimizer needs at least one parameter");
@@ -46,6 +35,7 @@ Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
 }
 
 void Optimizer::zero_grad() {
+  ++zeroed_;
   for (Tensor& p : parameters_) p.set_grad({});
 }
 
@@ -55,22 +45,29 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
-void Optimizer::step() {
+void Optimizer::take_step(const float* found_inf, const std::function<void()>& unscale) {
   const memory::OpScope op(name_);
   const memory::PhaseScope phase(memory::Phase::optimizer);
   const NoGrad no_grad;
+  const bool is_scaled = found_inf != nullptr;
+  found_inf_ = found_inf;
   const std::vector<Tensor> gradients = this->gradients();
   moved_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined() && gradients[i].numel() > 0) moved_.push_back(i);
-  make_skip_counts();
+  make_skip_counts(is_scaled);
   prepare(gradients);
-  detail::capture_running ? record_advance() : advance();
+  unscale();
+  for (const std::size_t i : moved_)
+    if (const Tensor g = parameters_[i].grad(); !g.is_same(gradients[i]))
+      run<&Kernels::copy>(g.device(), g.read(), gradients[i].write());
+  detail::capture_running ? record_advance(is_scaled) : advance(is_scaled);
   launch();
   note_writes();
 }
 
-/// By parameter: its gradient, in its memory layout; undefined where there is none.
+/// By parameter: its gradient, or where that lies in another layout memory for it in the parameter's; undefined where
+/// there is none.
 std::vector<Tensor> Optimizer::gradients() const {
   std::vector<Tensor> all;
   all.reserve(parameters_.size());
@@ -78,7 +75,8 @@ std::vector<Tensor> Optimizer::gradients() const {
     const Tensor& p = parameters_[i];
     check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
                       ", was replaced in its module by an assignment; make a new optimizer of the module's parameters");
-    all.push_back(in_layout_of(p, p.grad()));
+    const Tensor g = p.grad();
+    all.push_back(!g.defined() || same_layout(g.shape(), g.strides(), p.strides()) ? g : empty_like(p));
   }
   return all;
 }
@@ -92,34 +90,39 @@ OptimizerSlot Optimizer::slot(std::size_t i, const Tensor& g) const {
           .skipped = skips};
 }
 
-void Optimizer::advance() {
-  take_back_skipped_steps();
-  for (const std::size_t i : moved_) ++steps_[i];
+void Optimizer::advance(bool is_scaled) {
+  if (!is_scaled) read_skip_counts();
+  count_step(is_scaled);
+}
+
+void Optimizer::count_step(bool is_scaled) {
+  is_scaled_ = is_scaled;
+  for (const std::size_t i : moved_) ++given_[i];
   set_paces();
 }
 
-void Optimizer::record_advance() {
+void Optimizer::record_advance(bool is_scaled) {
   detail::Capture& capture = *detail::capture_running;
-  capture.on_end([this, before = steps_] {
-    steps_ = before;
+  capture.on_end([this, given = given_, was_scaled = is_scaled_] {
+    given_ = given;
+    is_scaled_ = was_scaled;
     carried_ = nullptr;
   });
-  for (const std::size_t i : moved_) ++steps_[i];
-  set_paces();
+  count_step(is_scaled);
   std::vector<const Storage*> places;  // which the capture holds, so that none is another's
   for (const std::size_t i : moved_) places.push_back(&parameters_[i].storage());
-  const auto check_all = [this, alive = std::weak_ptr(alive_), moved = moved_, places] {
+  const auto check_all = [this, is_scaled, alive = std::weak_ptr(alive_), moved = moved_, places] {
     check<CaptureError>(!alive.expired(), "the optimizer of a captured step was destroyed");
     for (std::size_t k = 0; k < moved.size(); ++k) {
       const Tensor& p = parameters_[moved[k]];
       check<CaptureError>(!p.impl()->replaced && &p.storage() == places[k], "parameter ", moved[k], ", ", describe(p),
                           ", was replaced or moved since the step was captured: capture it anew");
     }
-    take_back_skipped_steps();  // it may throw a fault, so before any of the step is counted
+    if (!is_scaled) read_skip_counts();  // it may throw a fault, so before any of the step is counted
   };
-  const auto replayed = [this, moved = moved_](void* out) {
+  const auto replayed = [this, is_scaled, moved = moved_](void* out) {
     moved_ = moved;
-    advance();
+    advance(is_scaled);
     std::memcpy(out, paces().data(), paces().size());
   };
   carried_ = capture.carried().add(paces().size(), replayed, check_all);
@@ -129,23 +132,26 @@ void Optimizer::note_writes() {
   for (const std::size_t i : moved_) note_write_with_shadow(parameters_[i]);
 }
 
-// Where kernels leave faults, a step that was given to the device may yet be skipped; the device keeps count.
-void Optimizer::make_skip_counts() {
+// Where kernels leave faults, and under a gradient scaler, a step that was given to the device may be skipped; the
+// device keeps count.
+void Optimizer::make_skip_counts(bool is_scaled) {
   const Device device = parameters_[0].device();
   const auto faults_thrown = backend(device).faults_thrown;
-  if (!faults_thrown || (skips_.defined() && skips_.device() == device)) return;
+  if ((!faults_thrown && !is_scaled) || (skips_.defined() && skips_.device() == device)) return;
   detail::refuse_in_capture("takes an optimizer's first step");
   skips_ = zeros(parameters_.size(), DType::i64, device, memory::Role::optimizer_state);
-  taken_back_.assign(parameters_.size(), 0);
-  if (!device.is_meta) faults_seen_ = faults_thrown(device.index);
+  for (std::size_t i = 0; i < given_.size(); ++i) given_[i] -= std::exchange(known_skips_[i], 0);
+  if (faults_thrown && !device.is_meta) faults_seen_ = faults_thrown(device.index);
 }
 
-void Optimizer::take_back_skipped_steps() {
+/// What the device skipped, where that may have changed: after a fault, and after steps under a gradient scaler.
+void Optimizer::read_skip_counts() {
   if (!skips_.defined() || skips_.device().is_meta) return;
-  const std::uint64_t thrown = backend(skips_.device()).faults_thrown(skips_.device().index);
-  if (thrown == faults_seen_) return;
-  const auto skipped = skips_.to_vector<std::int64_t>();  // waits for every step so far; throws a fault that came since
-  for (std::size_t i = 0; i < steps_.size(); ++i) steps_[i] -= skipped[i] - std::exchange(taken_back_[i], skipped[i]);
+  const auto faults_thrown = backend(skips_.device()).faults_thrown;
+  const std::uint64_t thrown = faults_thrown ? faults_thrown(skips_.device().index) : 0;
+  if (thrown == faults_seen_ && !is_scaled_) return;
+  known_skips_ = skips_.to_vector<std::int64_t>();  // waits for every step so far; throws a fault that came since
+  is_scaled_ = false;
   faults_seen_ = thrown;
 }
 

@@ -35,14 +35,14 @@ void SGD::prepare(const std::vector<Tensor>& gradients) {
 
 void SGD::set_paces() {
   paces_.clear();
-  for (const std::size_t i : moved()) paces_.push_back({lr(), steps(i) == 1});
+  for (const std::size_t i : moved()) paces_.push_back({lr(), steps(i)});
 }
 
 void SGD::launch() {
   const SGDOptions& o = options_;
-  run<&Kernels::sgd>(
-      parameters()[0].device(), slots_,
-      SgdParams{paces_, o.momentum, o.dampening, o.weight_decay, o.nesterov, static_cast<const SgdPace*>(carried())});
+  run<&Kernels::sgd>(parameters()[0].device(), slots_,
+                     SgdParams{paces_, o.momentum, o.dampening, o.weight_decay, o.nesterov,
+                               static_cast<const SgdPace*>(carried()), found_inf()});
 }
 
 }  // namespace bytetape::optim

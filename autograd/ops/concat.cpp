@@ -3,6 +3,7 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/image_format.h"
 
 namespace bytetape {
 namespace {
@@ -40,12 +41,6 @@ std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
   return tensors;
 }
 
-Tensor cat_output(const Tensor& first, const Shape& shape) {
-  const bool nhwc = is_channels_last(first.shape(), first.strides()) && !first.is_contiguous();
-  return empty_strided(shape, nhwc ? channels_last_strides(shape) : contiguous_strides(shape), first.dtype(),
-                       first.device());
-}
-
 }  // namespace
 
 struct CatBackward final : Node {
@@ -67,7 +62,8 @@ Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
   Shape shape = tensors[0].shape();
   shape[d] = 0;
   for (const Tensor& x : tensors) shape[d] += x.shape()[d];
-  Tensor y = cat_output(tensors[0], shape);
+  const Tensor& first = tensors[0];
+  Tensor y = empty(shape, suggest_memory_format(first), first.dtype(), first.device());
   std::int64_t start = 0;
   for (const Tensor& x : tensors) {
     const Tensor place = y.alias(x.shape(), y.strides(), start * y.strides()[d]);

@@ -7,13 +7,10 @@
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
+#include "bytetape/core/image_format.h"
 
 namespace bytetape {
 namespace {
-
-Tensor empty_image(const Shape& shape, const Tensor& like) {
-  return empty_strided(shape, channels_last_strides(shape), like.dtype(), like.device());
-}
 
 /// How a weight lies, and with it its gradient.
 struct WeightLayout {
@@ -99,7 +96,7 @@ struct WeightGradBackward final : Node {
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {
   const Op<"conv2d_input_grad"> op;
   const Tensor g = channels_last(gy), w = dense(weight);
-  Tensor gx = empty_image(x_shape, g);
+  Tensor gx = empty(x_shape, image_format, g.dtype(), g.device());
   run_planned<&Kernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
   if (auto* node = record<InputGradBackward>(gx, g, w)) {
     if (node->needs(1)) node->gy.save(g);
@@ -177,7 +174,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);
   const Tensor image = channels_last(x), w = dense(low_weight.value),
                b = bias.defined() ? contiguous(low_bias.value) : bias;
-  Tensor y = empty_image(y_shape, x);
+  Tensor y = empty(y_shape, image_format, x.dtype(), x.device());
   run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
   if (auto* node = record<Conv2dBackward>(y, image, low_weight.on_tape, low_bias.on_tape)) {
     if (node->needs(1)) node->x.save(image);

@@ -21,9 +21,8 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const Ref<DropoutBackward> node = prepare<DropoutBackward>(x);
   Tensor y = empty_like(x);
   const Prepared<&Kernels::dropout> kernel(x.device(), {{}, p, x.read(), y.write()});
-  // After all that may fail, so that a step that did draws the same numbers again. A meta tensor takes no numbers: a
-  // prediction leaves those of the run as they are.
-  const PhiloxState state = x.device().is_meta ? PhiloxState{} : generator.take(x.numel());
+  // After all that may fail, so that a step that did draws the same numbers again.
+  const PhiloxState state = generator.take(x.numel(), x.device());
   kernel.launch({state, p, x.read(), y.write()});
   detail::check_anomaly(y);
   if (!node) return y;

@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/image_format.h"
 
 namespace bytetape {
 namespace {
@@ -12,12 +13,7 @@ namespace {
 struct Pooling {
   Pool2dParams params;
   Shape x_shape, y_shape;
-  bool channels_last;  // the memory layout of x, which everything made here keeps
-
-  Tensor empty(const Shape& shape, DType dtype, Device device) const {
-    return empty_strided(shape, channels_last ? channels_last_strides(shape) : contiguous_strides(shape), dtype,
-                         device);
-  }
+  MemoryFormat format;  // of x, which everything made here keeps
 };
 
 std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
@@ -29,7 +25,7 @@ Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
   check_floating(x);
   check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
   if (p.stride == 0) p.stride = p.kernel;
-  Pooling plan{p, x.shape(), x.shape(), !x.is_contiguous() && x.strides()[1] == 1};
+  Pooling plan{p, x.shape(), x.shape(), suggest_memory_format(x)};
   for (int i = 0; i < 2; ++i) {
     check<ValueError>(p.kernel[i] >= 1 && p.stride[i] >= 1, "kernel and stride must be at least 1, got kernel ",
                       p.kernel, " and stride ", p.stride);
@@ -63,7 +59,7 @@ struct MaxPool2dBackwardBackward final : Node {
 /// Each element of gy to the place in x that was the largest.
 Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Pooling& plan) {
   const Op<"max_pool2d_backward"> op;
-  Tensor gx = plan.empty(plan.x_shape, gy.dtype(), gy.device());
+  Tensor gx = empty(plan.x_shape, plan.format, gy.dtype(), gy.device());
   run<&Kernels::max_pool2d_backward>(gy.device(), gy.read(), indices.read(), plan.params, gx.write());
   if (auto* node = record<MaxPool2dBackwardBackward>(gx, gy)) {
     node->indices.save(indices);
@@ -75,7 +71,7 @@ Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Poolin
 /// The elements of x in the places that were the largest.
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan) {
   const Op<"max_pool2d_gather"> op;
-  Tensor y = plan.empty(plan.y_shape, x.dtype(), x.device());
+  Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device());
   run<&Kernels::max_pool2d_gather>(x.device(), x.read(), indices.read(), plan.params, y.write());
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
     node->indices.save(indices);
@@ -85,8 +81,8 @@ Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& 
 }
 
 void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
-  // A gradient that comes out of a flatten is row-major; the kernel wants the layout of the indices.
-  const Tensor g = plan.channels_last ? channels_last(gy[0]) : contiguous(gy[0]);
+  // A gradient that comes out of a flatten is row-major; the kernel wants the format of the indices.
+  const Tensor g = plan.format == MemoryFormat::channels_last ? channels_last(gy[0]) : contiguous(gy[0]);
   gx[0] = max_pool2d_backward(g, indices.get(), plan);
 }
 
@@ -95,9 +91,9 @@ void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
 Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
   const Op<"max_pool2d"> op;
   const Pooling plan = plan_pooling(x, params);
-  Tensor y = plan.empty(plan.y_shape, x.dtype(), x.device()), indices;
+  Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device()), indices;
   const bool narrow = plan.params.kernel.h * plan.params.kernel.w <= 256;
-  if (any_requires_grad({&x})) indices = plan.empty(plan.y_shape, narrow ? DType::u8 : DType::i32, x.device());
+  if (any_requires_grad({&x})) indices = empty(plan.y_shape, plan.format, narrow ? DType::u8 : DType::i32, x.device());
   run<&Kernels::max_pool2d>(x.device(), x.read(), plan.params, y.write(), write(indices));
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
     node->indices.save(indices);

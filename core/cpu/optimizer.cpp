@@ -2,28 +2,12 @@
 #include <numeric>
 
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/stretch.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu {
 namespace {
-
-/// f(i, begin, end) for stretches of elements of view_of(i), of `count` views, that together are all elements of all,
-/// shared evenly among the threads.
-template <class ViewOf, class F>
-void for_each_stretch(std::size_t count, ViewOf&& view_of, F&& f) {
-  std::int64_t total = 0;
-  for (std::size_t i = 0; i < count; ++i) total += view_of(i).numel();
-  parallel_for(total, grain / 2, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t first = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::int64_t size = view_of(i).numel(), from = std::max(begin - first, std::int64_t{0}),
-                         to = std::min(end - first, size);
-      if (from < to) f(i, from, to);
-      first += size;
-    }
-  });
-}
 
 void write_shadow(const OptimizerSlot& s, std::int64_t begin, std::int64_t end) {
   const float* parameter = s.parameter.as<float>();
@@ -35,7 +19,7 @@ void write_shadow(const OptimizerSlot& s, std::int64_t begin, std::int64_t end) 
 
 /// for_each_stretch of parameters, and then of their shadows, while a stretch is in the cache.
 template <class Slot, class F>
-void for_each_stretch(std::span<const Slot> slots, F&& f) {
+void for_each_slot_stretch(std::span<const Slot> slots, F&& f) {
   constexpr std::int64_t cached = 4096;
   for_each_stretch(
       slots.size(), [&](std::size_t i) -> const View& { return slots[i].parameter; },
@@ -87,22 +71,40 @@ void adam_stretch(const AdamParams& p, const AdamPace& pace, std::int64_t count,
   }
 }
 
+/// Whether a gradient scaler has the step skipped, which is counted.
+template <class Slot>
+bool skips(std::span<const Slot> slots, const float* found_inf) {
+  const bool skipped = found_inf && *found_inf != 0;
+  if (skipped)
+    for (const Slot& s : slots) ++*s.skipped;
+  return skipped;
+}
+
+SgdPace pace_of(const SgdSlot& s, const SgdPace& given, const SgdParams& p) {
+  return p.found_inf ? SgdPace{given.lr, given.step - *s.skipped} : given;
+}
+AdamPace pace_of(const AdamSlot& s, const AdamPace& given, const AdamParams& p) {
+  return p.found_inf ? adam_pace(given.lr, given.keep, p.beta1, p.beta2, given.step - *s.skipped) : given;
+}
+
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
-  for_each_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
+  if (skips(slots, p.found_inf)) return;
+  for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
     const SgdSlot& s = slots[k];
+    const SgdPace pace = pace_of(s, p.paces[k], p);
     visit_floating(s.parameter.dtype, [&](auto zero) {
       using T = decltype(zero);
       T *parameter = s.parameter.as<T>() + begin,
         *buffer = p.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
       const T* gradient = s.gradient.as<T>() + begin;
       const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
-        sgd_stretch<momentum, first_step, nesterov>(p, p.paces[k], end - begin, parameter, gradient, buffer);
+        sgd_stretch<momentum, first_step, nesterov>(p, pace, end - begin, parameter, gradient, buffer);
       };
       using No = std::false_type;
       using Yes = std::true_type;
       if (p.momentum == 0)
         stretch(No(), No(), No());
-      else if (p.paces[k].first_step)
+      else if (pace.step == 1)
         p.nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
       else
         p.nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
@@ -111,11 +113,13 @@ void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
-  for_each_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
+  if (skips(slots, p.found_inf)) return;
+  for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
     const AdamSlot& s = slots[k];
+    const AdamPace pace = pace_of(s, p.paces[k], p);
     visit_floating(s.parameter.dtype, [&](auto zero) {
       using T = decltype(zero);
-      adam_stretch(p, p.paces[k], end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
+      adam_stretch(p, pace, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
                    s.exp_avg.as<T>() + begin, s.exp_avg_sq.as<T>() + begin);
     });
   });

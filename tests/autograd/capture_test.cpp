@@ -3,14 +3,12 @@
 #include "bytetape/autograd/capture.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/cpu/table.h"
-#include "bytetape/core/memory/pool.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape {
 namespace {
@@ -30,17 +28,9 @@ std::unique_ptr<Recording> record(int, const std::function<void()>& work) {
   work();
   return std::make_unique<Counted>();
 }
-memory::Allocator& device_memory(int) {
-  static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
-  return a;
-}
-memory::Allocator& predicted_memory(int) {
-  static memory::Allocator a(Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>());
-  return a;
-}
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   ++transfers;
-  std::memcpy(to.data, from.data, bytes);
+  test::copy_bytes(from, to, bytes);
 }
 
 const Device gpu = Device::cuda();
@@ -48,15 +38,9 @@ Tensor random_there(const Shape& shape) { return to(random_tensor(shape, DType::
 
 class Capture : public testing::Test {
  protected:
-  Capture() {
-    register_backend(DeviceType::cuda,
-                     {&cpu::kernels(), device_memory, predicted_memory, transfer, [](int) {}, record});
-    recordings = replays = transfers = 0;
-  }
-  ~Capture() override {
-    EXPECT_EQ(test::allocated(gpu), 0u);
-    register_backend(DeviceType::cuda, {});
-  }
+  Capture() { recordings = replays = transfers = 0; }
+
+  const test::StandIn stand_in{{.transfer = transfer, .synchronize = [](int) {}, .record = record}};
 };
 
 TEST_F(Capture, RecordsTheThirdCallAndReplaysFromThere) {
@@ -76,8 +60,8 @@ TEST_F(Capture, RecordsTheThirdCallAndReplaysFromThere) {
   EXPECT_EQ(replays, 3);
 }
 
-TEST_F(Capture, IsTheStepItselfOnTheCpuAndOnMeta) {
-  for (const Device device : {Device::cpu(), Device::meta(gpu)}) {
+TEST_F(Capture, IsTheStepItselfOnTheCpu) {
+  for (const Device device : {Device::cpu(), Device::meta()}) {
     int calls = 0;
     auto step = capture([&](const Tensor& x) {
       ++calls;
@@ -88,6 +72,28 @@ TEST_F(Capture, IsTheStepItselfOnTheCpuAndOnMeta) {
     EXPECT_FALSE(step.is_captured());
   }
   EXPECT_EQ(recordings, 0);
+}
+
+TEST_F(Capture, IsPredictedWithoutLaunches) {
+  const Device meta = Device::meta(gpu);
+  Generator g(5);
+  int calls = 0;
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    return dropout(x, 0.5, true, g) * rand({3}, DType::f32, meta, g);
+  });
+  const Tensor x = zeros({3}, DType::f32, meta);
+  for (int i = 1; i <= 5; ++i) {
+    step(x);
+    EXPECT_EQ(step.is_captured(), i >= 3);
+  }
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(recordings, 0);
+  EXPECT_EQ(transfers, 0);
+  EXPECT_EQ(g.state().offset, 0u) << "a prediction draws no numbers";
+  auto of_the_host = capture([&](const Tensor& t) { return exp(random_tensor({3}, DType::f32)), neg(t); });
+  of_the_host(x), of_the_host(x);
+  EXPECT_THAT([&] { of_the_host(x); }, ThrowsMessage<CaptureError>(HasSubstr("memory of cpu")));
 }
 
 TEST_F(Capture, GivesNothingATensorOrSeveral) {

@@ -19,6 +19,7 @@ TEST(Cat, JoinsTheFirstDimUnlessToldOtherwise) {
 TEST(Cat, KeepsChannelsLast) {
   const Tensor a = channels_last(random_tensor({2, 3, 4, 5})), b = random_tensor({2, 6, 4, 5});
   EXPECT_EQ(cat({a, b}, 1).strides(), channels_last_strides({2, 9, 4, 5}));
+  EXPECT_EQ(cat({narrow(a, 1, 0, 2), b}, 1).strides(), channels_last_strides({2, 8, 4, 5}));
 }
 
 TEST(Cat, RefusesAViewLeftBehindInAnyPlace) {

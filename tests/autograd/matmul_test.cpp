@@ -4,7 +4,6 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
@@ -12,6 +11,7 @@
 #include "tests/support/planned.h"
 #include "tests/support/random.h"
 #include "tests/support/reference.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape {
 namespace {
@@ -164,7 +164,7 @@ TEST(MatmulKernels, PortableBitsDoNotDependOnThreads) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-// A device of the host's memory whose product counts.
+// A device whose product counts.
 int plans = 0, launches = 0;
 Kernels counting() {
   Kernels k = cpu::kernels();
@@ -181,15 +181,13 @@ Kernels counting() {
 
 TEST(Matmul, PlansOnceForAllBatches) {
   static const Kernels kernels = counting();
-  const auto memory = [](int) -> memory::Allocator& { return memory::allocator(Device::cpu()); };
-  register_backend(DeviceType::cuda, {&kernels, memory, memory});
+  const test::StandIn stand_in({.kernels = &kernels});
   plans = launches = 0;
   const Tensor a = random_tensor({3, 1, 2, 4}), b = random_tensor({5, 4, 6});  // batches that do not walk as one
   const Tensor y = matmul(to(a, Device::cuda()), to(b, Device::cuda()));
   EXPECT_EQ(plans, 1);
   EXPECT_EQ(launches, 3);
   EXPECT_EQ(to(y, Device::cpu()).to_vector<double>(), matmul(a, b).to_vector<double>());
-  register_backend(DeviceType::cuda, {});
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "bytetape/core/transfer.h"
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/cpu/table.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape {
 namespace {
@@ -12,31 +12,22 @@ using memory::EventKind;
 using memory::Role;
 using test::random_tensor;
 
-// A device of the host's memory, whose transfers count.
+// Of a device whose transfers count.
 std::size_t moved = 0;
 int waits = 0;
 
-std::unique_ptr<memory::Allocator> device, twin;
-memory::Allocator& device_memory(int) { return *device; }
-memory::Allocator& predicted_memory(int) { return *twin; }
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   EXPECT_NE(from.device, to.device);
-  std::memcpy(to.data, from.data, bytes);
+  test::copy_bytes(from, to, bytes);
   moved += bytes;
 }
 
 class Transfer : public testing::Test {
  protected:
   Transfer() {
-    register_backend(DeviceType::cuda,
-                     {&cpu::kernels(), device_memory, predicted_memory, transfer, [](int) { ++waits; }});
     moved = 0;
     waits = 0;
-    device = std::make_unique<memory::Allocator>(Device::cuda(), std::make_unique<memory::HostUpstream>());
-    twin = std::make_unique<memory::Allocator>(Device::meta(Device::cuda()),
-                                               std::make_unique<memory::SimulatedUpstream>());
   }
-  ~Transfer() override { register_backend(DeviceType::cuda, {}); }
 
   std::size_t workspaces(Device device) const {
     std::size_t count = 0;
@@ -44,6 +35,8 @@ class Transfer : public testing::Test {
       count += e.kind == EventKind::alloc && e.role == Role::workspace;
     return count;
   }
+
+  const test::StandIn stand_in{{.transfer = transfer, .synchronize = [](int) { ++waits; }}};
 };
 
 const Device gpu = Device::cuda();

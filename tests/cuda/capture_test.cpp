@@ -5,6 +5,7 @@
 
 #include "tests/cuda/gpu.h"
 #include "tests/cuda/nets.h"
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 
@@ -82,6 +83,17 @@ TEST_P(CudaCapture, GoesOnAfterStepsAsTheyAre) {
     return all;
   };
   EXPECT_EQ(losses(true), losses(false));
+}
+
+TEST_P(CudaCapture, HasThePredictedEvents) {
+  const auto program = [](Device device) {
+    const DefaultDevice here(device);
+    Net net = make_net(GetParam(), DType::f32);
+    auto step = capture([&](const Tensor& x, const Tensor& y) { return step_of(net, x, y); });
+    for (int i = 0; i < 6; ++i) step(images(net), classes(net));
+  };
+  const auto predicted = record_events(Device::meta(gpu), program);
+  EXPECT_EQ(first_difference(record_events(gpu, program), predicted), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, CudaCapture, testing::Values("mlp", "conv"),

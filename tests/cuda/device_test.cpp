@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <initializer_list>
+#include <iostream>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -64,6 +68,24 @@ TEST(CudaDevices, ThatAreNotThereAreOneClearSentence) {
         EXPECT_THAT(e.what(), testing::Not(testing::HasSubstr("\n")));
       }
     }
+}
+
+// The driver is asked once, so this has a process of its own.
+TEST(CudaDevices, ThatAreHiddenAreOneClearSentence) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* set = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::optional<std::string> before = set ? std::optional<std::string>(set) : std::nullopt;
+  setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  const auto ask = [] {
+    try {
+      zeros({2}, DType::f32, gpu);
+    } catch (const DeviceError& e) { std::cerr << cuda::device_count() << " devices: " << e.what(); }
+    std::_Exit(3);
+  };
+  EXPECT_EXIT(ask(), testing::ExitedWithCode(3),
+              "^0 devices: .*(cuda cannot be used: no NVIDIA driver is loaded|cuda cannot be used: there is no NVIDIA "
+              "GPU that this process may use|this build has no CUDA).*$");
+  before ? setenv("CUDA_VISIBLE_DEVICES", before->c_str(), 1) : unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST_F(CudaDevice, ThatIsNotThereCanBePredicted) {

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/cuda/runtime.h"
 #include "tests/cuda/gpu.h"
 
 namespace bytetape::test {
@@ -54,6 +55,35 @@ TEST_F(CudaLaunches, NameTheOpsThatMayHaveFailed) {
                 synchronize(gpu);
               }),
               testing::ExitedWithCode(3), "the newest first: tanh, relu. With CUDA_LAUNCH_BLOCKING=1");
+}
+
+TEST_F(CudaLaunches, OfAnotherDeviceAreNotNamed) {
+  if (cuda::device_count() < 2) GTEST_SKIP() << "there is no second CUDA device";
+  EXPECT_EXIT(report([] {
+                const Tensor x = ones({4}, DType::f32, Device::cuda(1));
+                synchronize(gpu);
+                const Tensor y = relu(nowhere()), z = tanh(x);
+                synchronize(gpu);
+              }),
+              testing::ExitedWithCode(3), "relu: CUDA: .*, left by a kernel of this op, as no other");
+}
+
+TEST_F(CudaLaunches, OfACapturedStepBearItsName) {
+  EXPECT_EXIT(report([] {
+                constexpr std::int64_t count = std::int64_t{16} << 20;
+                const auto upstream = cuda::device_memory(gpu.index);
+                Tensor x = empty({count}, DType::f32, Device::meta(gpu));
+                void* data = upstream->allocate(x.nbytes());
+                x.impl()->storage = make_ref<Storage>(data, x.nbytes(), gpu, nullptr);
+                fill_(x, 1);
+                auto step = capture([&] { return sum(x); });
+                for (int i = 0; i < 3; ++i) step();
+                synchronize(gpu);
+                upstream->deallocate(data, x.nbytes());
+                step();
+                synchronize(gpu);
+              }),
+              testing::ExitedWithCode(3), "captured_step: CUDA: .*, left by a kernel of this op");
 }
 
 /// Tests' own processes inherit what is set here.

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "bytetape/core/factories.h"
 #include "bytetape/optim/adam.h"
+#include "bytetape/optim/grad_scaler.h"
 #include "bytetape/optim/sgd.h"
 #include "tests/optim/faulty_device.h"
 
@@ -92,6 +94,38 @@ TEST_P(SkippedSteps, AreNoneWhereTheFaultWasThrownBefore) {
     disturbed.step(i);
     undisturbed.step(i);
     EXPECT_EQ(disturbed.values(), undisturbed.values());
+  }
+}
+
+// The device takes off what it skipped for either reason, without the host's looking.
+TEST_P(SkippedSteps, CountAsNotTakenUnderAScalerToo) {
+  Training disturbed(GetParam()), undisturbed(GetParam());
+  GradScaler scaler({.growth_interval = 4});
+  scaler.scale(on_device({1}));
+  const auto scaled_step = [&](double seed) {
+    const double scale = scaler.get_scale();
+    disturbed.parameters[0].set_grad(on_device({seed * scale, -1 * scale, 2 * seed * scale}));
+    disturbed.parameters[1].set_grad(on_device({1 / seed * scale}));
+    scaler.step(*disturbed.optimizer);
+    scaler.update();
+  };
+  double expected_scale = 65536;
+  for (int round = 0; round < 3; ++round) {
+    scaled_step(round + 1);
+    undisturbed.step(round + 1);
+    faulty.leave_fault();
+    scaled_step(7);
+    EXPECT_EQ(scaler.state_dict().growth_tracker, 1) << "no step, of whatever kind";
+    faulty.throw_fault();
+    scaled_step(std::numeric_limits<double>::infinity());
+    EXPECT_EQ(scaler.get_scale(), expected_scale /= 2);
+    scaled_step(round + 0.5);
+    undisturbed.step(round + 0.5);
+    disturbed.step(round + 2);  // without the scaler the host has to know
+    undisturbed.step(round + 2);
+    ASSERT_EQ(disturbed.values(), undisturbed.values()) << "round " << round;
+    scaled_step(std::numeric_limits<double>::infinity());  // the tracker begins each round at 0
+    expected_scale /= 2;
   }
 }
 

@@ -1,26 +1,16 @@
 #pragma once
-// A device on the host's memory that can have a fault pending, as CUDA does: its optimizer kernels then count what they
-// skip. Steps run at once, but the host learns of the fault only when it is thrown.
-#include <memory>
-
-#include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape::optim {
 
+/// A device that can have a fault pending, as CUDA does: its optimizer kernels then count what they skip, and a
+/// gradient scaler's write nothing. Steps run at once, but the host learns of the fault only when it is thrown.
 class FaultyDevice {
  public:
   static constexpr Device device = Device::cuda();
 
-  FaultyDevice() {
-    pending_ = false;
-    static const Kernels kernels(copies(), OptimizerKernels{.sgd = sgd, .adam = adam});
-    register_backend(DeviceType::cuda, {.kernels = &kernels,
-                                        .allocator = allocator,
-                                        .meta_allocator = allocator,
-                                        .faults_thrown = [](int) { return thrown_; }});
-  }
-  ~FaultyDevice() { register_backend(DeviceType::cuda, {}); }
+  FaultyDevice() { pending_ = false; }
 
   /// A kernel leaves a fault.
   void leave_fault() { pending_ = true; }
@@ -31,12 +21,16 @@ class FaultyDevice {
   }
 
  private:
-  static CopyKernels copies() {
-    return {.fill = cpu::kernels().fill, .copy = cpu::kernels().copy, .arange = cpu::kernels().arange};
-  }
-  static memory::Allocator& allocator(int) {
-    static memory::Allocator a(device, std::make_unique<memory::HostUpstream>());
-    return a;
+  static const Kernels& kernels() {
+    static const Kernels all = [] {
+      Kernels k = cpu::kernels();
+      k.sgd = sgd;
+      k.adam = adam;
+      k.unscale = unscale;
+      k.update_scale = update_scale;
+      return k;
+    }();
+    return all;
   }
   template <class Slot>
   static bool skips(std::span<const Slot> slots) {
@@ -50,7 +44,14 @@ class FaultyDevice {
   static void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
     if (!skips(slots)) cpu::kernels().adam(slots, p);
   }
+  static void unscale(const UnscaleArgs& args) {
+    if (!pending_) cpu::kernels().unscale(args);
+  }
+  static void update_scale(const UpdateScaleArgs& args) {
+    if (!pending_) cpu::kernels().update_scale(args);
+  }
 
+  const test::StandIn stand_in_{{.kernels = &kernels(), .faults_thrown = [](int) { return thrown_; }}};
   inline static bool pending_ = false;
   inline static std::uint64_t thrown_ = 0;
 };

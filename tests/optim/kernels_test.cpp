@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -19,6 +20,7 @@ namespace {
 /// Parameters of one dtype, and what steps of them need.
 struct Problem {
   std::vector<Tensor> parameters, gradients, first, second, shadows;
+  Tensor skips;  // by parameter; undefined as a rule
 
   Problem(Device device, DType dtype, const std::vector<std::int64_t>& offsets = {0, 0, 0, 0}) {
     const std::int64_t sizes[] = {1, 1023, 5000, 70001};
@@ -33,7 +35,8 @@ struct Problem {
       shadows.push_back(narrow(zeros(p.numel() + offset, dtype, p.device()), 0, offset, p.numel()));
   }
   OptimizerSlot slot(std::size_t i) const {
-    return {parameters[i].write(), gradients[i].read(), shadows.empty() ? View() : shadows[i].write()};
+    return {parameters[i].write(), gradients[i].read(), shadows.empty() ? View() : shadows[i].write(),
+            skips.defined() ? skips.write().as<std::int64_t>() + i : nullptr};
   }
   std::vector<std::vector<double>> values() const {
     std::vector<std::vector<double>> all;
@@ -52,19 +55,23 @@ struct Problem {
 
 template <class Pace>
 using Paces = std::vector<Pace>;
-const Paces<SgdPace> sgd_paces{{0.1, false}, {0.2, true}, {0.1, true}, {0.3, false}};
-const Paces<AdamPace> adam_paces{{0.1, 0.5, 1}, {0.2, 0.25, 0.99}, {0.1, 0.5, 1}, {0.3, 0.75, 0.9}};
+const Paces<SgdPace> sgd_paces{{0.1, 2}, {0.2, 1}, {0.1, 1}, {0.3, 5}};
+AdamPace adam_pace_of(double lr, double keep, std::int64_t step) { return adam_pace(lr, keep, 0.9, 0.99, step); }
+const Paces<AdamPace> adam_paces{adam_pace_of(0.1, 1, 3), adam_pace_of(0.2, 0.99, 1), adam_pace_of(0.1, 1, 3),
+                                 adam_pace_of(0.3, 0.9, 70)};
 
-void sgd(const Problem& p, const Paces<SgdPace>& paces, const SgdPace* carried = nullptr) {
+void sgd(const Problem& p, const Paces<SgdPace>& paces, const SgdPace* carried = nullptr,
+         const float* found_inf = nullptr) {
   std::vector<SgdSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i) slots.push_back({p.slot(i), p.first[i].write()});
-  run<&Kernels::sgd>(p.device(), slots, SgdParams{paces, 0.9, 0.1, 0.01, false, carried});
+  run<&Kernels::sgd>(p.device(), slots, SgdParams{paces, 0.9, 0.1, 0.01, false, carried, found_inf});
 }
-void adam(const Problem& p, const Paces<AdamPace>& paces, const AdamPace* carried = nullptr) {
+void adam(const Problem& p, const Paces<AdamPace>& paces, const AdamPace* carried = nullptr,
+          const float* found_inf = nullptr) {
   std::vector<AdamSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)
     slots.push_back({p.slot(i), p.first[i].write(), p.second[i].write()});
-  run<&Kernels::adam>(p.device(), slots, AdamParams{paces, 0.9, 0.99, 1e-6, 0.02, carried});
+  run<&Kernels::adam>(p.device(), slots, AdamParams{paces, 0.9, 0.99, 1e-6, 0.02, carried, found_inf});
 }
 
 class OptimizerKernel : public testing::TestWithParam<const char*> {
@@ -114,6 +121,60 @@ TEST_P(OptimizerKernel, ReadsPacesThatAreCarried) {
   }
 }
 
+// Paces of a gradient scaler's step count what the device was given: it takes off what it skipped.
+TEST_P(OptimizerKernel, TakesSkippedStepsOffUnderAScaler) {
+  const std::vector<std::int64_t> skipped{0, 4, 1, 17};
+  Paces<SgdPace> given_sgd = sgd_paces;
+  Paces<AdamPace> given_adam = adam_paces;
+  for (std::size_t i = 0; i < skipped.size(); ++i) {
+    given_sgd[i].step += skipped[i];
+    const AdamPace& p = adam_paces[i];
+    given_adam[i] = adam_pace_of(p.lr, p.keep, p.step + skipped[i]);
+  }
+  const Tensor found_inf = zeros({}, DType::f32, device());
+  const auto* word = found_inf.read().as<float>();
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(detail::concat(dtype));
+    const Problem plain(device(), dtype, {0, 0, 1, 3});
+    Problem scaled = plain.copy();
+    scaled.skips = from_vector(skipped, {4}, device());
+    sgd(plain, sgd_paces);
+    sgd(scaled, given_sgd, nullptr, word);
+    EXPECT_EQ(scaled.values(), plain.values());
+    adam(plain, adam_paces);
+    adam(scaled, given_adam, nullptr, word);
+    EXPECT_EQ(scaled.values(), plain.values());
+    EXPECT_EQ(scaled.skips.to_vector<std::int64_t>(), skipped);
+    if (device() == Device::cpu()) continue;
+    const Tensor for_adam = carried(given_adam, device());
+    adam(plain, adam_paces);
+    adam(scaled, Paces<AdamPace>(4), static_cast<const AdamPace*>(for_adam.storage().data()), word);
+    EXPECT_EQ(scaled.values(), plain.values());
+  }
+}
+
+TEST_P(OptimizerKernel, SkipsWhatOverflowed) {
+  const Tensor found_inf = ones({}, DType::f32, device());
+  const auto* word = found_inf.read().as<float>();
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    Problem p(device(), dtype);
+    if (dtype == DType::f32) p.add_shadows(DType::f16, 0);
+    p.skips = from_vector(std::vector<std::int64_t>{0, 1, 2, 3}, {4}, device());
+    const auto before = p.values();
+    sgd(p, sgd_paces, nullptr, word);
+    adam(p, adam_paces, nullptr, word);
+    EXPECT_EQ(p.values(), before);
+    EXPECT_EQ(p.skips.to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3, 4, 5}));
+    for (const Tensor& s : p.shadows) EXPECT_EQ(s.to_vector<double>(), std::vector<double>(s.numel(), 0));
+  }
+}
+
+TEST(Power, IsThatOfTheStandardLibrary) {
+  for (const double base : {0.0, 0.5, 0.9, 0.999, 0.99999})
+    for (const std::int64_t n : {0, 1, 2, 3, 7, 64, 1000, 99999})
+      EXPECT_NEAR(power(base, n), std::pow(base, n), 1e-11) << base << " to the " << n;
+}
+
 // More than a launch takes by value.
 TEST_P(OptimizerKernel, TakesAnyNumberOfPaces) {
   std::vector<Tensor> parameters;
@@ -127,7 +188,7 @@ TEST_P(OptimizerKernel, TakesAnyNumberOfPaces) {
     for (int k = 0; k < 2; ++k) averages.push_back(zeros({3}, DType::f64, device()));
     const Tensor &m = averages[2 * i], &v = averages[2 * i + 1];
     slots.push_back({{parameters[i].write(), g.read()}, m.write(), v.write()});
-    paces.push_back({1.0 + i % 13, 1, 1});
+    paces.push_back(adam_pace(1.0 + i % 13, 1, 0, 0, 1));
   }
   run<&Kernels::adam>(device(), slots, AdamParams{paces, 0, 0, 0, 0});  // every step is one of length `rate`
   for (int i = 0; i < 30; ++i)

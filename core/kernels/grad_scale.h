@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "bytetape/core/view.h"
+
+namespace bytetape {
+
+// What a gradient scaler keeps on the device, dense: `scale`, f32, what losses are multiplied by; `growth_tracker`,
+// i32; `found_inf`, f32, by optimizer: 1 where a gradient was found that is not finite, else 0.
+
+/// Multiplies every gradient by 1 / scale, and sets found_inf, a scalar, to 1 where one is not finite. The gradients
+/// are dense, and none shares memory with another.
+struct UnscaleArgs {
+  std::span<const View> gradients;
+  ConstView scale;
+  View found_inf;
+};
+
+/// The scale, and how many steps without an overflow came since it changed.
+struct GradScale {
+  float scale;
+  std::int32_t growth_tracker;
+};
+
+/// How it moves: back where a step overflowed; else, after growth_interval steps that did not, up, if it stays finite.
+struct GradScaleRule {
+  double growth_factor, backoff_factor;
+  std::int32_t growth_interval;
+
+  constexpr GradScale next(const GradScale& now, bool overflowed) const {
+    if (overflowed) return {static_cast<float>(now.scale * backoff_factor), 0};
+    if (now.growth_tracker + 1 < growth_interval) return {now.scale, now.growth_tracker + 1};
+    const double grown = now.scale * growth_factor;
+    return {grown <= std::numeric_limits<float>::max() ? static_cast<float>(grown) : now.scale, 0};
+  }
+};
+
+/// Moves the scale on by a step, which overflowed where any found_inf is not 0; then all of those are 0.
+struct UpdateScaleArgs {
+  View scale, growth_tracker, found_inf;
+  GradScaleRule rule;
+};
+
+/// torch.amp.GradScaler's kernels. While a fault is pending on the device, steps are not taken: neither gradients nor
+/// the scale and its count are written then.
+struct GradScaleKernels {
+  void (*unscale)(const UnscaleArgs& args);
+  void (*update_scale)(const UpdateScaleArgs& args);
+};
+
+}  // namespace bytetape

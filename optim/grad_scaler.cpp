@@ -1,0 +1,190 @@
+#include "bytetape/optim/grad_scaler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bytetape/autograd/autocast.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/capture.h"
+#include "bytetape/core/check.h"
+#include "bytetape/core/dispatch.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/optim/gradients.h"
+
+namespace bytetape::optim {
+namespace {
+
+using Op = memory::Op<"grad_scaler">;
+
+constexpr std::size_t most_optimizers = 64;  // words of found_inf
+
+void check_options(const GradScalerOptions& o) {
+  const auto is_scale = [](double v) { return v > 0 && v <= std::numeric_limits<float>::max(); };
+  check<ValueError>(is_scale(o.init_scale), "init_scale must be above 0 and finite in f32, got ", o.init_scale);
+  check<ValueError>(o.growth_factor > 1 && std::isfinite(o.growth_factor),
+                    "growth_factor must be above 1 and finite, got ", o.growth_factor);
+  check<ValueError>(o.backoff_factor > 0 && o.backoff_factor < 1, "backoff_factor must be above 0 and below 1, got ",
+                    o.backoff_factor);
+  check<ValueError>(o.growth_interval >= 1, "growth_interval must be at least 1, got ", o.growth_interval);
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options)
+    : options_(options), start_{static_cast<float>(options.init_scale), 0} {
+  const Op op;
+  check_options(options);
+}
+
+void GradScaler::make_words(Device device) {
+  const Op op;
+  if (scale_.defined())
+    return check<DeviceError>(scale_.device() == device, "what is scaled is on ", device, ", but the scale is on ",
+                              scale_.device());
+  detail::refuse_in_capture("scales a loss for the first time");
+  constexpr auto role = memory::Role::optimizer_state;
+  Tensor scale = full({}, start_.scale, DType::f32, device, role);
+  Tensor tracker = full({}, start_.growth_tracker, DType::i32, device, role);
+  found_inf_ = zeros(most_optimizers, DType::f32, device, role);
+  growth_tracker_ = std::move(tracker);
+  scale_ = std::move(scale);
+}
+
+Tensor GradScaler::scale(const Tensor& outputs) {
+  if (!options_.enabled) return outputs;
+  {
+    const Op op;
+    check_floating(outputs);
+    make_words(outputs.device());
+  }
+  const DType dtype = promoted(outputs.dtype(), DType::f32);
+  return to(outputs, dtype) * to(scale_, dtype);
+}
+
+/// What is known of the optimizer; a place for one that is new.
+GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
+  check<ValueError>(scale_.defined(), "no loss was scaled before: backward starts from scale(loss)");
+  auto at =
+      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.alive.lock() == optimizer.alive_; });
+  if (at == known_.end()) {
+    at = std::find_if(known_.begin(), known_.end(), [](const Known& k) { return k.alive.expired(); });
+    if (at == known_.end()) {
+      check<ValueError>(known_.size() < most_optimizers, "a scaler serves ", most_optimizers, " optimizers at most");
+      at = known_.emplace(at);
+    }
+    *at = {optimizer.alive_};
+  }
+  if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a step that failed is taken again
+    at->stage = Stage::ready;
+    run<&Kernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
+  }
+  return *at;
+}
+
+/// A recording that fails was no step.
+void GradScaler::keep_stages_for_failure() {
+  if (detail::capture_running) detail::capture_running->on_failure([this, before = known_] { known_ = before; });
+}
+
+void GradScaler::set_stage(Known& known, Stage stage, const Optimizer& optimizer) {
+  keep_stages_for_failure();
+  known.stage = stage;
+  known.zeroed = optimizer.zeroed_;
+}
+
+View GradScaler::found_inf(const Known& known) const {
+  return View(found_inf_.write().as<float>() + (&known - known_.data()), DType::f32, found_inf_.device(), {}, {});
+}
+
+std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) const {
+  std::vector<Tensor> all = gradients_to_write(optimizer.parameters());
+  check<ValueError>(!all.empty(), "no parameter of the optimizer has a gradient");
+  for (const Tensor& g : all) {
+    check<DTypeError>(g.dtype() != DType::f16, "a gradient, ", describe(g),
+                      ", is f16: under Autocast parameters, and so their gradients, are f32");
+    check<DeviceError>(g.device() == scale_.device(), "a gradient, ", describe(g), ", is not where the scale is, on ",
+                       scale_.device());
+  }
+  return all;
+}
+
+void GradScaler::unscale(const std::vector<Tensor>& gradients, const Known& known) const {
+  run<&Kernels::unscale>(scale_.device(), UnscaleArgs{written_views(gradients), scale_.read(), found_inf(known)});
+  note_writes(gradients);
+}
+
+void GradScaler::unscale_(Optimizer& optimizer) {
+  if (!options_.enabled) return;
+  const Op op;
+  const memory::PhaseScope phase(memory::Phase::optimizer);
+  Known& known = this->known(optimizer);
+  check<ValueError>(known.stage != Stage::unscaled,
+                    "unscale_() was called for this optimizer since the last update() already");
+  check<ValueError>(known.stage != Stage::stepped, "unscale_() was called after step()");
+  unscale(scaled_gradients(optimizer), known);
+  set_stage(known, Stage::unscaled, optimizer);
+}
+
+void GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) return optimizer.step();
+  const Op op;
+  Known& known = this->known(optimizer);
+  check<ValueError>(known.stage != Stage::stepped,
+                    "step() was called for this optimizer since the last update() already");
+  std::vector<Tensor> gradients;
+  if (known.stage == Stage::ready) gradients = scaled_gradients(optimizer);
+  optimizer.take_step(found_inf(known).as<float>(), [&] {
+    const Op unscaling;
+    if (!gradients.empty()) unscale(gradients, known);
+  });
+  set_stage(known, Stage::stepped, optimizer);
+}
+
+void GradScaler::update() {
+  if (!options_.enabled) return;
+  const Op op;
+  const memory::PhaseScope phase(memory::Phase::optimizer);
+  const auto is_ready = [](const Known& k) { return k.stage == Stage::ready; };
+  check<ValueError>(!std::all_of(known_.begin(), known_.end(), is_ready),
+                    "update() needs a step(): nothing was unscaled since the last one");
+  const View words = found_inf_.write(),
+             used(words.data(), words.dtype, words.device, {static_cast<std::int64_t>(known_.size())}, {1});
+  run<&Kernels::update_scale>(
+      scale_.device(), UpdateScaleArgs{scale_.write(),
+                                       growth_tracker_.write(),
+                                       used,
+                                       {options_.growth_factor, options_.backoff_factor, options_.growth_interval}});
+  for (const Tensor* x : {&scale_, &growth_tracker_, &found_inf_}) x->storage().bump_version();
+  keep_stages_for_failure();
+  for (Known& k : known_) k.stage = Stage::ready;
+}
+
+double GradScaler::get_scale() const { return options_.enabled ? state_dict().scale : 1; }
+
+GradScaler::State GradScaler::state_dict() const {
+  State state{start_.scale, options_.growth_factor, options_.backoff_factor, options_.growth_interval,
+              start_.growth_tracker};
+  if (scale_.defined()) {
+    state.scale = scale_.item<double>();
+    state.growth_tracker = growth_tracker_.item<std::int32_t>();
+  }
+  return state;
+}
+
+void GradScaler::load_state_dict(const State& state) {
+  const Op op;
+  const GradScalerOptions options{state.scale, state.growth_factor, state.backoff_factor, state.growth_interval,
+                                  options_.enabled};
+  check_options(options);
+  check<ValueError>(state.growth_tracker >= 0, "growth_tracker must not be negative, got ", state.growth_tracker);
+  options_ = options;
+  start_ = {static_cast<float>(state.scale), state.growth_tracker};
+  if (!scale_.defined()) return;
+  run<&Kernels::fill>(scale_.device(), Scalar(start_.scale), scale_.write());
+  run<&Kernels::fill>(scale_.device(), Scalar(start_.growth_tracker), growth_tracker_.write());
+  for (const Tensor* x : {&scale_, &growth_tracker_}) x->storage().bump_version();
+}
+
+}  // namespace bytetape::optim

@@ -1,0 +1,74 @@
+#pragma once
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/resnet.h"
+#include "bytetape/bytetape.h"
+
+namespace bytetape::test {
+
+enum class Rule { sgd, adam };
+
+inline std::unique_ptr<optim::Optimizer> make_optimizer(Rule rule, std::vector<Tensor> parameters) {
+  if (rule == Rule::adam) return std::make_unique<optim::Adam>(std::move(parameters), optim::AdamOptions{.lr = 3e-3});
+  return std::make_unique<optim::SGD>(
+      std::move(parameters), optim::SGDOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
+}
+
+/// A small residual network on the default device, from the default generator of seed 1: batch norm, dropout, momentum
+/// or Adam, clipping; in `computed` under autocast.
+class ResidualNet {
+ public:
+  ResidualNet(Rule rule, DType computed) : computed_(computed) {
+    manual_seed(1);
+    model.push_back(nn::Conv2d(3, 8, 3, {.padding = 1, .bias = false})).push_back(nn::BatchNorm2d(8));
+    model.push_back(nn::ReLU()).push_back(bench::BasicBlock(8, 8, 1)).push_back(bench::BasicBlock(8, 16, 2));
+    model.push_back(nn::Dropout(0.2));
+    model.push_back(bench::GlobalAveragePool()).push_back(nn::Linear(16, 10));
+    optimizer = make_optimizer(rule, model.parameters());
+  }
+
+  /// A batch of random numbers.
+  static Tensor images() { return randn({6, 3, 8, 8}); }
+  static Tensor classes() { return randint(0, 10, {6}); }
+
+  /// One step of training; its loss.
+  Tensor step(const Tensor& x, const Tensor& y) {
+    const Autocast autocast(computed_);
+    optimizer->zero_grad();
+    Tensor loss = cross_entropy(model(x), y);
+    loss.backward();
+    optim::clip_grad_norm_(model.parameters(), 1.0);
+    optimizer->step();
+    return loss.detach();
+  }
+
+  /// What steps leave: parameters, buffers and gradients.
+  std::vector<std::vector<float>> left() const {
+    std::vector<std::vector<float>> all;
+    for (const auto& [name, x] : model.state_dict()) all.push_back(x.detach().to_vector<float>());
+    for (const Tensor& p : model.parameters()) all.push_back(p.grad().to_vector<float>());
+    return all;
+  }
+
+  nn::Sequential model;
+  std::unique_ptr<optim::Optimizer> optimizer;
+
+ private:
+  DType computed_;
+};
+
+/// Captured steps on a device that holds numbers or none.
+inline void train_captured(Rule rule, DType computed, Device device) {
+  const DefaultDevice here(device);
+  ResidualNet net(rule, computed);
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return net.step(x, y); });
+  for (int i = 0; i < 6; ++i) {
+    const memory::Step mark;
+    net.optimizer->set_lr(i < 5 ? 0.02 : 0.01);
+    step(ResidualNet::images(), ResidualNet::classes());
+  }
+}
+
+}  // namespace bytetape::test
