@@ -59,12 +59,13 @@ nlohmann::ordered_json measure(const Options& o) {
                          {.batch_size = o.batch, .workers = o.workers, .prefetch = 8, .device = gpu, .normalize = by});
   Stem stem;
   const auto nothing = [](const Tensor&, const Tensor&) {};
-  const Tensor pinned = pin_memory(set.get(std::vector<std::int64_t>(static_cast<std::size_t>(o.batch))).x, gpu);
+  const Tensor loaded = set.get(std::vector<std::int64_t>(static_cast<std::size_t>(o.batch))).x;
+  const Tensor sent = memory::pinned_for(gpu) ? pin_memory(loaded, gpu) : loaded;
   const auto first = *there.begin();
   const auto ms = [&](const auto& f) { return bench::time(5, o.steps, f, [&] { synchronize(gpu); }).median / 1e6; };
-  return {{"batch_bytes", pinned.nbytes()},
+  return {{"batch_bytes", sent.nbytes()},
           {"load_ms", per_batch(here, o.steps, nothing)},
-          {"copy_ms", ms([&] { to(pinned, gpu); })},
+          {"copy_ms", ms([&] { to(sent, gpu); })},
           {"load_and_copy_ms", per_batch(there, o.steps, nothing)},
           {"step_ms", ms([&] { stem.step(first.x, first.y); })},
           {"all_ms", per_batch(there, o.steps, [&](const Tensor& x, const Tensor& y) { stem.step(x, y); })}};
