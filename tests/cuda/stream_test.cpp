@@ -12,23 +12,25 @@
 namespace bytetape::test {
 namespace {
 
-/// Keeps the thread's stream busy for some milliseconds.
-void work_for_a_while() {
-  static const Tensor* x = new Tensor(rand({4096, 4096}, DType::f32, gpu));
-  for (int i = 0; i < 4; ++i) matmul(*x, *x);
-}
-
 class CudaStreams : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
+    factor_ = rand({4096, 4096}, DType::f32, gpu);
     for (int i = 0; i < 4; ++i) {  // what is made once is made here
       const StreamScope scope{Stream(i)};
       work_for_a_while();
     }
     synchronize(gpu);
   }
+  /// Keeps the thread's stream busy for some milliseconds.
+  void work_for_a_while() const {
+    for (int i = 0; i < 4; ++i) matmul(factor_, factor_);
+  }
+
+ private:
+  Tensor factor_;
 };
 
 TEST_F(CudaStreams, SeeWhatOthersHaveWritten) {
@@ -175,7 +177,7 @@ TEST_F(CudaStreams, CopyBesideTheWork) {
   const Tensor x = pin_memory(zeros({16 << 20}, DType::u8));
   Span work, copy;
   for (int i = 0; i < 2; ++i) {  // memory is taken in the first round
-    work.of(work_for_a_while);
+    work.of([&] { work_for_a_while(); });
     const StreamScope scope(Stream::for_copies());
     copy.of([&] { to(x, gpu); });
     synchronize(gpu);
