@@ -103,9 +103,10 @@ void copy_across(const ConstView& x, const View& y, Storage* of_x) {
                                                          : contiguous_strides(y.shape);
   PinnedMemory* const by_way_of = memory::pinned_for(is_host(y.device) ? x.device : y.device);
   const Staged from(x, dtype, strides, by_way_of), to(y, dtype, strides, by_way_of);
-  if (from) run<&Kernels::copy>(x.device, x, from.view());
+  const bool is_meta = x.device.is_meta || y.device.is_meta;  // then what is staged holds nothing
+  if (from && !is_meta) run<&Kernels::copy>(x.device, x, from.view());
   move_bytes(from ? from.view() : x, to ? to.view() : y, by_way_of, from ? from.memory() : of_x);
-  if (to) run<&Kernels::copy>(y.device, to.view(), y);
+  if (to && !is_meta) run<&Kernels::copy>(y.device, to.view(), y);
 }
 
 void copy_across(const Tensor& x, const Tensor& y) { copy_across(x.read(), y.write(), &x.storage()); }

@@ -100,7 +100,7 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
   const Pixels<images<mask>> pixels(views);
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), a.masked.as<T>()};
   with_lanes<T>(pixels, views, [&](auto lanes) {
-    const Tiles tiles = run_tiles<T, lanes>(pixels, runs);
+    const Tiles tiles(pixels, lanes, run_threads);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
     gradient_sums_kernel<T, lanes, mask><<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(
         pixels, in, Normalise<T>(a), run_length(pixels.count, runs), partials, finish);

@@ -19,14 +19,6 @@ struct Run {
       : first(blockIdx.y * length + threadIdx.y), end(min(blockIdx.y * length + length, pixels)), step(blockDim.y) {}
 };
 
-/// How the blocks of so many runs lie. Those of a single one have the channels that memory gives together, no more: all
-/// processors are to have some.
-template <class T, int lanes, std::size_t K>
-Tiles run_tiles(const Pixels<K>& pixels, std::int64_t runs) {
-  constexpr unsigned narrowest = std::max(32 / static_cast<int>(sizeof(T)) / lanes, 1);
-  return Tiles(pixels, lanes, run_threads, runs == 1 ? narrowest : 32);
-}
-
 inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) { return (pixels + runs - 1) / runs; }
 
 /// Two numbers for each run and channel; null where there is one run.

@@ -27,7 +27,8 @@ struct Memory {
   bool is_shadow_f16;
 };
 
-// A rule says how an element moves, in the words and the order of core/cpu/optimizer.cpp.
+// A rule says how an element moves, in the words and the order of core/cpu/optimizer.cpp. Of a sum of two products it
+// says which one is fused: left to the compiler, elements that are updated one by one could come to other bits.
 
 template <class T, bool has_momentum>
 struct Sgd {
@@ -47,7 +48,8 @@ struct Sgd {
   __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
     C step = gradient + decay * x;
     if constexpr (has_momentum) {
-      const C moved = pace.step == 1 ? step : keep * state[0] + take * step;  // whatever a first step read is dropped
+      const C moved =
+          pace.step == 1 ? step : ::fma(keep, state[0], take * step);  // whatever a first step read is dropped
       state[0] = moved;
       step = nesterov ? step + keep * moved : moved;
     }
@@ -78,11 +80,11 @@ struct Adam {
   __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
     const C g = gradient + decay * x;
     const C m = state[0] + take1 * (g - state[0]);
-    const C v = keep2 * state[1] + take2 * (g * g);
+    const C v = ::fma(keep2, state[1], take2 * (g * g));
     state[0] = m;
     state[1] = v;
     const auto rate = static_cast<C>(pace.rate), root2 = static_cast<C>(pace.root2);
-    return static_cast<C>(pace.keep) * x - rate * (m / (::sqrt(v) / root2 + eps));
+    return ::fma(static_cast<C>(pace.keep), x, -(rate * (m / (::sqrt(v) / root2 + eps))));
   }
 };
 
@@ -151,10 +153,9 @@ __device__ void update(const Rule& rule, const typename Rule::Pace& pace, const 
     for (int s = 0; s < states; ++s) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
     for (int k = 0; k < lanes; ++k) {
       C wide[Rule::room];
-      for (int s = 0; s < states; ++s) wide[s] = static_cast<C>(state[s].values[k]);
-      x.values[k] =
-          static_cast<T>(rule.updated(pace, static_cast<C>(x.values[k]), static_cast<C>(gradient.values[k]), wide));
-      for (int s = 0; s < states; ++s) state[s].values[k] = static_cast<T>(wide[s]);
+      for (int s = 0; s < states; ++s) wide[s] = widened(state[s].values[k]);
+      x.values[k] = narrowed<T>(rule.updated(pace, widened(x.values[k]), widened(gradient.values[k]), wide));
+      for (int s = 0; s < states; ++s) state[s].values[k] = narrowed<T>(wide[s]);
     }
     if (skips) return;
     for (int s = 0; s < states; ++s) *reinterpret_cast<Vector*>(slot.states[s] + i) = state[s];
