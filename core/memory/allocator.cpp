@@ -189,9 +189,8 @@ void Allocator::set_mode(Mode mode) {
   const std::lock_guard lock(mutex_);
   if (const std::size_t held = ledger_.allocated())
     fail<ValueError>("the allocator's mode can only change while nothing is allocated; ", held, " bytes are");
-  release_cached();
-  for (auto& policy : policies_) policy.reset();
   mode_ = mode;
+  const auto old = std::exchange(policies_, {});  // which give their segments back without the lock: nobody finds them
 }
 
 std::uint32_t Allocator::begin_step(std::uint32_t step) {

@@ -60,7 +60,7 @@ class SlowMemory : public testing::TestWithParam<Allocator::Mode> {
   }
 
   std::shared_ptr<SlowUpstream::Gate> gate;
-  Allocator allocator{Device::meta(), std::make_unique<SlowUpstream>(gate), GetParam()};
+  Allocator allocator{Device::meta(Device::cuda()), std::make_unique<SlowUpstream>(gate), GetParam()};
 };
 using SlowCache = SlowMemory;
 
@@ -98,6 +98,25 @@ TEST_P(SlowCache, SharesTheSegmentThatAnotherThreadIsTaking) {
   EXPECT_EQ(other->segment, one->segment);
   EXPECT_EQ(allocator.statistics().upstream_calls, 1u);
   for (Block* b : {one, other}) allocator.deallocate(b);
+}
+
+TEST_P(SlowCache, IsNobodysWhileTheModeChanges) {
+  const auto take_on_another_stream = [&] {
+    const ScopeGuard scope(Scope{.stream = 1});
+    return take(KiB);
+  };
+  Block* const one = take(KiB);
+  allocator.deallocate(take_on_another_stream());
+  allocator.deallocate(one);
+  std::future<Block*> other;
+  during([&] { allocator.set_mode(Allocator::Mode::direct); },
+         [&] {
+           other = std::async(std::launch::async, take_on_another_stream);
+           EXPECT_EQ(other.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+         });
+  Block* const b = other.get();
+  EXPECT_EQ(allocator.statistics().reserved.current, b->size);
+  allocator.deallocate(b);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, SlowMemory, testing::Values(Allocator::Mode::caching, Allocator::Mode::direct));
