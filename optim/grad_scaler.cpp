@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -21,8 +20,8 @@ using Op = memory::Op<"grad_scaler">;
 constexpr std::size_t most_optimizers = 64;  // words of found_inf
 
 void check_options(const GradScalerOptions& o) {
-  const auto is_scale = [](double v) { return v > 0 && v <= std::numeric_limits<float>::max(); };
-  check<ValueError>(is_scale(o.init_scale), "init_scale must be above 0 and finite in f32, got ", o.init_scale);
+  check<ValueError>(GradScaleRule::is_scale(o.init_scale),
+                    "init_scale must be positive and a normal number of f32, got ", o.init_scale);
   check<ValueError>(o.growth_factor > 1 && std::isfinite(o.growth_factor),
                     "growth_factor must be above 1 and finite, got ", o.growth_factor);
   check<ValueError>(o.backoff_factor > 0 && o.backoff_factor < 1, "backoff_factor must be above 0 and below 1, got ",
@@ -69,7 +68,8 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
   auto at =
       std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.alive.lock() == optimizer.alive_; });
   if (at == known_.end()) {
-    at = std::find_if(known_.begin(), known_.end(), [](const Known& k) { return k.alive.expired(); });
+    at = std::find_if(known_.begin(), known_.end(),
+                      [](const Known& k) { return k.alive.expired() && k.stage == Stage::ready; });
     if (at == known_.end()) {
       check<ValueError>(known_.size() < most_optimizers, "a scaler serves ", most_optimizers, " optimizers at most");
       at = known_.emplace(at);

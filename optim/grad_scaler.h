@@ -41,8 +41,8 @@ struct GradScalerOptions {
 /// without its knowing (Adam's bias correction). All of it can be part of a captured step (autograd/capture.h), whole.
 class GradScaler {
  public:
-  /// Throws ValueError, naming the argument, unless init_scale > 0, growth_factor > 1, both finite, backoff_factor is
-  /// in (0, 1) and growth_interval >= 1.
+  /// Throws ValueError, naming the argument, unless init_scale is a positive normal number of f32, growth_factor > 1
+  /// and finite, backoff_factor is in (0, 1) and growth_interval >= 1.
   explicit GradScaler(const GradScalerOptions& options = {});
   GradScaler(const GradScaler&) = delete;
   GradScaler& operator=(const GradScaler&) = delete;

@@ -24,16 +24,20 @@ struct GradScale {
   std::int32_t growth_tracker;
 };
 
-/// How it moves: back where a step overflowed; else, after growth_interval steps that did not, up, if it stays finite.
+/// How it moves: back where a step overflowed; else, after growth_interval steps that did not, up; and not at all out
+/// of what can be a scale.
 struct GradScaleRule {
   double growth_factor, backoff_factor;
   std::int32_t growth_interval;
 
+  /// A positive normal number of f32: gradients are multiplied by its inverse, which is finite.
+  static constexpr bool is_scale(double v) {
+    return v >= std::numeric_limits<float>::min() && v <= std::numeric_limits<float>::max();
+  }
   constexpr GradScale next(const GradScale& now, bool overflowed) const {
-    if (overflowed) return {static_cast<float>(now.scale * backoff_factor), 0};
-    if (now.growth_tracker + 1 < growth_interval) return {now.scale, now.growth_tracker + 1};
-    const double grown = now.scale * growth_factor;
-    return {grown <= std::numeric_limits<float>::max() ? static_cast<float>(grown) : now.scale, 0};
+    if (!overflowed && now.growth_tracker + 1 < growth_interval) return {now.scale, now.growth_tracker + 1};
+    const double moved = now.scale * (overflowed ? backoff_factor : growth_factor);
+    return {is_scale(moved) ? static_cast<float>(moved) : now.scale, 0};
   }
 };
 

@@ -147,6 +147,22 @@ TEST(GradScaler, SkipsTheOptimizerThatOverflowedAlone) {
   EXPECT_EQ(scaler.get_scale(), 4);
 }
 
+TEST(GradScaler, TellsAnOptimizerFromOneThatIsGone) {
+  const Tensor a = leaf({1}), b = leaf({1});
+  SGD second({b}, {.lr = 1});
+  GradScaler scaler({.init_scale = 8});
+  {
+    SGD first({a}, {.lr = 1});
+    backward(scaler, a, {infinity});
+    scaler.step(first);
+  }
+  backward(scaler, b, {0.5});
+  scaler.step(second);
+  scaler.update();
+  EXPECT_EQ(b.detach().item<double>(), 0.5);
+  EXPECT_EQ(scaler.get_scale(), 4);
+}
+
 // A gradient in another layout than its parameter's is copied for the step, after it was unscaled.
 TEST(GradScaler, TakesGradientsOfOtherLayouts) {
   Tensor p = channels_last(test::random_tensor({2, 3, 2, 2})).set_requires_grad();
@@ -205,6 +221,25 @@ TEST(GradScaler, StopsGrowingAtTheEndOfF32) {
     scaler.update();
     EXPECT_EQ(scaler.get_scale(), 0x1p127);
   }
+}
+
+// Smaller ones have no inverse in f32: it would make NaN of the zeros that they make of gradients.
+TEST(GradScaler, StopsBackingOffAtTheEndOfF32) {
+  const Tensor p = leaf({1});
+  SGD sgd({p}, {.lr = 0.25});
+  GradScaler scaler({.init_scale = 0x1p-125});
+  for (const double scale : {0x1p-126, 0x1p-126}) {
+    sgd.zero_grad();
+    backward(scaler, p, {infinity});
+    scaler.step(sgd);
+    scaler.update();
+    EXPECT_EQ(scaler.get_scale(), scale);
+  }
+  scaler.load_state_dict(scaler.state_dict());
+  sgd.zero_grad();
+  backward(scaler, p, {1});
+  scaler.step(sgd);
+  EXPECT_EQ(p.detach().item<double>(), 0.75);
 }
 
 TEST(GradScaler, GoesOnFromItsState) {
@@ -321,8 +356,9 @@ TEST(GradScaler, RefusesBadOrder) {
 }
 
 TEST(GradScaler, RefusesBadOptions) {
-  for (const double bad : {0.0, -1.0, infinity, nan, 1e39})
-    EXPECT_THROWS_SAYING(GradScaler({.init_scale = bad}), ValueError, "grad_scaler: init_scale must be above 0");
+  for (const double bad : {0.0, -1.0, infinity, nan, 1e39, 1e-39, 1e-300})
+    EXPECT_THROWS_SAYING(GradScaler({.init_scale = bad}), ValueError,
+                         "grad_scaler: init_scale must be positive and a normal number of f32");
   for (const double bad : {1.0, 0.5, infinity, nan})
     EXPECT_THROWS_SAYING(GradScaler({.growth_factor = bad}), ValueError, "growth_factor must be above 1");
   for (const double bad : {1.0, 0.0, -0.5, nan})
