@@ -22,7 +22,7 @@ Tensor empty_pinned(const Shape& shape, DType dtype, Device device, memory::Role
 Tensor pin_memory(const Tensor& x, Device device) {
   const memory::Op<"pin_memory"> op;
   check_defined(x);
-  if (is_pinned(x)) return x;
+  if (is_pinned(x) && x.storage().pinned() == memory::pinned_for(device)) return x;
   check<DeviceError>(x.device().type == DeviceType::cpu && x.device().is_meta == device.is_meta, describe(x),
                      " cannot be pinned for ", device, ": only what is on ",
                      device.is_meta ? Device::meta() : Device::cpu(), " can");

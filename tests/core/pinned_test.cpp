@@ -83,6 +83,10 @@ TEST_F(Pinned, IsRefusedWhereItMakesNoSense) {
       ThrowsMessage<DeviceError>("pin_memory: f32(3,) on cuda cannot be pinned for cuda: only what is on cpu can"));
   EXPECT_THAT([] { pin_memory(empty({3}), meta_gpu); },
               ThrowsMessage<DeviceError>(HasSubstr("only what is on meta can")));
+  EXPECT_THAT([] { pin_memory(pin_memory(ones({3})), meta_gpu); },
+              ThrowsMessage<DeviceError>(HasSubstr("only what is on meta can")));
+  EXPECT_THAT([] { pin_memory(pin_memory(ones({3})), Device::cpu()); },
+              ThrowsMessage<DeviceError>("pin_memory: there is no host memory that is pinned for cpu"));
   EXPECT_THROW(pin_memory({}), ValueError);
 }
 
