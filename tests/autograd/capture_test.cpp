@@ -91,9 +91,13 @@ TEST_F(Capture, IsPredictedWithoutLaunches) {
   EXPECT_EQ(recordings, 0);
   EXPECT_EQ(transfers, 0);
   EXPECT_EQ(g.state().offset, 0u) << "a prediction draws no numbers";
-  auto of_the_host = capture([&](const Tensor& t) { return exp(random_tensor({3}, DType::f32)), neg(t); });
-  of_the_host(x), of_the_host(x);
-  EXPECT_THAT([&] { of_the_host(x); }, ThrowsMessage<CaptureError>(HasSubstr("memory of cpu")));
+  const auto fails_of = [&](const Tensor& host, const char* words) {
+    auto of_the_host = capture([&](const Tensor& t) { return exp(host), neg(t); });
+    of_the_host(x), of_the_host(x);
+    EXPECT_THAT([&] { of_the_host(x); }, ThrowsMessage<CaptureError>(HasSubstr(words)));
+  };
+  fails_of(random_tensor({3}, DType::f32), "memory of cpu");
+  fails_of(zeros({3}, DType::f32, Device::meta()), "memory of meta");
 }
 
 TEST_F(Capture, GivesNothingATensorOrSeveral) {
