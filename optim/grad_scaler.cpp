@@ -77,6 +77,7 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
     *at = {optimizer.alive_};
   }
   if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a step that failed is taken again
+    keep_stages_for_failure();
     at->stage = Stage::ready;
     run<&Kernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
   }

@@ -106,5 +106,34 @@ TEST(CapturedTraining, IsTheStepsUnderAGradientScaler) {
       EXPECT_EQ(train_scaled(rule, clips, true), train_scaled(rule, clips, false)) << "clips: " << clips;
 }
 
+// It would forget that the gradients before were dropped, but not that they had overflowed.
+TEST(CapturedTraining, LeavesAGradientScalerAsItWasWhereItFails) {
+  const test::StandIn stand_in(test::deferred_backend());
+  const DefaultDevice here(Device::cuda());
+  const Tensor p = ones({2}).set_requires_grad();
+  optim::SGD sgd({p}, {.lr = 0.5});
+  optim::GradScaler scaler;
+  const auto backward = [&](float factor) {
+    sgd.zero_grad();
+    scaler.scale(sum(p * factor)).backward();
+  };
+  bool fails = false;
+  auto step = capture([&] {
+    backward(0);
+    scaler.step(sgd);
+    scaler.update();
+    if (fails) scaler.get_scale();  // waits
+  });
+  step(), step();
+  backward(std::numeric_limits<float>::infinity());
+  scaler.unscale_(sgd);
+  sgd.zero_grad();
+  fails = true;
+  EXPECT_THROW(step(), CaptureError);
+  backward(1);
+  scaler.step(sgd);
+  EXPECT_EQ(p.detach().to_vector<float>(), std::vector<float>(2, 0.5));
+}
+
 }  // namespace
 }  // namespace bytetape
