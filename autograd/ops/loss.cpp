@@ -40,12 +40,13 @@ struct CrossEntropyBackward final : Node {
     return where(of_row == options.ignore_index, 0, (softmax(x, 1) - wanted) * g);
   }
   void backward(const Grads& gy, InputGrads& gx) override {
+    const bool over_logits = logits.is_sole_owner(gx);
     const Tensor x = logits.get(), t = target.get();
     if (grad_enabled()) {
       gx[0] = composed(x, t, gy[0]);
       return;
     }
-    gx[0] = empty_like(x);
+    gx[0] = over_logits ? logits.take(gx) : empty_like(x);
     run<&Kernels::cross_entropy_backward>(
         x.device(),
         CrossEntropyBackwardArgs{x.read(), t.read(), lse.get().read(), count.get().read(), gy[0].read(),

@@ -20,7 +20,7 @@ struct CrossEntropyArgs {
   View y;  // (n) for Reduction::none, else a scalar
   View lse, count;
 };
-/// gx = (softmax - smoothed one-hot) * gy, which is like y, / count for Reduction::mean.
+/// gx = (softmax - smoothed one-hot) * gy, which is like y, / count for Reduction::mean. gx may be the logits.
 struct CrossEntropyBackwardArgs {
   ConstView logits, target, lse, count, gy;
   std::int64_t ignore;

@@ -2,9 +2,11 @@
 
 #include <cmath>
 
+#include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -32,6 +34,23 @@ TEST(CrossEntropy, IgnoresTargets) {
   const auto g = x.grad().to_vector<double>();
   for (std::size_t j = 4; j < 8; ++j) EXPECT_EQ(g[j], 0);
   EXPECT_LT(g[1], 0);
+}
+
+TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
+  const Tensor w = random_leaf({300, 40}), target = randint(0, 40, {300});
+  const auto run = [&](bool holds) {
+    Tensor logits = w * 2;
+    const Tensor loss = cross_entropy(logits, target, {.label_smoothing = 0.1});
+    if (!holds) logits = Tensor();
+    memory::allocator(Device::cpu()).reset_peaks();
+    const std::size_t before = test::allocated();
+    const std::vector<double> gradient = grad({loss}, {w})[0].to_vector<double>();
+    return std::pair(gradient, test::statistics().allocated.peak - before);
+  };
+  const auto [held, beside] = run(true);
+  const auto [free, in_place] = run(false);
+  EXPECT_EQ(held, free);
+  EXPECT_EQ(beside, in_place + test::rounded(300 * 40 * sizeof(double)));
 }
 
 TEST(CrossEntropy, NamesTheBadTarget) {
