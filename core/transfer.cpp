@@ -59,11 +59,16 @@ class Wire {
     send(from, to, bytes);
     pinned.set_read_until(is_meta_ ? 1 : backend(device_).mark(device_.index));
   }
-  /// The same from elsewhere on the host, by way of pinned memory.
+  /// The same from elsewhere on the host, by way of pinned memory as long as there is some.
   void send_pieces(PinnedMemory& by_way_of, const void* from, void* to, std::size_t bytes) const {
     for (std::size_t done = 0; done < bytes; done += piece) {
       const std::size_t n = std::min(piece, bytes - done);
-      const Ref<Storage> between = make_ref<Storage>(n, by_way_of, Role::workspace);
+      Ref<Storage> between;
+      try {
+        between = make_ref<Storage>(n, by_way_of, Role::workspace);
+      } catch (const OutOfMemory&) {
+        return send(static_cast<const char*>(from) + done, static_cast<char*>(to) + done, bytes - done);
+      }
       if (!is_meta_) std::memcpy(between->data(), static_cast<const char*>(from) + done, n);
       send_pinned(*between, between->data(), static_cast<char*>(to) + done, n);
     }

@@ -40,7 +40,12 @@ std::uint64_t Streams::mark(int number) {
   const OutsideRecording outside;
   const cudaStream_t stream = get(number);
   const std::lock_guard lock(marks_mutex_);
-  while (!marks_.empty() && cudaEventQuery(marks_.front()) == cudaSuccess) drop_first_mark();
+  while (!marks_.empty()) {
+    const cudaError_t status = cudaEventQuery(marks_.front());
+    if (status == cudaErrorNotReady) cudaGetLastError();  // no error, and not to be taken for the next launch's
+    if (status != cudaSuccess) break;
+    drop_first_mark();
+  }
   if (spare_.empty()) check(cudaEventCreateWithFlags(&spare_.emplace_back(), cudaEventDisableTiming));
   check(cudaEventRecord(spare_.back(), stream));
   marks_.push_back(spare_.back());
