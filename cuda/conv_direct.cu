@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
 /// f(T{}, channels) with both as types.
 template <class F>
 void visit(const DirectConv& d, DType dtype, const F& f) {
-  const auto with = [&](auto zero) {
+  visit_tiled(dtype, [&](auto zero) {
     switch (d.channels) {
       case 1:
         return f(zero, std::integral_constant<int, 1>());
@@ -227,15 +227,7 @@ void visit(const DirectConv& d, DType dtype, const F& f) {
       default:
         return f(zero, std::integral_constant<int, 4>());
     }
-  };
-  switch (dtype) {
-    case DType::f32:
-      return with(float{});
-    case DType::bf16:
-      return with(BFloat16{});
-    default:
-      return with(Half{});
-  }
+  });
 }
 
 bool is_aligned(const ConstView& x) {

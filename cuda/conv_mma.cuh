@@ -32,17 +32,9 @@ __device__ void load_tile(const MmaConv& d, const Image<T>& x, const Tile& tile,
 /// f(T{}, padded) with both as types.
 template <class F>
 void visit(const MmaConv& d, DType dtype, const F& f) {
-  const auto with = [&](auto zero) {
+  visit_tiled(dtype, [&](auto zero) {
     return d.padded == 16 ? f(zero, std::integral_constant<int, 16>()) : f(zero, std::integral_constant<int, 32>());
-  };
-  switch (dtype) {
-    case DType::f32:
-      return with(float{});
-    case DType::bf16:
-      return with(BFloat16{});
-    default:
-      return with(Half{});
-  }
+  });
 }
 
 inline bool is_aligned(const ConstView& x) { return reinterpret_cast<std::uintptr_t>(x.data()) % sizeof(Vector) == 0; }

@@ -49,7 +49,7 @@ struct ConvWorkspace {
 };
 
 /// What cuDNN may ask for: as much as the cap, or from what the engines that its heuristics put first do ask for on an
-/// H100 (cuDNN 9.19).
+/// H100 (cuDNN 9.14).
 inline std::size_t cudnn_workspace(const ConvSizes& s, WorkspaceCap cap) {
   constexpr std::size_t mib = std::size_t{1} << 20;
   if (s.dtype == DType::f64) return 0;

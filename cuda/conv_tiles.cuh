@@ -9,6 +9,19 @@ struct alignas(ConvTiles::place_bytes) Place {
   std::uint32_t x, y;
 };
 
+/// f(T{}) for what has kernels over tiles: all but f64.
+template <class F>
+void visit_tiled(DType dtype, const F& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::bf16:
+      return f(BFloat16{});
+    default:
+      return f(Half{});
+  }
+}
+
 /// x in memory.
 template <class T>
 struct Image {

@@ -265,7 +265,7 @@ void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*
   constexpr std::int64_t most = 16;  // each takes cuDNN some time to compile
   g.is_tuned = true;
   const auto count = static_cast<int>(std::min(most, g.graph.get_execution_plan_count()));
-  int chosen = -1;
+  int chosen = -1;  // a proposal is built once: what follows is recorded, and there it may not be
   const int rank = fastest(count, library.stream, [&](int i) {
     try {
       if (i != chosen && !choose(g, i)) return false;

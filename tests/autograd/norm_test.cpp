@@ -300,6 +300,24 @@ TEST(BatchNorm, OfAViewLeftBehindMovesNothing) {
   EXPECT_EQ(running_var.to_vector<float>(), (std::vector<float>{1, 1, 1}));
 }
 
+// Its rule adds up two gradients by itself, but whoever looks on the way sees the sum.
+TEST(BatchNorm, ShowsHooksAndGradTheSumOfItsGradients) {
+  const auto random = [] { return randn({4, 3}, DType::f64); };
+  const Tensor values = random(), residual = random(), a = random(), b = random();
+  const auto gradient = [&](bool watches) {
+    const Tensor x = clone(values).set_requires_grad();
+    const Tensor y = batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::relu, residual);
+    const Tensor loss = sum(y * a) + sum(y * b);
+    if (watches) { EXPECT_TRUE(all_close(grad({loss}, {y}, {.retain_graph = true})[0], a + b, 1e-14, 1e-14)); }
+    Tensor seen;
+    if (watches) y.register_hook([&](const Tensor& g) { return seen = g, Tensor(); });
+    loss.backward();
+    if (watches) { EXPECT_TRUE(all_close(seen, a + b, 1e-14, 1e-14)); }
+    return x.grad();
+  };
+  EXPECT_TRUE(all_close(gradient(true), gradient(false), 1e-12, 1e-12));
+}
+
 TEST(BatchNorm, KeepsNothingForItsBias) {
   const Tensor x = randn({4, 3}), weight = ones(3), bias = zeros(3).set_requires_grad();
   const Tensor y = batch_norm(x, weight, bias, {}, {}, true);
