@@ -18,6 +18,7 @@
 #include "bytetape/core/memory/timeline.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/core/pinned.h"
+#include "bytetape/core/state_dict.h"
 #include "bytetape/core/stream.h"
 #include "bytetape/core/tensor.h"
 #include "bytetape/cuda/cuda.h"
