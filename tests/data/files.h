@@ -1,44 +1,30 @@
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "bytetape/core/error.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape::data {
 
 using Bytes = std::vector<std::byte>;
 
-/// A folder of its own, gone at the end.
-class TemporaryDir {
+/// A folder that files are written into.
+class TemporaryDir : public test::TemporaryDir {
  public:
-  TemporaryDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "bytetape-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryDir() { std::filesystem::remove_all(path_); }
-  TemporaryDir(const TemporaryDir&) = delete;
-  TemporaryDir& operator=(const TemporaryDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
   std::filesystem::path write(const std::string& name, const Bytes& bytes) const {
-    const auto file = path_ / name;
+    const auto file = path() / name;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    test::set_content(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     return file;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline Bytes bytes(std::initializer_list<int> values) {
