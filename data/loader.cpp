@@ -30,14 +30,17 @@ std::shared_ptr<const Sampler> make_sampler(std::int64_t n, const DataLoaderOpti
 class DataLoader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, std::shared_ptr<const BatchCopier> copier, const DataLoaderOptions& options,
-        std::int64_t batches, std::uint64_t epoch)
+        std::int64_t batches, Position from)
       : dataset_(dataset),
         copier_(std::move(copier)),
         batch_size_(options.batch_size),
         batches_(batches),
-        order_(options.sampler->order(epoch)),
-        draws_(augmentation_state(options.seed, epoch)),
-        ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0) {
+        order_(options.sampler->order(from.epoch)),
+        draws_(augmentation_state(options.seed, from.epoch)),
+        taken_(from.batch),
+        ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0),
+        scheduled_(from.batch),
+        started_(from.batch) {
     const auto workers = std::min<std::size_t>(static_cast<std::size_t>(options.workers), ring_.size());
     for (std::size_t i = 0; i < workers; ++i)
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -149,14 +152,14 @@ class DataLoader::Iterator::Epoch {
   const std::int64_t batch_size_, batches_;
   const std::vector<std::int64_t> order_;
   const PhiloxState draws_;
-  std::int64_t taken_ = 0;     // by the iterating thread, whose the next two are too
+  std::int64_t taken_;         // by the iterating thread, whose the next two are too
   std::optional<Job> loaded_;  // what it took
   std::optional<Batch> sent_;  // what goes to the device
 
   std::mutex mutex_;  // guards what follows; a job that is started and not done is its worker's alone
   std::condition_variable_any wanted_, done_;
   std::vector<Job> ring_;
-  std::int64_t scheduled_ = 0, started_ = 0;
+  std::int64_t scheduled_, started_;
   std::vector<std::jthread> workers_;  // last, so that they are joined before anything they use goes
 };
 
@@ -178,7 +181,12 @@ std::int64_t DataLoader::size() const {
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), epoch_++));
+  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), next_.take()));
+}
+
+void DataLoader::set_position(std::uint64_t epoch, std::int64_t batch) {
+  const memory::Op<"DataLoader"> op;
+  next_ = Position::in(epoch, batch, size());
 }
 
 DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }

@@ -7,6 +7,7 @@
 
 #include "bytetape/core/augmentation.h"
 #include "bytetape/data/dataset.h"
+#include "bytetape/data/position.h"
 #include "bytetape/data/sampler.h"
 
 namespace bytetape::data {
@@ -62,12 +63,15 @@ class DataLoader {
   /// Starts the next epoch and loads its first batch. Where that throws, the next call starts the epoch after it.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+  /// The next begin() starts `epoch`, from 0, behind its first `batch` batches, as one that went on would: where a run
+  /// was interrupted. Throws ValueError unless 0 <= batch <= size().
+  void set_position(std::uint64_t epoch, std::int64_t batch = 0);
 
  private:
   const Dataset* dataset_;
   DataLoaderOptions options_;  // with a sampler
   std::shared_ptr<const BatchCopier> copier_;
-  std::uint64_t epoch_ = 0;
+  Position next_;
 };
 
 /// An input iterator: copies share their place in the epoch.

@@ -68,16 +68,22 @@ std::int64_t ResidentLoader::size() const {
 
 ResidentLoader::Iterator ResidentLoader::begin() {
   const PhaseScope phase(memory::Phase::data);
-  return {*this, epoch_++};
+  return {*this, next_.take()};
 }
 
-ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, std::uint64_t epoch)
+void ResidentLoader::set_position(std::uint64_t epoch, std::int64_t batch) {
+  const memory::Op<"ResidentLoader"> op;
+  next_ = Position::in(epoch, batch, size());
+}
+
+ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, Position from)
     : images_(loader.images_),
       augment_(loader.options_.augment),
-      draws_(augmentation_state(loader.options_.seed, epoch)),
-      order_(make_order(images_->size(), loader.options_, epoch, images_->device())),
+      draws_(augmentation_state(loader.options_.seed, from.epoch)),
+      order_(make_order(images_->size(), loader.options_, from.epoch, images_->device())),
       batch_size_(loader.options_.batch_size),
-      left_(loader.size()) {
+      left_(loader.size() - from.batch),
+      first_(from.batch * batch_size_) {
   take();
 }
 

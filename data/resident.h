@@ -6,6 +6,7 @@
 #include "bytetape/core/augmentation.h"
 #include "bytetape/core/random.h"
 #include "bytetape/data/dataset.h"
+#include "bytetape/data/position.h"
 
 namespace bytetape::data {
 
@@ -68,11 +69,13 @@ class ResidentLoader {
   /// Starts the next epoch and takes its first batch. Where that throws, the next call starts the epoch after it.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+  /// As DataLoader's.
+  void set_position(std::uint64_t epoch, std::int64_t batch = 0);
 
  private:
   const ResidentImages* images_;
   ResidentLoaderOptions options_;
-  std::uint64_t epoch_ = 0;
+  Position next_;
 };
 
 /// An input iterator.
@@ -90,7 +93,7 @@ class ResidentLoader::Iterator {
 
  private:
   friend class ResidentLoader;
-  Iterator(const ResidentLoader& loader, std::uint64_t epoch);
+  Iterator(const ResidentLoader& loader, Position from);
   void take();
 
   const ResidentImages* images_;
@@ -98,7 +101,7 @@ class ResidentLoader::Iterator {
   PhiloxState draws_;  // of the epoch's augmentation
   Tensor order_;
   std::int64_t batch_size_, left_;  // batches, the one at hand among them
-  std::int64_t first_ = 0;          // its place in the order
+  std::int64_t first_;              // its place in the order
   Batch batch_;
 };
 

@@ -216,6 +216,24 @@ std::vector<memory::Event> events_of_an_epoch(const DataLoaderOptions& options) 
   return events;
 }
 
+TEST_P(Workers, AnEpochIsEnteredWhereARunWasInterrupted) {
+  const Counted dataset(30);
+  DataLoaderOptions o = options();
+  o.shuffle = true;
+  DataLoader whole(dataset, o);
+  const auto first = epoch(whole), second = epoch(whole), third = epoch(whole);
+  for (std::int64_t done = 0; done <= whole.size(); ++done) {
+    DataLoader resumed(dataset, o);
+    resumed.set_position(1, done);
+    EXPECT_EQ(epoch(resumed), std::vector(second.begin() + done, second.end()));
+    EXPECT_EQ(epoch(resumed), third);
+    resumed.set_position(0);
+    EXPECT_EQ(epoch(resumed), first);
+  }
+  EXPECT_THROW(whole.set_position(0, whole.size() + 1), ValueError);
+  EXPECT_THROW(whole.set_position(0, -1), ValueError);
+}
+
 TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {
   const auto one = events_of_an_epoch({.batch_size = 4, .workers = 1});
   EXPECT_GE(one.size(), 15u * 6);

@@ -161,6 +161,22 @@ TEST(ResidentLoader, ShufflesBySeedAndEpochAlone) {
   }
 }
 
+TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {
+  const Examples e = examples({50, 3, 2});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  const TensorDataset expected(e.images, e.labels, mnist_normalize);
+  ResidentLoader whole(images, {.batch_size = 7, .shuffle = true});
+  epoch(whole, expected);
+  const std::vector<Indices> second = epoch(whole, expected);
+  for (const std::int64_t done : {0, 1, 7, 8}) {
+    ResidentLoader resumed(images, {.batch_size = 7, .shuffle = true});
+    resumed.set_position(1, done);
+    EXPECT_EQ(epoch(resumed, expected), std::vector(second.begin() + done, second.end()));
+  }
+  EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(0, 9); }),
+            "ResidentLoader: an epoch has 8 batches, and batch 9 is none to start at");
+}
+
 TEST(ResidentLoader, IsPredictedToTheByte) {
   const auto program = [](Device device) {
     const DefaultDevice here(device);
