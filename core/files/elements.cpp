@@ -10,21 +10,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files hold little-endian elements");
 
-constexpr std::size_t most_bytes = std::size_t{4} << 20;
-
-/// A piece of the host's memory: of `bytes`, where that is not too many.
-class Piece {
- public:
-  explicit Piece(std::uint64_t bytes)
-      : memory_(empty(std::min<std::uint64_t>(bytes, most_bytes), DType::u8, Device::cpu(), memory::Role::workspace)) {}
-  std::span<std::byte> bytes() {
-    return std::as_writable_bytes(std::span(memory_.data<std::uint8_t>(), memory_.nbytes()));
-  }
-
- private:
-  Tensor memory_;
-};
-
 /// f(block) for stretches of x's elements in row-major order, of `most` at most.
 void for_each_block(const Tensor& x, std::int64_t most, const std::function<void(const Tensor&)>& f) {
   if (x.numel() == 0) return;
@@ -46,11 +31,10 @@ void for_each_block(const Tensor& x, std::int64_t most, const std::function<void
   }
 }
 
-/// f(block, the same block row-major in a piece of the host's memory as `dtype`, its bytes).
+/// f(block, the same block row-major in the piece as `dtype`, its bytes).
 template <class F>
-void for_each_piece(const Tensor& x, DType dtype, const F& f) {
-  Piece piece(static_cast<std::uint64_t>(x.numel()) * size_of(dtype));
-  const auto most = static_cast<std::int64_t>(most_bytes / size_of(dtype));
+void for_each_piece(const Tensor& x, DType dtype, const Piece& piece, const F& f) {
+  const auto most = static_cast<std::int64_t>(piece.bytes().size() / size_of(dtype));
   for_each_block(x, most, [&](const Tensor& block) {
     const View staged(piece.bytes().data(), dtype, Device::cpu(), block.shape(), contiguous_strides(block.shape()));
     f(block, staged, piece.bytes().first(static_cast<std::size_t>(block.numel()) * size_of(dtype)));
@@ -59,25 +43,30 @@ void for_each_piece(const Tensor& x, DType dtype, const F& f) {
 
 }  // namespace
 
+Piece::Piece(std::uint64_t bytes)
+    : memory_(empty(std::min<std::uint64_t>(bytes, 4 << 20), DType::u8, Device::cpu(), memory::Role::workspace)),
+      bytes_(std::as_writable_bytes(std::span(memory_.data<std::uint8_t>(), memory_.nbytes()))) {}
+
 void write_elements(const Tensor& x, const std::function<void(std::span<const std::byte>)>& sink) {
-  for_each_piece(x, x.dtype(), [&](const Tensor& block, const View& staged, std::span<const std::byte> bytes) {
-    copy_across(block.read(), staged);
-    sink(bytes);
-  });
+  for_each_piece(x, x.dtype(), Piece(x.nbytes()),
+                 [&](const Tensor& block, const View& staged, std::span<const std::byte> bytes) {
+                   copy_across(block.read(), staged);
+                   sink(bytes);
+                 });
 }
 
-void read_elements(const Input& from, std::uint64_t offset, DType stored, const Tensor& x) {
-  for_each_piece(x, stored, [&](const Tensor& block, const View& staged, std::span<std::byte> bytes) {
+void read_elements(const Input& from, std::uint64_t offset, DType stored, const Tensor& x, const Piece& piece) {
+  x.storage().bump_version();
+  for_each_piece(x, stored, piece, [&](const Tensor& block, const View& staged, std::span<std::byte> bytes) {
     from.read_all(offset, bytes);
     offset += bytes.size();
     copy_across(staged, block.write());
   });
-  x.storage().bump_version();
 }
 
 void read_pieces(const Input& from, std::uint64_t begin, std::uint64_t end,
                  const std::function<void(std::uint64_t, std::span<const std::byte>)>& see) {
-  Piece piece(end - begin);
+  const Piece piece(end - begin);
   for (std::uint64_t at = begin; at < end; at += piece.bytes().size()) {
     const auto bytes = piece.bytes().first(std::min<std::uint64_t>(end - at, piece.bytes().size()));
     from.read_all(at, bytes);

@@ -13,11 +13,23 @@
 /// (workspace).
 namespace bytetape {
 
+/// A piece of the host's memory: of `bytes`, where these are fewer.
+class Piece {
+ public:
+  explicit Piece(std::uint64_t bytes);
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  Tensor memory_;
+  std::span<std::byte> bytes_;
+};
+
 /// Gives `sink` x's elements.
 void write_elements(const Tensor& x, const std::function<void(std::span<const std::byte>)>& sink);
-/// Fills x with elements of `stored` dtype that lie at `offset`; the dtype becomes x's. Counts as a write of x. Throws
-/// FileError where there are too few bytes: x is filled in part.
-void read_elements(const Input& from, std::uint64_t offset, DType stored, const Tensor& x);
+/// Fills x with elements of `stored` dtype that lie at `offset`, by way of a piece that is as large as they are, or
+/// whole; the dtype becomes x's. Counts as a write of x. Throws FileError where there are too few bytes: x is filled in
+/// part.
+void read_elements(const Input& from, std::uint64_t offset, DType stored, const Tensor& x, const Piece& piece);
 /// Reads all from byte `begin` to `end`, and gives each piece to `see`, with its place.
 void read_pieces(const Input& from, std::uint64_t begin, std::uint64_t end,
                  const std::function<void(std::uint64_t at, std::span<const std::byte>)>& see);

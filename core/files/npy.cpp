@@ -34,7 +34,7 @@ Tensor load(const Input& from, Device device, memory::Role role) {
   if (h.dtype == DType::boolean)
     read_pieces(from, h.bytes, from.size(), [&](auto at, auto bytes) { check_bools(from, at, bytes); });
   const Tensor x = empty(h.shape, h.dtype, device, role);
-  read_elements(from, h.bytes, h.dtype, h.fortran_order ? reversed(x) : x);
+  read_elements(from, h.bytes, h.dtype, h.fortran_order ? reversed(x) : x, Piece(x.nbytes()));
   return x;
 }
 

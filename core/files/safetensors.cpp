@@ -146,10 +146,11 @@ std::vector<const TensorEntry*> SafetensorsFile::entries_below(std::string_view 
 
 NamedTensors SafetensorsFile::load(Device device, Role role, std::string_view prefix) const {
   const Op<"load_safetensors"> op;
+  const Piece piece(input_->bytes_from(data_at()));
   NamedTensors all;
   for (const TensorEntry* t : entries_below(prefix)) {
     Tensor x = empty(t->shape, t->dtype, device, role);
-    read_elements(*input_, data_at() + t->begin, t->dtype, x);
+    read_elements(*input_, data_at() + t->begin, t->dtype, x, piece);
     all.emplace_back(t->name.substr(prefix.size()), std::move(x));
   }
   return all;
@@ -174,7 +175,8 @@ void SafetensorsFile::load_into(const NamedTensors& tensors, bool strict, std::s
           " in the file");
     found.emplace_back(&t, x);
   }
-  for (const auto& [t, x] : found) read_elements(*input_, data_at() + t->begin, t->dtype, x);
+  const Piece piece(input_->bytes_from(data_at()));  // now: nothing is written yet
+  for (const auto& [t, x] : found) read_elements(*input_, data_at() + t->begin, t->dtype, x, piece);
 }
 
 NamedTensors load_safetensors(const std::string& path, Device device, Role role) {

@@ -60,7 +60,7 @@ NamedTensors load_safetensors(const std::string& path, Device device = default_d
 /// straight to their device, by way of a few pieces of the host's memory, 64 MiB at most however large the file.
 /// Nothing is written until the file was found whole (SafetensorsFile) and to fit: throws ValueError naming every
 /// missing, unexpected and repeated key, ShapeError on a misfit. Dtypes are converted; strict = false loads what is
-/// there.
+/// there. An OutOfMemory on a device, which may need a piece of its own for another layout, can leave a part loaded.
 void load_safetensors_into(const std::string& path, const NamedTensors& tensors, bool strict = true);
 
 }  // namespace bytetape
