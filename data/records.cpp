@@ -6,31 +6,33 @@
 
 namespace bytetape::data {
 
-using Inputs = std::vector<std::unique_ptr<const Input>>;
 using memory::Op;
 
-static Inputs open_all(const std::vector<std::filesystem::path>& files) {
+ImageRecords::ImageRecords(const Shape& image, int classes)
+    : image_(image), pixels_(bytes_of(image, DType::u8)), classes_(classes) {
   const Op<"ImageRecords"> op;
-  Inputs inputs;
-  for (const auto& path : files) inputs.push_back(open_input(path));
-  return inputs;
+  check(pixels_ > 0, "expected images with pixels, got ", image);
+  check<ValueError>(classes >= 1 && classes <= 256, "expected 1 to 256 classes, as a label is a byte, got ", classes);
 }
 
 ImageRecords::ImageRecords(const std::vector<std::filesystem::path>& files, const Shape& image, int classes)
-    : ImageRecords(open_all(files), image, classes) {}
-
-ImageRecords::ImageRecords(Inputs files, const Shape& image, int classes)
-    : files_(std::move(files)), image_(image), pixels_(bytes_of(image, DType::u8)), classes_(classes) {
+    : ImageRecords(image, classes) {
   const Op<"ImageRecords"> op;
-  check<ValueError>(!files_.empty(), "expected at least one file");
-  check(pixels_ > 0, "expected images with pixels, got ", image);
-  check<ValueError>(classes >= 1 && classes <= 256, "expected 1 to 256 classes, as a label is a byte, got ", classes);
-  const std::uint64_t record = pixels_ + 1;
-  for (const auto& file : files_) {
-    const std::uint64_t n = file->size() / record, rest = file->size() % record;
-    file->check_at(n > 0 && rest == 0, n * record, "expected whole records of ", record, " bytes, found ", rest);
-    first_.push_back(first_.back() + static_cast<std::int64_t>(n));
-  }
+  check<ValueError>(!files.empty(), "expected at least one file");
+  for (const auto& path : files) add(open_input(path));
+}
+
+ImageRecords::ImageRecords(std::unique_ptr<const Input> file, const Shape& image, int classes)
+    : ImageRecords(image, classes) {
+  const Op<"ImageRecords"> op;
+  add(std::move(file));
+}
+
+void ImageRecords::add(std::unique_ptr<const Input> file) {
+  const std::uint64_t record = pixels_ + 1, n = file->size() / record, rest = file->size() % record;
+  file->check_at(n > 0 && rest == 0, n * record, "expected whole records of ", record, " bytes, found ", rest);
+  first_.push_back(first_.back() + static_cast<std::int64_t>(n));
+  files_.push_back(std::move(file));
 }
 
 Batch ImageRecords::read_all() const {

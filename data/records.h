@@ -18,7 +18,8 @@ class ImageRecords final : public Dataset {
   /// no pixels, ValueError unless there are files and 1 to 256 classes. Batches throw FileError where a label is no
   /// class or a file has become shorter. The message has the path, and the byte at which it was found.
   ImageRecords(const std::vector<std::filesystem::path>& files, const Shape& image, int classes);
-  ImageRecords(std::vector<std::unique_ptr<const Input>> files, const Shape& image, int classes);
+  /// Of one file, or of memory (memory_input()).
+  ImageRecords(std::unique_ptr<const Input> file, const Shape& image, int classes);
 
   std::int64_t size() const override { return first_.back(); }
   ExampleSpec example() const override { return {image_, DType::u8, {}, DType::i64}; }
@@ -29,6 +30,8 @@ class ImageRecords final : public Dataset {
   void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const override;
 
  private:
+  ImageRecords(const Shape& image, int classes);
+  void add(std::unique_ptr<const Input> file);
   std::int64_t read_record(std::int64_t index, std::span<std::byte> pixels) const;
 
   std::vector<std::unique_ptr<const Input>> files_;

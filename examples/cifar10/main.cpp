@@ -32,7 +32,7 @@ Recipe make_recipe(nn::Module& model, const Options& o) {
 Options defaults() {
   Options o;
   o.model = "small";
-  o.epochs = 8;
+  o.epochs = 6;
   o.batch_size = 128;
   o.lr = 0.1;
   return o;

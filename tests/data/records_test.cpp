@@ -49,6 +49,14 @@ TEST_F(Records, AreReadFromAllFilesInTurn) {
   EXPECT_EQ(all.x.to_vector<std::int64_t>()[6 * 7 + 5], 75);
 }
 
+TEST_F(Records, MayLieInMemory) {
+  const Bytes all = records(0, 3);
+  const ImageRecords set(memory_input(all, "memory"), image, 5);
+  EXPECT_THAT(set.read_all().y.to_vector<std::int64_t>(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(error_of<FileError>([&] { ImageRecords(memory_input(all, "memory"), {6}, 2).read_all(); }),
+            "ImageRecords: memory: at byte 14: expected a label 0 to 1, found 2");
+}
+
 TEST_F(Records, AreWholeOnes) {
   for (const int more : {1, 6}) {
     const auto path = dir_.write("cut", records(0, 2) + Bytes(static_cast<std::size_t>(more)));

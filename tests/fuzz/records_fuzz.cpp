@@ -3,7 +3,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "bytetape/data/records.h"
 
@@ -14,10 +13,8 @@ using Bytes = std::span<const std::byte>;
 
 /// nullopt where the bytes are refused. Anything but a FileError is a finding.
 std::optional<data::Batch> parse(Bytes bytes, std::int64_t pixels, int classes) {
-  std::vector<std::unique_ptr<const Input>> files;
-  files.push_back(memory_input(bytes, "fuzz"));
   try {
-    return data::ImageRecords(std::move(files), {pixels}, classes).read_all();
+    return data::ImageRecords(memory_input(bytes, "fuzz"), {pixels}, classes).read_all();
   } catch (const FileError&) { return std::nullopt; }
 }
 
