@@ -33,4 +33,5 @@
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/clip.h"
 #include "bytetape/optim/grad_scaler.h"
+#include "bytetape/optim/lr_scheduler.h"
 #include "bytetape/optim/sgd.h"
