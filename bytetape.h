@@ -39,5 +39,7 @@
 #include "bytetape/nn/nn.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/clip.h"
+#include "bytetape/optim/ema.h"
 #include "bytetape/optim/grad_scaler.h"
+#include "bytetape/optim/lr_scheduler.h"
 #include "bytetape/optim/sgd.h"
