@@ -6,21 +6,35 @@
 namespace bytetape {
 namespace {
 
+/// What a run goes on from, besides its data.
+struct Run {
+  nn::Module& net;
+  optim::Optimizer& optimizer;
+  optim::lr_scheduler::StepLR& schedule;
+  optim::GradScaler& scaler;
+};
+
 // [save]
-void save(const std::string& path, const nn::Module& net, std::int64_t epoch, std::int64_t batch) {
+void save(const std::string& path, const Run& run, std::int64_t epoch, std::int64_t batch) {
   StateDict state;
-  state.add("model", {net.state_dict()});
+  state.add("model", {run.net.state_dict()});
+  state.add("optimizer", run.optimizer.state_dict());
+  state.add("schedule", run.schedule.state_dict());
+  state.add("scaler", run.scaler.state_dict());
   state.add("generator", default_generator().state_dict());
   state.numbers["epoch"] = epoch;
   state.numbers["batch"] = batch;  // how many of the epoch's are done
   save_checkpoint(path, state);
 }
 
-void resume(const std::string& path, const nn::Module& net, data::DataLoader& loader) {
-  const Checkpoint run(path);  // a FileError, unless all of it is there and undamaged
-  loader.set_position(run.integer("epoch"), run.integer("batch"));
-  default_generator().load_state_dict(run.part("generator"));
-  run.load_into("model", net.state_dict());
+void resume(const std::string& path, const Run& run, data::DataLoader& loader) {
+  const Checkpoint saved(path);  // a FileError, unless all of it is there and undamaged
+  loader.set_position(saved.integer("epoch"), saved.integer("batch"));
+  run.optimizer.load_state_dict(saved.part("optimizer"));
+  run.schedule.load_state_dict(saved.part("schedule"));
+  run.scaler.load_state_dict(saved.part("scaler"));
+  default_generator().load_state_dict(saved.part("generator"));
+  saved.load_into("model", run.net.state_dict());
 }
 // [save]
 
@@ -41,16 +55,25 @@ nn::Sequential make_net() {
                         nn::Dropout(0.4), nn::Linear(6 * 64, classes));
 }
 
+std::unique_ptr<optim::Optimizer> make_optimizer(bool is_adam, std::vector<Tensor> parameters) {
+  if (is_adam) return std::make_unique<optim::Adam>(std::move(parameters));
+  return std::make_unique<optim::SGD>(std::move(parameters), optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
+}
+
 /// All that a process has of a run, made anew.
 class Training {
  public:
+  explicit Training(bool is_adam) : optimizer_(make_optimizer(is_adam, net_.parameters())) {}
+
   /// Trains up to batch `until` of all, and returns what there is then.
   std::vector<std::vector<float>> train(std::int64_t until) {
     while (done_ < until)
       for (const data::Batch& batch : loader_) {
-        sgd_.zero_grad();
-        cross_entropy(net_(batch.x), batch.y).backward();
-        sgd_.step();
+        optimizer_->zero_grad();
+        scaler_.scale(cross_entropy(net_(batch.x), batch.y)).backward();
+        scaler_.step(*optimizer_);
+        scaler_.update();
+        schedule_.step();
         if (++done_ == until) break;
       }
     std::vector<std::vector<float>> all;
@@ -58,9 +81,9 @@ class Training {
     return all;
   }
 
-  void save(const std::string& path) { bytetape::save(path, net_, done_ / loader_.size(), done_ % loader_.size()); }
+  void save(const std::string& path) { bytetape::save(path, run_, done_ / loader_.size(), done_ % loader_.size()); }
   void resume(const std::string& path) {
-    bytetape::resume(path, net_, loader_);
+    bytetape::resume(path, run_, loader_);
     done_ = Checkpoint(path).integer("epoch") * loader_.size() + Checkpoint(path).integer("batch");
   }
 
@@ -69,34 +92,39 @@ class Training {
   data::TensorDataset dataset_{data_.images, data_.labels};
   data::DataLoader loader_{dataset_, {.batch_size = 8, .shuffle = true}};
   nn::Sequential net_ = make_net();
-  optim::SGD sgd_{net_.parameters(), {.lr = 0.05}};
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::lr_scheduler::StepLR schedule_{*optimizer_, {.step_size = 4}};
+  optim::GradScaler scaler_{{.growth_interval = 3}};
+  Run run_{net_, *optimizer_, schedule_, scaler_};
   std::int64_t done_ = 0;
 };
 
 TEST(Resume, GoesOnBitForBitFromWhereverItWasInterrupted) {
   const test::TemporaryDir dir;
-  const auto expected = Training().train(17);
-  for (const std::int64_t at : {0, 3, 7, 12, 16}) {  // seven batches an epoch
-    Training first;
-    first.train(at);
-    first.save(dir / "run.ckpt");
-    Training second;
-    second.train(2);  // something else
-    second.resume(dir / "run.ckpt");
-    EXPECT_EQ(second.train(17), expected) << "from " << at;
+  for (const bool is_adam : {false, true}) {
+    const auto expected = Training(is_adam).train(17);
+    for (const std::int64_t at : {0, 3, 7, 12, 16}) {  // seven batches an epoch
+      Training first(is_adam);
+      first.train(at);
+      first.save(dir / "run.ckpt");
+      Training second(is_adam);
+      second.train(2);  // something else
+      second.resume(dir / "run.ckpt");
+      EXPECT_EQ(second.train(17), expected) << (is_adam ? "adam" : "sgd") << " from " << at;
+    }
   }
 }
 
 TEST(Resume, ADamagedCheckpointChangesNothing) {
   const test::TemporaryDir dir;
-  Training run;
+  Training run(true);
   run.train(3);
   run.save(dir / "run.ckpt");
   std::string bytes = test::content_of(dir / "run.ckpt");
   bytes.back() ^= 1;
   test::set_content(dir / "run.ckpt", bytes);
   EXPECT_THROW(run.resume(dir / "run.ckpt"), FileError);
-  Training other;
+  Training other(true);
   other.train(3);
   EXPECT_EQ(run.train(9), other.train(9));
 }
