@@ -30,8 +30,8 @@ class Graph final : public Recording {
   cudaStream_t last_ = nullptr;
 };
 
-/// While it lives, this thread's work on a device is recorded. Storages take what is recorded for done: so that it is as
-/// they say, the stream that replays has waited for all others when it begins, and they for it when it has ended.
+/// While it lives, this thread's work on a device is recorded. Storages take what is recorded for done: so that it is
+/// as they say, the stream that replays has waited for all others when it begins, and they for it when it has ended.
 class RecordingScope {
  public:
   RecordingScope(int index, Streams& streams) : real_(streams_of(index)) {
