@@ -145,6 +145,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   check_per_channel(running_var, "running_var", x);
   check_residual(residual, x);
   check_counter(num_batches_tracked, x);
+  check_none_or_relu(activation);
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
   check<ValueError>(training || (running_mean.defined() && running_var.defined()),
                     "evaluation needs running_mean and running_var");

@@ -36,6 +36,7 @@ TEST(Autocast, LowPrecisionOps) {
       const Tensor x = of(given, {2, 3}), w = of(DType::f32, {4, 3}), b = of(DType::f32, {4});
       EXPECT_EQ(linear(x, w, b).dtype(), low);
       EXPECT_EQ(linear(x, w, b, Activation::relu).dtype(), low);
+      EXPECT_EQ(linear(x, w, b, Activation::gelu_tanh).dtype(), low);
       EXPECT_EQ(matmul(x, transpose(w, 0, 1)).dtype(), low);
       EXPECT_EQ(matmul(w, of(given, {3})).dtype(), low);
       EXPECT_EQ(conv2d(of(given, {1, 3, 4, 4}), of(DType::f32, {2, 3, 2, 2}), of(DType::f32, {2})).dtype(), low);
