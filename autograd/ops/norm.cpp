@@ -29,13 +29,6 @@ void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
         " channels of ", describe(x), ", got ", describe(v));
 }
 
-void check_residual(const Tensor& residual, const Tensor& x) {
-  if (!residual.defined()) return;
-  check_same_type(x, residual);
-  check(residual.shape() == x.shape(), "expected a residual of the shape of ", describe(x), ", got ",
-        describe(residual));
-}
-
 void check_counter(const Tensor& batches, const Tensor& x) {
   if (!batches.defined()) return;
   check<DeviceError>(batches.device() == x.device(),

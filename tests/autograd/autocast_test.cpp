@@ -56,6 +56,8 @@ TEST(Autocast, OpsThatNeedF32) {
       {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
+      {"add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).y; }},
+      {"the sum of add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).sum; }},
       {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
   };
   for (const auto& [name, f] : ops)
