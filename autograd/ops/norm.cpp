@@ -126,10 +126,11 @@ struct BatchNormBackward final : Node {
       fused(gy[0], gx);
   }
 };
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
-                  const Tensor& residual, const Tensor& num_batches_tracked) {
+                  const Tensor& added, const Tensor& num_batches_tracked) {
   const Op<"batch_norm"> op;
+  const auto [x, residual] = promoted_pair(input, added);
   check_floating(x);
   check(x.rank() == 2 || x.rank() == 4, "expected x (n, c) or (n, c, h, w), got ", describe(x));
   check_per_channel(weight, "weight", x);
