@@ -38,7 +38,8 @@ inline Stream current_stream() { return Stream(memory::current_scope.stream); }
 ///
 /// Nothing needs to be waited for by hand: a tensor that one stream has written is waited for by the next stream that
 /// uses it, as is one that others read by the stream that writes it; and backward runs where forward ran. Memory that a
-/// stream frees is that stream's again. Throws CaptureError while a step is recorded, which is one stream's.
+/// stream frees is that stream's again. A step that is recorded may use several: its graph runs side by side what they
+/// were given.
 class StreamScope : memory::ScopeGuard {
  public:
   [[nodiscard]] explicit StreamScope(Stream stream);

@@ -15,9 +15,12 @@ __device__ inline bool is_last_to_arrive(unsigned* counter, unsigned blocks) {
   __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0) {
-    __threadfence();                                         // what the block wrote, before it has arrived
-    is_last = atomicInc(counter, blocks - 1) == blocks - 1;  // the last one sets it back to 0
-    __threadfence();                                         // what others wrote, after they have
+    unsigned before = 0;  // the last one sets the counter back to 0
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(blocks - 1)
+                 : "memory");
+    is_last = before == blocks - 1;
   }
   __syncthreads();
   return is_last;

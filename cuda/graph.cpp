@@ -1,13 +1,19 @@
-// Recorded work as a CUDA graph: a stream of its own is put into capture mode while the work is given to it.
+// Recorded work as a CUDA graph: streams of its own are put into capture mode while the work is given to them.
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/runtime.h"
+#include "bytetape/cuda/streams.h"
 
 namespace bytetape::cuda {
 namespace {
 
 class Graph final : public Recording {
  public:
-  Graph(Device device, cudaGraph_t graph) : device_(device) { check(cudaGraphInstantiate(&graph_, graph, 0)); }
+  Graph(Device device, cudaGraph_t graph) : device_(device) {
+    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status);
+  }
   /// Waits for the last replay: the driver may still read from the graph.
   ~Graph() override {
     if (last_) cudaStreamSynchronize(last_);
@@ -24,50 +30,36 @@ class Graph final : public Recording {
   cudaStream_t last_ = nullptr;
 };
 
-/// A stream in capture mode. What is recorded on it can be taken from it once; else it is dropped.
-class CapturingStream {
+/// While it lives, this thread's work on a device is recorded. Storages take what is recorded for done: so that it is as
+/// they say, the stream that replays has waited for all others when it begins, and they for it when it has ended.
+class RecordingScope {
  public:
-  explicit CapturingStream(Device device) {
-    stream_of(device);  // makes it the current one
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    if (const cudaError_t status = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal)) {
-      cudaStreamDestroy(stream_);
-      check(status);
-    }
-    recording_ = true;
+  RecordingScope(int index, Streams& streams) : real_(streams_of(index)) {
+    real_.join(here_);
+    streams.begin_recording(here_);
+    recording = {&streams, index};
   }
-  ~CapturingStream() {
-    if (recording_) cudaStreamEndCapture(stream_, &graph_);
-    if (graph_) cudaGraphDestroy(graph_);
-    cudaStreamDestroy(stream_);
-    cudaGetLastError();  // of a capture that failed, and was reported
+  ~RecordingScope() {
+    recording = {};
+    real_.fork(here_);
   }
-  CapturingStream(const CapturingStream&) = delete;
-  CapturingStream& operator=(const CapturingStream&) = delete;
-
-  cudaStream_t get() const { return stream_; }
-  cudaGraph_t take() {
-    recording_ = false;
-    check(cudaStreamEndCapture(stream_, &graph_));
-    return graph_;
-  }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
 
  private:
-  cudaStream_t stream_ = nullptr;
-  cudaGraph_t graph_ = nullptr;
-  bool recording_ = false;
+  Streams& real_;
+  const int here_ = memory::current_scope.stream;
 };
 
 }  // namespace
 
 std::unique_ptr<Recording> record(int index, const std::function<void()>& work) {
-  const Device device = Device::cuda(index);
-  CapturingStream stream(device);
+  Streams streams;
   {
-    const RecordingScope scope(index, stream.get());
+    const RecordingScope scope(index, streams);
     work();
   }
-  return std::make_unique<Graph>(device, stream.take());
+  return std::make_unique<Graph>(Device::cuda(index), streams.end_recording());
 }
 
 }  // namespace bytetape::cuda

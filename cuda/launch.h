@@ -22,28 +22,11 @@ void forget_launches(int index);
 inline constinit thread_local int current_device = -1;
 
 /// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the one of
-/// its scope, or what a RecordingScope says.
+/// its scope, or what records its work.
 cudaStream_t stream_of(Device device);
 /// Waits for all of a device's streams.
 void synchronize_streams(int index);
 
-/// What records a device's work in place of its streams; null where nothing does.
-struct RecordingStream {
-  cudaStream_t stream = nullptr;
-  int index = 0;
-};
-inline constinit thread_local RecordingStream recording_stream{};
-/// While it lives, this thread's work on device number `index`, of whichever stream, goes to the one that records it.
-class RecordingScope {
- public:
-  RecordingScope(int index, cudaStream_t stream) : previous_(recording_stream) { recording_stream = {stream, index}; }
-  ~RecordingScope() { recording_stream = previous_; }
-  RecordingScope(const RecordingScope&) = delete;
-  RecordingScope& operator=(const RecordingScope&) = delete;
-
- private:
-  RecordingStream previous_;
-};
 /// Multiprocessors of a device.
 int processors(Device device);
 /// Its compute capability: 90 for 9.0.

@@ -22,10 +22,16 @@ struct Gradients {
     sum += sum_of_run;
     product += product_of_run;
   }
-  __device__ void operator()(std::int64_t c, double sum, double product, double) const { (*this)(c, sum, product); }
-  __device__ void operator()(std::int64_t c, double sum, double product) const {
-    const double r = 1 / ::sqrt(static_cast<double>(var.at(c, 1)) + eps);
-    const double scale = static_cast<double>(weight.at(c, 1)) * r;
+  struct Known {
+    compute_t<T> weight, var;
+  };
+  __device__ Known of(std::int64_t c) const { return {weight.at(c, 1), var.at(c, 1)}; }
+  __device__ void operator()(std::int64_t c, const Known& known, double sum, double product, double) const {
+    (*this)(c, known, sum, product);
+  }
+  __device__ void operator()(std::int64_t c, const Known& known, double sum, double product) const {
+    const double r = 1 / ::sqrt(static_cast<double>(known.var) + eps);
+    const double scale = static_cast<double>(known.weight) * r;
     gb.set(c, sum);
     gw.set(c, product * r);
     if (!slopes) return;

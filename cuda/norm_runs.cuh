@@ -66,30 +66,25 @@ struct PairSums {
   }
 };
 
-/// Numbers of the block's channels, for a thread of its own each: which then reads what else it needs side by side with
-/// the others.
-template <int numbers>
-struct Handover {
-  double (&values)[numbers][most_channels];
+/// The channel that a thread puts an end to, one of the block's: what it needs to know of it comes while others add up.
+template <class F>
+struct End {
+  const unsigned i = threadIdx.y * blockDim.x + threadIdx.x;  // in the block
+  const std::int64_t c;
+  const bool is_mine;
+  typename F::Known known;
 
-  template <class F>
-  __device__ void finish(unsigned count, std::int64_t channels, const F& finish) const {
-    __syncthreads();
-    const unsigned i = threadIdx.y * blockDim.x + threadIdx.x;
-    const std::int64_t c = std::int64_t{blockIdx.x} * count + i;
-    if (i >= count || c >= channels) return;
-    if constexpr (numbers == 2)
-      finish(c, values[0][i], values[1][i]);
-    else
-      finish(c, values[0][i], values[1][i], values[2][i]);
+  __device__ End(const F& finish, unsigned count, std::int64_t channels)
+      : c(std::int64_t{blockIdx.x} * count + i), is_mine(i < count && c < channels) {
+    if (is_mine) known = finish.of(c);
   }
 };
 
 /// The sums over all runs for the channels of this block. As many threads share a channel as there are.
 template <int lanes, class C, class F>
-__device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish) {
+__device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish, const End<F>& end) {
   constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 4;
-  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * (lanes / width);
+  const unsigned thread = end.i, columns = blockDim.x * (lanes / width);
   const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x * lanes + thread % columns * width;
   PairSums<double, width> sums;
   Packed<C, width> pivot{};
@@ -119,16 +114,19 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
     const unsigned at = thread * width + k;
     totals[0][at] = sums.first(k), totals[1][at] = sums.second(k), totals[2][at] = pivot.values[k];
   }
-  Handover<3>{totals}.finish(columns * width, partials.channels, finish);
+  __syncthreads();
+  if (end.is_mine) finish(end.c, end.known, totals[0][end.i], totals[1][end.i], totals[2][end.i]);
 }
 
 /// What the block's threads hold for their channels, as A's first() and second() of a lane, merged over the block and
-/// then, by finish.add(run, first, second, pivot, sums...), over runs; ends in finish(channel, first, second) where one
-/// run is all, else in finish(channel, sums..., pivot). The pivot is the first run's first number. Every thread of the
-/// block calls this.
+/// then, by finish.add(run, first, second, pivot, sums...), over runs; ends in finish(channel, known, first, second)
+/// where one run is all, else in finish(channel, known, sums..., pivot), with known = finish.of(channel). The pivot is
+/// the first run's first number. Every thread of the block calls this.
 template <int lanes, class A, class F>
 __device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
-  merge_rows(mine, threadIdx.y * blockDim.x + threadIdx.x, blockDim.x);
+  using C = typename A::Number;
+  const End<F> end(finish, blockDim.x * lanes, partials.channels);
+  merge_rows(mine, end.i, blockDim.x);
   const bool is_first = threadIdx.y == 0;
   if (!partials.data) {
     __shared__ double totals[2][most_channels];
@@ -136,14 +134,20 @@ __device__ void finish_run(A& mine, const Partials<typename A::Number>& partials
       const unsigned at = threadIdx.x * lanes + k;
       totals[0][at] = mine.first(k), totals[1][at] = mine.second(k);
     }
-    return Handover<2>{totals}.finish(blockDim.x * lanes, partials.channels, finish);
+    __syncthreads();
+    if (end.is_mine) finish(end.c, end.known, totals[0][end.i], totals[1][end.i]);
+    return;
   }
+  constexpr int width = std::min<int>(lanes, 16 / sizeof(C));
   const std::int64_t c = first_channel<lanes>();
-  for (int k = 0; is_first && c < partials.channels && k < lanes; ++k) {
-    *partials.at(blockIdx.y, 0, c + k) = mine.first(k);
-    *partials.at(blockIdx.y, 1, c + k) = mine.second(k);
+  for (int k = 0; is_first && c < partials.channels && k < lanes; k += width) {
+    Packed<C, width> first, second;
+    for (int i = 0; i < width; ++i) first.values[i] = mine.first(k + i), second.values[i] = mine.second(k + i);
+    first.store(partials.at(blockIdx.y, 0, c + k));
+    second.store(partials.at(blockIdx.y, 1, c + k));
   }
-  if (is_last_to_arrive(partials.arrivals + blockIdx.x, gridDim.y)) finish_channels<lanes>(partials, gridDim.y, finish);
+  if (is_last_to_arrive(partials.arrivals + blockIdx.x, gridDim.y))
+    finish_channels<lanes>(partials, gridDim.y, finish, end);
 }
 
 }  // namespace bytetape::cuda

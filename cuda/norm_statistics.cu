@@ -62,17 +62,23 @@ struct Statistics {
     sum += n * distance;
     squares += m2 + n * distance * distance;
   }
-  __device__ void operator()(std::int64_t c, double sum, double squares, double near) const {
+  /// Of a channel, before.
+  struct Known {
+    T pivot;
+    compute_t<T> mean, var;
+  };
+  __device__ Known of(std::int64_t c) const { return {pivots[c * stride], old_mean.at(c, 0), old_var.at(c, 0)}; }
+  __device__ void operator()(std::int64_t c, const Known& known, double sum, double squares, double near) const {
     const double distance = sum / static_cast<double>(count);
-    (*this)(c, near + distance, squares - sum * distance);
+    (*this)(c, known, near + distance, squares - sum * distance);
   }
-  __device__ void operator()(std::int64_t c, double distance, double m2) const {
-    const double pivot = widened(pivots[c * stride]), from_mean = old_mean.at(c, 0), from_var = old_var.at(c, 0);
+  __device__ void operator()(std::int64_t c, const Known& known, double distance, double m2) const {
+    const double pivot = widened(known.pivot);
     const auto n = static_cast<double>(count);
     mean.set(c, pivot + distance);
     var.set(c, m2 / n);
-    running_mean.set(c, moved(from_mean, pivot + distance));
-    running_var.set(c, moved(from_var, m2 / (n - 1)));
+    running_mean.set(c, moved(known.mean, pivot + distance));
+    running_var.set(c, moved(known.var, m2 / (n - 1)));
     if (batches && c == 0) ++*batches;
   }
 

@@ -22,6 +22,7 @@ constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 /// A device that was checked, and its streams.
 struct Opened {
   Streams streams;
+  Marks marks;
   int processors = 0, capability = 0;
 
   explicit Opened(int index) {
@@ -61,6 +62,10 @@ Opened& enter(int index) {
 bool is_current(int index) noexcept {
   if (current_device != index && cudaSetDevice(index) == cudaSuccess) current_device = index;
   return current_device == index;
+}
+
+Streams& where_work_goes(Opened& device, int index) {
+  return recording.streams && recording.index == index ? *recording.streams : device.streams;
 }
 
 /// Memory that the driver gives for a device.
@@ -138,10 +143,9 @@ class PinnedUpstream final : public DriverUpstream {
 
 cudaStream_t stream_of(Device device) {
   note_launch(device.index);
-  Opened& opened = enter(device.index);
-  if (recording_stream.stream && recording_stream.index == device.index) return recording_stream.stream;
-  return opened.streams.get(memory::current_scope.stream);
+  return where_work_goes(enter(device.index), device.index).get(memory::current_scope.stream);
 }
+Streams& streams_of(int index) { return enter(index).streams; }
 void synchronize_streams(int index) { enter(index).streams.synchronize(); }
 
 int processors(Device device) { return opened(device.index).processors; }
@@ -178,11 +182,14 @@ void synchronize(int index) {
 }
 
 void order(int index, int from, int to) noexcept {
-  if (is_current(index)) opened(index).streams.order(from, to);
+  if (is_current(index)) where_work_goes(opened(index), index).order(from, to);
 }
-std::uint64_t mark(int index) { return enter(index).streams.mark(memory::current_scope.stream); }
+std::uint64_t mark(int index) {
+  Opened& device = enter(index);
+  return device.marks.mark(device.streams.get(memory::current_scope.stream));
+}
 void wait_for(int index, std::uint64_t mark) noexcept {
-  if (is_current(index)) opened(index).streams.wait_for(mark);
+  if (is_current(index)) opened(index).marks.wait_for(mark);
 }
 
 MemoryInfo mem_get_info(int index) {

@@ -1,8 +1,28 @@
 #include "bytetape/cuda/streams.h"
 
+#include <utility>
+
 #include "bytetape/cuda/launch.h"
 
 namespace bytetape::cuda {
+
+namespace {
+// One event serves again and again: who waits for it waits for where it was when that was asked.
+cudaError_t wait_for(cudaStream_t first, cudaEvent_t event, cudaStream_t second) noexcept {
+  const cudaError_t status = cudaEventRecord(event, first);
+  return status ? status : cudaStreamWaitEvent(second, event, 0);
+}
+}  // namespace
+
+Streams::~Streams() {
+  cudaGraph_t graph = nullptr;
+  if (recorder_ && cudaStreamEndCapture(recorder_->stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+  for (const One& one : all_) {
+    if (const cudaStream_t stream = one.stream) cudaStreamDestroy(stream);
+    if (one.event) cudaEventDestroy(one.event);
+  }
+  cudaGetLastError();  // of a recording that failed, and was reported
+}
 
 cudaError_t Streams::make(One& one) noexcept {
   const OutsideRecording outside;
@@ -10,7 +30,8 @@ cudaError_t Streams::make(One& one) noexcept {
   if (!one.event)
     if (const cudaError_t status = cudaEventCreateWithFlags(&one.event, cudaEventDisableTiming)) return status;
   cudaStream_t made = nullptr;
-  const cudaError_t status = cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+  cudaError_t status = cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+  if (recorder_ && status == cudaSuccess) status = wait_for(recorder_->stream, recorder_->event, made);
   one.stream.store(made, std::memory_order_release);
   return status;
 }
@@ -28,23 +49,48 @@ bool Streams::is_only(int number) const {
   return true;
 }
 
-// One event serves again and again: who waits for it waits for where it was when that was asked.
 void Streams::order(int from, int to) noexcept {
   One &first = all_[static_cast<std::size_t>(from)], &second = all_[static_cast<std::size_t>(to)];
   const std::lock_guard lock(mutex_);
   if (!first.stream.load() || make(second) != cudaSuccess) return;  // what was never used has nothing to wait for
-  if (cudaEventRecord(first.event, first.stream) == cudaSuccess) cudaStreamWaitEvent(second.stream, first.event, 0);
+  wait_for(first.stream, first.event, second.stream);
 }
 
-std::uint64_t Streams::mark(int number) {
+void Streams::join(int number) noexcept {
+  for (int i = 0; i < memory::stream_count; ++i)
+    if (i != number) order(i, number);
+}
+
+void Streams::fork(int number) noexcept {
+  for (int i = 0; i < memory::stream_count; ++i)
+    if (i != number && all_[static_cast<std::size_t>(i)].stream.load()) order(number, i);
+}
+
+void Streams::synchronize() const {
+  for (const One& one : all_)
+    if (const cudaStream_t stream = one.stream.load()) check(cudaStreamSynchronize(stream));
+}
+
+void Streams::begin_recording(int number) {
+  check(cudaStreamBeginCapture(get(number), cudaStreamCaptureModeThreadLocal));
+  recorder_ = &all_[static_cast<std::size_t>(number)];
+}
+
+cudaGraph_t Streams::end_recording() {
+  join(static_cast<int>(recorder_ - all_.data()));
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(std::exchange(recorder_, nullptr)->stream, &graph));
+  return graph;
+}
+
+std::uint64_t Marks::mark(cudaStream_t stream) {
   const OutsideRecording outside;
-  const cudaStream_t stream = get(number);
-  const std::lock_guard lock(marks_mutex_);
+  const std::lock_guard lock(mutex_);
   while (!marks_.empty()) {
     const cudaError_t status = cudaEventQuery(marks_.front());
     if (status == cudaErrorNotReady) cudaGetLastError();  // no error, and not to be taken for the next launch's
     if (status != cudaSuccess) break;
-    drop_first_mark();
+    drop_first();
   }
   if (spare_.empty()) check(cudaEventCreateWithFlags(&spare_.emplace_back(), cudaEventDisableTiming));
   check(cudaEventRecord(spare_.back(), stream));
@@ -54,24 +100,19 @@ std::uint64_t Streams::mark(int number) {
 }
 
 // All that were made before are waited for too, on whichever stream: as a rule they have long been passed.
-void Streams::wait_for(std::uint64_t mark) noexcept {
+void Marks::wait_for(std::uint64_t mark) noexcept {
   const OutsideRecording outside;
-  const std::lock_guard lock(marks_mutex_);
+  const std::lock_guard lock(mutex_);
   while (passed_ < mark && !marks_.empty()) {
     cudaEventSynchronize(marks_.front());  // what it fails of lasts, and the next launch says it
-    drop_first_mark();
+    drop_first();
   }
 }
 
-void Streams::drop_first_mark() {
+void Marks::drop_first() {
   spare_.push_back(marks_.front());
   marks_.pop_front();
   ++passed_;
-}
-
-void Streams::synchronize() const {
-  for (const One& one : all_)
-    if (const cudaStream_t stream = one.stream.load()) check(cudaStreamSynchronize(stream));
 }
 
 }  // namespace bytetape::cuda

@@ -25,10 +25,15 @@ class OutsideRecording {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The streams of one device, each made when it is first used, and how far they have come. The device is the thread's
-/// current one in every call.
+/// The streams of one device, each made when it is first used; or what records their work, as one graph. The device is
+/// the thread's current one in every call.
 class Streams {
  public:
+  Streams() = default;
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
   cudaStream_t get(int number) {
     const cudaStream_t made = all_[static_cast<std::size_t>(number)].stream.load(std::memory_order_acquire);
     return made ? made : make_or_throw(number);
@@ -37,10 +42,17 @@ class Streams {
   bool is_only(int number) const;
   /// As Backend says.
   void order(int from, int to) noexcept;
-  std::uint64_t mark(int number);
-  void wait_for(std::uint64_t mark) noexcept;
+  /// The same from all others to this one, or from this one to all others.
+  void join(int number) noexcept;
+  void fork(int number) noexcept;
   /// Waits for them all.
   void synchronize() const;
+
+  /// From now on they record what they are given, beginning with stream `number`, which the others join when they are
+  /// first used.
+  void begin_recording(int number);
+  /// What they recorded. The caller destroys it.
+  cudaGraph_t end_recording();
 
  private:
   struct One {
@@ -49,12 +61,32 @@ class Streams {
   };
   cudaStream_t make_or_throw(int number);
   cudaError_t make(One& one) noexcept;
-  void drop_first_mark();
 
   std::array<One, memory::stream_count> all_{};
-  std::mutex mutex_;  // of making and ordering
+  std::mutex mutex_;         // of making and ordering
+  One* recorder_ = nullptr;  // that begins and ends what is being recorded
+};
+/// Those of device number `index`, which becomes the thread's current one.
+Streams& streams_of(int index);
 
-  std::mutex marks_mutex_;         // of what follows
+/// What this thread gives device number `index` goes to these streams in place of the device's; null elsewhere.
+struct RecordingStreams {
+  Streams* streams = nullptr;
+  int index = 0;
+};
+inline constinit thread_local RecordingStreams recording{};
+
+/// How far the streams of one device have come, in numbers.
+class Marks {
+ public:
+  /// As Backend says, of `stream`.
+  std::uint64_t mark(cudaStream_t stream);
+  void wait_for(std::uint64_t mark) noexcept;
+
+ private:
+  void drop_first();
+
+  std::mutex mutex_;
   std::deque<cudaEvent_t> marks_;  // those not known to be passed, the oldest first
   std::uint64_t passed_ = 0;       // the last one before them
   std::vector<cudaEvent_t> spare_;

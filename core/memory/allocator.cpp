@@ -17,14 +17,19 @@ Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mod
       streams_(device.type == DeviceType::cpu ? 0 : stream_count - 1),
       mode_(mode),
       upstream_(std::move(upstream), mutex_),
-      limit_(upstream_.capacity()) {
-  policies_[0] = make_policy(mode_);
-}
+      limit_(upstream_.capacity()) {}
 
 std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
   auto observe = [this](const Block& segment, bool acquired) { ledger_.on_segment(segment, acquired); };
   if (mode == Mode::caching) return std::make_unique<CachingPolicy>(upstream_, observe, numbers_);
   return std::make_unique<DirectPolicy>(upstream_, observe, numbers_);
+}
+
+// Work that the host does not see uses a pool's blocks again, so that they come back to it in every mode.
+void Allocator::make_policy_here() {
+  const bool in_pool = current_pool.owner == this;
+  auto& policy = (in_pool ? *current_pool.policies : policies_).of(current_scope.stream & streams_);
+  if (!policy) policy = make_policy(in_pool ? Mode::caching : mode_);
 }
 
 Block* Allocator::allocate(std::size_t bytes, Role role) {
@@ -44,10 +49,10 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
 Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) {
   const std::lock_guard growing(growing_);
   std::unique_lock lock(mutex_);
-  if (!policy_here()) policies_[current_scope.stream & streams_] = make_policy(mode_);
+  make_policy_here();
   Block* b = try_allocate(bytes, size);
   if (!b) {
-    release_cached();
+    policies_.release_cached();
     b = try_allocate(bytes, size);
   }
   if (!b) {
@@ -88,45 +93,38 @@ void Allocator::deallocate(Block* block) noexcept {
   }
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);
-  return_unused(policy);
+  for (const auto& closed : closed_pools_)
+    if (closed->has(policy)) return return_unused(*closed);
 }
 
-Policy& Allocator::open_pool() {
+Policies& Allocator::open_pool() {
   std::lock_guard lock(mutex_);
-  // Its blocks are used again by work that the host does not see, so they come back to it in every mode.
-  pools_.push_back(make_policy(Mode::caching));
-  return *pools_.back();
+  return *pools_.emplace_back(std::make_unique<Policies>());
 }
 
-void Allocator::close_pool(Policy& pool) {
+void Allocator::close_pool(Policies& pool) {
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);
   const auto at = std::find_if(pools_.begin(), pools_.end(), [&](const auto& p) { return p.get() == &pool; });
   closed_pools_.push_back(std::move(*at));
   pools_.erase(at);
-  return_unused(&pool);
+  return_unused(pool);
 }
 
-void Allocator::release_cached() {
-  for (const auto& policy : policies_)
-    if (policy) policy->release_cached();
+void Allocator::return_unused(const Policies& pool) {
+  pool.release_cached();
+  if (!pool.hold_segments()) std::erase_if(closed_pools_, [&](const auto& p) { return p.get() == &pool; });
 }
 
-void Allocator::return_unused(const Policy* policy) {
-  const auto at =
-      std::find_if(closed_pools_.begin(), closed_pools_.end(), [&](const auto& p) { return p.get() == policy; });
-  if (at == closed_pools_.end()) return;
-  (*at)->release_cached();
-  if (!(*at)->holds_segments()) closed_pools_.erase(at);
-}
-
-std::vector<Block*> Allocator::take_unused(Policy& pool) {
+std::vector<Block*> Allocator::take_unused(const Policies& pool) {
   std::lock_guard lock(mutex_);
   std::vector<Block*> taken;
-  while (Block* b = pool.take_cached()) {
-    book(*b, b->size, Role::workspace);
-    taken.push_back(b);
-  }
+  pool.each([&](Policy& policy) {
+    while (Block* b = policy.take_cached()) {
+      book(*b, b->size, Role::workspace);
+      taken.push_back(b);
+    }
+  });
   return taken;
 }
 
@@ -175,13 +173,13 @@ void Allocator::set_limit(std::size_t bytes) {
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);
   limit_ = bytes;
-  if (ledger_.reserved() > limit_) release_cached();
+  if (ledger_.reserved() > limit_) policies_.release_cached();
 }
 
 void Allocator::empty_cache() {
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);
-  release_cached();
+  policies_.release_cached();
 }
 
 void Allocator::set_mode(Mode mode) {
@@ -249,9 +247,9 @@ Shortage Allocator::shortage(std::size_t bytes) const {
   const std::size_t reserved = ledger_.reserved();
   const Policy* const here = policy_here();
   std::size_t elsewhere = 0;
-  for (const auto* policies : {&pools_, &closed_pools_})
-    for (const auto& p : *policies) elsewhere += p.get() == here ? 0 : p->cached();
-  for (const auto& p : policies_) elsewhere += !p || p.get() == here ? 0 : p->cached();
+  for (const auto* pools : {&pools_, &closed_pools_})
+    for (const auto& pool : *pools) elsewhere += pool->cached_but_for(here);
+  elsewhere += policies_.cached_but_for(here);
   return {device_,
           name_,
           bytes,

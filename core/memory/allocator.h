@@ -11,7 +11,7 @@
 #include "bytetape/core/device.h"
 #include "bytetape/core/memory/ledger.h"
 #include "bytetape/core/memory/out_of_memory.h"
-#include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/policies.h"
 #include "bytetape/core/memory/spin_lock.h"
 #include "bytetape/core/memory/unlocked.h"
 
@@ -39,10 +39,10 @@ struct Snapshot {
 
 class Allocator;
 
-/// Where a thread's blocks come from: of the allocator `owner`, a policy of its own (Pool).
+/// Where a thread's blocks come from: of the allocator `owner`, policies of their own (Pool).
 struct PoolPlace {
   const Allocator* owner = nullptr;
-  Policy* policy = nullptr;
+  Policies* policies = nullptr;
 };
 inline constinit thread_local PoolPlace current_pool{};
 
@@ -98,11 +98,11 @@ class Allocator {
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
   /// Segments that only the threads whose current_pool names them take from; use memory::Pool.
-  Policy& open_pool();
+  Policies& open_pool();
   /// Its segments go back to the upstream, each once nothing of it is allocated any more.
-  void close_pool(Policy& pool);
+  void close_pool(Policies& pool);
   /// Allocates what lies unused in a pool, piece by piece, under the role `workspace`.
-  std::vector<Block*> take_unused(Policy& pool);
+  std::vector<Block*> take_unused(const Policies& pool);
 
   /// Books a transfer of the device or a wait for it.
   void note_traffic(EventKind kind, std::size_t bytes);
@@ -119,14 +119,15 @@ class Allocator {
 
  private:
   std::unique_ptr<Policy> make_policy(Mode mode);
+  void make_policy_here();
   Policy* policy_here() const {
-    return current_pool.owner == this ? current_pool.policy : policies_[current_scope.stream & streams_].get();
+    const Policies& policies = current_pool.owner == this ? *current_pool.policies : policies_;
+    return policies.of(current_scope.stream & streams_).get();
   }
-  void release_cached();
   Block* allocate_anew(std::size_t bytes, std::size_t size, Role role);
   Block* try_allocate(std::size_t bytes, std::size_t size);
   void book(Block& b, std::size_t bytes, Role role);
-  void return_unused(const Policy* closed_pool);
+  void return_unused(const Policies& closed_pool);
   void rebook(Block& b, Role role, NameId module);
   Shortage shortage(std::size_t bytes) const;
 
@@ -139,8 +140,8 @@ class Allocator {
   UnlockedUpstream upstream_;
   Ledger ledger_;
   std::shared_ptr<SegmentNumbers> numbers_ = std::make_shared<SegmentNumbers>();
-  std::array<std::unique_ptr<Policy>, stream_count> policies_;  // by stream, made when first used
-  std::vector<std::unique_ptr<Policy>> pools_, closed_pools_;
+  Policies policies_;
+  std::vector<std::unique_ptr<Policies>> pools_, closed_pools_;
   std::size_t limit_;
 };
 

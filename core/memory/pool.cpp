@@ -4,7 +4,7 @@ namespace bytetape::memory {
 
 Pool::~Pool() {
   for (Block* b : unused_) allocator_.deallocate(b);
-  allocator_.close_pool(policy_);
+  allocator_.close_pool(policies_);
 }
 
 }  // namespace bytetape::memory

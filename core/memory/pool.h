@@ -9,7 +9,7 @@ namespace bytetape::memory {
 /// captured step). Blocks come from it while a PoolScope names it, and go back to it for good.
 class Pool {
  public:
-  explicit Pool(Allocator& allocator) : allocator_(allocator), policy_(allocator.open_pool()) {}
+  explicit Pool(Allocator& allocator) : allocator_(allocator), policies_(allocator.open_pool()) {}
   /// Segments go back to the upstream, each once nothing of it is allocated any more.
   ~Pool();
   Pool(const Pool&) = delete;
@@ -17,13 +17,13 @@ class Pool {
 
   /// Allocates what lies unused, until the end: it is neither free nor anybody else's. Role `workspace`, in the name of
   /// the op that is running.
-  void hold_unused() { unused_ = allocator_.take_unused(policy_); }
-  bool owns(const Block* block) const { return block && block->policy == &policy_; }
+  void hold_unused() { unused_ = allocator_.take_unused(policies_); }
+  bool owns(const Block* block) const { return block && policies_.has(block->policy); }
 
  private:
   friend class PoolScope;
   Allocator& allocator_;
-  Policy& policy_;
+  Policies& policies_;
   std::vector<Block*> unused_;
 };
 
@@ -31,7 +31,7 @@ class Pool {
 class PoolScope {
  public:
   [[nodiscard]] explicit PoolScope(const Pool& pool) : previous_(current_pool) {
-    current_pool = {&pool.allocator_, &pool.policy_};
+    current_pool = {&pool.allocator_, &pool.policies_};
   }
   ~PoolScope() { current_pool = previous_; }
   PoolScope(const PoolScope&) = delete;

@@ -113,6 +113,33 @@ TEST_F(CudaStreams, ReplayACapturedStepWhereItWasRecorded) {
   }
 }
 
+// Each stream of the recorded step waits for what it needs, also for what lies before the recording, and the memory of
+// one is not another's too early.
+TEST_F(CudaStreams, RunSideBySideInACapturedStep) {
+  const Tensor scale = full({1 << 20}, 3, DType::f32, gpu);
+  const auto step = [&](const Tensor& x) {
+    Tensor y, z;
+    for (int i = 0; i < 3; ++i) {
+      {
+        const StreamScope scope{Stream(1 + i % 2)};
+        work_for_a_while();
+        y = x * scale + i;
+      }
+      const Tensor dropped = x + 100;
+      z = z.defined() ? z + y : y * 1;
+    }
+    return z;
+  };
+  auto captured = capture(step);
+  for (int i = 0; i < 6; ++i) {
+    const Tensor x = full({1 << 20}, i, DType::f32, gpu);
+    EXPECT_EQ(captured(x).to_vector<float>(), std::vector<float>(1 << 20, static_cast<float>(9 * i + 3)));
+    const StreamScope scope(Stream(1));
+    fill_(scale, 3);  // the replay has read it
+  }
+  EXPECT_TRUE(captured.is_captured());
+}
+
 TEST_F(CudaStreams, ServeSeveralThreads) {
   const auto program = [](int id) {
     const StreamScope scope{Stream(id % 4)};
