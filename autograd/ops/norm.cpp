@@ -108,17 +108,18 @@ struct BatchNormBackward final : Node {
     if (gx.needs(1)) gx[1] = empty({input.size(1)}, weight_dtype, input.device());
     if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
     const auto lends = [&](const Tensor& g) {
-      return may_overwrite(g) && same_layout(g.shape(), g.strides(), result.strides());
+      return may_overwrite(g) && same_layout(g.shape(), g.strides(), input.strides());
     };
     Tensor masked;
-    if (result.defined()) masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(result);
+    if (result.defined() || addend.defined())
+      masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(input);
     run_planned<&Kernels::batch_norm_backward>(
         input.device(), {read_image(input), read(scale), read(shift), mean.get().read(), var.get().read(),
                          read_image(result), read_image(gy), eps, training, activation, write_image(masked),
                          write_image(gx[0]), write(gx[1]), write(gx[2]), read_image(addend)});
     if (gx.needs(3)) gx[3] = masked.defined() ? masked : gy;
   }
-  bool takes_addend() const override { return activation != Activation::none && !is_masked_by_x; }
+  bool takes_addend() const override { return activation != Activation::none; }
   void backward(const Grads& gy, InputGrads& gx) override {
     if (grad_enabled() || (!gx.needs(0) && !gx.needs(1)))
       composed(gx.addend().defined() ? gy[0] + gx.addend() : gy[0], gx);
