@@ -29,13 +29,6 @@ void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
         " channels of ", describe(x), ", got ", describe(v));
 }
 
-void check_residual(const Tensor& residual, const Tensor& x) {
-  if (!residual.defined()) return;
-  check_same_type(x, residual);
-  check(residual.shape() == x.shape(), "expected a residual of the shape of ", describe(x), ", got ",
-        describe(residual));
-}
-
 void check_counter(const Tensor& batches, const Tensor& x) {
   if (!batches.defined()) return;
   check<DeviceError>(batches.device() == x.device(),
@@ -134,10 +127,11 @@ struct BatchNormBackward final : Node {
       fused(gy[0], gx);
   }
 };
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
-                  const Tensor& residual, const Tensor& num_batches_tracked) {
+                  const Tensor& added, const Tensor& num_batches_tracked) {
   const Op<"batch_norm"> op;
+  const auto [x, residual] = promoted_pair(input, added);
   check_floating(x);
   check(x.rank() == 2 || x.rank() == 4, "expected x (n, c) or (n, c, h, w), got ", describe(x));
   check_per_channel(weight, "weight", x);
@@ -146,6 +140,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   check_per_channel(running_var, "running_var", x);
   check_residual(residual, x);
   check_counter(num_batches_tracked, x);
+  check_none_or_relu(activation);
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
   check<ValueError>(training || (running_mean.defined() && running_var.defined()),
                     "evaluation needs running_mean and running_var");
