@@ -1,5 +1,6 @@
-// Clipping by the norm of all gradients, in two launches: blocks leave sums of squares; then each adds all of those up,
-// in one order, to the norm, and scales its share. So nothing counts which block was the last, and nothing is cleared.
+// Clipping by value, in one launch; and by the norm of all gradients, in two: blocks leave sums of squares; then each
+// adds all of those up, in one order, to the norm, and scales its share. So nothing counts which block was the last,
+// and nothing is cleared.
 #include "bytetape/cuda/clip.h"
 
 #include "bytetape/cuda/convert.cuh"
@@ -71,6 +72,21 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
+template <class T, int most>
+__global__ void __launch_bounds__(block_size)
+    clamp_kernel(const __grid_constant__ GradientTable<most> table, double clip_value, const unsigned* pending) {
+  const unsigned skips = *static_cast<const volatile unsigned*>(pending);
+  const auto limit = static_cast<compute_t<T>>(clip_value);
+  for_each_vector<T>(table, [&](T* at, auto n) {
+    auto x = Packed<T, n>::load(at);
+    for (int k = 0; k < n; ++k) {
+      const compute_t<T> v = widened(x.values[k]);
+      x.values[k] = narrowed<T>(v > limit ? limit : v < -limit ? -limit : v);  // NaN is neither
+    }
+    if (!skips) x.store(at);
+  });
+}
+
 }  // namespace
 
 void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws) {
@@ -92,6 +108,17 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
   for_each_table(args.gradients, [&](const auto& all) {
     with_table(all, [&](const auto& table, auto zero) {
       scale_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip);
+    });
+  });
+}
+
+void clip_grad_value(std::span<const View> gradients, double clip_value) {
+  const Device device = gradients[0].device;
+  const cudaStream_t stream = stream_of(device);
+  const unsigned* pending = fault_places(device).pending;
+  for_each_table(gradients, [&](const auto& all) {
+    with_table(all, [&](const auto& table, auto zero) {
+      clamp_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip_value, pending);
     });
   });
 }

@@ -3,7 +3,8 @@
 
 namespace bytetape::cuda {
 
-/// As OptimizerKernels::clip_grad_norm.
+// As OptimizerKernels has them; clip_plan.cpp has the plan.
 void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws);
+void clip_grad_value(std::span<const View> gradients, double clip_value);
 
 }  // namespace bytetape::cuda

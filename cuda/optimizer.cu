@@ -2,6 +2,7 @@
 // of one of them, found in a table of where their chunks begin.
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "bytetape/cuda/clip.h"
 #include "bytetape/cuda/elementwise.cuh"
@@ -27,33 +28,34 @@ struct Memory {
   bool is_shadow_f16;
 };
 
-// A rule says how an element moves, in the words and the order of core/cpu/optimizer.cpp. Of a sum of two products it
-// says which one is fused: left to the compiler, elements that are updated one by one could come to other bits.
+// A rule says how an element moves at a pace, in the words and the order of core/cpu/optimizer.cpp. Of a sum of two
+// products it says which one is fused: left to the compiler, elements that are updated one by one could come to other
+// bits.
 
-template <class T, bool has_momentum>
+template <class T>
 struct Sgd {
   using Element = T;
   using C = compute_t<T>;
   using Pace = SgdPace;
-  static constexpr int states = has_momentum ? 1 : 0, room = 1;
-  C decay, keep, take;
-  bool nesterov;
+  static constexpr int states = 1, room = 1;
+  C lr, decay, keep, take;
+  bool is_nesterov, is_first;
 
-  explicit Sgd(const SgdParams& p)
-      : decay(static_cast<C>(p.weight_decay)),
+  __device__ explicit Sgd(const SgdPace& p)
+      : lr(static_cast<C>(p.lr)),
+        decay(static_cast<C>(p.weight_decay)),
         keep(static_cast<C>(p.momentum)),
         take(static_cast<C>(1 - p.dampening)),
-        nesterov(p.nesterov) {}
-  __device__ Pace pace_after(std::int64_t skipped, const Pace& given) const { return {given.lr, given.step - skipped}; }
-  __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
+        is_nesterov(p.is_nesterov != 0),
+        is_first(p.step == 1) {}
+  __device__ C updated(C x, C gradient, C (&state)[room]) const {
     C step = gradient + decay * x;
-    if constexpr (has_momentum) {
-      const C moved =
-          pace.step == 1 ? step : ::fma(keep, state[0], take * step);  // whatever a first step read is dropped
+    if (keep != 0) {
+      const C moved = is_first ? step : ::fma(keep, state[0], take * step);  // whatever a first step read is dropped
       state[0] = moved;
-      step = nesterov ? step + keep * moved : moved;
+      step = is_nesterov ? step + keep * moved : moved;
     }
-    return x - static_cast<C>(pace.lr) * step;
+    return x - lr * step;
   }
 };
 
@@ -63,28 +65,38 @@ struct Adam {
   using C = compute_t<T>;
   using Pace = AdamPace;
   static constexpr int states = 2, room = 2;
-  double beta1, beta2;
-  C decay, take1, keep2, take2, eps;
+  C keep, decay, take1, keep2, take2, rate, root2, eps;
 
-  explicit Adam(const AdamParams& p)
-      : beta1(p.beta1),
-        beta2(p.beta2),
+  __device__ explicit Adam(const AdamPace& p)
+      : keep(static_cast<C>(p.keep)),
         decay(static_cast<C>(p.weight_decay)),
         take1(static_cast<C>(1 - p.beta1)),
         keep2(static_cast<C>(p.beta2)),
         take2(static_cast<C>(1 - p.beta2)),
+        rate(static_cast<C>(p.rate)),
+        root2(static_cast<C>(p.root2)),
         eps(static_cast<C>(p.eps)) {}
-  __device__ Pace pace_after(std::int64_t skipped, const Pace& given) const {
-    return adam_pace(given.lr, given.keep, beta1, beta2, given.step - skipped);
-  }
-  __device__ C updated(const Pace& pace, C x, C gradient, C (&state)[room]) const {
+  __device__ C updated(C x, C gradient, C (&state)[room]) const {
     const C g = gradient + decay * x;
     const C m = state[0] + take1 * (g - state[0]);
     const C v = ::fma(keep2, state[1], take2 * (g * g));
     state[0] = m;
     state[1] = v;
-    const auto rate = static_cast<C>(pace.rate), root2 = static_cast<C>(pace.root2);
-    return ::fma(static_cast<C>(pace.keep), x, -(rate * (m / (::sqrt(v) / root2 + eps))));
+    return ::fma(keep, x, -(rate * (m / (::sqrt(v) / root2 + eps))));
+  }
+};
+
+template <class T>
+struct Ema {
+  using Element = T;
+  using C = compute_t<T>;
+  using Pace = EmaPace;
+  static constexpr int states = 0, room = 1;
+  C weight;
+
+  __device__ explicit Ema(const EmaPace& p) : weight(static_cast<C>(p.weight)) {}
+  __device__ C updated(C average, C next, C (&)[room]) const {
+    return weight < C(0.5) ? average + weight * (next - average) : next - (next - average) * (1 - weight);
   }
 };
 
@@ -92,8 +104,7 @@ struct Adam {
 template <class Rule, int most>
 struct Batch {
   using Slot = Memory<typename Rule::Element, Rule::room>;
-  static constexpr int most_paces = 8;
-  Rule rule;
+  static constexpr int most_paces = most <= 16 ? 8 : 24;
   std::int64_t chunk;                     // elements of a block, whole vectors
   const unsigned* pending;                // nothing is to be written while it says so
   const float* found_inf;                 // nor where this does, of a gradient scaler; or null
@@ -103,13 +114,11 @@ struct Batch {
   std::uint32_t first[most];  // the first block of each slot
   Slot slots[most];
 
-  Batch(const Rule& rule, std::int64_t chunk, const unsigned* pending, const float* found_inf,
-        const typename Rule::Pace* carried)
-      : rule(rule), chunk(chunk), pending(pending), found_inf(found_inf), carried(carried) {}
+  Batch(std::int64_t chunk, const unsigned* pending, const float* found_inf, const typename Rule::Pace* carried)
+      : chunk(chunk), pending(pending), found_inf(found_inf), carried(carried) {}
   template <int more>
   explicit Batch(const Batch<Rule, more>& b)
-      : rule(b.rule),
-        chunk(b.chunk),
+      : chunk(b.chunk),
         pending(b.pending),
         found_inf(b.found_inf),
         carried(b.carried),
@@ -138,10 +147,9 @@ __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
 }
 
 /// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not. Whether all are skipped is asked
-/// last, so that nothing waits for it.
+/// last, so that nothing waits for it. A state that the slot lacks is passed over.
 template <int lanes, class Rule, class Slot>
-__device__ void update(const Rule& rule, const typename Rule::Pace& pace, const Slot& slot, std::int64_t begin,
-                       std::int64_t end, unsigned skips) {
+__device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, unsigned skips) {
   using T = typename Rule::Element;
   using C = compute_t<T>;
   using Vector = detail::Lanes<T, lanes>;
@@ -149,16 +157,18 @@ __device__ void update(const Rule& rule, const typename Rule::Pace& pace, const 
   for (std::int64_t i = begin + threadIdx.x * lanes; i + lanes <= end; i += block_size * lanes) {
     auto x = *reinterpret_cast<const Vector*>(slot.parameter + i);
     const auto gradient = *reinterpret_cast<const Vector*>(slot.gradient + i);
-    Vector state[Rule::room];
-    for (int s = 0; s < states; ++s) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
+    Vector state[Rule::room]{};
+    for (int s = 0; s < states; ++s)
+      if (slot.states[s]) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
     for (int k = 0; k < lanes; ++k) {
       C wide[Rule::room];
       for (int s = 0; s < states; ++s) wide[s] = widened(state[s].values[k]);
-      x.values[k] = narrowed<T>(rule.updated(pace, widened(x.values[k]), widened(gradient.values[k]), wide));
+      x.values[k] = narrowed<T>(rule.updated(widened(x.values[k]), widened(gradient.values[k]), wide));
       for (int s = 0; s < states; ++s) state[s].values[k] = narrowed<T>(wide[s]);
     }
     if (skips) return;
-    for (int s = 0; s < states; ++s) *reinterpret_cast<Vector*>(slot.states[s] + i) = state[s];
+    for (int s = 0; s < states; ++s)
+      if (slot.states[s]) *reinterpret_cast<Vector*>(slot.states[s] + i) = state[s];
     *reinterpret_cast<Vector*>(slot.parameter + i) = x;
     if constexpr (std::is_same_v<T, float>)
       if (slot.shadow)
@@ -182,8 +192,9 @@ template <class Rule, int most, class Slot>
 __device__ typename Rule::Pace pace_of(const Batch<Rule, most>& batch, const Slot& slot) {
   const typename Rule::Pace& given = batch.carried ? batch.carried[slot.pace] : batch.paces[slot.pace];
   if (!batch.found_inf) return given;
+  static_assert(std::is_trivially_default_constructible_v<typename Rule::Pace>, "shared memory is not initialised");
   __shared__ typename Rule::Pace taken;
-  if (threadIdx.x == 0) taken = batch.rule.pace_after(*slot.skipped, given);
+  if (threadIdx.x == 0) taken = after_skips(given, *slot.skipped);
   __syncthreads();
   return taken;
 }
@@ -194,14 +205,14 @@ __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constan
   if (batch.found_inf) skips |= *batch.found_inf != 0;
   const int at = slot_of(batch.first, batch.count, blockIdx.x);
   const auto& slot = batch.slots[at];
-  const typename Rule::Pace pace = pace_of(batch, slot);
+  const Rule rule(pace_of(batch, slot));
   const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
                      end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
   const std::int64_t whole = is_aligned<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
-  update<lanes>(batch.rule, pace, slot, begin, whole, skips);
-  update<1>(batch.rule, pace, slot, whole, end, skips);
-  if (skips && begin == 0 && threadIdx.x == 0) ++*slot.skipped;
+  update<lanes>(rule, slot, begin, whole, skips);
+  update<1>(rule, slot, whole, end, skips);
+  if (skips && slot.skipped && begin == 0 && threadIdx.x == 0) ++*slot.skipped;
 }
 
 template <class Rule, int most>
@@ -212,8 +223,8 @@ void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t st
 }
 
 /// Moves the slots of the rule's dtype; states_of() gives what is kept of one.
-template <class Rule, class Slot, class Params, class F>
-void update_all(std::span<const Slot> slots, const Rule& rule, const Params& p, F&& states_of) {
+template <class Rule, class Slot, class F>
+void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::Pace>& p, F&& states_of) {
   using T = typename Rule::Element;
   const auto is_ours = [](const Slot& s) { return s.parameter.dtype == dtype_of<T> && s.parameter.numel() > 0; };
   std::int64_t total = 0;
@@ -225,10 +236,10 @@ void update_all(std::span<const Slot> slots, const Rule& rule, const Params& p, 
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
   constexpr int most = 448;
   using All = Batch<Rule, most>;
-  All batch(rule, chunk, fault_places(device).pending, p.found_inf, p.carried);
+  All batch(chunk, fault_places(device).pending, p.found_inf, p.carried);
   std::int64_t blocks = 0;
   const auto flush = [&] {
-    if (batch.count <= 16)
+    if (batch.count <= 16 && batch.pace_count <= Batch<Rule, 16>::most_paces)
       launch(Batch<Rule, 16>(batch), blocks, stream);
     else if (batch.count <= 128)
       launch(Batch<Rule, 128>(batch), blocks, stream);
@@ -274,21 +285,24 @@ void for_each_floating(F&& f) {
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
   for_each_floating([&](auto zero) {
     using T = decltype(zero);
-    if (p.momentum != 0)
-      update_all(slots, Sgd<T, true>(p), p,
-                 [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
-    else
-      update_all(slots, Sgd<T, false>(p), p, [](const SgdSlot&, T*(&)[1]) {});
+    update_all<Sgd<T>>(slots, p, [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
   });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
   for_each_floating([&](auto zero) {
     using T = decltype(zero);
-    update_all(slots, Adam<T>(p), p, [](const AdamSlot& s, T*(&states)[2]) {
+    update_all<Adam<T>>(slots, p, [](const AdamSlot& s, T*(&states)[2]) {
       states[0] = s.exp_avg.as<T>();
       states[1] = s.exp_avg_sq.as<T>();
     });
+  });
+}
+
+void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
+  for_each_floating([&](auto zero) {
+    using T = decltype(zero);
+    update_all<Ema<T>>(slots, p, [](const OptimizerSlot&, T*(&)[1]) {});
   });
 }
 
@@ -298,6 +312,8 @@ OptimizerKernels optimizer_kernels() {
   return {
       .sgd = sgd,
       .adam = adam,
+      .ema = ema,
+      .clip_grad_value = clip_grad_value,
       .clip_grad_norm = {plan, clip_grad_norm},
   };
 }

@@ -11,23 +11,30 @@ void check_beta(const char* name, double beta) {
   check<ValueError>(beta >= 0 && beta < 1, name, " must be at least 0 and below 1, got ", beta);
 }
 
+template <class Options>
+ParamGroup defaults(const Options& o) {
+  return {.lr = o.lr, .betas = o.betas, .eps = o.eps, .weight_decay = o.weight_decay};
+}
+
 }  // namespace
 
-AdamBase::AdamBase(std::vector<Tensor> parameters, std::string_view name, const Settings& settings)
-    : Optimizer(std::move(parameters), name), settings_(settings), states_(this->parameters().size()) {
-  const memory::OpScope op(this->name());
-  set_lr(settings.lr);
-  check_beta("betas[0]", settings.beta1);
-  check_beta("betas[1]", settings.beta2);
-  check_not_negative("eps", settings.eps);
-  check_not_negative("weight_decay", settings.weight_decay);
+AdamBase::AdamBase(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name, bool decoupled)
+    : Optimizer(std::move(groups), defaults, name), decoupled_(decoupled), averages_(parameters().size()) {
+  check_groups();
+}
+
+void AdamBase::check_options(const ParamGroup& g) const {
+  check_beta("betas[0]", (*g.betas)[0]);
+  check_beta("betas[1]", (*g.betas)[1]);
+  check_not_negative("eps", *g.eps);
+  check_not_negative("weight_decay", *g.weight_decay);
 }
 
 void AdamBase::prepare(const std::vector<Tensor>& gradients) {
   slots_.clear();
   for (const std::size_t i : moved()) {
     const Tensor& p = parameters()[i];
-    auto& [exp_avg, exp_avg_sq] = states_[i];
+    auto& [exp_avg, exp_avg_sq] = averages_[i];
     for (Tensor* average : {&exp_avg, &exp_avg_sq}) {
       if (!average->defined()) {
         *average = new_state(p);
@@ -41,29 +48,38 @@ void AdamBase::prepare(const std::vector<Tensor>& gradients) {
 
 void AdamBase::set_paces() {
   paces_.clear();
-  const double keep = settings_.decoupled ? 1 - lr() * settings_.weight_decay : 1;
-  std::int64_t step = 0;  // whose pace the last is: as a rule all slots'
+  const ParamGroup* of = nullptr;  // whose pace the last is: as a rule its neighbours' too
   for (const std::size_t i : moved()) {
-    if (steps(i) == step) {
+    const ParamGroup& g = group(i);
+    if (of != &g || paces_.back().step != steps(i)) {
+      const double lr = *g.lr, decay = *g.weight_decay;
+      const AdamPace pace{.lr = lr,
+                          .beta1 = (*g.betas)[0],
+                          .beta2 = (*g.betas)[1],
+                          .eps = *g.eps,
+                          .weight_decay = decoupled_ ? 0 : decay,
+                          .keep = decoupled_ ? 1 - lr * decay : 1};
+      paces_.push_back(at_step(pace, steps(i)));
+      of = &g;
+    } else {
       paces_.push_back(paces_.back());
-      continue;
     }
-    step = steps(i);
-    paces_.push_back(adam_pace(lr(), keep, settings_.beta1, settings_.beta2, step));
   }
 }
 
 void AdamBase::launch() {
-  const Settings& s = settings_;
   run<&Kernels::adam>(parameters()[0].device(), slots_,
-                      AdamParams{paces_, s.beta1, s.beta2, s.eps, s.decoupled ? 0 : s.weight_decay,
-                                 static_cast<const AdamPace*>(carried()), found_inf()});
+                      AdamParams{paces_, static_cast<const AdamPace*>(carried()), found_inf()});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)
-    : AdamBase(std::move(parameters), "adam", {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, false}) {}
+    : Adam(std::vector<ParamGroup>{{.params = std::move(parameters)}}, o) {}
+Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& o)
+    : AdamBase(std::move(groups), defaults(o), "adam", false) {}
 
 AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& o)
-    : AdamBase(std::move(parameters), "adamw", {o.lr, o.betas[0], o.betas[1], o.eps, o.weight_decay, true}) {}
+    : AdamW(std::vector<ParamGroup>{{.params = std::move(parameters)}}, o) {}
+AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o)
+    : AdamBase(std::move(groups), defaults(o), "adamw", true) {}
 
 }  // namespace bytetape::optim

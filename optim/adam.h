@@ -27,26 +27,26 @@ struct AdamWOptions {
 /// What Adam and AdamW share: running averages m and v of each parameter's gradient and of its square.
 class AdamBase : public Optimizer {
  protected:
-  /// What both are made of; `decoupled` is AdamW's way of the decay.
-  struct Settings {
-    double lr, beta1, beta2, eps, weight_decay;
-    bool decoupled;
-  };
-  AdamBase(std::vector<Tensor> parameters, std::string_view name, const Settings& settings);
+  /// `decoupled` is AdamW's way of the decay.
+  AdamBase(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name, bool decoupled);
 
  private:
+  void check_options(const ParamGroup& group) const final;
+  std::vector<State> states(std::size_t i) final {
+    return {{"exp_avg", &averages_[i].exp_avg}, {"exp_avg_sq", &averages_[i].exp_avg_sq}};
+  }
   void prepare(const std::vector<Tensor>& gradients) final;
   void set_paces() final;
   std::span<const std::byte> paces() const final { return std::as_bytes(std::span(paces_)); }
   void launch() final;
 
-  struct State {
+  struct Averages {
     Tensor exp_avg, exp_avg_sq;  // undefined before the parameter's first step
   };
-  Settings settings_;
-  std::vector<State> states_;    // by parameter
-  std::vector<AdamSlot> slots_;  // kept, so that a later step takes no new memory
-  std::vector<AdamPace> paces_;  // by slot
+  bool decoupled_;
+  std::vector<Averages> averages_;  // by parameter
+  std::vector<AdamSlot> slots_;     // kept, so that a later step takes no new memory
+  std::vector<AdamPace> paces_;     // by slot
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", 2015, as torch.optim.Adam):
@@ -58,6 +58,7 @@ class Adam final : public AdamBase {
   /// Throws ValueError, naming the argument, unless lr, eps and weight_decay are at least 0 and both betas in [0, 1);
   /// and what Optimizer() throws.
   explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
+  explicit Adam(std::vector<ParamGroup> groups, const AdamOptions& options = {});
 };
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019, as
@@ -67,6 +68,7 @@ class AdamW final : public AdamBase {
   /// Throws ValueError, naming the argument, unless lr, eps and weight_decay are at least 0 and both betas in [0, 1);
   /// and what Optimizer() throws.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
+  explicit AdamW(std::vector<ParamGroup> groups, const AdamWOptions& options = {});
 };
 
 }  // namespace bytetape::optim

@@ -22,4 +22,15 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm) {
   return norm;
 }
 
+void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {
+  const memory::Op<"clip_grad_value_"> op;
+  const memory::PhaseScope phase(memory::Phase::optimizer);
+  check<ValueError>(clip_value >= 0, "clip_value must not be negative, got ", clip_value);
+  const std::vector<Tensor> gradients = gradients_to_write(parameters);
+  if (gradients.empty()) return;
+  const std::vector<View> views = written_views(gradients);
+  run<&Kernels::clip_grad_value>(gradients[0].device(), views, clip_value);
+  note_writes(gradients);
+}
+
 }  // namespace bytetape::optim

@@ -20,4 +20,10 @@ namespace bytetape::optim {
 /// gaps, repeats elements or shares memory with another; DeviceError where devices differ.
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm);
 
+/// Brings every element of the gradients of `parameters` into [-clip_value, clip_value], in place
+/// (torch.nn.utils.clip_grad_value_); NaN stays. Parameters without a gradient are passed over. Not recorded. Nothing
+/// is written while a fault is pending on the device. Throws ValueError where clip_value is negative or NaN, and what
+/// clip_grad_norm_ throws of the rest.
+void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
+
 }  // namespace bytetape::optim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -162,26 +163,40 @@ void GradScaler::update() {
   for (Known& k : known_) k.stage = Stage::ready;
 }
 
-double GradScaler::get_scale() const { return options_.enabled ? state_dict().scale : 1; }
+/// Where the scale stands.
+GradScale GradScaler::now() const {
+  if (!scale_.defined()) return start_;
+  return {scale_.item<float>(), growth_tracker_.item<std::int32_t>()};
+}
 
-GradScaler::State GradScaler::state_dict() const {
-  State state{start_.scale, options_.growth_factor, options_.backoff_factor, options_.growth_interval,
-              start_.growth_tracker};
-  if (scale_.defined()) {
-    state.scale = scale_.item<double>();
-    state.growth_tracker = growth_tracker_.item<std::int32_t>();
-  }
+double GradScaler::get_scale() const { return options_.enabled ? now().scale : 1; }
+
+StateDict GradScaler::state_dict() const {
+  const auto [scale, growth_tracker] = now();
+  StateDict state;
+  state.numbers = {{"scale", scale},
+                   {"growth_factor", options_.growth_factor},
+                   {"backoff_factor", options_.backoff_factor},
+                   {"growth_interval", options_.growth_interval},
+                   {"growth_tracker", growth_tracker}};
   return state;
 }
 
-void GradScaler::load_state_dict(const State& state) {
+void GradScaler::load_state_dict(const StateDict& state) {
   const Op op;
-  const GradScalerOptions options{state.scale, state.growth_factor, state.backoff_factor, state.growth_interval,
-                                  options_.enabled};
+  check_names(state, state_dict());
+  const auto count = [&](const char* name) {
+    const std::int64_t n = state.integer(name);
+    check<ValueError>(n >= 0, name, " must not be negative, got ", n);
+    check<ValueError>(n <= std::numeric_limits<std::int32_t>::max(), name, " must fit an i32, got ", n);
+    return static_cast<std::int32_t>(n);
+  };
+  const GradScalerOptions options{state.number("scale"), state.number("growth_factor"), state.number("backoff_factor"),
+                                  count("growth_interval"), options_.enabled};
   check_options(options);
-  check<ValueError>(state.growth_tracker >= 0, "growth_tracker must not be negative, got ", state.growth_tracker);
+  const GradScale now{static_cast<float>(options.init_scale), count("growth_tracker")};
   options_ = options;
-  start_ = {static_cast<float>(state.scale), state.growth_tracker};
+  start_ = now;
   if (!scale_.defined()) return;
   run<&Kernels::fill>(scale_.device(), Scalar(start_.scale), scale_.write());
   run<&Kernels::fill>(scale_.device(), Scalar(start_.growth_tracker), growth_tracker_.write());

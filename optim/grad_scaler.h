@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bytetape/core/kernels/grad_scale.h"
+#include "bytetape/core/state_dict.h"
 #include "bytetape/optim/optimizer.h"
 
 namespace bytetape::optim {
@@ -66,16 +67,12 @@ class GradScaler {
   double get_scale() const;
   bool is_enabled() const { return options_.enabled; }
 
-  /// What training goes on from; scale is the one to go on with, enabled or not.
-  struct State {
-    double scale, growth_factor, backoff_factor;
-    std::int32_t growth_interval, growth_tracker;
-    friend bool operator==(const State&, const State&) = default;
-  };
+  /// What training goes on from: "scale", "growth_factor", "backoff_factor", "growth_interval" and "growth_tracker".
   /// Waits for the device.
-  State state_dict() const;
-  /// Throws ValueError on what the constructor refuses, or a negative growth_tracker.
-  void load_state_dict(const State& state);
+  StateDict state_dict() const;
+  /// Goes on from there, enabled or not. Throws ValueError, before anything is changed, on what the constructor
+  /// refuses, a negative growth_tracker, or a name that is missing or unexpected.
+  void load_state_dict(const StateDict& state);
 
  private:
   enum class Stage { ready, unscaled, stepped };
@@ -86,6 +83,7 @@ class GradScaler {
     std::uint64_t zeroed = 0;  // its zero_grad() calls when it was unscaled
   };
 
+  GradScale now() const;
   void make_words(Device device);
   Known& known(const Optimizer& optimizer);
   void set_stage(Known& known, Stage stage, const Optimizer& optimizer);

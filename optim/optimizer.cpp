@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <unordered_set>
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -13,24 +12,30 @@
 
 namespace bytetape::optim {
 
-Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
-    : parameters_(std::move(parameters)),
-      given_(parameters_.size()),
-      known_skips_(parameters_.size()),
-      name_(memory::intern(name)) {
+Optimizer::Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name)
+    : groups_(std::move(groups)), defaults_(defaults), name_(memory::intern(name)) {
   const memory::OpScope op(name_);
+  if (!defaults_.lr) defaults_.lr = 0;
+  for (ParamGroup& g : groups_) {
+    complete(g, defaults_);
+    parameters_.insert(parameters_.end(), g.params.begin(), g.params.end());
+    group_of_.resize(parameters_.size(), static_cast<std::size_t>(&g - groups_.data()));
+  }
   check<ValueError>(!parameters_.empty(), "an optimizer needs at least one parameter");
-  std::unordered_set<const TensorImpl*> seen;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& p = parameters_[i];
-    check<ValueError>(p.defined(), "parameter ", i, " is an undefined tensor");
-    check<ValueError>(seen.insert(p.impl()).second, "parameter ", i, ", ", describe(p), ", appears twice");
-    check<ValueError>(p.is_leaf(), "parameter ", i, ", ", describe(p), ", is no leaf: an op made it");
-    check<DTypeError>(is_floating(p.dtype()), "parameter ", i, " must be floating, got ", describe(p));
-    check<ValueError>(is_dense(p.shape(), p.strides()), "parameter ", i, ", ", describe(p), ", has strides ",
-                      p.strides(), ", which leave gaps or repeat elements");
-    check<DeviceError>(p.device() == parameters_[0].device(), "parameters on different devices: ", describe(p), " and ",
-                       describe(parameters_[0]));
+  check_parameters(parameters_);
+  given_.resize(parameters_.size());
+  known_skips_.resize(parameters_.size());
+}
+
+Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
+    : Optimizer({{.params = std::move(parameters)}}, {}, name) {}
+
+void Optimizer::check_groups() {
+  const memory::OpScope op(name_);
+  for (ParamGroup& g : groups_) {
+    complete(g, defaults_);
+    check_not_negative("lr", *g.lr);
+    check_options(g);
   }
 }
 
@@ -42,13 +47,14 @@ void Optimizer::zero_grad() {
 void Optimizer::set_lr(double lr) {
   const memory::OpScope op(name_);
   check_not_negative("lr", lr);
-  lr_ = lr;
+  for (ParamGroup& g : groups_) g.lr = lr;
 }
 
 void Optimizer::take_step(const float* found_inf, const std::function<void()>& unscale) {
   const memory::OpScope op(name_);
   const memory::PhaseScope phase(memory::Phase::optimizer);
   const NoGrad no_grad;
+  check_groups();
   const bool is_scaled = found_inf != nullptr;
   found_inf_ = found_inf;
   const std::vector<Tensor> gradients = this->gradients();
@@ -73,8 +79,7 @@ std::vector<Tensor> Optimizer::gradients() const {
   all.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
-    check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
-                      ", was replaced in its module by an assignment; make a new optimizer of the module's parameters");
+    check_in_place(p, i);
     const Tensor g = p.grad();
     all.push_back(!g.defined() || same_layout(g.shape(), g.strides(), p.strides()) ? g : empty_like(p));
   }
@@ -118,6 +123,8 @@ void Optimizer::record_advance(bool is_scaled) {
       check<CaptureError>(!p.impl()->replaced && &p.storage() == places[k], "parameter ", moved[k], ", ", describe(p),
                           ", was replaced or moved since the step was captured: capture it anew");
     }
+    check_groups();
+    check_replay(moved);
     if (!is_scaled) read_skip_counts();  // it may throw a fault, so before any of the step is counted
   };
   const auto replayed = [this, is_scaled, moved = moved_](void* out) {
@@ -144,30 +151,16 @@ void Optimizer::make_skip_counts(bool is_scaled) {
   if (faults_thrown && !device.is_meta) faults_seen_ = faults_thrown(device.index);
 }
 
-/// What the device skipped, where that may have changed: after a fault, and after steps under a gradient scaler.
-void Optimizer::read_skip_counts() {
+/// What the device skipped, where that may have changed: after a fault, and after steps under a gradient scaler; or
+/// surely, while one may be pending.
+void Optimizer::read_skip_counts(bool surely) {
   if (!skips_.defined() || skips_.device().is_meta) return;
   const auto faults_thrown = backend(skips_.device()).faults_thrown;
   const std::uint64_t thrown = faults_thrown ? faults_thrown(skips_.device().index) : 0;
-  if (thrown == faults_seen_ && !is_scaled_) return;
+  if (thrown == faults_seen_ && !is_scaled_ && !surely) return;
   known_skips_ = skips_.to_vector<std::int64_t>();  // waits for every step so far; throws a fault that came since
   is_scaled_ = false;
   faults_seen_ = thrown;
-}
-
-Tensor Optimizer::new_state(const Tensor& p) {
-  detail::refuse_in_capture("takes a parameter's first step, which makes its state");
-  const memory::ModuleScope module(p.storage().module());
-  return empty_strided(p.shape(), p.strides(), p.dtype(), p.device(), memory::Role::optimizer_state);
-}
-
-void Optimizer::check_state(const Tensor& state, const Tensor& p) {
-  check(state.shape() == p.shape() && same_layout(p.shape(), state.strides(), p.strides()), "the parameter ",
-        describe(p), " changed its shape or layout since its state, ", describe(state), ", was made");
-  check<DTypeError>(state.dtype() == p.dtype(), "the parameter ", describe(p), " changed its dtype since its state, ",
-                    describe(state), ", was made");
-  check<DeviceError>(state.device() == p.device(), "the parameter ", describe(p), " was moved since its state, ",
-                     describe(state), ", was made; make the optimizer after moving the module");
 }
 
 void Optimizer::check_not_negative(const char* name, double value) {

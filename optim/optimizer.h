@@ -9,7 +9,10 @@
 
 #include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/memory/scope.h"
+#include "bytetape/core/state_dict.h"
 #include "bytetape/core/tensor.h"
+#include "bytetape/optim/param_group.h"
+#include "bytetape/optim/parameters.h"
 
 /// Optimizers.
 namespace bytetape::optim {
@@ -19,9 +22,12 @@ namespace bytetape::optim {
 /// module that the parameter belongs to.
 class Optimizer {
  public:
-  /// `name` is what errors and the ledger call the optimizer ("sgd"). Throws ValueError where the list is empty, names
-  /// a tensor twice or has one that is undefined, not a leaf or not dense, DTypeError on integers, and DeviceError
-  /// where devices differ.
+  /// `name` is what errors and the ledger call the optimizer ("sgd"); `defaults` are the options that it has, and what
+  /// groups that leave them out go by; lr is one, 0 where it is left out. Throws ValueError where there is no
+  /// parameter, one comes twice or is undefined, not a leaf or not dense, or a group has another option; DTypeError on
+  /// integers, and DeviceError where devices differ.
+  Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name);
+  /// One group, of no option but lr.
   Optimizer(std::vector<Tensor> parameters, std::string_view name);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
@@ -37,10 +43,24 @@ class Optimizer {
   /// Drops the gradients (PyTorch's set_to_none).
   void zero_grad();
 
-  double lr() const { return lr_; }
-  /// For the steps from now on. Throws ValueError on a negative rate.
+  /// Their options are for whoever comes to change, and go for the steps from then on, a captured step's replays too.
+  /// step() throws ValueError on what the constructor refuses.
+  std::span<ParamGroup> param_groups() { return groups_; }
+  std::span<const ParamGroup> param_groups() const { return groups_; }
+  /// Of the first group.
+  double lr() const { return groups_[0].lr.value(); }
+  /// Of every group, for the steps from now on. Throws ValueError on a negative rate.
   void set_lr(double lr);
+  /// Of all groups, in their order.
   const std::vector<Tensor>& parameters() const { return parameters_; }
+
+  /// What training goes on from: "param_groups.0.lr", and of the parameters that have taken steps "state.0.step" and
+  /// PyTorch's names for what is kept ("state.0.exp_avg"). Waits for the device, and throws a fault that is pending.
+  StateDict state_dict();
+  /// Copies it in, converted to each parameter's dtype and device; steps from then on are, bit for bit, those of the
+  /// optimizer that it was taken from. Make schedules before: they set rates when they are made. Throws ValueError,
+  /// naming what is missing or unexpected, and ShapeError, before anything is written.
+  void load_state_dict(const StateDict& state);
 
  protected:
   memory::NameId name() const { return name_; }
@@ -56,12 +76,17 @@ class Optimizer {
   const void* carried() const { return carried_; }
   /// Of a step under a gradient scaler: memory of the device where 0 says that it is to be taken; else null.
   const float* found_inf() const { return found_inf_; }
-  /// An uninitialised tensor of a parameter's shape, dtype, device and layout. Throws CaptureError within a step that
-  /// is being captured: it would be a replay's as well.
-  static Tensor new_state(const Tensor& parameter);
-  /// Throws where a parameter is no longer like the state that was made for it: it was moved, converted or resized.
-  static void check_state(const Tensor& state, const Tensor& parameter);
-
+  /// The options of parameter i.
+  const ParamGroup& group(std::size_t i) const { return groups_[group_of_[i]]; }
+  /// check_options() of every group; for constructors.
+  void check_groups();
+  /// What is kept of a parameter from step to step.
+  struct State {
+    std::string_view name;     // PyTorch's
+    Tensor* tensor;            // undefined before the first step
+    bool is_optional = false;  // a parameter that has taken steps may lack it
+  };
+  bool has_taken_steps(std::size_t i) const { return given_[i] > 0; }
   /// Throws ValueError naming the argument, also on a NaN.
   static void check_not_negative(const char* name, double value);
 
@@ -70,6 +95,12 @@ class Optimizer {
   /// step(); under a gradient scaler with its word of device memory, and `unscale` for what is left to do to the
   /// gradients, once nothing can fail for want of memory.
   void take_step(const float* found_inf, const std::function<void()>& unscale);
+  /// Throws ValueError, naming the option, where one is out of its range.
+  virtual void check_options(const ParamGroup&) const {}
+  /// Throws CaptureError where a recorded step of parameters `moved` cannot be taken with the options of now.
+  virtual void check_replay(const std::vector<std::size_t>&) const {}
+  /// What is kept of parameter i.
+  virtual std::vector<State> states(std::size_t) { return {}; }
   // Then it is these four in turn; of one that is captured and replayed the host takes the second alone.
 
   /// Makes a slot for each moved() parameter, with `gradients` by parameter, and what state it lacks. All memory of a
@@ -82,7 +113,7 @@ class Optimizer {
   /// Counts the writes.
   void note_writes();
 
-  /// Sets the pace of each slot, by lr() and steps().
+  /// Sets the pace of each slot, by its group() and steps().
   virtual void set_paces() = 0;
   /// What they are: what a kernel finds at carried().
   virtual std::span<const std::byte> paces() const = 0;
@@ -90,17 +121,22 @@ class Optimizer {
   void record_advance(bool is_scaled);
   std::vector<Tensor> gradients() const;
   void make_skip_counts(bool is_scaled);
-  void read_skip_counts();
+  void read_skip_counts(bool surely = false);
+  struct Loaded;
+  void read_parameter(const StateDict& state, std::size_t i, Loaded& loaded, StateDict& expected);
+  Loaded read_state(const StateDict& state);
 
+  std::vector<ParamGroup> groups_;
+  ParamGroup defaults_;  // of no parameters
   std::vector<Tensor> parameters_;
-  std::vector<std::int64_t> given_;  // by parameter, how many of its steps the device was given
+  std::vector<std::size_t> group_of_;  // by parameter
+  std::vector<std::int64_t> given_;    // by parameter, how many of its steps the device was given
   std::vector<std::size_t> moved_;
   Tensor skips_;                           // by parameter, how many of those it skipped
   std::vector<std::int64_t> known_skips_;  // ... as last read
   bool is_scaled_ = false;                 // the last step was a gradient scaler's: there may be skips to read
   std::uint64_t faults_seen_ = 0, zeroed_ = 0;
   memory::NameId name_;
-  double lr_ = 0;
   const void* carried_ = nullptr;
   const float* found_inf_ = nullptr;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // captured steps and scalers look for it

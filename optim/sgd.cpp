@@ -8,25 +8,47 @@
 namespace bytetape::optim {
 
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
-    : Optimizer(std::move(parameters), "sgd"), options_(options), momentum_buffers_(this->parameters().size()) {
-  const memory::OpScope op(name());
-  set_lr(options.lr);
-  check_not_negative("momentum", options.momentum);
-  check_not_negative("weight_decay", options.weight_decay);
-  check<ValueError>(std::isfinite(options.dampening), "expected a finite dampening, got ", options.dampening);
-  check<ValueError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-                    "nesterov needs momentum > 0 and dampening 0, got momentum ", options.momentum, " and dampening ",
-                    options.dampening);
+    : SGD(std::vector<ParamGroup>{{.params = std::move(parameters)}}, options) {}
+
+SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& o)
+    : Optimizer(std::move(groups),
+                {.lr = o.lr,
+                 .momentum = o.momentum,
+                 .dampening = o.dampening,
+                 .weight_decay = o.weight_decay,
+                 .nesterov = o.nesterov},
+                "sgd"),
+      momentum_buffers_(parameters().size()) {
+  check_groups();
+}
+
+void SGD::check_options(const ParamGroup& g) const {
+  check_not_negative("momentum", *g.momentum);
+  check_not_negative("weight_decay", *g.weight_decay);
+  check<ValueError>(std::isfinite(*g.dampening), "expected a finite dampening, got ", *g.dampening);
+  check<ValueError>(!*g.nesterov || (*g.momentum > 0 && *g.dampening == 0),
+                    "nesterov needs momentum > 0 and dampening 0, got momentum ", *g.momentum, " and dampening ",
+                    *g.dampening);
+}
+
+void SGD::check_replay(const std::vector<std::size_t>& moved) const {
+  for (const std::size_t i : moved)
+    check<CaptureError>(*group(i).momentum == 0 || momentum_buffers_[i].defined(), "momentum is ", *group(i).momentum,
+                        ", but was 0 when the step was captured, without momentum buffers: capture it anew");
 }
 
 void SGD::prepare(const std::vector<Tensor>& gradients) {
   slots_.clear();
   for (const std::size_t i : moved()) {
+    const Tensor& p = parameters()[i];
     SgdSlot s{slot(i, gradients[i])};
-    if (options_.momentum != 0) {
-      Tensor& buffer = momentum_buffers_[i];
-      if (!buffer.defined()) buffer = new_state(parameters()[i]);
-      check_state(buffer, parameters()[i]);
+    Tensor& buffer = momentum_buffers_[i];
+    if (!buffer.defined() && *group(i).momentum != 0) {
+      buffer = new_state(p);
+      if (has_taken_steps(i)) run<&Kernels::fill>(p.device(), Scalar(0), buffer.write());
+    }
+    if (buffer.defined()) {
+      check_state(buffer, p);
       s.momentum_buffer = buffer.write();
     }
     slots_.push_back(s);
@@ -35,14 +57,15 @@ void SGD::prepare(const std::vector<Tensor>& gradients) {
 
 void SGD::set_paces() {
   paces_.clear();
-  for (const std::size_t i : moved()) paces_.push_back({lr(), steps(i)});
+  for (const std::size_t i : moved()) {
+    const ParamGroup& g = group(i);
+    paces_.push_back({*g.lr, *g.momentum, *g.dampening, *g.weight_decay, *g.nesterov, steps(i)});
+  }
 }
 
 void SGD::launch() {
-  const SGDOptions& o = options_;
   run<&Kernels::sgd>(parameters()[0].device(), slots_,
-                     SgdParams{paces_, o.momentum, o.dampening, o.weight_decay, o.nesterov,
-                               static_cast<const SgdPace*>(carried()), found_inf()});
+                     SgdParams{paces_, static_cast<const SgdPace*>(carried()), found_inf()});
 }
 
 }  // namespace bytetape::optim

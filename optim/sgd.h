@@ -16,8 +16,9 @@ struct SGDOptions {
 };
 
 /// Stochastic gradient descent (torch.optim.SGD). With g = gradient + weight_decay * p and, where momentum > 0, a
-/// buffer b = momentum * b + (1 - dampening) * g (on the first step b = g): p -= lr * b, or lr * (g + momentum * b)
-/// with Nesterov (Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013).
+/// buffer b = momentum * b + (1 - dampening) * g (on a parameter's first step b = g): p -= lr * b, or lr * (g +
+/// momentum * b) with Nesterov (Sutskever et al., "On the importance of initialization and momentum in deep learning",
+/// 2013).
 ///
 ///     optim::SGD sgd(model.parameters(), {.lr = 0.01, .momentum = 0.9});
 class SGD final : public Optimizer {
@@ -25,15 +26,18 @@ class SGD final : public Optimizer {
   /// Throws ValueError, naming the argument, where lr, momentum or weight_decay is negative or nesterov lacks what it
   /// needs; and what Optimizer() throws.
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
+  explicit SGD(std::vector<ParamGroup> groups, const SGDOptions& options = {});
 
  private:
+  void check_options(const ParamGroup& group) const override;
+  void check_replay(const std::vector<std::size_t>& moved) const override;
+  std::vector<State> states(std::size_t i) override { return {{"momentum_buffer", &momentum_buffers_[i], true}}; }
   void prepare(const std::vector<Tensor>& gradients) override;
   void set_paces() override;
   std::span<const std::byte> paces() const override { return std::as_bytes(std::span(paces_)); }
   void launch() override;
 
-  SGDOptions options_;
-  std::vector<Tensor> momentum_buffers_;  // by parameter; undefined before its first step
+  std::vector<Tensor> momentum_buffers_;  // by parameter; undefined before its first step with momentum
   std::vector<SgdSlot> slots_;            // kept, so that a later step takes no new memory
   std::vector<SgdPace> paces_;            // by slot
 };

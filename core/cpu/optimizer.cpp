@@ -1,10 +1,9 @@
 #include <cmath>
-#include <numeric>
 
-#include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/cpu/clip.h"
 #include "bytetape/core/cpu/stretch.h"
-#include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -35,10 +34,10 @@ void for_each_slot_stretch(std::span<const Slot> slots, F&& f) {
 
 /// Momentum's three cases are settled before the loop, which then has no branches.
 template <bool momentum, bool first_step, bool nesterov, class T>
-void sgd_stretch(const SgdParams& p, const SgdPace& pace, std::int64_t count, T* __restrict parameter,
-                 const T* __restrict gradient, T* __restrict buffer) {
+void sgd_stretch(const SgdPace& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
+                 T* __restrict buffer) {
   using C = compute_t<T>;
-  const auto lr = static_cast<C>(pace.lr), decay = static_cast<C>(p.weight_decay), keep = static_cast<C>(p.momentum),
+  const auto lr = static_cast<C>(p.lr), decay = static_cast<C>(p.weight_decay), keep = static_cast<C>(p.momentum),
              take = static_cast<C>(1 - p.dampening);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto x = static_cast<C>(parameter[i]);
@@ -54,12 +53,12 @@ void sgd_stretch(const SgdParams& p, const SgdPace& pace, std::int64_t count, T*
 }
 
 template <class T>
-void adam_stretch(const AdamParams& p, const AdamPace& pace, std::int64_t count, T* __restrict parameter,
-                  const T* __restrict gradient, T* __restrict exp_avg, T* __restrict exp_avg_sq) {
+void adam_stretch(const AdamPace& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
+                  T* __restrict exp_avg, T* __restrict exp_avg_sq) {
   using C = compute_t<T>;
-  const auto keep = static_cast<C>(pace.keep), decay = static_cast<C>(p.weight_decay),
-             take1 = static_cast<C>(1 - p.beta1), keep2 = static_cast<C>(p.beta2), take2 = static_cast<C>(1 - p.beta2),
-             rate = static_cast<C>(pace.rate), root2 = static_cast<C>(pace.root2), eps = static_cast<C>(p.eps);
+  const auto keep = static_cast<C>(p.keep), decay = static_cast<C>(p.weight_decay), take1 = static_cast<C>(1 - p.beta1),
+             keep2 = static_cast<C>(p.beta2), take2 = static_cast<C>(1 - p.beta2), rate = static_cast<C>(p.rate),
+             root2 = static_cast<C>(p.root2), eps = static_cast<C>(p.eps);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto x = static_cast<C>(parameter[i]), before = static_cast<C>(exp_avg[i]);
     const C g = static_cast<C>(gradient[i]) + decay * x;
@@ -68,6 +67,18 @@ void adam_stretch(const AdamParams& p, const AdamPace& pace, std::int64_t count,
     exp_avg[i] = static_cast<T>(m);
     exp_avg_sq[i] = static_cast<T>(v);
     parameter[i] = static_cast<T>(keep * x - rate * (m / (std::sqrt(v) / root2 + eps)));
+  }
+}
+
+/// As torch.lerp: from the nearer end.
+template <class T>
+void ema_stretch(const EmaPace& p, std::int64_t count, T* __restrict average, const T* __restrict next) {
+  using C = compute_t<T>;
+  const auto weight = static_cast<C>(p.weight), rest = 1 - weight;
+  const bool is_near = weight < C(0.5);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto a = static_cast<C>(average[i]), b = static_cast<C>(next[i]);
+    average[i] = static_cast<T>(is_near ? a + weight * (b - a) : b - (b - a) * rest);
   }
 }
 
@@ -80,99 +91,51 @@ bool skips(std::span<const Slot> slots, const float* found_inf) {
   return skipped;
 }
 
-SgdPace pace_of(const SgdSlot& s, const SgdPace& given, const SgdParams& p) {
-  return p.found_inf ? SgdPace{given.lr, given.step - *s.skipped} : given;
-}
-AdamPace pace_of(const AdamSlot& s, const AdamPace& given, const AdamParams& p) {
-  return p.found_inf ? adam_pace(given.lr, given.keep, p.beta1, p.beta2, given.step - *s.skipped) : given;
+/// stretch(slot, pace, begin, end, zero of the dtype) for stretches of all slots, unless the step is skipped.
+template <class Slot, class Pace, class F>
+void update_all(std::span<const Slot> slots, const OptimizerParams<Pace>& p, F&& stretch) {
+  if (skips(slots, p.found_inf)) return;
+  for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
+    const Slot& s = slots[k];
+    const Pace pace = p.found_inf ? after_skips(p.paces[k], *s.skipped) : p.paces[k];
+    visit_floating(s.parameter.dtype, [&](auto zero) { stretch(s, pace, begin, end, zero); });
+  });
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
-  if (skips(slots, p.found_inf)) return;
-  for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
-    const SgdSlot& s = slots[k];
-    const SgdPace pace = pace_of(s, p.paces[k], p);
-    visit_floating(s.parameter.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      T *parameter = s.parameter.as<T>() + begin,
-        *buffer = p.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
-      const T* gradient = s.gradient.as<T>() + begin;
-      const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
-        sgd_stretch<momentum, first_step, nesterov>(p, pace, end - begin, parameter, gradient, buffer);
-      };
-      using No = std::false_type;
-      using Yes = std::true_type;
-      if (p.momentum == 0)
-        stretch(No(), No(), No());
-      else if (pace.step == 1)
-        p.nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
-      else
-        p.nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
-    });
+  update_all(slots, p, [](const SgdSlot& s, const SgdPace& pace, std::int64_t begin, std::int64_t end, auto zero) {
+    using T = decltype(zero);
+    T *parameter = s.parameter.as<T>() + begin,
+      *buffer = pace.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
+    const T* gradient = s.gradient.as<T>() + begin;
+    const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
+      sgd_stretch<momentum, first_step, nesterov>(pace, end - begin, parameter, gradient, buffer);
+    };
+    using No = std::false_type;
+    using Yes = std::true_type;
+    if (pace.momentum == 0)
+      stretch(No(), No(), No());
+    else if (pace.step == 1)
+      pace.is_nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
+    else
+      pace.is_nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
   });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
-  if (skips(slots, p.found_inf)) return;
-  for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
-    const AdamSlot& s = slots[k];
-    const AdamPace pace = pace_of(s, p.paces[k], p);
-    visit_floating(s.parameter.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      adam_stretch(p, pace, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
-                   s.exp_avg.as<T>() + begin, s.exp_avg_sq.as<T>() + begin);
-    });
+  update_all(slots, p, [](const AdamSlot& s, const AdamPace& pace, std::int64_t begin, std::int64_t end, auto zero) {
+    using T = decltype(zero);
+    adam_stretch(pace, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin, s.exp_avg.as<T>() + begin,
+                 s.exp_avg_sq.as<T>() + begin);
   });
 }
 
-/// Of a gradient, so many elements are squared and added up by one thread, whatever threads there are.
-constexpr std::int64_t norm_piece = 16384;
-
-std::int64_t pieces_of(const View& gradient) { return (gradient.numel() + norm_piece - 1) / norm_piece; }
-
-Plan plan(const ClipGradNormArgs& args) {
-  std::int64_t pieces = 0;
-  for (const View& g : args.gradients) pieces += pieces_of(g);
-  return {static_cast<std::size_t>(pieces) * sizeof(double)};
-}
-
-template <class T>
-double sum_of_squares(const T* x, std::int64_t n) {
-  const Eigen::Map<const Array<T>> values(x, n);
-  return sum_of(values.unaryExpr([](T v) { return static_cast<double>(v); }).square());
-}
-
-void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws) {
-  auto* sums = static_cast<double*>(ws.data);
-  for (std::size_t i = 0, first = 0; i < args.gradients.size(); ++i) {
-    const View& g = args.gradients[i];
-    const std::int64_t pieces = pieces_of(g);
-    parallel_for(pieces, 2, [&](std::int64_t begin, std::int64_t end) {
-      visit_floating(g.dtype, [&](auto zero) {
-        using T = decltype(zero);
-        for (std::int64_t k = begin, at = k * norm_piece; k < end; ++k, at += norm_piece)
-          sums[first + static_cast<std::size_t>(k)] =
-              sum_of_squares(g.as<T>() + at, std::min(norm_piece, g.numel() - at));
-      });
-    });
-    first += static_cast<std::size_t>(pieces);
-  }
-  const double norm = std::sqrt(std::accumulate(sums, sums + plan.workspace / sizeof(double), 0.0));
-  visit_floating(args.norm.dtype,
-                 [&](auto zero) { *args.norm.as<decltype(zero)>() = static_cast<decltype(zero)>(norm); });
-  const double factor = args.max_norm / (norm + 1e-6);
-  if (factor >= 1) return;  // not so of NaN, which goes into the gradients
-  for_each_stretch(
-      args.gradients.size(), [&](std::size_t i) -> const View& { return args.gradients[i]; },
-      [&](std::size_t i, std::int64_t begin, std::int64_t end) {
-        visit_floating(args.gradients[i].dtype, [&](auto zero) {
-          using T = decltype(zero);
-          using C = compute_t<T>;
-          T* g = args.gradients[i].as<T>();
-          for (std::int64_t k = begin; k < end; ++k)
-            g[k] = static_cast<T>(static_cast<C>(g[k]) * static_cast<C>(factor));
-        });
-      });
+void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
+  update_all(slots, p,
+             [](const OptimizerSlot& s, const EmaPace& pace, std::int64_t begin, std::int64_t end, auto zero) {
+               using T = decltype(zero);
+               ema_stretch(pace, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin);
+             });
 }
 
 }  // namespace
@@ -181,6 +144,8 @@ OptimizerKernels optimizer_kernels() {
   return {
       .sgd = sgd,
       .adam = adam,
+      .ema = ema,
+      .clip_grad_value = clip_grad_value,
       .clip_grad_norm = {plan, clip_grad_norm},
   };
 }

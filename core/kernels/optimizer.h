@@ -8,24 +8,34 @@
 
 namespace bytetape {
 
-// A pace is what changes from step to step of a parameter, told once, on the host and in double. Kernels take it by
-// value, or `carried`: from memory of their device that holds the same paces, by when the kernel runs. So a captured
-// step, whose arguments are frozen, goes on stepping.
+// A pace is all that a parameter steps by, told once, on the host and in double: its group's options, and what follows
+// from the step's number. Kernels take it by value, or `carried`: from memory of their device that holds the same
+// paces, by when the kernel runs. So a captured step, whose arguments are frozen, goes on stepping. No byte of one is
+// padding.
 //
 // Under a gradient scaler only the device knows which steps were taken. There `step` counts those that it was given,
 // and a kernel takes off what the slot says was skipped: it steps at the pace that is left.
 
+/// Of torch.optim.SGD.
 struct SgdPace {
-  double lr;
-  std::int64_t step;  // from 1: then the momentum buffer holds nothing yet and becomes the gradient
+  double lr, momentum, dampening, weight_decay;
+  std::int64_t is_nesterov;  // 0 or 1
+  std::int64_t step;         // from 1: then the momentum buffer holds nothing yet and becomes the gradient
   friend bool operator==(const SgdPace&, const SgdPace&) = default;
 };
+constexpr SgdPace at_step(SgdPace pace, std::int64_t step) {
+  pace.step = step;
+  return pace;
+}
+
+/// Of torch.optim.Adam, and of AdamW, whose decay is decoupled.
 struct AdamPace {
-  double lr;
-  double keep;  // of the parameter: 1 - lr * weight_decay where that is decoupled
-  std::int64_t step;
-  double rate;   // lr / (1 - beta1^step)
-  double root2;  // sqrt(1 - beta2^step)
+  double lr, beta1, beta2, eps;
+  double weight_decay;  // that goes through the running averages
+  double keep;          // of the parameter: 1 - lr * weight_decay where that is decoupled, else 1
+  std::int64_t step;    // the last three are at_step()'s
+  double rate;          // lr / (1 - beta1^step)
+  double root2;         // sqrt(1 - beta2^step)
   friend bool operator==(const AdamPace&, const AdamPace&) = default;
 };
 
@@ -40,14 +50,32 @@ constexpr double power(double base, std::int64_t n) {
 /// The pace of step number `step`. A template because std::sqrt, which it calls, is constexpr in no compiler's C++20,
 /// and nvcc takes what is not marked so for the host's alone.
 template <class Int>
-constexpr AdamPace adam_pace(double lr, double keep, double beta1, double beta2, Int step) {
-  return {lr, keep, step, lr / (1 - power(beta1, step)), std::sqrt(1 - power(beta2, step))};
+constexpr AdamPace at_step(AdamPace pace, Int step) {
+  pace.step = step;
+  pace.rate = pace.lr / (1 - power(pace.beta1, step));
+  pace.root2 = std::sqrt(1 - power(pace.beta2, step));
+  return pace;
+}
+
+/// Of a moving average.
+struct EmaPace {
+  double weight;  // of what comes
+  friend bool operator==(const EmaPace&, const EmaPace&) = default;
+};
+
+/// The pace of a step before which so many were skipped.
+template <class Pace>
+constexpr Pace after_skips(const Pace& given, std::int64_t skipped) {
+  if constexpr (requires { given.step; })
+    return at_step(given, given.step - skipped);
+  else
+    return given;
 }
 
 /// What a parameter of every optimizer has. The views are dense, of the same strides and dtype, but for `shadow`: a
 /// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending on its device, and where
 /// `found_inf` of the step is not 0, a kernel writes nothing but adds 1 to `skipped`, in memory of the device; null
-/// where kernels throw at once and no gradient scaler was seen.
+/// where kernels throw at once and no gradient scaler was seen, or where nobody counts.
 struct OptimizerSlot {
   View parameter;
   ConstView gradient;
@@ -55,28 +83,25 @@ struct OptimizerSlot {
   std::int64_t* skipped = nullptr;
 };
 
-/// One parameter of an SGD step (torch.optim.SGD): momentum_buffer is undefined where momentum is 0.
+/// What is kept of a parameter for SGD: momentum_buffer is undefined where it has taken no step with momentum.
 struct SgdSlot : OptimizerSlot {
   View momentum_buffer = {};
 };
-struct SgdParams {
-  std::span<const SgdPace> paces;  // by slot
-  double momentum, dampening, weight_decay;
-  bool nesterov;
-  const SgdPace* carried = nullptr;
-  const float* found_inf = nullptr;  // of a gradient scaler, in memory of the device
-};
-
-/// One parameter of an Adam step (torch.optim.Adam, AdamW with a decoupled decay).
+/// What is kept of a parameter for Adam.
 struct AdamSlot : OptimizerSlot {
   View exp_avg, exp_avg_sq;
 };
-struct AdamParams {
-  std::span<const AdamPace> paces;         // by slot
-  double beta1, beta2, eps, weight_decay;  // the decay that goes through the running averages
-  const AdamPace* carried = nullptr;
+
+/// What slots step by.
+template <class Pace>
+struct OptimizerParams {
+  std::span<const Pace> paces;  // by slot
+  const Pace* carried = nullptr;
   const float* found_inf = nullptr;  // of a gradient scaler, in memory of the device
 };
+using SgdParams = OptimizerParams<SgdPace>;
+using AdamParams = OptimizerParams<AdamPace>;
+using EmaParams = OptimizerParams<EmaPace>;
 
 /// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32; then every gradient takes on the factor
 /// min(1, max_norm / (norm + 1e-6)), but while a fault is pending on its device. The gradients are dense, and none
@@ -91,6 +116,11 @@ struct ClipGradNormArgs {
 struct OptimizerKernels {
   void (*sgd)(std::span<const SgdSlot> slots, const SgdParams& p);
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
+  /// Of averages, in the place of parameters, towards what is in the place of gradients (torch.lerp).
+  void (*ema)(std::span<const OptimizerSlot> slots, const EmaParams& p);
+  /// Brings every element into [-clip_value, clip_value], but NaN, which stays; nothing while a fault is pending on the
+  /// device. The gradients are dense, and none shares memory with another.
+  void (*clip_grad_value)(std::span<const View> gradients, double clip_value);
   Planned<ClipGradNormArgs> clip_grad_norm;
 };
 

@@ -38,11 +38,10 @@ class Streams : public testing::Test {
                      {.kernels = &cpu::kernels(),
                       .allocator = [](int) -> Allocator& { return *device; },
                       .meta_allocator = [](int) -> Allocator& { return *twin; },
-                      .record =
-                          [](int, const std::function<void()>& work) -> std::unique_ptr<Recording> {
-                            work();
-                            return std::make_unique<Done>();
-                          },
+                      .record = [](int, const std::function<void()>& work) -> std::unique_ptr<Recording> {
+                        work();
+                        return std::make_unique<Done>();
+                      },
                       .order = [](int, int from, int to) noexcept { waits.push_back(detail::concat(from, ">", to)); }});
     device = std::make_unique<Allocator>(gpu, std::make_unique<memory::HostUpstream>());
     twin = std::make_unique<Allocator>(Device::meta(gpu), std::make_unique<memory::SimulatedUpstream>());

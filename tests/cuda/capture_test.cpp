@@ -8,6 +8,7 @@
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
+#include "tests/training/scheduled.h"
 
 namespace bytetape::test {
 namespace {
@@ -62,6 +63,17 @@ TEST_P(CudaCapture, IsTheStepBitForBit) {
   const Left eager = train(GetParam(), false);
   EXPECT_EQ(train(GetParam(), true), eager);
   EXPECT_EQ(allocated(gpu), 0u);
+}
+
+class CudaCapturedSchedule : public GpuTest {};
+
+TEST_F(CudaCapturedSchedule, IsFollowedBitForBit) {
+  const DefaultDevice here(gpu);
+  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+    const auto captured = train_scheduled(rule, true);
+    EXPECT_EQ(captured.size(), 12u + 8u) << "it was captured";
+    EXPECT_EQ(captured, train_scheduled(rule, false));
+  }
 }
 
 TEST_P(CudaCapture, GoesOnAfterStepsAsTheyAre) {

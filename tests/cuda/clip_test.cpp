@@ -1,6 +1,8 @@
 // Clipping by the norm of all gradients, against the CPU's.
 #include "bytetape/optim/clip.h"
 
+#include <cmath>
+
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
@@ -70,6 +72,24 @@ TEST_F(CudaClip, TakesGradientsThatBeginAnywhere) {
     return memory.to_vector<double>();
   };
   EXPECT_TRUE(all_close(clipped(gpu), clipped(Device::cpu()), 1e-6, 1e-6));
+}
+
+TEST_F(CudaClip, ByValueIsTheCpusBitForBit) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(detail::concat(dtype));
+    std::vector<Tensor> gradients;
+    for (const Shape& shape : {Shape{1}, Shape{3}, Shape{}, Shape{0}, Shape{1023}, Shape{4097}, Shape{5 << 20}})
+      gradients.push_back(random_tensor(shape, dtype));
+    gradients.push_back(from_vector(std::vector<double>{1e4, -1e4, INFINITY, -INFINITY, 0.1}));
+    const std::vector<Tensor> here = on(Device::cpu(), gradients), there = on(gpu, gradients);
+    optim::clip_grad_value_(here, 0.3);
+    optim::clip_grad_value_(there, 0.3);
+    for (std::size_t i = 0; i < here.size(); ++i)
+      EXPECT_EQ(there[i].grad().to_vector<double>(), here[i].grad().to_vector<double>()) << describe(gradients[i]);
+    const Tensor nan = on(gpu, {full({5}, NAN)})[0];
+    optim::clip_grad_value_({nan}, 1);
+    EXPECT_TRUE(std::isnan(nan.grad().to_vector<float>()[4]));
+  }
 }
 
 TEST_F(CudaClip, DoesNotWaitForTheDevice) {

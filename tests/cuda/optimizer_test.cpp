@@ -24,6 +24,31 @@ Make adamw(const optim::AdamWOptions& options) {
   return [=](std::vector<Tensor> p) { return std::make_unique<optim::AdamW>(std::move(p), options); };
 }
 
+/// In groups of every n-th parameter, each with options of its own.
+std::vector<optim::ParamGroup> groups_of(const std::vector<Tensor>& parameters, std::size_t n) {
+  std::vector<optim::ParamGroup> groups(n);
+  for (std::size_t i = 0; i < parameters.size(); ++i) groups[i % n].params.push_back(parameters[i]);
+  for (std::size_t g = 0; g < n; ++g) {
+    groups[g].lr = 0.01 * static_cast<double>(1 + g);
+    groups[g].weight_decay = 0.001 * static_cast<double>(g);
+  }
+  return groups;
+}
+Make grouped_sgd(std::size_t n) {
+  return [=](const std::vector<Tensor>& p) {
+    auto groups = groups_of(p, n);
+    groups[0].momentum = 0;
+    return std::make_unique<optim::SGD>(groups, optim::SGDOptions{.momentum = 0.9, .dampening = 0.1});
+  };
+}
+Make grouped_adamw(std::size_t n) {
+  return [=](const std::vector<Tensor>& p) {
+    auto groups = groups_of(p, n);
+    groups[n - 1].betas = {{0.7, 0.9}};
+    return std::make_unique<optim::AdamW>(groups);
+  };
+}
+
 const std::pair<const char*, Make> optimizers[] = {
     {"sgd", sgd({.lr = 0.1})},
     {"sgd weight decay", sgd({.lr = 0.1, .weight_decay = 0.05})},
@@ -33,6 +58,10 @@ const std::pair<const char*, Make> optimizers[] = {
     {"adam", adam({.lr = 0.01})},
     {"adam weight decay", adam({.lr = 0.01, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.1})},
     {"adamw", adamw({.lr = 0.01})},
+    {"sgd 3 groups", grouped_sgd(3)},
+    {"sgd 11 groups", grouped_sgd(11)},
+    {"adamw 3 groups", grouped_adamw(3)},
+    {"adamw 11 groups", grouped_adamw(11)},
     {"adamw weight decay", adamw({.lr = 0.02, .betas = {0.7, 0.9}, .weight_decay = 0.3})},
 };
 
@@ -83,16 +112,15 @@ TEST_F(CudaOptimizer, StepsAsTheCpuDoes) {
 TEST_F(CudaOptimizer, UpdatesMoreParametersThanOneLaunchTakes) {
   std::vector<Tensor> initial;
   for (std::int64_t i = 0; i < 1100; ++i) initial.push_back(random_tensor({1 + i % 7}, DType::f64));
-  for (const std::size_t at : {2, 4, 7}) {
-    SCOPED_TRACE(optimizers[at].first);
-    expect_same_steps(optimizers[at].second, initial, 3, 1e-12);
-  }
+  for (const auto& make : {sgd({.lr = 0.05, .momentum = 0.9}), adamw({.lr = 0.01}), grouped_sgd(40), grouped_adamw(40)})
+    expect_same_steps(make, initial, 3, 1e-12);
 }
 
 TEST_F(CudaOptimizer, UpdatesParametersThatBeginAnywhere) {
   const Tensor all = random_tensor({4000}, DType::f32);
-  for (const auto& [name, make] : optimizers) {
+  for (const auto& [name, make_it] : optimizers) {
     SCOPED_TRACE(name);
+    const Make& make = make_it;  // a lambda of clang 14 captures no binding
     const auto run = [&](Device device) {
       const Tensor memory = clone(to(all, device));
       std::vector<Tensor> parts;
@@ -107,6 +135,58 @@ TEST_F(CudaOptimizer, UpdatesParametersThatBeginAnywhere) {
       return memory.to_vector<double>();
     };
     EXPECT_TRUE(all_close(run(gpu), run(Device::cpu()), 1e-6, 1e-6));
+  }
+}
+
+TEST_F(CudaOptimizer, AveragesAsTheCpuDoes) {
+  for (const auto& [dtype, most] :
+       {std::pair{DType::f64, 1e-12}, {DType::f32, 1e-6}, {DType::bf16, 1e-2}, {DType::f16, 2e-3}}) {
+    SCOPED_TRACE(detail::concat(dtype));
+    std::vector<Tensor> here, there;
+    for (const Shape& shape : {Shape{1}, Shape{7, 5}, Shape{}, Shape{1023}, Shape{4097}, Shape{70001}}) {
+      here.push_back(random_tensor(shape, dtype).set_requires_grad());
+      there.push_back(to(here.back().detach(), gpu).set_requires_grad());
+    }
+    optim::EMA on_cpu(here, {.decay = 0.7}), on_gpu(there, {.decay = 0.7});
+    for (int s = 0; s < 4; ++s) {
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        const Tensor next = random_tensor(here[i].shape(), dtype);
+        copy_(here[i].detach(), next);
+        copy_(there[i].detach(), next);
+      }
+      on_cpu.update();
+      on_gpu.update();
+    }
+    on_cpu.swap();
+    on_gpu.swap();
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      EXPECT_TRUE(all_close(there[i].detach(), here[i].detach(), most, most)) << i;
+      EXPECT_EQ(on_gpu.averages()[i].to_vector<double>(), on_cpu.averages()[i].to_vector<double>()) << i;
+    }
+  }
+}
+
+TEST_F(CudaOptimizer, GoesOnFromItsStateBitForBit) {
+  for (const auto& [name, make] : optimizers) {
+    SCOPED_TRACE(name);
+    std::vector<Tensor> whole, resumed, gradients;
+    for (int i = 0; i < 12; ++i) {
+      whole.push_back(to(random_tensor({100 + i}, DType::f32), gpu).set_requires_grad());
+      gradients.push_back(to(random_tensor({100 + i}, DType::f32), gpu));
+    }
+    const auto first = make(whole);
+    const auto step = [&](const std::vector<Tensor>& parameters, optim::Optimizer& o) {
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        Tensor(parameters[i]).set_grad(gradients[i] * parameters[i].detach());
+      o.step();
+    };
+    for (int s = 0; s < 3; ++s) step(whole, *first);
+    for (const Tensor& p : whole) resumed.push_back(clone(p.detach()).set_requires_grad());
+    const auto second = make(resumed);
+    second->load_state_dict(first->state_dict());
+    for (int s = 0; s < 3; ++s) step(whole, *first), step(resumed, *second);
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      EXPECT_EQ(resumed[i].detach().to_vector<float>(), whole[i].detach().to_vector<float>()) << i;
   }
 }
 

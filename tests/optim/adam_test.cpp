@@ -21,6 +21,16 @@ TEST(AdamW, EqualsPyTorch) {
   run_both<AdamW>("adamw_decay", AdamWOptions{.lr = 0.02, .weight_decay = 0.1});
 }
 
+TEST(AdamW, WithGroupsEqualsPyTorch) {
+  const auto make = [](const std::vector<Tensor>& x) -> golden::Training {
+    return {.optimizer = std::make_unique<AdamW>(
+                std::vector<ParamGroup>{{.params = {x[0]}, .weight_decay = 0},
+                                        {.params = {x[1]}, .lr = 0.005, .betas = {{0.7, 0.9}}, .eps = 1e-4}},
+                AdamWOptions{.lr = 0.02, .weight_decay = 0.1})};
+  };
+  run_both("adamw_groups", make, {3, 4});
+}
+
 TEST(Adam, NamesTheArgumentThatIsOutOfRange) {
   const auto make = [](const AdamOptions& options) { return [=] { Adam({randn({3})}, options); }; };
   EXPECT_THAT(make({.lr = -0.1}), ThrowsMessage<ValueError>(HasSubstr("adam: lr must not be negative, got -0.1")));

@@ -8,6 +8,8 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
+#include "bytetape/optim/sgd.h"
+#include "tests/optim/golden.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -170,6 +172,54 @@ TEST(ClipGradNorm, RefusesBadInput) {
   const Tensor elsewhere = with_grad(empty({2}, DType::f32, Device::meta()));
   EXPECT_THAT([&] { clip_grad_norm_({p, elsewhere}, 1); }, ThrowsMessage<DeviceError>(HasSubstr("meta")));
   EXPECT_THAT(p.grad().to_vector<double>(), ElementsAre(1, 2));
+}
+
+TEST(ClipGradValue, EqualsPyTorch) {
+  golden::run_both("sgd_clip_value", [](const std::vector<Tensor>& x) -> golden::Training {
+    return {.optimizer = std::make_unique<SGD>(x, SGDOptions{.lr = 0.02, .momentum = 0.9}),
+            .before_step = [x] { clip_grad_value_(x, 0.25); }};
+  });
+}
+
+TEST(ClipGradValue, LeavesWhatLiesBetween) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const std::vector<Tensor> parameters = many(dtype);
+    std::vector<Tensor> expected;
+    for (const Tensor& p : parameters) {
+      const Tensor g = clone(p.grad()), limit = full({}, 0.5, dtype);
+      expected.push_back(where(g > limit, limit, where(g < -limit, -limit, g)));
+    }
+    clip_grad_value_(parameters, 0.5);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      EXPECT_EQ(parameters[i].grad().to_vector<double>(), expected[i].to_vector<double>()) << dtype;
+  }
+}
+
+TEST(ClipGradValue, TakesWhatIsNotFiniteAsPyTorch) {
+  const Tensor p = with_grad({infinity, -infinity, std::nan(""), -3}), none = randn({3}).set_requires_grad();
+  clip_grad_value_({none, p}, 2);
+  const auto g = p.grad().to_vector<double>();
+  EXPECT_EQ(g[0], 2);
+  EXPECT_EQ(g[1], -2);
+  EXPECT_TRUE(std::isnan(g[2]));
+  EXPECT_EQ(g[3], -2);
+  EXPECT_FALSE(none.grad().defined());
+  EXPECT_NO_THROW(clip_grad_value_({}, 1));
+}
+
+TEST(ClipGradValue, RefusesBadInput) {
+  const Tensor p = with_grad({1, 2});
+  EXPECT_THAT([&] { clip_grad_value_({p}, -1); },
+              ThrowsMessage<ValueError>(HasSubstr("clip_grad_value_: clip_value must not be negative, got -1")));
+  EXPECT_THROW(clip_grad_value_({p}, std::nan("")), ValueError);
+  EXPECT_THAT([&] { clip_grad_value_({p, p}, 1); }, ThrowsMessage<ValueError>(HasSubstr("share memory")));
+}
+
+TEST(ClipGradValue, TellsTheTapeOfItsWrites) {
+  Tensor g = randn({3}).set_requires_grad();
+  const Tensor y = sum(g * g), p = with_grad(g.detach());
+  clip_grad_value_({p}, 1e-3);
+  EXPECT_THAT([&] { y.backward(); }, ThrowsMessage<AutogradError>(HasSubstr("overwritten by 'clip_grad_value_'")));
 }
 
 }  // namespace

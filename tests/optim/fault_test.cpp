@@ -115,7 +115,7 @@ TEST_P(SkippedSteps, CountAsNotTakenUnderAScalerToo) {
     undisturbed.step(round + 1);
     faulty.leave_fault();
     scaled_step(7);
-    EXPECT_EQ(scaler.state_dict().growth_tracker, 1) << "no step, of whatever kind";
+    EXPECT_EQ(scaler.state_dict().integer("growth_tracker"), 1) << "no step, of whatever kind";
     faulty.throw_fault();
     scaled_step(std::numeric_limits<double>::infinity());
     EXPECT_EQ(scaler.get_scale(), expected_scale /= 2);

@@ -26,6 +26,7 @@ class FaultyDevice {
       Kernels k = cpu::kernels();
       k.sgd = sgd;
       k.adam = adam;
+      k.ema = ema;
       k.unscale = unscale;
       k.update_scale = update_scale;
       return k;
@@ -43,6 +44,9 @@ class FaultyDevice {
   }
   static void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
     if (!skips(slots)) cpu::kernels().adam(slots, p);
+  }
+  static void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
+    if (!pending_) cpu::kernels().ema(slots, p);
   }
   static void unscale(const UnscaleArgs& args) {
     if (!pending_) cpu::kernels().unscale(args);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,17 +20,24 @@ namespace bytetape::optim::golden {
 inline constexpr int size = 7;
 using Values = std::vector<double>;
 
-/// What PyTorch has after each number of steps.
-inline std::map<int, Values> expected(const std::string& configuration) {
-  std::ifstream file(BYTETAPE_SOURCE_DIR "/tests/golden/optimizers.csv");
-  std::map<int, Values> by_step;
+/// The cells of a table's lines that begin with `name`, without it.
+inline std::vector<std::vector<std::string>> lines(const char* table, const std::string& name) {
+  std::ifstream file(std::string(BYTETAPE_SOURCE_DIR "/tests/golden/") + table);
+  std::vector<std::vector<std::string>> found;
   for (std::string line, cell; std::getline(file, line);) {
     std::istringstream cells(line);
-    if (!std::getline(cells, cell, ',') || cell != configuration) continue;
-    std::getline(cells, cell, ',');
-    Values& x = by_step[std::stoi(cell)];
-    while (std::getline(cells, cell, ',')) x.push_back(std::stod(cell));
+    if (!std::getline(cells, cell, ',') || cell != name) continue;
+    found.emplace_back();
+    while (std::getline(cells, cell, ',')) found.back().push_back(cell);
   }
+  return found;
+}
+
+/// What PyTorch has after each number of steps.
+inline std::map<int, Values> expected(const std::string& configuration) {
+  std::map<int, Values> by_step;
+  for (const auto& cells : lines("optimizers.csv", configuration))
+    for (std::size_t i = 1; i < cells.size(); ++i) by_step[std::stoi(cells[0])].push_back(std::stod(cells[i]));
   return by_step;
 }
 
@@ -54,19 +63,46 @@ Tensor tensor(const Values& x) {
   return from_vector(std::vector<T>(x.begin(), x.end()));
 }
 
-/// Takes 100 steps in T and compares with PyTorch's after 1, 10 and 100.
-template <class T, class MakeOptimizer>
-void run(const std::string& configuration, double tolerance, MakeOptimizer&& make) {
+/// How a configuration trains: its optimizer, what goes on around each step, and what is compared.
+struct Training {
+  std::unique_ptr<Optimizer> optimizer;
+  std::function<void()> before_step = [] {}, after_step = [] {};
+  std::vector<Tensor> compared{};  // the parameters, where none are told
+};
+
+inline Values values_of(const std::vector<Tensor>& parts) {
+  Values all;
+  for (const Tensor& part : parts) {
+    const Values values = part.to_vector<double>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+/// Takes 100 steps in T and compares with PyTorch's after 1, 10 and 100; make(x in parts of those sizes) is a Training.
+template <class T, class Make>
+void run(const std::string& configuration, double tolerance, Make&& make, const std::vector<int>& sizes = {size}) {
   SCOPED_TRACE(configuration + " in " + to_string(dtype_of<T>));
   const auto table = expected(configuration);
   ASSERT_EQ(table.size(), 3u);
-  Tensor x = tensor<T>(start());
-  const auto optimizer = make(std::vector<Tensor>{x.set_requires_grad()});
+  const auto parts_of = [&](const Values& x) {
+    std::vector<Tensor> parts;
+    auto at = x.begin();
+    for (const int n : sizes) parts.push_back(tensor<T>(Values(at, at + n))), at += n;
+    return parts;
+  };
+  std::vector<Tensor> parameters = parts_of(start());
+  for (Tensor& p : parameters) p.set_requires_grad();
+  const Training training = make(parameters);
   for (int step = 1; step <= 100; ++step) {
-    x.set_grad(tensor<T>(gradient(x.to_vector<double>())));
-    optimizer->step();
+    const std::vector<Tensor> gradients = parts_of(gradient(values_of(parameters)));
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].set_grad(gradients[i]);
+    training.before_step();
+    training.optimizer->step();
+    training.after_step();
     if (!table.contains(step)) continue;
-    const Values found = x.to_vector<double>(), &wanted = table.at(step);
+    const Values found = values_of(training.compared.empty() ? parameters : training.compared),
+                 &wanted = table.at(step);
     ASSERT_EQ(wanted.size(), found.size());
     for (int i = 0; i < size; ++i)
       EXPECT_NEAR(found[i], wanted[i], tolerance * std::max(std::abs(wanted[i]), 0.01))
@@ -75,13 +111,18 @@ void run(const std::string& configuration, double tolerance, MakeOptimizer&& mak
 }
 
 /// In both precisions; f64 far below the 1e-6 that is promised.
+template <class Make>
+void run_both(const std::string& configuration, Make&& make, const std::vector<int>& sizes = {size}) {
+  run<double>(configuration, 1e-10, make, sizes);
+  run<float>(configuration, 1e-5, make, sizes);
+}
+
+/// Of an optimizer alone.
 template <class Optimizer, class Options>
 void run_both(const std::string& configuration, const Options& options) {
-  const auto make = [&](const std::vector<Tensor>& parameters) {
-    return std::make_unique<Optimizer>(parameters, options);
-  };
-  run<double>(configuration, 1e-10, make);
-  run<float>(configuration, 1e-5, make);
+  run_both(configuration, [&](const std::vector<Tensor>& parameters) -> Training {
+    return {.optimizer = std::make_unique<Optimizer>(parameters, options)};
+  });
 }
 
 }  // namespace bytetape::optim::golden

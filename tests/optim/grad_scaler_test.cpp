@@ -25,6 +25,17 @@ void backward(GradScaler& scaler, const Tensor& p, const Values& g) {
   scaler.scale(sum(p * test::make_tensor(g, p.shape(), p.dtype()))).backward();
 }
 
+StateDict state_of(double scale, double growth_factor, double backoff_factor, std::int64_t growth_interval,
+                   std::int64_t growth_tracker) {
+  StateDict state;
+  state.numbers = {{"scale", scale},
+                   {"growth_factor", growth_factor},
+                   {"backoff_factor", backoff_factor},
+                   {"growth_interval", growth_interval},
+                   {"growth_tracker", growth_tracker}};
+  return state;
+}
+
 struct Kind {
   const char* name;
   std::function<std::unique_ptr<Optimizer>(std::vector<Tensor>)> make;
@@ -66,7 +77,7 @@ TEST_P(ScaledSteps, AreTheOthersWithoutThoseThatOverflow) {
       tracker = overflows ? 0 : tracker + 1;
       if (overflows) scale *= 0.5;
       if (tracker == 3) scale *= 2, tracker = 0;
-      ASSERT_EQ(scaler.state_dict(), (GradScaler::State{scale, 2, 0.5, 3, tracker})) << "step " << i;
+      ASSERT_EQ(scaler.state_dict().numbers, state_of(scale, 2, 0.5, 3, tracker).numbers) << "step " << i;
     }
   }
 }
@@ -253,15 +264,15 @@ TEST(GradScaler, GoesOnFromItsState) {
   };
   GradScaler first({.init_scale = 64, .growth_factor = 4, .backoff_factor = 0.25, .growth_interval = 5}), second, third;
   step(first, infinity), step(first, 1), step(first, 1);
-  const GradScaler::State state{16, 4, 0.25, 5, 2};
-  EXPECT_EQ(first.state_dict(), state);
+  const StateDict state = state_of(16, 4, 0.25, 5, 2);
+  EXPECT_EQ(first.state_dict().numbers, state.numbers);
   second.load_state_dict(state);  // before its first loss
   step(third, 1);
   third.load_state_dict(state);
   for (GradScaler* scaler : {&second, &third}) {
-    EXPECT_EQ(scaler->state_dict(), state);
+    EXPECT_EQ(scaler->state_dict().numbers, state.numbers);
     for (int i = 0; i < 3; ++i) step(*scaler, 1);
-    EXPECT_EQ(scaler->state_dict(), (GradScaler::State{64, 4, 0.25, 5, 0}));
+    EXPECT_EQ(scaler->state_dict().numbers, state_of(64, 4, 0.25, 5, 0).numbers);
   }
 }
 
@@ -365,7 +376,8 @@ TEST(GradScaler, RefusesBadOptions) {
     EXPECT_THROWS_SAYING(GradScaler({.backoff_factor = bad}), ValueError, "backoff_factor must be above 0 and below 1");
   EXPECT_THROWS_SAYING(GradScaler({.growth_interval = 0}), ValueError, "growth_interval must be at least 1");
   GradScaler scaler;
-  EXPECT_THROWS_SAYING(scaler.load_state_dict({1, 2, 0.5, 3, -1}), ValueError, "growth_tracker must not be negative");
+  EXPECT_THROWS_SAYING(scaler.load_state_dict(state_of(1, 2, 0.5, 3, -1)), ValueError,
+                       "growth_tracker must not be negative");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/device.h"
+#include "tests/support/expect.h"
 #include "tests/support/random.h"
 
 namespace bytetape::optim {
@@ -55,23 +56,28 @@ struct Problem {
 
 template <class Pace>
 using Paces = std::vector<Pace>;
-const Paces<SgdPace> sgd_paces{{0.1, 2}, {0.2, 1}, {0.1, 1}, {0.3, 5}};
-AdamPace adam_pace_of(double lr, double keep, std::int64_t step) { return adam_pace(lr, keep, 0.9, 0.99, step); }
+const Paces<SgdPace> sgd_paces{
+    {0.1, 0.9, 0.1, 0.01, 0, 2}, {0.2, 0.9, 0.1, 0.01, 0, 1}, {0.1, 0.8, 0, 0, 1, 1}, {0.3, 0, 0, 0.1, 0, 5}};
+AdamPace adam_pace_of(double lr, double keep, std::int64_t step) {
+  return at_step(
+      AdamPace{.lr = lr, .beta1 = 0.9, .beta2 = 1 - lr / 10, .eps = 1e-6, .weight_decay = lr / 5, .keep = keep}, step);
+}
 const Paces<AdamPace> adam_paces{adam_pace_of(0.1, 1, 3), adam_pace_of(0.2, 0.99, 1), adam_pace_of(0.1, 1, 3),
                                  adam_pace_of(0.3, 0.9, 70)};
 
 void sgd(const Problem& p, const Paces<SgdPace>& paces, const SgdPace* carried = nullptr,
          const float* found_inf = nullptr) {
   std::vector<SgdSlot> slots;
-  for (std::size_t i = 0; i < p.parameters.size(); ++i) slots.push_back({p.slot(i), p.first[i].write()});
-  run<&Kernels::sgd>(p.device(), slots, SgdParams{paces, 0.9, 0.1, 0.01, false, carried, found_inf});
+  for (std::size_t i = 0; i < p.parameters.size(); ++i)  // without momentum there need be no buffer
+    slots.push_back({p.slot(i), sgd_paces[i].momentum != 0 ? p.first[i].write() : View()});
+  run<&Kernels::sgd>(p.device(), slots, SgdParams{paces, carried, found_inf});
 }
 void adam(const Problem& p, const Paces<AdamPace>& paces, const AdamPace* carried = nullptr,
           const float* found_inf = nullptr) {
   std::vector<AdamSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)
     slots.push_back({p.slot(i), p.first[i].write(), p.second[i].write()});
-  run<&Kernels::adam>(p.device(), slots, AdamParams{paces, 0.9, 0.99, 1e-6, 0.02, carried, found_inf});
+  run<&Kernels::adam>(p.device(), slots, AdamParams{paces, carried, found_inf});
 }
 
 class OptimizerKernel : public testing::TestWithParam<const char*> {
@@ -169,6 +175,31 @@ TEST_P(OptimizerKernel, SkipsWhatOverflowed) {
   }
 }
 
+TEST_P(OptimizerKernel, AveragesByEachSlotsWeight) {
+  const Paces<EmaPace> paces{{0.1}, {0.75}, {1}, {0}};
+  for (const auto& [dtype, most] :
+       {std::pair{DType::f64, 1e-15}, {DType::f32, 1e-6}, {DType::bf16, 1e-2}, {DType::f16, 1e-3}})
+    for (const bool is_carried : {false, true}) {
+      SCOPED_TRACE(detail::concat(dtype));
+      if (is_carried && device() == Device::cpu()) continue;
+      const Problem p(device(), dtype, {0, 0, 1, 3});
+      std::vector<OptimizerSlot> slots;
+      std::vector<Tensor> expected;
+      for (std::size_t i = 0; i < 4; ++i) {
+        slots.push_back(p.slot(i));
+        const Tensor a = to(p.parameters[i], DType::f64), b = to(p.gradients[i], DType::f64);
+        expected.push_back(a * (1 - paces[i].weight) + b * paces[i].weight);
+      }
+      const Tensor memory = carried(paces, device());
+      const Paces<EmaPace> none(4);
+      run<&Kernels::ema>(
+          device(), slots,
+          is_carried ? EmaParams{none, static_cast<const EmaPace*>(memory.storage().data())} : EmaParams{paces});
+      for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(test::all_close(p.parameters[i], expected[i], most, most)) << i;
+      EXPECT_EQ(p.parameters[2].to_vector<double>(), p.gradients[2].to_vector<double>());
+    }
+}
+
 TEST(Power, IsThatOfTheStandardLibrary) {
   for (const double base : {0.0, 0.5, 0.9, 0.999, 0.99999})
     for (const std::int64_t n : {0, 1, 2, 3, 7, 64, 1000, 99999})
@@ -188,11 +219,12 @@ TEST_P(OptimizerKernel, TakesAnyNumberOfPaces) {
     for (int k = 0; k < 2; ++k) averages.push_back(zeros({3}, DType::f64, device()));
     const Tensor &m = averages[2 * i], &v = averages[2 * i + 1];
     slots.push_back({{parameters[i].write(), g.read()}, m.write(), v.write()});
-    paces.push_back(adam_pace(1.0 + i % 13, 1, 0, 0, 1));
+    paces.push_back(
+        at_step(AdamPace{.lr = 1.0 + i % 29, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0, .keep = 1}, 1));
   }
-  run<&Kernels::adam>(device(), slots, AdamParams{paces, 0, 0, 0, 0});  // every step is one of length `rate`
+  run<&Kernels::adam>(device(), slots, AdamParams{paces});  // every step is one of length `rate`
   for (int i = 0; i < 30; ++i)
-    EXPECT_EQ(parameters[i].to_vector<double>(), (std::vector<double>(3, -1.0 - i % 13))) << i;
+    EXPECT_EQ(parameters[i].to_vector<double>(), (std::vector<double>(3, -1.0 - i % 29))) << i;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "bytetape/core/parallel.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/sgd.h"
+#include "tests/support/expect.h"
 
 namespace bytetape::optim {
 namespace {
@@ -120,6 +121,24 @@ TEST_P(EveryOptimizer, IsBitwiseTheSameForAnyThreadCount) {
     for (const auto& r : results) EXPECT_TRUE(r == results[0]) << dtype;
   }
   set_num_threads(threads);
+}
+
+// Gradients of parts of a batch add up: a step of all of them, where each part's loss is divided by how many there are.
+TEST_P(EveryOptimizer, TakesGradientsThatAddedUp) {
+  const Tensor start = randn({6, 4}, DType::f64), x = randn({8, 6}, DType::f64), y = randn({8, 4}, DType::f64);
+  Tensor whole = clone(start).set_requires_grad(), parts = clone(start).set_requires_grad();
+  const auto by_whole = GetParam().make({whole}), by_parts = GetParam().make({parts});
+  const auto loss = [&](const Tensor& w, std::int64_t at, std::int64_t n) {
+    const Tensor d = matmul(narrow(x, 0, at, n), w) - narrow(y, 0, at, n);
+    return mean(d * d);
+  };
+  for (int step = 0; step < 3; ++step) {
+    by_whole->zero_grad(), by_parts->zero_grad();
+    loss(whole, 0, 8).backward();
+    for (int k = 0; k < 4; ++k) (loss(parts, 2 * k, 2) / 4).backward();
+    by_whole->step(), by_parts->step();
+    EXPECT_TRUE(test::all_close(parts.detach(), whole.detach(), 1e-12, 1e-12)) << "step " << step;
+  }
 }
 
 TEST_P(EveryOptimizer, CanRepeatAStepThatRanOutOfMemory) {

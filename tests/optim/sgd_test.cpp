@@ -19,6 +19,16 @@ TEST(SGD, EqualsPyTorch) {
   run_both<SGD>("sgd_dampening", SGDOptions{.lr = 0.02, .momentum = 0.8, .dampening = 0.3});
 }
 
+TEST(SGD, WithGroupsEqualsPyTorch) {
+  const auto make = [](const std::vector<Tensor>& x) -> golden::Training {
+    return {.optimizer =
+                std::make_unique<SGD>(std::vector<ParamGroup>{{.params = {x[0]}, .lr = 0.02, .weight_decay = 0.1},
+                                                              {.params = {x[1]}, .momentum = 0, .dampening = 0}},
+                                      SGDOptions{.lr = 0.01, .momentum = 0.9, .dampening = 0.2})};
+  };
+  run_both("sgd_groups", make, {3, 4});
+}
+
 TEST(SGD, NamesTheArgumentThatIsOutOfRange) {
   const auto make = [](const SGDOptions& options) { return [=] { SGD({randn({3})}, options); }; };
   EXPECT_THAT(make({.lr = -0.1}), ThrowsMessage<ValueError>(HasSubstr("sgd: lr must not be negative, got -0.1")));
@@ -40,6 +50,20 @@ TEST(SGD, FollowsAChangedRate) {
   sgd.step();
   EXPECT_THAT(p.to_vector<double>(), testing::ElementsAre(0.25, 2.75));
   EXPECT_THROW(sgd.set_lr(-1), ValueError);
+}
+
+// Its buffer is then one of many steps without a gradient.
+TEST(SGD, TakesUpMomentumLater) {
+  Tensor p = from_vector(std::vector<double>{1}).set_requires_grad();
+  SGD sgd({p}, {.lr = 1, .dampening = 0.5});
+  p.set_grad(from_vector(std::vector<double>{1}));
+  sgd.step();
+  EXPECT_EQ(p.detach().to_vector<double>()[0], 0);
+  sgd.param_groups()[0].momentum = 0.5;
+  sgd.step();
+  EXPECT_EQ(p.detach().to_vector<double>()[0], -0.5);
+  sgd.step();
+  EXPECT_EQ(p.detach().to_vector<double>()[0], -0.5 - 0.75);
 }
 
 TEST(SGD, WithoutMomentumKeepsNoState) {

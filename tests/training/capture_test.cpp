@@ -9,6 +9,7 @@
 #include "tests/support/stand_in.h"
 #include "tests/training/deferred.h"
 #include "tests/training/residual_net.h"
+#include "tests/training/scheduled.h"
 
 namespace bytetape {
 namespace {
@@ -65,8 +66,8 @@ std::vector<std::vector<float>> train_scaled(Rule rule, bool clips, bool capture
     const Tensor boost = full({}, overflows ? std::numeric_limits<double>::infinity() : 1);
     left.push_back((captured ? captured_step(x, y, boost) : step(x, y, boost)).to_vector<float>());
     for (const Tensor& p : net.parameters()) left.push_back(p.detach().to_vector<float>());
-    const auto [scale, growth, backoff, interval, tracker] = scaler.state_dict();
-    left.push_back({static_cast<float>(scale), static_cast<float>(tracker)});
+    const StateDict state = scaler.state_dict();
+    left.push_back({static_cast<float>(state.number("scale")), static_cast<float>(state.number("growth_tracker"))});
   }
   EXPECT_EQ(scaler.get_scale(), 65536.0 / 2 * 2 / 4 * 2 / 2 * 2);
   EXPECT_EQ(captured_step.is_captured(), captured);
@@ -104,6 +105,74 @@ TEST(CapturedTraining, IsTheStepsUnderAGradientScaler) {
   for (const Rule rule : {Rule::sgd, Rule::adam})
     for (const bool clips : {false, true})
       EXPECT_EQ(train_scaled(rule, clips, true), train_scaled(rule, clips, false)) << "clips: " << clips;
+}
+
+TEST(CapturedTraining, FollowsSchedulesAndOptionsOfGroups) {
+  const test::StandIn stand_in(test::deferred_backend());
+  const DefaultDevice here(Device::cuda());
+  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+    const auto captured = test::train_scheduled(rule, true);
+    EXPECT_EQ(captured.size(), 12u + 8u) << "it was captured";
+    EXPECT_EQ(captured, test::train_scheduled(rule, false));
+  }
+}
+
+TEST(CapturedTraining, GoesOnFromAStateThatIsLoaded) {
+  const test::StandIn stand_in(test::deferred_backend());
+  const DefaultDevice here(Device::cuda());
+  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+    const auto train = [&](bool captured) {
+      Tensor p = ones({3}).set_requires_grad();
+      const auto optimizer = test::make_optimizer(rule, {p});
+      const auto step = [&] {
+        optimizer->zero_grad();
+        sum(p * p).backward();
+        optimizer->step();
+      };
+      auto captured_step = capture(step);
+      StateDict saved;
+      for (int i = 0; i < 12; ++i) {
+        if (i == 5) {
+          saved = optimizer->state_dict();
+          for (auto& [name, x] : saved.tensors) x = clone(x);
+        }
+        if (i == 8) optimizer->load_state_dict(saved);  // into the memory that the graph knows
+        captured ? captured_step() : step();
+      }
+      EXPECT_EQ(captured_step.is_captured(), captured);
+      return p.detach().to_vector<float>();
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
+TEST(CapturedTraining, RefusesWhatOnlyTheHostTakes) {
+  const test::StandIn stand_in(test::deferred_backend());
+  const DefaultDevice here(Device::cuda());
+  const Tensor p = ones({2}).set_requires_grad();
+  optim::SGD sgd({p}, {.lr = 0.1});
+  optim::lr_scheduler::StepLR schedule(sgd, {.step_size = 1});
+  const auto train = [&] {
+    sgd.zero_grad();
+    sum(p * p).backward();
+    sgd.step();
+  };
+  auto with_schedule = capture([&] { train(), schedule.step(); });
+  with_schedule(), with_schedule();
+  EXPECT_THROWS_SAYING(with_schedule(), CaptureError, "steps a schedule, which is the host's");
+  EXPECT_EQ(schedule.last_epoch(), 2);
+
+  auto step = capture(train);
+  for (int i = 0; i < 4; ++i) step();
+  const auto before = p.detach().to_vector<float>();
+  sgd.param_groups()[0].momentum = 0.9;
+  EXPECT_THROWS_SAYING(step(), CaptureError, "momentum is 0.9, but was 0 when the step was captured");
+  sgd.param_groups()[0].momentum = -1;
+  EXPECT_THROWS_SAYING(step(), ValueError, "momentum must not be negative, got -1");
+  EXPECT_EQ(p.detach().to_vector<float>(), before);
+  sgd.param_groups()[0].momentum = 0;
+  step();
+  EXPECT_NE(p.detach().to_vector<float>(), before);
 }
 
 // It would forget that the gradients before were dropped, but not that they had overflowed.

@@ -63,6 +63,12 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
   });
 }
 
+void clip_grad_value(std::span<const View> gradients, double clip_value) {
+  give([=, kept = std::vector(gradients.begin(), gradients.end())] {
+    cpu::kernels().clip_grad_value(kept, clip_value);
+  });
+}
+
 void unscale(const UnscaleArgs& args) {
   give([args, gradients = std::vector(args.gradients.begin(), args.gradients.end())] {
     cpu::kernels().unscale({gradients, args.scale, args.found_inf});
@@ -86,11 +92,13 @@ const Kernels& kernels() {
           &K::update_scale>(k);
     k.dropout = {cpu::kernels().dropout.plan, dropout};
     k.clip_grad_norm = {cpu::kernels().clip_grad_norm.plan, clip_grad_norm};
+    k.clip_grad_value = clip_grad_value;
     k.unscale = unscale;
     k.widen_all = widen_all;
     k.widens_weight_grad = [](const Conv2dWeightGradArgs& a) { return size_of(a.x.dtype) == 2; };
     k.sgd = step_deferred<&K::sgd, SgdSlot, SgdParams>;
     k.adam = step_deferred<&K::adam, AdamSlot, AdamParams>;
+    k.ema = step_deferred<&K::ema, OptimizerSlot, EmaParams>;
     return k;
   }();
   return all;

@@ -1,0 +1,77 @@
+#include "bytetape/optim/lr_scheduler/base.h"
+
+#include <string>
+
+#include "bytetape/core/capture.h"
+
+namespace bytetape::optim::lr_scheduler {
+namespace {
+
+std::string path(const char* name, std::size_t g) { return std::string(name) + "." + std::to_string(g); }
+
+}  // namespace
+
+LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {
+  for (ParamGroup& g : optimizer.param_groups()) {
+    if (!g.initial_lr) g.initial_lr = g.lr;
+    base_lrs_.push_back(*g.initial_lr);
+    last_lrs_.push_back(*g.lr);
+  }
+}
+
+void LRScheduler::set_base_lr(std::size_t g, double lr) { optimizer_.param_groups()[g].initial_lr = base_lrs_[g] = lr; }
+
+void LRScheduler::step() {
+  detail::refuse_in_capture("steps a schedule, which is the host's: step it after the call");
+  advance();
+}
+
+void LRScheduler::begin() {
+  last_epoch_ = 0;
+  update_all();
+}
+
+void LRScheduler::advance() {
+  ++last_epoch_;
+  update_all();
+}
+
+void LRScheduler::update_all() {
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    ParamGroup& group = optimizer_.param_groups()[g];
+    update(group, g);
+    last_lrs_[g] = *group.lr;
+  }
+}
+
+StateDict LRScheduler::own_state() const {
+  StateDict state;
+  state.numbers["last_epoch"] = last_epoch_;
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    state.numbers[path("base_lrs", g)] = base_lrs_[g];
+    state.numbers[path("last_lr", g)] = last_lrs_[g];
+  }
+  return state;
+}
+
+void LRScheduler::load_state_dict(const StateDict& state) {
+  check_names(state, own_state());
+  load_own(state);
+}
+
+void LRScheduler::load_own(const StateDict& state) {
+  last_epoch_ = state.integer("last_epoch");
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    base_lrs_[g] = state.number(path("base_lrs", g));
+    last_lrs_[g] = state.number(path("last_lr", g));
+  }
+}
+
+std::vector<double> PerGroup::of(const Optimizer& optimizer, const char* name) const {
+  const std::size_t groups = optimizer.param_groups().size();
+  check<ValueError>(values_.size() == 1 || values_.size() == groups, "expected one ", name, " or ", groups,
+                    ", one for each parameter group, got ", values_.size());
+  return values_.size() == 1 ? std::vector<double>(groups, values_[0]) : values_;
+}
+
+}  // namespace bytetape::optim::lr_scheduler

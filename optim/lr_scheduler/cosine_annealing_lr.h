@@ -1,0 +1,25 @@
+#pragma once
+#include "bytetape/optim/lr_scheduler/base.h"
+
+namespace bytetape::optim::lr_scheduler {
+
+/// As torch.optim.lr_scheduler.CosineAnnealingLR's.
+struct CosineAnnealingLROptions {
+  std::int64_t T_max = 0;  ///< epochs until the rate is lowest; to be given
+  double eta_min = 0;      ///< the lowest
+};
+
+/// lr = eta_min + (base_lr - eta_min) (1 + cos(pi epoch / T_max)) / 2, and up again after T_max epochs (Loshchilov &
+/// Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, without the restarts, as
+/// torch.optim.lr_scheduler.CosineAnnealingLR).
+class CosineAnnealingLR final : public LRScheduler {
+ public:
+  /// Throws ValueError unless T_max is at least 1 and eta_min at least 0.
+  CosineAnnealingLR(Optimizer& optimizer, const CosineAnnealingLROptions& options);
+
+ private:
+  void update(ParamGroup& group, std::size_t g) override;
+  CosineAnnealingLROptions options_;
+};
+
+}  // namespace bytetape::optim::lr_scheduler

@@ -1,0 +1,24 @@
+#pragma once
+#include <functional>
+
+#include "bytetape/optim/lr_scheduler/base.h"
+
+namespace bytetape::optim::lr_scheduler {
+
+/// lr = base_lr * lr_lambda(epoch) (torch.optim.lr_scheduler.LambdaLR).
+///
+///     optim::lr_scheduler::LambdaLR schedule(sgd, [](std::int64_t epoch) { return std::pow(0.95, epoch); });
+class LambdaLR final : public LRScheduler {
+ public:
+  using Lambda = std::function<double(std::int64_t epoch)>;
+  /// Throws ValueError where lr_lambda is empty.
+  LambdaLR(Optimizer& optimizer, Lambda lr_lambda);
+  /// By group. Throws ValueError where there are not as many, or one is empty.
+  LambdaLR(Optimizer& optimizer, std::vector<Lambda> lr_lambdas);
+
+ private:
+  void update(ParamGroup& group, std::size_t g) override;
+  std::vector<Lambda> lr_lambdas_;
+};
+
+}  // namespace bytetape::optim::lr_scheduler

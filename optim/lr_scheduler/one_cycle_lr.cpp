@@ -1,0 +1,82 @@
+#include "bytetape/optim/lr_scheduler/one_cycle_lr.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace bytetape::optim::lr_scheduler {
+namespace {
+
+std::int64_t steps_of(const OneCycleLROptions& o) {
+  check<ValueError>(o.total_steps || (o.epochs && o.steps_per_epoch),
+                    "OneCycleLR needs total_steps, or epochs and steps_per_epoch");
+  const std::int64_t steps = o.total_steps ? *o.total_steps : *o.epochs * *o.steps_per_epoch;
+  check<ValueError>(steps >= 1, "OneCycleLR needs at least 1 step, got ", steps);
+  return steps;
+}
+
+void check_positive(const char* name, double value) {
+  check<ValueError>(value > 0 && std::isfinite(value), "OneCycleLR: ", name, " must be positive and finite, got ",
+                    value);
+}
+
+}  // namespace
+
+OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& o)
+    : LRScheduler(optimizer), options_(o), total_steps_(steps_of(o)) {
+  check<ValueError>(o.pct_start >= 0 && o.pct_start <= 1, "OneCycleLR: pct_start must be from 0 to 1, got ",
+                    o.pct_start);
+  check_positive("div_factor", o.div_factor);
+  check_positive("final_div_factor", o.final_div_factor);
+  const auto max_lr = o.max_lr.of(optimizer, "max_lr"), base_momentum = o.base_momentum.of(optimizer, "base_momentum"),
+             max_momentum = o.max_momentum.of(optimizer, "max_momentum");
+  for (std::size_t g = 0; g < max_lr.size(); ++g) {
+    check_positive("max_lr", max_lr[g]);
+    const ParamGroup& group = optimizer.param_groups()[g];
+    check<ValueError>(!o.cycle_momentum || group.momentum || group.betas,
+                      "OneCycleLR: the optimizer has neither momentum nor betas, which cycle_momentum asks for");
+    ranges_.push_back({max_lr[g], base_momentum[g], max_momentum[g]});
+  }
+  for (std::size_t g = 0; g < ranges_.size(); ++g) set_base_lr(g, ranges_[g].max_lr / o.div_factor);
+  begin();
+}
+
+std::vector<OneCycleLR::Phase> OneCycleLR::phases(std::size_t g) const {
+  const auto& [max_lr, base_momentum, max_momentum] = ranges_[g];
+  const double first = base_lr(g), last = first / options_.final_div_factor, steps = static_cast<double>(total_steps_),
+               up = options_.pct_start * steps;
+  const Phase rise{up - 1, first, max_lr, max_momentum, base_momentum};
+  if (!options_.three_phase) return {rise, {steps - 1, max_lr, last, base_momentum, max_momentum}};
+  return {rise,
+          {2 * up - 2, max_lr, first, base_momentum, max_momentum},
+          {steps - 1, first, last, max_momentum, max_momentum}};
+}
+
+double OneCycleLR::annealed(double start, double end, double pct) const {
+  if (options_.anneal_strategy == AnnealStrategy::linear) return (end - start) * pct + start;
+  return end + (start - end) / 2 * (std::cos(std::numbers::pi * pct) + 1);
+}
+
+void OneCycleLR::advance() {
+  check<ValueError>(last_epoch() < total_steps_, "OneCycleLR was made for ", total_steps_,
+                    " steps, which have been taken");
+  LRScheduler::advance();
+}
+
+void OneCycleLR::update(ParamGroup& group, std::size_t g) {
+  const std::vector<Phase> all = phases(g);
+  const auto step = static_cast<double>(last_epoch());
+  std::size_t k = 0;
+  while (k + 1 < all.size() && step > all[k].end_step) ++k;
+  const Phase& phase = all[k];
+  const double start_step = k == 0 ? 0 : all[k - 1].end_step, length = phase.end_step - start_step,
+               pct = length == 0 ? 1 : (step - start_step) / length;
+  group.lr = annealed(phase.start_lr, phase.end_lr, pct);
+  if (!options_.cycle_momentum) return;
+  const double momentum = annealed(phase.start_momentum, phase.end_momentum, pct);
+  if (group.betas)
+    (*group.betas)[0] = momentum;
+  else
+    group.momentum = momentum;
+}
+
+}  // namespace bytetape::optim::lr_scheduler

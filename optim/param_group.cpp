@@ -1,0 +1,64 @@
+#include "bytetape/optim/param_group.h"
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::optim {
+namespace {
+
+/// f(name, pointer to member) for every option that an optimizer has or has not.
+template <class F>
+void for_each_option(F&& f) {
+  f("lr", &ParamGroup::lr);
+  f("momentum", &ParamGroup::momentum);
+  f("dampening", &ParamGroup::dampening);
+  f("betas", &ParamGroup::betas);
+  f("eps", &ParamGroup::eps);
+  f("weight_decay", &ParamGroup::weight_decay);
+  f("nesterov", &ParamGroup::nesterov);
+}
+
+void put(StateDict& state, const std::string& name, double value) { state.numbers[name] = value; }
+void put(StateDict& state, const std::string& name, bool value) { state.numbers[name] = std::int64_t{value}; }
+void put(StateDict& state, const std::string& name, const std::array<double, 2>& values) {
+  for (std::size_t i = 0; i < 2; ++i) put(state, name + "." + std::to_string(i), values[i]);
+}
+
+void get(const StateDict& state, const std::string& name, double& value) { value = state.number(name); }
+void get(const StateDict& state, const std::string& name, bool& value) { value = state.integer(name) != 0; }
+void get(const StateDict& state, const std::string& name, std::array<double, 2>& values) {
+  for (std::size_t i = 0; i < 2; ++i) get(state, name + "." + std::to_string(i), values[i]);
+}
+
+}  // namespace
+
+void complete(ParamGroup& group, const ParamGroup& defaults) {
+  for_each_option([&](const char* name, auto option) {
+    check<ValueError>(!(group.*option) || defaults.*option, "a parameter group has ", name,
+                      ", which is no option of this optimizer");
+    if (!(group.*option)) group.*option = defaults.*option;
+  });
+}
+
+StateDict options_of(const ParamGroup& group) {
+  StateDict state;
+  state.numbers["params"] = static_cast<std::int64_t>(group.params.size());
+  for_each_option([&](const char* name, auto option) {
+    if (group.*option) put(state, name, *(group.*option));
+  });
+  if (group.initial_lr) put(state, "initial_lr", *group.initial_lr);
+  return state;
+}
+
+ParamGroup with_options(const ParamGroup& group, const StateDict& state) {
+  ParamGroup loaded = group;
+  for_each_option([&](const char* name, auto option) {
+    if (loaded.*option) get(state, name, *(loaded.*option));
+  });
+  if (state.numbers.contains("initial_lr")) loaded.initial_lr = state.number("initial_lr");
+  const std::int64_t params = state.integer("params");
+  check<ValueError>(params == static_cast<std::int64_t>(group.params.size()), "the state has a parameter group of ",
+                    params, " parameters, here there are ", group.params.size());
+  return loaded;
+}
+
+}  // namespace bytetape::optim

@@ -1,0 +1,47 @@
+#include "bytetape/optim/parameters.h"
+
+#include <unordered_set>
+
+#include "bytetape/core/capture.h"
+#include "bytetape/core/check.h"
+#include "bytetape/core/factories.h"
+
+namespace bytetape::optim {
+
+void check_parameters(const std::vector<Tensor>& parameters) {
+  std::unordered_set<const TensorImpl*> seen;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& p = parameters[i];
+    check<ValueError>(p.defined(), "parameter ", i, " is an undefined tensor");
+    check<ValueError>(seen.insert(p.impl()).second, "parameter ", i, ", ", describe(p), ", appears twice");
+    check<ValueError>(p.is_leaf(), "parameter ", i, ", ", describe(p), ", is no leaf: an op made it");
+    check<DTypeError>(is_floating(p.dtype()), "parameter ", i, " must be floating, got ", describe(p));
+    check<ValueError>(is_dense(p.shape(), p.strides()), "parameter ", i, ", ", describe(p), ", has strides ",
+                      p.strides(), ", which leave gaps or repeat elements");
+    check<DeviceError>(p.device() == parameters[0].device(), "parameters on different devices: ", describe(p), " and ",
+                       describe(parameters[0]));
+  }
+}
+
+void check_in_place(const Tensor& p, std::size_t i) {
+  check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
+                    ", was replaced in its module by an assignment; make a new optimizer, and new averages, of the "
+                    "module's parameters");
+}
+
+Tensor new_state(const Tensor& p) {
+  detail::refuse_in_capture("takes a parameter's first step, which makes its state");
+  const memory::ModuleScope module(p.storage().module());
+  return empty_strided(p.shape(), p.strides(), p.dtype(), p.device(), memory::Role::optimizer_state);
+}
+
+void check_state(const Tensor& state, const Tensor& p) {
+  check(state.shape() == p.shape() && same_layout(p.shape(), state.strides(), p.strides()), "the parameter ",
+        describe(p), " changed its shape or layout since its state, ", describe(state), ", was made");
+  check<DTypeError>(state.dtype() == p.dtype(), "the parameter ", describe(p), " changed its dtype since its state, ",
+                    describe(state), ", was made");
+  check<DeviceError>(state.device() == p.device(), "the parameter ", describe(p), " was moved since its state, ",
+                     describe(state), ", was made; make the optimizer after moving the module");
+}
+
+}  // namespace bytetape::optim

@@ -1,0 +1,147 @@
+#include "bytetape/optim/ema.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/optim/sgd.h"
+#include "tests/optim/faulty_device.h"
+#include "tests/optim/golden.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape::optim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Values = std::vector<double>;
+
+Tensor leaf(const Values& values, Device device = Device::cpu()) {
+  return from_vector(values, {static_cast<std::int64_t>(values.size())}, device).set_requires_grad();
+}
+/// Gives p other values.
+void set(const Tensor& p, const Values& values) {
+  const NoGrad no_grad;
+  copy_(p, from_vector(values));
+}
+
+TEST(EMA, EqualsPyTorch) {
+  golden::run_both("sgd_ema", [](const std::vector<Tensor>& x) -> golden::Training {
+    const auto ema = std::make_shared<EMA>(x, EMAOptions{.decay = 0.95});
+    return {.optimizer = std::make_unique<SGD>(x, SGDOptions{.lr = 0.02, .momentum = 0.9}),
+            .after_step = [ema] { ema->update(); },
+            .compared = ema->averages()};
+  });
+}
+
+TEST(EMA, BeginsWithItsFirstUpdate) {
+  const Tensor p = leaf({1, 2});
+  EMA ema({p}, {.decay = 0.75});
+  set(p, {4, 8});
+  ema.update();
+  EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(4, 8));
+  set(p, {0, 16});
+  ema.update();
+  EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(3, 10));
+  EXPECT_THAT(p.detach().to_vector<double>(), ElementsAre(0, 16));
+}
+
+TEST(EMA, SwapsWithTheParameters) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor a = test::random_tensor({3, 5, 2, 2}, dtype),
+                 b = channels_last(test::random_tensor({2, 3, 4, 5}, dtype));
+    const Tensor p = clone(a).set_requires_grad(), q = clone(b).set_requires_grad();
+    EMA ema({p, q});
+    ema.update();
+    for (const Tensor& x : {p, q}) set(x.detach(), {7});
+    const auto version = p.storage().version();
+    ema.swap();
+    EXPECT_GT(p.storage().version(), version);
+    EXPECT_EQ(p.detach().to_vector<double>(), a.to_vector<double>());
+    EXPECT_EQ(q.detach().to_vector<double>(), b.to_vector<double>());
+    EXPECT_EQ(ema.averages()[1].to_vector<double>(), Values(b.numel(), 7));
+    ema.swap();
+    EXPECT_EQ(q.detach().to_vector<double>(), Values(b.numel(), 7));
+    EXPECT_EQ(ema.averages()[0].to_vector<double>(), a.to_vector<double>());
+  }
+}
+
+TEST(EMA, CopiesToAnotherModel) {
+  const Tensor p = leaf({1, 2}), other = leaf({5, 6}), single = to(other.detach(), DType::f32).set_requires_grad();
+  EMA ema({p});
+  ema.copy_to({other});
+  EXPECT_THAT(other.detach().to_vector<double>(), ElementsAre(1, 2));
+  ema.copy_to({single});
+  EXPECT_THAT(single.detach().to_vector<double>(), ElementsAre(1, 2));
+  EXPECT_THAT([&] { ema.copy_to({}); }, ThrowsMessage<ValueError>(HasSubstr("ema: expected 1 tensors")));
+  EXPECT_THAT(
+      [&] {
+        ema.copy_to({leaf({1, 2, 3})});
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("does not fit the average")));
+}
+
+TEST(EMA, GoesOnFromItsState) {
+  const auto values = [](int step) { return test::random_tensor({4}).to_vector<double>()[step % 4]; };
+  const Tensor p = leaf({1, 2, 3}), q = leaf({0, 0, 0});
+  EMA whole({p}, {.decay = 0.9}), resumed({q}, {.decay = 0.9});
+  for (int step = 0; step < 10; ++step) {
+    if (step == 5) resumed.load_state_dict(whole.state_dict());
+    const Values next{values(step), values(step + 1), values(step + 2)};
+    set(p, next), set(q, next);
+    whole.update();
+    if (step >= 5) resumed.update();
+  }
+  EXPECT_EQ(resumed.averages()[0].to_vector<double>(), whole.averages()[0].to_vector<double>());
+}
+
+TEST(EMA, RefusesAStateThatDoesNotFit) {
+  EMA ema({leaf({1, 2})}), longer({leaf({1, 2, 3})}), more({leaf({1, 2}), leaf({3})});
+  EXPECT_THAT([&] { ema.load_state_dict(longer.state_dict()); }, ThrowsMessage<ShapeError>(HasSubstr("tensor 0")));
+  EXPECT_THAT([&] { ema.load_state_dict(more.state_dict()); },
+              ThrowsMessage<ValueError>(HasSubstr("unexpected tensor 'averages.1'")));
+  EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(1, 2));
+}
+
+TEST(EMA, ChecksItsParameters) {
+  EXPECT_THAT([] { EMA({}); }, ThrowsMessage<ValueError>(HasSubstr("ema: an average needs at least one parameter")));
+  EXPECT_THAT([] { EMA({leaf({1})}, {.decay = 1.5}); },
+              ThrowsMessage<ValueError>(HasSubstr("decay must be from 0 to 1")));
+  const Tensor p = leaf({1});
+  EXPECT_THAT([&] { EMA({p, p}); }, ThrowsMessage<ValueError>(HasSubstr("appears twice")));
+  EMA ema({p});
+  p.impl()->replaced = true;  // as the modules do
+  EXPECT_THAT([&] { ema.update(); }, ThrowsMessage<ValueError>(HasSubstr("was replaced in its module")));
+}
+
+TEST(EMA, IsBookedAsOptimizerState) {
+  for (const Device device : {Device::cpu(), Device::meta()}) {
+    const auto& roles = [&] { return memory::allocator(device).statistics().by_role; };
+    const auto role = static_cast<std::size_t>(memory::Role::optimizer_state);
+    const std::size_t before = roles()[role].current;
+    const EMA ema({empty({1000}, DType::f32, device)});
+    EXPECT_EQ(roles()[role].current - before, 4096u);
+  }
+}
+
+TEST(EMA, LeavesOutWhatAFaultHasSkipped) {
+  FaultyDevice faulty;
+  const Tensor p = leaf({1, 2}, FaultyDevice::device);
+  EMA ema({p}, {.decay = 0.5});
+  ema.update();
+  set(p, {3, 4});
+  faulty.leave_fault();
+  ema.update();
+  EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(1, 2));
+  faulty.throw_fault();
+  ema.update();
+  EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(2, 3));
+}
+
+}  // namespace
+}  // namespace bytetape::optim

@@ -1,0 +1,79 @@
+// The training of docs/optimizers.md, which quotes it.
+#include <gtest/gtest.h>
+
+#include "bytetape/bytetape.h"
+
+namespace bytetape {
+namespace {
+
+using optim::lr_scheduler::CosineAnnealingLR;
+using optim::lr_scheduler::CosineAnnealingLROptions;
+using optim::lr_scheduler::LinearLR;
+using optim::lr_scheduler::LinearLROptions;
+using optim::lr_scheduler::SequentialLR;
+
+/// A small problem and all that training it has to remember.
+struct Training {
+  nn::Linear backbone{8, 16}, head{16, 4};
+  optim::SGD sgd{{{.params = backbone.parameters()}, {.params = head.parameters(), .lr = 0.1, .weight_decay = 0}},
+                 {.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true}};
+  SequentialLR schedule{sgd,
+                        {std::make_shared<LinearLR>(sgd, LinearLROptions{.start_factor = 0.1, .total_iters = 3}),
+                         std::make_shared<CosineAnnealingLR>(sgd, CosineAnnealingLROptions{.T_max = 7})},
+                        {3}};
+  optim::EMA ema{sgd.parameters(), {.decay = 0.9}};
+
+  Tensor loss(const Tensor& x, const Tensor& y) { return cross_entropy(head(relu(backbone(x))), y); }
+
+  double epoch(const Tensor& x, const Tensor& y) {
+    double total = 0;
+    constexpr int parts = 4;
+    sgd.zero_grad();
+    for (int k = 0; k < parts; ++k) {
+      const Tensor part = loss(narrow(x, 0, 8 * k, 8), narrow(y, 0, 8 * k, 8)) / parts;
+      part.backward();  // adds to the gradients that are there
+      total += part.item<double>();
+    }
+    optim::clip_grad_value_(sgd.parameters(), 0.5);
+    sgd.step();
+    schedule.step();
+    ema.update();
+    return total;
+  }
+
+  StateDict state_dict() {
+    StateDict all;
+    all.add("optimizer", sgd.state_dict());
+    all.add("schedule", schedule.state_dict());
+    all.add("ema", ema.state_dict());
+    return all;
+  }
+
+  void load_state_dict(const StateDict& state) {
+    sgd.load_state_dict(state.part("optimizer"));
+    schedule.load_state_dict(state.part("schedule"));
+    ema.load_state_dict(state.part("ema"));
+  }
+};
+
+TEST(Recipe, TrainsAndGoesOn) {
+  manual_seed(1);
+  const Tensor x = randn({32, 8}), y = randint(0, 4, {32});
+  Training first, second;
+  const double before = first.epoch(x, y);
+  for (int i = 1; i < 5; ++i) first.epoch(x, y);
+  second.backbone.load_state_dict(first.backbone.state_dict());
+  second.head.load_state_dict(first.head.state_dict());
+  second.load_state_dict(first.state_dict());
+  double after = 0;
+  for (int i = 5; i < 10; ++i) {
+    after = first.epoch(x, y);
+    EXPECT_EQ(second.epoch(x, y), after);
+  }
+  EXPECT_LT(after, before);
+  first.ema.swap();
+  EXPECT_LT(first.loss(x, y).item<double>(), before);
+}
+
+}  // namespace
+}  // namespace bytetape
