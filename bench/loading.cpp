@@ -27,7 +27,7 @@ class Stem {
 
  private:
   nn::Sequential net_{nn::Conv2d(3, 64, 7, {.stride = 4, .padding = 3, .bias = false}), nn::BatchNorm2d(64), nn::ReLU(),
-                      bench::GlobalAveragePool(), nn::Linear(64, 10)};
+                      examples::GlobalAveragePool(), nn::Linear(64, 10)};
   optim::SGD optimizer_{net_.parameters(), {.lr = 0.01}};
 };
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/resnet.h"
+#include "examples/cifar10/resnet.h"
 #include "examples/mnist/models.h"
 
 namespace bytetape::bench {
@@ -24,7 +24,7 @@ inline std::unique_ptr<nn::Sequential> mlp() {
                                           nn::Linear(1024, 10));
 }
 inline std::unique_ptr<nn::Sequential> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
-inline std::unique_ptr<nn::Sequential> resnet() { return std::make_unique<nn::Sequential>(resnet18()); }
+inline std::unique_ptr<nn::Sequential> resnet() { return std::make_unique<nn::Sequential>(examples::resnet18()); }
 
 inline Tensor flat(std::int64_t batch) { return randn({batch, 784}); }
 inline auto images(std::int64_t channels, std::int64_t size) {

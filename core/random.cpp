@@ -1,8 +1,14 @@
 #include "bytetape/core/random.h"
 
+#include <utility>
+
 #include "bytetape/core/capture.h"
+#include "bytetape/core/state_dict.h"
 
 namespace bytetape {
+namespace {
+constinit thread_local Generator* scoped = nullptr;
+}
 
 void Generator::manual_seed(std::uint64_t seed) { set_state({seed, 0}); }
 
@@ -32,11 +38,25 @@ void Generator::set_state(PhiloxState s) {
   place_->state = s;
 }
 
+StateDict Generator::state_dict() const {
+  const PhiloxState s = state();
+  return {.tensors = {},
+          .numbers = {{"seed", static_cast<std::int64_t>(s.seed)}, {"offset", static_cast<std::int64_t>(s.offset)}}};
+}
+
+void Generator::load_state_dict(const StateDict& state) {
+  check_names(state, state_dict());
+  set_state({static_cast<std::uint64_t>(state.integer("seed")), static_cast<std::uint64_t>(state.integer("offset"))});
+}
+
 Generator& default_generator() {
-  static Generator g;
-  return g;
+  static Generator shared;
+  return scoped ? *scoped : shared;
 }
 
 void manual_seed(std::uint64_t seed) { default_generator().manual_seed(seed); }
+
+DefaultGenerator::DefaultGenerator(Generator& generator) : previous_(std::exchange(scoped, &generator)) {}
+DefaultGenerator::~DefaultGenerator() { scoped = previous_; }
 
 }  // namespace bytetape

@@ -1,5 +1,6 @@
 #include "bytetape/core/write_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,15 +61,34 @@ bool write_through(const fs::path& path, const Write& write) {
   return out.good();
 }
 
+fs::path folder_of(const Target& target) {
+  const fs::path folder = target.path.parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+/// Waits until a file, or the names in a folder, are where a loss of power leaves them.
+bool sync(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool done = ::fsync(file) == 0;
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return done;
+}
+
+/// Some folders may be written but not read, and some file systems cannot sync one: then that is as much as there is.
+bool sync_folder(const fs::path& folder) { return sync(folder) || errno == EACCES || errno == EINVAL; }
+
 bool write_and_rename(const Target& target, const Write& write) {
   const Removed part(target.part);
-  return write_through(target.part, write) && std::rename(target.part.c_str(), target.path.c_str()) == 0;
+  return write_through(target.part, write) && sync(target.part) &&
+         std::rename(target.part.c_str(), target.path.c_str()) == 0 && sync_folder(folder_of(target));
 }
 
 bool may_replace(const Target& target) {
-  const fs::path folder = target.path.parent_path();
   if (::access(target.part.c_str(), W_OK) != 0 && errno != ENOENT) return false;
-  return ::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
+  return ::access(folder_of(target).c_str(), W_OK | X_OK) == 0;
 }
 
 bool may_write_through(const fs::path& path) {

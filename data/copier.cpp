@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
-#include "bytetape/core/factories.h"
 #include "bytetape/core/images.h"
 #include "bytetape/core/pinned.h"
+#include "bytetape/core/pixel_map.h"
 #include "bytetape/core/stream.h"
 #include "bytetape/core/transfer.h"
 
@@ -15,16 +15,22 @@ using memory::PhaseScope;
 using memory::Role;
 
 BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& options)
-    : dataset_(dataset), device_(options.device), loads_there_(device_.type == DeviceType::cpu) {
+    : dataset_(dataset),
+      device_(options.device),
+      loads_there_(device_.type == DeviceType::cpu),
+      augment_(options.augment) {
   memory::allocator(device_);  // is there such a device?
-  if (!options.normalize) return;
+  if (!options.normalize && !augment_.changes_anything()) return;
   const PhaseScope phase(memory::Phase::data);
   const ExampleSpec spec = dataset.example();
-  const std::vector<double> pixels = normalized_pixels(dataset.allocate(0, Device::meta()).x, *options.normalize);
-  check<DTypeError>(spec.y_dtype == DType::i64, "labels are i64, got ", spec.y_dtype);
-  check(spec.y_shape.size() == 0, "expected one label for each image, got ", spec.y_shape);
-  table_ = pixel_table(pixels, DType::f32, device_);
-  all_ = arange(options.batch_size, DType::i64, device_, Role::input);
+  const Tensor none = dataset.allocate(0, Device::meta()).x;
+  if (options.normalize) {
+    const std::vector<double> pixels = normalized_pixels(none, *options.normalize);
+    check<DTypeError>(spec.y_dtype == DType::i64, "labels are i64, got ", spec.y_dtype);
+    check(spec.y_shape.size() == 0, "expected one label for each image, got ", spec.y_shape);
+    table_ = pixel_table(pixels, DType::f32, device_);
+  }
+  augment_images(with_channels(none), augment_);  // throws what each batch would
 }
 
 Batch BatchCopier::allocate(std::int64_t n) const {
@@ -45,16 +51,16 @@ Batch BatchCopier::send(const Batch& loaded) const {
 }
 
 // The copies are waited for here: a wait that is asked for once the next batch was sent would be for that too.
-Batch BatchCopier::receive(const Batch& sent) const {
+Batch BatchCopier::receive(const Batch& sent, const PhiloxState& draws, std::int64_t first) const {
   const PhaseScope phase(memory::Phase::data);
-  if (!table_.defined()) {
-    sent.x.storage().before_read();
-    sent.y.storage().before_read();
-    return sent;
-  }
-  const Tensor rows = all_.alias(sent.y.size(0), {1}, all_.storage_offset());
-  LabelledImages batch = gather_images(with_channels(sent.x), sent.y, rows, table_, Role::input);
-  return {std::move(batch.x), std::move(batch.y)};
+  sent.x.storage().before_read();
+  sent.y.storage().before_read();
+  if (!table_.defined() && !augment_.changes_anything()) return sent;
+  Generator generator;
+  if (augment_.changes_anything())
+    generator.set_state({draws.seed, draws.offset + static_cast<std::uint64_t>(first * Augmenting::counters_each)});
+  const Tensor x = augment_images(with_channels(sent.x), augment_, generator, table_, Role::input);
+  return {table_.defined() || sent.x.rank() == 4 ? x : without_channels(x), sent.y};
 }
 
 }  // namespace bytetape::data

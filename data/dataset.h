@@ -15,6 +15,10 @@ struct Batch {
   Tensor x, y;
 };
 
+/// Which part of a data set: the examples to train on (60,000 of MNIST, 50,000 of CIFAR-10), or those to test on
+/// (10,000).
+enum class Split : std::uint8_t { train, test };
+
 /// What one example looks like, without the batch dim.
 struct ExampleSpec {
   Shape x_shape;

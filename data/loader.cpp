@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <numeric>
 #include <span>
 #include <stop_token>
 #include <thread>
@@ -12,25 +11,16 @@
 #include <vector>
 
 #include "bytetape/core/memory/out_of_memory.h"
-#include "bytetape/core/philox.h"
 #include "bytetape/data/copier.h"
+#include "bytetape/data/seeds.h"
 
 namespace bytetape::data {
 namespace {
 
-/// 0 .. n - 1 in Fisher and Yates's random order. The upper half of the seed's Philox stream is the shuffles' own, so
-/// that a Generator of the same seed shares no bits with them.
-std::vector<std::int64_t> make_order(std::int64_t n, const DataLoaderOptions& options, std::uint64_t epoch) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  if (!options.shuffle) return order;
-  const std::uint64_t start = std::uint64_t{1} << 63 | epoch << 40;
-  for (std::size_t left = order.size(); left > 1; --left) {
-    const auto word = philox(options.seed, start + left);
-    const std::uint64_t bits = std::uint64_t{word[0]} << 32 | word[1];
-    std::swap(order[left - 1], order[bits % left]);
-  }
-  return order;
+std::shared_ptr<const Sampler> make_sampler(std::int64_t n, const DataLoaderOptions& options) {
+  if (options.sampler) return options.sampler;
+  if (!options.shuffle) return std::make_shared<SequentialSampler>(n);
+  return std::make_shared<RandomSampler>(n, RandomSamplerOptions{.seed = options.seed});
 }
 
 }  // namespace
@@ -40,13 +30,17 @@ std::vector<std::int64_t> make_order(std::int64_t n, const DataLoaderOptions& op
 class DataLoader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, std::shared_ptr<const BatchCopier> copier, const DataLoaderOptions& options,
-        std::int64_t batches, std::uint64_t epoch)
+        std::int64_t batches, Position from)
       : dataset_(dataset),
         copier_(std::move(copier)),
         batch_size_(options.batch_size),
         batches_(batches),
-        order_(make_order(dataset.size(), options, epoch)),
-        ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0) {
+        order_(options.sampler->order(from.epoch)),
+        draws_(augmentation_state(options.seed, from.epoch)),
+        taken_(from.batch),
+        ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0),
+        scheduled_(from.batch),
+        started_(from.batch) {
     const auto workers = std::min<std::size_t>(static_cast<std::size_t>(options.workers), ring_.size());
     for (std::size_t i = 0; i < workers; ++i)
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -56,7 +50,7 @@ class DataLoader::Iterator::Epoch {
   bool next(Batch& out) {
     if (taken_ == batches_ && !loaded_ && !sent_) return false;
     if (!sent_) send_wanted();
-    out = copier_->receive(*std::exchange(sent_, {}));
+    out = copier_->receive(*std::exchange(sent_, {}), draws_, (taken_ - 1) * batch_size_);
     if (copier_->works_ahead() && taken_ < batches_) send_ahead();
     return true;
   }
@@ -157,14 +151,15 @@ class DataLoader::Iterator::Epoch {
   const std::shared_ptr<const BatchCopier> copier_;
   const std::int64_t batch_size_, batches_;
   const std::vector<std::int64_t> order_;
-  std::int64_t taken_ = 0;     // by the iterating thread, whose the next two are too
+  const PhiloxState draws_;
+  std::int64_t taken_;         // by the iterating thread, whose the next two are too
   std::optional<Job> loaded_;  // what it took
   std::optional<Batch> sent_;  // what goes to the device
 
   std::mutex mutex_;  // guards what follows; a job that is started and not done is its worker's alone
   std::condition_variable_any wanted_, done_;
   std::vector<Job> ring_;
-  std::int64_t scheduled_ = 0, started_ = 0;
+  std::int64_t scheduled_, started_;
   std::vector<std::jthread> workers_;  // last, so that they are joined before anything they use goes
 };
 
@@ -175,16 +170,23 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);
+  check<ValueError>(!options.sampler || !options.shuffle, "a sampler says the order: it excludes shuffle");
+  options_.sampler = make_sampler(dataset.size(), options);
   copier_ = std::make_shared<BatchCopier>(dataset, options);
 }
 
 std::int64_t DataLoader::size() const {
-  const std::int64_t n = dataset_->size(), b = options_.batch_size;
+  const std::int64_t n = options_.sampler->size(), b = options_.batch_size;
   return n / b + (n % b && !options_.drop_last ? 1 : 0);
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), epoch_++));
+  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), next_.take()));
+}
+
+void DataLoader::set_position(std::uint64_t epoch, std::int64_t batch) {
+  const memory::Op<"DataLoader"> op;
+  next_ = Position::in(epoch, batch, size());
 }
 
 DataLoader::Iterator::Iterator(std::shared_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }

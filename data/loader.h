@@ -5,7 +5,10 @@
 #include <memory>
 #include <optional>
 
+#include "bytetape/core/augmentation.h"
 #include "bytetape/data/dataset.h"
+#include "bytetape/data/position.h"
+#include "bytetape/data/sampler.h"
 
 namespace bytetape::data {
 
@@ -16,13 +19,18 @@ struct DataLoaderOptions {
   bool drop_last = false;        ///< leave out a last batch that is not full
   int workers = 1;               ///< threads that load; 0 loads on the thread that iterates, when the batch is wanted
   int prefetch = 2;              ///< batches loaded ahead of the one handed out, over all workers
-  std::uint64_t seed = 0;        ///< of the shuffle
+  std::uint64_t seed = 0;        ///< of the shuffle and of augment
+  /// Which examples, and in which order; without one, all, by `shuffle`.
+  std::shared_ptr<const Sampler> sampler = {};
   /// Where batches are handed out: loaded on the CPU, they go there. On a meta device they cost what real ones cost,
   /// and nothing is loaded.
   Device device = default_device();
   /// Of u8 images (h, w) or (c, h, w) with labels i64: done where they are handed out, as f32 (c, h, w), channels-last,
   /// so that bytes are what travels. As ResidentImages do it.
   std::optional<Normalize> normalize = {};
+  /// Of images (h, w) or (c, h, w), u8 or floating: done there too, in the same kernel where they are normalised. What
+  /// becomes of an image depends on the seed, the epoch and its place in the order.
+  Augmentation augment = {};
 };
 
 class BatchCopier;
@@ -32,18 +40,19 @@ class BatchCopier;
 ///     DataLoader loader(dataset, {.batch_size = 128, .shuffle = true});
 ///     for (const auto& [x, y] : loader) ...
 ///
-/// The order depends on the seed and the epoch alone. To a GPU, batches go one ahead of the one handed out, from pinned
-/// memory and on a stream of their own (Stream::for_copies()), beside the step before theirs. Batches are allocated on
-/// the thread that iterates, so the ledger's events depend neither on the workers' number nor on their pace. What a
-/// worker throws is rethrown, as it was thrown, where its batch would have been handed out. Leaving the loop early
-/// stops and joins the workers.
+/// The order depends on the seed, or the sampler, and the epoch alone. To a GPU, batches go one ahead of the one handed
+/// out, from pinned memory and on a stream of their own (Stream::for_copies()), beside the step before theirs. Batches
+/// are allocated on the thread that iterates, so the ledger's events depend neither on the workers' number nor on their
+/// pace. What a worker throws is rethrown, as it was thrown, where its batch would have been handed out. Leaving the
+/// loop early stops and joins the workers.
 class DataLoader {
  public:
   class Iterator;
 
   /// `dataset` must outlive the loader and its iterators. Throws ValueError unless batch_size >= 1, workers >= 0 and
-  /// prefetch >= 1, DeviceError where there is no such device; and with options.normalize, where examples are no images
-  /// with labels, DTypeError or ShapeError.
+  /// prefetch >= 1, or where there is a sampler and `shuffle` too; DeviceError where there is no such device; with
+  /// options.normalize, where examples are no images with labels, DTypeError or ShapeError; and with options.augment
+  /// what augment_images() throws.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
   explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
 
@@ -54,12 +63,15 @@ class DataLoader {
   /// Starts the next epoch and loads its first batch. Where that throws, the next call starts the epoch after it.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+  /// The next begin() starts `epoch`, from 0, behind its first `batch` batches, as one that went on would: where a run
+  /// was interrupted. Throws ValueError unless 0 <= batch <= size().
+  void set_position(std::uint64_t epoch, std::int64_t batch = 0);
 
  private:
   const Dataset* dataset_;
-  DataLoaderOptions options_;
+  DataLoaderOptions options_;  // with a sampler
   std::shared_ptr<const BatchCopier> copier_;
-  std::uint64_t epoch_ = 0;
+  Position next_;
 };
 
 /// An input iterator: copies share their place in the epoch.

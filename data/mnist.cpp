@@ -1,9 +1,9 @@
 #include "bytetape/data/mnist.h"
 
 #include <array>
-#include <cstdlib>
 #include <utility>
 
+#include "bytetape/data/folders.h"
 #include "bytetape/data/idx.h"
 
 namespace bytetape::data {
@@ -36,12 +36,6 @@ const char* missing_file(const fs::path& dir) {
   return nullptr;
 }
 
-fs::path cache_dir() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "bytetape" / "mnist";
-  const char* home = std::getenv("HOME");
-  return fs::path(home ? home : "") / ".cache" / "bytetape" / "mnist";
-}
-
 fs::path existing_file(const fs::path& dir, const char* name) {
   fs::path path = find_file(dir, name);
   check<FileError>(!path.empty(), dir.string(), ": expected MNIST's four files, ", name, "[.gz] is missing");
@@ -61,12 +55,7 @@ Tensor digits_from(const Tensor& bytes, const fs::path& path) {
 
 }  // namespace
 
-std::vector<fs::path> mnist_folders(const std::optional<fs::path>& dir) {
-  if (dir) return {*dir, *dir / "mnist"};
-  if (const char* data = std::getenv("BYTETAPE_DATA"); data && *data)
-    return {fs::path(data), fs::path(data) / "mnist", cache_dir()};
-  return {cache_dir()};
-}
+std::vector<fs::path> mnist_folders(const std::optional<fs::path>& dir) { return data_folders(dir, "mnist"); }
 
 std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
   const Op<"find_mnist"> op;

@@ -1,11 +1,10 @@
 #pragma once
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bytetape/core/tensor.h"
+#include "bytetape/data/dataset.h"
 
 namespace bytetape::data {
 
@@ -15,9 +14,6 @@ struct Mnist {
   Tensor labels;     ///< i64 (n,), 0 to 9
   std::string name;  ///< what to call the data in every output: "MNIST", or "generated digits"
 };
-
-/// Which of MNIST's two sets: 60,000 images to train on, 10,000 to test on.
-enum class Split : std::uint8_t { train, test };
 
 /// Where find_mnist() looks, in this order: `dir` and `dir`/mnist where `dir` is given; else $BYTETAPE_DATA and
 /// $BYTETAPE_DATA/mnist where that is set, then ${XDG_CACHE_HOME:-~/.cache}/bytetape/mnist, where

@@ -38,4 +38,12 @@ Tensor with_channels(const Tensor& images) {
   return images.alias(shape, strides, images.storage_offset());
 }
 
+Tensor without_channels(const Tensor& images) {
+  Shape shape = images.shape();
+  Strides strides = images.strides();
+  shape.erase(1);
+  strides.erase(1);
+  return images.alias(shape, strides, images.storage_offset());
+}
+
 }  // namespace bytetape::data

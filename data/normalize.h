@@ -44,9 +44,11 @@ inline constexpr Normalize mnist_normalize{0.1307, 0.3081};
 /// DTypeError where images are not u8, ShapeError where they are neither (n, h, w) nor (n, c, h, w) or have other
 /// channels, ValueError unless std > 0.
 std::vector<double> normalized_pixels(const Tensor& images, const Normalize& by);
-/// Those numbers as gather_images() takes them: (c, 256) on that device, under the role `input`.
+/// Those numbers as gather_images() and augment_images() take them: (c, 256) on that device, under the role `input`.
 Tensor pixel_table(const std::vector<double>& pixels, DType dtype, Device device);
 /// (n, h, w) as (n, 1, h, w).
 Tensor with_channels(const Tensor& images);
+/// (n, 1, h, w) as (n, h, w).
+Tensor without_channels(const Tensor& images);
 
 }  // namespace bytetape::data

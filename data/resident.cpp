@@ -7,6 +7,7 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/images.h"
 #include "bytetape/core/transfer.h"
+#include "bytetape/data/seeds.h"
 
 namespace bytetape::data {
 namespace {
@@ -23,12 +24,10 @@ Tensor brought(const Tensor& x, DType dtype, Device device) {
   return y;
 }
 
-/// The upper half of the seed's Philox stream is the shuffles' own, so that a Generator of the same seed shares no bits
-/// with them.
 Tensor make_order(std::int64_t n, const ResidentLoaderOptions& options, std::uint64_t epoch, Device device) {
   if (!options.shuffle) return arange(n, DType::i64, device, Role::input);
   Generator generator;
-  generator.set_state({options.seed, std::uint64_t{1} << 63 | epoch << 40});
+  generator.set_state(shuffle_state(options.seed, epoch));
   return randperm(n, device, generator, Role::input);
 }
 
@@ -50,9 +49,9 @@ ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const
   values_ = pixel_table(values, options.dtype, options.device);
 }
 
-Batch ResidentImages::get(const Tensor& indices) const {
+Batch ResidentImages::get(const Tensor& indices, const Augmentation& augment, Generator& generator) const {
   const PhaseScope phase(memory::Phase::data);
-  LabelledImages batch = gather_images(images_, labels_, indices, values_, Role::input);
+  LabelledImages batch = gather_images(images_, labels_, indices, values_, Role::input, augment, generator);
   return {std::move(batch.x), std::move(batch.y)};
 }
 
@@ -69,18 +68,36 @@ std::int64_t ResidentLoader::size() const {
 
 ResidentLoader::Iterator ResidentLoader::begin() {
   const PhaseScope phase(memory::Phase::data);
-  return {*this, make_order(images_->size(), options_, epoch_++, images_->device())};
+  return {*this, next_.take()};
 }
 
-ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, Tensor order)
-    : images_(loader.images_), order_(std::move(order)), batch_size_(loader.options_.batch_size), left_(loader.size()) {
+void ResidentLoader::set_position(std::uint64_t epoch, std::int64_t batch) {
+  const memory::Op<"ResidentLoader"> op;
+  next_ = Position::in(epoch, batch, size());
+}
+
+ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, Position from)
+    : images_(loader.images_),
+      augment_(loader.options_.augment),
+      draws_(augmentation_state(loader.options_.seed, from.epoch)),
+      order_(make_order(images_->size(), loader.options_, from.epoch, images_->device())),
+      batch_size_(loader.options_.batch_size),
+      left_(loader.size() - from.batch),
+      first_(from.batch * batch_size_) {
   take();
 }
 
 void ResidentLoader::Iterator::take() {
   if (left_ == 0) return;
   const std::int64_t n = std::min(batch_size_, order_.size(0) - first_);
-  batch_ = images_->get(order_.alias(n, {1}, order_.storage_offset() + first_));
+  const Tensor indices = order_.alias(n, {1}, order_.storage_offset() + first_);
+  if (!augment_.changes_anything()) {
+    batch_ = images_->get(indices);
+    return;
+  }
+  Generator generator;
+  generator.set_state(draws_);
+  batch_ = images_->get(indices, augment_, generator);
 }
 
 ResidentLoader::Iterator& ResidentLoader::Iterator::operator++() {

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <iterator>
 
+#include "bytetape/core/augmentation.h"
+#include "bytetape/core/random.h"
 #include "bytetape/data/dataset.h"
+#include "bytetape/data/position.h"
 
 namespace bytetape::data {
 
@@ -14,7 +17,7 @@ struct ResidentOptions {
 };
 
 /// Images and their labels that lie on one device whole, as bytes, under the role `input`: a batch is one kernel there,
-/// which gathers and normalises, and nothing moves between the host and the device.
+/// which gathers, augments and normalises, and nothing moves between the host and the device.
 class ResidentImages {
  public:
   /// Images u8 (n, h, w) or (n, c, h, w), labels i64 (n); what lies on the device already is shared, not copied. Throws
@@ -26,8 +29,9 @@ class ResidentImages {
   std::int64_t size() const { return images_.size(0); }
   Device device() const { return images_.device(); }
   /// The examples of `indices`, i64 (m) on the device, under the role `input` and the phase `data`: x (m, c, h, w),
-  /// channels-last, where images without channels get c = 1, and y (m). Throws what gather_images() throws.
-  Batch get(const Tensor& indices) const;
+  /// channels-last, where images without channels get c = 1, and y (m); changed by `augment`, each example by numbers
+  /// of its own, where that says so. Throws what gather_images() throws.
+  Batch get(const Tensor& indices, const Augmentation& augment = {}, Generator& generator = default_generator()) const;
 
  private:
   Tensor images_, labels_, values_;
@@ -38,7 +42,9 @@ struct ResidentLoaderOptions {
   std::int64_t batch_size = 64;  ///< examples; the last batch of an epoch may have fewer
   bool shuffle = false;          ///< another order each epoch, drawn on the device
   bool drop_last = false;        ///< leave out a last batch that is not full
-  std::uint64_t seed = 0;        ///< of the shuffle
+  std::uint64_t seed = 0;        ///< of the shuffle and of augment
+  /// What becomes of an example depends on the seed, the epoch and its number alone, whatever else is in its batch.
+  Augmentation augment = {};
 };
 
 /// The batches of images that lie on a device, an epoch at a time, as a DataLoader's:
@@ -63,11 +69,13 @@ class ResidentLoader {
   /// Starts the next epoch and takes its first batch. Where that throws, the next call starts the epoch after it.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
+  /// As DataLoader's.
+  void set_position(std::uint64_t epoch, std::int64_t batch = 0);
 
  private:
   const ResidentImages* images_;
   ResidentLoaderOptions options_;
-  std::uint64_t epoch_ = 0;
+  Position next_;
 };
 
 /// An input iterator.
@@ -85,13 +93,15 @@ class ResidentLoader::Iterator {
 
  private:
   friend class ResidentLoader;
-  Iterator(const ResidentLoader& loader, Tensor order);
+  Iterator(const ResidentLoader& loader, Position from);
   void take();
 
   const ResidentImages* images_;
+  Augmentation augment_;
+  PhiloxState draws_;  // of the epoch's augmentation
   Tensor order_;
   std::int64_t batch_size_, left_;  // batches, the one at hand among them
-  std::int64_t first_ = 0;          // its place in the order
+  std::int64_t first_;              // its place in the order
   Batch batch_;
 };
 

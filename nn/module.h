@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "bytetape/core/memory/scope.h"
+#include "bytetape/core/named_tensors.h"
 #include "bytetape/nn/parameter.h"
 
 /// Modules and layers.
 namespace bytetape::nn {
 
 /// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedTensors = bytetape::NamedTensors;
 
 /// Where a module is now; null where it has ended.
 using ModuleCell = std::shared_ptr<Module*>;

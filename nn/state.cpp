@@ -43,20 +43,14 @@ Module& Module::to(DType dtype) {
 }
 
 void Module::load_state_dict(const NamedTensors& state, bool strict) {
-  std::string missing, unexpected, repeated;
-  const auto list = [](std::string& names, const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+  std::vector<std::string> keys;
   std::map<std::string, Tensor> given, own;
-  for (const auto& [name, x] : state)
-    if (!given.emplace(name, x).second) list(repeated, name);
-  for (const auto& [name, x] : state_dict()) {
-    own.emplace(name, x);
-    if (!given.contains(name)) list(missing, name);
+  for (const auto& [name, x] : state) {
+    keys.push_back(name);
+    given.emplace(name, x);
   }
-  for (const auto& [name, x] : state)
-    if (!own.contains(name)) list(unexpected, name);
-  check<ValueError>(repeated.empty(), "load_state_dict: repeated keys: [", repeated, "]");
-  check<ValueError>(!strict || (missing.empty() && unexpected.empty()), "load_state_dict: missing keys: [", missing,
-                    "]; unexpected keys: [", unexpected, "]");
+  check_keys("load_state_dict", state_dict(), keys, strict);
+  for (const auto& [name, x] : state_dict()) own.emplace(name, x);
   std::erase_if(own, [&](const auto& entry) { return !given.contains(entry.first); });
   for (const auto& [name, x] : own) {
     const Tensor& from = given.at(name);

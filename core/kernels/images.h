@@ -1,16 +1,19 @@
 #pragma once
+#include "bytetape/core/pixel_map.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
-/// A batch of a data set: row i of x and of y is example indices[i]. What is no example is a fault (core/fault.h).
+/// A batch of images: row i of x and of y is example indices[i], augmented by its own numbers. What is no example is a
+/// fault (core/fault.h).
 struct GatherImagesArgs {
-  ConstView images;   // u8 (n, c, h, w)
-  ConstView labels;   // i64 (n)
-  ConstView indices;  // i64 (m)
-  ConstView values;   // (c, 256), floating: what each pixel of a channel becomes
-  View x;             // (m, c, h, w), of the dtype of the values
-  View y;             // i64 (m)
+  ConstView images;   // (n, c, h, w): u8, or of the dtype of x
+  ConstView labels;   // i64 (n), or undefined, as y then is
+  ConstView indices;  // i64 (m); undefined: every image in turn
+  ConstView values;   // (c, 256), floating: what each u8 pixel of a channel becomes; undefined: what it is
+  Augmenting augmenting;
+  View x;  // (m, c, h, w), of the dtype of the values where there are any
+  View y;  // i64 (m)
 };
 
 struct ImagesKernels {

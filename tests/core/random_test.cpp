@@ -6,11 +6,13 @@
 #include <numbers>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/random.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/philox.h"
+#include "bytetape/core/state_dict.h"
 #include "tests/support/expect.h"
 #include "tests/support/threads.h"
 
@@ -90,6 +92,43 @@ TEST(Generator, DefaultOneIsReseeded) {
   const auto first = randn({20}).to_vector<double>();
   manual_seed(3);
   EXPECT_EQ(randn({20}).to_vector<double>(), first);
+}
+
+TEST(Generator, GoesOnFromItsStateDict) {
+  Generator g(0xffffffffffffffff);
+  g.set_state({0xffffffffffffffff, 0x8000000000000001});
+  const StateDict state = g.state_dict();
+  const auto expected = rand({50}, DType::f32, {}, g).to_vector<double>();
+  Generator other;
+  other.load_state_dict(state);
+  EXPECT_EQ(rand({50}, DType::f32, {}, other).to_vector<double>(), expected);
+  StateDict wrong = state;
+  wrong.numbers.erase("offset");
+  EXPECT_THROWS_SAYING(other.load_state_dict(wrong), ValueError, "missing number 'offset'");
+  wrong = state;
+  wrong.numbers["seed"] = 0.5;
+  EXPECT_THROWS_SAYING(other.load_state_dict(wrong), ValueError, "'seed' must be an integer");
+}
+
+TEST(Generator, DefaultOneIsTheScopes) {
+  Generator& shared = default_generator();
+  Generator a(1), b(2);
+  {
+    const DefaultGenerator outer(a);
+    EXPECT_EQ(&default_generator(), &a);
+    {
+      const DefaultGenerator inner(b);
+      EXPECT_EQ(&default_generator(), &b);
+      manual_seed(7);
+    }
+    EXPECT_EQ(&default_generator(), &a);
+    Generator* of_thread = nullptr;
+    std::thread([&] { of_thread = &default_generator(); }).join();
+    EXPECT_EQ(of_thread, &shared);
+  }
+  EXPECT_EQ(&default_generator(), &shared);
+  EXPECT_EQ(a.state().seed, 1u);
+  EXPECT_EQ(b.state().seed, 7u);
 }
 
 TEST(Uniform, ElementsAreTheWordsOfTheStream) {

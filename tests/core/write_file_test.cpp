@@ -12,6 +12,9 @@
 #include <stdexcept>
 
 #include "bytetape/core/error.h"
+#include "tests/support/expect.h"
+#include "tests/support/file_limits.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape {
 namespace {
@@ -21,21 +24,11 @@ using testing::HasSubstr;
 
 class WriteFile : public testing::Test {
  protected:
-  WriteFile() {
-    std::string pattern = (fs::temp_directory_path() / "bytetape-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
-    folder_ = pattern;
-  }
-  ~WriteFile() override { fs::remove_all(folder_); }
-
   static void write(const fs::path& path, const std::string& text) {
     write_file(path, "the greeting", [&](std::ostream& out) { out << text; });
   }
-  static std::string content(const fs::path& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+  static std::string content(const fs::path& path) { return test::content_of(path); }
+  std::ptrdiff_t files() const { return dir_.files(); }
 
   /// What both functions say, which must be the same.
   static std::string error_of(const fs::path& path) {
@@ -50,7 +43,8 @@ class WriteFile : public testing::Test {
     return written;
   }
 
-  fs::path folder_;
+  const test::TemporaryDir dir_;
+  const fs::path folder_ = dir_.path();
 };
 
 TEST_F(WriteFile, AppearsAndIsReplacedWholeAndAlone) {
@@ -115,6 +109,32 @@ TEST_F(WriteFile, AFifoIsWrittenStraightThrough) {
   close(reader);
   EXPECT_TRUE(fs::is_fifo(fifo));
   EXPECT_EQ(files(), 2);
+}
+
+TEST_F(WriteFile, AFullDiskLeavesTheOldFileAlone) {
+  const fs::path path = folder_ / "greeting";
+  write(path, "hello");
+  {
+    const test::FileSizeLimit limit(1 << 16);
+    for (const std::size_t n : {(1 << 16) + 1, 1 << 20})
+      EXPECT_THROWS_SAYING(write(path, std::string(n, 'x')), FileError, "': File too large");
+  }
+  EXPECT_EQ(content(path), "hello");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteFile, AReadOnlyFolderKeepsTheOldFile) {
+  const fs::path path = folder_ / "greeting";
+  write(path, "hello");
+  fs::permissions(folder_,
+                  fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  const auto refused = [&] {
+    return error_of(path) == "cannot write the greeting to '" + path.string() + "': Permission denied";
+  };
+  EXPECT_TRUE(test::holds_for_a_user(refused));
+  fs::permissions(folder_, fs::perms::owner_all);
+  EXPECT_EQ(content(path), "hello");
+  EXPECT_EQ(files(), 1);
 }
 
 TEST_F(WriteFile, WhatCannotBeWrittenIsSaidBeforehandAlike) {

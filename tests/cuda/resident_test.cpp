@@ -21,13 +21,19 @@ data::ResidentImages images(const Shape& shape, const data::ResidentOptions& opt
   return {pixels, labels, {0.4, 0.3}, options};
 }
 
+Augmentation augment(bool on) {
+  return on ? Augmentation{.crop_padding = 2, .padding_mode = PaddingMode::reflect, .flip = 0.5, .cutout = 3}
+            : Augmentation{};
+}
+
 TEST_F(CudaResident, GivesTheBatchesOfTheCpuBitForBit) {
   for (const Shape& shape : {Shape{611, 9, 7}, Shape{611, 3, 8, 8}})
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
       SCOPED_TRACE(detail::concat(shape, dtype));
       const data::ResidentImages on_cpu = images(shape, {dtype, Device::cpu()}), on_gpu = images(shape, {dtype, gpu});
       for (const bool shuffle : {false, true}) {
-        data::ResidentLoader here(on_cpu, {.batch_size = 100, .shuffle = shuffle, .seed = 5});
+        data::ResidentLoader here(on_cpu,
+                                  {.batch_size = 100, .shuffle = shuffle, .seed = 5, .augment = augment(shuffle)});
         data::ResidentLoader there(on_gpu, here.options());
         for (int epoch = 0; epoch < 2; ++epoch) {
           auto expected = here.begin();

@@ -113,6 +113,52 @@ TEST_P(Copier, NormalizesWhereBatchesAreHandedOut) {
   EXPECT_EQ(fake->device.statistics().to_device.bytes, 11 * (15 + 8) + 256 * 8u);  // u8 images, labels and the table
 }
 
+/// All images of an epoch, one after another.
+std::vector<float> images_of(DataLoader& loader, const Shape& example) {
+  std::vector<float> all;
+  for (const Batch& b : loader) {
+    Shape shape = example;
+    shape.insert(0, b.y.size(0));
+    EXPECT_EQ(b.x.shape(), shape);
+    EXPECT_EQ(b.x.device(), loader.options().device);
+    EXPECT_EQ(b.x.storage().role(), memory::Role::input);
+    const auto values = b.x.to_vector<float>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+TEST_P(Copier, AugmentsByThePlaceInTheEpoch) {
+  for (const bool normalize : {false, true}) {
+    const Shape example = normalize ? Shape{1, 3, 5} : Shape{3, 5};
+    auto o = options(Device::cpu());
+    if (normalize) o.normalize = mnist_normalize;
+    DataLoader plain(set, o);
+    o.augment = {.crop_padding = 2, .padding_mode = PaddingMode::reflect, .flip = 0.5, .cutout = 2};
+    DataLoader here(set, o);
+    o.device = gpu;
+    DataLoader there(set, o);
+    o.batch_size = 3;
+    DataLoader by_three(set, o);
+    const auto first = images_of(here, example);
+    EXPECT_NE(first, images_of(plain, example));
+    const auto second = images_of(here, example);
+    EXPECT_NE(first, second);
+    EXPECT_EQ(images_of(there, example), first);
+    EXPECT_EQ(images_of(there, example), second);
+    EXPECT_EQ(images_of(by_three, example), first);
+  }
+}
+
+TEST_P(Copier, RefusesToAugmentWhatCannotBe) {
+  auto o = options(gpu);
+  o.augment = {.crop_padding = 3, .padding_mode = PaddingMode::reflect};
+  EXPECT_THROWS_SAYING(DataLoader(set, o), ShapeError, "crop_padding 3 that reflects needs larger images");
+  const TensorDataset rows(arange(4), arange(4)), integers(zeros({4, 2, 2}, DType::i64), arange(4));
+  EXPECT_THROW(DataLoader(rows, o), ShapeError);
+  EXPECT_THROW(DataLoader(integers, o), DTypeError);
+}
+
 TEST_P(Copier, RefusesToNormalizeWhatIsNoImage) {
   auto o = options(gpu);
   o.normalize = mnist_normalize;
@@ -159,10 +205,11 @@ TEST_P(Copier, DoesWithRoomForOneBatch) {
 
 TEST_P(Copier, IsPredicted) {
   const TensorDataset meta_set(empty({11, 3, 5}, DType::u8, Device::meta()), empty(11, DType::i64, Device::meta()));
-  for (const bool normalize : {false, true}) {
-    const auto program = [&](Device device) {
+  for (const auto& [normalize, augment] : {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
+    const auto program = [&, normalize = normalize, augment = augment](Device device) {
       auto o = options(device);
       if (normalize) o.normalize = mnist_normalize;
+      if (augment) o.augment.flip = 0.5;
       DataLoader loader(device.is_meta ? meta_set : set, o);
       for (int epoch = 0; epoch < 2; ++epoch)
         for (const Batch& b : loader) b.x + b.x;

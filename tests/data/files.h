@@ -1,44 +1,54 @@
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bytetape/core/error.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape::data {
 
 using Bytes = std::vector<std::byte>;
 
-/// A folder of its own, gone at the end.
-class TemporaryDir {
+/// A folder that files are written into.
+class TemporaryDir : public test::TemporaryDir {
  public:
-  TemporaryDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "bytetape-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryDir() { std::filesystem::remove_all(path_); }
-  TemporaryDir(const TemporaryDir&) = delete;
-  TemporaryDir& operator=(const TemporaryDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
   std::filesystem::path write(const std::string& name, const Bytes& bytes) const {
-    const auto file = path_ / name;
+    const auto file = path() / name;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    test::set_content(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     return file;
   }
+};
+
+/// Sets an environment variable, or unsets it, and puts the old value back.
+class Environment {
+ public:
+  Environment(const char* name, const std::optional<std::string>& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    set(value);
+  }
+  ~Environment() { set(old_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
 
  private:
-  std::filesystem::path path_;
+  void set(const std::optional<std::string>& value) {
+    if (value)
+      setenv(name_, value->c_str(), 1);
+    else
+      unsetenv(name_);
+  }
+  const char* name_;
+  std::optional<std::string> old_;
 };
 
 inline Bytes bytes(std::initializer_list<int> values) {

@@ -216,6 +216,24 @@ std::vector<memory::Event> events_of_an_epoch(const DataLoaderOptions& options) 
   return events;
 }
 
+TEST_P(Workers, AnEpochIsEnteredWhereARunWasInterrupted) {
+  const Counted dataset(30);
+  DataLoaderOptions o = options();
+  o.shuffle = true;
+  DataLoader whole(dataset, o);
+  const auto first = epoch(whole), second = epoch(whole), third = epoch(whole);
+  for (std::int64_t done = 0; done <= whole.size(); ++done) {
+    DataLoader resumed(dataset, o);
+    resumed.set_position(1, done);
+    EXPECT_EQ(epoch(resumed), std::vector(second.begin() + done, second.end()));
+    EXPECT_EQ(epoch(resumed), third);
+    resumed.set_position(0);
+    EXPECT_EQ(epoch(resumed), first);
+  }
+  EXPECT_THROW(whole.set_position(0, whole.size() + 1), ValueError);
+  EXPECT_THROW(whole.set_position(0, -1), ValueError);
+}
+
 TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {
   const auto one = events_of_an_epoch({.batch_size = 4, .workers = 1});
   EXPECT_GE(one.size(), 15u * 6);
@@ -286,12 +304,26 @@ TEST(Loader, HandsItsBatchesToADevice) {
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(seen[i], static_cast<float>(i) / 2);
 }
 
+TEST_P(Workers, TakeTheExamplesOfASampler) {
+  const Counted set(20);
+  auto o = options();
+  o.sampler = std::make_shared<SubsetRandomSampler>(std::vector<std::int64_t>{1, 3, 5, 7, 9, 11}, 2);
+  DataLoader loader(set, o);
+  EXPECT_EQ(loader.size(), 2);
+  for (const std::uint64_t e : {0, 1}) EXPECT_EQ(flat(epoch(loader)), o.sampler->order(e));
+  o.sampler = std::make_shared<SequentialSampler>(21);
+  DataLoader beyond(set, o);
+  EXPECT_EQ(error_of<ShapeError>([&] { epoch(beyond); }), "collate: example 20 of a dataset of 20");
+}
+
 TEST(Loader, OptionsAreChecked) {
   const Counted set(4);
   const auto message = [&](const DataLoaderOptions& o) { return error_of<ValueError>([&] { DataLoader(set, o); }); };
   EXPECT_EQ(message({.batch_size = 0}), "DataLoader: expected batch_size >= 1, got 0");
   EXPECT_EQ(message({.workers = -1}), "DataLoader: expected workers >= 0, got -1");
   EXPECT_EQ(message({.prefetch = 0}), "DataLoader: expected prefetch >= 1, got 0");
+  EXPECT_EQ(message({.shuffle = true, .sampler = std::make_shared<SequentialSampler>(4)}),
+            "DataLoader: a sampler says the order: it excludes shuffle");
 }
 
 }  // namespace

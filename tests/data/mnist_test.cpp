@@ -1,8 +1,6 @@
 #include "bytetape/data/mnist.h"
 
-#include <cstdlib>
 #include <iostream>
-#include <optional>
 
 #include "tests/data/files.h"
 
@@ -10,28 +8,6 @@ namespace bytetape::data {
 namespace {
 
 using testing::HasSubstr;
-
-/// Sets an environment variable, or unsets it, and puts the old value back.
-class Environment {
- public:
-  Environment(const char* name, const std::optional<std::string>& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    set(value);
-  }
-  ~Environment() { set(old_); }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  void set(const std::optional<std::string>& value) {
-    if (value)
-      setenv(name_, value->c_str(), 1);
-    else
-      unsetenv(name_);
-  }
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 Bytes pixels(std::uint32_t n, std::uint32_t side = 28) {
   Bytes b = idx_header(0x08, {n, side, side});

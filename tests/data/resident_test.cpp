@@ -7,6 +7,8 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/images.h"
+#include "bytetape/data/seeds.h"
 #include "tests/data/files.h"
 #include "tests/support/events.h"
 
@@ -159,6 +161,22 @@ TEST(ResidentLoader, ShufflesBySeedAndEpochAlone) {
   }
 }
 
+TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {
+  const Examples e = examples({50, 3, 2});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  const TensorDataset expected(e.images, e.labels, mnist_normalize);
+  ResidentLoader whole(images, {.batch_size = 7, .shuffle = true});
+  epoch(whole, expected);
+  const std::vector<Indices> second = epoch(whole, expected);
+  for (const std::int64_t done : {0, 1, 7, 8}) {
+    ResidentLoader resumed(images, {.batch_size = 7, .shuffle = true});
+    resumed.set_position(1, done);
+    EXPECT_EQ(epoch(resumed, expected), std::vector(second.begin() + done, second.end()));
+  }
+  EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(0, 9); }),
+            "ResidentLoader: an epoch has 8 batches, and batch 9 is none to start at");
+}
+
 TEST(ResidentLoader, IsPredictedToTheByte) {
   const auto program = [](Device device) {
     const DefaultDevice here(device);
@@ -176,6 +194,58 @@ TEST(ResidentLoader, OfNothingHasNoBatches) {
   const ResidentImages images(empty({0, 2, 2}, DType::u8), empty(0, DType::i64), mnist_normalize);
   ResidentLoader loader(images, {.shuffle = true});
   EXPECT_TRUE(loader.begin() == loader.end());
+}
+
+constexpr Augmentation moved{.crop_padding = 2, .padding_mode = PaddingMode::reflect, .flip = 0.5, .cutout = 2};
+
+/// Image i of an epoch is that of example i, in whichever batch it came.
+std::vector<std::vector<float>> by_example(ResidentLoader& loader) {
+  std::vector<std::vector<float>> images(static_cast<std::size_t>(loader.size() * loader.options().batch_size));
+  for (const auto& [x, y] : loader) {
+    const std::vector<float> all = x.to_vector<float>();
+    const auto labels = y.to_vector<std::int64_t>();
+    const auto each = static_cast<std::ptrdiff_t>(all.size() / labels.size());
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(i) * each;
+      images.at(static_cast<std::size_t>(labels[i] - 100)).assign(first, first + each);
+    }
+  }
+  return images;
+}
+
+TEST(ResidentLoader, AugmentsAnExampleAlikeInAnyBatch) {
+  const Examples e = examples({12, 3, 6, 5});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  ResidentLoader by_four(images, {.batch_size = 4, .shuffle = true, .seed = 9, .augment = moved});
+  ResidentLoader by_three(images, {.batch_size = 3, .seed = 9, .augment = moved});
+  ResidentLoader other(images, {.batch_size = 3, .seed = 8, .augment = moved});
+  std::vector<std::vector<float>> last;
+  for (const std::uint64_t epoch : {0, 1}) {
+    const auto seen = by_example(by_four);
+    EXPECT_EQ(seen, by_example(by_three));
+    EXPECT_NE(seen, by_example(other));
+    EXPECT_NE(seen, last) << "each epoch has changes of its own";
+    Generator generator;
+    generator.set_state(augmentation_state(9, epoch));
+    const Tensor table = pixel_table(normalized_pixels(e.images, mnist_normalize), DType::f32, Device::cpu());
+    const auto all = augment_images(e.images, moved, generator, table).to_vector<float>();
+    for (std::size_t i = 0; i < 12; ++i)
+      EXPECT_EQ(seen[i], std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(i) * 90,
+                                            all.begin() + static_cast<std::ptrdiff_t>(i + 1) * 90));
+    last = seen;
+  }
+}
+
+TEST(ResidentImages, DrawFromTheGeneratorOnlyToAugment) {
+  const Examples e = examples({5, 4, 4});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  Generator generator(3);
+  images.get(arange(5), {}, generator);
+  EXPECT_EQ(generator.state().offset, 0u);
+  EXPECT_THROW(images.get(from_vector<std::int64_t>({0, 5}), {.flip = 2}, generator), ValueError);
+  EXPECT_EQ(generator.state().offset, 0u) << "as what failed drew nothing";
+  images.get(from_vector<std::int64_t>({0, 3}), moved, generator);
+  EXPECT_EQ(generator.state().offset, 10u) << "two counters for each of the five";
 }
 
 }  // namespace

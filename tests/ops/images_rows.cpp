@@ -1,5 +1,6 @@
 #include "bytetape/core/images.h"
 
+#include "bytetape/core/philox.h"
 #include "tests/ops/families.h"
 
 namespace bytetape::test {
@@ -71,10 +72,151 @@ OpRow row_of(const std::string& variant, const Function& f, const Reference& ref
       .large = many};
 }
 
+// ---- augmented
+
+constexpr std::uint64_t seed = 11;
+constexpr Augmentation mirrored{.crop_padding = 2, .padding_mode = PaddingMode::reflect, .flip = 0.5, .cutout = 3};
+constexpr Augmentation bordered{.crop_padding = 3, .flip = 0.25, .cutout = 2};
+
+/// One channel of an image, with a border.
+Array padded(const Array& x, std::int64_t border, PaddingMode mode, double outside) {
+  const std::int64_t h = x.size(0), w = x.size(1);
+  Array y(Shape{h + 2 * border, w + 2 * border}, outside);
+  const auto mirror = [](std::int64_t i, std::int64_t n) { return i < 0 ? -i : i < n ? i : 2 * n - 2 - i; };
+  for_each_index(y.shape, [&](const Dims& at) {
+    const std::int64_t r = at[0] - border, c = at[1] - border;
+    if (mode == PaddingMode::reflect)
+      y(at) = x({mirror(r, h), mirror(c, w)});
+    else if (r >= 0 && r < h && c >= 0 && c < w)
+      y(at) = x({r, c});
+  });
+  return y;
+}
+
+/// Step by step, as the order of crop, flip and cutout reads. Image i of x draws as number numbers[i]; a pixel outside
+/// channel c is outside[c].
+Array augmented(const Array& x, const Augmentation& by, const std::vector<std::int64_t>& numbers,
+                const std::vector<double>& outside) {
+  const std::int64_t h = x.size(2), w = x.size(3);
+  const auto below = [](std::int64_t n, std::uint32_t word) {
+    return static_cast<std::int64_t>(word * static_cast<std::uint64_t>(n) >> 32);
+  };
+  Array y(x.shape);
+  for (std::int64_t i = 0; i < x.size(0); ++i) {
+    const auto counter = 2 * static_cast<std::uint64_t>(numbers[static_cast<std::size_t>(i)]);
+    const auto moves = philox(seed, counter), centre = philox(seed, counter + 1);
+    const std::int64_t top = below(2 * by.crop_padding + 1, moves[0]), left = below(2 * by.crop_padding + 1, moves[1]);
+    const bool flips = static_cast<double>(unit_float(moves[2])) < by.flip;
+    const std::int64_t cut_top = below(h, centre[0]) - by.cutout / 2, cut_left = below(w, centre[1]) - by.cutout / 2;
+    for (std::int64_t c = 0; c < x.size(1); ++c) {
+      Array channel(Shape{h, w});
+      for_each_index(channel.shape, [&](const Dims& at) { channel(at) = x({i, c, at[0], at[1]}); });
+      const Array larger = padded(channel, by.crop_padding, by.padding_mode, outside[static_cast<std::size_t>(c)]);
+      for_each_index(channel.shape, [&](const Dims& at) {
+        const bool cut =
+            at[0] >= cut_top && at[0] < cut_top + by.cutout && at[1] >= cut_left && at[1] < cut_left + by.cutout;
+        y({i, c, at[0], at[1]}) = cut ? 0 : larger({top + at[0], left + (flips ? w - 1 - at[1] : at[1])});
+      });
+    }
+  }
+  return y;
+}
+
+std::vector<std::int64_t> counted(const Array& x) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(x.size(0)));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+std::vector<double> zeros_of(const Array& values) {
+  std::vector<double> outside;
+  for (std::int64_t c = 0; c < values.size(0); ++c) outside.push_back(values({c, 0}));
+  return outside;
+}
+Array converted(A x) {
+  Array y(x[0].shape);
+  for_each_index(y.shape, [&](const Dims& at) { y(at) = x[1]({at[1], static_cast<std::int64_t>(x[0](at))}); });
+  return y;
+}
+
+Function augmenting(const Augmentation& by) {
+  return [by](X x) {
+    Generator generator(seed);
+    return augment_images(x[0], by, generator, if_any(x, 1));
+  };
+}
+Reference augmented_by(const Augmentation& by) {
+  return [by](A x) {
+    return augmented(x[0], by, counted(x[0]), std::vector<double>(static_cast<std::size_t>(x[0].size(1))));
+  };
+}
+Tensor gathered_and_augmented(X x) {
+  Generator generator(seed);
+  return gather_images(x[0], x[1], x[2], x[3], memory::Role::temporary, bordered, generator).x;
+}
+Array expected_gathered_and_augmented(A x) {
+  std::vector<std::int64_t> numbers;
+  for (const double v : x[2].values) numbers.push_back(static_cast<std::int64_t>(v));
+  return augmented(expected_images(x), bordered, numbers, zeros_of(x[3]));
+}
+
+BadInput bad_augmentation(const std::string& words, const Augmentation& by) {
+  return bad<ValueError>(words, {in(2, 3, 5, 4)}, augmenting(by));
+}
+
+const std::vector<BadInput> bad_batches{
+    bad<ValueError>("the input is an undefined tensor", {undefined}),
+    bad<ShapeError>("expected images (n, c, h, w), got f64(3, 4, 5) on", {in(3, 4, 5)}),
+    bad<DTypeError>("expected u8 or floating images, got i64(2, 1, 4, 4)", {in(2, 1, 4, 4).as(DType::i64)}),
+    bad<DTypeError>("only u8 images are converted, got f64(2, 1, 4, 4)", {in(2, 1, 4, 4), in(1, 256)}),
+    bad<DeviceError>("values are on another device than the images", {in(2, 1, 4, 4).pixels(), in(1, 256).elsewhere()}),
+    bad<DTypeError>("expected floating values, got u8(1, 256)", {in(2, 1, 4, 4).pixels(), in(1, 256).pixels()}),
+    bad<ShapeError>("expected values (c, 256) for u8(2, 1, 4, 4)", {in(2, 1, 4, 4).pixels(), in(2, 256)}),
+    bad<ShapeError>("crop_padding 2 that reflects needs larger images than f64(2, 1, 5, 2)", {in(2, 1, 5, 2)},
+                    augmenting(mirrored)),
+    bad_augmentation("expected crop_padding >= 0, got -1", {.crop_padding = -1}),
+    bad_augmentation("expected a probability, got flip = 1.5", {.flip = 1.5}),
+    bad_augmentation("expected a probability, got flip = nan", {.flip = NAN}),
+    bad_augmentation("expected cutout >= 0, got -2", {.cutout = -2})};
+
+Cases drawn_as_pixels(Cases cases) {
+  for (Case& c : cases) c[0] = c[0].pixels();
+  return cases;
+}
+Cases with_values(Cases cases) {
+  for (Case& c : cases) c = {c[0].pixels(), in(c[0].shape[1], 256)};
+  return cases;
+}
+
+OpRow augment_row(const std::string& variant, const Augmentation& by, const Reference& reference, const Cases& cases,
+                  const Case& large) {
+  return {.op = "augment_images",
+          .variant = variant,
+          .f = augmenting(by),
+          .reference = reference,
+          .cases = cases,
+          .bad = bad_batches,
+          .gradients = Gradients::none,
+          .large = large};
+}
+
+std::vector<OpRow> augment_rows() {
+  const Input large = in(120, 3, 33, 31);
+  return {augment_row("", mirrored, augmented_by(mirrored), images, {large}),
+          augment_row("bytes", mirrored, augmented_by(mirrored), drawn_as_pixels(images), {large.pixels()}),
+          augment_row("converted", mirrored,
+                      [](A x) { return augmented(converted(x), mirrored, counted(x[0]), zeros_of(x[1])); },
+                      with_values(images), {large.pixels(), in(3, 256)}),
+          augment_row("nothing", {}, augmented_by({}), images, {large})};
+}
+
 }  // namespace
 
 std::vector<OpRow> images_rows() {
-  return {row_of("", images_of, expected_images), row_of("labels", labels_of, expected_labels)};
+  std::vector<OpRow> rows = augment_rows();
+  rows.push_back(row_of("", images_of, expected_images));
+  rows.push_back(row_of("labels", labels_of, expected_labels));
+  rows.push_back(row_of("augmented", gathered_and_augmented, expected_gathered_and_augmented));
+  return rows;
 }
 
 }  // namespace bytetape::test

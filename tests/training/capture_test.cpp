@@ -204,5 +204,31 @@ TEST(CapturedTraining, LeavesAGradientScalerAsItWasWhereItFails) {
   EXPECT_EQ(p.detach().to_vector<float>(), std::vector<float>(2, 0.5));
 }
 
+/// What six captured batches, or batches as they are, come to.
+std::vector<std::vector<float>> augment(bool captured) {
+  const DefaultDevice here(Device::cuda());
+  Generator generator(4);
+  const auto images = [&](const Tensor& x) {
+    return augment_images(x, {.crop_padding = 2, .padding_mode = PaddingMode::reflect, .flip = 0.5, .cutout = 3},
+                          generator);
+  };
+  auto captured_images = capture(images);
+  const Tensor x = rand({7, 3, 6, 5});
+  std::vector<std::vector<float>> left;
+  for (int i = 0; i < 6; ++i) left.push_back((captured ? captured_images(x) : images(x)).to_vector<float>());
+  EXPECT_EQ(captured_images.is_captured(), captured);
+  EXPECT_EQ(generator.state().offset, 6 * 7 * 2u);
+  return left;
+}
+
+TEST(CapturedTraining, AugmentsAnewInEachReplay) {
+  const test::StandIn stand_in(test::deferred_backend());
+  manual_seed(1);
+  const auto expected = augment(false);
+  manual_seed(1);
+  EXPECT_EQ(augment(true), expected);
+  EXPECT_NE(expected[4], expected[5]);
+}
+
 }  // namespace
 }  // namespace bytetape

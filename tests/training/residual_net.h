@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/resnet.h"
 #include "bytetape/bytetape.h"
+#include "examples/cifar10/resnet.h"
 
 namespace bytetape::test {
 
@@ -23,9 +23,9 @@ class ResidualNet {
   ResidualNet(Rule rule, DType computed) : computed_(computed) {
     manual_seed(1);
     model.push_back(nn::Conv2d(3, 8, 3, {.padding = 1, .bias = false})).push_back(nn::BatchNorm2d(8));
-    model.push_back(nn::ReLU()).push_back(bench::BasicBlock(8, 8, 1)).push_back(bench::BasicBlock(8, 16, 2));
+    model.push_back(nn::ReLU()).push_back(examples::BasicBlock(8, 8, 1)).push_back(examples::BasicBlock(8, 16, 2));
     model.push_back(nn::Dropout(0.2));
-    model.push_back(bench::GlobalAveragePool()).push_back(nn::Linear(16, 10));
+    model.push_back(examples::GlobalAveragePool()).push_back(nn::Linear(16, 10));
     optimizer = make_optimizer(rule, model.parameters());
   }
 

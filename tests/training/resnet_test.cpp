@@ -1,5 +1,5 @@
 // ResNet-18 as the benchmarks train it: its blocks are made of batch norm that adds and activates in the same op.
-#include "bench/resnet.h"
+#include "examples/cifar10/resnet.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 TEST(ResNet, HasPyTorchsParameters) {
   const DefaultDevice here(Device::meta());
-  nn::Sequential net = bench::resnet18();
+  nn::Sequential net = examples::resnet18();
   std::int64_t count = 0;
   for (const Tensor& p : net.parameters()) count += p.numel();
   EXPECT_EQ(count, 11'173'962);
@@ -23,7 +23,7 @@ TEST(ResNet, HasPyTorchsParameters) {
 
 TEST(ResNet, BlockIsItsPartsBitForBit) {
   for (const std::int64_t stride : {1, 2}) {
-    bench::BasicBlock block(8, 8 * stride, stride);
+    examples::BasicBlock block(8, 8 * stride, stride);
     const Tensor x = randn({4, 8, 10, 10});
     const auto normalised = [](const Tensor& x, const nn::BatchNorm2d& bn) {
       return batch_norm(x, bn.weight, bn.bias, {}, {}, true);

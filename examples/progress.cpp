@@ -1,4 +1,4 @@
-#include "examples/mnist/progress.h"
+#include "examples/progress.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

@@ -1,7 +1,7 @@
 #pragma once
 #include <bytetape/bytetape.h>
 
-namespace bytetape::bench {
+namespace bytetape::examples {
 
 /// Two 3x3 convolutions beside a shortcut, which is 1x1 where the shape changes (He et al., "Deep residual learning for
 /// image recognition", 2016).
@@ -48,4 +48,4 @@ inline nn::Sequential resnet18() {
   return net;
 }
 
-}  // namespace bytetape::bench
+}  // namespace bytetape::examples

@@ -1,10 +1,10 @@
-#include "examples/mnist/training.h"
+#include "examples/training.h"
 
 #include <fmt/format.h>
 
 #include <chrono>
 
-#include "examples/mnist/progress.h"
+#include "examples/progress.h"
 
 namespace bytetape::examples {
 namespace {
@@ -40,10 +40,10 @@ ProgressNumbers look(const TrainingStep& step, std::int64_t steps, std::int64_t 
 
 void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
   const Autocast autocast(computed_);
-  adam_.zero_grad();
+  optimizer_.zero_grad();
   const Tensor logits = model_(images), loss = cross_entropy(logits, labels);
   loss.backward();
-  adam_.step();
+  optimizer_.step();
   const NoGrad no_grad;
   loss_ += loss;
   correct_ += count_correct(logits, labels);
@@ -54,13 +54,14 @@ void TrainingStep::start_epoch() {
   fill_(correct_, 0);
 }
 
-TrainingResult train(nn::Module& model, const data::ResidentImages& training, const data::ResidentImages& testing,
-                     const TrainingOptions& o) {
-  data::ResidentLoader loader(training,
-                              {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed});
+TrainingResult train(nn::Module& model, const Recipe& recipe, const data::ResidentImages& training,
+                     const data::ResidentImages& testing, const TrainingOptions& o) {
+  data::ResidentLoader loader(
+      training,
+      {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = recipe.augment});
   check<ValueError>(loader.size() > 0, "--batch-size ", o.batch_size, " is more than the ", training.size(),
                     " training images");
-  TrainingStep step(model, o);
+  TrainingStep step(model, *recipe.optimizer, o.amp);
   auto captured = capture([&](const Tensor& images, const Tensor& labels) { step(images, labels); });
   const std::int64_t all_steps = o.epochs * loader.size();
   std::int64_t taken = 0;
@@ -74,7 +75,7 @@ TrainingResult train(nn::Module& model, const data::ResidentImages& training, co
     step.start_epoch();
     for (const auto& [images, labels] : loader) {
       const memory::Step mark;
-      step.set_lr(o.lr * (1 - static_cast<double>(taken++) / static_cast<double>(all_steps)));
+      recipe.optimizer->set_lr(o.lr * recipe.lr(static_cast<double>(taken++) / static_cast<double>(all_steps)));
       o.graph ? captured(images, labels) : step(images, labels);
       progress.update(++steps, now);
     }

@@ -1,0 +1,71 @@
+#include "bytetape/core/files/checkpoint.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace bytetape {
+namespace {
+
+using memory::Op;
+using Number = StateDict::Number;
+
+template <class T>
+std::string shortest(T value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+/// As short as it can be read back from, bit for bit; what a double has (a point, an exponent, a word) no integer has.
+std::string text_of(std::int64_t value) { return shortest(value); }
+std::string text_of(double value) {
+  const std::string text = shortest(value);
+  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+}
+
+template <class T>
+std::optional<Number> parsed(const std::string& text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [behind, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || behind != end) return {};
+  return value;
+}
+
+std::optional<Number> number_in(const std::string& text) {
+  const auto whole = parsed<std::int64_t>(text);
+  return whole ? whole : parsed<double>(text);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const StateDict& state) {
+  const Op<"save_checkpoint"> op;
+  Metadata numbers;
+  for (const auto& [name, number] : state.numbers)
+    numbers.emplace(name, std::visit([](auto value) { return text_of(value); }, number));
+  save_safetensors(path, state.tensors, numbers);
+}
+
+Checkpoint::Checkpoint(SafetensorsFile file) : file_(std::move(file)) {
+  check<FileError>(file_.has_checksum(), file_.name(),
+                   ": at byte 8: expected a header that begins with a checksum, as save_checkpoint writes it, found "
+                   "none");
+  for (const auto& [name, text] : file_.metadata()) {
+    const auto number = number_in(text);
+    check<FileError>(number.has_value(), file_.name(), ": '", name, "': expected a number, found '", text, "'");
+    numbers_.numbers.emplace(name, *number);
+  }
+}
+
+StateDict Checkpoint::part(std::string_view prefix, Device device, memory::Role role) const {
+  StateDict found = numbers_.part(prefix);
+  found.tensors = file_.load(device, role, std::string(prefix) + ".");
+  return found;
+}
+
+void Checkpoint::load_into(std::string_view prefix, const NamedTensors& tensors) const {
+  file_.load_into(tensors, /*strict=*/true, std::string(prefix) + ".");
+}
+
+}  // namespace bytetape

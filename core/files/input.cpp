@@ -1,0 +1,85 @@
+#include "bytetape/core/files/input.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace bytetape {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string system_message(int error) { return std::generic_category().message(error); }
+
+/// An open file; closed at the end.
+struct Descriptor {
+  int number = -1;
+  Descriptor() = default;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+};
+
+class FileInput final : public Input {
+ public:
+  explicit FileInput(const fs::path& path) : Input(path.string()) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    check<FileError>(status.type() != fs::file_type::not_found, name(), ": no such file");
+    check<FileError>(!error, name(), ": cannot be opened: ", error.message());
+    check<FileError>(!fs::is_directory(status), name(), ": expected a file, found a directory");
+    check<FileError>(fs::is_regular_file(status), name(), ": expected a regular file");
+    file_.number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    check<FileError>(file_.number >= 0, name(), ": cannot be opened: ", system_message(errno));
+    struct stat opened {};  // of what was opened: the path may by now lead to another file
+    check<FileError>(::fstat(file_.number, &opened) == 0, name(), ": has no size: ", system_message(errno));
+    size_ = static_cast<std::uint64_t>(opened.st_size);
+  }
+
+  std::uint64_t size() const override { return size_; }
+  std::size_t read(std::uint64_t offset, std::byte* to, std::size_t n) const override {
+    std::size_t done = 0;
+    while (done < n) {
+      const ssize_t got = ::pread(file_.number, to + done, n - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      check<FileError>(got >= 0, name(), ": cannot be read: ", system_message(errno));
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
+
+ private:
+  Descriptor file_;
+  std::uint64_t size_ = 0;
+};
+
+class MemoryInput final : public Input {
+ public:
+  MemoryInput(std::span<const std::byte> bytes, std::string name) : Input(std::move(name)), bytes_(bytes) {}
+  std::uint64_t size() const override { return bytes_.size(); }
+  std::size_t read(std::uint64_t offset, std::byte* to, std::size_t n) const override {
+    const auto left = bytes_.subspan(std::min<std::size_t>(offset, bytes_.size()));
+    n = std::min(n, left.size());
+    std::copy_n(left.begin(), n, to);
+    return n;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Input> open_input(const fs::path& path) { return std::make_unique<FileInput>(path); }
+std::unique_ptr<const Input> memory_input(std::span<const std::byte> bytes, std::string name) {
+  return std::make_unique<MemoryInput>(bytes, std::move(name));
+}
+
+}  // namespace bytetape

@@ -1,0 +1,15 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bytetape::data {
+
+/// Where the data set that lies in a folder `name` is looked for, in this order: `dir` and `dir`/name where `dir` is
+/// given; else $BYTETAPE_DATA and $BYTETAPE_DATA/name where that is set, then
+/// ${XDG_CACHE_HOME:-~/.cache}/bytetape/name.
+std::vector<std::filesystem::path> data_folders(const std::optional<std::filesystem::path>& dir,
+                                                const std::string& name);
+
+}  // namespace bytetape::data

@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <utility>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::data {
+
+/// Which epoch a loader starts next, and behind how many of its batches.
+struct Position {
+  std::uint64_t epoch = 0;
+  std::int64_t batch = 0;
+
+  /// Throws ValueError unless 0 <= batch <= batches, of which the epoch has so many.
+  static Position in(std::uint64_t epoch, std::int64_t batch, std::int64_t batches) {
+    check<ValueError>(batch >= 0 && batch <= batches, "an epoch has ", batches, " batches, and batch ", batch,
+                      " is none to start at");
+    return {epoch, batch};
+  }
+  /// What it is; then it is the start of the epoch after that.
+  Position take() { return std::exchange(*this, {epoch + 1, 0}); }
+};
+
+}  // namespace bytetape::data

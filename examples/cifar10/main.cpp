@@ -1,0 +1,58 @@
+// Trains a small convolution network or a ResNet-18 on CIFAR-10 and says where the memory went.
+#include <fmt/format.h>
+
+#include "examples/cifar10/models.h"
+#include "examples/program.h"
+
+namespace {
+
+using namespace bytetape;
+using namespace bytetape::examples;
+
+Splits load(const Options& o) {
+  const auto dir = data::find_cifar10(o.data_folder());
+  std::string folders;
+  for (const auto& folder : data::cifar10_folders()) folders += (folders.empty() ? "" : ", ") + folder.string();
+  check<FileError>(dir.has_value(), "CIFAR-10's six files are not in ", folders, ": say where with --data");
+  const data::Cifar10 training = data::load_cifar10(*dir, data::Split::train),
+                      testing = data::load_cifar10(*dir, data::Split::test);
+  return {"CIFAR-10", {training.images, training.labels}, {testing.images, testing.labels}};
+}
+
+nn::Sequential make_model(const Options& o) { return o.model == "resnet18" ? resnet18() : small_net(); }
+
+Recipe make_recipe(nn::Module& model, const Options& o) {
+  const optim::SGDOptions sgd{.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
+  const std::int64_t crop_padding = o.model == "small" ? 2 : 4;  // what few epochs of a small net gain by
+  return {std::make_unique<optim::SGD>(model.parameters(), sgd),
+          rising_then_falling,
+          {.crop_padding = crop_padding, .padding_mode = PaddingMode::reflect, .flip = 0.5}};
+}
+
+Options defaults() {
+  Options o;
+  o.model = "small";
+  o.epochs = 6;
+  o.batch_size = 128;
+  o.lr = 0.1;
+  return o;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_example(
+      {.name = "cifar10",
+       .description = "Trains on CIFAR-10 and says where the memory went.",
+       .texts = {.models = {"small", "resnet18"},
+                 .data = "folder with the six files of CIFAR-10's binary version; default: $BYTETAPE_DATA, "
+                         "~/.cache/bytetape/cifar-10-batches-bin",
+                 .lr = "SGD's highest learning rate; rises linearly from 0 in the first fifth, then falls to 0"},
+       .defaults = defaults(),
+       .image = {3, 32, 32},
+       .normalize = data::cifar10_normalize,
+       .load = load,
+       .make_model = make_model,
+       .make_recipe = make_recipe},
+      argc, argv);
+}

@@ -1,0 +1,45 @@
+#include "examples/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+
+namespace bytetape::examples {
+namespace {
+
+/// CLI11 reads -1 as an unsigned number, and takes NaN to be in any range.
+template <class T>
+CLI::Validator finite_from_0() {
+  const auto fault = [](const std::string& text) {
+    T value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool fits = error == std::errc() && stop == end && std::isfinite(static_cast<double>(value)) && value >= 0;
+    return fits ? "" : "Number less than 0, or none: " + text;
+  };
+  return {fault, "NONNEGATIVE"};
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", o.model, "network to train")->check(CLI::IsMember(texts.models));
+  app.add_option("--data", o.data, texts.data);
+  app.add_option("--epochs", o.epochs, "passes over the training images")->check(CLI::PositiveNumber);
+  app.add_option("--batch-size", o.batch_size, "images a step")->check(CLI::PositiveNumber);
+  app.add_option("--lr", o.lr, texts.lr)->check(finite_from_0<double>());
+  app.add_option("--device", o.device,
+                 "cpu, cuda, or meta (of the CPU) or meta:cuda to predict the memory without training");
+  app.add_flag("--amp", o.amp, "mixed precision: compute in bf16 where torch.autocast does");
+  app.add_flag("--graph", o.graph, "on a GPU, record a training step once, as a CUDA graph, and replay it");
+  app.add_option("--until", o.until, "stop after the epoch that reaches this test accuracy, in %")
+      ->check(finite_from_0<double>());
+  app.add_option("--threads", o.threads, "CPU threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "of weights, dropout, shuffling and augmentation")
+      ->check(finite_from_0<std::uint64_t>());
+  app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");
+  app.add_option("--json", o.json, "write the results (JSON) to this file");
+}
+
+}  // namespace bytetape::examples

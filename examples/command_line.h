@@ -1,0 +1,34 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examples/training.h"
+
+namespace CLI {
+class App;
+}
+
+namespace bytetape::examples {
+
+/// What a command line says.
+struct Options : TrainingOptions {
+  std::string model, data, device = "cpu", memory_report, json;
+  int threads = 0;
+
+  std::optional<std::filesystem::path> data_folder() const {
+    return data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
+  }
+};
+
+/// What the examples' options have to say that is not the same for all.
+struct OptionTexts {
+  std::vector<std::string> models;
+  std::string data, lr;
+};
+
+/// Adds every option to `app`; what `o` holds is the defaults.
+void add_options(CLI::App& app, Options& o, const OptionTexts& texts);
+
+}  // namespace bytetape::examples

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+
+#include "examples/command_line.h"
+
+namespace bytetape::examples {
+
+/// Images u8 (n, h, w) or (n, c, h, w) and labels, to train and to test on.
+struct Splits {
+  std::string name;  // as it is shown
+  data::Batch training, testing;
+};
+
+/// An example: networks that are trained on one data set.
+struct Example {
+  std::string name, description;
+  OptionTexts texts;
+  Options defaults;
+  Shape image;  // (c, h, w)
+  data::Normalize normalize;
+  Splits (*load)(const Options& o);
+  nn::Sequential (*make_model)(const Options& o);
+  Recipe (*make_recipe)(nn::Module& model, const Options& o);
+};
+
+/// All of an example's main(): reads the command line, trains on the device that it names with live progress, or
+/// predicts the memory there, prints and writes what came of it, and says on stderr what went wrong. Gives the exit
+/// status.
+int run_example(const Example& example, int argc, char** argv);
+
+}  // namespace bytetape::examples

@@ -1,0 +1,54 @@
+#include "examples/report.h"
+
+#include <bytetape/core/write_file.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace bytetape::examples {
+namespace {
+
+/// "2 threads", "NVIDIA H100 80GB HBM3".
+std::string workers(Device device) {
+  return device.type == DeviceType::cuda ? cuda::get_device_name(device.index)
+                                         : fmt::format("{} threads", num_threads());
+}
+
+}  // namespace
+
+void print_results(const Run& run, const TrainingResult& r) {
+  const Device device = default_device();
+  const auto row = [](const char* name, const std::string& value) { fmt::print("  {:<18} {}\n", name, value); };
+  fmt::print("\n");
+  row("dataset", run.dataset);
+  row("model", run.options.model);
+  row("test accuracy",
+      fmt::format("{:.2f} % after {} epoch{}", 100 * r.test_accuracy, r.epochs, r.epochs == 1 ? "" : "s"));
+  row("training time", fmt::format("{:.2f} s, {:.0f} images/s, {}", r.train_seconds, r.images_per_s, workers(device)));
+  row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
+  fmt::print("\n{}", memory::summarize(memory::allocator(device).snapshot()));
+}
+
+void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
+  const Options& o = run.options;
+  const memory::Statistics s = memory::allocator(Device::parse(o.device)).statistics();
+  const auto number = [&](double TrainingResult::*field) {
+    return measured ? nlohmann::json(*measured.*field) : nullptr;
+  };
+  const nlohmann::ordered_json out{{"example", run.example},
+                                   {"model", o.model},
+                                   {"dataset", run.dataset},
+                                   {"device", o.device},
+                                   {"threads", num_threads()},
+                                   {"seed", o.seed},
+                                   {"epochs", measured ? measured->epochs : o.epochs},
+                                   {"test_accuracy", number(&TrainingResult::test_accuracy)},
+                                   {"train_seconds", number(&TrainingResult::train_seconds)},
+                                   {"images_per_s", number(&TrainingResult::images_per_s)},
+                                   {"peak_allocated", s.allocated.peak},
+                                   {"peak_reserved", s.reserved.peak}};
+  write_file(o.json, json_name, [&](std::ostream& file) { file << out.dump(2) << '\n'; });
+}
+
+}  // namespace bytetape::examples

@@ -1,0 +1,23 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "examples/command_line.h"
+
+namespace bytetape::examples {
+
+/// What was trained on what.
+struct Run {
+  std::string example, dataset;
+  Options options;
+};
+
+/// What the results are called where they cannot be written.
+inline constexpr const char* json_name = "the results";
+
+/// A table of what came of a run on the default device, and where its memory went.
+void print_results(const Run& run, const TrainingResult& r);
+/// The same for programs, to the file that the options name. What was not measured, on meta, is null.
+void write_json(const Run& run, const std::optional<TrainingResult>& measured);
+
+}  // namespace bytetape::examples

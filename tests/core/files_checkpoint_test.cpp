@@ -1,0 +1,151 @@
+#include "bytetape/core/files/checkpoint.h"
+
+#include <bit>
+#include <csignal>
+#include <limits>
+
+#include "bytetape/core/factories.h"
+#include "bytetape/core/parallel.h"
+#include "tests/support/expect.h"
+#include "tests/support/file_limits.h"
+#include "tests/support/random.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape {
+namespace {
+
+using test::content_of;
+
+class CheckpointFile : public testing::Test {
+ protected:
+  test::TemporaryDir dir_;
+  const std::string path_ = dir_ / "run.ckpt";
+};
+
+StateDict some(double fill) {
+  StateDict state;
+  state.tensors.emplace_back("weight", full({3}, fill));
+  state.numbers["step"] = std::int64_t{7};
+  state.numbers["lr"] = 0.1;
+  return state;
+}
+
+TEST_F(CheckpointFile, HasWhatWasSavedByItsParts) {
+  StateDict state;
+  state.add("first", some(1));
+  state.add("second", some(2));
+  state.numbers["epoch"] = std::int64_t{3};
+  save_checkpoint(path_, state);
+  const Checkpoint run(path_);
+  EXPECT_EQ(run.integer("epoch"), 3);
+  EXPECT_EQ(run.number("second.lr"), 0.1);
+  const StateDict first = run.part("first");
+  EXPECT_EQ(first.numbers, some(1).numbers);
+  ASSERT_EQ(first.tensors.size(), 1u);
+  EXPECT_EQ(first.tensor("weight").to_vector<double>(), std::vector<double>(3, 1));
+  const Tensor weight = zeros({3});
+  run.load_into("second", {{"weight", weight}});
+  EXPECT_EQ(weight.to_vector<double>(), std::vector<double>(3, 2));
+  EXPECT_TRUE(run.part("third").tensors.empty());
+  EXPECT_THROWS_SAYING(run.load_into("third", {{"weight", weight}}), ValueError, "missing keys: [weight]");
+  EXPECT_THROWS_SAYING(run.integer("batch"), ValueError, "no number 'batch'");
+}
+
+TEST_F(CheckpointFile, NumbersComeBackBitForBitAndOfTheirKind) {
+  using Limits = std::numeric_limits<double>;
+  StateDict state;
+  std::vector<StateDict::Number> numbers{0.0,
+                                         -0.0,
+                                         3.0,
+                                         -1e22,
+                                         1e300,
+                                         0.1,
+                                         Limits::denorm_min(),
+                                         Limits::max(),
+                                         Limits::infinity(),
+                                         -Limits::infinity(),
+                                         Limits::quiet_NaN(),
+                                         std::int64_t{0},
+                                         std::numeric_limits<std::int64_t>::min(),
+                                         std::numeric_limits<std::int64_t>::max()};
+  auto random = test::generator_for("checkpoint");
+  for (int i = 0; i < 200; ++i) numbers.emplace_back(std::bit_cast<double>(random() & ~(std::uint64_t{1} << 62)));
+  for (std::size_t i = 0; i < numbers.size(); ++i) state.numbers[std::to_string(i)] = numbers[i];
+  StateDict all;
+  all.add("all", state);
+  save_checkpoint(path_, all);
+  const StateDict loaded = Checkpoint(path_).part("all");
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const StateDict::Number& number = loaded.numbers.at(std::to_string(i));
+    ASSERT_EQ(number.index(), numbers[i].index()) << i;
+    const auto bits = [](auto v) { return std::bit_cast<std::uint64_t>(v); };
+    EXPECT_EQ(std::visit(bits, number), std::visit(bits, numbers[i])) << i;
+  }
+}
+
+TEST_F(CheckpointFile, EveryDamagedBitIsFound) {
+  save_checkpoint(path_, some(1));
+  const std::string whole = content_of(path_);
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string damaged = whole;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+    EXPECT_THROW(Checkpoint{SafetensorsFile(memory_input(std::as_bytes(std::span(damaged)), "x"))}, FileError)
+        << bit / 8;
+  }
+  for (const std::size_t n : {std::size_t{0}, std::size_t{9}, whole.size() / 2, whole.size() - 1}) {
+    test::set_content(path_, whole.substr(0, n));
+    EXPECT_THROW(Checkpoint{path_}, FileError) << n;
+  }
+}
+
+TEST_F(CheckpointFile, OtherFilesAreNone) {
+  save_safetensors(path_, some(1).tensors, {{"epoch", "three"}});
+  EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, path_ + ": 'epoch': expected a number, found 'three'");
+  const std::string theirs = BYTETAPE_SOURCE_DIR "/tests/golden/theirs.safetensors";
+  EXPECT_THROWS_SAYING(Checkpoint{theirs}, FileError, "expected a header that begins with a checksum");
+}
+
+TEST_F(CheckpointFile, AFullDiskLeavesTheOldOne) {
+  save_checkpoint(path_, some(1));
+  StateDict large = some(2);
+  large.tensors.emplace_back("large", ones({1 << 15}));
+  {
+    const test::FileSizeLimit limit(1 << 16);
+    EXPECT_THROWS_SAYING(save_checkpoint(path_, large), FileError,
+                         "save_checkpoint: cannot write tensors to '" + path_ + "': File too large");
+  }
+  EXPECT_EQ(Checkpoint(path_).part("x").tensors.size(), 0u);
+  EXPECT_EQ(dir_.files(), 1);
+}
+
+// As kill -9 does, at whatever moment.
+TEST_F(CheckpointFile, AProcessThatIsKilledLeavesTheOldOneOrTheNew) {
+  StateDict state;
+  state.tensors.emplace_back("run.x", ones({1 << 18}));
+  state.numbers["epoch"] = std::int64_t{0};
+  save_checkpoint(path_, state);
+  auto random = test::generator_for("kill");
+  std::int64_t last = 0;
+  for (int i = 0; i < 10 || (last == 0 && i < 200); ++i) {
+    const std::int64_t before = last;
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      set_num_threads(1);  // a fork takes no team of threads along
+      for (std::int64_t epoch = before;; save_checkpoint(path_, state)) state.numbers["epoch"] = ++epoch;
+    }
+    usleep(static_cast<useconds_t>(1000 + random() % 60000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const Checkpoint run(path_);
+    last = run.integer("epoch");
+    EXPECT_GE(last, before);
+    const Tensor x = zeros({1 << 18});
+    run.load_into("run", {{"x", x}});
+    EXPECT_EQ(x.to_vector<float>(), std::vector<float>(1 << 18, 1));
+  }
+  EXPECT_GT(last, 0) << "nothing was saved";
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,77 @@
+#include "bytetape/data/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "tests/data/files.h"
+
+namespace bytetape::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAreArray;
+using Indices = std::vector<std::int64_t>;
+
+Indices counted(std::int64_t n) {
+  Indices all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+TEST(SequentialSampler, Counts) {
+  const SequentialSampler sampler(4);
+  EXPECT_EQ(sampler.size(), 4);
+  for (const std::uint64_t epoch : {0, 1}) EXPECT_THAT(sampler.order(epoch), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(RandomSampler, IsAPermutationOfItsOwnInEachEpoch) {
+  const RandomSampler sampler(100, {.seed = 5}), other(100, {.seed = 6});
+  EXPECT_THAT(sampler.order(0), UnorderedElementsAreArray(counted(100)));
+  EXPECT_EQ(sampler.order(0), sampler.order(0));
+  EXPECT_NE(sampler.order(0), sampler.order(1));
+  EXPECT_NE(sampler.order(0), other.order(0));
+}
+
+TEST(RandomSampler, MayTakeFewer) {
+  const RandomSampler some(100, {.num_samples = 30, .seed = 5});
+  EXPECT_EQ(some.size(), 30);
+  const Indices all = RandomSampler(100, {.seed = 5}).order(2);
+  EXPECT_EQ(some.order(2), Indices(all.begin(), all.begin() + 30));
+}
+
+TEST(RandomSampler, WithReplacementIsUniform) {
+  const RandomSampler sampler(4, {.replacement = true, .num_samples = 4000, .seed = 3});
+  EXPECT_EQ(sampler.size(), 4000);
+  std::array<int, 4> count{};
+  for (const std::int64_t i : sampler.order(7)) ++count.at(static_cast<std::size_t>(i));
+  for (const int c : count) EXPECT_NEAR(c, 1000, 140);  // five standard deviations
+  EXPECT_NE(sampler.order(7), sampler.order(8));
+}
+
+TEST(SubsetRandomSampler, ShufflesItsIndices) {
+  Indices odd;
+  for (std::int64_t i = 1; i < 60; i += 2) odd.push_back(i);
+  const SubsetRandomSampler sampler(odd, 4);
+  EXPECT_EQ(sampler.size(), 30);
+  EXPECT_THAT(sampler.order(0), UnorderedElementsAreArray(odd));
+  EXPECT_NE(sampler.order(0), odd);
+  EXPECT_NE(sampler.order(0), sampler.order(1));
+  EXPECT_EQ(sampler.order(1), SubsetRandomSampler(odd, 4).order(1));
+}
+
+TEST(Sampler, RefusesWhatCannotBeDrawn) {
+  const auto message = [](std::int64_t n, const RandomSamplerOptions& o) {
+    return error_of<ValueError>([&] { RandomSampler(n, o); });
+  };
+  EXPECT_EQ(message(-1, {}), "RandomSampler: expected n >= 0 examples, got -1");
+  EXPECT_EQ(message(4, {.num_samples = -2}), "RandomSampler: expected num_samples >= 0, got -2");
+  EXPECT_EQ(message(4, {.num_samples = 5}), "RandomSampler: cannot draw 5 of 4 examples without replacement");
+  EXPECT_EQ(message(0, {.replacement = true, .num_samples = 1}),
+            "RandomSampler: cannot draw 1 of 0 examples with replacement");
+  EXPECT_EQ(error_of<ValueError>([] { SequentialSampler(-3); }), "SequentialSampler: expected n >= 0 examples, got -3");
+  EXPECT_TRUE(RandomSampler(0, {.replacement = true}).order(0).empty());
+}
+
+}  // namespace
+}  // namespace bytetape::data
