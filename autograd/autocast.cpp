@@ -50,6 +50,12 @@ DType promoted(DType a, DType b) {
   return size_of(a) == size_of(b) ? DType::f32 : size_of(a) > size_of(b) ? a : b;
 }
 
+std::pair<Tensor, Tensor> promoted_pair(const Tensor& a, const Tensor& b) {
+  if (!promotes(a, b)) return {a, b};
+  const DType dtype = promoted(a.dtype(), b.dtype());
+  return {to(a, dtype), to(b, dtype)};
+}
+
 LoweredWeight::LoweredWeight(const Tensor& x) : value(x), on_tape(x) {
   if (!has_to_be_lowered(x)) return;
   if (is_parameter(x))

@@ -1,4 +1,6 @@
 #pragma once
+#include <utility>
+
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -9,10 +11,10 @@ namespace bytetape {
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
 /// - linear, matmul and conv2d compute in the low dtype, and give it;
-/// - cross_entropy, softmax, log_softmax, layer_norm, sum, exp, log, pow, rsqrt and a number divided by a tensor
-/// compute in
-///   f32, and give it;
-/// - ops of several tensors (x + y, x < y, where, cat, stack) take the widest of their floating dtypes;
+/// - cross_entropy, softmax, log_softmax, layer_norm, add_layer_norm, sum, exp, log, pow, rsqrt and a number divided by
+///   a tensor compute in f32, and give it;
+/// - ops of several tensors (x + y, x < y, where, cat, stack, batch_norm with a residual) take the widest of their
+///   floating dtypes;
 /// - all others keep the dtype of their input, as do ops in place; f64 and integers stay what they are.
 ///
 /// Leaves that require grad, and what modules hold, stay f32, as do their gradients: ops read a 16-bit copy that is
@@ -48,6 +50,8 @@ Tensor widened(const Tensor& x);
 bool promotes(const Tensor& a, const Tensor& b);
 /// The wider of two floating dtypes; f32 for bf16 and f16.
 DType promoted(DType a, DType b);
+/// a and b, both in promoted() where one of them has to be.
+std::pair<Tensor, Tensor> promoted_pair(const Tensor& a, const Tensor& b);
 
 /// What may be a parameter, as an op of low precision takes it.
 struct LoweredWeight {

@@ -12,6 +12,7 @@
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/record.h"
+#include "bytetape/core/dispatch.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
 
@@ -51,8 +52,8 @@ struct Captures {
 };
 
 template <class... What>
-void check_like(const Tensor& g, const Node::OutputInfo& like, const What&... what) {
-  check<AutogradError>(g.shape() == like.shape && g.dtype() == like.dtype && g.device() == like.device, what...,
+void check_like(const Tensor& g, const Node::OutputInfo& like, DType dtype, const What&... what) {
+  check<AutogradError>(g.shape() == like.shape && g.dtype() == dtype && g.device() == like.device, what...,
                        " gave the gradient ", describe(g), ", where ", like.dtype, like.shape, " on ", like.device,
                        " was due");
 }
@@ -72,12 +73,15 @@ class Backward {
       waiting.grads.resize(edge.node->outputs.size());
     }
     Tensor& sum = waiting.grads[edge.output];
-    if (!sum.defined())
+    if (!sum.defined()) {
       sum = std::move(g);
-    else if (!waiting.addend.defined() && takes_addend(*edge.node))
+      waiting.made_in = memory::current_scope;
+    } else if (!waiting.addend.defined() && takes_addend(*edge.node)) {
       waiting.addend = std::move(g);
-    else
-      add_to(sum, g);
+    } else {
+      if (waiting.is_low()) sum = waiting.widened();
+      add_to(sum, to(g, sum.dtype()));
+    }
   }
 
   void run() {
@@ -86,6 +90,7 @@ class Backward {
       auto next = queue_.extract(queue_.begin());
       step(next.mapped());
     }
+    pass_on_low();
   }
 
  private:
@@ -94,6 +99,21 @@ class Backward {
     Ref<Node> node;
     Grads grads;
     Tensor addend;
+    memory::Scope made_in;  // the last of grads
+
+    const Node::OutputInfo& due() const { return node->outputs[0]; }
+    /// A leaf whose gradient has not the dtype that is due.
+    bool is_low() const { return grads[0].defined() && grads[0].dtype() != due().dtype; }
+    /// Room for the gradient in that dtype.
+    Tensor empty_wide() const {
+      const memory::ScopeGuard scope(made_in);
+      return empty_like(grads[0], due().dtype);
+    }
+    /// The gradient in that dtype.
+    Tensor widened() const {
+      const memory::ScopeGuard scope(made_in);
+      return to(grads[0], due().dtype);
+    }
   };
 
   /// Whoever looks at the gradient before the rule does sees the sum.
@@ -107,7 +127,30 @@ class Backward {
       sum = sum + g;
   }
 
+  bool widens_leaves() const { return !create_ && !captures_ && !detecting_anomaly(); }
+  /// A launch is of one device: models on several go from one to the next.
+  void keep_low(Waiting waiting) {
+    if (!low_.empty() && low_.front().due().device != waiting.due().device) pass_on_low();
+    low_.push_back(std::move(waiting));
+  }
+  /// Widens what leaves got in 16 bits, and lets them have it.
+  void pass_on_low() {
+    if (low_.empty()) return;
+    std::vector<Tensor> wide;
+    for (const Waiting& w : low_) wide.push_back(w.empty_wide());
+    std::vector<ConstView> from;
+    std::vector<View> to;
+    for (std::size_t i = 0; i < low_.size(); ++i) {
+      from.push_back(low_[i].grads[0].read());
+      to.push_back(wide[i].write());
+    }
+    bytetape::run<&Kernels::widen_all>(low_.front().due().device, from, to);
+    for (std::size_t i = 0; i < low_.size(); ++i) low_[i].grads[0] = std::move(wide[i]);
+    for (Waiting& w : std::exchange(low_, {})) step(w);
+  }
+
   void step(Waiting& waiting) {
+    if (waiting.is_low()) return keep_low(std::move(waiting));
     Node& node = *waiting.node;
     Grads& gy = waiting.grads;
     const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward, node.scope.stream});
@@ -123,7 +166,7 @@ class Backward {
     check<AutogradError>(!create_ || node.differentiable(),
                          "its backward is a fused rule that cannot be differentiated again (create_graph)");
     if (!node.takes_undefined()) fill_in_zeros(node, gy);
-    InputGrads gx(node, captures_ ? captures_->unwanted_inputs(node) : std::vector<bool>(), retain_,
+    InputGrads gx(node, captures_ ? captures_->unwanted_inputs(node) : std::vector<bool>(), retain_, widens_leaves(),
                   std::move(waiting.addend));
     node.backward(gy, gx);
     gy.clear();
@@ -141,7 +184,7 @@ class Backward {
     for (const Node::Hook& h : hooks)
       if (gy[h.output].defined())
         if (Tensor replaced = h.call(gy[h.output]); replaced.defined()) {
-          check_like(replaced, node.outputs[h.output], "a hook");
+          check_like(replaced, node.outputs[h.output], node.outputs[h.output].dtype, "a hook");
           gy[h.output] = std::move(replaced);
         }
   }
@@ -156,15 +199,25 @@ class Backward {
     const InlineVector<Edge, 3>& edges = frees ? freed : node.edges;
     for (std::size_t i = 0; i < edges.size(); ++i) {
       if (!edges[i] || !gx[i].defined()) continue;
-      check_like(gx[i], edges[i].node->outputs[edges[i].output], "its backward, for input ", i, ",");
+      check_like(gx[i], edges[i].node->outputs[edges[i].output], dtype_for(edges[i], gx[i]), "its backward, for input ",
+                 i, ",");
       if (detecting_anomaly()) throw_if_nan(gx[i], "a gradient made by backward");
       add(edges[i], std::move(gx[i]));
     }
   }
 
+  /// The dtype in which g may go along the edge: the one that is due, or its own where that is widened later.
+  DType dtype_for(const Edge& edge, const Tensor& g) const {
+    const DType due = edge.node->outputs[edge.output].dtype;
+    if (g.dtype() == due || size_of(g.dtype()) != 2) return due;
+    const bool stays_low = widens_leaves() && edge.node->takes_low() && is_dense(g.shape(), g.strides());
+    return stays_low ? g.dtype() : due;
+  }
+
   const bool retain_, create_;
   Captures* const captures_;
   std::map<std::uint64_t, Waiting, std::greater<>> queue_;  // by sequence number
+  std::vector<Waiting> low_;                                // leaves whose gradients are still to be widened
 };
 
 Tensor seed_for(const Tensor& output, const Tensor& given) {

@@ -29,12 +29,21 @@ std::uint64_t next_sequence() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, Tensor addend)
-    : node_(node), unwanted_(std::move(unwanted)), keeps_graph_(keeps_graph), addend_(std::move(addend)) {
+InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, bool widens_leaves,
+                       Tensor addend)
+    : node_(node),
+      unwanted_(std::move(unwanted)),
+      keeps_graph_(keeps_graph),
+      widens_leaves_(widens_leaves),
+      addend_(std::move(addend)) {
   grads_.resize(node.edges.size());
 }
 
 bool InputGrads::needs(std::size_t i) const { return node_.needs(i) && !(i < unwanted_.size() && unwanted_[i]); }
+
+bool InputGrads::may_stay_low(std::size_t i) const {
+  return widens_leaves_ && needs(i) && node_.edges[i].node->takes_low();
+}
 
 Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = this; }
 

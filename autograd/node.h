@@ -27,7 +27,7 @@ using Grads = InlineVector<Tensor, 4>;
 /// What a rule is told of the run that calls it, and where it puts the gradients of its node's inputs.
 class InputGrads {
  public:
-  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, Tensor addend = {});
+  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, bool widens_leaves, Tensor addend = {});
   /// The gradient of input i: to be set where needs(i), unless it is zero.
   Tensor& operator[](std::size_t i) { return grads_[i]; }
   /// Number of inputs.
@@ -36,13 +36,16 @@ class InputGrads {
   bool needs(std::size_t i) const;
   /// True where the graph stays for another backward, which what it saved has to last for.
   bool keeps_graph() const { return keeps_graph_; }
+  /// True where the gradient of input i, due in f32, may be a dense one of 16 bits: a leaf's, which backward() widens
+  /// at its end together with others.
+  bool may_stay_low(std::size_t i) const;
   /// What is still to be added to the gradient of output 0. Undefined but for rules that take it so.
   const Tensor& addend() const { return addend_; }
 
  private:
   const Node& node_;
   std::vector<bool> unwanted_;  // by input; shorter where every further one is wanted
-  bool keeps_graph_;
+  bool keeps_graph_, widens_leaves_;
   Tensor addend_;
   InlineVector<Tensor, 3> grads_;
 };
@@ -103,6 +106,8 @@ class Node : public RefCounted {
   /// True for a rule of one output that takes its gradient as two tensors, gy[0] and gx.addend(), where two ops gave
   /// one each: one pass less over both.
   virtual bool takes_addend() const { return false; }
+  /// True for a leaf's accumulator whose gradient, due in f32, may be given in 16 bits, to be widened before it runs.
+  virtual bool takes_low() const { return false; }
   /// True where remake() gives what y, the result of this op, holds now.
   virtual bool can_remake(const Tensor& y) const {
     static_cast<void>(y);
@@ -161,6 +166,8 @@ class AccumulateGrad final : public Node {
   ~AccumulateGrad() override;
   void backward(const Grads& gy, InputGrads& gx) override;
   const std::vector<Hook>& hooks_to_run() const override;
+  /// A hook sees a gradient as soon as it is whole.
+  bool takes_low() const override { return outputs[0].dtype == DType::f32 && hooks_to_run().empty(); }
 
  private:
   Tensor leaf_;

@@ -34,6 +34,13 @@ inline void check_coefficient(const Tensor& v, const char* name, const Tensor& x
                     " must have the dtype of x, or f32 where that is a 16-bit one; got ", describe(v), " for x ",
                     describe(x));
 }
+/// What is added to x, or is undefined: of x's shape (ShapeError), dtype (DTypeError) and device (DeviceError).
+inline void check_residual(const Tensor& residual, const Tensor& x) {
+  if (!residual.defined()) return;
+  check_same_type(x, residual);
+  check(residual.shape() == x.shape(), "expected a residual of the shape of ", describe(x), ", got ",
+        describe(residual));
+}
 /// An optional tensor as a kernel sees it: an undefined one is an empty view.
 inline ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
 /// The same to write.

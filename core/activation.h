@@ -3,6 +3,7 @@
 namespace bytetape {
 
 /// What an op makes of its result before it stores it, where the two are one kernel.
-enum class Activation { none, relu };
+/// gelu_tanh is gelu(x, Approximate::tanh); of the ops linear alone applies it.
+enum class Activation { none, relu, gelu_tanh };
 
 }  // namespace bytetape

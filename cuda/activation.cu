@@ -5,6 +5,7 @@
 #include "bytetape/cuda/bias_grad.h"
 #include "bytetape/cuda/columns.cuh"
 #include "bytetape/cuda/convert.cuh"
+#include "bytetape/cuda/gelu.cuh"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
 
@@ -16,9 +17,18 @@ constexpr int threads = BiasGradLayout::threads, warp = BiasGradLayout::warp, un
 /// Of an activation; without one gy alone.
 template <class T>
 struct Matrices {
-  const T *gy, *y;
-  T* masked;
+  const T *gy, *saved;
+  T* through;
 };
+
+/// gy as it comes through, which T holds exactly.
+template <Activation activation, class T, class C = compute_t<T>>
+__device__ C come_through(T saved, C gy) {
+  if constexpr (activation == Activation::relu)
+    return widened(saved) <= 0 ? C(0) : gy;
+  else
+    return widened(narrowed<T>(GeluTanhBackward()(widened(saved), gy)));
+}
 
 /// gb, in T or in what T is computed in.
 template <class T>
@@ -76,10 +86,11 @@ __device__ double sum_of_block(double (&totals)[n], int across) {
 
 /// Block (i, s): some columns of split s. Their sums, or where the rows are split those of each, row-major (splits,
 /// columns).
-template <class T, bool masks, bool is_vector>
+template <class T, Activation activation, bool is_vector>
 __global__ void __launch_bounds__(threads, BiasGradLayout::resident)
     bias_grad_kernel(BiasGradLayout layout, Matrices<T> m, BiasGrad<T> gb, double* partials) {
   constexpr int n = BiasGradLayout::lanes(sizeof(T));
+  constexpr bool activates = activation != Activation::none;
   using C = compute_t<T>;
   const int across = layout.across, along = threads / across;
   const std::int64_t first = std::int64_t{blockIdx.x} * across * n;
@@ -89,12 +100,12 @@ __global__ void __launch_bounds__(threads, BiasGradLayout::resident)
   double totals[n] = {};
   for (std::int64_t row = begin + static_cast<int>(threadIdx.x) / across; row < end; row += unroll * along) {
     Packed<T, n> gy[unroll];
-    [[maybe_unused]] Packed<T, n> y[unroll];
+    [[maybe_unused]] Packed<T, n> saved[unroll];
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
       const std::int64_t at = min(row + u * along, end - 1) * layout.columns + column;
       gy[u] = load_columns<is_vector, n>(m.gy + at, count);
-      if constexpr (masks) y[u] = load_columns<is_vector, n>(m.y + at, count);
+      if constexpr (activates) saved[u] = load_columns<is_vector, n>(m.saved + at, count);
     }
     C sums[n] = {};
 #pragma unroll
@@ -103,14 +114,14 @@ __global__ void __launch_bounds__(threads, BiasGradLayout::resident)
 #pragma unroll
       for (int k = 0; k < n; ++k) {
         C v = widened(gy[u].values[k]);
-        if constexpr (masks) {
-          v = widened(y[u].values[k]) <= 0 ? C(0) : v;
+        if constexpr (activates) {
+          v = come_through<activation>(saved[u].values[k], v);
           gy[u].values[k] = narrowed<T>(v);
         }
         sums[k] += v;
       }
-      if constexpr (masks)
-        store_columns<is_vector, n>(gy[u], m.masked + (row + u * along) * layout.columns + column, count);
+      if constexpr (activates)
+        store_columns<is_vector, n>(gy[u], m.through + (row + u * along) * layout.columns + column, count);
     }
 #pragma unroll
     for (int k = 0; k < n; ++k) totals[k] += static_cast<double>(sums[k]);
@@ -138,19 +149,17 @@ __global__ void __launch_bounds__(block_size)
 
 bool is_aligned(const ConstView& x) { return reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0; }
 
-template <class T>
+template <class T, Activation activation>
 void launch(const BiasGradArgs& a, void* ws) {
   const BiasGradLayout layout(a.gy);
-  const bool masks = a.activation == Activation::relu;
   const bool is_vector = layout.columns % BiasGradLayout::lanes(sizeof(T)) == 0 && is_aligned(a.gy) &&
-                         (!masks || (is_aligned(a.y) && is_aligned(a.masked)));
+                         is_aligned(a.saved) && is_aligned(a.through);  // null is
   const BiasGrad<T> gb{a.gb.data(), a.gb.dtype != a.gy.dtype};
   auto* partials = layout.splits > 1 ? static_cast<double*>(ws) : nullptr;
   const dim3 grid(static_cast<unsigned>(layout.blocks), static_cast<unsigned>(layout.splits));
   const cudaStream_t stream = stream_of(a.gy.device);
-  const auto kernel = masks ? (is_vector ? bias_grad_kernel<T, true, true> : bias_grad_kernel<T, true, false>)
-                            : (is_vector ? bias_grad_kernel<T, false, true> : bias_grad_kernel<T, false, false>);
-  kernel<<<grid, threads, 0, stream>>>(layout, {a.gy.as<T>(), a.y.as<T>(), a.masked.as<T>()}, gb, partials);
+  const auto kernel = is_vector ? bias_grad_kernel<T, activation, true> : bias_grad_kernel<T, activation, false>;
+  kernel<<<grid, threads, 0, stream>>>(layout, {a.gy.as<T>(), a.saved.as<T>(), a.through.as<T>()}, gb, partials);
   check_launch();
   if (!partials) return;
   add_splits_kernel<<<column_blocks(layout.columns), block_size, 0, stream>>>(partials, layout.splits, layout.columns,
@@ -160,7 +169,17 @@ void launch(const BiasGradArgs& a, void* ws) {
 
 void bias_grad(const BiasGradArgs& a, const Plan&, Workspace ws) {
   if (a.gb.numel() == 0) return;
-  visit_floating(a.gy.dtype, [&](auto zero) { launch<decltype(zero)>(a, ws.data); });
+  visit_floating(a.gy.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    switch (a.activation) {
+      case Activation::none:
+        return launch<T, Activation::none>(a, ws.data);
+      case Activation::relu:
+        return launch<T, Activation::relu>(a, ws.data);
+      case Activation::gelu_tanh:
+        return launch<T, Activation::gelu_tanh>(a, ws.data);
+    }
+  });
 }
 
 }  // namespace

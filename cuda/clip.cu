@@ -93,7 +93,7 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
   const Device device = args.norm.device;
   const cudaStream_t stream = stream_of(device);
   auto* partials = static_cast<double*>(ws.data);
-  for_each_table(args.gradients, [&](const LargestGradientTable& all) {
+  for_each_table(args.gradients, [&](const auto& all) {
     with_table(all, [&](const auto& table, auto zero) {
       squares_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, partials);
     });
@@ -105,7 +105,7 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
                   args.norm.data(),
                   args.norm.dtype == DType::f64,
                   fault_places(device).pending};
-  for_each_table(args.gradients, [&](const LargestGradientTable& all) {
+  for_each_table(args.gradients, [&](const auto& all) {
     with_table(all, [&](const auto& table, auto zero) {
       scale_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip);
     });
@@ -116,7 +116,7 @@ void clip_grad_value(std::span<const View> gradients, double clip_value) {
   const Device device = gradients[0].device;
   const cudaStream_t stream = stream_of(device);
   const unsigned* pending = fault_places(device).pending;
-  for_each_table(gradients, [&](const LargestGradientTable& all) {
+  for_each_table(gradients, [&](const auto& all) {
     with_table(all, [&](const auto& table, auto zero) {
       clamp_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip_value, pending);
     });

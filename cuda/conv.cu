@@ -3,7 +3,6 @@
 // im2col.cu, and images of few channels are conv_mma.cu's and conv_direct.cu's.
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/activation.h"
@@ -83,14 +82,6 @@ class Launch {
   void* scratch() const { return scratch_; }
 
  private:
-  /// What libraries count in 32 bits stays far below that.
-  static bool is_small(const ConvSizes& s) {
-    constexpr std::int64_t elements = std::numeric_limits<std::int32_t>::max(), step = 1 << 12;
-    const auto is_step = [&](Size2 v) { return v.h < step && v.w < step; };
-    return s.x_numel() <= elements && s.y_numel() <= elements && s.weights() <= elements && is_step({s.kh, s.kw}) &&
-           is_step(s.p.stride) && is_step(s.p.padding) && is_step(s.p.dilation);
-  }
-
   ConvProblem problem_;
   Device device_;
   View weight_, turned_;  // as the caller has it, and as cuDNN wants it, in x's dtype
@@ -149,6 +140,7 @@ ConvKernels conv_kernels() {
       .conv2d = {plan, conv2d},
       .conv2d_input_grad = {plan, conv2d_input_grad},
       .conv2d_weight_grad = {plan, conv2d_weight_grad},
+      .widens_weight_grad = widens_weight_grad,
   };
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/conv_mma.h"
@@ -8,6 +9,13 @@
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {
+
+bool is_small(const ConvSizes& s) {
+  constexpr std::int64_t elements = std::numeric_limits<std::int32_t>::max(), step = 1 << 12;
+  const auto is_step = [&](Size2 v) { return v.h < step && v.w < step; };
+  return s.x_numel() <= elements && s.y_numel() <= elements && s.weights() <= elements && is_step({s.kh, s.kw}) &&
+         is_step(s.p.stride) && is_step(s.p.padding) && is_step(s.p.dilation);
+}
 
 Im2col::Im2col(const ConvSizes& s, ConvMap map, WorkspaceCap cap)
     : dtype(accumulated(s.dtype)),
@@ -85,6 +93,14 @@ Plan plan(const Conv2dWeightGradArgs& a) {
   if (is_mma(s, ConvMap::weight_grad, a.gy)) return {MmaConv(s, ConvMap::weight_grad).sum_bytes(), conv_mma};
   if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};
   return {ConvWorkspace(a).total};
+}
+
+// What is cuDNN's, which gives x's dtype; all others write f32 from their sums.
+bool widens_weight_grad(const Conv2dWeightGradArgs& a) {
+  const ConvSizes s(a);
+  return size_of(s.dtype) == 2 && s.n > 0 && is_small(s) &&
+         same_layout(a.gw.shape, a.gw.strides, weight_strides(a.x, a.gw, a.gy)) &&
+         !is_mma(s, ConvMap::weight_grad, a.gy) && !is_direct(s, ConvMap::weight_grad, a.gy);
 }
 
 }  // namespace bytetape::cuda

@@ -27,6 +27,9 @@ inline bool turns_weight(const ConstView& x, const ConstView& weight, const Cons
   return weight.dtype != x.dtype || !same_layout(weight.shape, weight.strides, weight_strides(x, weight, y));
 }
 
+/// What libraries count in 32 bits stays far below that.
+bool is_small(const ConvSizes& s);
+
 /// The bias's gradient as a sum of gy.
 inline SumArgs bias_grad_of(const Conv2dWeightGradArgs& a) {
   return {a.gy, View(a.gb.data(), a.gb.dtype, a.gb.device, {1, a.gb.shape[0], 1, 1}, {0, a.gb.strides[0], 0, 0})};

@@ -3,6 +3,7 @@
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"
+#include "bytetape/cuda/widen.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -199,6 +200,7 @@ CopyKernels copy_kernels() {
   return {
       .fill = fill,
       .copy = copy,
+      .widen_all = widen_all,
       .arange = arange,
   };
 }

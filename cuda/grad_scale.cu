@@ -33,7 +33,7 @@ void unscale(const UnscaleArgs& args) {
   const Device device = args.scale.device;
   const cudaStream_t stream = stream_of(device);
   const unsigned* pending = fault_places(device).pending;
-  for_each_table(args.gradients, [&](const LargestGradientTable& all) {
+  for_each_table(args.gradients, [&](const auto& all) {
     with_table(all, [&](const auto& table, auto zero) {
       unscale_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, args.scale.as<float>(),
                                                                                 args.found_inf.as<float>(), pending);

@@ -1,5 +1,9 @@
 // Recorded work as a CUDA graph: streams of its own are put into capture mode while the work is given to them.
+#include <memory>
+#include <type_traits>
+
 #include "bytetape/core/memory/scope.h"
+#include "bytetape/cuda/graph_fills.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/runtime.h"
 #include "bytetape/cuda/streams.h"
@@ -7,12 +11,16 @@
 namespace bytetape::cuda {
 namespace {
 
+struct Destroy {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
+
 class Graph final : public Recording {
  public:
-  Graph(Device device, cudaGraph_t graph) : device_(device) {
-    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
-    cudaGraphDestroy(graph);
-    check(status);
+  Graph(Device device, GraphHandle graph) : device_(device) {
+    fill_by_kernels(graph.get());
+    check(cudaGraphInstantiate(&graph_, graph.get(), 0));
   }
   /// Waits for the last replay: the driver may still read from the graph.
   ~Graph() override {
@@ -59,7 +67,7 @@ std::unique_ptr<Recording> record(int index, const std::function<void()>& work) 
     const RecordingScope scope(index, streams);
     work();
   }
-  return std::make_unique<Graph>(Device::cuda(index), streams.end_recording());
+  return std::make_unique<Graph>(Device::cuda(index), GraphHandle(streams.end_recording()));
 }
 
 }  // namespace bytetape::cuda

@@ -21,11 +21,22 @@ struct Shares {
 template <class T>
 struct BackwardInputs {
   using C = compute_t<T>;
-  const T *x, *gy;
+  const T *x, *gy, *addend;  // addend where the kernel adds, which may be gx
   const C *weight, *mean, *rstd;
 };
 
-/// gx = r (g - share - h slope) of some neighbours, as below.
+// A sum that the compiler does not join with a product before it, so that the product is rounded.
+__device__ inline float sum_of_rounded(float a, float b) { return __fadd_rn(a, b); }
+__device__ inline double sum_of_rounded(double a, double b) { return __dadd_rn(a, b); }
+
+template <int lanes, class T>
+__device__ Packed<T, lanes> sum_of(Packed<T, lanes> v, const Packed<T, lanes>& more) {
+  for (int k = 0; k < lanes; ++k)
+    v.values[k] = narrowed<T>(sum_of_rounded(widened(v.values[k]), widened(more.values[k])));
+  return v;
+}
+
+/// r (g - share - h slope) of some neighbours, as below.
 template <int lanes, class T, class C = compute_t<T>>
 __device__ Packed<T, lanes> input_gradient(const Packed<T, lanes>& x, const Packed<T, lanes>& gy, C center, C r,
                                            C share, C slope, const C* weight, std::int64_t at) {
@@ -39,8 +50,8 @@ __device__ Packed<T, lanes> input_gradient(const Packed<T, lanes>& x, const Pack
 }
 
 // With h = (x - mean) rstd and g = gy weight: gb = sum(gy), gw = sum(gy h) over the rows, and in each row
-// gx = rstd (g - mean(g) - h mean(g h)).
-template <class T, int lanes, int held, class C = compute_t<T>>
+// gx = rstd (g - mean(g) - h mean(g h)) + addend.
+template <class T, int lanes, int held, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
     layer_norm_backward_kernel(std::int64_t rows, int n, BackwardInputs<T> in, T* gx, Shares<C> shares) {
   const auto column = [&](int i) { return static_cast<int>(threadIdx.x + i * blockDim.x) * lanes; };
@@ -72,10 +83,16 @@ __global__ void __launch_bounds__(block_size)
       }
     if (!gx) continue;
     sum_over_row(sums);
+    [[maybe_unused]] Packed<T, lanes> more[held];  // all are under way before the first gradient is stored over them
+    if constexpr (adds)
+      for (int i = 0; i < held; ++i)
+        if (is_here(i)) more[i] = load<lanes>(in.addend + row * n + column(i));
     for (int i = 0; i < held; ++i)
-      if (is_here(i))
-        input_gradient(x[i], gy[i], center, r, sums[0] / n, sums[1] / n, in.weight, column(i))
-            .store(gx + row * n + column(i));
+      if (is_here(i)) {
+        auto g = input_gradient(x[i], gy[i], center, r, sums[0] / n, sums[1] / n, in.weight, column(i));
+        if constexpr (adds) g = sum_of(g, more[i]);
+        g.store(gx + row * n + column(i));
+      }
   }
   if (!shares.wanted()) return;
 
@@ -113,7 +130,7 @@ __global__ void __launch_bounds__(block_size)
 
 /// The same for rows that are too long to be held: a block's shares are added up where they go. Each column is one
 /// thread's, so that none waits for another.
-template <class T, int lanes, class C = compute_t<T>>
+template <class T, int lanes, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(wide_block)
     wide_layer_norm_backward_kernel(std::int64_t rows, std::int64_t n, BackwardInputs<T> in, T* gx, Shares<C> shares) {
   const std::int64_t first = std::int64_t{threadIdx.x} * lanes, step = std::int64_t{blockDim.x} * lanes;
@@ -142,9 +159,12 @@ __global__ void __launch_bounds__(wide_block)
     if (!gx) continue;
     sum_over_row(sums);
     const C share = sums[0] / static_cast<C>(n), slope = sums[1] / static_cast<C>(n);
-    for (std::int64_t at = first; at < n; at += step)
-      input_gradient(load<lanes>(from_x + at), load<lanes>(from_gy + at), center, r, share, slope, in.weight, at)
-          .store(gx + row * n + at);
+    for (std::int64_t at = first; at < n; at += step) {
+      auto g =
+          input_gradient(load<lanes>(from_x + at), load<lanes>(from_gy + at), center, r, share, slope, in.weight, at);
+      if constexpr (adds) g = sum_of(g, load<lanes>(in.addend + row * n + at));
+      g.store(gx + row * n + at);
+    }
   }
 }
 
@@ -163,33 +183,44 @@ __global__ void __launch_bounds__(block_size)
   if (row_of_thread() == 0 && column < 2 * n && to) to[column < n ? column : column - n] = static_cast<C>(sum);
 }
 
+template <class T, bool adds>
+void launch(const LayerNormBackwardArgs& a, std::int64_t blocks, void* ws) {
+  using C = compute_t<T>;
+  const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
+  const bool shared = a.gw.defined() || a.gb.defined();
+  const cudaStream_t stream = stream_of(a.x.device);
+  const BackwardInputs<T> in{a.x.as<T>(),      a.gy.as<T>(),   a.addend.as<T>(),
+                             a.weight.as<C>(), a.mean.as<C>(), a.rstd.as<C>()};
+  C *const gw = a.gw.as<C>(), *const gb = a.gb.as<C>(), *const scratch = static_cast<C*>(ws);
+  Shares<C> shares{gw, gb, 0};
+  if (shared && blocks > 1) shares = {gw ? scratch : nullptr, gb ? scratch + n : nullptr, 2 * n};
+  const bool is_aligned = aligned<T>({&a.x, &a.gy, &a.gx, &a.addend}) && coefficients_aligned<T>({&a.weight});
+  with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
+    const unsigned grid = shared ? static_cast<unsigned>(blocks) : row_blocks(rows, threads.y, a.x.device);
+    if constexpr (held == 0)
+      wide_layer_norm_backward_kernel<T, lanes, adds><<<grid, threads, 0, stream>>>(rows, n, in, a.gx.as<T>(), shares);
+    else
+      layer_norm_backward_kernel<T, lanes, held, adds>
+          <<<grid, threads, 0, stream>>>(rows, static_cast<int>(n), in, a.gx.as<T>(), shares);
+  });
+  check_launch();
+  if (!shared || blocks == 1) return;
+  add_shares_kernel<<<column_blocks(2 * n), block_size, 0, stream>>>(scratch, blocks, n, gw, gb);
+  check_launch();
+}
+
 }  // namespace
 
 void layer_norm_backward(const LayerNormBackwardArgs& a, const Plan& plan, Workspace ws) {
-  const std::int64_t rows = a.x.shape[0], n = a.x.shape[1], blocks = plan.algorithm;
+  const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
   const bool shared = a.gw.defined() || a.gb.defined();
   if (n == 0 || (rows == 0 && !shared)) return;  // no rows: gw and gb are 0
-  const cudaStream_t stream = stream_of(a.x.device);
   visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    using C = compute_t<T>;
-    const BackwardInputs<T> in{a.x.as<T>(), a.gy.as<T>(), a.weight.as<C>(), a.mean.as<C>(), a.rstd.as<C>()};
-    C *const gw = a.gw.as<C>(), *const gb = a.gb.as<C>(), *const scratch = static_cast<C*>(ws.data);
-    Shares<C> shares{gw, gb, 0};
-    if (shared && blocks > 1) shares = {gw ? scratch : nullptr, gb ? scratch + n : nullptr, 2 * n};
-    const bool is_aligned = aligned<T>({&a.x, &a.gy, &a.gx}) && coefficients_aligned<T>({&a.weight});
-    with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
-      const unsigned grid = shared ? static_cast<unsigned>(blocks) : row_blocks(rows, threads.y, a.x.device);
-      if constexpr (held == 0)
-        wide_layer_norm_backward_kernel<T, lanes><<<grid, threads, 0, stream>>>(rows, n, in, a.gx.as<T>(), shares);
-      else
-        layer_norm_backward_kernel<T, lanes, held>
-            <<<grid, threads, 0, stream>>>(rows, static_cast<int>(n), in, a.gx.as<T>(), shares);
-    });
-    check_launch();
-    if (!shared || blocks == 1) return;
-    add_shares_kernel<<<column_blocks(2 * n), block_size, 0, stream>>>(scratch, blocks, n, gw, gb);
-    check_launch();
+    if (a.addend.defined())
+      launch<T, true>(a, plan.algorithm, ws.data);
+    else
+      launch<T, false>(a, plan.algorithm, ws.data);
   });
 }
 

@@ -63,6 +63,7 @@ struct Key {
   std::int64_t m, n, k, batch, a_leading, b_leading, y_leading, a_step, b_step, y_step;
   std::int64_t workspace, usual_workspace;  // bytes that the library may use, and without a cap
   std::int32_t device, dtype, compute, epilogue, a_alignment, b_alignment, y_alignment, flags;
+  bool keeps_input() const { return (epilogue & CUBLASLT_EPILOGUE_GELU_AUX) == CUBLASLT_EPILOGUE_GELU_AUX; }
   friend bool operator==(const Key& p, const Key& q) { return std::memcmp(&p, &q, sizeof p) == 0; }
 };
 static_assert(std::has_unique_object_representations_v<Key>);
@@ -74,6 +75,8 @@ struct HashKey {
 };
 
 constexpr int most_proposals = 16;
+constexpr std::uintptr_t input_alignment = 16;  // bytes, of an activation's input that an epilogue leaves
+constexpr std::int64_t input_multiple = 8;      // of which its leading dimension and its batch's step are
 
 RankKey rank_key(const Key& key) {
   return {static_cast<std::int64_t>(Proposer::cublaslt),
@@ -109,6 +112,14 @@ struct MatrixOf {
   }
 };
 
+/// What is done with a product.
+struct Epilogue {
+  cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  double beta = 0;        // times what y holds
+  void* input = nullptr;  // where an activation leaves its input
+};
+
 /// A product of one kind, ready to run again and again.
 class Product {
  public:
@@ -127,6 +138,11 @@ class Product {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<cublasLtEpilogue_t>(key.epilogue));
     if (key.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(result_dtype_)));
+    if (key.keeps_input()) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.y_leading);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, key.y_step);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, input_alignment);  // of which proposals read the alignment
+    }
     is_possible_ = choose_algorithm(key);
   }
   ~Product() { cublasLtMatmulDescDestroy(operation_); }
@@ -137,13 +153,13 @@ class Product {
   bool is_possible() const { return is_possible_; }
 
   /// Runs what was proposed, each a few times, and keeps the fastest. y must not be added to.
-  void tune(const Key& key, const MatmulArgs& args, const void* a, const void* b, const void* bias, Workspace ws) {
+  void tune(const Key& key, const View& y, const void* a, const void* b, const Epilogue& epilogue, Workspace ws) {
     is_tuned_ = true;
     const Proposal first = chosen_;
-    const int rank = fastest(static_cast<int>(proposed_.size()), stream_of(args.y.device), [&](int i) {
+    const int rank = fastest(static_cast<int>(proposed_.size()), stream_of(y.device), [&](int i) {
       chosen_ = proposed_[static_cast<std::size_t>(i)];
       if (!fits(chosen_, key)) return false;
-      run(args, a, b, bias, 0, ws);
+      run(y, a, b, epilogue, ws);
       return true;
     });
     chosen_ = proposed_[static_cast<std::size_t>(rank)];
@@ -152,15 +168,16 @@ class Product {
   }
   bool is_tuned() const { return is_tuned_; }
 
-  void run(const MatmulArgs& args, const void* a, const void* b, const void* bias, double beta, Workspace ws) {
-    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    const float one = 1, scale = static_cast<float>(beta);
+  void run(const View& y, const void* a, const void* b, const Epilogue& epilogue, Workspace ws) {
+    if (epilogue.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    if (epilogue.input) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.input);
+    const float one = 1, scale = static_cast<float>(epilogue.beta);
     const double wide_one = 1;
     const bool wide = dtype_ == DType::f64;
-    check(cublasLtMatmul(handle_of(args.y.device), operation_, wide ? static_cast<const void*>(&wide_one) : &one, b,
-                         left_.layout, a, right_.layout, wide ? static_cast<const void*>(&beta) : &scale, args.y.data(),
-                         result_.layout, args.y.data(), result_.layout, &chosen_.algorithm, ws.data, ws.bytes,
-                         stream_of(args.y.device)));
+    check(cublasLtMatmul(handle_of(y.device), operation_, wide ? static_cast<const void*>(&wide_one) : &one, b,
+                         left_.layout, a, right_.layout, wide ? static_cast<const void*>(&epilogue.beta) : &scale,
+                         y.data(), result_.layout, y.data(), result_.layout, &chosen_.algorithm, ws.data, ws.bytes,
+                         stream_of(y.device)));
   }
 
  private:
@@ -214,7 +231,8 @@ class Product {
         preference, most_proposals, found.data(), &count);
     cublasLtMatmulPreferenceDestroy(preference);
     std::vector<Proposal> all;
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return all;
+    // Either is what it says of an epilogue that it does not have.
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return all;
     check(status);
     for (const auto& f : std::span(found).first(static_cast<std::size_t>(count)))
       if (f.state == CUBLAS_STATUS_SUCCESS) all.push_back({f.algo, f.workspaceSize});
@@ -254,16 +272,9 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
-/// What is done with a product.
-struct Epilogue {
-  cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  double beta = 0;  // times what y holds
-};
-
-/// Runs it where the library can; `library_bytes` of the workspace are its own, behind them lie copies.
-bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t library_bytes, Workspace ws) {
-  const View& y = args.y;
+/// Runs it into y where the library can; `library_bytes` of the workspace are its own, behind them lie copies.
+bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, std::int64_t library_bytes,
+              Workspace ws) {
   const auto library = static_cast<std::size_t>(library_bytes);
   char* copies = static_cast<char*>(ws.data) + library;
   const ConstView a = with_unit_step(args.a, copies), b = with_unit_step(args.b, copies);
@@ -292,34 +303,56 @@ bool multiply(const MatmulArgs& args, const Epilogue& epilogue, std::int64_t lib
   Product& product = product_for(key);
   if (!product.is_possible()) return false;
   if (is_tuning() && !product.is_tuned() && epilogue.beta == 0)
-    product.tune(key, args, a.data(), b.data(), epilogue.bias, {ws.data, library});
-  product.run(args, a.data(), b.data(), epilogue.bias, epilogue.beta, {ws.data, library});
+    product.tune(key, y, a.data(), b.data(), epilogue, {ws.data, library});
+  product.run(y, a.data(), b.data(), epilogue, {ws.data, library});
   return true;
 }
 
-Epilogue with_relu(Epilogue e) {
-  e.kind = e.kind == CUBLASLT_EPILOGUE_BIAS ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+/// Whether the library may have an epilogue for the activation of args. How exact its tanh is nothing says: it is taken
+/// where the product itself is not in whole f32.
+bool may_activate(const MatmulArgs& args) {
+  const View& z = args.z;
+  switch (args.activation) {
+    case Activation::relu:
+      return !z.defined();
+    case Activation::gelu_tanh:
+      return (args.a.dtype != DType::f32 || allow_tf32()) &&
+             (!z.defined() || (layout_of(z).leading % input_multiple == 0 && z.strides[0] % input_multiple == 0 &&
+                               reinterpret_cast<std::uintptr_t>(z.data()) % input_alignment == 0));
+    default:
+      return false;
+  }
+}
+
+/// The same with the activation of args behind it.
+Epilogue activated(Epilogue e, const MatmulArgs& args) {
+  const int bias = e.kind & CUBLASLT_EPILOGUE_BIAS;
+  const int activation = args.activation == Activation::relu ? CUBLASLT_EPILOGUE_RELU
+                         : args.z.defined()                  ? CUBLASLT_EPILOGUE_GELU_AUX
+                                                             : CUBLASLT_EPILOGUE_GELU;
+  e.kind = static_cast<cublasLtEpilogue_t>(activation | bias);
+  e.input = args.z.data();
   return e;
 }
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
-  const View& y = args.y;
+  const View &y = args.y, &z = args.before_activation();
   if (y.numel() == 0) return;
   const bool is_product = args.a.shape[2] > 0, has_epilogues = is_product && y.dtype != DType::f64;
   Epilogue epilogue;
   if (args.bias.defined() && is_row(args.bias) && has_epilogues) {
     epilogue = {CUBLASLT_EPILOGUE_BIAS, args.bias.data()};
   } else if (args.bias.defined()) {
-    copy_kernels().copy(args.bias, y);
+    copy_kernels().copy(args.bias, z);
     epilogue.beta = 1;
   } else if (!is_product) {
-    copy_kernels().fill(0, y);
+    copy_kernels().fill(0, z);
   }
-  const bool activates = has_epilogues && args.activation == Activation::relu;
-  if (activates && multiply(args, with_relu(epilogue), plan.algorithm, ws)) return;
-  if (is_product && !multiply(args, epilogue, plan.algorithm, ws))
+  const bool activates = has_epilogues && may_activate(args) && (epilogue.beta == 0 || !args.z.defined());
+  if (activates && multiply(args, y, activated(epilogue, args), plan.algorithm, ws)) return;
+  if (is_product && !multiply(args, z, epilogue, plan.algorithm, ws))
     fail<Error>("cuBLASLt has no algorithm for ", y.dtype, args.a.shape, " @ ", args.b.shape);
-  activate(args.activation, y);
+  activate(args.activation, z, y);
 }
 
 }  // namespace

@@ -86,10 +86,10 @@ struct Tiles {
   dim3 threads;
 
   template <std::size_t K>
-  Tiles(const Pixels<K>& pixels, int lanes, unsigned block = block_size) : threads(1, block) {
+  Tiles(const Pixels<K>& pixels, int lanes, unsigned block = block_size, unsigned widest = 32) : threads(1, block) {
     const std::int64_t vectors = (pixels.channels + lanes - 1) / lanes;
     if (pixels.channels_adjacent())
-      while (threads.x < 32 && threads.x < vectors) threads.x *= 2;
+      while (threads.x < widest && threads.x < vectors) threads.x *= 2;
     threads.y = block / threads.x;
     count = static_cast<unsigned>((vectors + threads.x - 1) / threads.x);
   }

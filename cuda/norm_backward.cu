@@ -40,15 +40,20 @@ struct Gradients {
   }
 };
 
-/// What tells where gy comes through the activation.
-enum class Mask { none, by_x, by_y, by_y_of_sum };
+/// What tells where gy, or the sum of it and an addend, comes through the activation.
+enum class Mask { none, by_x, by_x_of_sum, by_y, by_y_of_sum };
+template <Mask mask>
+constexpr bool is_by_x = mask == Mask::by_x || mask == Mask::by_x_of_sum;
 template <Mask mask>
 constexpr bool is_by_y = mask == Mask::by_y || mask == Mask::by_y_of_sum;
-/// x and gy; by y, that and where gy goes; and what is added to gy.
 template <Mask mask>
-constexpr int images = mask == Mask::by_y_of_sum ? 5
-                       : mask == Mask::by_y      ? 4
-                                                 : 2;
+constexpr bool is_of_sum = mask == Mask::by_x_of_sum || mask == Mask::by_y_of_sum;
+/// Whether what comes of gy is kept.
+template <Mask mask>
+constexpr bool is_kept = is_by_y<mask> || is_of_sum<mask>;
+/// x and gy; where it is kept; y; the addend.
+template <Mask mask>
+constexpr int images = 2 + is_kept<mask> + is_by_y<mask> + is_of_sum<mask>;
 
 template <class T>
 struct BackwardImages {
@@ -60,7 +65,7 @@ template <class T, int lanes, Mask mask, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     gradient_sums_kernel(Pixels<images<mask>> pixels, BackwardImages<T> in, Normalise<T> normalise, std::int64_t length,
                          Partials<C> partials, Gradients<T> finish) {
-  constexpr int at_once = is_by_y<mask> ? 2 : 4;
+  constexpr int at_once = is_kept<mask> ? 2 : 4;
   const std::int64_t c = first_channel<lanes>();
   PairSums<C, lanes> mine;  // over gy, and over gy * (x - mean)
   if (c < pixels.channels) {
@@ -75,25 +80,25 @@ __global__ void __launch_bounds__(run_threads)
         pixels.find(p + u * run.step, c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
         gy[u] = load<lanes>(in.gy + at[u][1]);
-        if constexpr (is_by_y<mask>) y[u] = load<lanes>(in.y + at[u][2]);
-        if constexpr (mask == Mask::by_y_of_sum) addend[u] = load<lanes>(in.addend + at[u][4]);
+        if constexpr (is_by_y<mask>) y[u] = load<lanes>(in.y + at[u][3]);
+        if constexpr (is_of_sum<mask>) addend[u] = load<lanes>(in.addend + at[u][images<mask> - 1]);
       }
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
         if (p + u * run.step >= run.end) continue;
         for (int k = 0; k < lanes; ++k) {
           const C v = widened(x[u].values[k]);
-          if constexpr (mask == Mask::by_y_of_sum)
+          if constexpr (is_of_sum<mask>)
             gy[u].values[k] = narrowed<T>(widened(gy[u].values[k]) + widened(addend[u].values[k]));
           if constexpr (is_by_y<mask>)
             if (widened(y[u].values[k]) <= 0) gy[u].values[k] = T();
           C g = widened(gy[u].values[k]);
-          if constexpr (mask == Mask::by_x)
+          if constexpr (is_by_x<mask>)
             if (numbers(k, v) <= 0) g = 0;
           mine.first(k) += g;
           mine.second(k) += g * (v - numbers.mean[k]);
         }
-        if constexpr (is_by_y<mask>) gy[u].store(in.masked + at[u][3]);
+        if constexpr (is_kept<mask>) gy[u].store(in.masked + at[u][2]);
       }
     }
   }
@@ -106,7 +111,7 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
   const Pixels<images<mask>> pixels(views);
   const BackwardImages<T> in{a.x.as<T>(), a.gy.as<T>(), a.y.as<T>(), a.addend.as<T>(), a.masked.as<T>()};
   with_lanes<T>(pixels, views, [&](auto lanes) {
-    const Tiles tiles(pixels, lanes, run_threads);
+    const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
     const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
     gradient_sums_kernel<T, lanes, mask><<<blocks, tiles.threads, 0, stream_of(a.x.device)>>>(
         pixels, in, Normalise<T>(a), run_length(pixels.count, runs), partials, finish);
@@ -121,10 +126,12 @@ void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<
   const Partials<compute_t<T>> partials(runs > 1 ? scratch : nullptr, channels, a.x.device);
   const Gradients<T> finish{PerChannel<T>(a.weight), PerChannel<T>(a.var),   a.eps,  static_cast<double>(count),
                             ChannelResult<T>(a.gw),  ChannelResult<T>(a.gb), slopes, channels};
-  if (a.addend.defined())
-    launch_sums<T, Mask::by_y_of_sum>(a, {&a.x, &a.gy, &a.y, &a.masked, &a.addend}, runs, partials, finish);
+  if (a.addend.defined() && a.y.defined())
+    launch_sums<T, Mask::by_y_of_sum>(a, {&a.x, &a.gy, &a.masked, &a.y, &a.addend}, runs, partials, finish);
+  else if (a.addend.defined())
+    launch_sums<T, Mask::by_x_of_sum>(a, {&a.x, &a.gy, &a.masked, &a.addend}, runs, partials, finish);
   else if (a.y.defined())
-    launch_sums<T, Mask::by_y>(a, {&a.x, &a.gy, &a.y, &a.masked}, runs, partials, finish);
+    launch_sums<T, Mask::by_y>(a, {&a.x, &a.gy, &a.masked, &a.y}, runs, partials, finish);
   else if (a.activation == Activation::relu)
     launch_sums<T, Mask::by_x>(a, {&a.x, &a.gy}, runs, partials, finish);
   else

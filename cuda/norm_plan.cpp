@@ -14,7 +14,7 @@ std::int64_t run_count(const ConstView& x) {
   constexpr std::int64_t blocks = 128;    // about one for each processor of a large device
   constexpr std::int64_t least = 8192;    // elements that a block is worth starting for
   constexpr std::int64_t single = 16384;  // up to here one block is as fast
-  const auto widest = static_cast<std::int64_t>(32 * 16 / size_of(x.dtype));  // a warp's vectors
+  const auto widest = static_cast<std::int64_t>(8 * 16 / size_of(x.dtype));  // vectors side by side (norm_runs.cuh)
   const std::int64_t width = x.strides[1] == 1 ? std::min(channels, widest) : 1;
   if (pixels <= single / width) return 1;
   const std::int64_t tiles = (channels + width - 1) / width;

@@ -9,8 +9,12 @@ namespace bytetape::cuda {
 
 /// Threads of a block: few and large blocks leave little to put together.
 inline constexpr int run_threads = 512;
-/// Channels of a block, at most: 16 bytes of 16-bit ones for each of a warp's threads.
-inline constexpr int most_channels = 256;
+/// Threads side by side, each with 16 bytes of a pixel, or with one channel: few, so that the blocks which put
+/// together what others left are many, and have little each.
+template <int lanes>
+constexpr int widest_run = lanes > 1 ? 8 : 32;
+/// Channels of a block, at most.
+inline constexpr int most_channels = 64;
 
 /// Pixels of this block's run, and of the thread those that are blockDim.y apart from the first on.
 struct Run {
@@ -35,17 +39,23 @@ struct Partials {
   }
 };
 
-/// Merges what the threads of a block hold, numbered in rows of `width`, into the first row.
-template <class A>
+/// Merges what the threads of a block hold, numbered in rows of `width`, at most `widest` and a warp's, into the first
+/// row: first within each warp, then over the warps.
+template <int widest, class A>
 __device__ void merge_rows(A& mine, unsigned thread, unsigned width) {
-  __shared__ typename A::Number shared[A::size][run_threads / 2];
-  for (unsigned half = run_threads / 2; half >= width; half /= 2) {
-    if (thread >= half && thread < 2 * half)
-      for (int i = 0; i < A::size; ++i) shared[i][thread - half] = mine.numbers[i];
+  A other;
+  for (unsigned apart = 16; apart >= width; apart /= 2) {
+    for (int i = 0; i < A::size; ++i) other.numbers[i] = __shfl_down_sync(~0u, mine.numbers[i], apart);
+    mine.merge(other);
+  }
+  __shared__ typename A::Number shared[A::size][run_threads / 64 * widest];
+  const unsigned warp = thread / 32, lane = thread % 32;
+  for (unsigned half = run_threads / 64; half > 0; half /= 2) {
+    if (warp >= half && warp < 2 * half && lane < width)
+      for (int i = 0; i < A::size; ++i) shared[i][(warp - half) * width + lane] = mine.numbers[i];
     __syncthreads();
-    if (thread < half) {
-      A other;
-      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][thread];
+    if (warp < half && lane < width) {
+      for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][warp * width + lane];
       mine.merge(other);
     }
     __syncthreads();  // all were read before the next ones are written
@@ -108,7 +118,7 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
       }
     }
   }
-  merge_rows(sums, thread, columns);
+  merge_rows<widest_run<lanes>*(lanes / width)>(sums, thread, columns);
   __shared__ double totals[3][most_channels];
   for (int k = 0; thread < columns && k < width; ++k) {
     const unsigned at = thread * width + k;
@@ -126,7 +136,7 @@ template <int lanes, class A, class F>
 __device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
   using C = typename A::Number;
   const End<F> end(finish, blockDim.x * lanes, partials.channels);
-  merge_rows(mine, end.i, blockDim.x);
+  merge_rows<widest_run<lanes>>(mine, end.i, blockDim.x);
   const bool is_first = threadIdx.y == 0;
   if (!partials.data) {
     __shared__ double totals[2][most_channels];

@@ -155,7 +155,7 @@ void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, W
     const Partials<C> partials(runs > 1 ? ws.data : nullptr, pixels.channels, a.x.device);
     const Statistics<T> finish(a, pixels.count, length);
     with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes) {
-      const Tiles tiles(pixels, lanes, run_threads);
+      const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
       const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
       moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), length, partials, finish);
     });

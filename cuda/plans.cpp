@@ -18,6 +18,7 @@ const Kernels& plans() {
                                .conv2d = planned<Conv2dArgs>,
                                .conv2d_input_grad = planned<Conv2dInputGradArgs>,
                                .conv2d_weight_grad = planned<Conv2dWeightGradArgs>,
+                               .widens_weight_grad = widens_weight_grad,
                            },
                            DropoutKernels{.dropout = planned<DropoutArgs>},
                            LayerNormKernels{.layer_norm_backward = planned<LayerNormBackwardArgs>},

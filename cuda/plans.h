@@ -19,6 +19,9 @@ Plan plan(const CrossEntropyArgs& args);
 Plan plan(const RandpermArgs& args);
 Plan plan(const SumArgs& args);
 
+/// As ConvKernels::widens_weight_grad.
+bool widens_weight_grad(const Conv2dWeightGradArgs& args);
+
 /// A table of these, without launches.
 const Kernels& plans();
 

@@ -2,6 +2,7 @@
 
 #include "bytetape/core/integers.h"
 #include "bytetape/cuda/elementwise.cuh"
+#include "bytetape/cuda/gelu.cuh"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -177,6 +178,7 @@ PointwiseKernels pointwise_kernels() {
       .sigmoid = unary<Sigmoid>,
       .relu = unary<Relu>,
       .gelu = unary<Gelu>,
+      .gelu_tanh = unary<GeluTanh>,
       .silu = unary<Silu>,
       .erf = unary<Erf>,
       .abs = abs,
@@ -186,6 +188,7 @@ PointwiseKernels pointwise_kernels() {
       .sigmoid_backward = backward<SigmoidBackward>,
       .relu_backward = backward<ReluBackward>,
       .gelu_backward = backward<GeluBackward>,
+      .gelu_tanh_backward = backward<GeluTanhBackward>,
       .silu_backward = backward<SiluBackward>,
   };
 }

@@ -30,7 +30,13 @@ struct Sum {
   __device__ static V combine(V a, V b) {
     return a + b;
   }
-  __device__ static Total result(Total t) { return t; }
+  template <class C>
+  __device__ static C result(Total t, double divisor) {
+    if constexpr (is_float)
+      return static_cast<C>(t) / static_cast<C>(divisor);
+    else
+      return static_cast<C>(t);
+  }
 };
 
 template <class T, bool is_max>
@@ -49,7 +55,10 @@ struct Extreme {
   __device__ static Lane combine(Lane a, Lane b) {
     return b != b || (is_max ? b > a : b < a) ? b : a;  // NaN wins
   }
-  __device__ static Total result(Total t) { return t; }
+  template <class C>
+  __device__ static C result(Total t, double) {
+    return static_cast<C>(t);
+  }
 };
 template <class T>
 using Max = Extreme<T, true>;
@@ -77,7 +86,10 @@ struct ArgMax {
     const bool b_wins = equal ? b.at < a.at : b_is_nan || (!a_is_nan && b.value > a.value);
     return b_wins ? b : a;
   }
-  __device__ static std::int64_t result(Total t) { return t.at; }
+  template <class C>
+  __device__ static C result(Total t, double) {
+    return t.at;
+  }
 };
 
 /// A walk on the device: offsets of K operands by element, counted with the last dim innermost.
@@ -119,6 +131,7 @@ struct Arguments {
   std::int64_t width = 1, y_step = 0;             // columns: of a run
   std::int64_t output_count, input_count, chunk;  // the last: inputs of a block
   int along, across;
+  double divisor;  // of sums
 };
 
 template <class V>
@@ -177,7 +190,7 @@ __device__ void store(const Arguments& a, Out* y, typename R::Total* partials, s
   if (partials)
     partials[blockIdx.y * a.output_count + output] = total;
   else
-    y[offset] = narrowed<Out>(static_cast<compute_t<Out>>(R::result(total)));
+    y[offset] = narrowed<Out>(R::template result<compute_t<Out>>(total, a.divisor));
 }
 
 template <int n, class R, class T, class Out>
@@ -289,7 +302,7 @@ bool divides(std::int64_t n, const Dims& values, int count) {
   return std::all_of(values.begin(), values.begin() + count, [n](std::int64_t v) { return v % n == 0; });
 }
 
-Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element) {
+Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element, double divisor) {
   Walk<2> outputs = r.kept;
   const int runs = outputs.shape.size() - 1, rows = r.reduced.shape.size() - 1;  // dims without the innermost
   const Strides &kept = r.kept.strides[0], &reduced = r.reduced.strides[0];
@@ -315,12 +328,14 @@ Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element
           .input_count = r.inputs,
           .chunk = r.chunk,
           .along = r.along,
-          .across = r.across};
+          .across = r.across,
+          .divisor = divisor};
 }
 
 template <class R, class T, class Out>
-void launch(const ReduceLayout& r, const T* x, Out* y, typename R::Total* partials, cudaStream_t stream) {
-  const Arguments a = arguments_of(r, x, sizeof(T));
+void launch(const ReduceLayout& r, const T* x, Out* y, typename R::Total* partials, cudaStream_t stream,
+            double divisor = 1) {
+  const Arguments a = arguments_of(r, x, sizeof(T), divisor);
   const dim3 grid(static_cast<unsigned>(r.blocks), static_cast<unsigned>(r.splits));
   const auto kernel = r.is_by_column ? columns_kernel<R, T, Out>
                       : r.lanes == 1 ? rows_kernel<1, R, T, Out>
@@ -330,14 +345,15 @@ void launch(const ReduceLayout& r, const T* x, Out* y, typename R::Total* partia
 }
 
 template <class T, class Out>
-void sum(const ConstView& x, const View& y, Workspace ws) {
+void sum(const SumArgs& args, Workspace ws) {
   using Total = typename Sum<T>::Total;
+  const auto& [x, y, divisor] = args;
   const ReduceLayout r = reduce_layout(x, y, true);
   const cudaStream_t stream = stream_of(y.device);
-  if (r.splits == 1) return launch<Sum<T>, T, Out>(r, x.as<T>(), y.as<Out>(), nullptr, stream);
+  if (r.splits == 1) return launch<Sum<T>, T, Out>(r, x.as<T>(), y.as<Out>(), nullptr, stream, divisor);
   auto* partials = static_cast<Total*>(ws.data);
   launch<Sum<T>, T, Out>(r, x.as<T>(), y.as<Out>(), partials, stream);
-  launch<Sum<Total>, Total, Out>(second_layout(r, sizeof(Total)), partials, y.as<Out>(), nullptr, stream);
+  launch<Sum<Total>, Total, Out>(second_layout(r, sizeof(Total)), partials, y.as<Out>(), nullptr, stream, divisor);
 }
 
 /// f with a value of the type that kernels read elements as: bools are bytes of 0 and 1.
@@ -348,18 +364,17 @@ void visit_read(DType t, const F& f) {
 }
 
 void sum(const SumArgs& args, const Plan&, Workspace ws) {
-  const auto& [x, y] = args;
-  if (y.numel() == 0) return;
-  visit_read(x.dtype, [&](auto zero) {
+  if (args.y.numel() == 0) return;
+  visit_read(args.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, std::int64_t>)
-      sum<std::uint64_t, std::int64_t>(x, y, ws);  // as partial results are summed: the same bits
+      sum<std::uint64_t, std::int64_t>(args, ws);  // as partial results are summed: the same bits
     else if constexpr (std::is_integral_v<T>)
-      sum<T, std::int64_t>(x, y, ws);
-    else if (y.dtype == x.dtype)
-      sum<T, T>(x, y, ws);
+      sum<T, std::int64_t>(args, ws);
+    else if (args.y.dtype == args.x.dtype)
+      sum<T, T>(args, ws);
     else
-      sum<T, float>(x, y, ws);
+      sum<T, float>(args, ws);
   });
 }
 

@@ -1,14 +1,13 @@
 #include "bytetape/nn/layers.h"
 
 #include "bytetape/autograd/ops/dropout.h"
-#include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/pool.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape::nn {
 
 Tensor ReLU::forward(const Tensor& x) { return relu(x); }
-Tensor GELU::forward(const Tensor& x) { return gelu(x); }
+Tensor GELU::forward(const Tensor& x) { return gelu(x, approximate_); }
 Tensor SiLU::forward(const Tensor& x) { return silu(x); }
 Tensor Tanh::forward(const Tensor& x) { return tanh(x); }
 Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
@@ -18,6 +17,8 @@ MaxPool2d::MaxPool2d(Size2 kernel, Size2 stride, Size2 padding)
     : params_{kernel, {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w}, padding} {}
 
 Tensor MaxPool2d::forward(const Tensor& x) { return max_pool2d(x, params_); }
+
+std::string GELU::describe() const { return approximate_ == Approximate::tanh ? "GELU(approximate=tanh)" : "GELU()"; }
 
 std::string MaxPool2d::describe() const {
   const auto& p = params_.padding;

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
 /// Layers without parameters of their own.
+#include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/core/kernels/pool.h"
 #include "bytetape/core/random.h"
 #include "bytetape/nn/conv.h"
@@ -13,10 +14,16 @@ struct ReLU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "ReLU()"; }
 };
-/// gelu(x), the exact form (torch.nn.GELU).
-struct GELU : Module {
+/// gelu(x, approximate) (torch.nn.GELU).
+class GELU : public Module {
+ public:
+  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
   Tensor forward(const Tensor& x) override;
-  std::string describe() const override { return "GELU()"; }
+  std::string describe() const override;
+  Approximate approximate() const { return approximate_; }
+
+ private:
+  Approximate approximate_;
 };
 /// silu(x) (torch.nn.SiLU).
 struct SiLU : Module {

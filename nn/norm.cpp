@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/nn/init.h"
@@ -57,6 +56,11 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
 }
 
 Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
+
+AddLayerNorm LayerNorm::operator()(const Tensor& x, const Tensor& residual) {
+  const Call call(*this);
+  return add_layer_norm(x, residual, normalized_shape_, weight, bias, eps_);
+}
 
 std::string LayerNorm::describe() const { return detail::concat("LayerNorm(", normalized_shape_, ")"); }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/core/activation.h"
 #include "bytetape/nn/module.h"
 
@@ -20,7 +21,7 @@ class BatchNorm2d : public Module {
   explicit BatchNorm2d(std::int64_t num_features, BatchNormOptions options = {});
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  /// activation(forward(x)) as one op.
+  /// activation(forward(x)) as one op, the activation being none or relu.
   Tensor operator()(const Tensor& x, Activation activation);
   /// activation(forward(x) + residual) as one op; residual is like x.
   Tensor operator()(const Tensor& x, const Tensor& residual, Activation activation = Activation::none);
@@ -50,6 +51,9 @@ class LayerNorm : public Module {
   /// Throws ValueError where normalized_shape is empty or has a size that is not positive.
   explicit LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
   Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// x + residual and forward(x + residual) as one op, add_layer_norm().
+  AddLayerNorm operator()(const Tensor& x, const Tensor& residual);
   std::string describe() const override;
 
   Parameter weight, bias;  ///< normalized_shape; undefined where left out

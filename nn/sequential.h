@@ -10,7 +10,7 @@ namespace bytetape::nn {
 ///     net.push_back("head", nn::Linear(128, 10));
 ///
 /// A Linear, Conv2d or BatchNorm2d and the ReLU behind it run as one op, which is booked under the first: one launch
-/// and one tensor less. On the CPU the bits are those of two.
+/// and one tensor less; so do a Linear and a GELU by tanh, with one launch less. On the CPU the bits are those of two.
 ///
 /// Of one Sequential alone a Sequential is made by moving it: it is not nested.
 class Sequential : public ModuleList<> {

@@ -1,8 +1,10 @@
 #include "bytetape/autograd/ops/activation.h"
 
+#include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/elementwise.h"
+#include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 
 namespace bytetape {
@@ -15,43 +17,63 @@ V as_rows(const V& x, std::int64_t channels) {
   return V(x.data(), x.dtype, x.device, {channels == 0 ? 0 : x.numel() / channels, channels}, {channels, 1});
 }
 
-}  // namespace
-
-Tensor through_activation(Activation activation, const Tensor& y, const Tensor& gy) {
-  return activation == Activation::none ? gy : where(y <= 0, 0, gy);
+/// With s = sigmoid(2 u): s (1 + x (1 - s) d(2 u)/dx).
+Tensor gelu_tanh_slope(const Tensor& x) {
+  const Tensor square = x * x, s = sigmoid(x * (square * gelu_tanh_cubic + gelu_tanh_linear));
+  return s * (1 + x * (1 - s) * (square * (3 * gelu_tanh_cubic) + gelu_tanh_linear));
 }
 
-Tensor activation_grad(Activation activation, Saved& y, const Tensor& gy, const InputGrads& gx) {
+}  // namespace
+
+void check_none_or_relu(Activation activation) {
+  check<ValueError>(activation == Activation::none || activation == Activation::relu,
+                    "expected no activation or relu; apply another to the result");
+}
+
+Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy) {
+  switch (activation) {
+    case Activation::relu:
+      return where(saved <= 0, 0, gy);
+    case Activation::gelu_tanh:
+      return gy * gelu_tanh_slope(saved);
+    default:
+      return gy;
+  }
+}
+
+Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, const InputGrads& gx) {
   if (activation == Activation::none) return gy;
-  if (grad_enabled()) return through_activation(activation, y.get(), gy);
-  Tensor g = elementwise::fused<&Kernels::relu_backward>(y, gy, gx);
-  if (!gx.keeps_graph()) y.release();  // before what else the rule allocates
+  if (grad_enabled()) return through_activation(activation, saved.get(), gy);
+  const bool is_gelu = activation == Activation::gelu_tanh;
+  Tensor g = is_gelu ? elementwise::fused<&Kernels::gelu_tanh_backward>(saved, gy, gx)
+                     : elementwise::fused<&Kernels::relu_backward>(saved, gy, gx);
+  if (!gx.keeps_graph()) saved.release();  // before what else the rule allocates
   return g;
 }
 
-Tensor activation_and_bias_grad(Activation activation, Saved& y, const Tensor& gy, InputGrads& gx, Channels channels,
-                                DType bias_dtype) {
+Tensor activation_and_bias_grad(Activation activation, Saved& saved, const Tensor& gy, InputGrads& gx,
+                                Channels channels, DType bias_dtype) {
   const bool of_image = channels == Channels::of_image;
   const std::int64_t count = gy.size(of_image ? 1 : -1);
   if (!gx.needs(2) || grad_enabled()) {
-    const Tensor g = activation_grad(activation, y, gy, gx);
+    const Tensor g = activation_grad(activation, saved, gy, gx);
     if (gx.needs(2)) gx[2] = of_image ? sum(to(g, bias_dtype), {0, 2, 3}) : sum_to(to(g, bias_dtype), count);
     return g;
   }
   const Tensor gb = empty(count, accumulated(gy.dtype()) == bias_dtype ? bias_dtype : gy.dtype(), gy.device());
-  const auto run = [&](Activation through, const Tensor& g, const Tensor& result, const Tensor& masked) {
-    run_planned<&Kernels::bias_grad>(g.device(), {as_rows(g.read(), count), as_rows(read(result), count),
-                                                  as_rows(write(masked), count), gb.write(), through});
+  const auto run = [&](Activation through, const Tensor& g, const Tensor& by, const Tensor& result) {
+    run_planned<&Kernels::bias_grad>(g.device(), {as_rows(g.read(), count), as_rows(read(by), count),
+                                                  as_rows(write(result), count), gb.write(), through});
     gx[2] = to(gb, bias_dtype);
   };
-  if (activation == Activation::none || !same_layout(gy.shape(), gy.strides(), y.get().strides())) {
-    const Tensor g = activation_grad(activation, y, gy, gx), dense = of_image ? channels_last(g) : contiguous(g);
+  if (activation == Activation::none || !same_layout(gy.shape(), gy.strides(), saved.get().strides())) {
+    const Tensor g = activation_grad(activation, saved, gy, gx), dense = of_image ? channels_last(g) : contiguous(g);
     run(Activation::none, dense, {}, {});
     return dense;
   }
-  const elementwise::SavedAndResult over = elementwise::result_over(y, gy, gx);
+  const elementwise::SavedAndResult over = elementwise::result_over(saved, gy, gx);
   run(activation, gy, over.saved, over.result);
-  if (!gx.keeps_graph()) y.release();
+  if (!gx.keeps_graph()) saved.release();
   return over.result;
 }
 

@@ -55,10 +55,19 @@ struct Conv2dBackward final : Node {
     if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
     const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image, bias_dtype));
     if (gx.needs(0)) gx[0] = input_grad(g, lowered_again(weight.get(), g.dtype()), x_shape, params);
-    if (gx.needs(1)) gx[1] = weight_grad(x.get(), g, w_layout, weight_dtype, params);
+    if (!gx.needs(1)) return;
+    const Tensor image = x.get();
+    gx[1] = weight_grad(image, g, w_layout, weight_grad_dtype(image, g, gx), params);
   }
 
  private:
+  /// 16 bits where f32 would take the kernel a pass more, and backward widens what all leaves get at once.
+  DType weight_grad_dtype(const Tensor& image, const Tensor& gy, const InputGrads& gx) const {
+    const auto widens = backend(gy.device()).kernels->widens_weight_grad;
+    if (!widens || weight_dtype == gy.dtype() || !gx.may_stay_low(1)) return weight_dtype;
+    const View gw(nullptr, weight_dtype, gy.device(), w_layout.shape, w_layout.strides);
+    return widens({image.read(), gy.read(), gw, {}, params}) ? gy.dtype() : weight_dtype;
+  }
   /// Where nothing else is made of gy one kernel reads it, which sees to the activation on the way.
   void grads_of_parameters(const Tensor& gy, InputGrads& gx) {
     const bool activates = activation != Activation::none && is_channels_last(gy.shape(), gy.strides());
@@ -169,6 +178,7 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
               Activation activation) {
   const Op<"conv2d"> op;
+  check_none_or_relu(activation);
   const LoweredWeight low_weight(weight), low_bias(bias);
   const Tensor x = lowered(input);
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);

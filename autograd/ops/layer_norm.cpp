@@ -28,58 +28,112 @@ void check_inputs(const Tensor& x, const Shape& shape, const Tensor& weight, con
 
 }  // namespace
 
-/// Of x (rows, n), with weight and bias (n) in the dtype that rows are accumulated in.
+/// Of x (rows, n), with weight and bias (n) in the dtype that rows are accumulated in. With a residual, input 3, what
+/// was normalised is their sum, output 1.
 struct LayerNormBackward final : Node {
-  Saved x{this}, weight{this}, mean{this}, rstd{this};
+  Saved normalised{this}, weight{this}, mean{this}, rstd{this};
   double eps = 0;
 
   void composed(const Tensor& gy, InputGrads& gx) const {
-    const Tensor v = to(x.get(), accumulated(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();
+    const Tensor v = to(normalised.get(), accumulated(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();
     const auto row_mean = [](const Tensor& t) { return bytetape::mean(t, 1, true); };
     const Tensor centred = v - row_mean(v), r = rsqrt(row_mean(centred * centred) + eps), h = centred * r;
     const Tensor scaled = w.defined() ? g * w : g;
-    if (gx.needs(0)) gx[0] = to(r * (scaled - row_mean(scaled) - h * row_mean(scaled * h)), gy.dtype());
+    if (needs_input(gx)) gx[0] = to(r * (scaled - row_mean(scaled) - h * row_mean(scaled * h)), gy.dtype());
     if (gx.needs(1)) gx[1] = sum(g * h, 0);
     if (gx.needs(2)) gx[2] = sum(g, 0);
   }
+  /// Adds gsum, which may be undefined, to the input's gradient on the way, and may write that over it.
+  void fused(const Tensor& gy, const Tensor& gsum, InputGrads& gx) const {
+    const bool over_gsum = gsum.defined() && gsum.is_contiguous() && may_overwrite(gsum);
+    const Tensor v = normalised.get(), w = weight.get(), g = contiguous(gy),
+                 addend = gsum.defined() && needs_input(gx) ? contiguous(gsum) : Tensor();
+    if (needs_input(gx)) gx[0] = over_gsum ? gsum : empty_like(v);
+    for (const std::size_t i : {1, 2})
+      if (gx.needs(i)) gx[i] = empty(v.size(1), accumulated(v.dtype()), v.device());
+    run_planned<&Kernels::layer_norm_backward>(
+        v.device(), {v.read(), read(w), mean.get().read(), rstd.get().read(), g.read(), write(gx[0]), write(gx[1]),
+                     write(gx[2]), read(addend)});
+  }
+  /// What comes to y alone; all but gx[3].
+  void through_norm(const Tensor& gy, const Tensor& gsum, InputGrads& gx) const {
+    const bool needs_rows = needs_input(gx) || gx.needs(1);
+    if (needs_rows && !grad_enabled()) return fused(gy, gsum, gx);
+    if (needs_rows)
+      composed(gy, gx);
+    else  // the bias alone
+      gx[2] = sum(to(gy, accumulated(gy.dtype())), 0);
+    if (gsum.defined() && gx[0].defined()) gx[0] = gx[0] + gsum;
+  }
+  bool takes_undefined() const override { return true; }
   void backward(const Grads& gys, InputGrads& gx) override {
-    if (!gx.needs(0) && !gx.needs(1)) {  // the bias alone
-      gx[2] = sum(to(gys[0], accumulated(gys[0].dtype())), 0);
-      return;
-    }
-    if (grad_enabled()) return composed(gys[0], gx);
-    const Tensor v = x.get(), w = weight.get(), gy = contiguous(gys[0]);
-    for (const std::size_t i : {0, 1, 2})
-      if (gx.needs(i)) gx[i] = i == 0 ? empty_like(v) : empty(v.size(1), accumulated(v.dtype()), v.device());
-    run_planned<&Kernels::layer_norm_backward>(v.device(), {v.read(), read(w), mean.get().read(), rstd.get().read(),
-                                                            gy.read(), write(gx[0]), write(gx[1]), write(gx[2])});
+    const Tensor none;
+    const Tensor& gsum = gys.size() > 1 ? gys[1] : none;  // no handle of its own: it may be the only one
+    if (gys[0].defined())
+      through_norm(gys[0], gsum, gx);
+    else
+      gx[0] = gsum;
+    if (gx.needs(3)) gx[3] = gx[0];
+    if (!gx.needs(0)) gx[0] = Tensor();
   }
+
+ private:
+  static bool needs_input(const InputGrads& gx) { return gx.needs(0) || gx.needs(3); }
 };
-static Tensor layer_norm_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  Tensor y = empty_like(x), mean = empty(x.size(0), accumulated(x.dtype()), x.device()), rstd = empty_like(mean);
-  run<&Kernels::layer_norm>(x.device(), x.read(), read(weight), read(bias), eps, y.write(), mean.write(), rstd.write());
-  if (auto* node = record<LayerNormBackward>(y, x, weight, bias)) {
-    if (node->needs(0) || node->needs(1)) {
-      node->x.save(x);
-      node->mean.save(mean);
-      node->rstd.save(rstd);
-    }
-    if (node->needs(0)) node->weight.save(weight);
-    node->eps = eps;
+/// residual may be undefined, as the sum then is.
+static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                                    double eps) {
+  const bool adds = residual.defined();
+  const Tensor y = empty_like(x), sum = adds ? empty_like(x) : Tensor(),
+               mean = empty(x.size(0), accumulated(x.dtype()), x.device()), rstd = empty_like(mean);
+  run<&Kernels::layer_norm>(x.device(), LayerNormArgs{x.read(), read(weight), read(bias), eps, y.write(), mean.write(),
+                                                      rstd.write(), read(residual), write(sum)});
+  const Ref<LayerNormBackward> node =
+      adds ? prepare<LayerNormBackward>(x, weight, bias, residual) : prepare<LayerNormBackward>(x, weight, bias);
+  detail::check_anomaly(y);
+  if (!node) return {y, sum};
+  detail::add_output(*node, y);
+  if (adds) detail::add_output(*node, sum);
+  const bool needs_input = node->needs(0) || node->needs(3);
+  if (needs_input || node->needs(1)) {
+    if (adds)
+      node->normalised.save_output(sum, 1);
+    else
+      node->normalised.save(x);
+    node->mean.save(mean);
+    node->rstd.save(rstd);
   }
-  return y;
+  if (needs_input) node->weight.save(weight);
+  node->eps = eps;
+  return {y, sum};
 }
 
-Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
-                  double eps) {
-  const Op<"layer_norm"> op;
-  const Tensor x = widened(input);
+/// Of x that is checked and has the dtype in which it is normalised.
+static AddLayerNorm normalise(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
+                              const Tensor& weight, const Tensor& bias, double eps) {
   check_inputs(x, normalized_shape, weight, bias, eps);
-  const std::int64_t n = numel(normalized_shape), rows = n == 0 ? 0 : x.numel() / n;
+  const std::int64_t n = numel(normalized_shape), count = n == 0 ? 0 : x.numel() / n;
+  const auto rows = [&](const Tensor& v) { return v.defined() ? reshape(contiguous(v), {count, n}) : v; };
   const auto row = [&](const Tensor& v) {
     return v.defined() ? reshape(contiguous(to(v, accumulated(x.dtype()))), n) : v;
   };
-  return view(layer_norm_rows(reshape(contiguous(x), {rows, n}), row(weight), row(bias), eps), x.shape());
+  const AddLayerNorm made = layer_norm_rows(rows(x), rows(residual), row(weight), row(bias), eps);
+  return {view(made.y, x.shape()), made.sum.defined() ? view(made.sum, x.shape()) : made.sum};
+}
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  const Op<"layer_norm"> op;
+  return normalise(widened(x), {}, normalized_shape, weight, bias, eps).y;
+}
+
+AddLayerNorm add_layer_norm(const Tensor& input, const Tensor& added, const Shape& normalized_shape,
+                            const Tensor& weight, const Tensor& bias, double eps) {
+  const Op<"add_layer_norm"> op;
+  const auto [x, residual] = promoted_pair(widened(input), widened(added));
+  check_defined(residual, "the residual");
+  check_residual(residual, x);
+  return normalise(x, residual, normalized_shape, weight, bias, eps);
 }
 
 }  // namespace bytetape

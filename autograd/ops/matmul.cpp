@@ -2,6 +2,7 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/activation.h"
+#include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
@@ -25,18 +26,29 @@ struct MatmulBackward final : Node {
 /// gw (out, in) = g^T @ x of matrices, in `dtype`: that of both, or f32 where they have 16 bits.
 Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype);
 
+/// An activation whose rule needs its input makes that a second output: nobody but a recorded rule sees it.
 struct LinearBackward final : Node {
-  Saved x{this}, weight{this}, y{this};  // y where there is an activation
+  Saved x{this}, weight{this}, of_activation{this};
   Shape x_shape;
   Activation activation = Activation::none;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
+  bool takes_undefined() const override { return true; }
   void backward(const Grads& gy, InputGrads& gx) override {
-    const std::int64_t out = gy[0].shape().back(), in = x_shape.back();
+    const bool has_more = gy.size() > 1 && gy[1].defined();
+    const Tensor all = has_more ? joined(gy, gx) : Tensor();
+    const Tensor through = activation_and_bias_grad(has_more ? Activation::none : activation, of_activation,
+                                                    has_more ? all : gy[0], gx, Channels::last, bias_dtype);
+    const std::int64_t out = through.shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
-    const Tensor through = activation_and_bias_grad(activation, y, gy[0], gx, Channels::last, bias_dtype);
     const Tensor g = reshape(through, {rows, out});
     if (gx.needs(0)) gx[0] = view(matmul(g, lowered_again(weight.get(), g.dtype())), x_shape);
     if (gx.needs(1)) gx[1] = weight_grad(g, reshape(x.get(), {rows, in}), weight_dtype);
+  }
+
+ private:
+  /// The gradient of the second output, with what comes to it through the first.
+  Tensor joined(const Grads& gy, const InputGrads& gx) {
+    return gy[0].defined() ? activation_grad(activation, of_activation, gy[0], gx) + gy[1] : gy[1];
   }
 };
 
@@ -152,24 +164,33 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
   Shape shape = x.shape();
   shape[x.rank() - 1] = out;
   const Tensor rows = x.rank() == 2 || x.is_contiguous() ? x : contiguous(x);
-  Tensor y = empty(shape, x.dtype(), x.device());
+  const Ref<LinearBackward> node = prepare<LinearBackward>(rows, low_weight.on_tape, low_bias.on_tape);
+  const Tensor y = empty(shape, x.dtype(), x.device()), z = node && saves_input(activation) ? empty_like(y) : Tensor();
   const std::int64_t n = numel(Shape(std::span(shape.begin(), shape.end() - 1)));
   const std::int64_t row_step = x.rank() == 2 ? x.strides()[0] : in, col_step = x.rank() == 2 ? x.strides()[1] : 1;
   const ConstView x_view(rows.read().data(), x.dtype(), x.device(), {1, n, in}, {0, row_step, col_step});
   const ConstView w_view(weight.read().data(), x.dtype(), x.device(), {1, in, out},
                          {0, weight.strides()[1], weight.strides()[0]});
-  const View y_view(y.write().data(), x.dtype(), x.device(), {1, n, out}, {0, out, 1});
+  const auto result = [&](const Tensor& t) {
+    return View(t.write().data(), x.dtype(), x.device(), {1, n, out}, {0, out, 1});
+  };
+  const View y_view = result(y), z_view = z.defined() ? result(z) : View();
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
-  run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation});
-  if (auto* node = record<LinearBackward>(y, rows, low_weight.on_tape, low_bias.on_tape)) {
-    node->x_shape = x.shape();
-    if (node->needs(1)) node->x.save(rows);
-    if (node->needs(0)) node->weight.save(low_weight.on_tape);
-    if (activation != Activation::none) node->y.save_output(y);
-    node->activation = activation;
-    node->weight_dtype = low_weight.on_tape.dtype();
-    if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
-  }
+  run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation, z_view});
+  detail::check_anomaly(y);
+  if (!node) return y;
+  detail::add_output(*node, y);
+  if (z.defined()) detail::add_output(*node, z);
+  node->x_shape = x.shape();
+  if (node->needs(1)) node->x.save(rows);
+  if (node->needs(0)) node->weight.save(low_weight.on_tape);
+  if (z.defined())
+    node->of_activation.save_output(z, 1);
+  else if (activation != Activation::none)
+    node->of_activation.save_output(y);
+  node->activation = activation;
+  node->weight_dtype = low_weight.on_tape.dtype();
+  if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   return y;
 }
 

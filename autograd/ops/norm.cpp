@@ -29,13 +29,6 @@ void check_per_channel(const Tensor& v, const char* name, const Tensor& x) {
         " channels of ", describe(x), ", got ", describe(v));
 }
 
-void check_residual(const Tensor& residual, const Tensor& x) {
-  if (!residual.defined()) return;
-  check_same_type(x, residual);
-  check(residual.shape() == x.shape(), "expected a residual of the shape of ", describe(x), ", got ",
-        describe(residual));
-}
-
 void check_counter(const Tensor& batches, const Tensor& x) {
   if (!batches.defined()) return;
   check<DeviceError>(batches.device() == x.device(),
@@ -115,17 +108,18 @@ struct BatchNormBackward final : Node {
     if (gx.needs(1)) gx[1] = empty({input.size(1)}, weight_dtype, input.device());
     if (gx.needs(2)) gx[2] = empty({input.size(1)}, bias_dtype, input.device());
     const auto lends = [&](const Tensor& g) {
-      return may_overwrite(g) && same_layout(g.shape(), g.strides(), result.strides());
+      return may_overwrite(g) && same_layout(g.shape(), g.strides(), input.strides());
     };
     Tensor masked;
-    if (result.defined()) masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(result);
+    if (result.defined() || addend.defined())
+      masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(input);
     run_planned<&Kernels::batch_norm_backward>(
         input.device(), {read_image(input), read(scale), read(shift), mean.get().read(), var.get().read(),
                          read_image(result), read_image(gy), eps, training, activation, write_image(masked),
                          write_image(gx[0]), write(gx[1]), write(gx[2]), read_image(addend)});
     if (gx.needs(3)) gx[3] = masked.defined() ? masked : gy;
   }
-  bool takes_addend() const override { return activation != Activation::none && !is_masked_by_x; }
+  bool takes_addend() const override { return activation != Activation::none; }
   void backward(const Grads& gy, InputGrads& gx) override {
     if (grad_enabled() || (!gx.needs(0) && !gx.needs(1)))
       composed(gx.addend().defined() ? gy[0] + gx.addend() : gy[0], gx);
@@ -133,10 +127,11 @@ struct BatchNormBackward final : Node {
       fused(gy[0], gx);
   }
 };
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
-                  const Tensor& residual, const Tensor& num_batches_tracked) {
+                  const Tensor& added, const Tensor& num_batches_tracked) {
   const Op<"batch_norm"> op;
+  const auto [x, residual] = promoted_pair(input, added);
   check_floating(x);
   check(x.rank() == 2 || x.rank() == 4, "expected x (n, c) or (n, c, h, w), got ", describe(x));
   check_per_channel(weight, "weight", x);
@@ -145,6 +140,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   check_per_channel(running_var, "running_var", x);
   check_residual(residual, x);
   check_counter(num_batches_tracked, x);
+  check_none_or_relu(activation);
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
   check<ValueError>(training || (running_mean.defined() && running_var.defined()),
                     "evaluation needs running_mean and running_var");

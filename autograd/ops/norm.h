@@ -12,8 +12,9 @@ namespace bytetape {
 /// and more.
 ///
 /// In the same pass adds a residual (like x, or undefined) and applies an activation: activation(bn(x) + residual),
-/// with the same bits as one op after the other, but that 16-bit sums with a residual are rounded once. Keeps x, and y
-/// where there are both a residual and an activation.
+/// with the same bits as one op after the other, but that 16-bit sums with a residual are rounded once. The activation
+/// is none or relu (ValueError). Under autocast x and a residual of another floating dtype are brought to the wider one
+/// first, which y has. Keeps x, and y where there are both a residual and an activation.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum = 0.1, double eps = 1e-5,
                   Activation activation = Activation::none, const Tensor& residual = {},

@@ -88,6 +88,17 @@ struct GeluBackward final : Node {
 };
 Tensor gelu(const Tensor& x) { return unary<"gelu", &Kernels::gelu, GeluBackward>(x); }
 
+struct GeluTanhBackward final : Node {
+  Saved x{this};
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = activation_grad(Activation::gelu_tanh, x, gy[0], gx);
+  }
+};
+Tensor gelu(const Tensor& x, Approximate approximate) {
+  if (approximate == Approximate::none) return gelu(x);
+  return unary<"gelu", &Kernels::gelu_tanh, GeluTanhBackward>(x);
+}
+
 struct SiluBackward final : Node {
   Saved x{this};
   static Tensor slope(const Tensor& x) {

@@ -24,6 +24,10 @@ Tensor relu(const Tensor& x);
 Tensor erf(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).
 Tensor gelu(const Tensor& x);
+/// How gelu() computes Phi: exactly, or as 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+enum class Approximate { none, tanh };
+/// The same by an approximation (the argument `approximate` of torch.nn.functional.gelu).
+Tensor gelu(const Tensor& x, Approximate approximate);
 /// x * sigmoid(x) (Elfwing, Uchibe & Doya, "Sigmoid-weighted linear units", 2018).
 Tensor silu(const Tensor& x);
 Tensor abs(const Tensor& x);

@@ -6,7 +6,6 @@
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
@@ -67,11 +66,8 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   check_floating(x);
   const Reduced shapes(x, dims, keepdim);
   const std::int64_t n = elements_reduced(x, shapes.kept);
-  // A 16-bit sum would overflow or round before it is divided.
-  Tensor total = empty(shapes.result, size_of(x.dtype()) == 2 ? DType::f32 : x.dtype(), x.device());
-  run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(total, shapes.kept)});
-  run<&Kernels::div>(x.device(), total.read(), elementwise::input(n, total), total.write());
-  Tensor y = to(total, x.dtype());
+  Tensor y = empty(shapes.result, x.dtype(), x.device());
+  run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept), static_cast<double>(n)});
   if (auto* node = record<MeanBackward>(y, x)) {
     node->shape = x.shape();
     node->kept = shapes.kept;

@@ -19,13 +19,13 @@ struct RowBlocks {
   }
 };
 
-// Out of line, so that what does not alias is known to the compiler; `masked` may be gy or y, element by element.
+// Out of line, so that what does not alias is known to the compiler; `through` may be gy or y, element by element.
 template <class T, class C>
-[[gnu::noinline]] void mask_and_add(std::int64_t count, const T* y, const T* gy, T* __restrict masked,
+[[gnu::noinline]] void mask_and_add(std::int64_t count, const T* y, const T* gy, T* __restrict through,
                                     C* __restrict sum) {
   for (std::int64_t c = 0; c < count; ++c) {
     const auto g = static_cast<C>(gy[c]), passed = static_cast<C>(y[c]) <= 0 ? C{0} : g;
-    masked[c] = static_cast<T>(passed);
+    through[c] = static_cast<T>(passed);
     sum[c] += passed;
   }
 }
@@ -34,17 +34,26 @@ template <class T, class C>
   for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<C>(gy[c]);
 }
 
+/// The elements of rows begin .. end - 1.
+template <class T, class V>
+V rows_of(const V& x, std::int64_t begin, std::int64_t end) {
+  return V(x.template as<T>() + begin * x.shape[1], x.dtype, x.device, {(end - begin) * x.shape[1]}, {1});
+}
+
 template <class T, class C>
 void sum_block(const BiasGradArgs& a, const RowBlocks& blocks, std::int64_t block, C* sum) {
-  const std::int64_t channels = blocks.channels, end = std::min(blocks.rows, (block + 1) * blocks.length);
+  const std::int64_t channels = blocks.channels, begin = block * blocks.length,
+                     end = std::min(blocks.rows, begin + blocks.length);
+  const auto rows = [&](const auto& x) { return rows_of<T>(x, begin, end); };
+  const bool is_gelu = a.activation == Activation::gelu_tanh;
+  if (is_gelu) kernels().gelu_tanh_backward(rows(a.saved), rows(a.gy), rows(a.through));
+  const ConstView& summed = is_gelu ? a.through : a.gy;
   std::fill_n(sum, channels, C{0});
-  for (std::int64_t at = block * blocks.length * channels; at < end * channels; at += channels) {
-    const T* gy = a.gy.as<T>() + at;
+  for (std::int64_t at = begin * channels; at < end * channels; at += channels)
     if (a.activation == Activation::relu)
-      mask_and_add(channels, a.y.as<T>() + at, gy, a.masked.as<T>() + at, sum);
+      mask_and_add(channels, a.saved.as<T>() + at, a.gy.as<T>() + at, a.through.as<T>() + at, sum);
     else
-      add(channels, gy, sum);
-  }
+      add(channels, summed.as<T>() + at, sum);
 }
 
 template <class C>

@@ -4,10 +4,13 @@
 // What no library applies: in place, while it is in a cache.
 namespace bytetape::cpu {
 
-/// y = activation(y).
-inline void activate(Activation activation, const View& y) {
-  if (activation == Activation::relu) kernels().relu(y, y);
+/// y = activation(z), which may be y.
+inline void activate(Activation activation, const ConstView& z, const View& y) {
+  if (activation == Activation::relu) kernels().relu(z, y);
+  if (activation == Activation::gelu_tanh) kernels().gelu_tanh(z, y);
 }
+/// The same in place.
+inline void activate(Activation activation, const View& y) { activate(activation, y, y); }
 /// The same gradients without an activation: gy as it came through that is in `masked`.
 inline Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a) {
   if (a.activation == Activation::none) return a;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bytetape/core/cpu/loop.h"
+#include "bytetape/core/cpu/stretch.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/visit.h"
 
@@ -128,6 +129,17 @@ void fill(Scalar value, const View& y) { copy(ConstView::constant(value, y.dtype
 
 namespace {
 
+void widen_all(std::span<const ConstView> from, std::span<const View> to) {
+  for_each_stretch(
+      to.size(), [&](std::size_t i) -> const View& { return to[i]; },
+      [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+        visit_floating(from[i].dtype, [&](auto zero) {
+          std::transform(from[i].as<decltype(zero)>() + begin, from[i].as<decltype(zero)>() + end,
+                         to[i].as<float>() + begin, convert<float, decltype(zero)>);
+        });
+      });
+}
+
 void arange(Scalar start, Scalar step, const View& y) {
   visit(y.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -150,6 +162,7 @@ CopyKernels copy_kernels() {
   return {
       .fill = fill,
       .copy = copy,
+      .widen_all = widen_all,
       .arange = arange,
   };
 }

@@ -44,16 +44,23 @@ std::int64_t rows_grain(const ConstView& x) {
   return std::max<std::int64_t>(grain / 2 / std::max<std::int64_t>(x.shape[1], 1), 1);
 }
 
-void layer_norm(const ConstView& x, const ConstView& weight, const ConstView& bias, double eps, const View& y,
-                const View& mean, const View& rstd) {
-  visit_floating(x.dtype, [&](auto zero) {
+template <class T>
+void add_rows(const LayerNormArgs& a, std::int64_t i) {
+  for_each_pair(row_of<T>(a.x, i), row_of<T>(a.residual, i),
+                [&](std::int64_t at, const auto& v, const auto& r) { store<T>(a.sum, i, at, v + r); });
+}
+
+void layer_norm(const LayerNormArgs& a) {
+  visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    const Coefficients<C> scale(weight, 1), shift(bias, 0);
-    const auto n = static_cast<double>(x.shape[1]);
-    parallel_for(x.shape[0], rows_grain(x), [&](std::int64_t begin, std::int64_t end) {
+    const Coefficients<C> scale(a.weight, 1), shift(a.bias, 0);
+    const bool adds = a.residual.defined();
+    const auto n = static_cast<double>(a.x.shape[1]);
+    parallel_for(a.x.shape[0], rows_grain(a.x), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const Row<T> row = row_of<T>(x, i);
+        if (adds) add_rows<T>(a, i);
+        const Row<T> row = row_of<T>(adds ? a.sum : a.x, i);
         const C center = row.sum() / static_cast<C>(n);
         double m1 = 0, m2 = 0;  // m1: what the rounding of a mean far from 0 left over
         row.for_each_piece([&](std::int64_t, const auto& v) {
@@ -61,13 +68,13 @@ void layer_norm(const ConstView& x, const ConstView& weight, const ConstView& bi
           m2 += static_cast<double>(sum_of((v - center).square()));
         });
         const double rest = m1 / n;
-        const C r = static_cast<C>(1 / std::sqrt(std::max(m2 / n - rest * rest, 0.0) + eps)),
+        const C r = static_cast<C>(1 / std::sqrt(std::max(m2 / n - rest * rest, 0.0) + a.eps)),
                 off = static_cast<C>(rest);
         row.for_each_piece([&](std::int64_t at, const auto& v) {
-          store<T>(y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
+          store<T>(a.y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
         });
-        mean.as<C>()[i] = center + off;
-        rstd.as<C>()[i] = r;
+        a.mean.as<C>()[i] = center + off;
+        a.rstd.as<C>()[i] = r;
       }
     });
   });
@@ -84,8 +91,21 @@ struct RowBlocks {
   }
 };
 
+/// gx = values, rounded, + addend where there is one.
+template <class T>
+void store_gradient(const LayerNormBackwardArgs& a, std::int64_t i, std::int64_t at, const auto& values) {
+  if (!a.addend.defined()) return store<T>(a.gx, i, at, values);
+  alignas(64) T rounded[detail::chunk];
+  detail::Source<T> source, other;
+  const std::int64_t n = values.size();
+  store_piece<T>(reinterpret_cast<char*>(rounded), sizeof(T), values);
+  store<T>(a.gx, i, at,
+           source.load(reinterpret_cast<const char*>(rounded), sizeof(T), n) +
+               other.load(row_of<T>(a.addend, i).data + at * sizeof(T), sizeof(T), n));
+}
+
 // With h = (x - mean) rstd and g = gy weight: gb = sum(gy), gw = sum(gy h) over the rows, and in each row
-// gx = rstd (g - mean(g) - h mean(g h)).
+// gx = rstd (g - mean(g) - h mean(g h)) + addend.
 template <class T, class C = compute_t<T>>
 void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::int64_t end, C* gw, C* gb) {
   const Coefficients<C> scale(a.weight, 1);
@@ -107,7 +127,7 @@ void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::
     const C share = static_cast<C>(sum / static_cast<double>(n)),
             slope = static_cast<C>(product / static_cast<double>(n));
     for_each_pair(x, gy, [&](std::int64_t at, const auto& v, const auto& g) {
-      store<T>(a.gx, i, at, (g * scale.piece(at, v.size()) - share - (v - center) * r * slope) * r);
+      store_gradient<T>(a, i, at, (g * scale.piece(at, v.size()) - share - (v - center) * r * slope) * r);
     });
   }
 }

@@ -61,7 +61,7 @@ Matrix<const C> load(const ConstView& x, C* buffer) {
 
 template <class C>
 void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, char* scratch) {
-  const auto& [a, b, bias, y, activation] = args;
+  const auto& [a, b, bias, y, activation, z] = args;
   const Scratch<C> s(t);
   auto* sum = reinterpret_cast<C*>(scratch);
   auto* a_buffer = reinterpret_cast<C*>(scratch + s.y);
@@ -81,8 +81,9 @@ void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, cha
     gemm<C>(load(block(a, i, row, k, rows, depth), a_buffer), load(block(b, i, k, col, depth, cols), b_buffer),
             row_major(sum, rows, cols), packed);
   }
-  activate(activation, sum_view);
-  copy(sum_view, block(y, i, row, col, rows, cols));
+  const View before = block(args.before_activation(), i, row, col, rows, cols);
+  copy(sum_view, before);
+  activate(activation, before, block(y, i, row, col, rows, cols));
 }
 
 Plan plan(const MatmulArgs& args) {

@@ -158,7 +158,7 @@ void input_gradient(const BatchNormBackwardArgs& a, const ConstView& gy, const d
 void batch_norm_backward(const BatchNormBackwardArgs& a, const Plan&, Workspace ws) {
   if (a.addend.defined()) kernels().add(a.gy, a.addend, a.masked);
   if (a.y.defined()) kernels().relu_backward(a.y, a.addend.defined() ? a.masked : a.gy, a.masked);
-  const ConstView& gy = a.y.defined() ? a.masked : a.gy;
+  const ConstView& gy = a.masked.defined() ? a.masked : a.gy;
   visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t channels = a.x.shape[1];

@@ -142,6 +142,17 @@ void gelu(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x * normal_cdf(x); }, y, x);
 }
 
+/// exp(-2 u) of gelu_tanh.
+template <class X>
+auto gelu_tanh_exp(const X& x) {
+  using C = scalar_t<X>;
+  return (x * (C(-gelu_tanh_linear) - C(gelu_tanh_cubic) * x * x)).exp();
+}
+
+void gelu_tanh(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x / (1 + gelu_tanh_exp(x)); }, y, x);
+}
+
 void silu(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x / (1 + (-x).exp()); }, y, x);
 }
@@ -199,6 +210,17 @@ void gelu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
       gx, x, gy);
 }
 
+// With s = sigmoid(2 u): s (1 + x (1 - s) d(2 u)/dx)
+void gelu_tanh_backward(const ConstView& x, const ConstView& gy, const View& gx) {
+  smooth(
+      [](auto& gx, const auto& x, const auto& gy) {
+        using C = scalar_t<std::decay_t<decltype(x)>>;
+        gx = 1 / (1 + gelu_tanh_exp(x));
+        gx = gy * (gx * (1 + x * (1 - gx) * (C(gelu_tanh_linear) + C(3 * gelu_tanh_cubic) * x * x)));
+      },
+      gx, x, gy);
+}
+
 // With s = sigmoid(x): s (1 + x (1 - s))
 void silu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
   smooth(
@@ -221,6 +243,7 @@ PointwiseKernels pointwise_kernels() {
       .sigmoid = sigmoid,
       .relu = relu,
       .gelu = gelu,
+      .gelu_tanh = gelu_tanh,
       .silu = silu,
       .erf = erf,
       .abs = abs,
@@ -230,6 +253,7 @@ PointwiseKernels pointwise_kernels() {
       .sigmoid_backward = sigmoid_backward,
       .relu_backward = relu_backward,
       .gelu_backward = gelu_backward,
+      .gelu_tanh_backward = gelu_tanh_backward,
       .silu_backward = silu_backward,
   };
 }

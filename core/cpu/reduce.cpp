@@ -25,6 +25,13 @@ struct Sum {
   static constexpr Total identity = 0;
   static auto combine(const auto& a, const auto& b) { return a + b; }
   static Total reduce(const auto& lanes) { return static_cast<Total>(sum_of(lanes)); }
+  template <class C>
+  static C result(Total t, double divisor) {
+    if constexpr (is_float)
+      return static_cast<C>(t) / static_cast<C>(divisor);
+    else
+      return static_cast<C>(t);
+  }
 };
 
 template <class T, bool is_max>
@@ -53,6 +60,10 @@ struct Extreme {
     else
       return lanes.template minCoeff<nan>();
   }
+  template <class C>
+  static C result(Total t, double) {
+    return static_cast<C>(t);
+  }
 };
 template <class T>
 using Max = Extreme<T, true>;
@@ -69,6 +80,7 @@ struct Loops {
   std::int64_t blocks = 1;  // of the run
   std::int64_t count = 1;   // inputs of an output
   std::int64_t chunk = 1;   // inputs taken at a time
+  double divisor = 1;       // of sums
 
   std::int64_t items() const { return numel(outputs.shape) * blocks; }
 };
@@ -171,7 +183,8 @@ Block block_at(const Loops& loops, std::int64_t item) {
 template <class R, class Out>
 void store(const Loops& loops, const Block& b, const typename R::Total* totals) {
   for (std::int64_t j = 0; j < b.width; ++j)
-    *reinterpret_cast<Out*>(b.y + j * loops.y_step) = static_cast<Out>(static_cast<compute_t<Out>>(totals[j]));
+    *reinterpret_cast<Out*>(b.y + j * loops.y_step) =
+        static_cast<Out>(R::template result<compute_t<Out>>(totals[j], loops.divisor));
 }
 
 template <class R>
@@ -225,10 +238,11 @@ void reduce_by_outputs(const Loops& loops, std::int64_t chunks) {
 }
 
 template <class R, class T, class Out>
-void reduce(const ConstView& x, const View& y) {
+void reduce(const ConstView& x, const View& y, double divisor = 1) {
   if (y.numel() == 0) return;
-  if (x.numel() == 0) return fill(Scalar(0), y);  // only sums get here
-  const Loops loops = make_loops(x, y);
+  if (x.numel() == 0) return fill(Scalar(0 / divisor), y);  // only sums get here
+  Loops loops = make_loops(x, y);
+  loops.divisor = divisor;
   const std::int64_t chunks = (loops.count + loops.chunk - 1) / loops.chunk;
   if (chunks > 1 && loops.items() < num_threads())
     reduce_by_chunks<R, T, Out>(loops, chunks);
@@ -255,9 +269,9 @@ void sum(const SumArgs& args, const Plan&, Workspace) {
     if constexpr (std::is_integral_v<T>)
       reduce<Sum<T>, T, std::int64_t>(x, y);
     else if (y.dtype == x.dtype)
-      reduce<Sum<T>, T, T>(x, y);
+      reduce<Sum<T>, T, T>(x, y, args.divisor);
     else
-      reduce<Sum<T>, T, float>(x, y);
+      reduce<Sum<T>, T, float>(x, y, args.divisor);
   });
 }
 

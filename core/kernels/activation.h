@@ -5,12 +5,13 @@
 
 namespace bytetape {
 
-/// masked = gy as it came through the activation that made y, and gb (channels) = the sums over its rows. gy, y and
-/// masked are row-major (rows, channels), and masked may be gy or y. Without an activation y and masked are undefined,
-/// and the sums are of gy. gb has gy's dtype, or may be f32 where that has 16 bits.
+/// through = gy as it came through an activation, and gb (channels) = the sums over its rows. gy, saved and through are
+/// row-major (rows, channels), and through may be gy or saved: the activation's result, or of gelu_tanh its input.
+/// Without an activation saved and through are undefined, and the sums are of gy. gb has gy's dtype, or may be f32
+/// where that has 16 bits.
 struct BiasGradArgs {
-  ConstView gy, y;
-  View masked, gb;
+  ConstView gy, saved;
+  View through, gb;
   Activation activation = Activation::none;
 };
 

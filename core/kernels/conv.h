@@ -43,6 +43,9 @@ struct ConvKernels {
   Planned<Conv2dArgs> conv2d;
   Planned<Conv2dInputGradArgs> conv2d_input_grad;
   Planned<Conv2dWeightGradArgs> conv2d_weight_grad;
+  /// Whether an f32 gw of 16-bit x and gy would be a 16-bit one first, that a pass more widens. Of geometry alone; null
+  /// where that never is.
+  bool (*widens_weight_grad)(const Conv2dWeightGradArgs& args);
 };
 
 }  // namespace bytetape

@@ -4,17 +4,25 @@
 
 namespace bytetape {
 
-// Layer normalisation of the rows of x (rows, n), row-major as y, gy and gx are. weight, bias and their gradients (n),
-// mean and rstd = 1 / sqrt(var + eps) (rows) have the dtype that x is accumulated in.
+// Layer normalisation of the rows of x (rows, n), row-major as all of that shape are, or of sum = x + residual. weight,
+// bias and their gradients (n), mean and rstd = 1 / sqrt(var + eps) (rows) have the dtype that x is accumulated in.
+
+struct LayerNormArgs {
+  ConstView x, weight, bias;  // weight and bias may be undefined
+  double eps;
+  View y, mean, rstd;
+  ConstView residual = {};  // both of these or neither
+  View sum = {};
+};
+// gx = the gradient of what was normalised + addend, each rounded; gx may be written over addend.
 struct LayerNormBackwardArgs {
   ConstView x, weight, mean, rstd, gy;  // weight may be undefined
   View gx, gw, gb;                      // each may be undefined
+  ConstView addend = {};                // may be undefined
 };
 
 struct LayerNormKernels {
-  // weight and bias may be undefined
-  void (*layer_norm)(const ConstView& x, const ConstView& weight, const ConstView& bias, double eps, const View& y,
-                     const View& mean, const View& rstd);
+  void (*layer_norm)(const LayerNormArgs& args);
   Planned<LayerNormBackwardArgs> layer_norm_backward;
 };
 

@@ -28,9 +28,9 @@ struct BatchNormBackwardArgs {
   double eps;
   bool training;  // mean and var depend on x
   Activation activation;
-  View masked;            // with y: gy as it came through, which may be written over gy or addend; undefined without
+  View masked;            // with y: gy as it came through; with addend alone: the sum; may be written over either
   View gx, gw, gb;        // each may be undefined
-  ConstView addend = {};  // with y: what is added to gy first, and rounded; may be undefined
+  ConstView addend = {};  // what is added to gy first, and rounded; may be undefined
 };
 
 struct NormKernels {

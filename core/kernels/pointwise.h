@@ -1,7 +1,13 @@
 #pragma once
+#include <numbers>
+
 #include "bytetape/core/view.h"
 
 namespace bytetape {
+
+/// 2 u of gelu_tanh is x * (gelu_tanh_linear + gelu_tanh_cubic * x * x).
+inline constexpr double gelu_tanh_linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi,
+                        gelu_tanh_cubic = 0.044715 * gelu_tanh_linear;
 
 /// Functions of one input, element by element; x, y and gradients have one shape and dtype. A backward kernel takes
 /// what its rule saves, the function's result y or its input x.
@@ -14,6 +20,8 @@ struct PointwiseKernels {
   void (*sigmoid)(const ConstView& x, const View& y);
   void (*relu)(const ConstView& x, const View& y);
   void (*gelu)(const ConstView& x, const View& y);  // exact: x * Phi(x)
+  // x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which is 0.5 x (1 + tanh(u))
+  void (*gelu_tanh)(const ConstView& x, const View& y);
   void (*silu)(const ConstView& x, const View& y);  // x * sigmoid(x)
   void (*erf)(const ConstView& x, const View& y);
   void (*abs)(const ConstView& x, const View& y);
@@ -23,6 +31,7 @@ struct PointwiseKernels {
   void (*sigmoid_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*relu_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*gelu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
+  void (*gelu_tanh_backward)(const ConstView& x, const ConstView& gy, const View& gx);
   void (*silu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
 };
 

@@ -7,6 +7,7 @@ namespace bytetape {
 struct SumArgs {
   ConstView x;
   View y;
+  double divisor = 1;  // of float sums, before they are rounded to y's dtype
 };
 
 /// y has x's rank, with 1 in every reduced dim.

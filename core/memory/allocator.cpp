@@ -17,7 +17,9 @@ Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mod
       streams_(device.type == DeviceType::cpu ? 0 : stream_count - 1),
       mode_(mode),
       upstream_(std::move(upstream), mutex_),
-      limit_(upstream_.capacity()) {}
+      limit_(upstream_.capacity()) {
+  policies_.of(0) = make_policy(mode_);
+}
 
 std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
   auto observe = [this](const Block& segment, bool acquired) { ledger_.on_segment(segment, acquired); };

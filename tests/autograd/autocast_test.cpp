@@ -36,6 +36,7 @@ TEST(Autocast, LowPrecisionOps) {
       const Tensor x = of(given, {2, 3}), w = of(DType::f32, {4, 3}), b = of(DType::f32, {4});
       EXPECT_EQ(linear(x, w, b).dtype(), low);
       EXPECT_EQ(linear(x, w, b, Activation::relu).dtype(), low);
+      EXPECT_EQ(linear(x, w, b, Activation::gelu_tanh).dtype(), low);
       EXPECT_EQ(matmul(x, transpose(w, 0, 1)).dtype(), low);
       EXPECT_EQ(matmul(w, of(given, {3})).dtype(), low);
       EXPECT_EQ(conv2d(of(given, {1, 3, 4, 4}), of(DType::f32, {2, 3, 2, 2}), of(DType::f32, {2})).dtype(), low);
@@ -55,6 +56,8 @@ TEST(Autocast, OpsThatNeedF32) {
       {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
+      {"add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).y; }},
+      {"the sum of add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).sum; }},
       {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
   };
   for (const auto& [name, f] : ops)
@@ -104,6 +107,37 @@ TEST(Autocast, OpsOfSeveralTensorsTakeTheWidest) {
   EXPECT_EQ(cat({low, wide, half}).dtype(), DType::f32);
   EXPECT_EQ(stack({low, low}).dtype(), DType::bf16);
   EXPECT_EQ((low + wide).to_vector<float>(), (to(low, DType::f32) + wide).to_vector<float>());
+}
+
+TEST(Autocast, NormsWithAResidualTakeTheWidest) {
+  const Tensor weight = random_leaf({3}, DType::f32), bias = random_leaf({3}, DType::f32);
+  const auto batch = [&](const Tensor& x, const Tensor& residual) {
+    return batch_norm(x, weight, bias, {}, {}, true, 0.1, 1e-5, Activation::relu, residual);
+  };
+  const auto layer = [&](const Tensor& x, const Tensor& residual) {
+    const AddLayerNorm made = add_layer_norm(x, residual, {3}, weight, bias);
+    EXPECT_EQ(made.sum.dtype(), DType::f32);
+    return made.y + made.sum;
+  };
+  const auto expect_widest = [&](const auto& f, const Shape& shape) {
+    for (const bool is_wide_x : {false, true}) {
+      const Tensor x = random_leaf(shape, is_wide_x ? DType::f32 : DType::bf16),
+                   residual = random_leaf(shape, is_wide_x ? DType::bf16 : DType::f32);
+      EXPECT_THROWS_SAYING(f(x, residual), DTypeError, "inputs of different dtypes");
+      const auto wide = [](const Tensor& t) { return to(t.detach(), DType::f32).set_requires_grad(); };
+      const Tensor wide_x = wide(x), wide_residual = wide(residual), expected = f(wide_x, wide_residual);
+      const Autocast autocast(DType::bf16);
+      const Tensor y = f(x, residual);
+      EXPECT_EQ(y.dtype(), DType::f32);
+      EXPECT_EQ(y.to_vector<float>(), expected.to_vector<float>());
+      const auto got = grad({sum(y * y)}, {x, residual}),
+                 wanted = grad({sum(expected * expected)}, {wide_x, wide_residual});
+      EXPECT_EQ(got[0].to_vector<float>(), to(wanted[0], x.dtype()).to_vector<float>());
+      EXPECT_EQ(got[1].to_vector<float>(), to(wanted[1], residual.dtype()).to_vector<float>());
+    }
+  };
+  expect_widest(batch, {4, 3, 2, 2});
+  expect_widest(layer, {4, 3});
 }
 
 TEST(Autocast, GradientsOfPromotedTensorsKeepTheirDtype) {

@@ -112,6 +112,11 @@ TEST_P(Conv2dTyped, WithReluHasTheBitsOfTheTwo) {
         }
 }
 
+TEST(Conv2d, TakesNoActivationButRelu) {
+  EXPECT_THROWS_SAYING(conv2d(randn({1, 3, 4, 4}), randn({2, 3, 3, 3}), {}, {}, Activation::gelu_tanh), ValueError,
+                       "conv2d: expected no activation or relu");
+}
+
 TEST_P(Conv2dTyped, ReluKeepsNaN) {
   const Tensor x = full({1, 3, 4, 4}, std::nan(""), GetParam().dtype);
   for (const double v : conv2d(x, random({2, 3, 3, 3}), {}, {}, Activation::relu).to_vector<double>())

@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/copy.h"
 
 #include "bytetape/autograd/ops.h"
+#include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -134,6 +135,23 @@ TEST(Fill, IsSeenBySavedTensors) {
   const Tensor y = x * w;
   zero_(w);
   EXPECT_THROWS_SAYING(y.backward(random_tensor({3})), AutogradError, "overwritten by 'zero_'");
+}
+
+TEST(CopyKernel, WidensAllAtOnce) {
+  std::vector<Tensor> low, wide;
+  for (const std::int64_t size : {1, 0, 7, 4097, 70'000})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      low.push_back(narrow(random_tensor({size + 1}, dtype), 0, 1, size));
+      wide.push_back(narrow(zeros({size + 3}, DType::f32), 0, 1, size));
+    }
+  low.push_back(channels_last(random_tensor({3, 4, 5, 5}, DType::bf16)));
+  wide.push_back(empty_like(low.back(), DType::f32));
+  std::vector<ConstView> from;
+  std::vector<View> to_views;
+  for (std::size_t i = 0; i < low.size(); ++i) from.push_back(low[i].read()), to_views.push_back(wide[i].write());
+  run<&Kernels::widen_all>(Device::cpu(), from, to_views);
+  for (std::size_t i = 0; i < low.size(); ++i)
+    EXPECT_EQ(wide[i].to_vector<float>(), to(low[i], DType::f32).to_vector<float>()) << describe(low[i]);
 }
 
 }  // namespace

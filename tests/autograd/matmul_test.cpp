@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/planned.h"
 #include "tests/support/random.h"
 #include "tests/support/reference.h"
@@ -78,7 +80,7 @@ std::vector<std::vector<double>> results(const Tensor& y, const std::vector<Tens
   return all;
 }
 
-TEST_P(MatmulTyped, LinearWithReluHasTheBitsOfTheTwo) {
+TEST_P(MatmulTyped, LinearWithAnActivationHasTheBitsOfTheTwo) {
   const auto leaf = [](const Tensor& x) { return x.detach().set_requires_grad(); };
   for (const Shape& s : {Shape{5, 3, 4}, Shape{130, 300, 70}, Shape{1, 513, 3}, Shape{30, 0, 20}}) {
     const Tensor w = leaf(random({s[2], s[1]})), bias = leaf(random({s[2]})), x = random({s[0], s[1]});
@@ -86,10 +88,28 @@ TEST_P(MatmulTyped, LinearWithReluHasTheBitsOfTheTwo) {
       for (const Tensor& b : {bias, Tensor()}) {
         std::vector<Tensor> leaves{input, w};
         if (b.defined()) leaves.push_back(b);
-        EXPECT_EQ(results(linear(input, w, b, Activation::relu), leaves), results(relu(linear(input, w, b)), leaves))
+        const auto parts = [&] { return linear(input, w, b); };
+        EXPECT_EQ(results(linear(input, w, b, Activation::relu), leaves), results(relu(parts()), leaves)) << s;
+        EXPECT_EQ(results(linear(input, w, b, Activation::gelu_tanh), leaves),
+                  results(gelu(parts(), Approximate::tanh), leaves))
             << s;
       }
   }
+}
+
+TEST(Linear, KeepsTheInputOfGeluOnlyForBackward) {
+  const Tensor x = randn({64, 32}), w = randn({96, 32}).set_requires_grad();
+  const std::size_t one = test::rounded(64 * 96 * 4), before = test::allocated();
+  {
+    const Tensor y = linear(x, w, {}, Activation::gelu_tanh);
+    EXPECT_EQ(test::allocated() - before, 2 * one);
+    sum(y).backward();
+    EXPECT_EQ(test::allocated() - before, one + test::rounded(96 * 32 * 4));  // y, and the gradient of w
+  }
+  Tensor(w).set_grad({});
+  const NoGrad no_grad;
+  const Tensor y = linear(x, w, {}, Activation::gelu_tanh);
+  EXPECT_EQ(test::allocated() - before, one);
 }
 
 TEST(Linear, ReluKeepsNaN) {

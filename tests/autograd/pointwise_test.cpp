@@ -41,6 +41,8 @@ TEST(PointwiseLimits, AreReached) {
     EXPECT_EQ(of({-inf, -2000, 0, 2000, inf}, sigmoid, t), (Values{0, 0, 0.5, 1, 1})) << t;
     EXPECT_EQ(of({-inf, -1, 0, 2, inf}, relu, t), (Values{0, 0, 0, 2, inf})) << t;
     EXPECT_EQ(of({-1000, 0, 1000}, gelu, t), (Values{0, 0, 1000})) << t;
+    const auto by_tanh = [](const Tensor& x) { return gelu(x, Approximate::tanh); };
+    EXPECT_EQ(of({-1000, 0, 1000}, by_tanh, t), (Values{0, 0, 1000})) << t;
     EXPECT_EQ(of({-inf, -1, 0, 2, inf}, sign, t), (Values{-1, -1, 0, 1, 1})) << t;
     EXPECT_TRUE(std::isnan(of({-1}, log, t)[0])) << t;
     EXPECT_TRUE(std::isnan(of({-1}, sqrt, t)[0])) << t;

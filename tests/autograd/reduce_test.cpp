@@ -3,9 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -27,6 +29,22 @@ TEST(Mean, OfHalvesDoesNotOverflow) {
   EXPECT_EQ(mean(x).dtype(), DType::f16);
   EXPECT_EQ(mean(x).item<double>(), 100);
   EXPECT_TRUE(std::isinf(sum(x).item<double>()));
+}
+
+// Divided before it is rounded, and in one kernel.
+TEST(Mean, IsTheQuotientOfTheSum) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
+    for (const Shape& shape : {Shape{3, 7}, Shape{70'001, 3}, Shape{5, 40'000}})
+      for (const Dims& dims : {Dims{0}, Dims{1}, Dims{0, 1}}) {
+        const Tensor x = random_tensor(shape, dtype);
+        std::int64_t n = 1;
+        for (const std::int64_t d : dims) n *= shape[static_cast<int>(d)];
+        const auto before = test::statistics().allocations;
+        const Tensor y = mean(x, dims);
+        EXPECT_EQ(test::statistics().allocations, before + 1);
+        const Autocast wide(DType::bf16);  // sums of 16 bits are f32
+        EXPECT_EQ(y.to_vector<double>(), to(sum(x, dims) / n, dtype).to_vector<double>()) << dtype << shape << dims;
+      }
 }
 
 // PyTorch's: divided by max(0, n - correction).

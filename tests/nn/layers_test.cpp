@@ -15,6 +15,7 @@ TEST(Activations, AreTheOpsOfTheirNames) {
   };
   same(nn::ReLU(), relu(x), "ReLU()");
   same(nn::GELU(), gelu(x), "GELU()");
+  same(nn::GELU(Approximate::tanh), gelu(x, Approximate::tanh), "GELU(approximate=tanh)");
   same(nn::SiLU(), silu(x), "SiLU()");
   same(nn::Tanh(), tanh(x), "Tanh()");
   same(nn::Sigmoid(), sigmoid(x), "Sigmoid()");

@@ -69,6 +69,15 @@ TEST(LayerNorm, IsTheOpOverItsShape) {
   EXPECT_EQ(norm(x).to_vector<float>(), layer_norm(x, {3, 4}, norm.weight, norm.bias).to_vector<float>());
 }
 
+TEST(LayerNorm, AddsInTheSameOp) {
+  nn::LayerNorm norm(6);
+  nn::init::normal_(norm.weight);
+  const Tensor x = randn({5, 6}), residual = randn({5, 6});
+  const auto [y, sum] = norm(x, residual);
+  EXPECT_EQ(sum.to_vector<float>(), (x + residual).to_vector<float>());
+  EXPECT_EQ(y.to_vector<float>(), norm(x + residual).to_vector<float>());
+}
+
 TEST(LayerNorm, LeavesOutWhatOptionsSay) {
   const auto keys = [](const nn::Module& m) { return m.state_dict().size(); };
   EXPECT_EQ(keys(nn::LayerNorm(4, {.bias = false})), 1u);

@@ -53,11 +53,14 @@ Result result_of(nn::Sequential& net, const Tensor& values, const F& run) {
 }
 
 nn::Sequential with_activations() {
-  nn::Sequential net(nn::ReLU(), nn::Conv2d(3, 8, 3, {.padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
+  nn::Sequential net(nn::ReLU(), nn::Conv2d(3, 3, 3, {.padding = 1}), nn::GELU(Approximate::tanh),
+                     nn::Conv2d(3, 8, 3, {.padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
                      nn::Conv2d(8, 6, 4, {.padding = "same"}), nn::ReLU(), nn::ReLU(),
                      nn::Conv2d(6, 4, 3, {.stride = 2, .groups = 2, .bias = false}));
   net.push_back(nn::ReLU()).push_back(nn::Flatten()).push_back(nn::Linear(4 * 4 * 4, 12)).push_back(nn::ReLU());
   net.push_back(nn::Linear(12, 7, false)).push_back(nn::ReLU()).push_back(nn::Tanh()).push_back(nn::Linear(7, 5));
+  net.push_back(nn::GELU(Approximate::tanh)).push_back(nn::Linear(5, 9, false)).push_back(nn::GELU(Approximate::tanh));
+  net.push_back(nn::Linear(9, 8)).push_back(nn::GELU()).push_back(nn::GELU(Approximate::tanh));
   return net;
 }
 
@@ -96,8 +99,20 @@ TEST(Sequential, MakesNothingBetweenLayersThatItFuses) {
   EXPECT_EQ(made(fused) + 1, made(layer_by_layer));
 }
 
+TEST(Sequential, FusesGeluByTanhAndNoOther) {
+  nn::Sequential net;
+  net.push_back("fc", nn::Linear(6, 5)).push_back("gelu", nn::GELU(Approximate::tanh));
+  const Tensor x = randn({4, 6});
+  EXPECT_EQ(memory::name_of(fused(net, x).storage().module()), "fc");
+  EXPECT_EQ(memory::name_of(layer_by_layer(net, x).storage().module()), "gelu");
+  nn::Sequential exact;
+  exact.push_back("fc", nn::Linear(6, 5)).push_back("gelu", nn::GELU());
+  EXPECT_EQ(memory::name_of(fused(exact, x).storage().module()), "gelu");
+}
+
 TEST(Sequential, FusedNeedsNoMoreMemoryAtAnyTime) {
-  nn::Sequential net(nn::Linear(40, 300), nn::ReLU(), nn::Linear(300, 300), nn::ReLU(), nn::Linear(300, 2));
+  nn::Sequential net(nn::Linear(40, 300), nn::ReLU(), nn::Linear(300, 300), nn::GELU(Approximate::tanh),
+                     nn::Linear(300, 300), nn::ReLU(), nn::Linear(300, 2));
   const Tensor x = randn({500, 40});
   const auto peak = [&](const auto& run) {
     net.zero_grad();

@@ -165,6 +165,9 @@ inline double place_of_highest(Values v) {
   return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin());
 }
 inline double gelu_of(double v) { return v * 0.5 * std::erfc(-v * std::numbers::sqrt2 / 2); }
+inline double gelu_tanh_of(double v) {
+  return 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+}
 inline double sigmoid_of(double v) { return 1 / (1 + std::exp(-v)); }
 inline double sign_of(double v) { return (v > 0) - (v < 0); }
 inline double same(double v) { return v; }

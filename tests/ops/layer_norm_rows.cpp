@@ -18,6 +18,37 @@ OpRow row(const std::string& variant, int dims, const Cases& cases, const Case& 
       .large = large};
 }
 
+/// x, residual, weight and bias to y, or to y and the sum behind each other.
+OpRow add_row(const std::string& variant, bool with_sum, const std::vector<BadInput>& bads) {
+  return {.op = "add_layer_norm",
+          .variant = variant,
+          .f =
+              [=](X x) {
+                const Shape last = x[1].defined() ? Shape{x[1].size(-1)} : Shape{1};
+                const AddLayerNorm made = add_layer_norm(x[0], x[1], last, if_any(x, 2), if_any(x, 3));
+                return with_sum ? cat({made.y, made.sum}) : made.y;
+              },
+          .reference =
+              [=](A x) {
+                Array sum = x[0];
+                for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += x[1].values[i];
+                const Array y = ref::layer_norm(sum, 1, if_any(x, 2), if_any(x, 3), 1e-5);
+                return with_sum ? ref::cat({y, sum}, 0) : y;
+              },
+          .cases = {{in(6), in(6), in(6), in(6)},
+                    {in(3, 4), in(3, 4), in(4), in(4)},
+                    {in(2, 3, 5), in(2, 3, 5).narrowed(), in(5), in(5)},
+                    {in(0, 3), in(0, 3), in(3), in(3)},
+                    {in(4, 3).transposed(), in(4, 3), in(3).spaced(), in(3)},
+                    {in(3, 5).narrowed(), in(3, 5).expanded(), in(5), in(5).narrowed()},
+                    {in(2, 3, 2, 4).channels_last(), in(2, 3, 2, 4), in(4), in(4)},
+                    {in(3, 8), in(3, 8)},
+                    {in(2, 700), in(2, 700), in(700), in(700)}},
+          .bad = bads,
+          .tolerance = 4,
+          .large = {in(1500, 72), in(1500, 72), in(72), in(72)}};
+}
+
 }  // namespace
 
 std::vector<OpRow> layer_norm_rows() {
@@ -52,6 +83,14 @@ std::vector<OpRow> layer_norm_rows() {
       row("no_affine", 1,
           {{in(5)}, {in(2, 3)}, {in(0, 3)}, {in(4, 3).transposed()}, {in(2, 3, 4).narrowed()}, {in(3, 1)}},
           {in(1500, 70)}, {}),
+      add_row("", false,
+              {bad<DTypeError>("floating", {in(4, 3).as(DType::i64), in(4, 3).as(DType::i64)}),
+               bad<ShapeError>("expected a residual of the shape of f64(2, 3)", {in(2, 3), in(3)}),
+               bad<DTypeError>("inputs of different dtypes", {in(2, 3), in(2, 3).as(DType::f32)}),
+               bad<DeviceError>("inputs on different devices", {in(2, 3), in(2, 3).elsewhere()}),
+               bad<ValueError>("the residual is an undefined tensor", {in(2, 3), undefined}),
+               bad<ShapeError>("expected a weight (3,), got f64(4,)", {in(2, 3), in(2, 3), in(4), in(3)})}),
+      add_row("and_sum", true, {}),
   };
 }
 

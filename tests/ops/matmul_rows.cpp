@@ -6,21 +6,22 @@ namespace {
 
 OpRow linear_row(const std::string& variant, Activation activation) {
   const bool relu = activation == Activation::relu;
+  const auto activated = [=](double v) {
+    return relu ? std::max(v, 0.0) : activation == Activation::gelu_tanh ? gelu_tanh_of(v) : v;
+  };
   OpRow row{.op = "linear",
             .variant = variant,
             .f = [=](X x) { return linear(x[0], x[1], if_any(x, 2), activation); },
             .reference =
                 [=](A x) {
                   Array y = ref::matmul(x[0], ref::transpose(x[1]));
-                  for_each_index(y.shape, [&](const Dims& at) {
-                    y(at) += x[2]({at.back()});
-                    if (relu) y(at) = std::max(y(at), 0.0);
-                  });
+                  for_each_index(y.shape, [&](const Dims& at) { y(at) = activated(y(at) + x[2]({at.back()})); });
                   return y;
                 },
             .cases = {{in(5, 3), in(4, 3), in(4)},
                       {in(3), in(4, 3), in(4)},
                       {in(2, 5, 3), in(1, 3), in(1)},
+                      {in(6, 2), in(8, 2), in(8)},
                       {in(0, 3), in(4, 3), in(4)},
                       {in(2, 0), in(3, 0), in(3)},
                       {in(5, 3).transposed(), in(4, 3).transposed(), in(4)},
@@ -34,7 +35,7 @@ OpRow linear_row(const std::string& variant, Activation activation) {
                     bad<DTypeError>("different dtypes", {in(5, 3), in(4, 3), in(4).as(DType::f32)}),
                     bad<DeviceError>("different devices", {in(5, 3), in(4, 3).elsewhere(), in(4)})},
             .tolerance = 2,
-            .large = {in(200, 150), in(220, 150), in(220)}};
+            .large = {in(200, 150), in(224, 150), in(224)}};
   if (relu) away_from_the_kink(row);
   return row;
 }
@@ -70,6 +71,7 @@ std::vector<OpRow> matmul_rows() {
      .tolerance = 2, .large = {in(200, 150), in(150, 220)}},
     linear_row("", Activation::none),
     linear_row("relu", Activation::relu),
+    linear_row("gelu_tanh", Activation::gelu_tanh),
     {.op = "linear", .variant = "no_bias", .f = [](X x) { return linear(x[0], x[1]); },
      .reference = [](A x) { return ref::matmul(x[0], ref::transpose(x[1])); },
      .cases = {{in(5, 3), in(4, 3)},

@@ -121,6 +121,9 @@ std::vector<OpRow> norm_rows() {
                 {bad<ShapeError>("expected a residual of the shape of f64(2, 3)", {in(2, 3), in(3), in(3), in(3)}),
                  bad<DTypeError>("inputs of different dtypes", {in(2, 3), in(3), in(3), in(2, 3).as(DType::f32)}),
                  bad<DeviceError>("inputs on different devices", {in(2, 3), in(3), in(3), in(2, 3).elsewhere()}),
+                 bad<ValueError>(
+                     "expected no activation or relu", {in(2, 3)},
+                     [](X x) { return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, Activation::gelu_tanh); }),
                  bad<DTypeError>("expected num_batches_tracked in i64, got f64", {in(2, 3), in()},
                                  [](X x) {
                                    return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, Activation::none, {}, x[1]);

@@ -20,6 +20,8 @@ std::vector<OpRow> pointwise_rows() {
     {.op = "relu", .f = of(relu), .reference = each([](double v) { return std::max(v, 0.0); }), .cases = one,
      .draw = Draw::distinct, .bad = {integers}},
     {.op = "gelu", .f = of(gelu), .reference = each(gelu_of), .cases = one, .bad = {integers}},
+    {.op = "gelu", .variant = "tanh", .f = [](X x) { return gelu(x[0], Approximate::tanh); },
+     .reference = each(gelu_tanh_of), .cases = one, .bad = {integers}},
     {.op = "erf", .f = of(erf), .reference = each(std::erf), .cases = one, .bad = {integers}},
     {.op = "silu", .f = of(silu), .reference = each([](double v) { return v * sigmoid_of(v); }), .cases = one,
      .bad = {integers}},

@@ -75,6 +75,12 @@ void unscale(const UnscaleArgs& args) {
   });
 }
 
+void widen_all(std::span<const ConstView> from, std::span<const View> to) {
+  give([from = std::vector(from.begin(), from.end()), to = std::vector(to.begin(), to.end())] {
+    cpu::kernels().widen_all(from, to);
+  });
+}
+
 const Kernels& kernels() {
   static const Kernels all = [] {
     using K = Kernels;
@@ -88,6 +94,8 @@ const Kernels& kernels() {
     k.clip_grad_norm = {cpu::kernels().clip_grad_norm.plan, clip_grad_norm};
     k.clip_grad_value = clip_grad_value;
     k.unscale = unscale;
+    k.widen_all = widen_all;
+    k.widens_weight_grad = [](const Conv2dWeightGradArgs& a) { return size_of(a.x.dtype) == 2; };
     k.sgd = step_deferred<&K::sgd, SgdSlot, SgdParams>;
     k.adam = step_deferred<&K::adam, AdamSlot, AdamParams>;
     k.ema = step_deferred<&K::ema, OptimizerSlot, EmaParams>;

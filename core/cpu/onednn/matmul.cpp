@@ -150,8 +150,10 @@ Plan plan(const MatmulArgs& args) {
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().matmul.launch(args, plan, ws);
-  Product(args).run(program_of(plan), ws.data);
-  activate(args.activation, args.y);
+  MatmulArgs product = args;
+  product.y = args.before_activation();
+  Product(product).run(program_of(plan), ws.data);
+  activate(args.activation, product.y, args.y);
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+#pragma once
+// gelu by tanh, which is x * sigmoid(2 u): stable on both sides.
+#include "bytetape/core/kernels/pointwise.h"
+
+namespace bytetape::cuda {
+
+/// sigmoid(2 u).
+template <class C>
+__device__ C gelu_tanh_cdf(C x) {
+  return 1 / (1 + ::exp(x * (C(-gelu_tanh_linear) - C(gelu_tanh_cubic) * x * x)));
+}
+
+struct GeluTanh {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return x * gelu_tanh_cdf(x);
+  }
+};
+// With s = sigmoid(2 u): s (1 + x (1 - s) d(2 u)/dx)
+struct GeluTanhBackward {
+  template <class C>
+  __device__ C operator()(C x, C gy) const {
+    const C s = gelu_tanh_cdf(x);
+    return gy * (s * (1 + x * (1 - s) * (C(gelu_tanh_linear) + C(3 * gelu_tanh_cubic) * x * x)));
+  }
+};
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,11 @@
+#pragma once
+#include <span>
+
+#include "bytetape/core/view.h"
+
+namespace bytetape::cuda {
+
+/// As CopyKernels::widen_all.
+void widen_all(std::span<const ConstView> from, std::span<const View> to);
+
+}  // namespace bytetape::cuda

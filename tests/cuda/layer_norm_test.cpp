@@ -1,0 +1,63 @@
+// Layer normalisation of a sum is its parts, however long its rows are.
+#include "bytetape/autograd/ops/layer_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bytetape/bytetape.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+class CudaAddLayerNorm : public GpuTest, public testing::WithParamInterface<DType> {
+ protected:
+  static Tensor leaf(const Shape& shape, DType dtype) {
+    return to(random_tensor(shape, dtype), gpu).set_requires_grad();
+  }
+  /// Within a rounding or two of the largest.
+  static testing::AssertionResult close(const Tensor& actual, const Tensor& expected) {
+    const DType dtype = expected.dtype();
+    double largest = 1;
+    for (const double v : expected.to_vector<double>()) largest = std::max(largest, std::abs(v));
+    const double relative = dtype == DType::f64   ? 1e-13
+                            : dtype == DType::f32 ? 1e-5
+                            : dtype == DType::f16 ? 1e-3
+                                                  : 8e-3;
+    return all_close(actual, expected, 0, relative * largest);
+  }
+};
+
+// Rows of a part of a warp, of a warp, of several, and too long to be held; vectors and single elements.
+TEST_P(CudaAddLayerNorm, IsItsParts) {
+  const DType dtype = GetParam();
+  for (const Shape& shape : {Shape{1, 3}, Shape{300, 64}, Shape{37, 256}, Shape{300, 768}, Shape{9, 1021},
+                             Shape{20, 4096}, Shape{5, 8192}, Shape{3, 9001}, Shape{4, 16384}}) {
+    SCOPED_TRACE(detail::concat(shape));
+    const std::int64_t n = shape[1];
+    const Tensor x = leaf(shape, dtype), residual = leaf(shape, dtype), weight = leaf({n}, accumulated(dtype)),
+                 bias = leaf({n}, accumulated(dtype)), gy = leaf(shape, dtype).detach();
+    const AddLayerNorm one = add_layer_norm(x, residual, n, weight, bias);
+    const Tensor sum = x + residual, y = layer_norm(sum, n, weight, bias);
+    EXPECT_EQ(one.sum.to_vector<double>(), sum.to_vector<double>());
+    EXPECT_TRUE(close(one.y, y));
+    const std::vector<Tensor> inputs{x, residual, weight, bias};
+    const auto gradients = [&](const Tensor& of_y, const Tensor& of_sum) {
+      return grad({of_y, of_sum}, inputs, {.seeds = {gy, gy * 0.5}, .retain_graph = true});
+    };
+    const auto got = gradients(one.y, one.sum), again = gradients(one.y, one.sum), expected = gradients(y, sum);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      SCOPED_TRACE(detail::concat("gradient ", i));
+      EXPECT_TRUE(close(got[i], expected[i]));
+      EXPECT_EQ(got[i].to_vector<double>(), again[i].to_vector<double>());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaAddLayerNorm, testing::Values(DType::f64, DType::f32, DType::bf16, DType::f16),
+                         [](const auto& info) { return to_string(info.param); });
+
+}  // namespace
+}  // namespace bytetape::test
