@@ -27,7 +27,6 @@ class Outside : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!resident_bytes()) GTEST_SKIP() << "this system does not tell";
-    malloc_trim(0);  // what earlier tests freed is resident, outside, and may become the allocator's
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer's shadow, four bytes for each, is resident too";
 #endif
@@ -51,6 +50,7 @@ TEST_F(Outside, GrowsByWhatIsTakenPastTheAllocator) {
 TEST_F(Outside, DoesNotGrowByWhatTheAllocatorGives) {
   for (const auto mode : {Allocator::Mode::caching, Allocator::Mode::direct}) {
     a.set_mode(mode);
+    malloc_trim(0);  // what was freed before is resident, outside, and may become the allocator's
     const double before = outside();
     std::vector<Block*> blocks{a.allocate(40 * MiB, Role::temporary)};
     for (int i = 0; i < 24; ++i) blocks.push_back(a.allocate(MiB - 100, Role::temporary));
