@@ -87,6 +87,10 @@ class Backward {
   void run() {
     const Autocast off(DType::f32);  // rules have the dtypes that their ops ran in
     while (!queue_.empty()) {
+      if (!low_.empty() && !queue_.begin()->second.node->hooks_to_run().empty()) {
+        pass_on_low();  // a hook finds the gradients of all that lies behind it
+        continue;
+      }
       auto next = queue_.extract(queue_.begin());
       step(next.mapped());
     }

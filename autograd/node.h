@@ -167,7 +167,9 @@ class AccumulateGrad final : public Node {
   void backward(const Grads& gy, InputGrads& gx) override;
   const std::vector<Hook>& hooks_to_run() const override;
   /// A hook sees a gradient as soon as it is whole.
-  bool takes_low() const override { return outputs[0].dtype == DType::f32 && hooks_to_run().empty(); }
+  bool takes_low() const override {
+    return outputs[0].dtype == DType::f32 && leaf_.dtype() == DType::f32 && hooks_to_run().empty();
+  }
 
  private:
   Tensor leaf_;

@@ -1,6 +1,8 @@
 #include "bytetape/core/write_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "bytetape/core/error.h"
 
@@ -36,20 +39,40 @@ Target target_of(const fs::path& path) {
   return {target, target.string() + ".part"};
 }
 
-/// Removes a file at the end; no matter if it has gone by then.
-class Removed {
+/// The file that is written beside its place: nobody else's meanwhile, and removed at the end unless it was renamed.
+class Part {
  public:
-  explicit Removed(const fs::path& path) : path_(path) {}
-  ~Removed() {
+  explicit Part(const fs::path& path)
+      : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)) {
+    if (file_ < 0 || is_ours()) return;
+    ::close(std::exchange(file_, -1));
+    errno = EBUSY;
+  }
+  ~Part() {
+    if (file_ < 0) return;
     const int before = errno;
-    ::unlink(path_.c_str());
+    if (!is_renamed_) ::unlink(path_.c_str());
+    ::close(file_);
     errno = before;
   }
-  Removed(const Removed&) = delete;
-  Removed& operator=(const Removed&) = delete;
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  bool is_open() const { return file_ >= 0; }
+  bool rename_to(const fs::path& target) { return is_renamed_ = std::rename(path_.c_str(), target.c_str()) == 0; }
 
  private:
+  /// Where files can be locked: whoever has the lock writes, unless the file took its place just before.
+  bool is_ours() const {
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    struct stat opened {
+    }, named{};
+    return ::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino;
+  }
+
   const fs::path& path_;
+  int file_;
+  bool is_renamed_ = false;
 };
 
 using Write = std::function<void(std::ostream&)>;
@@ -81,9 +104,9 @@ bool sync(const fs::path& path) {
 bool sync_folder(const fs::path& folder) { return sync(folder) || errno == EACCES || errno == EINVAL; }
 
 bool write_and_rename(const Target& target, const Write& write) {
-  const Removed part(target.part);
-  return write_through(target.part, write) && sync(target.part) &&
-         std::rename(target.part.c_str(), target.path.c_str()) == 0 && sync_folder(folder_of(target));
+  Part part(target.part);
+  return part.is_open() && write_through(target.part, write) && sync(target.part) && part.rename_to(target.path) &&
+         sync_folder(folder_of(target));
 }
 
 bool may_replace(const Target& target) {

@@ -95,7 +95,8 @@ Plan plan(const Conv2dWeightGradArgs& a) {
   return {ConvWorkspace(a).total};
 }
 
-// What is cuDNN's, which gives x's dtype; all others write f32 from their sums.
+// What may be cuDNN's, which gives x's dtype; others write f32 from their sums. By geometry alone, as a twin's plans
+// are where no cuDNN is: where that has no algorithm after all, im2col's sums are rounded too.
 bool widens_weight_grad(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   return size_of(s.dtype) == 2 && s.n > 0 && is_small(s) &&

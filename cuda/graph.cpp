@@ -1,6 +1,8 @@
 // Recorded work as a CUDA graph: streams of its own are put into capture mode while the work is given to them.
+#include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "bytetape/core/memory/scope.h"
 #include "bytetape/cuda/graph_fills.h"
@@ -18,7 +20,9 @@ using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>
 
 class Graph final : public Recording {
  public:
-  Graph(Device device, GraphHandle graph) : device_(device) {
+  /// `streams`: which the recording used, a bit for each.
+  Graph(Device device, GraphHandle graph, std::uint32_t streams)
+      : device_(device), has_branches_((streams & (streams - 1)) != 0), streams_(streams) {
     fill_by_kernels(graph.get());
     check(cudaGraphInstantiate(&graph_, graph.get(), 0));
   }
@@ -27,13 +31,20 @@ class Graph final : public Recording {
     if (last_) cudaStreamSynchronize(last_);
     cudaGraphExecDestroy(graph_);
   }
+  /// A branch uses what is its stream's alone (counters of arrivals), and leaves what that stream takes for its own.
   void replay() override {
     last_ = stream_of(device_);
+    Streams& real = streams_of(device_.index);
+    const int here = memory::current_scope.stream;
+    if (has_branches_) real.join(here);
     check(cudaGraphLaunch(graph_, last_));
+    if (has_branches_) real.fork(here, streams_);
   }
 
  private:
   Device device_;
+  bool has_branches_;
+  std::uint32_t streams_;
   cudaGraphExec_t graph_ = nullptr;
   cudaStream_t last_ = nullptr;
 };
@@ -48,8 +59,10 @@ class RecordingScope {
     recording = {&streams, index};
   }
   ~RecordingScope() {
+    const std::uint32_t streams = recording.streams->used();
     recording = {};
-    real_.fork(here_);
+    real_.join(here_);
+    real_.fork(here_, streams);
   }
   RecordingScope(const RecordingScope&) = delete;
   RecordingScope& operator=(const RecordingScope&) = delete;
@@ -67,7 +80,8 @@ std::unique_ptr<Recording> record(int index, const std::function<void()>& work) 
     const RecordingScope scope(index, streams);
     work();
   }
-  return std::make_unique<Graph>(Device::cuda(index), GraphHandle(streams.end_recording()));
+  GraphHandle graph(streams.end_recording());
+  return std::make_unique<Graph>(Device::cuda(index), std::move(graph), streams.used());
 }
 
 }  // namespace bytetape::cuda

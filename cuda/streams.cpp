@@ -61,9 +61,17 @@ void Streams::join(int number) noexcept {
     if (i != number) order(i, number);
 }
 
-void Streams::fork(int number) noexcept {
+void Streams::fork(int number, std::uint32_t also) noexcept {
+  const std::uint32_t all = used() | also;
   for (int i = 0; i < memory::stream_count; ++i)
-    if (i != number && all_[static_cast<std::size_t>(i)].stream.load()) order(number, i);
+    if (i != number && all >> i & 1) order(number, i);
+}
+
+std::uint32_t Streams::used() const {
+  std::uint32_t all = 0;
+  for (int i = 0; i < memory::stream_count; ++i)
+    if (all_[static_cast<std::size_t>(i)].stream.load()) all |= std::uint32_t{1} << i;
+  return all;
 }
 
 void Streams::synchronize() const {

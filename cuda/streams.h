@@ -42,9 +42,11 @@ class Streams {
   bool is_only(int number) const;
   /// As Backend says.
   void order(int from, int to) noexcept;
-  /// The same from all others to this one, or from this one to all others.
+  /// The same from all others to this one; or from this one to all others, and to those of `also`, a bit for each.
   void join(int number) noexcept;
-  void fork(int number) noexcept;
+  void fork(int number, std::uint32_t also) noexcept;
+  /// Those that were used, a bit for each.
+  std::uint32_t used() const;
   /// Waits for them all.
   void synchronize() const;
 

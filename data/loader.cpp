@@ -41,6 +41,9 @@ class DataLoader::Iterator::Epoch {
         ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0),
         scheduled_(from.batch),
         started_(from.batch) {
+    check<ValueError>(static_cast<std::int64_t>(order_.size()) == options.sampler->size(),
+                      "the sampler gave an order of ", order_.size(), " examples, and says that it has ",
+                      options.sampler->size());
     const auto workers = std::min<std::size_t>(static_cast<std::size_t>(options.workers), ring_.size());
     for (std::size_t i = 0; i < workers; ++i)
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });

@@ -108,6 +108,9 @@ void EMA::load_state_dict(const StateDict& state) {
   std::vector<Tensor> values;
   for (std::size_t i = 0; i < averages_.size(); ++i) values.push_back(state.tensor(path(i)));
   check_shapes(averages_, values);
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    check<DeviceError>(!values[i].device().is_meta || averages_[i].device().is_meta, "the state's '", path(i), "', ",
+                       describe(values[i]), ", holds no data");
   const bool has_begun = state.integer("has_begun") != 0;
   for (std::size_t i = 0; i < averages_.size(); ++i)
     if (!values[i].is_same(averages_[i])) copy(values[i], averages_[i]);

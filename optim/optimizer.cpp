@@ -34,9 +34,12 @@ void Optimizer::check_groups() {
   const memory::OpScope op(name_);
   for (ParamGroup& g : groups_) {
     complete(g, defaults_);
-    check_not_negative("lr", *g.lr);
-    check_options(g);
+    check_group(g);
   }
+}
+void Optimizer::check_group(const ParamGroup& g) const {
+  check_not_negative("lr", *g.lr);
+  check_options(g);
 }
 
 void Optimizer::zero_grad() {
@@ -116,7 +119,8 @@ void Optimizer::record_advance(bool is_scaled) {
   count_step(is_scaled);
   std::vector<const Storage*> places;  // which the capture holds, so that none is another's
   for (const std::size_t i : moved_) places.push_back(&parameters_[i].storage());
-  const auto check_all = [this, is_scaled, alive = std::weak_ptr(alive_), moved = moved_, places] {
+  const auto check_all = [this, is_scaled, alive = std::weak_ptr(alive_), moved = moved_, places,
+                          check_options = replay_check()] {
     check<CaptureError>(!alive.expired(), "the optimizer of a captured step was destroyed");
     for (std::size_t k = 0; k < moved.size(); ++k) {
       const Tensor& p = parameters_[moved[k]];
@@ -124,7 +128,7 @@ void Optimizer::record_advance(bool is_scaled) {
                           ", was replaced or moved since the step was captured: capture it anew");
     }
     check_groups();
-    check_replay(moved);
+    check_options();
     if (!is_scaled) read_skip_counts();  // it may throw a fault, so before any of the step is counted
   };
   const auto replayed = [this, is_scaled, moved = moved_](void* out) {

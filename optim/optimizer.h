@@ -80,6 +80,7 @@ class Optimizer {
   const ParamGroup& group(std::size_t i) const { return groups_[group_of_[i]]; }
   /// check_options() of every group; for constructors.
   void check_groups();
+  void check_group(const ParamGroup& group) const;
   /// What is kept of a parameter from step to step.
   struct State {
     std::string_view name;     // PyTorch's
@@ -97,8 +98,10 @@ class Optimizer {
   void take_step(const float* found_inf, const std::function<void()>& unscale);
   /// Throws ValueError, naming the option, where one is out of its range.
   virtual void check_options(const ParamGroup&) const {}
-  /// Throws CaptureError where a recorded step of parameters `moved` cannot be taken with the options of now.
-  virtual void check_replay(const std::vector<std::size_t>&) const {}
+  /// Of the step that is recorded: what throws CaptureError where its replay cannot step by the options of then.
+  virtual std::function<void()> replay_check() const {
+    return [] {};
+  }
   /// What is kept of parameter i.
   virtual std::vector<State> states(std::size_t) { return {}; }
   // Then it is these four in turn; of one that is captured and replayed the host takes the second alone.

@@ -84,7 +84,7 @@ Optimizer::Loaded Optimizer::read_state(const StateDict& state) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) read_parameter(state, i, loaded, expected);
   check_names(state, expected);
   for (std::size_t g = 0; g < groups_.size(); ++g)
-    loaded.groups.push_back(with_options(groups_[g], state.part(group_path(g))));
+    check_group(loaded.groups.emplace_back(with_options(groups_[g], state.part(group_path(g)))));
   return loaded;
 }
 

@@ -31,10 +31,15 @@ void SGD::check_options(const ParamGroup& g) const {
                     *g.dampening);
 }
 
-void SGD::check_replay(const std::vector<std::size_t>& moved) const {
-  for (const std::size_t i : moved)
-    check<CaptureError>(*group(i).momentum == 0 || momentum_buffers_[i].defined(), "momentum is ", *group(i).momentum,
-                        ", but was 0 when the step was captured, without momentum buffers: capture it anew");
+std::function<void()> SGD::replay_check() const {
+  std::vector<std::size_t> without;  // buffers, and so for good
+  for (const std::size_t i : moved())
+    if (!momentum_buffers_[i].defined()) without.push_back(i);
+  return [this, without] {
+    for (const std::size_t i : without)
+      check<CaptureError>(*group(i).momentum == 0, "momentum is ", *group(i).momentum,
+                          ", but was 0 when the step was captured, without momentum buffers: capture it anew");
+  };
 }
 
 void SGD::prepare(const std::vector<Tensor>& gradients) {

@@ -16,7 +16,8 @@ struct SGDOptions {
 };
 
 /// Stochastic gradient descent (torch.optim.SGD). With g = gradient + weight_decay * p and, where momentum > 0, a
-/// buffer b = momentum * b + (1 - dampening) * g (on a parameter's first step b = g): p -= lr * b, or lr * (g +
+/// buffer b = momentum * b + (1 - dampening) * g (on a parameter's first step b = g; one that is made on a later step,
+/// as momentum was 0 before, begins with 0): p -= lr * b, or lr * (g +
 /// momentum * b) with Nesterov (Sutskever et al., "On the importance of initialization and momentum in deep learning",
 /// 2013).
 ///
@@ -30,7 +31,7 @@ class SGD final : public Optimizer {
 
  private:
   void check_options(const ParamGroup& group) const override;
-  void check_replay(const std::vector<std::size_t>& moved) const override;
+  std::function<void()> replay_check() const override;
   std::vector<State> states(std::size_t i) override { return {{"momentum_buffer", &momentum_buffers_[i], true}}; }
   void prepare(const std::vector<Tensor>& gradients) override;
   void set_paces() override;

@@ -135,6 +135,24 @@ TEST(LowGrad, FallsBackWhereTheGradientIsLookedAt) {
   EXPECT_EQ(launches_of(watched), Counts{});
 }
 
+TEST(LowGrad, IsThereWhenAHookBeforeItsLayerRuns) {
+  const test::StandIn stand_in({.kernels = &kernels(true)});
+  launches.clear();
+  const Drawn drawn;
+  const Tensor x = to(drawn.x, gpu).set_requires_grad();
+  const Convs convs(drawn);
+  Tensor found;
+  {
+    const Autocast autocast(DType::bf16);
+    const Tensor h = x * 1;
+    h.register_hook([&](const Tensor&) { return found = convs.weights[0].grad(), Tensor(); });
+    sum(conv2d(h, convs.weights[0], {}, {.padding = 1}) * convs.factor).backward();
+  }
+  ASSERT_TRUE(found.defined());
+  EXPECT_EQ(found.dtype(), DType::f32);
+  EXPECT_EQ(launches, Counts{1});
+}
+
 TEST(LowGrad, FallsBackWhereTheGradientIsNotALeafs) {
   const auto captured = [](Convs& c) {
     const std::vector<Tensor> g = grad({c.loss()}, c.weights);

@@ -70,6 +70,27 @@ TEST_F(WriteFile, AnyExceptionLeavesTheOldFileAlone) {
   EXPECT_EQ(files(), 1);
 }
 
+TEST_F(WriteFile, OfTwoWritersTheSecondFails) {
+  const fs::path path = folder_ / "greeting";
+  write(path, "hello");
+  write_file(path, "the greeting", [&](std::ostream& out) {
+    out << "good ";
+    EXPECT_THROW(write(path, "me first"), FileError);
+    EXPECT_EQ(content(path), "hello");
+    out << "day";
+  });
+  EXPECT_EQ(content(path), "good day");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteFile, WhatAnEndedWriterLeftIsNobodys) {
+  const fs::path path = folder_ / "greeting";
+  std::ofstream(path.string() + ".part") << "a long, long hel";
+  write(path, "hello");
+  EXPECT_EQ(content(path), "hello");
+  EXPECT_EQ(files(), 1);
+}
+
 TEST_F(WriteFile, AFailedStreamIsAnErrorAndLeavesTheOldFileAlone) {
   const fs::path path = folder_ / "greeting";
   write(path, "hello");

@@ -73,5 +73,18 @@ TEST(Sampler, RefusesWhatCannotBeDrawn) {
   EXPECT_TRUE(RandomSampler(0, {.replacement = true}).order(0).empty());
 }
 
+struct Half final : Sampler {
+  std::int64_t size() const override { return 10; }
+  std::vector<std::int64_t> order(std::uint64_t) const override { return {0, 1, 2, 3, 4}; }
+};
+TEST(Sampler, HasAsManyExamplesAsItSays) {
+  const TensorDataset dataset(zeros({10, 2}), zeros({10}, DType::i64));
+  DataLoader loader(dataset, {.batch_size = 4, .sampler = std::make_shared<Half>()});
+  EXPECT_THAT(error_of<ValueError>([&] {
+                for (const auto& batch : loader) static_cast<void>(batch);
+              }),
+              testing::HasSubstr("the sampler gave an order of 5 examples, and says that it has 10"));
+}
+
 }  // namespace
 }  // namespace bytetape::data

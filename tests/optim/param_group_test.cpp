@@ -69,6 +69,19 @@ TEST(ParamGroup, ThatIsOutOfRangeMovesNothing) {
   EXPECT_THAT(values(a), ElementsAre(1, 2));
 }
 
+TEST(ParamGroup, ThatIsOutOfRangeIsNotLoaded) {
+  Tensor a = leaf();
+  Adam adam({a}, {.lr = 0.5});
+  a.set_grad(ones({2}, DType::f64));
+  adam.step();
+  StateDict state = adam.state_dict();
+  state.numbers["param_groups.0.lr"] = -1.0;
+  EXPECT_THAT([&] { adam.load_state_dict(state); },
+              ThrowsMessage<ValueError>(HasSubstr("adam: lr must not be negative, got -1")));
+  EXPECT_EQ(*adam.param_groups()[0].lr, 0.5);
+  adam.step();
+}
+
 TEST(ParamGroup, IsRefusedWhereTheOptimizerLacksItsOption) {
   const Tensor a = leaf(), b = leaf();
   EXPECT_THAT(

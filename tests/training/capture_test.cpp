@@ -173,6 +173,10 @@ TEST(CapturedTraining, RefusesWhatOnlyTheHostTakes) {
   sgd.param_groups()[0].momentum = 0;
   step();
   EXPECT_NE(p.detach().to_vector<float>(), before);
+
+  sgd.param_groups()[0].momentum = 0.9;
+  train();  // makes the buffer, which the recorded step does not know
+  EXPECT_THROWS_SAYING(step(), CaptureError, "momentum is 0.9, but was 0 when the step was captured");
 }
 
 // It would forget that the gradients before were dropped, but not that they had overflowed.

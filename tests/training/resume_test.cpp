@@ -28,13 +28,13 @@ void save(const std::string& path, const Run& run, std::int64_t epoch, std::int6
 }
 
 void resume(const std::string& path, const Run& run, data::DataLoader& loader) {
-  const Checkpoint saved(path);  // a FileError, unless all of it is there and undamaged
+  const Checkpoint saved(path);                    // a FileError, unless all of it is there and undamaged
+  saved.load_into("model", run.net.state_dict());  // and unless it fits
   loader.set_position(saved.integer("epoch"), saved.integer("batch"));
   run.optimizer.load_state_dict(saved.part("optimizer"));
   run.schedule.load_state_dict(saved.part("schedule"));
   run.scaler.load_state_dict(saved.part("scaler"));
   default_generator().load_state_dict(saved.part("generator"));
-  saved.load_into("model", run.net.state_dict());
 }
 // [save]
 
