@@ -84,6 +84,9 @@ TEST(Autocast, OpsThatKeepTheirInputsDtype) {
     EXPECT_EQ((x * 2).dtype(), dtype);
     EXPECT_EQ((x / 2).dtype(), dtype);
     EXPECT_EQ(max_pool2d(image, {.kernel = 2}).dtype(), dtype);
+    EXPECT_EQ(avg_pool2d(image, {.kernel = 2}).dtype(), dtype);
+    EXPECT_EQ(adaptive_avg_pool2d(image, 1).dtype(), dtype);
+    EXPECT_EQ(interpolate(image, {.scale_factor = 2}).dtype(), dtype);
     const DType wide = accumulated(dtype);
     EXPECT_EQ(batch_norm(image, ones({3}, wide), zeros({3}, wide), {}, {}, true).dtype(), dtype);
     Tensor y = clone(x);

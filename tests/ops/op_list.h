@@ -122,6 +122,7 @@ std::vector<OpRow> dropout_rows();
 std::vector<OpRow> matmul_rows();
 std::vector<OpRow> conv_rows();
 std::vector<OpRow> pool_rows();
+std::vector<OpRow> interpolate_rows();
 std::vector<OpRow> norm_rows();
 std::vector<OpRow> layer_norm_rows();
 std::vector<OpRow> loss_rows();
