@@ -5,6 +5,7 @@
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/conv.h"
+#include "bytetape/autograd/ops/conv_transpose.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/dropout.h"
 #include "bytetape/autograd/ops/interpolate.h"

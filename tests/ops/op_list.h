@@ -121,6 +121,7 @@ std::vector<OpRow> concat_rows();
 std::vector<OpRow> dropout_rows();
 std::vector<OpRow> matmul_rows();
 std::vector<OpRow> conv_rows();
+std::vector<OpRow> conv_transpose_rows();
 std::vector<OpRow> pool_rows();
 std::vector<OpRow> interpolate_rows();
 std::vector<OpRow> norm_rows();

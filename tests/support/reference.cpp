@@ -58,6 +58,25 @@ Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2
   return y;
 }
 
+Array conv_transpose2d(const Array& x, const Array& weight, const Array* bias, const ConvTranspose2dParams& p) {
+  const std::int64_t made = weight.size(1), seen = weight.size(0) / p.groups;
+  Shape shape{x.size(0), made * p.groups, 0, 0};
+  for (int i = 0; i < 2; ++i)
+    shape[2 + i] = (x.size(2 + i) - 1) * p.stride[i] - 2 * p.padding[i] + p.dilation[i] * (weight.size(2 + i) - 1) +
+                   p.output_padding[i] + 1;
+  Array y(shape);
+  if (bias) for_each_index(shape, [&](const Dims& at) { y(at) = (*bias)({at[1]}); });
+  for_each_index(x.shape, [&](const Dims& at) {
+    for_each_index({made, weight.size(2), weight.size(3)}, [&](const Dims& tap) {
+      const std::int64_t h = at[2] * p.stride[0] - p.padding[0] + tap[1] * p.dilation[0];
+      const std::int64_t w = at[3] * p.stride[1] - p.padding[1] + tap[2] * p.dilation[1];
+      if (h < 0 || w < 0 || h >= shape[2] || w >= shape[3]) return;
+      y({at[0], at[1] / seen * made + tap[0], h, w}) += x(at) * weight({at[1], tap[0], tap[1], tap[2]});
+    });
+  });
+  return y;
+}
+
 namespace {
 
 Pool2dParams with_stride(Pool2dParams p) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "bytetape/autograd/ops/conv_transpose.h"
 #include "bytetape/autograd/ops/interpolate.h"
 #include "bytetape/autograd/ops/loss.h"
 #include "bytetape/core/kernels.h"
@@ -11,6 +12,7 @@ Array matmul(const Array& a, const Array& b);
 Array transpose(const Array& x);
 /// bias may have no values.
 Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2dParams& p);
+Array conv_transpose2d(const Array& x, const Array& weight, const Array* bias, const ConvTranspose2dParams& p);
 Array max_pool2d(const Array& x, const Pool2dParams& p);
 Array avg_pool2d(const Array& x, const Pool2dParams& p, bool count_include_pad);
 Array adaptive_avg_pool2d(const Array& x, Size2 output_size);
