@@ -47,10 +47,11 @@ void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View
       for (std::int64_t w = 0; w < columns.outputs; ++w) {
         const resample::Range beside = columns.inputs_of(w);
         std::fill_n(sum, count, C{0});
-        for (std::int64_t i = above.begin; i < above.end; ++i)
+        for (std::int64_t i = above.begin; i < above.end; ++i) {
+          const auto down = rows.weight(h, i);
           for (std::int64_t j = beside.begin; j < beside.end; ++j)
-            detail::add_weighted(sum, count, static_cast<C>(rows.weight(h, i) * columns.weight(w, j)),
-                                 from.at(n, c, i, j));
+            detail::add_weighted(sum, count, static_cast<C>(down * columns.weight(w, j)), from.at(n, c, i, j));
+        }
         const auto divisor = static_cast<C>(rows.divisor(h) * columns.divisor(w));
         const auto result = to.at(n, c, h, w);
         for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(sum[k] / divisor);
@@ -73,12 +74,14 @@ void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, 
       for (std::int64_t w = 0; w < columns.inputs; ++w) {
         const resample::Range beside = columns.outputs_of(w);
         std::fill_n(sum, count, C{0});
-        for (std::int64_t i = above.begin; i < above.end; ++i)
+        for (std::int64_t i = above.begin; i < above.end; ++i) {
+          const auto down = rows.weight(i, h);
           for (std::int64_t j = beside.begin; j < beside.end; ++j) {
-            const auto weight = static_cast<C>(rows.weight(i, h) * columns.weight(j, w));
+            const auto weight = static_cast<C>(down * columns.weight(j, w));
             const auto divisor = static_cast<C>(rows.divisor(i) * columns.divisor(j));
             detail::add_weighted(sum, count, weight / divisor, from.at(n, c, i, j));
           }
+        }
         const auto result = to.at(n, c, h, w);
         for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(sum[k]);
       }
