@@ -43,7 +43,8 @@ Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, De
 Tensor empty_like(const Tensor& x, DType dtype, Device device) {
   const bool is_row_major = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
   const std::size_t bytes = bytes_of(x.shape(), dtype);
-  auto impl = is_row_major ? make_ref<TensorImpl>(x.shape(), dtype) : make_ref<TensorImpl>(x.shape(), x.strides(), dtype);
+  auto impl =
+      is_row_major ? make_ref<TensorImpl>(x.shape(), dtype) : make_ref<TensorImpl>(x.shape(), x.strides(), dtype);
   return with_storage(std::move(impl), bytes, device, memory::Role::temporary);
 }
 
