@@ -12,6 +12,7 @@ CopyKernels copy_kernels();
 DropoutKernels dropout_kernels();
 GradScaleKernels grad_scale_kernels();
 ImagesKernels images_kernels();
+InterpolateKernels interpolate_kernels();
 LayerNormKernels layer_norm_kernels();
 LossKernels loss_kernels();
 MatmulKernels matmul_kernels();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "bytetape/autograd/ops/conv_transpose.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/nn/module.h"
@@ -53,6 +54,32 @@ class Conv2d : public Module {
   Conv2dParams params_;
   bool same_;
   bool uneven_[2] = {false, false};  // "same" with an even kernel pads one more at the end
+};
+
+/// As the arguments of torch.nn.ConvTranspose2d.
+struct ConvTranspose2dOptions {
+  Size2 stride = 1, padding = 0;
+  Size2 output_padding = 0;  ///< rows and columns more at the end, fewer than stride or dilation
+  Size2 dilation = 1;        ///< step between the elements of the kernel
+  std::int64_t groups = 1;   ///< of channels, which see only their own; must divide in_channels and out_channels
+  bool bias = true;          ///< whether there is one
+};
+
+/// Transposed 2-d convolution of x (n, in_channels, h, w) (torch.nn.ConvTranspose2d), which gives the sizes back that
+/// Conv2d with the same options took. weight (in, out / groups, kh, kw) and bias (out) start in U(-b, b),
+/// b = 1/sqrt(out / groups * kh * kw). In memory the weight is channels-last, as Conv2d's.
+class ConvTranspose2d : public Module {
+ public:
+  /// Throws ValueError where channels, groups or kernel_size are not positive, or groups do not divide the channels.
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel_size,
+                  ConvTranspose2dOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;  ///< bias is undefined without one
+
+ private:
+  ConvTranspose2dParams params_;
 };
 
 }  // namespace bytetape::nn

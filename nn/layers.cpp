@@ -1,7 +1,6 @@
 #include "bytetape/nn/layers.h"
 
 #include "bytetape/autograd/ops/dropout.h"
-#include "bytetape/autograd/ops/pool.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape::nn {
@@ -13,19 +12,7 @@ Tensor Tanh::forward(const Tensor& x) { return tanh(x); }
 Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
 Tensor Flatten::forward(const Tensor& x) { return flatten(x, start_, end_); }
 
-MaxPool2d::MaxPool2d(Size2 kernel, Size2 stride, Size2 padding)
-    : params_{kernel, {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w}, padding} {}
-
-Tensor MaxPool2d::forward(const Tensor& x) { return max_pool2d(x, params_); }
-
 std::string GELU::describe() const { return approximate_ == Approximate::tanh ? "GELU(approximate=tanh)" : "GELU()"; }
-
-std::string MaxPool2d::describe() const {
-  const auto& p = params_.padding;
-  const bool padded = p[0] != 0 || p[1] != 0;
-  return detail::concat("MaxPool2d(", params_.kernel[0], "x", params_.kernel[1], ", stride=", params_.stride[0], "x",
-                        params_.stride[1], padded ? detail::concat(", padding=", p[0], "x", p[1]) : "", ")");
-}
 
 std::string Flatten::describe() const {
   return start_ == 1 && end_ == -1 ? "Flatten()" : detail::concat("Flatten(", start_, ", ", end_, ")");

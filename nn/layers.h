@@ -2,9 +2,7 @@
 /// \file
 /// Layers without parameters of their own.
 #include "bytetape/autograd/ops/pointwise.h"
-#include "bytetape/core/kernels/pool.h"
 #include "bytetape/core/random.h"
-#include "bytetape/nn/conv.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
@@ -39,19 +37,6 @@ struct Tanh : Module {
 struct Sigmoid : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Sigmoid()"; }
-};
-
-/// The largest element of each window of (n, c, h, w); stride defaults to the kernel's size (torch.nn.MaxPool2d). What
-/// is out of range is found by max_pool2d(), in forward.
-class MaxPool2d : public Module {
- public:
-  /// A stride of 0 stands for the kernel's size. A window that is not square: MaxPool2d(Size2(3, 4)).
-  explicit MaxPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0);
-  Tensor forward(const Tensor& x) override;
-  std::string describe() const override;
-
- private:
-  Pool2dParams params_;
 };
 
 /// In training zeroes elements with probability p and scales the rest by 1 / (1 - p); in evaluation does nothing

@@ -9,4 +9,6 @@
 #include "bytetape/nn/module_list.h"
 #include "bytetape/nn/norm.h"
 #include "bytetape/nn/parameter.h"
+#include "bytetape/nn/pool.h"
 #include "bytetape/nn/sequential.h"
+#include "bytetape/nn/upsample.h"

@@ -4,7 +4,8 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/core/image_format.h"
+#include "bytetape/autograd/ops/image_map.h"
+#include "bytetape/autograd/ops/reduce.h"
 
 namespace bytetape {
 namespace {
@@ -21,9 +22,13 @@ std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t s
   return room < 0 ? 0 : room / stride + 1;
 }
 
-Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
+void check_image(const Tensor& x) {
   check_floating(x);
   check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
+}
+
+Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
+  check_image(x);
   if (p.stride == 0) p.stride = p.kernel;
   Pooling plan{p, x.shape(), x.shape(), suggest_memory_format(x)};
   for (int i = 0; i < 2; ++i) {
@@ -86,6 +91,11 @@ void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
   gx[0] = max_pool2d_backward(g, indices.get(), plan);
 }
 
+using AvgPool2d = ImageMap<"avg_pool2d", &Kernels::avg_pool2d, "avg_pool2d_backward", &Kernels::avg_pool2d_backward,
+                           Pool2dParams, bool>;
+using AdaptiveAvgPool2d = ImageMap<"adaptive_avg_pool2d", &Kernels::adaptive_avg_pool2d, "adaptive_avg_pool2d_backward",
+                                   &Kernels::adaptive_avg_pool2d_backward>;
+
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
@@ -100,6 +110,27 @@ Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
     node->plan = plan;
   }
   return y;
+}
+
+Tensor avg_pool2d(const Tensor& x, const Pool2dParams& params, bool count_include_pad) {
+  const Op<"avg_pool2d"> op;
+  const Pooling plan = plan_pooling(x, params);
+  return AvgPool2d{plan.x_shape, plan.y_shape, plan.format, {plan.params, count_include_pad}}(x);
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size) {
+  const Op<"adaptive_avg_pool2d"> op;
+  check_image(x);
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  Shape y_shape = x.shape();
+  for (int i = 0; i < 2; ++i) {
+    check<ValueError>(output_size[i] >= 1 && output_size[i] <= most, "output_size must be from 1 to ", most, ", got ",
+                      output_size);
+    check(x.size(2 + i) >= 1, "there is nothing to average in ", describe(x));
+    y_shape[2 + i] = output_size[i];
+  }
+  if (output_size == 1) return mean(x, {2, 3}, true);
+  return AdaptiveAvgPool2d{x.shape(), y_shape, suggest_memory_format(x), {}}(x);
 }
 
 }  // namespace bytetape

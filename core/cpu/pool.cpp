@@ -2,81 +2,19 @@
 #include <limits>
 #include <type_traits>
 
-#include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/cpu/resample.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
 namespace {
 
-/// Channels taken at once: what is kept for each of them stays in L1.
-constexpr std::int64_t lanes = 64;
-
-struct Range {
-  std::int64_t begin, end;
-};
-
-/// One spatial dim of a pooling.
-struct Axis {
-  std::int64_t kernel, stride, padding, inputs, outputs;
-
-  std::int64_t start(std::int64_t output) const { return output * stride - padding; }
-  /// The positions within an output's window that are no padding.
-  Range window(std::int64_t output) const {
-    const std::int64_t at = start(output);
-    return {std::max<std::int64_t>(-at, 0), std::min(kernel, inputs - at)};
-  }
-  /// The outputs whose window has the input in it.
-  Range covering(std::int64_t input) const {
-    const std::int64_t last = input + padding, first = last - kernel + 1;
-    return {first > 0 ? (first + stride - 1) / stride : 0, std::min(last / stride + 1, outputs)};
-  }
-  /// From the outputs of one input to those of the next, without a division.
-  void advance(Range& covering, std::int64_t input) const {
-    if (covering.begin < outputs && start(covering.begin) + kernel <= input) ++covering.begin;
-    if (covering.end < outputs && start(covering.end) <= input) ++covering.end;
-  }
-};
-
-Axis axis(const Pool2dParams& p, const Shape& x, const Shape& y, int spatial) {
-  return {p.kernel[spatial], p.stride[spatial], p.padding[spatial], x[2 + spatial], y[2 + spatial]};
-}
-
-/// The channels of one pixel. `dense` puts them side by side at compile time, so that loops over them vectorise.
-template <class T, bool dense>
-struct Channels {
-  T* data;
-  std::int64_t step;
-  T& operator[](std::int64_t c) const { return data[dense ? c : c * step]; }
-};
-
-template <class T, bool dense>
-struct Image {
-  T* data;
-  Strides strides;
-  Channels<T, dense> at(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
-    return {data + n * strides[0] + c * strides[1] + h * strides[2] + w * strides[3], strides[1]};
-  }
-};
-
-template <class T, bool dense, class V>
-Image<T, dense> image(const V& v) {
-  return {v.template as<T>(), v.strides};
-}
+using resample::AdaptiveWindows;
+using resample::Range;
+using resample::Windows;
 
 /// Positions in a window as wide as what they are chosen by: comparisons and choices then share vector lanes.
 template <class C>
 using position_t = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
-
-/// f(n, h, c, count) for every row of v's pixels and every `lanes` channels, in parallel. A pixel costs `work`.
-template <class F>
-void for_each_strip(const ConstView& v, std::int64_t work, F&& f) {
-  const std::int64_t channels = v.shape[1], height = v.shape[2], row = channels * v.shape[3] * work;
-  parallel_for(v.shape[0] * height, grain / std::max<std::int64_t>(row, 1), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t c = 0; c < channels; c += lanes) f(i / height, i % height, c, std::min(lanes, channels - c));
-  });
-}
 
 /// f(element, index, dense): of the types of x and of the indices; dense where every view has its channels side by
 /// side.
@@ -96,11 +34,9 @@ void dispatch(const ConstView& x, const ConstView& indices, bool dense, F&& f) {
   });
 }
 
-bool adjacent(const ConstView& v) { return v.strides[1] == 1; }
-
 void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices) {
   const bool keeps = indices.defined();
-  const Axis rows = axis(p, x.shape, y.shape, 0), columns = axis(p, x.shape, y.shape, 1);
+  const Windows rows(p, x.shape, y.shape, 0), columns(p, x.shape, y.shape, 1);
   const bool dense_channels = adjacent(x) && adjacent(y) && (!keeps || adjacent(indices));
   dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
@@ -143,7 +79,7 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
 // Asks for each input which windows chose it: every element is written once, by one thread, whether windows overlap or
 // not.
 void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx) {
-  const Axis rows = axis(p, gx.shape, gy.shape, 0), columns = axis(p, gx.shape, gy.shape, 1);
+  const Windows rows(p, gx.shape, gy.shape, 0), columns(p, gx.shape, gy.shape, 1);
   const bool dense_channels = adjacent(gy) && adjacent(indices) && adjacent(gx);
   dispatch(gy, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
@@ -154,8 +90,8 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
     const auto to = image<T, dense>(gx);
     for_each_strip(gx, 2, [&](auto n, auto h, auto c, auto count) {
       C sum[lanes];
-      const Range above = rows.covering(h);
-      Range beside = columns.covering(0);
+      const Range above = rows.outputs_of(h);
+      Range beside = columns.outputs_of(0);
       for (std::int64_t w = 0; w < columns.inputs; ++w) {
         columns.advance(beside, w);
         const auto result = to.at(n, c, h, w);
@@ -181,7 +117,7 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
 }
 
 void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y) {
-  const Axis rows = axis(p, x.shape, y.shape, 0), columns = axis(p, x.shape, y.shape, 1);
+  const Windows rows(p, x.shape, y.shape, 0), columns(p, x.shape, y.shape, 1);
   const bool dense_channels = adjacent(x) && adjacent(indices) && adjacent(y);
   dispatch(x, indices, dense_channels, [&](auto element, auto index, auto dense) {
     using T = decltype(element);
@@ -201,6 +137,21 @@ void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2
   });
 }
 
+void avg_pool2d(const ConstView& x, const Pool2dParams& p, bool count_include_pad, const View& y) {
+  weigh(Windows(p, x.shape, y.shape, 0, count_include_pad), Windows(p, x.shape, y.shape, 1, count_include_pad), x, y);
+}
+void avg_pool2d_backward(const ConstView& gy, const Pool2dParams& p, bool count_include_pad, const View& gx) {
+  weigh_backward(Windows(p, gx.shape, gy.shape, 0, count_include_pad),
+                 Windows(p, gx.shape, gy.shape, 1, count_include_pad), gy, gx);
+}
+
+void adaptive_avg_pool2d(const ConstView& x, const View& y) {
+  weigh(AdaptiveWindows(x.shape, y.shape, 0), AdaptiveWindows(x.shape, y.shape, 1), x, y);
+}
+void adaptive_avg_pool2d_backward(const ConstView& gy, const View& gx) {
+  weigh_backward(AdaptiveWindows(gx.shape, gy.shape, 0), AdaptiveWindows(gx.shape, gy.shape, 1), gy, gx);
+}
+
 }  // namespace
 
 PoolKernels pool_kernels() {
@@ -208,6 +159,10 @@ PoolKernels pool_kernels() {
       .max_pool2d = max_pool2d,
       .max_pool2d_backward = max_pool2d_backward,
       .max_pool2d_gather = max_pool2d_gather,
+      .avg_pool2d = avg_pool2d,
+      .avg_pool2d_backward = avg_pool2d_backward,
+      .adaptive_avg_pool2d = adaptive_avg_pool2d,
+      .adaptive_avg_pool2d_backward = adaptive_avg_pool2d_backward,
   };
 }
 

@@ -14,6 +14,7 @@ CopyKernels copy_kernels();
 DropoutKernels dropout_kernels();
 GradScaleKernels grad_scale_kernels();
 ImagesKernels images_kernels();
+InterpolateKernels interpolate_kernels();
 LayerNormKernels layer_norm_kernels();
 LossKernels loss_kernels();
 NormKernels norm_kernels();

@@ -16,6 +16,12 @@ struct PoolKernels {
   void (*max_pool2d_backward)(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx);
   // y = x[indices]
   void (*max_pool2d_gather)(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y);
+  // padding counts as zeros of the window, or not at all
+  void (*avg_pool2d)(const ConstView& x, const Pool2dParams& p, bool count_include_pad, const View& y);
+  void (*avg_pool2d_backward)(const ConstView& gy, const Pool2dParams& p, bool count_include_pad, const View& gx);
+  // output i of m is the mean of the inputs from floor(i n / m) up to ceil((i + 1) n / m)
+  void (*adaptive_avg_pool2d)(const ConstView& x, const View& y);
+  void (*adaptive_avg_pool2d_backward)(const ConstView& gy, const View& gx);
 };
 
 }  // namespace bytetape

@@ -40,6 +40,8 @@ TEST(Autocast, LowPrecisionOps) {
       EXPECT_EQ(matmul(x, transpose(w, 0, 1)).dtype(), low);
       EXPECT_EQ(matmul(w, of(given, {3})).dtype(), low);
       EXPECT_EQ(conv2d(of(given, {1, 3, 4, 4}), of(DType::f32, {2, 3, 2, 2}), of(DType::f32, {2})).dtype(), low);
+      EXPECT_EQ(conv_transpose2d(of(given, {1, 2, 4, 4}), of(DType::f32, {2, 3, 2, 2}), of(DType::f32, {3})).dtype(),
+                low);
     }
 }
 
@@ -84,6 +86,9 @@ TEST(Autocast, OpsThatKeepTheirInputsDtype) {
     EXPECT_EQ((x * 2).dtype(), dtype);
     EXPECT_EQ((x / 2).dtype(), dtype);
     EXPECT_EQ(max_pool2d(image, {.kernel = 2}).dtype(), dtype);
+    EXPECT_EQ(avg_pool2d(image, {.kernel = 2}).dtype(), dtype);
+    EXPECT_EQ(adaptive_avg_pool2d(image, 1).dtype(), dtype);
+    EXPECT_EQ(interpolate(image, {.scale_factor = 2}).dtype(), dtype);
     const DType wide = accumulated(dtype);
     EXPECT_EQ(batch_norm(image, ones({3}, wide), zeros({3}, wide), {}, {}, true).dtype(), dtype);
     Tensor y = clone(x);
@@ -222,6 +227,10 @@ TEST(Autocast, GradientsOfParametersAreF32) {
     if (with_bias) leaves.push_back(kb);
     expect_gradients_like_f32(leaves, [&] { return sum(conv2d(image, k, kb) * u); });
     expect_gradients_like_f32({k}, [&] { return sum(conv2d(image.detach(), k, kb) * u); });
+    const Tensor small = leaf({2, 4, 3, 3}), tb = with_bias ? leaf({3}) : Tensor(), v = of(DType::f32, {2, 3, 5, 5});
+    leaves = {small, k};
+    if (with_bias) leaves.push_back(tb);
+    expect_gradients_like_f32(leaves, [&] { return sum(conv_transpose2d(small, k, tb) * v); });
     if (!with_bias) continue;
     expect_gradients_like_f32({kb, b}, [&] {
       return sum(conv2d(image.detach(), k.detach(), kb) * u) + sum(linear(x.detach(), w.detach(), b) * t);

@@ -191,5 +191,40 @@ TEST(MaxPool2d, SaysWhatIsWrong) {
                        "too many elements");
 }
 
+TEST(AvgPool2d, OfOnesIsOneOrThePartThatIsNoPadding) {
+  const Pool2dParams p{.kernel = 3, .stride = 1, .padding = 1};
+  const Tensor x = ones({1, 1, 3, 4});
+  EXPECT_EQ(avg_pool2d(x, p, false).to_vector<float>(), x.to_vector<float>());
+  const float corner = 4.0f / 9, edge = 6.0f / 9;
+  EXPECT_EQ(avg_pool2d(x, p).to_vector<float>(),
+            (std::vector<float>{corner, edge, edge, corner, edge, 1, 1, edge, corner, edge, edge, corner}));
+}
+
+TEST(AvgPool2d, KeepsTheMemoryFormatAndNothingForBackward) {
+  for (const auto& layout : {"channels-last", "row-major"}) {
+    const Tensor x = image(layout, {2, 3, 4, 4}).detach().set_requires_grad();
+    for (const Tensor& y : {avg_pool2d(x, {}), adaptive_avg_pool2d(x, 3)}) {
+      EXPECT_EQ(is_channels_last(y.shape(), y.strides()), is_channels_last(x.shape(), x.strides()));
+      EXPECT_EQ(test::held_as(memory::Role::saved), 0u);
+      EXPECT_EQ(grad({sum(y)}, {x})[0].strides(), x.strides());
+    }
+  }
+}
+
+TEST(AvgPool2d, TakesMoreChannelsThanLanesAndGradientsInEveryLayout) {
+  const Tensor x = image("channels-last", {2, 70, 7, 9}).detach().set_requires_grad();
+  const Tensor y = avg_pool2d(x, {.kernel = 3, .stride = 2});
+  const Tensor gy = image("row-major", y.shape());
+  const auto gx = grad({y}, {x}, {.seeds = {gy}, .retain_graph = true})[0].to_vector<double>();
+  EXPECT_EQ(grad({y}, {x}, {.seeds = {channels_last(gy)}})[0].to_vector<double>(), gx);
+}
+
+TEST(AdaptiveAvgPool2d, OfSizesThatDivideIsAvgPool2d) {
+  const Tensor x = randn({2, 3, 6, 8}, DType::f64);
+  EXPECT_TRUE(test::all_close(adaptive_avg_pool2d(x, {3, 2}), avg_pool2d(x, {.kernel = {2, 4}})));
+  EXPECT_EQ(adaptive_avg_pool2d(x, {6, 8}).to_vector<double>(), x.to_vector<double>());
+  EXPECT_EQ(adaptive_avg_pool2d(x, 1).to_vector<double>(), mean(x, {2, 3}).to_vector<double>());
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -69,6 +69,14 @@ TEST_P(CudaAutocast, Convolution) {
   }
 }
 
+TEST_P(CudaAutocast, TransposedConvolution) {
+  const ConvTranspose2dParams params{.stride = 2, .padding = 1, .output_padding = 1};
+  expect_alike({{4, 16, 8, 8}, {16, 8, 3, 3}, {8}},
+               [&](const Inputs& x) { return conv_transpose2d(x[0], x[1], x[2], params); });
+  expect_alike({{4, 16, 8, 8}, {16, 8, 3, 3}},
+               [&](const Inputs& x) { return conv_transpose2d(x[0], x[1], {}, params); });
+}
+
 nn::Sequential net() {
   return nn::Sequential(nn::Conv2d(3, 8, 3, {.padding = 1, .bias = false}), nn::BatchNorm2d(8), nn::ReLU(),
                         nn::Conv2d(8, 8, 3), nn::ReLU(), nn::Flatten(), nn::Linear(128, 4));

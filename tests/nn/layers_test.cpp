@@ -21,14 +21,6 @@ TEST(Activations, AreTheOpsOfTheirNames) {
   same(nn::Sigmoid(), sigmoid(x), "Sigmoid()");
 }
 
-TEST(MaxPool2d, StepsByItsKernelUnlessTold) {
-  const Tensor x = randn({1, 1, 12, 12});
-  EXPECT_EQ(nn::MaxPool2d(nn::Size2(3, 4))(x).shape(), (Shape{1, 1, 4, 3}));
-  EXPECT_EQ(nn::MaxPool2d(3, 2, 1)(x).shape(), (Shape{1, 1, 6, 6}));
-  EXPECT_EQ(nn::MaxPool2d(3, 2, 1).describe(), "MaxPool2d(3x3, stride=2x2, padding=1x1)");
-  EXPECT_EQ(nn::MaxPool2d(2).describe(), "MaxPool2d(2x2, stride=2x2)");
-}
-
 TEST(Dropout, OnlyInTraining) {
   nn::Dropout drop(0.5);
   const Tensor x = randn({1000});

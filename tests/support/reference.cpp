@@ -1,5 +1,6 @@
 #include "tests/support/reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,19 +58,126 @@ Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2
   return y;
 }
 
-Array max_pool2d(const Array& x, const Pool2dParams& params) {
-  Pool2dParams p = params;
+Array conv_transpose2d(const Array& x, const Array& weight, const Array* bias, const ConvTranspose2dParams& p) {
+  const std::int64_t made = weight.size(1), seen = weight.size(0) / p.groups;
+  Shape shape{x.size(0), made * p.groups, 0, 0};
+  for (int i = 0; i < 2; ++i)
+    shape[2 + i] = (x.size(2 + i) - 1) * p.stride[i] - 2 * p.padding[i] + p.dilation[i] * (weight.size(2 + i) - 1) +
+                   p.output_padding[i] + 1;
+  Array y(shape);
+  if (bias) for_each_index(shape, [&](const Dims& at) { y(at) = (*bias)({at[1]}); });
+  for_each_index(x.shape, [&](const Dims& at) {
+    for_each_index({made, weight.size(2), weight.size(3)}, [&](const Dims& tap) {
+      const std::int64_t h = at[2] * p.stride[0] - p.padding[0] + tap[1] * p.dilation[0];
+      const std::int64_t w = at[3] * p.stride[1] - p.padding[1] + tap[2] * p.dilation[1];
+      if (h < 0 || w < 0 || h >= shape[2] || w >= shape[3]) return;
+      y({at[0], at[1] / seen * made + tap[0], h, w}) += x(at) * weight({at[1], tap[0], tap[1], tap[2]});
+    });
+  });
+  return y;
+}
+
+namespace {
+
+Pool2dParams with_stride(Pool2dParams p) {
   if (p.stride == 0) p.stride = p.kernel;
+  return p;
+}
+Shape pooled_shape(const Array& x, const Pool2dParams& p) {
   Shape shape = x.shape;
   for (int i = 0; i < 2; ++i) shape[2 + i] = (x.size(2 + i) + 2 * p.padding[i] - p.kernel[i]) / p.stride[i] + 1;
-  Array y(shape, -std::numeric_limits<double>::infinity());
-  for_each_index(shape, [&](const Dims& at) {
+  return shape;
+}
+
+/// The mean of x's pixels from `first` up to `end` within one channel.
+double mean_of(const Array& x, const Dims& at, Size2 first, Size2 end) {
+  double sum = 0;
+  for (std::int64_t h = first.h; h < end.h; ++h)
+    for (std::int64_t w = first.w; w < end.w; ++w) sum += x({at[0], at[1], h, w});
+  return sum / static_cast<double>((end.h - first.h) * (end.w - first.w));
+}
+
+}  // namespace
+
+Array max_pool2d(const Array& x, const Pool2dParams& params) {
+  const Pool2dParams p = with_stride(params);
+  Array y(pooled_shape(x, p), -std::numeric_limits<double>::infinity());
+  for_each_index(y.shape, [&](const Dims& at) {
     for_each_index({p.kernel[0], p.kernel[1]}, [&](const Dims& tap) {
       const std::int64_t h = at[2] * p.stride[0] - p.padding[0] + tap[0];
       const std::int64_t w = at[3] * p.stride[1] - p.padding[1] + tap[1];
       if (h < 0 || w < 0 || h >= x.size(2) || w >= x.size(3)) return;
       y(at) = std::max(y(at), x({at[0], at[1], h, w}));
     });
+  });
+  return y;
+}
+
+Array avg_pool2d(const Array& x, const Pool2dParams& params, bool count_include_pad) {
+  const Pool2dParams p = with_stride(params);
+  Array y(pooled_shape(x, p));
+  for_each_index(y.shape, [&](const Dims& at) {
+    Size2 first = 0, end = 0;
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t start = at[2 + i] * p.stride[i] - p.padding[i];
+      first[i] = std::max<std::int64_t>(start, 0);
+      end[i] = std::min(start + p.kernel[i], x.size(2 + i));
+    }
+    const auto counted = static_cast<double>((end.h - first.h) * (end.w - first.w)),
+               all = static_cast<double>(p.kernel.h * p.kernel.w);
+    y(at) = mean_of(x, at, first, end) * (count_include_pad ? counted / all : 1);
+  });
+  return y;
+}
+
+Array adaptive_avg_pool2d(const Array& x, Size2 output_size) {
+  Array y({x.size(0), x.size(1), output_size.h, output_size.w});
+  for_each_index(y.shape, [&](const Dims& at) {
+    Size2 first = 0, end = 0;
+    for (int i = 0; i < 2; ++i) {
+      const double n = static_cast<double>(x.size(2 + i)), m = static_cast<double>(output_size[i]),
+                   o = static_cast<double>(at[2 + i]);
+      first[i] = static_cast<std::int64_t>(std::floor(o * n / m));
+      end[i] = static_cast<std::int64_t>(std::ceil((o + 1) * n / m));
+    }
+    y(at) = mean_of(x, at, first, end);
+  });
+  return y;
+}
+
+Array interpolate(const Array& x, const InterpolateOptions& o) {
+  Array y(x.shape);
+  const bool has_factor = o.scale_factor != 0;
+  for (int i = 0; i < 2; ++i)
+    y.shape[2 + i] =
+        has_factor ? static_cast<std::int64_t>(static_cast<double>(x.size(2 + i)) * o.scale_factor[i]) : o.size[i];
+  y = Array(y.shape);
+  for_each_index(y.shape, [&](const Dims& at) {
+    std::int64_t low[2], high[2];
+    double part[2];  // of the higher
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t in = x.size(2 + i), out = y.size(2 + i), last = in - 1, j = at[2 + i];
+      const auto n = static_cast<double>(in), m = static_cast<double>(out), to = static_cast<double>(j);
+      double from = 0;
+      if (o.mode == InterpolationMode::nearest) {
+        const double step = has_factor ? 1 / o.scale_factor[i] : n / m;
+        from = std::floor(static_cast<float>(j) * static_cast<float>(step));
+        if (out == in) from = to;
+        if (out == 2 * in) from = std::floor(to / 2);
+      } else if (out == in) {
+        from = to;
+      } else if (o.align_corners) {
+        from = out == 1 ? 0 : to * (n - 1) / (m - 1);
+      } else {
+        from = std::max(0.0, (to + 0.5) * (has_factor ? 1 / o.scale_factor[i] : n / m) - 0.5);
+      }
+      low[i] = std::min(static_cast<std::int64_t>(from), last);
+      high[i] = std::min(low[i] + 1, last);
+      part[i] = std::min(from - static_cast<double>(low[i]), 1.0);
+    }
+    const auto pixel = [&](std::int64_t h, std::int64_t w) { return x({at[0], at[1], h, w}); };
+    y(at) = (1 - part[0]) * ((1 - part[1]) * pixel(low[0], low[1]) + part[1] * pixel(low[0], high[1])) +
+            part[0] * ((1 - part[1]) * pixel(high[0], low[1]) + part[1] * pixel(high[0], high[1]));
   });
   return y;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include "bytetape/autograd/ops/conv_transpose.h"
+#include "bytetape/autograd/ops/interpolate.h"
 #include "bytetape/autograd/ops/loss.h"
 #include "bytetape/core/kernels.h"
 #include "tests/support/array.h"
@@ -10,7 +12,12 @@ Array matmul(const Array& a, const Array& b);
 Array transpose(const Array& x);
 /// bias may have no values.
 Array conv2d(const Array& x, const Array& weight, const Array* bias, const Conv2dParams& p);
+Array conv_transpose2d(const Array& x, const Array& weight, const Array* bias, const ConvTranspose2dParams& p);
 Array max_pool2d(const Array& x, const Pool2dParams& p);
+Array avg_pool2d(const Array& x, const Pool2dParams& p, bool count_include_pad);
+Array adaptive_avg_pool2d(const Array& x, Size2 output_size);
+/// In double, but for the f32 in which PyTorch finds the nearest.
+Array interpolate(const Array& x, const InterpolateOptions& options);
 /// mean and var of each channel; computed from x where they are null.
 Array batch_norm(const Array& x, const Array* weight, const Array* bias, const double* mean, const double* var,
                  double eps);

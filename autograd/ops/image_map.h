@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// How ops are put together whose results are images linear in x; not an op itself.
+#include <tuple>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/core/image_format.h"
+
+namespace bytetape {
+
+/// A map of images (n, c, h, w) that is linear in them: one kernel takes x to y, another gy to gx, and each is the rule
+/// of the other. Nothing is saved. What is made keeps x's memory format.
+template <memory::OpName name, auto Kernel, memory::OpName backward_name, auto BackwardKernel, class... Params>
+struct ImageMap {
+  Shape x_shape, y_shape;
+  MemoryFormat format = image_format;
+  std::tuple<Params...> params;
+
+  Tensor operator()(const Tensor& x) const {
+    const memory::Op<name> op;
+    return apply<Kernel, Backward>(x, y_shape);
+  }
+  Tensor backward(const Tensor& gy) const {
+    const memory::Op<backward_name> op;
+    return apply<BackwardKernel, BackwardBackward>(gy, x_shape);
+  }
+
+ private:
+  struct Backward final : Node {
+    ImageMap map;
+    void backward(const Grads& gy, InputGrads& gx) override { gx[0] = map.backward(gy[0]); }
+  };
+  struct BackwardBackward final : Node {
+    ImageMap map;
+    void backward(const Grads& ggx, InputGrads& ggy) override { ggy[0] = map(ggx[0]); }
+  };
+
+  template <auto TheKernel, class Rule>
+  Tensor apply(const Tensor& from, const Shape& shape) const {
+    Tensor made = empty(shape, format, from.dtype(), from.device());
+    std::apply([&](const Params&... p) { run<TheKernel>(from.device(), from.read(), p..., made.write()); }, params);
+    if (auto* node = record<Rule>(made, from)) node->map = *this;
+    return made;
+  }
+};
+
+}  // namespace bytetape

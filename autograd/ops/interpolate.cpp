@@ -1,0 +1,65 @@
+#include "bytetape/autograd/ops/interpolate.h"
+
+#include <cmath>
+#include <limits>
+
+#include "bytetape/autograd/ops/image_map.h"
+
+namespace bytetape {
+namespace {
+
+using Interpolate = ImageMap<"interpolate", &Kernels::interpolate, "interpolate_backward",
+                             &Kernels::interpolate_backward, InterpolateParams>;
+
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // far from overflow
+
+void check_options(const InterpolateOptions& o) {
+  const bool has_size = o.size != 0, has_factor = o.scale_factor != 0;
+  check<ValueError>(has_size != has_factor, "expected one of size and scale_factor, got ", o.size, " and ",
+                    o.scale_factor);
+  for (int i = 0; i < 2; ++i) {
+    check<ValueError>(!has_size || o.size[i] >= 1, "size must be positive, got ", o.size);
+    check<ValueError>(!has_factor || o.scale_factor[i] > 0, "scale_factor must be positive, got ", o.scale_factor);
+  }
+  check<ValueError>(!o.align_corners || o.mode == InterpolationMode::bilinear,
+                    "align_corners is for bilinear interpolation alone");
+}
+
+/// As many as the options ask for of so many inputs.
+std::int64_t output_size(const Tensor& x, int spatial, const InterpolateOptions& o) {
+  const std::int64_t inputs = x.size(2 + spatial);
+  check(inputs >= 1, "there is nothing to interpolate in ", describe(x));
+  const double factor = o.scale_factor[spatial], outputs = factor == 0
+                                                               ? static_cast<double>(o.size[spatial])
+                                                               : std::floor(factor * static_cast<double>(inputs));
+  check(outputs >= 1 && outputs <= static_cast<double>(most), "a result of ", outputs, " pixels from the ", inputs,
+        " of ", describe(x), " is none, or too large");
+  return static_cast<std::int64_t>(outputs);
+}
+
+/// By how much the place in the input moves from one output to the next. `factor` is 0 where none was given.
+double step_of(std::int64_t inputs, std::int64_t outputs, double factor, const InterpolateOptions& o) {
+  const auto from = static_cast<double>(inputs), to = static_cast<double>(outputs);
+  if (o.align_corners) return outputs > 1 ? (from - 1) / (to - 1) : 0;
+  // PyTorch leaves a size alone that stays, and doubles what nearest doubles, whatever the factor was to the digit.
+  const bool is_whole = outputs == inputs || (o.mode == InterpolationMode::nearest && outputs == 2 * inputs);
+  return factor == 0 || is_whole ? from / to : 1 / factor;
+}
+
+}  // namespace
+
+Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
+  const Op<"interpolate"> op;
+  check_floating(x);
+  check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
+  check_options(o);
+  Interpolate map{x.shape(), x.shape(), suggest_memory_format(x), InterpolateParams{o.mode, o.align_corners, {1, 1}}};
+  auto& params = std::get<InterpolateParams>(map.params);
+  for (int i = 0; i < 2; ++i) {
+    map.y_shape[2 + i] = output_size(x, i, o);
+    params.steps[i] = step_of(x.size(2 + i), map.y_shape[2 + i], o.scale_factor[i], o);
+  }
+  return map(x);
+}
+
+}  // namespace bytetape

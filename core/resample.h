@@ -1,0 +1,139 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "bytetape/core/kernels/interpolate.h"
+#include "bytetape/core/kernels/pool.h"
+
+/// How one spatial dim of an image becomes one of another size: one answer for kernels of all devices, and for them
+/// alone. Output o of a Windows, AdaptiveWindows or Interpolation is the sum of weight(o, i) x[i] over inputs_of(o),
+/// divided by divisor(o); outputs_of(i) are those that have input i in them, so that backward can gather too.
+namespace bytetape::resample {
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+/// a / b of what is not negative; the 32-bit division is several times as fast.
+constexpr std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  return ((a | b) >> 32) == 0 ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
+}
+constexpr std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return quotient(a + b - 1, b); }
+
+/// Windows of one size.
+struct Windows {
+  std::int64_t kernel, stride, padding, inputs, outputs;
+  bool counts_padding;  // in the divisor of a mean
+
+  constexpr Windows(const Pool2dParams& p, const Shape& x, const Shape& y, int spatial, bool counts_padding = true)
+      : kernel(p.kernel[spatial]),
+        stride(p.stride[spatial]),
+        padding(p.padding[spatial]),
+        inputs(x[2 + spatial]),
+        outputs(y[2 + spatial]),
+        counts_padding(counts_padding) {}
+
+  constexpr std::int64_t start(std::int64_t output) const { return output * stride - padding; }
+  /// The positions within an output's window that are no padding.
+  constexpr Range window(std::int64_t output) const {
+    const std::int64_t at = start(output);
+    return {std::max<std::int64_t>(-at, 0), std::min(kernel, inputs - at)};
+  }
+  /// From the outputs of one input to those of the next, without a division.
+  constexpr void advance(Range& outputs_of, std::int64_t input) const {
+    if (outputs_of.begin < outputs && start(outputs_of.begin) + kernel <= input) ++outputs_of.begin;
+    if (outputs_of.end < outputs && start(outputs_of.end) <= input) ++outputs_of.end;
+  }
+
+  constexpr Range inputs_of(std::int64_t output) const {
+    const Range at = window(output);
+    return {start(output) + at.begin, start(output) + at.end};
+  }
+  constexpr Range outputs_of(std::int64_t input) const {
+    const std::int64_t last = input + padding, first = last - kernel + 1;
+    return {first > 0 ? quotient_up(first, stride) : 0, std::min(quotient(last, stride) + 1, outputs)};
+  }
+  constexpr int weight(std::int64_t, std::int64_t) const { return 1; }
+  constexpr std::int64_t divisor(std::int64_t output) const {
+    const Range at = window(output);
+    return counts_padding ? kernel : at.end - at.begin;
+  }
+};
+
+/// Windows that cover all inputs, whatever the sizes: output o has those from floor(o n / m) up to
+/// ceil((o + 1) n / m), and solved for o that is the same with n and m exchanged.
+struct AdaptiveWindows {
+  std::int64_t inputs, outputs;
+
+  constexpr AdaptiveWindows(const Shape& x, const Shape& y, int spatial)
+      : inputs(x[2 + spatial]), outputs(y[2 + spatial]) {}
+
+  constexpr Range inputs_of(std::int64_t output) const { return overlapping(output, outputs, inputs); }
+  constexpr Range outputs_of(std::int64_t input) const { return overlapping(input, inputs, outputs); }
+  constexpr int weight(std::int64_t, std::int64_t) const { return 1; }
+  constexpr std::int64_t divisor(std::int64_t output) const {
+    const Range at = inputs_of(output);
+    return at.end - at.begin;
+  }
+
+ private:
+  /// Which of m equal parts of a line share some of it with part i of n.
+  static constexpr Range overlapping(std::int64_t i, std::int64_t n, std::int64_t m) {
+    return {quotient(i * m, n), quotient_up((i + 1) * m, n)};
+  }
+};
+
+/// Between the inputs on both sides of an output's place; or the one before it, which is called the nearest.
+struct Interpolation {
+  std::int64_t inputs, outputs;
+  double step, inverse;
+  bool is_nearest, align_corners;
+
+  constexpr Interpolation(const InterpolateParams& p, const Shape& x, const Shape& y, int spatial)
+      : inputs(x[2 + spatial]),
+        outputs(y[2 + spatial]),
+        step(p.steps[spatial]),
+        inverse(step > 0 ? 1 / step : static_cast<double>(outputs)),
+        is_nearest(p.mode == InterpolationMode::nearest),
+        align_corners(p.align_corners) {}
+
+  constexpr Range inputs_of(std::int64_t output) const {
+    const double place = place_of(output);
+    const auto first = static_cast<std::int64_t>(place);
+    return {first, place > static_cast<double>(first) ? first + 2 : first + 1};
+  }
+  constexpr Range outputs_of(std::int64_t input) const {
+    const auto at = static_cast<double>(input);
+    return {first_output(is_nearest ? at : at - 1, [&](double place) { return place > at - 1; }),
+            first_output(at + 1, [&](double place) { return place >= at + 1; })};
+  }
+  constexpr double weight(std::int64_t output, std::int64_t input) const {
+    const double distance = place_of(output) - static_cast<double>(input);
+    return 1 - (distance < 0 ? -distance : distance);
+  }
+  constexpr int divisor(std::int64_t) const { return 1; }
+
+ private:
+  constexpr double half() const { return is_nearest || align_corners ? 0 : 0.5; }
+  /// Where an output lies between the inputs, in [0, inputs - 1]. The nearest is PyTorch's to the bit, in its f32.
+  constexpr double place_of(std::int64_t output) const {
+    const auto last = static_cast<double>(inputs - 1);
+    if (is_nearest) {
+      const auto at = static_cast<std::int64_t>(static_cast<float>(output) * static_cast<float>(step));
+      return std::min(static_cast<double>(at), last);
+    }
+    const double place = (static_cast<double>(output) + half()) * step - half();
+    return std::clamp(place, 0.0, last);
+  }
+  /// The first output whose place fulfils what holds for all after it; that is near `place`, but for roundings.
+  template <class P>
+  constexpr std::int64_t first_output(double place, P fulfils) const {
+    const double guess = (place + half()) * inverse - half();
+    auto output = static_cast<std::int64_t>(std::clamp(guess, 0.0, static_cast<double>(outputs)));
+    while (output < outputs && !fulfils(place_of(output))) ++output;
+    while (output > 0 && fulfils(place_of(output - 1))) --output;
+    return output;
+  }
+};
+
+}  // namespace bytetape::resample
