@@ -7,11 +7,13 @@
 #include "bytetape/core/kernels/dropout.h"
 #include "bytetape/core/kernels/grad_scale.h"
 #include "bytetape/core/kernels/images.h"
+#include "bytetape/core/kernels/indexing.h"
 #include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/kernels/norm.h"
 #include "bytetape/core/kernels/optimizer.h"
+#include "bytetape/core/kernels/pad.h"
 #include "bytetape/core/kernels/pointwise.h"
 #include "bytetape/core/kernels/pool.h"
 #include "bytetape/core/kernels/random.h"
@@ -39,9 +41,9 @@ struct KernelTable : Families... {
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.
 struct Kernels : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
-                                     DropoutKernels, GradScaleKernels, ImagesKernels, LayerNormKernels, LossKernels,
-                                     MatmulKernels, NormKernels, OptimizerKernels, PointwiseKernels, PoolKernels,
-                                     RandomKernels, ReduceKernels, SoftmaxKernels> {
+                                     DropoutKernels, GradScaleKernels, ImagesKernels, IndexingKernels, LayerNormKernels,
+                                     LossKernels, MatmulKernels, NormKernels, OptimizerKernels, PadKernels,
+                                     PointwiseKernels, PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
   using KernelTable::KernelTable;
 };
 

@@ -81,6 +81,8 @@ TEST(Autocast, OpsThatKeepTheirInputsDtype) {
     const Tensor x = of(dtype, {2, 3}), image = of(dtype, {2, 3, 4, 4});
     EXPECT_EQ(leaky_relu(x).dtype(), dtype);
     EXPECT_EQ(bytetape::std(x).dtype(), dtype);
+    EXPECT_EQ(pad(x, {1, 1}).dtype(), dtype);
+    EXPECT_EQ(index_select(x, 1, zeros(5, DType::i64)).dtype(), dtype);
     EXPECT_EQ(chunk(x, 2)[0].dtype(), dtype);
     for (const auto f : {relu, gelu, silu, tanh, sigmoid, sqrt, erf, neg, abs}) EXPECT_EQ(f(x).dtype(), dtype);
     EXPECT_EQ(mean(x).dtype(), dtype);
