@@ -11,7 +11,7 @@ namespace bytetape {
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
 /// - linear, matmul and conv2d compute in the low dtype, and give it;
-/// - cross_entropy, softmax, log_softmax, layer_norm, add_layer_norm, norm, sum, exp, log, pow, rsqrt and a
+/// - cross_entropy, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt and a
 ///   number divided by a tensor compute in f32, and give it;
 /// - ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) take the widest of
 /// their

@@ -7,6 +7,7 @@
 #include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/dropout.h"
+#include "bytetape/autograd/ops/group_norm.h"
 #include "bytetape/autograd/ops/indexing.h"
 #include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/autograd/ops/loss.h"

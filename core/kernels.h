@@ -6,6 +6,7 @@
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/kernels/dropout.h"
 #include "bytetape/core/kernels/grad_scale.h"
+#include "bytetape/core/kernels/group_norm.h"
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/kernels/indexing.h"
 #include "bytetape/core/kernels/layer_norm.h"
@@ -40,10 +41,11 @@ struct KernelTable : Families... {
 ///
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.
-struct Kernels : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
-                                     DropoutKernels, GradScaleKernels, ImagesKernels, IndexingKernels, LayerNormKernels,
-                                     LossKernels, MatmulKernels, NormKernels, OptimizerKernels, PadKernels,
-                                     PointwiseKernels, PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
+struct Kernels
+    : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
+                          DropoutKernels, GradScaleKernels, GroupNormKernels, ImagesKernels, IndexingKernels,
+                          LayerNormKernels, LossKernels, MatmulKernels, NormKernels, OptimizerKernels, PadKernels,
+                          PointwiseKernels, PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
   using KernelTable::KernelTable;
 };
 

@@ -11,6 +11,7 @@ ConvKernels conv_kernels();
 CopyKernels copy_kernels();
 DropoutKernels dropout_kernels();
 GradScaleKernels grad_scale_kernels();
+GroupNormKernels group_norm_kernels();
 ImagesKernels images_kernels();
 IndexingKernels indexing_kernels();
 LayerNormKernels layer_norm_kernels();

@@ -58,6 +58,7 @@ TEST(Autocast, OpsThatNeedF32) {
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
       {"add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).y; }},
       {"the sum of add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).sum; }},
+      {"group_norm", [](const Tensor& x) { return group_norm(x, 1); }},
       {"norm", [](const Tensor& x) { return norm(x); }},
       {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
   };

@@ -124,6 +124,7 @@ std::vector<OpRow> conv_rows();
 std::vector<OpRow> pool_rows();
 std::vector<OpRow> norm_rows();
 std::vector<OpRow> layer_norm_rows();
+std::vector<OpRow> group_norm_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> pad_rows();
 std::vector<OpRow> loss_rows();
