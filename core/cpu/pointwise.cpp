@@ -231,6 +231,14 @@ void silu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
       gx, x, gy);
 }
 
+void leaky_relu(double slope, const ConstView& x, const View& y) {
+  exact([=](auto x) { return x > 0 ? x : x * static_cast<decltype(x)>(slope); }, y, x);
+}
+
+void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& gy, const View& gx) {
+  exact([=](auto v, auto gy) { return v > 0 ? gy : gy * static_cast<decltype(gy)>(slope); }, gx, saved, gy);
+}
+
 }  // namespace
 
 PointwiseKernels pointwise_kernels() {
@@ -249,12 +257,14 @@ PointwiseKernels pointwise_kernels() {
       .abs = abs,
       .sign = sign,
       .clamp = clamp,
+      .leaky_relu = leaky_relu,
       .tanh_backward = tanh_backward,
       .sigmoid_backward = sigmoid_backward,
       .relu_backward = relu_backward,
       .gelu_backward = gelu_backward,
       .gelu_tanh_backward = gelu_tanh_backward,
       .silu_backward = silu_backward,
+      .leaky_relu_backward = leaky_relu_backward,
   };
 }
 

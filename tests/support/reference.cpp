@@ -220,6 +220,21 @@ Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bia
   return y;
 }
 
+Array group_norm(const Array& x, std::int64_t groups, const Array* weight, const Array* bias, double eps) {
+  const std::int64_t channels = x.size(1), of_group = channels / groups;
+  const auto group = [&](const Dims& at) { return Dims{at[0], at[1] / of_group}; };
+  const double count = static_cast<double>(of_group) * static_cast<double>(numel(x.shape)) /
+                       static_cast<double>(std::max<std::int64_t>(x.size(0) * channels, 1));
+  Array mean(Shape{x.size(0), groups}), var = mean, y(x.shape);
+  for_each_index(x.shape, [&](const Dims& at) { mean(group(at)) += x(at) / count; });
+  for_each_index(x.shape, [&](const Dims& at) { var(group(at)) += std::pow(x(at) - mean(group(at)), 2) / count; });
+  for_each_index(x.shape, [&](const Dims& at) {
+    y(at) = (x(at) - mean(group(at))) / std::sqrt(var(group(at)) + eps) * (weight ? (*weight)({at[1]}) : 1) +
+            (bias ? (*bias)({at[1]}) : 0);
+  });
+  return y;
+}
+
 Array log_softmax(const Array& x, int dim) {
   const int d = wrap_dim(dim, x.shape);
   const Dims dims = x.shape.empty() ? Dims{} : Dims{d};
