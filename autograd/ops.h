@@ -7,6 +7,7 @@
 #include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/dropout.h"
+#include "bytetape/autograd/ops/elementwise_loss.h"
 #include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/autograd/ops/loss.h"
 #include "bytetape/autograd/ops/matmul.h"

@@ -5,6 +5,7 @@
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/kernels/dropout.h"
+#include "bytetape/core/kernels/elementwise_loss.h"
 #include "bytetape/core/kernels/grad_scale.h"
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/kernels/layer_norm.h"
@@ -39,9 +40,9 @@ struct KernelTable : Families... {
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.
 struct Kernels : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
-                                     DropoutKernels, GradScaleKernels, ImagesKernels, LayerNormKernels, LossKernels,
-                                     MatmulKernels, NormKernels, OptimizerKernels, PointwiseKernels, PoolKernels,
-                                     RandomKernels, ReduceKernels, SoftmaxKernels> {
+                                     DropoutKernels, ElementwiseLossKernels, GradScaleKernels, ImagesKernels,
+                                     LayerNormKernels, LossKernels, MatmulKernels, NormKernels, OptimizerKernels,
+                                     PointwiseKernels, PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
   using KernelTable::KernelTable;
 };
 

@@ -125,6 +125,7 @@ std::vector<OpRow> pool_rows();
 std::vector<OpRow> norm_rows();
 std::vector<OpRow> layer_norm_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> elementwise_loss_rows();
 std::vector<OpRow> images_rows();
 
 }  // namespace bytetape::test
