@@ -8,6 +8,7 @@
 #include "bytetape/autograd/ops/conv_transpose.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/dropout.h"
+#include "bytetape/autograd/ops/elementwise_loss.h"
 #include "bytetape/autograd/ops/group_norm.h"
 #include "bytetape/autograd/ops/indexing.h"
 #include "bytetape/autograd/ops/interpolate.h"

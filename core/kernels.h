@@ -5,6 +5,7 @@
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/kernels/dropout.h"
+#include "bytetape/core/kernels/elementwise_loss.h"
 #include "bytetape/core/kernels/grad_scale.h"
 #include "bytetape/core/kernels/group_norm.h"
 #include "bytetape/core/kernels/images.h"
@@ -43,10 +44,10 @@ struct KernelTable : Families... {
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.
 struct Kernels : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
-                                     DropoutKernels, GradScaleKernels, GroupNormKernels, ImagesKernels, IndexingKernels,
-                                     InterpolateKernels, LayerNormKernels, LossKernels, MatmulKernels, NormKernels,
-                                     OptimizerKernels, PadKernels, PointwiseKernels, PoolKernels, RandomKernels,
-                                     ReduceKernels, SoftmaxKernels> {
+                                     DropoutKernels, ElementwiseLossKernels, GradScaleKernels, GroupNormKernels,
+                                     ImagesKernels, IndexingKernels, InterpolateKernels, LayerNormKernels, LossKernels,
+                                     MatmulKernels, NormKernels, OptimizerKernels, PadKernels, PointwiseKernels,
+                                     PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
   using KernelTable::KernelTable;
 };
 

@@ -10,6 +10,7 @@ CompareKernels compare_kernels();
 ConvKernels conv_kernels();
 CopyKernels copy_kernels();
 DropoutKernels dropout_kernels();
+ElementwiseLossKernels elementwise_loss_kernels();
 GradScaleKernels grad_scale_kernels();
 GroupNormKernels group_norm_kernels();
 ImagesKernels images_kernels();

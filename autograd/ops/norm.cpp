@@ -1,5 +1,6 @@
 #include "bytetape/autograd/ops/norm.h"
 
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -133,6 +134,8 @@ struct BatchNormBackward final : Node {
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
                   const Tensor& added, const Tensor& num_batches_tracked) {
+  if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // moved already
+    return batch_norm(input, weight, bias, {}, {}, true, momentum, eps, activation, added, {});
   const Op<"batch_norm"> op;
   const auto [x, residual] = promoted_pair(input, added);
   check_floating(x);

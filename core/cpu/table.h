@@ -12,6 +12,7 @@ ArithmeticKernels arithmetic_kernels();
 CompareKernels compare_kernels();
 CopyKernels copy_kernels();
 DropoutKernels dropout_kernels();
+ElementwiseLossKernels elementwise_loss_kernels();
 GradScaleKernels grad_scale_kernels();
 GroupNormKernels group_norm_kernels();
 ImagesKernels images_kernels();

@@ -63,6 +63,13 @@ TEST(Autocast, OpsThatNeedF32) {
       {"group_norm", [](const Tensor& x) { return group_norm(x, 1); }},
       {"norm", [](const Tensor& x) { return norm(x); }},
       {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
+      {"cross_entropy of probabilities", [](const Tensor& x) { return cross_entropy(x, x.detach()); }},
+      {"nll_loss", [](const Tensor& x) { return nll_loss(x, zeros({2}, DType::i64)); }},
+      {"mse_loss", [](const Tensor& x) { return mse_loss(x, x.detach() * 2); }},
+      {"l1_loss", [](const Tensor& x) { return l1_loss(x, x.detach() * 2); }},
+      {"huber_loss", [](const Tensor& x) { return huber_loss(x, x.detach() * 2); }},
+      {"binary_cross_entropy_with_logits",
+       [](const Tensor& x) { return binary_cross_entropy_with_logits(x, x.detach()); }},
   };
   for (const auto& [name, f] : ops)
     for (const DType low : low_dtypes) {

@@ -130,6 +130,7 @@ std::vector<OpRow> group_norm_rows();
 std::vector<OpRow> indexing_rows();
 std::vector<OpRow> pad_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> elementwise_loss_rows();
 std::vector<OpRow> images_rows();
 
 }  // namespace bytetape::test
