@@ -3,6 +3,7 @@
 /// Everything: `#include <bytetape/bytetape.h>`.
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/capture.h"
+#include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/gradcheck.h"

@@ -11,10 +11,10 @@ namespace bytetape {
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
 /// - linear, matmul, conv2d and conv_transpose2d compute in the low dtype, and give it;
-/// - cross_entropy, softmax, log_softmax, layer_norm, add_layer_norm, sum, exp, log, pow, rsqrt and a number divided by
-///   a tensor compute in f32, and give it;
-/// - ops of several tensors (x + y, x < y, where, cat, stack, batch_norm with a residual) take the widest of their
-///   floating dtypes;
+/// - losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt and a number
+///   divided by a tensor compute in f32, and give it;
+/// - ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) take the widest of
+///   their floating dtypes;
 /// - all others keep the dtype of their input, as do ops in place; f64 and integers stay what they are.
 ///
 /// Leaves that require grad, and what modules hold, stay f32, as do their gradients: ops read a 16-bit copy that is

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/autograd/call_of_list.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -49,32 +50,13 @@ class CapturedStep {
   auto operator()(const Inputs&... inputs) {
     using Result = std::invoke_result_t<F&, const Inputs&...>;
     const std::vector<Tensor> list{inputs...};
-    std::vector<Tensor> outputs = recorder_(
-        list, [this](std::span<const Tensor> x) { return call<Result>(x, std::index_sequence_for<Inputs...>()); });
-    if constexpr (std::is_same_v<Result, Tensor>)
-      return std::move(outputs[0]);
-    else if constexpr (!std::is_void_v<Result>)
-      return outputs;
+    const auto step = [this](std::span<const Tensor> x) { return detail::call_of_list<sizeof...(Inputs)>(step_, x); };
+    return detail::result_of_list<Result>(recorder_(list, step));
   }
   /// Whether the next call replays.
   bool is_captured() const { return recorder_.is_captured(); }
 
  private:
-  template <class Result, std::size_t... i>
-  std::vector<Tensor> call(std::span<const Tensor> x, std::index_sequence<i...>) {
-    static_assert(
-        std::is_void_v<Result> || std::is_same_v<Result, Tensor> || std::is_same_v<Result, std::vector<Tensor>>,
-        "a captured step returns nothing, a Tensor or a std::vector<Tensor>");
-    if constexpr (std::is_void_v<Result>) {
-      step_(x[i]...);
-      return {};
-    } else if constexpr (std::is_same_v<Result, Tensor>) {
-      return {step_(x[i]...)};
-    } else {
-      return step_(x[i]...);
-    }
-  }
-
   F step_;
   detail::StepRecorder recorder_;
 };

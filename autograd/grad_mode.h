@@ -26,8 +26,8 @@ class NoGrad : GradMode {
 /// While it lives, on its thread, results that are cheap to make again from what their op keeps anyway are not kept for
 /// backward, which makes them once more: those of batch_norm with an activation and without a residual. The same bits
 /// in less memory, for a pass over each. What their op keeps must last as long: a backward that frees it, or an input
-/// of it that is overwritten, is an error in a later backward of what used them. PyTorch's checkpoint() repeats whole
-/// parts of a model.
+/// of it that is overwritten, is an error in a later backward of what used them. checkpoint() repeats whole parts
+/// of a model.
 class Recompute {
  public:
   [[nodiscard]] Recompute();

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -50,6 +51,7 @@ Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = thi
 void Saved::save(const Tensor& input) {
   release();
   if (!input.defined()) return;
+  if (detail::checkpoint_running && detail::checkpoint_running->takes(*this, input)) return;
   if (recomputing())
     if (const AutogradMeta* meta = autograd_meta_if_any(input); meta && meta->made_by) {
       const Ref<Node>& maker = meta->made_by.node;
@@ -58,9 +60,13 @@ void Saved::save(const Tensor& input) {
         return;
       }
     }
-  tensor_ = input;
-  storage_ = input.impl()->storage;
-  version_ = storage_->version();
+  keep(input, input.storage().version());
+}
+
+void Saved::keep(const Tensor& x, std::uint32_t version) {
+  tensor_ = x;
+  storage_ = x.impl()->storage;
+  version_ = version;
   storage_->hold_saved();
 }
 
@@ -73,6 +79,7 @@ void Saved::save_output(const Tensor& output, std::uint32_t index) {
 Tensor Saved::get() const {
   check<AutogradError>(!node_->released(),
                        "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
+  run_checkpoint_again();
   if (maker_) return remade();
   if (!tensor_.defined()) return tensor_;
   const Storage& s = *storage_;
@@ -90,6 +97,10 @@ Tensor Saved::get() const {
   return tensor_;
 }
 
+void Saved::run_checkpoint_again() const {
+  if (frame_) static_cast<detail::CheckpointFrame&>(*frame_).run_again();
+}
+
 Tensor Saved::remade() const {
   const memory::ScopeGuard scope(
       memory::current_scope.with(maker_->scope.module, maker_->scope.op, memory::current_scope.phase));
@@ -105,11 +116,16 @@ Tensor Saved::take(const InputGrads& gx) {
 }
 
 bool Saved::is_sole_owner(const InputGrads& gx) const {
+  run_checkpoint_again();
   return tensor_.defined() && !gx.keeps_graph() && bytetape::is_sole_owner(tensor_, 2);  // the tensor's, and storage_
 }
 
 void Saved::release() {
   maker_ = {};
+  if (frame_) {
+    static_cast<detail::CheckpointFrame&>(*frame_).forget(*this);
+    frame_ = {};
+  }
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
   const Ref<Storage> last = std::move(storage_);  // outlives the tensor, to see whether anybody else holds it

@@ -13,6 +13,9 @@
 namespace bytetape {
 
 class Node;
+namespace detail {
+class CheckpointFrame;
+}
 
 /// Where a gradient goes: output `output` of `node`. No node: the input needs no gradient.
 struct Edge {
@@ -59,7 +62,8 @@ class Saved {
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
 
-  /// Keeps an input of the op, or while recomputing() the op that can remake it.
+  /// Keeps an input of the op, or while recomputing() the op that can remake it; within checkpoint() what will run
+  /// again.
   void save(const Tensor& input);
   /// Keeps an output of the op (number `index`), without owning the node in a circle.
   void save_output(const Tensor& output, std::uint32_t index = 0);
@@ -72,20 +76,25 @@ class Saved {
   /// True where take() would give a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
   /// True where get() gives a tensor.
-  bool is_kept() const { return tensor_.defined() || maker_; }
+  bool is_kept() const { return tensor_.defined() || maker_ || frame_; }
   /// Lets the tensor go.
   void release();
 
  private:
   friend class Node;
+  friend class detail::CheckpointFrame;
+  void keep(const Tensor& x, std::uint32_t version);
+  void run_checkpoint_again() const;
   Tensor remade() const;
 
   Tensor tensor_;
   Ref<Node> maker_;       // in its place
+  Ref<Node> frame_;       // in its place, until it has run again: a CheckpointFrame, with the tensor's own maker_
   Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
   Node* node_;
   Saved* next_;
   std::uint32_t version_ = 0, output_ = 0;
+  std::uint32_t place_ = 0;  // in the frame
   bool is_output_ = false;
 };
 

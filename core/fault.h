@@ -8,13 +8,14 @@ namespace bytetape {
 /// with a fault count as zero. From when it is left until it is thrown, steps of optimizers on the device do nothing,
 /// and count as not taken.
 struct Fault {
-  enum class Kind : std::uint32_t { none, target, example };
+  enum class Kind : std::uint32_t { none, target, example, index };
   Kind kind = Kind::none;
   std::int64_t value = 0;
   std::int64_t bound = 0;  ///< the value was to be in [0, bound)
 };
 
-/// Throws what the fault is: ValueError of a target, ShapeError of an example. Named after the thread's scope.
+/// Throws what the fault is: ValueError of a target or an index, ShapeError of an example. Named after the thread's
+/// scope.
 [[noreturn]] void throw_fault(const Fault& fault);
 
 }  // namespace bytetape

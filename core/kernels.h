@@ -5,14 +5,18 @@
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/kernels/dropout.h"
+#include "bytetape/core/kernels/elementwise_loss.h"
 #include "bytetape/core/kernels/grad_scale.h"
+#include "bytetape/core/kernels/group_norm.h"
 #include "bytetape/core/kernels/images.h"
+#include "bytetape/core/kernels/indexing.h"
 #include "bytetape/core/kernels/interpolate.h"
 #include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/kernels/norm.h"
 #include "bytetape/core/kernels/optimizer.h"
+#include "bytetape/core/kernels/pad.h"
 #include "bytetape/core/kernels/pointwise.h"
 #include "bytetape/core/kernels/pool.h"
 #include "bytetape/core/kernels/random.h"
@@ -40,9 +44,10 @@ struct KernelTable : Families... {
 /// Names: x inputs, y outputs, g gradients (gy of y, gx of x). Unless a line says otherwise every view may have any
 /// strides, and floats are accumulated in at least f32. Only inputs of elementwise kernels may be constants.
 struct Kernels : detail::KernelTable<ActivationKernels, ArithmeticKernels, CompareKernels, ConvKernels, CopyKernels,
-                                     DropoutKernels, GradScaleKernels, ImagesKernels, InterpolateKernels,
-                                     LayerNormKernels, LossKernels, MatmulKernels, NormKernels, OptimizerKernels,
-                                     PointwiseKernels, PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
+                                     DropoutKernels, ElementwiseLossKernels, GradScaleKernels, GroupNormKernels,
+                                     ImagesKernels, IndexingKernels, InterpolateKernels, LayerNormKernels, LossKernels,
+                                     MatmulKernels, NormKernels, OptimizerKernels, PadKernels, PointwiseKernels,
+                                     PoolKernels, RandomKernels, ReduceKernels, SoftmaxKernels> {
   using KernelTable::KernelTable;
 };
 

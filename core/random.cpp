@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bytetape/core/capture.h"
+#include "bytetape/core/draws.h"
 #include "bytetape/core/state_dict.h"
 
 namespace bytetape {
@@ -13,6 +14,10 @@ constinit thread_local Generator* scoped = nullptr;
 void Generator::manual_seed(std::uint64_t seed) { set_state({seed, 0}); }
 
 PhiloxState Generator::take(std::int64_t n) {
+  return detail::draws_running ? detail::draws_running->draw([&] { return advance(n); }) : advance(n);
+}
+
+PhiloxState Generator::advance(std::int64_t n) {
   PhiloxState s;
   {
     std::lock_guard lock(place_->mutex);

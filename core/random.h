@@ -49,6 +49,8 @@ class Generator {
   };
 
  private:
+  PhiloxState advance(std::int64_t n);
+
   std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 

@@ -50,6 +50,31 @@ struct Power {
   }
 };
 
+struct Maximum {
+  template <class C>
+  __device__ C operator()(C a, C b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+struct Minimum {
+  template <class C>
+  __device__ C operator()(C a, C b) const {
+    return a < b || a != a ? a : b;
+  }
+};
+struct MaximumBackward {
+  template <class C>
+  __device__ C operator()(C a, C b, C gy) const {
+    return a < b ? C(0) : a == b ? gy / 2 : gy;
+  }
+};
+struct MinimumBackward {
+  template <class C>
+  __device__ C operator()(C a, C b, C gy) const {
+    return a > b ? C(0) : a == b ? gy / 2 : gy;
+  }
+};
+
 template <class F>
 void wrapping(const ConstView& a, const ConstView& b, const View& y) {
   visit_wrapping(y.dtype, [&](auto zero) {
@@ -63,6 +88,14 @@ void binary(const ConstView& a, const ConstView& b, const View& y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     elementwise<T, T, T>(F(), y, a, b);
+  });
+}
+
+template <class F>
+void backward(const ConstView& a, const ConstView& b, const ConstView& gy, const View& ga) {
+  visit_floating(ga.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T, T, T>(F(), ga, a, b, gy);
   });
 }
 
@@ -82,7 +115,11 @@ ArithmeticKernels arithmetic_kernels() {
       .mul = wrapping<Multiply>,
       .div = binary<Divide>,
       .pow = binary<Power>,
+      .maximum = binary<Maximum>,
+      .minimum = binary<Minimum>,
       .neg = neg,
+      .maximum_backward = backward<MaximumBackward>,
+      .minimum_backward = backward<MinimumBackward>,
   };
 }
 

@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"
 
@@ -23,20 +24,10 @@ struct Choose {
 
 // Bits are chosen, not numbers: one kernel for each size of element.
 void where(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
-  const auto choose = [&](auto zero) {
+  visit_bits(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     elementwise<T, bool, T, T>(Choose(), y, condition, a, b);
-  };
-  switch (size_of(y.dtype)) {
-    case 8:
-      return choose(std::uint64_t{});
-    case 4:
-      return choose(std::uint32_t{});
-    case 2:
-      return choose(std::uint16_t{});
-    default:
-      return choose(std::uint8_t{});
-  }
+  });
 }
 
 }  // namespace

@@ -168,21 +168,6 @@ __global__ void __launch_bounds__(wide_block)
   }
 }
 
-/// gw and gb of shares (blocks, 2, n).
-template <class C>
-__global__ void __launch_bounds__(block_size)
-    add_shares_kernel(const C* shares, std::int64_t blocks, std::int64_t n, C* gw, C* gb) {
-  const std::int64_t column = column_of_thread();
-  C* const to = column < n ? gw : gb;
-  double sum = 0;
-  if (column < 2 * n && to)
-#pragma unroll 4
-    for (std::int64_t b = row_of_thread(); b < blocks; b += sharing)
-      sum += static_cast<double>(shares[b * 2 * n + column]);
-  sum = sum_of_column(sum);
-  if (row_of_thread() == 0 && column < 2 * n && to) to[column < n ? column : column - n] = static_cast<C>(sum);
-}
-
 template <class T, bool adds>
 void launch(const LayerNormBackwardArgs& a, std::int64_t blocks, void* ws) {
   using C = compute_t<T>;
@@ -205,8 +190,7 @@ void launch(const LayerNormBackwardArgs& a, std::int64_t blocks, void* ws) {
   });
   check_launch();
   if (!shared || blocks == 1) return;
-  add_shares_kernel<<<column_blocks(2 * n), block_size, 0, stream>>>(scratch, blocks, n, gw, gb);
-  check_launch();
+  add_shares(scratch, blocks, n, gw, gb, stream);
 }
 
 }  // namespace

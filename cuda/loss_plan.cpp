@@ -12,8 +12,11 @@ Plan plan(const CrossEntropyArgs& args) {
                          most_elements = 1 << 15;
   constexpr std::size_t bytes_each = 2 * sizeof(double);
   const std::int64_t n = args.logits.shape[0], classes = args.logits.shape[1];
-  const std::int64_t lanes = classes <= 16 ? 4 : classes <= 64 ? 8 : classes <= 1024 ? 32 : 0;
-  const bool is_small = lanes == 0 ? n <= 1 : n <= most_passes * (most_threads / lanes) && n * classes <= most_elements;
+  const bool takes_logits = args.lse.defined();  // of log-probabilities one element of a row is read
+  const std::int64_t lanes = !takes_logits ? 1 : classes <= 16 ? 4 : classes <= 64 ? 8 : classes <= 1024 ? 32 : 0;
+  const bool is_small =
+      lanes == 0 ? n <= 1
+                 : n <= most_passes * (most_threads / lanes) && n * (takes_logits ? classes : 1) <= most_elements;
   if (is_small) return {0, lanes};
   const std::int64_t rows = lanes == 0 ? 1 : block_threads / lanes;
   const auto blocks = static_cast<std::size_t>(std::min((n + rows - 1) / rows, most_blocks));

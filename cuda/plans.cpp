@@ -21,6 +21,8 @@ const Kernels& plans() {
                                .widens_weight_grad = widens_weight_grad,
                            },
                            DropoutKernels{.dropout = planned<DropoutArgs>},
+                           GroupNormKernels{.group_norm_backward = planned<GroupNormBackwardArgs>},
+                           IndexingKernels{.index_sum = planned<IndexSumArgs>},
                            LayerNormKernels{.layer_norm_backward = planned<LayerNormBackwardArgs>},
                            LossKernels{.cross_entropy = planned<CrossEntropyArgs>},
                            MatmulKernels{.matmul = planned<MatmulArgs>},

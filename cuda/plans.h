@@ -11,6 +11,8 @@ Plan plan(const Conv2dArgs& args);
 Plan plan(const Conv2dInputGradArgs& args);
 Plan plan(const Conv2dWeightGradArgs& args);
 Plan plan(const DropoutArgs& args);
+Plan plan(const GroupNormBackwardArgs& args);
+Plan plan(const IndexSumArgs& args);
 Plan plan(const MatmulArgs& args);
 Plan plan(const BatchNormStatisticsArgs& args);
 Plan plan(const BatchNormBackwardArgs& args);

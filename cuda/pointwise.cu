@@ -135,6 +135,13 @@ struct SiluBackward {
   }
 };
 
+template <class C>
+struct LeakyRelu {
+  C slope;
+  __device__ C operator()(C x) const { return x > 0 ? x : x * slope; }
+  __device__ C operator()(C saved, C gy) const { return saved > 0 ? gy : gy * slope; }  // backward
+};
+
 template <class F>
 void unary(const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
@@ -166,6 +173,22 @@ void clamp(Scalar low, Scalar high, const ConstView& x, const View& y) {
   });
 }
 
+void leaky_relu(double slope, const ConstView& x, const View& y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T>(LeakyRelu<C>{static_cast<C>(slope)}, y, x);
+  });
+}
+
+void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& gy, const View& gx) {
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T, T>(LeakyRelu<C>{static_cast<C>(slope)}, gx, saved, gy);
+  });
+}
+
 }  // namespace
 
 PointwiseKernels pointwise_kernels() {
@@ -184,12 +207,14 @@ PointwiseKernels pointwise_kernels() {
       .abs = abs,
       .sign = unary<Sign>,
       .clamp = clamp,
+      .leaky_relu = leaky_relu,
       .tanh_backward = backward<TanhBackward>,
       .sigmoid_backward = backward<SigmoidBackward>,
       .relu_backward = backward<ReluBackward>,
       .gelu_backward = backward<GeluBackward>,
       .gelu_tanh_backward = backward<GeluTanhBackward>,
       .silu_backward = backward<SiluBackward>,
+      .leaky_relu_backward = leaky_relu_backward,
   };
 }
 

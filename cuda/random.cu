@@ -1,12 +1,12 @@
 // Thread c turns the four words of Philox counter c into two or four elements: the same words, in the same order of
 // rounding, as on the CPU.
 #include <array>
-#include <cub/device/device_radix_sort.cuh>
 #include <numbers>
 
 #include "bytetape/core/philox.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/sort.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -186,7 +186,7 @@ void randperm(const RandpermArgs& args, const Plan&, Workspace ws) {
   const std::int64_t n = y.numel();
   if (n == 0) return;
   const cudaStream_t stream = stream_of(y.device);
-  const std::size_t buffer = (8 * static_cast<std::size_t>(n) + 255) / 256 * 256;
+  const std::size_t buffer = sort_buffer(n);
   std::size_t used = 0;
   const auto take = [&] {
     void* data = static_cast<char*>(ws.data) + used;
@@ -197,20 +197,11 @@ void randperm(const RandpermArgs& args, const Plan&, Workspace ws) {
   auto* other_indices = static_cast<std::int64_t*>(take());
   auto* const out = y.as<std::int64_t>();
   auto* indices = y.is_contiguous() ? out : static_cast<std::int64_t*>(take());
-  cub::DoubleBuffer<std::uint64_t> key_buffers(keys, other_keys);
-  cub::DoubleBuffer<std::int64_t> index_buffers(indices, other_indices);
-  const auto sort = [&](void* scratch, std::size_t& bytes) {
-    cuda::check(cub::DeviceRadixSort::SortPairs(scratch, bytes, key_buffers, index_buffers, n, 0, 64, stream));
-  };
-  std::size_t needed = 0;
-  sort(nullptr, needed);
-  bytetape::check<Error>(used + needed <= ws.bytes, "cub::DeviceRadixSort asks for ", needed, " bytes to sort ", n,
-                         " elements, more than was planned");
   ticket_kernel<<<blocks_for((n + 1) / 2, y.device), block_size, 0, stream>>>(args.state, keys, indices, n);
   check_launch();
-  sort(static_cast<char*>(ws.data) + used, needed);
-  const std::int64_t* sorted = index_buffers.Current();  // y's own memory after an even number of passes
-  if (sorted != out) {
+  const Workspace scratch{static_cast<char*>(ws.data) + used, ws.bytes - used};
+  const std::int64_t* sorted = sort_pairs({keys, indices}, {other_keys, other_indices}, n, 64, scratch, stream).values;
+  if (sorted != out) {  // y's own memory after an even number of passes
     copy_kernel<<<blocks_for(n, y.device), block_size, 0, stream>>>(sorted, out, y.strides[0], n);
     check_launch();
   }

@@ -12,19 +12,19 @@ namespace {
 using memory::current_scope;
 using memory::NameId;
 using memory::Phase;
-
-thread_local const Module* running = nullptr;
+using memory::running_module;
 
 Phase phase_of_call() { return current_scope.phase == Phase::setup ? Phase::forward : current_scope.phase; }
 
 }  // namespace
 
 Call::Call(const Module& module)
-    : caller_(running), scope_(current_scope.with(module.path_below(caller_), current_scope.op, phase_of_call())) {
-  running = &module;
+    : caller_(static_cast<const Module*>(running_module)),
+      scope_(current_scope.with(module.path_below(caller_), current_scope.op, phase_of_call())) {
+  running_module = &module;
 }
 
-Call::~Call() { running = caller_; }
+Call::~Call() { running_module = caller_; }
 
 Tensor Module::operator()(const Tensor& x) {
   const Call call(*this);

@@ -1,6 +1,7 @@
 #include "bytetape/nn/layers.h"
 
 #include "bytetape/autograd/ops/dropout.h"
+#include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape::nn {
@@ -10,6 +11,8 @@ Tensor GELU::forward(const Tensor& x) { return gelu(x, approximate_); }
 Tensor SiLU::forward(const Tensor& x) { return silu(x); }
 Tensor Tanh::forward(const Tensor& x) { return tanh(x); }
 Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
+Tensor LeakyReLU::forward(const Tensor& x) { return leaky_relu(x, negative_slope_); }
+Tensor Softmax::forward(const Tensor& x) { return softmax(x, dim_); }
 Tensor Flatten::forward(const Tensor& x) { return flatten(x, start_, end_); }
 
 std::string GELU::describe() const { return approximate_ == Approximate::tanh ? "GELU(approximate=tanh)" : "GELU()"; }

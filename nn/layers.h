@@ -39,6 +39,27 @@ struct Sigmoid : Module {
   std::string describe() const override { return "Sigmoid()"; }
 };
 
+/// leaky_relu(x, negative_slope) (torch.nn.LeakyReLU).
+class LeakyReLU : public Module {
+ public:
+  explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return detail::concat("LeakyReLU(", negative_slope_, ")"); }
+
+ private:
+  double negative_slope_;
+};
+/// softmax(x, dim) (torch.nn.Softmax).
+class Softmax : public Module {
+ public:
+  explicit Softmax(std::int64_t dim) : dim_(dim) {}
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override { return detail::concat("Softmax(", dim_, ")"); }
+
+ private:
+  std::int64_t dim_;
+};
+
 /// In training zeroes elements with probability p and scales the rest by 1 / (1 - p); in evaluation does nothing
 /// (torch.nn.Dropout). Draws from default_generator().
 class Dropout : public Module {

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
+#include "bytetape/autograd/ops/group_norm.h"
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
 
-BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
-    : num_features_(num_features), options_(options) {
-  check<ValueError>(num_features > 0, "BatchNorm2d needs a positive number of features, got ", num_features);
+BatchNorm::BatchNorm(const Kind& kind, std::int64_t num_features, BatchNormOptions options)
+    : kind_(kind), num_features_(num_features), options_(options) {
+  check<ValueError>(num_features > 0, kind.name, " needs a positive number of features, got ", num_features);
   if (options.affine) {
     weight = register_parameter("weight", Shape{num_features});
     bias = register_parameter("bias", Shape{num_features});
@@ -24,27 +25,41 @@ BatchNorm2d::BatchNorm2d(std::int64_t num_features, BatchNormOptions options)
   }
 }
 
-Tensor BatchNorm2d::normalise(const Tensor& x, const Tensor& residual, Activation activation) {
-  check(x.defined() && x.rank() == 4, "BatchNorm2d expects (n, ", num_features_, ", h, w), got ",
-        bytetape::describe(x));
+Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, Activation activation) {
+  check(x.defined() && x.rank() >= kind_.least_rank && x.rank() <= kind_.most_rank, kind_.name, " expects ",
+        kind_.expected, " with c = ", num_features_, ", got ", bytetape::describe(x));
   const bool use_batch = is_training() || !options_.track_running_stats;
   return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps, activation,
                     residual, num_batches_tracked);
 }
 
-Tensor BatchNorm2d::forward(const Tensor& x) { return normalise(x, {}, Activation::none); }
+Tensor BatchNorm::forward(const Tensor& x) { return normalise(x, {}, Activation::none); }
 
-Tensor BatchNorm2d::operator()(const Tensor& x, Activation activation) {
+Tensor BatchNorm::operator()(const Tensor& x, Activation activation) {
   const Call call(*this);
   return normalise(x, {}, activation);
 }
 
-Tensor BatchNorm2d::operator()(const Tensor& x, const Tensor& residual, Activation activation) {
+Tensor BatchNorm::operator()(const Tensor& x, const Tensor& residual, Activation activation) {
   const Call call(*this);
   return normalise(x, residual, activation);
 }
 
-std::string BatchNorm2d::describe() const { return detail::concat("BatchNorm2d(", num_features_, ")"); }
+GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options)
+    : num_groups_(num_groups), num_channels_(num_channels), eps_(options.eps) {
+  check<ValueError>(num_groups > 0 && num_channels > 0 && num_channels % num_groups == 0,
+                    "GroupNorm needs a positive number of groups that divides its channels, got ", num_groups, " and ",
+                    num_channels);
+  if (!options.affine) return;
+  weight = register_parameter("weight", ones(num_channels));
+  bias = register_parameter("bias", zeros(num_channels));
+}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  check(x.defined() && x.rank() >= 2 && x.size(1) == num_channels_, "GroupNorm expects (n, ", num_channels_,
+        ", ...), got ", bytetape::describe(x));
+  return group_norm(x, num_groups_, weight, bias, eps_);
+}
 
 LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
     : normalized_shape_(normalized_shape), eps_(options.eps) {

@@ -34,7 +34,7 @@ Activated activated(const Module& layer, Activation activation) {
   if (type == typeid(Linear)) return call<Linear>;
   if (activation != Activation::relu) return nullptr;
   if (type == typeid(Conv2d)) return call<Conv2d>;
-  if (type == typeid(BatchNorm2d)) return call<BatchNorm2d>;
+  if (type == typeid(BatchNorm1d) || type == typeid(BatchNorm2d)) return call<BatchNorm>;
   return nullptr;
 }
 

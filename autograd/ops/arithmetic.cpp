@@ -92,6 +92,34 @@ Tensor pow_(const Tensor& a, const Operand& exponent) {
   return binary_<"pow_", &Kernels::pow, PowBackward>(a, exponent);
 }
 
+/// Rule of the one of two that is `First` of them: all of gy, or half of it where they are equal, as in PyTorch.
+template <auto Kernel, auto First>
+struct ChoiceBackward final : BinaryNode {
+  SavedOperand a{this}, b{this};
+  void keep(const Keepable& first, const Keepable& second) {
+    a.save(first);
+    b.save(second);
+  }
+  /// Of the operand x, where the other is `other`.
+  static Tensor share(const Operand& x, const Operand& other, const Tensor& gy) {
+    if (grad_enabled()) return where(First(other, x), 0, where(x == other, gy / 2, gy));
+    const Tensor g = output(gy, gy, gy.dtype());
+    run<Kernel>(g.device(), held_input(x, g.dtype(), g), held_input(other, g.dtype(), g), gy.read(), g.write());
+    return g;
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const SavedOperand::Value x = a.get(), other = b.get();
+    if (gx.needs(0)) gx[0] = sum_to(share(x, other, gy[0]), a_shape);
+    if (gx.needs(1)) gx[1] = sum_to(share(other, x, gy[0]), b_shape);
+  }
+};
+Tensor maximum(const Operand& a, const Operand& b) {
+  return binary<"maximum", &Kernels::maximum, ChoiceBackward<&Kernels::maximum_backward, gt>>(a, b);
+}
+Tensor minimum(const Operand& a, const Operand& b) {
+  return binary<"minimum", &Kernels::minimum, ChoiceBackward<&Kernels::minimum_backward, lt>>(a, b);
+}
+
 struct NegBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = -gy[0]; }
 };

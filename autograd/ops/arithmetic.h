@@ -16,6 +16,10 @@ Tensor mul(const Operand& a, const Operand& b);
 /// Integers truncate towards zero, and give 0 for a division by zero.
 Tensor div(const Operand& a, const Operand& b);
 Tensor pow(const Operand& a, const Operand& exponent);
+/// The larger of two elements. Equal ones share the gradient evenly; NaN wins.
+Tensor maximum(const Operand& a, const Operand& b);
+/// The smaller of two elements; otherwise as maximum.
+Tensor minimum(const Operand& a, const Operand& b);
 Tensor neg(const Tensor& x);
 /// @}
 

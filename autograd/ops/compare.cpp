@@ -14,11 +14,7 @@ Tensor compare(const Operand& a, const Operand& b) {
   const Tensor& x = tensor_of(a, b);
   check_pair(a, b);
   Tensor y = output(a, b, DType::boolean);
-  const auto read = [&](const Operand& o) {  // a number as x would hold it
-    if (o.is_number()) return ConstView::constant(o.number(), x.dtype(), x.device(), y.shape());
-    return input(o, y);
-  };
-  run<Kernel>(y.device(), read(a), read(b), y.write());
+  run<Kernel>(y.device(), held_input(a, x.dtype(), y), held_input(b, x.dtype(), y), y.write());
   return y;
 }
 

@@ -30,6 +30,12 @@ void check_all_defined(const std::vector<Tensor>& tensors) {
     check<ValueError>(tensors[i].defined(), "tensor ", i, " is undefined");
 }
 
+int dim_to_split(const Tensor& x, std::int64_t dim) {
+  check_defined(x);
+  check(x.rank() > 0, "a scalar has no dim to split, got ", describe(x));
+  return wrap_dim(dim, x.shape());
+}
+
 /// Under autocast, all in the widest of floating dtypes.
 std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
   DType widest = tensors[0].dtype();
@@ -86,6 +92,69 @@ Tensor stack(const std::vector<Tensor>& list, std::int64_t dim) {
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) parts.push_back(unsqueeze(x, d));
   return cat(parts, d);
+}
+
+struct SplitBackward final : Node {
+  int dim = 0;
+  bool takes_undefined() const override { return true; }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    std::vector<Tensor> parts;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      parts.push_back(gy[i].defined() ? gy[i] : zeros(outputs[i].shape, outputs[i].dtype, outputs[i].device));
+    gx[0] = cat(parts, dim);
+  }
+};
+/// Of a dim and sizes that were checked.
+static std::vector<Tensor> split_into(const Tensor& x, int dim, const std::vector<std::int64_t>& sizes) {
+  std::vector<Tensor> parts;
+  {
+    const NoGrad no_grad;
+    std::int64_t start = 0;
+    for (const std::int64_t size : sizes) {
+      parts.push_back(narrow(x, dim, start, size));
+      start += size;
+    }
+  }
+  if (const Ref<SplitBackward> node = prepare<SplitBackward>(x)) {
+    for (const Tensor& part : parts) detail::add_output(*node, part);
+    node->dim = dim;
+  }
+  return parts;
+}
+/// Sizes of `size` each, the last with what is left over.
+static std::vector<std::int64_t> even_sizes(std::int64_t all, std::int64_t size) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t start = 0; start < all || start == 0; start += size) sizes.push_back(std::min(size, all - start));
+  return sizes;
+}
+
+std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t dim) {
+  const Op<"split"> op;
+  const int d = dim_to_split(x, dim);
+  check<ValueError>(split_size > 0, "split_size must be positive, got ", split_size);
+  return split_into(x, d, even_sizes(x.size(d), split_size));
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
+  const Op<"split"> op;
+  const int d = dim_to_split(x, dim);
+  std::int64_t total = 0;
+  bool fits = !sizes.empty();
+  for (const std::int64_t size : sizes) {
+    fits = fits && size >= 0 && size <= x.size(d) - total;
+    if (fits) total += size;
+  }
+  check(fits && total == x.size(d), "the sizes do not add up to dim ", dim, " of ", describe(x));
+  return split_into(x, d, sizes);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
+  const Op<"chunk"> op;
+  const int d = dim_to_split(x, dim);
+  check<ValueError>(chunks > 0, "chunks must be positive, got ", chunks);
+  const std::int64_t size = x.size(d) / chunks + (x.size(d) % chunks != 0);
+  if (size == 0) return split_into(x, d, std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0));
+  return split_into(x, d, even_sizes(x.size(d), size));
 }
 
 }  // namespace bytetape

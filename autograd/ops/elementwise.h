@@ -37,6 +37,10 @@ inline ConstView input(const Operand& x, const Tensor& y) {
   if (x.is_number()) return ConstView::constant(x.number(), y.dtype(), y.device(), y.shape()).unrounded(x.number());
   return x.tensor().shape() == y.shape() ? x.tensor().read() : x.tensor().read().expand(y.shape());
 }
+/// The same for a kernel that compares: a number as a tensor of `dtype` would hold it.
+inline ConstView held_input(const Operand& x, DType dtype, const Tensor& y) {
+  return x.is_number() ? ConstView::constant(x.number(), dtype, y.device(), y.shape()) : input(x, y);
+}
 
 /// Puts what comes out of an op onto the tape: y, or its first input where it was overwritten.
 inline void finish(Node* node, const Tensor& y, bool in_place) {
@@ -88,11 +92,11 @@ inline SavedAndResult result_over(Saved& saved, const Tensor& gy, const InputGra
   const bool over_gy = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), x.strides());
   return {x, over_gy ? gy : over_saved ? saved.take(gx) : output(x, gy, gy.dtype())};
 }
-/// The gradient that the kernel gives there.
-template <auto Kernel>
-Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx) {
+/// The gradient that the kernel gives there, by the op's arguments.
+template <auto Kernel, class... Arguments>
+Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx, const Arguments&... arguments) {
   const SavedAndResult over = result_over(saved, gy, gx);
-  run<Kernel>(gy.device(), over.saved.read(), gy.read(), over.result.write());
+  run<Kernel>(gy.device(), arguments..., over.saved.read(), gy.read(), over.result.write());
   return over.result;
 }
 

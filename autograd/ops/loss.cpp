@@ -4,7 +4,7 @@
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/factories.h"
@@ -12,68 +12,188 @@
 namespace bytetape {
 namespace {
 
+int class_dim(const Tensor& logits) { return logits.rank() == 1 ? 0 : 1; }
+
+/// What a target of class indices looks like.
+Shape rows_shape(const Tensor& logits) {
+  Shape rows;
+  for (int d = 0; d < logits.rank(); ++d)
+    if (d != class_dim(logits)) rows.push_back(logits.shape()[d]);
+  return rows;
+}
+
+void check_weight(const Tensor& weight, const Tensor& logits) {
+  if (!weight.defined()) return;
+  const std::int64_t classes = logits.size(class_dim(logits));
+  check_coefficient(weight, "weight", logits);
+  check(weight.shape() == Shape{classes}, "expected a weight for each of the ", classes, " classes of ",
+        describe(logits), ", got ", describe(weight));
+  check<AutogradError>(!any_requires_grad({&weight}), "the weight of classes, ", describe(weight),
+                       ", requires grad, but gets none; detach() it");
+}
+
+void check_classes(const Tensor& logits, const Tensor& target) {
+  check(logits.rank() > 0 && target.shape() == rows_shape(logits),
+        "expected logits (n, c) and target (n), or logits (n, c, d1, ...) and target (n, d1, ...), got ",
+        describe(logits), " and ", describe(target));
+}
+
 void check_inputs(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   check_same_device(logits, target);
   check_floating(logits);
-  check<DTypeError>(target.dtype() == DType::i64, "the target holds class indices (i64), got ", describe(target));
-  check(logits.rank() == 2 && target.rank() == 1 && target.shape()[0] == logits.shape()[0],
-        "expected logits (n, c) and target (n), got ", describe(logits), " and ", describe(target));
+  const bool holds_classes = target.dtype() == DType::i64;
+  check<DTypeError>(holds_classes || (is_floating(target.dtype()) && target.shape() == logits.shape()),
+                    "the target holds class indices (i64), got ", describe(target),
+                    "; one of probabilities would have the shape of the logits, ", describe(logits));
   check<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                     "label_smoothing must be in [0, 1], got ", options.label_smoothing);
+  if (holds_classes) return check_classes(logits, target);
+  check(logits.rank() > 0, "expected logits (n, c), got ", describe(logits));
+  check_coefficient(target, "target", logits);
+  check<ValueError>(options.ignore_index < 0, "ignore_index, ", options.ignore_index,
+                    ", is a class, and the target holds probabilities");
 }
+
+/// (n * d1 * ..., c): a view of channels-last logits.
+Tensor as_rows(const Tensor& logits, std::int64_t rows) {
+  if (logits.rank() == 1) return unsqueeze(logits, 0);
+  Dims order{0};
+  for (int d = 2; d < logits.rank(); ++d) order.push_back(d);
+  order.push_back(1);
+  return reshape(permute(logits, order), {rows, logits.size(1)});
+}
+
+/// How rows (n, c) become losses.
+struct RowLoss {
+  std::int64_t ignore = -100;
+  double smoothing = 0;
+  Reduction reduction = Reduction::mean;
+  bool takes_logits = true;  // else log-probabilities
+};
 
 }  // namespace
 
-/// gx = (softmax(x) - wanted) gy by row, where what is wanted is the smoothed one-hot target.
+/// By row, gx = (softmax(x) sum(wanted) - wanted) gy, without the first of log-probabilities; what is wanted is the
+/// smoothed one-hot target times the weights.
 struct CrossEntropyBackward final : Node {
-  Saved logits{this}, target{this}, lse{this}, count{this};
-  CrossEntropyOptions options;
+  Saved logits{this}, target{this}, lse{this}, count{this}, weight{this}, total{this};
+  RowLoss loss;
+  std::int64_t classes = 0;
 
-  Tensor composed(const Tensor& x, const Tensor& t, const Tensor& gy) const {
-    const std::int64_t classes = x.size(1);
-    const Tensor of_row = unsqueeze(t, 1);
-    const Tensor hot = to(of_row == arange(0, classes, 1, DType::i64, x.device()), x.dtype());
-    const Tensor wanted = hot * (1 - options.label_smoothing) + options.label_smoothing / static_cast<double>(classes);
+  Tensor composed(const Tensor& gy) const {
+    const Tensor t = target.get(), w = weight.get(), of_row = unsqueeze(t, 1);
+    const Tensor hot = to(of_row == arange(0, classes, 1, DType::i64, t.device()), gy.dtype());
+    const Tensor smooth = hot * (1 - loss.smoothing) + loss.smoothing / static_cast<double>(classes);
+    const Tensor wanted = w.defined() ? smooth * w : smooth;
     // Of no targets there is no gradient.
-    const Tensor share = options.reduction == Reduction::mean ? gy / clamp(count.get(), 1, x.size(0) + 1) : gy;
+    const Tensor c = count.get(), share = loss.reduction == Reduction::mean ? gy / where(c == 0, 1, c) : gy;
     const Tensor g = unsqueeze(expand(share, t.shape()), 1);
-    return where(of_row == options.ignore_index, 0, (softmax(x, 1) - wanted) * g);
+    return where(of_row == loss.ignore, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
   }
-  void backward(const Grads& gy, InputGrads& gx) override {
+  Tensor expected(const Tensor& wanted, const Tensor& w) const {
+    const Tensor p = softmax(logits.get(), 1);
+    return w.defined() ? p * sum(wanted, {1}, true) : p;
+  }
+  Tensor fused(const Tensor& gy, const InputGrads& gx) {
     const bool over_logits = logits.is_sole_owner(gx);
     const Tensor x = logits.get(), t = target.get();
-    if (grad_enabled()) {
-      gx[0] = composed(x, t, gy[0]);
-      return;
-    }
-    gx[0] = over_logits ? logits.take(gx) : empty_like(x);
+    const Tensor g = over_logits         ? logits.take(gx)
+                     : loss.takes_logits ? empty_like(x)
+                                         : empty({t.size(0), classes}, gy.dtype(), gy.device());
     run<&Kernels::cross_entropy_backward>(
-        x.device(),
-        CrossEntropyBackwardArgs{x.read(), t.read(), lse.get().read(), count.get().read(), gy[0].read(),
-                                 options.ignore_index, options.label_smoothing, options.reduction, gx[0].write()});
+        g.device(),
+        CrossEntropyBackwardArgs{read(x), t.read(), read(lse.get()), count.get().read(), gy.read(), loss.ignore,
+                                 loss.smoothing, loss.reduction, g.write(), read(weight.get()), read(total.get())});
+    return g;
+  }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = grad_enabled() ? composed(gy[0]) : fused(gy[0], gx);
   }
 };
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
-  const Op<"cross_entropy"> op;
-  check_inputs(logits, target, options);
-  if (size_of(logits.dtype()) == 2) {  // a sum over a batch needs more than 16 bits
-    const Tensor y = cross_entropy(to(logits, DType::f32), target, options);
-    return autocast_enabled() ? y : to(y, logits.dtype());
-  }
-  const Device device = logits.device();
-  Tensor y = empty(options.reduction == Reduction::none ? target.shape() : Shape{}, logits.dtype(), device);
-  Tensor lse = empty_like(target, logits.dtype()), count = empty({}, logits.dtype(), device);
-  run_planned<&Kernels::cross_entropy>(
-      device, {logits.read(), target.read(), options.ignore_index, options.label_smoothing, options.reduction,
-               y.write(), lse.write(), count.write()});
-  if (auto* node = record<CrossEntropyBackward>(y, logits)) {
-    node->logits.save(logits);
+static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
+  const Device device = x.device();
+  const bool smooths = loss.smoothing > 0 && weight.defined();
+  const Tensor total = smooths ? sum(weight) : Tensor();
+  Tensor y = empty(loss.reduction == Reduction::none ? target.shape() : Shape{}, x.dtype(), device);
+  const Tensor lse = loss.takes_logits ? empty_like(target, x.dtype()) : Tensor();
+  const Tensor count = empty({}, x.dtype(), device);
+  run_planned<&Kernels::cross_entropy>(device, {x.read(), target.read(), loss.ignore, loss.smoothing, loss.reduction,
+                                                y.write(), write(lse), count.write(), read(weight), read(total)});
+  if (auto* node = record<CrossEntropyBackward>(y, x)) {
+    if (loss.takes_logits) node->logits.save(x);
     node->target.save(target);
     node->lse.save(lse);
     node->count.save(count);
-    node->options = options;
+    node->weight.save(weight);
+    node->total.save(total);
+    node->loss = loss;
+    node->classes = x.size(1);
   }
   return y;
+}
+
+/// The same of logits and a target in their shapes.
+static Tensor loss_of_classes(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
+  if (x.rank() == 2) return loss_of_rows(x, target, weight, loss);
+  const std::int64_t rows = target.numel();
+  const Tensor y = loss_of_rows(as_rows(x, rows), reshape(target, {rows}), weight, loss);
+  return loss.reduction == Reduction::none ? reshape(y, target.shape()) : y;
+}
+
+static Tensor loss_of_probabilities(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+  const int dim = class_dim(x);
+  const std::int64_t classes = x.size(dim);
+  const double smoothing = options.label_smoothing;
+  Tensor wanted = smoothing > 0 ? target * (1 - smoothing) + smoothing / static_cast<double>(classes) : target;
+  if (options.weight.defined()) {
+    Shape by_class = Shape::filled(x.rank(), 1);
+    by_class[dim] = classes;
+    wanted = wanted * view(options.weight, by_class);
+  }
+  const Tensor products = log_softmax(x, dim) * wanted;
+  if (options.reduction == Reduction::none) return -sum(products, {dim});
+  const Tensor y = -sum(products);
+  return options.reduction == Reduction::sum ? y : y / static_cast<double>(numel(rows_shape(x)));
+}
+
+/// f(x in f32), as x's dtype: a sum over a batch needs more than 16 bits.
+template <class F>
+static Tensor in_f32(const Tensor& x, const F& f) {
+  const Tensor y = f(to(x, DType::f32));
+  return autocast_enabled() ? y : to(y, x.dtype());
+}
+/// What belongs to x, in its dtype.
+static Tensor like(const Tensor& other, const Tensor& x) { return other.defined() ? to(other, x.dtype()) : other; }
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  const Op<"cross_entropy"> op;
+  check_inputs(logits, target, options);
+  check_weight(options.weight, logits);
+  const bool holds_classes = target.dtype() == DType::i64;
+  if (size_of(logits.dtype()) == 2)
+    return in_f32(logits, [&](const Tensor& x) {
+      CrossEntropyOptions wide = options;
+      wide.weight = like(options.weight, x);
+      return cross_entropy(x, holds_classes ? target : to(target, x.dtype()), wide);
+    });
+  if (!holds_classes) return loss_of_probabilities(logits, target, options);
+  return loss_of_classes(logits, target, options.weight,
+                         {options.ignore_index, options.label_smoothing, options.reduction});
+}
+
+Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const NllLossOptions& options) {
+  const Op<"nll_loss"> op;
+  check_same_device(log_probabilities, target);
+  check_floating(log_probabilities);
+  check<DTypeError>(target.dtype() == DType::i64, "the target holds class indices (i64), got ", describe(target));
+  check_classes(log_probabilities, target);
+  check_weight(options.weight, log_probabilities);
+  if (size_of(log_probabilities.dtype()) == 2)
+    return in_f32(log_probabilities, [&](const Tensor& x) {
+      return nll_loss(x, target, {like(options.weight, x), options.reduction, options.ignore_index});
+    });
+  return loss_of_classes(log_probabilities, target, options.weight,
+                         {options.ignore_index, 0, options.reduction, /*takes_logits=*/false});
 }
 
 }  // namespace bytetape

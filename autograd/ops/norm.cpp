@@ -1,5 +1,6 @@
 #include "bytetape/autograd/ops/norm.h"
 
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -11,12 +12,13 @@
 namespace bytetape {
 namespace {
 
-/// x as the kernels see it: (n, c) is (n, c, 1, 1).
+/// x as the kernels see it: (n, c) is (n, c, 1, 1), and (n, c, l) is (n, c, 1, l).
 template <class V>
 V as_image(V v) {
   while (v.defined() && v.rank() < 4) {
-    v.shape.push_back(1);
-    v.strides.push_back(1);
+    const bool has_length = v.rank() == 3;
+    v.strides.insert(2, has_length ? v.shape[2] * v.strides[2] : 1);
+    v.shape.insert(2, 1);
   }
   return v;
 }
@@ -84,16 +86,18 @@ struct BatchNormBackward final : Node {
   void composed(const Tensor& gy, InputGrads& gx) const {
     const DType wide = accumulated(gy.dtype());
     const Tensor passed = through_activation(activation, is_masked_by_x ? remake() : y.get(), gy), g = to(passed, wide);
-    const bool is_image = gy.rank() == 4;
-    const Dims dims = is_image ? Dims{0, 2, 3} : Dims{0};
+    Dims dims{0};  // all but the channels
+    Shape by_channel_shape{gy.size(1)};
+    for (int d = 2; d < gy.rank(); ++d) {
+      dims.push_back(d);
+      by_channel_shape.push_back(1);
+    }
     if (gx.needs(2)) gx[2] = to(sum(g, dims), bias_dtype);
     if (gx.needs(3)) gx[3] = passed;
     if (!gx.needs(0) && !gx.needs(1)) return;
 
     const Tensor v = to(x.get(), wide), w = weight.get();
-    const auto by_channel = [&](const Tensor& t) {
-      return is_image ? view(to(t, wide), {v.size(1), 1, 1}) : to(t, wide);
-    };
+    const auto by_channel = [&](const Tensor& t) { return view(to(t, wide), by_channel_shape); };
     const auto batch_mean = [&](const Tensor& t) { return bytetape::mean(t, dims, true); };
     const Tensor centred = v - (training ? batch_mean(v) : by_channel(mean.get()));
     const Tensor r = rsqrt((training ? batch_mean(centred * centred) : by_channel(var.get())) + eps), h = centred * r;
@@ -130,10 +134,12 @@ struct BatchNormBackward final : Node {
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
                   const Tensor& added, const Tensor& num_batches_tracked) {
+  if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // moved already
+    return batch_norm(input, weight, bias, {}, {}, true, momentum, eps, activation, added, {});
   const Op<"batch_norm"> op;
   const auto [x, residual] = promoted_pair(input, added);
   check_floating(x);
-  check(x.rank() == 2 || x.rank() == 4, "expected x (n, c) or (n, c, h, w), got ", describe(x));
+  check(x.rank() >= 2 && x.rank() <= 4, "expected x (n, c), (n, c, l) or (n, c, h, w), got ", describe(x));
   check_per_channel(weight, "weight", x);
   check_per_channel(bias, "bias", x);
   check_per_channel(running_mean, "running_mean", x);

@@ -65,6 +65,35 @@ struct ReluBackward final : Node {
 Tensor relu(const Tensor& x) { return unary<"relu", &Kernels::relu, ReluBackward>(x); }
 Tensor relu_(const Tensor& x) { return unary_<"relu_", &Kernels::relu, ReluBackward>(x); }
 
+/// gy where v, x or a result of its sign, is positive; else gy * slope.
+static Tensor leaky_relu_grad(double slope, Saved& v, const Tensor& gy, const InputGrads& gx) {
+  if (grad_enabled()) return where(v.get() > 0, gy, gy * slope);
+  return fused<&Kernels::leaky_relu_backward>(v, gy, gx, slope);
+}
+struct LeakyReluBackward final : Node {
+  Saved y{this};
+  double slope = 0;
+  void set(double negative_slope) { slope = negative_slope; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = leaky_relu_grad(slope, y, gy[0], gx); }
+};
+/// Of a slope below 0, where y does not tell the sign of x.
+struct FoldingLeakyReluBackward final : Node {
+  Saved x{this};
+  double slope = 0;
+  void set(double negative_slope) { slope = negative_slope; }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = leaky_relu_grad(slope, x, gy[0], gx); }
+};
+static void check_leaky_relu(const Tensor& x, double) { check_floating(x); }
+Tensor leaky_relu(const Tensor& x, double slope) {
+  if (slope < 0) return unary<"leaky_relu", &Kernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
+  return unary<"leaky_relu", &Kernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
+}
+Tensor leaky_relu_(const Tensor& x, double slope) {
+  if (slope < 0)
+    return unary_<"leaky_relu_", &Kernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
+  return unary_<"leaky_relu_", &Kernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
+}
+
 struct ErfBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override {

@@ -20,6 +20,9 @@ Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 /// max(x, 0); the gradient at 0 is 0, as in PyTorch.
 Tensor relu(const Tensor& x);
+/// x where it is positive, else x * negative_slope (Maas, Hannun & Ng, "Rectifier nonlinearities improve neural network
+/// acoustic models", 2013); the gradient at 0 is the slope, as in PyTorch.
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).
@@ -43,6 +46,7 @@ Tensor rsqrt_(const Tensor& x);
 Tensor tanh_(const Tensor& x);
 Tensor sigmoid_(const Tensor& x);
 Tensor relu_(const Tensor& x);
+Tensor leaky_relu_(const Tensor& x, double negative_slope = 0.01);
 Tensor erf_(const Tensor& x);
 Tensor silu_(const Tensor& x);
 Tensor abs_(const Tensor& x);

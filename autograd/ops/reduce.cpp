@@ -6,6 +6,7 @@
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
@@ -84,6 +85,46 @@ Tensor var(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
   const auto n = static_cast<double>(elements_reduced(x, reduced_shape(x.shape(), dims, true)));
   const Tensor centred = x - mean(x, dims, true);
   return sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction);
+}
+
+/// gy / y for a root y, and 0 where that is 0: whatever is differentiated through it is 0 there too.
+static Tensor over_root(const Tensor& gy, const Tensor& y) {
+  const Tensor is_zero = y == 0;
+  return where(is_zero, 0, gy / where(is_zero, 1, y));
+}
+
+struct StdBackward final : Node {
+  Saved y{this};
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = over_root(gy[0], y.get()) * 0.5; }
+};
+Tensor std(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
+  const Op<"std"> op;
+  check_floating(x);
+  if (size_of(x.dtype()) == 2) return to(std(to(x, DType::f32), dims, keepdim, correction), x.dtype());
+  const Tensor variance = var(x, dims, keepdim, correction), y = sqrt(variance.detach());
+  if (auto* node = record<StdBackward>(y, variance)) node->y.save_output(y);
+  return y;
+}
+
+struct NormBackward final : Node {
+  Saved x{this}, y{this};
+  Shape kept;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = x.get() * over_root(reshape(gy[0], kept), reshape(y.get(), kept));
+  }
+};
+Tensor norm(const Tensor& input, const Dims& dims, bool keepdim) {
+  const Op<"norm"> op;
+  const Tensor x = widened(input);
+  check_floating(x);
+  if (size_of(x.dtype()) == 2) return to(norm(to(x, DType::f32), dims, keepdim), x.dtype());
+  const Tensor v = x.detach(), y = sqrt(sum(v * v, dims, keepdim));
+  if (auto* node = record<NormBackward>(y, x)) {
+    node->x.save(x);
+    node->y.save_output(y);
+    node->kept = Reduced(x, dims, keepdim).kept;
+  }
+  return y;
 }
 
 /// max and min: equal winners share the gradient.

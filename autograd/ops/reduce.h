@@ -21,6 +21,14 @@ template <class NoBool>
 requires(!std::same_as<NoBool, bool>) Tensor
     var(const Tensor& x, const Dims& dims, NoBool keepdim, double correction = 1)
 = delete;
+/// The square root of var(), in the same arguments; its gradient is 0 where all elements are equal, as in PyTorch.
+Tensor std(const Tensor& x, const Dims& dims = {}, bool keepdim = false, double correction = 1);
+template <class NoBool>
+requires(!std::same_as<NoBool, bool>) Tensor
+    std(const Tensor& x, const Dims& dims, NoBool keepdim, double correction = 1)
+= delete;
+/// The 2-norm, sqrt(sum(x^2)) (torch.linalg.vector_norm); its gradient is 0 where it is 0. Floating tensors only.
+Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The largest element (torch.amax); equal ones share the gradient evenly. NaN wins. ShapeError where there is nothing
 /// to choose from.
 Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false);

@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/pad.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/core/walk.h"
 
@@ -136,30 +137,18 @@ Tensor permute(const Tensor& x, const Dims& dims) {
   return permuted(x, wrapped);
 }
 
-struct PadBackward final : Node {
-  int dim = 0;
-  std::int64_t start = 0, length = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = narrow(gy[0], dim, start, length); }
-};
-// Puts `part` into zeros of `shape`, at `start` of `dim`: what narrow takes out.
-static Tensor pad(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {
-  Tensor y = empty(shape, part.dtype(), part.device());
-  run<&Kernels::fill>(y.device(), Scalar(0), y.write());
-  const Tensor place = y.alias(part.shape(), y.strides(), start * y.strides()[dim]);
-  run<&Kernels::copy>(y.device(), part.read(), place.write());
-  if (auto* node = record<PadBackward>(y, part)) {
-    node->dim = dim;
-    node->start = start;
-    node->length = part.size(dim);
-  }
-  return y;
+/// Puts `part` into zeros of `shape`, at `start` of `dim`: what narrow takes out.
+static Tensor put_back(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {
+  Dims starts = Dims::filled(shape.size(), 0);
+  starts[dim] = start;
+  return detail::place(part, shape, starts);
 }
 
 struct NarrowBackward final : Node {
   Shape shape;
   int dim = 0;
   std::int64_t start = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(gy[0], shape, dim, start); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = put_back(gy[0], shape, dim, start); }
 };
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
   const Op<"narrow"> op;
@@ -184,7 +173,9 @@ struct SelectBackward final : Node {
   Shape shape;
   int dim = 0;
   std::int64_t index = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = pad(unsqueeze(gy[0], dim), shape, dim, index); }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = put_back(unsqueeze(gy[0], dim), shape, dim, index);
+  }
 };
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   const Op<"select"> op;

@@ -57,6 +57,41 @@ void pow(const ConstView& a, const ConstView& b, const View& y) {
   });
 }
 
+struct Greater {
+  static bool before(auto p, auto q) { return p > q; }
+};
+struct Less {
+  static bool before(auto p, auto q) { return p < q; }
+};
+
+/// The one of two that comes before the other by Order.
+template <class Order>
+void first_of(const ConstView& a, const ConstView& b, const View& y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    const auto choose = [](C p, C q) { return Order::before(p, q) || p != p ? p : q; };
+    elementwise<T, T, T>([&](const auto& a, const auto& b) { return a.binaryExpr(b, choose); }, y, a, b);
+  });
+}
+
+/// What of gy goes to a: nothing where b came first.
+template <class Order, class C>
+struct ShareOfFirst {
+  C operator()(C a, C b, C gy) const { return Order::before(b, a) ? C{0} : a == b ? gy / 2 : gy; }
+};
+template <class Order>
+void first_of_backward(const ConstView& a, const ConstView& b, const ConstView& gy, const View& ga) {
+  visit_floating(ga.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto share = [](const auto& a, const auto& b, const auto& gy) {
+      return Eigen::CwiseTernaryOp<ShareOfFirst<Order, compute_t<T>>, const std::decay_t<decltype(a)>,
+                                   const std::decay_t<decltype(b)>, const std::decay_t<decltype(gy)>>(a, b, gy);
+    };
+    elementwise<T, T, T, T>(share, ga, a, b, gy);
+  });
+}
+
 }  // namespace
 
 ArithmeticKernels arithmetic_kernels() {
@@ -66,7 +101,11 @@ ArithmeticKernels arithmetic_kernels() {
       .mul = binary<std::multiplies<>>,
       .div = div,
       .pow = pow,
+      .maximum = first_of<Greater>,
+      .minimum = first_of<Less>,
       .neg = neg,
+      .maximum_backward = first_of_backward<Greater>,
+      .minimum_backward = first_of_backward<Less>,
   };
 }
 

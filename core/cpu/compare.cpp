@@ -2,6 +2,7 @@
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/visit_bits.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -34,16 +35,7 @@ void choose(const ConstView& condition, const ConstView& a, const ConstView& b, 
 }
 
 void where(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
-  switch (size_of(y.dtype)) {
-    case 8:
-      return choose<std::uint64_t>(condition, a, b, y);
-    case 4:
-      return choose<std::uint32_t>(condition, a, b, y);
-    case 2:
-      return choose<std::uint16_t>(condition, a, b, y);
-    default:
-      return choose<std::uint8_t>(condition, a, b, y);
-  }
+  visit_bits(y.dtype, [&](auto zero) { choose<decltype(zero)>(condition, a, b, y); });
 }
 
 }  // namespace

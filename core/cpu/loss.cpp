@@ -36,16 +36,37 @@ void for_each_sample(const ConstView& logits, F&& f) {
                });
 }
 
-/// How many targets are not ignored. Throws where one is no class.
-std::int64_t count_targets(const ConstView& target, std::int64_t ignore, std::int64_t classes) {
-  std::int64_t count = 0;
+/// What each class counts.
+template <class T>
+struct Weights {
+  const ConstView& of_class;
+  bool defined() const { return of_class.defined(); }
+  T operator[](std::int64_t c) const { return defined() ? element<T>(of_class, c) : T{1}; }
+};
+
+/// How much the targets count that are not ignored. Throws where one is no class.
+template <class T>
+double count_targets(const ConstView& target, std::int64_t ignore, std::int64_t classes, const Weights<T>& weights) {
+  double count = 0;
   for (std::int64_t i = 0; i < target.shape[0]; ++i) {
     const auto t = element<std::int64_t>(target, i);
     if (t == ignore) continue;
     if (t < 0 || t >= classes) throw_fault({Fault::Kind::target, t, classes});
-    ++count;
+    count += static_cast<double>(weights[t]);
   }
   return count;
+}
+
+/// sum_j w_j (lse - x_j) / c, `total` being the sum of the weights where there are any.
+template <class T>
+T smooth_loss(const Row<T>& x, T lse, const Weights<T>& weights, T total) {
+  const auto c = static_cast<T>(x.size);
+  if (!weights.defined()) return lse - x.sum() / c;
+  double sum = 0;
+  x.for_each_piece([&](std::int64_t at, const auto& piece) {
+    for (std::int64_t j = 0; j < piece.size(); ++j) sum += static_cast<double>(weights[at + j] * piece[j]);
+  });
+  return (total * lse - static_cast<T>(sum)) / c;
 }
 
 Plan plan(const CrossEntropyArgs& a) {
@@ -53,51 +74,80 @@ Plan plan(const CrossEntropyArgs& a) {
   return {adds_up ? static_cast<std::size_t>(a.target.numel()) * size_of(a.logits.dtype) : 0};
 }
 
-// With smoothing s over c classes: (1 - s) (lse - x_t) + s / c sum_j (lse - x_j).
+// With smoothing s over c classes: (1 - s) w_t (lse - x_t) + s / c sum_j w_j (lse - x_j).
 void cross_entropy(const CrossEntropyArgs& a, const Plan&, Workspace ws) {
-  const std::int64_t n = a.target.shape[0], count = count_targets(a.target, a.ignore, a.logits.shape[1]);
+  const std::int64_t n = a.target.shape[0], classes = a.logits.shape[1];
   visit_wide(a.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const bool adds_up = a.reduction != Reduction::none;
+    const Weights<T> weights{a.weight};
+    const double count = count_targets(a.target, a.ignore, classes, weights);
+    const bool adds_up = a.reduction != Reduction::none, takes_logits = a.lse.defined();
     T* losses = adds_up ? static_cast<T*>(ws.data) : a.y.as<T>();
     const auto s = static_cast<T>(a.smoothing);
+    const T total = a.total.defined() ? *a.total.as<T>() : T{0};
     for_each_sample(a.logits, [&](std::int64_t i) {
       const auto t = element<std::int64_t>(a.target, i);
       const Row<T> x = row_of<T>(a.logits, i);
-      const T shift = x.max(), log_sum = shift + std::log(sum_exp(x, shift));
-      element<T>(a.lse, i) = log_sum;
+      T log_sum = 0;
+      if (takes_logits) {
+        const T shift = x.max();
+        element<T>(a.lse, i) = log_sum = shift + std::log(sum_exp(x, shift));
+      }
       T loss = 0;
       if (t != a.ignore) {
-        loss = log_sum - *reinterpret_cast<const T*>(x.data + t * x.step);
-        if (s > 0) loss = (1 - s) * loss + s * (log_sum - x.sum() / static_cast<T>(x.size));
+        loss = weights[t] * (log_sum - *reinterpret_cast<const T*>(x.data + t * x.step));
+        if (s > 0) loss = (1 - s) * loss + s * smooth_loss(x, log_sum, weights, total);
       }
       losses[i] = loss;
     });
     *a.count.as<T>() = static_cast<T>(count);
     if (!adds_up) return;
-    double total = 0;
-    for (std::int64_t i = 0; i < n; ++i) total += static_cast<double>(losses[i]);
-    *a.y.as<T>() = static_cast<T>(a.reduction == Reduction::mean ? total / static_cast<double>(count) : total);
+    double sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(losses[i]);
+    *a.y.as<T>() = static_cast<T>(a.reduction == Reduction::mean ? sum / count : sum);
   });
 }
 
+/// A row of gx.
+template <class T>
+struct GradRow {
+  char* data;
+  std::int64_t step;  // bytes
+
+  GradRow(const View& gx, std::int64_t i)
+      : data(gx.as<char>() + i * gx.strides[0] * static_cast<std::int64_t>(sizeof(T))),
+        step(gx.strides[1] * static_cast<std::int64_t>(sizeof(T))) {}
+  T& operator[](std::int64_t j) const { return *reinterpret_cast<T*>(data + j * step); }
+  /// All but one are zero.
+  void set_only(std::int64_t size, std::int64_t at, T value) const {
+    for (std::int64_t j = 0; j < size; ++j) (*this)[j] = j == at ? value : T{0};
+  }
+};
+
 void cross_entropy_backward(const CrossEntropyBackwardArgs& a) {
-  visit_wide(a.logits.dtype, [&](auto zero) {
+  visit_wide(a.gx.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto s = static_cast<T>(a.smoothing), share = s / static_cast<T>(a.logits.shape[1]);
-    const auto size = static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t classes = a.gx.shape[1];
+    const Weights<T> weights{a.weight};
+    const auto s = static_cast<T>(a.smoothing), share = s / static_cast<T>(classes);
+    const T of_all = a.total.defined() ? share * *a.total.as<T>() : s;
     const T count = a.reduction == Reduction::mean ? *a.count.as<T>() : T{1};
-    for_each_sample(a.logits, [&](std::int64_t i) {
+    for_each_sample(a.gx, [&](std::int64_t i) {
       const auto t = element<std::int64_t>(a.target, i);
-      char* to = a.gx.as<char>() + i * a.gx.strides[0] * size;
-      const std::int64_t step = a.gx.strides[1] * size;
-      const T g = t == a.ignore ? T{0} : (a.reduction == Reduction::none ? element<T>(a.gy, i) : *a.gy.as<T>()) / count;
+      const GradRow<T> to(a.gx, i);
+      if (t == a.ignore) return to.set_only(classes, -1, 0);
+      const T g = (a.reduction == Reduction::none ? element<T>(a.gy, i) : *a.gy.as<T>()) / count;
+      const T of_target = weights[t] * (1 - s);
+      if (!a.lse.defined()) return to.set_only(classes, t, -of_target * g);
       ExpPiece<T> exp;
       row_of<T>(a.logits, i).for_each_piece([&](std::int64_t at, const auto& x) {
-        if (t == a.ignore) return store_piece<T>(to + at * step, step, Array<T>::Zero(x.size()));
         auto p = exp(x, element<T>(a.lse, i));
-        if (t >= at && t < at + x.size()) p[t - at] -= 1 - s;
-        store_piece<T>(to + at * step, step, (p - share) * g);
+        if (weights.defined()) p *= of_target + of_all;
+        if (t >= at && t < at + x.size()) p[t - at] -= of_target;
+        char* const y = to.data + at * to.step;
+        if (!weights.defined() || s == 0) return store_piece<T>(y, to.step, (p - share) * g);
+        for (std::int64_t j = 0; j < x.size(); ++j) p[j] -= share * weights[at + j];
+        store_piece<T>(y, to.step, p * g);
       });
     });
   });

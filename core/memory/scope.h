@@ -61,6 +61,8 @@ struct Scope {
 
 /// This thread's scope.
 inline constinit thread_local Scope current_scope{};
+/// The module that this thread runs, nn's to read; null outside.
+inline constinit thread_local const void* running_module = nullptr;
 
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {

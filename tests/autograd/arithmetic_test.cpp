@@ -109,5 +109,28 @@ TEST(Pow, OfZeroToTheZeroIsFlatToAnyOrder) {
   EXPECT_EQ(grad({sum(g)}, {x})[0].item<double>(), 0);
 }
 
+// PyTorch's: equal ones share the gradient, NaN wins and takes it.
+TEST(Maximum, OfEqualsAndNaN) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const bool is_max : {true, false})
+    for (const bool recorded : {true, false}) {
+      SCOPED_TRACE(detail::concat(is_max ? "maximum" : "minimum", recorded ? ", recorded" : ""));
+      const double low = is_max ? 1 : 3, high = is_max ? 3 : 1;
+      const Tensor a = make_tensor({low, 2, high, nan, 2}, {5}).set_requires_grad(),
+                   b = make_tensor({high, 2, low, 2, nan}, {5}).set_requires_grad();
+      const Tensor y = is_max ? maximum(a, b) : minimum(a, b);
+      EXPECT_TRUE(all_close(y.to_vector<double>(), {high, 2, high, nan, nan}));
+      const auto g = grad({y}, {a, b}, {.seeds = {full({5}, 8, DType::f64)}, .create_graph = recorded});
+      EXPECT_EQ(g[0].to_vector<double>(), (Values{0, 4, 8, 8, 8}));
+      EXPECT_EQ(g[1].to_vector<double>(), (Values{8, 4, 0, 8, 8}));
+    }
+}
+
+TEST(Maximum, OfIntegers) {
+  const Tensor x = from_vector(std::vector<std::int64_t>{-5, 2, 7});
+  EXPECT_EQ(maximum(x, 2).to_vector<double>(), (Values{2, 2, 7}));
+  EXPECT_EQ(minimum(x, from_vector(std::vector<std::int64_t>{0, -3, 9})).to_vector<double>(), (Values{-5, -3, 7}));
+}
+
 }  // namespace
 }  // namespace bytetape

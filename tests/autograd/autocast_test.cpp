@@ -60,7 +60,16 @@ TEST(Autocast, OpsThatNeedF32) {
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
       {"add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).y; }},
       {"the sum of add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).sum; }},
+      {"group_norm", [](const Tensor& x) { return group_norm(x, 1); }},
+      {"norm", [](const Tensor& x) { return norm(x); }},
       {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
+      {"cross_entropy of probabilities", [](const Tensor& x) { return cross_entropy(x, x.detach()); }},
+      {"nll_loss", [](const Tensor& x) { return nll_loss(x, zeros({2}, DType::i64)); }},
+      {"mse_loss", [](const Tensor& x) { return mse_loss(x, x.detach() * 2); }},
+      {"l1_loss", [](const Tensor& x) { return l1_loss(x, x.detach() * 2); }},
+      {"huber_loss", [](const Tensor& x) { return huber_loss(x, x.detach() * 2); }},
+      {"binary_cross_entropy_with_logits",
+       [](const Tensor& x) { return binary_cross_entropy_with_logits(x, x.detach()); }},
   };
   for (const auto& [name, f] : ops)
     for (const DType low : low_dtypes) {
@@ -80,6 +89,11 @@ TEST(Autocast, OpsThatKeepTheirInputsDtype) {
   const Autocast autocast(DType::bf16);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     const Tensor x = of(dtype, {2, 3}), image = of(dtype, {2, 3, 4, 4});
+    EXPECT_EQ(leaky_relu(x).dtype(), dtype);
+    EXPECT_EQ(bytetape::std(x).dtype(), dtype);
+    EXPECT_EQ(pad(x, {1, 1}).dtype(), dtype);
+    EXPECT_EQ(index_select(x, 1, zeros(5, DType::i64)).dtype(), dtype);
+    EXPECT_EQ(chunk(x, 2)[0].dtype(), dtype);
     for (const auto f : {relu, gelu, silu, tanh, sigmoid, sqrt, erf, neg, abs}) EXPECT_EQ(f(x).dtype(), dtype);
     EXPECT_EQ(mean(x).dtype(), dtype);
     EXPECT_EQ(max(x).dtype(), dtype);
@@ -106,6 +120,7 @@ TEST(Autocast, OpsOfSeveralTensorsTakeTheWidest) {
   EXPECT_EQ((low - half).dtype(), DType::f32);
   EXPECT_EQ((low / whole).dtype(), DType::f64);
   EXPECT_EQ(pow(low, wide).dtype(), DType::f32);
+  EXPECT_EQ(maximum(low, wide).dtype(), DType::f32);
   EXPECT_EQ(where(yes, low, wide).dtype(), DType::f32);
   EXPECT_EQ((low < wide).dtype(), DType::boolean);
   EXPECT_EQ((low < wide).to_vector<bool>(), (to(low, DType::f32) < wide).to_vector<bool>());

@@ -1,7 +1,9 @@
 #include "bytetape/autograd/ops/concat.h"
 
 #include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -29,6 +31,37 @@ TEST(Cat, RefusesAViewLeftBehindInAnyPlace) {
   mul_(base, 10);
   EXPECT_THROWS_SAYING(cat({v, p}, 0), AutogradError, "cat: an input, f64(2,) on cpu, is a view taken before 'mul_'");
   EXPECT_THROWS_SAYING(cat({p, v}, 0), AutogradError, "cat: an input, f64(2,) on cpu, is a view taken before 'mul_'");
+}
+
+TEST(Split, GivesViewsOfSizesAsPyTorch) {
+  const Tensor x = random_tensor({7, 2});
+  const auto sizes = [](const std::vector<Tensor>& parts) {
+    std::vector<std::int64_t> all;
+    for (const Tensor& part : parts) all.push_back(part.size(0));
+    return all;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes(split(x, 3)), (Sizes{3, 3, 1}));
+  EXPECT_EQ(sizes(split(x, 9)), (Sizes{7}));
+  EXPECT_EQ(sizes(split(x, {2, 5})), (Sizes{2, 5}));
+  EXPECT_EQ(sizes(chunk(x, 3)), (Sizes{3, 3, 1}));
+  EXPECT_EQ(sizes(chunk(x, 5)), (Sizes{2, 2, 2, 1})) << "fewer than asked for";
+  EXPECT_EQ(sizes(chunk(narrow(x, 0, 0, 0), 3)), (Sizes{0, 0, 0}));
+  EXPECT_EQ(&split(x, 3)[1].storage(), &x.storage());
+}
+
+// One gradient for all parts, joined once.
+TEST(Split, MakesOneGradient) {
+  const auto allocations = [](bool by_chunk) {
+    const Tensor x = random_leaf({6, 50});
+    const std::vector<Tensor> parts =
+        by_chunk ? chunk(x, 3) : std::vector{narrow(x, 0, 0, 2), narrow(x, 0, 2, 2), narrow(x, 0, 4, 2)};
+    const Tensor y = cat({parts[2], parts[0], parts[1]});
+    const auto before = test::statistics().allocations;
+    y.backward(ones_like(y));
+    return test::statistics().allocations - before;
+  };
+  EXPECT_LT(allocations(true), allocations(false));
 }
 
 }  // namespace

@@ -53,6 +53,55 @@ TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
   EXPECT_EQ(beside, in_place + test::rounded(300 * 40 * sizeof(double)));
 }
 
+TEST(CrossEntropy, ReadsChannelsLastImagesAsTheyLie) {
+  const Tensor x = channels_last(random_tensor({2, 5, 6, 7})).set_requires_grad();
+  const Tensor target = randint(0, 5, {2, 6, 7});
+  memory::allocator(Device::cpu()).reset_peaks();
+  const std::size_t before = test::allocated();
+  const Tensor loss = cross_entropy(x, target);
+  const std::size_t added = test::statistics().allocated.peak - before, rows = 2 * 6 * 7 * sizeof(double);
+  EXPECT_LE(added, 2 * test::rounded(rows) + 2 * test::rounded(sizeof(double))) << "no copy of the logits";
+  loss.backward();
+  EXPECT_EQ(x.grad().strides(), x.strides());
+}
+
+TEST(NllLoss, IsCrossEntropyBehindLogSoftmax) {
+  const Tensor x = random_leaf({7, 4}), w = abs(random_tensor({4})), target = classes({0, 3, -100, 1, 2, 2, 0});
+  const Tensor one = nll_loss(log_softmax(x, 1), target, {.weight = w}), two = cross_entropy(x, target, {.weight = w});
+  EXPECT_TRUE(all_close(one, two));
+  EXPECT_TRUE(all_close(grad({one}, {x})[0], grad({two}, {x})[0]));
+  EXPECT_THROWS_SAYING(nll_loss(x, classes({0, 3, 4, 1, 2, 2, 0})), ValueError, "nll_loss: target 4 is not in [0, 4)");
+}
+
+TEST(BinaryCrossEntropy, SurvivesLargeLogits) {
+  const Tensor x = make_tensor({1e4, -1e4, 1e4, -1e4}, 4, DType::f32).set_requires_grad();
+  const Tensor t = make_tensor({1, 0, 0, 1}, 4, DType::f32);
+  const Tensor y = binary_cross_entropy_with_logits(x, t, {.reduction = Reduction::none});
+  EXPECT_TRUE(all_close(y.to_vector<double>(), {0, 0, 1e4, 1e4}, 0, 1e-37));
+  sum(y).backward();
+  EXPECT_TRUE(all_close(x.grad().to_vector<double>(), {0, 0, 1, -1}, 0, 1e-37));
+}
+
+TEST(Losses, AreCalledAsInPyTorch) {
+  const Tensor logits = random_leaf({2, 3, 4, 4}), classes = randint(0, 3, {2, 4, 4}),
+               soft = softmax(logits, 1).detach();
+  const Tensor x = random_leaf({5, 2}), target = random_tensor({5, 2}), labels = to(target > 0, DType::f64);
+  const Tensor weight = from_vector<double>({1, 0.5, 2}), pos_weight = from_vector<double>({3, 1});
+  const Tensor losses[] = {
+      cross_entropy(logits, classes, {.weight = weight, .ignore_index = 2, .label_smoothing = 0.1}),
+      cross_entropy(logits, soft),
+      nll_loss(log_softmax(logits, 1), classes, {.weight = weight, .reduction = Reduction::sum}),
+      mse_loss(x, target),
+      l1_loss(x, target, Reduction::sum),
+      huber_loss(x, target, Reduction::mean, /*delta=*/0.5),
+      binary_cross_entropy_with_logits(x, labels, {.pos_weight = pos_weight}),
+  };
+  for (const Tensor& loss : losses) {
+    loss.backward();
+    EXPECT_GT(loss.item<double>(), 0);
+  }
+}
+
 TEST(CrossEntropy, NamesTheBadTarget) {
   const Tensor x = random_tensor({3, 4});
   EXPECT_THROWS_SAYING(cross_entropy(x, classes({1, 4, 0})), ValueError, "cross_entropy: target 4 is not in [0, 4)");

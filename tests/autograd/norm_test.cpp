@@ -278,7 +278,7 @@ TEST(BatchNorm, LeavesNoScratchBehind) {
 TEST(BatchNorm, SaysWhatIsWrong) {
   const Tensor x = randn({2, 3, 4, 5}), c = randn({3});
   const auto train = [](const Tensor& x, const Tensor& weight) { batch_norm(x, weight, {}, {}, {}, true); };
-  EXPECT_THROWS_SAYING(train(randn({2, 3, 4}), {}), ShapeError, "batch_norm: expected x (n, c) or (n, c, h, w)");
+  EXPECT_THROWS_SAYING(train(randn({2, 3, 4, 5, 6}), {}), ShapeError, "batch_norm: expected x (n, c), (n, c, l) or");
   EXPECT_THROWS_SAYING(train(ones({2, 3}, DType::i64), {}), DTypeError, "floating");
   EXPECT_THROWS_SAYING(train(x, randn({4})), ShapeError, "expected a weight for each of the 3 channels of");
   EXPECT_THROWS_SAYING(train(x, randn({3}, DType::f64)), DTypeError, "weight must have the dtype of x");

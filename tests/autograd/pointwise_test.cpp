@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
@@ -25,6 +26,25 @@ TEST(Pointwise, KeepsNaN) {
     for (const DType t : {DType::f64, DType::f32, DType::bf16, DType::f16})
       for (const double v : op(full({20}, nan, t)).to_vector<double>()) EXPECT_TRUE(std::isnan(v)) << t;
   EXPECT_TRUE(std::isnan(clamp(full({}, nan), -1, 1).item<double>()));
+  EXPECT_TRUE(std::isnan(leaky_relu(full({}, nan)).item<double>()));
+}
+
+TEST(LeakyRelu, HasItsSlopeAtZero) {
+  const Tensor x = make_tensor({-2, 0, 3}, {3}).set_requires_grad();
+  for (const double slope : {0.25, 0.0, -1.0}) {
+    const Tensor y = leaky_relu(x, slope);
+    EXPECT_EQ(y.to_vector<double>(), (Values{-2 * slope, 0, 3}));
+    EXPECT_EQ(grad({y}, {x}, {.seeds = {ones_like(y)}})[0].to_vector<double>(), (Values{slope, slope, 1}));
+  }
+}
+
+// What follows may have kept the result too, and x may be let go.
+TEST(LeakyRelu, KeepsItsResultAlone) {
+  const Tensor x = random_leaf({3}) * 1;
+  leaky_relu(x);
+  EXPECT_EQ(x.storage().role(), memory::Role::temporary);
+  const Tensor y = leaky_relu(x);
+  EXPECT_EQ(y.storage().role(), memory::Role::saved);
 }
 
 Values of(const Values& x, Tensor (*op)(const Tensor&), DType t) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "bytetape/autograd/autocast.h"
+#include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
@@ -45,6 +46,27 @@ TEST(Mean, IsTheQuotientOfTheSum) {
         const Autocast wide(DType::bf16);  // sums of 16 bits are f32
         EXPECT_EQ(y.to_vector<double>(), to(sum(x, dims) / n, dtype).to_vector<double>()) << dtype << shape << dims;
       }
+}
+
+// PyTorch's subgradient, and nothing of 0 / 0 in a second derivative.
+TEST(Norm, HasNoGradientAtZero) {
+  const Tensor x = make_tensor({0, 0, 3, 4}, {2, 2}).set_requires_grad();
+  const Tensor y = norm(x, 1);
+  EXPECT_EQ(y.to_vector<double>(), (std::vector<double>{0, 5}));
+  const Tensor g = grad({y}, {x}, {.seeds = {ones_like(y)}, .create_graph = true})[0];
+  EXPECT_TRUE(all_close(g.to_vector<double>(), {0, 0, 0.6, 0.8}));
+  const Tensor again = grad({g}, {x}, {.seeds = {make_tensor({1, 1, 1, 0}, {2, 2})}})[0];
+  EXPECT_TRUE(all_close(again.to_vector<double>(), {0, 0, 0.128, -0.096}));
+}
+
+TEST(Norm, OfHalvesDoesNotOverflow) { EXPECT_EQ(norm(full({4}, 1000, DType::f16)).item<double>(), 2000); }
+
+TEST(Std, HasNoGradientWhereAllAreEqual) {
+  const Tensor x = make_tensor({2, 2, 2, 1, 2, 3}, {2, 3}).set_requires_grad();
+  const Tensor y = bytetape::std(x, 1);
+  EXPECT_TRUE(all_close(y.to_vector<double>(), {0, 1}));
+  y.backward(ones_like(y));
+  EXPECT_TRUE(all_close(x.grad().to_vector<double>(), {0, 0, 0, -0.5, 0, 0.5}));
 }
 
 // PyTorch's: divided by max(0, n - correction).

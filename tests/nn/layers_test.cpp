@@ -16,6 +16,9 @@ TEST(Activations, AreTheOpsOfTheirNames) {
   same(nn::ReLU(), relu(x), "ReLU()");
   same(nn::GELU(), gelu(x), "GELU()");
   same(nn::GELU(Approximate::tanh), gelu(x, Approximate::tanh), "GELU(approximate=tanh)");
+  same(nn::LeakyReLU(), leaky_relu(x), "LeakyReLU(0.01)");
+  same(nn::LeakyReLU(0.2), leaky_relu(x, 0.2), "LeakyReLU(0.2)");
+  same(nn::Softmax(-1), softmax(x, -1), "Softmax(-1)");
   same(nn::SiLU(), silu(x), "SiLU()");
   same(nn::Tanh(), tanh(x), "Tanh()");
   same(nn::Sigmoid(), sigmoid(x), "Sigmoid()");

@@ -58,6 +58,49 @@ TEST(BatchNorm2d, ErrorNamesTheShape) {
   EXPECT_EQ(norm.num_batches_tracked.item<int>(), 0) << "a batch that was refused";
 }
 
+TEST(BatchNorm1d, IsBatchNorm2dOfOneRow) {
+  nn::BatchNorm1d norm(3);
+  nn::BatchNorm2d image(3);
+  EXPECT_EQ(norm.describe(), "BatchNorm1d(3)");
+  EXPECT_EQ(norm.state_dict().size(), image.state_dict().size());
+  const Tensor x = randn({6, 3, 5}), residual = randn(x.shape());
+  EXPECT_EQ(norm(x).to_vector<float>(), image(unsqueeze(x, 2)).to_vector<float>());
+  EXPECT_EQ(norm.running_var.to_vector<float>(), image.running_var.to_vector<float>());
+  EXPECT_EQ(norm(x, residual, Activation::relu).to_vector<float>(),
+            image(unsqueeze(x, 2), unsqueeze(residual, 2), Activation::relu).to_vector<float>());
+  norm.eval(), image.eval();
+  const Tensor rows = randn({4, 3});
+  EXPECT_EQ(norm(rows).to_vector<float>(), image(view(rows, {4, 3, 1, 1})).to_vector<float>());
+  EXPECT_THROWS_SAYING(norm(randn({2, 3, 4, 4})), ShapeError, "BatchNorm1d expects (n, c) or (n, c, l) with c = 3");
+}
+
+TEST(BatchNorm1d, TakesTheReLUBehindItIntoItsOp) {
+  nn::Sequential net(nn::BatchNorm1d(3), nn::ReLU());
+  nn::BatchNorm1d norm(3);
+  const Tensor x = randn({6, 3}).set_requires_grad();
+  EXPECT_EQ(net(x).to_vector<float>(), relu(norm(x)).to_vector<float>());
+}
+
+TEST(GroupNorm, IsTheOpOfItsGroups) {
+  nn::GroupNorm norm(2, 6);
+  EXPECT_EQ(norm.weight.to_vector<float>(), std::vector<float>(6, 1));
+  EXPECT_EQ(norm.bias.to_vector<float>(), std::vector<float>(6, 0));
+  EXPECT_EQ(norm.describe(), "GroupNorm(2, 6)");
+  nn::init::normal_(norm.weight);
+  nn::init::normal_(norm.bias);
+  const Tensor x = randn({3, 6, 4});
+  EXPECT_EQ(norm(x).to_vector<float>(), group_norm(x, 2, norm.weight, norm.bias).to_vector<float>());
+  EXPECT_THROWS_SAYING(norm(randn({3, 4, 4})), ShapeError, "GroupNorm expects (n, 6, ...), got f32(3, 4, 4)");
+}
+
+TEST(GroupNorm, LeavesOutWhatOptionsSay) {
+  nn::GroupNorm norm(3, 6, {.eps = 10, .affine = false});
+  EXPECT_TRUE(norm.state_dict().empty());
+  const Tensor x = randn({2, 6, 4}) * 100;
+  EXPECT_EQ(norm(x).to_vector<float>(), group_norm(x, 3, {}, {}, 10).to_vector<float>());
+  EXPECT_THROWS_SAYING(nn::GroupNorm(4, 6), ValueError, "divides its channels, got 4 and 6");
+}
+
 TEST(LayerNorm, IsTheOpOverItsShape) {
   nn::LayerNorm norm({3, 4});
   EXPECT_EQ(norm.weight.to_vector<float>(), std::vector<float>(12, 1));

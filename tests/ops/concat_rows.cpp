@@ -3,6 +3,35 @@
 
 namespace bytetape::test {
 
+/// Joined the other way round, so that each part's gradient has to find its place.
+static Tensor joined_reversed(std::vector<Tensor> parts, std::int64_t dim) {
+  std::reverse(parts.begin(), parts.end());
+  return cat(parts, dim);
+}
+/// Of parts of `size` along the last dim.
+static Reference reversing(std::int64_t size) {
+  return [size](A x) {
+    Array y(x[0].shape);
+    const std::int64_t n = x[0].size(-1);
+    for_each_index(x[0].shape, [&](const Dims& at) {
+      Dims to = at;
+      const std::int64_t first = at.back() / size * size, length = std::min(size, n - first);
+      to[to.size() - 1] = n - first - length + at.back() - first;
+      y(to) = x[0](at);
+    });
+    return y;
+  };
+}
+static const Cases lines{{in(7)},
+                         {in(2, 5)},
+                         {in(0, 3)},
+                         {in(1)},
+                         {in(4, 3).transposed()},
+                         {in(2, 6).narrowed()},
+                         {in(3, 4).expanded()},
+                         {in(9).spaced()},
+                         {in(2, 3, 2, 5).channels_last()}};
+
 // A table: what belongs together stays on a line.
 // clang-format off
 std::vector<OpRow> concat_rows() {
@@ -52,6 +81,45 @@ std::vector<OpRow> concat_rows() {
      .bad = {bad<ShapeError>("does not fit tensor 0", {in(2), in(3)}),
              bad<DTypeError>("have different dtypes", {in(2), in(2).as(DType::f32)})},
      .large = {in(300, 200), in(300, 200)}},
+    {.op = "split", .f = [](X x) { return joined_reversed(split(x[0], 2, -1), -1); }, .reference = reversing(2), .cases = lines,
+     .bad = {bad<ValueError>("split_size must be positive, got 0", {in(3)}, [](X x) { return split(x[0], 0)[0]; }),
+             bad<ShapeError>("a scalar has no dim to split", {in()}),
+             out_of_range([](X x) { return split(x[0], 1, 2)[0]; })}},
+    {.op = "split", .variant = "sizes",
+     .f =
+         [](X x) {
+           if (!x[0].defined()) return split(x[0], std::vector<std::int64_t>{1}, -1)[0];
+           const std::int64_t n = x[0].size(-1), first = std::min<std::int64_t>(n, 3);
+           return joined_reversed(split(x[0], {first, 0, n - first}, -1), -1);
+         },
+     .reference =
+         [](A x) {
+           const std::int64_t n = x[0].size(-1), first = std::min<std::int64_t>(n, 3);
+           Array y(x[0].shape);
+           for_each_index(x[0].shape, [&](const Dims& at) {
+             Dims to = at;
+             to[to.size() - 1] = at.back() < first ? n - first + at.back() : at.back() - first;
+             y(to) = x[0](at);
+           });
+           return y;
+         },
+     .cases = lines,
+     .bad = {bad<ShapeError>("the sizes do not add up to dim 0 of f64(3,)", {in(3)}, [](X x) { return split(x[0], {1, 1})[0]; }),
+             bad<ShapeError>("the sizes do not add up", {in(3)}, [](X x) { return split(x[0], {4, -1})[0]; })}},
+    {.op = "chunk", .f = [](X x) { return joined_reversed(chunk(x[0], 3, -1), -1); },
+     .reference = [](A x) { return reversing(std::max<std::int64_t>((x[0].size(-1) + 2) / 3, 1))(x); }, .cases = lines,
+     .bad = {bad<ValueError>("chunks must be positive, got 0", {in(3)}, [](X x) { return chunk(x[0], 0)[0]; }),
+             bad<ShapeError>("a scalar has no dim to split", {in()})}},
+    {.op = "chunk", .variant = "one_used", .f = [](X x) { return chunk(x[0], 2, -1)[0]; },
+     .reference =
+         [](A x) {
+           Shape shape = x[0].shape;
+           shape[shape.size() - 1] = (shape.back() + 1) / 2;
+           Array y(shape);
+           for_each_index(shape, [&](const Dims& at) { y(at) = x[0](at); });
+           return y;
+         },
+     .cases = lines},
   };
 }
 // clang-format on

@@ -20,7 +20,7 @@ OpRow norm_row(const std::string& variant, bool training, const Cases& cases, st
                            1e-5);
   };
   bads.push_back(bad<DTypeError>("floating", {in(4, 3).as(DType::i64), in(3), in(3)}));
-  bads.push_back(bad<ShapeError>("expected x (n, c) or (n, c, h, w), got f64(3,)", {in(3), in(3), in(3)},
+  bads.push_back(bad<ShapeError>("expected x (n, c), (n, c, l) or (n, c, h, w), got f64(3,)", {in(3), in(3), in(3)},
                                  [](X x) { return batch_norm(x[0], x[1], x[2], {}, {}, true); }));
   const Case large = cases[0].size() == 1 ? Case{in(12, 16, 40, 40)} : Case{in(12, 16, 40, 40), in(16), in(16)};
   return {"batch_norm", variant, f, reference, cases, Draw::normal, bads, Gradients::twice, 3, true, large};
@@ -55,7 +55,8 @@ Cases with_residual() {
           {in(2, 8, 3, 3).channels_last(), in(8), in(8).spaced(), in(2, 8, 3, 3)},
           {in(5, 3).transposed(), in(3).spaced(), in(3), in(5, 3).expanded()},
           {in(4, 0), in(0), in(0), in(4, 0)},
-          {in(2, 1, 3, 2), in(1), in(1), in(2, 1, 3, 2)}};
+          {in(2, 1, 3, 2), in(1), in(1), in(2, 1, 3, 2)},
+          {in(2, 3, 4), in(3), in(3), in(2, 3, 4).transposed()}};
 }
 
 Cases without_residual() {
@@ -91,7 +92,9 @@ std::vector<OpRow> norm_rows() {
            {in(5, 3).transposed(), in(3).spaced(), in(3)},
            {in(3, 4).narrowed(), in(4), in(4).expanded()},
            {in(4, 0), in(0), in(0)},
-           {in(2, 1, 3, 2), in(1), in(1)}},
+           {in(2, 1, 3, 2), in(1), in(1)},
+           {in(3, 2, 5), in(2), in(2)},
+           {in(4, 5, 3).transposed(), in(5), in(5)}},
           {bad<ValueError>("training needs more than one value a channel, got f64(1, 3)", {in(1, 3), in(3), in(3)}),
            bad<ShapeError>("expected a weight for each of the 3 channels of f64(2, 3)", {in(2, 3), in(4), in(3)}),
            bad<DeviceError>("bias is on another device than x", {in(2, 3), in(3), in(3).elsewhere()})}),

@@ -126,7 +126,11 @@ std::vector<OpRow> pool_rows();
 std::vector<OpRow> interpolate_rows();
 std::vector<OpRow> norm_rows();
 std::vector<OpRow> layer_norm_rows();
+std::vector<OpRow> group_norm_rows();
+std::vector<OpRow> indexing_rows();
+std::vector<OpRow> pad_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> elementwise_loss_rows();
 std::vector<OpRow> images_rows();
 
 }  // namespace bytetape::test

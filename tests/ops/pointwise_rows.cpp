@@ -4,6 +4,8 @@
 namespace bytetape::test {
 
 static const Function cut = [](X x) { return clamp_(x[0], -1, 1); };
+static const Function leak = [](X x) { return leaky_relu_(x[0], 0.25); };
+static const Function fold = [](X x) { return leaky_relu_(x[0], -0.5); };
 
 // A table: what belongs together stays on a line.
 // clang-format off
@@ -25,6 +27,11 @@ std::vector<OpRow> pointwise_rows() {
     {.op = "erf", .f = of(erf), .reference = each(std::erf), .cases = one, .bad = {integers}},
     {.op = "silu", .f = of(silu), .reference = each([](double v) { return v * sigmoid_of(v); }), .cases = one,
      .bad = {integers}},
+    {.op = "leaky_relu", .f = [](X x) { return leaky_relu(x[0]); }, .reference = each([](double v) { return v > 0 ? v : 0.01 * v; }),
+     .cases = one, .draw = Draw::distinct, .bad = {integers}},
+    {.op = "leaky_relu", .variant = "folding", .f = [](X x) { return leaky_relu(x[0], -0.5); },
+     .reference = each([](double v) { return v > 0 ? v : -0.5 * v; }), .cases = one, .draw = Draw::distinct,
+     .bad = {integers}},
     {.op = "abs", .f = of(abs), .reference = each(std::abs), .cases = one, .draw = Draw::distinct, .bad = {bools}},
     {.op = "sign", .f = of(sign), .reference = each(sign_of), .cases = one, .draw = Draw::distinct,
      .bad = {integers}},
@@ -45,6 +52,10 @@ std::vector<OpRow> pointwise_rows() {
     in_place_of("erf_", erf_, std::erf, Draw::normal),
     in_place_of("silu_", silu_, [](double v) { return v * sigmoid_of(v); }, Draw::normal),
     in_place_of("abs_", abs_, std::abs, Draw::distinct),
+    {.op = "leaky_relu_", .f = in_place(leak), .reference = each([](double v) { return v > 0 ? v : 0.25 * v; }),
+     .cases = one, .draw = Draw::distinct, .bad = bad_targets(leak) + std::vector{integers}},
+    {.op = "leaky_relu_", .variant = "folding", .f = in_place(fold), .reference = each([](double v) { return v > 0 ? v : -0.5 * v; }),
+     .cases = one, .draw = Draw::distinct, .bad = {integers}},
     {.op = "clamp_", .f = in_place(cut), .reference = each([](double v) { return std::clamp(v, -1.0, 1.0); }),
      .cases = one, .draw = Draw::distinct, .bad = bad_targets(cut) + std::vector{bools}},
   };

@@ -3,6 +3,8 @@
 
 namespace bytetape::test {
 
+static double length(Values v) { return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0)); }
+
 // A table: what belongs together stays on a line.
 // clang-format off
 std::vector<OpRow> reduce_rows() {
@@ -39,6 +41,16 @@ std::vector<OpRow> reduce_rows() {
     {.op = "var", .variant = "biased_last", .f = [](X x) { return var(x[0], {-1}, true, 0); },
      .reference = reducing(variance, {-1}, true), .cases = some + Case{in(0, 3)},
      .bad = {integers, out_of_range([](X x) { return var(x[0], {2}); })}},
+    {.op = "std", .f = [](X x) { return bytetape::std(x[0]); },
+     .reference = reducing([](Values v) { return std::sqrt(unbiased(v)); }), .cases = Cases(some.begin() + 1, some.end()),
+     .bad = {integers}, .has_empty_case = false},
+    {.op = "std", .variant = "biased_last", .f = [](X x) { return bytetape::std(x[0], {-1}, true, 0); },
+     .reference = reducing([](Values v) { return std::sqrt(variance(v)); }, {-1}, true), .cases = some + Case{in(0, 3)},
+     .bad = {integers, out_of_range([](X x) { return bytetape::std(x[0], {2}); })}},
+    {.op = "norm", .f = [](X x) { return norm(x[0]); }, .reference = reducing(length), .cases = one, .bad = {integers}},
+    {.op = "norm", .variant = "first", .f = [](X x) { return norm(x[0], {0}, true); },
+     .reference = reducing(length, {0}, true), .cases = some + Case{in(3, 0)},
+     .bad = {integers, out_of_range([](X x) { return norm(x[0], {2}); })}},
     {.op = "max", .f = [](X x) { return max(x[0]); }, .reference = reducing(highest), .cases = some + Case{in(1, 1)},
      .draw = Draw::distinct, .bad = {bad<ShapeError>("nothing to choose from in f64(0, 3)", {in(0, 3)})},
      .has_empty_case = false},

@@ -4,39 +4,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "bytetape/core/factories.h"
 #include "bytetape/optim/optimizer.h"
+#include "tests/support/golden.h"
 
 namespace bytetape::optim::golden {
 
 inline constexpr int size = 7;
 using Values = std::vector<double>;
 
-/// The cells of a table's lines that begin with `name`, without it.
-inline std::vector<std::vector<std::string>> lines(const char* table, const std::string& name) {
-  std::ifstream file(std::string(BYTETAPE_SOURCE_DIR "/tests/golden/") + table);
-  std::vector<std::vector<std::string>> found;
-  for (std::string line, cell; std::getline(file, line);) {
-    std::istringstream cells(line);
-    if (!std::getline(cells, cell, ',') || cell != name) continue;
-    found.emplace_back();
-    while (std::getline(cells, cell, ',')) found.back().push_back(cell);
-  }
-  return found;
-}
-
 /// What PyTorch has after each number of steps.
 inline std::map<int, Values> expected(const std::string& configuration) {
   std::map<int, Values> by_step;
-  for (const auto& cells : lines("optimizers.csv", configuration))
+  for (const auto& cells : test::golden_lines("optimizers.csv", configuration))
     for (std::size_t i = 1; i < cells.size(); ++i) by_step[std::stoi(cells[0])].push_back(std::stod(cells[i]));
   return by_step;
 }

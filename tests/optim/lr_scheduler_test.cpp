@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(configurations),
 TEST_P(EverySchedule, EqualsPyTorch) {
   const auto optimizer = make_optimizer(GetParam().name);
   const Schedule schedule = GetParam().make(*optimizer);
-  const auto table = golden::lines("lr_scheduler.csv", GetParam().name);
+  const auto table = test::golden_lines("lr_scheduler.csv", GetParam().name);
   ASSERT_GE(table.size(), 2u);
   for (int epoch = 0; epoch <= 100; ++epoch) {
     for (const auto& cells : table) {

@@ -220,6 +220,21 @@ Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bia
   return y;
 }
 
+Array group_norm(const Array& x, std::int64_t groups, const Array* weight, const Array* bias, double eps) {
+  const std::int64_t channels = x.size(1), of_group = channels / groups;
+  const auto group = [&](const Dims& at) { return Dims{at[0], at[1] / of_group}; };
+  const double count = static_cast<double>(of_group) * static_cast<double>(numel(x.shape)) /
+                       static_cast<double>(std::max<std::int64_t>(x.size(0) * channels, 1));
+  Array mean(Shape{x.size(0), groups}), var = mean, y(x.shape);
+  for_each_index(x.shape, [&](const Dims& at) { mean(group(at)) += x(at) / count; });
+  for_each_index(x.shape, [&](const Dims& at) { var(group(at)) += std::pow(x(at) - mean(group(at)), 2) / count; });
+  for_each_index(x.shape, [&](const Dims& at) {
+    y(at) = (x(at) - mean(group(at))) / std::sqrt(var(group(at)) + eps) * (weight ? (*weight)({at[1]}) : 1) +
+            (bias ? (*bias)({at[1]}) : 0);
+  });
+  return y;
+}
+
 Array log_softmax(const Array& x, int dim) {
   const int d = wrap_dim(dim, x.shape);
   const Dims dims = x.shape.empty() ? Dims{} : Dims{d};
@@ -240,23 +255,58 @@ Array log_softmax(const Array& x, int dim) {
   return y;
 }
 
-Array cross_entropy(const Array& logits, const Array& target, const CrossEntropyOptions& options) {
-  const Array log_p = log_softmax(logits, 1);
-  const std::int64_t classes = logits.size(1);
+static Array reduced(const Array& losses, Reduction reduction, double count) {
+  if (reduction == Reduction::none) return losses;
+  double sum = 0;
+  for (const double v : losses.values) sum += v;
+  return Array({}, reduction == Reduction::sum ? sum : sum / count);
+}
+
+/// Where class c of a row lies.
+static Dims with_class(const Dims& row, std::int64_t c) {
+  Dims at = row;
+  at.push_back(c);
+  for (int d = at.size() - 1; d > 1; --d) std::swap(at[d], at[d - 1]);
+  return at;
+}
+
+Array nll_loss(const Array& log_p, const Array& target, const Array* weight, const CrossEntropyOptions& options) {
+  const std::int64_t classes = log_p.size(1);
+  const double s = options.label_smoothing;
   Array losses(target.shape);
-  double sum = 0, count = 0;
-  for (std::int64_t i = 0; i < target.size(0); ++i) {
-    const auto t = static_cast<std::int64_t>(target({i}));
-    if (t == options.ignore_index) continue;
+  double count = 0;
+  for_each_index(target.shape, [&](const Dims& row) {
+    const auto t = static_cast<std::int64_t>(target(row));
+    if (t == options.ignore_index) return;
+    const auto loss = [&](std::int64_t c) { return (weight ? (*weight)({c}) : 1) * -log_p(with_class(row, c)); };
     double all = 0;
-    for (std::int64_t c = 0; c < classes; ++c) all += log_p({i, c});
-    losses({i}) =
-        -(1 - options.label_smoothing) * log_p({i, t}) - options.label_smoothing / static_cast<double>(classes) * all;
-    sum += losses({i});
-    ++count;
-  }
-  if (options.reduction == Reduction::none) return losses;
-  return Array({}, options.reduction == Reduction::sum ? sum : sum / count);
+    for (std::int64_t c = 0; c < classes; ++c) all += loss(c);
+    losses(row) = (1 - s) * loss(t) + s / static_cast<double>(classes) * all;
+    count += weight ? (*weight)({t}) : 1;
+  });
+  return reduced(losses, options.reduction, count);
+}
+
+Array cross_entropy(const Array& logits, const Array& target, const CrossEntropyOptions& options) {
+  return nll_loss(log_softmax(logits, 1), target, nullptr, options);
+}
+
+Array soft_cross_entropy(const Array& logits, const Array& target, const Array* weight,
+                         const CrossEntropyOptions& options) {
+  const Array log_p = log_softmax(logits, 1);
+  const auto classes = static_cast<double>(logits.size(1));
+  Shape rows;
+  for (int d = 0; d < logits.shape.size(); ++d)
+    if (d != 1) rows.push_back(logits.shape[d]);
+  Array losses(rows);
+  for_each_index(rows, [&](const Dims& row) {
+    for (std::int64_t c = 0; c < logits.size(1); ++c) {
+      const Dims at = with_class(row, c);
+      const double wanted = (1 - options.label_smoothing) * target(at) + options.label_smoothing / classes;
+      losses(row) -= (weight ? (*weight)({c}) : 1) * wanted * log_p(at);
+    }
+  });
+  return reduced(losses, options.reduction, static_cast<double>(losses.values.size()));
 }
 
 Array cat(const Arrays& x, int dim) {

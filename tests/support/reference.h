@@ -23,8 +23,15 @@ Array batch_norm(const Array& x, const Array* weight, const Array* bias, const d
                  double eps);
 /// Over the last `dims` dims.
 Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bias, double eps);
+/// Over runs of adjacent channels.
+Array group_norm(const Array& x, std::int64_t groups, const Array* weight, const Array* bias, double eps);
 Array log_softmax(const Array& x, int dim);
+/// By log-probabilities whose classes are dim 1, with a target of class indices. weight may be null.
+Array nll_loss(const Array& log_p, const Array& target, const Array* weight, const CrossEntropyOptions& options);
 Array cross_entropy(const Array& logits, const Array& target, const CrossEntropyOptions& options);
+/// The same with a target of probabilities.
+Array soft_cross_entropy(const Array& logits, const Array& target, const Array* weight,
+                         const CrossEntropyOptions& options);
 /// Joins along dim.
 Array cat(const Arrays& x, int dim);
 /// Of the default generator just seeded.

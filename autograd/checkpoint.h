@@ -1,0 +1,51 @@
+#pragma once
+#include <concepts>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bytetape/autograd/call_of_list.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+namespace detail {
+
+using ListFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs);
+
+}  // namespace detail
+
+/// fn(inputs...), a Tensor or a std::vector<Tensor>, without keeping for backward what fn makes on its way: it keeps
+/// the inputs, and the first backward that needs something runs fn once more (torch.utils.checkpoint.checkpoint with
+/// use_reentrant=False; Chen et al., "Training deep nets with sublinear memory cost", 2016).
+///
+///     Tensor forward(const Tensor& x) override {
+///       return checkpoint([this](const Tensor& h) { return block(h); }, x);
+///     }
+///
+/// Values and gradients are those of fn(inputs...) bit for bit: the graph is the same, so parameters used in fn get
+/// their gradients, grad() and higher derivatives work, and inputs may be undefined or require no grad. The second run
+/// draws the same random numbers from the generators, which stand where they stood, and takes place in the same
+/// Autocast, default device, module and phase. Running statistics of batch_norm move once. Checkpoints may lie in each
+/// other, in a captured step, and on meta devices.
+///
+/// fn is kept until then, and must do the same again: what it captures by reference must last, and what changes from
+/// one run to the other (a mode of a module, a tensor that is overwritten) must not matter; a tensor that may be
+/// overwritten is best an input, where that is found out. Throws AutogradError from backward where the second run saves
+/// other tensors than the first or draws more numbers or fewer, where an input or a parameter was overwritten since,
+/// and where fn itself runs backward. What fn throws passes through; the graph stays as it was.
+template <class F, std::derived_from<Tensor>... Inputs>
+auto checkpoint(F fn, const Inputs&... inputs) {
+  using Result = std::invoke_result_t<F&, const Inputs&...>;
+  static_assert(!std::is_void_v<Result>, "nothing is kept of a function that returns nothing");
+  const std::vector<Tensor> list{inputs...};
+  return detail::result_of_list<Result>(detail::checkpoint(
+      [fn = std::move(fn)](std::span<const Tensor> x) mutable {
+        return detail::call_of_list<sizeof...(Inputs)>(fn, x);
+      },
+      list));
+}
+
+}  // namespace bytetape

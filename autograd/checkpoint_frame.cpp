@@ -1,0 +1,125 @@
+// The graph of a checkpointed function is the one that it would have without, but for its saved tensors: nodes that
+// the first run recorded hold places in a frame. The second run records nodes too, which nobody keeps; what they would
+// save, in the order in which they come, is what the first ones lack.
+#include "bytetape/autograd/checkpoint_frame.h"
+
+#include <utility>
+
+#include "bytetape/autograd/autocast.h"
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/core/default_device.h"
+#include "bytetape/core/draws.h"
+
+namespace bytetape::detail {
+namespace {
+
+constinit thread_local bool again = false;
+
+/// Sets a variable for a C++ scope.
+template <class T>
+class Setting {
+ public:
+  Setting(T& variable, T value) : variable_(variable), previous_(std::exchange(variable, value)) {}
+  ~Setting() { variable_ = previous_; }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  T& variable_;
+  T previous_;
+};
+
+}  // namespace
+
+bool runs_again() { return again; }
+
+std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs) {
+  if (!grad_enabled()) return fn(inputs);
+  return make_ref<CheckpointFrame>(std::move(fn), inputs)->run(inputs);
+}
+
+CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs)
+    : fn_(std::move(fn)),
+      autocast_(autocast_dtype()),
+      default_device_(default_device()),
+      module_(memory::running_module) {
+  for (const Tensor& x : inputs) inputs_.emplace_back(this).save(x);
+}
+
+std::vector<Tensor> CheckpointFrame::run(std::span<const Tensor> inputs) {
+  const Setting state(state_, State::first);
+  const Setting running(checkpoint_running, this);
+  const Draws draws(draws_, Draws::Mode::keep);
+  return fn_(inputs);
+}
+
+bool CheckpointFrame::takes(Saved& saved, const Tensor& x) {
+  if (x.is_leaf() && x.requires_grad()) return false;
+  if (state_ == State::second) {
+    made_.push_back({x, x.storage().version()});
+    return true;
+  }
+  saved.place_ = static_cast<std::uint32_t>(left_out_.size());
+  saved.frame_ = Ref<Node>(this);
+  const Edge made_by = gradient_edge(x);
+  saved.maker_ = made_by.node;
+  saved.output_ = made_by.output;
+  left_out_.push_back({&saved, {x.shape(), x.dtype(), x.device()}});
+  return true;
+}
+
+void CheckpointFrame::run_again() {
+  const Ref<Node> alive(this);
+  check<AutogradError>(state_ == State::waiting,
+                       "backward runs within a function that checkpoint() runs, through what that has not kept; run it "
+                       "outside, or the function without checkpoint()");
+  const Setting made(made_, {});
+  make();
+  check_made();
+  fill_in();
+}
+
+void CheckpointFrame::make() {
+  const memory::ScopeGuard where(scope);
+  const Setting module(memory::running_module, module_);
+  const Autocast autocast(autocast_);
+  const DefaultDevice device(default_device_);
+  const GradMode records(true);
+  std::vector<Tensor> inputs;
+  for (const Saved& x : inputs_) inputs.push_back(x.get());
+  const Setting state(state_, State::second);
+  const Setting running(checkpoint_running, this);
+  const Setting second(again, true);
+  const Draws draws(draws_, Draws::Mode::repeat);
+  fn_(inputs);
+  draws.check_all_repeated();
+}
+
+void CheckpointFrame::check_made() const {
+  bool is_same = made_.size() == left_out_.size();
+  for (std::size_t i = 0; is_same && i < made_.size(); ++i) {
+    const auto& [shape, dtype, device] = left_out_[i].looks;
+    const Tensor& x = made_[i].x;
+    is_same = x.shape() == shape && x.dtype() == dtype && x.device() == device;
+  }
+  check<AutogradError>(is_same, "a function that checkpoint() ran saves other tensors when it runs again, ",
+                       made_.size(), " where it saved ", left_out_.size(),
+                       " or of other shapes; it must do the same each time");
+}
+
+void CheckpointFrame::fill_in() {
+  for (std::size_t i = 0; i < made_.size(); ++i) {
+    Saved* const saved = left_out_[i].saved;
+    if (!saved) continue;
+    const Tensor& x = made_[i].x;
+    Tensor connected = x.alias(x.shape(), x.strides(), x.storage_offset());
+    if (saved->maker_) autograd_meta(connected).made_by = {std::exchange(saved->maker_, {}), saved->output_};
+    saved->frame_ = {};
+    saved->keep(connected, made_[i].version);
+  }
+  left_out_.clear();
+  release();  // the inputs
+  fn_ = nullptr;
+}
+
+}  // namespace bytetape::detail

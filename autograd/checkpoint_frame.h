@@ -1,0 +1,64 @@
+#pragma once
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "bytetape/autograd/checkpoint.h"
+#include "bytetape/autograd/node.h"
+#include "bytetape/core/random.h"
+
+namespace bytetape::detail {
+
+/// A function that checkpoint() ran: what is needed to run it again, and the places of saved tensors that it will fill
+/// then. Owned by those; not on the tape itself, but it saves tensors as nodes do.
+class CheckpointFrame final : public Node {
+ public:
+  CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs);
+
+  /// The first run, of the same inputs: what nodes save meanwhile is left out.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  /// The second, which fills it in; then this is done with.
+  void run_again();
+  /// For Saved::save while the function runs, the first time in place of keeping x, the second in place of the node
+  /// that is made then and let go. False where x is to be kept: a leaf, which lasts anyway, and shall be found
+  /// unchanged.
+  bool takes(Saved& saved, const Tensor& x);
+  /// What was left out of `saved` is not needed any more.
+  void forget(const Saved& saved) { left_out_[saved.place_].saved = nullptr; }
+
+  void backward(const Grads&, InputGrads&) override {}
+
+ private:
+  /// A tensor that the first run left out.
+  struct LeftOut {
+    Saved* saved;  // null where it was forgotten
+    OutputInfo looks;
+  };
+  /// The same one of the second.
+  struct Made {
+    Tensor x;
+    std::uint32_t version;
+  };
+  enum class State { waiting, first, second };
+
+  void make();
+  void check_made() const;
+  void fill_in();
+
+  ListFunction fn_;
+  std::deque<Saved> inputs_;
+  std::vector<LeftOut> left_out_;
+  std::vector<Made> made_;
+  std::vector<PhiloxState> draws_;
+  DType autocast_;
+  Device default_device_;
+  const void* module_;
+  State state_ = State::waiting;
+};
+
+/// Whose function the thread runs; null outside all.
+inline constinit thread_local CheckpointFrame* checkpoint_running = nullptr;
+/// True where the thread runs such a function for the second time: what is not part of the graph was done already.
+bool runs_again();
+
+}  // namespace bytetape::detail

@@ -1,0 +1,111 @@
+#include "bytetape/autograd/ops/pad.h"
+
+#include <algorithm>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/indexing.h"
+#include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/image_format.h"
+
+namespace bytetape {
+namespace {
+
+/// Elements more at the begin and the end of each dim.
+struct Padding {
+  Dims before, after;
+
+  Padding(const Tensor& x, const std::vector<std::int64_t>& numbers)
+      : before(Dims::filled(x.rank(), 0)), after(before) {
+    const auto count = static_cast<std::int64_t>(numbers.size());
+    check(count % 2 == 0 && count <= 2 * x.rank(), "expected two numbers for each of up to ", x.rank(), " dims of ",
+          describe(x), ", got ", count);
+    for (int i = 0; 2 * i < count; ++i) {
+      const int d = x.rank() - 1 - i;
+      before[d] = numbers[static_cast<std::size_t>(2 * i)];
+      after[d] = numbers[static_cast<std::size_t>(2 * i + 1)];
+      constexpr std::int64_t most = std::int64_t{1} << 60;  // of which no sum overflows
+      const std::int64_t low = std::min(before[d], after[d]), high = std::max(before[d], after[d]);
+      const std::int64_t left = x.size(d) + std::min(low, std::int64_t{0}) + std::min(high, std::int64_t{0});
+      check(low >= -most && high <= most && left >= 0, "dim ", d, " of ", describe(x), " cannot be padded by ",
+            before[d], " and ", after[d]);
+    }
+  }
+};
+
+/// Where each element of a padded dim of n comes from.
+Tensor source_index(std::int64_t n, std::int64_t before, std::int64_t after, PadMode mode, Device device) {
+  const Tensor at = arange(-before, n + after, 1, DType::i64, device);
+  if (mode == PadMode::replicate) return clamp(at, 0, n - 1);
+  return (n - 1) - abs((n - 1) - abs(at));
+}
+
+void check_sources(const Tensor& x, const Padding& padding, PadMode mode) {
+  for (int d = 0; d < x.rank(); ++d) {
+    const std::int64_t most = std::max(padding.before[d], padding.after[d]), n = x.size(d);
+    if (most <= 0) continue;
+    check(mode != PadMode::reflect || most < n, "reflect needs fewer elements more than dim ", d, " of ", describe(x),
+          " has, got ", most);
+    check(n > 0, "replicate has nothing to repeat in dim ", d, " of ", describe(x));
+  }
+}
+
+Tensor pad_by_index(const Tensor& x, const Padding& padding, PadMode mode) {
+  check_sources(x, padding, mode);
+  Tensor y = x;
+  for (int d = 0; d < x.rank(); ++d) {
+    const std::int64_t before = padding.before[d], after = padding.after[d], n = x.size(d);
+    if (before > 0 || after > 0)
+      y = index_select(y, d, source_index(n, before, after, mode, x.device()));
+    else if (before < 0 || after < 0)
+      y = narrow(y, d, -before, n + before + after);
+  }
+  return y;
+}
+
+Tensor pad_by_value(const Tensor& x, const Padding& padding, Scalar value) {
+  Tensor inner = x;
+  Dims start = padding.before;
+  Shape shape = x.shape();
+  for (int d = 0; d < x.rank(); ++d) {
+    const std::int64_t before = padding.before[d], after = padding.after[d], first = std::max<std::int64_t>(-before, 0),
+                       last = x.size(d) + std::min<std::int64_t>(after, 0);
+    start[d] = std::max<std::int64_t>(before, 0);
+    shape[d] += before + after;
+    if (before < 0 || after < 0) inner = narrow(inner, d, first, last - first);
+  }
+  return inner.shape() == shape ? inner : detail::place(inner, shape, start, value);
+}
+
+}  // namespace
+
+struct PlaceBackward final : Node {
+  Shape shape;
+  Dims start;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = gy[0];
+    for (int d = 0; d < shape.size(); ++d)
+      if (gy[0].size(d) != shape[d]) gx[0] = narrow(gx[0], d, start[d], shape[d]);
+  }
+};
+Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Scalar value) {
+  Tensor y = empty(shape, suggest_memory_format(x), x.dtype(), x.device());
+  run<&Kernels::pad>(x.device(), PadArgs{x.read(), start, value, y.write()});
+  if (auto* node = record<PlaceBackward>(y, x)) {
+    node->shape = x.shape();
+    node->start = start;
+  }
+  return y;
+}
+
+Tensor pad(const Tensor& x, const std::vector<std::int64_t>& numbers, PadMode mode, Scalar value) {
+  const Op<"pad"> op;
+  check_defined(x);
+  const Padding padding(x, numbers);
+  if (mode != PadMode::constant) return pad_by_index(x, padding, mode);
+  check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
+  return pad_by_value(x, padding, value);
+}
+
+}  // namespace bytetape

@@ -1,0 +1,89 @@
+#include <cmath>
+
+#include "bytetape/core/cpu/table.h"
+#include "bytetape/core/cpu/whole_vectors.h"
+
+namespace bytetape::cpu {
+namespace {
+
+/// y = f(x, t) of numbers.
+template <class F>
+void of_pair(const F& f, const ConstView& x, const ConstView& t, const View& y) {
+  exact(f, y, x, t);
+}
+/// gx = slope(x - t) gy.
+template <class F>
+void slope_of_pair(const F& slope, const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx) {
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T, T, T>([&](const auto& x, const auto& t, const auto& gy) { return (x - t).unaryExpr(slope) * gy; },
+                            gx, x, t, gy);
+  });
+}
+
+void mse_loss(const ConstView& x, const ConstView& t, const View& y) {
+  of_pair([](auto x, auto t) { return (x - t) * (x - t); }, x, t, y);
+}
+void mse_loss_backward(const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx) {
+  slope_of_pair([](auto d) { return 2 * d; }, x, t, gy, gx);
+}
+
+void l1_loss(const ConstView& x, const ConstView& t, const View& y) {
+  of_pair([](auto x, auto t) { return std::abs(x - t); }, x, t, y);
+}
+void l1_loss_backward(const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx) {
+  slope_of_pair([](auto d) { return d > 0 ? decltype(d)(1) : d < 0 ? decltype(d)(-1) : d; }, x, t, gy, gx);
+}
+
+void huber_loss(double delta, const ConstView& x, const ConstView& t, const View& y) {
+  const auto loss = [delta](auto x, auto t) {
+    using C = decltype(x);
+    const C most = static_cast<C>(delta), distance = std::abs(x - t);
+    return distance > most ? most * (distance - most / 2) : distance * distance / 2;
+  };
+  of_pair(loss, x, t, y);
+}
+void huber_loss_backward(double delta, const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx) {
+  const auto slope = [delta](auto d) {
+    const auto most = static_cast<decltype(d)>(delta);
+    return d > most ? most : d < -most ? -most : d;
+  };
+  slope_of_pair(slope, x, t, gy, gx);
+}
+
+// log(1 + exp(-x)) is log1p(exp(-|x|)) + max(-x, 0), where nothing overflows.
+void bce_with_logits(const ConstView& x, const ConstView& t, const ConstView& p, const View& y) {
+  smooth(
+      [](auto& y, const auto& x, const auto& t, const auto& p) {
+        y = (-x.abs()).exp();
+        y = y.log1p() + (x < 0).select(-x, 0);
+        y = (1 - t) * x + (1 + (p - 1) * t) * y;
+      },
+      y, x, t, p);
+}
+void bce_with_logits_backward(const ConstView& x, const ConstView& t, const ConstView& p, const ConstView& gy,
+                              const View& gx) {
+  smooth(
+      [](auto& gx, const auto& x, const auto& t, const auto& p, const auto& gy) {
+        gx = 1 / (1 + (-x).exp());
+        gx = gy * ((1 + (p - 1) * t) * gx - p * t);
+      },
+      gx, x, t, p, gy);
+}
+
+}  // namespace
+
+ElementwiseLossKernels elementwise_loss_kernels() {
+  return {
+      .mse_loss = mse_loss,
+      .l1_loss = l1_loss,
+      .huber_loss = huber_loss,
+      .bce_with_logits = bce_with_logits,
+      .mse_loss_backward = mse_loss_backward,
+      .l1_loss_backward = l1_loss_backward,
+      .huber_loss_backward = huber_loss_backward,
+      .bce_with_logits_backward = bce_with_logits_backward,
+  };
+}
+
+}  // namespace bytetape::cpu

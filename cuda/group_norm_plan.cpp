@@ -1,0 +1,10 @@
+#include "bytetape/cuda/plans.h"
+
+namespace bytetape::cuda {
+
+// Two sums for each channel of each image.
+Plan plan(const GroupNormBackwardArgs& a) {
+  return {.workspace = 2 * static_cast<std::size_t>(a.x.shape[0] * a.x.shape[1]) * size_of(accumulated(a.x.dtype))};
+}
+
+}  // namespace bytetape::cuda
