@@ -166,11 +166,8 @@ Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void
   const Op<"from_blob"> op;
   check<ValueError>(data != nullptr || numel(shape) == 0, "a null pointer holds no elements");
   const std::size_t bytes = bytes_of(shape, dtype);
-  auto impl = make_ref<TensorImpl>();
+  auto impl = make_ref<TensorImpl>(shape, dtype);
   impl->storage = make_ref<Storage>(data, bytes, Device::cpu(), std::move(release));
-  impl->shape = shape;
-  impl->strides = contiguous_strides(shape);
-  impl->dtype = dtype;
   return Tensor(std::move(impl));
 }
 

@@ -11,11 +11,9 @@ Tensor empty_pinned(const Shape& shape, DType dtype, Device device, memory::Role
   const memory::Op<"empty_pinned"> op;
   memory::PinnedMemory* const memory = memory::pinned_for(device);
   check<DeviceError>(memory, "there is no host memory that is pinned for ", device);
-  auto impl = make_ref<TensorImpl>();
-  impl->storage = make_ref<Storage>(bytes_of(shape, dtype), *memory, role);
-  impl->shape = shape;
-  impl->strides = contiguous_strides(shape);
-  impl->dtype = dtype;
+  const std::size_t bytes = bytes_of(shape, dtype);  // first: what it lets through has strides
+  auto impl = make_ref<TensorImpl>(shape, dtype);
+  impl->storage = make_ref<Storage>(bytes, *memory, role);
   return Tensor(std::move(impl));
 }
 

@@ -36,12 +36,9 @@ void copy_into_shadow(Storage& s) {
 }
 
 Tensor as_in(const Tensor& x, const Storage::Shadow& shadow) {
-  auto impl = make_ref<TensorImpl>();
+  auto impl = make_ref<TensorImpl>(x.shape(), x.strides(), shadow.dtype);
   impl->storage = shadow.storage;
   impl->offset = x.storage_offset();
-  impl->shape = x.shape();
-  impl->strides = x.strides();
-  impl->dtype = shadow.dtype;
   return Tensor(std::move(impl));
 }
 

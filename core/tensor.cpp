@@ -11,13 +11,9 @@
 namespace bytetape {
 namespace {
 
-Tensor make(std::size_t bytes, const Shape& shape, const Strides& strides, DType dtype, Device device,
-            memory::Role role) {
-  auto impl = make_ref<TensorImpl>();
+// Shape and strides come before the storage: what was just written in parts is slow to copy whole.
+Tensor with_storage(Ref<TensorImpl> impl, std::size_t bytes, Device device, memory::Role role) {
   impl->storage = make_ref<Storage>(bytes, device, role);
-  impl->shape = shape;
-  impl->strides = strides;
-  impl->dtype = dtype;
   return Tensor(std::move(impl));
 }
 
@@ -33,7 +29,7 @@ std::size_t bytes_of(const Shape& shape, DType dtype) {
 Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
   const memory::Op<"empty"> op;
   const std::size_t bytes = bytes_of(shape, dtype);  // first: what it lets through has strides
-  return make(bytes, shape, contiguous_strides(shape), dtype, device, role);
+  return with_storage(make_ref<TensorImpl>(shape, dtype), bytes, device, role);
 }
 
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device, memory::Role role) {
@@ -41,13 +37,15 @@ Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, De
   const std::size_t bytes = bytes_of(shape, dtype);
   check(shape.size() == strides.size() && is_dense(shape, strides), "strides ", strides,
         " do not address each element of shape ", shape, " once");
-  return make(bytes, shape, strides, dtype, device, role);
+  return with_storage(make_ref<TensorImpl>(shape, strides, dtype), bytes, device, role);
 }
 
 Tensor empty_like(const Tensor& x, DType dtype, Device device) {
-  const bool keep = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
-  return make(bytes_of(x.shape(), dtype), x.shape(), keep ? contiguous_strides(x.shape()) : x.strides(), dtype, device,
-              memory::Role::temporary);
+  const bool is_row_major = x.is_contiguous() || x.numel() == 0 || !is_dense(x.shape(), x.strides());
+  const std::size_t bytes = bytes_of(x.shape(), dtype);
+  auto impl =
+      is_row_major ? make_ref<TensorImpl>(x.shape(), dtype) : make_ref<TensorImpl>(x.shape(), x.strides(), dtype);
+  return with_storage(std::move(impl), bytes, device, memory::Role::temporary);
 }
 
 Tensor empty_like(const Tensor& x, DType dtype) { return empty_like(x, dtype, x.device()); }
@@ -56,12 +54,9 @@ Tensor empty_like(const Tensor& x) { return empty_like(x, x.dtype()); }
 void Tensor::fail_undefined() { fail<ValueError>("the tensor is undefined"); }
 
 Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t offset) const {
-  auto impl = make_ref<TensorImpl>();
-  impl->storage = self().storage;
+  auto impl = make_ref<TensorImpl>(shape, strides, self().dtype);
+  impl->storage = impl_->storage;
   impl->offset = offset;
-  impl->shape = shape;
-  impl->strides = strides;
-  impl->dtype = impl_->dtype;
   impl->rebased_seen = impl_->rebased_seen;
   return Tensor(std::move(impl));
 }

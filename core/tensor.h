@@ -23,12 +23,16 @@ struct AutogradSlot {
 
 /// What a Tensor points to.
 struct TensorImpl final : RefCounted {
+  TensorImpl(const Shape& shape, const Strides& strides, DType dtype) : shape(shape), strides(strides), dtype(dtype) {}
+  /// Row-major.
+  TensorImpl(const Shape& shape, DType dtype) : shape(shape), strides(contiguous_strides(shape)), dtype(dtype) {}
+
   std::uint32_t slots = 0;  ///< places in modules that hold it as a parameter or a buffer
   Ref<Storage> storage;
   std::int64_t offset = 0;  ///< elements
   Shape shape;
   Strides strides;  ///< elements
-  DType dtype = DType::f32;
+  DType dtype;
   bool is_view = false;   ///< made by a view op: shares its storage with a base
   bool replaced = false;  ///< an assignment took it out of the last of its slots
   static constexpr std::uint32_t unbound = ~std::uint32_t{0};
@@ -129,12 +133,12 @@ class Tensor {
 
   ConstView read() const {
     self().storage->before_read();
-    return view_of_all();
+    return view_of_all<ConstView>();
   }
   /// Does not count as a write for autograd; in-place ops say so with Storage::bump_version.
   View write() const {
     self().storage->before_write();
-    return view_of_all();
+    return view_of_all<View>();
   }
   /// Another view of the storage, without autograd. Nothing is checked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
@@ -149,7 +153,8 @@ class Tensor {
   /// @}
 
  private:
-  View view_of_all() const {
+  template <class V>
+  V view_of_all() const {
     const TensorImpl& x = *impl_;
     return {address(), x.dtype, x.storage->device(), x.shape, x.strides};
   }

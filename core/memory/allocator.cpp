@@ -203,7 +203,7 @@ std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
   const std::uint32_t open = ledger_.open_step();
   if (open == 0) return ledger_.begin_step(step);
   lock.unlock();
-  fail<ValueError>("step ", open, " is still open on ", name_, ": steps of one device do not nest");
+  fail<ValueError>("step ", open, " is still open on ", name_, ": a thread's steps on one device do not nest");
 }
 
 void Allocator::end_step() {

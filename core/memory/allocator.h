@@ -84,16 +84,16 @@ class Allocator {
   /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
   void set_mode(Mode mode);
 
-  /// Marks a step in the log, ending one that is open; use memory::Step. 0 stands for the last number + 1. Returns the
-  /// number.
+  /// Marks a step of this thread in the log, ending its open one; use memory::Step. 0 stands for the last number + 1.
+  /// Returns the number.
   std::uint32_t begin_step(std::uint32_t step = 0);
-  /// The same, but throws ValueError where a step is open, which goes on.
+  /// The same, but throws ValueError where this thread has one open, which goes on.
   std::uint32_t begin_sole_step(std::uint32_t step = 0);
-  /// Nothing happens outside a step.
+  /// Nothing happens where this thread has none open.
   void end_step();
   /// Peaks start over from what is held now.
   void reset_peaks();
-  /// Forgets events and steps so far, counts steps from 1 again (on from one that is still open), and keeps at most
+  /// Forgets events and steps so far, counts steps from 1 again (on from those that are still open), and keeps at most
   /// `capacity` of each from now on. Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 

@@ -67,7 +67,7 @@ Statistics Ledger::statistics() const {
 void Ledger::start_peak() {
   ++peak_;
   at_peak_now_ = true;
-  stats_.peak_step = step_;
+  stats_.peak_step = current().step;
   stats_.peak_phase = current_scope.phase;
 }
 
@@ -78,11 +78,9 @@ void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_modul
     ++dropped_;
     return;
   }
-  log_.push_back({b.offset, b.size, b.requested, b.segment, step_, b.module, b.op, kind, b.role, old_role,
+  log_.push_back({b.offset, b.size, b.requested, b.segment, current().step, b.module, b.op, kind, b.role, old_role,
                   current_scope.phase, old_module});
 }
-
-StepSummary::PhaseFlow& Ledger::flow() { return open_.phases[static_cast<std::size_t>(current_scope.phase)]; }
 
 void Ledger::on_segment(const Block& b, bool acquired) {
   if (acquired) {
@@ -109,6 +107,7 @@ void Ledger::on_alloc(const Block& b) {
   StepSummary::PhaseFlow& f = flow();
   f.rose += b.size;
   f.peak = std::max(f.peak, level);
+  for (Open& o : open_) o.summary.peak = std::max(o.summary.peak, level);
   log(EventKind::alloc, b, b.role, b.module);
 }
 
@@ -168,48 +167,67 @@ void Ledger::log_mark(EventKind kind, std::uint32_t step) {
   log(kind, mark, mark.role, 0);
 }
 
-void Ledger::open_summary(std::uint32_t step) {
-  open_ = {};
-  open_.step = step;
-  open_.before = stats_.allocated.current;
+std::vector<Ledger::Open>::iterator Ledger::own_step() {
+  return std::find_if(open_.begin(), open_.end(), [](const Open& o) { return o.thread == &current_scope; });
 }
 
-StepSummary Ledger::summary() const {
-  StepSummary s = open_;
+StepSummary& Ledger::current() {
+  const auto own = own_step();
+  return (own == open_.end() ? open_.begin() : own)->summary;
+}
+
+std::uint32_t Ledger::open_step() {
+  const auto own = own_step();
+  return own == open_.end() ? 0 : own->summary.step;
+}
+
+Ledger::Open Ledger::opened(const Scope* thread, std::uint32_t step) const {
+  Open o{.thread = thread};
+  o.summary.step = step;
+  o.summary.before = o.summary.peak = stats_.allocated.current;
+  return o;
+}
+
+StepSummary Ledger::closed(const StepSummary& open) const {
+  StepSummary s = open;
   s.after = stats_.allocated.current;
-  s.peak = s.before;
-  for (const StepSummary::PhaseFlow& f : s.phases) s.peak = std::max(s.peak, f.peak);
   return s;
 }
 
-void Ledger::close_summary() {
-  if (open_.step == 0 && open_.is_quiet()) return;
+void Ledger::keep(const StepSummary& open) {
+  if (open.step == 0 && open.is_quiet()) return;
   if (steps_.size() < capacity_)
-    steps_.push_back(summary());
+    steps_.push_back(closed(open));
   else
     ++dropped_steps_;
 }
 
 std::uint32_t Ledger::begin_step(std::uint32_t step) {
   end_step();
-  close_summary();
-  step_ = last_step_ = step ? step : last_step_ + 1;
-  open_summary(step_);
-  log_mark(EventKind::step_begin, step_);
-  return step_;
+  Open o = opened(&current_scope, last_step_ = step ? step : last_step_ + 1);
+  if (open_.front().thread) {
+    open_.push_back(o);
+  } else {
+    keep(open_.front().summary);
+    open_.front() = o;
+  }
+  log_mark(EventKind::step_begin, last_step_);
+  return last_step_;
 }
 
 void Ledger::end_step() {
-  if (step_ == 0) return;
-  log_mark(EventKind::step_end, step_);
-  close_summary();
-  step_ = 0;
-  open_summary(0);
+  const auto own = own_step();
+  if (own == open_.end()) return;
+  log_mark(EventKind::step_end, own->summary.step);
+  keep(own->summary);
+  open_.erase(own);
+  if (open_.empty()) open_.push_back(opened(nullptr, 0));
 }
 
 std::vector<StepSummary> Ledger::steps() const {
   std::vector<StepSummary> all = steps_;
-  if (open_.step != 0 || !open_.is_quiet()) all.push_back(summary());
+  for (const Open& o : open_)
+    if (o.thread || !o.summary.is_quiet()) all.push_back(closed(o.summary));
   return all;
 }
 
@@ -240,8 +258,11 @@ void Ledger::reset_log(std::size_t capacity) {
   log_.clear();
   steps_.clear();
   dropped_ = dropped_steps_ = 0;
-  last_step_ = step_;
-  open_summary(step_);
+  last_step_ = 0;
+  for (Open& o : open_) {
+    o = opened(o.thread, o.summary.step);
+    last_step_ = std::max(last_step_, o.summary.step);
+  }
 }
 
 }  // namespace bytetape::memory

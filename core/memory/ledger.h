@@ -79,7 +79,7 @@ struct Statistics {
   std::uint64_t waits = 0;                    ///< of the host for the device
 };
 
-/// One step, or the time between two steps, seen whole.
+/// One step, or the time between two steps, seen whole: what its thread did, and the device's level meanwhile.
 struct StepSummary {
   std::uint32_t step = 0;  ///< 0 between steps
   /// What one phase of it did.
@@ -112,12 +112,13 @@ class Ledger {
   void on_out_of_memory(std::size_t requested);
   /// A transfer or a wait, by the thread's scope.
   void on_traffic(EventKind kind, std::size_t bytes);
-  /// Opens a step, closing an open one. Number 0 stands for the last one's number + 1. Returns the number.
+  /// Opens a step of this thread, closing its open one. Number 0 stands for the last one's number + 1. Returns the
+  /// number. What happens is booked to the thread's own step, or to the one that has been open longest.
   std::uint32_t begin_step(std::uint32_t step);
-  /// Nothing happens outside a step.
+  /// Nothing happens where this thread has none open.
   void end_step();
-  /// The number of the open step; 0 outside any.
-  std::uint32_t open_step() const { return step_; }
+  /// The number of this thread's open step; 0 where it has none.
+  std::uint32_t open_step();
 
   std::size_t allocated() const { return stats_.allocated.current; }
   std::size_t reserved() const { return stats_.reserved.current; }
@@ -139,7 +140,7 @@ class Ledger {
   /// Peaks start over from what is held now.
   void reset_peaks();
   /// Empties the log and the step summaries, sets how many of each may be held, and counts steps from 1 again (on
-  /// from one that is still open). Throws ValueError, and changes nothing, where there is no memory for as many.
+  /// from those that are still open). Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity);
   static constexpr std::size_t default_log_capacity = std::size_t{1} << 16;
 
@@ -160,10 +161,17 @@ class Ledger {
   void start_peak();
   void log(EventKind kind, const Block& b, Role old_role, NameId old_module);
   void log_mark(EventKind kind, std::uint32_t step);
-  StepSummary summary() const;
-  void close_summary();
-  void open_summary(std::uint32_t step);
-  StepSummary::PhaseFlow& flow();
+  /// A step of a thread, or the time in which none is open.
+  struct Open {
+    const Scope* thread = nullptr;
+    StepSummary summary;  // but for `after`
+  };
+  Open opened(const Scope* thread, std::uint32_t step) const;
+  std::vector<Open>::iterator own_step();
+  StepSummary& current();
+  StepSummary closed(const StepSummary& open) const;
+  void keep(const StepSummary& open);
+  StepSummary::PhaseFlow& flow() { return current().phases[static_cast<std::size_t>(current_scope.phase)]; }
 
   Statistics stats_;
   std::vector<Account> modules_, ops_;
@@ -173,8 +181,8 @@ class Ledger {
   std::vector<StepSummary> steps_;
   std::size_t capacity_ = 0;  // of both
   std::uint64_t dropped_ = 0, dropped_steps_ = 0;
-  StepSummary open_;  // but for `after` and `peak`: summary() has them
-  std::uint32_t step_ = 0, last_step_ = 0;
+  std::vector<Open> open_{1};  // steps, in the order of their beginning; or the time without
+  std::uint32_t last_step_ = 0;
 };
 
 }  // namespace bytetape::memory

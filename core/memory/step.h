@@ -15,7 +15,9 @@ namespace bytetape::memory {
 ///       optimizer.step();
 ///     }
 ///
-/// Steps of one device do not nest, on whichever thread: where one is open, a second one is a ValueError.
+/// A thread's steps on one device do not nest: where one is open, a second one is a ValueError. Threads may have steps
+/// open at the same time. Each is booked what its thread does; a thread without one (a loader's worker) adds to the
+/// step that has been open longest.
 class Step {
  public:
   /// `number` >= 1; 0, the default, counts on from the device's last step, from 1.

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <semaphore>
 #include <stdexcept>
+#include <thread>
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
@@ -55,7 +58,7 @@ TEST_F(Steps, DoNotNest) {
       const Step inner(Device::meta());
       FAIL() << "nested";
     } catch (const ValueError& e) {
-      EXPECT_STREQ(e.what(), "step 7 is still open on meta: steps of one device do not nest");
+      EXPECT_STREQ(e.what(), "step 7 is still open on meta: a thread's steps on one device do not nest");
     }
     EXPECT_EQ(current_scope.phase, Phase::data);
     EXPECT_EQ(a.snapshot().events.size(), events);
@@ -64,6 +67,52 @@ TEST_F(Steps, DoNotNest) {
     EXPECT_EQ(a.snapshot().events.back().step, 7u) << "the step goes on";
   }
   EXPECT_EQ(Step(Device::meta()).number(), 8u);
+}
+
+TEST_F(Steps, OfTwoThreadsAreOpenAtTheSameTime) {
+  Allocator& a = allocator(Device::meta());
+  const auto use = [&](std::size_t bytes) { a.deallocate(a.allocate(bytes, Role::temporary)); };
+  std::binary_semaphore may_begin(0), has_begun(0), may_end(0);
+  std::jthread other([&] {
+    may_begin.acquire();
+    const Step step(Device::meta(), 20);
+    use(2048);
+    has_begun.release();
+    may_end.acquire();
+    use(4096);
+  });
+  {
+    const Step step(Device::meta(), 10);
+    use(512);
+    may_begin.release();
+    has_begun.acquire();
+    use(1024);
+    std::jthread([&] { use(8192); }).join();  // has no step: the oldest one's
+  }
+  use(512 * 5);  // the step 10 has ended: the other one's
+  may_end.release();
+  other.join();
+  use(512 * 3);
+
+  std::map<std::size_t, std::uint32_t> step_of;
+  const Snapshot s = a.snapshot();
+  for (const Event& e : s.events)
+    if (e.kind == EventKind::free) step_of[e.bytes] = e.step;
+  const std::map<std::size_t, std::uint32_t> expected{{512, 10},     {1024, 10}, {8192, 10},  {2048, 20},
+                                                      {512 * 5, 20}, {4096, 20}, {512 * 3, 0}};
+  EXPECT_EQ(step_of, expected);
+  ASSERT_EQ(s.steps.size(), 3u);
+  EXPECT_EQ(s.steps[0].step, 10u);
+  EXPECT_EQ(s.steps[1].step, 20u);
+  EXPECT_EQ(s.steps[2].step, 0u);
+  const auto rose = [&](int i) {
+    std::size_t sum = 0;
+    for (const auto& f : s.steps[static_cast<std::size_t>(i)].phases) sum += f.rose;
+    return sum;
+  };
+  EXPECT_EQ(rose(0), 512u + 1024 + 8192);
+  EXPECT_EQ(rose(1), 2048u + 512 * 5 + 4096);
+  EXPECT_EQ(s.steps[1].peak, s.steps[1].before + 8192) << "the device's level, whoever raised it";
 }
 
 }  // namespace

@@ -113,6 +113,39 @@ TEST_F(CudaStreams, ReplayACapturedStepWhereItWasRecorded) {
   }
 }
 
+// Counters of a stream's own, by which blocks find the last of them, are used by the recorded and by the eager one.
+TEST_F(CudaStreams, BranchesOfAReplayAndEagerWorkDoNotShareCounters) {
+  const auto losses = [](bool eager_too) {
+    manual_seed(4);
+    nn::BatchNorm2d one(64), two(64);
+    for (nn::Module* m : {static_cast<nn::Module*>(&one), static_cast<nn::Module*>(&two)}) m->to(gpu);
+    const Tensor images = rand({32, 64, 56, 56}, DType::f32, gpu), other = rand({32, 64, 56, 56}, DType::f32, gpu);
+    auto step = capture([&](const Tensor& x) {
+      Tensor y, z;
+      {
+        const StreamScope scope(Stream(1));
+        y = one(x);
+      }
+      {
+        const StreamScope scope(Stream(2));
+        z = one(x * 2);
+      }
+      return sum(y * z);
+    });
+    std::vector<float> all;
+    for (int i = 0; i < 40; ++i) {
+      const Tensor loss = step(images * i);
+      if (eager_too) {
+        const StreamScope scope{Stream(1 + i % 2)};
+        two(other);
+      }
+      all.push_back(loss.item<float>());
+    }
+    return all;
+  };
+  EXPECT_EQ(losses(true), losses(false));
+}
+
 // Each stream of the recorded step waits for what it needs, also for what lies before the recording, and the memory of
 // one is not another's too early.
 TEST_F(CudaStreams, RunSideBySideInACapturedStep) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "bytetape/core/factories.h"
+#include "bytetape/data/loader.h"
 #include "tests/data/files.h"
 
 namespace bytetape::data {
