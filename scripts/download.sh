@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2154  # what is set by those who source this
 # Fetching files that are checked, for scripts/download_*, which source this. They set $urls (addresses of folders, tried
 # in order) and $dir (where to), define `verified FILE SUM`, and call prepare_folder, then obtain for what is missing.
 # Safe to interrupt and repeat: a file gets its name only when it is verified, and a part of one is resumed.
