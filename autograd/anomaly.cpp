@@ -9,7 +9,8 @@ void throw_if_nan(const Tensor& x, const char* what) {
   Tensor highest = empty(Dims::filled(x.rank(), 1), x.dtype(), x.device());
   run<&Kernels::max>(x.device(), x.read(), highest.write());  // NaN wins a maximum
   const auto value = highest.item().to<double>();
-  check<AutogradError>(value == value, what, ", ", describe(x), ", holds a NaN");
+  check<AutogradError>(value == value, what, ", ", describe(x),
+                       ", holds a NaN: try a lower learning rate or clipped gradients, or look at what the op got");
 }
 
 }  // namespace bytetape

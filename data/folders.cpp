@@ -1,6 +1,12 @@
 #include "bytetape/data/folders.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <system_error>
+
+#include "bytetape/core/error.h"
 
 namespace bytetape::data {
 
@@ -18,6 +24,14 @@ std::vector<fs::path> data_folders(const std::optional<fs::path>& dir, const std
   if (const char* data = std::getenv("BYTETAPE_DATA"); data && *data)
     return {fs::path(data), fs::path(data) / name, cache};
   return {cache};
+}
+
+void check_folder(const fs::path& dir) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(dir, error);
+  if (!error && !is_folder) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error && ::access(dir.c_str(), R_OK | X_OK) != 0) error.assign(errno, std::generic_category());
+  check<FileError>(!error, dir.string(), ": cannot read this folder: ", error.message());
 }
 
 }  // namespace bytetape::data

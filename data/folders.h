@@ -12,4 +12,7 @@ namespace bytetape::data {
 std::vector<std::filesystem::path> data_folders(const std::optional<std::filesystem::path>& dir,
                                                 const std::string& name);
 
+/// Throws FileError, saying why, unless `dir` is a folder whose files can be looked at.
+void check_folder(const std::filesystem::path& dir);
+
 }  // namespace bytetape::data

@@ -61,7 +61,9 @@ std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
   const Op<"find_mnist"> op;
   for (const fs::path& folder : mnist_folders(dir))
     if (!missing_file(folder)) return folder;
-  if (dir) existing_file(*dir, missing_file(*dir));  // which says what is missing
+  if (!dir) return std::nullopt;
+  check_folder(*dir);
+  existing_file(*dir, missing_file(*dir));  // which says what is missing
   return std::nullopt;
 }
 

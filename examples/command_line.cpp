@@ -31,15 +31,23 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.add_option("--lr", o.lr, texts.lr)->check(finite_from_0<double>());
   app.add_option("--device", o.device,
                  "cpu, cuda, or meta (of the CPU) or meta:cuda to predict the memory without training");
+  app.add_option("--memory-limit", o.memory_limit, "most memory of the device to take, such as 512MiB; 0: all")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(finite_from_0<std::uint64_t>());
   app.add_flag("--amp", o.amp, "mixed precision: compute in bf16 where torch.autocast does");
-  app.add_flag("--graph", o.graph, "on a GPU, record a training step once, as a CUDA graph, and replay it");
-  app.add_option("--until", o.until, "stop after the epoch that reaches this test accuracy, in %")
-      ->check(finite_from_0<double>());
+  auto* graph =
+      app.add_flag("--graph", o.graph, "on a GPU, record a training step once, as a CUDA graph, and replay it");
+  app.add_flag("--detect-anomaly", o.detect_anomaly, "stop where a NaN is made, and say by which op")->excludes(graph);
+  app.add_option("--until", o.until, texts.until)->check(finite_from_0<double>());
   app.add_option("--threads", o.threads, "CPU threads; 0: all")->check(CLI::NonNegativeNumber);
   app.add_option("--seed", o.seed, "of weights, dropout, shuffling and augmentation")
       ->check(finite_from_0<std::uint64_t>());
+  app.add_option("--checkpoint", o.checkpoint,
+                 "write all that the run goes on from to this file, after each epoch and on Ctrl-C");
+  app.add_option("--resume", o.resume, "go on from such a file, to the same bits");
   app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");
   app.add_option("--json", o.json, "write the results (JSON) to this file");
+  if (!texts.picture.empty()) app.add_option(texts.picture_option, o.picture, texts.picture);
 }
 
 }  // namespace bytetape::examples

@@ -14,8 +14,9 @@ namespace bytetape::examples {
 
 /// What a command line says.
 struct Options : TrainingOptions {
-  std::string model, data, device = "cpu", memory_report, json;
+  std::string model, data, device = "cpu", resume, memory_report, json, picture;
   int threads = 0;
+  std::uint64_t memory_limit = 0;  // bytes; 0: all that the device has
 
   std::optional<std::filesystem::path> data_folder() const {
     return data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
@@ -25,8 +26,11 @@ struct Options : TrainingOptions {
 /// What the examples' options have to say that is not the same for all.
 struct OptionTexts {
   std::vector<std::string> models;
-  std::string data, lr;
+  std::string data, lr, until;
+  std::string picture_option = {}, picture = {};  // where there is one
 };
+
+inline constexpr const char* until_accuracy = "stop after the epoch that reaches this test accuracy, in %";
 
 /// Adds every option to `app`; what `o` holds is the defaults.
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts);

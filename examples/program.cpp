@@ -7,15 +7,30 @@
 #include <iostream>
 #include <optional>
 
+#include "examples/interrupt.h"
 #include "examples/report.h"
 
 namespace bytetape::examples {
 namespace {
 
+/// What the options ask for that cannot be had is said before anything is done.
+void check_options(const Options& o, Device device) {
+  memory::allocator(device);  // is there a backend?
+  if (!o.json.empty()) check_writable(o.json, json_name);
+  if (!o.memory_report.empty()) check_writable(o.memory_report, "the memory timeline");
+  if (!o.checkpoint.empty()) check_writable(o.checkpoint, "the checkpoint");
+  if (!o.picture.empty()) {
+    check_pictures();
+    check_writable(o.picture, "the picture");
+  }
+  check<ValueError>(!device.is_meta || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()), "on ", o.device,
+                    " nothing is trained: leave out --checkpoint, --resume and pictures");
+}
+
 /// Two steps on the meta device: no data is touched, and the books say what a real run would hold.
 void predict(const Example& example, nn::Module& model, const Recipe& recipe, const Options& o) {
   const Device device = default_device();
-  TrainingStep step(model, *recipe.optimizer, o.amp);
+  TrainingStep step(model, *recipe.optimizer, example.objective, o.amp);
   Shape batch = example.image;
   batch.insert(0, o.batch_size);
   for (int i = 0; i < 2; ++i) {
@@ -24,6 +39,8 @@ void predict(const Example& example, nn::Module& model, const Recipe& recipe, co
     const Tensor y = empty({o.batch_size}, DType::i64, device, memory::Role::input);
     step(x, y);
   }
+  fmt::print("predicted, without touching data, for batches of {}:\n\n{}", o.batch_size,
+             memory::summarize(memory::allocator(device).snapshot()));
 }
 
 /// On the default device.
@@ -31,23 +48,30 @@ data::ResidentImages resident(const data::Batch& split, const data::Normalize& n
   return {split.x, split.y, normalize};
 }
 
-/// The splits end once they lie on the device: a GPU has its own.
+/// Trains, and draws what came of it. The splits end once they lie on the device: a GPU has its own.
 TrainingResult train_on(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
-                        const Options& o) {
+                        const std::optional<Checkpoint>& resumed, const Options& o) {
   fmt::print("{}: {} training and {} test images\n\n", splits->name, splits->training.x.size(0),
              splits->testing.x.size(0));
+  const std::string name = fmt::format("{} --model {} --batch-size {} --seed {} on {} images of {}", example.name,
+                                       o.model, o.batch_size, o.seed, splits->training.x.size(0), splits->name);
   const data::ResidentImages training = resident(splits->training, example.normalize),
                              testing = resident(splits->testing, example.normalize);
   splits.reset();
-  return train(model, recipe, training, testing, o);
+  Training run({name, model, example.objective, recipe, training, testing}, o);
+  if (resumed) run.resume(*resumed);
+  catch_interrupts();
+  const TrainingResult result = run.run();
+  if (!o.picture.empty() && !interrupted()) example.draw(model, testing).write_png(o.picture);
+  return result;
 }
 
 void run(const Example& example, const Options& o) {
   const Device device = Device::parse(o.device);
-  memory::allocator(device);  // an unknown backend is said before anything is done
+  check_options(o, device);
   if (o.threads) set_num_threads(o.threads);
-  if (!o.json.empty()) check_writable(o.json, json_name);
-  if (!o.memory_report.empty()) check_writable(o.memory_report, "the memory timeline");
+  if (o.memory_limit) memory::allocator(device).set_limit(o.memory_limit);
+  const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
   auto splits = device.is_meta ? std::nullopt : std::optional(example.load(o));
   manual_seed(o.seed);
   const DefaultDevice here(device);
@@ -55,21 +79,18 @@ void run(const Example& example, const Options& o) {
   nn::Sequential model = example.make_model(o);
   fmt::print("{}\n", nn::summary(model));
   const Recipe recipe = example.make_recipe(model, o);
-  const Run run{example.name, splits ? splits->name : "none", o};
+  const Run run{example.name, splits ? splits->name : "none", example.objective, o};
 
   std::optional<TrainingResult> measured;
   if (device.is_meta) {
     predict(example, model, recipe, o);
-    fmt::print("predicted, without touching data, for batches of {}:\n\n{}", o.batch_size,
-               memory::summarize(memory::allocator(device).snapshot()));
   } else {
-    measured = train_on(splits, example, model, recipe, o);
+    measured = train_on(splits, example, model, recipe, resumed, o);
     print_results(run, *measured);
   }
   if (!o.json.empty()) write_json(run, measured);
-  if (o.memory_report.empty()) return;
-  memory::write_timeline(memory::allocator(device).snapshot(), o.memory_report);
-  fmt::print("\nmemory timeline: {}\n", o.memory_report);
+  if (!o.memory_report.empty()) memory::write_timeline(memory::allocator(device).snapshot(), o.memory_report);
+  print_files(o);
 }
 
 }  // namespace
@@ -82,7 +103,7 @@ int run_example(const Example& example, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     run(example, o);
-    return 0;
+    return interrupted() ? 128 + interrupted() : 0;
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
     std::cerr << example.name << ": " << e.what() << '\n';
     return 1;

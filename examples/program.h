@@ -2,6 +2,7 @@
 #include <string>
 
 #include "examples/command_line.h"
+#include "examples/picture/canvas.h"
 
 namespace bytetape::examples {
 
@@ -18,14 +19,17 @@ struct Example {
   Options defaults;
   Shape image;  // (c, h, w)
   data::Normalize normalize;
+  Objective objective;
   Splits (*load)(const Options& o);
   nn::Sequential (*make_model)(const Options& o);
   Recipe (*make_recipe)(nn::Module& model, const Options& o);
+  /// What the trained model makes of the test images, for where the options ask for a picture.
+  Canvas (*draw)(nn::Module& model, const data::ResidentImages& testing) = nullptr;
 };
 
 /// All of an example's main(): reads the command line, trains on the device that it names with live progress, or
 /// predicts the memory there, prints and writes what came of it, and says on stderr what went wrong. Gives the exit
-/// status.
+/// status: 128 + the signal's number where training was interrupted.
 int run_example(const Example& example, int argc, char** argv);
 
 }  // namespace bytetape::examples

@@ -58,21 +58,29 @@ std::string fraction(const std::string& part, const std::string& whole) {
 
 }  // namespace
 
-Progress::Progress(std::string title, std::int64_t total, std::FILE* out)
-    : title_(std::move(title)), total_(total), out_(out), live_(is_terminal(out)), start_(Clock::now()) {}
+Progress::Progress(std::string title, std::int64_t done, std::int64_t total, std::FILE* out)
+    : title_(std::move(title)),
+      first_(done),
+      total_(total),
+      next_plain_(done),
+      out_(out),
+      live_(is_terminal(out)),
+      start_(Clock::now()) {}
 
 std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   const double part = total_ ? static_cast<double>(done) / static_cast<double>(total_) : 1;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const bool over = done >= total_;
-  const std::string time = !over          ? clock(part > 0 ? seconds / part - seconds : 0) + " left"
+  const double left =
+      done > first_ ? seconds * static_cast<double>(total_ - done) / static_cast<double>(done - first_) : 0;
+  const std::string time = !over          ? clock(left) + " left"
                            : seconds < 10 ? fmt::format("in {:.2f} s", seconds)
                                           : "in " + clock(seconds);
   const std::string now = memory::format_bytes(n.memory), peak = memory::format_bytes(n.peak_memory);
   const double loss = std::fabs(n.loss);  // never negative; a NaN has no sign to show
   std::vector<std::string> fields{fmt::format("{:>3} %", static_cast<int>(100 * part)),  // 100 at the end only
                                   fmt::format("loss {:.4f}", loss),
-                                  fmt::format("acc {:5.2f} %", 100 * n.accuracy),
+                                  n.figure,
                                   fmt::format("{:>6} img/s", grouped(n.images_per_s)),
                                   fmt::format("mem {:>8} (peak {})", now, peak),
                                   time};
@@ -84,8 +92,8 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
     return width - static_cast<int>(fmt::formatted_size("{}", fmt::join(fields, "  ")));
   };
   if (room() < fewest_cells)
-    fields = {fmt::format("loss {:.3f}", loss), fmt::format("acc {:4.1f} %", 100 * n.accuracy),
-              fmt::format("{:>5}/s", grouped(n.images_per_s)), fraction(now, peak), fields.back()};
+    fields = {fmt::format("loss {:.3f}", loss), n.figure, fmt::format("{:>5}/s", grouped(n.images_per_s)),
+              fraction(now, peak), fields.back()};
   while (fields.size() > 1 && room() < fewest_cells)  // the rate goes first, the time last
     fields.erase(fields.end() - (fields.size() > 3 ? 3 : 2));
   return fmt::format("{}  {}  {}", title_, bar(part, room()), fmt::join(fields, "  "));
@@ -98,14 +106,14 @@ void Progress::update(std::int64_t done, const std::function<ProgressNumbers()>&
     fmt::print(out_, "\r{}\x1b[K", line(done, numbers()));
   } else {
     if (done < next_plain_ || done >= total_) return;
-    if (next_plain_ > 0) fmt::print(out_, "{}\n", line(done, numbers()));
+    if (next_plain_ > first_) fmt::print(out_, "{}\n", line(done, numbers()));
     next_plain_ += total_ / 4 + 1;
   }
   std::fflush(out_);
 }
 
-void Progress::finish(const ProgressNumbers& numbers) {
-  fmt::print(out_, "{}{}{}\n", live_ ? "\r" : "", line(total_, numbers), live_ ? "\x1b[K" : "");
+void Progress::finish(std::int64_t done, const ProgressNumbers& numbers) {
+  fmt::print(out_, "{}{}{}\n", live_ ? "\r" : "", line(done, numbers), live_ ? "\x1b[K" : "");
   std::fflush(out_);
 }
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "examples/interrupt.h"
+
 namespace bytetape::examples {
 namespace {
 
@@ -19,12 +21,17 @@ std::string workers(Device device) {
 
 void print_results(const Run& run, const TrainingResult& r) {
   const Device device = default_device();
-  const auto row = [](const char* name, const std::string& value) { fmt::print("  {:<18} {}\n", name, value); };
+  const auto row = [](const std::string& name, const std::string& value) { fmt::print("  {:<18} {}\n", name, value); };
   fmt::print("\n");
   row("dataset", run.dataset);
   row("model", run.options.model);
-  row("test accuracy",
-      fmt::format("{:.2f} % after {} epoch{}", 100 * r.test_accuracy, r.epochs, r.epochs == 1 ? "" : "s"));
+  const auto& [epochs, batch] = r.reached;
+  const std::string when = fmt::format("{} epoch{}", epochs, epochs == 1 ? "" : "s");
+  if (r.test_figure)
+    row("test " + std::string(run.objective.name),
+        fmt::format("{} after {}", run.objective.text(*r.test_figure), when));
+  else
+    row("interrupted", fmt::format("after {}{}", when, batch ? fmt::format(" and {} steps", batch) : ""));
   row("training time", fmt::format("{:.2f} s, {:.0f} images/s, {}", r.train_seconds, r.images_per_s, workers(device)));
   row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
   fmt::print("\n{}", memory::summarize(memory::allocator(device).snapshot()));
@@ -36,19 +43,37 @@ void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
   const auto number = [&](double TrainingResult::*field) {
     return measured ? nlohmann::json(*measured.*field) : nullptr;
   };
-  const nlohmann::ordered_json out{{"example", run.example},
-                                   {"model", o.model},
-                                   {"dataset", run.dataset},
-                                   {"device", o.device},
-                                   {"threads", num_threads()},
-                                   {"seed", o.seed},
-                                   {"epochs", measured ? measured->epochs : o.epochs},
-                                   {"test_accuracy", number(&TrainingResult::test_accuracy)},
-                                   {"train_seconds", number(&TrainingResult::train_seconds)},
-                                   {"images_per_s", number(&TrainingResult::images_per_s)},
-                                   {"peak_allocated", s.allocated.peak},
-                                   {"peak_reserved", s.reserved.peak}};
+  const auto figure = measured ? measured->test_figure : std::nullopt;
+  const nlohmann::ordered_json out{
+      {"example", run.example},
+      {"model", o.model},
+      {"dataset", run.dataset},
+      {"device", o.device},
+      {"threads", num_threads()},
+      {"seed", o.seed},
+      {"epochs", measured ? measured->reached.epoch : static_cast<std::uint64_t>(o.epochs)},
+      {"test_" + std::string(run.objective.name), figure ? nlohmann::json(*figure) : nullptr},
+      {"train_seconds", number(&TrainingResult::train_seconds)},
+      {"images_per_s", number(&TrainingResult::images_per_s)},
+      {"peak_allocated", s.allocated.peak},
+      {"peak_reserved", s.reserved.peak}};
   write_file(o.json, json_name, [&](std::ostream& file) { file << out.dump(2) << '\n'; });
+}
+
+void print_files(const Options& o) {
+  const auto row = [](const char* what, const std::string& path) {
+    if (!path.empty()) fmt::print("{}: {}\n", what, path);
+  };
+  fmt::print("\n");
+  row("memory timeline", o.memory_report);
+  if (!interrupted()) {
+    row("picture", o.picture);
+    row("checkpoint", o.checkpoint);
+  } else if (o.checkpoint.empty()) {
+    fmt::print("where it stood is lost: --checkpoint FILE keeps it\n");
+  } else {
+    fmt::print("the same command goes on with --resume {}\n", o.checkpoint);
+  }
 }
 
 }  // namespace bytetape::examples

@@ -9,6 +9,7 @@ namespace bytetape::examples {
 /// What was trained on what.
 struct Run {
   std::string example, dataset;
+  Objective objective;
   Options options;
 };
 
@@ -17,6 +18,8 @@ inline constexpr const char* json_name = "the results";
 
 /// A table of what came of a run on the default device, and where its memory went.
 void print_results(const Run& run, const TrainingResult& r);
+/// Where else to look, and what an interrupted run goes on from.
+void print_files(const Options& o);
 /// The same for programs, to the file that the options name. What was not measured, on meta, is null.
 void write_json(const Run& run, const std::optional<TrainingResult>& measured);
 

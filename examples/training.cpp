@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 
-#include "examples/progress.h"
+#include "examples/interrupt.h"
 
 namespace bytetape::examples {
 namespace {
@@ -13,27 +14,26 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-Tensor count_correct(const Tensor& logits, const Tensor& labels) { return sum(argmax(logits, 1) == labels); }
-
-/// The part of the images that the model knows; the host waits for it once.
-double test(nn::Module& model, const data::ResidentImages& images) {
+/// The figure of all images, for which the host waits once; none where interrupted.
+std::optional<double> test(const Task& task) {
   const NoGrad no_grad;
-  model.eval();
-  Tensor correct = zeros({}, DType::i64, images.device());
-  for (const auto& [x, y] : data::ResidentLoader(images, {.batch_size = 100})) correct += count_correct(model(x), y);
-  model.train();
-  return correct.item<double>() / static_cast<double>(images.size());
+  task.model.eval();
+  Tensor score = zeros({}, task.objective.score_dtype, task.testing.device());
+  for (const auto& [x, y] : data::ResidentLoader(task.testing, {.batch_size = 100})) {
+    if (interrupted()) return std::nullopt;
+    score += task.objective.score(task.model(x), x, y);
+  }
+  task.model.train();
+  return score.item<double>() / static_cast<double>(task.testing.size());
 }
 
-ProgressNumbers look(const TrainingStep& step, std::int64_t steps, std::int64_t images, Clock::time_point start) {
-  ProgressNumbers n;
-  n.loss = step.loss() / static_cast<double>(steps);
-  n.accuracy = static_cast<double>(step.correct()) / static_cast<double>(images);
-  n.images_per_s = static_cast<double>(images) / seconds_since(start);  // the device has taken the steps
-  const memory::Statistics books = memory::allocator(default_device()).statistics();
-  n.memory = books.allocated.current;
-  n.peak_memory = books.allocated.peak;
-  return n;
+data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
+  check<ValueError>(task.testing.size() > 0, "there are no test images: give --data a folder with some");
+  check<ValueError>(task.training.size() >= o.batch_size, "--batch-size ", o.batch_size, " is more than the ",
+                    task.training.size(), " training images: give a smaller one, or more images");
+  return data::ResidentLoader(
+      task.training,
+      {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = task.recipe.augment});
 }
 
 }  // namespace
@@ -41,52 +41,106 @@ ProgressNumbers look(const TrainingStep& step, std::int64_t steps, std::int64_t 
 void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
   const Autocast autocast(computed_);
   optimizer_.zero_grad();
-  const Tensor logits = model_(images), loss = cross_entropy(logits, labels);
+  const Tensor output = model_(images), loss = objective_.loss(output, images, labels);
   loss.backward();
   optimizer_.step();
   const NoGrad no_grad;
   loss_ += loss;
-  correct_ += count_correct(logits, labels);
+  score_ += objective_.score(output, images, labels);
 }
 
 void TrainingStep::start_epoch() {
   fill_(loss_, 0);
-  fill_(correct_, 0);
+  fill_(score_, 0);
 }
 
-TrainingResult train(nn::Module& model, const Recipe& recipe, const data::ResidentImages& training,
-                     const data::ResidentImages& testing, const TrainingOptions& o) {
-  data::ResidentLoader loader(
-      training,
-      {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = recipe.augment});
-  check<ValueError>(loader.size() > 0, "--batch-size ", o.batch_size, " is more than the ", training.size(),
-                    " training images");
-  TrainingStep step(model, *recipe.optimizer, o.amp);
-  auto captured = capture([&](const Tensor& images, const Tensor& labels) { step(images, labels); });
-  const std::int64_t all_steps = o.epochs * loader.size();
-  std::int64_t taken = 0;
-  TrainingResult result;
+Training::Training(const Task& task, const TrainingOptions& o)
+    : task_(task),
+      o_(o),
+      loader_(make_loader(task, o)),
+      step_(task.model, *task.recipe.optimizer, task.objective, o.amp) {}
+
+TrainingResult Training::run() {
+  std::optional<DetectAnomaly> anomaly;
+  if (o_.detect_anomaly) anomaly.emplace();
   const auto first = Clock::now();
-  do {
-    Progress progress(fmt::format("epoch {}/{}", ++result.epochs, o.epochs), loader.size(), stdout);
+  while (!is_over()) {
     const auto start = Clock::now();
-    std::int64_t steps = 0;
-    const auto now = [&] { return look(step, steps, steps * o.batch_size, start); };
-    step.start_epoch();
-    for (const auto& [images, labels] : loader) {
-      const memory::Step mark;
-      recipe.optimizer->set_lr(o.lr * recipe.lr(static_cast<double>(taken++) / static_cast<double>(all_steps)));
-      o.graph ? captured(images, labels) : step(images, labels);
-      progress.update(++steps, now);
-    }
-    progress.finish(now());
-    result.train_seconds += seconds_since(start);
-    result.first_to_last_seconds = seconds_since(first);
-    result.test_accuracy = test(model, testing);
-    fmt::print("           test accuracy {:.2f} %\n", 100 * result.test_accuracy);
-  } while (result.epochs < o.epochs && 100 * result.test_accuracy < o.until);
-  result.images_per_s = static_cast<double>(taken * o.batch_size) / result.train_seconds;
-  return result;
+    train_epoch();
+    result_.train_seconds += seconds_since(start);
+    result_.first_to_last_seconds = seconds_since(first);
+    if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
+  }
+  if (images_ > 0) result_.images_per_s = static_cast<double>(images_) / result_.train_seconds;
+  return result_;
+}
+
+void Training::resume(const Checkpoint& saved) {
+  RunState state = run_state();
+  state.load(saved);
+  result_.reached = state.reached;
+}
+
+RunState Training::run_state() {
+  return {task_.name, task_.model, *task_.recipe.optimizer, step_.state_dict(), result_.reached};
+}
+
+/// Tests where an epoch has ended, also one that was resumed from its end.
+bool Training::is_over() {
+  const auto& [epoch, batch] = result_.reached;
+  result_.test_figure.reset();
+  if (interrupted()) return true;
+  if (epoch == 0 || batch > 0) return false;
+  result_.test_figure = test(task_);
+  if (!result_.test_figure) return true;
+  fmt::print("           test {} {}\n", task_.objective.name, task_.objective.text(*result_.test_figure));
+  return epoch >= static_cast<std::uint64_t>(o_.epochs) || task_.objective.reaches(*result_.test_figure, o_.until);
+}
+
+void Training::train_epoch() {
+  auto& [epoch, batch] = result_.reached;
+  Progress progress(fmt::format("epoch {}/{}", epoch + 1, o_.epochs), batch, steps(), stdout);
+  const std::int64_t images_before = images_;
+  const auto start = Clock::now();
+  const auto numbers = [&] {
+    ProgressNumbers n = look();
+    n.images_per_s = static_cast<double>(images_ - images_before) / seconds_since(start);  // once the device took them
+    return n;
+  };
+  if (batch == 0) step_.start_epoch();
+  loader_.set_position(epoch, batch);
+  for (const auto& [images, labels] : loader_) {
+    take_step(images, labels);
+    progress.update(batch, numbers);
+    if (interrupted()) break;
+  }
+  progress.finish(batch, numbers());
+  const double loss = step_.loss();
+  check<ValueError>(!std::isnan(loss), "the loss of epoch ", epoch + 1, " is NaN: give a lower --lr than ", o_.lr,
+                    ", or --detect-anomaly, which stops at the op that makes the first NaN");
+  if (batch == steps()) result_.reached = {epoch + 1, 0};
+}
+
+void Training::take_step(const Tensor& images, const Tensor& labels) {
+  const memory::Step mark;
+  auto& [epoch, batch] = result_.reached;
+  const std::int64_t taken = static_cast<std::int64_t>(epoch) * steps() + batch;
+  const double part = static_cast<double>(taken) / static_cast<double>(o_.epochs * steps());
+  task_.recipe.optimizer->set_lr(o_.lr * task_.recipe.lr(part));
+  o_.graph ? captured_(images, labels) : step_(images, labels);
+  ++batch;
+  images_ += images.size(0);
+}
+
+/// Of the epoch so far.
+ProgressNumbers Training::look() const {
+  const auto steps = static_cast<double>(result_.reached.batch);
+  const double figure = step_.score() / (steps * static_cast<double>(o_.batch_size));
+  const memory::Statistics books = memory::allocator(default_device()).statistics();
+  return {.loss = step_.loss() / steps,
+          .figure = fmt::format("{} {:>7}", task_.objective.short_name, task_.objective.text(figure)),
+          .memory = books.allocated.current,
+          .peak_memory = books.allocated.peak};
 }
 
 }  // namespace bytetape::examples

@@ -3,6 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+
+#include "examples/objective.h"
+#include "examples/progress.h"
+#include "examples/run_state.h"
 
 namespace bytetape::examples {
 
@@ -10,11 +16,13 @@ namespace bytetape::examples {
 struct TrainingOptions {
   int epochs = 3;
   std::int64_t batch_size = 64;
-  double lr = 1e-3;    // the highest one
-  double until = 100;  // stops at this test accuracy, in %
-  bool graph = false;  // steps are captured
-  bool amp = false;    // steps compute in bf16 where Autocast does
+  double lr = 1e-3;             // the highest one
+  double until = 100;           // stops where the objective says that a test reaches this
+  bool graph = false;           // steps are captured
+  bool amp = false;             // steps compute in bf16 where Autocast does
+  bool detect_anomaly = false;  // a step throws where a NaN is made
   std::uint64_t seed = 0;
+  std::string checkpoint;  // where the state goes at the end of each epoch, and where interrupted
 };
 
 /// By what rule.
@@ -31,10 +39,10 @@ inline double rising_then_falling(double part) { return part < 0.2 ? part / 0.2 
 
 /// What came of it.
 struct TrainingResult {
-  int epochs = 0;
-  double test_accuracy = 0;
-  double train_seconds = 0;          // of the epochs, without the tests between them ...
-  double first_to_last_seconds = 0;  // ... and with them
+  data::Position reached;             // where training stands
+  std::optional<double> test_figure;  // the objective's, of the epoch that ended; none where interrupted
+  double train_seconds = 0;           // of the epochs, without the tests between them ...
+  double first_to_last_seconds = 0;   // ... and with them
   double images_per_s = 0;
 };
 
@@ -42,24 +50,65 @@ struct TrainingResult {
 /// device.
 class TrainingStep {
  public:
-  TrainingStep(nn::Module& model, optim::Optimizer& optimizer, bool amp)
-      : model_(model), optimizer_(optimizer), computed_(amp ? DType::bf16 : DType::f32) {}
+  TrainingStep(nn::Module& model, optim::Optimizer& optimizer, const Objective& objective, bool amp)
+      : model_(model), optimizer_(optimizer), objective_(objective), computed_(amp ? DType::bf16 : DType::f32) {}
 
   void operator()(const Tensor& images, const Tensor& labels);
   void start_epoch();
   /// Of the epoch so far: sums over steps and images. Both wait for the device.
   double loss() const { return loss_.item<double>(); }
-  std::int64_t correct() const { return correct_.item<std::int64_t>(); }
+  double score() const { return score_.item<double>(); }
+  /// The two, as a checkpoint has them.
+  NamedTensors state_dict() const { return {{"loss", loss_}, {"score", score_}}; }
 
  private:
   nn::Module& model_;
   optim::Optimizer& optimizer_;
+  const Objective& objective_;
   DType computed_;
-  Tensor loss_ = zeros({}), correct_ = zeros({}, DType::i64);
+  Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
 };
 
-/// Trains for some epochs, and tests after each. Throws ValueError where there are fewer images than in a batch.
-TrainingResult train(nn::Module& model, const Recipe& recipe, const data::ResidentImages& training,
-                     const data::ResidentImages& testing, const TrainingOptions& o);
+/// What is trained on what.
+struct Task {
+  std::string name;  // whose checkpoints fit whose
+  nn::Module& model;
+  const Objective& objective;
+  const Recipe& recipe;
+  const data::ResidentImages &training, &testing;
+};
+
+/// A network that learns, and where it stands.
+class Training {
+ public:
+  /// All that is referred to must outlive it. Throws ValueError where there are no images to test on, or fewer to train
+  /// on than in a batch.
+  Training(const Task& task, const TrainingOptions& o);
+
+  /// Trains up to the last epoch, the test that reaches o.until, or a signal (interrupt.h), and tests after each epoch.
+  /// Throws ValueError where an epoch's loss is NaN.
+  TrainingResult run();
+
+  /// Goes on where a run stood, to the same bits. Throws ValueError where that was of another task.
+  void resume(const Checkpoint& saved);
+
+  /// Steps of an epoch.
+  std::int64_t steps() const { return loader_.size(); }
+
+ private:
+  bool is_over();
+  void train_epoch();
+  void take_step(const Tensor& images, const Tensor& labels);
+  ProgressNumbers look() const;
+  RunState run_state();
+
+  Task task_;
+  TrainingOptions o_;
+  data::ResidentLoader loader_;
+  TrainingStep step_;
+  CapturedStep<std::reference_wrapper<TrainingStep>> captured_{std::ref(step_)};
+  TrainingResult result_;
+  std::int64_t images_ = 0;  // that were trained on here
+};
 
 }  // namespace bytetape::examples

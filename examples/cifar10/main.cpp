@@ -1,6 +1,7 @@
 // Trains a small convolution network or a ResNet-18 on CIFAR-10 and says where the memory went.
 #include <fmt/format.h>
 
+#include "examples/cifar10/errors.h"
 #include "examples/cifar10/models.h"
 #include "examples/program.h"
 
@@ -13,7 +14,8 @@ Splits load(const Options& o) {
   const auto dir = data::find_cifar10(o.data_folder());
   std::string folders;
   for (const auto& folder : data::cifar10_folders()) folders += (folders.empty() ? "" : ", ") + folder.string();
-  check<FileError>(dir.has_value(), "CIFAR-10's six files are not in ", folders, ": say where with --data");
+  check<FileError>(dir.has_value(), "CIFAR-10's six files are not in ", folders,
+                   ": get them with scripts/download_cifar10, or say where they are with --data");
   const data::Cifar10 training = data::load_cifar10(*dir, data::Split::train),
                       testing = data::load_cifar10(*dir, data::Split::test);
   return {"CIFAR-10", {training.images, training.labels}, {testing.images, testing.labels}};
@@ -47,12 +49,17 @@ int main(int argc, char** argv) {
        .texts = {.models = {"small", "resnet18"},
                  .data = "folder with the six files of CIFAR-10's binary version; default: $BYTETAPE_DATA, "
                          "~/.cache/bytetape/cifar-10-batches-bin",
-                 .lr = "SGD's highest learning rate; rises linearly from 0 in the first fifth, then falls to 0"},
+                 .lr = "SGD's highest learning rate; rises linearly from 0 in the first fifth, then falls to 0",
+                 .until = until_accuracy,
+                 .picture_option = "--errors",
+                 .picture = "write a picture (PNG) of the most confident mistakes to this file"},
        .defaults = defaults(),
        .image = {3, 32, 32},
        .normalize = data::cifar10_normalize,
+       .objective = classification(),
        .load = load,
        .make_model = make_model,
-       .make_recipe = make_recipe},
+       .make_recipe = make_recipe,
+       .draw = draw_errors},
       argc, argv);
 }

@@ -1,5 +1,7 @@
 #include "bytetape/data/mnist.h"
 
+#include <unistd.h>
+
 #include <iostream>
 
 #include "tests/data/files.h"
@@ -61,8 +63,23 @@ TEST_F(MnistTest, AnExplicitFolderMustHoldTheFiles) {
   EXPECT_THAT(
       error_of<FileError>([&] { find_mnist(dir_.path()); }),
       HasSubstr(dir_.path().string() + ": expected MNIST's four files, t10k-labels-idx1-ubyte[.gz] is missing"));
-  EXPECT_THAT(error_of<FileError>([&] { find_mnist(dir_.path() / "nowhere"); }),
-              HasSubstr("train-images-idx3-ubyte[.gz] is missing"));
+}
+
+TEST_F(MnistTest, AnExplicitFolderMustBeThere) {
+  const auto fault = [&](const char* name) { return error_of<FileError>([&] { find_mnist(dir_.path() / name); }); };
+  EXPECT_THAT(fault("nowhere"), HasSubstr("/nowhere: cannot read this folder: No such file or directory"));
+  dir_.write("file", {});
+  EXPECT_THAT(fault("file"), HasSubstr("/file: cannot read this folder: Not a directory"));
+}
+
+TEST_F(MnistTest, AnExplicitFolderMustBeReadable) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root reads all folders";
+  const auto secret = dir_.path() / "secret";
+  std::filesystem::create_directory(secret);
+  std::filesystem::permissions(secret, std::filesystem::perms::none);
+  EXPECT_THAT(error_of<FileError>([&] { find_mnist(secret); }),
+              HasSubstr("/secret: cannot read this folder: Permission denied"));
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_all);  // to be removed
 }
 
 TEST_F(MnistTest, LooksInTheEnvironmentThenInTheCache) {

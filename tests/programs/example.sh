@@ -24,10 +24,11 @@ says() { grep -qF -e "$2" "$1" || fail "$1 does not say: $2"; }
 numbers() { head -c "$1" /dev/urandom | od -An -v -tu1 -w1; }
 bytes() { while read -r number; do printf "\\x$(printf %x "$number")"; done; }
 
-keys='example model dataset device threads seed epochs test_accuracy train_seconds images_per_s peak_allocated peak_reserved'
+figure=accuracy # of the results
 # The results have exactly these keys, and the peaks of the timeline.
 check_results() {
   local found peaks timeline
+  local keys="example model dataset device threads seed epochs test_$figure train_seconds images_per_s peak_allocated peak_reserved"
   found=$(sed -nE 's/^  "([^"]+)": .*/\1/p' results.json | tr '\n' ' ')
   [[ $found == "$keys " ]] || fail "the keys are $found"
   peaks=$(sed -nE 's/^  "peak_(allocated|reserved)": ([0-9]+),?$/\2/p' results.json | tr '\n' ' ')
@@ -46,27 +47,34 @@ usage() {
   local bad
   for bad in '--seed -1' '--seed 18446744073709551616' '--lr nan' '--lr -0.1' '--lr inf' '--epochs 0' '--epochs -1' \
     '--epochs 1.5' '--batch-size 0' '--batch-size -8' '--threads -1' '--until -1' '--until nan' \
-    '--model tree'; do
+    '--model tree' '--memory-limit -1' '--memory-limit 3XB' '--memory-limit 1.5GiB'; do
     # shellcheck disable=SC2086  # two words
     expect 2 --data nowhere $bad
     says err.txt "${bad% *}"
   done
   expect 1 --data nowhere --threads 200000
   says err.txt "$example: set_num_threads: expected 1 to 1024, got 200000"
+  expect 2 --data nowhere --graph --detect-anomaly
+  says err.txt '--graph excludes --detect-anomaly'
+  expect 1 --device meta --checkpoint run.ckpt
+  says err.txt 'on meta nothing is trained: leave out --checkpoint'
 }
 
 meta() {
   expect 0 --device meta --data nowhere "${outputs[@]}"
   check_results
-  says results.json '"test_accuracy": null'
+  says results.json "\"test_$figure\": null"
   says results.json '"device": "meta"'
+  expect 1 --device meta --memory-limit 1MiB
+  says err.txt 'out of memory on meta: '
+  says err.txt 'largest holders'
 }
 
 # What cannot be written is said at once: before the data, which are not there either.
 bad_outputs() {
   local option name
   printf -v name '%0300d' 0
-  for option in --json --memory-report; do
+  for option in --json --memory-report --checkpoint; do
     expect 1 --data nowhere $option missing/file.json
     says err.txt "'missing/file.json': No such file or directory"
     expect 1 --data nowhere $option "$name"
@@ -74,6 +82,15 @@ bad_outputs() {
     expect 1 --data nowhere $option .
     says err.txt "'.': Is a directory"
   done
+}
+
+# Data folders that are not there, no folder, or not to be read
+no_folder() {
+  expect 1 --data nowhere
+  says err.txt 'nowhere: cannot read this folder: No such file or directory'
+  mkdir -m 0 secret
+  expect 1 --data secret
+  if [[ ! -r secret ]]; then says err.txt 'secret: cannot read this folder: Permission denied'; fi # root reads all
 }
 
 # Links and FIFOs stay what they are.
@@ -85,4 +102,56 @@ special_outputs() {
   wait $!
   [[ -L link && -p fifo ]] || fail "the link or the FIFO was replaced"
   check_results
+}
+
+# interrupt SIGNAL TEXT ARGUMENTS...: sends the signal as the program says TEXT; its exit status is in $status
+interrupt() {
+  local signal=$1 text=$2 said line pid
+  shift 2
+  exec {said}< <(exec env --default-signal=INT "$program" "$@" 2> err.txt < /dev/null)
+  pid=$!
+  while read -r line <&"$said"; do
+    echo "$line"
+    if [[ $line == *"$text"* ]]; then kill -s "$signal" $pid; text=$'\n'; fi # once
+  done > out.txt
+  exec {said}<&-
+  status=0
+  wait $pid || status=$?
+}
+
+# check_resume ARGUMENTS...: a run that is interrupted twice ends in the checkpoint of one that is not
+check_resume() {
+  local status
+  expect 0 "$@" --checkpoint whole.ckpt
+  interrupt INT 'epoch 1/2 ' "$@" --checkpoint run.ckpt "${outputs[@]}"
+  ((status == 130)) || fail "exit $status after SIGINT"
+  check_results
+  says results.json "\"test_$figure\": null"
+  says out.txt 'interrupted        after '
+  says out.txt 'the same command goes on with --resume run.ckpt'
+  interrupt TERM 'epoch 2/2 ' "$@" --checkpoint run.ckpt --resume run.ckpt
+  ((status == 143)) || fail "exit $status after SIGTERM"
+  expect 0 "$@" --checkpoint run.ckpt --resume run.ckpt "${outputs[@]}"
+  cmp run.ckpt whole.ckpt || fail "it went on to other bits"
+  says results.json '"epochs": 2'
+  expect 0 "$@" --resume whole.ckpt --json again.json
+  [[ $(grep test_ again.json) == "$(grep test_ results.json)" ]] || fail "a finished run has another result"
+  expect 1 "$@" --seed 5 --resume run.ckpt
+  says err.txt "--resume is a checkpoint of $example --model"
+  says err.txt '--seed 0 on '
+  head -c 5000 run.ckpt > part.ckpt
+  expect 1 "$@" --resume part.ckpt
+  says err.txt 'part.ckpt: at byte'
+}
+
+# check_picture OPTION FILE ARGUMENTS...: FILE is a PNG, where this build writes them
+check_picture() {
+  local option=$1 file=$2
+  shift 2
+  if grep -qF 'this build writes no pictures' <<< "$("$program" --data nowhere "$option" "$file" 2>&1)"; then return; fi
+  expect 0 "$@" "$option" "$file"
+  [[ $(head -c 8 "$file" | od -An -tx1) == ' 89 50 4e 47 0d 0a 1a 0a' ]] || fail "$file is no PNG"
+  says out.txt "picture: $file"
+  expect 1 --data nowhere "$option" missing/picture.png
+  says err.txt "cannot write the picture to 'missing/picture.png': No such file or directory"
 }

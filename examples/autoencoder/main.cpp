@@ -1,0 +1,46 @@
+// Trains an autoencoder on MNIST, which passes each digit through 32 numbers, and says where the memory went.
+#include "examples/autoencoder/models.h"
+#include "examples/autoencoder/reconstructions.h"
+#include "examples/mnist_splits.h"
+
+namespace {
+
+using namespace bytetape;
+using namespace bytetape::examples;
+
+nn::Sequential make_model(const Options&) { return autoencoder(); }
+
+Recipe make_recipe(nn::Module& model, const Options& o) {
+  return {std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = o.lr}), falling};
+}
+
+Options defaults() {
+  Options o;
+  o.model = "convolutional";
+  o.batch_size = 128;
+  o.lr = 2e-3;
+  o.until = 0;
+  return o;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_example({.name = "autoencoder",
+                      .description = "Trains an autoencoder on MNIST and says where the memory went.",
+                      .texts = {.models = {"convolutional"},
+                                .data = mnist_data,
+                                .lr = "Adam's first learning rate; falls linearly to 0",
+                                .until = "stop after the epoch that reaches this error on the test images",
+                                .picture_option = "--reconstructions",
+                                .picture = "write a picture (PNG) of digits and their reconstructions to this file"},
+                      .defaults = defaults(),
+                      .image = {1, 28, 28},
+                      .normalize = {},  // 0 to 1, as the sigmoid's
+                      .objective = reconstruction(),
+                      .load = load_mnist_splits,
+                      .make_model = make_model,
+                      .make_recipe = make_recipe,
+                      .draw = draw_reconstructions},
+                     argc, argv);
+}

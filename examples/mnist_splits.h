@@ -1,0 +1,13 @@
+#pragma once
+#include "examples/program.h"
+
+namespace bytetape::examples {
+
+/// What --data says of MNIST.
+inline constexpr const char* mnist_data =
+    "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits";
+
+/// Real MNIST where it is found, else drawn digits, which it says.
+Splits load_mnist_splits(const Options& o);
+
+}  // namespace bytetape::examples

@@ -1,0 +1,30 @@
+#include "examples/run_state.h"
+
+namespace bytetape::examples {
+
+void RunState::save(const std::string& path) const {
+  StateDict state;
+  state.add("of", {{}, {{of, 1}}});  // numbers alone have names that may be any text
+  state.add("model", {model.state_dict()});
+  state.add("optimizer", optimizer.state_dict());
+  state.add("generator", default_generator().state_dict());
+  state.add("sums", {sums});
+  state.numbers["epoch"] = static_cast<std::int64_t>(reached.epoch);
+  state.numbers["batch"] = reached.batch;
+  save_checkpoint(path, state);
+}
+
+void RunState::load(const Checkpoint& saved) {
+  const auto found = saved.part("of").numbers;
+  check<ValueError>(found.size() == 1, "the file of --resume is no checkpoint of this program");
+  const std::string& other = found.begin()->first;
+  check<ValueError>(other == of, "the file of --resume is a checkpoint of ", other, ", this is ", of,
+                    ": give the options that it was made with, or another file");
+  saved.load_into("model", model.state_dict());
+  saved.load_into("sums", sums);
+  optimizer.load_state_dict(saved.part("optimizer"));
+  default_generator().load_state_dict(saved.part("generator"));
+  reached = {static_cast<std::uint64_t>(saved.integer("epoch")), saved.integer("batch")};
+}
+
+}  // namespace bytetape::examples
