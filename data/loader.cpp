@@ -187,7 +187,7 @@ DataLoader::Iterator DataLoader::begin() {
   return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), next_.take()));
 }
 
-void DataLoader::set_position(std::uint64_t epoch, std::int64_t batch) {
+void DataLoader::set_position(std::int64_t epoch, std::int64_t batch) {
   const memory::Op<"DataLoader"> op;
   next_ = Position::in(epoch, batch, size());
 }

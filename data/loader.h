@@ -64,8 +64,8 @@ class DataLoader {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
   /// The next begin() starts `epoch`, from 0, behind its first `batch` batches, as one that went on would: where a run
-  /// was interrupted. Throws ValueError unless 0 <= batch <= size().
-  void set_position(std::uint64_t epoch, std::int64_t batch = 0);
+  /// was interrupted. Throws ValueError where epoch < 0, and unless 0 <= batch <= size().
+  void set_position(std::int64_t epoch, std::int64_t batch = 0);
 
  private:
   const Dataset* dataset_;

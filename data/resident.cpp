@@ -71,7 +71,7 @@ ResidentLoader::Iterator ResidentLoader::begin() {
   return {*this, next_.take()};
 }
 
-void ResidentLoader::set_position(std::uint64_t epoch, std::int64_t batch) {
+void ResidentLoader::set_position(std::int64_t epoch, std::int64_t batch) {
   const memory::Op<"ResidentLoader"> op;
   next_ = Position::in(epoch, batch, size());
 }

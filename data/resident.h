@@ -70,7 +70,7 @@ class ResidentLoader {
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
   /// As DataLoader's.
-  void set_position(std::uint64_t epoch, std::int64_t batch = 0);
+  void set_position(std::int64_t epoch, std::int64_t batch = 0);
 
  private:
   const ResidentImages* images_;

@@ -51,7 +51,7 @@ void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
       {"device", o.device},
       {"threads", num_threads()},
       {"seed", o.seed},
-      {"epochs", measured ? measured->reached.epoch : static_cast<std::uint64_t>(o.epochs)},
+      {"epochs", measured ? measured->reached.epoch : o.epochs},
       {"test_" + std::string(run.objective.name), figure ? nlohmann::json(*figure) : nullptr},
       {"train_seconds", number(&TrainingResult::train_seconds)},
       {"images_per_s", number(&TrainingResult::images_per_s)},

@@ -9,7 +9,7 @@ void RunState::save(const std::string& path) const {
   state.add("optimizer", optimizer.state_dict());
   state.add("generator", default_generator().state_dict());
   state.add("sums", {sums});
-  state.numbers["epoch"] = static_cast<std::int64_t>(reached.epoch);
+  state.numbers["epoch"] = reached.epoch;
   state.numbers["batch"] = reached.batch;
   save_checkpoint(path, state);
 }
@@ -24,7 +24,7 @@ void RunState::load(const Checkpoint& saved) {
   saved.load_into("sums", sums);
   optimizer.load_state_dict(saved.part("optimizer"));
   default_generator().load_state_dict(saved.part("generator"));
-  reached = {static_cast<std::uint64_t>(saved.integer("epoch")), saved.integer("batch")};
+  reached = {saved.integer("epoch"), saved.integer("batch")};
 }
 
 }  // namespace bytetape::examples

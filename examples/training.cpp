@@ -94,7 +94,7 @@ bool Training::is_over() {
   result_.test_figure = test(task_);
   if (!result_.test_figure) return true;
   fmt::print("           test {} {}\n", task_.objective.name, task_.objective.text(*result_.test_figure));
-  return epoch >= static_cast<std::uint64_t>(o_.epochs) || task_.objective.reaches(*result_.test_figure, o_.until);
+  return epoch >= o_.epochs || task_.objective.reaches(*result_.test_figure, o_.until);
 }
 
 void Training::train_epoch() {
@@ -124,7 +124,7 @@ void Training::train_epoch() {
 void Training::take_step(const Tensor& images, const Tensor& labels) {
   const memory::Step mark;
   auto& [epoch, batch] = result_.reached;
-  const std::int64_t taken = static_cast<std::int64_t>(epoch) * steps() + batch;
+  const std::int64_t taken = epoch * steps() + batch;
   const double part = static_cast<double>(taken) / static_cast<double>(o_.epochs * steps());
   task_.recipe.optimizer->set_lr(o_.lr * task_.recipe.lr(part));
   o_.graph ? captured_(images, labels) : step_(images, labels);

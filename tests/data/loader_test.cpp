@@ -232,6 +232,7 @@ TEST_P(Workers, AnEpochIsEnteredWhereARunWasInterrupted) {
   }
   EXPECT_THROW(whole.set_position(0, whole.size() + 1), ValueError);
   EXPECT_THROW(whole.set_position(0, -1), ValueError);
+  EXPECT_THROW(whole.set_position(-1), ValueError);
 }
 
 TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {
