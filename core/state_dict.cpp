@@ -76,6 +76,8 @@ void check_names(const StateDict& state, const StateDict& expected) {
   check<ValueError>(
       missing.empty() && unexpected.empty(), "the state does not fit:", missing.empty() ? "" : " missing " + missing,
       missing.empty() || unexpected.empty() ? "" : ";", unexpected.empty() ? "" : " unexpected " + unexpected);
+  for (const auto& [name, number] : expected.numbers)
+    if (std::holds_alternative<std::int64_t>(number)) state.integer(name);
 }
 
 }  // namespace bytetape

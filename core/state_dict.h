@@ -33,7 +33,8 @@ struct StateDict {
   double number(const std::string& name) const;
 };
 
-/// Throws ValueError, naming every missing and unexpected name, where `state` has others than `expected`.
+/// Throws ValueError, naming every missing and unexpected name, where `state` has others than `expected`, and where it
+/// has a double for an integer.
 void check_names(const StateDict& state, const StateDict& expected);
 
 }  // namespace bytetape

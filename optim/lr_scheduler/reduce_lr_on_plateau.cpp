@@ -78,12 +78,10 @@ StateDict ReduceLROnPlateau::state_dict() const {
 
 void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   check_names(state, state_dict());
-  const std::int64_t cooldown = state.integer("cooldown_counter"), last_epoch = state.integer("last_epoch"),
-                     bad_epochs = state.integer("num_bad_epochs");
   best_ = state.number("best");
-  cooldown_ = cooldown;
-  last_epoch_ = last_epoch;
-  bad_epochs_ = bad_epochs;
+  cooldown_ = state.integer("cooldown_counter");
+  last_epoch_ = state.integer("last_epoch");
+  bad_epochs_ = state.integer("num_bad_epochs");
   for (std::size_t g = 0; g < last_lrs_.size(); ++g) last_lrs_[g] = state.number("last_lr." + std::to_string(g));
 }
 

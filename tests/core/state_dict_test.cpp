@@ -57,5 +57,14 @@ TEST(StateDict, NamesWhatDoesNotFit) {
           AllOf(HasSubstr("missing number 'lr', tensor 'weight'; unexpected tensor 'bias'"), Not(HasSubstr("step")))));
 }
 
+TEST(StateDict, SaysWhatIsNoInteger) {
+  StateDict other = some();
+  other.numbers["lr"] = std::int64_t{1};  // as good as 1.0
+  EXPECT_NO_THROW(check_names(other, some()));
+  other.numbers["step"] = 2.5;
+  EXPECT_THAT([&] { check_names(other, some()); },
+              ThrowsMessage<ValueError>(HasSubstr("'step' must be an integer, got 2.5")));
+}
+
 }  // namespace
 }  // namespace bytetape

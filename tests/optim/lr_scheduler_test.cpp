@@ -180,6 +180,22 @@ TEST_P(EverySchedule, RefusesAStateOfOthers) {
   EXPECT_EQ(schedule.state_dict().numbers, before.numbers);
 }
 
+TEST_P(EverySchedule, IsLeftAloneByAStateOfOtherKinds) {
+  const auto optimizer = make_optimizer(GetParam().name);
+  const Schedule schedule = GetParam().make(*optimizer);
+  const StateDict before = schedule.state_dict();
+  for (const auto& [name, number] : before.numbers) {
+    if (!name.ends_with("last_epoch")) continue;  // of a list and of each of its parts
+    StateDict state = before;
+    for (auto& [other, value] : state.numbers)
+      if (std::holds_alternative<std::int64_t>(value)) value = std::int64_t{7};
+    state.numbers[name] = 0.5;
+    EXPECT_THAT([&] { schedule.load_state_dict(state); },
+                ThrowsMessage<ValueError>(HasSubstr("'" + name + "' must be an integer")));
+    EXPECT_EQ(schedule.state_dict().numbers, before.numbers) << name;
+  }
+}
+
 TEST(LRScheduler, TellsTheRatesThatItSet) {
   const auto optimizer = make_optimizer("");
   StepLR schedule(*optimizer, {.step_size = 1, .gamma = 0.5});
