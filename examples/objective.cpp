@@ -4,11 +4,6 @@
 
 namespace bytetape::examples {
 
-static Tensor squared_error(const Tensor& output, const Tensor& images) {
-  const Tensor difference = output - images;
-  return difference * difference;
-}
-
 Objective classification() {
   return {
       .loss = [](const Tensor& logits, const Tensor&, const Tensor& labels) { return cross_entropy(logits, labels); },
@@ -22,11 +17,10 @@ Objective classification() {
 }
 
 Objective reconstruction() {
-  return {.loss = [](const Tensor& output, const Tensor& images,
-                     const Tensor&) { return mean(squared_error(output, images)); },
+  return {.loss = [](const Tensor& output, const Tensor& images, const Tensor&) { return mse_loss(output, images); },
           .score =
               [](const Tensor& output, const Tensor& images, const Tensor&) {
-                return sum(mean(squared_error(output, images), {1, 2, 3}));
+                return sum(mean(mse_loss(output, images, Reduction::none), {1, 2, 3}));
               },
           .score_dtype = DType::f32,
           .name = "error",

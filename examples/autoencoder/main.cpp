@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
                                 .picture = "write a picture (PNG) of digits and their reconstructions to this file"},
                       .defaults = defaults(),
                       .image = {1, 28, 28},
-                      .normalize = {},  // 0 to 1, as the sigmoid's
+                      .normalize = {},  // 0 to 1
                       .objective = reconstruction(),
                       .load = load_mnist_splits,
                       .make_model = make_model,
