@@ -87,8 +87,10 @@ void Canvas::write_png(const std::string& path) const {
   const auto append = [](void* out, void* data, int size) {
     static_cast<std::ostream*>(out)->write(static_cast<const char*>(data), size);
   };
-  write_file(path, "the picture",
-             [&](std::ostream& out) { stbi_write_png_to_func(append, &out, width_, height_, 3, pixels_.data(), 0); });
+  write_file(path, "the picture", [&](std::ostream& out) {
+    const bool is_written = stbi_write_png_to_func(append, &out, width_, height_, 3, pixels_.data(), 0) != 0;
+    check<FileError>(is_written, "cannot write the picture to '", path, "': there is no memory to compress it in");
+  });
 }
 
 void check_pictures() { font(); }
