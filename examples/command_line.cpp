@@ -44,7 +44,7 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
       ->check(finite_from_0<std::uint64_t>());
   app.add_option("--checkpoint", o.checkpoint,
                  "write all that the run goes on from to this file, after each epoch and on Ctrl-C");
-  app.add_option("--resume", o.resume, "go on from such a file, to the same bits");
+  app.add_option("--resume", o.resume, "go on from such a file; with the same options, to the same bits");
   app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");
   app.add_option("--json", o.json, "write the results (JSON) to this file");
   if (!texts.picture.empty()) app.add_option(texts.picture_option, o.picture, texts.picture);

@@ -1,24 +1,30 @@
 #include "examples/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace bytetape::examples {
 namespace {
 
-constexpr int signals[] = {SIGINT, SIGTERM};
-volatile std::sig_atomic_t noted = 0;
+// Any thread may get the signal, and sig_atomic_t is for one.
+std::atomic<int> noted = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // or no signal handler may write it
+
+void handle(void (*handler)(int)) {
+  for (const int each : {SIGINT, SIGTERM})
+    if (std::signal(each, handler) == SIG_IGN) std::signal(each, SIG_IGN);
+}
 
 void note(int signal) {
   noted = signal;
-  for (const int each : signals) std::signal(each, SIG_DFL);
+  handle(SIG_DFL);
 }
 
 }  // namespace
 
-void catch_interrupts() {
-  for (const int each : signals)
-    if (std::signal(each, note) == SIG_IGN) std::signal(each, SIG_IGN);
-}
+void catch_interrupts() { handle(note); }
+
+void release_interrupts() { handle(SIG_DFL); }
 
 int interrupted() { return noted; }
 

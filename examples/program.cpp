@@ -1,6 +1,5 @@
 #include "examples/program.h"
 
-#include <bytetape/core/write_file.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,27 +7,32 @@
 #include <optional>
 
 #include "examples/interrupt.h"
+#include "examples/outputs.h"
 #include "examples/report.h"
 
 namespace bytetape::examples {
 namespace {
 
 /// What the options ask for that cannot be had is said before anything is done.
-void check_options(const Options& o, Device device) {
+void check_options(const Example& example, const Options& o, Device device) {
   memory::allocator(device);  // is there a backend?
-  if (!o.json.empty()) check_writable(o.json, json_name);
-  if (!o.memory_report.empty()) check_writable(o.memory_report, "the memory timeline");
-  if (!o.checkpoint.empty()) check_writable(o.checkpoint, "the checkpoint");
-  if (!o.picture.empty()) {
-    check_pictures();
-    check_writable(o.picture, "the picture");
-  }
+  if (!o.picture.empty()) check_pictures();
+  check_outputs(o, example.texts.picture_option);
   check<ValueError>(!device.is_meta || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()), "on ", o.device,
                     " nothing is trained: leave out --checkpoint, --resume and pictures");
 }
 
+/// Of a run on the default device, which on meta measured nothing.
+void write_files(const Run& run, const std::optional<TrainingResult>& measured) {
+  const Options& o = run.options;
+  if (!o.json.empty()) write_json(run, measured);
+  if (!o.memory_report.empty()) memory::write_timeline(memory::allocator(default_device()).snapshot(), o.memory_report);
+  print_files(o, measured && !measured->is_finished());
+}
+
 /// Two steps on the meta device: no data is touched, and the books say what a real run would hold.
-void predict(const Example& example, nn::Module& model, const Recipe& recipe, const Options& o) {
+void predict(const Example& example, nn::Module& model, const Recipe& recipe, const Run& run) {
+  const Options& o = run.options;
   const Device device = default_device();
   TrainingStep step(model, *recipe.optimizer, example.objective, o.amp);
   Shape batch = example.image;
@@ -41,6 +45,7 @@ void predict(const Example& example, nn::Module& model, const Recipe& recipe, co
   }
   fmt::print("predicted, without touching data, for batches of {}:\n\n{}", o.batch_size,
              memory::summarize(memory::allocator(device).snapshot()));
+  write_files(run, std::nullopt);
 }
 
 /// On the default device.
@@ -48,9 +53,11 @@ data::ResidentImages resident(const data::Batch& split, const data::Normalize& n
   return {split.x, split.y, normalize};
 }
 
-/// Trains, and draws what came of it. The splits end once they lie on the device: a GPU has its own.
-TrainingResult train_on(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
-                        const std::optional<Checkpoint>& resumed, const Options& o) {
+/// Trains, says what came of it, and draws it, which comes last: what fails there costs nothing else. The splits end
+/// once they lie on the device: a GPU has its own. Gives whether training was finished.
+bool train(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
+           const std::optional<Checkpoint>& resumed, const Run& run) {
+  const Options& o = run.options;
   fmt::print("{}: {} training and {} test images\n\n", splits->name, splits->training.x.size(0),
              splits->testing.x.size(0));
   const std::string name = fmt::format("{} --model {} --batch-size {} --seed {} on {} images of {}", example.name,
@@ -58,17 +65,24 @@ TrainingResult train_on(std::optional<Splits>& splits, const Example& example, n
   const data::ResidentImages training = resident(splits->training, example.normalize),
                              testing = resident(splits->testing, example.normalize);
   splits.reset();
-  Training run({name, model, example.objective, recipe, training, testing}, o);
-  if (resumed) run.resume(*resumed);
+  Training training_run({name, model, example.objective, recipe, training, testing}, o);
+  if (resumed) training_run.resume(*resumed);
   catch_interrupts();
-  const TrainingResult result = run.run();
-  if (!o.picture.empty() && !interrupted()) example.draw(model, testing).write_png(o.picture);
-  return result;
+  const TrainingResult result = training_run.run();
+  release_interrupts();
+  print_results(run, result);
+  write_files(run, result);
+  if (!o.picture.empty() && result.is_finished()) {
+    example.draw(model, testing).write_png(o.picture);
+    fmt::print("picture: {}\n", o.picture);
+  }
+  return result.is_finished();
 }
 
-void run(const Example& example, const Options& o) {
+/// Gives the exit status.
+int run(const Example& example, const Options& o) {
   const Device device = Device::parse(o.device);
-  check_options(o, device);
+  check_options(example, o, device);
   if (o.threads) set_num_threads(o.threads);
   if (o.memory_limit) memory::allocator(device).set_limit(o.memory_limit);
   const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
@@ -81,16 +95,9 @@ void run(const Example& example, const Options& o) {
   const Recipe recipe = example.make_recipe(model, o);
   const Run run{example.name, splits ? splits->name : "none", example.objective, o};
 
-  std::optional<TrainingResult> measured;
-  if (device.is_meta) {
-    predict(example, model, recipe, o);
-  } else {
-    measured = train_on(splits, example, model, recipe, resumed, o);
-    print_results(run, *measured);
-  }
-  if (!o.json.empty()) write_json(run, measured);
-  if (!o.memory_report.empty()) memory::write_timeline(memory::allocator(device).snapshot(), o.memory_report);
-  print_files(o);
+  if (!device.is_meta) return train(splits, example, model, recipe, resumed, run) ? 0 : 128 + interrupted();
+  predict(example, model, recipe, run);
+  return 0;
 }
 
 }  // namespace
@@ -102,8 +109,7 @@ int run_example(const Example& example, int argc, char** argv) {
   add_options(app, o, example.texts);
   try {
     app.parse(argc, argv);
-    run(example, o);
-    return interrupted() ? 128 + interrupted() : 0;
+    return run(example, o);
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
     std::cerr << example.name << ": " << e.what() << '\n';
     return 1;

@@ -3,10 +3,11 @@
 #include <bytetape/core/write_file.h>
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "examples/interrupt.h"
+#include "examples/outputs.h"
 
 namespace bytetape::examples {
 namespace {
@@ -26,15 +27,17 @@ void print_results(const Run& run, const TrainingResult& r) {
   row("dataset", run.dataset);
   row("model", run.options.model);
   const auto& [epochs, batch] = r.reached;
-  const std::string when = fmt::format("{} epoch{}", epochs, epochs == 1 ? "" : "s");
-  if (r.test_figure)
+  const std::string steps = batch ? fmt::format(" and {} steps", batch) : "";
+  const std::string when = fmt::format("{} epoch{}{}", epochs, epochs == 1 ? "" : "s", steps);
+  if (r.is_finished())
     row("test " + std::string(run.objective.name),
         fmt::format("{} after {}", run.objective.text(*r.test_figure), when));
   else
-    row("interrupted", fmt::format("after {}{}", when, batch ? fmt::format(" and {} steps", batch) : ""));
+    row("interrupted", "after " + when);
   row("training time", fmt::format("{:.2f} s, {:.0f} images/s, {}", r.train_seconds, r.images_per_s, workers(device)));
   row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
   fmt::print("\n{}", memory::summarize(memory::allocator(device).snapshot()));
+  std::fflush(stdout);  // it is there, whatever becomes of the files
 }
 
 void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
@@ -60,14 +63,13 @@ void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
   write_file(o.json, json_name, [&](std::ostream& file) { file << out.dump(2) << '\n'; });
 }
 
-void print_files(const Options& o) {
+void print_files(const Options& o, bool is_interrupted) {
   const auto row = [](const char* what, const std::string& path) {
     if (!path.empty()) fmt::print("{}: {}\n", what, path);
   };
   fmt::print("\n");
   row("memory timeline", o.memory_report);
-  if (!interrupted()) {
-    row("picture", o.picture);
+  if (!is_interrupted) {
     row("checkpoint", o.checkpoint);
   } else if (o.checkpoint.empty()) {
     fmt::print("where it stood is lost: --checkpoint FILE keeps it\n");

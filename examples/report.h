@@ -13,13 +13,10 @@ struct Run {
   Options options;
 };
 
-/// What the results are called where they cannot be written.
-inline constexpr const char* json_name = "the results";
-
 /// A table of what came of a run on the default device, and where its memory went.
 void print_results(const Run& run, const TrainingResult& r);
-/// Where else to look, and what an interrupted run goes on from.
-void print_files(const Options& o);
+/// Where else to look, and what a run that was interrupted goes on from.
+void print_files(const Options& o, bool is_interrupted);
 /// The same for programs, to the file that the options name. What was not measured, on meta, is null.
 void write_json(const Run& run, const std::optional<TrainingResult>& measured);
 

@@ -20,11 +20,11 @@ void RunState::load(const Checkpoint& saved) {
   const std::string& other = found.begin()->first;
   check<ValueError>(other == of, "the file of --resume is a checkpoint of ", other, ", this is ", of,
                     ": give the options that it was made with, or another file");
+  reached = data::Position::in(saved.integer("epoch"), saved.integer("batch"), steps);
   saved.load_into("model", model.state_dict());
   saved.load_into("sums", sums);
   optimizer.load_state_dict(saved.part("optimizer"));
   default_generator().load_state_dict(saved.part("generator"));
-  reached = {saved.integer("epoch"), saved.integer("batch")};
 }
 
 }  // namespace bytetape::examples

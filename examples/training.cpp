@@ -63,13 +63,14 @@ Training::Training(const Task& task, const TrainingOptions& o)
 TrainingResult Training::run() {
   std::optional<DetectAnomaly> anomaly;
   if (o_.detect_anomaly) anomaly.emplace();
+  if (has_begun()) save();  // it may be another file than the one that was resumed
   const auto first = Clock::now();
   while (!is_over()) {
     const auto start = Clock::now();
     train_epoch();
     result_.train_seconds += seconds_since(start);
     result_.first_to_last_seconds = seconds_since(first);
-    if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
+    save();
   }
   if (images_ > 0) result_.images_per_s = static_cast<double>(images_) / result_.train_seconds;
   return result_;
@@ -82,17 +83,23 @@ void Training::resume(const Checkpoint& saved) {
 }
 
 RunState Training::run_state() {
-  return {task_.name, task_.model, *task_.recipe.optimizer, step_.state_dict(), result_.reached};
+  return {task_.name, task_.model, *task_.recipe.optimizer, step_.state_dict(), steps(), result_.reached};
 }
 
-/// Tests where an epoch has ended, also one that was resumed from its end.
+void Training::save() {
+  if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
+}
+
+/// Tests where an epoch has ended, also one that was resumed from its end, and wherever a run of more epochs was. Not
+/// over before the first step, behind which there is something to go on from.
 bool Training::is_over() {
   const auto& [epoch, batch] = result_.reached;
   result_.test_figure.reset();
+  if (!has_begun()) return false;
   if (interrupted()) return true;
-  if (epoch == 0 || batch > 0) return false;
+  if (batch > 0 && epoch < o_.epochs) return false;
   result_.test_figure = test(task_);
-  if (!result_.test_figure) return true;
+  if (!result_.is_finished()) return true;
   fmt::print("           test {} {}\n", task_.objective.name, task_.objective.text(*result_.test_figure));
   return epoch >= o_.epochs || task_.objective.reaches(*result_.test_figure, o_.until);
 }

@@ -22,7 +22,7 @@ struct TrainingOptions {
   bool amp = false;             // steps compute in bf16 where Autocast does
   bool detect_anomaly = false;  // a step throws where a NaN is made
   std::uint64_t seed = 0;
-  std::string checkpoint;  // where the state goes at the end of each epoch, and where interrupted
+  std::string checkpoint;  // where the state goes once resumed, at the end of each epoch, and where interrupted
 };
 
 /// By what rule.
@@ -44,6 +44,8 @@ struct TrainingResult {
   double train_seconds = 0;           // of the epochs, without the tests between them ...
   double first_to_last_seconds = 0;   // ... and with them
   double images_per_s = 0;
+
+  bool is_finished() const { return test_figure.has_value(); }
 };
 
 /// A training step. It counts on the device what an epoch comes to, as a look at a step's loss would be a wait for the
@@ -89,15 +91,17 @@ class Training {
   /// Throws ValueError where an epoch's loss is NaN.
   TrainingResult run();
 
-  /// Goes on where a run stood, to the same bits. Throws ValueError where that was of another task.
+  /// Goes on where a run stood; with the same options, to the same bits. Throws what RunState::load throws.
   void resume(const Checkpoint& saved);
 
   /// Steps of an epoch.
   std::int64_t steps() const { return loader_.size(); }
 
  private:
+  bool has_begun() const { return result_.reached.epoch > 0 || result_.reached.batch > 0; }
   bool is_over();
   void train_epoch();
+  void save();
   void take_step(const Tensor& images, const Tensor& labels);
   ProgressNumbers look() const;
   RunState run_state();

@@ -82,6 +82,13 @@ bad_outputs() {
     expect 1 --data nowhere $option .
     says err.txt "'.': Is a directory"
   done
+  ln -s . here
+  for option in '--json a --memory-report ./a' '--json here/a --checkpoint a' '--memory-report a --resume no/../a'; do
+    # shellcheck disable=SC2086  # words
+    expect 1 --data nowhere $option
+    says err.txt "${option%% *} and --"
+    says err.txt " name one file, '${option##* }': give each its own"
+  done
 }
 
 # Data folders that are not there, no folder, or not to be read
@@ -102,40 +109,47 @@ special_outputs() {
   wait $!
   [[ -L link && -p fifo ]] || fail "the link or the FIFO was replaced"
   check_results
+  expect 0 --device meta --json /dev/null --memory-report /dev/null # which replace nothing
 }
 
-# interrupt SIGNAL TEXT ARGUMENTS...: sends the signal as the program says TEXT; its exit status is in $status
-interrupt() {
-  local signal=$1 text=$2 said line pid
+# when TEXT COMMAND ARGUMENTS...: runs the program, and as it says TEXT COMMAND with its process; its exit status is in
+# $status. SIGINT is taken as $sigint says
+sigint=default
+when() {
+  local text=$1 command=$2 said line pid
   shift 2
-  exec {said}< <(exec env --default-signal=INT "$program" "$@" 2> err.txt < /dev/null)
+  exec {said}< <(exec env --$sigint-signal=INT "$program" "$@" 2> err.txt < /dev/null)
   pid=$!
   while read -r line <&"$said"; do
     echo "$line"
-    if [[ $line == *"$text"* ]]; then kill -s "$signal" $pid; text=$'\n'; fi # once
+    if [[ $line == *"$text"* ]]; then $command $pid; text=$'\n'; fi # once
   done > out.txt
   exec {said}<&-
   status=0
   wait $pid || status=$?
 }
 
-# check_resume ARGUMENTS...: a run that is interrupted twice ends in the checkpoint of one that is not
+# check_resume ARGUMENTS...: a run of two epochs that is interrupted twice ends in the checkpoint of one that is not
 check_resume() {
-  local status
+  local status fewer=("$@" --epochs 1)
+  set -- "$@" --epochs 2
   expect 0 "$@" --checkpoint whole.ckpt
-  interrupt INT 'epoch 1/2 ' "$@" --checkpoint run.ckpt "${outputs[@]}"
+  when 'epoch 1/2 ' 'kill -s INT' "$@" --checkpoint run.ckpt "${outputs[@]}"
   ((status == 130)) || fail "exit $status after SIGINT"
   check_results
   says results.json "\"test_$figure\": null"
   says out.txt 'interrupted        after '
   says out.txt 'the same command goes on with --resume run.ckpt'
-  interrupt TERM 'epoch 2/2 ' "$@" --checkpoint run.ckpt --resume run.ckpt
+  when 'epoch 2/2 ' 'kill -s TERM' "$@" --checkpoint run.ckpt --resume run.ckpt
   ((status == 143)) || fail "exit $status after SIGTERM"
+  expect 0 "${fewer[@]}" --resume run.ckpt # has gone further
+  says out.txt ' after 1 epoch and '
   expect 0 "$@" --checkpoint run.ckpt --resume run.ckpt "${outputs[@]}"
   cmp run.ckpt whole.ckpt || fail "it went on to other bits"
   says results.json '"epochs": 2'
-  expect 0 "$@" --resume whole.ckpt --json again.json
+  expect 0 "$@" --resume whole.ckpt --checkpoint again.ckpt --json again.json
   [[ $(grep test_ again.json) == "$(grep test_ results.json)" ]] || fail "a finished run has another result"
+  cmp again.ckpt whole.ckpt || fail "a finished run has no checkpoint"
   expect 1 "$@" --seed 5 --resume run.ckpt
   says err.txt "--resume is a checkpoint of $example --model"
   says err.txt '--seed 0 on '
@@ -144,14 +158,26 @@ check_resume() {
   says err.txt 'part.ckpt: at byte'
 }
 
-# check_picture OPTION FILE ARGUMENTS...: FILE is a PNG, where this build writes them
+# check_picture OPTION FILE ARGUMENTS...: FILE is a PNG; skipped where this build writes none
 check_picture() {
-  local option=$1 file=$2
+  local option=$1 file=$2 status
   shift 2
-  if grep -qF 'this build writes no pictures' <<< "$("$program" --data nowhere "$option" "$file" 2>&1)"; then return; fi
+  "$program" --data nowhere "$option" "$file" > out.txt 2> err.txt || true
+  if grep -F 'this build writes no pictures' err.txt; then exit 77; fi
   expect 0 "$@" "$option" "$file"
   [[ $(head -c 8 "$file" | od -An -tx1) == ' 89 50 4e 47 0d 0a 1a 0a' ]] || fail "$file is no PNG"
   says out.txt "picture: $file"
   expect 1 --data nowhere "$option" missing/picture.png
   says err.txt "cannot write the picture to 'missing/picture.png': No such file or directory"
+  expect 1 --data nowhere "$option" one.png --json one.png
+  says err.txt "--json and $option name one file"
+
+  # A folder that vanishes meanwhile costs the picture alone.
+  mkdir gone
+  mkfifo fifo
+  take_away() { rmdir gone && cat fifo > results.json; }
+  when 'training time' take_away "$@" "$option" gone/picture.png --json fifo --memory-report memory.json
+  ((status == 1)) || fail "exit $status without a folder"
+  says err.txt "cannot write the picture to 'gone/picture.png'"
+  check_results
 }

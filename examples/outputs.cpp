@@ -1,0 +1,46 @@
+#include "examples/outputs.h"
+
+#include <bytetape/core/write_file.h>
+
+#include <filesystem>
+#include <vector>
+
+namespace bytetape::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct File {
+  std::string option, path;
+};
+
+/// Whether what is written to one would replace the other. A device or a FIFO is not replaced.
+bool is_one_file(const fs::path& a, const fs::path& b) {
+  std::error_code ignored;  // what cannot be reached is said where it is opened
+  if (a.empty() || b.empty() || (fs::exists(a, ignored) && !fs::is_regular_file(a, ignored))) return false;
+  return fs::weakly_canonical(fs::absolute(a), ignored) == fs::weakly_canonical(fs::absolute(b), ignored);
+}
+
+}  // namespace
+
+void check_outputs(const Options& o, const std::string& picture_option) {
+  const auto check_file = [](const std::string& path, const char* what) {
+    if (!path.empty()) check_writable(path, what);
+  };
+  check_file(o.json, json_name);
+  check_file(o.memory_report, "the memory timeline");
+  check_file(o.picture, "the picture");
+  check_file(o.checkpoint, "the checkpoint");
+
+  const std::vector<File> files{{"--json", o.json},
+                                {"--memory-report", o.memory_report},
+                                {picture_option, o.picture},
+                                {"--checkpoint", o.checkpoint},
+                                {"--resume", o.resume}};
+  for (std::size_t i = 0; i + 2 < files.size(); ++i)  // the last two may be one
+    for (std::size_t j = i + 1; j < files.size(); ++j)
+      check<ValueError>(!is_one_file(files[i].path, files[j].path), files[i].option, " and ", files[j].option,
+                        " name one file, '", files[j].path, "': give each its own");
+}
+
+}  // namespace bytetape::examples
