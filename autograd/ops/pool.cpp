@@ -34,9 +34,8 @@ Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
   if (p.stride == 0) p.stride = p.kernel;
   Pooling plan{p, x.shape(), x.shape(), suggest_memory_format(x)};
   for (int i = 0; i < 2; ++i) {
-    check<ValueError>(p.kernel[i] >= 1 && p.stride[i] >= 1 && p.stride[i] <= most,
-                      "kernel and stride must be at least 1 and below 2^31, got kernel ", p.kernel, " and stride ",
-                      p.stride);
+    check<ValueError>(p.kernel[i] >= 1 && p.stride[i] >= 1, "kernel and stride must be at least 1, got kernel ",
+                      p.kernel, " and stride ", p.stride);
     check<ValueError>(p.padding[i] >= 0 && p.padding[i] <= p.kernel[i] / 2,
                       "padding must be between 0 and half the kernel, got padding ", p.padding, " and kernel ",
                       p.kernel);
@@ -44,6 +43,7 @@ Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
   }
   check(x.size(2) > 0 && x.size(3) > 0, "there is nothing to pool in ", describe(x));
   check<ValueError>(p.kernel[0] <= most / p.kernel[1], "a window of ", p.kernel, " has too many elements");
+  check<ValueError>(p.stride[0] <= most && p.stride[1] <= most, "strides must be below 2^31, got ", p.stride);
   check(plan.y_shape[2] > 0 && plan.y_shape[3] > 0, "a window of ", p.kernel, " does not fit into ", describe(x),
         " with padding ", p.padding);
   return plan;

@@ -25,7 +25,7 @@ OpRow window_row(const std::string& op, const std::string& variant, const Pool& 
                            [pool](X x) {
                              return pool(x[0], {{2, 2}, {2, 2}, {1, 1}});
                            }),
-           bad<ValueError>("below 2^31", {in(1, 1, 4, 4)},
+           bad<ValueError>("strides must be below 2^31", {in(1, 1, 4, 4)},
                            [pool](X x) {
                              return pool(x[0], {{1, 1}, {std::int64_t{1} << 31, 1}});
                            }),
