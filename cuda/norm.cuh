@@ -6,16 +6,14 @@
 #include <array>
 
 #include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/resample.h"
 #include "bytetape/cuda/convert.cuh"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/launch.h"
 
 namespace bytetape::cuda {
 
-/// a / b; the 32-bit division is several times as fast.
-__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
-  return ((a | b) >> 32) == 0 ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
-}
+using resample::quotient;
 
 /// Pixels (n, h, w) of K images of one shape, in the order in which those of the first lie.
 template <std::size_t K>

@@ -19,12 +19,12 @@ __device__ void store(T* to, const Packed<T, lanes>& values) {
 }
 
 template <class T>
-struct Pixels {
+struct ImagePixels {
   T* data;
   std::int64_t strides[4];
 
   template <class V>
-  explicit Pixels(const V& v) : data(v.template as<T>()) {
+  explicit ImagePixels(const V& v) : data(v.template as<T>()) {
     for (int d = 0; d < 4; ++d) strides[d] = v.defined() ? v.strides[d] : 0;
   }
   __device__ std::int64_t offset(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {

@@ -13,8 +13,8 @@ using resample::Windows;
 
 /// Positions in windows, u8 or i32, row-major.
 struct Indices {
-  Pixels<std::uint8_t> narrow;
-  Pixels<std::int32_t> wide;
+  ImagePixels<std::uint8_t> narrow;
+  ImagePixels<std::int32_t> wide;
   bool is_wide;
 
   explicit Indices(const ConstView& v)
@@ -54,7 +54,8 @@ struct Indices {
 // NaN wins, and of equals the first.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
-    max_pool2d_kernel(Layout layout, Windows rows, Windows columns, Pixels<const T> x, Pixels<T> y, Indices indices) {
+    max_pool2d_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> x, ImagePixels<T> y,
+                      Indices indices) {
   using C = compute_t<T>;
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     const Range is = rows.window(h), js = columns.window(w);
@@ -88,8 +89,8 @@ __global__ void __launch_bounds__(block_size)
 // Asks for each input which windows chose it: every element is written once, by one thread, and sums are in one order.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
-    max_pool2d_backward_kernel(Layout layout, Windows rows, Windows columns, Pixels<const T> gy, Indices indices,
-                               Pixels<T> gx) {
+    max_pool2d_backward_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> gy, Indices indices,
+                               ImagePixels<T> gx) {
   using C = compute_t<T>;
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     const Range above = rows.outputs_of(h), beside = columns.outputs_of(w);
@@ -112,7 +113,8 @@ __global__ void __launch_bounds__(block_size)
 // Of windows that lie side by side and cover all: each window writes its own inputs.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
-    max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, Pixels<const T> gy, Indices indices, Pixels<T> gx) {
+    max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, ImagePixels<const T> gy, Indices indices,
+                                     ImagePixels<T> gx) {
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     std::int32_t chosen[lanes];
     indices.load<lanes>(n, c, h, w, chosen);
@@ -135,8 +137,8 @@ bool are_tiles(const Pool2dParams& p, const Shape& x, const Shape& y) {
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    max_pool2d_gather_kernel(Layout layout, Windows rows, Windows columns, Pixels<const T> x, Indices indices,
-                             Pixels<T> y) {
+    max_pool2d_gather_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> x, Indices indices,
+                             ImagePixels<T> y) {
   layout.for_each<1>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     std::int32_t chosen[1];
     indices.load<1>(n, c, h, w, chosen);
@@ -167,7 +169,7 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
     with_lanes<T>(x, y, indices, [&](auto lanes) {
       const Layout layout(y, lanes);
       max_pool2d_kernel<T, lanes><<<layout.blocks, layout.threads, 0, stream>>>(
-          layout, rows, columns, Pixels<const T>(x), Pixels<T>(y), Indices(indices));
+          layout, rows, columns, ImagePixels<const T>(x), ImagePixels<T>(y), Indices(indices));
     });
   });
   check_launch();
@@ -183,12 +185,12 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
       if (are_tiles(p, gx.shape, gy.shape)) {
         const Layout tiles(gy, lanes);
         max_pool2d_tiles_backward_kernel<T, lanes><<<tiles.blocks, tiles.threads, 0, stream>>>(
-            tiles, p.kernel, Pixels<const T>(gy), Indices(indices), Pixels<T>(gx));
+            tiles, p.kernel, ImagePixels<const T>(gy), Indices(indices), ImagePixels<T>(gx));
         return;
       }
       const Layout layout(gx, lanes);
       max_pool2d_backward_kernel<T, lanes><<<layout.blocks, layout.threads, 0, stream>>>(
-          layout, rows, columns, Pixels<const T>(gy), Indices(indices), Pixels<T>(gx));
+          layout, rows, columns, ImagePixels<const T>(gy), Indices(indices), ImagePixels<T>(gx));
     });
   });
   check_launch();
@@ -202,8 +204,8 @@ void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2
   const Layout layout(y, 1);
   const auto launch = [&](auto zero) {
     using T = decltype(zero);
-    max_pool2d_gather_kernel<T><<<layout.blocks, layout.threads, 0, stream>>>(layout, rows, columns, Pixels<const T>(x),
-                                                                              Indices(indices), Pixels<T>(y));
+    max_pool2d_gather_kernel<T><<<layout.blocks, layout.threads, 0, stream>>>(
+        layout, rows, columns, ImagePixels<const T>(x), Indices(indices), ImagePixels<T>(y));
   };
   switch (size_of(y.dtype)) {
     case 8:

@@ -9,7 +9,7 @@ namespace detail {
 
 template <class T, int lanes, class Axis>
 __global__ void __launch_bounds__(block_size)
-    weigh_kernel(Layout layout, Axis rows, Axis columns, Pixels<const T> x, Pixels<T> y) {
+    weigh_kernel(Layout layout, Axis rows, Axis columns, ImagePixels<const T> x, ImagePixels<T> y) {
   using C = compute_t<T>;
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     const resample::Range above = rows.inputs_of(h), beside = columns.inputs_of(w);
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(block_size)
 // order.
 template <class T, int lanes, class Axis>
 __global__ void __launch_bounds__(block_size)
-    weigh_backward_kernel(Layout layout, Axis rows, Axis columns, Pixels<const T> gy, Pixels<T> gx) {
+    weigh_backward_kernel(Layout layout, Axis rows, Axis columns, ImagePixels<const T> gy, ImagePixels<T> gx) {
   using C = compute_t<T>;
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
     const resample::Range above = rows.outputs_of(h), beside = columns.outputs_of(w);
@@ -75,7 +75,7 @@ void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View
     using T = decltype(zero);
     const Layout layout(y, lanes);
     detail::weigh_kernel<T, lanes, Axis><<<layout.blocks, layout.threads, 0, stream_of(y.device)>>>(
-        layout, rows, columns, Pixels<const T>(x), Pixels<T>(y));
+        layout, rows, columns, ImagePixels<const T>(x), ImagePixels<T>(y));
   });
   check_launch();
 }
@@ -87,7 +87,7 @@ void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, 
     using T = decltype(zero);
     const Layout layout(gx, lanes);
     detail::weigh_backward_kernel<T, lanes, Axis><<<layout.blocks, layout.threads, 0, stream_of(gx.device)>>>(
-        layout, rows, columns, Pixels<const T>(gy), Pixels<T>(gx));
+        layout, rows, columns, ImagePixels<const T>(gy), ImagePixels<T>(gx));
   });
   check_launch();
 }

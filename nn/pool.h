@@ -20,7 +20,8 @@ class MaxPool2d : public Module {
 /// The mean of each window (torch.nn.AvgPool2d), otherwise as MaxPool2d.
 class AvgPool2d : public Module {
  public:
-  /// Padding counts as zeros, or without count_include_pad not at all.
+  /// Padding counts as zeros, or without count_include_pad not at all. There is no ceil_mode, which is PyTorch's fourth
+  /// argument, and no divisor_override.
   explicit AvgPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0, bool count_include_pad = true);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;

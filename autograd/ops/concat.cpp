@@ -135,6 +135,9 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t
   return split_into(x, d, even_sizes(x.size(d), split_size));
 }
 
+std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> sizes, std::int64_t dim) {
+  return split(x, std::vector<std::int64_t>(sizes), dim);
+}
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
   const Op<"split"> op;
   const int d = dim_to_split(x, dim);

@@ -22,6 +22,8 @@ void check_inputs(const Tensor& x, std::int64_t groups, const Tensor& weight, co
     check(!v->defined() || v->shape() == Shape{x.size(1)}, "expected a ", name, " for each of the ", x.size(1),
           " channels of ", describe(x), ", got ", describe(*v));
   }
+  check<ValueError>(x.numel() != groups, "expected more than one value a group, got ", groups, " groups of ",
+                    describe(x));
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
 }
 

@@ -16,8 +16,9 @@ struct InterpolateOptions {
 
 /// x (n, c, h, w), floating, -> (n, c, h', w') of the size or by the factor given (torch.nn.functional.interpolate).
 /// nearest takes the pixel at floor(i h / h'), bilinear weighs the four around (i + 1/2) h / h' - 1/2, or around
-/// i (h - 1) / (h' - 1) with align_corners; with a factor it is that, and not h / h', by which steps are taken. Pixels
-/// are those that PyTorch's CPU kernels choose. ValueError unless there is one of size and scale_factor, positive, or
+/// i (h - 1) / (h' - 1) with align_corners; with a factor it is that, and not h / h', by which steps are taken, unless
+/// the size stays or is doubled. Steps of nearest are f32's, as in PyTorch's kernels (of its two on the CPU, in the one
+/// for channels-last and for small images). ValueError unless there is one of size and scale_factor, positive, or
 /// with align_corners of nearest; ShapeError where nothing is left. Keeps nothing for backward. Differentiable twice
 /// and more.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);

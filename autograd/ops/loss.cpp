@@ -88,7 +88,11 @@ struct CrossEntropyBackward final : Node {
     // Of no targets there is no gradient.
     const Tensor c = count.get(), share = loss.reduction == Reduction::mean ? gy / where(c == 0, 1, c) : gy;
     const Tensor g = unsqueeze(expand(share, t.shape()), 1);
-    return where(of_row == loss.ignore, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
+    return where(counts(of_row) == 0, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
+  }
+  /// 1 where a target is a class: neither one to ignore nor a fault.
+  Tensor counts(const Tensor& of_row) const {
+    return where(of_row == loss.ignore, 0, where(of_row < 0, 0, where(of_row >= classes, 0, ones_like(of_row))));
   }
   Tensor expected(const Tensor& wanted, const Tensor& w) const {
     const Tensor p = softmax(logits.get(), 1);

@@ -22,6 +22,8 @@ std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t s
   return room < 0 ? 0 : room / stride + 1;
 }
 
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // of a window's elements and its steps
+
 void check_image(const Tensor& x) {
   check_floating(x);
   check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
@@ -39,11 +41,17 @@ Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
                       p.kernel);
     plan.y_shape[2 + i] = output_size(x.size(2 + i), p.kernel[i], p.stride[i], p.padding[i]);
   }
-  check<ValueError>(p.kernel[0] <= std::numeric_limits<std::int32_t>::max() / p.kernel[1], "a window of ", p.kernel,
-                    " has too many elements");
+  check(x.size(2) > 0 && x.size(3) > 0, "there is nothing to pool in ", describe(x));
+  check<ValueError>(p.kernel[0] <= most / p.kernel[1], "a window of ", p.kernel, " has too many elements");
+  check<ValueError>(p.stride[0] <= most && p.stride[1] <= most, "strides must be below 2^31, got ", p.stride);
   check(plan.y_shape[2] > 0 && plan.y_shape[3] > 0, "a window of ", p.kernel, " does not fit into ", describe(x),
         " with padding ", p.padding);
   return plan;
+}
+
+/// A window that is the image: a sum for several threads.
+bool is_all_of(const Tensor& x, const Pool2dParams& p) {
+  return p.padding == 0 && p.kernel.h == x.size(2) && p.kernel.w == x.size(3);
 }
 
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan);
@@ -115,13 +123,13 @@ Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
 Tensor avg_pool2d(const Tensor& x, const Pool2dParams& params, bool count_include_pad) {
   const Op<"avg_pool2d"> op;
   const Pooling plan = plan_pooling(x, params);
+  if (is_all_of(x, plan.params)) return mean(x, {2, 3}, true);
   return AvgPool2d{plan.x_shape, plan.y_shape, plan.format, {plan.params, count_include_pad}}(x);
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size) {
   const Op<"adaptive_avg_pool2d"> op;
   check_image(x);
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   Shape y_shape = x.shape();
   for (int i = 0; i < 2; ++i) {
     check<ValueError>(output_size[i] >= 1 && output_size[i] <= most, "output_size must be from 1 to ", most, ", got ",

@@ -44,6 +44,8 @@ TEST(Split, GivesViewsOfSizesAsPyTorch) {
   EXPECT_EQ(sizes(split(x, 3)), (Sizes{3, 3, 1}));
   EXPECT_EQ(sizes(split(x, 9)), (Sizes{7}));
   EXPECT_EQ(sizes(split(x, {2, 5})), (Sizes{2, 5}));
+  EXPECT_EQ(sizes(split(x, {7})), (Sizes{7}));
+  EXPECT_THROW(split(x, {3}), ShapeError) << "a list of sizes, not a size";
   EXPECT_EQ(sizes(chunk(x, 3)), (Sizes{3, 3, 1}));
   EXPECT_EQ(sizes(chunk(x, 5)), (Sizes{2, 2, 2, 1})) << "fewer than asked for";
   EXPECT_EQ(sizes(chunk(narrow(x, 0, 0, 0), 3)), (Sizes{0, 0, 0}));

@@ -77,15 +77,17 @@ TEST_F(CudaFault, LeavesTheOtherRowsTheirValues) {
 
 TEST_F(CudaFault, LeavesTheOtherRowsTheirGradients) {
   const Tensor logits = random_tensor({5, 3});
-  const auto gradient = [&](Device device, const std::vector<std::int64_t>& targets) {
+  const auto gradient = [&](Device device, const std::vector<std::int64_t>& targets, bool recorded) {
     Tensor x = clone(to(logits, device));
     x.set_requires_grad();
-    cross_entropy(x, from_vector(targets, {5}, device), {.reduction = Reduction::sum}).backward();
-    return x.grad();
+    const Tensor loss = cross_entropy(x, from_vector(targets, {5}, device), {.reduction = Reduction::sum});
+    return grad({loss}, {x}, {.create_graph = recorded})[0].detach();
   };
-  const Tensor g = gradient(gpu, faulty);
-  EXPECT_NE(message_of([] { synchronize(gpu); }), "");
-  EXPECT_TRUE(all_close(g, gradient(Device::cpu(), ignored)));
+  for (const bool recorded : {false, true}) {
+    const Tensor g = gradient(gpu, faulty, recorded);
+    EXPECT_NE(message_of([] { synchronize(gpu); }), "");
+    EXPECT_TRUE(all_close(g, gradient(Device::cpu(), ignored, recorded)));
+  }
 }
 
 TEST_F(CudaFault, OfManyIsThatOfTheFirstRow) {

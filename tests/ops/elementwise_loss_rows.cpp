@@ -13,12 +13,16 @@ const Cases pairs{pair_of(in(), in()),
                   pair_of(in(3, 4).expanded(), in(3, 4).narrowed()),
                   pair_of(in(6).spaced(), in(6)),
                   pair_of(in(2, 3, 2, 2).channels_last(), in(2, 3, 2, 2))};
-const Cases weighted{{in(3, 4), in(3, 4), in(4), in(3, 1)},
-                     {in(2), in(2), in(), in(2)},
-                     {in(5).spaced(), in(5), in(1), in()},
-                     {in(4, 3).transposed(), in(4, 3), in(4, 1), in(3).spaced()},
-                     {in(3, 4).expanded(), in(3, 4).narrowed(), in(4), in(3, 4)},
-                     {in(2, 3, 2, 2).channels_last(), in(2, 3, 2, 2), in(3, 1, 1), in(2, 1, 1, 1)}};
+// Terms of one sign, so that sums of 16-bit ones keep their digits.
+Case weighted_case(const Input& x, const Input& target, const Input& pos_weight, const Input& weight) {
+  return {x, target.positive(), pos_weight.positive(), weight.positive()};
+}
+const Cases weighted{weighted_case(in(3, 4), in(3, 4), in(4), in(3, 1)),
+                     weighted_case(in(2), in(2), in(), in(2)),
+                     weighted_case(in(5).spaced(), in(5), in(1), in()),
+                     weighted_case(in(4, 3).transposed(), in(4, 3), in(4, 1), in(3).spaced()),
+                     weighted_case(in(3, 4).expanded(), in(3, 4).narrowed(), in(4), in(3, 4)),
+                     weighted_case(in(2, 3, 2, 2).channels_last(), in(2, 3, 2, 2), in(3, 1, 1), in(2, 1, 1, 1))};
 
 Array reduced(const Array& losses, Reduction reduction) {
   if (reduction == Reduction::none) return losses;
@@ -91,7 +95,7 @@ OpRow bce_row(const std::string& variant, Reduction reduction, bool is_weighted)
       Gradients::twice,
       1,
       reduction != Reduction::mean,
-      is_weighted ? Case{in(300, 401), in(300, 401), in(401), in(300, 1)} : Case{in(300, 401), in(300, 401)}};
+      is_weighted ? weighted_case(in(300, 401), in(300, 401), in(401), in(300, 1)) : Case{in(300, 401), in(300, 401)}};
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ std::vector<OpRow> group_norm_rows() {
                       [](X x) { return group_norm(x[0], 2); }),
       bad<ValueError>("expected a positive number of groups that divides the 5 channels of f64(2, 5)",
                       {in(2, 5), in(5), in(5)}),
+      bad<ValueError>("expected more than one value a group, got 4 groups of f64(1, 4)", {in(1, 4)},
+                      [](X x) { return group_norm(x[0], 4); }),
       bad<ValueError>(", got 0", {in(2, 6)}, [](X x) { return group_norm(x[0], 0); }),
       bad<ShapeError>("expected a weight for each of the 6 channels of f64(2, 6)", {in(2, 6), in(3), in(6)}),
       bad<DTypeError>("bias must have the dtype of x", {in(2, 6), in(6), in(6).as(DType::f32)}),

@@ -44,6 +44,7 @@ struct Input {
   Input expanded() const { return with(Layout::expanded); }            // dim 0 repeats one slice
   Input channels_last() const { return with(Layout::channels_last); }  // of rank 4
   Input eighths() const { return drawn(Draw::eighths); }
+  Input positive() const { return drawn(Draw::positive); }
   Input boolean() const { return drawn(Draw::boolean); }
   Input classes() const { return drawn(Draw::classes); }
   Input examples() const { return drawn(Draw::examples); }

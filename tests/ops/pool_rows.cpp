@@ -17,7 +17,18 @@ OpRow window_row(const std::string& op, const std::string& variant, const Pool& 
           draw,
           {bad<DTypeError>("floating", {in(1, 1, 4, 4).as(DType::i64)}),
            bad<ShapeError>("expected x (n, c, h, w), got f64(4, 4)", {in(4, 4)}),
-           bad<ShapeError>("does not fit into f64(1, 1, 1, 0)", {in(1, 1, 1, 0)}),
+           bad<ShapeError>("does not fit into f64(1, 1, 1, 1)", {in(1, 1, 1, 1)},
+                           [pool](X x) {
+                             return pool(x[0], {{2, 2}, {2, 2}});
+                           }),
+           bad<ShapeError>("nothing to pool in f64(1, 1, 0, 4)", {in(1, 1, 0, 4)},
+                           [pool](X x) {
+                             return pool(x[0], {{2, 2}, {2, 2}, {1, 1}});
+                           }),
+           bad<ValueError>("strides must be below 2^31", {in(1, 1, 4, 4)},
+                           [pool](X x) {
+                             return pool(x[0], {{1, 1}, {std::int64_t{1} << 31, 1}});
+                           }),
            bad<ValueError>("padding must be between 0 and half the kernel", {in(1, 1, 4, 4)},
                            [pool](X x) {
                              return pool(x[0], {{2, 2}, {2, 2}, {2, 2}});
