@@ -61,6 +61,9 @@ struct Scope {
 
 /// This thread's scope.
 inline constinit thread_local Scope current_scope{};
+/// This thread's number, from 1, which no other thread of the process ever has.
+std::uint64_t thread_number();
+
 /// The module that this thread runs, nn's to read; null outside.
 inline constinit thread_local const void* running_module = nullptr;
 
