@@ -42,7 +42,7 @@ CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs
     : fn_(std::move(fn)),
       autocast_(autocast_dtype()),
       default_device_(default_device()),
-      module_(memory::running_module) {
+      module_(memory::running_module ? *memory::running_module : nullptr) {
   for (const Tensor& x : inputs) inputs_.emplace_back(this).save(x);
 }
 
@@ -81,7 +81,7 @@ void CheckpointFrame::run_again() {
 
 void CheckpointFrame::make() {
   const memory::ScopeGuard where(scope);
-  const Setting module(memory::running_module, module_);
+  const Setting<const memory::ModuleCell*> module(memory::running_module, &module_);
   const Autocast autocast(autocast_);
   const DefaultDevice device(default_device_);
   const GradMode records(true);

@@ -52,7 +52,7 @@ class CheckpointFrame final : public Node {
   std::vector<PhiloxState> draws_;
   DType autocast_;
   Device default_device_;
-  const void* module_;
+  memory::ModuleCell module_;
   State state_ = State::waiting;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -64,8 +65,10 @@ inline constinit thread_local Scope current_scope{};
 /// This thread's number, from 1, which no other thread of the process ever has.
 std::uint64_t thread_number();
 
-/// The module that this thread runs, nn's to read; null outside.
-inline constinit thread_local const void* running_module = nullptr;
+/// Where a module is now, nn's to read; null where it has ended.
+using ModuleCell = std::shared_ptr<void*>;
+/// That of the module that this thread runs; null outside.
+inline constinit thread_local const ModuleCell* running_module = nullptr;
 
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {

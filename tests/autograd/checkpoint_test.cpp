@@ -1,9 +1,15 @@
 #include "bytetape/autograd/checkpoint.h"
 
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bytetape/bytetape.h"
 #include "tests/support/events.h"
@@ -298,6 +304,27 @@ TEST(Checkpoint, SaysWhatTheFunctionMustNotDo) {
     add_(w, 1);
   }
   EXPECT_THROWS_SAYING(sum(z).backward(), AutogradError, "was overwritten by 'add_'");
+}
+
+/// Runs a block that others own too.
+struct Caller : nn::Module {
+  std::shared_ptr<nn::Linear> block;
+  explicit Caller(std::shared_ptr<nn::Linear> its) : block(std::move(its)) { register_module("block", block); }
+  Tensor forward(const Tensor& x) override {
+    return checkpoint([mine = block](const Tensor& t) { return tanh((*mine)(t)); }, x);
+  }
+};
+
+TEST(Checkpoint, OutlivesTheModuleThatCalledIt) {
+  const auto block = std::make_shared<nn::Linear>(3, 3);
+  const Tensor x = random_tensor({2, 3}, DType::f32);
+  const Tensor expected = grad({sum(tanh((*block)(x)))}, {block->weight})[0];
+  alignas(Caller) std::byte place[sizeof(Caller)];
+  Caller* const caller = new (place) Caller(block);
+  const Tensor y = sum((*caller)(x));
+  caller->~Caller();
+  for (std::size_t i = 0; i < sizeof(place); ++i) place[i] = static_cast<std::byte>(i);  // anything else lies there
+  EXPECT_EQ(grad({y}, {block->weight})[0].to_vector<float>(), expected.to_vector<float>());
 }
 
 TEST(Checkpoint, IsPredictedToTheByte) {
