@@ -32,10 +32,13 @@ std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs);
 /// other, in a captured step, and on meta devices.
 ///
 /// fn is kept until then, and must do the same again: what it captures by reference must last, and what changes from
-/// one run to the other (a mode of a module, a tensor that is overwritten) must not matter; a tensor that may be
-/// overwritten is best an input, where that is found out. Throws AutogradError from backward where the second run saves
-/// other tensors than the first or draws more numbers or fewer, where an input or a parameter was overwritten since,
-/// and where fn itself runs backward. What fn throws passes through; the graph stays as it was.
+/// one run to the other (a mode of a module, a tensor that is overwritten) must not matter. Found out is the overwriting
+/// of inputs, and of leaves that require grad and that an op on the tape took: a parameter that an optimizer moved too
+/// early. Another tensor that may be overwritten is best an input.
+///
+/// Throws AutogradError from backward where the second run saves other tensors than the first or draws more numbers or
+/// fewer, where such an input or leaf was overwritten, moved or converted since, and where fn itself runs backward.
+/// What fn throws passes through; the graph stays as it was.
 template <class F, std::derived_from<Tensor>... Inputs>
 auto checkpoint(F fn, const Inputs&... inputs) {
   using Result = std::invoke_result_t<F&, const Inputs&...>;

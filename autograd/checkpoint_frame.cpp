@@ -48,6 +48,7 @@ CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs
 
 std::vector<Tensor> CheckpointFrame::run(std::span<const Tensor> inputs) {
   const Setting state(state_, State::first);
+  const Setting outer(outer_, checkpoint_running);
   const Setting running(checkpoint_running, this);
   const Draws draws(draws_, Draws::Mode::keep);
   return fn_(inputs);
@@ -66,6 +67,13 @@ bool CheckpointFrame::takes(Saved& saved, const Tensor& x) {
   saved.output_ = made_by.output;
   left_out_.push_back({&saved, {x.shape(), x.dtype(), x.device()}});
   return true;
+}
+
+void CheckpointFrame::note_leaves(std::span<const Tensor* const> inputs) {
+  if (outer_) outer_->note_leaves(inputs);
+  if (state_ != State::first) return;
+  for (const Tensor* x : inputs)
+    if (x->requires_grad() && x->is_leaf()) leaves_.emplace_back(this).save(*x);
 }
 
 void CheckpointFrame::run_again() {
@@ -87,6 +95,7 @@ void CheckpointFrame::make() {
   const GradMode records(true);
   std::vector<Tensor> inputs;
   for (const Saved& x : inputs_) inputs.push_back(x.get());
+  for (const Saved& x : leaves_) x.get();  // throws
   const Setting state(state_, State::second);
   const Setting running(checkpoint_running, this);
   const Setting second(again, true);
@@ -118,7 +127,7 @@ void CheckpointFrame::fill_in() {
     saved->keep(connected, made_[i].version);
   }
   left_out_.clear();
-  release();  // the inputs
+  release();  // inputs and leaves
   fn_ = nullptr;
 }
 

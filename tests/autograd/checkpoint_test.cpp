@@ -306,6 +306,43 @@ TEST(Checkpoint, SaysWhatTheFunctionMustNotDo) {
   EXPECT_THROWS_SAYING(sum(z).backward(), AutogradError, "was overwritten by 'add_'");
 }
 
+TEST(Checkpoint, FindsOverwrittenLeavesThatNoNodeSaved) {
+  struct Case {
+    const char* name;
+    std::function<Tensor(const Tensor& t, const Tensor& w, const Tensor& b)> f;
+  };
+  const Case cases[] = {
+      {"a layer", [](const Tensor& t, const Tensor& w, const Tensor& b) { return tanh(linear(t, w, b)); }},
+      {"addends", [](const Tensor& t, const Tensor& w, const Tensor& b) { return tanh(t + b + sum(w, {0})); }},
+      {"a view",
+       [](const Tensor& t, const Tensor& w, const Tensor& b) { return tanh(matmul(t, transpose(w, 0, 1)) + b); }},
+      {"a checkpoint within", [](const Tensor& t, const Tensor& w, const Tensor& b) {
+         return tanh(checkpoint([=](const Tensor& u) { return linear(u, w, b); }, t));
+       }}};
+  const Tensor x = random_tensor({2, 4}, DType::f32);
+  for (const Case& c : cases)
+    for (const DType computed : {DType::f32, DType::bf16})
+      for (const int overwritten : {0, 1}) {
+        const Tensor leaves[] = {random_leaf({4, 4}, DType::f32), random_leaf({4}, DType::f32)};
+        Tensor y;
+        {
+          const Autocast autocast(computed);
+          y = sum(checkpoint([&](const Tensor& t) { return c.f(t, leaves[0], leaves[1]); }, x));
+        }
+        {
+          const NoGrad no_grad;
+          add_(leaves[overwritten], 1);
+        }
+        EXPECT_THROWS_SAYING(y.backward(), AutogradError, "was overwritten by 'add_'")
+            << '\n'
+            << c.name << ", leaf " << overwritten << ", " << computed;
+      }
+  const Tensor b = random_leaf({4}, DType::f32);
+  const Tensor y = sum(checkpoint([&](const Tensor& t) { return tanh(t + b); }, x));
+  b.set_data(to(b, DType::f64).detach());
+  EXPECT_THROWS_SAYING(y.backward(), AutogradError, "was moved or converted");
+}
+
 /// Runs a block that others own too.
 struct Caller : nn::Module {
   std::shared_ptr<nn::Linear> block;
