@@ -34,7 +34,9 @@ std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs);
 /// fn is kept until then, and must do the same again: what it captures by reference must last, and what changes from
 /// one run to the other (a mode of a module, a tensor that is overwritten) must not matter. Found out is the overwriting
 /// of inputs, and of leaves that require grad and that an op on the tape took: a parameter that an optimizer moved too
-/// early. Another tensor that may be overwritten is best an input.
+/// early. Another tensor that may be overwritten is best an input. What
+/// fn does beside its results is done twice, but for generators that it seeds or sets and hooks that it registers:
+/// those of the first run stay.
 ///
 /// Throws AutogradError from backward where the second run saves other tensors than the first or draws more numbers or
 /// fewer, where such an input or leaf was overwritten, moved or converted since, and where fn itself runs backward.

@@ -364,6 +364,55 @@ TEST(Checkpoint, OutlivesTheModuleThatCalledIt) {
   EXPECT_EQ(grad({y}, {block->weight})[0].to_vector<float>(), expected.to_vector<float>());
 }
 
+TEST(Checkpoint, LeavesGeneratorsThatTheFunctionSeedsToTheFirstRun) {
+  Generator own(5);
+  const Tensor x = random_leaf({4, 6});
+  const auto seeded = [&](const Tensor& t) {
+    manual_seed(3);
+    const auto within = [&](const Tensor& u) {
+      own.load_state_dict(Generator(8).state_dict());
+      return exp(dropout(u, 0.5, true, own));
+    };
+    const Tensor h = checkpoint(within, exp(dropout(t, 0.5)));
+    own.set_state({9, 2});
+    return h * rand({6}, DType::f64);
+  };
+  const auto run = [&](bool checkpoints) {
+    const Tensor y = checkpoints ? checkpoint(seeded, x * 1) : seeded(x * 1);
+    manual_seed(11), own.manual_seed(12);
+    rand({3}), own.take(7);
+    const std::vector<double> g = grad({sum(y)}, {x})[0].to_vector<double>();
+    const PhiloxState shared = default_generator().state(), its = own.state();
+    return std::tuple(g, shared.seed, shared.offset, its.seed, its.offset);
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(Checkpoint, RegistersHooksOnce) {
+  const Tensor x = random_leaf({4}), w = random_leaf({4});
+  const auto run = [&](bool checkpoints) {
+    std::vector<std::string> calls;
+    std::vector<std::pair<Tensor, int>> registered;
+    const auto hook = [&](const Tensor& of, const char* name) {
+      registered.emplace_back(of, of.register_hook([&calls, name](const Tensor&) {
+        calls.emplace_back(name);
+        return Tensor();
+      }));
+    };
+    const auto hooked = [&](const Tensor& t) {
+      const Tensor h = exp(t * w);
+      hook(t, "input"), hook(w, "leaf"), hook(h, "made within");
+      return tanh(h);
+    };
+    const Tensor input = x * 1, y = sum(checkpoints ? checkpoint(hooked, input) : hooked(input));
+    y.backward({}, true);
+    y.backward();
+    for (const auto& [of, handle] : registered) of.remove_hook(handle);
+    return calls;
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
 TEST(Checkpoint, IsPredictedToTheByte) {
   const auto program = [](Device device) {
     const DefaultDevice here(device);
