@@ -47,7 +47,7 @@ struct Net : nn::Module {
     Tensor h = x;
     for (Block& block : blocks)
       if (checkpoints)
-        h = checkpoint([&block](const Tensor& t) { return block(t); }, h);
+        h = checkpoint(block, h);
       else
         h = block(h);
     return mean(h * h);
@@ -411,6 +411,31 @@ TEST(Checkpoint, RegistersHooksOnce) {
     return calls;
   };
   EXPECT_EQ(run(true), run(false));
+}
+
+Tensor of_two(const Tensor& x, const Tensor& w) { return tanh(x * w); }
+
+TEST(Checkpoint, TakesFunctionsOfEveryKind) {
+  const Tensor x = random_leaf({2, 4}, DType::f32), w = random_leaf({4}, DType::f32);
+  const auto gradient = [&](const Tensor& y) { return grad({sum(y)}, {x})[0].to_vector<float>(); };
+  EXPECT_EQ(gradient(checkpoint(of_two, x, w)), gradient(of_two(x, w)));
+  EXPECT_EQ(gradient(checkpoint(&of_two, x, w)), gradient(of_two(x, w)));
+
+  auto owned = std::make_unique<Tensor>(w);
+  auto moves_only = [owned = std::move(owned)](const Tensor& t) { return of_two(t, *owned); };
+  EXPECT_EQ(gradient(checkpoint(moves_only, x)), gradient(of_two(x, w))) << "where it is";
+  EXPECT_EQ(gradient(checkpoint(std::move(moves_only), x)), gradient(of_two(x, w)));
+
+  const auto copied = [&] {
+    const auto f = [w](const Tensor& t) { return of_two(t, w); };
+    return checkpoint(f, x);
+  };
+  EXPECT_EQ(gradient(copied()), gradient(of_two(x, w)));
+
+  nn::Linear layer(4, 4);
+  const auto expected = gradient(tanh(layer(x)));
+  EXPECT_EQ(gradient(tanh(checkpoint(layer, x))), expected);
+  EXPECT_EQ(gradient(tanh(checkpoint(std::move(layer), x))), expected) << "one that moved in";
 }
 
 TEST(Checkpoint, IsPredictedToTheByte) {
