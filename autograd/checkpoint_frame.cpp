@@ -42,12 +42,13 @@ CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs
     : fn_(std::move(fn)),
       autocast_(autocast_dtype()),
       default_device_(default_device()),
-      module_(memory::running_module) {
+      module_(memory::running_module ? *memory::running_module : nullptr) {
   for (const Tensor& x : inputs) inputs_.emplace_back(this).save(x);
 }
 
 std::vector<Tensor> CheckpointFrame::run(std::span<const Tensor> inputs) {
   const Setting state(state_, State::first);
+  const Setting outer(outer_, checkpoint_running);
   const Setting running(checkpoint_running, this);
   const Draws draws(draws_, Draws::Mode::keep);
   return fn_(inputs);
@@ -68,6 +69,13 @@ bool CheckpointFrame::takes(Saved& saved, const Tensor& x) {
   return true;
 }
 
+void CheckpointFrame::note_leaves(std::span<const Tensor* const> inputs) {
+  if (outer_) outer_->note_leaves(inputs);
+  if (state_ != State::first) return;
+  for (const Tensor* x : inputs)
+    if (x->requires_grad() && x->is_leaf()) leaves_.emplace_back(this).save(*x);
+}
+
 void CheckpointFrame::run_again() {
   const Ref<Node> alive(this);
   check<AutogradError>(state_ == State::waiting,
@@ -81,12 +89,13 @@ void CheckpointFrame::run_again() {
 
 void CheckpointFrame::make() {
   const memory::ScopeGuard where(scope);
-  const Setting module(memory::running_module, module_);
+  const Setting<const memory::ModuleCell*> module(memory::running_module, &module_);
   const Autocast autocast(autocast_);
   const DefaultDevice device(default_device_);
   const GradMode records(true);
   std::vector<Tensor> inputs;
   for (const Saved& x : inputs_) inputs.push_back(x.get());
+  for (const Saved& x : leaves_) x.get();  // throws
   const Setting state(state_, State::second);
   const Setting running(checkpoint_running, this);
   const Setting second(again, true);
@@ -118,7 +127,7 @@ void CheckpointFrame::fill_in() {
     saved->keep(connected, made_[i].version);
   }
   left_out_.clear();
-  release();  // the inputs
+  release();  // inputs and leaves
   fn_ = nullptr;
 }
 

@@ -23,6 +23,9 @@ class CheckpointFrame final : public Node {
   /// that is made then and let go. False where x is to be kept: a leaf, which lasts anyway, and shall be found
   /// unchanged.
   bool takes(Saved& saved, const Tensor& x);
+  /// Of an op's inputs while the function runs first: leaves, which the second run must find unchanged, whether or not
+  /// a node saves them.
+  void note_leaves(std::span<const Tensor* const> inputs);
   /// What was left out of `saved` is not needed any more.
   void forget(const Saved& saved) { left_out_[saved.place_].saved = nullptr; }
 
@@ -46,13 +49,14 @@ class CheckpointFrame final : public Node {
   void fill_in();
 
   ListFunction fn_;
-  std::deque<Saved> inputs_;
+  std::deque<Saved> inputs_, leaves_;
+  CheckpointFrame* outer_ = nullptr;  // whose function runs this one
   std::vector<LeftOut> left_out_;
   std::vector<Made> made_;
   std::vector<PhiloxState> draws_;
   DType autocast_;
   Device default_device_;
-  const void* module_;
+  memory::ModuleCell module_;
   State state_ = State::waiting;
 };
 

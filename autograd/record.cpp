@@ -1,6 +1,7 @@
 #include "bytetape/autograd/record.h"
 
 #include "bytetape/autograd/anomaly.h"
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/overlap.h"
 
@@ -43,6 +44,8 @@ bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
 namespace detail {
 
 void connect(Node& node, std::span<const Tensor* const> inputs) {
+  if (checkpoint_running) [[unlikely]]
+    checkpoint_running->note_leaves(inputs);
   for (const Tensor* x : inputs) node.edges.push_back(gradient_edge(*x));
   node.sequence = next_sequence();  // after those of new accumulators
 }

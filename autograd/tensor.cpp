@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/node.h"
 
 namespace bytetape {
@@ -68,7 +69,8 @@ int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
   static std::atomic<int> next_handle{0};  // one count for all: an in-place op moves a tensor to another node
   const int handle = next_handle++;
-  hooks.push_back({meta.made_by.output, handle, std::move(hook)});
+  if (!detail::runs_again())  // the graph that lasts has it already
+    hooks.push_back({meta.made_by.output, handle, std::move(hook)});
   return handle;
 }
 

@@ -8,7 +8,8 @@
 namespace bytetape::detail {
 
 /// Sees, while it lives, what its thread takes from generators, whichever they are: `keep` writes it down, `repeat`
-/// hands out what was written down once more, in that order, and leaves the generators as they are.
+/// hands out what was written down once more, in that order, and leaves the generators as they are, also where they
+/// are set.
 class Draws {
  public:
   enum class Mode { keep, repeat };
@@ -19,6 +20,8 @@ class Draws {
 
   /// What a generator hands out that would give take(). Throws AutogradError where all was repeated already.
   PhiloxState draw(const std::function<PhiloxState()>& take);
+  /// True where this one repeats, or one around it.
+  bool repeats() const { return mode_ == Mode::repeat || (outer_ && outer_->repeats()); }
   /// Throws AutogradError where not all was repeated.
   void check_all_repeated() const;
 

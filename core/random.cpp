@@ -39,6 +39,7 @@ PhiloxState Generator::state() const {
 
 void Generator::set_state(PhiloxState s) {
   detail::refuse_in_capture("sets a generator's state, which a replay would not");
+  if (detail::draws_running && detail::draws_running->repeats()) return;
   std::lock_guard lock(place_->mutex);
   place_->state = s;
 }

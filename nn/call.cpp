@@ -14,14 +14,19 @@ using memory::NameId;
 using memory::Phase;
 using memory::running_module;
 
+/// The module that runs. Null also for one without a cell, with which nothing is registered that it could name.
+const Module* running() {
+  return running_module && *running_module ? static_cast<const Module*>(**running_module) : nullptr;
+}
+
 Phase phase_of_call() { return current_scope.phase == Phase::setup ? Phase::forward : current_scope.phase; }
 
 }  // namespace
 
 Call::Call(const Module& module)
-    : caller_(static_cast<const Module*>(running_module)),
-      scope_(current_scope.with(module.path_below(caller_), current_scope.op, phase_of_call())) {
-  running_module = &module;
+    : caller_(running_module),
+      scope_(current_scope.with(module.path_below(running()), current_scope.op, phase_of_call())) {
+  running_module = &module.cell_;
 }
 
 Call::~Call() { running_module = caller_; }
@@ -37,10 +42,9 @@ NameId Module::path_below(const Module* caller) const {
   const std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
   auto path = static_cast<NameId>(place);
   bool from_above = false;  // else it may be known by another name
-  for (const Module* m = this; !from_above && caller && m && m->is_registered(); m = *m->parent_)
-    from_above = *m->parent_ == caller;
+  for (const Module* m = parent_module(); !from_above && caller && m; m = m->parent_module()) from_above = m == caller;
   if (from_above && path != 0 && place >> 32 == around) return path;
-  if (!is_registered()) {
+  if (!parent_module()) {
     if (caller) caller->note_unregistered(*this);
     return around;
   }

@@ -11,6 +11,7 @@
 
 namespace bytetape::nn {
 
+using memory::ModuleCell;
 using memory::NameId;
 
 Module::Module(Module&& other) noexcept
@@ -29,7 +30,7 @@ Module::~Module() {
 }
 
 const ModuleCell& Module::cell() {
-  if (!cell_) cell_ = std::make_shared<Module*>(this);
+  if (!cell_) cell_ = std::make_shared<void*>(this);
   return cell_;
 }
 
@@ -37,7 +38,7 @@ Module& ChildModule::module() const {
   if (owned) return *owned;
   check<ValueError>(*cell != nullptr, "the child '", name,
                     "' ended before the module that it is registered with; a std::shared_ptr would keep it");
-  return **cell;
+  return *static_cast<Module*>(*cell);
 }
 
 Tensor Module::forward(const Tensor&) {
@@ -97,8 +98,9 @@ void Module::adopt(ChildModule child) {
   Module& module = child.module();
   for (const auto& [path, below] : module.named_modules())
     check<ValueError>(below != this, "it contains the one that it is registered with");
-  if (!module.is_registered()) {
-    module.parent_ = cell();
+  const ModuleCell& here = cell();  // also where the child is another's first: Call finds the one that runs by it
+  if (!module.parent_module()) {
+    module.parent_ = here;
     module.name_ = child.name;
     module.place_ = 0;
     module.rebook(memory::current_scope.module, child.name);

@@ -18,14 +18,11 @@ namespace bytetape::nn {
 /// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
 using NamedTensors = bytetape::NamedTensors;
 
-/// Where a module is now; null where it has ended.
-using ModuleCell = std::shared_ptr<Module*>;
-
 /// An entry in a module's list of children.
 struct ChildModule {
   std::string name;
   std::shared_ptr<Module> owned;  ///< null where the child is a member of the parent
-  ModuleCell cell;
+  memory::ModuleCell cell;
   /// Throws ValueError where a member has ended.
   Module& module() const;
 };
@@ -113,7 +110,7 @@ class Module {
   friend std::string summary(Module& model);
 
   // Names here are chosen with care: they would hide a user's types, and ops, from the functions of modules.
-  const ModuleCell& cell();
+  const memory::ModuleCell& cell();
   memory::NameId place_named(const char* kind, const std::string& name) const;
   void check_name(const std::string& name) const;
   Registration register_slot(Slot::Kind kind, std::string name, const Tensor& value);
@@ -122,7 +119,7 @@ class Module {
   NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;
   void convert(const std::function<Tensor(const Tensor&)>& f);
 
-  bool is_registered() const { return parent_ && *parent_; }
+  const Module* parent_module() const { return parent_ ? static_cast<const Module*>(*parent_) : nullptr; }
   bool trains() const;
   std::string path_to(const Module& module) const;
   memory::NameId path_below(const Module* caller) const;
@@ -130,7 +127,7 @@ class Module {
 
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
-  ModuleCell cell_, parent_;                           // the parent is the first that registered this
+  memory::ModuleCell cell_, parent_;                   // the parent is the first that registered this
   std::string name_;                                   // in that parent; empty for the root
   mutable std::atomic<std::uint64_t> place_{0};        // where one above last ran it: the path around it, and its own
   mutable std::vector<std::string> ran_unregistered_;  // what trains beside the children without being one
@@ -155,7 +152,7 @@ class Call {
   Call& operator=(const Call&) = delete;
 
  private:
-  const Module* caller_;
+  const memory::ModuleCell* caller_;
   memory::ScopeGuard scope_;
 };
 

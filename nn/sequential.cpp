@@ -2,6 +2,7 @@
 
 #include <typeinfo>
 
+#include "bytetape/autograd/checkpoint.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"
@@ -38,19 +39,34 @@ Activated activated(const Module& layer, Activation activation) {
   return nullptr;
 }
 
-}  // namespace
+std::int64_t length(const Sequential& model) { return static_cast<std::int64_t>(model.size()); }
 
-Tensor Sequential::forward(const Tensor& x) {
+/// What layers first to last - 1 make of x.
+Tensor run_layers(Sequential& model, std::int64_t first, std::int64_t last, const Tensor& x) {
   Tensor y = x;
-  for (Iterator layer = begin(); layer != end(); ++layer) {
-    Iterator next = layer;
-    ++next;
-    const Activation activation = next == end() ? Activation::none : activation_of(*next);
-    const Activated run = activated(*layer, activation);
-    y = run ? run(*layer, y, activation) : (*layer)(y);
-    if (run) layer = next;
+  for (std::int64_t i = first; i < last; ++i) {
+    Module& layer = model[i];
+    const Activation activation = i + 1 == last ? Activation::none : activation_of(model[i + 1]);
+    const Activated run = activated(layer, activation);
+    y = run ? run(layer, y, activation) : layer(y);
+    if (run) ++i;
   }
   return y;
+}
+
+}  // namespace
+
+Tensor Sequential::forward(const Tensor& x) { return run_layers(*this, 0, length(*this), x); }
+
+Tensor checkpoint_sequential(Sequential& model, std::int64_t segments, const Tensor& input) {
+  const Call call(model);
+  check<ValueError>(segments >= 1 && segments <= length(model), "checkpoint_sequential: expected 1 to ", length(model),
+                    " segments, one for each layer at most, got ", segments);
+  const std::int64_t layers = length(model) / segments, tail = layers * (segments - 1);
+  Tensor y = input;
+  for (std::int64_t i = 0; i < tail; i += layers)
+    y = checkpoint([&model, i, layers](const Tensor& x) { return run_layers(model, i, i + layers, x); }, y);
+  return run_layers(model, tail, length(model), y);
 }
 
 }  // namespace bytetape::nn

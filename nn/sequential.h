@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+#include <string>
+
 #include "bytetape/nn/module_list.h"
 
 namespace bytetape::nn {
@@ -19,5 +22,11 @@ class Sequential : public ModuleList<> {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Sequential"; }
 };
+
+/// model(input) in `segments` parts of as many layers each, of which the last, with the rest, keeps what it makes and
+/// every other is a checkpoint() (torch.utils.checkpoint.checkpoint_sequential). A layer and an activation that a part
+/// ends between run as two. The model must stay where it is until backward. Throws ValueError unless segments is 1 to
+/// the number of layers.
+Tensor checkpoint_sequential(Sequential& model, std::int64_t segments, const Tensor& input);
 
 }  // namespace bytetape::nn

@@ -195,10 +195,10 @@ void Allocator::set_mode(Mode mode) {
 
 std::uint32_t Allocator::begin_step(std::uint32_t step) {
   std::lock_guard lock(mutex_);
-  return ledger_.begin_step(step);
+  return ledger_.begin_step(step).number;
 }
 
-std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
+OpenStep Allocator::begin_sole_step(std::uint32_t step) {
   std::unique_lock lock(mutex_);
   const std::uint32_t open = ledger_.open_step();
   if (open == 0) return ledger_.begin_step(step);
@@ -209,6 +209,11 @@ std::uint32_t Allocator::begin_sole_step(std::uint32_t step) {
 void Allocator::end_step() {
   std::lock_guard lock(mutex_);
   ledger_.end_step();
+}
+
+void Allocator::end_step(const OpenStep& step) {
+  std::lock_guard lock(mutex_);
+  ledger_.end_step(step);
 }
 
 void Allocator::reset_peaks() {

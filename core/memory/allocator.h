@@ -85,12 +85,14 @@ class Allocator {
   void set_mode(Mode mode);
 
   /// Marks a step of this thread in the log, ending its open one; use memory::Step. 0 stands for the last number + 1.
-  /// Returns the number.
+  /// Returns the number. It stays open where the thread ends without end_step().
   std::uint32_t begin_step(std::uint32_t step = 0);
   /// The same, but throws ValueError where this thread has one open, which goes on.
-  std::uint32_t begin_sole_step(std::uint32_t step = 0);
+  OpenStep begin_sole_step(std::uint32_t step = 0);
   /// Nothing happens where this thread has none open.
   void end_step();
+  /// Ends that one, whichever thread's it is. Nothing happens where it has ended.
+  void end_step(const OpenStep& step);
   /// Peaks start over from what is held now.
   void reset_peaks();
   /// Forgets events and steps so far, counts steps from 1 again (on from those that are still open), and keeps at most

@@ -73,12 +73,12 @@ void Ledger::start_peak() {
 
 // ---- events
 
-void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_module) {
+void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step) {
   if (log_.size() >= capacity_) {
     ++dropped_;
     return;
   }
-  log_.push_back({b.offset, b.size, b.requested, b.segment, current().step, b.module, b.op, kind, b.role, old_role,
+  log_.push_back({b.offset, b.size, b.requested, b.segment, step, b.module, b.op, kind, b.role, old_role,
                   current_scope.phase, old_module});
 }
 
@@ -164,14 +164,17 @@ void Ledger::on_traffic(EventKind kind, std::size_t bytes) {
 void Ledger::log_mark(EventKind kind, std::uint32_t step) {
   Block mark;
   mark.size = step;
-  log(kind, mark, mark.role, 0);
+  log(kind, mark, mark.role, 0, step);
 }
 
 std::vector<Ledger::Open>::iterator Ledger::own_step() {
-  return std::find_if(open_.begin(), open_.end(), [](const Open& o) { return o.thread == &current_scope; });
+  return std::find_if(open_.begin(), open_.end(),
+                      [thread = thread_number()](const Open& o) { return o.thread == thread; });
 }
 
 StepSummary& Ledger::current() {
+  if (open_.size() == 1) [[likely]]
+    return open_.front().summary;
   const auto own = own_step();
   return (own == open_.end() ? open_.begin() : own)->summary;
 }
@@ -181,11 +184,11 @@ std::uint32_t Ledger::open_step() {
   return own == open_.end() ? 0 : own->summary.step;
 }
 
-Ledger::Open Ledger::opened(const Scope* thread, std::uint32_t step) const {
-  Open o{.thread = thread};
-  o.summary.step = step;
-  o.summary.before = o.summary.peak = stats_.allocated.current;
-  return o;
+StepSummary Ledger::opened(std::uint32_t step) const {
+  StepSummary s;
+  s.step = step;
+  s.before = s.peak = stats_.allocated.current;
+  return s;
 }
 
 StepSummary Ledger::closed(const StepSummary& open) const {
@@ -202,9 +205,10 @@ void Ledger::keep(const StepSummary& open) {
     ++dropped_steps_;
 }
 
-std::uint32_t Ledger::begin_step(std::uint32_t step) {
+OpenStep Ledger::begin_step(std::uint32_t step) {
   end_step();
-  Open o = opened(&current_scope, last_step_ = step ? step : last_step_ + 1);
+  last_step_ = step ? step : last_step_ + 1;
+  const Open o{thread_number(), ++begun_, opened(last_step_)};
   if (open_.front().thread) {
     open_.push_back(o);
   } else {
@@ -212,16 +216,19 @@ std::uint32_t Ledger::begin_step(std::uint32_t step) {
     open_.front() = o;
   }
   log_mark(EventKind::step_begin, last_step_);
-  return last_step_;
+  return {last_step_, o.id};
 }
 
-void Ledger::end_step() {
-  const auto own = own_step();
-  if (own == open_.end()) return;
-  log_mark(EventKind::step_end, own->summary.step);
-  keep(own->summary);
-  open_.erase(own);
-  if (open_.empty()) open_.push_back(opened(nullptr, 0));
+void Ledger::end_step(const OpenStep& step) {
+  end(std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.id == step.id; }));
+}
+
+void Ledger::end(std::vector<Open>::iterator step) {
+  if (step == open_.end()) return;
+  log_mark(EventKind::step_end, step->summary.step);
+  keep(step->summary);
+  open_.erase(step);
+  if (open_.empty()) open_.push_back({.summary = opened(0)});
 }
 
 std::vector<StepSummary> Ledger::steps() const {
@@ -260,7 +267,7 @@ void Ledger::reset_log(std::size_t capacity) {
   dropped_ = dropped_steps_ = 0;
   last_step_ = 0;
   for (Open& o : open_) {
-    o = opened(o.thread, o.summary.step);
+    o.summary = opened(o.summary.step);
     last_step_ = std::max(last_step_, o.summary.step);
   }
 }

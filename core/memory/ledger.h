@@ -98,6 +98,12 @@ struct StepSummary {
   bool is_quiet() const { return phases == std::array<PhaseFlow, phase_count>{}; }
 };
 
+/// A step that was opened, for whoever ends it.
+struct OpenStep {
+  std::uint32_t number = 0;
+  std::uint64_t id = 0;  ///< no other step of the device ever has it
+};
+
 /// The books of one device: what is held, by whom, since when. Every entry is O(1). Not locked; its Allocator holds the
 /// lock.
 class Ledger {
@@ -112,11 +118,13 @@ class Ledger {
   void on_out_of_memory(std::size_t requested);
   /// A transfer or a wait, by the thread's scope.
   void on_traffic(EventKind kind, std::size_t bytes);
-  /// Opens a step of this thread, closing its open one. Number 0 stands for the last one's number + 1. Returns the
-  /// number. What happens is booked to the thread's own step, or to the one that has been open longest.
-  std::uint32_t begin_step(std::uint32_t step);
-  /// Nothing happens where this thread has none open.
-  void end_step();
+  /// Opens a step of this thread, closing its open one. Number 0 stands for the last one's number + 1. What happens is
+  /// booked to the thread's own step, or to the one that has been open longest.
+  OpenStep begin_step(std::uint32_t step);
+  /// Closes this thread's. Nothing happens where it has none open.
+  void end_step() { end(own_step()); }
+  /// Closes that one, whichever thread's it is. Nothing happens where it is closed already.
+  void end_step(const OpenStep& step);
   /// The number of this thread's open step; 0 where it has none.
   std::uint32_t open_step();
 
@@ -159,16 +167,21 @@ class Ledger {
   std::vector<RoleBytes> now(const std::vector<Account>& accounts) const;
   std::vector<RoleBytes> at_peak(const std::vector<Account>& accounts) const;
   void start_peak();
-  void log(EventKind kind, const Block& b, Role old_role, NameId old_module);
+  void log(EventKind kind, const Block& b, Role old_role, NameId old_module) {
+    log(kind, b, old_role, old_module, current().step);
+  }
+  void log(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step);
   void log_mark(EventKind kind, std::uint32_t step);
   /// A step of a thread, or the time in which none is open.
   struct Open {
-    const Scope* thread = nullptr;
+    std::uint64_t thread = 0;  // its number
+    std::uint64_t id = 0;
     StepSummary summary;  // but for `after`
   };
-  Open opened(const Scope* thread, std::uint32_t step) const;
   std::vector<Open>::iterator own_step();
+  void end(std::vector<Open>::iterator step);
   StepSummary& current();
+  StepSummary opened(std::uint32_t step) const;
   StepSummary closed(const StepSummary& open) const;
   void keep(const StepSummary& open);
   StepSummary::PhaseFlow& flow() { return current().phases[static_cast<std::size_t>(current_scope.phase)]; }
@@ -183,6 +196,7 @@ class Ledger {
   std::uint64_t dropped_ = 0, dropped_steps_ = 0;
   std::vector<Open> open_{1};  // steps, in the order of their beginning; or the time without
   std::uint32_t last_step_ = 0;
+  std::uint64_t begun_ = 0;  // counts the steps
 };
 
 }  // namespace bytetape::memory

@@ -1,5 +1,6 @@
 #include "bytetape/core/memory/scope.h"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -38,6 +39,13 @@ const std::string& name_of(NameId id) {
 
 NameId join_path(NameId parent, std::string_view child) {
   return parent ? intern(name_of(parent) + "." + std::string(child)) : intern(child);
+}
+
+std::uint64_t thread_number() {
+  static std::atomic<std::uint64_t> last{0};
+  constinit thread_local std::uint64_t number = 0;
+  if (number == 0) number = ++last;
+  return number;
 }
 
 const char* to_string(Role r) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -61,8 +62,13 @@ struct Scope {
 
 /// This thread's scope.
 inline constinit thread_local Scope current_scope{};
-/// The module that this thread runs, nn's to read; null outside.
-inline constinit thread_local const void* running_module = nullptr;
+/// This thread's number, from 1, which no other thread of the process ever has.
+std::uint64_t thread_number();
+
+/// Where a module is now, nn's to read; null where it has ended.
+using ModuleCell = std::shared_ptr<void*>;
+/// That of the module that this thread runs; null outside.
+inline constinit thread_local const ModuleCell* running_module = nullptr;
 
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {

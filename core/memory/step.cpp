@@ -5,6 +5,16 @@
 namespace bytetape::memory {
 
 Step::Step(Device device, std::uint32_t number)
-    : allocator_(allocator(device)), number_(allocator_.begin_sole_step(number)) {}
+    : allocator_(allocator(device)),
+      step_(allocator_.begin_sole_step(number)),
+      thread_(thread_number()),
+      around_(current_scope) {
+  current_scope.phase = Phase::forward;
+}
+
+Step::~Step() {
+  allocator_.end_step(step_);
+  if (thread_ == thread_number()) current_scope = around_;
+}
 
 }  // namespace bytetape::memory

@@ -17,21 +17,23 @@ namespace bytetape::memory {
 ///
 /// A thread's steps on one device do not nest: where one is open, a second one is a ValueError. Threads may have steps
 /// open at the same time. Each is booked what its thread does; a thread without one (a loader's worker) adds to the
-/// step that has been open longest.
+/// step that has been open longest. Where another thread destroys a step it ends too, and the phase of either thread
+/// stays.
 class Step {
  public:
   /// `number` >= 1; 0, the default, counts on from the device's last step, from 1.
   [[nodiscard]] explicit Step(Device device = default_device(), std::uint32_t number = 0);
-  ~Step() { allocator_.end_step(); }
+  ~Step();
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  std::uint32_t number() const { return number_; }
+  std::uint32_t number() const { return step_.number; }
 
  private:
   Allocator& allocator_;
-  std::uint32_t number_;
-  PhaseScope phase_{Phase::forward};
+  const OpenStep step_;
+  const std::uint64_t thread_;
+  const Scope around_;
 };
 
 }  // namespace bytetape::memory

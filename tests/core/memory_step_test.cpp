@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <semaphore>
 #include <stdexcept>
 #include <thread>
@@ -113,6 +114,49 @@ TEST_F(Steps, OfTwoThreadsAreOpenAtTheSameTime) {
   EXPECT_EQ(rose(0), 512u + 1024 + 8192);
   EXPECT_EQ(rose(1), 2048u + 512 * 5 + 4096);
   EXPECT_EQ(s.steps[1].peak, s.steps[1].before + 8192) << "the device's level, whoever raised it";
+}
+
+TEST_F(Steps, EndOnWhicheverThreadDestroysThem) {
+  const ScopeGuard scope(current_scope);
+  Allocator& a = allocator(Device::meta());
+  auto step = std::make_unique<Step>(Device::meta(), 5);
+  std::jthread([&] {
+    const PhaseScope phase(Phase::data);
+    const Step own(Device::meta(), 8);
+    step.reset();
+    EXPECT_EQ(current_scope.phase, Phase::forward) << "this thread's";
+    EXPECT_EQ(a.snapshot().events.back().kind, EventKind::step_end);
+    EXPECT_EQ(a.snapshot().events.back().step, 5u);
+    a.deallocate(a.allocate(512, Role::temporary));
+    EXPECT_EQ(a.snapshot().events.back().step, 8u) << "which goes on";
+  }).join();
+  EXPECT_EQ(Step(Device::meta()).number(), 9u) << "none is open here";
+}
+
+TEST_F(Steps, EndWhatTheyOpened) {
+  Allocator& a = allocator(Device::meta());
+  {
+    const Step step(Device::meta(), 3);
+    a.begin_step(4);  // ends 3
+  }
+  a.deallocate(a.allocate(512, Role::temporary));
+  EXPECT_EQ(a.snapshot().events.back().step, 4u);
+  a.end_step();
+}
+
+TEST_F(Steps, ThatAThreadLeftOpenAreNoOtherThreads) {
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
+  std::jthread([&] { a.begin_step(7); }).join();
+  for (std::uint32_t number = 8; number < 12; ++number)
+    std::jthread([&] {
+      EXPECT_NO_THROW({
+        const OpenStep step = a.begin_sole_step(number);
+        a.deallocate(a.allocate(512, Role::temporary));
+        EXPECT_EQ(a.snapshot().events.back().step, number);
+        a.end_step(step);
+      });
+    }).join();
+  EXPECT_EQ(a.snapshot().steps.size(), 5u);
 }
 
 }  // namespace

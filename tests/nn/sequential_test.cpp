@@ -137,6 +137,30 @@ TEST(Sequential, RunsTheForwardOfALayerDerivedFromOneThatItKnows) {
   EXPECT_LT(min(y).item<float>(), 0);
 }
 
+TEST(Sequential, RunsInCheckpointsToTheSameBits) {
+  nn::Sequential net = with_activations();
+  const Tensor x = test::random_tensor({2, 3, 10, 10}, DType::f32);
+  const Result expected = result_of(net, x, fused);
+  for (const std::int64_t segments : {1, 2, 3, 5, 24}) {
+    const Result got = result_of(net, x, [&](nn::Sequential& model, const Tensor& input) {
+      return nn::checkpoint_sequential(model, segments, input);
+    });
+    EXPECT_EQ(got.value, expected.value) << segments;
+    EXPECT_EQ(got.grads, expected.grads) << segments;
+  }
+  for (const std::int64_t segments : {0, 25})
+    EXPECT_THROWS_SAYING(nn::checkpoint_sequential(net, segments, x), ValueError, "expected 1 to 24 segments");
+}
+
+TEST(Sequential, KeepsInputsOfPartsAloneInCheckpoints) {
+  nn::Sequential net;
+  for (int i = 0; i < 16; ++i) net.push_back(nn::Tanh());
+  const Tensor x = randn({1000}).set_requires_grad();
+  const std::size_t before = test::allocated();
+  const Tensor y = nn::checkpoint_sequential(net, 4, x * 1);
+  EXPECT_EQ(test::allocated() - before, 7 * test::rounded(4000)) << "three inputs of parts, and four results behind";
+}
+
 // A layer is moved in or shared: an lvalue would have to be copied.
 static_assert(!std::is_constructible_v<nn::Sequential, nn::Sequential&, nn::ReLU>);
 static_assert(!std::is_constructible_v<nn::Sequential, nn::Linear&>);
