@@ -15,7 +15,7 @@ const Cases pairs{pair_of(in(), in()),
                   pair_of(in(2, 3, 2, 2).channels_last(), in(2, 3, 2, 2))};
 // Terms of one sign, so that sums of 16-bit ones keep their digits.
 Case weighted_case(const Input& x, const Input& target, const Input& pos_weight, const Input& weight) {
-  return {x, target.positive(), pos_weight.positive(), weight.positive()};
+  return {x, target.fractions(), pos_weight.fractions(), weight.fractions()};
 }
 const Cases weighted{weighted_case(in(3, 4), in(3, 4), in(4), in(3, 1)),
                      weighted_case(in(2), in(2), in(), in(2)),

@@ -15,13 +15,16 @@ namespace {
 
 std::vector<double> draw_values(Draw how, std::int64_t n, std::mt19937_64& generator) {
   std::vector<double> values = normal_values(n, generator);
-  std::uniform_real_distribution<double> positive(0.5, 2);
+  std::uniform_real_distribution<double> positive(0.5, 2), fractions(0.1, 0.9);
   std::uniform_int_distribution<int> classes(-1, 2), examples(0, 2), pixels(0, 255);
   switch (how) {
     case Draw::normal:
       break;
     case Draw::positive:
       for (double& v : values) v = positive(generator);
+      break;
+    case Draw::fractions:
+      for (double& v : values) v = fractions(generator);
       break;
     case Draw::distinct:
       for (std::int64_t i = 0; i < n; ++i)

@@ -13,14 +13,15 @@ namespace bytetape::test {
 /// How the values of an input are drawn.
 enum class Draw {
   normal,
-  positive,  // 0.5 .. 2
-  distinct,  // 0.1 apart and away from 0 and 1: no kink and no tie within reach of a central difference
-  halves,    // odd multiples of 1/2; sums of products of two stay 1/8 away from 0 with ...
-  eighths,   // ... one of these, odd multiples of 1/8
-  boolean,   // a bool tensor
-  classes,   // i64, 0 .. 2, and -100 now and then
-  examples,  // i64, 0 .. 2
-  pixels,    // u8, 0 .. 255
+  positive,   // 0.5 .. 2
+  fractions,  // 0.1 .. 0.9
+  distinct,   // 0.1 apart and away from 0 and 1: no kink and no tie within reach of a central difference
+  halves,     // odd multiples of 1/2; sums of products of two stay 1/8 away from 0 with ...
+  eighths,    // ... one of these, odd multiples of 1/8
+  boolean,    // a bool tensor
+  classes,    // i64, 0 .. 2, and -100 now and then
+  examples,   // i64, 0 .. 2
+  pixels,     // u8, 0 .. 255
 };
 
 /// How an input lies in memory.
@@ -44,7 +45,7 @@ struct Input {
   Input expanded() const { return with(Layout::expanded); }            // dim 0 repeats one slice
   Input channels_last() const { return with(Layout::channels_last); }  // of rank 4
   Input eighths() const { return drawn(Draw::eighths); }
-  Input positive() const { return drawn(Draw::positive); }
+  Input fractions() const { return drawn(Draw::fractions); }
   Input boolean() const { return drawn(Draw::boolean); }
   Input classes() const { return drawn(Draw::classes); }
   Input examples() const { return drawn(Draw::examples); }
