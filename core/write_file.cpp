@@ -65,8 +65,7 @@ class Part {
   /// Where files can be locked: whoever has the lock writes, unless the file took its place just before.
   bool is_ours() const {
     if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-    struct stat opened {
-    }, named{};
+    struct stat opened = {}, named = {};
     return ::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino;
   }
 

@@ -200,6 +200,14 @@ TEST(AvgPool2d, OfOnesIsOneOrThePartThatIsNoPadding) {
             (std::vector<float>{corner, edge, edge, corner, edge, 1, 1, edge, corner, edge, edge, corner}));
 }
 
+// One thread would add up all of it, in another order.
+TEST(AvgPool2d, OfOneWindowThatIsTheImageIsItsMean) {
+  const Tensor x = rand({2, 3, 200, 300}).set_requires_grad();
+  const Tensor y = avg_pool2d(x, {.kernel = {200, 300}});
+  EXPECT_EQ(y.shape(), (Shape{2, 3, 1, 1}));
+  EXPECT_EQ(y.to_vector<float>(), mean(x, {2, 3}, true).to_vector<float>());
+}
+
 TEST(AvgPool2d, KeepsTheMemoryFormatAndNothingForBackward) {
   for (const auto& layout : {"channels-last", "row-major"}) {
     const Tensor x = image(layout, {2, 3, 4, 4}).detach().set_requires_grad();
