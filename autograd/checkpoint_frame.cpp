@@ -9,25 +9,12 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/draws.h"
+#include "bytetape/core/setting.h"
 
 namespace bytetape::detail {
 namespace {
 
 constinit thread_local bool again = false;
-
-/// Sets a variable for a C++ scope.
-template <class T>
-class Setting {
- public:
-  Setting(T& variable, T value) : variable_(variable), previous_(std::exchange(variable, value)) {}
-  ~Setting() { variable_ = previous_; }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  T& variable_;
-  T previous_;
-};
 
 }  // namespace
 
@@ -60,11 +47,7 @@ bool CheckpointFrame::takes(Saved& saved, const Tensor& x) {
     made_.push_back({x, x.storage().version()});
     return true;
   }
-  saved.place_ = static_cast<std::uint32_t>(left_out_.size());
-  saved.frame_ = Ref<Node>(this);
-  const Edge made_by = gradient_edge(x);
-  saved.maker_ = made_by.node;
-  saved.output_ = made_by.output;
+  take_place(saved, x, static_cast<std::uint32_t>(left_out_.size()));
   left_out_.push_back({&saved, {x.shape(), x.dtype(), x.device()}});
   return true;
 }
@@ -76,8 +59,7 @@ void CheckpointFrame::note_leaves(std::span<const Tensor* const> inputs) {
     if (x->requires_grad() && x->is_leaf()) leaves_.emplace_back(this).save(*x);
 }
 
-void CheckpointFrame::run_again() {
-  const Ref<Node> alive(this);
+void CheckpointFrame::bring_back() {
   check<AutogradError>(state_ == State::waiting,
                        "backward runs within a function that checkpoint() runs, through what that has not kept; run it "
                        "outside, or the function without checkpoint()");
@@ -117,15 +99,8 @@ void CheckpointFrame::check_made() const {
 }
 
 void CheckpointFrame::fill_in() {
-  for (std::size_t i = 0; i < made_.size(); ++i) {
-    Saved* const saved = left_out_[i].saved;
-    if (!saved) continue;
-    const Tensor& x = made_[i].x;
-    Tensor connected = x.alias(x.shape(), x.strides(), x.storage_offset());
-    if (saved->maker_) autograd_meta(connected).made_by = {std::exchange(saved->maker_, {}), saved->output_};
-    saved->frame_ = {};
-    saved->keep(connected, made_[i].version);
-  }
+  for (std::size_t i = 0; i < made_.size(); ++i)
+    if (left_out_[i].saved) put_back(*left_out_[i].saved, made_[i].x, made_[i].version);
   left_out_.clear();
   release();  // inputs and leaves
   fn_ = nullptr;

@@ -11,14 +11,14 @@ namespace bytetape::detail {
 
 /// A function that checkpoint() ran: what is needed to run it again, and the places of saved tensors that it will fill
 /// then. Owned by those; not on the tape itself, but it saves tensors as nodes do.
-class CheckpointFrame final : public Node {
+class CheckpointFrame final : public StandIn {
  public:
   CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs);
 
   /// The first run, of the same inputs: what nodes save meanwhile is left out.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   /// The second, which fills it in; then this is done with.
-  void run_again();
+  void bring_back() override;
   /// For Saved::save while the function runs, the first time in place of keeping x, the second in place of the node
   /// that is made then and let go. False where x is to be kept: a leaf, which lasts anyway, and shall be found
   /// unchanged.
@@ -26,10 +26,7 @@ class CheckpointFrame final : public Node {
   /// Of an op's inputs while the function runs first: leaves, which the second run must find unchanged, whether or not
   /// a node saves them.
   void note_leaves(std::span<const Tensor* const> inputs);
-  /// What was left out of `saved` is not needed any more.
-  void forget(const Saved& saved) { left_out_[saved.place_].saved = nullptr; }
-
-  void backward(const Grads&, InputGrads&) override {}
+  void forget(const Saved& saved) override { left_out_[place_of(saved)].saved = nullptr; }
 
  private:
   /// A tensor that the first run left out.

@@ -103,7 +103,7 @@ class Backward {
     Ref<Node> node;
     Grads grads;
     Tensor addend;
-    memory::Scope made_in;  // the last of grads
+    memory::ScopeIds made_in;  // the last of grads
 
     const Node::OutputInfo& due() const { return node->outputs[0]; }
     /// A leaf whose gradient has not the dtype that is due.

@@ -8,6 +8,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/saved_tensor_hooks.h"
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
 
@@ -60,6 +61,7 @@ void Saved::save(const Tensor& input) {
         return;
       }
     }
+  if (detail::saved_tensor_hooks && detail::saved_tensor_hooks->takes(*this, input)) return;
   keep(input, input.storage().version());
 }
 
@@ -67,7 +69,7 @@ void Saved::keep(const Tensor& x, std::uint32_t version) {
   tensor_ = x;
   storage_ = x.impl()->storage;
   version_ = version;
-  storage_->hold_saved();
+  storage_->hold_saved(node_);
 }
 
 void Saved::save_output(const Tensor& output, std::uint32_t index) {
@@ -79,7 +81,7 @@ void Saved::save_output(const Tensor& output, std::uint32_t index) {
 Tensor Saved::get() const {
   check<AutogradError>(!node_->released(),
                        "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
-  run_checkpoint_again();
+  bring_back();
   if (maker_) return remade();
   if (!tensor_.defined()) return tensor_;
   const Storage& s = *storage_;
@@ -97,8 +99,10 @@ Tensor Saved::get() const {
   return tensor_;
 }
 
-void Saved::run_checkpoint_again() const {
-  if (frame_) static_cast<detail::CheckpointFrame&>(*frame_).run_again();
+void Saved::bring_back() const {
+  if (!stand_in_) return;
+  const Ref<Node> alive = stand_in_;
+  static_cast<detail::StandIn&>(*alive).bring_back();
 }
 
 Tensor Saved::remade() const {
@@ -116,21 +120,40 @@ Tensor Saved::take(const InputGrads& gx) {
 }
 
 bool Saved::is_sole_owner(const InputGrads& gx) const {
-  run_checkpoint_again();
+  bring_back();
   return tensor_.defined() && !gx.keeps_graph() && bytetape::is_sole_owner(tensor_, 2);  // the tensor's, and storage_
 }
 
 void Saved::release() {
   maker_ = {};
-  if (frame_) {
-    static_cast<detail::CheckpointFrame&>(*frame_).forget(*this);
-    frame_ = {};
+  if (stand_in_) {
+    static_cast<detail::StandIn&>(*stand_in_).forget(*this);
+    stand_in_ = {};
   }
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
   const Ref<Storage> last = std::move(storage_);  // outlives the tensor, to see whether anybody else holds it
-  last->drop_saved();
+  last->drop_saved(node_);
 }
+
+namespace detail {
+
+void StandIn::take_place(Saved& saved, const Tensor& x, std::uint32_t place) {
+  const Edge made_by = gradient_edge(x);
+  saved.stand_in_ = Ref<Node>(this);
+  saved.place_ = place;
+  saved.maker_ = made_by.node;
+  saved.output_ = made_by.output;
+}
+
+void StandIn::put_back(Saved& saved, const Tensor& x, std::uint32_t version) {
+  Tensor connected = x.alias(x.shape(), x.strides(), x.storage_offset());
+  if (saved.maker_) autograd_meta(connected).made_by = {std::exchange(saved.maker_, {}), saved.output_};
+  saved.stand_in_ = {};
+  saved.keep(connected, version);
+}
+
+}  // namespace detail
 
 Node::Node() : scope(memory::current_scope) {}
 Node::~Node() = default;
@@ -178,17 +201,26 @@ AccumulateGrad::~AccumulateGrad() {
 }
 
 void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
-  const std::lock_guard lock(adding_);
   if (!leaf_.requires_grad()) return;  // it was frozen since
+  accumulate(gy[0]);
+  if (!has_post_hooks()) return;
+  const std::vector<AutogradMeta::PostHook> hooks = autograd_meta(leaf_).post_hooks;  // one may remove itself
+  for (const AutogradMeta::PostHook& h : hooks) h.call(leaf_);
+}
+
+bool AccumulateGrad::has_post_hooks() const { return !autograd_meta(leaf_).post_hooks.empty(); }
+
+void AccumulateGrad::accumulate(const Tensor& g) {
+  const std::lock_guard lock(adding_);
   Tensor& grad = autograd_meta(leaf_).grad;
   if (detail::capture_running) [[unlikely]]
     note_touched_grad(leaf_, grad, true);
   if (!grad.defined())
-    assign_grad(leaf_, own(gy[0], leaf_));
+    assign_grad(leaf_, own(g, leaf_));
   else if (grad_enabled())
-    assign_grad(leaf_, grad + gy[0]);
+    assign_grad(leaf_, grad + g);
   else
-    add_(grad, gy[0]);
+    add_(grad, g);
 }
 
 const std::vector<Node::Hook>& AccumulateGrad::hooks_to_run() const { return autograd_meta(leaf_).hooks; }

@@ -14,8 +14,9 @@ namespace bytetape {
 
 class Node;
 namespace detail {
-class CheckpointFrame;
-}
+class KeptGraph;
+class StandIn;
+}  // namespace detail
 
 /// Where a gradient goes: output `output` of `node`. No node: the input needs no gradient.
 struct Edge {
@@ -63,7 +64,7 @@ class Saved {
   Saved& operator=(const Saved&) = delete;
 
   /// Keeps an input of the op, or while recomputing() the op that can remake it; within checkpoint() what will run
-  /// again.
+  /// again, and under SavedTensorHooks what they make of it.
   void save(const Tensor& input);
   /// Keeps an output of the op (number `index`), without owning the node in a circle.
   void save_output(const Tensor& output, std::uint32_t index = 0);
@@ -76,25 +77,26 @@ class Saved {
   /// True where take() would give a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
   /// True where get() gives a tensor.
-  bool is_kept() const { return tensor_.defined() || maker_ || frame_; }
+  bool is_kept() const { return tensor_.defined() || maker_ || stand_in_; }
   /// Lets the tensor go.
   void release();
 
  private:
   friend class Node;
-  friend class detail::CheckpointFrame;
+  friend class detail::KeptGraph;
+  friend class detail::StandIn;
   void keep(const Tensor& x, std::uint32_t version);
-  void run_checkpoint_again() const;
+  void bring_back() const;
   Tensor remade() const;
 
   Tensor tensor_;
   Ref<Node> maker_;       // in its place
-  Ref<Node> frame_;       // in its place, until it has run again: a CheckpointFrame, with the tensor's own maker_
+  Ref<Node> stand_in_;    // in its place, until that brings it back, with the tensor's own maker_: a StandIn
   Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
   Node* node_;
   Saved* next_;
   std::uint32_t version_ = 0, output_ = 0;
-  std::uint32_t place_ = 0;  // in the frame
+  std::uint32_t place_ = 0;  // in a CheckpointFrame
   bool is_output_ = false;
 };
 
@@ -132,7 +134,7 @@ class Node : public RefCounted {
   bool released() const { return released_; }
 
   /// The forward op's place: "linear" in "net.fc1".
-  memory::Scope scope;
+  memory::ScopeIds scope;
   /// Order of recording, after everything that the op's inputs were made by; backward runs the highest first.
   std::uint64_t sequence = 0;
   /// Where the gradient of each input goes.
@@ -160,10 +162,31 @@ class Node : public RefCounted {
 
  private:
   friend class Saved;
+  friend class detail::KeptGraph;
   Saved* saved_ = nullptr;
   Node* next_to_end_ = nullptr;
   bool released_ = false;
 };
+
+namespace detail {
+/// What stands in the place of saved tensors until backward needs them. Owned by those, not on the tape itself.
+class StandIn : public Node {
+ public:
+  /// Puts back what it stands for.
+  virtual void bring_back() = 0;
+  /// What `saved` would have kept is not needed any more.
+  virtual void forget(const Saved& saved) = 0;
+  void backward(const Grads&, InputGrads&) override {}
+
+ protected:
+  /// Takes the place of x, which `saved` would keep; gives which one it is, 0 unless told.
+  void take_place(Saved& saved, const Tensor& x, std::uint32_t place = 0);
+  /// What forget() is told by.
+  static std::uint32_t place_of(const Saved& saved) { return saved.place_; }
+  /// x, at the version that it has to keep, in the place that was taken.
+  static void put_back(Saved& saved, const Tensor& x, std::uint32_t version);
+};
+}  // namespace detail
 
 /// The next place in the order of recording.
 std::uint64_t next_sequence();
@@ -173,14 +196,17 @@ class AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf);
   ~AccumulateGrad() override;
+  const Tensor& leaf() const { return leaf_; }
   void backward(const Grads& gy, InputGrads& gx) override;
   const std::vector<Hook>& hooks_to_run() const override;
   /// A hook sees a gradient as soon as it is whole.
   bool takes_low() const override {
-    return outputs[0].dtype == DType::f32 && leaf_.dtype() == DType::f32 && hooks_to_run().empty();
+    return outputs[0].dtype == DType::f32 && leaf_.dtype() == DType::f32 && hooks_to_run().empty() && !has_post_hooks();
   }
 
  private:
+  void accumulate(const Tensor& g);
+  bool has_post_hooks() const;
   Tensor leaf_;
   std::mutex adding_;  // graphs of several threads may end here
 };
@@ -193,6 +219,11 @@ struct AutogradMeta final : AutogradSlot {
   AccumulateGrad* accumulate = nullptr;  ///< of a leaf, while a graph uses it; not owned, and guarded by `lock`
   memory::SpinLock lock;                 ///< threads may record over one leaf
   std::vector<Node::Hook> hooks;         ///< of a leaf
+  struct PostHook {
+    int handle;
+    std::function<void(const Tensor&)> call;
+  };
+  std::vector<PostHook> post_hooks;  ///< of a leaf, for when its gradient is whole
 };
 /// The slot, made on first use.
 AutogradMeta& autograd_meta(const Tensor& x);

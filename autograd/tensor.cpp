@@ -11,6 +11,12 @@ namespace bytetape {
 
 namespace {
 void check_defined(const Tensor& x) { check<ValueError>(x.defined(), "the tensor is undefined"); }
+
+// One count for all: an in-place op moves a tensor to another node.
+int next_hook_handle() {
+  static std::atomic<int> next{0};
+  return next++;
+}
 }  // namespace
 
 bool Tensor::requires_grad() const {
@@ -67,20 +73,28 @@ int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check<AutogradError>(requires_grad(), "a hook needs a tensor that requires grad, got ", describe(*this));
   AutogradMeta& meta = autograd_meta(*this);
   auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
-  static std::atomic<int> next_handle{0};  // one count for all: an in-place op moves a tensor to another node
-  const int handle = next_handle++;
+  const int handle = next_hook_handle();
   if (!detail::runs_again())  // the graph that lasts has it already
     hooks.push_back({meta.made_by.output, handle, std::move(hook)});
+  return handle;
+}
+
+int Tensor::register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const {
+  check<ValueError>(static_cast<bool>(hook), "a hook must be callable");
+  check<AutogradError>(requires_grad() && is_leaf(),
+                       "a hook on accumulated gradients needs a leaf that requires grad, got ", describe(*this));
+  const int handle = next_hook_handle();
+  if (!detail::runs_again()) autograd_meta(*this).post_hooks.push_back({handle, std::move(hook)});
   return handle;
 }
 
 void Tensor::remove_hook(int handle) const {
   check_defined(*this);
   const auto remove = [&](auto& hooks) {
-    return std::erase_if(hooks, [&](const Node::Hook& h) { return h.handle == handle; }) > 0;
+    return std::erase_if(hooks, [&](const auto& h) { return h.handle == handle; }) > 0;
   };
   AutogradMeta& meta = autograd_meta(*this);
-  if (remove(meta.hooks)) return;
+  if (remove(meta.hooks) || remove(meta.post_hooks)) return;
   // An in-place op has moved the tensor on since: its earlier node is the first input.
   for (Node* node = meta.made_by.node.get(); node && !remove(node->hooks);)
     node = node->edges.empty() ? nullptr : node->edges[0].node.get();

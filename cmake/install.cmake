@@ -17,6 +17,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/cuda/cuda.h ${PROJECT_SOURCE_DIR}/cuda/preci
 install(FILES ${PROJECT_SOURCE_DIR}/bytetape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers)
 
 install(TARGETS ${targets} EXPORT bytetape ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET bytetape-memory)
+  install(TARGETS bytetape-memory RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+endif()
 install(EXPORT bytetape NAMESPACE bytetape:: FILE bytetapeTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/bytetapeConfig.cmake.in
   ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake INSTALL_DESTINATION ${package_dir})

@@ -86,12 +86,12 @@ memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_)
 
 memory::NameId Storage::module() const { return block_ ? allocator_->owner_of(block_).module : 0; }
 
-void Storage::hold_saved() {
-  if (block_) allocator_->hold_saved(block_);
+void Storage::hold_saved(const void* saver) {
+  if (block_) allocator_->hold_saved(block_, saver);
 }
 
-void Storage::drop_saved() {
-  if (block_) allocator_->drop_saved(block_, use_count() == 1);
+void Storage::drop_saved(const void* saver) {
+  if (block_) allocator_->drop_saved(block_, use_count() == 1, saver);
 }
 
 }  // namespace bytetape

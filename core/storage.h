@@ -73,9 +73,9 @@ class Storage final : public RefCounted {
   /// The module that the bytes are booked under.
   memory::NameId module() const;
   /// While any Saved holds the storage, a temporary counts as saved for backward. Whoever drops it still owns a
-  /// reference; where that is the last one the role does not change any more.
-  void hold_saved();
-  void drop_saved();
+  /// reference; where that is the last one the role does not change any more. `saver` is who holds it, for why_alive().
+  void hold_saved(const void* saver = nullptr);
+  void drop_saved(const void* saver = nullptr);
 
   /// Writes so far.
   std::uint32_t version() const { return version_; }

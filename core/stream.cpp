@@ -8,7 +8,7 @@ namespace {
 
 using memory::current_scope;
 
-memory::Scope on_stream(int number) {
+memory::ScopeIds on_stream(int number) {
   return {current_scope.module, current_scope.op, current_scope.phase, static_cast<memory::StreamId>(number)};
 }
 

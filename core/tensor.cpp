@@ -5,6 +5,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/memory/made_for.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/core/visit.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 // Shape and strides come before the storage: what was just written in parts is slow to copy whole.
 Tensor with_storage(Ref<TensorImpl> impl, std::size_t bytes, Device device, memory::Role role) {
+  const memory::MadeFor tensor(impl->dtype, impl->shape);
   impl->storage = make_ref<Storage>(bytes, device, role);
   return Tensor(std::move(impl));
 }

@@ -124,6 +124,11 @@ class Tensor {
   /// Calls `hook` with this tensor's gradient each time backward computes it; a defined result replaces it.
   /// Returns a number for remove_hook. Throws AutogradError where the tensor requires no grad.
   int register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// Calls `hook` with this leaf each time backward() has added to its grad() all that it will: a gradient may be used
+  /// up, and let go, before others are made (torch.Tensor.register_post_accumulate_grad_hook). Leaves come in the
+  /// order in which the tape reaches them, the same each time. Returns a number for remove_hook. Throws AutogradError
+  /// unless the tensor is a leaf that requires grad.
+  int register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const;
   /// A number that is no hook's is ignored.
   void remove_hook(int handle) const;
   /// @}

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "bytetape/core/memory/twins.h"
 #include "bytetape/cuda/runtime.h"
 
 namespace bytetape {
@@ -30,11 +31,8 @@ memory::Allocator& allocator(int index) {
 }
 
 memory::Allocator& meta_allocator(int index) {
-  return made_once(index, [&] {
-    return std::make_unique<memory::Allocator>(Device::meta(Device::cuda(index)),
-                                               std::make_unique<memory::SimulatedUpstream>(),
-                                               memory::mode_from_environment());
-  });
+  return made_once(
+      index, [&] { return memory::make_twin(Device::meta(Device::cuda(index)), memory::mode_from_environment()); });
 }
 
 memory::PinnedMemory& pinned(int index) {
@@ -46,9 +44,7 @@ memory::PinnedMemory& pinned(int index) {
 
 memory::PinnedMemory& meta_pinned(int index) {
   return made_once(index, [&] {
-    return std::make_unique<memory::PinnedMemory>(Device::meta(Device::cuda(index)),
-                                                  std::make_unique<memory::SimulatedUpstream>(), nullptr,
-                                                  memory::mode_from_environment());
+    return memory::make_pinned_twin(Device::meta(Device::cuda(index)), memory::mode_from_environment());
   });
 }
 

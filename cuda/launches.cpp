@@ -18,10 +18,10 @@ namespace {
 /// turn counts once.
 struct Launches {
   static constexpr std::size_t most = 8;
-  std::array<memory::Scope, most> ring{};
+  std::array<memory::ScopeIds, most> ring{};
   std::size_t count = 0;
 
-  const memory::Scope& newest(std::size_t back = 0) const { return ring[(count - 1 - back) % most]; }
+  const memory::ScopeIds& newest(std::size_t back = 0) const { return ring[(count - 1 - back) % most]; }
   std::size_t kept() const { return std::min(count, most); }
 };
 /// The thread's for a device.
@@ -57,7 +57,7 @@ const bool launches_block = [] {
   return set && std::string_view(set) == "1";
 }();
 
-std::string name_of(const memory::Scope& s) {
+std::string name_of(const memory::ScopeIds& s) {
   const memory::ScopeGuard there(s);
   const std::string name = bytetape::detail::where();
   return name.empty() ? "(no op)" : name;
@@ -83,7 +83,7 @@ std::string name_of(const memory::Scope& s) {
 }  // namespace
 
 void note_launch(int index) {
-  const memory::Scope& s = memory::current_scope;
+  const memory::ScopeIds& s = memory::current_scope;
   Launches& launches = launches_of(index);
   if (launches.count > 0 && launches.newest().op == s.op && launches.newest().module == s.module) return;
   launches.ring[launches.count++ % Launches::most] = s;

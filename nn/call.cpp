@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/module.h"
@@ -33,7 +34,8 @@ Call::~Call() { running_module = caller_; }
 
 Tensor Module::operator()(const Tensor& x) {
   const Call call(*this);
-  return forward(x);
+  if (!checkpointed_) return forward(x);
+  return bytetape::checkpoint([this](const Tensor& input) { return forward(input); }, x);
 }
 
 NameId Module::path_below(const Module* caller) const {
@@ -57,9 +59,9 @@ NameId Module::path_below(const Module* caller) const {
 // A module that is shared has a name in each of its parents. Empty where it is not below this one.
 std::string Module::path_to(const Module& module) const {
   for (const ChildModule& c : children_)
-    if (&c.module() == &module) return c.name;
+    if (&c.module() == &module) return c.place();
   for (const ChildModule& c : children_)
-    if (const std::string rest = c.module().path_to(module); !rest.empty()) return c.name + "." + rest;
+    if (const std::string rest = c.module().path_to(module); !rest.empty()) return c.place() + "." + rest;
   return "";
 }
 

@@ -1,6 +1,7 @@
 #include "bytetape/nn/module.h"
 
 #include <algorithm>
+#include <regex>
 #include <typeinfo>
 #include <unordered_set>
 #include <utility>
@@ -21,7 +22,8 @@ Module::Module(Module&& other) noexcept
       parent_(std::move(other.parent_)),
       name_(std::move(other.name_)),
       ran_unregistered_(std::move(other.ran_unregistered_)),
-      training_(other.training_) {
+      training_(other.training_),
+      checkpointed_(other.checkpointed_) {
   if (cell_) *cell_ = this;
 }
 
@@ -39,6 +41,13 @@ Module& ChildModule::module() const {
   check<ValueError>(*cell != nullptr, "the child '", name,
                     "' ended before the module that it is registered with; a std::shared_ptr would keep it");
   return *static_cast<Module*>(*cell);
+}
+
+std::string ChildModule::place() const {
+  const bool is_number = name.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number) return name;
+  const Module& child = module();
+  return name + " " + class_name(typeid(child));
 }
 
 Tensor Module::forward(const Tensor&) {
@@ -101,14 +110,14 @@ void Module::adopt(ChildModule child) {
   const ModuleCell& here = cell();  // also where the child is another's first: Call finds the one that runs by it
   if (!module.parent_module()) {
     module.parent_ = here;
-    module.name_ = child.name;
+    module.name_ = child.place();
     module.place_ = 0;
-    module.rebook(memory::current_scope.module, child.name);
+    module.rebook(memory::current_scope.module, module.name_);
   }
   children_.push_back(std::move(child));
 }
 
-// The books learn the longer path: "0" below "net" becomes "net.0". A scope that is open around it stays in front.
+// The books learn the longer path: "fc" below "net" becomes "net.fc". A scope that is open around it stays in front.
 void Module::rebook(NameId around, const std::string& name) {
   const NameId here = memory::join_path(around, name);
   const std::string prefix = around ? memory::name_of(around) + "." : "";
@@ -156,6 +165,33 @@ Module& Module::apply(const std::function<void(Module&)>& f) {
   for (const ChildModule& c : children_) c.module().apply(f);
   f(*this);
   return *this;
+}
+
+Module& Module::set_checkpointed(bool on) {
+  checkpointed_ = on;
+  return *this;
+}
+
+namespace {
+/// "0 Block.fc1", as the ledger has it, is "0.fc1".
+std::string without_classes(const std::string& path) {
+  static const std::regex numbered("(^|\\.)([0-9]+) [^.]*");
+  return std::regex_replace(path, numbered, "$1$2");
+}
+}  // namespace
+
+void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
+  std::vector<std::string> paths;
+  for (const std::string& place : places) paths.push_back(without_classes(place));
+  const auto modules = model.named_modules();
+  const auto has = [](const auto& names, const std::string& name) {
+    return std::any_of(names.begin(), names.end(), [&](const auto& n) { return n == name; });
+  };
+  std::vector<std::string> known;
+  for (const auto& [path, module] : modules) known.push_back(path);
+  for (const std::string& path : paths)
+    check<ValueError>(has(known, path), "checkpoint_modules: ", model.describe(), " has no module '", path, "'");
+  for (const auto& [path, module] : modules) module->set_checkpointed(has(paths, path));
 }
 
 Module& Module::train(bool on) {

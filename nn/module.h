@@ -25,6 +25,8 @@ struct ChildModule {
   memory::ModuleCell cell;
   /// Throws ValueError where a member has ended.
   Module& module() const;
+  /// Its part of the paths in errors and on the ledger: the name, behind a number also the class, as in "7 Linear".
+  std::string place() const;
 };
 
 /// A part of a model: parameters, buffers, children, and what it makes of its inputs. Derive, register members in the
@@ -65,6 +67,11 @@ class Module {
   Module& train(bool on = true);
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
+
+  /// Whether forward(x), where a graph is recorded, is a checkpoint(): what it makes is not kept for backward, but made
+  /// again. Off at start. The module must then stay where it is until backward.
+  Module& set_checkpointed(bool on = true);
+  bool is_checkpointed() const { return checkpointed_; }
 
   /// Moves parameters, gradients and buffers in place: tensors held elsewhere (an optimizer's) follow. Throws
   /// DeviceError where there is no data to move (from a meta device), and leaves the model as it was.
@@ -128,10 +135,10 @@ class Module {
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
   memory::ModuleCell cell_, parent_;                   // the parent is the first that registered this
-  std::string name_;                                   // in that parent; empty for the root
+  std::string name_;                                   // its place in that parent; empty for the root
   mutable std::atomic<std::uint64_t> place_{0};        // where one above last ran it: the path around it, and its own
   mutable std::vector<std::string> ran_unregistered_;  // what trains beside the children without being one
-  bool training_ = true;
+  bool training_ = true, checkpointed_ = false;
 };
 
 /// While it lives, `module` is the one that runs on this thread: its path stands in errors and on the ledger, below
@@ -155,6 +162,10 @@ class Call {
   const memory::ModuleCell* caller_;
   memory::ScopeGuard scope_;
 };
+
+/// Has the modules of these paths ("layer1.0", or as the ledger and memory::advise have it, "layer1.0 Block")
+/// checkpointed, and no other of the model. Throws ValueError on a path that is none, before anything changes.
+void checkpoint_modules(Module& model, const std::vector<std::string>& places);
 
 /// A table of the modules with their parameters' shapes and counts, their bytes with the buffers', and the totals by
 /// dtype and device; below it, modules that ran without being registered.

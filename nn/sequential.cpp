@@ -31,7 +31,7 @@ Tensor call(Module& layer, const Tensor& x, Activation activation) {
 /// Null where the layer does not take that activation, or it is none.
 Activated activated(const Module& layer, Activation activation) {
   const std::type_info& type = typeid(layer);
-  if (activation == Activation::none) return nullptr;
+  if (activation == Activation::none || layer.is_checkpointed()) return nullptr;
   if (type == typeid(Linear)) return call<Linear>;
   if (activation != Activation::relu) return nullptr;
   if (type == typeid(Conv2d)) return call<Conv2d>;

@@ -6,87 +6,173 @@
 #include "bytetape/core/resample.h"
 #include "bytetape/core/visit.h"
 
+/// Images from images of another size, as core/resample.h tells. A pixel is the weighted sum of columns, which are each
+/// that of pixels above each other: to the same bits in every layout. With channels side by side, many of a pixel's are
+/// taken at once; else many columns of a plane.
 namespace bytetape::cpu {
 namespace detail {
 
-/// f(element, dense): of the type of both views; dense where both have their channels side by side.
-template <class F>
-void with_channels(const ConstView& from, const ConstView& to, F&& f) {
-  visit_floating(from.dtype, [&](auto element) {
-    if (adjacent(from) && adjacent(to))
-      f(element, std::true_type());
-    else
-      f(element, std::false_type());
-  });
-}
+/// How y is made of x, told alike in both directions: `to` is the weighted sum of range_of(to), divided by divisor(to).
+template <class Axis>
+struct Onward {
+  const Axis& axis;
+  resample::Range range_of(std::int64_t to) const { return axis.inputs_of(to); }
+  auto weight(std::int64_t to, std::int64_t from) const { return axis.weight(to, from); }
+  auto divisor(std::int64_t to) const { return axis.divisor(to); }
+};
+
+/// How gx is made of gy: each input asks which outputs have it in them, so that it is written once, by one thread.
+template <class Axis>
+struct Back {
+  const Axis& axis;
+  resample::Range range_of(std::int64_t to) const { return axis.outputs_of(to); }
+  double weight(std::int64_t to, std::int64_t from) const {
+    return axis.weight(from, to) / static_cast<double>(axis.divisor(from));
+  }
+  int divisor(std::int64_t) const { return 1; }
+};
+
+/// What a way tells, worked out once for the first pixels of a line. Of others it asks the way.
+template <class Way>
+class LookedUp {
+ public:
+  LookedUp(const Way& way, std::int64_t outputs) : way_(way) {
+    for (int pairs = 0; known_ < std::min(outputs, most); ++known_) {
+      const resample::Range range = way.range_of(known_);
+      if (pairs + range.end - range.begin > 2 * most) break;
+      ranges_[known_] = {range.begin, range.end};
+      weights_of_[known_] = pairs;
+      for (std::int64_t from = range.begin; from < range.end; ++from) weights_[pairs++] = way.weight(known_, from);
+    }
+  }
+
+  resample::Range range_of(std::int64_t to) const { return to < known_ ? ranges_[to] : way_.range_of(to); }
+  double weight(std::int64_t to, std::int64_t from) const {
+    return to < known_ ? weights_[weights_of_[to] + from - ranges_[to].begin] : way_.weight(to, from);
+  }
+  auto divisor(std::int64_t to) const { return way_.divisor(to); }
+
+ private:
+  static constexpr std::int64_t most = 1024;
+  Way way_;
+  std::int64_t known_ = 0;
+  resample::Range ranges_[most];
+  int weights_of_[most];
+  double weights_[2 * most];
+};
 
 /// What an element of `to` costs, which is made of some of `from`.
 inline std::int64_t work(const ConstView& from, const ConstView& to) {
   return std::max<std::int64_t>(4, from.numel() / std::max<std::int64_t>(to.numel(), 1));
 }
 
-/// sum[k] += weight * values[k].
+/// Adds weight * values[k] to sum[k], or puts it there where it `is_first`.
 template <class C, class Values>
-void add_weighted(C* sum, std::int64_t count, C weight, const Values& values) {
-  for (std::int64_t k = 0; k < count; ++k) sum[k] += weight * static_cast<C>(values[k]);
+void add_weighted(C* sum, std::int64_t count, C weight, const Values& values, bool is_first) {
+  if (is_first)
+    for (std::int64_t k = 0; k < count; ++k) sum[k] = weight * static_cast<C>(values[k]);
+  else
+    for (std::int64_t k = 0; k < count; ++k) sum[k] += weight * static_cast<C>(values[k]);
+}
+
+/// What row h of an image is made of in each column: the weighted sum of the pixels above each other. Of some columns
+/// at a time; of `count` channels side by side, or else of one.
+template <class C, class T, class Axis, bool side_by_side>
+class ColumnSums {
+ public:
+  ColumnSums(const Axis& rows, std::int64_t h, const T* image, const ConstView& v, std::int64_t count)
+      : rows_(rows),
+        h_(h),
+        above_(rows.range_of(h)),
+        image_(image),
+        down_(v.strides[2]),
+        across_(v.strides[3]),
+        width_(v.shape[3]),
+        count_(count) {}
+
+  /// Has column j at hand, and those behind it up to the one returned.
+  std::int64_t reach(std::int64_t j) {
+    if (j < begin_ || j >= end_) fill(j);
+    return end_;
+  }
+  const C* operator[](std::int64_t j) const { return sums_ + (j - begin_) * count_; }
+
+ private:
+  void fill(std::int64_t begin) {
+    begin_ = begin;
+    end_ = std::min(begin + most / count_, width_);
+    if (above_.begin == above_.end) std::fill_n(sums_, (end_ - begin_) * count_, C{0});
+    for (std::int64_t i = above_.begin; i < above_.end; ++i) {
+      const auto weight = static_cast<C>(rows_.weight(h_, i));
+      const bool is_first = i == above_.begin;
+      const T* row = image_ + i * down_;
+      if constexpr (side_by_side)
+        for (std::int64_t j = begin_; j < end_; ++j)
+          add_weighted(sums_ + (j - begin_) * count_, count_, weight, row + j * across_, is_first);
+      else
+        add_weighted(sums_, end_ - begin_, weight, Channels<const T, false>{row + begin_ * across_, across_}, is_first);
+    }
+  }
+
+  static constexpr std::int64_t most = 16 * lanes;
+  const Axis& rows_;
+  std::int64_t h_;
+  resample::Range above_;
+  const T* image_;
+  std::int64_t down_, across_, width_, count_, begin_ = 0, end_ = 0;
+  C sums_[most];
+};
+
+/// Row h of `count` channels side by side, or else of one, which begins at `to`.
+template <bool side_by_side, class C, class T, class Axis>
+void weigh_row(const Axis& rows, const Axis& columns, std::int64_t h, const ConstView& from, const T* image,
+               const View& y, T* to, std::int64_t channels) {
+  const std::int64_t count = side_by_side ? channels : 1;
+  ColumnSums<C, T, Axis, side_by_side> made(rows, h, image, from, count);
+  for (std::int64_t w = 0; w < y.shape[3]; ++w, to += y.strides[3]) {
+    C sum[side_by_side ? lanes : 1];
+    const resample::Range beside = columns.range_of(w);
+    if (beside.begin == beside.end) std::fill_n(sum, count, C{0});
+    for (std::int64_t j = beside.begin; j < beside.end;)
+      for (const std::int64_t end = std::min(made.reach(j), beside.end); j < end; ++j)
+        add_weighted(sum, count, static_cast<C>(columns.weight(w, j)), made[j], j == beside.begin);
+    const auto divisor = static_cast<C>(rows.divisor(h) * columns.divisor(w));
+    for (std::int64_t k = 0; k < count; ++k) to[k] = static_cast<T>(sum[k] / divisor);
+  }
+}
+
+template <class Way>
+void weigh(const Way& down, const Way& across, const ConstView& from, const View& to) {
+  const LookedUp rows(down, to.shape[2]), columns(across, to.shape[3]);
+  const bool side_by_side = adjacent(from) && adjacent(to);
+  visit_floating(from.dtype, [&](auto element) {
+    using T = decltype(element);
+    using C = compute_t<T>;
+    const auto x = image<const T, false>(from);
+    const auto y = image<T, false>(to);
+    for_each_strip(to, work(from, to), [&](auto n, auto h, auto c, auto count) {
+      if (side_by_side)
+        return weigh_row<true, C>(rows, columns, h, from, x.at(n, c, 0, 0).data, to, y.at(n, c, h, 0).data, count);
+      for (std::int64_t k = c; k < c + count; ++k)
+        weigh_row<false, C>(rows, columns, h, from, x.at(n, k, 0, 0).data, to, y.at(n, k, h, 0).data, 1);
+    });
+  });
 }
 
 }  // namespace detail
 
-/// y from x as `rows` and `columns` tell (core/resample.h).
+/// y from x as `rows` and `columns` tell.
 template <class Axis>
 void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
-  detail::with_channels(x, y, [&](auto element, auto dense) {
-    using T = decltype(element);
-    using C = compute_t<T>;
-    const auto from = image<const T, dense>(x);
-    const auto to = image<T, dense>(y);
-    for_each_strip(y, detail::work(x, y), [&](auto n, auto h, auto c, auto count) {
-      C sum[lanes];
-      const resample::Range above = rows.inputs_of(h);
-      for (std::int64_t w = 0; w < columns.outputs; ++w) {
-        const resample::Range beside = columns.inputs_of(w);
-        std::fill_n(sum, count, C{0});
-        for (std::int64_t i = above.begin; i < above.end; ++i) {
-          const auto down = rows.weight(h, i);
-          for (std::int64_t j = beside.begin; j < beside.end; ++j)
-            detail::add_weighted(sum, count, static_cast<C>(down * columns.weight(w, j)), from.at(n, c, i, j));
-        }
-        const auto divisor = static_cast<C>(rows.divisor(h) * columns.divisor(w));
-        const auto result = to.at(n, c, h, w);
-        for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(sum[k] / divisor);
-      }
-    });
-  });
+  using detail::Onward;
+  detail::weigh(Onward<Axis>{rows}, Onward<Axis>{columns}, x, y);
 }
 
-/// gx from gy. Asks for each input which outputs have it in them: every element is written once, by one thread.
+/// gx from gy.
 template <class Axis>
 void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
-  detail::with_channels(gy, gx, [&](auto element, auto dense) {
-    using T = decltype(element);
-    using C = compute_t<T>;
-    const auto from = image<const T, dense>(gy);
-    const auto to = image<T, dense>(gx);
-    for_each_strip(gx, detail::work(gy, gx), [&](auto n, auto h, auto c, auto count) {
-      C sum[lanes];
-      const resample::Range above = rows.outputs_of(h);
-      for (std::int64_t w = 0; w < columns.inputs; ++w) {
-        const resample::Range beside = columns.outputs_of(w);
-        std::fill_n(sum, count, C{0});
-        for (std::int64_t i = above.begin; i < above.end; ++i) {
-          const auto down = rows.weight(i, h);
-          for (std::int64_t j = beside.begin; j < beside.end; ++j) {
-            const auto weight = static_cast<C>(down * columns.weight(j, w));
-            const auto divisor = static_cast<C>(rows.divisor(i) * columns.divisor(j));
-            detail::add_weighted(sum, count, weight / divisor, from.at(n, c, i, j));
-          }
-        }
-        const auto result = to.at(n, c, h, w);
-        for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(sum[k]);
-      }
-    });
-  });
+  using detail::Back;
+  detail::weigh(Back<Axis>{rows}, Back<Axis>{columns}, gy, gx);
 }
 
 }  // namespace bytetape::cpu

@@ -5,20 +5,39 @@
 #include <utility>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocators.h"
+#include "bytetape/core/memory/packing.h"
 
 namespace bytetape::memory {
 namespace {
 constexpr std::size_t most = std::size_t{1} << 62;  // bytes of a request, so that rounding up cannot overflow
+
+/// f(first block) for each segment of an allocator's policies and of its pools, open and closed.
+template <class Pools, class F>
+void each_segment(const Policies& policies, const Pools& pools, const Pools& closed_pools, const F& f) {
+  const auto walk = [&](const Policies& all) { all.each([&](const Policy& p) { p.each_segment(f); }); };
+  walk(policies);
+  for (const Pools* list : {&pools, &closed_pools})
+    for (const auto& pool : *list) walk(*pool);
 }
 
-Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode, std::string name)
+}  // namespace
+
+Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode, std::string name, bool is_listed)
     : device_(device),
       name_(name.empty() ? to_string(device) : std::move(name)),
+      is_listed_(is_listed),
       streams_(device.type == DeviceType::cpu ? 0 : stream_count - 1),
       mode_(mode),
       upstream_(std::move(upstream), mutex_),
       limit_(upstream_.capacity()) {
   policies_.of(0) = make_policy(mode_);
+  if (is_listed_) enlist(*this);
+}
+
+Allocator::~Allocator() {
+  empty_cache();
+  if (is_listed_) delist(*this);
 }
 
 std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
@@ -49,7 +68,7 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
 
 // Whoever waited for another thread's segment finds what that one left of it.
 Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) {
-  const std::lock_guard growing(growing_);
+  std::unique_lock growing(growing_);
   std::unique_lock lock(mutex_);
   make_policy_here();
   Block* b = try_allocate(bytes, size);
@@ -61,7 +80,10 @@ Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) 
     upstream_.check_failure();
     ledger_.on_out_of_memory(bytes);
     Shortage s = shortage(bytes);
+    const std::vector<Block> held = copy_blocks();
     lock.unlock();
+    growing.unlock();
+    complete(s, held);
     throw OutOfMemory(std::move(s));
   }
   book(*b, bytes, role);
@@ -145,15 +167,31 @@ void Allocator::retag(Block* block, Role role, NameId module) {
   rebook(*block, role, module);
 }
 
-void Allocator::hold_saved(Block* block) {
+void Allocator::hold_saved(Block* block, const void* saver) {
   std::lock_guard lock(mutex_);
+  block->saver = saver;
+  ledger_.on_hold(*block, true);
   if (block->savers++ == 0) rebook(*block, block->role, block->module);
 }
 
-void Allocator::drop_saved(Block* block, bool about_to_free) {
+void Allocator::drop_saved(Block* block, bool about_to_free, const void* saver) {
   std::lock_guard lock(mutex_);
+  if (block->saver == saver) block->saver = nullptr;
+  ledger_.on_hold(*block, false);
   if (--block->savers == 0 && block->role == Role::saved && !about_to_free)
     rebook(*block, Role::temporary, block->module);
+}
+
+void Allocator::record_to(Track* track) {
+  const std::lock_guard growing(growing_);
+  const std::lock_guard lock(mutex_);
+  ledger_.set_track(track);
+  if (track) each_segment(policies_, pools_, closed_pools_, [&](const Block& first) { ledger_.on_found(first); });
+}
+
+std::size_t Allocator::limit() const {
+  std::lock_guard lock(mutex_);
+  return limit_;
 }
 
 void Allocator::note_traffic(EventKind kind, std::size_t bytes) {
@@ -161,7 +199,7 @@ void Allocator::note_traffic(EventKind kind, std::size_t bytes) {
   ledger_.on_traffic(kind, bytes);
 }
 
-Scope Allocator::owner_of(const Block* block) const {
+ScopeIds Allocator::owner_of(const Block* block) const {
   std::lock_guard lock(mutex_);
   return {block->module, block->op, block->phase};
 }
@@ -243,6 +281,8 @@ Snapshot Allocator::snapshot() const {
           ledger_.by_op(),
           ledger_.by_module_at_peak(),
           ledger_.by_op_at_peak(),
+          ledger_.most_by_module(),
+          ledger_.most_by_op(),
           ledger_.events(),
           ledger_.steps(),
           ledger_.dropped(),
@@ -250,7 +290,22 @@ Snapshot Allocator::snapshot() const {
           outside};
 }
 
-Shortage Allocator::shortage(std::size_t bytes) const {
+std::vector<Block> Allocator::blocks() const {
+  const std::lock_guard growing(growing_);  // a segment on its way would be half a one
+  const std::lock_guard lock(mutex_);
+  return copy_blocks();
+}
+
+std::vector<Block> Allocator::copy_blocks() const {
+  std::vector<Block> blocks;
+  each_segment(policies_, pools_, closed_pools_, [&](const Block& first) {
+    for (const Block* b = &first; b; b = b->after)
+      if (b->in_use) blocks.push_back(*b);
+  });
+  return blocks;
+}
+
+Shortage Allocator::shortage(std::size_t bytes) {
   const std::size_t reserved = ledger_.reserved();
   const Policy* const here = policy_here();
   std::size_t elsewhere = 0;
@@ -266,7 +321,18 @@ Shortage Allocator::shortage(std::size_t bytes) const {
           here->unusable_for(bytes),
           elsewhere,
           ledger_.statistics(),
-          ledger_.by_module()};
+          upstream_.capacity(),
+          ledger_.open_step(),
+          current_scope.phase};
+}
+
+// What takes time, without the locks.
+void Allocator::complete(Shortage& s, const std::vector<Block>& held) const {
+  if (device_.type != DeviceType::cpu) s.outside = upstream_.outside();
+  s.holders = holdings_of(held);
+  std::vector<std::size_t> sizes;
+  for (const Block& b : held) sizes.push_back(b.requested);
+  s.room_if_packed = room_if_packed(std::move(sizes), s.statistics.reserved.current + s.available());
 }
 
 }  // namespace bytetape::memory

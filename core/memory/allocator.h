@@ -29,6 +29,8 @@ struct Snapshot {
   std::vector<RoleBytes> by_op;              ///< what each op allocated of that; indexed by NameId
   std::vector<RoleBytes> by_module_at_peak;  ///< by_module when `allocated` was highest
   std::vector<RoleBytes> by_op_at_peak;      ///< by_op when `allocated` was highest
+  std::vector<std::size_t> most_by_module;   ///< the most that each module held at once, whenever that was
+  std::vector<std::size_t> most_by_op;       ///< and each op
   std::vector<Event> events;
   std::vector<StepSummary> steps;   ///< in order, with the times between them (step 0)
   std::uint64_t dropped = 0;        ///< events that did not fit the log
@@ -57,9 +59,11 @@ class Allocator {
     direct,   ///< a segment each, returned at once: DirectPolicy
   };
 
-  /// Takes from `upstream` and books for `device`; a Backend hands it out. `name` is the device's unless given.
-  Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching, std::string name = {});
-  ~Allocator() { empty_cache(); }
+  /// Takes from `upstream` and books for `device`; a Backend hands it out. `name` is the device's unless given. Where
+  /// it is not listed, recordings do not see it.
+  Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching, std::string name = {},
+            bool is_listed = true);
+  ~Allocator();
 
   /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
   /// Throws OutOfMemory after giving the cache back and trying once more, or what the upstream failed of.
@@ -72,9 +76,9 @@ class Allocator {
   void retag(Block* block, Role role);
   void retag(Block* block, Role role, NameId module);
   /// While anybody holds a temporary for backward, its role is `saved`. Calls come in pairs; with the last drop the
-  /// role changes back, unless the block is about to be freed anyway.
-  void hold_saved(Block* block);
-  void drop_saved(Block* block, bool about_to_free);
+  /// role changes back, unless the block is about to be freed anyway. `saver` becomes the block's, until it drops it.
+  void hold_saved(Block* block, const void* saver = nullptr);
+  void drop_saved(Block* block, bool about_to_free, const void* saver = nullptr);
 
   /// No more than this is ever reserved. Default: what the upstream has. Below what is reserved now: unused segments go
   /// back first, and what is in use stays.
@@ -83,6 +87,10 @@ class Allocator {
   void empty_cache();
   /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
   void set_mode(Mode mode);
+  Mode mode() const {
+    const std::lock_guard lock(mutex_);
+    return mode_;
+  }
 
   /// Marks a step of this thread in the log, ending its open one; use memory::Step. 0 stands for the last number + 1.
   /// Returns the number. It stays open where the thread ends without end_step().
@@ -106,17 +114,27 @@ class Allocator {
   /// Allocates what lies unused in a pool, piece by piece, under the role `workspace`.
   std::vector<Block*> take_unused(const Policies& pool);
 
+  /// From now on, what happens goes to a recording too, from records on that rebuild what is held; null: no longer.
+  void record_to(Track* track);
   /// Books a transfer of the device or a wait for it.
   void note_traffic(EventKind kind, std::size_t bytes);
 
   /// Who allocated a block; its module may have been retagged since.
-  Scope owner_of(const Block* block) const;
+  ScopeIds owner_of(const Block* block) const;
   /// Why a block is held.
   Role role_of(const Block* block) const;
 
   Statistics statistics() const;
+  /// Bytes that are used beyond the ledger, where they can be measured.
+  std::optional<std::size_t> outside() const { return upstream_.outside(); }
+  std::size_t capacity() const { return upstream_.capacity(); }
+  std::size_t limit() const;
+  /// What the ledger's reports call it: "cpu", "cuda:0", "pinned:cuda", ...
+  const std::string& name() const { return name_; }
   /// A copy of all the books, the log among them.
   Snapshot snapshot() const;
+  /// Copies of the blocks that are handed out, in no order that equal runs could not repeat.
+  std::vector<Block> blocks() const;
   Device device() const { return device_; }
 
  private:
@@ -131,14 +149,17 @@ class Allocator {
   void book(Block& b, std::size_t bytes, Role role);
   void return_unused(const Policies& closed_pool);
   void rebook(Block& b, Role role, NameId module);
-  Shortage shortage(std::size_t bytes) const;
+  std::vector<Block> copy_blocks() const;
+  Shortage shortage(std::size_t bytes);
+  void complete(Shortage& s, const std::vector<Block>& held) const;
 
   const Device device_;
   const std::string name_;
+  const bool is_listed_;
   const StreamId streams_;  // a mask: what of a stream's number counts here
   Mode mode_;
-  std::mutex growing_;      // of who takes segments or gives them back, and so may wait for the upstream
-  mutable SpinLock mutex_;  // of all that follows; taken second
+  mutable std::mutex growing_;  // of who takes segments or gives them back, and so may wait for the upstream
+  mutable SpinLock mutex_;      // of all that follows; taken second
   UnlockedUpstream upstream_;
   Ledger ledger_;
   std::shared_ptr<SegmentNumbers> numbers_ = std::make_shared<SegmentNumbers>();

@@ -25,6 +25,7 @@ struct Block {
   std::uint32_t rank = 0;                       ///< random, for good: its height in a FreeTree
   Block *smaller = nullptr, *larger = nullptr;  ///< below it in a FreeTree, while it is free
   Policy* policy = nullptr;                     ///< whose it is, for good
+  const void* saver = nullptr;                  ///< one that holds it for backward, autograd's to read; or null
 };
 
 }  // namespace bytetape::memory

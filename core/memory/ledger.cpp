@@ -1,9 +1,11 @@
 #include "bytetape/core/memory/ledger.h"
 
 #include <algorithm>
+#include <cassert>
 #include <exception>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/track.h"
 
 namespace bytetape::memory {
 namespace {
@@ -13,9 +15,9 @@ std::size_t index(Role r) { return static_cast<std::size_t>(r); }
 }  // namespace
 
 const char* to_string(EventKind k) {
-  constexpr const char* text[event_kind_count] = {"segment_alloc", "segment_free", "alloc",    "free",
-                                                  "retag",         "step_begin",   "step_end", "out_of_memory",
-                                                  "to_device",     "to_host",      "wait"};
+  constexpr const char* text[event_kind_count] = {
+      "segment_alloc", "segment_free", "alloc",   "free", "retag", "step_begin", "step_end",
+      "out_of_memory", "to_device",    "to_host", "wait", "hold",  "drop"};
   return text[static_cast<int>(k)];
 }
 
@@ -35,6 +37,7 @@ void Ledger::add(Account& a, Role role, std::size_t change) {
     a.peak = peak_;
   }
   a.now[index(role)] += change;
+  a.held.add(change);
 }
 
 // A fall is booked as the two's complement of its size: unsigned sums wrap to the right value.
@@ -57,6 +60,12 @@ std::vector<RoleBytes> Ledger::at_peak(const std::vector<Account>& accounts) con
   return bytes;
 }
 
+std::vector<std::size_t> Ledger::most(const std::vector<Account>& accounts) const {
+  std::vector<std::size_t> bytes;
+  for (const Account& a : accounts) bytes.push_back(a.held.peak);
+  return bytes;
+}
+
 Statistics Ledger::statistics() const {
   Statistics s = stats_;
   for (const Account& a : modules_)
@@ -73,13 +82,48 @@ void Ledger::start_peak() {
 
 // ---- events
 
+// The contract, after every event of a debug build.
+void Ledger::check_sums() const {
+#ifndef NDEBUG
+  std::size_t roles = 0;
+  for (const Watermark& w : stats_.by_role) roles += w.current;
+  assert(roles == stats_.allocated.current);
+  assert(stats_.requested.current <= stats_.allocated.current);
+  assert(stats_.allocated.current <= stats_.reserved.current);
+#endif
+}
+
+Event Ledger::event(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step) const {
+  return {b.offset, b.size, b.requested, b.segment,           step,      b.module, b.op,
+          kind,     b.role, old_role,    current_scope.phase, old_module};
+}
+
 void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step) {
-  if (log_.size() >= capacity_) {
+  if (track_) [[unlikely]]
+    track_->add(event(kind, b, old_role, old_module, step));
+  if (log_.size() < capacity_)
+    log_.push_back(event(kind, b, old_role, old_module, step));
+  else
     ++dropped_;
+  check_sums();
+}
+
+void Ledger::on_hold(const Block& b, bool begins) {
+  if (!track_) [[likely]]
     return;
+  track_->add(event(begins ? EventKind::hold : EventKind::drop, b, b.role, b.module, current().step));
+}
+
+void Ledger::on_found(const Block& first) {
+  Block segment;
+  segment.segment = first.segment;
+  for (const Block* b = &first; b; b = b->after) segment.size += b->size;
+  track_->add(event(EventKind::segment_alloc, segment, segment.role, 0, 0));
+  for (const Block* b = &first; b; b = b->after) {
+    if (!b->in_use) continue;
+    track_->add(event(EventKind::alloc, *b, b->role, b->module, 0));
+    for (std::uint32_t i = 0; i < b->savers; ++i) track_->add(event(EventKind::hold, *b, b->role, b->module, 0));
   }
-  log_.push_back({b.offset, b.size, b.requested, b.segment, step, b.module, b.op, kind, b.role, old_role,
-                  current_scope.phase, old_module});
 }
 
 void Ledger::on_segment(const Block& b, bool acquired) {
@@ -243,6 +287,8 @@ std::vector<StepSummary> Ledger::steps() const {
 void Ledger::reset_peaks() {
   for (Watermark* w : {&stats_.allocated, &stats_.requested, &stats_.reserved}) w->peak = w->current;
   for (Watermark& w : stats_.by_role) w.peak = w.current;
+  for (std::vector<Account>* accounts : {&modules_, &ops_})
+    for (Account& a : *accounts) a.held.peak = a.held.current;
   start_peak();
 }
 

@@ -21,9 +21,11 @@ enum class EventKind : std::uint8_t {
   to_device,      ///< `bytes` went to the device, from the host or another one
   to_host,        ///< `bytes` came from it
   wait,           ///< the host waited for the device
+  hold,           ///< a node of the tape began to keep the block for backward; in recordings alone (log.h)
+  drop,           ///< and no longer does; likewise
 };
 
-inline constexpr int event_kind_count = 11;
+inline constexpr int event_kind_count = 13;
 /// "segment_alloc", "alloc", ...
 const char* to_string(EventKind k);
 
@@ -104,6 +106,8 @@ struct OpenStep {
   std::uint64_t id = 0;  ///< no other step of the device ever has it
 };
 
+class Track;
+
 /// The books of one device: what is held, by whom, since when. Every entry is O(1). Not locked; its Allocator holds the
 /// lock.
 class Ledger {
@@ -136,6 +140,9 @@ class Ledger {
   std::vector<RoleBytes> by_op() const { return now(ops_); }
   std::vector<RoleBytes> by_module_at_peak() const { return at_peak(modules_); }
   std::vector<RoleBytes> by_op_at_peak() const { return at_peak(ops_); }
+  /// The most that each name ever held at once; indexed alike.
+  std::vector<std::size_t> most_by_module() const { return most(modules_); }
+  std::vector<std::size_t> most_by_op() const { return most(ops_); }
   const std::vector<Event>& events() const { return log_; }
   /// Steps and the times between them, in order, the one that is still open last; without those in which nothing moved
   /// between steps.
@@ -144,6 +151,13 @@ class Ledger {
   std::uint64_t dropped() const { return dropped_; }
   /// Step summaries that did not.
   std::uint64_t dropped_steps() const { return dropped_steps_; }
+
+  /// A node began or ceased to keep the block for backward.
+  void on_hold(const Block& b, bool begins);
+  /// A segment that was there when a recording began, by its first block, and what is in use of it: to the recording.
+  void on_found(const Block& first);
+  /// From now on, what is logged goes to a recording too; null: no longer.
+  void set_track(Track* track) { track_ = track; }
 
   /// Peaks start over from what is held now.
   void reset_peaks();
@@ -158,6 +172,7 @@ class Ledger {
   struct Account {
     RoleBytes now{}, at_peak{};
     std::uint64_t peak = 0;  // the peak that at_peak was set aside for
+    Watermark held;          // in all roles
   };
 
   Account& account(std::vector<Account>& accounts, NameId id);
@@ -166,7 +181,10 @@ class Ledger {
   const RoleBytes& at_peak(const Account& a) const;
   std::vector<RoleBytes> now(const std::vector<Account>& accounts) const;
   std::vector<RoleBytes> at_peak(const std::vector<Account>& accounts) const;
+  std::vector<std::size_t> most(const std::vector<Account>& accounts) const;
+  void check_sums() const;
   void start_peak();
+  Event event(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step) const;
   void log(EventKind kind, const Block& b, Role old_role, NameId old_module) {
     log(kind, b, old_role, old_module, current().step);
   }
@@ -190,6 +208,7 @@ class Ledger {
   std::vector<Account> modules_, ops_;
   std::uint64_t peak_ = 0;   // counts the peaks
   bool at_peak_now_ = true;  // nothing was freed since the last one
+  Track* track_ = nullptr;
   std::vector<Event> log_;
   std::vector<StepSummary> steps_;
   std::size_t capacity_ = 0;  // of both

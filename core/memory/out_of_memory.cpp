@@ -10,6 +10,7 @@
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/holders.h"
 #include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/recording.h"
 
 namespace bytetape {
 namespace memory {
@@ -19,13 +20,17 @@ std::size_t Shortage::needed() const {
   return requested == 0 ? rounding : std::max(requested, rounded);  // an absurd size wraps
 }
 
-std::size_t Shortage::fits() const {
-  return refused() ? largest_free : std::max(largest_free, unreserved / rounding * rounding);
+std::size_t Shortage::available() const {
+  if (!outside) return unreserved;
+  const std::size_t used = statistics.reserved.current + *outside;
+  return std::min(unreserved, capacity - std::min(capacity, used));
 }
 
-std::size_t Shortage::missing() const {
-  return needed() - (refused() || fragmented() ? fits() : cached() + unreserved);
+std::size_t Shortage::fits() const {
+  return refused() ? largest_free : std::max(largest_free, available() / rounding * rounding);
 }
+
+std::size_t Shortage::missing() const { return needed() - (refused() || fragmented() ? fits() : free()); }
 
 namespace {
 
@@ -42,61 +47,103 @@ void write_row(std::string& out, const std::string& name, std::size_t bytes, con
   out += '\n';
 }
 
-// Every line but the last two adds up to the line below the rule.
-void write_table(std::string& out, const Shortage& s) {
+/// The line below the rule, to which all above it add up: the limit, or of a GPU all that it has.
+struct Whole {
+  const char* name;
+  std::size_t bytes;
+};
+Whole whole_of(const Shortage& s) {
   const std::size_t reserved = s.statistics.reserved.current;
+  if (s.outside) return {"device", std::max(s.capacity, reserved + *s.outside + s.available())};
+  if (reserved > s.limit) return {"reserved", reserved};
+  return {"limit", s.limit};
+}
+
+void write_rows(std::string& out, const Shortage& s, std::size_t whole) {
   for (std::size_t r = 0; r < role_count; ++r)
     if (const std::size_t held = s.statistics.by_role[r].current)
-      write_row(out, to_string(static_cast<Role>(r)), held, format_bar(held, std::max(s.limit, reserved), 20));
-  const std::string note =
-      s.cached() ? fmt::format("free, in pieces; serves up to {}", format_bytes(s.largest_free)) : "";
-  write_row(out, "cached", s.cached(), note);
-  write_row(out, "not reserved", s.unreserved);
+      write_row(out, to_string(static_cast<Role>(r)), held, format_bar(held, whole, 20));
+  write_row(out, "cached", s.cached(),
+            s.cached() ? fmt::format("free, in pieces; serves up to {}", format_bytes(s.largest_free)) : "");
+  write_row(out, "not reserved", s.available());
+  if (!s.outside) return;
+  write_row(out, "outside the ledger", *s.outside, "CUDA's context, libraries, other processes");
+  const std::size_t all = s.statistics.reserved.current + s.available() + *s.outside;
+  if (all < whole) write_row(out, "beyond the limit", whole - all);
+}
+
+void write_table(std::string& out, const Shortage& s) {
+  const Whole whole = whole_of(s);
+  write_rows(out, s, whole.bytes);
   print(out, "  {:─<{}}\n", "", name_width + 32);
-  if (reserved <= s.limit) {
-    write_row(out, "limit", s.limit);
-  } else {
-    write_row(out, "reserved", reserved);
+  write_row(out, whole.name, whole.bytes);
+  const std::size_t reserved = s.statistics.reserved.current;
+  if (reserved > s.limit)
     write_row(out, "over the limit by", reserved - s.limit, "limit " + format_bytes(s.limit));
-  }
+  else if (s.limit < whole.bytes)
+    write_row(out, "limit", s.limit);
   const Statistics& books = s.statistics;
   if (const std::size_t waste = books.allocated.current - books.requested.current)
     print(out, "  rounding takes {} of what the roles hold\n", format_bytes(waste));
 }
 
+std::string text_of(const Holding& h) {
+  std::string text = h.op ? name_of(h.op) : "";
+  if (h.blocks > 1) text += fmt::format("{}{} blocks", text.empty() ? "" : ", ", h.blocks);
+  return text;
+}
+
 void write_holders(std::string& out, const Shortage& s) {
-  constexpr std::size_t shown = 6;
-  const std::vector<Holder> holders = holders_of(s.by_module);
-  if (holders.empty()) return;
+  constexpr std::size_t most = 10;
+  if (s.holders.empty()) return;
   out += "\nlargest holders\n";
-  std::size_t width = 0, rest = 0;
-  for (std::size_t i = 0; i < std::min(shown, holders.size()); ++i)
-    width = std::max(width, display_name(holders[i].name).size());
-  for (std::size_t i = 0; i < holders.size(); ++i) {
-    if (i >= shown)
-      rest += holders[i].bytes;
-    else
-      print(out, "  {:>9}  {:<{}}  {}\n", format_bytes(holders[i].bytes), display_name(holders[i].name), width,
-            to_string(holders[i].role));
+  const std::size_t shown = std::min(most, s.holders.size());
+  std::size_t module = 0, role = 0, rest = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    module = std::max(module, display_name(s.holders[i].module).size());
+    role = std::max(role, std::string(to_string(s.holders[i].role)).size());
   }
-  if (rest) print(out, "  {:>9}  in {} more\n", format_bytes(rest), holders.size() - shown);
+  for (std::size_t i = 0; i < s.holders.size(); ++i) {
+    const Holding& h = s.holders[i];
+    const auto bytes = static_cast<std::size_t>(h.bytes);
+    if (i >= shown) {
+      rest += bytes;
+      continue;
+    }
+    print(out, "  {:>9}  {:<{}}  {:<{}}  {}", format_bytes(bytes), display_name(h.module), module, to_string(h.role),
+          role, text_of(h));
+    out.erase(out.find_last_not_of(' ') + 1);
+    out += '\n';
+  }
+  if (rest) print(out, "  {:>9}  in {} more\n", format_bytes(rest), s.holders.size() - shown);
+}
+
+/// Why what is free does not serve the request.
+std::string obstacle(const Shortage& s) {
+  const std::size_t free = s.free();
+  if (s.elsewhere > 0 && s.needed() > free - s.unusable - s.elsewhere)
+    return fmt::format("{} of it serve other streams or captured steps", format_bytes(s.elsewhere));
+  if (s.needed() > free - s.unusable)
+    return fmt::format("{} of it are for requests up to {}", format_bytes(s.unusable), format_bytes(small_limit));
+  return fmt::format("the largest piece is {} short", format_bytes(s.missing()));
 }
 
 std::string verdict(const Shortage& s) {
-  const std::size_t free = s.cached() + s.unreserved;
   if (s.refused())
     return fmt::format("refused by the system: the limit leaves {}, but the system has no more to give",
-                       format_bytes(s.unreserved));
-  if (s.fragmented() && s.elsewhere > 0 && s.needed() > free - s.unusable - s.elsewhere)
-    return fmt::format("fragmentation: {} are free in all, but {} of it serve other streams or captured steps",
-                       format_bytes(free), format_bytes(s.elsewhere));
-  if (s.fragmented() && s.needed() > free - s.unusable)
-    return fmt::format("fragmentation: {} are free in all, but {} of it are for requests up to {}", format_bytes(free),
-                       format_bytes(s.unusable), format_bytes(small_limit));
-  if (s.fragmented())
-    return fmt::format("fragmentation: {} are free in all, but the largest piece is {} short", format_bytes(free),
+                       format_bytes(s.available()));
+  if (!s.fragmented())
+    return fmt::format("a true shortage: {} are free, {} are missing", format_bytes(s.free()),
                        format_bytes(s.missing()));
-  return fmt::format("a true shortage: {} are free, {} are missing", format_bytes(free), format_bytes(s.missing()));
+  const bool would_fit = s.needed() <= s.room_if_packed;
+  return fmt::format("{}: {} are free in all, but {}\n{}laid anew, what is held would leave {}{} in one piece",
+                     would_fit ? "fragmentation" : "a shortage", format_bytes(s.free()), obstacle(s),
+                     would_fit ? "" : "even ", would_fit ? "" : "only ", format_bytes(s.room_if_packed));
+}
+
+std::string when(const Shortage& s) {
+  if (s.step) return fmt::format(" in step {} ({})", s.step, to_string(s.phase));
+  return s.phase == Phase::setup ? "" : fmt::format(" ({})", to_string(s.phase));
 }
 
 std::string explain(const Shortage& s) {
@@ -105,11 +152,12 @@ std::string explain(const Shortage& s) {
   print(out, "out of memory on {}: {} ({} bytes) asked for", s.name, format_bytes(s.requested),
         format_exact(s.requested));
   if (!who.empty()) print(out, " by {}", who);
-  out += "\n\n";
+  out += when(s) + "\n\n";
   write_table(out, s);
   write_holders(out, s);
   print(out, "\n{}\n", verdict(s));
   print(out, "what would fit now: {} ({} bytes) in one piece", format_bytes(s.fits()), format_exact(s.fits()));
+  if (const std::string path = recording_path(); !path.empty()) print(out, "\nwhat led to it is in {}", path);
   return out;
 }
 

@@ -4,11 +4,12 @@
 
 namespace bytetape::memory {
 
-PinnedMemory::PinnedMemory(Device device, std::unique_ptr<Upstream> upstream, Wait wait, Allocator::Mode mode)
+PinnedMemory::PinnedMemory(Device device, std::unique_ptr<Upstream> upstream, Wait wait, Allocator::Mode mode,
+                           bool is_listed)
     : device_(device),
       wait_(wait),
       allocator_(device.is_meta ? Device::meta() : Device::cpu(), std::move(upstream), mode,
-                 "pinned:" + to_string(device)) {}
+                 "pinned:" + to_string(device), is_listed) {}
 
 Block* PinnedMemory::allocate(std::size_t bytes, Role role) {
   try {

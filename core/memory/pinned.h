@@ -22,7 +22,7 @@ class PinnedMemory {
 
   /// Of `device`, or of the device that it stands for, where there is nothing to wait for.
   PinnedMemory(Device device, std::unique_ptr<Upstream> upstream, Wait wait = nullptr,
-               Allocator::Mode mode = Allocator::Mode::caching);
+               Allocator::Mode mode = Allocator::Mode::caching, bool is_listed = true);
   ~PinnedMemory() { settle(); }
   PinnedMemory(const PinnedMemory&) = delete;
   PinnedMemory& operator=(const PinnedMemory&) = delete;

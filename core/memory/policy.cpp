@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 namespace bytetape::memory {
@@ -161,6 +162,13 @@ void CachingPolicy::release_cached() {
   }
 }
 
+void CachingPolicy::each_segment(const std::function<void(const Block&)>& f) const {
+  std::unordered_set<const Block*> spare;
+  for (const Block* b = spare_; b; b = b->after) spare.insert(b);
+  for (const Block& b : storage_)
+    if (!b.before && !spare.contains(&b)) f(b);
+}
+
 Block* CachingPolicy::take_cached() {
   Block* b = large_.take_best_fit(0);
   if (!b) b = small_.take_best_fit(0);
@@ -186,20 +194,26 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   if (!b->data) return nullptr;
   b->size = size;
   b->segment = numbers_->take();
-  ++segments_;
   b->in_use = true;
   b->policy = this;
+  b->larger = first_;
+  if (first_) first_->smaller = b.get();
   observer_(*b, true);
-  return b.release();
+  return first_ = b.release();
 }
 
 // The upstream comes last: meanwhile nothing may be left here, and another mode be set.
 void DirectPolicy::deallocate(Block* b) {
   const std::unique_ptr<Block> gone(b);
+  if (b->larger) b->larger->smaller = b->smaller;
+  (b->smaller ? b->smaller->larger : first_) = b->larger;
   observer_(*b, false);
   numbers_->give_back();
-  --segments_;
   upstream_.deallocate(b->data, b->size);
+}
+
+void DirectPolicy::each_segment(const std::function<void(const Block&)>& f) const {
+  for (const Block* b = first_; b; b = b->larger) f(*b);
 }
 
 }  // namespace bytetape::memory

@@ -54,6 +54,8 @@ class Policy {
   virtual Block* take_cached() { return nullptr; }
   /// Whether any segment is held.
   virtual bool holds_segments() const = 0;
+  /// f(first block) for each segment, in no order that equal runs could not repeat.
+  virtual void each_segment(const std::function<void(const Block&)>& f) const = 0;
 };
 
 /// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
@@ -74,6 +76,7 @@ class CachingPolicy final : public Policy {
   std::size_t unusable_for(std::size_t size) const override;
   Block* take_cached() override;
   bool holds_segments() const override { return segments_ != 0; }
+  void each_segment(const std::function<void(const Block&)>& f) const override;
 
  private:
   Block* new_block();
@@ -109,13 +112,14 @@ class DirectPolicy final : public Policy {
   std::size_t largest_free() const override { return 0; }
   std::size_t cached() const override { return 0; }
   std::size_t unusable_for(std::size_t) const override { return 0; }
-  bool holds_segments() const override { return segments_ != 0; }
+  bool holds_segments() const override { return first_ != nullptr; }
+  void each_segment(const std::function<void(const Block&)>& f) const override;
 
  private:
   Upstream& upstream_;
   SegmentObserver observer_;
   std::shared_ptr<SegmentNumbers> numbers_;
-  std::size_t segments_ = 0;
+  Block* first_ = nullptr;  // of a list by `smaller` and `larger`, which no tree needs here
 };
 
 }  // namespace bytetape::memory

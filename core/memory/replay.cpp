@@ -1,11 +1,20 @@
 #include "bytetape/core/memory/replay.h"
 
+#include <algorithm>
+
+#include "bytetape/core/memory/holders.h"
+
 namespace bytetape::memory {
 namespace {
 
-RoleBytes& entry(std::vector<RoleBytes>& table, NameId id) {
-  if (id >= table.size()) table.resize(id + 1);
-  return table[id];
+void change_entry(std::vector<RoleBytes>& table, std::vector<std::size_t>& most, NameId id, std::size_t role,
+                  std::size_t change) {
+  if (id >= table.size()) {
+    table.resize(id + 1);
+    most.resize(id + 1);
+  }
+  table[id][role] += change;
+  most[id] = std::max(most[id], total(table[id]));
 }
 
 }  // namespace
@@ -13,8 +22,8 @@ RoleBytes& entry(std::vector<RoleBytes>& table, NameId id) {
 void Replay::book(NameId module, NameId op, Role role, std::size_t change) {
   const auto r = static_cast<std::size_t>(role);
   by_role_[r] += change;
-  entry(by_module_, module)[r] += change;
-  entry(by_op_, op)[r] += change;
+  change_entry(by_module_, most_by_module_, module, r, change);
+  change_entry(by_op_, most_by_op_, op, r, change);
 }
 
 void Replay::apply(const Event& e) {
@@ -45,6 +54,8 @@ void Replay::apply(const Event& e) {
     case EventKind::to_device:
     case EventKind::to_host:
     case EventKind::wait:
+    case EventKind::hold:
+    case EventKind::drop:
       break;
   }
 }

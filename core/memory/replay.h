@@ -19,6 +19,9 @@ class Replay {
   /// Indexed by NameId; shorter than the name table where later names hold nothing.
   const std::vector<RoleBytes>& by_module() const { return by_module_; }
   const std::vector<RoleBytes>& by_op() const { return by_op_; }
+  /// The most that each held at once so far; indexed alike.
+  const std::vector<std::size_t>& most_by_module() const { return most_by_module_; }
+  const std::vector<std::size_t>& most_by_op() const { return most_by_op_; }
 
  private:
   void book(NameId module, NameId op, Role role, std::size_t change);
@@ -26,6 +29,7 @@ class Replay {
   std::size_t allocated_ = 0, requested_ = 0, reserved_ = 0;
   RoleBytes by_role_{};
   std::vector<RoleBytes> by_module_, by_op_;
+  std::vector<std::size_t> most_by_module_, most_by_op_;
 };
 
 }  // namespace bytetape::memory

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/as_thread.h"
 
 namespace bytetape::memory {
 namespace {
@@ -41,12 +42,23 @@ NameId join_path(NameId parent, std::string_view child) {
   return parent ? intern(name_of(parent) + "." + std::string(child)) : intern(child);
 }
 
+NameId Scope::path_below_current(std::string_view name) {
+  check<ValueError>(!name.empty(), "a memory::Scope needs a name");
+  return join_path(current_scope.module, name);
+}
+
+namespace {
+constinit thread_local std::uint64_t number_of_this_thread = 0;
+}
+
 std::uint64_t thread_number() {
   static std::atomic<std::uint64_t> last{0};
-  constinit thread_local std::uint64_t number = 0;
-  if (number == 0) number = ++last;
-  return number;
+  if (number_of_this_thread == 0) number_of_this_thread = ++last;
+  return number_of_this_thread;
 }
+
+AsThread::AsThread(std::uint64_t number) : own_(thread_number()) { number_of_this_thread = number; }
+AsThread::~AsThread() { number_of_this_thread = own_; }
 
 const char* to_string(Role r) {
   constexpr const char* text[] = {"parameter", "lowered parameter",  "gradient",         "optimizer state",
@@ -64,7 +76,7 @@ const char* to_string(Phase p) {
 namespace bytetape::detail {
 
 std::string where() {
-  const memory::Scope s = memory::current_scope;
+  const memory::ScopeIds s = memory::current_scope;
   std::string text = memory::name_of(s.op);
   if (s.module) text += (text.empty() ? "module '" : " in module '") + memory::name_of(s.module) + "'";
   return text;

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,20 +49,20 @@ using StreamId = std::uint8_t;
 inline constexpr int stream_count = 16;
 
 /// Who is allocating: recorded on every block and event, but for the stream, which says where blocks come from.
-struct Scope {
+struct ScopeIds {
   NameId module = 0;
   NameId op = 0;
   Phase phase = Phase::setup;
   StreamId stream = 0;
 
   /// Another one on the same stream.
-  Scope with(NameId its_module, NameId its_op, Phase its_phase) const {
+  ScopeIds with(NameId its_module, NameId its_op, Phase its_phase) const {
     return {its_module, its_op, its_phase, stream};
   }
 };
 
 /// This thread's scope.
-inline constinit thread_local Scope current_scope{};
+inline constinit thread_local ScopeIds current_scope{};
 /// This thread's number, from 1, which no other thread of the process ever has.
 std::uint64_t thread_number();
 
@@ -70,16 +71,29 @@ using ModuleCell = std::shared_ptr<void*>;
 /// That of the module that this thread runs; null outside.
 inline constinit thread_local const ModuleCell* running_module = nullptr;
 
+/// Whether a Recording (recording.h) runs, and scopes are to tell it what begins and ends.
+inline constinit std::atomic<bool> is_recording{false};
+/// Tells it that this thread's scope becomes `inner`, or with `begins` false is no longer, within `outer`.
+void note_scope(const ScopeIds& outer, const ScopeIds& inner, bool begins);
+
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {
  public:
-  [[nodiscard]] explicit ScopeGuard(Scope s) : previous_(current_scope) { current_scope = s; }
-  ~ScopeGuard() { current_scope = previous_; }
+  [[nodiscard]] explicit ScopeGuard(ScopeIds s) : previous_(current_scope) {
+    current_scope = s;
+    if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
+      note_scope(previous_, s, true);
+  }
+  ~ScopeGuard() {
+    if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
+      note_scope(previous_, current_scope, false);
+    current_scope = previous_;
+  }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
 
  protected:
-  Scope previous_;
+  ScopeIds previous_;
 };
 
 /// The op that is running; what errors and the ledger name. Ops made of ops are named by the outermost.
@@ -123,6 +137,19 @@ class ModuleScope : ScopeGuard {
  public:
   [[nodiscard]] explicit ModuleScope(NameId path)
       : ScopeGuard(current_scope.with(path, current_scope.op, current_scope.phase)) {}
+};
+
+/// A part of a program under a name of the user's (torch.profiler.record_function): what is allocated while it lives is
+/// booked as a module's of that name, below the module that runs.
+///
+///     const memory::Scope scope("augmentation");
+class Scope : ModuleScope {
+ public:
+  /// Throws ValueError where the name is empty.
+  [[nodiscard]] explicit Scope(std::string_view name) : ModuleScope(path_below_current(name)) {}
+
+ private:
+  static NameId path_below_current(std::string_view name);
 };
 
 }  // namespace bytetape::memory

@@ -33,7 +33,7 @@ class Step {
   Allocator& allocator_;
   const OpenStep step_;
   const std::uint64_t thread_;
-  const Scope around_;
+  const ScopeIds around_;
 };
 
 }  // namespace bytetape::memory

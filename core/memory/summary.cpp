@@ -15,7 +15,7 @@ namespace bytetape::memory {
 namespace {
 
 constexpr std::size_t name_width = 23, longest_name = 40;  // with which a page is 80 columns wide
-constexpr int bar_width = 24, short_bar_width = 6;
+constexpr int bar_width = 24, most_width = 8;
 
 template <class... Args>
 void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
@@ -34,10 +34,10 @@ void write_header(std::string& out, const Snapshot& s) {
   out += '\n';
 }
 
-constexpr std::size_t share_width = 21;  // of what follows, without the name
+constexpr std::size_t share_width = 20;  // of what follows, without the name
 
 void write_share(std::string& out, const std::string& name, std::size_t width, std::size_t bytes, std::size_t whole) {
-  print(out, "  {:<{}} {:>9} {:>6}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
+  print(out, "  {:<{}} {:>9} {:>5}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
 }
 
 void write_roles(std::string& out, const Snapshot& s) {
@@ -69,13 +69,15 @@ std::size_t width_of(const std::string& text) {
 struct Line {
   std::string name;
   RoleBytes bytes;
+  std::size_t most;  // at any time
 };
 
 /// One line a name, the largest first.
-std::vector<Line> by_size(const std::vector<RoleBytes>& table) {
+std::vector<Line> by_size(const std::vector<RoleBytes>& table, const std::vector<std::size_t>& most) {
   std::vector<std::pair<std::size_t, Line>> lines;
   for (NameId id = 0; id < table.size(); ++id)
-    if (const std::size_t held = total(table[id])) lines.push_back({held, {name_of(id), table[id]}});
+    if (const std::size_t held = total(table[id]))
+      lines.push_back({held, {name_of(id), table[id], id < most.size() ? most[id] : held}});
   std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second.name < b.second.name;
   });
@@ -98,28 +100,30 @@ std::vector<std::string> list_roles(const RoleBytes& bytes) {
 }
 
 void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
-  std::vector<Line> lines = by_size(s.by_module_at_peak);
+  std::vector<Line> lines = by_size(s.by_module_at_peak, s.most_by_module);
   const bool named = std::any_of(lines.begin(), lines.end(), [](const Line& l) { return !l.name.empty(); });
-  if (!named) lines = by_size(s.by_op_at_peak);
+  if (!named) lines = by_size(s.by_op_at_peak, s.most_by_op);
   if (lines.empty()) return;
   for (Line& l : lines) l.name = l.name.empty() ? named ? "(outside modules)" : "(outside ops)" : shortened(l.name);
-  print(out, "\nheld then, by {}\n", named ? "module" : "op");
   const std::size_t count = std::min(shown, lines.size()), whole = s.statistics.allocated.peak;
   std::size_t width = name_width;
   for (std::size_t i = 0; i < count; ++i) width = std::max(width, width_of(lines[i].name));
+  print(out, "\n{:<{}}{:>{}}\n", named ? "held then, by module" : "held then, by op", share_width + width, "at most",
+        most_width);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t held = total(lines[i].bytes);
     write_share(out, lines[i].name, width, held, whole);
     const std::vector<std::string> roles = list_roles(lines[i].bytes);
-    print(out, "{:<{}}  {}\n", format_bar(held, whole, short_bar_width), short_bar_width, roles.front());
+    print(out, "{:>{}}  {}\n", format_bytes(lines[i].most), most_width, roles.front());
     for (std::size_t r = 1; r < roles.size(); ++r)
-      print(out, "{:>{}}{}\n", "", share_width + width + short_bar_width + 2, roles[r]);
+      print(out, "{:>{}}{}\n", "", share_width + width + most_width + 2, roles[r]);
   }
   std::size_t rest = 0;
   for (std::size_t i = count; i < lines.size(); ++i) rest += total(lines[i].bytes);
   if (rest == 0) return;
   write_share(out, fmt::format("{} more", lines.size() - count), width, rest, whole);
-  out += format_bar(rest, whole, short_bar_width) + "\n";
+  out.erase(out.find_last_not_of(' ') + 1);
+  out += '\n';
 }
 
 // ---- steps

@@ -9,7 +9,9 @@
 #include <ostream>
 #include <unordered_map>
 
+#include "bytetape/core/memory/enum_names.h"
 #include "bytetape/core/memory/holders.h"
+#include "bytetape/core/memory/statistics_json.h"
 #include "bytetape/core/write_file.h"
 
 namespace bytetape::memory {
@@ -42,18 +44,8 @@ class FileNames {
   std::vector<NameId> sorted_;
 };
 
-template <class Enum>
-Json names_of_values(int count) {
-  Json names = Json::array();
-  for (int i = 0; i < count; ++i) names.push_back(to_string(static_cast<Enum>(i)));
-  return names;
-}
-
 // A limit that is none has no number.
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
-
-Json to_json(const Traffic& t) { return {{"count", t.count}, {"bytes", t.bytes}}; }
-Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }
 
 /// {"parameter": 512, ...}, the largest first.
 Json to_json(const RoleBytes& bytes) {
@@ -70,20 +62,6 @@ Json to_json(const std::vector<RoleBytes>& table) {
   Json names = Json::object();
   for (const Holder& h : holders) names[name_of(h.name)][to_string(h.role)] = h.bytes;
   return names;
-}
-
-Json to_json(const Statistics& s) {
-  Json roles = Json::object();
-  for (std::size_t r = 0; r < role_count; ++r) roles[to_string(static_cast<Role>(r))] = to_json(s.by_role[r]);
-  return {{"allocated", to_json(s.allocated)},
-          {"requested", to_json(s.requested)},
-          {"reserved", to_json(s.reserved)},
-          {"roles", roles},
-          {"allocations", s.allocations},
-          {"upstream_calls", s.upstream_calls},
-          {"to_device", to_json(s.to_device)},
-          {"to_host", to_json(s.to_host)},
-          {"waits", s.waits}};
 }
 
 Json to_json(const StepSummary& s) {
@@ -124,7 +102,7 @@ void write_timeline(const Snapshot& s, std::ostream& out) {
   field("unit", "bytes");
   field("capacity", finite(s.capacity));
   field("limit", finite(s.limit));
-  field("statistics", to_json(books));
+  field("statistics", Json::parse(to_json(books)));
   field("at_peak", {{"step", books.peak_step},
                     {"phase", to_string(books.peak_phase)},
                     {"roles", to_json(books.at_peak)},
@@ -140,9 +118,9 @@ void write_timeline(const Snapshot& s, std::ostream& out) {
   out << "\n],\n";
   field("dropped_steps", s.dropped_steps);
   field("names", names.list());
-  field("kinds", names_of_values<EventKind>(event_kind_count));
-  field("roles", names_of_values<Role>(role_count));
-  field("phases", names_of_values<Phase>(phase_count));
+  field("kinds", enum_names<EventKind>(event_kind_count));
+  field("roles", enum_names<Role>(role_count));
+  field("phases", enum_names<Phase>(phase_count));
   field("columns", {"kind", "segment", "offset", "bytes", "requested", "role", "old_role", "phase", "step", "module",
                     "old_module", "op"});
   field("dropped_events", s.dropped);

@@ -1,0 +1,29 @@
+# Writes OUTPUT, a source with what core/memory/report_page.h declares: the files of FOLDER and the script D3 as text.
+# Run as a script: cmake -DOUTPUT=... -DFOLDER=... -DD3=... -DD3_LICENCE=... -P embed_report.cmake
+file(READ ${FOLDER}/page.html html)
+file(READ ${FOLDER}/style.css style)
+set(d3)
+if(D3)
+  file(READ ${D3} d3)
+endif()
+# Whoever gets a report gets d3, and so its licence.
+if(D3 AND D3_LICENCE)
+  file(READ ${D3_LICENCE} licence)
+  string(REPLACE "*/" "* /" licence "${licence}")
+  string(PREPEND d3 "/*\n${licence}*/\n")
+endif()
+# One script: in the order of their names, which begin with a number where it matters.
+file(GLOB files ${FOLDER}/*.js)
+list(SORT files)
+set(script)
+foreach(file ${files})
+  file(READ ${file} text)
+  string(APPEND script "${text}")
+endforeach()
+
+set(source "#include \"bytetape/core/memory/report_page.h\"\n\nnamespace bytetape::memory::report_page {\n")
+foreach(part html style script d3)
+  string(APPEND source "const std::string_view ${part} = R\"embedded(${${part}})embedded\";\n")
+endforeach()
+string(APPEND source "}  // namespace bytetape::memory::report_page\n")
+file(WRITE ${OUTPUT} "${source}")

@@ -1,0 +1,14 @@
+#pragma once
+#include <functional>
+
+namespace bytetape::memory {
+
+class Allocator;
+
+/// An allocator tells the process of itself when it is made, and when it ends.
+void enlist(Allocator& a);
+void delist(Allocator& a);
+/// f(allocator) for each of the process, the oldest first. None is made and none ends meanwhile.
+void each_allocator(const std::function<void(Allocator&)>& f);
+
+}  // namespace bytetape::memory

@@ -1,0 +1,28 @@
+#include "bytetape/core/memory/compare.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace bytetape::memory {
+
+std::string describe(const Event& e) {
+  std::ostringstream out;
+  out << to_string(e.kind) << ' ' << e.bytes << " B (of " << e.requested << " asked) at " << e.segment << '+'
+      << e.offset << ", ";
+  if (e.kind == EventKind::retag) out << to_string(e.old_role) << " of '" << name_of(e.old_module) << "' -> ";
+  out << to_string(e.role) << " of '" << name_of(e.module) << "' by " << name_of(e.op) << ", " << to_string(e.phase)
+      << ", step " << e.step;
+  return out.str();
+}
+
+std::string first_difference(const std::vector<Event>& a, const std::vector<Event>& b) {
+  const auto [at_a, at_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (at_a == a.end() && at_b == b.end()) return "";
+  std::ostringstream out;
+  out << "event " << at_a - a.begin() << " of " << a.size() << " and " << b.size() << ":\n  "
+      << (at_a == a.end() ? "(the first log ends)" : describe(*at_a)) << "\n  "
+      << (at_b == b.end() ? "(the second log ends)" : describe(*at_b));
+  return out.str();
+}
+
+}  // namespace bytetape::memory

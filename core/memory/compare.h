@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bytetape/core/memory/ledger.h"
+
+namespace bytetape::memory {
+
+/// "alloc 512 B (of 4 asked) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
+std::string describe(const Event& e);
+
+/// Where two logs first differ, in words; empty where they are equal, record by record.
+std::string first_difference(const std::vector<Event>& a, const std::vector<Event>& b);
+
+}  // namespace bytetape::memory

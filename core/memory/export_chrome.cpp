@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/memory/export.h"
+#include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/replay.h"
+
+namespace bytetape::memory {
+namespace {
+
+// What the format calls processes: one is all threads of the program, each other one a device.
+constexpr std::size_t threads = 1, first_device = 2;
+
+/// As JSON; what is no UTF-8 becomes U+FFFD.
+std::string quoted(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Microseconds.
+std::string stamp(std::uint64_t nanoseconds) { return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000); }
+
+class ChromeWriter {
+ public:
+  ChromeWriter(const Log& log, std::ostream& out) : log_(log), out_(out) {
+    for (const std::string& name : log.names) names_.push_back(quoted(name));
+  }
+
+  void write() {
+    out_ << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":" << quoted(log_.program) << "},\"traceEvents\":[";
+    name_process(threads, "threads");
+    marks();
+    for (std::size_t i = 0; i < log_.devices.size(); ++i)
+      if (!log_.devices[i].records.empty()) device(log_.devices[i], first_device + i);
+    out_ << "\n]}\n";
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> text, Args&&... args) {
+    out_ << (is_first_ ? "\n" : ",\n") << fmt::format(text, std::forward<Args>(args)...);
+    is_first_ = false;
+  }
+
+  void name_process(std::size_t pid, const std::string& name) {
+    line(R"({{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})", pid, quoted(name));
+  }
+
+  // ---- threads
+
+  void marks() {
+    std::map<std::uint32_t, int> depth;
+    for (const Mark& m : log_.marks) {
+      int& open = depth[m.thread];
+      if (!m.begins && open == 0) continue;  // it began before the recording
+      open += m.begins ? 1 : -1;
+      slice(m);
+    }
+    for (const auto& [thread, open] : depth)
+      line(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"thread {}"}}}})", threads, thread,
+           thread);
+  }
+
+  void slice(const Mark& m) {
+    constexpr const char* kinds[] = {"module", "op", "phase"};
+    const bool is_phase = m.kind == Mark::Kind::phase;
+    line(R"({{"ph":"{}","pid":{},"tid":{},"ts":{},"cat":"{}","name":{}}})", m.begins ? 'B' : 'E', threads, m.thread,
+         stamp(m.time), kinds[static_cast<int>(m.kind)], is_phase ? quoted(to_string(m.phase)) : names_[m.name]);
+  }
+
+  // ---- devices
+
+  void device(const DeviceLog& d, std::size_t pid) {
+    name_process(pid, d.name);
+    const std::vector<std::size_t> roles = roles_in(d);
+    Replay now;
+    Holds holds;
+    std::map<std::uint32_t, std::size_t> steps;  // ids, by number
+    for (const Record& r : d.records) {
+      now.apply(r.event);
+      switch (r.event.kind) {
+        case EventKind::segment_alloc:
+        case EventKind::segment_free:
+          line(R"({{"ph":"C","pid":{},"tid":0,"ts":{},"name":"reserved","args":{{"bytes":{}}}}})", pid, stamp(r.time),
+               now.reserved());
+          break;
+        case EventKind::alloc:
+        case EventKind::free:
+        case EventKind::retag:
+          counters(pid, r.time, now.by_role(), roles);
+          if (r.event.kind == EventKind::free) holds.erase(place_of(r));
+          break;
+        case EventKind::hold:
+          holds[place_of(r)].push_back(&r);
+          break;
+        case EventKind::drop:
+          arrow(holds[place_of(r)], r);
+          break;
+        case EventKind::step_begin:
+          steps[r.event.step] = ++ids_;
+          step(pid, r, 'b', ids_);
+          break;
+        case EventKind::step_end:
+          if (const auto at = steps.find(r.event.step); at != steps.end()) step(pid, r, 'e', at->second);
+          break;
+        default:
+          instant(r, d.name);
+      }
+    }
+  }
+
+  /// Those that ever hold anything.
+  static std::vector<std::size_t> roles_in(const DeviceLog& d) {
+    std::array<bool, role_count> is_in{};
+    for (const Record& r : d.records)
+      if (r.event.kind == EventKind::alloc || r.event.kind == EventKind::retag)
+        is_in[static_cast<std::size_t>(r.event.role)] = true;
+    std::vector<std::size_t> roles;
+    for (std::size_t i = 0; i < is_in.size(); ++i)
+      if (is_in[i]) roles.push_back(i);
+    return roles;
+  }
+
+  void counters(std::size_t pid, std::uint64_t time, const RoleBytes& bytes, const std::vector<std::size_t>& roles) {
+    std::string values;
+    for (std::size_t r : roles)
+      fmt::format_to(std::back_inserter(values), R"({}"{}":{})", values.empty() ? "" : ",",
+                     to_string(static_cast<Role>(r)), bytes[r]);
+    line(R"({{"ph":"C","pid":{},"tid":0,"ts":{},"name":"allocated","args":{{{}}}}})", pid, stamp(time), values);
+  }
+
+  void step(std::size_t pid, const Record& r, char ph, std::size_t id) {
+    line(R"({{"ph":"{}","cat":"step","id":{},"pid":{},"tid":0,"ts":{},"name":"step {}"}})", ph, id, pid, stamp(r.time),
+         r.event.step);
+  }
+
+  void instant(const Record& r, const std::string& device) {
+    const std::string name =
+        fmt::format("{} on {}: {}", to_string(r.event.kind), device, format_bytes(r.event.requested));
+    line(R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":{},"cat":"memory","name":{}}})", threads, r.thread, stamp(r.time),
+         quoted(name));
+  }
+
+  // ---- from saved to backward
+
+  using Place = std::pair<std::uint32_t, std::uint64_t>;
+  using Holds = std::map<Place, std::vector<const Record*>>;
+  static Place place_of(const Record& r) { return {r.event.segment, r.event.offset}; }
+
+  /// From the hold that the drop ends: the last one of the same op in the same module.
+  void arrow(std::vector<const Record*>& holds, const Record& drop) {
+    auto it = std::find_if(holds.rbegin(), holds.rend(),
+                           [&](const Record* h) { return h->by_op == drop.by_op && h->by_module == drop.by_module; });
+    if (it == holds.rend()) it = holds.rbegin();
+    if (it == holds.rend()) return;
+    const Record& hold = **it;
+    holds.erase(std::next(it).base());
+    ++ids_;
+    flow("\"s\"", hold);
+    flow(R"("f","bp":"e")", drop);
+  }
+
+  void flow(const char* ph, const Record& r) {
+    line(R"({{"ph":{},"cat":"saved","id":{},"pid":{},"tid":{},"ts":{},"name":"saved for backward"}})", ph, ids_,
+         threads, r.thread, stamp(r.time));
+  }
+
+  const Log& log_;
+  std::ostream& out_;
+  std::vector<std::string> names_;
+  std::size_t ids_ = 0;  // of steps and arrows
+  bool is_first_ = true;
+};
+
+}  // namespace
+
+void write_chrome_trace(const Log& log, std::ostream& out) { ChromeWriter(log, out).write(); }
+
+}  // namespace bytetape::memory

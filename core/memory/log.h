@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/memory/ledger.h"
+
+namespace bytetape::memory {
+
+/// An Event, and what a Recording adds to it.
+struct Record {
+  Event event;
+  std::uint64_t time = 0;  ///< nanoseconds since the recording began
+  NameId by_module = 0;    ///< whose thread did it: who freed a block, who saved it for backward
+  NameId by_op = 0;
+  NameId what = 0;           ///< of an alloc: the tensor that the block was made for, "f32 64x3x32x32"; or 0
+  std::uint32_t thread = 0;  ///< thread_number()
+};
+static_assert(sizeof(Record) == 72);
+
+/// Something a thread began or ended.
+struct Mark {
+  enum class Kind : std::uint8_t { module, op, phase };
+  std::uint64_t time = 0;  ///< nanoseconds since the recording began
+  std::uint32_t thread = 0;
+  NameId name = 0;  ///< of the module (its path) or the op
+  Kind kind = Kind::op;
+  bool begins = true;  ///< or ends: the last of the thread that is open
+  Phase phase = Phase::setup;
+};
+
+/// What was recorded of one device.
+struct DeviceLog {
+  std::string name;                    ///< "cpu", "cuda:0", "meta", ...
+  std::size_t capacity = 0;            ///< bytes that the system has; SIZE_MAX: no bound
+  std::size_t limit = 0;               ///< bytes that may be reserved
+  std::vector<Record> records;         ///< from an empty device on, or from a state that its first records rebuild
+  std::uint64_t dropped = 0;           ///< events that were not kept
+  std::optional<Statistics> end;       ///< the books when the recording ended; none where it broke off
+  std::optional<std::size_t> outside;  ///< bytes beyond the ledger then, where they can be measured
+};
+
+/// A recording: what is written to run.memlog and read from it. NameIds are indices into `names`.
+struct Log {
+  std::string program;             ///< what was run
+  std::vector<std::string> names;  ///< names[0] is ""
+  std::vector<DeviceLog> devices;
+  std::vector<Mark> marks;  ///< in the order of each thread
+  bool complete = false;    ///< false where the program ended before the recording did
+};
+
+struct Snapshot;
+/// What ledgers keep of themselves, as a recording without times: each record's is its place, and who did it is whose
+/// the block is.
+Log log_of(const std::vector<Snapshot>& ledgers, const std::string& program);
+
+}  // namespace bytetape::memory

@@ -1,0 +1,82 @@
+#pragma once
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "bytetape/core/memory/log.h"
+
+/// \file
+/// The columns of a recording's chunks, told once for who writes and who reads.
+namespace bytetape::memory {
+
+/// f(member) for each column of records: member(r) is r's cell.
+template <class F>
+void each_column(const Record*, F f) {
+  f([](auto& r) -> auto& { return r.event.kind; });
+  f([](auto& r) -> auto& { return r.event.role; });
+  f([](auto& r) -> auto& { return r.event.old_role; });
+  f([](auto& r) -> auto& { return r.event.phase; });
+  f([](auto& r) -> auto& { return r.event.segment; });
+  f([](auto& r) -> auto& { return r.event.offset; });
+  f([](auto& r) -> auto& { return r.event.bytes; });
+  f([](auto& r) -> auto& { return r.event.requested; });
+  f([](auto& r) -> auto& { return r.event.step; });
+  f([](auto& r) -> auto& { return r.event.module; });
+  f([](auto& r) -> auto& { return r.event.old_module; });
+  f([](auto& r) -> auto& { return r.event.op; });
+  f([](auto& r) -> auto& { return r.by_module; });
+  f([](auto& r) -> auto& { return r.by_op; });
+  f([](auto& r) -> auto& { return r.what; });
+  f([](auto& r) -> auto& { return r.thread; });
+  f([](auto& r) -> auto& { return r.time; });
+}
+/// The same of marks.
+template <class F>
+void each_column(const Mark*, F f) {
+  f([](auto& m) -> auto& { return m.kind; });
+  f([](auto& m) -> auto& { return m.begins; });
+  f([](auto& m) -> auto& { return m.phase; });
+  f([](auto& m) -> auto& { return m.name; });
+  f([](auto& m) -> auto& { return m.thread; });
+  f([](auto& m) -> auto& { return m.time; });
+}
+
+/// f(name) for each cell that is a name's number.
+template <class F>
+void each_name(Record& r, F f) {
+  for (NameId* name : {&r.event.module, &r.event.old_module, &r.event.op, &r.by_module, &r.by_op, &r.what}) f(*name);
+}
+template <class F>
+void each_name(Mark& m, F f) {
+  f(m.name);
+}
+
+/// Bytes of a row.
+template <class Row>
+std::size_t row_bytes() {
+  std::size_t bytes = 0;
+  each_column(static_cast<const Row*>(nullptr),
+              [&](auto cell) { bytes += sizeof(std::remove_cvref_t<decltype(cell(std::declval<Row&>()))>); });
+  return bytes;
+}
+
+template <class Row>
+void append_columns(const std::vector<Row>& rows, std::string& to) {
+  each_column(rows.data(), [&](auto cell) {
+    for (const Row& row : rows) to.append(reinterpret_cast<const char*>(&cell(row)), sizeof(cell(row)));
+  });
+}
+
+/// Fills the rows from as many bytes as they take.
+template <class Row>
+void read_columns(const char* from, std::vector<Row>& rows) {
+  each_column(rows.data(), [&](auto cell) {
+    for (Row& row : rows) {
+      std::memcpy(&cell(row), from, sizeof(cell(row)));
+      from += sizeof(cell(row));
+    }
+  });
+}
+
+}  // namespace bytetape::memory

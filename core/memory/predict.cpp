@@ -1,0 +1,168 @@
+#include "bytetape/core/memory/predict.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bytetape/core/capture.h"
+#include "bytetape/core/default_device.h"
+#include "bytetape/core/draws.h"
+#include "bytetape/core/memory/pool.h"
+#include "bytetape/core/memory/repeats.h"
+#include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/twins.h"
+#include "bytetape/core/parallel.h"
+#include "bytetape/core/random.h"
+#include "bytetape/core/setting.h"
+
+namespace bytetape::memory {
+namespace {
+
+using bytetape::detail::Setting;
+
+constexpr std::size_t log_capacity = std::size_t{1} << 18;  // events: some hundred steps of a ResNet-18
+
+/// num_threads() for a C++ scope.
+class Threads {
+ public:
+  explicit Threads(int n) : previous_(num_threads()) {
+    if (n) set_num_threads(n);
+  }
+  ~Threads() { set_num_threads(previous_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int previous_;
+};
+
+/// What a thread finds that has just begun, with meta devices of its own.
+class FreshThread {
+ public:
+  FreshThread(Device meta, Twins& twins) : memory_(current_twins, &twins), here_(meta) {
+    generator_.set_state(default_generator().state());
+  }
+
+ private:
+  const Setting<Twins*> memory_;
+  const DefaultDevice here_;
+  Generator generator_;
+  const ScopeGuard scope_{ScopeIds{}};
+  const OutsidePools pools_;
+  const Setting<const ModuleCell*> module_{running_module, nullptr};
+  const Setting<bytetape::detail::StepWatch*> watch_{bytetape::detail::step_watch, nullptr};
+  const Setting<bytetape::detail::Draws*> draws_{bytetape::detail::draws_running, nullptr};
+  const DefaultGenerator drawn_from_{generator_};
+};
+
+class Rehearsal {
+ public:
+  Rehearsal(Device device, const PredictOptions& options)
+      : meta_(Device::meta(device)), options_(options), threads_(options.threads) {
+    p_.device = {device.type, device.index, false};
+    p_.threads = num_threads();
+    Allocator& books = twins_.allocator(meta_);
+    books.reset_log(log_capacity);
+    books.set_limit(options.limit);
+  }
+
+  Prediction run(const std::function<void(const detail::TakeSteps&)>& program) {
+    const FreshThread fresh(meta_, twins_);
+    unless_memory_runs_out([&] { program([this](const auto& step) { take_steps(step); }); });
+    for (const Allocator* books : twins_.all())
+      if (books != &twins_.allocator(meta_) && books->statistics().allocations) p_.others.push_back(books->snapshot());
+    return std::move(p_);
+  }
+
+ private:
+  // The books are read while the program still holds what it holds.
+  void take_steps(const std::function<void()>& step) {
+    look();
+    unless_memory_runs_out([&] {
+      const auto taken = [this] { return static_cast<int>(p_.steps.size()); };
+      while (taken() < options_.max_steps && !(p_.is_settled() && taken() >= options_.min_steps)) {
+        p_.steps.push_back({.first_event = p_.snapshot.events.size()});
+        step();
+        look();
+        p_.period = repeats_.period();
+      }
+    });
+    measure_steps();
+  }
+
+  template <class F>
+  void unless_memory_runs_out(const F& f) {
+    try {
+      f();
+    } catch (const OutOfMemory& e) {
+      if (e.shortage().device != meta_) throw;
+      p_.out_of_memory = e;
+      p_.period = 0;
+      look();
+    }
+  }
+
+  void look() {
+    p_.snapshot = twins_.allocator(meta_).snapshot();
+    repeats_.look(p_.snapshot);
+    if (!p_.steps.empty()) p_.steps.back().end_event = p_.snapshot.events.size();
+  }
+
+  void measure_steps() {
+    Replay books;
+    std::size_t at = 0;
+    const auto& events = p_.snapshot.events;
+    for (PredictedStep& step : p_.steps) {
+      while (at < step.first_event) books.apply(events[at++]);
+      for (;; books.apply(events[at++])) {
+        if (books.allocated() > step.allocated) step.allocated = books.allocated(), step.by_role = books.by_role();
+        step.reserved = std::max(step.reserved, books.reserved());
+        if (at == step.end_event) break;
+      }
+    }
+  }
+
+  const Device meta_;
+  const PredictOptions options_;
+  const Threads threads_;
+  Twins twins_;
+  Repeats repeats_;
+  Prediction p_;
+};
+
+}  // namespace
+
+Prediction detail::predict(Device device, const std::function<void(const TakeSteps&)>& program,
+                           const PredictOptions& options) {
+  bytetape::detail::refuse_in_capture("predicts memory");
+  check<ValueError>(options.max_steps >= 1, "predict: expected max_steps >= 1, got ", options.max_steps);
+  return Rehearsal(device, options).run(program);
+}
+
+Largest detail::largest(std::int64_t low, std::int64_t high,
+                        const std::function<Prediction(std::int64_t)>& predict_for) {
+  check<ValueError>(1 <= low && low <= high, "largest: expected 1 <= low <= high, got ", low, " and ", high);
+  Largest best{std::nullopt, predict_for(low)};
+  if (!best.prediction.fits()) return best;
+  best.n = low;
+  const auto try_n = [&](std::int64_t n) {
+    Prediction p = predict_for(n);
+    if (!p.fits()) return false;
+    best = {n, std::move(p)};
+    return true;
+  };
+  std::int64_t too_large = high + 1;
+  while (*best.n < high) {
+    const std::int64_t n = *best.n > high / 2 ? high : 2 * *best.n;
+    if (!try_n(n)) {
+      too_large = n;
+      break;
+    }
+  }
+  while (too_large - *best.n > 1) {
+    const std::int64_t n = *best.n + (too_large - *best.n) / 2;
+    if (!try_n(n)) too_large = n;
+  }
+  return best;
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,82 @@
+// A prediction as a page of text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/predict.h"
+#include "bytetape/core/memory/summary.h"
+
+namespace bytetape::memory {
+namespace {
+
+constexpr int bar_width = 22;  // with which a page is 80 columns wide
+
+template <class... Args>
+void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), text, std::forward<Args>(args)...);
+}
+
+bool is_limited(const Prediction& p) { return p.snapshot.limit != std::numeric_limits<std::size_t>::max(); }
+
+/// "on 2 threads", of which a GPU's memory does not know.
+std::string whose(const Prediction& p) {
+  const std::string device = to_string(p.device);
+  if (p.device.type != DeviceType::cpu) return device;
+  return fmt::format("{} on {} thread{}", device, p.threads, p.threads == 1 ? "" : "s");
+}
+
+std::string verdict(const Prediction& p) {
+  const std::string limit = format_bytes(p.snapshot.limit);
+  const std::size_t taken = p.steps.size();
+  if (!p.fits())
+    return taken == 0 ? fmt::format("what is made before the first step does not fit into {}", limit)
+                      : fmt::format("step {} does not fit into {}", taken, limit);
+  std::string text = is_limited(p) ? fmt::format("fits into {}; ", limit) : "";
+  if (p.period == 1) return text + fmt::format("from step {} on all are alike", taken - 1);
+  if (p.is_settled())
+    return text + fmt::format("from step {} on every {} are alike", taken + 1 - 2 * p.period, p.period);
+  return text + fmt::format("{} step{} and none like an earlier one", taken, taken == 1 ? "" : "s");
+}
+
+/// Of those that repeat the one that takes most.
+const PredictedStep& settled(const Prediction& p) {
+  const auto takes_less = [](const PredictedStep& a, const PredictedStep& b) { return a.allocated < b.allocated; };
+  return *std::max_element(p.steps.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(p.period, 1)),
+                           p.steps.end(), takes_less);
+}
+
+void write_row(std::string& out, const char* name, std::size_t first, std::size_t last, std::size_t whole) {
+  const std::string bar = format_bar(last, whole, bar_width);
+  print(out, "  {:<23} {:>13} {:>15}{}{}\n", name, format_bytes(first), format_bytes(last), bar.empty() ? "" : "  ",
+        bar);
+}
+
+/// The first step beside a late one.
+void write_steps(std::string& out, const Prediction& p) {
+  const PredictedStep &first = p.steps.front(), &last = settled(p);
+  print(out, "\n{:<25} {:>13} {:>15}\n", "at a step's peak", "step 1", fmt::format("step {}", &last - &first + 1));
+  for (std::size_t r = 0; r < role_count; ++r)
+    if (first.by_role[r] || last.by_role[r])
+      write_row(out, to_string(static_cast<Role>(r)), first.by_role[r], last.by_role[r], last.allocated);
+  write_row(out, "allocated", first.allocated, last.allocated, 0);
+  write_row(out, "reserved", first.reserved, last.reserved, 0);
+}
+
+}  // namespace
+
+std::string summarize(const Prediction& p, std::size_t modules) {
+  std::string out;
+  print(out, "predicted for {}: {}\n", whose(p), verdict(p));
+  if (!p.steps.empty()) write_steps(out, p);
+  print(out, "\n{}", summarize(p.snapshot, modules));
+  for (const Snapshot& s : p.others)
+    print(out, "beside it, on {}: peak {} allocated, {} reserved\n", s.name, format_bytes(s.statistics.allocated.peak),
+          format_bytes(s.statistics.reserved.peak));
+  return out;
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,113 @@
+#include "bytetape/core/memory/recording.h"
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <vector>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocators.h"
+#include "bytetape/core/memory/recorder.h"
+
+namespace bytetape::memory {
+namespace {
+
+/// The allocators of the process, and who takes down what they do.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Allocator*> allocators;
+  Recorder* recorder = nullptr;
+  std::string path;  // of its file
+};
+Registry& registry() {
+  static Registry* r = new Registry;  // outlives every static allocator
+  return *r;
+}
+
+std::string name_of_process() {
+  std::string name;
+  std::getline(std::ifstream("/proc/self/comm"), name);
+  return name;
+}
+
+}  // namespace
+
+void enlist(Allocator& a) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.allocators.push_back(&a);
+  if (r.recorder) r.recorder->attach(a);
+}
+
+void delist(Allocator& a) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.recorder) r.recorder->detach(a);
+  std::erase(r.allocators, &a);
+}
+
+void each_allocator(const std::function<void(Allocator&)>& f) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  for (Allocator* a : r.allocators) f(*a);
+}
+
+Recording::Recording(const std::string& path, const std::string& program) : path_(path) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  check<ValueError>(!r.recorder, "a recording runs already, to '", r.path, "': finish() it first");
+  recorder_ = std::make_unique<Recorder>(path, program.empty() ? name_of_process() : program);
+  r.recorder = recorder_.get();
+  r.path = path;
+  for (Allocator* a : r.allocators) recorder_->attach(*a);
+  is_recording = true;
+}
+
+Recording::~Recording() {
+  try {
+    finish();
+  } catch (const std::exception&) {}  // as the header says
+}
+
+void Recording::finish() {
+  if (!recorder_) return;
+  is_recording = false;
+  const std::unique_ptr<Recorder> recorder = std::move(recorder_);
+  {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    for (Allocator* a : r.allocators) recorder->detach(*a);
+    r.recorder = nullptr;
+    r.path.clear();
+  }
+  recorder->finish();
+}
+
+void Recording::flush() {
+  if (recorder_) recorder_->flush();
+}
+
+Log log_so_far() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.recorder) {
+    r.recorder->flush();
+    Log log = read_log(r.path);
+    log.complete = true;  // nothing broke off
+    return log;
+  }
+  std::vector<Snapshot> ledgers;
+  for (const Allocator* a : r.allocators) ledgers.push_back(a->snapshot());
+  std::erase_if(ledgers, [](const Snapshot& s) { return s.events.empty(); });
+  return log_of(ledgers, name_of_process());
+}
+
+std::string recording_path() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  return r.path;
+}
+
+}  // namespace bytetape::memory

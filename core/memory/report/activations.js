@@ -1,0 +1,109 @@
+// Between forward and backward: what a step keeps, who holds it, which backward lets it go; with its life as a bar.
+
+const savedShown = { step: null, sort: { by: 1, reversed: false }, all: false };
+const FIRST_ROWS = 60;
+
+function drawSaved(view, device) {
+  const steps = device.steps;
+  if (steps.length === 0) return view.append(note("No step was marked (memory::Step): there is none to choose."));
+  const step = steps.find((s) => s.number === savedShown.step) ?? stepOfPeak(device);
+  const rows = savedDuring(device, step);
+  view.append(heading("Kept from forward for backward",
+    select("step", steps.map((s) => [s.number, String(s.number)]), step.number, (number) => {
+      savedShown.step = number;
+      redrawTab();
+    }), note(savedSummary(device, rows))));
+  if (rows.length === 0) return view.append(note("Nothing was kept for backward in this step."));
+  view.append(savedTable(device, rows, step));
+}
+
+function stepOfPeak(device) {
+  const peak = device.history.peak;
+  return device.steps.find((s) => s.begin <= peak && peak <= s.end) ?? device.steps[device.steps.length - 1];
+}
+
+// Blocks in role "saved for backward" that a node began to keep within the step.
+function savedDuring(device, step) {
+  const { kind, role } = device.events;
+  const found = new Set();
+  for (let i = step.begin; i <= step.end; ++i)
+    if (role[i] === ROLE.saved && (kind[i] === KIND.alloc || kind[i] === KIND.retag || kind[i] === KIND.hold))
+      found.add(device.blockOf[i]);
+  const rows = [...found].map((b) => savedRow(device, b));
+  return rows.sort((a, b) => b.life - a.life);  // of equal sizes the longest-lived first
+}
+
+function savedRow(device, b) {
+  const saves = savesOf(device, b);
+  const from = d3.min(saves, (s) => s.from);
+  const to = d3.max(saves, (s) => s.to);
+  const { blocks } = device;
+  return {
+    b, from, to, born: blocks.born[b], died: blocks.died[b], bytes: blocks.bytes[b],
+    title: device.titleOf(b), made: byOfBlock(device, b),
+    holders: [...new Set(saves.map((s) => byText(device, s.from)))],
+    release: to < device.count ? byText(device, to) : "nobody yet",
+    life: device.time[Math.min(to, device.count - 1)] - device.time[from] || to - from,
+  };
+}
+
+function byOfBlock(device, b) {
+  const module = device.names[device.moduleOf(b, device.blocks.born[b])];
+  return [module, device.opName(device.blocks.op[b])].filter(Boolean).join(" · ");
+}
+
+function savedSummary(device, rows) {
+  const at = rows.length ? d3.max(rows, (r) => r.from) : 0;
+  const sum = d3.sum(rows.filter((r) => r.from <= at && r.to > at), (r) => r.bytes);
+  return `${formatExact(rows.length)} blocks, ${formatBytes(sum)} of them at once when the last was kept`;
+}
+
+function savedTable(device, rows, step) {
+  const x = d3.scaleLinear([step.begin, step.end + 1], [0, 100]).clamp(true);
+  const columns = [
+    { label: "tensor", value: (r) => r.title, cell: (r) => r.title, class: "name" },
+    { label: "size", number: true, value: (r) => r.bytes, cell: (r) => bytesOf(r.bytes) },
+    { label: "made in", value: (r) => r.made, cell: (r) => r.made, class: "name" },
+    { label: "held by backward of", value: (r) => r.holders[0] ?? "", cell: (r) => listText(r.holders, 2),
+      class: "name" },
+    { label: "let go by", value: (r) => r.release, cell: (r) => r.release, class: "name" },
+    { label: "life", value: (r) => r.life, class: "life", cell: (r) => lifeBar(device, r, x) },
+  ];
+  const first = inOrder(rows, columns, savedShown.sort).slice(0, savedShown.all ? rows.length : FIRST_ROWS);
+  const table = sortableTable(columns, first, savedShown.sort, redrawTab,
+    (r) => ({ "data-block": r.b, onclick: () => show({ pinned: r.b, cursor: r.from, hovered: null }) }));
+  table.className = "saved";
+  table.querySelector("th.life button").after(phaseRuler(device, step, x));
+  return element("div", {}, table, restOf(rows));
+}
+
+function restOf(rows) {
+  if (savedShown.all || rows.length <= FIRST_ROWS) return null;
+  return element("button", { class: "more", onclick: () => {
+    savedShown.all = true;
+    redrawTab();
+  } }, `show all ${formatExact(rows.length)}`);
+}
+
+// Pale while the block only exists, solid while it is kept.
+function lifeBar(device, r, x) {
+  const piece = (from, to, kind) =>
+    element("i", { class: kind, style: `left:${x(from)}%;width:${Math.max(0.3, x(to) - x(from))}%` });
+  return element("span", { class: "lane",
+    title: `made at event ${r.born}, kept from ${r.from} to ${r.to}, freed at ${r.died}` },
+  piece(r.born, r.died, "alive"), piece(r.from, r.to, "kept"));
+}
+
+// Over the bars: which phase ran.
+function phaseRuler(device, step, x) {
+  const runs = [];
+  for (let i = step.begin; i <= step.end; ++i) {
+    const phase = device.main.phase[i];
+    const last = runs[runs.length - 1];
+    if (last?.phase === phase) last.to = i + 1;
+    else runs.push({ phase, from: i, to: i + 1 });
+  }
+  return element("span", { class: "lane ruler" }, runs.map(({ phase, from, to }) =>
+    element("i", { style: `left:${x(from)}%;width:${x(to) - x(from)}%;background:var(--phase-${phase})`,
+      title: report.phases[phase] }, x(to) - x(from) > 14 ? report.phases[phase] : "")));
+}

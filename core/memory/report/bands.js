@@ -1,0 +1,96 @@
+// Under the timeline: which step, phase and module ran. Sampled once a pixel, so that it costs the same at any zoom.
+
+const BAND_HEIGHT = 18;
+const BAND_GAP = 3;
+const BANDS = ["step", "phase", "module"];
+const BANDS_HEIGHT = BANDS.length * (BAND_HEIGHT + BAND_GAP) + 4;
+
+function drawBands(timeline) {
+  const { context } = timeline;
+  context.font = `11px ${themeColor("--sans")}`;
+  context.textBaseline = "middle";
+  BANDS.forEach((band, row) => {
+    const top = MARGIN.top + PLOT_HEIGHT + 6 + row * (BAND_HEIGHT + BAND_GAP);
+    context.fillStyle = themeColor("--soft-ink");
+    context.textAlign = "right";
+    context.fillText(band, MARGIN.left - 8, top + BAND_HEIGHT / 2);
+    context.textAlign = "left";
+    for (const run of bandRuns(timeline, band)) drawBandRun(context, timeline.device, band, run, top);
+  });
+}
+
+// Neighbouring pixels of one value.
+function bandRuns(timeline, band) {
+  const runs = [];
+  for (const { x, width, value } of bandSamples(timeline, band)) {
+    const last = runs[runs.length - 1];
+    if (last && last.value === value) last.width += width;
+    else runs.push({ x, width, value });
+  }
+  return runs;
+}
+
+// By time, what the marks of scopes say, which also change where no event is; otherwise what events say.
+function bandSamples(timeline, band) {
+  const { columns, device, byTime, width, x } = timeline;
+  if (!byTime || !device.scopes[band]?.length)
+    return columns.map((c) => ({ x: c.x, width: c.width, value: device.main[band][c.from] }));
+  return d3.range(Math.floor(width)).map((px) => {
+    const time = x.invert(px + 0.5);
+    return { x: px, width: 1, value: device.scopes[band][d3.bisectRight(device.scopes.time, time) - 1] ||
+      ownPhase(device, band, timeline.eventAt(time)) };
+  });
+}
+
+// Outside all scopes a step is in its forward phase, which has no mark.
+function ownPhase(device, band, i) { return band === "phase" && device.main.step[i] ? PHASE.forward : 0; }
+
+function drawBandRun(context, device, band, { x, width, value }, top) {
+  if (value === 0 && band !== "phase") return;  // outside steps, outside modules
+  const gap = width > 4 ? 1 : 0;
+  context.fillStyle = bandColor(device, band, value);
+  context.fillRect(MARGIN.left + x, top, width - gap, BAND_HEIGHT);
+  if (width < 16) return;
+  const label = bandLabels(device, band, value).find((text) => context.measureText(text).width <= width - 8);
+  if (!label) return;
+  context.fillStyle = themeColor("--band-ink");
+  context.fillText(label, MARGIN.left + x + 4, top + BAND_HEIGHT / 2);
+}
+
+const SHORT_PHASES = ["set", "data", "fwd", "bwd", "opt"];
+
+// The first that fits is shown.
+function bandLabels(device, band, value) {
+  if (band === "step") return [`step ${value}`, `${value}`];
+  if (band === "phase") return [report.phases[value], SHORT_PHASES[value]];
+  const path = device.names[value].split(".");
+  return path.map((_, from) => path.slice(from).join("."));
+}
+
+function bandColor(device, band, value) {
+  if (band === "step") return themeColor(value % 2 ? "--band-odd" : "--band-even");
+  if (band === "phase") return themeColor(`--phase-${value}`);
+  return themeColor(`--module-${device.roots.colorOf(value)}`);
+}
+
+const MODULE_COLORS = 8;
+
+// Modules are coloured by the first name in which their paths differ: under one root, by its children.
+class RootModules {
+  constructor(device) {
+    this.paths = device.names.map((name) => name.split("."));
+    const used = [...new Set(device.events.byModule)].filter(Boolean).map((id) => this.paths[id]);
+    this.depth = 0;
+    while (used.length > 1 && used.every((p) => p.length > this.depth + 1 && p[this.depth] === used[0][this.depth]))
+      ++this.depth;
+    this.colors = new Map();
+    for (const path of used) this.colorOfPath(path);
+  }
+
+  colorOf(id) { return this.colorOfPath(this.paths[id]); }
+  colorOfPath(path) {
+    const key = path.slice(0, this.depth + 1).join(".");
+    if (!this.colors.has(key)) this.colors.set(key, this.colors.size % MODULE_COLORS);
+    return this.colors.get(key);
+  }
+}

@@ -1,0 +1,79 @@
+// Elements in one expression, and the few that every view has.
+
+// element("td", {class: "number", onclick: f}, "text", child, ...)
+function element(tag, attributes = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) e.addEventListener(name.slice(2), value);
+    else if (name === "style") e.style.cssText = value;
+    else if (value !== false && value != null) e.setAttribute(name, value === true ? "" : value);
+  }
+  e.append(...children.flat(Infinity).filter((c) => c != null && c !== false));
+  return e;
+}
+
+// A size in three digits; the exact one shows when pointed at.
+function bytesOf(bytes, format = formatBytes) {
+  return element("span", { class: "bytes", "data-bytes": bytes, title: `${formatExact(bytes)} bytes` }, format(bytes));
+}
+
+function numberCell(content) { return element("td", { class: "number" }, content); }
+
+function roleColor(role) { return `var(--role-${role})`; }
+function swatch(role) { return element("i", { class: "swatch", style: `background:${roleColor(role)}` }); }
+
+// Buttons of which one is pressed.
+function choice(parent, options, chosen, choose) {
+  parent.replaceChildren(...options.map(([value, label]) =>
+    element("button", { "aria-pressed": String(value === chosen), onclick: () => choose(value) }, label)));
+  parent.hidden = options.length < 2;
+}
+
+function select(label, options, chosen, choose) {
+  const list = element("select", { onchange: (e) => choose(Number(e.target.value)) },
+    options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
+  return element("label", { class: "select" }, label, " ", list);
+}
+
+// columns: [{label, number, value(row), cell(row)}]; a click on a head sorts by it, the largest first.
+function sortableTable(columns, rows, sort, redraw, rowAttributes = () => ({})) {
+  const sorted = inOrder(rows, columns, sort);
+  return element("table", {},
+    element("thead", {}, tableHead(columns, sort, redraw)),
+    element("tbody", {}, sorted.map((row) => element("tr", rowAttributes(row), columns.map((c) =>
+      element("td", { class: c.number ? "number" : c.class }, c.cell(row)))))));
+}
+
+// Numbers fall, texts rise; the other way round when reversed.
+function inOrder(rows, columns, { by, reversed }) {
+  const { value } = columns[by];
+  const order = (a, b) => (typeof value(a) === "string" ? value(a).localeCompare(value(b)) : value(b) - value(a));
+  return [...rows].sort((a, b) => (reversed ? order(b, a) : order(a, b)));
+}
+
+function tableHead(columns, sort, redraw) {
+  const click = (c) => () => {
+    sort.reversed = sort.by === c && !sort.reversed;
+    sort.by = c;
+    redraw();
+  };
+  return element("tr", {}, columns.map((column, c) =>
+    element("th", { class: column.number ? "number" : column.class, scope: "col",
+      "aria-sort": sort.by === c ? (sort.reversed ? "ascending" : "descending") : "none" },
+      element("button", { onclick: click(c), title: `Sort by ${column.label}` }, column.label))));
+}
+
+// The theme's value of a CSS variable, for canvases.
+function themeColor(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+
+// A canvas as sharp as the screen, of that many CSS pixels; its context draws in those.
+function sizeCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}

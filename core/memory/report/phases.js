@@ -1,0 +1,198 @@
+// What is held after each phase of each step, as stacked bars: training memory in one look.
+
+const BAR_HEIGHT = 240;
+const phasesShown = { from: 0 };
+const STEPS_SHOWN = 3;
+
+// [{label, step, event}], in order: the stages and the event after which each was over; `step` counts from 1, whatever
+// the program's number, so that two runs of one process stand beside each other; 0 is before the first.
+
+// Before the first step: model, optimizer and data are made in whatever order; each stage ends with the last block made
+// for it.
+function setupStages(device, end) {
+  const { kind, role } = device.events;
+  const made = [["model built", ROLE.parameter], ["optimizer made", ROLE.optimizerState], ["input loaded", ROLE.input]];
+  const last = made.map(() => -1);
+  for (let i = 0; i < end; ++i)
+    if (kind[i] === KIND.alloc || kind[i] === KIND.retag)
+      made.forEach(([, r], m) => { if (r === role[i]) last[m] = i; });
+  const stages = made.map(([label], m) => ({ label, step: 0, event: last[m] })).filter((s) => s.event >= 0);
+  return stages.sort((a, b) => a.event - b.event);
+}
+
+const STAGE_OF_PHASE = ["between", "input loaded", "forward", "backward", "optimizer step"];
+
+// A forward after backward, in which nothing is kept, is the program reading its loss: no stage.
+function stepStages(device, step, count) {
+  const cleared = zeroGradEnd(device, step.begin, step.end);
+  const stages = cleared < 0 ? [] : [{ label: "zero_grad", step: count, event: cleared }];
+  for (const { phase, from, to } of device.scopes.time.length ? scopeRuns(device, step) : eventRuns(device, step)) {
+    if (phase === PHASE.setup || to < cleared) continue;
+    if (phase === PHASE.forward && !d3.range(from, to + 1).some((i) => makesWork(device, i))) continue;
+    stages.push({ label: STAGE_OF_PHASE[phase], step: count, event: to });
+  }
+  return stages;
+}
+
+// Runs of one phase in the thread that trains, [{phase, from, to}]: by the marks of its scopes, so that one in which
+// nothing was allocated is there too, `to` being the event before it;
+function scopeRuns(device, { begin, end }) {
+  const { time, stage } = device.scopes;
+  const eventBefore = (t) => d3.bisectLeft(device.time, t) - 1;
+  const first = d3.bisectRight(time, device.time[begin]);
+  const runs = [{ phase: PHASE.forward, from: begin }];
+  for (let s = first; s < time.length && time[s] <= device.time[end]; ++s) {
+    const last = runs[runs.length - 1];
+    const now = stage[s] === PHASE.setup ? PHASE.forward : stage[s];  // a step's own time
+    if (now === last.phase) continue;
+    last.to = Math.max(begin, eventBefore(time[s]));
+    runs.push({ phase: now, from: last.to + 1 });
+  }
+  runs[runs.length - 1].to = end;
+  return runs;
+}
+
+// ... or, without any, by the events.
+function eventRuns(device, { begin, end }) {
+  const { thread, phase } = device.events;
+  const runs = [];
+  for (let i = begin; i <= end; ++i) {
+    if (thread[i] !== device.mainThread) continue;
+    const last = runs[runs.length - 1];
+    if (last?.phase === phase[i]) last.to = i;
+    else runs.push({ phase: phase[i], from: i, to: i });
+  }
+  return runs;
+}
+
+function makesWork(device, i) {
+  const { kind, role, byModule } = device.events;
+  return kind[i] === KIND.hold || role[i] === ROLE.saved || (kind[i] === KIND.alloc && byModule[i] !== 0);
+}
+
+// The last gradient freed before backward: zero_grad(); -1 where there was none. Forward frees none.
+function zeroGradEnd(device, begin, end) {
+  const { kind, role, thread, phase } = device.events;
+  let cleared = -1;
+  for (let i = begin; i <= end; ++i) {
+    if (thread[i] !== device.mainThread) continue;
+    if (phase[i] === PHASE.backward || phase[i] === PHASE.optimizer) break;
+    if (kind[i] === KIND.free && role[i] === ROLE.gradient) cleared = i;
+  }
+  return cleared;
+}
+
+function drawPhases(view, device) {
+  const runs = [{ device, label: runLabel(app.run) }];
+  const other = otherRun() && matchingDevice(otherRun(), device);
+  if (other) runs.push({ device: other, label: runLabel(1 - app.run) });
+  const lists = runs.map((run) => shownStages(run.device));
+  const labels = new Set(lists.flat().map((s) => s.label));
+  const shown = runs.map((run, r) => ({ ...run, stages: completed(run.device, lists[r], labels) }));
+  const highest = d3.max(shown, (run) => d3.max(run.stages, (s) => run.device.history.allocated[s.event])) || 512;
+  view.append(heading("Held after each phase", stepPicker(device)),
+    phaseChart(shown, highest), roleKey(shown));
+}
+
+// What a meta device predicts: "cuda:0" of "meta:cuda:0".
+function standsFor(name) { return name === "meta" ? "cpu" : name.replace("meta:", ""); }
+
+function matchingDevice(run, device) {
+  const devices = shownDevices(run);
+  if (devices.length === 0) return null;
+  const twin = devices.find(([, name]) => name === device.name) ??
+    devices.find(([, name]) => standsFor(name) === standsFor(device.name)) ?? devices[0];
+  return deviceOf(run, twin[0]);
+}
+
+function stepPicker(device) {
+  const steps = device.steps;
+  if (steps.length <= STEPS_SHOWN) return null;
+  return select("from step", steps.map((s, i) => [i, String(s.number)]), Math.min(phasesShown.from, steps.length - 1),
+    (from) => {
+      phasesShown.from = from;
+      redrawTab();
+    });
+}
+
+// The preamble, and three steps.
+function shownStages(device) {
+  const { from } = phasesShown;
+  const steps = device.steps.slice(from, from + STEPS_SHOWN);
+  return [...setupStages(device, device.steps[0]?.begin ?? device.count),
+    ...steps.flatMap((step, s) => stepStages(device, step, from + s + 1))];
+}
+
+const STEP_STAGES = ["zero_grad", "input loaded", "forward", "backward", "optimizer step"];
+
+// A stage in which nothing was allocated or freed left no event, and zero_grad() never a mark: where other steps have
+// it, this one's is what was held before. Steps that repeat a stage (gradients that accumulate) stay as they are.
+function completed(device, stages, labels) {
+  const whole = stages.filter((s) => s.step === 0);
+  for (const [step, own] of d3.groups(stages.filter((s) => s.step !== 0), (s) => s.step)) {
+    const named = new Map(own.map((s) => [s.label, s]));
+    let event = device.steps[step - 1].begin;
+    if (named.size < own.length) whole.push(...own);
+    else
+      for (const label of STEP_STAGES.filter((l) => labels.has(l) && (l !== "input loaded" || named.has(l)))) {
+        event = named.get(label)?.event ?? event;
+        whole.push({ label, step, event });
+      }
+  }
+  return whole;
+}
+
+function phaseChart(runs, highest) {
+  const y = d3.scaleLinear([0, highest], [0, BAR_HEIGHT]);
+  const slots = alignStages(runs.map((run) => run.stages));
+  const groups = d3.groups(slots, (s) => s.step);
+  return element("div", { class: runs.length > 1 ? "phase-chart paired" : "phase-chart" },
+    element("div", { class: "phase-axis", style: `height:${BAR_HEIGHT}px` }, byteTicks(0, highest, 5).map((t) =>
+      element("span", { style: `bottom:${y(t)}px` }, formatTick(t)))),
+    element("div", { class: "phase-groups" }, groups.map(([step, group]) => phaseGroup(runs, step, group, y))));
+}
+
+// Stages of the runs that are the same stand beside each other: [{label, step, events: one a run, or undefined}].
+function alignStages(lists) {
+  const slots = lists[0].map((s) => ({ label: s.label, step: s.step, events: [s.event] }));
+  lists.slice(1).forEach((stages, l) => {
+    let at = 0;
+    for (const stage of stages) {
+      const found = slots.findIndex((s, i) => i >= at && s.step === stage.step && s.label === stage.label);
+      if (found >= 0) slots[found].events[l + 1] = stage.event;
+      else slots.splice(at, 0, { label: stage.label, step: stage.step, events: Array(l + 1).concat(stage.event) });
+      at = (found >= 0 ? found : at) + 1;
+    }
+  });
+  return slots;
+}
+
+function phaseGroup(runs, step, slots, y) {
+  const name = step === 0 ? "before" : `step ${runs[0].device.steps[step - 1]?.number ?? step}`;
+  return element("div", { class: "phase-group", style: `flex-grow:${slots.length};min-width:${slots.length * 60}px` },
+    element("div", { class: "phase-bars", style: `height:${BAR_HEIGHT}px` },
+      slots.map((slot) => element("div", { class: "phase-slot" }, runs.map((run, r) =>
+        slot.events[r] === undefined ? null : phaseBar(run, slot, slot.events[r], y))))),
+    element("div", { class: "phase-labels" }, slots.map((slot) => element("span", {}, slot.label))),
+    element("div", { class: "phase-step" }, name));
+}
+
+function phaseBar({ device, label }, slot, event, y) {
+  const level = device.history.at(event);
+  const allocated = device.history.allocated[event];
+  const parts = STACK.filter((role) => level[role]).map((role) =>
+    element("i", { style: `height:${y(level[role])}px;background:${roleColor(role)}`,
+      title: `${report.roles[role]}: ${formatExact(level[role])} bytes` }));
+  return element("button", { class: "phase-bar", "data-event": event, "data-stage": slot.label, "data-step": slot.step,
+    title: `${label}, after ${slot.label}: ${formatExact(allocated)} bytes`,
+    onclick: () => device === currentDevice() && show({ cursor: event, hovered: null }) },
+    element("b", {}, bytesOf(allocated)), ...parts.reverse());
+}
+
+// Roles that any bar shows, and which bar of a pair is which run's.
+function roleKey(runs) {
+  const used = STACK.filter((role) => runs.some(({ device, stages }) =>
+    stages.some((s) => device.history.at(s.event)[role])));
+  return element("p", { class: "key" }, used.map((role) => element("span", {}, swatch(role), report.roles[role])),
+    runs.length > 1 && element("span", { class: "pair" }, `left: ${runs[0].label}, right: ${runs[1].label}`));
+}

@@ -1,0 +1,95 @@
+// Run against run, event by event: predicted beside measured, yesterday's beside today's.
+
+function drawRuns(view, device) {
+  const other = matchingDevice(otherRun(), device);
+  if (!other) return view.append(note("The other run recorded nothing."));
+  const at = firstDifference(device, other);
+  const [a, b] = [runLabel(app.run), runLabel(1 - app.run)];
+  const verdict = at < 0
+    ? `All ${formatExact(device.count)} events are equal: same blocks, same places, same roles, same order.`
+    : `The first difference is event ${formatExact(at)}; ${at ? "those before it are equal" : "none is before it"}.`;
+  view.append(heading("Run against run"), element("p", { class: "verdict", "data-first-difference": at }, verdict),
+    runChart(view, device, other, [a, b]), element("div", { class: "columns" }, sumsTable(device, other, [a, b]),
+      at >= 0 ? differenceTable(device, other, at, [a, b]) : null));
+}
+
+// What must be equal of event i: everything but time and thread; of steps their count, as a process goes on counting.
+function signature(device, i) {
+  const { kind, phase, step, role, module } = device.events;
+  const count = step[i] && step[i] - device.steps[0].number;
+  return [kind[i], phase[i], count, role[i], device.names[module[i]], ...subjectOf(device, i)].join("|");
+}
+
+// The block or the segment that event i is about, or what else it tells.
+function subjectOf({ events, blocks, segments, blockOf, names }, i) {
+  const b = blockOf[i];
+  const target = events.target[i];
+  if (b !== NONE) {
+    const place = [segments.number[blocks.segment[b]], blocks.offset[b]];
+    return [...place, blocks.bytes[b], blocks.requested[b], names[blocks.op[b]]];
+  }
+  switch (events.kind[i]) {
+    case KIND.segmentAlloc:
+    case KIND.segmentFree: return [segments.number[target], segments.bytes[target]];
+    case KIND.stepBegin:
+    case KIND.stepEnd: return [];
+    default: return [target];
+  }
+}
+
+// -1 where there is none.
+function firstDifference(a, b) {
+  const count = Math.min(a.count, b.count);
+  for (let i = 0; i < count; ++i) if (signature(a, i) !== signature(b, i)) return i;
+  return a.count === b.count ? -1 : count;
+}
+
+function sumsTable(a, b, labels) {
+  const rows = [
+    ["peak allocated", (d) => d.history.allocated[d.history.peak]],
+    ["peak reserved", highestReserved],
+    ["held at the end", (d) => d.history.allocated[d.count - 1]],
+    ...STACK.map((role) => [`${report.roles[role]} at the peak`, (d) => d.history.at(d.history.peak)[role]]),
+  ].map(([label, f]) => [label, f(a), f(b)]).filter(([, x, y]) => x || y);
+  return element("table", {},
+    element("thead", {}, element("tr", {}, element("th", {}, ""), [...labels, "difference"].map((l) =>
+      element("th", { class: "number" }, l)))),
+    element("tbody", {}, rows.map(([label, x, y]) => element("tr", {}, element("td", {}, label),
+      numberCell(bytesOf(x)), numberCell(bytesOf(y)), numberCell(x === y ? "equal" : bytesOf(y - x, formatChange)))),
+    element("tr", {}, element("td", {}, "events"), numberCell(formatExact(a.count)), numberCell(formatExact(b.count)),
+      numberCell(a.count === b.count ? "equal" : formatExact(b.count - a.count)))));
+}
+
+const CONTEXT = [3, 5];  // events shown before and after the first difference
+
+function differenceTable(a, b, at, labels) {
+  const rows = d3.range(Math.max(0, at - CONTEXT[0]), Math.min(Math.max(a.count, b.count), at + CONTEXT[1]));
+  const text = (d, i) =>
+    (i < d.count ? [happened(d, i), d.names[d.events.module[i]]].filter(Boolean).join(" · ") : "");
+  return element("table", {},
+    element("thead", {}, element("tr", {}, ["event", ...labels].map((l) => element("th", {}, l)))),
+    element("tbody", {}, rows.map((i) => element("tr", { class: i === at ? "differs" : "" },
+      numberCell(formatExact(i)), [a, b].map((d) => element("td", { class: "name" }, text(d, i)))))));
+}
+
+// Both runs' allocated bytes by event, the highest of each pixel.
+function runChart(view, a, b, labels) {
+  const highest = d3.max([a, b], (d) => d.history.allocated[d.history.peak]);
+  const { svg, x, y } = lineChart(view, 170, Math.max(a.count, b.count), highest, formatExact);
+  [a, b].forEach((device, r) => svg.append("path").attr("class", r ? "peak-line" : "after-line")
+    .attr("d", highestPerPixel(device, x, y)));
+  return element("div", {}, svg.node(), element("p", { class: "key" },
+    labels.map((label, r) => element("span", {}, element("i", { class: r ? "line peak" : "line after" }), label))));
+}
+
+function highestPerPixel(device, x, y) {
+  const points = [];
+  const [left, right] = x.range();
+  for (let px = left; px < right; ++px) {
+    const [first, last] = [Math.floor(x.invert(px)), Math.floor(x.invert(px + 1)) - 1];
+    if (first >= device.count) break;
+    const i = device.history.pyramid.highest(first, Math.min(device.count - 1, Math.max(first, last)));
+    points.push([px, y(device.history.allocated[i])]);
+  }
+  return d3.line()(points);
+}

@@ -1,0 +1,78 @@
+// What the timeline draws of the levels: stacks of roles, the line of what is reserved.
+
+const PALE = 0.38;
+
+function drawStacks({ context, columns, y }) {
+  const colors = STACK.map((role) => themeColor(`--role-${role}`));
+  for (const { x, width, highest, lowest } of columns) {
+    if (highest !== lowest) {
+      context.globalAlpha = PALE;
+      drawStack(context, MARGIN.left + x, width, highest, y, colors);
+      context.globalAlpha = 1;
+      const top = y(sumOfRoles(lowest));
+      context.clearRect(MARGIN.left + x, top, width, y(0) - top);
+    }
+    drawStack(context, MARGIN.left + x, width, lowest, y, colors);
+  }
+}
+
+function sumOfRoles(level) {
+  let sum = 0;
+  for (let role = 0; role < ROLE_COUNT; ++role) sum += level[role];
+  return sum;
+}
+
+function drawStack(context, x, width, level, y, colors) {
+  let below = 0;
+  STACK.forEach((role, s) => {
+    if (!level[role]) return;
+    const [top, bottom] = [y(below + level[role]), y(below)];
+    context.fillStyle = colors[s];
+    context.fillRect(x, top, width, bottom - top);
+    below += level[role];
+  });
+}
+
+function drawReserved({ context, columns, y, device }) {
+  context.strokeStyle = themeColor("--ink");
+  context.lineWidth = 1.25;
+  context.beginPath();
+  for (const { x, width, highest } of columns) {
+    if (highest[RESERVED] > y.domain()[1]) continue;
+    context.lineTo(MARGIN.left + x, y(highest[RESERVED]));
+    context.lineTo(MARGIN.left + x + width, y(highest[RESERVED]));
+  }
+  context.stroke();
+  const { limit } = device.header;
+  if (limit != null && limit <= y.domain()[1]) drawLimit(context, y(limit), columns);
+}
+
+// Over the picture where the line is higher than that.
+function labelReserved({ context, columns, y }) {
+  const { x, width, highest } = columns[columns.length - 1];
+  const isInside = highest[RESERVED] <= y.domain()[1];
+  const label = `reserved ${formatBytes(highest[RESERVED])}${isInside ? "" : ", above the picture"}`;
+  context.font = `11px ${themeColor("--sans")}`;
+  context.fillStyle = themeColor("--ink");
+  context.textAlign = "right";
+  context.textBaseline = "bottom";
+  context.fillText(label, MARGIN.left + x + width, isInside ? y(highest[RESERVED]) - 3 : MARGIN.top - 1);
+  context.textAlign = "left";
+}
+
+// Where a request could not be met.
+function drawFailures({ context, device, x, width }) {
+  context.fillStyle = themeColor("--warning");
+  for (const i of device.failures) {
+    const px = x(app.timeline.middleOf(i));
+    if (px >= 0 && px <= width) context.fillRect(MARGIN.left + px - 1, MARGIN.top, 2, PLOT_HEIGHT);
+  }
+}
+
+function drawLimit(context, top, columns) {
+  const last = columns[columns.length - 1];
+  context.strokeStyle = themeColor("--warning");
+  context.setLineDash([4, 4]);
+  context.strokeRect(MARGIN.left, top, last.x + last.width, 0);
+  context.setLineDash([]);
+}

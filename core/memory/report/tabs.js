@@ -1,0 +1,55 @@
+// The views under the timeline, one at a time.
+
+const TABS = [
+  { id: "phases", label: "Phases", draw: drawPhases },
+  { id: "modules", label: "Who holds it", draw: drawModules, followsCursor: true },
+  { id: "saved", label: "Forward to backward", draw: drawSaved },
+  { id: "reserved", label: "Reserved, not allocated", draw: drawSegments, followsCursor: true },
+  { id: "whole", label: "The whole device", draw: drawWaterfall, followsCursor: true },
+  { id: "steps", label: "Step against step", draw: drawSteps },
+  { id: "runs", label: "Run against run", draw: drawRuns, needsTwo: true },
+];
+
+function drawTab(change) {
+  const tab = TABS.find((t) => t.id === app.tab);
+  if ("tab" in change || "run" in change) drawTabBar();
+  const relevant = ["tab", "run", "device", "theme"].some((key) => key in change) ||
+    (tab.followsCursor && "cursor" in change);
+  if (relevant) redrawTab();
+}
+
+function redrawTab() {
+  const tab = TABS.find((t) => t.id === app.tab);
+  const view = document.getElementById("view");
+  view.setAttribute("aria-labelledby", `tab-${tab.id}`);
+  view.replaceChildren();
+  tab.draw(view, currentDevice());
+}
+
+function drawTabBar() {
+  const tabs = TABS.filter((t) => !t.needsTwo || report.runs.length > 1);
+  document.getElementById("tabs").replaceChildren(...tabs.map(({ id, label }) =>
+    element("button", {
+      id: `tab-${id}`, role: "tab", "aria-selected": String(id === app.tab), "aria-controls": "view",
+      tabindex: id === app.tab ? 0 : -1, onclick: () => show({ tab: id }), onkeydown: (e) => tabKey(tabs, e),
+    }, label)));
+}
+
+// Left and right go from tab to tab, as in any list of tabs.
+function tabKey(tabs, event) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  const at = tabs.findIndex((t) => t.id === app.tab);
+  show({ tab: tabs[(at + by + tabs.length) % tabs.length].id });
+  document.getElementById(`tab-${app.tab}`).focus();
+}
+
+function heading(title, ...beside) { return element("div", { class: "heading" }, element("h2", {}, title), ...beside); }
+function note(...text) { return element("p", { class: "note" }, ...text); }
+
+// "at the peak: event 1,234, forward, step 2"
+function momentText(device) {
+  const peak = app.cursor === device.history.peak;
+  return `${peak ? "at the peak: " : "at "}event ${formatExact(app.cursor)}, ${device.whenOf(app.cursor)}`;
+}

@@ -1,0 +1,50 @@
+// The bill that closes: what each role asked for, rounding, cache and what lies outside the ledger add up to what the
+// device says is used.
+
+function drawWaterfall(view, device) {
+  const lines = billOf(device, app.cursor);
+  const total = d3.sum(lines, (l) => l.bytes);
+  const x = d3.scaleLinear([0, total || 1], [0, 100]);
+  let sum = 0;
+  const rows = lines.map((line) => {
+    const row = billRow(line, x, sum);
+    sum += line.bytes;
+    return row;
+  });
+  view.append(heading("The whole device", note(momentText(device)), peakButton(device)),
+    element("div", { class: "waterfall", "data-total": total }, rows,
+      billRow({ label: device.header.outside == null ? "reserved" : "total", bytes: total, kind: "total" }, x, 0)),
+    note(outsideText(device)));
+}
+
+// [{label, bytes, role or kind}], from the device's row and what each live block asked for.
+function billOf(device, i) {
+  const asked = new Float64Array(ROLE_COUNT);
+  for (const b of device.history.alive.at(i)) asked[device.roleOf(b, i)] += device.blocks.requested[b];
+  const level = device.history.at(i);
+  const allocated = device.history.allocated[i];
+  const lines = STACK.filter((role) => asked[role])
+    .map((role) => ({ label: report.roles[role], bytes: asked[role], role }));
+  lines.push({ label: "rounding", bytes: allocated - level[REQUESTED], kind: "rounding" });
+  lines.push({ label: "cached", bytes: level[RESERVED] - allocated, kind: "usable" });
+  if (device.header.outside != null)
+    lines.push({ label: "outside the ledger", bytes: device.header.outside, kind: "outside" });
+  return lines;
+}
+
+function billRow({ label, bytes, role, kind }, x, from) {
+  const color = role === undefined ? "" : `background:${roleColor(role)};`;
+  return element("div", { class: `bill ${kind ?? ""}`, "data-line": label },
+    element("span", { class: "bill-label" }, label),
+    element("span", { class: "bill-lane" },
+      element("i", { class: kind ?? "", style: `${color}left:${x(from)}%;width:${x(bytes)}%` })),
+    element("span", { class: "number" }, bytesOf(bytes)),
+    element("span", { class: "number exact" }, formatExact(bytes)));
+}
+
+function outsideText({ header }) {
+  if (header.outside == null) return "What lies outside the ledger was not measured here.";
+  const what = header.name.startsWith("cuda") ? "context and libraries of the device, and other processes"
+    : "code, stacks, and what libraries hold";
+  return `Outside the ledger (${what}) was measured when the recording ended. The lines add up to the byte.`;
+}

@@ -1,0 +1,45 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "bytetape/core/device.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/pinned.h"
+
+namespace bytetape::memory {
+
+/// The books of a meta device over a simulated system, from nothing held; recordings see them where they are listed.
+std::unique_ptr<Allocator> make_twin(Device meta, Allocator::Mode mode, bool is_listed = true);
+/// The same of the host's memory that is pinned for a device.
+std::unique_ptr<PinnedMemory> make_pinned_twin(Device meta, Allocator::Mode mode, bool is_listed = true);
+
+/// Memory of meta devices beside the process's own: made as it is asked for, in the mode that the process's has. What
+/// is still allocated there when this ends stays good, on its books.
+class Twins {
+ public:
+  Twins() = default;
+  ~Twins();
+  Twins(const Twins&) = delete;
+  Twins& operator=(const Twins&) = delete;
+
+  /// Throws DeviceError where a backend knows no such device.
+  Allocator& allocator(Device meta);
+  /// Null where the device has none.
+  PinnedMemory* pinned(Device meta);
+  /// All that there are so far, in the order of their making.
+  std::vector<const Allocator*> all() const;
+
+ private:
+  struct Twin {
+    Device device;
+    std::unique_ptr<Allocator> memory;     // one ...
+    std::unique_ptr<PinnedMemory> pinned;  // ... or the other
+    const Allocator& books() const { return pinned ? pinned->allocator() : *memory; }
+  };
+  std::vector<Twin> twins_;
+};
+
+/// Where this thread's meta devices take memory, in place of the process's; null where they take that.
+inline constinit thread_local Twins* current_twins = nullptr;
+
+}  // namespace bytetape::memory

@@ -1,0 +1,18 @@
+#include "bytetape/optim/step_in_backward.h"
+
+namespace bytetape::optim {
+
+StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.parameters()) {
+  optimizer.zero_grad();
+  for (const Tensor& p : parameters_)
+    handles_.push_back(p.register_post_accumulate_grad_hook([&optimizer](Tensor whole) {
+      optimizer.step();  // of the one that has a gradient
+      whole.set_grad({});
+    }));
+}
+
+StepInBackward::~StepInBackward() {
+  for (std::size_t i = 0; i < handles_.size(); ++i) parameters_[i].remove_hook(handles_[i]);
+}
+
+}  // namespace bytetape::optim
