@@ -31,6 +31,10 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.add_option("--lr", o.lr, texts.lr)->check(finite_from_0<double>());
   app.add_option("--device", o.device,
                  "cpu, cuda, or meta (of the CPU) or meta:cuda to predict the memory without training");
+  app.add_flag(
+      "--predict", o.predict,
+      "say what memory training takes, and the largest batch that fits --memory-limit, without training: neither "
+      "data nor the device are needed");
   app.add_option("--memory-limit", o.memory_limit, "most memory of the device to take, such as 512MiB; 0: all")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(finite_from_0<std::uint64_t>());
@@ -45,7 +49,12 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.add_option("--checkpoint", o.checkpoint,
                  "write all that the run goes on from to this file, after each epoch and on Ctrl-C");
   app.add_option("--resume", o.resume, "go on from such a file; with the same options, to the same bits");
-  app.add_option("--memory-report", o.memory_report, "write the memory timeline (JSON) to this file");
+  app.add_option(
+      "--memory-report", o.memory_report,
+      "write where memory went to this file: for a browser where it ends in .html, else the timeline as JSON");
+  app.add_option("--memory-log", o.memory_log,
+                 "record what happens to memory in this file, as it happens, for bytetape-memory; FILE.memlog beside a "
+                 "report FILE.html");
   app.add_option("--json", o.json, "write the results (JSON) to this file");
   if (!texts.picture.empty()) app.add_option(texts.picture_option, o.picture, texts.picture);
 }

@@ -14,9 +14,18 @@ namespace bytetape::examples {
 
 /// What a command line says.
 struct Options : TrainingOptions {
-  std::string model, data, device = "cpu", resume, memory_report, json, picture;
+  std::string model, data, device = "cpu", resume, memory_report, memory_log, json, picture;
   int threads = 0;
+  bool predict = false;            // the memory, in place of training
   std::uint64_t memory_limit = 0;  // bytes; 0: all that the device has
+
+  /// Whether the memory report is a page for a browser, by its ending; else it is the timeline.
+  bool reports_page() const { return memory_report.ends_with(".html"); }
+  /// Where memory is recorded, beside the page unless told; "" where nothing asks for it.
+  std::string recorded_to() const {
+    if (!memory_log.empty() || !reports_page()) return memory_log;
+    return std::filesystem::path(memory_report).replace_extension(".memlog").string();
+  }
 
   std::optional<std::filesystem::path> data_folder() const {
     return data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);

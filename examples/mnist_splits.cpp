@@ -14,7 +14,7 @@ Splits load_mnist_splits(const Options& o) {
   std::string folders;
   for (const auto& folder : data::mnist_folders()) folders += (folders.empty() ? "" : ", ") + folder.string();
   fmt::print("MNIST's four files are not in {}: training on generated digits instead\n", folders);
-  return splits_of(data::generated_digits(60000, 1), data::generated_digits(10000, 2));
+  return splits_of(data::generated_digits(mnist_images.training, 1), data::generated_digits(mnist_images.testing, 2));
 }
 
 }  // namespace bytetape::examples

@@ -7,6 +7,9 @@ namespace bytetape::examples {
 inline constexpr const char* mnist_data =
     "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits";
 
+/// Real ones, and those that are drawn in their place.
+inline constexpr ImageCounts mnist_images{60000, 10000};
+
 /// Real MNIST where it is found, else drawn digits, which it says.
 Splits load_mnist_splits(const Options& o);
 

@@ -1,5 +1,6 @@
 #include "examples/outputs.h"
 
+#include <bytetape/core/memory/report.h>
 #include <bytetape/core/write_file.h>
 
 #include <filesystem>
@@ -28,15 +29,18 @@ void check_outputs(const Options& o, const std::string& picture_option) {
     if (!path.empty()) check_writable(path, what);
   };
   check_file(o.json, json_name);
-  check_file(o.memory_report, "the memory timeline");
+  check_file(o.memory_report, o.reports_page() ? "the memory report" : "the memory timeline");
+  check_file(o.recorded_to(), "the recording of memory");
   check_file(o.picture, "the picture");
   check_file(o.checkpoint, "the checkpoint");
 
-  const std::vector<File> files{{"--json", o.json},
-                                {"--memory-report", o.memory_report},
-                                {picture_option, o.picture},
-                                {"--checkpoint", o.checkpoint},
-                                {"--resume", o.resume}};
+  check<Error>(!o.reports_page() || memory::can_write_reports(),
+               "--memory-report: this was built without d3, which draws pages: install the package node-d3 and build "
+               "again, or name a file that does not end in .html, for the timeline as JSON");
+
+  const std::vector<File> files{
+      {"--json", o.json},          {"--memory-report", o.memory_report}, {"--memory-log", o.recorded_to()},
+      {picture_option, o.picture}, {"--checkpoint", o.checkpoint},       {"--resume", o.resume}};
   for (std::size_t i = 0; i + 2 < files.size(); ++i)  // the last two may be one
     for (std::size_t j = i + 1; j < files.size(); ++j)
       check<ValueError>(!is_one_file(files[i].path, files[j].path), files[i].option, " and ", files[j].option,

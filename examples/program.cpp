@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 #include "examples/interrupt.h"
 #include "examples/outputs.h"
+#include "examples/predicted.h"
 #include "examples/report.h"
 
 namespace bytetape::examples {
@@ -15,37 +18,47 @@ namespace {
 
 /// What the options ask for that cannot be had is said before anything is done.
 void check_options(const Example& example, const Options& o, Device device) {
-  memory::allocator(device);  // is there a backend?
+  memory::allocator(o.predict ? Device::meta(device) : device);  // is there a backend?
   if (!o.picture.empty()) check_pictures();
   check_outputs(o, example.texts.picture_option);
-  check<ValueError>(!device.is_meta || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()), "on ", o.device,
+  const bool trains = !o.predict && !device.is_meta;
+  check<ValueError>(trains || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()),
+                    device.is_meta ? "on " + o.device : "with --predict",
                     " nothing is trained: leave out --checkpoint, --resume and pictures");
 }
 
-/// Of a run on the default device, which on meta measured nothing.
-void write_files(const Run& run, const std::optional<TrainingResult>& measured) {
+/// Of a run with these books, which where it is predicted measured nothing.
+void write_files(const Run& run, const std::optional<TrainingResult>& measured, const memory::Snapshot& memory,
+                 const std::function<void(const std::string&)>& write_page) {
   const Options& o = run.options;
-  if (!o.json.empty()) write_json(run, measured);
-  if (!o.memory_report.empty()) memory::write_timeline(memory::allocator(default_device()).snapshot(), o.memory_report);
+  if (!o.json.empty()) write_json(run, measured, memory.statistics);
+  if (o.reports_page())
+    write_page(o.memory_report);
+  else if (!o.memory_report.empty())
+    memory::write_timeline(memory, o.memory_report);
   print_files(o, measured && !measured->is_finished());
 }
 
-/// Two steps on the meta device: no data is touched, and the books say what a real run would hold.
-void predict(const Example& example, nn::Module& model, const Recipe& recipe, const Run& run) {
-  const Options& o = run.options;
-  const Device device = default_device();
-  TrainingStep step(model, *recipe.optimizer, example.objective, o.amp);
-  Shape batch = example.image;
-  batch.insert(0, o.batch_size);
-  for (int i = 0; i < 2; ++i) {
-    const memory::Step mark(device);
-    const Tensor x = empty(batch, DType::f32, device, memory::Role::input);
-    const Tensor y = empty({o.batch_size}, DType::i64, device, memory::Role::input);
-    step(x, y);
+/// Says what training would take, and where there is a limit which batch fits. Throws OutOfMemory where this one does
+/// not.
+void print_prediction(const Example& example, const Options& o) {
+  {
+    const DefaultDevice here(Device::meta(Device::parse(o.device)));
+    nn::Sequential model = example.make_model(o);
+    fmt::print("{}\n", nn::summary(model));
   }
-  fmt::print("predicted, without touching data, for batches of {}:\n\n{}", o.batch_size,
-             memory::summarize(memory::allocator(device).snapshot()));
-  write_files(run, std::nullopt);
+  const auto& [training, testing] = example.images;
+  fmt::print("training, with batches of {} of {} images on the device, and {} to test on, as\n", o.batch_size, training,
+             testing);
+  const memory::Prediction p = predict(example, o, example.images);
+  fmt::print("{}", memory::summarize(p));
+  if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.images));
+  std::vector<memory::Snapshot> ledgers{p.snapshot};
+  ledgers.insert(ledgers.end(), p.others.begin(), p.others.end());
+  write_files({example.name, "none", example.objective, o}, std::nullopt, p.snapshot, [&](const std::string& path) {
+    memory::write_report(memory::log_of(ledgers, example.name + ", predicted"), path);
+  });
+  if (p.out_of_memory) throw *p.out_of_memory;
 }
 
 /// On the default device.
@@ -71,7 +84,8 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const TrainingResult result = training_run.run();
   release_interrupts();
   print_results(run, result);
-  write_files(run, result);
+  write_files(run, result, memory::allocator(default_device()).snapshot(),
+              [](const std::string& path) { memory::write_report(path); });
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
@@ -79,25 +93,41 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   return result.is_finished();
 }
 
+/// On the device that the options name. `images` is how many there are, once they are read.
+bool train(const Example& example, const Options& o, ImageCounts& images) {
+  const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
+  std::optional<Splits> splits = example.load(o);
+  images = {splits->training.x.size(0), splits->testing.x.size(0)};
+  manual_seed(o.seed);
+  const DefaultDevice here(Device::parse(o.device));
+  nn::Sequential model = example.make_model(o);
+  fmt::print("{}\n", nn::summary(model));
+  const Recipe recipe = example.make_recipe(model, o);
+  return train(splits, example, model, recipe, resumed, {example.name, splits->name, example.objective, o});
+}
+
 /// Gives the exit status.
 int run(const Example& example, const Options& o) {
   const Device device = Device::parse(o.device);
   check_options(example, o, device);
   if (o.threads) set_num_threads(o.threads);
-  if (o.memory_limit) memory::allocator(device).set_limit(o.memory_limit);
-  const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
-  auto splits = device.is_meta ? std::nullopt : std::optional(example.load(o));
-  manual_seed(o.seed);
-  const DefaultDevice here(device);
   if (device.type == DeviceType::cuda) cuda::set_allow_tf32(true);
-  nn::Sequential model = example.make_model(o);
-  fmt::print("{}\n", nn::summary(model));
-  const Recipe recipe = example.make_recipe(model, o);
-  const Run run{example.name, splits ? splits->name : "none", example.objective, o};
-
-  if (!device.is_meta) return train(splits, example, model, recipe, resumed, run) ? 0 : 128 + interrupted();
-  predict(example, model, recipe, run);
-  return 0;
+  if (o.predict || device.is_meta) {
+    print_prediction(example, o);
+    return 0;
+  }
+  if (o.memory_limit) memory::allocator(device).set_limit(o.memory_limit);
+  std::optional<memory::Recording> recording;
+  if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name);
+  ImageCounts images = example.images;
+  try {
+    const int status = train(example, o, images) ? 0 : 128 + interrupted();
+    if (recording) recording->finish();
+    return status;
+  } catch (const OutOfMemory& e) {
+    if (o.memory_limit == 0 || e.shortage().device != device) throw;
+    throw Error(fmt::format("{}\n{}", e.what(), largest_batch(example, o, images)));
+  }
 }
 
 }  // namespace

@@ -12,6 +12,11 @@ struct Splits {
   data::Batch training, testing;
 };
 
+/// How many images there are to train and to test on.
+struct ImageCounts {
+  std::int64_t training, testing;
+};
+
 /// An example: networks that are trained on one data set.
 struct Example {
   std::string name, description;
@@ -21,6 +26,7 @@ struct Example {
   data::Normalize normalize;
   Objective objective;
   Splits (*load)(const Options& o);
+  ImageCounts images;  // of the whole data set, for predictions
   nn::Sequential (*make_model)(const Options& o);
   Recipe (*make_recipe)(nn::Module& model, const Options& o);
   /// What the trained model makes of the test images, for where the options ask for a picture.

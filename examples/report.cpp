@@ -40,9 +40,8 @@ void print_results(const Run& run, const TrainingResult& r) {
   std::fflush(stdout);  // it is there, whatever becomes of the files
 }
 
-void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
+void write_json(const Run& run, const std::optional<TrainingResult>& measured, const memory::Statistics& memory) {
   const Options& o = run.options;
-  const memory::Statistics s = memory::allocator(Device::parse(o.device)).statistics();
   const auto number = [&](double TrainingResult::*field) {
     return measured ? nlohmann::json(*measured.*field) : nullptr;
   };
@@ -58,8 +57,8 @@ void write_json(const Run& run, const std::optional<TrainingResult>& measured) {
       {"test_" + std::string(run.objective.name), figure ? nlohmann::json(*figure) : nullptr},
       {"train_seconds", number(&TrainingResult::train_seconds)},
       {"images_per_s", number(&TrainingResult::images_per_s)},
-      {"peak_allocated", s.allocated.peak},
-      {"peak_reserved", s.reserved.peak}};
+      {"peak_allocated", memory.allocated.peak},
+      {"peak_reserved", memory.reserved.peak}};
   write_file(o.json, json_name, [&](std::ostream& file) { file << out.dump(2) << '\n'; });
 }
 
@@ -68,7 +67,8 @@ void print_files(const Options& o, bool is_interrupted) {
     if (!path.empty()) fmt::print("{}: {}\n", what, path);
   };
   fmt::print("\n");
-  row("memory timeline", o.memory_report);
+  row(o.reports_page() ? "memory report" : "memory timeline", o.memory_report);
+  row("memory log", o.predict ? "" : o.recorded_to());
   if (!is_interrupted) {
     row("checkpoint", o.checkpoint);
   } else if (o.checkpoint.empty()) {

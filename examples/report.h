@@ -17,7 +17,8 @@ struct Run {
 void print_results(const Run& run, const TrainingResult& r);
 /// Where else to look, and what a run that was interrupted goes on from.
 void print_files(const Options& o, bool is_interrupted);
-/// The same for programs, to the file that the options name. What was not measured, on meta, is null.
-void write_json(const Run& run, const std::optional<TrainingResult>& measured);
+/// The same for programs, to the file that the options name, of a run that was measured or of a prediction, of which
+/// the figures are null.
+void write_json(const Run& run, const std::optional<TrainingResult>& measured, const memory::Statistics& memory);
 
 }  // namespace bytetape::examples

@@ -14,19 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The figure of all images, for which the host waits once; none where interrupted.
-std::optional<double> test(const Task& task) {
-  const NoGrad no_grad;
-  task.model.eval();
-  Tensor score = zeros({}, task.objective.score_dtype, task.testing.device());
-  for (const auto& [x, y] : data::ResidentLoader(task.testing, {.batch_size = 100})) {
-    if (interrupted()) return std::nullopt;
-    score += task.objective.score(task.model(x), x, y);
-  }
-  task.model.train();
-  return score.item<double>() / static_cast<double>(task.testing.size());
-}
-
 data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
   check<ValueError>(task.testing.size() > 0, "there are no test images: give --data a folder with some");
   check<ValueError>(task.training.size() >= o.batch_size, "--batch-size ", o.batch_size, " is more than the ",
@@ -90,6 +77,18 @@ void Training::save() {
   if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
 }
 
+Tensor Training::test() {
+  const NoGrad no_grad;
+  task_.model.eval();
+  Tensor score = zeros({}, task_.objective.score_dtype, task_.testing.device());
+  for (const auto& [x, y] : data::ResidentLoader(task_.testing, {.batch_size = 100})) {
+    if (interrupted()) return {};
+    score += task_.objective.score(task_.model(x), x, y);
+  }
+  task_.model.train();
+  return score;
+}
+
 /// Tests where an epoch has ended, also one that was resumed from its end, and wherever a run of more epochs was. Not
 /// over before the first step, behind which there is something to go on from.
 bool Training::is_over() {
@@ -98,8 +97,9 @@ bool Training::is_over() {
   if (!has_begun()) return false;
   if (interrupted()) return true;
   if (batch > 0 && epoch < o_.epochs) return false;
-  result_.test_figure = test(task_);
-  if (!result_.is_finished()) return true;
+  const Tensor score = test();
+  if (!score.defined()) return true;
+  result_.test_figure = score.item<double>() / static_cast<double>(task_.testing.size());
   fmt::print("           test {} {}\n", task_.objective.name, task_.objective.text(*result_.test_figure));
   return epoch >= o_.epochs || task_.objective.reaches(*result_.test_figure, o_.until);
 }

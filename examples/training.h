@@ -96,13 +96,17 @@ class Training {
 
   /// Steps of an epoch.
   std::int64_t steps() const { return loader_.size(); }
+  /// What run() takes for each batch of the loader.
+  void take_step(const Tensor& images, const Tensor& labels);
+  /// The score of all test images, for which the device is not waited for; undefined where interrupted.
+  Tensor test();
+  data::ResidentLoader& loader() { return loader_; }
 
  private:
   bool has_begun() const { return result_.reached.epoch > 0 || result_.reached.batch > 0; }
   bool is_over();
   void train_epoch();
   void save();
-  void take_step(const Tensor& images, const Tensor& labels);
   ProgressNumbers look() const;
   RunState run_state();
 

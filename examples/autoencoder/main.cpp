@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
                       .normalize = {},  // 0 to 1
                       .objective = reconstruction(),
                       .load = load_mnist_splits,
+                      .images = mnist_images,
                       .make_model = make_model,
                       .make_recipe = make_recipe,
                       .draw = draw_reconstructions},

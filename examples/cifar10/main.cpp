@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
        .normalize = data::cifar10_normalize,
        .objective = classification(),
        .load = load,
+       .images = {50000, 10000},
        .make_model = make_model,
        .make_recipe = make_recipe,
        .draw = draw_errors},

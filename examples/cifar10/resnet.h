@@ -34,17 +34,18 @@ struct GlobalAveragePool : nn::Module {
   Tensor forward(const Tensor& x) override { return mean(x, {2, 3}); }
 };
 
-/// ResNet-18 for CIFAR-10's images of 32x32: a 3x3 stem of 64 channels, four stages of two blocks; 11.17 M parameters.
-inline nn::Sequential resnet18() {
+/// ResNet-18 for CIFAR-10's images of 32x32: a 3x3 stem, four stages of two blocks, `width` channels in the stem and
+/// the first stage; 11.17 M parameters with 64.
+inline nn::Sequential resnet18(std::int64_t width = 64) {
   nn::Sequential net;
-  net.push_back("conv1", nn::Conv2d(3, 64, 3, {.padding = 1, .bias = false}));
-  net.push_back("bn1", nn::BatchNorm2d(64)).push_back("relu", nn::ReLU());
-  std::int64_t in = 64;
-  for (const std::int64_t out : {64, 128, 256, 512}) {
-    net.push_back(BasicBlock(in, out, out == 64 ? 1 : 2)).push_back(BasicBlock(out, out, 1));
+  net.push_back("conv1", nn::Conv2d(3, width, 3, {.padding = 1, .bias = false}));
+  net.push_back("bn1", nn::BatchNorm2d(width)).push_back("relu", nn::ReLU());
+  std::int64_t in = width;
+  for (const std::int64_t out : {width, 2 * width, 4 * width, 8 * width}) {
+    net.push_back(BasicBlock(in, out, out == width ? 1 : 2)).push_back(BasicBlock(out, out, 1));
     in = out;
   }
-  net.push_back("pool", GlobalAveragePool()).push_back("fc", nn::Linear(512, 10));
+  net.push_back("pool", GlobalAveragePool()).push_back("fc", nn::Linear(8 * width, 10));
   return net;
 }
 

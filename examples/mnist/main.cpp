@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
                       .normalize = data::mnist_normalize,
                       .objective = classification(),
                       .load = load_mnist_splits,
+                      .images = mnist_images,
                       .make_model = make_model,
                       .make_recipe = make_recipe},
                      argc, argv);

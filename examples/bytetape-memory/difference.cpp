@@ -1,0 +1,123 @@
+#include "examples/bytetape-memory/difference.h"
+
+#include <bytetape/core/memory/compare.h>
+#include <bytetape/core/memory/format.h>
+#include <bytetape/core/memory/holders.h>
+#include <bytetape/core/memory/snapshot_of.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "examples/bytetape-memory/recordings.h"
+
+namespace bytetape::examples {
+namespace {
+
+constexpr std::size_t modules_shown = 12;
+
+struct Sum {
+  std::string name;
+  std::size_t a = 0, b = 0;
+  std::size_t change() const { return a > b ? a - b : b - a; }
+};
+
+std::string signed_bytes(const Sum& s) {
+  return s.a == s.b ? "·" : (s.b > s.a ? "+" : "−") + memory::format_bytes(s.change());
+}
+
+void print(const Sum& s) {
+  // "−" and "·" are bytes more than characters; fmt counts characters
+  fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_bytes(s.a), memory::format_bytes(s.b),
+             signed_bytes(s));
+}
+
+std::vector<Sum> totals(const memory::Statistics& a, const memory::Statistics& b) {
+  return {{"peak allocated", a.allocated.peak, b.allocated.peak},
+          {"peak reserved", a.reserved.peak, b.reserved.peak},
+          {"held in the end", a.allocated.current, b.allocated.current}};
+}
+
+std::vector<Sum> roles(const memory::Statistics& a, const memory::Statistics& b) {
+  std::vector<Sum> sums;
+  for (std::size_t r = 0; r < memory::role_count; ++r)
+    if (const Sum s{to_string(static_cast<memory::Role>(r)), a.by_role[r].peak, b.by_role[r].peak}; s.a || s.b)
+      sums.push_back(s);
+  return sums;
+}
+
+/// Those that held another number of bytes, the largest change first.
+std::vector<Sum> modules(const std::vector<memory::RoleBytes>& a, const std::vector<memory::RoleBytes>& b) {
+  std::vector<Sum> sums;
+  for (memory::NameId id = 0; id < std::max(a.size(), b.size()); ++id) {
+    const Sum s{memory::display_name(id), id < a.size() ? memory::total(a[id]) : 0,
+                id < b.size() ? memory::total(b[id]) : 0};
+    if (s.change()) sums.push_back(s);
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const Sum& x, const Sum& y) { return x.change() > y.change(); });
+  return sums;
+}
+
+void print(const char* title, const std::vector<Sum>& sums, std::size_t most) {
+  if (sums.empty()) return;
+  fmt::print("\n{:<34} {:>10} {:>10} {:>11}\n", title, "A", "B", "B − A");
+  for (std::size_t i = 0; i < std::min(most, sums.size()); ++i) print(sums[i]);
+  if (sums.size() > most) fmt::print("  and {} more\n", sums.size() - most);
+}
+
+/// Gives whether they differ.
+bool compare(const memory::Snapshot& a, const memory::Snapshot& b) {
+  const std::string first = memory::first_difference(a.events, b.events);
+  const std::string names = a.name == b.name ? a.name : a.name + " and " + b.name;
+  if (first.empty()) {
+    fmt::print("\n{}: the same {} events\n", names, memory::format_exact(a.events.size()));
+  } else {
+    fmt::print("\n{}: they first differ in {}\n", names, first);
+  }
+  print("", totals(a.statistics, b.statistics), modules_shown);
+  print("peaks by role", roles(a.statistics, b.statistics), modules_shown);
+  print("held at the peak, where it differs", modules(a.by_module_at_peak, b.by_module_at_peak), modules_shown);
+  return !first.empty();
+}
+
+using Devices = std::vector<const memory::DeviceLog*>;
+struct Pair {
+  const memory::DeviceLog *a, *b;  // null: only the other recording has it
+};
+
+/// By name; what is left, in order: a prediction's "meta" beside the "cpu" that it stands for.
+std::vector<Pair> paired(Devices as, Devices bs) {
+  std::vector<Pair> pairs;
+  const auto pair_with = [&](const memory::DeviceLog*& a, auto is_its) {
+    const auto b = a ? std::find_if(bs.begin(), bs.end(), is_its) : bs.end();
+    if (b == bs.end()) return;
+    pairs.push_back({std::exchange(a, nullptr), *b});
+    bs.erase(b);
+  };
+  for (auto& a : as) pair_with(a, [&](const memory::DeviceLog* b) { return b->name == a->name; });
+  for (auto& a : as) pair_with(a, [](const memory::DeviceLog*) { return true; });
+  for (const auto* a : as)
+    if (a) pairs.push_back({a, nullptr});
+  for (const auto* b : bs) pairs.push_back({nullptr, b});
+  return pairs;
+}
+
+}  // namespace
+
+int difference(const std::string& path_a, const std::string& path_b) {
+  const memory::Log a = memory::read_log(path_a), b = memory::read_log(path_b);
+  fmt::print("A: {}B: {}", headline(a, path_a), headline(b, path_b));
+  bool differ = false;
+  for (const Pair& p : paired(devices_of(a), devices_of(b))) {
+    if (p.a && p.b) {
+      differ |= compare(memory::snapshot_of(a, *p.a), memory::snapshot_of(b, *p.b));
+      continue;
+    }
+    fmt::print("\n{}: only {} has events of it\n", (p.a ? p.a : p.b)->name, p.a ? "A" : "B");
+    differ = true;
+  }
+  return differ ? 1 : 0;
+}
+
+}  // namespace bytetape::examples

@@ -1,0 +1,34 @@
+#include "examples/bytetape-memory/export.h"
+
+#include <bytetape/core/memory/export.h>
+#include <bytetape/core/memory/snapshot_of.h>
+#include <bytetape/core/memory/timeline.h>
+#include <bytetape/core/write_file.h>
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "examples/bytetape-memory/recordings.h"
+
+namespace bytetape::examples {
+
+int write_export(const std::string& path, const std::string& format, const std::string& device,
+                 const std::string& out) {
+  memory::Log log = memory::read_log(path);
+  std::cout << headline(log, path);
+  if (!device.empty() || format == "json") {
+    const memory::DeviceLog& chosen = choose_device(log, device);
+    if (format == "json") std::cout << "of " << introduce(log, chosen) << '\n';
+    log.devices = {memory::DeviceLog(chosen)};
+  }
+  write_file(out, "the export", [&](std::ostream& to) {
+    if (format == "chrome") return memory::write_chrome_trace(log, to);
+    if (format == "torch") return memory::write_torch_snapshot(log, to);
+    if (format == "csv") return memory::write_csv(log, to);
+    memory::write_timeline(memory::snapshot_of(log, log.devices.front()), to);
+  });
+  std::cout << "written to " << out << '\n';
+  return 0;
+}
+
+}  // namespace bytetape::examples

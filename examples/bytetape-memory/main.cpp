@@ -1,0 +1,99 @@
+// What a recording of memory (memory::Recording, run.memlog) says, without a browser.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "examples/bytetape-memory/difference.h"
+#include "examples/bytetape-memory/export.h"
+#include "examples/bytetape-memory/page.h"
+#include "examples/bytetape-memory/predict.h"
+#include "examples/bytetape-memory/summary.h"
+
+namespace {
+
+using namespace bytetape;
+
+constexpr const char* description =
+    "Reads recordings of memory, which programs write with bytetape::memory::Recording: who held\n"
+    "what, when and why. A recording whose program was stopped is read as far as it goes.";
+constexpr const char* statuses =
+    "Exit status: 0; 1 where something failed, where predict finds that it does not fit, and where\n"
+    "diff finds a difference; 2 where the command line is wrong, and of diff where something failed.\n\n"
+    "  bytetape-memory summary run.memlog\n"
+    "  bytetape-memory report run.memlog run.html\n"
+    "  bytetape-memory diff before.memlog after.memlog\n"
+    "  bytetape-memory export run.memlog --to chrome run.json    # for ui.perfetto.dev\n"
+    "  bytetape-memory predict run.memlog --limit 8GiB";
+
+struct Arguments {
+  std::vector<std::string> page;
+  std::string log, other, out, format, device, policy = "caching";
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+};
+
+void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
+  command.add_option(name, path, "a recording, such as run.memlog")->required();
+}
+void add_device(CLI::App& command, Arguments& a) {
+  command.add_option("--device", a.device, "which device's; default: the one that held most");
+}
+
+int run(const CLI::App& app, const Arguments& a) {
+  if (app.got_subcommand("summary")) return examples::summary(a.log);
+  if (app.got_subcommand("report")) return examples::page(a.page);
+  if (app.got_subcommand("diff")) return examples::difference(a.log, a.other);
+  if (app.got_subcommand("export")) return examples::write_export(a.log, a.format, a.device, a.out);
+  return examples::predict(a.log, a.device, a.policy, a.limit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments a;
+  CLI::App app{description, "bytetape-memory"};
+  app.set_version_flag("--version", BYTETAPE_VERSION);
+  app.footer(statuses);
+  app.require_subcommand(1);
+
+  CLI::App* summary = app.add_subcommand("summary", "timelines, the peak and who held it, and the steps, as text");
+  add_log(*summary, a.log);
+
+  CLI::App* report = app.add_subcommand("report", "one HTML file, which opens in a browser from disk");
+  report->add_option("LOG [OTHER] OUT.html", a.page, "a recording, another to lay beside it, and the file to write")
+      ->required()
+      ->expected(2, 3);
+
+  CLI::App* diff = app.add_subcommand("diff", "two recordings, event by event: the first difference, and the sums");
+  add_log(*diff, a.log, "A");
+  add_log(*diff, a.other, "B");
+
+  CLI::App* to = app.add_subcommand("export", "what other programs read");
+  add_log(*to, a.log);
+  to->add_option("--to", a.format,
+                 "chrome: ui.perfetto.dev and chrome://tracing\n"
+                 "torch: pytorch.org/memory_viz and torch.cuda._memory_viz\n"
+                 "csv: a line for each event\n"
+                 "json: the timeline of one device, as write_timeline writes it")
+      ->required()
+      ->check(CLI::IsMember({"chrome", "torch", "csv", "json"}));
+  to->add_option("OUT", a.out, "the file to write")->required();
+  add_device(*to, a);
+
+  CLI::App* predict = app.add_subcommand("predict", "the same requests under another limit or policy: would they fit?");
+  add_log(*predict, a.log);
+  predict->add_option("--limit", a.limit, "bytes that may be reserved, such as 512MiB; default: no limit")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  predict->add_option("--policy", a.policy, "caching, or direct: each block its own piece of the system's memory")
+      ->check(CLI::IsMember({"caching", "direct"}));
+  add_device(*predict, a);
+
+  try {
+    app.parse(argc, argv);
+    return run(app, a);
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
+    std::cerr << "bytetape-memory: " << e.what() << '\n';
+    return app.got_subcommand("diff") ? 2 : 1;
+  }
+}

@@ -1,0 +1,25 @@
+#include "examples/bytetape-memory/page.h"
+
+#include <bytetape/core/memory/report.h>
+#include <fmt/format.h>
+
+#include "examples/bytetape-memory/recordings.h"
+
+namespace bytetape::examples {
+
+int page(const std::vector<std::string>& paths) {
+  const std::string& out = paths.back();
+  const memory::Log run = memory::read_log(paths.front());
+  fmt::print("{}", headline(run, paths.front()));
+  if (paths.size() == 2) {
+    memory::write_report(run, out);
+  } else {
+    const memory::Log other = memory::read_log(paths[1]);
+    fmt::print("beside {}", headline(other, paths[1]));
+    memory::write_report(run, other, out);
+  }
+  fmt::print("written to {}\n", out);
+  return 0;
+}
+
+}  // namespace bytetape::examples

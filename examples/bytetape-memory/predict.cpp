@@ -1,0 +1,75 @@
+#include "examples/bytetape-memory/predict.h"
+
+#include <bytetape/core/memory/format.h>
+#include <bytetape/core/memory/layout.h>
+#include <bytetape/core/memory/resimulate.h>
+#include <bytetape/core/memory/snapshot_of.h>
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "examples/bytetape-memory/recordings.h"
+
+namespace bytetape::examples {
+namespace {
+
+using memory::format_bytes;
+
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
+std::string when(std::uint32_t step, memory::Phase phase) {
+  return step ? fmt::format("{} of step {}", to_string(phase), step)
+              : fmt::format("{}, outside any step", to_string(phase));
+}
+
+void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f, std::size_t limit) {
+  const memory::Event& e = f.request.event;
+  const std::size_t cached = f.reserved - f.allocated, free = limit - f.allocated;
+  fmt::print("\nit does not fit: {} asked for by {} in module '{}' fail in {}\n", format_bytes(f.requested),
+             log.names[e.op].empty() ? "no op" : log.names[e.op], log.names[e.module], when(e.step, e.phase));
+  fmt::print("{} are held then, {} are cached, in pieces of at most {}, {} are left of the limit\n",
+             format_bytes(f.allocated), format_bytes(cached), format_bytes(f.largest_free),
+             format_bytes(limit - f.reserved));
+  if (f.requested <= free)
+    fmt::print("fragmentation: {} are free, but not in one piece\n", format_bytes(free));
+  else
+    fmt::print("a true shortage: {} are missing\n", format_bytes(f.requested - free));
+}
+
+void print_row(const char* name, std::size_t recorded, std::size_t predicted) {
+  fmt::print("  {:<30} {:>10} {:>10}\n", name, format_bytes(recorded), format_bytes(predicted));
+}
+
+/// What was recorded beside what would be.
+void print_table(const memory::Snapshot& a, const memory::Snapshot& b, bool is_cut) {
+  const memory::ReservedPeak at_a = memory::reserved_peak(a.events), at_b = memory::reserved_peak(b.events);
+  fmt::print("\n{:<32} {:>10} {:>10}\n", "", "recorded", is_cut ? "until then" : "predicted");
+  print_row("peak allocated", a.statistics.allocated.peak, b.statistics.allocated.peak);
+  print_row("peak reserved", a.statistics.reserved.peak, b.statistics.reserved.peak);
+  print_row("  asked for by then", at_a.usage.requested, at_b.usage.requested);
+  print_row("  rounding", at_a.usage.rounding, at_b.usage.rounding);
+  print_row("  in segments without use", at_a.usage.unused, at_b.usage.unused);
+  print_row("  stranded between blocks", at_a.usage.stranded, at_b.usage.stranded);
+  fmt::print("\nthe highest is reserved in {}\n", when(at_b.step, at_b.phase));
+}
+
+}  // namespace
+
+int predict(const std::string& path, const std::string& device_name, const std::string& policy, std::uint64_t limit) {
+  const memory::Log log = memory::read_log(path);
+  const memory::DeviceLog& device = choose_device(log, device_name);
+  using Mode = memory::Allocator::Mode;
+  const memory::Resimulated predicted = memory::resimulate(
+      device, {.policy = memory::policy_of(policy == "direct" ? Mode::direct : Mode::caching), .limit = limit});
+  fmt::print("{}{}, through the {} policy, {}\n", headline(log, path), introduce(log, device), policy,
+             limit == no_limit ? "without a limit" : "under a limit of " + format_bytes(limit));
+  const memory::Snapshot after = memory::snapshot_of(log, predicted.device);
+  if (predicted.failure) print_failure(log, *predicted.failure, limit);
+  print_table(memory::snapshot_of(log, device), after, predicted.failure.has_value());
+  if (predicted.failure) return 1;
+  if (limit != no_limit)
+    fmt::print("it fits: {} of the limit stay free\n", format_bytes(limit - after.statistics.reserved.peak));
+  return 0;
+}
+
+}  // namespace bytetape::examples

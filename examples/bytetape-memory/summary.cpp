@@ -1,0 +1,39 @@
+#include "examples/bytetape-memory/summary.h"
+
+#include <bytetape/core/memory/format.h>
+#include <bytetape/core/memory/layout.h>
+#include <bytetape/core/memory/snapshot_of.h>
+#include <bytetape/core/memory/summary.h>
+#include <fmt/format.h>
+
+#include "examples/bytetape-memory/blocks.h"
+#include "examples/bytetape-memory/recordings.h"
+#include "examples/bytetape-memory/sparkline.h"
+#include "examples/bytetape-memory/timelines.h"
+
+namespace bytetape::examples {
+namespace {
+
+constexpr std::size_t widest = 100, blocks_shown = 10;
+
+void print_device(const memory::Log& log, const memory::DeviceLog& device) {
+  const memory::Snapshot s = memory::snapshot_of(log, device);
+  fmt::print("\n{}\n{}\n", device.name, timelines(device, terminal_width(widest)));
+  fmt::print("{}\n", memory::summarize(s));
+  const memory::Usage u = memory::reserved_peak(s.events).usage;
+  fmt::print("{} reserved at most: {} asked for, {} rounding, {} in segments without use, {} between blocks\n\n",
+             memory::format_bytes(u.reserved()), memory::format_bytes(u.requested), memory::format_bytes(u.rounding),
+             memory::format_bytes(u.unused), memory::format_bytes(u.stranded));
+  fmt::print("{}", largest_blocks(log, device, blocks_shown));
+}
+
+}  // namespace
+
+int summary(const std::string& path) {
+  const memory::Log log = memory::read_log(path);
+  fmt::print("{}", headline(log, path));
+  for (const memory::DeviceLog* device : devices_of(log)) print_device(log, *device);
+  return 0;
+}
+
+}  // namespace bytetape::examples

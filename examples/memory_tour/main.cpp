@@ -1,0 +1,110 @@
+// A tour through the memory of training, which measures what it says, and predicts it before: docs/memory.md, "The
+// tour".
+#include <bytetape/core/memory/format.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examples/memory_tour/page.h"
+
+using namespace bytetape;
+using namespace bytetape::examples;
+
+namespace {
+
+struct Options {
+  std::string device = "cpu", report;
+  int stop = 0;  // 0: all
+};
+
+/// In the order of the tour.
+constexpr Stop (*stops[])() = {
+    tensor_stop,     rounding_stop,   dtype_stop,      linear_stop,           saved_stop,
+    sequential_stop, layer_norm_stop, optimizer_stop,  workspace_stop,        recurrent_stop,
+    attention_stop,  batch_norm_stop, checkpoint_stop, step_in_backward_stop, saved_tensor_hooks_stop};
+
+/// What was seen on the way.
+struct Seen {
+  std::size_t programs = 0, readings = 0, events = 0;
+  std::vector<std::string> differences;
+};
+
+void visit(const Stop& stop, int number, Seen& seen) {
+  std::vector<Measurement> found;
+  for (const Part& part : stop.parts) {
+    const Program named = [&](Watch& at) {
+      const memory::Scope scope(fmt::format("{}. {}", number, stop.title));  // what a report calls it
+      part.shown.run(at);
+    };
+    found.push_back(measure(named, part.look.is_timed));
+    ++seen.programs;
+    seen.readings += found.back().levels.size();
+    seen.events += found.back().events.size();
+    for (const std::string& difference : differences(part, found.back()))
+      seen.differences.push_back(fmt::format("stop {}, {}: {}", number, stop.title, difference));
+  }
+  print(stop, number, found);
+}
+
+Seen walk(int only) {
+  Seen seen;
+  int number = 0;
+  for (const auto make_stop : stops)
+    if (++number == only || only == 0) visit(make_stop(), number, seen);
+  return seen;
+}
+
+/// Gives the exit status.
+int run(const Options& o) {
+  const DefaultDevice here(Device::parse(o.device));
+  set_num_threads(2);  // which scratch on the CPU depends on: the same everywhere
+  std::optional<memory::Recording> recording;
+  if (!o.report.empty()) {
+    check<ValueError>(o.report.ends_with(".html"), "--report is FILE.html, not '", o.report, "'");
+    check<Error>(memory::can_write_reports(), "this build writes no reports: d3 was not found");
+    recording.emplace(std::filesystem::path(o.report).replace_extension(".memlog").string(), "memory_tour");
+  }
+  const Seen seen = walk(o.stop);
+  if (recording) {
+    recording->finish();
+    memory::write_report(memory::read_log(recording->path()), o.report);
+    fmt::print("\nmemory report: {}\n", o.report);
+  }
+  std::fflush(stdout);
+  for (const std::string& difference : seen.differences) std::cerr << "memory_tour: " << difference << '\n';
+  if (!seen.differences.empty()) return 1;
+  if (o.stop) return 0;
+  fmt::print("\n");
+  print_words(
+      fmt::format("Can all of it be computed beforehand? All {} programs were, before they ran: {} readings of "
+                  "bytes allocated, reserved and by role, and {} events, each as it then was.",
+                  seen.programs, memory::format_exact(seen.readings), memory::format_exact(seen.events)));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  share_cores(argv);
+  Options o;
+  CLI::App app{"Walks through the memory of training by measuring it.", "memory_tour"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--device", o.device, "cpu or cuda; meta or meta:cuda measure what stands in for them");
+  app.add_option("--stop", o.stop, "show this one alone; 0: all")
+      ->check(CLI::Range(0, static_cast<int>(std::size(stops))));
+  app.add_option("--report", o.report, "write the memory of all of it to this file, FILE.html, for a browser");
+  try {
+    app.parse(argc, argv);
+    return run(o);
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
+    std::cerr << "memory_tour: " << e.what() << '\n';
+    return 1;
+  }
+}

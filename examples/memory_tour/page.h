@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "examples/memory_tour/stop.h"
+
+namespace bytetape::examples {
+
+/// Prints words, broken into lines.
+void print_words(const std::string& words);
+/// Prints a stop, 100 columns wide: its question, and for each part the code, what was measured beside what was
+/// predicted, and the picture of it.
+void print(const Stop& stop, int number, const std::vector<Measurement>& found);
+
+}  // namespace bytetape::examples

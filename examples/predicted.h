@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+
+#include "examples/program.h"
+
+namespace bytetape::examples {
+
+/// What training as the options say does to the memory of their device, which need not be there: all that the example
+/// makes, and steps until they settle.
+memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images);
+
+/// "--batch-size 96 is the largest that fits into 512 MiB", or that none does. The options have a limit.
+std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images);
+
+}  // namespace bytetape::examples
