@@ -190,7 +190,7 @@ TEST(Checkpoint, RunsAgainInTheModesOfTheFirstTime) {
   const Tensor x = random_tensor({2, 4}, DType::f32), w = random_leaf({3, 4}, DType::f32);
   std::vector<std::string> modes;
   const auto f = [&](const Tensor& t) {
-    const memory::Scope& scope = memory::current_scope;
+    const memory::ScopeIds& scope = memory::current_scope;
     modes.push_back(detail::concat(autocast_dtype(), ' ', default_device(), ' ', grad_enabled(), ' ',
                                    to_string(scope.phase), ' ', memory::name_of(scope.module), ' ', scope.op));
     return tanh(linear(t, w));
@@ -222,7 +222,7 @@ TEST(Checkpoint, IsBookedUnderTheModulesOfTheFirstTime) {
     return names;
   };
   EXPECT_EQ(modules(true), modules(false));
-  EXPECT_TRUE(modules(true).contains("blocks.3.conv"));
+  EXPECT_TRUE(modules(true).contains("blocks.3 Block.conv"));
 }
 
 TEST(Checkpoint, DrawsTheSameNumbersFromAnyGenerator) {

@@ -1,7 +1,9 @@
 #include "bytetape/autograd/ops/interpolate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
@@ -84,6 +86,40 @@ TEST(Interpolate, KeepsTheMemoryFormatAndNothingForBackward) {
     EXPECT_EQ(is_channels_last(y.shape(), y.strides()), is_channels_last(x.shape(), x.strides()));
     EXPECT_EQ(test::held_as(memory::Role::saved), 0u);
     EXPECT_EQ(grad({sum(y)}, {x})[0].strides(), x.strides());
+  }
+}
+
+// Longer than what is looked up of a line on the CPU, and than what is summed of it at once.
+TEST(Interpolate, LinesMayBeLong) {
+  constexpr std::int64_t n = 3000;
+  const auto x = randn({n}, DType::f64).to_vector<double>(), gy = randn({2 * n}, DType::f64).to_vector<double>();
+  std::vector<double> y(2 * n), gx(n);
+  for (std::int64_t o = 0; o < 2 * n; ++o) {
+    const std::int64_t near = o / 2, far = std::clamp<std::int64_t>(o % 2 ? near + 1 : near - 1, 0, n - 1);
+    for (const auto& [i, weight] : {std::pair(near, 0.75), {far, 0.25}}) {
+      y[static_cast<std::size_t>(o)] += weight * x[static_cast<std::size_t>(i)];
+      gx[static_cast<std::size_t>(i)] += weight * gy[static_cast<std::size_t>(o)];
+    }
+  }
+  for (const int dim : {2, 3}) {
+    Shape from{1, 2, 1, 1}, to{1, 2, 1, 1};
+    from[dim] = n;
+    to[dim] = 2 * n;
+    InterpolateOptions options{.size = {to[2], to[3]}, .mode = bilinear};
+    for (const auto& layout : {channels_last, +[](const Tensor& t) { return contiguous(t); }}) {
+      const auto image_of = [&](const std::vector<double>& line, Shape shape) {
+        shape[1] = 1;
+        const Tensor one = from_vector<double>(line, shape);
+        shape[1] = 2;
+        return layout(expand(one, shape));
+      };
+      const Tensor images = image_of(x, from).set_requires_grad(), result = interpolate(images, options);
+      const Tensor gradient = grad({result}, {images}, {.seeds = {image_of(gy, to)}})[0];
+      for (const int channel : {0, 1}) {
+        EXPECT_TRUE(test::all_close(select(result, 1, channel).to_vector<double>(), y));
+        EXPECT_TRUE(test::all_close(select(gradient, 1, channel).to_vector<double>(), gx));
+      }
+    }
   }
 }
 

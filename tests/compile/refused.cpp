@@ -14,7 +14,7 @@ void scopes() {
   memory::OpScope(memory::intern("relu"));     // refused
   memory::ModuleScope(memory::intern("net"));  // refused
   memory::PhaseScope(memory::Phase::data);     // refused
-  memory::ScopeGuard(memory::Scope{});         // refused
+  memory::ScopeGuard(memory::ScopeIds{});      // refused
   [[maybe_unused]] const NoGrad kept;
   [[maybe_unused]] const memory::Step step;
 }

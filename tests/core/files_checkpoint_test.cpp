@@ -105,16 +105,60 @@ TEST_F(CheckpointFile, OtherFilesAreNone) {
   EXPECT_THROWS_SAYING(Checkpoint{theirs}, FileError, "expected a header that begins with a checksum");
 }
 
-TEST_F(CheckpointFile, AFullDiskLeavesTheOldOne) {
+/// More than 64 KiB.
+StateDict large() {
+  StateDict state = some(2);
+  state.tensors.emplace_back("large", ones({1 << 15}));
+  return state;
+}
+
+std::string refusal(const std::string& path, const StateDict& state) {
+  try {
+    save_checkpoint(path, state);
+  } catch (const FileError& e) { return e.what(); }
+  return {};
+}
+
+TEST_F(CheckpointFile, TooLargeAFileLeavesTheOldOne) {
   save_checkpoint(path_, some(1));
-  StateDict large = some(2);
-  large.tensors.emplace_back("large", ones({1 << 15}));
+  const std::string before = content_of(path_);
   {
     const test::FileSizeLimit limit(1 << 16);
-    EXPECT_THROWS_SAYING(save_checkpoint(path_, large), FileError,
-                         "save_checkpoint: cannot write tensors to '" + path_ + "': File too large");
+    EXPECT_EQ(refusal(path_, large()), "save_checkpoint: cannot write tensors to '" + path_ + "': File too large");
   }
-  EXPECT_EQ(Checkpoint(path_).part("x").tensors.size(), 0u);
+  EXPECT_EQ(content_of(path_), before);
+  EXPECT_EQ(dir_.files(), 1);
+}
+
+TEST_F(CheckpointFile, AFullDiskLeavesTheOldOne) {
+  const StateDict first = some(1), next = some(3), beyond = large();
+  const auto holds = test::holds_on_a_small_disk(dir_.path(), [&] {
+    set_num_threads(1);  // a fork takes no team of threads along
+    save_checkpoint(path_, first);
+    const std::string before = content_of(path_);
+    const bool is_refused =
+        refusal(path_, beyond) == "save_checkpoint: cannot write tensors to '" + path_ + "': No space left on device";
+    const bool is_whole = content_of(path_) == before && dir_.files() == 1;
+    save_checkpoint(path_, next);
+    return is_refused && is_whole && content_of(path_) != before;
+  });
+  if (!holds) GTEST_SKIP() << "no disk can be mounted here";
+  EXPECT_TRUE(*holds);
+}
+
+TEST_F(CheckpointFile, AReadOnlyFolderKeepsTheOldOne) {
+  using std::filesystem::perms;
+  save_checkpoint(path_, some(1));
+  const std::string before = content_of(path_);
+  const StateDict next = some(2);
+  std::filesystem::permissions(dir_.path(),
+                               perms::owner_read | perms::owner_exec | perms::others_read | perms::others_exec);
+  EXPECT_TRUE(test::holds_for_a_user([&] {
+    set_num_threads(1);
+    return refusal(path_, next) == "save_checkpoint: cannot write tensors to '" + path_ + "': Permission denied";
+  }));
+  std::filesystem::permissions(dir_.path(), perms::owner_all);
+  EXPECT_EQ(content_of(path_), before);
   EXPECT_EQ(dir_.files(), 1);
 }
 

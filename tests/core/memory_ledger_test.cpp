@@ -137,6 +137,35 @@ TEST_F(Books, ABlockThatIsAboutToGoKeepsItsRole) {
   allocator.deallocate(next);
 }
 
+// ---- the most of each
+
+TEST_F(Books, RememberTheMostOfEachModuleAndOp) {
+  const auto most = [&](const std::vector<std::size_t>& table, NameId id) { return id < table.size() ? table[id] : 0; };
+  Block* first = nullptr;
+  {
+    const ScopeGuard scope({fc1, matmul, Phase::forward});
+    first = take(8 * KiB);
+    allocator.deallocate(take(4 * KiB, Role::workspace));
+  }
+  allocator.deallocate(first);
+  {
+    const ScopeGuard scope({fc2, matmul, Phase::forward});
+    first = take(6 * KiB);
+  }
+  Snapshot s = allocator.snapshot();
+  EXPECT_EQ(most(s.most_by_module, fc1), 12 * KiB);
+  EXPECT_EQ(most(s.most_by_module, fc2), 6 * KiB);
+  EXPECT_EQ(most(s.most_by_op, matmul), 12 * KiB);
+  allocator.retag(first, Role::gradient, fc1);
+  EXPECT_EQ(allocator.snapshot().most_by_op, s.most_by_op) << "a change of role is no rise";
+  allocator.reset_peaks();
+  s = allocator.snapshot();
+  EXPECT_EQ(most(s.most_by_module, fc1), 6 * KiB);
+  EXPECT_EQ(most(s.most_by_module, fc2), 0u);
+  EXPECT_EQ(most(s.most_by_op, matmul), 6 * KiB);
+  allocator.deallocate(first);
+}
+
 // ---- the peak
 
 TEST_F(Books, RememberWhoHeldThePeak) {

@@ -55,6 +55,11 @@ TEST_P(Closing, ReplayOfTheLogGivesTheBooks) {
       w.peak = std::max(w.peak, level);
       w.current = level;
     };
+    std::vector<std::size_t> most_modules, most_ops;
+    const auto follow_all = [](std::vector<std::size_t>& most, const std::vector<RoleBytes>& table) {
+      most.resize(table.size());
+      for (std::size_t i = 0; i < table.size(); ++i) most[i] = std::max(most[i], total(table[i]));
+    };
     bool fresh = false;  // no free since the last new peak
     for (const Event& e : s.events) {
       replay.apply(e);
@@ -66,6 +71,8 @@ TEST_P(Closing, ReplayOfTheLogGivesTheBooks) {
       follow(requested, replay.requested());
       follow(reserved, replay.reserved());
       for (std::size_t r = 0; r < role_count; ++r) follow(roles[r], replay.by_role()[r]);
+      follow_all(most_modules, replay.by_module());
+      follow_all(most_ops, replay.by_op());
       if (fresh) {
         at_peak = replay.by_role();
         modules_at_peak = replay.by_module();
@@ -88,6 +95,10 @@ TEST_P(Closing, ReplayOfTheLogGivesTheBooks) {
     };
     EXPECT_TRUE(same(s.by_module, replay.by_module()));
     EXPECT_TRUE(same(s.by_op, replay.by_op()));
+    EXPECT_EQ(s.most_by_module, most_modules);
+    EXPECT_EQ(s.most_by_op, most_ops);
+    EXPECT_EQ(replay.most_by_module(), most_modules);
+    EXPECT_EQ(replay.most_by_op(), most_ops);
     EXPECT_TRUE(same(s.by_module_at_peak, modules_at_peak));
     EXPECT_TRUE(same(s.by_op_at_peak, ops_at_peak));
     a.deallocate(last);

@@ -102,7 +102,7 @@ TEST_P(SlowCache, SharesTheSegmentThatAnotherThreadIsTaking) {
 
 TEST_P(SlowCache, IsNobodysWhileTheModeChanges) {
   const auto take_on_another_stream = [&] {
-    const ScopeGuard scope(Scope{.stream = 1});
+    const ScopeGuard scope(ScopeIds{.stream = 1});
     return take(KiB);
   };
   Block* const one = take(KiB);

@@ -35,11 +35,34 @@ TEST_F(CudaMemory, OutOfItExplains) {
     EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: 40.0 MiB (41,943,040 bytes) asked for by add in "
                                              "module 'net.wide'"));
     EXPECT_THAT(e.what(), testing::HasSubstr("a true shortage"));
+    EXPECT_THAT(e.what(),
+                testing::ContainsRegex("\n  outside the ledger .*CUDA's context, libraries, other processes\n"));
+    EXPECT_THAT(e.what(), testing::ContainsRegex("\n  device  .*\n  limit  "));
+    EXPECT_GT(e.shortage().outside.value(), 64 * MiB) << "CUDA's context alone takes more";
     EXPECT_EQ(e.shortage().device, gpu);
     EXPECT_EQ(e.shortage().requested, 40 * MiB);
   }
   EXPECT_EQ(allocated(gpu), before);
   EXPECT_EQ(sum(ones({40, 1 << 18}, DType::f32, gpu)).item<float>(), 40.0f * (1 << 18)) << "what fits still does";
+}
+
+TEST_F(CudaMemory, IsMarkedGuardedAndExplained) {
+  const DefaultDevice here(gpu);
+  nn::Linear fc(64, 32);
+  const Tensor x = randn({16, 64});
+  std::vector<Tensor> losses;
+  sum(fc(x)).backward();
+  fc.zero_grad();
+  EXPECT_NO_THROW({
+    const memory::Guard guard;
+    sum(tanh(fc(x)));
+  });
+  const memory::Holdings before = memory::mark();
+  for (int i = 0; i < 3; ++i) losses.push_back(sum(tanh(fc(x))));
+  const memory::Difference grown = memory::diff(before, memory::mark());
+  EXPECT_EQ(grown.name, to_string(gpu));
+  EXPECT_THAT(why_alive(grown), testing::HasSubstr("  3 x tanh, which saved it <- the program, by a result "
+                                                   "f32(16, 32) or what was made of it\n"));
 }
 
 TEST_F(CudaMemory, MoreThanTheDeviceHasIsRefused) {

@@ -6,17 +6,16 @@
 namespace bytetape::test {
 namespace {
 
-class CudaOutOfMemory : public GpuTest, public testing::WithParamInterface<Rule> {
- protected:
-  static DType computed() { return GetParam() == Rule::sgd ? DType::f32 : DType::bf16; }
-};
+using CudaOutOfMemoryResNet = GpuTest;
+
+class CudaOutOfMemory : public GpuTest, public testing::WithParamInterface<Recipe> {};
 
 TEST_P(CudaOutOfMemory, LosesNothing) {
   const StandIn there = rationed(detail::cuda_backend(), gpu, cuda::device_memory(gpu.index));
   const DefaultDevice here(gpu);
   for (const int disturbed : {0, 1}) {
     SCOPED_TRACE(detail::concat("step ", disturbed));
-    expect_same_after_each_failure({GetParam(), computed(), false, disturbed});
+    expect_same_after_each_failure({GetParam(), false, disturbed});
   }
 }
 
@@ -25,12 +24,17 @@ TEST_P(CudaOutOfMemory, LosesNothingWhileAStepIsCaptured) {
   const DefaultDevice here(gpu);
   for (const int disturbed : {0, 1, 2}) {
     SCOPED_TRACE(detail::concat("call ", disturbed));
-    expect_same_after_each_failure({GetParam(), computed(), true, disturbed});
+    expect_same_after_each_failure({GetParam(), true, disturbed});
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CudaOutOfMemory, testing::Values(Rule::sgd, Rule::adam),
-                         [](const auto& info) { return info.param == Rule::sgd ? "SgdInF32" : "AdamInBf16"; });
+INSTANTIATE_TEST_SUITE_P(, CudaOutOfMemory, testing::ValuesIn(recipes()), name_of);
+
+TEST_F(CudaOutOfMemoryResNet, LosesNothing) {
+  const StandIn there = rationed(detail::cuda_backend(), gpu, cuda::device_memory(gpu.index));
+  const DefaultDevice here(gpu);
+  expect_same_through_failures(resnet_recipe());
+}
 
 }  // namespace
 }  // namespace bytetape::test

@@ -73,6 +73,13 @@ TEST_F(Cifar10Test, AnExplicitFolderMustHoldTheFiles) {
             "find_cifar10: " + dir_.path().string() + ": expected CIFAR-10's six files, data_batch_4.bin is missing");
 }
 
+TEST_F(Cifar10Test, AnExplicitFolderMustBeThereAndReadable) {
+  EXPECT_EQ(
+      error_of<FileError>([&] { find_cifar10(dir_.path() / "nowhere"); }),
+      "find_cifar10: " + (dir_.path() / "nowhere").string() + ": cannot read this folder: No such file or directory");
+  expect_must_be_readable(find_cifar10, dir_.path());
+}
+
 TEST_F(Cifar10Test, CorruptFilesAreNamedWithTheOffset) {
   write_all();
   const auto path = dir_.write("data_batch_3.bin", batch({4, 10}));

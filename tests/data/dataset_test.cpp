@@ -57,7 +57,7 @@ TEST(TensorDataset, BatchesAreInputsOnTheLedger) {
   const Batch b = set.get(std::array<std::int64_t, 3>{4, 1, 0});
   for (const Tensor& t : {b.x, b.y}) {
     EXPECT_EQ(t.storage().role(), memory::Role::input);
-    const memory::Scope owner = allocator.owner_of(t.storage().block());
+    const memory::ScopeIds owner = allocator.owner_of(t.storage().block());
     EXPECT_EQ(owner.phase, memory::Phase::data);
     EXPECT_EQ(memory::name_of(owner.op), "collate");
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bytetape/core/error.h"
+#include "tests/support/file_limits.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::data {
@@ -96,6 +97,21 @@ std::string error_of(F&& f) {
   }
   ADD_FAILURE() << "threw nothing";
   return {};
+}
+
+/// Of find(folder): a folder below `dir` that is there and cannot be read is told apart from one that is not there.
+template <class Find>
+void expect_must_be_readable(const Find& find, const std::filesystem::path& dir) {
+  using std::filesystem::perms;
+  const auto secret = dir / "secret";
+  std::filesystem::create_directory(secret);
+  std::filesystem::permissions(dir, perms::owner_all | perms::others_exec);
+  std::filesystem::permissions(secret, perms::none);
+  EXPECT_TRUE(test::holds_for_a_user([&] {
+    return error_of<FileError>([&] { find(secret); })
+        .ends_with(secret.string() + ": cannot read this folder: Permission denied");
+  }));
+  std::filesystem::permissions(secret, perms::owner_all);  // to be removed
 }
 
 }  // namespace bytetape::data

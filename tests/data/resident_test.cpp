@@ -93,7 +93,7 @@ TEST(ResidentImages, ShareWhatLiesThereAndAreInputsOnTheLedger) {
   const Batch batch = resident.get(from_vector<std::int64_t>({4, 1}));
   for (const Tensor& t : {batch.x, batch.y}) {
     EXPECT_EQ(t.storage().role(), memory::Role::input);
-    const memory::Scope owner = allocator.owner_of(t.storage().block());
+    const memory::ScopeIds owner = allocator.owner_of(t.storage().block());
     EXPECT_EQ(owner.phase, memory::Phase::data);
     EXPECT_EQ(memory::name_of(owner.op), "gather_images");
   }

@@ -59,9 +59,9 @@ TEST(Call, IsNamedByTheParentThatRunsIt) {
   const auto shared = std::make_shared<nn::Linear>(3, 3);
   nn::Sequential net(nn::Sequential(shared, nn::ReLU()), nn::Sequential(nn::ReLU(), nn::ReLU(), shared));
   const Tensor x = randn({2, 4});
-  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
-  EXPECT_THROWS_SAYING(net[1](x), ShapeError, "linear in module '1.2'");
-  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0.0'");
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0 Sequential.0 Linear'");
+  EXPECT_THROWS_SAYING(net[1](x), ShapeError, "linear in module '1 Sequential.2 Linear'");
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module '0 Sequential.0 Linear'");
 }
 
 TEST(Call, IsNamedByTheModelThatRunsIt) {
@@ -79,7 +79,7 @@ TEST(Call, IsNamedByTheModelThatRunsIt) {
 TEST(Call, AModuleWithoutForwardSaysSo) {
   Encoder enc;
   nn::Sequential net{nn::ReLU(), Cell()};
-  EXPECT_THROWS_SAYING(net(randn({2, 3})), NotImplemented, "module '1': Cell has no forward(x)");
+  EXPECT_THROWS_SAYING(net(randn({2, 3})), NotImplemented, "module '1 Cell': Cell has no forward(x)");
 }
 
 struct Forgetful : nn::Module {

@@ -39,8 +39,8 @@ TEST(ModuleList, NamesByNumberAndGivesWhatWasPutIn) {
 
 TEST(ModuleList, ItsModulesRunUnderTheirPaths) {
   Net net;
-  EXPECT_EQ(memory::name_of(net(randn({2, 4})).storage().module()), "blocks.2");
-  EXPECT_THROWS_SAYING(net(randn({2, 5})), ShapeError, "in module 'blocks.0.fc'");
+  EXPECT_EQ(memory::name_of(net(randn({2, 4})).storage().module()), "blocks.2 Block");
+  EXPECT_THROWS_SAYING(net(randn({2, 5})), ShapeError, "in module 'blocks.0 Block.fc'");
 }
 
 TEST(ModuleList, TakesModulesAndPointersOfItsKind) {

@@ -60,7 +60,7 @@ TEST(Module, NamesParametersAndBuffersAsPyTorchDoes) {
 TEST(Module, BooksParametersUnderTheirPath) {
   Net net;
   const auto parameters = net.parameters();
-  EXPECT_EQ(booked_under(parameters[0]), "body.0.fc1");
+  EXPECT_EQ(booked_under(parameters[0]), "body.0 Block.fc1");
   EXPECT_EQ(parameters[0].storage().role(), memory::Role::parameter);
   EXPECT_EQ(booked_under(parameters[4]), "norm");
 }
@@ -68,14 +68,14 @@ TEST(Module, BooksParametersUnderTheirPath) {
 TEST(Module, BooksPutAnOpenScopeInFront) {
   const memory::ModuleScope scope(memory::intern("outer.encoder"));
   Net net;
-  EXPECT_EQ(booked_under(net.parameters()[0]), "outer.encoder.body.0.fc1");
+  EXPECT_EQ(booked_under(net.parameters()[0]), "outer.encoder.body.0 Block.fc1");
 }
 
 TEST(Module, BooksASharedModuleUnderItsFirstParent) {
   const auto shared = std::make_shared<nn::Linear>(3, 3);
   nn::Sequential first(nn::ReLU(), shared), second(shared);
   nn::Sequential net(std::move(first), std::move(second));
-  EXPECT_EQ(booked_under(shared->weight), "0.1");
+  EXPECT_EQ(booked_under(shared->weight), "0 Sequential.1 Linear");
 }
 
 TEST(Module, BooksATensorWithTwoNamesOnce) {
@@ -161,7 +161,7 @@ TEST(Module, MembersThatMoveAreFoundAgain) {
   } stack;
   EXPECT_EQ(stack.parameters().size(), 10u);
   EXPECT_TRUE(stack.parameters()[2].is_same(stack.layers[1].weight));
-  EXPECT_EQ(booked_under(stack(randn({1, 3}))), "4");
+  EXPECT_EQ(booked_under(stack(randn({1, 3}))), "4 Linear");
 }
 
 TEST(Module, MovesWithItsMembers) {
@@ -170,9 +170,9 @@ TEST(Module, MovesWithItsMembers) {
   nn::Sequential outer(std::move(net), nn::ReLU());
   EXPECT_EQ(outer.named_parameters()[0].first, "0.body.0.fc1.weight");
   EXPECT_TRUE(outer.parameters()[0].is_same(first));
-  EXPECT_EQ(booked_under(first), "0.body.0.fc1");
+  EXPECT_EQ(booked_under(first), "0 Net.body.0 Block.fc1");
   EXPECT_TRUE(net.parameters().empty());
-  EXPECT_THROWS_SAYING(outer(randn({2, 7})), ShapeError, "linear in module '0.body.0.fc1'");
+  EXPECT_THROWS_SAYING(outer(randn({2, 7})), ShapeError, "linear in module '0 Net.body.0 Block.fc1'");
 }
 
 TEST(Module, AMemberThatEndedIsNamed) {

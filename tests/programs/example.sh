@@ -65,9 +65,39 @@ meta() {
   check_results
   says results.json "\"test_$figure\": null"
   says results.json '"device": "meta"'
-  expect 1 --device meta --memory-limit 1MiB
+  says out.txt 'predicted for cpu on '
+}
+
+# A GPU's memory needs none, nor data.
+predict() {
+  expect 0 --predict --device cuda --memory-limit 8GiB --data nowhere "${outputs[@]}"
+  check_results
+  says results.json "\"test_$figure\": null"
+  says out.txt 'predicted for cuda: fits into 8.00 GiB; from step '
+  says out.txt ' is the largest that fits into 8.00 GiB'
+  expect 0 --predict --device cuda --graph --amp
+  says out.txt 'lowered parameter'
+  expect 1 --predict --memory-limit "$tight"
+  says out.txt 'predicted for cpu on '
+  says out.txt ' does not fit into '
   says err.txt 'out of memory on meta: '
   says err.txt 'largest holders'
+  expect 1 --predict --memory-limit 1MiB
+  says out.txt 'not even --batch-size 1 fits into 1.00 MiB'
+  expect 1 --predict --checkpoint run.ckpt
+  says err.txt 'with --predict nothing is trained: leave out --checkpoint'
+}
+
+# check_largest LIMIT BATCH ARGUMENTS...: where memory runs out the largest batch is named, and it is the largest
+check_largest() {
+  local limit=$1 batch=$2 fits
+  shift 2
+  expect 1 "$@" --memory-limit "$limit" --batch-size "$batch"
+  says err.txt 'out of memory on cpu: '
+  fits=$(sed -nE 's/^--batch-size ([0-9]+) is the largest that fits into .*/\1/p' err.txt)
+  [[ $fits ]] || fail "no batch is named"
+  expect 0 "$@" --memory-limit "$limit" --batch-size "$fits"
+  expect 1 "$@" --memory-limit "$limit" --batch-size $((fits + 1))
 }
 
 # What cannot be written is said at once: before the data, which are not there either.

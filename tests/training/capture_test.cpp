@@ -8,25 +8,25 @@
 #include "tests/support/expect.h"
 #include "tests/support/stand_in.h"
 #include "tests/training/deferred.h"
-#include "tests/training/residual_net.h"
+#include "tests/training/net_training.h"
 #include "tests/training/scheduled.h"
 
 namespace bytetape {
 namespace {
 
-using test::ResidualNet;
+using test::NetTraining;
 using test::Rule;
 
 /// What ten steps of a small residual network come to.
 std::vector<std::vector<float>> train(Rule rule, DType computed, bool captured) {
   const DefaultDevice here(Device::cuda());
-  ResidualNet net(rule, computed);
+  NetTraining net(test::small_residual(), rule, computed);
   const auto step = [&](const Tensor& x, const Tensor& y) { return net.step(x, y); };
   auto captured_step = capture(step);
   std::vector<std::vector<float>> left;
   for (int i = 0; i < 10; ++i) {
     net.optimizer->set_lr(0.02 / (i + 1));
-    const Tensor x = ResidualNet::images(), y = ResidualNet::classes();
+    const Tensor x = net.images(), y = net.classes();
     left.push_back((captured ? captured_step(x, y) : step(x, y)).to_vector<float>());
   }
   EXPECT_EQ(captured_step.is_captured(), captured);

@@ -89,7 +89,7 @@ const Kernels& kernels() {
           &K::conv2d_input_grad, &K::conv2d_weight_grad, &K::fill, &K::copy, &K::cross_entropy,
           &K::cross_entropy_backward, &K::matmul, &K::batch_norm_statistics, &K::batch_norm_apply,
           &K::batch_norm_backward, &K::relu, &K::relu_backward, &K::sum, &K::uniform, &K::normal, &K::randint,
-          &K::update_scale, &K::gather_images>(k);
+          &K::update_scale, &K::gather_images, &K::max_pool2d, &K::max_pool2d_backward>(k);
     k.dropout = {cpu::kernels().dropout.plan, dropout};
     k.clip_grad_norm = {cpu::kernels().clip_grad_norm.plan, clip_grad_norm};
     k.clip_grad_value = clip_grad_value;

@@ -5,19 +5,18 @@
 namespace bytetape {
 namespace {
 
-using test::Rule;
+using test::Recipe;
 
-class OutOfMemoryTraining : public testing::TestWithParam<Rule> {
+class OutOfMemoryTraining : public testing::TestWithParam<Recipe> {
  protected:
   static std::unique_ptr<memory::Upstream> host() { return std::make_unique<memory::HostUpstream>(); }
-  static DType computed() { return GetParam() == Rule::sgd ? DType::f32 : DType::bf16; }
 };
 
 TEST_P(OutOfMemoryTraining, LosesNothingOnTheCpu) {
   const test::StandIn cpu = test::rationed({}, Device::cpu(), host());
   for (const int disturbed : {0, 1}) {
     SCOPED_TRACE(detail::concat("step ", disturbed));
-    test::expect_same_after_each_failure({GetParam(), computed(), false, disturbed});
+    test::expect_same_after_each_failure({GetParam(), false, disturbed});
   }
 }
 
@@ -26,12 +25,16 @@ TEST_P(OutOfMemoryTraining, LosesNothingWhileAStepIsCaptured) {
   const DefaultDevice here(Device::cuda());
   for (const int disturbed : {0, 1, 2}) {
     SCOPED_TRACE(detail::concat("call ", disturbed));
-    test::expect_same_after_each_failure({GetParam(), computed(), true, disturbed});
+    test::expect_same_after_each_failure({GetParam(), true, disturbed});
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, OutOfMemoryTraining, testing::Values(Rule::sgd, Rule::adam),
-                         [](const auto& info) { return info.param == Rule::sgd ? "SgdInF32" : "AdamInBf16"; });
+INSTANTIATE_TEST_SUITE_P(, OutOfMemoryTraining, testing::ValuesIn(test::recipes()), test::name_of);
+
+TEST(OutOfMemoryResNet, LosesNothing) {
+  const test::StandIn cpu = test::rationed({}, Device::cpu(), std::make_unique<memory::HostUpstream>());
+  test::expect_same_through_failures(test::resnet_recipe());
+}
 
 }  // namespace
 }  // namespace bytetape

@@ -3,15 +3,17 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bytetape/autograd/capture.h"
 #include "bytetape/core/memory/upstream.h"
+#include "examples/mnist/models.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/stand_in.h"
-#include "tests/training/residual_net.h"
+#include "tests/training/net_training.h"
 
 namespace bytetape::test {
 
@@ -28,9 +30,10 @@ class RationedUpstream final : public memory::Upstream {
     for (const auto& [bytes, data] : kept_) from_->deallocate(data, bytes);
   }
   void* allocate(std::size_t bytes) noexcept override {
-    constexpr std::size_t shared = std::size_t{2} << 20;       // what the caching policy asks for first
-    const bool insists = bytes == std::exchange(refused_, 0);  // a request of just that size is made again
-    if (bytes % shared == 0 && !insists) refused_ = bytes;
+    constexpr std::size_t MiB = std::size_t{1} << 20;
+    const bool is_shared = bytes == 2 * MiB || bytes >= 10 * MiB;  // what the caching policy asks for first
+    const bool insists = bytes == std::exchange(refused_, 0);      // a request of just that size is made again
+    if (is_shared && !insists) refused_ = bytes;
     if (left == 0 || refused_ != 0) return nullptr;
     --left;
     const auto at = kept_.find(bytes);
@@ -68,10 +71,33 @@ class Standing {
   std::vector<std::pair<Tensor, Tensor>> buffers_;
 };
 
-/// A training, and the step of it, counted from 0, that runs out of memory.
-struct Course {
+/// What is trained, and how.
+struct Recipe {
+  Network net;
   Rule rule;
   DType computed;
+  std::size_t allocations;  // that a step makes at least
+};
+
+inline std::vector<Recipe> recipes() {
+  return {{small_residual(), Rule::sgd, DType::f32, 50},
+          {small_residual(), Rule::adam, DType::bf16, 50},
+          {{"Cnn", examples::mnist_cnn, {2, 1, 28, 28}}, Rule::adam, DType::f32, 35}};
+}
+
+/// The ResNet, of few channels.
+inline Recipe resnet_recipe() {
+  return {{"ResNet18", [] { return examples::resnet18(4); }, {2, 3, 8, 8}}, Rule::sgd, DType::f32, 200};
+}
+
+inline std::string name_of(const testing::TestParamInfo<Recipe>& info) {
+  return detail::concat(info.param.net.name, info.param.rule == Rule::sgd ? "BySgdIn" : "ByAdamIn",
+                        info.param.computed == DType::f32 ? "F32" : "Bf16");
+}
+
+/// A training, and the step of it, counted from 0, that runs out of memory.
+struct Course {
+  Recipe of;
   bool captured;
   int disturbed;
 
@@ -85,24 +111,33 @@ struct Outcome {
   bool failed;
 };
 
+/// take() with a ration of `segments`; undefined where that fails, with what had moved put back where it `puts_back`.
+template <class F>
+Tensor take_rationed(const nn::Module& model, std::size_t segments, bool puts_back, const F& take) {
+  const Standing before(model);
+  Tensor loss;
+  RationedUpstream::left = segments;
+  try {
+    loss = take();
+  } catch (const OutOfMemory&) {}
+  RationedUpstream::left = RationedUpstream::unlimited;
+  if (!loss.defined() && puts_back) before.put_back();
+  return loss;
+}
+
 /// Takes steps to the one after the disturbed one, on the default device; that one first with a ration of `segments`.
 inline Outcome train(const Course& course, std::size_t segments) {
-  ResidualNet net(course.rule, course.computed);
+  NetTraining net(course.of.net, course.of.rule, course.of.computed);
   const auto step = [&](const Tensor& x, const Tensor& y) { return net.step(x, y); };
   auto captured = capture(step);
   Outcome outcome{};
   for (int i = 0; i <= course.disturbed + 1; ++i) {
-    const Tensor x = ResidualNet::images(), y = ResidualNet::classes();
+    const Tensor x = net.images(), y = net.classes();
     const auto take = [&] { return course.captured ? captured(x, y) : step(x, y); };
     Tensor loss;
     if (i == course.disturbed) {
-      const Standing before(net.model);
-      RationedUpstream::left = segments;
-      try {
-        loss = take();
-      } catch (const OutOfMemory&) { outcome.failed = true; }
-      RationedUpstream::left = RationedUpstream::unlimited;
-      if (outcome.failed && !course.records()) before.put_back();
+      loss = take_rationed(net.model, segments, !course.records(), take);
+      outcome.failed = !loss.defined();
     }
     if (!loss.defined()) loss = take();
     outcome.values.push_back(loss.to_vector<float>());
@@ -124,7 +159,39 @@ inline void expect_same_after_each_failure(const Course& course) {
     ASSERT_EQ(outcome.held, undisturbed.held) << "after failure " << segments;
     if (!outcome.failed) break;
   }
-  EXPECT_GE(segments, course.records() ? 8u : 50u);
+  EXPECT_GE(segments, course.records() ? 8u : course.of.allocations);
+}
+
+/// Takes steps of a training of many allocations: where they are `disturbed`, the first fails at its first one, each
+/// other an allocation further, until one does not; else as many as `steps`.
+inline Outcome train_through(const Recipe& of, bool disturbed, std::size_t& steps) {
+  NetTraining net(of.net, of.rule, of.computed);
+  Outcome outcome{};
+  outcome.failed = true;
+  for (std::size_t i = 0; disturbed ? outcome.failed : i < steps; ++i) {
+    const Tensor x = net.images(), y = net.classes();
+    const auto take = [&] { return net.step(x, y); };
+    Tensor loss;
+    if (disturbed) {
+      loss = take_rationed(net.model, i, true, take);
+      outcome.failed = !loss.defined();
+      steps = i + 1;
+    }
+    if (!loss.defined()) loss = take();
+    outcome.values.push_back(loss.to_vector<float>());
+  }
+  for (auto& values : net.left()) outcome.values.push_back(std::move(values));
+  outcome.held = allocated(default_device());
+  return outcome;
+}
+
+/// As expect_same_after_each_failure, all in one training.
+inline void expect_same_through_failures(const Recipe& of) {
+  std::size_t steps = 0;
+  const Outcome disturbed = train_through(of, true, steps), undisturbed = train_through(of, false, steps);
+  EXPECT_EQ(disturbed.values, undisturbed.values);
+  EXPECT_EQ(disturbed.held, undisturbed.held);
+  EXPECT_GE(steps, of.allocations);
 }
 
 }  // namespace bytetape::test

@@ -6,11 +6,7 @@
 namespace bytetape {
 namespace {
 
-using optim::lr_scheduler::CosineAnnealingLR;
-using optim::lr_scheduler::CosineAnnealingLROptions;
-using optim::lr_scheduler::LinearLR;
-using optim::lr_scheduler::LinearLROptions;
-using optim::lr_scheduler::SequentialLR;
+using namespace optim::lr_scheduler;
 
 /// A small problem and all that training it has to remember.
 struct Training {
@@ -73,6 +69,31 @@ TEST(Recipe, TrainsAndGoesOn) {
   EXPECT_LT(after, before);
   first.ema.swap();
   EXPECT_LT(first.loss(x, y).item<double>(), before);
+}
+
+TEST(Recipe, EverySchedule) {
+  const nn::Linear net(4, 4);
+  optim::Adam adam(net.parameters(), {.lr = 0.1, .betas = {0.9, 0.99}});
+  ChainedScheduler chain({std::make_shared<StepLR>(adam, StepLROptions{.step_size = 2, .gamma = 0.1}),
+                          std::make_shared<LinearLR>(adam, LinearLROptions{.start_factor = 0.5, .total_iters = 2})});
+  optim::AdamW adamw(net.parameters(), {.lr = 0.1, .weight_decay = 0.05});
+  LambdaLR decay(adamw, [](std::int64_t epoch) { return 1.0 / static_cast<double>(1 + epoch); });
+  optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  OneCycleLR cycle(sgd, {.max_lr = 0.5, .total_steps = 100});
+  optim::SGD other(net.parameters(), {.lr = 0.1});
+  ReduceLROnPlateau plateau(other, {.factor = 0.5, .patience = 1});
+  const auto rate = [](const optim::Optimizer& o) { return *o.param_groups()[0].lr; };
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    chain.step();
+    decay.step();
+    cycle.step();  // after each batch
+    plateau.step(/*metric=*/1.0);
+  }
+  EXPECT_NEAR(rate(adam), 0.01, 1e-15);
+  EXPECT_NEAR(rate(adamw), 0.1 / 3, 1e-15);
+  EXPECT_GT(rate(sgd), 0.02);
+  plateau.step(1.0);
+  EXPECT_EQ(rate(other), 0.05);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/training/residual_net.h"
+#include "tests/training/net_training.h"
 
 namespace bytetape::test {
 

@@ -16,22 +16,38 @@ inline std::unique_ptr<optim::Optimizer> make_optimizer(Rule rule, std::vector<T
       std::move(parameters), optim::SGDOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
 }
 
-/// A small residual network on the default device, from the default generator of seed 1: batch norm, dropout, momentum
-/// or Adam, clipping; in `computed` under autocast.
-class ResidualNet {
+/// A network and the images that it is trained on, of a batch.
+struct Network {
+  const char* name;
+  nn::Sequential (*make)();
+  Shape images;
+};
+
+/// A small residual network: batch norm, dropout.
+inline nn::Sequential residual_net() {
+  nn::Sequential net;
+  net.push_back(nn::Conv2d(3, 8, 3, {.padding = 1, .bias = false})).push_back(nn::BatchNorm2d(8));
+  net.push_back(nn::ReLU()).push_back(examples::BasicBlock(8, 8, 1)).push_back(examples::BasicBlock(8, 16, 2));
+  net.push_back(nn::Dropout(0.2));
+  net.push_back(examples::GlobalAveragePool()).push_back(nn::Linear(16, 10));
+  return net;
+}
+
+inline Network small_residual() { return {"Residual", residual_net, {6, 3, 8, 8}}; }
+
+/// A network of ten classes on the default device, from the default generator of seed 1: momentum or Adam, clipping; in
+/// `computed` under autocast.
+class NetTraining {
  public:
-  ResidualNet(Rule rule, DType computed) : computed_(computed) {
-    manual_seed(1);
-    model.push_back(nn::Conv2d(3, 8, 3, {.padding = 1, .bias = false})).push_back(nn::BatchNorm2d(8));
-    model.push_back(nn::ReLU()).push_back(examples::BasicBlock(8, 8, 1)).push_back(examples::BasicBlock(8, 16, 2));
-    model.push_back(nn::Dropout(0.2));
-    model.push_back(examples::GlobalAveragePool()).push_back(nn::Linear(16, 10));
-    optimizer = make_optimizer(rule, model.parameters());
-  }
+  NetTraining(const Network& net, Rule rule, DType computed)
+      : model((manual_seed(1), net.make())),
+        optimizer(make_optimizer(rule, model.parameters())),
+        images_(net.images),
+        computed_(computed) {}
 
   /// A batch of random numbers.
-  static Tensor images() { return randn({6, 3, 8, 8}); }
-  static Tensor classes() { return randint(0, 10, {6}); }
+  Tensor images() const { return randn(images_); }
+  Tensor classes() const { return randint(0, 10, {images_[0]}); }
 
   /// One step of training; its loss.
   Tensor step(const Tensor& x, const Tensor& y) {
@@ -56,18 +72,19 @@ class ResidualNet {
   std::unique_ptr<optim::Optimizer> optimizer;
 
  private:
+  Shape images_;
   DType computed_;
 };
 
 /// Captured steps on a device that holds numbers or none.
 inline void train_captured(Rule rule, DType computed, Device device) {
   const DefaultDevice here(device);
-  ResidualNet net(rule, computed);
+  NetTraining net(small_residual(), rule, computed);
   auto step = capture([&](const Tensor& x, const Tensor& y) { return net.step(x, y); });
   for (int i = 0; i < 6; ++i) {
     const memory::Step mark;
     net.optimizer->set_lr(i < 5 ? 0.02 : 0.01);
-    step(ResidualNet::images(), ResidualNet::classes());
+    step(net.images(), net.classes());
   }
 }
 

@@ -1,0 +1,151 @@
+#include "bytetape/autograd/why_alive.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Net : nn::Module {
+  nn::Linear fc1{16, 32}, fc2{32, 4};
+  Net() {
+    register_module("fc1", fc1);
+    register_module("fc2", fc2);
+  }
+  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
+};
+
+TEST(WhyAlive, IsThisText) {
+  Net net;
+  const Tensor x = randn({8, 16});
+  const Tensor h = tanh(net.fc1(x)), loss = sum(net.fc2(h));
+  EXPECT_EQ("\n" + why_alive(h, {{"loss", loss}}), R"(
+f32(8, 32) on cpu, 1.00 KiB, saved for backward, allocated by tanh, is kept by
+  linear in fc2, which saved it <- sum <- tensor 'loss'
+  tanh, which saved it <- this tensor
+)");
+}
+
+TEST(WhyAlive, NamesTheEndOfTheChainByWhatItLooksLike) {
+  Tensor h;
+  std::vector<Tensor> losses;
+  Net net;
+  {
+    h = tanh(net.fc1(randn({8, 16})));
+    losses.push_back(sum(net.fc2(h)));
+  }
+  EXPECT_THAT(
+      why_alive(h),
+      HasSubstr("linear in fc2, which saved it <- the program, by a result f32(8, 4) or what was made of it\n"));
+  losses.clear();
+  EXPECT_THAT(why_alive(h), Not(HasSubstr("fc2")));
+}
+
+TEST(WhyAlive, ShortensLongChains) {
+  const Tensor x = rand({3}).set_requires_grad();
+  Tensor y = log(x);
+  for (int i = 0; i < 12; ++i) y = y * 2 + 1;
+  EXPECT_THAT(why_alive(x, {{"y", y}}),
+              HasSubstr("log, which saved it <- mul <- add <- 20 more <- mul <- add <- tensor 'y'\n"));
+}
+
+TEST(WhyAlive, TakesTheShortestWay) {
+  const Tensor w = randn({3}).set_requires_grad();
+  const Tensor h = exp(w);
+  Tensor far, near;
+  {
+    const Tensor y = log(h);
+    far = sum(tanh(exp(y)));
+    near = sum(y);
+  }
+  EXPECT_THAT(why_alive(h, {{"far", far}, {"near", near}}), HasSubstr("log, which saved it <- sum <- tensor 'near'\n"));
+  near = {};
+  EXPECT_THAT(why_alive(h, {{"far", far}}), HasSubstr("log, which saved it <- exp <- tanh <- sum <- tensor 'far'\n"));
+}
+
+TEST(WhyAlive, KnowsParametersGradientsAndOptimizerState) {
+  Net net;
+  sum(net(randn({8, 16}))).backward();
+  const Tensor g = net.fc1.weight.grad();
+  EXPECT_EQ(why_alive(net.fc1.weight),
+            "f32(32, 16) on cpu, 2.00 KiB, parameter, allocated by parameter 'weight' of Linear in fc1, is kept by\n"
+            "  a parameter or a buffer of fc1\n");
+  EXPECT_THAT(why_alive(net.fc1.weight, net.named_parameters()), HasSubstr("is kept by\n  tensor 'fc1.weight'\n"));
+  EXPECT_THAT(why_alive(g), HasSubstr("  a leaf of fc1, as its gradient\n"));
+  EXPECT_THAT(why_alive(g, net.named_parameters()), HasSubstr("  tensor 'fc1.weight', as its gradient\n"));
+  const Tensor state = empty({4}, DType::f32, Device::cpu(), memory::Role::optimizer_state);
+  EXPECT_THAT(why_alive(state), HasSubstr("  an optimizer\n"));
+}
+
+TEST(WhyAlive, AParameterIsKeptByGraphsThatUseIt) {
+  Net net;
+  const Tensor loss = sum(net(randn({8, 16})));
+  const std::string text = why_alive(net.fc2.weight, {{"loss", loss}});
+  EXPECT_THAT(text, HasSubstr("  linear in fc2, which saved it <- sum <- tensor 'loss'\n"));
+  EXPECT_THAT(text, HasSubstr("  accumulate_grad in fc2, which collects its gradient <- linear in fc2 <- sum <- "));
+}
+
+TEST(WhyAlive, CountsWhatItCannotName) {
+  const Tensor x = randn({4, 4});
+  EXPECT_THAT(why_alive(x), HasSubstr("is kept by\n  this tensor alone\n"));
+  const Tensor row = select(x, 0, 0), column = select(x, 1, 0), copy = x;
+  const std::string text = why_alive(x);
+  EXPECT_THAT(text, HasSubstr("\n  2 other tensors that share its bytes\n"));
+  EXPECT_THAT(text, HasSubstr("\n  1 other handle of it\n"));
+  EXPECT_THAT(why_alive(x, {{"row", row}}), HasSubstr("  tensor 'row'\n  1 other tensor that shares its bytes\n"));
+  EXPECT_THAT(why_alive(x, {{"x", x}}), HasSubstr("  tensor 'x'\n"));
+}
+
+TEST(WhyAlive, SeesThroughCheckpoints) {
+  Net net;
+  const Tensor x = randn({8, 16}).set_requires_grad();
+  const Tensor h = x * 1;
+  const Tensor loss = sum(checkpoint(net, h));
+  EXPECT_THAT(why_alive(h, {{"loss", loss}}), HasSubstr(", which saved it <- "));
+}
+
+TEST(WhyAlive, OfMemoryThatIsWrapped) {
+  std::vector<float> data(4);
+  const Tensor x = from_blob(data.data(), {4}, DType::f32);
+  EXPECT_THAT(why_alive(x), HasSubstr("16 B, on no books, is kept by\n  this tensor alone"));
+}
+
+TEST(WhyAlive, ChangesNothing) {
+  Net net;
+  const Tensor h = tanh(net.fc1(randn({8, 16}))), loss = sum(net.fc2(h));
+  const std::string first = why_alive(h, {{"loss", loss}});
+  EXPECT_EQ(why_alive(h, {{"loss", loss}}), first);
+  loss.backward();
+  EXPECT_TRUE(net.fc1.weight.grad().defined());
+  EXPECT_EQ(why_alive(h, {{"loss", loss}}).find("saved it"), std::string::npos) << "backward let go of it";
+}
+
+TEST(WhyAlive, OfWhatGrewSaysHowOftenAndWhy) {
+  Net net;
+  std::vector<Tensor> losses;
+  losses.reserve(8);
+  const Tensor x = randn({8, 16});
+  const memory::Holdings before = memory::mark();
+  for (int i = 0; i < 5; ++i) losses.push_back(sum(net(x)));
+  const std::string text = why_alive(memory::diff(before, memory::mark()));
+  EXPECT_THAT(text, HasSubstr("+5.00 KiB, saved for backward, allocated by tanh; all such blocks are kept by\n"
+                              "  5 x linear in fc2, which saved it <- the program, by a result f32(8, 4) or what was "
+                              "made of it\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "allocated by sum; all such blocks are kept by\n  5 x tensors that the program holds, which no op saved\n"));
+  EXPECT_EQ(why_alive(memory::diff(before, before)), "");
+}
+
+TEST(WhyAlive, RefusesAnUndefinedTensor) { EXPECT_THROWS_SAYING(why_alive(Tensor()), ValueError, "undefined"); }
+
+}  // namespace
+}  // namespace bytetape

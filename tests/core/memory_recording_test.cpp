@@ -1,0 +1,188 @@
+#include "bytetape/core/memory/recording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/error.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/memlog.h"
+#include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/step.h"
+#include "tests/support/expect.h"
+#include "tests/support/file_limits.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape::memory {
+namespace {
+
+class Recordings : public ::testing::Test {
+ protected:
+  std::string path() const { return dir_ / "run.memlog"; }
+  std::string bytes() const { return test::content_of(path()); }
+
+ private:
+  test::TemporaryDir dir_;
+};
+
+Log read(const std::string& bytes) { return read_log(*memory_input(std::as_bytes(std::span(bytes)), "run.memlog")); }
+
+/// Steps that allocate in different roles and modules, on the meta device.
+void steps(int n) {
+  for (int i = 1; i <= n; ++i) {
+    const Step step(Device::meta());
+    const ModuleScope module(intern("net.layer" + std::to_string(i % 3)));
+    const Tensor x = empty({i, 256}, DType::f32, Device::meta(), Role::input);
+    const Tensor y = empty({64, i}, DType::f32, Device::meta());
+  }
+}
+
+const DeviceLog& meta(const Log& log) {
+  for (const DeviceLog& d : log.devices)
+    if (d.name == "meta") return d;
+  throw std::runtime_error("no meta device in the log");
+}
+
+/// With the log's numbers of names, the process's.
+Event as_in_process(Event e, const Log& log) {
+  for (NameId* name : {&e.module, &e.old_module, &e.op}) *name = intern(log.names[*name]);
+  return e;
+}
+
+TEST_F(Recordings, HaveTheEventsOfTheLedger) {
+  Allocator& a = allocator(Device::meta());
+  const Tensor held = empty({1000}, DType::f32, Device::meta());
+  a.reset_log();
+  Recording recording(path(), "a test");
+  const std::size_t found = 2;  // a segment and what is held of it
+  steps(2000);
+  a.record_to(nullptr);
+  const std::vector<Event> events = a.snapshot().events;
+  recording.finish();
+
+  const Log log = read_log(path());
+  EXPECT_TRUE(log.complete);
+  EXPECT_EQ(log.program, "a test");
+  const std::vector<Record>& records = meta(log).records;
+  ASSERT_GE(records.size(), events.size() + found);
+  const std::size_t before = records.size() - events.size();
+  for (std::size_t i = 0; i < events.size(); ++i)
+    ASSERT_EQ(as_in_process(records[before + i].event, log), events[i]) << i;
+  EXPECT_TRUE(
+      std::is_sorted(records.begin(), records.end(), [](const Record& x, const Record& y) { return x.time < y.time; }));
+}
+
+TEST_F(Recordings, BeginWithWhatIsHeld) {
+  Allocator& a = allocator(Device::meta());
+  const Tensor x = empty({1000}, DType::f32, Device::meta()), gone = empty({5}, DType::f32, Device::meta()),
+               y = empty({3 << 20}, DType::f32, Device::meta(), Role::optimizer_state);
+  Recording(path()).finish();
+  Replay replay;
+  const Log log = read_log(path());
+  for (const Record& r : meta(log).records) replay.apply(r.event);
+  const Statistics s = a.statistics();
+  EXPECT_EQ(replay.allocated(), s.allocated.current);
+  EXPECT_EQ(replay.requested(), s.requested.current);
+  EXPECT_EQ(replay.reserved(), s.reserved.current);
+  ASSERT_TRUE(meta(log).end);
+  EXPECT_EQ(meta(log).end->allocated.current, s.allocated.current);
+  EXPECT_EQ(meta(log).end->allocated.peak, s.allocated.peak);
+  EXPECT_EQ(meta(log).end->by_role[3].current, s.by_role[3].current);
+}
+
+TEST_F(Recordings, ThatBreakOffAreReadAsFarAsTheyGo) {
+  {
+    Recording recording(path());
+    for (int i = 0; i < 5; ++i) {
+      steps(40);
+      recording.flush();
+    }
+  }
+  const std::string whole = bytes();
+  const std::vector<Record> all = meta(read(whole)).records;
+  std::size_t most = 0;
+  for (std::size_t n = sizeof(memlog_first_line) - 1; n < whole.size(); n += 7) {
+    const Log log = read(whole.substr(0, n));
+    EXPECT_FALSE(log.complete);
+    if (log.devices.empty()) continue;
+    const auto at = std::find_if(log.devices.begin(), log.devices.end(), [](auto& d) { return d.name == "meta"; });
+    if (at == log.devices.end()) continue;
+    ASSERT_LE(at->records.size(), all.size());
+    ASSERT_GE(at->records.size(), most);
+    most = at->records.size();
+    for (std::size_t i = 0; i < most; ++i) ASSERT_EQ(at->records[i].event, all[i].event);
+  }
+  EXPECT_GT(most, all.size() / 2);
+}
+
+TEST_F(Recordings, ThatAreDamagedAreRefused) {
+  {
+    Recording recording(path());
+    steps(10);
+  }
+  const std::string whole = bytes();
+  int refused = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
+    try {
+      EXPECT_FALSE(read(damaged).complete) << "byte " << i;  // a length that goes past the end: it breaks off
+    } catch (const FileError& e) {
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("run.memlog: at byte "));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(whole.size() / 2));
+  EXPECT_THROWS_SAYING(read("nothing of the kind"), FileError, "run.memlog: at byte 0: this is no recording of memory");
+}
+
+TEST_F(Recordings, RunOneAtATime) {
+  EXPECT_EQ(recording_path(), "");
+  Recording first(path());
+  EXPECT_EQ(recording_path(), path());
+  EXPECT_THROWS_SAYING(Recording second(path() + "2"), ValueError, "a recording runs already");
+  first.finish();
+  first.finish();
+  EXPECT_EQ(recording_path(), "");
+  Recording(path()).finish();
+}
+
+TEST_F(Recordings, SayThatTheyCannotBeWritten) {
+  EXPECT_THROWS_SAYING(Recording lost("/nowhere/run.memlog"), FileError, "/nowhere/run.memlog");
+  EXPECT_THROWS_SAYING(Recording full("/dev/full"), FileError, "No space left");
+  EXPECT_EQ(recording_path(), "");
+  Recording recording(path());
+  steps(10);
+  recording.flush();
+  const test::FileSizeLimit disk(10'000);
+  steps(2000);
+  EXPECT_THROWS_SAYING(recording.flush(), FileError, "File too large");
+  EXPECT_THROWS_SAYING(recording.finish(), FileError, "File too large");
+  EXPECT_FALSE(read_log(path()).complete) << "what came before is there";
+  EXPECT_FALSE(meta(read_log(path())).records.empty());
+}
+
+TEST_F(Recordings, HaveDevicesThatCameLater) {
+  Recording recording(path());
+  {
+    Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(std::size_t{1} << 30), Allocator::Mode::direct,
+                "late");
+    a.deallocate(a.allocate(1000, Role::input));
+  }
+  recording.finish();
+  const Log log = read_log(path());
+  const DeviceLog& late = log.devices.back();
+  EXPECT_EQ(late.name, "late");
+  EXPECT_EQ(late.capacity, std::size_t{1} << 30);
+  ASSERT_EQ(late.records.size(), 4u);
+  EXPECT_EQ(late.records[1].event.requested, 1000u);
+  ASSERT_TRUE(late.end);
+  EXPECT_EQ(late.end->allocated.peak, 1024u);
+}
+
+}  // namespace
+}  // namespace bytetape::memory

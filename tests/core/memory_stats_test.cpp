@@ -1,0 +1,62 @@
+#include "bytetape/core/memory/stats.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using memory::Holder;
+using memory::Role;
+
+class Stats : public ::testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override { memory::allocator(GetParam()).reset_peaks(); }
+  Tensor make(std::int64_t n, Role role) const { return empty({n}, DType::f32, GetParam(), role); }
+};
+
+TEST_P(Stats, AreTheDevices) {
+  const Tensor x = make(5000, Role::input);
+  const memory::Statistics s = memory::stats(GetParam());
+  EXPECT_EQ(s.allocated.current, test::allocated(GetParam()));
+  EXPECT_GE(s.allocated.current, 20000u);
+  EXPECT_GE(s.by_role[static_cast<std::size_t>(Role::input)].current, 20000u);
+}
+
+TEST_P(Stats, ThePeakIsTakenApartByRoleModuleAndOp) {
+  const DefaultDevice here(GetParam());
+  {
+    const memory::Step step;
+    const memory::Scope scope("encoder");
+    const memory::Op<"relu"> op;
+    const Tensor x = make(1 << 20, Role::input), y = make(1 << 18, Role::temporary);
+  }
+  const Tensor later = make(1 << 10, Role::input);
+  const memory::Peak peak = memory::at_peak();
+  EXPECT_EQ(peak.allocated, memory::stats().allocated.peak);
+  EXPECT_GE(peak.step, 1u);
+  EXPECT_EQ(peak.phase, memory::Phase::forward);
+  EXPECT_EQ(memory::total(peak.by_role), peak.allocated);
+  const auto sum = [](const std::vector<Holder>& holders) {
+    return std::accumulate(holders.begin(), holders.end(), std::size_t{0},
+                           [](std::size_t n, const Holder& h) { return n + h.bytes; });
+  };
+  EXPECT_EQ(sum(peak.by_module), peak.allocated);
+  EXPECT_EQ(sum(peak.by_op), peak.allocated);
+  ASSERT_GE(peak.by_module.size(), 2u);
+  EXPECT_EQ(memory::name_of(peak.by_module[0].name), "encoder");
+  EXPECT_EQ(peak.by_module[0].role, Role::input);
+  EXPECT_EQ(peak.by_module[0].bytes, std::size_t{4} << 20);
+  EXPECT_EQ(memory::name_of(peak.by_op[1].name), "relu");
+  EXPECT_EQ(peak.by_op[1].bytes, std::size_t{1} << 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Stats, ::testing::Values(Device::cpu(), Device::meta()),
+                         [](const auto& info) { return std::string(info.param.is_meta ? "Meta" : "Cpu"); });
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,118 @@
+#include "bytetape/core/memory/advice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape::memory {
+namespace {
+
+/// Keeps one result of `width` a layer.
+struct Block : nn::Module {
+  nn::Sequential layers;
+  Block(std::int64_t width, int depth) : layers(nn::Linear(64, width)) {
+    for (int i = 0; i < depth; ++i) {
+      layers.push_back(nn::Tanh());
+      layers.push_back(nn::Linear(width, i + 1 < depth ? width : 64));
+    }
+    register_module("layers", layers);
+  }
+  Tensor forward(const Tensor& x) override { return x + layers(x); }
+};
+
+struct Recorded {
+  Log log;
+  std::size_t peak;  // of the last step
+};
+
+Recorded train(const std::vector<std::string>& checkpointed) {
+  const test::TemporaryDir dir;
+  manual_seed(1);
+  nn::Sequential net(Block(128, 4), Block(128, 4), Block(128, 5), Block(128, 4), nn::Linear(64, 10));
+  nn::checkpoint_modules(net, checkpointed);
+  optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+  Recording recording(dir / "run.memlog");
+  for (int i = 0; i < 3; ++i) {
+    const Step step;
+    sgd.zero_grad();
+    const Tensor x = randn({512, 64}), y = randint(0, 10, 512);
+    cross_entropy(net(x), y).backward();
+    sgd.step();
+  }
+  recording.finish();
+  return {read_log(dir / "run.memlog"), allocator(Device::cpu()).snapshot().steps.back().peak};
+}
+
+const DeviceLog& cpu(const Log& log) {
+  return *std::find_if(log.devices.begin(), log.devices.end(), [](const DeviceLog& d) { return d.name == "cpu"; });
+}
+
+TEST(Advice, IsWhatACheckpointComesTo) {
+  const Recorded plain = train({});
+  const std::vector<Advice> all = advise(plain.log, cpu(plain.log));
+  ASSERT_FALSE(all.empty());
+  for (const char* module : {"0 Block", "1 Block", "2 Block"}) {
+    const auto at = std::find_if(all.begin(), all.end(), [&](const Advice& a) { return a.module == module; });
+    ASSERT_NE(at, all.end()) << module;
+    EXPECT_EQ(at->peak, plain.peak);
+    const std::size_t measured = train({module}).peak;
+    EXPECT_GE(at->peak_then, measured) << module;
+    EXPECT_LT(at->peak_then - measured, (plain.peak - measured) / 10) << module;
+    EXPECT_GT(at->forward_time, 0);
+    EXPECT_LT(at->forward_time, 1);
+  }
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
+                             [](const Advice& a, const Advice& b) { return a.peak_then < b.peak_then; }));
+}
+
+/// A step of one module: a block that two nodes keep, of which one is gone before backward, and one outside.
+Log log_with_a_node_that_goes_early(Phase phase_of_begin) {
+  Log log{.names = {"", "net", "op"}};
+  DeviceLog d{.name = "cpu"};
+  const auto add = [&](EventKind kind, Phase phase, std::uint64_t offset, std::uint64_t bytes, NameId module) {
+    Record r{.time = d.records.size(), .by_module = module, .by_op = 2};
+    r.event.kind = kind, r.event.phase = phase, r.event.offset = offset, r.event.bytes = r.event.requested = bytes;
+    r.event.step = 1;
+    d.records.push_back(r);
+  };
+  add(EventKind::step_begin, phase_of_begin, 0, 1, 1);
+  add(EventKind::alloc, Phase::forward, 0, 1024, 1);
+  for (const EventKind kind : {EventKind::hold, EventKind::hold, EventKind::drop})
+    add(kind, Phase::forward, 0, 1024, 1);
+  add(EventKind::alloc, Phase::forward, 1024, 4096, 0);
+  add(EventKind::free, Phase::backward, 1024, 4096, 0);
+  add(EventKind::drop, Phase::backward, 0, 1024, 1);
+  add(EventKind::free, Phase::backward, 0, 1024, 1);
+  add(EventKind::step_end, Phase::setup, 0, 1, 0);
+  log.devices.push_back(d);
+  return log;
+}
+
+TEST(Advice, IsOfWhatBackwardLetsGo) {
+  for (const Phase begin : {Phase::setup, Phase::forward, Phase::backward}) {
+    const Log log = log_with_a_node_that_goes_early(begin);
+    const std::vector<Advice> all = advise(log, log.devices[0]);
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].module, "net");
+    EXPECT_EQ(all[0].peak, 5120u);
+    EXPECT_EQ(all[0].peak_then, 4096u);
+  }
+}
+
+TEST(Advice, ReadsWell) {
+  const Advice a{"net.layer1", 1000 << 20, 588 << 20, 0.183};
+  EXPECT_EQ(a.text(), "checkpoint net.layer1: peak \u2212412 MiB (\u221241 %), +18 % forward time");
+}
+
+TEST(Advice, IsNoneWhereNoStepWentBackward) {
+  const Log log{.devices = {DeviceLog{.name = "cpu"}}};
+  EXPECT_TRUE(advise(log, log.devices[0]).empty());
+}
+
+}  // namespace
+}  // namespace bytetape::memory

@@ -1,0 +1,65 @@
+#include "bytetape/optim/step_in_backward.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape::optim {
+namespace {
+
+using Make = std::function<std::unique_ptr<Optimizer>(std::vector<Tensor>)>;
+
+nn::Sequential net() {
+  manual_seed(7);
+  return nn::Sequential(nn::Linear(64, 64), nn::Tanh(), nn::Linear(64, 64), nn::Tanh(), nn::Linear(64, 8));
+}
+
+struct Trained {
+  std::vector<Tensor> parameters;
+  std::size_t peak_gradients;
+};
+
+Trained train(const Make& make, bool in_backward) {
+  nn::Sequential model = net();
+  const auto optimizer = make(model.parameters());
+  const auto steps = in_backward ? std::make_unique<StepInBackward>(*optimizer) : nullptr;
+  const auto gradients = [] { return test::statistics().by_role[static_cast<std::size_t>(memory::Role::gradient)]; };
+  const std::size_t before = gradients().current;  // of models that still live
+  memory::allocator(Device::cpu()).reset_peaks();
+  for (int i = 0; i < 5; ++i) {
+    if (!in_backward) optimizer->zero_grad();
+    mse_loss(model(randn({16, 64})), randn({16, 8})).backward();
+    if (!in_backward) optimizer->step();
+  }
+  return {model.parameters(), gradients().peak - before};
+}
+
+void expect_equal(const Make& make) {
+  const Trained plain = train(make, false), fused = train(make, true);
+  for (std::size_t i = 0; i < plain.parameters.size(); ++i)
+    EXPECT_TRUE(test::all_close(fused.parameters[i], plain.parameters[i], 0, 0)) << i;
+  EXPECT_LT(fused.peak_gradients, plain.peak_gradients / 2);
+}
+
+TEST(StepInBackward, IsTheSameStepInLessMemory) {
+  expect_equal([](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .momentum = 0.9}); });
+  expect_equal([](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.01}); });
+}
+
+TEST(StepInBackward, EndsWithItsScope) {
+  nn::Sequential model = net();
+  SGD sgd(model.parameters(), {.lr = 0.1});
+  { const StepInBackward steps(sgd); }
+  const std::vector<double> before = model.parameters()[0].to_vector<double>();
+  sum(model(randn({4, 64}))).backward();
+  EXPECT_EQ(model.parameters()[0].to_vector<double>(), before);
+  EXPECT_TRUE(model.parameters()[0].grad().defined());
+}
+
+}  // namespace
+}  // namespace bytetape::optim

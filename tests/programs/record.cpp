@@ -1,0 +1,29 @@
+// Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
+// [stop]
+#include <bytetape/bytetape.h>
+
+#include <cstdlib>
+#include <string>
+
+using namespace bytetape;
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  memory::Recording recording(argv[1], "record");
+  nn::Sequential net;
+  net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU()).push_back("fc2", nn::Linear(256, 10));
+  optim::Adam adam(net.parameters());
+  const std::int64_t batch = std::stoi(argv[2]);
+  for (int i = 0; i < 5; ++i) {
+    const memory::Step step;
+    const Tensor x = zeros({batch, 784}, DType::f32, Device::cpu(), memory::Role::input);
+    const Tensor y = zeros(batch, DType::i64, Device::cpu(), memory::Role::input);
+    adam.zero_grad();
+    cross_entropy(net(x), y).backward();
+    adam.step();
+  }
+  if (argc > 3) {
+    recording.flush();
+    std::_Exit(0);  // as if it were killed
+  }
+}

@@ -1,0 +1,177 @@
+// Writes the pages that check_page.py opens, and what must stand in them. usage: report_pages FOLDER
+
+#include <bytetape/bytetape.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/report.h"
+
+using namespace bytetape;
+using nlohmann::json;
+
+namespace {
+
+struct Block : nn::Module {
+  nn::Linear up{256, 512}, down{512, 256};
+  Block() {
+    register_module("up", up);
+    register_module("down", down);
+  }
+  Tensor forward(const Tensor& x) override { return x + down(relu(up(x))); }
+};
+
+struct Net : nn::Module {
+  nn::Linear stem{784, 256};
+  Block first, second;
+  nn::Linear head{256, 10};
+  Net() {
+    register_module("stem", stem);
+    register_module("first", first);
+    register_module("second", second);
+    register_module("head", head);
+  }
+  Tensor forward(const Tensor& x) override { return head(second(first(relu(stem(x))))); }
+};
+
+/// A recording of four training steps, each of which keeps its loss: a leak.
+template <class MakeOptimizer>
+memory::Log recorded(const std::string& folder, const std::string& program, MakeOptimizer make) {
+  const std::string path = folder + "/" + program + ".memlog";
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  allocator.empty_cache();
+  allocator.reset_log(memory::Ledger::default_log_capacity);  // steps count from 1
+  memory::Recording recording(path, program);
+  {
+    Net net;
+    auto optimizer = make(net.parameters());
+    std::vector<Tensor> losses;
+    for (int i = 0; i < 4; ++i) {
+      const memory::Step step;
+      optimizer.zero_grad();
+      const Tensor x = zeros({64, 784}, DType::f32, Device::cpu(), memory::Role::input);
+      const Tensor y = zeros(64, DType::i64, Device::cpu(), memory::Role::input);
+      const Tensor loss = cross_entropy(net(x), y);
+      loss.backward();
+      optimizer.step();
+      losses.push_back(loss.detach());
+    }
+  }
+  recording.finish();
+  return memory::read_log(path);
+}
+
+/// What the page must say of a device: levels after every event, who held what at the peak, the steps' ends.
+json expected_of(const memory::Log& log, const memory::DeviceLog& device) {
+  memory::Replay replay;
+  json allocated = json::array(), steps = json::array();
+  std::size_t peak = 0, reserved = 0;
+  json at_peak;
+  for (const memory::Record& r : device.records) {
+    replay.apply(r.event);
+    allocated.push_back(replay.allocated());
+    reserved = std::max(reserved, replay.reserved());
+    if (r.event.kind == memory::EventKind::step_end) steps.push_back(replay.allocated());
+    if (replay.allocated() <= peak) continue;
+    peak = replay.allocated();
+    at_peak = {{"allocated", peak}, {"reserved", replay.reserved()}, {"requested", replay.requested()}};
+    for (int role = 0; role < memory::role_count; ++role)
+      at_peak["roles"][memory::to_string(static_cast<memory::Role>(role))] = replay.by_role()[role];
+    for (std::size_t id = 0; id < replay.by_module().size(); ++id) {
+      std::size_t held = 0;
+      for (const std::size_t bytes : replay.by_module()[id]) held += bytes;
+      if (held) at_peak["modules"][log.names[id]] = held;
+    }
+  }
+  return {{"allocated", allocated}, {"step_ends", steps}, {"at_peak", at_peak}, {"peak_reserved", reserved}};
+}
+
+/// The first record in which two logs differ but for time; -1 where there is none.
+std::ptrdiff_t first_difference(const memory::Log& a, const memory::Log& b) {
+  const auto &x = a.devices[0].records, &y = b.devices[0].records;
+  const auto same = [&](memory::NameId i, memory::NameId j) { return a.names[i] == b.names[j]; };
+  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    memory::Event e = x[i].event;
+    const memory::Event& f = y[i].event;
+    if (!same(e.module, f.module) || !same(e.op, f.op) || !same(e.old_module, f.old_module))
+      return static_cast<std::ptrdiff_t>(i);
+    e.module = f.module, e.op = f.op, e.old_module = f.old_module;
+    if (e != f) return static_cast<std::ptrdiff_t>(i);
+  }
+  return x.size() == y.size() ? -1 : static_cast<std::ptrdiff_t>(std::min(x.size(), y.size()));
+}
+
+/// A million events: steps of a thousand blocks that stay until backward, and as many that do not.
+memory::Log large() {
+  memory::Log log{.program = "a million events", .names = {"", "matmul"}, .complete = true};
+  for (int layer = 0; layer < 64; ++layer) log.names.push_back("net.block" + std::to_string(layer) + ".fc");
+  memory::DeviceLog& device = log.devices.emplace_back();
+  device.name = "meta";
+  device.capacity = device.limit = static_cast<std::size_t>(-1);
+  std::uint64_t time = 0;
+  const auto add = [&](memory::EventKind kind, std::uint64_t offset, std::uint64_t bytes, memory::Role role,
+                       memory::Phase phase, std::uint32_t step) {
+    const auto module = static_cast<memory::NameId>(2 + offset / 16384 % 64);
+    device.records.push_back({{offset, bytes, bytes, 0, step, module, 1, kind, role, role, phase, module},
+                              time += 700 + bytes % 3001,
+                              module,
+                              1,
+                              0,
+                              1});
+  };
+  using memory::EventKind, memory::Role, memory::Phase;
+  add(EventKind::segment_alloc, 0, std::uint64_t{1} << 30, Role::temporary, Phase::setup, 0);
+  std::mt19937 draw(1);
+  for (std::uint32_t step = 1; device.records.size() < 1000000; ++step) {
+    add(EventKind::step_begin, 0, step, Role::temporary, Phase::forward, step);
+    std::vector<std::uint64_t> sizes;
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      sizes.push_back(512 * (1 + draw() % 32));
+      const std::uint64_t place = (1000 + draw() % 1000) * 16384, bytes = 512 * (1 + draw() % 32);
+      add(EventKind::alloc, i * 16384, sizes[i], Role::saved, Phase::forward, step);
+      add(EventKind::alloc, place, bytes, Role::temporary, Phase::forward, step);
+      add(EventKind::free, place, bytes, Role::temporary, Phase::forward, step);
+    }
+    for (std::uint64_t i = 1000; i-- > 0;)
+      add(EventKind::free, i * 16384, sizes[i], Role::saved, Phase::backward, step);
+    add(EventKind::step_end, 0, step, Role::temporary, Phase::forward, step);
+  }
+  return log;
+}
+
+/// Sizes as C++ writes them, ties among them.
+json formatted() {
+  json sizes = json::object();
+  for (std::size_t bytes :
+       {0, 1, 512, 1023, 1024, 1536, 10234, 10235, 102348, 102349, 1048064, 1048576, 1179648, 9437184})
+    sizes[std::to_string(bytes)] = memory::format_bytes(bytes);
+  for (std::size_t bytes = 512; bytes < std::size_t{1} << 44; bytes = bytes * 21 / 13 + 512)
+    sizes[std::to_string(bytes)] = memory::format_bytes(bytes);
+  return sizes;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: report_pages FOLDER\n";
+    return 2;
+  }
+  const std::string folder = argv[1];
+  const memory::Log sgd = recorded(folder, "sgd", [](auto p) { return optim::SGD(p, {.lr = 0.01}); });
+  const memory::Log adam = recorded(folder, "adam", [](auto p) { return optim::Adam(p, {}); });
+  memory::write_report(adam, folder + "/one.html");
+  memory::write_report({&sgd, &adam, {"a sentence with </script><b>markup</b>"}}, folder + "/two.html");
+  memory::write_report(sgd, sgd, folder + "/equal.html");
+  const memory::Log million = large();
+  memory::write_report(million, folder + "/large.html");
+  std::ofstream(folder + "/expected.json") << json{{"one", expected_of(adam, adam.devices[0])},
+                                                   {"large", expected_of(million, million.devices[0])["at_peak"]},
+                                                   {"first_difference", first_difference(sgd, adam)},
+                                                   {"formatted", formatted()}};
+}
