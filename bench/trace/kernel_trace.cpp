@@ -16,7 +16,12 @@ struct Activity {
   std::int32_t grid_x, grid_y;
   std::string name;
 };
-constexpr std::size_t most = 6000;  // some steps of every workload
+// Some steps of every workload, unless told.
+std::size_t most() {
+  const char* told = std::getenv("KERNEL_TRACE_MOST");
+  return told ? std::strtoull(told, nullptr, 10) : 6000;
+}
+const std::size_t most_kept = most();
 constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
 
 // Never ended: CUPTI may call at the end of the process.
@@ -34,7 +39,7 @@ void keep(const CUpti_Activity& record) {
     const auto& s = reinterpret_cast<const CUpti_ActivityMemset4&>(record);
     activities.push_back({s.start, s.end, 0, 0, "memset"});
   }
-  if (activities.size() > most) activities.pop_front();
+  if (activities.size() > most_kept) activities.pop_front();
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
