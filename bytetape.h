@@ -10,6 +10,7 @@
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops.h"
+#include "bytetape/autograd/save_on_cpu.h"
 #include "bytetape/autograd/saved_tensor_hooks.h"
 #include "bytetape/autograd/why_alive.h"
 #include "bytetape/core/augmentation.h"

@@ -257,7 +257,7 @@ void assign_grad(const Tensor& x, const Tensor& g) {
 
 bool is_sole_owner(const Tensor& x, std::uint32_t owners) {
   const bool spread = !x.impl()->is_view || (x.is_contiguous() && x.nbytes() == x.storage().bytes());
-  const bool ours = x.storage().block() != nullptr;  // wrapped memory is its owner's
+  const bool ours = x.storage().is_ours();  // wrapped memory is its owner's
   return spread && ours && x.ref()->use_count() == 1 && x.storage().use_count() == owners;
 }
 

@@ -30,8 +30,8 @@ std::string kept_by(const Node& node, const KeptGraph& graph) {
 
 /// "32.0 KiB, saved for backward, allocated by relu in fc1".
 std::string booking_of(const Storage& s) {
-  if (!s.block()) return concat(memory::format_bytes(s.bytes()), ", on no books");
-  const memory::ScopeIds owner = memory::allocator(s.device()).owner_of(s.block());
+  if (!s.is_ours()) return concat(memory::format_bytes(s.bytes()), ", on no books");
+  const memory::ScopeIds owner = s.owner();
   return concat(memory::format_bytes(s.bytes()), ", ", to_string(s.role()), ", allocated by ",
                 place_of(owner.op, owner.module));
 }

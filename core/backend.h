@@ -35,6 +35,9 @@ struct Backend {
   /// stream was given so far; returns once the host may use `to`, and write over `from`, but for pinned memory, which
   /// is read until the device has come past a mark made now. Null where the device's memory is the host's.
   void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
+  /// Copies bytes of device number `index` to memory that is pinned for it, after the work that the thread's stream was
+  /// given so far; they are there once the device has come past a mark made now. Null where there is no such memory.
+  void (*to_pinned)(int index, const void* from, void* to, std::size_t bytes) = nullptr;
   /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
   void (*synchronize)(int index) = nullptr;
   /// What `work` gives device number `index` to do on this thread, not done but recorded. Null where that cannot be.

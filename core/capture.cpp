@@ -63,6 +63,7 @@ Capture::~Capture() { capture_running = nullptr; }
 
 void Capture::used(Storage& s) {
   if (s.device() == device_) {
+    s.stay();
     if (!pool_.owns(s.block())) held_.add(s);
   } else if (device_.is_meta || !s.device().is_meta) {  // where a device is recorded, what is meta is no part of it
     fail_in_capture(concat("uses memory of ", s.device(), ", which replaying it on ", device_,

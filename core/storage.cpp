@@ -31,12 +31,15 @@ Storage::Storage(std::size_t bytes, memory::PinnedMemory& memory, memory::Role r
 Storage::~Storage() {
   if (pinned_ && block_)
     pinned_->deallocate(block_, read_until_.load(std::memory_order_relaxed));
-  else if (block_) {
-    if (used_on_.load(std::memory_order_relaxed) != bit(home_)) [[unlikely]]
-      order_others(home_);
-    allocator_->deallocate(block_);
-  }
+  else if (block_)
+    let_go();
   if (release_) release_();
+}
+
+void Storage::let_go() noexcept {
+  if (used_on_.load(std::memory_order_relaxed) != bit(home_)) [[unlikely]]
+    order_others(home_);
+  allocator_->deallocate(block_);
 }
 
 void Storage::order_others(memory::StreamId behind) noexcept {
@@ -46,6 +49,7 @@ void Storage::order_others(memory::StreamId behind) noexcept {
 }
 
 void Storage::order_read() {
+  if (is_evicted()) come_back();
   if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
   const memory::StreamId here = memory::current_scope.stream;
   if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
@@ -54,6 +58,8 @@ void Storage::order_read() {
 }
 
 void Storage::order_write() {
+  if (is_evicted()) come_back();
+  elsewhere_ = {};
   if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
   const memory::StreamId here = memory::current_scope.stream;
   wait_for_device_reads();
@@ -74,24 +80,50 @@ void Storage::set_read_until(std::uint64_t mark) {
 }
 
 void Storage::set_role(memory::Role role) {
+  if (is_evicted()) return elsewhere_->set_role(role);
   if (block_) allocator_->retag(block_, role);
 }
 
 void Storage::set_role(memory::Role role, memory::NameId module) {
-  if (block_) allocator_->retag(block_, role, module);
+  if (is_evicted())
+    elsewhere_->set_role(role, module);
+  else if (block_)
+    allocator_->retag(block_, role, module);
   if (shadow_.storage) shadow_.storage->set_role(memory::Role::lowered, module);
 }
 
-memory::Role Storage::role() const { return block_ ? allocator_->role_of(block_) : memory::Role::temporary; }
-
-memory::NameId Storage::module() const { return block_ ? allocator_->owner_of(block_).module : 0; }
-
-void Storage::hold_saved(const void* saver) {
-  if (block_) allocator_->hold_saved(block_, saver);
+memory::Role Storage::role() const {
+  if (is_evicted()) return elsewhere_->role();
+  return block_ ? allocator_->role_of(block_) : memory::Role::temporary;
 }
 
-void Storage::drop_saved(const void* saver) {
-  if (block_) allocator_->drop_saved(block_, use_count() == 1, saver);
+std::uint32_t Storage::savers() const {
+  if (is_evicted()) return elsewhere_->savers();
+  return block_ ? allocator_->savers_of(block_) : 0;
+}
+
+memory::ScopeIds Storage::owner() const {
+  if (is_evicted()) return elsewhere_->owner();
+  return block_ ? allocator_->owner_of(block_) : memory::ScopeIds{};
+}
+
+void Storage::hold_saved(const void* saver) {
+  if (is_evicted())
+    elsewhere_->hold_saved(saver);
+  else if (block_)
+    allocator_->hold_saved(block_, saver);
+  if (!watch_ && detail::saved_watch && detail::saved_watch->wants(*this)) watch_ = Ref(detail::saved_watch);
+  if (watch_) watch_->held(*this);
+}
+
+void Storage::drop_saved(const void* saver) { drop_saved(saver, use_count() == 1); }
+
+void Storage::drop_saved(const void* saver, bool about_to_free) {
+  if (is_evicted())
+    elsewhere_->drop_saved(saver, about_to_free);
+  else if (block_)
+    allocator_->drop_saved(block_, about_to_free, saver);
+  if (watch_ && savers() == 0) std::exchange(watch_, {})->dropped(*this);
 }
 
 }  // namespace bytetape

@@ -18,6 +18,22 @@ struct Block;
 
 class Storage;
 namespace detail {
+/// Sees which storages nodes keep for backward (autograd/save_on_cpu.h). May be told from several threads.
+class SavedWatch : public RefCounted {
+ public:
+  virtual ~SavedWatch() = default;
+  /// Whether it is to hear of a storage that has just become kept.
+  virtual bool wants(const Storage& s) const = 0;
+  /// One node more keeps it, behind the op's kernels.
+  virtual void held(Storage& s) = 0;
+  /// It got its bytes back, as somebody needs them.
+  virtual void restored(Storage& s) = 0;
+  /// No node keeps it any more; it may be about to end. What follows does so before this returns.
+  virtual void dropped(Storage& s) noexcept = 0;
+};
+/// What sees those that become kept on this thread; else null.
+inline constinit thread_local SavedWatch* saved_watch = nullptr;
+
 class StepWatch;
 /// Sees what the thread works with, where it takes a step that is to be captured (core/capture.h); else null.
 inline constinit thread_local StepWatch* step_watch = nullptr;
@@ -42,10 +58,37 @@ class Storage final : public RefCounted {
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
-  /// Null for wrapped and for empty storage.
+  /// Null for wrapped, for empty and for evicted storage.
   const memory::Block* block() const { return block_; }
   /// What it lies in, where that is pinned memory of the host; else null.
   memory::PinnedMemory* pinned() const { return pinned_; }
+  /// Whether the bytes are on the ledger, here or elsewhere.
+  bool is_ours() const { return block_ || elsewhere_; }
+
+  /// \name Elsewhere
+  /// The bytes of a device's storage may go to memory of the host that is pinned for it, where they are booked in the
+  /// same role, and come back. Tensors, versions and who keeps the storage for backward stay as they are; the next op
+  /// that uses it has it back without being told. Meanwhile one thread alone may use the storage.
+  /// @{
+
+  /// Begins to copy the bytes, on the stream for copies; evict() then has less to wait for. A write makes the copy
+  /// void. Does nothing where there is one already, and on an empty storage. Throws DeviceError where no memory is
+  /// pinned for the device, ValueError on memory that somebody else owns, CaptureError in a step that is being captured
+  /// and where one that was captured works with it, OutOfMemory.
+  void copy_out();
+  /// Gives the memory back to the device's allocator, behind the copy. Throws as copy_out() does.
+  void evict();
+  bool is_evicted() const { return elsewhere_ && !block_; }
+  /// Takes memory and has the bytes copied there by the thread's stream. Does nothing where they are there. Throws
+  /// OutOfMemory, and leaves them where they are.
+  void restore();
+  /// Forgets a copy that is not needed.
+  void drop_copy() {
+    if (block_) elsewhere_ = {};
+  }
+  /// From now on it cannot be evicted: work that is recorded has its address.
+  void stay() { stays_ = true; }
+  /// @}
 
   /// Before the thread's stream, or the host, reads: that waits there for who has written.
   void before_read() {
@@ -71,7 +114,9 @@ class Storage final : public RefCounted {
   void set_role(memory::Role role, memory::NameId module);
   memory::Role role() const;
   /// The module that the bytes are booked under.
-  memory::NameId module() const;
+  memory::NameId module() const { return owner().module; }
+  /// That, and the op that allocated them.
+  memory::ScopeIds owner() const;
   /// While any Saved holds the storage, a temporary counts as saved for backward. Whoever drops it still owns a
   /// reference; where that is the last one the role does not change any more. `saver` is who holds it, for why_alive().
   void hold_saved(const void* saver = nullptr);
@@ -106,6 +151,11 @@ class Storage final : public RefCounted {
   static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
   void order_read();
   void order_write();
+  void come_back();
+  void let_go() noexcept;
+  memory::ScopeIds scope_of(const char* op) const;
+  std::uint32_t savers() const;
+  void drop_saved(const void* saver, bool about_to_free);
   void end_device_reads();
   void order_others(memory::StreamId behind) noexcept;
 
@@ -119,6 +169,9 @@ class Storage final : public RefCounted {
   std::atomic<std::uint32_t> used_on_{bit(home_)};        // a bit for each stream, since the last write
   std::atomic<std::uint64_t> read_until_{0};              // while device_reads is set
   memory::PinnedMemory* pinned_ = nullptr;
+  Ref<Storage> elsewhere_;         // a copy in pinned memory; all there is where the block is null
+  Ref<detail::SavedWatch> watch_;  // of what nodes keep, while one does
+  bool stays_ = false;
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
   Shadow shadow_;

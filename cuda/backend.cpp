@@ -55,6 +55,7 @@ const Backend& detail::cuda_backend() {
                            .allocator = allocator,
                            .meta_allocator = meta_allocator,
                            .transfer = cuda::transfer,
+                           .to_pinned = cuda::to_pinned,
                            .synchronize = cuda::synchronize,
                            .record = cuda::record,
                            .faults_thrown = cuda::faults_thrown,

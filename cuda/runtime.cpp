@@ -175,6 +175,11 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   throw_pending_fault(device.index);
 }
 
+void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
+  const cudaStream_t stream = enter(index).streams.get(memory::current_scope.stream);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
+}
+
 void synchronize(int index) {
   synchronize_streams(index);
   forget_launches(index);

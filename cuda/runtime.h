@@ -16,6 +16,7 @@ std::unique_ptr<memory::Upstream> device_memory(int index);
 std::unique_ptr<memory::Upstream> pinned_host_memory(int index);
 /// As Backend says.
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes);
+void to_pinned(int index, const void* from, void* to, std::size_t bytes);
 void synchronize(int index);
 std::unique_ptr<Recording> record(int index, const std::function<void()>& work);
 std::uint64_t faults_thrown(int index);

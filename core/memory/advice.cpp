@@ -105,7 +105,7 @@ class StepView {
     const std::vector<const Life*> inner = inner_lives(module, *forward, *backward);
     if (inner.empty()) return std::nullopt;
     const Range again = second_run(inner, *backward);
-    std::size_t highest = highest_in(again) - bytes_of(inner) + rise_of(*forward);  // while it runs again
+    std::size_t highest = highest_between_kernels(again) - bytes_of(inner) + rise_of(*forward);  // while it runs again
     for (std::size_t i = step_.begin; i < step_.end; ++i) {
       const bool is_away = forward->end <= i && i < again.begin;
       highest = std::max(highest, level_behind(i) - (is_away ? bytes_of(inner) : 0));
@@ -189,6 +189,18 @@ class StepView {
     const auto at = levels_.begin() - static_cast<std::ptrdiff_t>(step_.begin);
     return *std::max_element(at + static_cast<std::ptrdiff_t>(range.begin),
                              at + static_cast<std::ptrdiff_t>(range.end));
+  }
+  /// The same but for workspaces that are taken in it: nothing else runs while a kernel has one.
+  std::size_t highest_between_kernels(Range range) const {
+    std::size_t workspaces = 0, highest = level_behind(range.begin);
+    for (std::size_t i = range.begin + 1; i < range.end; ++i) {
+      const Event& e = records_[i].event;
+      if (e.role == Role::workspace && e.kind == EventKind::alloc) workspaces += e.bytes;
+      if (e.role == Role::workspace && e.kind == EventKind::free)
+        workspaces -= std::min<std::size_t>(workspaces, e.bytes);
+      highest = std::max(highest, level_behind(i) - workspaces);
+    }
+    return highest;
   }
   /// How far above the level before it the range goes.
   std::size_t rise_of(Range range) const {

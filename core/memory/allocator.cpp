@@ -182,6 +182,22 @@ void Allocator::drop_saved(Block* block, bool about_to_free, const void* saver) 
     rebook(*block, Role::temporary, block->module);
 }
 
+std::uint32_t Allocator::savers_of(const Block* block) const {
+  const std::lock_guard lock(mutex_);
+  return block->savers;
+}
+
+void Allocator::hand_savers(Block* from, Allocator& its, Block* to) {
+  const void* saver = nullptr;
+  std::uint32_t savers = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (; from->savers; --from->savers, ++savers) ledger_.on_hold(*from, false);
+    saver = std::exchange(from->saver, nullptr);
+  }
+  for (; savers; --savers) its.hold_saved(to, saver);
+}
+
 void Allocator::record_to(Track* track) {
   const std::lock_guard growing(growing_);
   const std::lock_guard lock(mutex_);

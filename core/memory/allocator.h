@@ -80,6 +80,10 @@ class Allocator {
   void hold_saved(Block* block, const void* saver = nullptr);
   void drop_saved(Block* block, bool about_to_free, const void* saver = nullptr);
 
+  std::uint32_t savers_of(const Block* block) const;
+  /// Who holds `from` for backward holds `to`, of another allocator, in its place.
+  void hand_savers(Block* from, Allocator& its, Block* to);
+
   /// No more than this is ever reserved. Default: what the upstream has. Below what is reserved now: unused segments go
   /// back first, and what is in use stays.
   void set_limit(std::size_t bytes);

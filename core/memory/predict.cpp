@@ -50,6 +50,7 @@ class FreshThread {
   const OutsidePools pools_;
   const Setting<const ModuleCell*> module_{running_module, nullptr};
   const Setting<bytetape::detail::StepWatch*> watch_{bytetape::detail::step_watch, nullptr};
+  const Setting<bytetape::detail::SavedWatch*> saved_{bytetape::detail::saved_watch, nullptr};
   const Setting<bytetape::detail::Draws*> draws_{bytetape::detail::draws_running, nullptr};
   const DefaultGenerator drawn_from_{generator_};
 };

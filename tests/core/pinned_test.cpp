@@ -2,60 +2,25 @@
 // in tests/cuda/stream_test.cpp.
 #include "bytetape/core/pinned.h"
 
-#include <algorithm>
-
 #include "bytetape/bytetape.h"
-#include "bytetape/core/cpu/table.h"
 #include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
 namespace {
 
-using memory::Allocator;
 using memory::PinnedMemory;
 using memory::Role;
 using test::random_tensor;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-struct Fake {
-  Allocator device{Device::cuda(), std::make_unique<memory::HostUpstream>()};
-  Allocator twin{Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>()};
-  PinnedMemory pinned{Device::cuda(), std::make_unique<memory::HostUpstream>(),
-                      [](int, std::uint64_t mark) noexcept { waited = std::max(waited, mark); }};
-  PinnedMemory pinned_twin{Device::meta(Device::cuda()), std::make_unique<memory::SimulatedUpstream>()};
-  std::uint64_t marks = 0;
-  std::vector<const void*> sent_from;
-  inline static std::uint64_t waited = 0;
-};
-std::unique_ptr<Fake> fake;
-
-const Device gpu = Device::cuda(), meta_gpu = Device::meta(gpu);
-
 class Pinned : public testing::Test {
  protected:
-  Pinned() {
-    fake = std::make_unique<Fake>();
-    Fake::waited = 0;
-    register_backend(DeviceType::cuda, {.kernels = &cpu::kernels(),
-                                        .allocator = [](int) -> Allocator& { return fake->device; },
-                                        .meta_allocator = [](int) -> Allocator& { return fake->twin; },
-                                        .transfer =
-                                            [](Place<const void*> from, Place<void*> to, std::size_t bytes) {
-                                              std::memcpy(to.data, from.data, bytes);
-                                              if (from.device == Device::cpu()) fake->sent_from.push_back(from.data);
-                                            },
-                                        .synchronize = [](int) {},
-                                        .pinned = [](int) -> PinnedMemory& { return fake->pinned; },
-                                        .meta_pinned = [](int) -> PinnedMemory& { return fake->pinned_twin; },
-                                        .mark = [](int) { return ++fake->marks; }});
-  }
-  ~Pinned() override {
-    fake.reset();
-    register_backend(DeviceType::cuda, {});
-  }
-  static std::size_t held() { return fake->pinned.allocator().statistics().allocated.current; }
+  std::size_t held() { return fake->pinned.allocator().statistics().allocated.current; }
+  const std::unique_ptr<test::FakeGpu> fake = std::make_unique<test::FakeGpu>();
+  const Device gpu = test::FakeGpu::gpu, meta_gpu = test::FakeGpu::meta_gpu;
 };
 
 TEST_F(Pinned, IsMemoryOfTheCpuWithBooksOfItsOwn) {
@@ -79,11 +44,11 @@ TEST_F(Pinned, IsRefusedWhereItMakesNoSense) {
   EXPECT_THAT([] { empty_pinned({3}, DType::f32, Device::cpu()); },
               ThrowsMessage<DeviceError>("empty_pinned: there is no host memory that is pinned for cpu"));
   EXPECT_THAT(
-      [] { pin_memory(empty({3}, DType::f32, gpu)); },
+      [&] { pin_memory(empty({3}, DType::f32, gpu)); },
       ThrowsMessage<DeviceError>("pin_memory: f32(3,) on cuda cannot be pinned for cuda: only what is on cpu can"));
-  EXPECT_THAT([] { pin_memory(empty({3}), meta_gpu); },
+  EXPECT_THAT([&] { pin_memory(empty({3}), meta_gpu); },
               ThrowsMessage<DeviceError>(HasSubstr("only what is on meta can")));
-  EXPECT_THAT([] { pin_memory(pin_memory(ones({3})), meta_gpu); },
+  EXPECT_THAT([&] { pin_memory(pin_memory(ones({3})), meta_gpu); },
               ThrowsMessage<DeviceError>(HasSubstr("only what is on meta can")));
   EXPECT_THAT([] { pin_memory(pin_memory(ones({3})), Device::cpu()); },
               ThrowsMessage<DeviceError>("pin_memory: there is no host memory that is pinned for cpu"));
@@ -96,19 +61,19 @@ TEST_F(Pinned, IsReadFromWhereItLies) {
   EXPECT_EQ(fake->sent_from, (std::vector<const void*>{x.storage().data(), narrow(x, 0, 2, 3).read().data()}));
   EXPECT_EQ(y.to_vector<float>(), x.to_vector<float>());
   EXPECT_EQ(fake->device.statistics().waits, 1u);  // to_vector()'s
-  EXPECT_EQ(Fake::waited, 0u);
+  EXPECT_EQ(fake->waited, 0u);
 }
 
 TEST_F(Pinned, IsWrittenOnceTheDeviceHasReadIt) {
   const Tensor x = pin_memory(ones({5}));
   const Tensor y = to(x, gpu), z = to(x, gpu);
   EXPECT_EQ((x + 1).to_vector<float>()[0], 2);  // reading waits for nothing
-  EXPECT_EQ(Fake::waited, 0u);
+  EXPECT_EQ(fake->waited, 0u);
   fill_(x, 2);
-  EXPECT_EQ(Fake::waited, 2u);
+  EXPECT_EQ(fake->waited, 2u);
   const Tensor w = to(x, gpu);
   Tensor(x).data<float>()[0] = 7;
-  EXPECT_EQ(Fake::waited, 3u);
+  EXPECT_EQ(fake->waited, 3u);
 }
 
 TEST_F(Pinned, ComesBackBehindOthersOnceItWasRead) {
@@ -118,7 +83,7 @@ TEST_F(Pinned, ComesBackBehindOthersOnceItWasRead) {
     const Tensor x = pin_memory(ones({5}));
     places.push_back(x.storage().data());
     to(x, gpu);
-    EXPECT_EQ(Fake::waited, i < kept ? 0 : i - kept);
+    EXPECT_EQ(fake->waited, i < kept ? 0 : i - kept);
   }
   EXPECT_EQ(held(), kept * 512);
   for (std::size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i], places[i % (kept + 1)]) << i;

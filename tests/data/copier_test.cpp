@@ -7,59 +7,26 @@
 #include <stdexcept>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/cpu/table.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
 
 namespace bytetape::data {
 namespace {
 
-using memory::Allocator;
-using memory::PinnedMemory;
 using testing::ElementsAre;
 
-const Device gpu = Device::cuda(), meta_gpu = Device::meta(gpu);
-
-struct Fake {
-  Allocator device{gpu, std::make_unique<memory::HostUpstream>()};
-  Allocator twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
-  PinnedMemory pinned{gpu, std::make_unique<memory::HostUpstream>()};
-  PinnedMemory pinned_twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
-  std::uint64_t marks = 0;
-  std::vector<std::string>
-      done;  // "copy" of a batch's part on a stream, "0>15" for a wait of 15 for 0, what a test says
-};
-std::unique_ptr<Fake> fake;
+const Device gpu = test::FakeGpu::gpu, meta_gpu = test::FakeGpu::meta_gpu;
 
 class Copier : public testing::TestWithParam<int> {
  protected:
-  Copier() : images(randint(0, 256, {11, 3, 5}, DType::u8, Device::cpu())), labels(arange(11)), set(images, labels) {
-    fake = std::make_unique<Fake>();
-    register_backend(
-        DeviceType::cuda,
-        {.kernels = &cpu::kernels(),
-         .allocator = [](int) -> Allocator& { return fake->device; },
-         .meta_allocator = [](int) -> Allocator& { return fake->twin; },
-         .transfer =
-             [](Place<const void*> from, Place<void*> to, std::size_t bytes) {
-               std::memcpy(to.data, from.data, bytes);
-               if (from.device == Device::cpu())
-                 fake->done.push_back(detail::concat("copy on ", current_stream().number()));
-             },
-         .order = [](int, int from, int to) noexcept { fake->done.push_back(detail::concat(from, ">", to)); },
-         .pinned = [](int) -> PinnedMemory& { return fake->pinned; },
-         .meta_pinned = [](int) -> PinnedMemory& { return fake->pinned_twin; },
-         .mark = [](int) { return ++fake->marks; }});
-  }
-  ~Copier() override {
-    EXPECT_EQ(fake->device.statistics().allocated.current, 0u);
-    fake.reset();
-    register_backend(DeviceType::cuda, {});
-  }
+  Copier() : images(randint(0, 256, {11, 3, 5}, DType::u8, Device::cpu())), labels(arange(11)), set(images, labels) {}
+  ~Copier() override { EXPECT_EQ(fake->device.statistics().allocated.current, 0u); }
   DataLoaderOptions options(Device device) const {
     return {.batch_size = 4, .shuffle = true, .workers = GetParam(), .seed = 3, .device = device};
   }
 
+  const std::unique_ptr<test::FakeGpu> fake = std::make_unique<test::FakeGpu>();
   const Tensor images, labels;
   const TensorDataset set;
 };

@@ -235,6 +235,21 @@ struct CheckpointedModules : TrainingLoop {
   }
 };
 
+struct SavedOnCpu : TrainingLoop {
+  SavedOnCpu() : TrainingLoop(residual, adam()) {}
+  void step() {
+    const memory::Step mark;
+    optimizer->zero_grad();
+    Tensor loss;
+    {
+      const SaveOnCpu offload({.keep = std::size_t{64} << 10, .min_bytes = 1024});
+      loss = this->loss();
+    }
+    loss.backward();
+    optimizer->step();
+  }
+};
+
 /// Tied weights: the head is the embedding.
 struct Tied : nn::Module {
   nn::Linear embedding{100, 24}, head{24, 100, false};
@@ -379,6 +394,7 @@ std::vector<PredictCase> loop_cases() {
       of<Scaled>("gradient_scaler"),
       of<SteppingInBackward>("steps_in_backward"),
       of<CheckpointedModules>("checkpointed_modules"),
+      of<SavedOnCpu>("saves_on_the_cpu"),
       of<Tied>("tied_weights"),
       of<Recurrent>("recurrent"),
       of<Resident>("resident_images"),

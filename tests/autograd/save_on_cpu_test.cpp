@@ -1,0 +1,204 @@
+// What is saved goes to the host and comes back, on a device of the host's memory. On a GPU:
+// tests/cuda/save_on_cpu_test.cpp.
+#include "bytetape/autograd/save_on_cpu.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/events.h"
+#include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using memory::Role;
+using test::held_as;
+
+constexpr std::size_t row = std::size_t{64} << 10;  // bytes of a layer's result
+constexpr std::size_t all = std::numeric_limits<std::size_t>::max() / 2;
+
+/// A deep net whose later layers use earlier results again.
+struct Net : nn::Module {
+  std::vector<nn::Linear> layers;
+  Net() {
+    layers.reserve(12);
+    for (int i = 0; i < 12; ++i) register_module("layer" + std::to_string(i), layers.emplace_back(64, 64));
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensor h = x, first;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      h = tanh(layers[i](h));
+      if (i == 0) first = h;
+      if (i == 9) h = h + first * h;  // saves one that has long been pushed out
+    }
+    return h;
+  }
+};
+
+class SavesOnCpu : public testing::Test {
+ protected:
+  SavesOnCpu() {
+    manual_seed(3);
+    net.emplace();
+    x = to(randn({256, 64}, DType::f32, Device::cpu()), gpu);
+  }
+  ~SavesOnCpu() override {
+    net.reset();
+    x = {};
+    EXPECT_EQ(test::allocated(gpu), 0u);
+    synchronize(gpu);
+    EXPECT_EQ(fake->pinned.allocator().statistics().allocated.current, 0u);
+  }
+
+  Tensor loss(const SaveOnCpuOptions& options) {
+    const SaveOnCpu offload(options);
+    return mean((*net)(x));
+  }
+  /// Of a step, its loss first.
+  std::vector<std::vector<float>> gradients(const SaveOnCpuOptions& options, bool twice = false) {
+    net->zero_grad();
+    const Tensor y = loss(options);
+    y.backward({}, twice);
+    if (twice) y.backward();
+    std::vector<std::vector<float>> values{y.to_vector<float>()};
+    for (const Tensor& p : net->parameters()) values.push_back(p.grad().to_vector<float>());
+    return values;
+  }
+  std::size_t saved() { return held_as(Role::saved, gpu); }
+
+  const std::unique_ptr<test::FakeGpu> fake = std::make_unique<test::FakeGpu>();
+  const Device gpu = test::FakeGpu::gpu;
+  const DefaultDevice here{gpu};
+  std::optional<Net> net;
+  Tensor x;
+};
+
+TEST_F(SavesOnCpu, ValuesAreTheSameWhateverStays) {
+  const auto expected = gradients({.keep = all});
+  const std::size_t traffic = fake->device.statistics().to_device.count;
+  EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].peak, 0u);
+  for (const std::size_t keep : {std::size_t{0}, row, 3 * row, 6 * row + 1, 11 * row}) {
+    SCOPED_TRACE(keep / row);
+    EXPECT_EQ(gradients({.keep = keep, .min_bytes = 1}), expected);
+    EXPECT_EQ(gradients({.keep = keep, .min_bytes = 1}, true), gradients({.keep = all}, true));
+  }
+  EXPECT_GT(fake->device.statistics().to_device.count, traffic + 20);
+}
+
+TEST_F(SavesOnCpu, NoMoreStaysThanIsToBeKept) {
+  const Tensor plain = loss({.keep = all});
+  const std::size_t without = saved();
+  EXPECT_GE(without, 13 * row);
+  plain.backward();
+  for (const std::size_t rows : {2u, 4u, 7u}) {
+    const Tensor y = loss({.keep = rows * row, .min_bytes = 1024});
+    EXPECT_LE(saved(), (rows + 1) * row) << rows;
+    EXPECT_GE(saved(), (rows - 1) * row) << rows;
+    fake->device.reset_peaks();
+    y.backward();
+    EXPECT_LE(fake->device.statistics().by_role[static_cast<int>(Role::saved)].peak, (rows + 2) * row) << rows;
+  }
+}
+
+// From the second layer on that backward reaches, what it needs is there or on its way.
+TEST_F(SavesOnCpu, BytesComeBackAheadOfTheirUse) {
+  const Tensor y = loss({.keep = 6 * row, .min_bytes = 1024});
+  fake->done.clear();
+  y.backward();
+  const auto count = [&](const char* what) { return std::count(fake->done.begin(), fake->done.end(), what); };
+  EXPECT_GE(count("copy on 15"), 5);
+  EXPECT_LE(count("copy on 0"), 1);
+  EXPECT_EQ(count("copy out on 15"), 0);
+}
+
+TEST_F(SavesOnCpu, LeavesWhatIsSmallOrNoActivation) {
+  const Tensor y = loss({.keep = 0, .min_bytes = row + 1});
+  EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].peak, 0u);
+  y.backward();
+  x.storage().set_role(Role::input);
+  const Tensor z = loss({.keep = 0, .min_bytes = 1});
+  EXPECT_FALSE(x.storage().is_evicted());
+  for (const Tensor& p : net->parameters()) EXPECT_FALSE(p.storage().is_evicted());
+}
+
+TEST_F(SavesOnCpu, AGraphThatIsDroppedLeavesNothingBehind) {
+  { const Tensor y = loss({.keep = row, .min_bytes = 1}); }
+  EXPECT_EQ(saved(), 0u);
+  synchronize(gpu);
+  EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].current, 0u);
+}
+
+TEST_F(SavesOnCpu, WorksUnderHigherDerivativesAndCheckpoints) {
+  const auto second = [&](std::size_t keep) {
+    const Tensor a = x.detach().set_requires_grad();
+    const SaveOnCpu offload({.keep = keep, .min_bytes = 1});
+    const Tensor y = mean(checkpoint(*net, a) * a);
+    const Tensor g = grad({y}, {a}, {.create_graph = true})[0];
+    return grad({sum(g * g)}, {a})[0].to_vector<float>();
+  };
+  EXPECT_EQ(second(2 * row), second(all));
+}
+
+TEST_F(SavesOnCpu, OfScopesInEachOtherTheInnermostCounts) {
+  const SaveOnCpu outer({.keep = 0, .min_bytes = 1});
+  const Tensor y = loss({.keep = all});
+  EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].peak, 0u);
+}
+
+TEST_F(SavesOnCpu, AnOverwrittenTensorIsFoundOut) {
+  Tensor a = x.detach().set_requires_grad(), y, z;
+  {
+    const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+    y = tanh(a);
+    z = sum(tanh(tanh(tanh(y))));
+  }
+  EXPECT_TRUE(y.storage().is_evicted());
+  {
+    const NoGrad no_grad;
+    fill_(y, 1);
+  }
+  EXPECT_THROWS_SAYING(z.backward(), AutogradError, "was overwritten by 'fill_'");
+}
+
+TEST_F(SavesOnCpu, IsPredictedToTheByte) {
+  const auto program = [&] {
+    auto model = std::make_shared<Net>();
+    return [=, this] {
+      const memory::Step step;
+      model->zero_grad();
+      const Tensor in = empty({256, 64}, DType::f32, default_device(), Role::input);
+      const SaveOnCpu offload({.keep = 4 * row, .min_bytes = 1024});
+      mean((*model)(in)).backward();
+    };
+  };
+  const memory::Prediction p = memory::predict(gpu, program);
+  ASSERT_TRUE(p.is_settled());
+  net.reset();
+  x = {};
+  fake->device.empty_cache();
+  synchronize(gpu);
+  fake->pinned.allocator().empty_cache();
+  fake->device.reset_log();
+  fake->pinned.allocator().reset_log();
+  const auto step = program();
+  for (std::size_t i = 0; i < p.steps.size(); ++i) step();
+  EXPECT_EQ(test::first_difference(fake->device.snapshot().events, p.snapshot.events), "");
+  const auto pinned =
+      std::find_if(p.others.begin(), p.others.end(), [](const auto& s) { return s.name == "pinned:meta:cuda"; });
+  ASSERT_NE(pinned, p.others.end());
+  EXPECT_EQ(test::first_difference(fake->pinned.allocator().snapshot().events, pinned->events), "");
+}
+
+TEST(SavesOnCpuWithoutAGpu, NothingHappens) {
+  const Tensor a = rand({100}).set_requires_grad();
+  const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+  sum(tanh(tanh(tanh(a)))).backward();
+  EXPECT_TRUE(a.grad().defined());
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/backend.h"
+
+namespace bytetape::test {
+
+/// A device of the host's memory in the place of a GPU that has pinned memory, streams and marks, and writes down what
+/// they are given. One at a time. What is done is done at once; StandIn does for tests that need none of this.
+struct FakeGpu {
+  FakeGpu();
+  ~FakeGpu();
+  FakeGpu(const FakeGpu&) = delete;
+  FakeGpu& operator=(const FakeGpu&) = delete;
+
+  static inline const Device gpu = Device::cuda(), meta_gpu = Device::meta(gpu);
+
+  memory::Allocator device{gpu, std::make_unique<memory::HostUpstream>()};
+  memory::Allocator twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
+  memory::PinnedMemory pinned;
+  memory::PinnedMemory pinned_twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
+  std::uint64_t marks = 0, waited = 0;  ///< the last that was made, and that somebody waited for
+  std::vector<const void*> sent_from;   ///< on the host, to the device
+  std::vector<std::string> done;        ///< "copy on 15" to the device, "copy out on 15", "0>15" for a wait of 15 for 0
+};
+
+}  // namespace bytetape::test
