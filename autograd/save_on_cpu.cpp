@@ -94,7 +94,8 @@ class NewestFirst final : public detail::SavedWatch {
 }  // namespace
 
 SaveOnCpu::SaveOnCpu(const SaveOnCpuOptions& options)
-    : watch_(make_ref<NewestFirst>(options)), outer_(std::exchange(detail::saved_watch, watch_.get())) {}
+    : watch_(options.keep != SaveOnCpuOptions::everything ? make_ref<NewestFirst>(options) : Ref<NewestFirst>()),
+      outer_(std::exchange(detail::saved_watch, watch_.get())) {}
 
 SaveOnCpu::~SaveOnCpu() { detail::saved_watch = outer_; }
 

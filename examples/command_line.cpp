@@ -35,9 +35,15 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
       "--predict", o.predict,
       "say what memory training takes, and the largest batch that fits --memory-limit, without training: neither "
       "data nor the device are needed");
-  app.add_option("--memory-limit", o.memory_limit, "most memory of the device to take, such as 512MiB; 0: all")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(finite_from_0<std::uint64_t>());
+  auto* limit =
+      app.add_option("--memory-limit", o.memory_limit, "most memory of the device to take, such as 512MiB; 0: all")
+          ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+          ->check(finite_from_0<std::uint64_t>());
+  app.add_flag(
+         "--fit", o.fit,
+         "make training fit --memory-limit: layers run forward again in backward, or what they keep for it goes to "
+         "the host, as few as will do")
+      ->needs(limit);
   app.add_flag("--amp", o.amp, "mixed precision: compute in bf16 where torch.autocast does");
   auto* graph =
       app.add_flag("--graph", o.graph, "on a GPU, record a training step once, as a CUDA graph, and replay it");

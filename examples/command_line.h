@@ -16,6 +16,7 @@ namespace bytetape::examples {
 struct Options : TrainingOptions {
   std::string model, data, device = "cpu", resume, memory_report, memory_log, json, picture;
   int threads = 0;
+  bool fit = false;                // training into the limit
   bool predict = false;            // the memory, in place of training
   std::uint64_t memory_limit = 0;  // bytes; 0: all that the device has
 

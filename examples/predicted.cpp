@@ -22,6 +22,7 @@ class PredictedTraining {
         training_(splits_->training.x, splits_->training.y, example.normalize),
         testing_(splits_->testing.x, splits_->testing.y, example.normalize) {
     splits_.reset();
+    o.levers.apply(model_);
     run_.emplace(Task{example.name, model_, example.objective, recipe_, training_, testing_}, endless(o));
   }
 
@@ -71,6 +72,16 @@ memory::Prediction predict(const Example& example, const Options& o, const Image
   if (o.memory_limit) options.limit = o.memory_limit;
   return memory::predict(
       Device::parse(o.device), [&] { return PredictedTraining(example, o, images); }, options);
+}
+
+// A recorded step cannot wait for copies to the host.
+nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images) {
+  const auto training = [&](const nn::Levers& levers) {
+    Options with = o;
+    with.levers = levers;
+    return PredictedTraining(example, with, images);
+  };
+  return nn::fit(Device::parse(o.device), o.memory_limit, training, {.offload = !o.graph}, behind_test);
 }
 
 std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images) {

@@ -9,6 +9,9 @@ namespace bytetape::examples {
 /// makes, and steps until they settle.
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images);
 
+/// What makes training fit into the options' limit.
+nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images);
+
 /// "--batch-size 96 is the largest that fits into 512 MiB", or that none does. The options have a limit.
 std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images);
 

@@ -39,17 +39,26 @@ void write_files(const Run& run, const std::optional<TrainingResult>& measured, 
   print_files(o, measured && !measured->is_finished());
 }
 
+/// Sets the options' levers so that training fits their limit, and says which; what does not fit runs out of memory.
+void choose_levers(const Example& example, Options& o, const ImageCounts& images) {
+  const nn::Fit found = fit(example, o, images);
+  fmt::print("{}\n\n", found.text());
+  o.levers = found.levers;
+}
+
 /// Says what training would take, and where there is a limit which batch fits. Throws OutOfMemory where this one does
 /// not.
-void print_prediction(const Example& example, const Options& o) {
+void print_prediction(const Example& example, const Options& options) {
   {
-    const DefaultDevice here(Device::meta(Device::parse(o.device)));
-    nn::Sequential model = example.make_model(o);
+    const DefaultDevice here(Device::meta(Device::parse(options.device)));
+    nn::Sequential model = example.make_model(options);
     fmt::print("{}\n", nn::summary(model));
   }
   const auto& [training, testing] = example.images;
-  fmt::print("training, with batches of {} of {} images on the device, and {} to test on, as\n", o.batch_size, training,
-             testing);
+  fmt::print("training, with batches of {} of {} images on the device, and {} to test on, as\n", options.batch_size,
+             training, testing);
+  Options o = options;
+  if (o.fit) choose_levers(example, o, example.images);
   const memory::Prediction p = predict(example, o, example.images);
   fmt::print("{}", memory::summarize(p));
   if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.images));
@@ -94,13 +103,15 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
 }
 
 /// On the device that the options name. `images` is how many there are, once they are read.
-bool train(const Example& example, const Options& o, ImageCounts& images) {
+bool train(const Example& example, Options o, ImageCounts& images) {
   const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
   std::optional<Splits> splits = example.load(o);
   images = {splits->training.x.size(0), splits->testing.x.size(0)};
+  if (o.fit) choose_levers(example, o, images);
   manual_seed(o.seed);
   const DefaultDevice here(Device::parse(o.device));
   nn::Sequential model = example.make_model(o);
+  o.levers.apply(model);
   fmt::print("{}\n", nn::summary(model));
   const Recipe recipe = example.make_recipe(model, o);
   return train(splits, example, model, recipe, resumed, {example.name, splits->name, example.objective, o});

@@ -28,7 +28,12 @@ data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
 void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
   const Autocast autocast(computed_);
   optimizer_.zero_grad();
-  const Tensor output = model_(images), loss = objective_.loss(output, images, labels);
+  Tensor output, loss;
+  {
+    const SaveOnCpu offload(saved_);
+    output = model_(images);
+    loss = objective_.loss(output, images, labels);
+  }
   loss.backward();
   optimizer_.step();
   const NoGrad no_grad;
@@ -42,10 +47,7 @@ void TrainingStep::start_epoch() {
 }
 
 Training::Training(const Task& task, const TrainingOptions& o)
-    : task_(task),
-      o_(o),
-      loader_(make_loader(task, o)),
-      step_(task.model, *task.recipe.optimizer, task.objective, o.amp) {}
+    : task_(task), o_(o), loader_(make_loader(task, o)), step_(task.model, *task.recipe.optimizer, task.objective, o) {}
 
 TrainingResult Training::run() {
   std::optional<DetectAnomaly> anomaly;

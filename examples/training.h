@@ -22,6 +22,7 @@ struct TrainingOptions {
   bool amp = false;             // steps compute in bf16 where Autocast does
   bool detect_anomaly = false;  // a step throws where a NaN is made
   std::uint64_t seed = 0;
+  nn::Levers levers;       // what keeps the memory low
   std::string checkpoint;  // where the state goes once resumed, at the end of each epoch, and where interrupted
 };
 
@@ -52,8 +53,12 @@ struct TrainingResult {
 /// device.
 class TrainingStep {
  public:
-  TrainingStep(nn::Module& model, optim::Optimizer& optimizer, const Objective& objective, bool amp)
-      : model_(model), optimizer_(optimizer), objective_(objective), computed_(amp ? DType::bf16 : DType::f32) {}
+  TrainingStep(nn::Module& model, optim::Optimizer& optimizer, const Objective& objective, const TrainingOptions& o)
+      : model_(model),
+        optimizer_(optimizer),
+        objective_(objective),
+        computed_(o.amp ? DType::bf16 : DType::f32),
+        saved_(o.levers.saved) {}
 
   void operator()(const Tensor& images, const Tensor& labels);
   void start_epoch();
@@ -68,6 +73,7 @@ class TrainingStep {
   optim::Optimizer& optimizer_;
   const Objective& objective_;
   DType computed_;
+  SaveOnCpuOptions saved_;
   Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
 };
 

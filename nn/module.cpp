@@ -1,7 +1,6 @@
 #include "bytetape/nn/module.h"
 
 #include <algorithm>
-#include <regex>
 #include <typeinfo>
 #include <unordered_set>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/class_name.h"
+#include "bytetape/nn/module_path.h"
 
 namespace bytetape::nn {
 
@@ -172,17 +172,9 @@ Module& Module::set_checkpointed(bool on) {
   return *this;
 }
 
-namespace {
-/// "0 Block.fc1", as the ledger has it, is "0.fc1".
-std::string without_classes(const std::string& path) {
-  static const std::regex numbered("(^|\\.)([0-9]+) [^.]*");
-  return std::regex_replace(path, numbered, "$1$2");
-}
-}  // namespace
-
 void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
   std::vector<std::string> paths;
-  for (const std::string& place : places) paths.push_back(without_classes(place));
+  for (const std::string& place : places) paths.push_back(path_without_classes(place));
   const auto modules = model.named_modules();
   const auto has = [](const auto& names, const std::string& name) {
     return std::any_of(names.begin(), names.end(), [&](const auto& n) { return n == name; });

@@ -2,6 +2,7 @@
 /// \file
 /// Every layer.
 #include "bytetape/nn/conv.h"
+#include "bytetape/nn/fit.h"
 #include "bytetape/nn/init.h"
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"

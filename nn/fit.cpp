@@ -1,0 +1,243 @@
+// Modules are chosen one after the other: of those that are enough, the one that runs least again, else the one that
+// lowers the peak most. Where none does, one that is chosen gives way to its parts: its second run, of all of it at
+// once, is what takes most. In the end those that are not needed any more are left out, the dearest first.
+#include "bytetape/nn/fit.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "bytetape/core/backend.h"
+#include "bytetape/core/memory/format.h"
+#include "bytetape/core/setting.h"
+#include "bytetape/nn/module_path.h"
+
+namespace bytetape::nn {
+namespace {
+
+using memory::format_bytes;
+using memory::Prediction;
+using Paths = std::set<std::string>;
+using Predict = std::function<Prediction(const Levers&, std::size_t limit)>;
+
+/// Where Levers::apply() says which modules there are, for a search on this thread.
+constinit thread_local Paths* seen_modules = nullptr;
+
+std::size_t peak_saved(const Prediction& p) {
+  return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
+}
+
+/// A module as the ledger has it, and bytes that it makes in a step's forward.
+struct Made {
+  std::string name;
+  std::size_t bytes = 0;
+};
+
+/// By paths without classes.
+std::map<std::string, Made> made_in_forward(const Prediction& p) {
+  std::map<std::string, Made> made;
+  for (std::size_t i = p.steps.back().first_event; i < p.steps.back().end_event; ++i) {
+    const memory::Event& e = p.snapshot.events[i];
+    if (e.kind != memory::EventKind::alloc || e.phase != memory::Phase::forward) continue;
+    const std::string& name = memory::name_of(e.module);
+    made[path_without_classes(name)].bytes += e.bytes;
+    for (std::size_t end = name.find('.'); end != std::string::npos; end = name.find('.', end + 1))
+      made[path_without_classes(name.substr(0, end))].name = name.substr(0, end);
+    made[path_without_classes(name)].name = name;
+  }
+  return made;
+}
+
+class Search {
+ public:
+  Search(std::size_t limit, const Predict& predict) : limit_(limit), predict_(predict) {}
+
+  Fit run(const FitOptions& options, bool has_pinned) {
+    Prediction with = predict_({}, limit_), without = with;
+    if (!with.fits()) {
+      without = look(without_levers_);
+      check<ValueError>(!modules_.empty(), "fit: the program applies its levers to no model");
+      made_ = made_in_forward(without);
+      peak_ = without.peak_allocated();
+      if (!(options.checkpoint && checkpoint()) && options.offload && has_pinned) offload();
+      with = predict_(levers_, limit_);
+    }
+    return {levers_, limit_, std::move(without), std::move(with), part_of_forward(chosen_)};
+  }
+
+ private:
+  struct Useful {
+    std::string path;
+    std::size_t gain;  // bytes, when it was last tried
+  };
+
+  /// Without a limit.
+  Prediction look(const Levers& levers) {
+    const bytetape::detail::Setting<Paths*> seen(seen_modules, &modules_);
+    return predict_(levers, memory::PredictOptions{}.limit);
+  }
+  bool fits(const Levers& levers) { return predict_(levers, limit_).fits(); }
+  Levers levers_of(const Paths& modules) const {
+    Levers levers;
+    for (const std::string& m : modules) {
+      const auto made = made_.find(m);
+      levers.checkpointed.push_back(made == made_.end() ? m : made->second.name);
+    }
+    return levers;
+  }
+  void choose(Paths modules, std::size_t peak) {
+    chosen_ = std::move(modules);
+    levers_ = levers_of(chosen_);
+    peak_ = peak;
+  }
+
+  double part_of_forward(const Paths& modules) const {
+    std::size_t part = 0, all = 0;
+    for (const auto& [path, made] : made_) {
+      all += made.bytes;
+      const auto has = [&, &of = path](const auto& m) { return m == of || is_below(of, m); };
+      if (std::any_of(modules.begin(), modules.end(), has)) part += made.bytes;
+    }
+    return all ? static_cast<double>(part) / static_cast<double>(all) : 0;
+  }
+
+  bool checkpoint() {
+    const std::size_t saved = peak_saved(look(without_levers_));
+    for (const std::string& m : modules_)
+      if (const std::size_t then = peak_saved(look(levers_of({m}))); then < saved) useful_.push_back({m, saved - then});
+    while (!(peak_ <= limit_ && fits(levers_)))
+      if (!add_one(true) && !add_one(false) && !split_one()) return false;
+    leave_out();
+    return true;
+  }
+
+  /// As long as gains only fall, one that is higher than what others gained before is the highest: then not all have to
+  /// be tried, until one is enough.
+  bool add_one(bool gains_fall) {
+    std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) { return a.gain > b.gain; });
+    std::optional<std::string> enough, best;
+    std::size_t highest = 0;
+    double least = 2;
+    for (Useful& u : useful_) {
+      if (gains_fall && !enough && highest >= u.gain) break;
+      if (is_part_of_choice(u.path)) continue;
+      const Levers then = levers_of(and_also(u.path));
+      const std::size_t peak = look(then).peak_allocated();
+      u.gain = peak_ - std::min(peak, peak_);
+      if (u.gain > highest) highest = u.gain, best = u.path;
+      if (peak <= limit_ && part_of_forward({u.path}) < least && fits(then))
+        least = part_of_forward({u.path}), enough = u.path;
+    }
+    if (!enough && !best) return false;
+    const Paths then = and_also(enough ? *enough : *best);
+    choose(then, look(levers_of(then)).peak_allocated());
+    return true;
+  }
+  bool is_part_of_choice(const std::string& m) const {
+    return std::any_of(chosen_.begin(), chosen_.end(),
+                       [&](const auto& c) { return c == m || is_below(c, m) || is_below(m, c); });
+  }
+  Paths and_also(const std::string& m) const {
+    Paths then = chosen_;
+    then.insert(m);
+    return then;
+  }
+
+  bool split_one() {
+    for (const std::string& m : chosen_) {
+      Paths then = chosen_;
+      then.erase(m);
+      for (const Useful& part : useful_)
+        if (is_part(part.path, m)) then.insert(part.path);
+      if (const std::size_t peak = look(levers_of(then)).peak_allocated(); peak < peak_) {
+        choose(std::move(then), peak);
+        return true;
+      }
+    }
+    return false;
+  }
+  /// Whether a module that is of use is below another, with none of use between them.
+  bool is_part(const std::string& inner, const std::string& outer) const {
+    return is_below(inner, outer) && std::none_of(useful_.begin(), useful_.end(), [&](const Useful& between) {
+             return is_below(inner, between.path) && is_below(between.path, outer);
+           });
+  }
+
+  void leave_out() {
+    std::vector<std::string> dearest(chosen_.begin(), chosen_.end());
+    std::stable_sort(dearest.begin(), dearest.end(),
+                     [&](const auto& a, const auto& b) { return part_of_forward({a}) > part_of_forward({b}); });
+    for (const std::string& m : dearest) {
+      Paths then = chosen_;
+      then.erase(m);
+      if (fits(levers_of(then))) choose(std::move(then), peak_);
+    }
+  }
+
+  /// The most that may stay, to a sixty-fourth of what is saved.
+  void offload() {
+    const std::size_t saved = peak_saved(look(levers_));
+    const auto keeping = [&](std::size_t bytes) {
+      Levers levers = levers_;
+      levers.saved = {.keep = bytes, .min_bytes = std::min(SaveOnCpuOptions{}.min_bytes, limit_ / 256)};
+      return levers;
+    };
+    std::size_t keep = 0, too_much = saved;
+    if (fits(keeping(0)))
+      while (too_much - keep > saved / 64 + 1) {
+        const std::size_t middle = keep + (too_much - keep) / 2;
+        (fits(keeping(middle)) ? keep : too_much) = middle;
+      }
+    levers_ = keeping(keep);
+  }
+
+  const std::size_t limit_;
+  const Predict& predict_;
+  const Levers without_levers_;
+  Paths modules_, chosen_;            // of the model; to be checkpointed
+  std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
+  std::map<std::string, Made> made_;  // without levers
+  Levers levers_;                     // what is chosen
+  std::size_t peak_ = 0;              // of allocated bytes with it
+};
+
+}  // namespace
+
+void Levers::apply(Module& model) const {
+  if (seen_modules)
+    for (const auto& [path, module] : model.named_modules())
+      if (!path.empty()) seen_modules->insert(path);
+  checkpoint_modules(model, checkpointed);
+}
+
+std::string Fit::text() const {
+  const std::string before = format_bytes(without.peak_reserved()), room = format_bytes(limit);
+  const bool checkpoints = !levers.checkpointed.empty();
+  if (fits() && !checkpoints && !levers.offloads()) return fmt::format("fits into {} as it is: {}", room, before);
+  std::string how;
+  if (checkpoints)
+    how = fmt::format("checkpoints of {}, which run {:.0f} % of forward again", fmt::join(levers.checkpointed, ", "),
+                      100 * again);
+  if (levers.offloads())
+    how += fmt::format("{}{} of what is saved on the host", checkpoints ? ", and " : "",
+                       levers.saved.keep ? "all but " + format_bytes(levers.saved.keep) : "all");
+  if (fits())
+    return fmt::format("fits into {} with {}: {} instead of {}", room, how, format_bytes(with.peak_reserved()), before);
+  return fmt::format("does not fit into {}: it takes {}{}", room, before,
+                     how.empty() ? ", and no checkpoint helps" : ", and too much even with " + how);
+}
+
+}  // namespace bytetape::nn
+
+namespace bytetape::detail {
+
+nn::Fit fit(std::size_t limit, const nn::FitOptions& options, Device device, const nn::Predict& predict) {
+  return nn::Search(limit, predict).run(options, memory::pinned_for(Device::meta(device)) != nullptr);
+}
+
+}  // namespace bytetape::detail

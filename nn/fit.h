@@ -1,0 +1,85 @@
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "bytetape/autograd/save_on_cpu.h"
+#include "bytetape/core/memory/predict.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::nn {
+
+/// What makes training take less memory, and more time. A program that is given one does as it says:
+///
+///     struct Training {
+///       Net net;
+///       nn::Levers levers;
+///       explicit Training(const nn::Levers& levers) : levers(levers) { levers.apply(net); }
+///       void operator()() {
+///         const SaveOnCpu offload(levers.saved);
+///         ...
+struct Levers {
+  std::vector<std::string> checkpointed;  ///< modules, by their paths (checkpoint_modules)
+  /// What is saved for backward stays on the device, unless told.
+  SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
+
+  /// Has these modules of the model checkpointed, and no other. Throws ValueError where it has no such module.
+  void apply(Module& model) const;
+  bool offloads() const { return saved.keep != SaveOnCpuOptions::everything; }
+};
+
+/// What fit() may use.
+struct FitOptions {
+  bool checkpoint = true;
+  bool offload = true;  ///< where the device has pinned memory
+};
+
+/// What fit() finds.
+struct Fit {
+  Levers levers;                     ///< none where the program fits as it is, or nothing helps
+  std::size_t limit = 0;             ///< bytes
+  memory::Prediction without, with;  ///< any levers, and with these under the limit
+  double again = 0;                  ///< which part of what forward makes, in bytes, it makes a second time
+
+  bool fits() const { return with.fits(); }
+  /// "fits into 512 MiB with checkpoints of layer1, layer2.0, which run 41 % of forward again: 498 MiB instead of 1.21
+  /// GiB", or what is missing.
+  std::string text() const;
+};
+
+}  // namespace bytetape::nn
+
+namespace bytetape::detail {
+nn::Fit fit(std::size_t limit, const nn::FitOptions& options, Device device,
+            const std::function<memory::Prediction(const nn::Levers&, std::size_t limit)>& predict);
+}  // namespace bytetape::detail
+
+namespace bytetape::nn {
+
+/// Chooses levers under which predict(device, [&] { return fn(levers); }) fits into `limit` bytes: none where that is
+/// not needed; else checkpoints of as few modules as it finds, none of which can be left out; else, in addition, what
+/// is saved goes to the host, but for as much as fits. From predictions alone, so that the device need not be there;
+/// fn() calls levers.apply() with its model.
+///
+///     const nn::Fit fit = nn::fit(Device::cuda(), std::size_t{8} << 30,
+///                                 [](const nn::Levers& levers) { return Training(levers); });
+///     std::cout << fit.text() << '\n';
+///     Training training(fit.levers);
+///
+/// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn never applies its levers, and
+/// what memory::predict() throws.
+template <std::invocable<const Levers&> F>
+Fit fit(Device device, std::size_t limit, F&& fn, const FitOptions& options = {},
+        const memory::PredictOptions& supposed = {}) {
+  return bytetape::detail::fit(limit, options, device, [&](const Levers& levers, std::size_t room) {
+    memory::PredictOptions with_limit = supposed;
+    with_limit.limit = room;
+    return memory::predict(
+        device, [&] { return fn(levers); }, with_limit);
+  });
+}
+
+}  // namespace bytetape::nn

@@ -1,0 +1,170 @@
+#include "bytetape/nn/fit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/memory.h"
+
+namespace bytetape::nn {
+namespace {
+
+constexpr std::int64_t width = 64, batch = 2048;
+
+Sequential block() {
+  return Sequential(Linear(width, 2 * width), Tanh(), Linear(2 * width, 2 * width), Tanh(), Linear(2 * width, width),
+                    Tanh());
+}
+
+/// Two groups of three blocks, whose paths are "0.0" to "1.2", and a head.
+struct Training {
+  Sequential net{Sequential(block(), block(), block()), Sequential(block(), block(), block()), Linear(width, 10)};
+  optim::SGD sgd{net.parameters(), {.lr = 0.1, .momentum = 0.9}};
+  Levers levers;
+  explicit Training(const Levers& levers) : levers(levers) { levers.apply(net); }
+
+  Tensor operator()() {
+    const memory::Step step;
+    sgd.zero_grad();
+    const Tensor x = randn({batch, width}, DType::f32, default_device(), default_generator(), memory::Role::input);
+    const Tensor y = randint(0, 10, batch, DType::i64, default_device(), default_generator(), memory::Role::input);
+    Tensor loss;
+    {
+      const SaveOnCpu offload(levers.saved);
+      loss = cross_entropy(net(x), y);
+    }
+    loss.backward();
+    sgd.step();
+    return loss.detach();
+  }
+};
+
+Fit fit_training(Device device, std::size_t limit, const FitOptions& options = {}) {
+  return fit(
+      device, limit, [](const Levers& levers) { return Training(levers); }, options);
+}
+std::size_t peak(Device device) {
+  return memory::predict(device, [] { return Training(Levers{}); }).peak_reserved();
+}
+bool fits(Device device, std::size_t limit, const Levers& levers) {
+  return memory::predict(device, [&] { return Training(levers); }, {.limit = limit}).fits();
+}
+
+/// Losses of some steps, and their last weights, under a limit.
+std::vector<float> train(Device device, std::size_t limit, const Levers& levers) {
+  memory::Allocator& books = memory::allocator(device);
+  books.empty_cache();
+  EXPECT_EQ(test::allocated(device), 0u);
+  books.set_limit(limit);
+  std::vector<float> values;
+  {
+    const DefaultDevice here(device);
+    manual_seed(5);
+    Training training(levers);
+    for (int i = 0; i < 4; ++i) values.push_back(training().item<float>());
+    for (const Tensor& p : training.net.parameters())
+      for (const float v : p.to_vector<float>()) values.push_back(v);
+    EXPECT_LE(books.statistics().reserved.peak, limit);
+  }
+  books.empty_cache();
+  books.set_limit(books.capacity());
+  books.reset_peaks();
+  return values;
+}
+
+TEST(Fit, LeavesAloneWhatFits) {
+  const std::size_t need = peak(Device::cpu());
+  const Fit f = fit_training(Device::cpu(), need);
+  EXPECT_TRUE(f.fits());
+  EXPECT_TRUE(f.levers.checkpointed.empty());
+  EXPECT_FALSE(f.levers.offloads());
+  EXPECT_THAT(f.text(), testing::HasSubstr("as it is"));
+}
+
+TEST(Fit, ChoosesCheckpointsNoneOfWhichCanBeLeftOut) {
+  const Device cpu = Device::cpu();
+  const std::size_t need = peak(cpu);
+  const std::vector<float> expected = train(cpu, memory::allocator(cpu).capacity(), {});
+  std::size_t chosen_before = 0;
+  for (const double part : {0.9, 0.65, 0.5}) {
+    SCOPED_TRACE(part);
+    const auto limit = static_cast<std::size_t>(part * static_cast<double>(need));
+    const Fit f = fit_training(cpu, limit);
+    ASSERT_TRUE(f.fits()) << f.text();
+    EXPECT_FALSE(f.levers.offloads());
+    EXPECT_LE(f.with.peak_reserved(), limit);
+    EXPECT_LE(f.without.peak_allocated(), need);
+    EXPECT_GT(f.without.peak_allocated(), limit);
+    EXPECT_GT(f.again, 0);
+    EXPECT_LT(f.again, 1);
+    for (const std::string& module : f.levers.checkpointed) {
+      Levers fewer = f.levers;
+      std::erase(fewer.checkpointed, module);
+      EXPECT_FALSE(fits(cpu, limit, fewer)) << module;
+    }
+    EXPECT_GE(f.levers.checkpointed.size(), chosen_before);
+    chosen_before = f.levers.checkpointed.size();
+    EXPECT_EQ(train(cpu, limit, f.levers), expected);
+  }
+  EXPECT_GE(chosen_before, 2u);
+}
+
+TEST(Fit, SaysWhatIsMissing) {
+  const Fit f = fit_training(Device::cpu(), std::size_t{1} << 20);
+  EXPECT_FALSE(f.fits());
+  EXPECT_THAT(f.text(), testing::StartsWith("does not fit into 1.00 MiB: it takes "));
+  EXPECT_THAT(f.text(), testing::HasSubstr("too much even with checkpoints of "));
+  EXPECT_THAT(fit_training(Device::cpu(), 1 << 20, {.checkpoint = false}).text(), testing::HasSubstr("no checkpoint"));
+}
+
+TEST(Fit, NeedsAModel) {
+  const auto none = [](const Levers&) { return [] { empty({1 << 20}); }; };
+  EXPECT_THROWS_SAYING(fit(Device::cpu(), 1 << 20, none), ValueError,
+                       "fit: the program applies its levers to no model");
+}
+
+class FitOnAGpu : public testing::Test {
+ protected:
+  const std::unique_ptr<test::FakeGpu> fake = std::make_unique<test::FakeGpu>();
+  const Device gpu = test::FakeGpu::gpu;
+};
+
+TEST_F(FitOnAGpu, KeepsAsMuchAsThereIsRoomFor) {
+  const std::size_t need = peak(gpu);
+  const std::vector<float> expected = train(gpu, fake->device.capacity(), {});
+  for (const double part : {0.8, 0.4}) {
+    SCOPED_TRACE(part);
+    const auto limit = static_cast<std::size_t>(part * static_cast<double>(need));
+    const Fit f = fit_training(gpu, limit, {.checkpoint = false});
+    ASSERT_TRUE(f.fits()) << f.text();
+    EXPECT_TRUE(f.levers.checkpointed.empty());
+    ASSERT_TRUE(f.levers.offloads());
+    EXPECT_THAT(f.text(), testing::HasSubstr("of what is saved on the host"));
+    Levers more = f.levers;
+    more.saved.keep += f.levers.saved.keep / 16 + need / 32;
+    EXPECT_FALSE(fits(gpu, limit, more));
+    EXPECT_EQ(train(gpu, limit, f.levers), expected);
+  }
+}
+
+TEST_F(FitOnAGpu, OffloadsWhereCheckpointsAreNotEnough) {
+  const std::size_t need = peak(gpu);
+  for (double part = 0.9; part > 0.1; part -= 0.05) {
+    const auto limit = static_cast<std::size_t>(part * static_cast<double>(need));
+    if (fit_training(gpu, limit, {.offload = false}).fits()) continue;
+    const Fit f = fit_training(gpu, limit);
+    ASSERT_TRUE(f.fits()) << f.text();
+    EXPECT_TRUE(f.levers.offloads());
+    EXPECT_FALSE(f.levers.checkpointed.empty());
+    const std::vector<float> expected = train(gpu, fake->device.capacity(), {});
+    EXPECT_EQ(train(gpu, limit, f.levers), expected);
+    return;
+  }
+  FAIL() << "checkpoints were always enough";
+}
+
+}  // namespace
+}  // namespace bytetape::nn
