@@ -100,7 +100,7 @@ void CheckpointFrame::check_made() const {
 
 void CheckpointFrame::fill_in() {
   for (std::size_t i = 0; i < made_.size(); ++i)
-    if (left_out_[i].saved) put_back(*left_out_[i].saved, made_[i].x, made_[i].version);
+    if (Saved* const saved = std::exchange(left_out_[i].saved, nullptr)) put_back(*saved, made_[i].x, made_[i].version);
   left_out_.clear();
   release();  // inputs and leaves
   fn_ = nullptr;

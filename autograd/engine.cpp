@@ -15,6 +15,7 @@
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/setting.h"
 
 namespace bytetape {
 namespace {
@@ -86,6 +87,8 @@ class Backward {
 
   void run() {
     const Autocast off(DType::f32);  // rules have the dtypes that their ops ran in
+    const detail::Setting<detail::SavedWatch*> stays(detail::saved_watch,
+                                                     nullptr);  // SaveOnCpu is of what forward saves
     while (!queue_.empty()) {
       if (!low_.empty() && !queue_.begin()->second.node->hooks_to_run().empty()) {
         pass_on_low();  // a hook finds the gradients of all that lies behind it

@@ -29,7 +29,7 @@ KeptGraph::KeptGraph(const std::vector<Block>& blocks, const NamedTensors& known
     add_saved(*node);
     if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) {
       add_tensor(leaf->leaf(), node);
-      savers_[leaf->leaf().storage().data()].push_back(node);
+      savers_[&leaf->leaf().storage()].push_back(node);
     }
   }
 }
@@ -53,7 +53,7 @@ void KeptGraph::add_saved(const Node& node) {
     if (!s->tensor_.defined()) continue;
     add_tensor(s->tensor_, &node);
     ++storage_references_[s->storage_.get()];
-    auto& savers = savers_[s->storage_->data()];
+    auto& savers = savers_[s->storage_.get()];
     if (std::find(savers.begin(), savers.end(), &node) == savers.end()) savers.push_back(&node);
   }
 }
@@ -69,8 +69,8 @@ void KeptGraph::add_tensor(const Tensor& x, const Node* keeper, const std::strin
   if (maker && !name.empty()) found_.at(maker.get()).tensor = name;
 }
 
-std::vector<const Node*> KeptGraph::savers_of(const void* data) const {
-  const auto at = savers_.find(data);
+std::vector<const Node*> KeptGraph::savers_of(const Storage& s) const {
+  const auto at = savers_.find(&s);
   return at == savers_.end() ? std::vector<const Node*>() : at->second;
 }
 

@@ -18,8 +18,8 @@ class KeptGraph {
   /// what chain() calls the tensor: "tensor 'loss'".
   KeptGraph(const std::vector<memory::Block>& blocks, const NamedTensors& known);
 
-  /// Those that keep the bytes at `data`, each once: they saved them, or collect the gradient of a leaf that has them.
-  std::vector<const Node*> savers_of(const void* data) const;
+  /// Those that keep the storage, each once: they saved it, or collect the gradient of a leaf that has it.
+  std::vector<const Node*> savers_of(const Storage& s) const;
   /// What keeps a node, by the shortest way: " <- linear in net.fc2 <- tensor 'loss'".
   std::string chain(const Node* from) const;
   /// How many of a tensor's handles, and of the references to a storage, are nodes' and those of the tensors known.
@@ -42,8 +42,8 @@ class KeptGraph {
   std::string end_of(const Node* node) const;
 
   std::unordered_map<const Node*, Found> found_;
-  std::vector<const Node*> waiting_;                                      // found, but not looked into
-  std::unordered_map<const void*, std::vector<const Node*>> savers_;      // by the bytes
+  std::vector<const Node*> waiting_;  // found, but not looked into
+  std::unordered_map<const Storage*, std::vector<const Node*>> savers_;
   std::unordered_map<const TensorImpl*, std::uint32_t> handles_;          // how many were met
   std::unordered_map<const Storage*, std::uint32_t> storage_references_;  // likewise
 };

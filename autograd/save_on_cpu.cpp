@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/stream.h"
 
 namespace bytetape {
@@ -22,17 +23,18 @@ class NewestFirst final : public detail::SavedWatch {
   explicit NewestFirst(const SaveOnCpuOptions& options) : options_(options) {}
 
   bool wants(const Storage& s) const override {
-    return s.bytes() >= options_.min_bytes && s.block() && !s.pinned() && s.role() == Role::saved &&
+    return s.bytes() >= options_.min_bytes && s.block() && !s.pinned() && may_leave(s) &&
            memory::pinned_for(s.device());
   }
 
+  // Out of the scope, in a backward, nothing is pushed out: a rule has addresses when it asks for what else it saved.
   void held(Storage& s) override {
     const std::lock_guard lock(mutex_);
-    move_to_front(s);
-    push_out();
+    if (!s.is_evicted()) move_to_front(s);
+    if (detail::saved_watch == this) push_out();
   }
 
-  // Nothing is pushed out for it: an op that has begun may use what would be.
+  // Nothing is pushed out for it: an op that has begun may have the address of what would be.
   void restored(Storage& s) override {
     const std::lock_guard lock(mutex_);
     move_to_front(s);
@@ -49,6 +51,8 @@ class NewestFirst final : public detail::SavedWatch {
   }
 
  private:
+  static bool may_leave(const Storage& s) { return s.role() == Role::saved && !s.stays(); }
+
   void move_to_front(Storage& s) {
     const auto [at, is_new] = places_.try_emplace(&s);
     if (is_new)
@@ -57,18 +61,18 @@ class NewestFirst final : public detail::SavedWatch {
       newest_.splice(newest_.begin(), newest_, at->second);
   }
 
-  // The two newest stay in any case: the op that runs may have made one of the other.
+  // The two newest stay in any case: the op that runs may have made one of the other. What the host has no memory for
+  // stays too.
   void push_out() {
     std::size_t bytes = 0, passed = 0;
-    for (Storage* s : newest_) {
-      if (s->is_evicted()) return;
-      bytes += s->bytes();
-      if (++passed <= 2) continue;
-      if (bytes > options_.keep)
-        s->evict();
-      else if (bytes > options_.keep / 2)
-        s->copy_out();
-    }
+    try {
+      for (Storage* s : newest_) {
+        if (s->is_evicted()) return;
+        bytes += s->bytes();
+        if (++passed <= 2 || bytes <= options_.keep / 2 || !may_leave(*s)) continue;
+        bytes > options_.keep ? s->evict() : s->copy_out();
+      }
+    } catch (const OutOfMemory&) {}
   }
 
   // What there is no memory for comes back when it is used, and says so then.

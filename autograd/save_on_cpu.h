@@ -12,7 +12,7 @@ struct SaveOnCpuOptions {
 
   /// Bytes of what was saved last that stay on the device. So much has to be saved again, or run backward, while a copy
   /// takes place: some layers' worth, so that no one waits for it.
-  std::size_t keep = std::size_t{256} << 20;     // `everything`: as if the scope were not there
+  std::size_t keep = std::size_t{256} << 20;     // `everything`: nothing goes
   std::size_t min_bytes = std::size_t{1} << 20;  ///< what is smaller stays
 };
 
@@ -31,9 +31,10 @@ struct SaveOnCpuOptions {
 /// let go before stay where they are. So what is on the device depends on the program alone, and memory::predict()
 /// tells it, the host's part too.
 ///
-/// Where a device has no pinned memory (the CPU) nothing happens. A step that is captured cannot have it: CaptureError.
-/// What is saved must not be used by other threads until backward has let go of it. Of scopes in each other the
-/// innermost counts.
+/// What backward itself saves stays (create_graph), and with retain_graph what it brings back. Where the host's memory
+/// runs out, what is left stays. Where a device has no pinned memory (the CPU) nothing happens. A step that is captured
+/// cannot have it: CaptureError. What is saved must not be used by other threads until backward has let go of it. Of
+/// scopes in each other the innermost counts.
 class SaveOnCpu {
  public:
   [[nodiscard]] explicit SaveOnCpu(const SaveOnCpuOptions& options = {});

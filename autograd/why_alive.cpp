@@ -36,6 +36,14 @@ std::string booking_of(const Storage& s) {
                 place_of(owner.op, owner.module));
 }
 
+/// A device's, and those of the host that its storages were evicted to.
+std::vector<Block> blocks_for(Device device) {
+  std::vector<Block> blocks = memory::allocator(device).blocks();
+  if (memory::PinnedMemory* pinned = memory::pinned_for(device))
+    for (const Block& b : pinned->allocator().blocks()) blocks.push_back(b);
+  return blocks;
+}
+
 /// Who else may be said to keep bytes of a role, where none of the tensors that are known does.
 std::string keeper_of_role(Role role, memory::NameId module) {
   const std::string whose = " of " + memory::display_name(module);
@@ -65,8 +73,8 @@ class Reasons {
   }
 
   std::string text() {
-    const KeptGraph graph(memory::allocator(x_.device()).blocks(), known_);
-    for (const Node* node : graph.savers_of(x_.storage().data())) add(kept_by(*node, graph));
+    const KeptGraph graph(blocks_for(x_.device()), known_);
+    for (const Node* node : graph.savers_of(x_.storage())) add(kept_by(*node, graph));
     add_known();
     add_others(graph);
     return concat(describe(x_), ", ", booking_of(x_.storage()), ", is kept by\n",
@@ -126,7 +134,7 @@ std::string why_alive(const Tensor& x, const NamedTensors& known) {
 std::string why_alive(const memory::Difference& grown, const NamedTensors& known) {
   constexpr std::size_t rows_shown = 5, reasons_shown = 3;
   const std::vector<Block> blocks = memory::allocator(grown.device).blocks();
-  const KeptGraph graph(blocks, in_words(known));
+  const KeptGraph graph(blocks_for(grown.device), in_words(known));
   std::string text;
   for (std::size_t i = 0; i < std::min(rows_shown, grown.rows.size()) && grown.rows[i].bytes > 0; ++i) {
     const Holding& row = grown.rows[i];

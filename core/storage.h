@@ -24,7 +24,7 @@ class SavedWatch : public RefCounted {
   virtual ~SavedWatch() = default;
   /// Whether it is to hear of a storage that has just become kept.
   virtual bool wants(const Storage& s) const = 0;
-  /// One node more keeps it, behind the op's kernels.
+  /// One node more keeps it. In forward, no op that has begun has an address of any that is kept.
   virtual void held(Storage& s) = 0;
   /// It got its bytes back, as somebody needs them.
   virtual void restored(Storage& s) = 0;
@@ -84,10 +84,16 @@ class Storage final : public RefCounted {
   void restore();
   /// Forgets a copy that is not needed.
   void drop_copy() {
-    if (block_) elsewhere_ = {};
+    if (!block_ || !elsewhere_) return;
+    elsewhere_ = {};
+    used_on_.fetch_and(~copied, std::memory_order_relaxed);
   }
   /// From now on it cannot be evicted: work that is recorded has its address.
-  void stay() { stays_ = true; }
+  void stay() {
+    stays_ = true;
+    drop_copy();
+  }
+  bool stays() const { return stays_; }
   /// @}
 
   /// Before the thread's stream, or the host, reads: that waits there for who has written.
@@ -149,6 +155,8 @@ class Storage final : public RefCounted {
   static constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
   /// Of used_on_: a copy from pinned memory, which may not have ended.
   static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
+  /// Of used_on_: there is a copy elsewhere, which the next write makes void.
+  static constexpr std::uint32_t copied = std::uint32_t{1} << 30;
   void order_read();
   void order_write();
   void come_back();

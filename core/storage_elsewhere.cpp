@@ -28,10 +28,9 @@ memory::ScopeIds Storage::scope_of(const char* op) const {
 }
 
 void Storage::copy_out() {
-  if (!block_ && !release_ && !data_) return;  // empty, or evicted
+  if (elsewhere_ || bytes_ == 0) return;
   const memory::ScopeGuard scope(scope_of("evict"));
   check<ValueError>(block_ && !pinned_, "only memory of bytetape's own, on a device, can be evicted");
-  if (elsewhere_) return;
   detail::refuse_in_capture("evicts memory");
   check<CaptureError>(!stays_, "a captured step works with this memory where it is; it cannot be evicted");
   memory::PinnedMemory* const pinned = memory::pinned_for(device_);
@@ -43,12 +42,14 @@ void Storage::copy_out() {
   copy->set_read_until(mark_of(device_));
   allocator_->note_traffic(EventKind::to_host, bytes_);
   elsewhere_ = std::move(copy);
+  used_on_.fetch_or(copied, std::memory_order_relaxed);
 }
 
 void Storage::evict() {
   copy_out();
   if (!block_) return;
   const memory::ScopeGuard scope(scope_of("evict"));
+  elsewhere_->set_role(role(), module());
   allocator_->hand_savers(block_, *elsewhere_->allocator_, elsewhere_->block_);
   let_go();
   block_ = nullptr;

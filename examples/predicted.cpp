@@ -90,9 +90,11 @@ std::string largest_batch(const Example& example, const Options& o, const ImageC
     of_n.batch_size = n;
     return PredictedTraining(example, of_n, images);
   };
-  const memory::Largest found =
-      memory::largest(Device::parse(o.device), o.memory_limit, 1, images.training, training, behind_test);
-  const std::string limit = memory::format_bytes(o.memory_limit);
+  const Device device = Device::parse(o.device);
+  const std::size_t room = o.memory_limit ? o.memory_limit : memory::allocator(device).capacity();
+  const memory::Largest found = memory::largest(device, room, 1, images.training, training, behind_test);
+  const std::string limit = memory::format_bytes(room);
+  if (found.n == images.training) return fmt::format("any --batch-size fits into {}", limit);
   return found.n ? fmt::format("--batch-size {} is the largest that fits into {}", *found.n, limit)
                  : fmt::format("not even --batch-size 1 fits into {}", limit);
 }

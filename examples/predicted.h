@@ -12,7 +12,8 @@ memory::Prediction predict(const Example& example, const Options& o, const Image
 /// What makes training fit into the options' limit.
 nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images);
 
-/// "--batch-size 96 is the largest that fits into 512 MiB", or that none does. The options have a limit.
+/// "--batch-size 96 is the largest that fits into 512 MiB", or that none does, or any: the options' limit, or what the
+/// device has.
 std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images);
 
 }  // namespace bytetape::examples

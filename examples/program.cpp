@@ -19,6 +19,7 @@ namespace {
 /// What the options ask for that cannot be had is said before anything is done.
 void check_options(const Example& example, const Options& o, Device device) {
   memory::allocator(o.predict ? Device::meta(device) : device);  // is there a backend?
+  check<ValueError>(!o.fit || o.memory_limit > 0, "--fit needs a --memory-limit to fit into");
   if (!o.picture.empty()) check_pictures();
   check_outputs(o, example.texts.picture_option);
   const bool trains = !o.predict && !device.is_meta;
@@ -70,6 +71,14 @@ void print_prediction(const Example& example, const Options& options) {
   if (p.out_of_memory) throw *p.out_of_memory;
 }
 
+/// Of the run so far.
+void write_page(const Example& example, const Options& o, const ImageCounts& images, const std::string& path) {
+  const memory::Log log = memory::log_so_far();
+  std::vector<std::string> advice = memory::advice_texts(log);
+  advice.push_back(largest_batch(example, o, images));
+  memory::write_report(memory::Report{&log, nullptr, advice}, path);
+}
+
 /// On the default device.
 data::ResidentImages resident(const data::Batch& split, const data::Normalize& normalize) {
   return {split.x, split.y, normalize};
@@ -80,10 +89,10 @@ data::ResidentImages resident(const data::Batch& split, const data::Normalize& n
 bool train(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
            const std::optional<Checkpoint>& resumed, const Run& run) {
   const Options& o = run.options;
-  fmt::print("{}: {} training and {} test images\n\n", splits->name, splits->training.x.size(0),
-             splits->testing.x.size(0));
+  const ImageCounts images{splits->training.x.size(0), splits->testing.x.size(0)};
+  fmt::print("{}: {} training and {} test images\n\n", splits->name, images.training, images.testing);
   const std::string name = fmt::format("{} --model {} --batch-size {} --seed {} on {} images of {}", example.name,
-                                       o.model, o.batch_size, o.seed, splits->training.x.size(0), splits->name);
+                                       o.model, o.batch_size, o.seed, images.training, splits->name);
   const data::ResidentImages training = resident(splits->training, example.normalize),
                              testing = resident(splits->testing, example.normalize);
   splits.reset();
@@ -94,7 +103,7 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   release_interrupts();
   print_results(run, result);
   write_files(run, result, memory::allocator(default_device()).snapshot(),
-              [](const std::string& path) { memory::write_report(path); });
+              [&](const std::string& path) { write_page(example, o, images, path); });
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);

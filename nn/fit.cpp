@@ -25,11 +25,26 @@ using memory::Prediction;
 using Paths = std::set<std::string>;
 using Predict = std::function<Prediction(const Levers&, std::size_t limit)>;
 
-/// Where Levers::apply() says which modules there are, for a search on this thread.
-constinit thread_local Paths* seen_modules = nullptr;
+/// The model that levers were applied to.
+struct Seen {
+  Paths modules;
+  int models = 0;
+};
+/// Where Levers::apply() says so, for a search on this thread.
+constinit thread_local Seen* seen_model = nullptr;
 
 std::size_t peak_saved(const Prediction& p) {
   return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
+}
+
+/// Of a path on the ledger, what is within the model, which may run within scopes.
+std::string within_model(std::string path, const Paths& modules) {
+  for (std::string part = path;;) {
+    if (modules.contains(path_without_classes(part))) return part;
+    const std::size_t dot = part.find('.');
+    if (dot == std::string::npos) return path;
+    part.erase(0, dot + 1);
+  }
 }
 
 /// A module as the ledger has it, and bytes that it makes in a step's forward.
@@ -39,16 +54,17 @@ struct Made {
 };
 
 /// By paths without classes.
-std::map<std::string, Made> made_in_forward(const Prediction& p) {
+std::map<std::string, Made> made_in_forward(const Prediction& p, const Paths& modules) {
   std::map<std::string, Made> made;
   for (std::size_t i = p.steps.back().first_event; i < p.steps.back().end_event; ++i) {
     const memory::Event& e = p.snapshot.events[i];
     if (e.kind != memory::EventKind::alloc || e.phase != memory::Phase::forward) continue;
-    const std::string& name = memory::name_of(e.module);
-    made[path_without_classes(name)].bytes += e.bytes;
+    const std::string name = within_model(memory::name_of(e.module), modules);
     for (std::size_t end = name.find('.'); end != std::string::npos; end = name.find('.', end + 1))
       made[path_without_classes(name.substr(0, end))].name = name.substr(0, end);
-    made[path_without_classes(name)].name = name;
+    Made& m = made[path_without_classes(name)];
+    m.name = name;
+    m.bytes += e.bytes;
   }
   return made;
 }
@@ -61,8 +77,7 @@ class Search {
     Prediction with = predict_({}, limit_), without = with;
     if (!with.fits()) {
       without = look(without_levers_);
-      check<ValueError>(!modules_.empty(), "fit: the program applies its levers to no model");
-      made_ = made_in_forward(without);
+      made_ = made_in_forward(without, modules_);
       peak_ = without.peak_allocated();
       if (!(options.checkpoint && checkpoint()) && options.offload && has_pinned) offload();
       with = predict_(levers_, limit_);
@@ -78,12 +93,17 @@ class Search {
 
   /// Without a limit.
   Prediction look(const Levers& levers) {
-    const bytetape::detail::Setting<Paths*> seen(seen_modules, &modules_);
-    return predict_(levers, memory::PredictOptions{}.limit);
+    Seen seen;
+    const bytetape::detail::Setting<Seen*> here(seen_model, &seen);
+    Prediction p = predict_(levers, memory::PredictOptions{}.limit);
+    check<ValueError>(seen.models == 1, "fit: the program applies its levers to ", seen.models,
+                      " models, where it takes one: put them into one module");
+    if (modules_.empty()) modules_ = std::move(seen.modules);
+    return p;
   }
   bool fits(const Levers& levers) { return predict_(levers, limit_).fits(); }
   Levers levers_of(const Paths& modules) const {
-    Levers levers;
+    Levers levers{.saved = saved_};
     for (const std::string& m : modules) {
       const auto made = made_.find(m);
       levers.checkpointed.push_back(made == made_.end() ? m : made->second.name);
@@ -172,28 +192,45 @@ class Search {
     std::vector<std::string> dearest(chosen_.begin(), chosen_.end());
     std::stable_sort(dearest.begin(), dearest.end(),
                      [&](const auto& a, const auto& b) { return part_of_forward({a}) > part_of_forward({b}); });
-    for (const std::string& m : dearest) {
+    for (std::size_t i = 0; i < dearest.size();) {
       Paths then = chosen_;
-      then.erase(m);
-      if (fits(levers_of(then))) choose(std::move(then), peak_);
+      then.erase(dearest[i]);
+      if (!fits(levers_of(then))) {
+        ++i;
+        continue;
+      }
+      choose(std::move(then), peak_);
+      dearest.erase(dearest.begin() + static_cast<std::ptrdiff_t>(i));
+      i = 0;  // what was needed with it may not be without it
     }
   }
 
-  /// The most that may stay, to a sixty-fourth of what is saved.
+  /// With none of the checkpoints, which were too few, if that is enough.
   void offload() {
-    const std::size_t saved = peak_saved(look(levers_));
+    const Paths all = chosen_;
+    choose({}, peak_);
+    if (keep_most()) return;
+    choose(all, peak_);
+    if (keep_most()) leave_out();
+  }
+
+  /// Whether it is enough that what is saved goes to the host: then the most stays that may, to a sixty-fourth.
+  bool keep_most() {
+    saved_ = without_levers_.saved;
+    const std::size_t saved = peak_saved(look(levers_of(chosen_)));
     const auto keeping = [&](std::size_t bytes) {
-      Levers levers = levers_;
-      levers.saved = {.keep = bytes, .min_bytes = std::min(SaveOnCpuOptions{}.min_bytes, limit_ / 256)};
-      return levers;
+      saved_ = {.keep = bytes, .min_bytes = std::min(SaveOnCpuOptions{}.min_bytes, limit_ / 256)};
+      return fits(levers_of(chosen_));
     };
     std::size_t keep = 0, too_much = saved;
-    if (fits(keeping(0)))
-      while (too_much - keep > saved / 64 + 1) {
-        const std::size_t middle = keep + (too_much - keep) / 2;
-        (fits(keeping(middle)) ? keep : too_much) = middle;
-      }
-    levers_ = keeping(keep);
+    const bool is_enough = keeping(0);
+    while (is_enough && too_much - keep > saved / 64 + 1) {
+      const std::size_t middle = keep + (too_much - keep) / 2;
+      (keeping(middle) ? keep : too_much) = middle;
+    }
+    saved_.keep = keep;
+    choose(chosen_, peak_);
+    return is_enough;
   }
 
   const std::size_t limit_;
@@ -202,17 +239,21 @@ class Search {
   Paths modules_, chosen_;            // of the model; to be checkpointed
   std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
   std::map<std::string, Made> made_;  // without levers
-  Levers levers_;                     // what is chosen
-  std::size_t peak_ = 0;              // of allocated bytes with it
+  SaveOnCpuOptions saved_ = without_levers_.saved;
+  Levers levers_;         // what is chosen
+  std::size_t peak_ = 0;  // of allocated bytes with it
 };
 
 }  // namespace
 
 void Levers::apply(Module& model) const {
-  if (seen_modules)
-    for (const auto& [path, module] : model.named_modules())
-      if (!path.empty()) seen_modules->insert(path);
-  checkpoint_modules(model, checkpointed);
+  std::vector<std::string> all = checkpointed;
+  for (const auto& [path, module] : model.named_modules()) {
+    if (module->is_checkpointed()) all.push_back(path);
+    if (seen_model && !path.empty()) seen_model->modules.insert(path);
+  }
+  if (seen_model) ++seen_model->models;
+  checkpoint_modules(model, all);
 }
 
 std::string Fit::text() const {

@@ -26,7 +26,8 @@ struct Levers {
   /// What is saved for backward stays on the device, unless told.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
 
-  /// Has these modules of the model checkpointed, and no other. Throws ValueError where it has no such module.
+  /// Has these modules of the model checkpointed, besides those that are. Throws ValueError where it has no such
+  /// module.
   void apply(Module& model) const;
   bool offloads() const { return saved.keep != SaveOnCpuOptions::everything; }
 };
@@ -60,17 +61,17 @@ nn::Fit fit(std::size_t limit, const nn::FitOptions& options, Device device,
 namespace bytetape::nn {
 
 /// Chooses levers under which predict(device, [&] { return fn(levers); }) fits into `limit` bytes: none where that is
-/// not needed; else checkpoints of as few modules as it finds, none of which can be left out; else, in addition, what
-/// is saved goes to the host, but for as much as fits. From predictions alone, so that the device need not be there;
-/// fn() calls levers.apply() with its model.
+/// not needed; else checkpoints of as few modules as it finds, none of which can be left out; else what is saved goes
+/// to the host, but for as much as fits, and where that is not enough, with checkpoints. From predictions alone, so
+/// that the device need not be there; fn() calls levers.apply() with its model, once.
 ///
 ///     const nn::Fit fit = nn::fit(Device::cuda(), std::size_t{8} << 30,
 ///                                 [](const nn::Levers& levers) { return Training(levers); });
 ///     std::cout << fit.text() << '\n';
 ///     Training training(fit.levers);
 ///
-/// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn never applies its levers, and
-/// what memory::predict() throws.
+/// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn applies its levers to no
+/// model or to several, and what memory::predict() throws.
 template <std::invocable<const Levers&> F>
 Fit fit(Device device, std::size_t limit, F&& fn, const FitOptions& options = {},
         const memory::PredictOptions& supposed = {}) {

@@ -4,6 +4,7 @@
 #include "bytetape/core/memory/advice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -34,6 +35,12 @@ struct Life {
 
 bool is_within(std::string_view path, std::string_view module) {
   return path == module || (path.starts_with(module) && path[module.size()] == '.');
+}
+
+/// What goes to the host and comes back goes while other modules run.
+bool moves(const Record& r, const Log& log) {
+  const std::string& op = log.names[r.by_op];
+  return op == "evict" || op == "restore";
 }
 
 bool runs_backward(const Record& r) { return r.event.phase == Phase::backward; }
@@ -89,9 +96,17 @@ class StepView {
     return all;
   }
 
-  /// The step's peak where the module is checkpointed; none where it does not run forward in one piece, and backward
-  /// behind it.
-  std::optional<std::size_t> peak_with(const std::string& module) const {
+  /// What a checkpoint of one module changes.
+  struct Change {
+    std::string module;
+    Range away;         // where its bytes are not held
+    std::size_t bytes;  // of what it makes on its way
+    Range again;        // where its forward runs a second time
+    std::size_t rise;   // how far it then goes above the level before it
+  };
+
+  /// None where the module does not run forward in one piece, and backward behind it.
+  std::optional<Change> change_of(const std::string& module) const {
     const auto in_phase = [&](Phase phase) {
       return [this, module, phase](const Record& r) {
         return r.event.phase == phase && is_within(log_.names[r.by_module], module);
@@ -100,16 +115,31 @@ class StepView {
     const auto forward = span_of(in_phase(Phase::forward)), backward = span_of(in_phase(Phase::backward));
     if (!forward || !backward || backward->begin < forward->end) return std::nullopt;
     for (std::size_t i = forward->begin; i < forward->end; ++i)
-      if (!in_phase(Phase::forward)(records_[i])) return std::nullopt;
+      if (!in_phase(Phase::forward)(records_[i]) && !moves(records_[i], log_)) return std::nullopt;
 
     const std::vector<const Life*> inner = inner_lives(module, *forward, *backward);
     if (inner.empty()) return std::nullopt;
     const Range again = second_run(inner, *backward);
-    std::size_t highest = highest_between_kernels(again) - bytes_of(inner) + rise_of(*forward);  // while it runs again
-    for (std::size_t i = step_.begin; i < step_.end; ++i) {
-      const bool is_away = forward->end <= i && i < again.begin;
-      highest = std::max(highest, level_behind(i) - (is_away ? bytes_of(inner) : 0));
+    return Change{module, {forward->end, again.begin}, bytes_of(inner), again, rise_of(*forward)};
+  }
+
+  /// The step's peak with all of these, none of which is in another.
+  std::size_t peak_with(const std::vector<Change>& changes) const {
+    std::vector<std::size_t> away(step_.end - step_.begin + 1), back(away);  // bytes that go and come at each record
+    for (const Change& c : changes) {
+      away[c.away.begin - step_.begin] += c.bytes;
+      back[std::max(c.away.begin, c.away.end) - step_.begin] += c.bytes;
     }
+    std::vector<std::size_t> missing(levels_.size());  // behind each record
+    std::size_t sum = 0, highest = 0;
+    for (std::size_t i = 0; i < levels_.size(); ++i) {
+      sum += away[i];
+      sum -= back[i];
+      missing[i] = sum;
+      highest = std::max(highest, levels_[i] - sum);
+    }
+    for (const Change& c : changes)
+      highest = std::max(highest, highest_between_kernels(c.again, missing) - c.bytes + c.rise);
     return highest;
   }
 
@@ -163,7 +193,7 @@ class StepView {
   std::optional<Range> span_of(const Condition& is_meant) const {
     std::optional<Range> span;
     for (std::size_t i = step_.begin + 1; i < step_.end; ++i)
-      if (is_meant(records_[i])) span = Range{span ? span->begin : i, i + 1};
+      if (is_meant(records_[i]) && !moves(records_[i], log_)) span = Range{span ? span->begin : i, i + 1};
     return span;
   }
 
@@ -190,15 +220,17 @@ class StepView {
     return *std::max_element(at + static_cast<std::ptrdiff_t>(range.begin),
                              at + static_cast<std::ptrdiff_t>(range.end));
   }
-  /// The same but for workspaces that are taken in it: nothing else runs while a kernel has one.
-  std::size_t highest_between_kernels(Range range) const {
-    std::size_t workspaces = 0, highest = level_behind(range.begin);
+  /// The same but for what is missing at each record, and for workspaces that are taken in it: nothing else runs while
+  /// a kernel has one.
+  std::size_t highest_between_kernels(Range range, const std::vector<std::size_t>& missing) const {
+    const auto level = [&](std::size_t i) { return level_behind(i) - missing[i - step_.begin]; };
+    std::size_t workspaces = 0, highest = level(range.begin);
     for (std::size_t i = range.begin + 1; i < range.end; ++i) {
       const Event& e = records_[i].event;
       if (e.role == Role::workspace && e.kind == EventKind::alloc) workspaces += e.bytes;
       if (e.role == Role::workspace && e.kind == EventKind::free)
         workspaces -= std::min<std::size_t>(workspaces, e.bytes);
-      highest = std::max(highest, level_behind(i) - workspaces);
+      highest = std::max(highest, level(i) - std::min(level(i), workspaces));
     }
     return highest;
   }
@@ -228,11 +260,39 @@ class StepView {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> alive_;  // lives, by place
 };
 
+/// The change that lowers the peak most beside those that are chosen; none where that is less than `least`.
+const StepView::Change* best_beside(const std::vector<StepView::Change>& chosen,
+                                    const std::vector<StepView::Change>& all, const StepView& view, std::size_t least) {
+  const StepView::Change* best = nullptr;
+  std::size_t lowest = view.peak_with(chosen);
+  if (lowest < least) return nullptr;
+  lowest -= least;
+  for (const StepView::Change& c : all) {
+    if (std::any_of(chosen.begin(), chosen.end(), [&](const auto& other) {
+          return is_within(c.module, other.module) || is_within(other.module, c.module);
+        }))
+      continue;
+    std::vector<StepView::Change> then = chosen;
+    then.push_back(c);
+    if (const std::size_t peak = view.peak_with(then); peak <= lowest) lowest = peak, best = &c;
+  }
+  return best;
+}
+
+Advice advice_of(const std::vector<StepView::Change>& changes, const StepView& view) {
+  Advice a{.peak = view.peak(), .peak_then = view.peak_with(changes)};
+  for (const StepView::Change& c : changes) {
+    a.modules.push_back(c.module);
+    a.forward_time += view.forward_time(c.module);
+  }
+  return a;
+}
+
 }  // namespace
 
 std::string Advice::text() const {
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
-  return fmt::format("checkpoint {}: peak \u2212{} (\u2212{:.0f} %), +{:.0f} % forward time", module,
+  return fmt::format("checkpoint {}: peak \u2212{} (\u2212{:.0f} %), +{:.0f} % forward time", fmt::join(modules, ", "),
                      format_bytes(peak - peak_then), 100 * part, 100 * forward_time);
 }
 
@@ -240,15 +300,29 @@ std::vector<Advice> advise(const Log& log, const DeviceLog& device) {
   const std::optional<Range> step = highest_step(device.records);
   if (!step) return {};
   const StepView view(log, device, *step);
-  std::vector<Advice> all;
   const std::size_t worthwhile = view.peak() / 100;
+  std::vector<StepView::Change> changes, chosen;
   for (const std::string& module : view.modules())
-    if (const auto then = view.peak_with(module); then && *then + worthwhile <= view.peak())
-      all.push_back({module, view.peak(), *then, view.forward_time(module)});
+    if (auto change = view.change_of(module)) changes.push_back(std::move(*change));
+  std::vector<Advice> all;
+  for (const StepView::Change& c : changes)
+    if (Advice a = advice_of({c}, view); a.peak_then + worthwhile <= a.peak) all.push_back(std::move(a));
+  while (const StepView::Change* best = best_beside(chosen, changes, view, worthwhile)) chosen.push_back(*best);
+  if (chosen.size() > 1) all.push_back(advice_of(chosen, view));
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
     return std::pair(a.peak_then, a.forward_time) < std::pair(b.peak_then, b.forward_time);
   });
   return all;
+}
+
+std::vector<std::string> advice_texts(const Log& log) {
+  constexpr std::size_t most = 5;
+  std::vector<std::string> texts;
+  for (const DeviceLog& d : log.devices) {
+    const std::vector<Advice> all = advise(log, d);
+    for (std::size_t i = 0; i < std::min(most, all.size()); ++i) texts.push_back(d.name + ": " + all[i].text());
+  }
+  return texts;
 }
 
 }  // namespace bytetape::memory

@@ -100,17 +100,6 @@ Json header(const Report& report, Json& data) {
           {"runs", runs}};
 }
 
-/// The best of what checkpoints of single modules would change, for each device.
-std::vector<std::string> advice_of(const Log& log) {
-  constexpr std::size_t most = 5;
-  std::vector<std::string> texts;
-  for (const DeviceLog& d : log.devices) {
-    const std::vector<Advice> all = advise(log, d);
-    for (std::size_t i = 0; i < std::min(most, all.size()); ++i) texts.push_back(d.name + ": " + all[i].text());
-  }
-  return texts;
-}
-
 }  // namespace
 
 bool can_write_reports() { return !report_page::d3.empty(); }
@@ -143,11 +132,11 @@ void write_report(const Report& report, const std::string& path) {
   write_file(path, "the memory report", [&](std::ostream& out) { write_report(report, out); });
 }
 void write_report(const Log& run, const std::string& path) {
-  write_report(Report{&run, nullptr, advice_of(run)}, path);
+  write_report(Report{&run, nullptr, advice_texts(run)}, path);
 }
 void write_report(const std::string& path) { write_report(log_so_far(), path); }
 void write_report(const Log& run, const Log& other, const std::string& path) {
-  write_report(Report{&run, &other, advice_of(run)}, path);
+  write_report(Report{&run, &other, advice_texts(run)}, path);
 }
 
 }  // namespace bytetape::memory

@@ -143,6 +143,73 @@ TEST_F(SavesOnCpu, WorksUnderHigherDerivativesAndCheckpoints) {
   EXPECT_EQ(second(2 * row), second(all));
 }
 
+// A rule may have the address of one tensor when another comes back, which is saved anew.
+TEST_F(SavesOnCpu, NothingGoesWhileARuleRuns) {
+  const auto gradient = [&](std::size_t keep) {
+    const Tensor a = x.detach().set_requires_grad(), w = to(rand({64}, DType::f32, Device::cpu()), gpu);
+    const SaveOnCpu offload({.keep = keep, .min_bytes = 1});
+    const SavedTensorHooks hooks(
+        [](const Tensor& t) -> SavedTensorHooks::Unpack { return [copy = clone(t)] { return clone(copy); }; });
+    mean(tanh(layer_norm(tanh(a), {64}, w.detach().set_requires_grad(), {}, 1e-5))).backward();
+    return a.grad().to_vector<float>();
+  };
+  manual_seed(1);
+  const auto expected = gradient(all);
+  manual_seed(1);
+  EXPECT_EQ(gradient(0), expected);
+}
+
+TEST_F(SavesOnCpu, OpsThatSaveSeveralLeaveNoneBehind) {
+  Tensor h = tanh(x.detach().set_requires_grad());
+  const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+  for (int i = 0; i < 12; ++i) {
+    const Tensor weight = exp(h);
+    h = binary_cross_entropy_with_logits(tanh(h), sigmoid(h), {.reduction = Reduction::none, .pos_weight = weight});
+    EXPECT_LE(saved(), 6 * row) << i;
+  }
+}
+
+TEST_F(SavesOnCpu, WhatARecordedStepWorksWithStays) {
+  const Tensor a = x.detach().set_requires_grad();
+  const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+  Tensor y = exp(a), z = tanh(y);
+  y.storage().stay();
+  for (int i = 0; i < 5; ++i) z = tanh(z);
+  EXPECT_FALSE(y.storage().is_evicted());
+}
+
+TEST_F(SavesOnCpu, AGradientStays) {
+  Tensor a = x.detach().set_requires_grad();
+  const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+  const Tensor y = exp(a);
+  Tensor z = tanh(y);
+  a.set_grad(y.detach());
+  for (int i = 0; i < 5; ++i) z = tanh(z);
+  EXPECT_FALSE(y.storage().is_evicted());
+}
+
+TEST_F(SavesOnCpu, WhatTheHostHasNoMemoryForStays) {
+  const auto expected = gradients({.keep = all});
+  synchronize(gpu);
+  fake->pinned.allocator().empty_cache();
+  fake->pinned.allocator().set_limit(0);
+  EXPECT_EQ(gradients({.keep = 0, .min_bytes = 1}), expected);
+}
+
+TEST_F(SavesOnCpu, WhyAliveKnowsWhoKeepsWhatIsAway) {
+  const Tensor a = x.detach().set_requires_grad();
+  const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+  const Tensor e = exp(a), t = tanh(e);
+  Tensor z = t;
+  for (int i = 0; i < 5; ++i) z = sigmoid(z);
+  ASSERT_TRUE(e.storage().is_evicted());
+  const std::string text = why_alive(e, {{"e", e}});
+  EXPECT_THAT(text, testing::HasSubstr("saved for backward, allocated by evict"));
+  EXPECT_THAT(text, testing::HasSubstr("  exp, which saved it"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("sigmoid, which saved it")));
+  EXPECT_TRUE(e.storage().is_evicted());
+}
+
 TEST_F(SavesOnCpu, OfScopesInEachOtherTheInnermostCounts) {
   const SaveOnCpu outer({.keep = 0, .min_bytes = 1});
   const Tensor y = loss({.keep = all});

@@ -89,6 +89,24 @@ TEST_F(Elsewhere, ACopyIsTakenOnceAndVoidOnceTheBytesChange) {
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(300, 3));
 }
 
+TEST_F(Elsewhere, ACopyIsVoidOnceItsOwnStreamWrites) {
+  const StreamScope copies(Stream::for_copies());
+  const Tensor x = zeros({300}, DType::f32, gpu);
+  x.storage().copy_out();
+  fill_(x, 3);
+  x.storage().evict();
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(300, 3));
+}
+
+TEST_F(Elsewhere, ACopyTakesTheRoleThatThereIsInTheEnd) {
+  const Tensor x = random();
+  x.storage().copy_out();
+  x.storage().set_role(Role::gradient, memory::intern("net.fc"));
+  x.storage().evict();
+  EXPECT_EQ(x.storage().role(), Role::gradient);
+  EXPECT_EQ(memory::name_of(x.storage().module()), "net.fc");
+}
+
 TEST_F(Elsewhere, StreamsWaitForWhatTheyMust) {
   const Tensor x = random();
   fake->done.clear();
@@ -181,6 +199,7 @@ TEST_F(Elsewhere, IsRefusedWhereThereIsNone) {
   EXPECT_THROWS_SAYING(pin_memory(values).storage().evict(), ValueError, "only memory of bytetape's own");
   empty({0}, DType::f32, gpu).storage().evict();
   const Tensor x = random();
+  x.storage().copy_out();
   x.storage().stay();
   EXPECT_THROWS_SAYING(x.storage().evict(), CaptureError, "a captured step works with this memory");
 }

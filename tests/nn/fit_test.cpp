@@ -20,6 +20,7 @@ Sequential block() {
 }
 
 /// Two groups of three blocks, whose paths are "0.0" to "1.2", and a head.
+// [training]
 struct Training {
   Sequential net{Sequential(block(), block(), block()), Sequential(block(), block(), block()), Linear(width, 10)};
   optim::SGD sgd{net.parameters(), {.lr = 0.1, .momentum = 0.9}};
@@ -41,6 +42,7 @@ struct Training {
     return loss.detach();
   }
 };
+// [training]
 
 Fit fit_training(Device device, std::size_t limit, const FitOptions& options = {}) {
   return fit(
@@ -77,7 +79,7 @@ std::vector<float> train(Device device, std::size_t limit, const Levers& levers)
 
 TEST(Fit, LeavesAloneWhatFits) {
   const std::size_t need = peak(Device::cpu());
-  const Fit f = fit_training(Device::cpu(), need);
+  const Fit f = fit(Device::cpu(), need, [](const Levers& levers) { return Training(levers); });
   EXPECT_TRUE(f.fits());
   EXPECT_TRUE(f.levers.checkpointed.empty());
   EXPECT_FALSE(f.levers.offloads());
@@ -120,10 +122,40 @@ TEST(Fit, SaysWhatIsMissing) {
   EXPECT_THAT(fit_training(Device::cpu(), 1 << 20, {.checkpoint = false}).text(), testing::HasSubstr("no checkpoint"));
 }
 
-TEST(Fit, NeedsAModel) {
-  const auto none = [](const Levers&) { return [] { empty({1 << 20}); }; };
-  EXPECT_THROWS_SAYING(fit(Device::cpu(), 1 << 20, none), ValueError,
-                       "fit: the program applies its levers to no model");
+TEST(Fit, NeedsOneModel) {
+  const auto apply = [](int models) {
+    return [models](const Levers& levers) {
+      auto net = std::make_shared<Sequential>(Linear(2, 2));
+      for (int i = 0; i < models; ++i) levers.apply(*net);
+      return [net] { empty({1 << 20}); };
+    };
+  };
+  for (const int models : {0, 2})
+    EXPECT_THROWS_SAYING(fit(Device::cpu(), 1 << 20, apply(models)), ValueError,
+                         "fit: the program applies its levers to " + std::to_string(models) + " models");
+}
+
+TEST(Fit, KnowsAModelThatRunsInAScope) {
+  struct Scoped : Training {
+    using Training::Training;
+    Tensor operator()() {
+      const memory::Scope scope("encoder");
+      return Training::operator()();
+    }
+  };
+  const std::size_t limit = peak(Device::cpu()) / 2;
+  const Fit f = fit(Device::cpu(), limit, [](const Levers& levers) { return Scoped(levers); });
+  const Fit plain = fit_training(Device::cpu(), limit);
+  EXPECT_EQ(f.levers.checkpointed, plain.levers.checkpointed);
+  EXPECT_EQ(f.again, plain.again);
+}
+
+TEST(Fit, LeversLeaveTheProgramsOwnCheckpoints) {
+  Sequential net{Sequential(Linear(4, 4), Tanh()), Sequential(Linear(4, 4), Tanh())};
+  checkpoint_modules(net, {"0"});
+  Levers{.checkpointed = {"1"}}.apply(net);
+  for (const auto& [path, module] : net.named_modules()) EXPECT_EQ(module->is_checkpointed(), path.size() == 1) << path;
+  EXPECT_THROW(Levers{.checkpointed = {"2"}}.apply(net), ValueError);
 }
 
 class FitOnAGpu : public testing::Test {
@@ -158,7 +190,7 @@ TEST_F(FitOnAGpu, OffloadsWhereCheckpointsAreNotEnough) {
     const Fit f = fit_training(gpu, limit);
     ASSERT_TRUE(f.fits()) << f.text();
     EXPECT_TRUE(f.levers.offloads());
-    EXPECT_FALSE(f.levers.checkpointed.empty());
+    EXPECT_TRUE(f.levers.checkpointed.empty());  // which are not needed then
     const std::vector<float> expected = train(gpu, fake->device.capacity(), {});
     EXPECT_EQ(train(gpu, limit, f.levers), expected);
     return;

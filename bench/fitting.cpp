@@ -1,0 +1,154 @@
+// Trains a deep residual net that needs a multiple of the memory that it is given, as nn::fit makes it, and without a
+// limit beside it; a JSON line for each way.
+#include <bytetape/bytetape.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "bench/harness.h"
+#include "examples/cifar10/resnet.h"
+
+namespace {
+
+using namespace bytetape;
+
+struct Settings {
+  Device device;
+  std::int64_t batch = 128, blocks = 9;
+  int steps = 5, rounds = 3;
+  double times = 2.5;
+};
+
+/// He et al.'s net for CIFAR-10 of 6 * blocks + 2 layers: ResNet-56 of 9 blocks a stage.
+nn::Sequential deep_resnet(std::int64_t blocks) {
+  nn::Sequential net;
+  net.push_back("conv1", nn::Conv2d(3, 16, 3, {.padding = 1, .bias = false}));
+  net.push_back("bn1", nn::BatchNorm2d(16)).push_back("relu", nn::ReLU());
+  std::int64_t in = 16;
+  for (const std::int64_t out : {16, 32, 64})
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      net.push_back(examples::BasicBlock(in, out, in == out ? 1 : 2));
+      in = out;
+    }
+  net.push_back("pool", examples::GlobalAveragePool()).push_back("fc", nn::Linear(64, 10));
+  return net;
+}
+
+class Training {
+ public:
+  Training(const Settings& s, const nn::Levers& levers)
+      : batch_(s.batch), levers_(levers), net_(deep_resnet(s.blocks)) {
+    levers.apply(net_);
+  }
+  Tensor operator()() {
+    const memory::Step step;
+    sgd_.zero_grad();
+    const Tensor x = randn({batch_, 3, 32, 32}, DType::f32, default_device(), default_generator(), memory::Role::input);
+    const Tensor y = randint(0, 10, batch_, DType::i64, default_device(), default_generator(), memory::Role::input);
+    Tensor loss;
+    {
+      const SaveOnCpu offload(levers_.saved);
+      loss = cross_entropy(net_(x), y);
+    }
+    loss.backward();
+    sgd_.step();
+    return loss.detach();
+  }
+
+ private:
+  std::int64_t batch_;
+  nn::Levers levers_;
+  nn::Sequential net_;
+  optim::SGD sgd_{net_.parameters(), {.lr = 0.1, .momentum = 0.9}};
+};
+
+struct Run {
+  std::vector<float> losses;  // of the first steps, from one seed
+  double ms = 0;              // a step of those behind
+  std::size_t allocated = 0, reserved = 0;
+};
+
+Run train(const Settings& s, std::size_t limit, const nn::Levers& levers) {
+  memory::Allocator& books = memory::allocator(s.device);
+  books.empty_cache();
+  books.set_limit(limit);
+  books.reset_peaks();
+  Run run;
+  {
+    const DefaultDevice here(s.device);
+    manual_seed(1);
+    Training training(s, levers);
+    for (int i = 0; i < 3; ++i) run.losses.push_back(training().item<float>());
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < s.steps; ++i) training();
+    synchronize(s.device);
+    run.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / s.steps;
+  }
+  run.allocated = books.statistics().allocated.peak;
+  run.reserved = books.statistics().reserved.peak;
+  books.empty_cache();
+  books.set_limit(books.capacity());
+  return run;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// In turns with what it is compared with.
+void compare(const Settings& s, const char* way, const nn::FitOptions& options) {
+  const auto training = [&](const nn::Levers& levers) { return Training(s, levers); };
+  const std::size_t need = memory::predict(s.device, [&] { return Training(s, nn::Levers()); }).peak_allocated();
+  const auto limit = static_cast<std::size_t>(static_cast<double>(need) / s.times);
+  const nn::Fit fit = nn::fit(s.device, limit, training, options);
+  nlohmann::ordered_json line{{"way", way},         {"device", to_string(s.device)},
+                              {"need_bytes", need}, {"limit_bytes", limit},
+                              {"fits", fit.fits()}, {"text", fit.text()}};
+  if (fit.fits()) {
+    std::vector<double> without, with, ratios;
+    Run plain, fitted;
+    for (int i = 0; i < s.rounds; ++i) {
+      plain = train(s, memory::allocator(s.device).capacity(), {});
+      fitted = train(s, limit, fit.levers);
+      without.push_back(plain.ms), with.push_back(fitted.ms), ratios.push_back(fitted.ms / plain.ms);
+    }
+    line.update({{"losses_equal", plain.losses == fitted.losses},
+                 {"reserved_bytes", fitted.reserved},
+                 {"as_predicted", fitted.reserved == fit.with.peak_reserved()},
+                 {"ms_without", median(without)},
+                 {"ms_with", median(with)},
+                 {"ratio", median(ratios)}});
+  }
+  std::cout << line.dump() << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  share_cores(argv);
+  CLI::App app{"Trains a ResNet-56 in less memory than it needs, and with all; a JSON line for each way to do so."};
+  Settings s;
+  std::string device = "cpu";
+  int threads = 0;
+  app.add_option("--device", device, "cpu or cuda")->capture_default_str();
+  app.add_option("--batch-size", s.batch, "images a step")->capture_default_str();
+  app.add_option("--blocks", s.blocks, "of a stage, of which there are three; of two layers each")
+      ->capture_default_str();
+  app.add_option("--times", s.times, "what the net needs of the limit, before anything is done about it")
+      ->capture_default_str();
+  app.add_option("--steps", s.steps, "that are timed in a row")->capture_default_str();
+  app.add_option("--rounds", s.rounds, "of steps with and without, whose median counts")->capture_default_str();
+  app.add_option("--threads", threads, "CPU threads; default: all");
+  CLI11_PARSE(app, argc, argv);
+  return bench::run("fitting", [&] {
+    if (threads) set_num_threads(threads);
+    s.device = Device::parse(device);
+    compare(s, "checkpoints", {.offload = false});
+    if (s.device.type != DeviceType::cpu) compare(s, "host", {.checkpoint = false});
+  });
+}
