@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bytetape/core/memory/export.h"
+#include "bytetape/core/memory/utf8.h"
 
 namespace bytetape::memory {
 namespace {
@@ -21,7 +22,7 @@ std::string cell(const std::string& text) {
 
 void write_csv(const Log& log, std::ostream& out) {
   std::vector<std::string> names;
-  for (const std::string& name : log.names) names.push_back(cell(name));
+  for (const std::string& name : log.names) names.push_back(cell(utf8(name)));
   out << "device,event,nanoseconds,thread,kind,segment,offset,bytes,requested,role,old_role,phase,step,module,"
          "old_module,op,by_module,by_op,tensor\n";
   std::string line;

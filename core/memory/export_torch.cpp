@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <tuple>
@@ -10,14 +10,15 @@
 #include "bytetape/core/memory/export.h"
 #include "bytetape/core/memory/pickle.h"
 #include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/utf8.h"
 
 namespace bytetape::memory {
 namespace {
 
-/// What is no UTF-8 becomes U+FFFD: readers refuse it.
-std::string utf8(const std::string& name) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+/// Bytes that could still be reserved; 0 where nobody knows how many there are.
+std::uint64_t free_of(const DeviceLog& d, std::uint64_t reserved) {
+  const std::uint64_t bound = std::min<std::uint64_t>(d.limit, d.capacity);
+  return bound == std::numeric_limits<std::uint64_t>::max() ? 0 : bound - std::min(bound, reserved);
 }
 
 /// Who did something, as frames of a stack.
@@ -161,7 +162,7 @@ class TorchWriter {
             entry(action, r, "addr", at.of(e), e.requested, of_doer(r), nullptr);
           break;
         case EventKind::out_of_memory:
-          entry("oom", r, "device_free", d.limit - std::min(d.limit, reserved), e.requested, of_doer(r), nullptr);
+          entry("oom", r, "device_free", free_of(d, reserved), e.requested, of_doer(r), nullptr);
           break;
         default:
           break;  // no such thing there

@@ -1,12 +1,15 @@
 #include "examples/bytetape-memory/export.h"
 
+#include <bytetape/core/error.h>
 #include <bytetape/core/memory/export.h>
 #include <bytetape/core/memory/snapshot_of.h>
 #include <bytetape/core/memory/timeline.h>
 #include <bytetape/core/write_file.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "examples/bytetape-memory/recordings.h"
 
@@ -14,6 +17,8 @@ namespace bytetape::examples {
 
 int write_export(const std::string& path, const std::string& format, const std::string& device,
                  const std::string& out) {
+  std::error_code none;
+  check<ValueError>(!std::filesystem::equivalent(path, out, none), "'", out, "' is the recording itself: name another");
   memory::Log log = memory::read_log(path);
   std::cout << headline(log, path);
   if (!device.empty() || format == "json") {

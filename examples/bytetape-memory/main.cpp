@@ -10,6 +10,7 @@
 #include "examples/bytetape-memory/page.h"
 #include "examples/bytetape-memory/predict.h"
 #include "examples/bytetape-memory/summary.h"
+#include "examples/from_0.h"
 
 namespace {
 
@@ -84,7 +85,8 @@ int main(int argc, char** argv) {
   CLI::App* predict = app.add_subcommand("predict", "the same requests under another limit or policy: would they fit?");
   add_log(*predict, a.log);
   predict->add_option("--limit", a.limit, "bytes that may be reserved, such as 512MiB; default: no limit")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(examples::finite_from_0<std::uint64_t>());
   predict->add_option("--policy", a.policy, "caching, or direct: each block its own piece of the system's memory")
       ->check(CLI::IsMember({"caching", "direct"}));
   add_device(*predict, a);

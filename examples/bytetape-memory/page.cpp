@@ -1,5 +1,6 @@
 #include "examples/bytetape-memory/page.h"
 
+#include <bytetape/core/error.h>
 #include <bytetape/core/memory/report.h>
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@ namespace bytetape::examples {
 
 int page(const std::vector<std::string>& paths) {
   const std::string& out = paths.back();
+  check<ValueError>(out.ends_with(".html"), "the page to write is the last, OUT.html, not '", out, "'");
   const memory::Log run = memory::read_log(paths.front());
   fmt::print("{}", headline(run, paths.front()));
   if (paths.size() == 2) {

@@ -25,8 +25,9 @@ std::string when(std::uint32_t step, memory::Phase phase) {
 void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f, std::size_t limit) {
   const memory::Event& e = f.request.event;
   const std::size_t cached = f.reserved - f.allocated, free = limit - f.allocated;
-  fmt::print("\nit does not fit: {} asked for by {} in module '{}' fail in {}\n", format_bytes(f.requested),
-             log.names[e.op].empty() ? "no op" : log.names[e.op], log.names[e.module], when(e.step, e.phase));
+  fmt::print("\nit does not fit: {} asked for by {}{} fail in {}\n", format_bytes(f.requested),
+             log.names[e.op].empty() ? "no op" : log.names[e.op],
+             log.names[e.module].empty() ? "" : " in module '" + log.names[e.module] + "'", when(e.step, e.phase));
   fmt::print("{} are held then, {} are cached, in pieces of at most {}, {} are left of the limit\n",
              format_bytes(f.allocated), format_bytes(cached), format_bytes(f.largest_free),
              format_bytes(limit - f.reserved));

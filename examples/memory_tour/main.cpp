@@ -40,7 +40,7 @@ void visit(const Stop& stop, int number, Seen& seen) {
   std::vector<Measurement> found;
   for (const Part& part : stop.parts) {
     const Program named = [&](Watch& at) {
-      const memory::Scope scope(fmt::format("{}. {}", number, stop.title));  // what a report calls it
+      const memory::Scope scope(fmt::format("{} {}", number, stop.title));  // what a report calls it
       part.shown.run(at);
     };
     found.push_back(measure(named, part.look.is_timed));

@@ -94,6 +94,28 @@ def check_saved(page):
     equal(all(t != "nobody yet" for t in texts(page, ".saved tbody td:nth-child(5)")), True, "backward lets all go")
 
 
+def check_edges(page):
+    """A constant is kept in each step for that step; the last event has its place by time too; focus stays."""
+    tab(page, "saved")
+    rows = page.evaluate(
+        "currentDevice().steps.map((s) => savedDuring(currentDevice(), s).map((r) => [s.begin, r.from, r.to, s.end]))"
+    )
+    equal(len(rows) >= 3 and all(rows[-3:]), True, "something is kept in each step")
+    for begin, first, last, end in sum(rows, []):
+        equal(begin <= first <= last <= end, True, f"{first} to {last} within the step {begin} to {end}")
+    page.evaluate("show({ axis: 'time' })")
+    page.settle()
+    last = "currentDevice().count - 1"
+    equal(page.evaluate(f"app.timeline.eventAt(app.timeline.whole[1]) === {last}"), True, "the last event is reached")
+    equal(page.evaluate(f"app.timeline.placeOf({last}) < app.timeline.whole[1]"), True, "the last event has a place")
+    page.evaluate("document.querySelector('#view select').focus()")
+    page.evaluate("document.querySelector('#view select').dispatchEvent(new Event('change'))")
+    page.settle()
+    equal(page.evaluate("document.activeElement.tagName"), "SELECT", "what has the focus")
+    tab(page, "runs")
+    equal("are equal" in texts(page, ".verdict")[0], True, "a run that began within a step, beside itself")
+
+
 def check_bill(page):
     """Lines add up to the total, which is what is reserved and what lies outside."""
     tab(page, "whole")
@@ -241,6 +263,15 @@ def check_all(page, folder, screenshots):
     page.open(folder / "equal.html")
     tab(page, "runs")
     equal(page.evaluate(difference), -1, "first difference of a run and itself")
+
+    page.open(folder / "edges.html")
+    check_edges(page)
+    page.open(folder / "beside_nothing.html")
+    equal(len(texts(page, "#runs button")), 1, "runs to choose from")
+    for name in TABS[:-1]:
+        tab(page, name)
+    page.open(folder / "nothing.html")
+    equal(texts(page, "main"), ["Nothing was recorded."], "a page of nothing")
 
     seconds = fastest_load(page, folder / "large.html")
     print(f"a million events are drawn after {seconds:.2f} s")

@@ -39,6 +39,28 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return head(second(first(relu(stem(x))))); }
 };
 
+/// Steps that keep one constant each, of which the last breaks off in the middle of a large allocation, for a device
+/// beside a run in which nothing happened; recorded from within a step.
+memory::Log edges(const std::string& folder) {
+  const std::string path = folder + "/edges.memlog";
+  memory::allocator(Device::cpu()).empty_cache();
+  memory::allocator(Device::cpu()).reset_log(memory::Ledger::default_log_capacity);
+  const Tensor mask = rand({300}), weight = rand({300}).set_requires_grad();
+  auto around = std::make_unique<memory::Step>();
+  memory::Recording recording(path, "edges");
+  around.reset();
+  for (int i = 0; i < 3; ++i) {
+    const memory::Step step;
+    sum(weight * mask).backward();
+  }
+  const Tensor last = empty({1 << 20});
+  memory::Log log = memory::log_so_far();
+  recording.finish();
+  auto& records = log.devices[0].records;
+  while (records.back().event.kind != memory::EventKind::alloc) records.pop_back();
+  return log;
+}
+
 /// A recording of four training steps, each of which keeps its loss: a leak.
 template <class MakeOptimizer>
 memory::Log recorded(const std::string& folder, const std::string& program, MakeOptimizer make) {
@@ -106,7 +128,8 @@ std::ptrdiff_t first_difference(const memory::Log& a, const memory::Log& b) {
   return x.size() == y.size() ? -1 : static_cast<std::ptrdiff_t>(std::min(x.size(), y.size()));
 }
 
-/// A million events: steps of a thousand blocks that stay until backward, and as many that do not.
+/// A million events: steps of a thousand blocks that stay until backward, and as many that do not; and a constant that
+/// is kept for backward a thousand times a step.
 memory::Log large() {
   memory::Log log{.program = "a million events", .names = {"", "matmul"}, .complete = true};
   for (int layer = 0; layer < 64; ++layer) log.names.push_back("net.block" + std::to_string(layer) + ".fc");
@@ -127,6 +150,12 @@ memory::Log large() {
   using memory::EventKind, memory::Role, memory::Phase;
   add(EventKind::segment_alloc, 0, std::uint64_t{1} << 30, Role::temporary, Phase::setup, 0);
   std::mt19937 draw(1);
+  constexpr std::uint64_t constant = 3000 * 16384;
+  add(EventKind::alloc, constant, 512, Role::temporary, Phase::setup, 0);
+  const auto retag = [&](Role from, Role to, Phase phase, std::uint32_t step) {
+    add(EventKind::retag, constant, 512, to, phase, step);
+    device.records.back().event.old_role = from;
+  };
   for (std::uint32_t step = 1; device.records.size() < 1000000; ++step) {
     add(EventKind::step_begin, 0, step, Role::temporary, Phase::forward, step);
     std::vector<std::uint64_t> sizes;
@@ -136,6 +165,10 @@ memory::Log large() {
       add(EventKind::alloc, i * 16384, sizes[i], Role::saved, Phase::forward, step);
       add(EventKind::alloc, place, bytes, Role::temporary, Phase::forward, step);
       add(EventKind::free, place, bytes, Role::temporary, Phase::forward, step);
+      add(EventKind::hold, constant, 512, Role::temporary, Phase::forward, step);
+      retag(Role::temporary, Role::saved, Phase::forward, step);
+      add(EventKind::drop, constant, 512, Role::saved, Phase::forward, step);
+      retag(Role::saved, Role::temporary, Phase::forward, step);
     }
     for (std::uint64_t i = 1000; i-- > 0;)
       add(EventKind::free, i * 16384, sizes[i], Role::saved, Phase::backward, step);
@@ -168,6 +201,10 @@ int main(int argc, char** argv) {
   memory::write_report(adam, folder + "/one.html");
   memory::write_report({&sgd, &adam, {"a sentence with </script><b>markup</b>"}}, folder + "/two.html");
   memory::write_report(sgd, sgd, folder + "/equal.html");
+  const memory::Log cut = edges(folder), nothing{.program = "nothing", .devices = {memory::DeviceLog{.name = "cpu"}}};
+  memory::write_report(cut, cut, folder + "/edges.html");
+  memory::write_report(nothing, cut, folder + "/beside_nothing.html");
+  memory::write_report(nothing, folder + "/nothing.html");
   const memory::Log million = large();
   memory::write_report(million, folder + "/large.html");
   std::ofstream(folder + "/expected.json") << json{{"one", expected_of(adam, adam.devices[0])},

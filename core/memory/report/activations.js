@@ -29,12 +29,13 @@ function savedDuring(device, step) {
   for (let i = step.begin; i <= step.end; ++i)
     if (role[i] === ROLE.saved && (kind[i] === KIND.alloc || kind[i] === KIND.retag || kind[i] === KIND.hold))
       found.add(device.blockOf[i]);
-  const rows = [...found].map((b) => savedRow(device, b));
+  const rows = [...found].map((b) => savedRow(device, b, step));
   return rows.sort((a, b) => b.life - a.life);  // of equal sizes the longest-lived first
 }
 
-function savedRow(device, b) {
-  const saves = savesOf(device, b);
+// Its life within the step: a mask or a table may be kept in others too.
+function savedRow(device, b, step) {
+  const saves = savesOf(device, b).filter((s) => s.from <= step.end && s.to >= step.begin);
   const from = d3.min(saves, (s) => s.from);
   const to = d3.max(saves, (s) => s.to);
   const { blocks } = device;
@@ -71,7 +72,7 @@ function savedTable(device, rows, step) {
   ];
   const first = inOrder(rows, columns, savedShown.sort).slice(0, savedShown.all ? rows.length : FIRST_ROWS);
   const table = sortableTable(columns, first, savedShown.sort, redrawTab,
-    (r) => ({ "data-block": r.b, onclick: () => show({ pinned: r.b, cursor: r.from, hovered: null }) }));
+    (r) => ({ "data-block": r.b, ...clickable(() => show({ pinned: r.b, cursor: r.from, hovered: null })) }));
   table.className = "saved";
   table.querySelector("th.life button").after(phaseRuler(device, step, x));
   return element("div", {}, table, restOf(rows));

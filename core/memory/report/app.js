@@ -37,7 +37,8 @@ function drawTop(change) {
   if (!("run" in change || "device" in change || "axis" in change)) return;
   document.getElementById("program").textContent = `Memory of ${report.runs[app.run].program || "a run"}`;
   document.title = document.getElementById("program").textContent;
-  choice(document.getElementById("runs"), report.runs.map((_, r) => [r, runLabel(r)]), app.run, showRun);
+  choice(document.getElementById("runs"), report.runs.map((_, r) => [r, runLabel(r)]).filter(([r]) => shownDevices(report.runs[r]).length > 0), app.run,
+    showRun);
   choice(document.getElementById("devices"), shownDevices(report.runs[app.run]), app.device,
     (device) => showDevice(app.run, device));
   choice(document.getElementById("axis"), [["event", "by event"], ["time", "by time"]], app.axis,
@@ -64,10 +65,10 @@ function drawFacts() {
     fact("rounding at the peak", bytesOf(history.allocated[history.peak] - level[REQUESTED]),
       `${formatShare(history.allocated[history.peak] - level[REQUESTED], history.allocated[history.peak])} of it`),
     fact("held at the end", bytesOf(atEnd), `${formatBytes(last[RESERVED])} reserved`),
-    fact("recorded", `${formatExact(device.count)} events`,
-      `${formatExact(device.steps.length)} steps, ${formatExact(device.blocks.bytes.length)} blocks`),
+    fact("recorded", formatCount(device.count, "event"),
+      `${formatCount(device.steps.length, "step")}, ${formatCount(device.blocks.bytes.length, "block")}`),
   ];
-  document.getElementById("facts").replaceChildren(...facts, ...warnings(header, atEnd));
+  document.getElementById("facts").replaceChildren(...facts, ...warnings(device, atEnd));
 }
 
 function highestReserved(device) {
@@ -82,9 +83,10 @@ function highestReserved(device) {
 }
 
 // What the figures leave out.
-function warnings(header, atEnd) {
+function warnings({ header, failures }, atEnd) {
   const text = [
     !report.runs[app.run].complete && "The recording was not finished: what came after its last event is not here.",
+    failures.length > 0 && `${formatCount(failures.length, "request")} could not be met: red in the picture.`,
     header.dropped && `${formatExact(header.dropped)} events were not kept.`,
     header.end && header.end.allocated.current !== atEnd &&
       `The books say ${formatExact(header.end.allocated.current)} bytes at the end, the events ${formatExact(atEnd)}.`,
@@ -109,21 +111,28 @@ function setTheme(theme) {
 function toggleTheme() { setTheme(app.theme === "dark" ? "light" : "dark"); }
 function followSystem() { setTheme(systemIsDark.matches ? "dark" : "light"); }
 
+// In place of all that would be shown.
+function say(text) { document.querySelector("main").replaceChildren(element("p", { class: "empty" }, text)); }
+
 async function start() {
   followSystem();
+  document.getElementById("theme").addEventListener("click", toggleTheme);
+  systemIsDark.addEventListener("change", followSystem);
   report = await readReport();
   const first = report.runs.findIndex((run) => shownDevices(run).length > 0);
   if (first < 0) {
-    document.querySelector("main").replaceChildren(element("p", { class: "empty" }, "Nothing was recorded."));
+    say("Nothing was recorded.");
+    document.documentElement.dataset.drawn = "true";
     return;
   }
   drawAdvice();
-  document.getElementById("theme").addEventListener("click", toggleTheme);
-  systemIsDark.addEventListener("change", followSystem);
   app.timeline = new Timeline(document.getElementById("plot"));
   parts.push(drawTop, app.timeline.update, drawInspector, drawTab);
   showDevice(first, shownDevices(report.runs[first])[0][0]);
   document.documentElement.dataset.drawn = "true";
 }
 
-window.addEventListener("DOMContentLoaded", start);
+window.addEventListener("DOMContentLoaded", () => start().catch((error) => {
+  say(`This page cannot be shown: ${error.message}`);
+  throw error;
+}));

@@ -25,6 +25,9 @@ function formatExact(count) {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",").replace("-", "−");
 }
 
+// "1 step", "1,200 steps".
+function formatCount(n, what) { return `${formatExact(n)} ${what}${n === 1 ? "" : "s"}`; }
+
 // "+1.50 KiB", of a change.
 function formatChange(bytes) {
   return bytes > 0 ? "+" + formatBytes(bytes) : formatBytes(bytes);

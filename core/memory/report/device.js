@@ -40,6 +40,7 @@ class Device {
     blocks.died = new Uint32Array(blocks.bytes.length).fill(n);
     segments.born = new Uint32Array(segments.bytes.length);
     segments.died = new Uint32Array(segments.bytes.length).fill(n);
+    this.roleBefore = new Uint8Array(n);  // of the block that the event is about
     this.failures = [];  // events in which a request could not be met
     const last = new Uint32Array(blocks.bytes.length);
     let made = 0;
@@ -52,6 +53,7 @@ class Device {
         const b = made - target[i];
         this.blockOf[i] = b;
         this.next[last[b]] = i;
+        this.roleBefore[i] = this.events.role[last[b]];
         last[b] = i;
         if (k === KIND.free) blocks.died[b] = i;
       } else if (k === KIND.segmentAlloc) {

@@ -22,10 +22,23 @@ function numberCell(content) { return element("td", { class: "number" }, content
 function roleColor(role) { return `var(--role-${role})`; }
 function swatch(role) { return element("i", { class: "swatch", style: `background:${roleColor(role)}` }); }
 
+// Has a row be clicked, also by the keyboard.
+function clickable(click) {
+  return { tabindex: 0, onclick: click, onkeydown: (e) => { if (e.key === "Enter") click(); } };
+}
+
+// Draws `parent` anew; what had the focus in it, by its place, has it again.
+function keepFocus(parent, draw) {
+  const focusable = () => [...parent.querySelectorAll("button, select, [tabindex]")];
+  const at = focusable().indexOf(document.activeElement);
+  draw();
+  if (at >= 0) focusable()[at]?.focus({ preventScroll: true });
+}
+
 // Buttons of which one is pressed.
 function choice(parent, options, chosen, choose) {
-  parent.replaceChildren(...options.map(([value, label]) =>
-    element("button", { "aria-pressed": String(value === chosen), onclick: () => choose(value) }, label)));
+  keepFocus(parent, () => parent.replaceChildren(...options.map(([value, label]) =>
+    element("button", { "aria-pressed": String(value === chosen), onclick: () => choose(value) }, label))));
   parent.hidden = options.length < 2;
 }
 
@@ -59,7 +72,7 @@ function tableHead(columns, sort, redraw) {
   };
   return element("tr", {}, columns.map((column, c) =>
     element("th", { class: column.number ? "number" : column.class, scope: "col",
-      "aria-sort": sort.by === c ? (sort.reversed ? "ascending" : "descending") : "none" },
+      "aria-sort": sort.by !== c ? "none" : sort.reversed === Boolean(column.number) ? "ascending" : "descending" },
       element("button", { onclick: click(c), title: `Sort by ${column.label}` }, column.label))));
 }
 

@@ -49,7 +49,7 @@ class History {
       return -bytes;
     }
     if (kind === KIND.retag) {
-      level[this.device.roleOf(b, i - 1)] -= bytes;
+      level[this.device.roleBefore[i]] -= bytes;
       level[events.role[i]] += bytes;
     }
     return 0;

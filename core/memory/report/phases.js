@@ -83,10 +83,13 @@ function zeroGradEnd(device, begin, end) {
 }
 
 function drawPhases(view, device) {
+  phasesShown.from = Math.min(phasesShown.from, Math.max(0, device.steps.length - 1));
   const runs = [{ device, label: runLabel(app.run) }];
   const other = otherRun() && matchingDevice(otherRun(), device);
   if (other) runs.push({ device: other, label: runLabel(1 - app.run) });
   const lists = runs.map((run) => shownStages(run.device));
+  if (lists.every((l) => l.length === 0))
+    return view.append(note("No step was marked (memory::Step), and no parameters were made: there are no phases."));
   const labels = new Set(lists.flat().map((s) => s.label));
   const shown = runs.map((run, r) => ({ ...run, stages: completed(run.device, lists[r], labels) }));
   const highest = d3.max(shown, (run) => d3.max(run.stages, (s) => run.device.history.allocated[s.event])) || 512;

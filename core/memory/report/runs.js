@@ -16,7 +16,7 @@ function drawRuns(view, device) {
 // What must be equal of event i: everything but time and thread; of steps their count, as a process goes on counting.
 function signature(device, i) {
   const { kind, phase, step, role, module } = device.events;
-  const count = step[i] && step[i] - device.steps[0].number;
+  const count = step[i] && step[i] - (device.steps[0]?.number ?? step[i]) + 1;
   return [kind[i], phase[i], count, role[i], device.names[module[i]], ...subjectOf(device, i)].join("|");
 }
 

@@ -138,7 +138,7 @@ function strandedRow(device, segment) {
   const pin = d3.greatest(segment.blocks, (a, b) =>
     blocks.died[a] - blocks.died[b] || blocks.bytes[a] - blocks.bytes[b]);
   const others = segment.blocks.length - 1;
-  return element("tr", { "data-segment": segment.number, onclick: () => show({ pinned: pin, hovered: null }) },
+  return element("tr", { "data-segment": segment.number, ...clickable(() => show({ pinned: pin, hovered: null })) },
     element("td", {}, String(segment.number)),
     numberCell(bytesOf(segment.bytes)), numberCell(bytesOf(segment.free)),
     element("td", { class: "name" }, swatch(device.roleOf(pin, app.cursor)), device.titleOf(pin), ", ",

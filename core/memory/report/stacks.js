@@ -1,6 +1,6 @@
 // What the timeline draws of the levels: stacks of roles, the line of what is reserved.
 
-const PALE = 0.38;
+const PALE = 0.6;
 
 function drawStacks({ context, columns, y }) {
   const colors = STACK.map((role) => themeColor(`--role-${role}`));
@@ -33,12 +33,21 @@ function drawStack(context, x, width, level, y, colors) {
   });
 }
 
+function isShown(bytes, y) { return bytes >= y.domain()[0] && bytes <= y.domain()[1]; }
+
 function drawReserved({ context, columns, y, device }) {
   context.strokeStyle = themeColor("--ink");
   context.lineWidth = 1.25;
   context.beginPath();
+  let isCut = true;
   for (const { x, width, highest } of columns) {
-    if (highest[RESERVED] > y.domain()[1]) continue;
+    const isInside = isShown(highest[RESERVED], y);
+    if (!isInside) {
+      isCut = true;
+      continue;
+    }
+    if (isCut) context.moveTo(MARGIN.left + x, y(highest[RESERVED]));
+    isCut = false;
     context.lineTo(MARGIN.left + x, y(highest[RESERVED]));
     context.lineTo(MARGIN.left + x + width, y(highest[RESERVED]));
   }
@@ -50,8 +59,9 @@ function drawReserved({ context, columns, y, device }) {
 // Over the picture where the line is higher than that.
 function labelReserved({ context, columns, y }) {
   const { x, width, highest } = columns[columns.length - 1];
-  const isInside = highest[RESERVED] <= y.domain()[1];
-  const label = `reserved ${formatBytes(highest[RESERVED])}${isInside ? "" : ", above the picture"}`;
+  const isInside = isShown(highest[RESERVED], y);
+  const where = highest[RESERVED] > y.domain()[1] ? ", above the picture" : isInside ? "" : ", below the picture";
+  const label = `reserved ${formatBytes(highest[RESERVED])}${where}`;
   context.font = `11px ${themeColor("--sans")}`;
   context.fillStyle = themeColor("--ink");
   context.textAlign = "right";

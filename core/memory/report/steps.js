@@ -109,7 +109,7 @@ function newBlocks(device, blocks, i) {
     element("table", {}, element("thead", {}, element("tr", {},
       ["tensor", "size", "role", "made in", "when"].map((label, c) =>
         element("th", { class: c === 1 ? "number" : "" }, label)))),
-    element("tbody", {}, largest.map((b) => element("tr", { onclick: () => show({ pinned: b, hovered: null }) },
+    element("tbody", {}, largest.map((b) => element("tr", { "data-block": b, ...clickable(() => show({ pinned: b, hovered: null })) },
       element("td", { class: "name" }, device.titleOf(b)), numberCell(bytesOf(bytes[b])),
       element("td", { class: "name" }, swatch(device.roleOf(b, i)), report.roles[device.roleOf(b, i)]),
       element("td", { class: "name" }, byOfBlock(device, b)),

@@ -22,8 +22,10 @@ function redrawTab() {
   const tab = TABS.find((t) => t.id === app.tab);
   const view = document.getElementById("view");
   view.setAttribute("aria-labelledby", `tab-${tab.id}`);
-  view.replaceChildren();
-  tab.draw(view, currentDevice());
+  keepFocus(view, () => {
+    view.replaceChildren();
+    tab.draw(view, currentDevice());
+  });
 }
 
 function drawTabBar() {

@@ -50,7 +50,10 @@ class Timeline {
   get height() { return MARGIN.top + PLOT_HEIGHT + BANDS_HEIGHT + AXIS_HEIGHT; }
 
   // An event's place on the axis, and the event at a place.
-  placeOf(i) { return this.byTime ? this.device.time[Math.min(i, this.device.count - 1)] : i; }
+  placeOf(i) {
+    if (!this.byTime) return i;
+    return i < this.device.count ? this.device.time[i] : this.whole[1];
+  }
   eventAt(place) {
     const i = this.byTime ? d3.bisectRight(this.device.time, place) - 1 : Math.floor(place);
     return Math.max(0, Math.min(this.device.count - 1, i));
@@ -62,7 +65,7 @@ class Timeline {
     this.device = currentDevice();
     this.byTime = app.axis === "time";
     const first = this.byTime ? this.device.time[0] : 0;
-    const last = this.byTime ? this.device.time[this.device.count - 1] : this.device.count;
+    const last = this.byTime ? this.device.time[this.device.count - 1] + 1 : this.device.count;  // which has a place too
     this.whole = [first, Math.max(last, first + 1)];
     this.resize();
     this.showAll();
@@ -249,7 +252,7 @@ class Timeline {
 
   // Stretches the height around `center`, a share of it: what lies there stays where it is.
   liftBy(factor, center) {
-    const share = Math.min(1, Math.max(1e-6, this.lift.share / factor));
+    const share = Math.min(1, Math.max(1e-3, this.lift.share / factor));
     const from = center - ((center - this.lift.from) * share) / this.lift.share;
     this.lift = { share, from: Math.min(1 - share, Math.max(0, from)) };
     this.schedule();
