@@ -1,5 +1,6 @@
 #include "examples/program.h"
 
+#include <bytetape/core/memory/advice.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
