@@ -74,7 +74,7 @@ predict() {
   check_results
   says results.json "\"test_$figure\": null"
   says out.txt 'predicted for cuda: fits into 8.00 GiB; from step '
-  says out.txt ' is the largest that fits into 8.00 GiB'
+  grep -qE '^(--batch-size [0-9]+ is the largest that|any --batch-size) fits into 8.00 GiB$' out.txt || fail "no batch is named"
   expect 0 --predict --device cuda --graph --amp
   says out.txt 'lowered parameter'
   expect 1 --predict --memory-limit "$tight"

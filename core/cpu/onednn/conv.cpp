@@ -120,8 +120,11 @@ const ConvKernels& portable_kernels() {
 bool is_fast(const ConstView& x) { return x.dtype == DType::f32 && x.numel() > 0; }
 
 Plan plan_conv2d(const Conv2dArgs& a) {
-  if (!is_fast(a.x)) return portable_kernels().conv2d.plan(a);
-  return find(Key::Kind::conv2d, a.x, a.weight, a.y, a.params, a.bias.defined(), compile_forward);
+  if (is_fast(a.x))
+    if (Plan p = find(Key::Kind::conv2d, a.x, a.weight, a.y, a.params, a.bias.defined(), compile_forward);
+        program_of(p).is_repeatable())
+      return p;
+  return portable_kernels().conv2d.plan(a);
 }
 void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().conv2d.launch(a, plan, ws);
@@ -130,8 +133,11 @@ void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
 }
 
 Plan plan_input_grad(const Conv2dInputGradArgs& a) {
-  if (!is_fast(a.gx)) return portable_kernels().conv2d_input_grad.plan(a);
-  return find(Key::Kind::conv2d_input_grad, a.gx, a.weight, a.gy, a.params, false, compile_input_grad);
+  if (is_fast(a.gx))
+    if (Plan p = find(Key::Kind::conv2d_input_grad, a.gx, a.weight, a.gy, a.params, false, compile_input_grad);
+        program_of(p).is_repeatable())
+      return p;
+  return portable_kernels().conv2d_input_grad.plan(a);
 }
 void input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().conv2d_input_grad.launch(a, plan, ws);
@@ -139,8 +145,11 @@ void input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
 }
 
 Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
-  if (!is_fast(a.x)) return portable_kernels().conv2d_weight_grad.plan(a);
-  return find(Key::Kind::conv2d_weight_grad, a.x, a.gw, a.gy, a.params, a.gb.defined(), compile_weight_grad);
+  if (is_fast(a.x))
+    if (Plan p = find(Key::Kind::conv2d_weight_grad, a.x, a.gw, a.gy, a.params, a.gb.defined(), compile_weight_grad);
+        program_of(p).is_repeatable())
+      return p;
+  return portable_kernels().conv2d_weight_grad.plan(a);
 }
 void weight_grad(const Conv2dWeightGradArgs& a, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable_kernels().conv2d_weight_grad.launch(a, plan, ws);

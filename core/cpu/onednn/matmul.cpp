@@ -145,7 +145,9 @@ bool is_fast(const ConstView& a, const View& y) {
 }
 
 Plan plan(const MatmulArgs& args) {
-  return is_fast(args.a, args.y) ? Product(args).plan() : portable_kernels().matmul.plan(args);
+  if (is_fast(args.a, args.y))
+    if (Plan p = Product(args).plan(); program_of(p).is_repeatable()) return p;
+  return portable_kernels().matmul.plan(args);
 }
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {

@@ -8,6 +8,13 @@
 #include "bytetape/core/parallel.h"
 
 namespace bytetape::cpu::onednn {
+
+bool is_unrepeatable(std::string_view implementation, bool is_weight_grad) {
+  constexpr int wide = static_cast<int>(dnnl::cpu_isa::avx512_core);  // bits, one for each step up to it
+  if ((static_cast<int>(dnnl::get_effective_cpu_isa()) & wide) == wide) return false;
+  const auto has = [&](std::string_view part) { return implementation.find(part) != std::string_view::npos; };
+  return has("gemm") || (is_weight_grad && has("1x1"));
+}
 namespace {
 
 constexpr std::size_t alignment = 64, most_programs = 128;

@@ -5,6 +5,8 @@
 #include <functional>
 #include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,11 @@
 #include "bytetape/core/view.h"
 
 namespace bytetape::cpu::onednn {
+
+/// Of CPUs without AVX-512: whether an implementation is oneDNN's own product of matrices, whose sums depend on threads
+/// and which takes memory of its own, or the 1x1 convolution's weight gradient, two runs of which differ on two
+/// threads.
+bool is_unrepeatable(std::string_view implementation, bool is_weight_grad);
 
 /// Primitives compiled for one set of shapes and ready to run one after the other: all but the addresses is fixed.
 class Program {
@@ -26,6 +33,8 @@ class Program {
   using Arguments = std::vector<std::pair<int, Slot>>;  // by oneDNN's names
   template <class Desc>
   void step(const Desc& desc, const dnnl::primitive& primitive, const Arguments& args) {
+    constexpr bool is_weight_grad = std::is_same_v<Desc, dnnl::convolution_backward_weights::primitive_desc>;
+    is_repeatable_ = is_repeatable_ && !is_unrepeatable(desc.impl_info_str(), is_weight_grad);
     add(primitive, desc.scratchpad_desc(), args);
   }
   /// Copies between two layouts.
@@ -35,6 +44,8 @@ class Program {
   const dnnl::memory::desc& desc(Slot slot) const { return slots_[static_cast<std::size_t>(slot)].desc; }
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Whether its bits are the same each time, and all its memory is the workspace.
+  bool is_repeatable() const { return is_repeatable_; }
   /// Of arguments that the program does not have, any value is ignored.
   void run(std::initializer_list<const void*> arguments, void* workspace);
 
@@ -54,6 +65,7 @@ class Program {
   std::vector<SlotInfo> slots_;
   std::vector<Step> steps_;
   std::size_t workspace_bytes_ = 0;
+  bool is_repeatable_ = true;
 };
 
 /// What a program depends on.
