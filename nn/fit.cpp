@@ -27,7 +27,7 @@ using Predict = std::function<Prediction(const Levers&, std::size_t limit)>;
 
 /// The model that levers were applied to.
 struct Seen {
-  Paths modules;
+  std::vector<std::string> modules;  // in their order
   int models = 0;
 };
 /// Where Levers::apply() says so, for a search on this thread.
@@ -38,9 +38,9 @@ std::size_t peak_saved(const Prediction& p) {
 }
 
 /// Of a path on the ledger, what is within the model, which may run within scopes.
-std::string within_model(std::string path, const Paths& modules) {
+std::string within_model(std::string path, const std::vector<std::string>& modules) {
   for (std::string part = path;;) {
-    if (modules.contains(path_without_classes(part))) return part;
+    if (std::find(modules.begin(), modules.end(), path_without_classes(part)) != modules.end()) return part;
     const std::size_t dot = part.find('.');
     if (dot == std::string::npos) return path;
     part.erase(0, dot + 1);
@@ -54,7 +54,7 @@ struct Made {
 };
 
 /// By paths without classes.
-std::map<std::string, Made> made_in_forward(const Prediction& p, const Paths& modules) {
+std::map<std::string, Made> made_in_forward(const Prediction& p, const std::vector<std::string>& modules) {
   std::map<std::string, Made> made;
   for (std::size_t i = p.steps.back().first_event; i < p.steps.back().end_event; ++i) {
     const memory::Event& e = p.snapshot.events[i];
@@ -104,7 +104,8 @@ class Search {
   bool fits(const Levers& levers) { return predict_(levers, limit_).fits(); }
   Levers levers_of(const Paths& modules) const {
     Levers levers{.saved = saved_};
-    for (const std::string& m : modules) {
+    for (const std::string& m : modules_) {
+      if (!modules.contains(m)) continue;
       const auto made = made_.find(m);
       levers.checkpointed.push_back(made == made_.end() ? m : made->second.name);
     }
@@ -236,7 +237,8 @@ class Search {
   const std::size_t limit_;
   const Predict& predict_;
   const Levers without_levers_;
-  Paths modules_, chosen_;            // of the model; to be checkpointed
+  std::vector<std::string> modules_;  // of the model, in their order
+  Paths chosen_;                      // to be checkpointed
   std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
   std::map<std::string, Made> made_;  // without levers
   SaveOnCpuOptions saved_ = without_levers_.saved;
@@ -250,7 +252,7 @@ void Levers::apply(Module& model) const {
   std::vector<std::string> all = checkpointed;
   for (const auto& [path, module] : model.named_modules()) {
     if (module->is_checkpointed()) all.push_back(path);
-    if (seen_model && !path.empty()) seen_model->modules.insert(path);
+    if (seen_model && !path.empty()) seen_model->modules.push_back(path);
   }
   if (seen_model) ++seen_model->models;
   checkpoint_modules(model, all);
