@@ -11,8 +11,8 @@ struct SaveOnCpuOptions {
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 
   /// Bytes of what was saved last that stay on the device. So much has to be saved again, or run backward, while a copy
-  /// takes place: some layers' worth, so that no one waits for it.
-  std::size_t keep = std::size_t{256} << 20;     // `everything`: nothing goes
+  /// takes place: some layers' worth, so that no one waits for it. `everything`: nothing goes.
+  std::size_t keep = std::size_t{256} << 20;
   std::size_t min_bytes = std::size_t{1} << 20;  ///< what is smaller stays
 };
 

@@ -15,8 +15,6 @@ namespace {
 
 using memory::EventKind;
 
-const Stream copies = Stream::for_copies();
-
 /// Until it has come past what the thread's stream was given so far.
 std::uint64_t mark_of(Device device) { return device.is_meta ? 1 : backend(device).mark(device.index); }
 
@@ -36,7 +34,7 @@ void Storage::copy_out() {
   memory::PinnedMemory* const pinned = memory::pinned_for(device_);
   check<DeviceError>(pinned, "there is no host memory that is pinned for ", device_, ", to evict to");
   auto copy = make_ref<Storage>(bytes_, *pinned, role());
-  const StreamScope stream(copies);
+  const StreamScope stream(Stream::for_copies());
   before_read();
   if (!device_.is_meta) backend(device_).to_pinned(device_.index, data_, copy->data_, bytes_);
   copy->set_read_until(mark_of(device_));
@@ -68,7 +66,7 @@ void Storage::restore() {
     return Storage(bytes_, device_, elsewhere_->role());
   }();
   const memory::StreamId here = memory::current_scope.stream;
-  for (const memory::StreamId before : {home_, static_cast<memory::StreamId>(copies.number())})
+  for (const memory::StreamId before : {home_, static_cast<memory::StreamId>(Stream::for_copies().number())})
     if (before != here) detail::order(device_, before, here);
   if (!device_.is_meta) backend(device_).transfer({elsewhere_->data_, Device::cpu()}, {fresh.data_, device_}, bytes_);
   elsewhere_->set_read_until(mark_of(device_));

@@ -40,7 +40,7 @@ struct FitOptions {
 
 /// What fit() finds.
 struct Fit {
-  Levers levers;                     ///< none where the program fits as it is, or nothing helps
+  Levers levers;                     ///< none where the program fits as it is; what was tried where none do
   std::size_t limit = 0;             ///< bytes
   memory::Prediction without, with;  ///< any levers, and with these under the limit
   double again = 0;                  ///< which part of what forward makes, in bytes, it makes a second time
