@@ -1,7 +1,10 @@
 // A training loop that holds more memory with every step, and how to find out why: docs/memory.md, "Finding a leak".
+// usage: leak [REPORT.html]
 #include <bytetape/bytetape.h>
 
+#include <filesystem>
 #include <iostream>
+#include <optional>
 #include <vector>
 
 using namespace bytetape;
@@ -16,7 +19,9 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return head(body(flatten(x, 1))); }
 };
 
-int main() {
+int main(int argc, char** argv) {
+  std::optional<memory::Recording> recording;
+  if (argc > 1) recording.emplace(std::filesystem::path(argv[1]).replace_extension("memlog").string());
   const data::Mnist digits = data::generated_digits(1024, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
   data::DataLoader loader(dataset, {.batch_size = 64, .workers = 0});
@@ -45,6 +50,7 @@ int main() {
   const memory::Difference grown = memory::diff(before, memory::mark());
   std::cout << grown << '\n' << why_alive(grown) << '\n';
   // [find]
+  if (recording) memory::write_report(argv[1]);
 
   history.clear();
   // [mend]

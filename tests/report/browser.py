@@ -10,6 +10,10 @@ import tempfile
 import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+PLACE = """(selector) => {
+  const { x, y, width, height } = document.querySelector(selector).getBoundingClientRect();
+  return { x: x - 16 + scrollX, y: y - 8 + scrollY, width: width + 32, height: height + 16 };
+}"""
 
 
 def find():
@@ -125,6 +129,8 @@ class Browser:
             self.mouse(kind, x, y, button="left", clickCount=1)
         self.settle()
 
-    def screenshot(self, path, whole=False):
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, path, whole=False, of=None):
+        """Of the window, of the whole page, or of what a selector finds."""
+        clip = {"clip": {**self.evaluate(f"({PLACE})({json.dumps(of)})"), "scale": 1}} if of else {}
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole or bool(of), **clip)
         pathlib.Path(path).write_bytes(base64.b64decode(answer["data"]))

@@ -100,19 +100,28 @@ function unreplaced(device, before, after, from, to) {
   });
 }
 
+// Blocks of one kind are one row: what a leak leaves behind in every step.
 function newBlocks(device, blocks, i) {
   if (blocks.length === 0) return note("No block is new, but for those that took the place of equal ones.");
   const { bytes } = device.blocks;
-  const largest = blocks.sort((a, b) => bytes[b] - bytes[a] || a - b).slice(0, 25);
-  const rest = blocks.length - largest.length;
+  const kind = (b) => [device.titleOf(b), bytes[b], device.roleOf(b, i), byOfBlock(device, b)].join("|");
+  const kinds = [...d3.group(blocks.sort((a, b) => a - b), kind).values()]
+    .map((same) => [same, same.length * bytes[same[0]]]).sort(([a, aBytes], [b, bBytes]) => bBytes - aBytes || a[0] - b[0]);
+  const labels = ["tensor", "blocks", "in all", "role", "made in", "first"];
   return element("div", {}, element("h3", {}, `${formatExact(blocks.length)} blocks are new`),
-    element("table", {}, element("thead", {}, element("tr", {},
-      ["tensor", "size", "role", "made in", "when"].map((label, c) =>
-        element("th", { class: c === 1 ? "number" : "" }, label)))),
-    element("tbody", {}, largest.map((b) => element("tr", { "data-block": b, ...clickable(() => show({ pinned: b, hovered: null })) },
-      element("td", { class: "name" }, device.titleOf(b)), numberCell(bytesOf(bytes[b])),
-      element("td", { class: "name" }, swatch(device.roleOf(b, i)), report.roles[device.roleOf(b, i)]),
-      element("td", { class: "name" }, byOfBlock(device, b)),
-      element("td", { class: "name" }, device.whenOf(device.blocks.born[b])))))),
-    rest > 0 && note(`and ${formatExact(rest)} smaller ones`));
+    element("table", { class: "new-blocks" },
+      element("thead", {}, element("tr", {}, labels.map((label, c) =>
+        element("th", { class: c === 1 || c === 2 ? "number" : "" }, label)))),
+      element("tbody", {}, kinds.slice(0, 25).map(([same, total]) => newBlocksRow(device, same, total, i)))),
+    kinds.length > 25 && note(`and ${formatExact(kinds.length - 25)} smaller kinds`));
+}
+
+function newBlocksRow(device, same, total, i) {
+  const [b] = same;
+  const role = device.roleOf(b, i);
+  return element("tr", { "data-block": b, ...clickable(() => show({ pinned: b, hovered: null })) },
+    element("td", { class: "name" }, device.titleOf(b)), numberCell(formatExact(same.length)), numberCell(bytesOf(total)),
+    element("td", { class: "name" }, swatch(role), report.roles[role]),
+    element("td", { class: "name" }, byOfBlock(device, b)),
+    element("td", { class: "name" }, device.whenOf(device.blocks.born[b])));
 }
