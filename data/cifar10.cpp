@@ -27,8 +27,8 @@ std::optional<fs::path> find_cifar10(const std::optional<fs::path>& dir) {
   const Op<"find_cifar10"> op;
   for (const fs::path& folder : cifar10_folders(dir))
     if (missing_file(folder).empty()) return folder;
+  check_folder(dir);
   if (!dir) return std::nullopt;
-  check_folder(*dir);
   fail<FileError>(dir->string(), ": expected CIFAR-10's six files, ", missing_file(*dir), " is missing");
 }
 

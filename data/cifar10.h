@@ -29,7 +29,7 @@ std::vector<std::filesystem::path> cifar10_folders(const std::optional<std::file
 
 /// The first of cifar10_folders() that holds the six files of the binary version, data_batch_1.bin to data_batch_5.bin
 /// and test_batch.bin; nullopt where none has all six. Throws FileError, naming the missing file, where `dir` is given
-/// and has not, or cannot be read.
+/// and has not, or cannot be read; and where none is found and $BYTETAPE_DATA is no folder that can be read.
 std::optional<std::filesystem::path> find_cifar10(const std::optional<std::filesystem::path>& dir = {});
 
 /// The files of one split, for ImageRecords(files, {3, 32, 32}, 10), which leaves the images there.

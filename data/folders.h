@@ -12,7 +12,8 @@ namespace bytetape::data {
 std::vector<std::filesystem::path> data_folders(const std::optional<std::filesystem::path>& dir,
                                                 const std::string& name);
 
-/// Throws FileError, saying why, unless `dir` is a folder whose files can be looked at.
-void check_folder(const std::filesystem::path& dir);
+/// Throws FileError, saying why, unless `dir` is a folder whose files can be looked at; where it is not given, unless
+/// $BYTETAPE_DATA is unset or such a folder.
+void check_folder(const std::optional<std::filesystem::path>& dir);
 
 }  // namespace bytetape::data

@@ -61,8 +61,8 @@ std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
   const Op<"find_mnist"> op;
   for (const fs::path& folder : mnist_folders(dir))
     if (!missing_file(folder)) return folder;
+  check_folder(dir);
   if (!dir) return std::nullopt;
-  check_folder(*dir);
   existing_file(*dir, missing_file(*dir));  // which says what is missing
   return std::nullopt;
 }

@@ -22,7 +22,7 @@ std::vector<std::filesystem::path> mnist_folders(const std::optional<std::filesy
 
 /// The first of mnist_folders() that holds MNIST's four files under their original names, plain or with .gz; nullopt
 /// where none has all four. Throws FileError, naming the missing file, where `dir` is given and has not, or cannot be
-/// read.
+/// read; and where none is found and $BYTETAPE_DATA is no folder that can be read.
 std::optional<std::filesystem::path> find_mnist(const std::optional<std::filesystem::path>& dir = {});
 
 /// Reads one split from a folder that find_mnist() found. Throws FileError where a file is missing or corrupt, images

@@ -72,6 +72,15 @@ TEST_F(MnistTest, AnExplicitFolderMustBeThere) {
 
 TEST_F(MnistTest, AnExplicitFolderMustBeReadable) { expect_must_be_readable(find_mnist, dir_.path()); }
 
+TEST_F(MnistTest, TheEnvironmentsFolderMustBeThereUnlessTheCacheHasTheFiles) {
+  const Environment data("BYTETAPE_DATA", dir_.path() / "data");
+  EXPECT_EQ(error_of<FileError>([] { find_mnist(); }), "find_mnist: $BYTETAPE_DATA, " +
+                                                           (dir_.path() / "data").string() +
+                                                           ": cannot read this folder: No such file or directory");
+  std::filesystem::create_directory(dir_.path() / "data");
+  EXPECT_EQ(find_mnist(), std::nullopt);
+}
+
 TEST_F(MnistTest, LooksInTheEnvironmentThenInTheCache) {
   EXPECT_EQ(find_mnist(), std::nullopt);
   write_all("home/.cache/bytetape/mnist/");

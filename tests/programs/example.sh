@@ -125,6 +125,8 @@ bad_outputs() {
 no_folder() {
   expect 1 --data nowhere
   says err.txt 'nowhere: cannot read this folder: No such file or directory'
+  BYTETAPE_DATA=$folder/nowhere XDG_CACHE_HOME=$folder expect 1
+  says err.txt "\$BYTETAPE_DATA, $folder/nowhere: cannot read this folder: No such file or directory"
   mkdir -m 0 secret
   expect 1 --data secret
   if [[ ! -r secret ]]; then says err.txt 'secret: cannot read this folder: Permission denied'; fi # root reads all
