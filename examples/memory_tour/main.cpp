@@ -20,7 +20,7 @@ using namespace bytetape::examples;
 namespace {
 
 struct Options {
-  std::string device = "cpu", report;
+  std::string device = "cpu", report, pytorch;
   int stop = 0;  // 0: all
 };
 
@@ -36,7 +36,7 @@ struct Seen {
   std::vector<std::string> differences;
 };
 
-void visit(const Stop& stop, int number, Seen& seen) {
+void visit(const Stop& stop, int number, const PyTorchTour& pytorch, Seen& seen) {
   std::vector<Measurement> found;
   for (const Part& part : stop.parts) {
     const Program named = [&](Watch& at) {
@@ -44,6 +44,7 @@ void visit(const Stop& stop, int number, Seen& seen) {
       part.shown.run(at);
     };
     found.push_back(measure(named, part.look.is_timed));
+    found.back().pytorch = pytorch.readings(number, static_cast<int>(found.size()));
     ++seen.programs;
     seen.readings += found.back().levels.size();
     seen.events += found.back().events.size();
@@ -53,11 +54,11 @@ void visit(const Stop& stop, int number, Seen& seen) {
   print(stop, number, found);
 }
 
-Seen walk(int only) {
+Seen walk(int only, const PyTorchTour& pytorch) {
   Seen seen;
   int number = 0;
   for (const auto make_stop : stops)
-    if (++number == only || only == 0) visit(make_stop(), number, seen);
+    if (++number == only || only == 0) visit(make_stop(), number, pytorch, seen);
   return seen;
 }
 
@@ -71,7 +72,14 @@ int run(const Options& o) {
     check<Error>(memory::can_write_reports(), "this build writes no reports: d3 was not found");
     recording.emplace(std::filesystem::path(o.report).replace_extension(".memlog").string(), "memory_tour");
   }
-  const Seen seen = walk(o.stop);
+  PyTorchTour pytorch;
+  if (!o.pytorch.empty()) {
+    pytorch = read_pytorch_tour(o.pytorch);
+    fmt::print("\n");
+    print_words(fmt::format("Beside ours: what PyTorch {} allocates on {}, workspaces of cuBLAS and cuDNN included.",
+                            pytorch.version, pytorch.device));
+  }
+  const Seen seen = walk(o.stop, pytorch);
   if (recording) {
     recording->finish();
     memory::write_report(memory::read_log(recording->path()), o.report);
@@ -99,6 +107,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", o.device, "cpu or cuda; meta or meta:cuda measure what stands in for them");
   app.add_option("--stop", o.stop, "show this one alone; 0: all")
       ->check(CLI::Range(0, static_cast<int>(std::size(stops))));
+  app.add_option("--pytorch", o.pytorch, "show PyTorch's figures beside: what examples/memory_tour/pytorch.py wrote");
   app.add_option("--report", o.report, "write the memory of all of it to this file, FILE.html, for a browser");
   try {
     app.parse(argc, argv);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/memory_tour/pytorch.h"
+
 namespace bytetape::examples {
 
 /// What the books of the default device said at a moment of a program.
@@ -39,6 +41,7 @@ struct Measurement {
   std::vector<Level> levels, predicted;
   std::vector<memory::Event> events, predicted_events;  // their steps counted from 1
   double seconds = 0;                                   // the shortest of some runs; 0 unless asked for
+  PyTorchReadings pytorch = {};                         // by level; none unless there are some to compare with
 
   bool is_as_predicted() const { return levels == predicted && events == predicted_events; }
 };

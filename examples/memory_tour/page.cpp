@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <sstream>
 
@@ -35,35 +34,47 @@ void print_line(std::string line) {
   fmt::print("{}\n", line);
 }
 
-/// Behind what is on the left, which is as wide as code.
-std::string columns(const std::string& left, const std::array<std::string, 4>& figures, const std::string& picture,
-                    const Look& look) {
-  const auto& [allocated, predicted, peak, reserved] = figures;
-  return fmt::format("  {:{}}{:>11}{:>11}{:>{}}{:>12}  {}", left, code_width, allocated, predicted,
-                     look.has_peaks ? peak : "", look.has_peaks ? peak_width : 0, reserved, picture);
+struct Figures {
+  std::string allocated, predicted, pytorch, peak, reserved;
+};
+
+/// Behind what is on the left, which is as wide as code. Columns that are not shown are empty.
+std::string columns(const std::string& left, const Figures& f, const std::string& picture) {
+  const auto width_of = [](const std::string& figure, int width) { return figure.empty() ? 0 : width; };
+  return fmt::format("  {:{}}{:>11}{:>11}{:>{}}{:>{}}{:>12}  {}", left, code_width, f.allocated, f.predicted, f.pytorch,
+                     width_of(f.pytorch, 11), f.peak, width_of(f.peak, peak_width), f.reserved, picture);
 }
 
-void print_header(const Look& look) {
-  fmt::print("{}\n", dim(columns("", {"allocated", "predicted", "peak", "reserved"},
-                                 look.bars_are_peaks ? "at peak" : "by role", look)));
-}
-
-/// `text` is a line of code, or a label; what does not fit beside the figures has a line of its own.
-void print_level(std::string text, const Level& found, const Level& predicted, const Look& look, std::size_t whole) {
-  if (text.size() > code_width) {
-    fmt::print("  {}\n", text);
-    text.clear();
-  }
-  const std::array figures{format_exact(found.allocated), format_exact(predicted.allocated), format_exact(found.peak),
-                           format_exact(found.reserved)};
-  const int room = bar_width + (look.has_peaks ? 0 : peak_width);
-  print_line(columns(text, figures, role_bar(drawn(found, look), whole, room), look));
+void print_header(const Measurement& found, const Look& look) {
+  fmt::print("{}\n", dim(columns("",
+                                 {"allocated", "predicted", found.pytorch.empty() ? "" : "PyTorch",
+                                  look.has_peaks ? "peak" : "", "reserved"},
+                                 look.bars_are_peaks ? "at peak" : "by role")));
 }
 
 std::size_t whole_of(const Measurement& found, const Look& look) {
   std::size_t whole = 0;
   for (const Level& level : found.levels) whole = std::max(whole, look.bars_are_peaks ? level.peak : level.allocated);
   return whole;
+}
+
+std::string pytorch_figure(const Measurement& found, std::size_t level) {
+  if (found.pytorch.empty()) return "";
+  const auto bytes = level < found.pytorch.size() ? found.pytorch[level] : std::nullopt;
+  return bytes ? format_exact(*bytes) : "·";
+}
+
+/// `text` is a line of code, or a label; what does not fit beside the figures has a line of its own.
+void print_level(std::string text, const Measurement& all, std::size_t i, const Look& look) {
+  const Level &found = all.levels[i], &predicted = all.predicted.at(i);
+  if (text.size() > code_width) {
+    fmt::print("  {}\n", text);
+    text.clear();
+  }
+  const Figures figures{format_exact(found.allocated), format_exact(predicted.allocated), pytorch_figure(all, i),
+                        look.has_peaks ? format_exact(found.peak) : "", format_exact(found.reserved)};
+  const int room = bar_width + (look.has_peaks ? 0 : peak_width);
+  print_line(columns(text, figures, role_bar(drawn(found, look), whole_of(all, look), room)));
 }
 
 void print_legend(const Measurement& found, const Look& look) {
@@ -78,22 +89,20 @@ void print_legend(const Measurement& found, const Look& look) {
 
 /// The code, and beside each line behind which the books were read what they said.
 void print_listing(const std::vector<Line>& lines, const Measurement& found, const Look& look) {
-  print_header(look);
+  print_header(found, look);
   std::size_t level = 0;
   for (const Line& line : lines) {
     if (!line.is_read) {
       fmt::print("  {}\n", line.code);
       continue;
     }
-    print_level(line.code, found.levels[level], found.predicted.at(level), look, whole_of(found, look));
-    ++level;
+    print_level(line.code, found, level++, look);
   }
 }
 
 void print_table(const Measurement& found, const Look& look) {
-  print_header(look);
-  for (std::size_t i = 0; i < found.levels.size(); ++i)
-    print_level(found.levels[i].label, found.levels[i], found.predicted.at(i), look, whole_of(found, look));
+  print_header(found, look);
+  for (std::size_t i = 0; i < found.levels.size(); ++i) print_level(found.levels[i].label, found, i, look);
 }
 
 /// One behind the other, unless each reading stands for a line.

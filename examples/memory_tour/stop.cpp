@@ -43,6 +43,8 @@ std::vector<std::string> differences(const Part& part, const Measurement& found)
   else
     for (std::size_t i = 0; i < part.expected.size(); ++i)
       compare(found.levels[i], part.expected[i], where(found.levels[i], i + 1), out);
+  if (!found.pytorch.empty() && found.pytorch.size() != found.levels.size())
+    out.push_back(fmt::format("{} readings, but {} of PyTorch's", found.levels.size(), found.pytorch.size()));
   if (!found.is_as_predicted()) out.push_back("the prediction differs from what was measured");
   return out;
 }
