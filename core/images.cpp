@@ -44,10 +44,10 @@ void check_batch(const Tensor& x, const Tensor& values) {
 void check_augmentation(const Augmentation& by, const Tensor& images) {
   const std::int64_t h = images.size(2), w = images.size(3);
   constexpr std::int64_t most = std::int64_t{1} << 29;
-  check<ValueError>(by.crop_padding >= 0 && by.crop_padding < most, "expected crop_padding >= 0, got ",
+  check<ValueError>(by.crop_padding >= 0 && by.crop_padding < most, "expected a crop_padding from 0 to 2^29, got ",
                     by.crop_padding);
   check<ValueError>(by.flip >= 0 && by.flip <= 1, "expected a probability, got flip = ", by.flip);
-  check<ValueError>(by.cutout >= 0 && by.cutout < most, "expected cutout >= 0, got ", by.cutout);
+  check<ValueError>(by.cutout >= 0 && by.cutout < most, "expected a cutout from 0 to 2^29, got ", by.cutout);
   check(h < most && w < most, "expected images of fewer than 2^29 rows and columns, got ", describe(images));
   check(by.crop_padding == 0 || by.padding_mode == PaddingMode::zeros || (by.crop_padding < h && by.crop_padding < w),
         "crop_padding ", by.crop_padding, " that reflects needs larger images than ", describe(images));

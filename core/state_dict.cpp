@@ -37,6 +37,12 @@ std::string missing_from(const std::set<std::string>& names, const std::set<std:
 
 void StateDict::add(std::string_view prefix, const StateDict& part) {
   const std::string path = std::string(prefix) + ".";
+  std::set<std::string_view> there;
+  for (const auto& [name, tensor] : tensors) there.insert(name);
+  for (const auto& [name, tensor] : part.tensors)
+    check<ValueError>(!there.contains(path + name), "the state has a tensor '", path, name, "' already");
+  for (const auto& [name, number] : part.numbers)
+    check<ValueError>(!numbers.contains(path + name), "the state has a number '", path, name, "' already");
   for (const auto& [name, tensor] : part.tensors) tensors.emplace_back(path + name, tensor);
   for (const auto& [name, number] : part.numbers) numbers.emplace(path + name, number);
 }

@@ -19,7 +19,7 @@ struct StateDict {
   std::vector<std::pair<std::string, Tensor>> tensors;  ///< the owner's own: clone what is to outlive its next step
   std::map<std::string, Number> numbers;                ///< doubles count bit for bit, infinite ones too
 
-  /// Adds all of `part`, each name behind "prefix.".
+  /// Adds all of `part`, each name behind "prefix.". Throws ValueError where one is there already.
   void add(std::string_view prefix, const StateDict& part);
   /// What lies behind "prefix.", without it.
   StateDict part(std::string_view prefix) const;

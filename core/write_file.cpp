@@ -31,7 +31,10 @@ fs::path followed(fs::path path) {
   return path;
 }
 
-Target target_of(const fs::path& path) {
+Target target_of(const std::string& name, const std::string& what) {
+  check<FileError>(name.find('\0') == std::string::npos, "cannot write ", what, " to '", name.c_str(),
+                   "': no path has a zero byte");
+  const fs::path path = name;
   std::error_code ignored;  // opening says it again
   const fs::file_type type = fs::status(path, ignored).type();
   if (type != fs::file_type::regular && type != fs::file_type::not_found) return {path, {}};  // a loop of links too
@@ -59,6 +62,12 @@ class Part {
   Part& operator=(const Part&) = delete;
 
   bool is_open() const { return file_ >= 0; }
+  /// Takes the permissions of what it will replace, where there is something.
+  bool take_mode_of(const fs::path& target) const {
+    std::error_code error;
+    const fs::file_status old = fs::status(target, error);
+    return old.type() == fs::file_type::not_found || ::fchmod(file_, static_cast<mode_t>(old.permissions())) == 0;
+  }
   bool rename_to(const fs::path& target) { return is_renamed_ = std::rename(path_.c_str(), target.c_str()) == 0; }
 
  private:
@@ -102,14 +111,21 @@ bool sync(const fs::path& path) {
 /// Some folders may be written but not read, and some file systems cannot sync one: then that is as much as there is.
 bool sync_folder(const fs::path& folder) { return sync(folder) || errno == EACCES || errno == EINVAL; }
 
+bool is_writable_or_new(const fs::path& path) {
+  const bool is = ::access(path.c_str(), W_OK) == 0 || errno == ENOENT;
+  if (is) errno = 0;
+  return is;
+}
+
 bool write_and_rename(const Target& target, const Write& write) {
+  if (!is_writable_or_new(target.path)) return false;
   Part part(target.part);
-  return part.is_open() && write_through(target.part, write) && sync(target.part) && part.rename_to(target.path) &&
-         sync_folder(folder_of(target));
+  return part.is_open() && part.take_mode_of(target.path) && write_through(target.part, write) && sync(target.part) &&
+         part.rename_to(target.path) && sync_folder(folder_of(target));
 }
 
 bool may_replace(const Target& target) {
-  if (::access(target.part.c_str(), W_OK) != 0 && errno != ENOENT) return false;
+  if (!is_writable_or_new(target.path) || !is_writable_or_new(target.part)) return false;
   return ::access(folder_of(target).c_str(), W_OK | X_OK) == 0;
 }
 
@@ -127,13 +143,13 @@ void check_done(bool done, const std::string& path, const std::string& what) {
 }  // namespace
 
 void write_file(const std::string& path, const std::string& what, const Write& write) {
-  const Target target = target_of(path);
+  const Target target = target_of(path, what);
   errno = 0;
   check_done(target.part.empty() ? write_through(path, write) : write_and_rename(target, write), path, what);
 }
 
 void check_writable(const std::string& path, const std::string& what) {
-  const Target target = target_of(path);
+  const Target target = target_of(path, what);
   errno = 0;
   check_done(target.part.empty() ? may_write_through(path) : may_replace(target), path, what);
 }

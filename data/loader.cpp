@@ -29,21 +29,20 @@ std::shared_ptr<const Sampler> make_sampler(std::int64_t n, const DataLoaderOpti
 /// allocates and takes in order, and the workers fill in between.
 class DataLoader::Iterator::Epoch {
  public:
-  Epoch(const Dataset& dataset, std::shared_ptr<const BatchCopier> copier, const DataLoaderOptions& options,
-        std::int64_t batches, Position from)
+  Epoch(const Dataset& dataset, std::shared_ptr<const BatchCopier> copier, const Sampler& sampler,
+        const DataLoaderOptions& options, std::int64_t batches, Position from)
       : dataset_(dataset),
         copier_(std::move(copier)),
         batch_size_(options.batch_size),
         batches_(batches),
-        order_(options.sampler->order(from.epoch)),
+        order_(sampler.order(from.epoch)),
         draws_(augmentation_state(options.seed, from.epoch)),
         taken_(from.batch),
         ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0),
         scheduled_(from.batch),
         started_(from.batch) {
-    check<ValueError>(static_cast<std::int64_t>(order_.size()) == options.sampler->size(),
-                      "the sampler gave an order of ", order_.size(), " examples, and says that it has ",
-                      options.sampler->size());
+    check<ValueError>(static_cast<std::int64_t>(order_.size()) == sampler.size(), "the sampler gave an order of ",
+                      order_.size(), " examples, and says that it has ", sampler.size());
     const auto workers = std::min<std::size_t>(static_cast<std::size_t>(options.workers), ring_.size());
     for (std::size_t i = 0; i < workers; ++i)
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -174,17 +173,17 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);
   check<ValueError>(!options.sampler || !options.shuffle, "a sampler says the order: it excludes shuffle");
-  options_.sampler = make_sampler(dataset.size(), options);
+  sampler_ = make_sampler(dataset.size(), options);
   copier_ = std::make_shared<BatchCopier>(dataset, options);
 }
 
 std::int64_t DataLoader::size() const {
-  const std::int64_t n = options_.sampler->size(), b = options_.batch_size;
+  const std::int64_t n = sampler_->size(), b = options_.batch_size;
   return n / b + (n % b && !options_.drop_last ? 1 : 0);
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, options_, size(), next_.take()));
+  return Iterator(std::make_shared<Iterator::Epoch>(*dataset_, copier_, *sampler_, options_, size(), next_.take()));
 }
 
 void DataLoader::set_position(std::int64_t epoch, std::int64_t batch) {

@@ -69,7 +69,8 @@ class DataLoader {
 
  private:
   const Dataset* dataset_;
-  DataLoaderOptions options_;  // with a sampler
+  DataLoaderOptions options_;
+  std::shared_ptr<const Sampler> sampler_;  // of the options, or as they say
   std::shared_ptr<const BatchCopier> copier_;
   Position next_;
 };

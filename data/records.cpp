@@ -8,8 +8,13 @@ namespace bytetape::data {
 
 using memory::Op;
 
+static std::size_t pixels_of(const Shape& image) {
+  const Op<"ImageRecords"> op;
+  return bytes_of(image, DType::u8);
+}
+
 ImageRecords::ImageRecords(const Shape& image, int classes)
-    : image_(image), pixels_(bytes_of(image, DType::u8)), classes_(classes) {
+    : image_(image), pixels_(pixels_of(image)), classes_(classes) {
   const Op<"ImageRecords"> op;
   check(pixels_ > 0, "expected images with pixels, got ", image);
   check<ValueError>(classes >= 1 && classes <= 256, "expected 1 to 256 classes, as a label is a byte, got ", classes);

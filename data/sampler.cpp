@@ -14,6 +14,10 @@ namespace {
 using Indices = std::vector<std::int64_t>;
 using memory::Op;
 
+constexpr std::int64_t most = std::int64_t{1} << 40;  // numbers that an epoch draws: seeds.h
+
+void check_examples(std::int64_t n) { check<ValueError>(n >= 0 && n <= most, "expected 0 to 2^40 examples, got ", n); }
+
 Indices counted(std::int64_t n) {
   Indices all(static_cast<std::size_t>(n));
   std::iota(all.begin(), all.end(), std::int64_t{0});
@@ -35,15 +39,15 @@ void shuffle(Indices& order, const PhiloxState& state) {
 
 SequentialSampler::SequentialSampler(std::int64_t n) : n_(n) {
   const Op<"SequentialSampler"> op;
-  check<ValueError>(n >= 0, "expected n >= 0 examples, got ", n);
+  check_examples(n);
 }
 
 Indices SequentialSampler::order(std::uint64_t) const { return counted(n_); }
 
 RandomSampler::RandomSampler(std::int64_t n, const RandomSamplerOptions& options) : n_(n), options_(options) {
   const Op<"RandomSampler"> op;
-  check<ValueError>(n >= 0, "expected n >= 0 examples, got ", n);
-  check<ValueError>(size() >= 0, "expected num_samples >= 0, got ", size());
+  check_examples(n);
+  check<ValueError>(size() >= 0 && size() <= most, "expected num_samples of 0 to 2^40, got ", size());
   check<ValueError>(size() <= n || (options.replacement && n > 0), "cannot draw ", size(), " of ", n, " examples ",
                     options.replacement ? "with" : "without", " replacement");
 }

@@ -18,7 +18,7 @@ class Sampler {
 /// 0, 1, ... n - 1.
 class SequentialSampler final : public Sampler {
  public:
-  /// Throws ValueError where n < 0.
+  /// Throws ValueError where n < 0, or n > 2^40.
   explicit SequentialSampler(std::int64_t n);
   std::int64_t size() const override { return n_; }
   std::vector<std::int64_t> order(std::uint64_t epoch) const override;
@@ -37,8 +37,8 @@ struct RandomSamplerOptions {
 /// Indices below n, drawn anew in each epoch.
 class RandomSampler final : public Sampler {
  public:
-  /// Throws ValueError where n or num_samples is negative, or more are to be drawn than there are: without replacement
-  /// more than n, with it any of none.
+  /// Throws ValueError where n or num_samples is negative or above 2^40, or more are to be drawn than there are:
+  /// without replacement more than n, with it any of none.
   explicit RandomSampler(std::int64_t n, const RandomSamplerOptions& options = {});
   std::int64_t size() const override { return options_.num_samples.value_or(n_); }
   std::vector<std::int64_t> order(std::uint64_t epoch) const override;

@@ -9,8 +9,8 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.option_defaults()->always_capture_default();
   app.add_option("--model", o.model, "network to train")->check(CLI::IsMember(texts.models));
   app.add_option("--data", o.data, texts.data);
-  app.add_option("--epochs", o.epochs, "passes over the training images")->check(CLI::PositiveNumber);
-  app.add_option("--batch-size", o.batch_size, "images a step")->check(CLI::PositiveNumber);
+  app.add_option("--epochs", o.epochs, "passes over the training images")->check(finite_from<int>(1, "POSITIVE"));
+  app.add_option("--batch-size", o.batch_size, "images a step")->check(finite_from<int>(1, "POSITIVE"));
   app.add_option("--lr", o.lr, texts.lr)->check(finite_from_0<double>());
   app.add_option("--device", o.device,
                  "cpu, cuda, or meta (of the CPU) or meta:cuda to predict the memory without training");
@@ -32,7 +32,7 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
       app.add_flag("--graph", o.graph, "on a GPU, record a training step once, as a CUDA graph, and replay it");
   app.add_flag("--detect-anomaly", o.detect_anomaly, "stop where a NaN is made, and say by which op")->excludes(graph);
   app.add_option("--until", o.until, texts.until)->check(finite_from_0<double>());
-  app.add_option("--threads", o.threads, "CPU threads; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", o.threads, "CPU threads; 0: all")->check(finite_from_0<int>());
   app.add_option("--seed", o.seed, "of weights, dropout, shuffling and augmentation")
       ->check(finite_from_0<std::uint64_t>());
   app.add_option("--checkpoint", o.checkpoint,

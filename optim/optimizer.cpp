@@ -39,6 +39,7 @@ void Optimizer::check_groups() {
 }
 void Optimizer::check_group(const ParamGroup& g) const {
   check_not_negative("lr", *g.lr);
+  if (g.initial_lr) check_not_negative("initial_lr", *g.initial_lr);
   check_options(g);
 }
 

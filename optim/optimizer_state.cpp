@@ -11,6 +11,7 @@ namespace {
 
 std::string group_path(std::size_t g) { return "param_groups." + std::to_string(g); }
 std::string state_path(std::size_t i) { return "state." + std::to_string(i); }
+constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // which a double still counts
 
 }  // namespace
 
@@ -52,8 +53,8 @@ void Optimizer::read_parameter(const StateDict& state, std::size_t i, Loaded& lo
   const bool has_steps = !given.numbers.empty() || !given.tensors.empty();
   loaded.steps.push_back(has_steps ? state.integer(path + ".step") : 0);
   if (has_steps) wanted.numbers["step"] = loaded.steps[i];
-  check<ValueError>(!has_steps || loaded.steps[i] > 0, "the state's '", path, ".step' must be positive, got ",
-                    loaded.steps[i]);
+  check<ValueError>(!has_steps || (loaded.steps[i] > 0 && loaded.steps[i] < most_steps), "the state's '", path,
+                    ".step' must be positive and below 2^53, got ", loaded.steps[i]);
   for (const State& s : states(i)) {
     Loaded::Kept kept{s.tensor, *s.tensor, {}};
     if (kept.memory.defined()) check_state(kept.memory, p);

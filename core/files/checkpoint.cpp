@@ -47,13 +47,22 @@ void save_checkpoint(const std::string& path, const StateDict& state) {
   save_safetensors(path, state.tensors, numbers);
 }
 
+Checkpoint::Checkpoint(const std::string& path)
+    : Checkpoint([&] {
+        const Op<"Checkpoint"> op;
+        return SafetensorsFile(path);
+      }()) {}
+
 Checkpoint::Checkpoint(SafetensorsFile file) : file_(std::move(file)) {
+  const Op<"Checkpoint"> op;
   check<FileError>(file_.has_checksum(), file_.name(),
                    ": at byte 8: expected a header that begins with a checksum, as save_checkpoint writes it, found "
                    "none");
   for (const auto& [name, text] : file_.metadata()) {
     const auto number = number_in(text);
-    check<FileError>(number.has_value(), file_.name(), ": '", name, "': expected a number, found '", text, "'");
+    if (!number)
+      fail<FileError>(file_.name(),
+                      ": at byte 8: ", printable("'" + name + "': expected a number, found '" + text + "'"));
     numbers_.numbers.emplace(name, *number);
   }
 }

@@ -31,7 +31,7 @@ class Checkpoint {
  public:
   /// Throws FileError, with the path, the byte, what was expected and what was found, where the file cannot be read, is
   /// anything but a checkpoint, or does not have its checksum.
-  explicit Checkpoint(const std::string& path) : Checkpoint(SafetensorsFile(path)) {}
+  explicit Checkpoint(const std::string& path);
   explicit Checkpoint(SafetensorsFile file);
 
   /// Throws ValueError where there is none of the name, or only a double.

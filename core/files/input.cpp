@@ -1,6 +1,7 @@
 #include "bytetape/core/files/input.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string system_message(int error) { return std::generic_category().message(error); }
+
+/// Whether nothing was written to what both describe.
+bool is_same(const struct stat& a, const struct stat& b) {
+  const auto is_equal = [](const timespec& s, const timespec& t) {
+    return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec;
+  };
+  return a.st_size == b.st_size && is_equal(a.st_mtim, b.st_mtim);
+}
 
 /// An open file; closed at the end.
 struct Descriptor {
@@ -29,6 +38,7 @@ struct Descriptor {
 class FileInput final : public Input {
  public:
   explicit FileInput(const fs::path& path) : Input(path.string()) {
+    check<FileError>(path.native().find('\0') == std::string::npos, name().c_str(), ": no path has a zero byte");
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     check<FileError>(status.type() != fs::file_type::not_found, name(), ": no such file");
@@ -37,12 +47,13 @@ class FileInput final : public Input {
     check<FileError>(fs::is_regular_file(status), name(), ": expected a regular file");
     file_.number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     check<FileError>(file_.number >= 0, name(), ": cannot be opened: ", system_message(errno));
-    struct stat opened {};  // of what was opened: the path may by now lead to another file
-    check<FileError>(::fstat(file_.number, &opened) == 0, name(), ": has no size: ", system_message(errno));
-    size_ = static_cast<std::uint64_t>(opened.st_size);
+    opened_ = status_now();
   }
 
-  std::uint64_t size() const override { return size_; }
+  std::uint64_t size() const override { return static_cast<std::uint64_t>(opened_.st_size); }
+  void check_unchanged() const override {
+    check<FileError>(is_same(opened_, status_now()), name(), ": was written to while it was read");
+  }
   std::size_t read(std::uint64_t offset, std::byte* to, std::size_t n) const override {
     std::size_t done = 0;
     while (done < n) {
@@ -56,8 +67,15 @@ class FileInput final : public Input {
   }
 
  private:
+  /// Of what was opened: the path may by now lead to another file.
+  struct stat status_now() const {
+    struct stat status {};
+    check<FileError>(::fstat(file_.number, &status) == 0, name(), ": has no size: ", system_message(errno));
+    return status;
+  }
+
   Descriptor file_;
-  std::uint64_t size_ = 0;
+  struct stat opened_ {};
 };
 
 class MemoryInput final : public Input {
@@ -76,6 +94,14 @@ class MemoryInput final : public Input {
 };
 
 }  // namespace
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t most = 500;
+  std::string out;
+  for (const char c : text.substr(0, most))
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? fmt::format("\\x{:02x}", c) : std::string(1, c);
+  return text.size() > most ? out + "..." : out;
+}
 
 std::unique_ptr<const Input> open_input(const fs::path& path) { return std::make_unique<FileInput>(path); }
 std::unique_ptr<const Input> memory_input(std::span<const std::byte> bytes, std::string name) {

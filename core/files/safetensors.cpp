@@ -68,21 +68,33 @@ std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
   return json;
 }
 
-void write(std::ostream& out, const std::string& json, const NamedTensors& tensors) {
-  Checksum sum;
-  const auto put = [&](const void* bytes, std::size_t n) {
-    sum.add(bytes, n);
-    out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(n));
-  };
+/// Hands out all of a file, a piece at a time: put(bytes, n).
+template <class Put>
+void each_piece(const std::string& json, const NamedTensors& tensors, const Put& put) {
   const std::uint64_t length = json.size();
   put(&length, sizeof length);
   put(json.data(), json.size());
-  for (const auto& [name, x] : tensors) {
-    if (!out) return;
+  for (const auto& [name, x] : tensors)
     write_elements(x, [&](std::span<const std::byte> bytes) { put(bytes.data(), bytes.size()); });
+}
+
+/// The checksum stands in front, and is known at the end: what cannot go back (a FIFO) is gone through twice.
+void write(std::ostream& out, std::string json, const NamedTensors& tensors) {
+  Checksum sum;
+  const bool goes_back = out.tellp() != std::ostream::pos_type(-1);
+  const auto add = [&](const void* bytes, std::size_t n) { sum.add(bytes, n); };
+  const auto put = [&](const void* bytes, std::size_t n) {
+    if (out) out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(n));
+  };
+  const std::size_t checksum_at = *find_checksum(json);
+  if (goes_back) {
+    each_piece(json, tensors, [&](const void* bytes, std::size_t n) { add(bytes, n), put(bytes, n); });
+    out.seekp(static_cast<std::streamoff>(header_length_bytes + checksum_at));
+    out << sum.digits();
+  } else {
+    each_piece(json, tensors, add);
+    each_piece(json.replace(checksum_at, sum.digits().size(), sum.digits()), tensors, put);
   }
-  out.seekp(static_cast<std::streamoff>(header_length_bytes + *find_checksum(json)));
-  out << sum.digits();
 }
 
 }  // namespace
@@ -134,7 +146,9 @@ void SafetensorsFile::verify(std::string json) const {
                 });
   if (checksum_at_)
     input_->check_at(sum.digits() == expected, header_length_bytes + *checksum_at_, "expected the checksum ", expected,
-                     ", found ", sum.digits(), ": the file was damaged or changed since it was saved");
+                     ", found ", sum.digits(),
+                     ": the file was damaged or changed since it was saved (what changes it on purpose drops '",
+                     checksum_key, "')");
 }
 
 std::vector<const TensorEntry*> SafetensorsFile::entries_below(std::string_view prefix) const {
@@ -153,6 +167,7 @@ NamedTensors SafetensorsFile::load(Device device, Role role, std::string_view pr
     read_elements(*input_, data_at() + t->begin, t->dtype, x, piece);
     all.emplace_back(t->name.substr(prefix.size()), std::move(x));
   }
+  input_->check_unchanged();
   return all;
 }
 
@@ -176,7 +191,9 @@ void SafetensorsFile::load_into(const NamedTensors& tensors, bool strict, std::s
     found.emplace_back(&t, x);
   }
   const Piece piece(input_->bytes_from(data_at()));  // now: nothing is written yet
+  input_->check_unchanged();
   for (const auto& [t, x] : found) read_elements(*input_, data_at() + t->begin, t->dtype, x, piece);
+  input_->check_unchanged();
 }
 
 NamedTensors load_safetensors(const std::string& path, Device device, Role role) {

@@ -30,7 +30,8 @@ class SafetensorsFile {
   const Metadata& metadata() const { return header_.metadata; }
   bool has_checksum() const { return checksum_at_.has_value(); }
 
-  /// New tensors of those whose names begin with `prefix`, named by the rest.
+  /// New tensors of those whose names begin with `prefix`, named by the rest. Throws FileError where the file was
+  /// written to meanwhile.
   NamedTensors load(Device device, memory::Role role, std::string_view prefix = {}) const;
   /// Copies their values into tensors that are there; dtypes are converted, layouts kept. Throws as
   /// Module::load_state_dict does, before anything is written.
@@ -60,7 +61,8 @@ NamedTensors load_safetensors(const std::string& path, Device device = default_d
 /// straight to their device, by way of a few pieces of the host's memory, 64 MiB at most however large the file.
 /// Nothing is written until the file was found whole (SafetensorsFile) and to fit: throws ValueError naming every
 /// missing, unexpected and repeated key, ShapeError on a misfit. Dtypes are converted; strict = false loads what is
-/// there. An OutOfMemory on a device, which may need a piece of its own for another layout, can leave a part loaded.
+/// there. An OutOfMemory on a device, which may need a piece of its own for another layout, can leave a part loaded; so
+/// can somebody who writes into the file meanwhile, which is a FileError.
 void load_safetensors_into(const std::string& path, const NamedTensors& tensors, bool strict = true);
 
 }  // namespace bytetape

@@ -53,6 +53,9 @@ class Reader {
 
   SafetensorsHeader read() && {
     check_here(json_.starts_with('{'), "expected a header that begins with '{'");
+    const std::size_t zero = json_.find('\0');  // where the parser would stop
+    if (zero != std::string::npos) at_ += zero;
+    check_here(zero == std::string::npos, "expected JSON, found a zero byte");
     nlohmann::json::sax_parse(Cursor{at_, &at_}, Cursor{json_.data() + json_.size(), &at_}, this);
     return std::move(header_);
   }
@@ -103,8 +106,9 @@ class Reader {
   }
   bool number_unsigned(std::uint64_t n) {
     check_here(place_ == Place::list, "expected ", wanted(), ", found the number ", n);
-    check_here(numbers_.size() < max_rank, "tensor '", entry_.name, "': expected at most ", max_rank,
-               " dimensions, found more");
+    const std::size_t most = field_ == Field::shape ? max_rank : 2;
+    check_here(numbers_.size() < most, "tensor '", entry_.name, "': expected at most ", most,
+               field_ == Field::shape ? " dimensions" : " data_offsets", ", found more");
     numbers_.push_back(n);
     return true;
   }

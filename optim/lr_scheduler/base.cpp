@@ -3,6 +3,7 @@
 #include <string>
 
 #include "bytetape/core/capture.h"
+#include "bytetape/optim/lr_scheduler/state.h"
 
 namespace bytetape::optim::lr_scheduler {
 namespace {
@@ -56,6 +57,7 @@ StateDict LRScheduler::own_state() const {
 
 void LRScheduler::load_state_dict(const StateDict& state) {
   check_names(state, own_state());
+  check_values(state);
   load_own(state);
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "bytetape/optim/lr_scheduler/state.h"
+
 namespace bytetape::optim::lr_scheduler {
 namespace {
 
@@ -41,6 +43,7 @@ StateDict SchedulerList::state_dict() const {
 
 void SchedulerList::load_state_dict(const StateDict& state) {
   check_names(state, state_dict());
+  check_values(state);
   load_own(state);
   for (std::size_t i = 0; i < schedulers_.size(); ++i) schedulers_[i]->load_state_dict(state.part(path(i)));
 }

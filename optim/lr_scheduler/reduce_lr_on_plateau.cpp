@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bytetape/core/capture.h"
+#include "bytetape/optim/lr_scheduler/state.h"
 
 namespace bytetape::optim::lr_scheduler {
 
@@ -78,6 +79,7 @@ StateDict ReduceLROnPlateau::state_dict() const {
 
 void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   check_names(state, state_dict());
+  check_values(state);
   best_ = state.number("best");
   cooldown_ = state.integer("cooldown_counter");
   last_epoch_ = state.integer("last_epoch");

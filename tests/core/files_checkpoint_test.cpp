@@ -100,7 +100,7 @@ TEST_F(CheckpointFile, EveryDamagedBitIsFound) {
 
 TEST_F(CheckpointFile, OtherFilesAreNone) {
   save_safetensors(path_, some(1).tensors, {{"epoch", "three"}});
-  EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, path_ + ": 'epoch': expected a number, found 'three'");
+  EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, path_ + ": at byte 8: 'epoch': expected a number, found 'three'");
   const std::string theirs = BYTETAPE_SOURCE_DIR "/tests/golden/theirs.safetensors";
   EXPECT_THROWS_SAYING(Checkpoint{theirs}, FileError, "expected a header that begins with a checksum");
 }
@@ -193,6 +193,11 @@ TEST_F(CheckpointFile, AProcessThatIsKilledLeavesTheOldOneOrTheNew) {
     EXPECT_EQ(x.to_vector<float>(), std::vector<float>(1 << 18, 1));
   }
   EXPECT_GT(last, 0) << "nothing was saved";
+}
+
+TEST_F(CheckpointFile, WhatCannotBeReadIsSaidOfCheckpoints) {
+  EXPECT_THAT([] { Checkpoint("nowhere.ckpt"); },
+              testing::ThrowsMessage<FileError>("Checkpoint: nowhere.ckpt: no such file"));
 }
 
 }  // namespace

@@ -86,6 +86,16 @@ TEST(SafetensorsHeader, WhatIsNoJson) {
   EXPECT_LT(json_error(R"({"a":)" + std::string(100000, 'x') + "}").size(), 400u);
 }
 
+TEST(SafetensorsHeader, NothingHidesBehindAZeroByte) {
+  EXPECT_THAT(json_error(std::string("{}\0,no", 6)), HasSubstr("at byte 10: expected JSON, found a zero byte"));
+}
+
+TEST(SafetensorsHeader, WhatIsQuotedFitsATerminal) {
+  const std::string name = "\\u001b[31m" + std::string(100000, 'x');
+  EXPECT_THAT(json_error(R"({")" + name + R"(":{"a":1}})"), HasSubstr("tensor '\\x1b[31mxxx"));
+  EXPECT_LT(json_error(R"({")" + name + R"(":{"a":1}})").size(), 700u);
+}
+
 TEST(SafetensorsHeader, JsonOfAnotherForm) {
   const auto refused = [](const std::string& json, const std::string& words) {
     EXPECT_THAT(json_error(json), HasSubstr(words)) << json;
@@ -144,7 +154,8 @@ TEST(SafetensorsHeader, OffsetsThatDoNotFit) {
   EXPECT_THAT(json_error(entry("U8", "[2]", "[4,2]"), "1234"), HasSubstr("found data_offsets [4, 2]"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[18446744073709551615,1]"), "12"), HasSubstr("expected 2 bytes"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[0]"), "12"), HasSubstr("expected two data_offsets, found 1"));
-  EXPECT_THAT(json_error(entry("U8", "[2]", "[0,2,4]"), "12"), HasSubstr("expected two data_offsets, found 3"));
+  EXPECT_THAT(json_error(entry("U8", "[2]", "[0,2,4]"), "12"),
+              HasSubstr("expected at most 2 data_offsets, found more"));
   EXPECT_THAT(json_error(entry("U8", "[4]", "[0,4]"), "123"),
               HasSubstr("expected it within 3 bytes of data, found data_offsets [0, 4]"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[1,3]"), "123"),

@@ -1,9 +1,14 @@
 #include "bytetape/core/files/safetensors.h"
 
+#include <sys/stat.h>
+
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <thread>
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/image_format.h"
@@ -269,6 +274,48 @@ TEST_F(Safetensors, LoadingIsPredicted) {
   const NamedTensors loaded = load_safetensors(path_);
   EXPECT_EQ(loaded[0].second.device(), Device::meta());
   EXPECT_EQ(test::allocated(Device::meta()) - before, test::rounded(40000) + test::rounded(400));
+}
+
+/// As others do who write into a file in place.
+void overwrite(const std::string& path, std::streamoff at, const std::string& bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(at, std::ios::end);
+  file << bytes;
+}
+
+TEST_F(Safetensors, AFileThatChangesMeanwhileIsNoticed) {
+  save_safetensors(path_, {{"a", full({4}, 5)}});
+  const SafetensorsFile file(path_);
+  std::filesystem::last_write_time(path_, std::filesystem::last_write_time(path_) + std::chrono::seconds(1));
+  overwrite(path_, -4, "abcd");
+  const Tensor a = ones({4});
+  const auto load_into = [&] { file.load_into({{"a", a}}, true); };
+  const std::string expected = path_ + ": was written to while it was read";
+  EXPECT_THAT(load_into, testing::ThrowsMessage<FileError>("load_safetensors_into: " + expected));
+  EXPECT_EQ(a.to_vector<float>(), std::vector<float>(4, 1.0F)) << "before anything was written";
+  EXPECT_THAT([&] { file.load(Device::cpu(), memory::Role::temporary); },
+              testing::ThrowsMessage<FileError>("load_safetensors: " + expected));
+}
+
+TEST_F(Safetensors, GoesThroughAFifo) {
+  const std::string fifo = dir_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const NamedTensors tensors{{"a", some({300}, DType::f32)}, {"b", some({7}, DType::i64)}};
+  std::string read;
+  std::thread reader([&] { read = content_of(fifo); });
+  save_safetensors(fifo, tensors);
+  reader.join();
+  save_safetensors(path_, tensors);
+  EXPECT_EQ(read, content_of(path_)) << "checksum and all";
+}
+
+TEST_F(Safetensors, NoPathHasAZeroByte) {
+  const std::string path("mine\0.ck", 8);
+  EXPECT_THAT(
+      [&] { save_safetensors(path, {}); },
+      testing::ThrowsMessage<FileError>("save_safetensors: cannot write tensors to 'mine': no path has a zero byte"));
+  EXPECT_THAT([&] { load_safetensors(path); },
+              testing::ThrowsMessage<FileError>("load_safetensors: mine: no path has a zero byte"));
 }
 
 }  // namespace

@@ -66,5 +66,19 @@ TEST(StateDict, SaysWhatIsNoInteger) {
               ThrowsMessage<ValueError>(HasSubstr("'step' must be an integer, got 2.5")));
 }
 
+TEST(StateDict, NothingIsAddedTwice) {
+  StateDict number, tensor, all;
+  number.numbers["seed"] = std::int64_t{1};
+  tensor.tensors.emplace_back("w", ones({1}));
+  all.add("a", number);
+  all.add("a", tensor);
+  EXPECT_THAT([&] { all.add("a", number); },
+              testing::ThrowsMessage<ValueError>("the state has a number 'a.seed' already"));
+  EXPECT_THAT([&] { all.add("a", tensor); },
+              testing::ThrowsMessage<ValueError>("the state has a tensor 'a.w' already"));
+  EXPECT_EQ(all.numbers.size(), 1u);
+  EXPECT_EQ(all.tensors.size(), 1u);
+}
+
 }  // namespace
 }  // namespace bytetape

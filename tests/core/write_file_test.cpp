@@ -171,5 +171,19 @@ TEST_F(WriteFile, WhatCannotBeWrittenIsSaidBeforehandAlike) {
   EXPECT_EQ(files(), 2);
 }
 
+TEST_F(WriteFile, KeepsPermissionsAndWhatIsReadOnly) {
+  const fs::path path = folder_ / "greeting";
+  write(path, "hello");
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  write(path, "good day");
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::permissions(path, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read);
+  fs::permissions(folder_, fs::perms::all);
+  EXPECT_TRUE(test::holds_for_a_user([&] {
+    return error_of(path) == "cannot write the greeting to '" + path.string() + "': Permission denied" &&
+           content(path) == "good day";
+  }));
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -88,6 +88,15 @@ TEST_P(Workers, GiveEveryBatchInOrder) {
     EXPECT_THAT(epoch(loader), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7), ElementsAre(8, 9)));
 }
 
+TEST_P(Workers, OptionsMakeAnotherLoader) {
+  auto o = options();
+  o.shuffle = true;
+  const Counted set(10), more(20);
+  DataLoader loader(set, o), same(set, loader.options()), larger(more, loader.options());
+  EXPECT_EQ(epoch(loader), epoch(same));
+  EXPECT_EQ(larger.size(), 5);
+}
+
 TEST_P(Workers, MayDropTheLastBatch) {
   auto o = options();
   o.drop_last = true;

@@ -176,7 +176,7 @@ TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {
   EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(0, 9); }),
             "ResidentLoader: an epoch has 8 batches, and batch 9 is none to start at");
   EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(-1); }),
-            "ResidentLoader: epochs count from 0, and epoch -1 is none to start at");
+            "ResidentLoader: epochs count from 0 to 4194303, and epoch -1 is none to start at");
 }
 
 TEST(ResidentLoader, IsPredictedToTheByte) {

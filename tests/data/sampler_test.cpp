@@ -66,12 +66,13 @@ TEST(Sampler, RefusesWhatCannotBeDrawn) {
   const auto message = [](std::int64_t n, const RandomSamplerOptions& o) {
     return error_of<ValueError>([&] { RandomSampler(n, o); });
   };
-  EXPECT_EQ(message(-1, {}), "RandomSampler: expected n >= 0 examples, got -1");
-  EXPECT_EQ(message(4, {.num_samples = -2}), "RandomSampler: expected num_samples >= 0, got -2");
+  EXPECT_EQ(message(-1, {}), "RandomSampler: expected 0 to 2^40 examples, got -1");
+  EXPECT_EQ(message(4, {.num_samples = -2}), "RandomSampler: expected num_samples of 0 to 2^40, got -2");
   EXPECT_EQ(message(4, {.num_samples = 5}), "RandomSampler: cannot draw 5 of 4 examples without replacement");
   EXPECT_EQ(message(0, {.replacement = true, .num_samples = 1}),
             "RandomSampler: cannot draw 1 of 0 examples with replacement");
-  EXPECT_EQ(error_of<ValueError>([] { SequentialSampler(-3); }), "SequentialSampler: expected n >= 0 examples, got -3");
+  EXPECT_EQ(error_of<ValueError>([] { SequentialSampler(-3); }),
+            "SequentialSampler: expected 0 to 2^40 examples, got -3");
   EXPECT_TRUE(RandomSampler(0, {.replacement = true}).order(0).empty());
 }
 

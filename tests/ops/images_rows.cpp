@@ -173,10 +173,10 @@ const std::vector<BadInput> bad_batches{
     bad<ShapeError>("expected values (c, 256) for u8(2, 1, 4, 4)", {in(2, 1, 4, 4).pixels(), in(2, 256)}),
     bad<ShapeError>("crop_padding 2 that reflects needs larger images than f64(2, 1, 5, 2)", {in(2, 1, 5, 2)},
                     augmenting(mirrored)),
-    bad_augmentation("expected crop_padding >= 0, got -1", {.crop_padding = -1}),
+    bad_augmentation("expected a crop_padding from 0 to 2^29, got -1", {.crop_padding = -1}),
     bad_augmentation("expected a probability, got flip = 1.5", {.flip = 1.5}),
     bad_augmentation("expected a probability, got flip = nan", {.flip = NAN}),
-    bad_augmentation("expected cutout >= 0, got -2", {.cutout = -2})};
+    bad_augmentation("expected a cutout from 0 to 2^29, got -2", {.cutout = -2})};
 
 Cases drawn_as_pixels(Cases cases) {
   for (Case& c : cases) c[0] = c[0].pixels();

@@ -196,6 +196,27 @@ TEST_P(EverySchedule, IsLeftAloneByAStateOfOtherKinds) {
   }
 }
 
+TEST_P(EverySchedule, IsLeftAloneByValuesThatCannotBe) {
+  const auto optimizer = make_optimizer(GetParam().name);
+  const Schedule schedule = GetParam().make(*optimizer);
+  const StateDict before = schedule.state_dict();
+  int spoiled = 0;
+  for (const auto& [name, number] : before.numbers) {
+    StateDict state = before;
+    if (name.ends_with("last_epoch"))
+      state.numbers[name] = std::int64_t{-1000};
+    else if (name.find("last_lr.") != std::string::npos)
+      state.numbers[name] = std::numeric_limits<double>::quiet_NaN();
+    else
+      continue;
+    ++spoiled;
+    EXPECT_THAT([&] { schedule.load_state_dict(state); },
+                ThrowsMessage<ValueError>(HasSubstr("'" + name + "' must be")));
+    EXPECT_EQ(schedule.state_dict().numbers, before.numbers) << name;
+  }
+  EXPECT_GE(spoiled, 2);
+}
+
 TEST(LRScheduler, TellsTheRatesThatItSet) {
   const auto optimizer = make_optimizer("");
   StepLR schedule(*optimizer, {.step_size = 1, .gamma = 0.5});

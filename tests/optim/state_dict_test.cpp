@@ -184,7 +184,7 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.3.step"] = std::int64_t{1}; }),
               ThrowsMessage<ValueError>(HasSubstr("unexpected number 'state.3.step'")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{-1}; }),
-              ThrowsMessage<ValueError>(HasSubstr("'state.0.step' must be positive, got -1")));
+              ThrowsMessage<ValueError>(HasSubstr("'state.0.step' must be positive and below 2^53, got -1")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["param_groups.1.params"] = std::int64_t{4}; }),
               ThrowsMessage<ValueError>(HasSubstr("a parameter group of 4 parameters, here there are 1")));
   if (!good.tensors.empty()) {

@@ -40,6 +40,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
         self.size(width, height)
 
     def __enter__(self):
@@ -97,6 +98,11 @@ class Browser:
                 raise RuntimeError(f"{path} was not drawn within {timeout} s: {self.errors}")
             time.sleep(0.02)
         return time.monotonic() - began
+
+    def busy_seconds(self):
+        """What the page that is open has taken of a processor, in its one thread."""
+        metrics = self.call("Performance.getMetrics")["metrics"]
+        return next(m["value"] for m in metrics if m["name"] == "ThreadTime")
 
     def evaluate(self, expression):
         """An expression's value, which may be a promise."""
