@@ -6,6 +6,7 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/overlap.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/optim/parameters.h"
 
@@ -74,6 +75,10 @@ void EMA::update() {
 void EMA::copy_to(const std::vector<Tensor>& parameters) const {
   const Op op;
   check_shapes(averages_, parameters);
+  for (const Tensor& p : parameters) {
+    check_floating(p);
+    check<ValueError>(!overlaps_itself(p), describe(p), " has elements that share memory, and cannot be written to");
+  }
   for (std::size_t i = 0; i < averages_.size(); ++i) copy(averages_[i], parameters[i]);
 }
 

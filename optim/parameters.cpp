@@ -1,5 +1,7 @@
 #include "bytetape/optim/parameters.h"
 
+#include <algorithm>
+#include <tuple>
 #include <unordered_set>
 
 #include "bytetape/core/capture.h"
@@ -7,6 +9,23 @@
 #include "bytetape/core/factories.h"
 
 namespace bytetape::optim {
+namespace {
+
+/// Of dense tensors: one launch updates them all, each by threads of its own.
+void check_apart(const std::vector<Tensor>& parameters) {
+  std::vector<std::tuple<const Storage*, std::size_t, const Tensor*>> places;
+  for (const Tensor& p : parameters)
+    places.emplace_back(&p.storage(), static_cast<std::size_t>(p.storage_offset()) * size_of(p.dtype()), &p);
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    const auto& [storage, begin, p] = places[i - 1];
+    const auto& [next_storage, next_begin, next] = places[i];
+    check<ValueError>(storage != next_storage || begin + p->nbytes() <= next_begin, "two parameters, ", describe(*p),
+                      " and ", describe(*next), ", share memory");
+  }
+}
+
+}  // namespace
 
 void check_parameters(const std::vector<Tensor>& parameters) {
   std::unordered_set<const TensorImpl*> seen;
@@ -21,6 +40,7 @@ void check_parameters(const std::vector<Tensor>& parameters) {
     check<DeviceError>(p.device() == parameters[0].device(), "parameters on different devices: ", describe(p), " and ",
                        describe(parameters[0]));
   }
+  check_apart(parameters);
 }
 
 void check_in_place(const Tensor& p, std::size_t i) {

@@ -85,8 +85,9 @@ struct CrossEntropyBackward final : Node {
     const Tensor hot = to(of_row == arange(0, classes, 1, DType::i64, t.device()), gy.dtype());
     const Tensor smooth = hot * (1 - loss.smoothing) + loss.smoothing / static_cast<double>(classes);
     const Tensor wanted = w.defined() ? smooth * w : smooth;
-    // Of no targets there is no gradient.
-    const Tensor c = count.get(), share = loss.reduction == Reduction::mean ? gy / where(c == 0, 1, c) : gy;
+    // Of no targets there is no gradient; of some whose weights are 0 it is none, as the mean is.
+    const Tensor counted = sum(counts(t)), c = count.get();
+    const Tensor share = loss.reduction == Reduction::mean ? gy / where(counted == 0, 1, c) : gy;
     const Tensor g = unsqueeze(expand(share, t.shape()), 1);
     return where(counts(of_row) == 0, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
   }

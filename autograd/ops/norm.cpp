@@ -1,5 +1,7 @@
 #include "bytetape/autograd/ops/norm.h"
 
+#include <cmath>
+
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/activation.h"
@@ -148,6 +150,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   check_counter(num_batches_tracked, x);
   check_none_or_relu(activation);
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
+  check<ValueError>(std::isfinite(momentum), "momentum must be finite, got ", momentum);
   check<ValueError>(training || (running_mean.defined() && running_var.defined()),
                     "evaluation needs running_mean and running_var");
   const std::int64_t channels = x.size(1), count = channels == 0 ? 2 : x.numel() / channels;

@@ -16,6 +16,8 @@ void LinearLR::update(ParamGroup& group, std::size_t) {
   const std::int64_t epoch = last_epoch();
   if (epoch == 0)
     group.lr = *group.lr * start;
+  else if (epoch == total && end == 0)
+    group.lr = 0;  // which the recursion misses by a rounding, maybe on the other side
   else if (epoch <= total)
     group.lr =
         *group.lr *

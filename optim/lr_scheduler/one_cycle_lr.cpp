@@ -1,5 +1,6 @@
 #include "bytetape/optim/lr_scheduler/one_cycle_lr.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -9,14 +10,20 @@ namespace {
 std::int64_t steps_of(const OneCycleLROptions& o) {
   check<ValueError>(o.total_steps || (o.epochs && o.steps_per_epoch),
                     "OneCycleLR needs total_steps, or epochs and steps_per_epoch");
-  const std::int64_t steps = o.total_steps ? *o.total_steps : *o.epochs * *o.steps_per_epoch;
-  check<ValueError>(steps >= 1, "OneCycleLR needs at least 1 step, got ", steps);
-  return steps;
+  const std::int64_t epochs = o.total_steps ? 1 : *o.epochs, each = o.total_steps ? *o.total_steps : *o.steps_per_epoch;
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // which a double still counts
+  check<ValueError>(epochs >= 1 && each >= 1 && epochs <= most / each, "OneCycleLR needs 1 to 2^53 steps, got ", epochs,
+                    " times ", each);
+  return epochs * each;
 }
 
 void check_positive(const char* name, double value) {
   check<ValueError>(value > 0 && std::isfinite(value), "OneCycleLR: ", name, " must be positive and finite, got ",
                     value);
+}
+
+void check_momentum(const char* name, double value) {
+  check<ValueError>(value >= 0 && value < 1, "OneCycleLR: ", name, " must be from 0 to below 1, got ", value);
 }
 
 }  // namespace
@@ -31,6 +38,8 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& o)
              max_momentum = o.max_momentum.of(optimizer, "max_momentum");
   for (std::size_t g = 0; g < max_lr.size(); ++g) {
     check_positive("max_lr", max_lr[g]);
+    check_momentum("base_momentum", base_momentum[g]);
+    check_momentum("max_momentum", max_momentum[g]);
     const ParamGroup& group = optimizer.param_groups()[g];
     check<ValueError>(!o.cycle_momentum || group.momentum || group.betas,
                       "OneCycleLR: the optimizer has neither momentum nor betas, which cycle_momentum asks for");
@@ -69,7 +78,8 @@ void OneCycleLR::update(ParamGroup& group, std::size_t g) {
   while (k + 1 < all.size() && step > all[k].end_step) ++k;
   const Phase& phase = all[k];
   const double start_step = k == 0 ? 0 : all[k - 1].end_step, length = phase.end_step - start_step,
-               pct = length == 0 ? 1 : (step - start_step) / length;
+               pct =
+                   length == 0 ? 1 : std::min((step - start_step) / length, 1.0);  // a step behind the last stays there
   group.lr = annealed(phase.start_lr, phase.end_lr, pct);
   if (!options_.cycle_momentum) return;
   const double momentum = annealed(phase.start_momentum, phase.end_momentum, pct);

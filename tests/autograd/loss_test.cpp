@@ -36,6 +36,15 @@ TEST(CrossEntropy, IgnoresTargets) {
   EXPECT_LT(g[1], 0);
 }
 
+TEST(CrossEntropy, OfWeightsOfZeroHasNoMeanHoweverItIsDifferentiated) {
+  const Tensor x = random_leaf({2, 2});
+  const Tensor y = cross_entropy(x, classes({0, 0}), {.weight = make_tensor({0, 1}, {2})});
+  EXPECT_TRUE(std::isnan(y.item<double>()));
+  for (const bool create_graph : {false, true})
+    for (const double g : grad({y}, {x}, {.retain_graph = true, .create_graph = create_graph})[0].to_vector<double>())
+      EXPECT_TRUE(std::isnan(g)) << create_graph;
+}
+
 TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
   const Tensor w = random_leaf({300, 40}), target = randint(0, 40, {300});
   const auto run = [&](bool holds) {

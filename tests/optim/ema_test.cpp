@@ -108,6 +108,14 @@ TEST(EMA, RefusesAStateThatDoesNotFit) {
   EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(1, 2));
 }
 
+TEST(EMA, CopiesOnlyToWhatHoldsIt) {
+  const EMA ema({leaf({1, 2})});
+  const Tensor one = zeros({1});
+  EXPECT_THAT([&] { ema.copy_to({expand(one, {2})}); }, ThrowsMessage<ValueError>(HasSubstr("share memory")));
+  EXPECT_THAT([&] { ema.copy_to({zeros({2}, DType::i64)}); }, ThrowsMessage<DTypeError>(HasSubstr("i64")));
+  EXPECT_EQ(one.item<float>(), 0);
+}
+
 TEST(EMA, ChecksItsParameters) {
   EXPECT_THAT([] { EMA({}); }, ThrowsMessage<ValueError>(HasSubstr("ema: an average needs at least one parameter")));
   EXPECT_THAT([] { EMA({leaf({1})}, {.decay = 1.5}); },
