@@ -12,6 +12,7 @@
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/nvml.h"
 #include "bytetape/cuda/streams.h"
 
 namespace bytetape::cuda {
@@ -113,10 +114,13 @@ class DeviceUpstream final : public DriverUpstream {
   }
   std::size_t capacity() const override { return capacity_; }
   /// What the device says is used, by whomever, less the segments.
-  std::optional<std::size_t> outside() const override {
+  std::optional<memory::Outside> outside() const override {
     std::size_t free = 0, all = 0;
     if (!is_current(index_) || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
-    return all - free - held_;
+    memory::Outside used{all - free - held_, {}};
+    if (const std::optional<std::size_t> ours = process_bytes(index_))
+      used.others = all - free - std::min(all - free, *ours);
+    return used;
   }
 
  private:

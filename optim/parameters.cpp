@@ -21,7 +21,8 @@ void check_apart(const std::vector<Tensor>& parameters) {
     const auto& [storage, begin, p] = places[i - 1];
     const auto& [next_storage, next_begin, next] = places[i];
     check<ValueError>(storage != next_storage || begin + p->nbytes() <= next_begin, "two parameters, ", describe(*p),
-                      " and ", describe(*next), ", share memory");
+                      " and ", describe(*next),
+                      ", share memory; to tie them, assign one to the other: a.weight = b.weight");
   }
 }
 

@@ -286,7 +286,7 @@ Statistics Allocator::statistics() const {
 }
 
 Snapshot Allocator::snapshot() const {
-  const std::optional<std::size_t> outside = upstream_.outside();
+  const std::optional<Outside> outside = upstream_.outside();
   std::lock_guard lock(mutex_);
   return {device_,
           name_,

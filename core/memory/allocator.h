@@ -35,8 +35,7 @@ struct Snapshot {
   std::vector<StepSummary> steps;   ///< in order, with the times between them (step 0)
   std::uint64_t dropped = 0;        ///< events that did not fit the log
   std::uint64_t dropped_steps = 0;  ///< step summaries that did not
-  /// Bytes that the process holds beyond the ledger, where they can be measured.
-  std::optional<std::size_t> outside;
+  std::optional<Outside> outside;   ///< what is used beyond the ledger, where that can be measured
 };
 
 class Allocator;
@@ -129,8 +128,8 @@ class Allocator {
   Role role_of(const Block* block) const;
 
   Statistics statistics() const;
-  /// Bytes that are used beyond the ledger, where they can be measured.
-  std::optional<std::size_t> outside() const { return upstream_.outside(); }
+  /// What is used beyond the ledger, where that can be measured.
+  std::optional<Outside> outside() const { return upstream_.outside(); }
   std::size_t capacity() const { return upstream_.capacity(); }
   std::size_t limit() const;
   /// What the ledger's reports call it: "cpu", "cuda:0", "pinned:cuda", ...

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/memory/upstream.h"
 
 namespace bytetape::memory {
 
@@ -32,13 +33,13 @@ struct Mark {
 
 /// What was recorded of one device.
 struct DeviceLog {
-  std::string name;                    ///< "cpu", "cuda:0", "meta", ...
-  std::size_t capacity = 0;            ///< bytes that the system has; SIZE_MAX: no bound
-  std::size_t limit = 0;               ///< bytes that may be reserved
-  std::vector<Record> records;         ///< from an empty device on, or from a state that its first records rebuild
-  std::uint64_t dropped = 0;           ///< events that were not kept
-  std::optional<Statistics> end;       ///< the books when the recording ended; none where it broke off
-  std::optional<std::size_t> outside;  ///< bytes beyond the ledger then, where they can be measured
+  std::string name;                ///< "cpu", "cuda:0", "meta", ...
+  std::size_t capacity = 0;        ///< bytes that the system has; SIZE_MAX: no bound
+  std::size_t limit = 0;           ///< bytes that may be reserved
+  std::vector<Record> records;     ///< from an empty device on, or from a state that its first records rebuild
+  std::uint64_t dropped = 0;       ///< events that were not kept
+  std::optional<Statistics> end;   ///< the books when the recording ended; none where it broke off
+  std::optional<Outside> outside;  ///< what was used beyond the ledger then, where that can be measured
 };
 
 /// A recording: what is written to run.memlog and read from it. NameIds are indices into `names`.

@@ -18,7 +18,7 @@
 ///     D  JSON: {"name", "capacity", "limit"} of a device: they are numbered from 0
 ///     R  a device's number (u32), then its records, column after column
 ///     M  marks, column after column
-///     E  JSON: {"device", "outside", "statistics"} as its part ended
+///     E  JSON: {"device", "outside", "others", "statistics"} as its part ended
 ///     Z  nothing: the recording ended
 ///
 /// Numbers are little-endian; columns stand in the order of memlog_columns.h, times as differences from the one before.
@@ -50,7 +50,7 @@ class LogWriter {
   /// NameIds are the process's.
   void records(std::uint32_t device, std::vector<Record> records);
   void marks(std::vector<Mark> marks);
-  void device_end(std::uint32_t device, const Statistics& books, std::optional<std::size_t> outside);
+  void device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside);
   void end();
   /// Leaves nothing in buffers of the process.
   void flush();

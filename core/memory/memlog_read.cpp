@@ -120,7 +120,9 @@ class Reader {
 
   void take_end(const Json& end) {
     DeviceLog& d = device(field<std::uint64_t>(end, "device"));
-    if (end.contains("outside") && !end["outside"].is_null()) d.outside = field<std::uint64_t>(end, "outside");
+    const auto measured = [&](const char* key) { return end.contains(key) && !end[key].is_null(); };
+    if (measured("outside")) d.outside = Outside{field<std::uint64_t>(end, "outside"), {}};
+    if (d.outside && measured("others")) d.outside->others = field<std::uint64_t>(end, "others");
     const auto books = end.find("statistics");
     check_here(books != end.end(), "no 'statistics'");
     try {

@@ -87,9 +87,10 @@ void LogWriter::marks(std::vector<Mark> marks) {
   chunk('M', bytes);
 }
 
-void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<std::size_t> outside) {
+void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside) {
   chunk('E', text({{"device", device},
-                   {"outside", outside ? Json(*outside) : Json()},
+                   {"outside", outside ? Json(outside->bytes) : Json()},
+                   {"others", outside && outside->others ? Json(*outside->others) : Json()},
                    {"statistics", Json::parse(to_json(books))}}));
 }
 

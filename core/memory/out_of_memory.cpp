@@ -22,7 +22,7 @@ std::size_t Shortage::needed() const {
 
 std::size_t Shortage::available() const {
   if (!outside) return unreserved;
-  const std::size_t used = statistics.reserved.current + *outside;
+  const std::size_t used = statistics.reserved.current + outside->bytes;
   return std::min(unreserved, capacity - std::min(capacity, used));
 }
 
@@ -54,7 +54,7 @@ struct Whole {
 };
 Whole whole_of(const Shortage& s) {
   const std::size_t reserved = s.statistics.reserved.current;
-  if (s.outside) return {"device", std::max(s.capacity, reserved + *s.outside + s.available())};
+  if (s.outside) return {"device", std::max(s.capacity, reserved + s.outside->bytes + s.available())};
   if (reserved > s.limit) return {"reserved", reserved};
   return {"limit", s.limit};
 }
@@ -67,8 +67,11 @@ void write_rows(std::string& out, const Shortage& s, std::size_t whole) {
             s.cached() ? fmt::format("free, in pieces; serves up to {}", format_bytes(s.largest_free)) : "");
   write_row(out, "not reserved", s.available());
   if (!s.outside) return;
-  write_row(out, "outside the ledger", *s.outside, "CUDA's context, libraries, other processes");
-  const std::size_t all = s.statistics.reserved.current + s.available() + *s.outside;
+  const std::size_t others = s.outside->others.value_or(0);
+  write_row(out, "outside the ledger", s.outside->bytes - others,
+            s.outside->others ? "CUDA's context and libraries" : "CUDA's context, libraries, other processes");
+  if (s.outside->others) write_row(out, "other processes", others);
+  const std::size_t all = s.statistics.reserved.current + s.available() + s.outside->bytes;
   if (all < whole) write_row(out, "beyond the limit", whole - all);
 }
 

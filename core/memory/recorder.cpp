@@ -37,7 +37,7 @@ void Recorder::attach(Allocator& a) {
 void Recorder::detach(Allocator& a) {
   a.record_to(nullptr);
   const Statistics books = a.statistics();
-  const std::optional<std::size_t> outside = a.outside();
+  const std::optional<Outside> outside = a.outside();
   const std::lock_guard lock(writing_);
   const auto at = devices_.find(&a);
   drain();

@@ -223,6 +223,17 @@ void write_steps(std::string& out, const Snapshot& s) {
   if (last + 1 < s.steps.size()) write_summary(out, "after " + step_name(steps.back()->step), s.steps.back());
 }
 
+void write_outside(std::string& out, Device device, const Outside& outside) {
+  print(out, "outside the ledger: {} ", format_bytes(outside.bytes));
+  if (device.type == DeviceType::cpu)
+    print(out, "resident (code, stacks, logs, what libraries hold)\n");
+  else if (outside.others)
+    print(out, "used on the device: {} by CUDA's context and libraries, {} by other processes\n",
+          format_bytes(outside.bytes - *outside.others), format_bytes(*outside.others));
+  else
+    print(out, "used on the device (CUDA's context, libraries, other processes)\n");
+}
+
 void write_footer(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
   const std::size_t cached = books.reserved.current - books.allocated.current;
@@ -234,10 +245,7 @@ void write_footer(std::string& out, const Snapshot& s) {
     print(out, "{} transfers to the device ({}), {} back ({}); the host waited {} times\n",
           format_exact(books.to_device.count), format_bytes(books.to_device.bytes), format_exact(books.to_host.count),
           format_bytes(books.to_host.bytes), format_exact(books.waits));
-  if (s.outside)
-    print(out, "outside the ledger: {} {}\n", format_bytes(*s.outside),
-          s.device.type == DeviceType::cpu ? "resident (code, stacks, logs, what libraries hold)"
-                                           : "used on the device (CUDA's context, libraries, other processes)");
+  if (s.outside) write_outside(out, s.device, *s.outside);
   if (s.dropped || s.dropped_steps)
     print(out, "the log is full: {} events{} are only in the totals\n", format_exact(s.dropped),
           s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");

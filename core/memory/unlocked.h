@@ -27,7 +27,7 @@ class UnlockedUpstream final : public Upstream {
   void check_failure() override { upstream_->check_failure(); }
   std::size_t capacity() const override { return upstream_->capacity(); }
   /// Of a caller that does not hold the lock.
-  std::optional<std::size_t> outside() const override {
+  std::optional<Outside> outside() const override {
     const std::lock_guard call(calls_);
     return upstream_->outside();
   }

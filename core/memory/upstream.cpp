@@ -42,7 +42,7 @@ std::size_t HostUpstream::capacity() const {
   return bytes;
 }
 
-std::optional<std::size_t> HostUpstream::outside() const {
+std::optional<Outside> HostUpstream::outside() const {
   const std::optional<std::size_t> process = resident_bytes();
   std::size_t ours = 0;
   for (const auto& [data, bytes] : segments_) {
@@ -51,7 +51,7 @@ std::optional<std::size_t> HostUpstream::outside() const {
     ours += *resident;
   }
   if (!process) return std::nullopt;
-  return *process - std::min(*process, ours);  // the system counts pages a little late
+  return Outside{*process - std::min(*process, ours), {}};  // the system counts pages a little late
 }
 
 void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {

@@ -7,6 +7,14 @@
 
 namespace bytetape::memory {
 
+/// What is used of a memory beyond the segments.
+struct Outside {
+  std::size_t bytes = 0;              ///< in all
+  std::optional<std::size_t> others;  ///< other processes' share of that, where the driver tells
+
+  friend bool operator==(const Outside&, const Outside&) = default;
+};
+
 /// Where segments come from. Implementations: host memory, a simulation; a backend brings its own.
 class Upstream {
  public:
@@ -18,8 +26,8 @@ class Upstream {
   virtual void check_failure() {}
   /// Bytes that this upstream can give in all.
   virtual std::size_t capacity() const = 0;
-  /// Bytes that the process holds of this memory beyond the segments, as measured now; nothing where that cannot be.
-  virtual std::optional<std::size_t> outside() const { return std::nullopt; }
+  /// What is used of this memory beyond the segments, as measured now; nothing where that cannot be.
+  virtual std::optional<Outside> outside() const { return std::nullopt; }
 };
 
 /// Pageable host memory, backed by huge pages where the system grants them.
@@ -30,14 +38,14 @@ class HostUpstream final : public Upstream {
   /// Physical memory, or what the process's control group allows of it, as first asked for.
   std::size_t capacity() const override;
   /// Resident bytes of the process, less those of the segments. On Linux.
-  std::optional<std::size_t> outside() const override;
+  std::optional<Outside> outside() const override;
 
  private:
   std::map<const void*, std::size_t> segments_;  // its nodes are small, so that no step takes a large piece for them
 };
 
 /// Hands out addresses that nothing may touch: the bookkeeping of a device without the device.
-class SimulatedUpstream final : public Upstream {
+class SimulatedUpstream : public Upstream {
  public:
   explicit SimulatedUpstream(std::size_t capacity = std::numeric_limits<std::size_t>::max()) : capacity_(capacity) {}
   void* allocate(std::size_t bytes) noexcept override;

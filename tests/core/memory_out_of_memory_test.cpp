@@ -246,14 +246,16 @@ largest holders
 /// A simulated GPU: some of its memory is the driver's and other processes'.
 class SharedUpstream final : public Upstream {
  public:
-  SharedUpstream(std::size_t bytes, std::size_t others) : bytes_(bytes), others_(others), rest_(bytes - others) {}
+  SharedUpstream(std::size_t bytes, Outside outside) : bytes_(bytes), outside_(outside), rest_(bytes - outside.bytes) {}
+  SharedUpstream(std::size_t bytes, std::size_t outside) : SharedUpstream(bytes, Outside{outside, {}}) {}
   void* allocate(std::size_t bytes) noexcept override { return rest_.allocate(bytes); }
   void deallocate(void* data, std::size_t bytes) noexcept override { rest_.deallocate(data, bytes); }
   std::size_t capacity() const override { return bytes_; }
-  std::optional<std::size_t> outside() const override { return others_; }
+  std::optional<Outside> outside() const override { return outside_; }
 
  private:
-  std::size_t bytes_, others_;
+  std::size_t bytes_;
+  Outside outside_;
   SimulatedUpstream rest_;
 };
 
@@ -296,6 +298,20 @@ TEST_F(Shortages, TheTableOfAGpuSumsToTheDevice) {
   EXPECT_EQ(sum(parse(e.what())), 100 * MiB);
   EXPECT_THAT(e.what(), HasSubstr("over the limit by"));
   gpu.deallocate(held);
+}
+
+TEST_F(Shortages, OtherProcessesHaveALineWhereTheDriverTells) {
+  Allocator gpu(Device::cuda(), std::make_unique<SharedUpstream>(100 * MiB, Outside{30 * MiB, 20 * MiB}));
+  try {
+    gpu.allocate(71 * MiB, Role::temporary);
+    FAIL() << "the request was served";
+  } catch (const OutOfMemory& e) {
+    const Table table = parse(e.what());
+    EXPECT_THAT(e.what(),
+                HasSubstr("\n  outside the ledger      10.0 MiB            10,485,760   CUDA's context and libraries\n"
+                          "  other processes         20.0 MiB            20,971,520\n"));
+    EXPECT_EQ(sum(table), 100 * MiB);
+  }
 }
 
 TEST_F(Shortages, SayWhereTheRecordingIs) {

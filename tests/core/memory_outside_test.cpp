@@ -31,7 +31,7 @@ class Outside : public ::testing::Test {
     GTEST_SKIP() << "ThreadSanitizer's shadow, four bytes for each, is resident too";
 #endif
   }
-  double outside() const { return static_cast<double>(a.snapshot().outside.value()); }
+  double outside() const { return static_cast<double>(a.snapshot().outside.value().bytes); }
   Allocator a{Device::cpu(), std::make_unique<HostUpstream>()};
 };
 
@@ -76,7 +76,7 @@ TEST_F(Outside, CountsTheResidentPagesOfARange) {
 
 TEST_F(Outside, IsALineOfTheSummaryButNotOfTheTimeline) {
   Snapshot s = a.snapshot();
-  s.outside = 61 * MiB;
+  s.outside = memory::Outside{61 * MiB, {}};
   EXPECT_THAT(summarize(s), HasSubstr("\noutside the ledger: 61.0 MiB resident ("));
   std::ostringstream with, without;
   write_timeline(s, with);
@@ -84,6 +84,17 @@ TEST_F(Outside, IsALineOfTheSummaryButNotOfTheTimeline) {
   write_timeline(s, without);
   EXPECT_EQ(with.str(), without.str());
   EXPECT_THAT(summarize(s), Not(HasSubstr("outside the ledger")));
+}
+
+TEST_F(Outside, OfAGpuTellsOtherProcessesApartWhereTheDriverDoes) {
+  Snapshot s = a.snapshot();
+  s.device = Device::cuda();
+  s.outside = memory::Outside{61 * MiB, {}};
+  EXPECT_THAT(summarize(s), HasSubstr("61.0 MiB used on the device (CUDA's context, libraries, other processes)\n"));
+  s.outside->others = 41 * MiB;
+  EXPECT_THAT(summarize(s),
+              HasSubstr("\noutside the ledger: 61.0 MiB used on the device: 20.0 MiB by CUDA's context and "
+                        "libraries, 41.0 MiB by other processes\n"));
 }
 
 TEST(Simulated, HasNothingOutside) {

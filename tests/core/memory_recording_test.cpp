@@ -182,6 +182,26 @@ TEST_F(Recordings, HaveDevicesThatCameLater) {
   EXPECT_EQ(late.records[1].event.requested, 1000u);
   ASSERT_TRUE(late.end);
   EXPECT_EQ(late.end->allocated.peak, 1024u);
+  EXPECT_FALSE(late.outside) << "a simulation has nothing";
+}
+
+TEST_F(Recordings, HaveWhatWasUsedOutsideTheLedger) {
+  struct Shared final : SimulatedUpstream {
+    explicit Shared(Outside outside) : told(outside) {}
+    std::optional<Outside> outside() const override { return told; }
+    Outside told;
+  };
+  const std::vector<Outside> all{{30'000, {}}, {40'000, 10'000}};
+  Recording recording(path());
+  for (const Outside& outside : all) {
+    Allocator a(Device::meta(), std::make_unique<Shared>(outside), Allocator::Mode::direct, "late");
+    a.deallocate(a.allocate(1000, Role::input));
+  }
+  recording.finish();
+  const Log log = read_log(path());
+  ASSERT_GE(log.devices.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(log.devices[log.devices.size() - all.size() + i].outside, all[i]);
 }
 
 }  // namespace

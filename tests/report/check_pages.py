@@ -114,6 +114,9 @@ def check_bill(page):
     outside = page.evaluate("currentDevice().header.outside")
     reserved = bytes_in(page, ".legend .bytes")[0]
     equal(total, reserved + outside, "total of the bill")
+    page.evaluate("Object.assign(currentDevice().header, { outside: 5000, others: 2000 }), redrawTab()")
+    *lines, total = bytes_in(page, ".waterfall .bytes")
+    equal((lines[-2:], total), ([3000, 2000], reserved + 5000), "context and libraries, other processes, and the total")
 
 
 def check_segments(page):

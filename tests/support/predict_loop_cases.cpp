@@ -252,18 +252,18 @@ struct SavedOnCpu : TrainingLoop {
 
 /// Tied weights: the head is the embedding.
 struct Tied : nn::Module {
-  nn::Linear embedding{100, 24}, head{24, 100, false};
+  nn::Linear embedding{24, 100}, head{24, 100, false};
   nn::LayerNorm norm{{24}};
   optim::AdamW adam{registered()};
   std::vector<Tensor> registered() {
     register_module("embedding", embedding);
     register_module("norm", norm);
     register_module("head", head);
-    embedding.weight = transpose(head.weight.detach(), 0, 1).set_requires_grad();
+    embedding.weight = head.weight;
     return parameters();
   }
   Tensor forward(const Tensor& words) override {
-    const Tensor h = index_select(transpose(embedding.weight, 0, 1), 0, words);
+    const Tensor h = index_select(embedding.weight, 0, words);
     return head(norm(h));
   }
   void step() {

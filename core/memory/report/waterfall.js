@@ -27,9 +27,14 @@ function billOf(device, i) {
     .map((role) => ({ label: report.roles[role], bytes: asked[role], role }));
   lines.push({ label: "rounding", bytes: allocated - level[REQUESTED], kind: "rounding" });
   lines.push({ label: "cached", bytes: level[RESERVED] - allocated, kind: "usable" });
-  if (device.header.outside != null)
-    lines.push({ label: "outside the ledger", bytes: device.header.outside, kind: "outside" });
-  return lines;
+  return [...lines, ...outsideLines(device.header)];
+}
+
+function outsideLines({ outside, others }) {
+  if (outside == null) return [];
+  if (others == null) return [{ label: "outside the ledger", bytes: outside, kind: "outside" }];
+  return [{ label: "context and libraries", bytes: outside - others, kind: "outside" },
+    { label: "other processes", bytes: others, kind: "others" }];
 }
 
 function billRow({ label, bytes, role, kind }, x, from) {
@@ -44,7 +49,8 @@ function billRow({ label, bytes, role, kind }, x, from) {
 
 function outsideText({ header }) {
   if (header.outside == null) return "What lies outside the ledger was not measured here.";
-  const what = header.name.startsWith("cuda") ? "context and libraries of the device, and other processes"
-    : "code, stacks, and what libraries hold";
+  const what = header.others != null ? "context and libraries, other processes"
+    : header.name.startsWith("cuda") ? "context and libraries of the device, and other processes"
+      : "code, stacks, and what libraries hold";
   return `Outside the ledger (${what}) was measured when the recording ended. The lines add up to the byte.`;
 }
