@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/capture.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/stream.h"
 
@@ -23,8 +24,10 @@ class NewestFirst final : public detail::SavedWatch {
   explicit NewestFirst(const SaveOnCpuOptions& options) : options_(options) {}
 
   bool wants(const Storage& s) const override {
-    return s.bytes() >= options_.min_bytes && s.block() && !s.pinned() && may_leave(s) &&
-           memory::pinned_for(s.device());
+    if (s.bytes() < options_.min_bytes || !s.block() || s.pinned() || s.role() != Role::saved) return false;
+    if (!memory::pinned_for(s.device())) return false;
+    detail::refuse_in_capture("puts what it saves on the host (SaveOnCpu)");
+    return !s.stays();
   }
 
   // Out of the scope, in a backward, nothing is pushed out: a rule has addresses when it asks for what else it saved.
