@@ -93,18 +93,22 @@ void zeros_(Tensor& x) { constant_(x, 0); }
 void ones_(Tensor& x) { constant_(x, 1); }
 
 void kaiming_uniform_(Tensor& x, double a, FanMode mode, Nonlinearity nonlinearity, Generator& generator) {
+  const memory::Op<"kaiming_uniform_"> op;
   const double bound = std::sqrt(3.0) * kaiming_std(x, a, mode, nonlinearity);
   init::uniform_(x, -bound, bound, generator);
 }
 void kaiming_normal_(Tensor& x, double a, FanMode mode, Nonlinearity nonlinearity, Generator& generator) {
+  const memory::Op<"kaiming_normal_"> op;
   init::normal_(x, 0, kaiming_std(x, a, mode, nonlinearity), generator);
 }
 
 void xavier_uniform_(Tensor& x, double gain, Generator& generator) {
+  const memory::Op<"xavier_uniform_"> op;
   const double bound = gain * std::sqrt(6.0 / at_least_one(fan_in(x) + fan_out(x)));
   init::uniform_(x, -bound, bound, generator);
 }
 void xavier_normal_(Tensor& x, double gain, Generator& generator) {
+  const memory::Op<"xavier_normal_"> op;
   init::normal_(x, 0, gain * std::sqrt(2.0 / at_least_one(fan_in(x) + fan_out(x))), generator);
 }
 

@@ -17,6 +17,7 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults,
   const memory::OpScope op(name_);
   if (!defaults_.lr) defaults_.lr = 0;
   for (ParamGroup& g : groups_) {
+    check_has_no_more(g, defaults_);
     complete(g, defaults_);
     parameters_.insert(parameters_.end(), g.params.begin(), g.params.end());
     group_of_.resize(parameters_.size(), static_cast<std::size_t>(&g - groups_.data()));
@@ -30,10 +31,15 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults,
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
     : Optimizer({{.params = std::move(parameters)}}, {}, name) {}
 
+std::span<ParamGroup> Optimizer::param_groups() {
+  for (ParamGroup& g : groups_) complete(g, defaults_);
+  return groups_;
+}
+
 void Optimizer::check_groups() {
   const memory::OpScope op(name_);
-  for (ParamGroup& g : groups_) {
-    complete(g, defaults_);
+  for (const ParamGroup& g : param_groups()) {
+    check_has_no_more(g, defaults_);
     check_group(g);
   }
 }

@@ -43,12 +43,13 @@ class Optimizer {
   /// Drops the gradients (PyTorch's set_to_none).
   void zero_grad();
 
-  /// Their options are for whoever comes to change, and go for the steps from then on, a captured step's replays too.
-  /// step() throws ValueError on what the constructor refuses.
-  std::span<ParamGroup> param_groups() { return groups_; }
+  /// Their options are for whoever comes to change, and go for the steps from then on, a captured step's replays too;
+  /// one that is reset is again what the optimizer was made with. step() throws ValueError on what the constructor
+  /// refuses.
+  std::span<ParamGroup> param_groups();
   std::span<const ParamGroup> param_groups() const { return groups_; }
   /// Of the first group.
-  double lr() const { return groups_[0].lr.value(); }
+  double lr() const { return groups_[0].lr.value_or(*defaults_.lr); }
   /// Of every group, for the steps from now on. Throws ValueError on a negative rate.
   void set_lr(double lr);
   /// Of all groups, in their order.

@@ -20,7 +20,7 @@ StateDict Optimizer::state_dict() {
   detail::refuse_in_capture("reads an optimizer's state");
   read_skip_counts(true);
   StateDict all;
-  for (std::size_t g = 0; g < groups_.size(); ++g) all.add(group_path(g), options_of(groups_[g]));
+  for (std::size_t g = 0; g < groups_.size(); ++g) all.add(group_path(g), options_of(param_groups()[g]));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::int64_t taken = given_[i] - known_skips_[i];
     if (taken == 0) continue;
@@ -77,7 +77,7 @@ Optimizer::Loaded Optimizer::read_state(const StateDict& state) {
   Loaded loaded;
   StateDict expected;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    StateDict options = options_of(groups_[g]);
+    StateDict options = options_of(param_groups()[g]);
     options.numbers.erase("initial_lr");  // a schedule's, and there may have been none
     if (state.numbers.contains(group_path(g) + ".initial_lr")) options.numbers["initial_lr"] = 0.0;
     expected.add(group_path(g), options);
@@ -85,7 +85,7 @@ Optimizer::Loaded Optimizer::read_state(const StateDict& state) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) read_parameter(state, i, loaded, expected);
   check_names(state, expected);
   for (std::size_t g = 0; g < groups_.size(); ++g)
-    check_group(loaded.groups.emplace_back(with_options(groups_[g], state.part(group_path(g)))));
+    check_group(loaded.groups.emplace_back(with_options(param_groups()[g], state.part(group_path(g)))));
   return loaded;
 }
 

@@ -32,10 +32,15 @@ void get(const StateDict& state, const std::string& name, std::array<double, 2>&
 }  // namespace
 
 void complete(ParamGroup& group, const ParamGroup& defaults) {
+  for_each_option([&](const char*, auto option) {
+    if (!(group.*option)) group.*option = defaults.*option;
+  });
+}
+
+void check_has_no_more(const ParamGroup& group, const ParamGroup& defaults) {
   for_each_option([&](const char* name, auto option) {
     check<ValueError>(!(group.*option) || defaults.*option, "a parameter group has ", name,
                       ", which is no option of this optimizer");
-    if (!(group.*option)) group.*option = defaults.*option;
   });
 }
 

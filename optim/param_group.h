@@ -23,8 +23,10 @@ struct ParamGroup {
   std::optional<double> initial_lr{};  ///< lr as the first schedule found it
 };
 
-/// Gives the group the options that it leaves out. Throws ValueError where it has one that `defaults` lacks.
+/// Gives the group the options that it leaves out.
 void complete(ParamGroup& group, const ParamGroup& defaults);
+/// Throws ValueError where it has an option that `defaults` lacks.
+void check_has_no_more(const ParamGroup& group, const ParamGroup& defaults);
 /// Its options, by name, and how many parameters it has.
 StateDict options_of(const ParamGroup& group);
 /// A group of the parameters of `group` and the options of `state`, which has the names of options_of(group), and

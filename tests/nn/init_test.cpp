@@ -106,6 +106,9 @@ TEST(Init, DiracHandsItsInputOn) {
 TEST(Init, SaysWhatItTakes) {
   Tensor flat = empty({3}), matrix = empty({4, 4}), whole = zeros({3, 3}, DType::i64), weight = empty({4, 4, 3});
   EXPECT_THROWS_SAYING(nn::init::orthogonal_(flat), ShapeError, "orthogonal_: expected at least two dims");
+  EXPECT_THROWS_SAYING(nn::init::kaiming_uniform_(flat), ShapeError,
+                       "kaiming_uniform_: a fan needs a weight of at least");
+  EXPECT_THROWS_SAYING(nn::init::xavier_normal_(flat), ShapeError, "xavier_normal_: a fan needs a weight of at least");
   EXPECT_THROWS_SAYING(nn::init::orthogonal_(whole), DTypeError, "orthogonal_: expected a floating dtype");
   EXPECT_THROWS_SAYING(nn::init::dirac_(matrix), ShapeError, "dirac_: expected a convolution's weight of rank 3 to 5");
   EXPECT_THROWS_SAYING(nn::init::dirac_(weight, 3), ValueError, "groups, 3, must divide");

@@ -5,6 +5,7 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/optim/adam.h"
+#include "bytetape/optim/lr_scheduler.h"
 #include "bytetape/optim/sgd.h"
 
 namespace bytetape::optim {
@@ -51,6 +52,15 @@ TEST(ParamGroup, MayBeChangedBetweenSteps) {
   sgd.set_lr(0.25);
   EXPECT_EQ(sgd.param_groups()[1].lr, 0.25);
   sgd.param_groups()[1].weight_decay.reset();  // goes by the optimizer's again
+  sgd.param_groups()[0].lr.reset();
+  EXPECT_EQ(sgd.lr(), 0.5);
+  EXPECT_EQ(sgd.param_groups()[0].lr, 0.5);
+  sgd.param_groups()[0].lr.reset();
+  EXPECT_EQ(sgd.state_dict().number("param_groups.0.lr"), 0.5);
+  sgd.param_groups()[0].lr.reset();
+  lr_scheduler::StepLR schedule(sgd, {.step_size = 1});
+  EXPECT_THAT(schedule.get_last_lr(), ElementsAre(0.5, 0.25));
+  sgd.set_lr(0.25);
   step();
   EXPECT_THAT(values(a), ElementsAre(0, 3));
   EXPECT_THAT(values(b), ElementsAre(-0.75, 2.25));
