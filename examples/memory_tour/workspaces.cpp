@@ -96,8 +96,10 @@ Stop workspace_stop() {
         {},
         peaks},
        {"And of a product, cuBLASLt's:", capped_product(), of_products, peaks}},
-      "Scratch comes from the same cache as tensors, so that it is theirs again behind the op. What lies outside the "
-      "books, CUDA's context and the code of libraries, is measured and named: memory::Snapshot::outside."};
+      "Scratch comes from the same cache as tensors, so that it is theirs again behind the op. What stays of the "
+      "convolution beside its result is x as it reads it, channels-last: of images in that layout there is no copy. "
+      "What lies outside the books, CUDA's context and the code of libraries, is measured and named: "
+      "memory::Snapshot::outside."};
 }
 
 }  // namespace bytetape::examples
