@@ -1,6 +1,7 @@
 #include "bytetape/autograd/capture.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -113,6 +114,25 @@ struct StepRecorder::Recorded {
   }
 };
 
+/// How often calls had inputs of a kind.
+struct StepRecorder::Seen {
+  struct Kind {
+    Shape shape;
+    DType dtype;
+    Device device;
+    friend bool operator==(const Kind&, const Kind&) = default;
+  };
+  using Kinds = std::vector<std::optional<Kind>>;  // none: of one that is undefined
+  Kinds inputs;
+  int times = 1;
+
+  static std::optional<Kind> kind_of(const Tensor& x) {
+    return x.defined() ? std::optional(Kind{x.shape(), x.dtype(), x.device()}) : std::nullopt;
+  }
+  explicit Seen(std::span<const Tensor> given) { std::ranges::transform(given, std::back_inserter(inputs), kind_of); }
+  bool is_of(std::span<const Tensor> given) const { return std::ranges::equal(given, inputs, {}, kind_of); }
+};
+
 StepRecorder::StepRecorder() = default;
 StepRecorder::~StepRecorder() = default;
 StepRecorder::StepRecorder(StepRecorder&&) noexcept = default;
@@ -121,13 +141,26 @@ StepRecorder& StepRecorder::operator=(StepRecorder&&) noexcept = default;
 std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, const Step& step) {
   if (capture_running) return detached(step(inputs));  // part of another one
   if (recorded_) return recorded_->fits(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
-  return watched_ < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
+  return times_seen(inputs) < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
+}
+
+int StepRecorder::times_seen(std::span<const Tensor> inputs) const {
+  const auto at = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.is_of(inputs); });
+  return at == seen_.end() ? 0 : at->times;
 }
 
 std::vector<Tensor> StepRecorder::watch(std::span<const Tensor> inputs, const Step& step) {
   DeviceFinder finder;
+  constexpr std::size_t most_kinds = 64;  // of inputs whose shapes change all the time none may come back
   std::vector<Tensor> outputs = step(inputs);
-  ++watched_;
+  const auto at = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.is_of(inputs); });
+  if (at != seen_.end()) {
+    ++at->times;
+    std::rotate(at, at + 1, seen_.end());
+  } else {
+    if (seen_.size() == most_kinds) seen_.erase(seen_.begin());
+    seen_.emplace_back(inputs);
+  }
   device_ = finder.found();
   return detached(std::move(outputs));
 }

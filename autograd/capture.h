@@ -14,7 +14,7 @@
 namespace bytetape {
 namespace detail {
 
-/// A step's life: seen twice, then recorded, then replayed.
+/// A step's life: seen twice with inputs of a kind, then recorded with one of that, then replayed.
 class StepRecorder {
  public:
   using Step = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -28,10 +28,12 @@ class StepRecorder {
 
  private:
   struct Recorded;
+  struct Seen;
+  int times_seen(std::span<const Tensor> inputs) const;
   std::vector<Tensor> watch(std::span<const Tensor> inputs, const Step& step);
   std::vector<Tensor> record(std::span<const Tensor> inputs, const Step& step);
 
-  int watched_ = 0;
+  std::vector<Seen> seen_;  // kinds of inputs, the latest at the end
   std::optional<Device> device_;
   std::unique_ptr<Recorded> recorded_;
 };
@@ -61,10 +63,11 @@ class CapturedStep {
   detail::StepRecorder recorder_;
 };
 
-/// A step that a GPU takes again without the host's work on it: the first two calls run as they are, the third is
-/// recorded as a CUDA graph, which it and all later ones run (torch.cuda.graph). Each call is exactly one step, bit for
-/// bit the one that would have been taken without; on the CPU, and on inputs whose shape, dtype or device differ from
-/// the recorded ones, the step runs as it is.
+/// A step that a GPU takes again without the host's work on it: two calls of inputs of a kind run as they are,
+/// the third of these is recorded as a CUDA graph, which it and all later ones run (torch.cuda.graph): of the kind,
+/// shapes, dtypes and device, that has come thrice first, whatever a last batch has. Each call is exactly one step, bit
+/// for bit the one that would have been taken without; on the CPU, and on inputs whose shape, dtype or device differ
+/// from the recorded ones, the step runs as it is.
 ///
 ///     auto train = capture([&](const Tensor& x, const Tensor& target) {
 ///       optimizer.zero_grad();
@@ -75,8 +78,8 @@ class CapturedStep {
 ///     });
 ///     for (auto [x, target] : loader) loss = train(x, target);
 ///
-/// A replay runs what the third call ran, in the modes of then (NoGrad, Autocast, train() or eval()): tensors that the
-/// step finds by itself are read where they were, numbers are those of then, but for what optimizers and generators
+/// A replay runs what the recorded call ran, in the modes of then (NoGrad, Autocast, train() or eval()): tensors that
+/// the step finds by itself are read where they were, numbers are those of then, but for what optimizers and generators
 /// carry from step to step (learning rates, counts, random numbers) and what the inputs hold, which are copied in and
 /// must neither require grad nor be written. A step that adds to gradients runs as it is where it finds others than
 /// the recorded one did. Results are outside the graph, and once the step is captured the next call writes over them.

@@ -34,7 +34,7 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nv
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-find_package(CUDAToolkit 12.8 REQUIRED)
+find_package(CUDAToolkit 13.0 REQUIRED)
 
 # Convolutions go through cuDNN 9, by the headers of cudnn-frontend (nvidia-cudnn-frontend on PyPI, which
 # scripts/install_dependencies fetches); without them, through kernels of our own.

@@ -17,6 +17,7 @@
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/precision.h"
 #include "bytetape/cuda/ranks.h"
+#include "bytetape/cuda/streams.h"
 
 namespace bytetape::cuda {
 
@@ -100,6 +101,7 @@ struct Library {
   std::unordered_map<Key, std::unique_ptr<ConvGraph>, Hash> graphs;
 
   explicit Library(Device device) {
+    const OutsideRecording outside;
     stream = stream_of(device);
     check(cudnnCreate(&handle));
     check(cudnnSetStream(handle, stream));

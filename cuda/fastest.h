@@ -5,13 +5,20 @@
 
 namespace bytetape::cuda {
 
-/// Milliseconds that the device takes for 20 runs: recorded first, since for what is short launching takes longer.
+/// Milliseconds that the device takes for 20 runs: recorded first, since for what is short launching takes longer. No
+/// other thread may work on the stream meanwhile: its work would be recorded too.
 template <class F>
 float time_of(cudaStream_t stream, const F& run) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t recorded = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int k = 0; k < 20; ++k) run();
+  try {
+    for (int k = 0; k < 20; ++k) run();
+  } catch (...) {
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
   check(cudaStreamEndCapture(stream, &graph));
   check(cudaGraphInstantiate(&recorded, graph, 0));
   cudaEvent_t start = nullptr, stop = nullptr;

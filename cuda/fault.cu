@@ -6,6 +6,7 @@
 
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/runtime.h"
+#include "bytetape/cuda/streams.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -20,6 +21,7 @@ struct Faults {
   std::atomic<std::uint64_t> thrown{0};
 
   explicit Faults(Device device) {
+    const OutsideRecording outside;
     stream_of(device);  // makes the device current
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&places.pending), pending_word));
     check(cudaHostAlloc(reinterpret_cast<void**>(&places.record), sizeof(FaultRecord),

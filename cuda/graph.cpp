@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/scope.h"
 #include "bytetape/cuda/graph_fills.h"
 #include "bytetape/cuda/launch.h"
@@ -24,7 +25,12 @@ class Graph final : public Recording {
   Graph(Device device, GraphHandle graph, std::uint32_t streams)
       : device_(device), has_branches_((streams & (streams - 1)) != 0), streams_(streams) {
     fill_by_kernels(graph.get());
-    check(cudaGraphInstantiate(&graph_, graph.get(), 0));
+    cudaError_t made = cudaGraphInstantiate(&graph_, graph.get(), 0);
+    if (made == cudaErrorMemoryAllocation) {  // of the device's, where the allocator's cache may have it all
+      memory::allocator(device).empty_cache();
+      made = cudaGraphInstantiate(&graph_, graph.get(), 0);
+    }
+    check(made);
   }
   /// Waits for the last replay: the driver may still read from the graph.
   ~Graph() override {

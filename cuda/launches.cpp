@@ -98,7 +98,11 @@ void check(cudaError_t status) {
   const auto words =
       bytetape::detail::concat("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
   if (is_of_a_kernel(status)) fail_of_a_kernel(words);
-  fail<Error>(words);
+  fail<Error>(words, status == cudaErrorMemoryAllocation
+                         ? ": the driver found no memory on the device for code or a graph of its own; "
+                           "memory::allocator(device).empty_cache() gives it what is cached, and a lower set_limit() "
+                           "leaves it some"
+                         : "");
 }
 
 }  // namespace bytetape::cuda

@@ -24,6 +24,7 @@
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/ranks.h"
+#include "bytetape/cuda/streams.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -36,7 +37,10 @@ void check(cublasStatus_t status) {
 cublasLtHandle_t handle_of(Device device) {
   static std::array<cublasLtHandle_t, 256> all{};
   static std::array<std::once_flag, 256> made;
-  std::call_once(made[device.index], [&] { check(cublasLtCreate(&all[device.index])); });
+  std::call_once(made[device.index], [&] {
+    const OutsideRecording outside;
+    check(cublasLtCreate(&all[device.index]));
+  });
   return all[device.index];
 }
 
@@ -159,7 +163,9 @@ class Product {
     const int rank = fastest(static_cast<int>(proposed_.size()), stream_of(y.device), [&](int i) {
       chosen_ = proposed_[static_cast<std::size_t>(i)];
       if (!fits(chosen_, key)) return false;
-      run(y, a, b, epilogue, ws);
+      try {
+        run(y, a, b, epilogue, ws);
+      } catch (const Error&) { return false; }  // proposed, and refused
       return true;
     });
     chosen_ = proposed_[static_cast<std::size_t>(rank)];
@@ -340,7 +346,10 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   if (y.numel() == 0) return;
   const bool is_product = args.a.shape[2] > 0, has_epilogues = is_product && y.dtype != DType::f64;
   Epilogue epilogue;
-  if (args.bias.defined() && is_row(args.bias) && has_epilogues) {
+  // What the library proposes takes a bias for aligned, which nothing can tell it.
+  const bool has_bias_epilogue =
+      has_epilogues && args.bias.defined() && is_row(args.bias) && alignment_of(args.bias.data()) >= 16;
+  if (has_bias_epilogue) {
     epilogue = {CUBLASLT_EPILOGUE_BIAS, args.bias.data()};
   } else if (args.bias.defined()) {
     copy_kernels().copy(args.bias, z);

@@ -9,6 +9,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/upstream.h"
+#include "bytetape/cuda/compiled.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/launch.h"
@@ -37,7 +38,19 @@ struct Opened {
     capability = 10 * properties.major + properties.minor;
     check(cudaSetDevice(index));
     current_device = index;
+    check_compiled_for(index, properties);
     streams.get(0);
+  }
+
+ private:
+  static void check_compiled_for(int index, const cudaDeviceProp& properties) {
+    const cudaError_t status = status_of_code();
+    cudaGetLastError();
+    bytetape::check<DeviceError>(status != cudaErrorNoKernelImageForDevice && status != cudaErrorUnsupportedPtxVersion,
+                                 "cuda:", index, " is a ", properties.name, " of compute capability ", properties.major,
+                                 ".", properties.minor, ", for which this bytetape was not compiled: build it with ",
+                                 "-DCMAKE_CUDA_ARCHITECTURES=", properties.major, properties.minor);
+    check(status);
   }
 };
 
@@ -118,7 +131,8 @@ class DeviceUpstream final : public DriverUpstream {
     std::size_t free = 0, all = 0;
     if (!is_current(index_) || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
     memory::Outside used{all - free - held_, {}};
-    if (const std::optional<std::size_t> ours = process_bytes(index_))
+    // Less than the segments is another's, of the number that this process has in a container.
+    if (const std::optional<std::size_t> ours = process_bytes(index_); ours && *ours >= held_)
       used.others = all - free - std::min(all - free, *ours);
     return used;
   }

@@ -78,22 +78,56 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
     *at = {optimizer.alive_};
   }
   if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a step that failed is taken again
-    keep_stages_for_failure();
+    keep_stages();
     at->stage = Stage::ready;
     run<&Kernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
   }
   return *at;
 }
 
-/// A recording that fails was no step.
-void GradScaler::keep_stages_for_failure() {
-  if (detail::capture_running) detail::capture_running->on_failure([this, before = known_] { known_ = before; });
+/// Of a step that is recorded: behind the recording they are as before, and a replay begins with them.
+void GradScaler::keep_stages() {
+  detail::Capture* const capture = detail::capture_running;
+  if (!capture || recorded_by_ == capture) return;
+  recorded_by_ = capture;
+  capture->on_end([this, before = known_] {
+    for (std::size_t i = 0; i < known_.size(); ++i)
+      known_[i] = i < before.size() ? before[i] : Known{.alive = known_[i].alive};
+    recorded_by_ = nullptr;
+  });
+  const auto check_stages = [this, before = known_, alive = std::weak_ptr(alive_)] {
+    check<CaptureError>(!alive.expired(), "the gradient scaler of a captured step was destroyed");
+    for (std::size_t i = 0; i < before.size(); ++i)
+      check<ValueError>(known_[i].stage == before[i].stage,
+                        known_[i].stage == Stage::stepped
+                            ? "step() was called for this optimizer since the last update() already"
+                            : "a captured step begins as it was recorded: between unscale_(), step() and update()");
+  };
+  capture->carried().add(
+      0, [](void*) {}, check_stages);
 }
 
+/// Replays leave what the recorded step leaves.
 void GradScaler::set_stage(Known& known, Stage stage, const Optimizer& optimizer) {
-  keep_stages_for_failure();
-  known.stage = stage;
-  known.zeroed = optimizer.zeroed_;
+  keep_stages();
+  const auto set = [this, i = &known - known_.data(), stage, &optimizer, alive = std::weak_ptr(optimizer.alive_)] {
+    if (!alive.expired()) known_[i] = {alive, stage, optimizer.zeroed_};
+  };
+  set();
+  if (detail::capture_running)
+    detail::capture_running->carried().add(
+        0, [set](void*) { set(); }, [] {});
+}
+
+void GradScaler::set_all_ready() {
+  keep_stages();
+  const auto set = [this] {
+    for (Known& k : known_) k.stage = Stage::ready;
+  };
+  set();
+  if (detail::capture_running)
+    detail::capture_running->carried().add(
+        0, [set](void*) { set(); }, [] {});
 }
 
 View GradScaler::found_inf(const Known& known) const {
@@ -159,8 +193,7 @@ void GradScaler::update() {
                                        used,
                                        {options_.growth_factor, options_.backoff_factor, options_.growth_interval}});
   for (const Tensor* x : {&scale_, &growth_tracker_, &found_inf_}) x->storage().bump_version();
-  keep_stages_for_failure();
-  for (Known& k : known_) k.stage = Stage::ready;
+  set_all_ready();
 }
 
 /// Where the scale stands.

@@ -39,7 +39,8 @@ struct GradScalerOptions {
 ///
 /// The scale, how long it has held and what overflowed are tensors where the losses are, made with the first of those,
 /// under the role `optimizer state`. The host waits for none of them, and optimizers count the steps that were taken
-/// without its knowing (Adam's bias correction). All of it can be part of a captured step (autograd/capture.h), whole.
+/// without its knowing (Adam's bias correction). All of it can be part of a captured step (autograd/capture.h), with
+/// update() or without.
 class GradScaler {
  public:
   /// Throws ValueError, naming the argument, unless init_scale is a positive normal number of f32, growth_factor > 1
@@ -87,7 +88,8 @@ class GradScaler {
   void make_words(Device device);
   Known& known(const Optimizer& optimizer);
   void set_stage(Known& known, Stage stage, const Optimizer& optimizer);
-  void keep_stages_for_failure();
+  void set_all_ready();
+  void keep_stages();
   View found_inf(const Known& known) const;
   std::vector<Tensor> scaled_gradients(const Optimizer& optimizer) const;
   void unscale(const std::vector<Tensor>& gradients, const Known& known) const;
@@ -96,6 +98,8 @@ class GradScaler {
   GradScale start_;                            // of a device that has seen none
   Tensor scale_, growth_tracker_, found_inf_;  // undefined before the first loss
   std::vector<Known> known_;                   // by the number of their word of found_inf_
+  const void* recorded_by_ = nullptr;          // the capture that runs, once it has changed stages
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // captured steps look for it
 };
 
 }  // namespace bytetape::optim

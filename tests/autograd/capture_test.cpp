@@ -126,6 +126,30 @@ TEST_F(Capture, RunsOtherInputsAsTheyAre) {
   EXPECT_EQ(calls, 4);
 }
 
+TEST_F(Capture, RecordsTheKindOfInputsThatComesThriceFirst) {
+  int calls = 0;
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    return x + 1;
+  });
+  for (int epoch = 0; epoch < 4; ++epoch)
+    for (const std::int64_t batch : {4, 4, 3}) {
+      const Tensor x = random_there({batch}), y = step(x);
+      if (!step.is_captured() || batch == 3) { EXPECT_EQ(y.to_vector<float>(), (x + 1).to_vector<float>()); }
+      EXPECT_EQ(step.is_captured(), epoch > 0);
+    }
+  EXPECT_EQ(calls, 3 + 1 + 3) << "of an epoch, of the recording, of last batches";
+  EXPECT_EQ(recordings, 1);
+  EXPECT_EQ(replays, 6);
+}
+
+TEST_F(Capture, NeverRecordsShapesThatDoNotComeBack) {
+  auto step = capture([](const Tensor& x) { return x + 1; });
+  for (int round = 0; round < 3; ++round)
+    for (std::int64_t n = 1; n < 100; ++n) step(random_there({n}));
+  EXPECT_FALSE(step.is_captured()) << "it remembers no more than the latest";
+}
+
 TEST_F(Capture, CopiesInputsIn) {
   Tensor seen;
   auto step = capture([&](const Tensor& x) {

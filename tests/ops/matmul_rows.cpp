@@ -26,6 +26,7 @@ OpRow linear_row(const std::string& variant, Activation activation) {
                       {in(2, 0), in(3, 0), in(3)},
                       {in(5, 3).transposed(), in(4, 3).transposed(), in(4)},
                       {in(3, 3).expanded(), in(4, 3).narrowed(), in(4).spaced()},
+                      {in(6, 8), in(8, 8), in(8).narrowed()},
                       {in(2, 3, 2).transposed(), in(2, 2), in(2)}},
             .draw = relu ? Draw::halves : Draw::normal,
             .bad = {bad<ShapeError>("the input's last dim is 3, but the weight takes 2: input f64(5, 3)",
