@@ -2,19 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 namespace bytetape::examples {
 
-static Splits splits_of(const data::Mnist& training, const data::Mnist& testing) {
+// As predicted: the training set first, which the order of arguments would not tell.
+static Splits splits_of(const std::function<data::Mnist(data::Split)>& load) {
+  const data::Mnist training = load(data::Split::train), testing = load(data::Split::test);
   return {training.name, {training.images, training.labels}, {testing.images, testing.labels}};
 }
 
 Splits load_mnist_splits(const Options& o) {
   if (const auto dir = data::find_mnist(o.data_folder()))
-    return splits_of(data::load_mnist(*dir, data::Split::train), data::load_mnist(*dir, data::Split::test));
+    return splits_of([&](data::Split split) { return data::load_mnist(*dir, split); });
   std::string folders;
   for (const auto& folder : data::mnist_folders()) folders += (folders.empty() ? "" : ", ") + folder.string();
   fmt::print("MNIST's four files are not in {}: training on generated digits instead\n", folders);
-  return splits_of(data::generated_digits(mnist_images.training, 1), data::generated_digits(mnist_images.testing, 2));
+  return splits_of([](data::Split split) {
+    const bool trains = split == data::Split::train;
+    return data::generated_digits(trains ? mnist_images.training : mnist_images.testing, trains ? 1 : 2);
+  });
 }
 
 }  // namespace bytetape::examples

@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <optional>
+#include <string>
 
 namespace bytetape::examples {
 namespace {
@@ -95,8 +96,9 @@ std::string largest_batch(const Example& example, const Options& o, const ImageC
   const memory::Largest found = memory::largest(device, room, 1, images.training, training, behind_test);
   const std::string limit = memory::format_bytes(room);
   if (found.n == images.training) return fmt::format("any --batch-size fits into {}", limit);
-  return found.n ? fmt::format("--batch-size {} is the largest that fits into {}", *found.n, limit)
-                 : fmt::format("not even --batch-size 1 fits into {}", limit);
+  if (found.n) return fmt::format("--batch-size {} is the largest that fits into {}", *found.n, limit);
+  const std::string text = found.prediction.out_of_memory->what();
+  return fmt::format("not even --batch-size 1 fits into {}: {}", limit, text.substr(0, text.find('\n')));
 }
 
 }  // namespace bytetape::examples

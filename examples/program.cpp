@@ -27,6 +27,8 @@ void check_options(const Example& example, const Options& o, Device device) {
   check<ValueError>(trains || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()),
                     device.is_meta ? "on " + o.device : "with --predict",
                     " nothing is trained: leave out --checkpoint, --resume and pictures");
+  check<ValueError>(trains || o.memory_log.empty(), device.is_meta ? "on " + o.device : "with --predict",
+                    " nothing is recorded: --memory-report FILE.html shows what was predicted, --memory-log nothing");
 }
 
 /// Of a run with these books, which where it is predicted measured nothing.
@@ -146,6 +148,11 @@ int run(const Example& example, const Options& o) {
     if (recording) recording->finish();
     return status;
   } catch (const OutOfMemory& e) {
+    if (recording) recording->finish();
+    if (o.reports_page()) {  // of the run up to here
+      memory::write_report(memory::read_log(o.recorded_to()), o.memory_report);
+      std::cerr << "memory report: " << o.memory_report << '\n';
+    }
     if (o.memory_limit == 0 || e.shortage().device != device) throw;
     throw Error(fmt::format("{}\n{}", e.what(), largest_batch(example, o, images)));
   }

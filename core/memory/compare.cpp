@@ -7,6 +7,10 @@ namespace bytetape::memory {
 
 std::string describe(const Event& e) {
   std::ostringstream out;
+  if (e.kind == EventKind::segment_alloc || e.kind == EventKind::segment_free) {
+    out << to_string(e.kind) << ' ' << e.bytes << " B, segment " << e.segment;
+    return out.str();
+  }
   out << to_string(e.kind) << ' ' << e.bytes << " B (of " << e.requested << " asked) at " << e.segment << '+'
       << e.offset << ", ";
   if (e.kind == EventKind::retag) out << to_string(e.old_role) << " of '" << name_of(e.old_module) << "' -> ";
@@ -19,9 +23,9 @@ std::string first_difference(const std::vector<Event>& a, const std::vector<Even
   const auto [at_a, at_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   if (at_a == a.end() && at_b == b.end()) return "";
   std::ostringstream out;
-  out << "event " << at_a - a.begin() << " of " << a.size() << " and " << b.size() << ":\n  "
-      << (at_a == a.end() ? "(the first log ends)" : describe(*at_a)) << "\n  "
-      << (at_b == b.end() ? "(the second log ends)" : describe(*at_b));
+  out << "event " << at_a - a.begin() << " of " << a.size() << " and " << b.size()
+      << ":\n  A: " << (at_a == a.end() ? "(the first log ends)" : describe(*at_a))
+      << "\n  B: " << (at_b == b.end() ? "(the second log ends)" : describe(*at_b));
   return out.str();
 }
 

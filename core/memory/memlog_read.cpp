@@ -45,6 +45,8 @@ class Reader {
     ChunkHeader h{};
     if (from_.bytes_from(at_) < sizeof(h)) return false;
     from_.read_all(at_, std::as_writable_bytes(std::span(&h, 1)));
+    constexpr ChunkHeader nothing{};  // which a disk may hold behind what was written last
+    if (std::memcmp(&h, &nothing, sizeof h) == 0) return false;
     check_here(!h.zeros[0] && !h.zeros[1] && !h.zeros[2], "no chunk begins here");
     check_here(h.packed <= most_packed && h.unpacked <= most_unpacked, "a chunk of ", h.packed, " bytes that become ",
                h.unpacked, ": larger than any that is written");

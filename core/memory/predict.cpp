@@ -139,6 +139,10 @@ Prediction detail::predict(Device device, const std::function<void(const TakeSte
   return Rehearsal(device, options).run(program);
 }
 
+namespace {
+enum class Tried { fits, fragmented, too_large };
+}  // namespace
+
 Largest detail::largest(std::int64_t low, std::int64_t high,
                         const std::function<Prediction(std::int64_t)>& predict_for) {
   check<ValueError>(1 <= low && low <= high, "largest: expected 1 <= low <= high, got ", low, " and ", high);
@@ -147,21 +151,24 @@ Largest detail::largest(std::int64_t low, std::int64_t high,
   best.n = low;
   const auto try_n = [&](std::int64_t n) {
     Prediction p = predict_for(n);
-    if (!p.fits()) return false;
+    if (!p.fits()) return p.out_of_memory->shortage().fragmented() ? Tried::fragmented : Tried::too_large;
     best = {n, std::move(p)};
-    return true;
+    return Tried::fits;
   };
+  // What fragmentation stops may fit again when it is larger, and is laid out in another way.
   std::int64_t too_large = high + 1;
-  while (*best.n < high) {
-    const std::int64_t n = *best.n > high / 2 ? high : 2 * *best.n;
-    if (!try_n(n)) {
-      too_large = n;
-      break;
-    }
+  for (std::int64_t n = low; n < high;) {
+    n = n > high / 2 ? high : 2 * n;
+    const Tried tried = try_n(n);
+    if (tried == Tried::fits)
+      too_large = high + 1;
+    else
+      too_large = std::min(too_large, n);
+    if (tried == Tried::too_large) break;
   }
   while (too_large - *best.n > 1) {
     const std::int64_t n = *best.n + (too_large - *best.n) / 2;
-    if (!try_n(n)) too_large = n;
+    if (try_n(n) != Tried::fits) too_large = n;
   }
   return best;
 }

@@ -96,6 +96,10 @@ Log log_so_far() {
     r.recorder->flush();
     Log log = read_log(r.path);
     log.complete = true;  // nothing broke off
+    for (const Allocator* a : r.allocators) {
+      const auto its = std::ranges::find(log.devices, a->name(), &DeviceLog::name);
+      if (its != log.devices.end()) its->outside = a->outside();
+    }
     return log;
   }
   std::vector<Snapshot> ledgers;

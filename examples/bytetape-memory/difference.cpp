@@ -73,7 +73,7 @@ bool compare(const memory::Snapshot& a, const memory::Snapshot& b) {
   if (first.empty()) {
     fmt::print("\n{}: the same {} events\n", names, memory::format_exact(a.events.size()));
   } else {
-    fmt::print("\n{}: they first differ in {}, not counting who holds what for backward\n", names, first);
+    fmt::print("\n{}: not counting who holds what for backward, they first differ in {}\n", names, first);
   }
   print("", totals(a.statistics, b.statistics), modules_shown);
   print("peaks by role", roles(a.statistics, b.statistics), modules_shown);

@@ -19,9 +19,9 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return head(body(flatten(x, 1))); }
 };
 
-int main(int argc, char** argv) {
+void find_and_mend(const std::filesystem::path& report) {
   std::optional<memory::Recording> recording;
-  if (argc > 1) recording.emplace(std::filesystem::path(argv[1]).replace_extension("memlog").string());
+  if (!report.empty()) recording.emplace(std::filesystem::path(report).replace_extension("memlog").string());
   const data::Mnist digits = data::generated_digits(1024, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
   data::DataLoader loader(dataset, {.batch_size = 64, .workers = 0});
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   const memory::Difference grown = memory::diff(before, memory::mark());
   std::cout << grown << '\n' << why_alive(grown) << '\n';
   // [find]
-  if (recording) memory::write_report(argv[1]);
+  if (recording) memory::write_report(report.string());
 
   history.clear();
   // [mend]
@@ -66,4 +66,19 @@ int main(int argc, char** argv) {
   // [mend]
   mended_epoch();
   std::cout << "mended: " << losses.size() << " losses, and nothing left behind\n";
+}
+
+int main(int argc, char** argv) {
+  const std::filesystem::path report = argc > 1 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && report.extension() != ".html")) {
+    std::cerr << "usage: leak [REPORT.html]\n";
+    return 2;
+  }
+  try {
+    find_and_mend(report);
+    return 0;
+  } catch (const Error& e) {
+    std::cerr << "leak: " << e.what() << '\n';
+    return 1;
+  }
 }

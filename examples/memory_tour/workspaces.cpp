@@ -86,7 +86,7 @@ Stop workspace_stop() {
       "From the scratch of kernels: a convolution or a product is faster with some. It is booked as workspace, for the "
       "length of one op.",
       {{"", convolution(), {}, peaks},
-       {"On the CPU it grows with the threads; a prediction for sixteen starts none of them:",
+       {"On the CPU it may grow with the threads; a prediction for sixteen starts none of them:",
         convolution_by_threads(),
         {},
         peaks},

@@ -335,6 +335,24 @@ TEST(Largest, TriesFewAndNoneOfThemTwice) {
   EXPECT_EQ(std::unique(tried.begin(), tried.end()), tried.end());
 }
 
+TEST(Largest, LooksBeyondWhatOnlyFragmentationStops) {
+  std::vector<std::int64_t> tried;
+  const auto predict_for = [&](std::int64_t n) {
+    tried.push_back(n);
+    memory::Prediction p;
+    const bool fragmented = n > 15 && n < 50;
+    if (n <= 70 && !fragmented) return p;
+    memory::Shortage s;
+    s.requested = MiB;
+    s.statistics.reserved.current = fragmented ? 4 * MiB : 0;
+    p.out_of_memory.emplace(s);
+    return p;
+  };
+  EXPECT_EQ(memory::detail::largest(1, 1'000'000, predict_for).n, 70);
+  EXPECT_LT(*std::max_element(tried.begin(), tried.end()), 200) << "what is truly too large ends it";
+  EXPECT_EQ(memory::detail::largest(1, 40, predict_for).n, 15);
+}
+
 TEST(Largest, RefusesRangesWithoutNumbersAndTwoLimits) {
   const auto training = [](std::int64_t n) { return Training(n); };
   EXPECT_THROWS_SAYING(memory::largest(Device::cpu(), MiB, 0, 5, training), ValueError,

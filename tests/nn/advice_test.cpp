@@ -30,23 +30,34 @@ struct Recorded {
   std::size_t peak;  // of the last step
 };
 
-Recorded train(const std::vector<std::string>& checkpointed) {
+nn::Sequential blocks() {
+  return nn::Sequential(Block(128, 4), Block(128, 4), Block(128, 5), Block(128, 4), nn::Linear(64, 10));
+}
+/// Layers that take the activation behind them.
+nn::Sequential convolutions() {
+  nn::Sequential net(nn::Conv2d(1, 32, 3), nn::ReLU(), nn::Conv2d(32, 64, 3), nn::ReLU());
+  net.push_back(nn::MaxPool2d(2)).push_back(nn::Flatten());
+  net.push_back(nn::Linear(64 * 12 * 12, 128)).push_back(nn::ReLU()).push_back(nn::Linear(128, 10));
+  return net;
+}
+
+Recorded train(nn::Sequential net, const Shape& shape, const std::vector<std::string>& checkpointed) {
   const test::TemporaryDir dir;
-  manual_seed(1);
-  nn::Sequential net(Block(128, 4), Block(128, 4), Block(128, 5), Block(128, 4), nn::Linear(64, 10));
   nn::checkpoint_modules(net, checkpointed);
   optim::SGD sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
   Recording recording(dir / "run.memlog");
   for (int i = 0; i < 3; ++i) {
     const Step step;
     sgd.zero_grad();
-    const Tensor x = randn({512, 64}), y = randint(0, 10, 512);
+    const Tensor x = randn(shape), y = randint(0, 10, shape[0]);
     cross_entropy(net(x), y).backward();
     sgd.step();
   }
   recording.finish();
   return {read_log(dir / "run.memlog"), allocator(Device::cpu()).snapshot().steps.back().peak};
 }
+
+Recorded train(const std::vector<std::string>& checkpointed) { return train(blocks(), {512, 64}, checkpointed); }
 
 const DeviceLog& cpu(const Log& log) {
   return *std::find_if(log.devices.begin(), log.devices.end(), [](const DeviceLog& d) { return d.name == "cpu"; });
@@ -75,6 +86,17 @@ TEST(Advice, IsWhatACheckpointComesTo) {
     })) << module;
   EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
                              [](const Advice& a, const Advice& b) { return a.peak_then < b.peak_then; }));
+}
+
+TEST(Advice, OfALayerGoesWithTheActivationThatItTakes) {
+  const Shape images{16, 1, 28, 28};
+  const Recorded plain = train(convolutions(), images, {});
+  const std::vector<Advice> all = advise(plain.log, cpu(plain.log));
+  ASSERT_FALSE(all.empty());
+  for (const Advice& a : all) {
+    SCOPED_TRACE(a.text());
+    EXPECT_GE(a.peak_then, train(convolutions(), images, a.modules).peak);
+  }
 }
 
 /// A step of one module: a block that two nodes keep, of which one is gone before backward, and one outside.

@@ -51,10 +51,11 @@ function drawBandRun(context, device, band, { x, width, value }, top) {
   context.fillStyle = bandColor(device, band, value);
   context.fillRect(MARGIN.left + x, top, width - gap, BAND_HEIGHT);
   if (width < 16) return;
-  const label = bandLabels(device, band, value).find((text) => context.measureText(text).width <= width - 8);
+  const margin = band === "step" ? 2 : 4;  // numbers, which say nothing where one in two is missing
+  const label = bandLabels(device, band, value).find((text) => context.measureText(text).width <= width - 2 * margin);
   if (!label) return;
   context.fillStyle = themeColor("--band-ink");
-  context.fillText(label, MARGIN.left + x + 4, top + BAND_HEIGHT / 2);
+  context.fillText(label, MARGIN.left + x + margin, top + BAND_HEIGHT / 2);
 }
 
 const SHORT_PHASES = ["set", "data", "fwd", "bwd", "opt"];

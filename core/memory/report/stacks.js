@@ -57,7 +57,8 @@ function drawReserved({ context, columns, y, device }) {
 }
 
 // Over the picture where the line is higher than that.
-function labelReserved({ context, columns, y }) {
+// Left of the cursor where that would cross it, and with a rim, as it may lie upon the stack.
+function labelReserved({ context, columns, x: scale, y }) {
   const { x, width, highest } = columns[columns.length - 1];
   const isInside = isShown(highest[RESERVED], y);
   const where = highest[RESERVED] > y.domain()[1] ? ", above the picture" : isInside ? "" : ", below the picture";
@@ -66,7 +67,15 @@ function labelReserved({ context, columns, y }) {
   context.fillStyle = themeColor("--ink");
   context.textAlign = "right";
   context.textBaseline = "bottom";
-  context.fillText(label, MARGIN.left + x + width, isInside ? y(highest[RESERVED]) - 3 : MARGIN.top - 1);
+  const cursor = scale(app.timeline.middleOf(app.cursor)), end = x + width;
+  const crosses = cursor <= end + 1 && cursor >= end - context.measureText(label).width - 4;
+  const place = [MARGIN.left + (crosses ? cursor - 6 : end), isInside ? y(highest[RESERVED]) - 3 : MARGIN.top - 1];
+  context.strokeStyle = themeColor("--surface");
+  context.lineWidth = 4;
+  context.lineJoin = "round";
+  context.strokeText(label, ...place);
+  context.lineWidth = 1;
+  context.fillText(label, ...place);
   context.textAlign = "left";
 }
 

@@ -35,7 +35,10 @@ class Timeline {
       .on("click", listener((event) => this.pin(event)));
     this.surface.node().addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.brush = d3.brushX().on("brush", listener((event) => this.brushed(event)));
-    this.root.addEventListener("keydown", (event) => timelineKey(this, event));
+    document.addEventListener("keydown", (event) => {
+      const { activeElement } = document;
+      if (activeElement === document.body || this.root.contains(activeElement)) timelineKey(this, event);
+    });
     new ResizeObserver(() => this.resize()).observe(this.root);
   }
 

@@ -52,5 +52,5 @@ function outsideText({ header }) {
   const what = header.others != null ? "context and libraries, other processes"
     : header.name.startsWith("cuda") ? "context and libraries of the device, and other processes"
       : "code, stacks, and what libraries hold";
-  return `Outside the ledger (${what}) was measured when the recording ended. The lines add up to the byte.`;
+  return `Outside the ledger (${what}) was measured at the end. The lines add up to the byte.`;
 }
