@@ -157,6 +157,7 @@ def check_keys(page):
     page.key("0")
     equal(page.evaluate(SPAN), whole, "window after 0")
     equal(page.evaluate("app.timeline.lift"), {"from": 0, "share": 1}, "height after 0")
+    page.evaluate("document.getElementById('plot').focus()")
     page.key("Tab")
     equal(page.evaluate("document.activeElement.id"), f"tab-{page.evaluate('app.tab')}", "what Tab goes to")
 
