@@ -153,6 +153,8 @@ def check_keys(page):
     equal(round(page.evaluate(SPAN) * 2), whole, "window after +")
     for _ in range(8):
         page.key("+")
+    page.key("End")
+    equal(page.evaluate("app.timeline.window[1] <= app.timeline.whole[1]"), True, "nothing is shown behind the end")
     page.key("ArrowUp")
     page.key("0")
     equal(page.evaluate(SPAN), whole, "window after 0")

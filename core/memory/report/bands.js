@@ -50,12 +50,14 @@ function drawBandRun(context, device, band, { x, width, value }, top) {
   const gap = width > 4 ? 1 : 0;
   context.fillStyle = bandColor(device, band, value);
   context.fillRect(MARGIN.left + x, top, width - gap, BAND_HEIGHT);
-  if (width < 16) return;
-  const margin = band === "step" ? 2 : 4;  // numbers, which say nothing where one in two is missing
-  const label = bandLabels(device, band, value).find((text) => context.measureText(text).width <= width - 2 * margin);
+  if (width < 12) return;
+  const labels = bandLabels(device, band, value);
+  const length = (text) => context.measureText(text).width;
+  const number = band === "step" && length(labels[1]) < width ? labels[1] : null;  // even where it is tight
+  const label = labels.find((text) => length(text) <= width - 8) ?? number;
   if (!label) return;
   context.fillStyle = themeColor("--band-ink");
-  context.fillText(label, MARGIN.left + x + margin, top + BAND_HEIGHT / 2);
+  context.fillText(label, MARGIN.left + x + Math.min(4, (width - length(label)) / 2), top + BAND_HEIGHT / 2);
 }
 
 const SHORT_PHASES = ["set", "data", "fwd", "bwd", "opt"];

@@ -124,8 +124,10 @@ class Timeline {
 
   // Everything that moves the window goes through the zoom's transform, which d3 keeps.
   showWindow([from, to]) {
-    const k = Math.min(this.deepest(), Math.max(1, (this.whole[1] - this.whole[0]) / Math.max(to - from, 1e-9)));
-    const transform = d3.zoomIdentity.scale(k).translate(-this.base(from), 0);
+    const [begin, end] = this.whole;
+    const k = Math.min(this.deepest(), Math.max(1, (end - begin) / Math.max(to - from, 1e-9)));
+    const first = Math.max(begin, Math.min(from, end - (end - begin) / k));  // nothing lies outside
+    const transform = d3.zoomIdentity.scale(k).translate(-this.base(first), 0);
     this.surface.call(this.zoom.transform, transform);
   }
 
