@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "bytetape/core/memory/format.h"
@@ -49,21 +50,26 @@ const PredictedStep& settled(const Prediction& p) {
                            p.steps.end(), takes_less);
 }
 
-void write_row(std::string& out, const char* name, std::size_t first, std::size_t last, std::size_t whole) {
+/// `first`: none where it is the last, too.
+void write_row(std::string& out, const char* name, std::optional<std::size_t> first, std::size_t last,
+               std::size_t whole) {
   const std::string bar = format_bar(last, whole, bar_width);
-  print(out, "  {:<23} {:>13} {:>15}{}{}\n", name, format_bytes(first), format_bytes(last), bar.empty() ? "" : "  ",
-        bar);
+  print(out, "  {:<23} {:>13} {:>15}{}{}\n", name, first ? format_bytes(*first) : "", format_bytes(last),
+        bar.empty() ? "" : "  ", bar);
 }
 
 /// The first step beside a late one.
 void write_steps(std::string& out, const Prediction& p) {
   const PredictedStep &first = p.steps.front(), &last = settled(p);
-  print(out, "\n{:<25} {:>13} {:>15}\n", "at a step's peak", "step 1", fmt::format("step {}", &last - &first + 1));
+  const bool is_one = &first == &last;
+  const auto beside = [&](std::size_t bytes) { return is_one ? std::nullopt : std::optional(bytes); };
+  print(out, "\n{:<25} {:>13} {:>15}\n", "at a step's peak", is_one ? "" : "step 1",
+        fmt::format("step {}", &last - &first + 1));
   for (std::size_t r = 0; r < role_count; ++r)
     if (first.by_role[r] || last.by_role[r])
-      write_row(out, to_string(static_cast<Role>(r)), first.by_role[r], last.by_role[r], last.allocated);
-  write_row(out, "allocated", first.allocated, last.allocated, 0);
-  write_row(out, "reserved", first.reserved, last.reserved, 0);
+      write_row(out, to_string(static_cast<Role>(r)), beside(first.by_role[r]), last.by_role[r], last.allocated);
+  write_row(out, "allocated", beside(first.allocated), last.allocated, 0);
+  write_row(out, "reserved", beside(first.reserved), last.reserved, 0);
 }
 
 }  // namespace
