@@ -144,8 +144,14 @@ std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, con
   return times_seen(inputs) < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
 }
 
+/// Of kinds that were seen, that of the inputs.
+template <class All>
+static auto find_kind(All& seen, std::span<const Tensor> inputs) {
+  return std::ranges::find_if(seen, [&](const auto& s) { return s.is_of(inputs); });
+}
+
 int StepRecorder::times_seen(std::span<const Tensor> inputs) const {
-  const auto at = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.is_of(inputs); });
+  const auto at = find_kind(seen_, inputs);
   return at == seen_.end() ? 0 : at->times;
 }
 
@@ -153,7 +159,7 @@ std::vector<Tensor> StepRecorder::watch(std::span<const Tensor> inputs, const St
   DeviceFinder finder;
   constexpr std::size_t most_kinds = 64;  // of inputs whose shapes change all the time none may come back
   std::vector<Tensor> outputs = step(inputs);
-  const auto at = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.is_of(inputs); });
+  const auto at = find_kind(seen_, inputs);
   if (at != seen_.end()) {
     ++at->times;
     std::rotate(at, at + 1, seen_.end());

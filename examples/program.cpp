@@ -129,6 +129,16 @@ bool train(const Example& example, Options o, ImageCounts& images) {
   return train(splits, example, model, recipe, resumed, {example.name, splits->name, example.objective, o});
 }
 
+/// Of a run that ended before its time. What fails here must not hide why that was.
+void write_page_up_to_here(memory::Recording& recording, const Options& o) {
+  try {
+    recording.finish();
+    if (!o.reports_page()) return;
+    memory::write_report(memory::read_log(o.recorded_to()), o.memory_report);
+    std::cerr << "memory report: " << o.memory_report << '\n';
+  } catch (const Error& e) { std::cerr << "no memory report: " << e.what() << '\n'; }
+}
+
 /// Gives the exit status.
 int run(const Example& example, const Options& o) {
   const Device device = Device::parse(o.device);
@@ -148,11 +158,7 @@ int run(const Example& example, const Options& o) {
     if (recording) recording->finish();
     return status;
   } catch (const OutOfMemory& e) {
-    if (recording) recording->finish();
-    if (o.reports_page()) {  // of the run up to here
-      memory::write_report(memory::read_log(o.recorded_to()), o.memory_report);
-      std::cerr << "memory report: " << o.memory_report << '\n';
-    }
+    if (recording) write_page_up_to_here(*recording, o);
     if (o.memory_limit == 0 || e.shortage().device != device) throw;
     throw Error(fmt::format("{}\n{}", e.what(), largest_batch(example, o, images)));
   }

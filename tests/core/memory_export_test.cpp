@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -174,6 +175,13 @@ TEST(Events, AreToldInWords) {
   const std::string difference = first_difference(events, other);
   EXPECT_NE(difference.find("event 2 of "), std::string::npos) << difference;
   EXPECT_NE(difference.find("1024 B (of 1001 asked) at 0+0"), std::string::npos) << difference;
+  other = events;
+  const auto segment = std::ranges::find(other, EventKind::segment_alloc, &Event::kind);
+  ASSERT_NE(segment, other.end());
+  segment->bytes += 512;
+  EXPECT_EQ(describe(*segment), "segment_alloc " + std::to_string(segment->bytes) + " B, segment 0");
+  EXPECT_NE(first_difference(events, other).find("\n  A: segment_alloc "), std::string::npos);
+  EXPECT_NE(first_difference(events, other).find("\n  B: " + describe(*segment)), std::string::npos);
   other = {events.begin(), events.begin() + 1};
   EXPECT_NE(first_difference(events, other).find("(the second log ends)"), std::string::npos);
 }

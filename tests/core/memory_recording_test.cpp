@@ -12,6 +12,7 @@
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/memlog.h"
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/resident.h"
 #include "bytetape/core/memory/step.h"
 #include "tests/support/expect.h"
 #include "tests/support/file_limits.h"
@@ -117,6 +118,26 @@ TEST_F(Recordings, ThatBreakOffAreReadAsFarAsTheyGo) {
     for (std::size_t i = 0; i < most; ++i) ASSERT_EQ(at->records[i].event, all[i].event);
   }
   EXPECT_GT(most, all.size() / 2);
+}
+
+TEST_F(Recordings, MayHaveZerosBehindWhatWasWrittenLast) {
+  Recording recording(path());
+  steps(10);
+  recording.flush();
+  const std::string so_far = bytes();
+  const Log log = read(so_far + std::string(4096, '\0'));
+  EXPECT_FALSE(log.complete);
+  EXPECT_GT(meta(log).records.size(), 0u);
+  EXPECT_EQ(meta(log).records.size(), meta(read(so_far)).records.size());
+}
+
+TEST_F(Recordings, AreReadBeforeTheirEndWithWhatIsUsedOutside) {
+  allocator(Device::cpu());
+  const Recording recording(path());
+  const Log log = log_so_far();
+  const auto cpu = std::find_if(log.devices.begin(), log.devices.end(), [](auto& d) { return d.name == "cpu"; });
+  ASSERT_NE(cpu, log.devices.end());
+  EXPECT_EQ(cpu->outside.has_value(), resident_bytes().has_value());
 }
 
 TEST_F(Recordings, ThatAreDamagedAreRefused) {

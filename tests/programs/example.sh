@@ -86,6 +86,8 @@ predict() {
   says out.txt 'not even --batch-size 1 fits into 1.00 MiB'
   expect 1 --predict --checkpoint run.ckpt
   says err.txt 'with --predict nothing is trained: leave out --checkpoint'
+  expect 1 --predict --memory-log run.memlog
+  says err.txt 'with --predict nothing is recorded: '
 }
 
 # check_largest LIMIT BATCH ARGUMENTS...: where memory runs out the largest batch is named, and it is the largest
