@@ -1,4 +1,4 @@
-// Writes the pages that check_page.py opens, and what must stand in them. usage: report_pages FOLDER
+// Writes the pages that check_pages.py opens, and what must stand in them. usage: report_pages FOLDER
 
 #include <bytetape/bytetape.h>
 

@@ -106,6 +106,7 @@ const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
+  themeColors.clear();
   show({ theme });
 }
 function toggleTheme() { setTheme(app.theme === "dark" ? "light" : "dark"); }

@@ -1,6 +1,6 @@
 // The frame of the small line charts: bytes upwards, something to the right, as wide as the view.
 
-const CHART = { left: 76, right: 34, bottom: 22, top: 18 };
+const CHART = { left: 76, right: 34, bottom: 26, top: 18 };
 
 // Steps or events from 0 to `last`, bytes to `highest`; `label` names a whole number below the picture.
 function lineChart(view, height, last, highest, label) {
@@ -12,7 +12,7 @@ function lineChart(view, height, last, highest, label) {
     .call(d3.axisLeft(y).tickValues(byteTicks(0, y.domain()[1], height / 30)).tickFormat(formatTick)
       .tickSize(CHART.left + CHART.right - width));
   svg.append("g").attr("class", "axis x").attr("transform", `translate(0,${height - CHART.bottom})`)
-    .call(d3.axisBottom(x).ticks(Math.min(last, width / 140)).tickSizeOuter(0)
+    .call(d3.axisBottom(x).ticks(Math.min(last, width / 140)).tickSizeOuter(0).tickPadding(7)
       .tickFormat((i) => (Number.isInteger(i) ? label(i) : "")));
   return { svg, x, y };
 }

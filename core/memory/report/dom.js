@@ -76,8 +76,13 @@ function tableHead(columns, sort, redraw) {
       element("button", { onclick: click(c), title: `Sort by ${column.label}` }, column.label))));
 }
 
-// The theme's value of a CSS variable, for canvases.
-function themeColor(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+// The theme's value of a CSS variable, for canvases; a picture asks a thousand times.
+const themeColors = new Map();
+function themeColor(name) {
+  if (!themeColors.has(name))
+    themeColors.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return themeColors.get(name);
+}
 
 // A canvas as sharp as the screen, of that many CSS pixels; its context draws in those.
 function sizeCanvas(canvas, width, height) {

@@ -77,7 +77,7 @@ function segmentMap(view, device, segments) {
     if (block !== undefined) show({ pinned: block, hovered: null });
   });
   return element("div", { class: "map-place" },
-    element("h3", {}, `${formatExact(segments.length)} segments`), canvas, caption);
+    element("h3", {}, formatCount(segments.length, "segment")), canvas, caption);
 }
 
 function placeSegments(segments, perByte, width) {

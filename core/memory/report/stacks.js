@@ -7,12 +7,10 @@ function drawStacks({ context, columns, y }) {
   for (const { x, width, highest, lowest } of columns) {
     if (highest !== lowest) {
       context.globalAlpha = PALE;
-      drawStack(context, MARGIN.left + x, width, highest, y, colors);
+      drawStack(context, MARGIN.left + x, width, highest, y, colors, sumOfRoles(lowest));
       context.globalAlpha = 1;
-      const top = y(sumOfRoles(lowest));
-      context.clearRect(MARGIN.left + x, top, width, y(0) - top);
     }
-    drawStack(context, MARGIN.left + x, width, lowest, y, colors);
+    drawStack(context, MARGIN.left + x, width, lowest, y, colors, 0);
   }
 }
 
@@ -22,14 +20,15 @@ function sumOfRoles(level) {
   return sum;
 }
 
-function drawStack(context, x, width, level, y, colors) {
+// What lies above the first `from` bytes.
+function drawStack(context, x, width, level, y, colors, from) {
   let below = 0;
   STACK.forEach((role, s) => {
-    if (!level[role]) return;
-    const [top, bottom] = [y(below + level[role]), y(below)];
-    context.fillStyle = colors[s];
-    context.fillRect(x, top, width, bottom - top);
+    const bottom = Math.max(below, from);
     below += level[role];
+    if (bottom >= below) return;
+    context.fillStyle = colors[s];
+    context.fillRect(x, y(below), width, y(bottom) - y(below));
   });
 }
 
