@@ -38,6 +38,12 @@ void check_outputs(const Options& o, const std::string& picture_option) {
                "--memory-report: this was built without d3, which draws pages: install the package node-d3 and build "
                "again, or name a file that does not end in .html, for the timeline as JSON");
 
+  std::error_code ignored;  // what cannot be reached has been said
+  const std::string recording = o.recorded_to();
+  check<ValueError>(!o.reports_page() || !fs::exists(recording, ignored) || fs::is_regular_file(recording, ignored),
+                    "--memory-log: the page of --memory-report is made from '", recording,
+                    "', which is no regular file: name one");
+
   const std::vector<File> files{
       {"--json", o.json},          {"--memory-report", o.memory_report}, {"--memory-log", o.recorded_to()},
       {picture_option, o.picture}, {"--checkpoint", o.checkpoint},       {"--resume", o.resume}};

@@ -64,25 +64,42 @@ class PredictedTraining {
   std::optional<data::ResidentLoader::Iterator> at_;
 };
 
-constexpr memory::PredictOptions behind_test{.min_steps = steps_of_epoch + 3};
+const memory::PredictOptions behind_test{.min_steps = steps_of_epoch + 3};
+
+/// Training as the options say, with more levers.
+auto training_with(const Example& example, const Options& o, const ImageCounts& images) {
+  return [&example, o, images](const nn::Levers& levers) {
+    Options with = o;
+    with.levers = o.levers.with(levers);
+    return PredictedTraining(example, with, images);
+  };
+}
+
+/// A recorded step cannot wait for copies to the host.
+nn::FitOptions usable_levers(const Options& o) { return {.offload = !o.graph}; }
 
 }  // namespace
 
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images) {
   memory::PredictOptions options = behind_test;
+  options.recording = o.recorded_to();
+  options.program = example.name + ", predicted";
   if (o.memory_limit) options.limit = o.memory_limit;
   return memory::predict(
       Device::parse(o.device), [&] { return PredictedTraining(example, o, images); }, options);
 }
 
-// A recorded step cannot wait for copies to the host.
 nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images) {
-  const auto training = [&](const nn::Levers& levers) {
-    Options with = o;
-    with.levers = levers;
-    return PredictedTraining(example, with, images);
-  };
-  return nn::fit(Device::parse(o.device), o.memory_limit, training, {.offload = !o.graph}, behind_test);
+  return nn::fit(Device::parse(o.device), o.memory_limit, training_with(example, o, images), usable_levers(o),
+                 behind_test);
+}
+
+std::vector<std::string> savings(const Example& example, const Options& o, const ImageCounts& images) {
+  std::vector<std::string> texts;
+  const auto training = training_with(example, o, images);
+  for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, usable_levers(o), behind_test))
+    texts.push_back(s.text());
+  return texts;
 }
 
 std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images) {

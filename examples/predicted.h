@@ -1,13 +1,17 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "examples/program.h"
 
 namespace bytetape::examples {
 
 /// What training as the options say does to the memory of their device, which need not be there: all that the example
-/// makes, and steps until they settle.
+/// makes, and steps until they settle. Recorded where the options say.
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images);
+
+/// What each lever would save, in words; the options' limit does not count.
+std::vector<std::string> savings(const Example& example, const Options& o, const ImageCounts& images);
 
 /// What makes training fit into the options' limit.
 nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images);

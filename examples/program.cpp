@@ -27,8 +27,6 @@ void check_options(const Example& example, const Options& o, Device device) {
   check<ValueError>(trains || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()),
                     device.is_meta ? "on " + o.device : "with --predict",
                     " nothing is trained: leave out --checkpoint, --resume and pictures");
-  check<ValueError>(trains || o.memory_log.empty(), device.is_meta ? "on " + o.device : "with --predict",
-                    " nothing is recorded: --memory-report FILE.html shows what was predicted, --memory-log nothing");
 }
 
 /// Of a run with these books, which where it is predicted measured nothing.
@@ -47,7 +45,17 @@ void write_files(const Run& run, const std::optional<TrainingResult>& measured, 
 void choose_levers(const Example& example, Options& o, const ImageCounts& images) {
   const nn::Fit found = fit(example, o, images);
   fmt::print("{}\n\n", found.text());
-  o.levers = found.levers;
+  o.levers = o.levers.with(found.levers);
+}
+
+/// With advice: what would take less, and which batch fits.
+void write_page(const memory::Log& log, const Example& example, const Options& o, const ImageCounts& images,
+                const std::string& path) {
+  std::vector<std::string> advice = memory::advice_texts(log);
+  for (std::string& saving : savings(example, o, images)) advice.push_back(std::move(saving));
+  const bool is_here = !o.predict && !Device::parse(o.device).is_meta;
+  if (o.memory_limit || is_here) advice.push_back(largest_batch(example, o, images));
+  memory::write_report(memory::Report{&log, nullptr, advice}, path);
 }
 
 /// Says what training would take, and where there is a limit which batch fits. Throws OutOfMemory where this one does
@@ -66,20 +74,11 @@ void print_prediction(const Example& example, const Options& options) {
   const memory::Prediction p = predict(example, o, example.images);
   fmt::print("{}", memory::summarize(p));
   if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.images));
-  std::vector<memory::Snapshot> ledgers{p.snapshot};
-  ledgers.insert(ledgers.end(), p.others.begin(), p.others.end());
-  write_files({example.name, "none", example.objective, o}, std::nullopt, p.snapshot, [&](const std::string& path) {
-    memory::write_report(memory::log_of(ledgers, example.name + ", predicted"), path);
-  });
+  const auto write = [&](const std::string& path) {
+    write_page(memory::read_log(o.recorded_to()), example, o, example.images, path);
+  };
+  write_files({example.name, "none", example.objective, o}, std::nullopt, p.snapshot, write);
   if (p.out_of_memory) throw *p.out_of_memory;
-}
-
-/// Of the run so far.
-void write_page(const Example& example, const Options& o, const ImageCounts& images, const std::string& path) {
-  const memory::Log log = memory::log_so_far();
-  std::vector<std::string> advice = memory::advice_texts(log);
-  advice.push_back(largest_batch(example, o, images));
-  memory::write_report(memory::Report{&log, nullptr, advice}, path);
 }
 
 /// On the default device.
@@ -106,7 +105,7 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   release_interrupts();
   print_results(run, result);
   write_files(run, result, memory::allocator(default_device()).snapshot(),
-              [&](const std::string& path) { write_page(example, o, images, path); });
+              [&](const std::string& path) { write_page(memory::log_so_far(), example, o, images, path); });
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
@@ -130,11 +129,12 @@ bool train(const Example& example, Options o, ImageCounts& images) {
 }
 
 /// Of a run that ended before its time. What fails here must not hide why that was.
-void write_page_up_to_here(memory::Recording& recording, const Options& o) {
+void write_page_up_to_here(memory::Recording& recording, const Example& example, const Options& o,
+                           const ImageCounts& images) {
   try {
     recording.finish();
     if (!o.reports_page()) return;
-    memory::write_report(memory::read_log(o.recorded_to()), o.memory_report);
+    write_page(memory::read_log(o.recorded_to()), example, o, images, o.memory_report);
     std::cerr << "memory report: " << o.memory_report << '\n';
   } catch (const Error& e) { std::cerr << "no memory report: " << e.what() << '\n'; }
 }
@@ -158,7 +158,7 @@ int run(const Example& example, const Options& o) {
     if (recording) recording->finish();
     return status;
   } catch (const OutOfMemory& e) {
-    if (recording) write_page_up_to_here(*recording, o);
+    if (recording) write_page_up_to_here(*recording, example, o, images);
     if (o.memory_limit == 0 || e.shortage().device != device) throw;
     throw Error(fmt::format("{}\n{}", e.what(), largest_batch(example, o, images)));
   }

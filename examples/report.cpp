@@ -68,7 +68,7 @@ void print_files(const Options& o, bool is_interrupted) {
   };
   fmt::print("\n");
   row(o.reports_page() ? "memory report" : "memory timeline", o.memory_report);
-  row("memory log", o.predict ? "" : o.recorded_to());
+  row("memory log", o.recorded_to());
   if (!is_interrupted) {
     row("checkpoint", o.checkpoint);
   } else if (o.checkpoint.empty()) {

@@ -27,15 +27,17 @@ data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
 
 void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
   const Autocast autocast(computed_);
-  optimizer_.zero_grad();
+  if (!step_in_backward_) optimizer_.zero_grad();
   Tensor output, loss;
   {
-    const SaveOnCpu offload(saved_);
+    const SaveOnCpu offload(levers_.saved);
+    std::optional<Recompute> recompute;
+    if (levers_.recompute) recompute.emplace();
     output = model_(images);
     loss = objective_.loss(output, images, labels);
   }
   loss.backward();
-  optimizer_.step();
+  if (!step_in_backward_) optimizer_.step();
   const NoGrad no_grad;
   loss_ += loss;
   score_ += objective_.score(output, images, labels);

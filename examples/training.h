@@ -58,7 +58,9 @@ class TrainingStep {
         optimizer_(optimizer),
         objective_(objective),
         computed_(o.amp ? DType::bf16 : DType::f32),
-        saved_(o.levers.saved) {}
+        levers_(o.levers) {
+    if (levers_.step_in_backward) step_in_backward_.emplace(optimizer);
+  }
 
   void operator()(const Tensor& images, const Tensor& labels);
   void start_epoch();
@@ -73,7 +75,8 @@ class TrainingStep {
   optim::Optimizer& optimizer_;
   const Objective& objective_;
   DType computed_;
-  SaveOnCpuOptions saved_;
+  nn::Levers levers_;
+  std::optional<optim::StepInBackward> step_in_backward_;
   Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
 };
 

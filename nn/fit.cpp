@@ -258,6 +258,15 @@ void Levers::apply(Module& model) const {
   checkpoint_modules(model, all);
 }
 
+Levers Levers::with(const Levers& more) const {
+  Levers all = *this;
+  all.checkpointed.insert(all.checkpointed.end(), more.checkpointed.begin(), more.checkpointed.end());
+  if (more.offloads()) all.saved = more.saved;
+  all.recompute |= more.recompute;
+  all.step_in_backward |= more.step_in_backward;
+  return all;
+}
+
 std::string Fit::text() const {
   const std::string before = format_bytes(without.peak_reserved()), room = format_bytes(limit);
   const bool checkpoints = !levers.checkpointed.empty();

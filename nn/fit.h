@@ -25,10 +25,14 @@ struct Levers {
   std::vector<std::string> checkpointed;  ///< modules, by their paths (checkpoint_modules)
   /// What is saved for backward stays on the device, unless told.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
+  bool recompute = false;         ///< forward runs under Recompute; fit() leaves it as it is
+  bool step_in_backward = false;  ///< optim::StepInBackward is there in place of zero_grad() and step(); likewise
 
   /// Has these modules of the model checkpointed, besides those that are. Throws ValueError where it has no such
   /// module.
   void apply(Module& model) const;
+  /// These, and more; what goes to the host is as `more` says where it says so.
+  Levers with(const Levers& more) const;
   bool offloads() const { return saved.keep != SaveOnCpuOptions::everything; }
 };
 
@@ -71,11 +75,12 @@ namespace bytetape::nn {
 ///     Training training(fit.levers);
 ///
 /// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn applies its levers to no
-/// model or to several, and what memory::predict() throws.
+/// model or to several, or `supposed` names a recording, and what memory::predict() throws.
 template <std::invocable<const Levers&> F>
 Fit fit(Device device, std::size_t limit, F&& fn, const FitOptions& options = {},
         const memory::PredictOptions& supposed = {}) {
   return bytetape::detail::fit(limit, options, device, [&](const Levers& levers, std::size_t room) {
+    check<ValueError>(supposed.recording.empty(), "fit: a recording is of one prediction: predict what was found");
     memory::PredictOptions with_limit = supposed;
     with_limit.limit = room;
     return memory::predict(

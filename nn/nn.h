@@ -11,5 +11,6 @@
 #include "bytetape/nn/norm.h"
 #include "bytetape/nn/parameter.h"
 #include "bytetape/nn/pool.h"
+#include "bytetape/nn/savings.h"
 #include "bytetape/nn/sequential.h"
 #include "bytetape/nn/upsample.h"

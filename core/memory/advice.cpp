@@ -71,7 +71,8 @@ std::optional<Range> highest_step(const std::vector<Record>& records) {
 
 class StepView {
  public:
-  StepView(const Log& log, const DeviceLog& device, Range step) : log_(log), records_(device.records), step_(step) {
+  StepView(const Log& log, const DeviceLog& device, Range step)
+      : log_(log), device_(device), records_(device.records), step_(step) {
     Replay replay;
     for (std::size_t i = 0; i < step.begin; ++i) replay.apply(records_[i].event);
     for (std::size_t i = step.begin; i < step.end; ++i) {
@@ -81,6 +82,7 @@ class StepView {
     }
   }
 
+  bool is_timed() const { return !device_.name.starts_with("meta"); }
   std::size_t peak() const { return *std::max_element(levels_.begin(), levels_.end()); }
 
   /// Of modules that ran forward in the step, and of those around them.
@@ -253,6 +255,7 @@ class StepView {
   }
 
   const Log& log_;
+  const DeviceLog& device_;
   const std::vector<Record>& records_;
   const Range step_;
   std::vector<std::size_t> levels_;  // behind each record of the step
@@ -281,9 +284,10 @@ const StepView::Change* best_beside(const std::vector<StepView::Change>& chosen,
 
 Advice advice_of(const std::vector<StepView::Change>& changes, const StepView& view) {
   Advice a{.peak = view.peak(), .peak_then = view.peak_with(changes)};
+  if (!view.is_timed()) a.forward_time.reset();
   for (const StepView::Change& c : changes) {
     a.modules.push_back(c.module);
-    a.forward_time += view.forward_time(c.module);
+    if (a.forward_time) *a.forward_time += view.forward_time(c.module);
   }
   return a;
 }
@@ -292,8 +296,9 @@ Advice advice_of(const std::vector<StepView::Change>& changes, const StepView& v
 
 std::string Advice::text() const {
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
-  return fmt::format("checkpoint {}: peak \u2212{} (\u2212{:.0f} %), +{:.0f} % forward time", fmt::join(modules, ", "),
-                     format_bytes(peak - peak_then), 100 * part, 100 * forward_time);
+  const std::string time = forward_time ? fmt::format(", +{:.0f} % forward time", 100 * *forward_time) : "";
+  return fmt::format("checkpoint {}: peak \u2212{} (\u2212{:.0f} %){}", fmt::join(modules, ", "),
+                     format_bytes(peak - peak_then), 100 * part, time);
 }
 
 std::vector<Advice> advise(const Log& log, const DeviceLog& device) {

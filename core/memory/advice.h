@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,10 @@ struct Advice {
   std::vector<std::string> modules;  ///< their paths on the ledger, which nn::checkpoint_modules takes
   std::size_t peak = 0;              ///< of allocated bytes in the step as it was recorded
   std::size_t peak_then = 0;         ///< with these checkpointed
-  double forward_time = 0;           ///< what their forward took, as a part of the step's: what comes on top
-  /// "checkpoint net.layer1, net.layer2: peak -412 MiB (-23 %), +18 % forward time".
+  /// What their forward took, as a part of the step's: what comes on top. None of a meta device, where kernels do
+  /// nothing.
+  std::optional<double> forward_time = 0;
+  /// "checkpoint net.layer1, net.layer2: peak -412 MiB (-23 %), +18 % forward time", where that is known.
   std::string text() const;
 };
 

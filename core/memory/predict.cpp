@@ -1,12 +1,17 @@
 #include "bytetape/core/memory/predict.h"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bytetape/core/capture.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/draws.h"
 #include "bytetape/core/memory/pool.h"
+#include "bytetape/core/memory/recorder.h"
 #include "bytetape/core/memory/repeats.h"
 #include "bytetape/core/memory/replay.h"
 #include "bytetape/core/memory/twins.h"
@@ -55,20 +60,54 @@ class FreshThread {
   const DefaultGenerator drawn_from_{generator_};
 };
 
+/// What happens to a prediction's memory, in a file, where there is to be one.
+class Taken {
+ public:
+  Taken(const PredictOptions& o, const Twins& twins) {
+    if (!o.recording.empty()) recorder_ = start_recorder(o.recording, o.program, &twins);
+  }
+  /// Where it was not finished something else was thrown.
+  ~Taken() {
+    try {
+      finish();
+    } catch (const std::exception&) {}
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+
+  void add(Allocator& a) {
+    if (!recorder_) return;
+    recorder_->attach(a);
+    attached_.push_back(&a);
+  }
+  void finish() {
+    if (!recorder_) return;
+    for (Allocator* a : attached_) recorder_->detach(*a);
+    finish_recorder(std::move(recorder_));
+  }
+
+ private:
+  std::unique_ptr<Recorder> recorder_;
+  std::vector<Allocator*> attached_;
+};
+
 class Rehearsal {
  public:
   Rehearsal(Device device, const PredictOptions& options)
-      : meta_(Device::meta(device)), options_(options), threads_(options.threads) {
+      : meta_(Device::meta(device)), options_(options), threads_(options.threads), taken_(options, twins_) {
     p_.device = {device.type, device.index, false};
     p_.threads = num_threads();
     Allocator& books = twins_.allocator(meta_);
     books.reset_log(log_capacity);
     books.set_limit(options.limit);
+    taken_.add(books);
+    twins_.on_made([this](Allocator& a) { taken_.add(a); });
   }
 
   Prediction run(const std::function<void(const detail::TakeSteps&)>& program) {
     const FreshThread fresh(meta_, twins_);
     unless_memory_runs_out([&] { program([this](const auto& step) { take_steps(step); }); });
+    taken_.finish();
     for (const Allocator* books : twins_.all())
       if (books != &twins_.allocator(meta_) && books->statistics().allocations) p_.others.push_back(books->snapshot());
     return std::move(p_);
@@ -87,6 +126,7 @@ class Rehearsal {
         p_.period = repeats_.period();
       }
     });
+    taken_.finish();
     measure_steps();
   }
 
@@ -126,6 +166,7 @@ class Rehearsal {
   const PredictOptions options_;
   const Threads threads_;
   Twins twins_;
+  Taken taken_;  // ends before these
   Repeats repeats_;
   Prediction p_;
 };

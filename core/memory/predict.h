@@ -21,6 +21,10 @@ struct PredictOptions {
   int threads = 0;     ///< of the CPU, which workspaces depend on, as set_num_threads(); 0: those of this thread
   int min_steps = 3;   ///< that are taken in any case: a captured step is recorded by its third call
   int max_steps = 16;  ///< that are taken where they do not come to repeat
+  /// A file that it is recorded in (Recording), up to the last step or to where memory ran out: for a report, or to be
+  /// compared with a run's. Its times are the prediction's own. "": none.
+  std::string recording = {};
+  std::string program = {};  ///< what the recording says was run; "": the process, predicted
 };
 
 /// What a predicted step will take.
@@ -79,8 +83,8 @@ Prediction predict(Device device, const std::function<void(const TakeSteps&)>& p
 /// those around the call. Threads may predict at the same time. Meta tensors that fn leaves outside stay usable.
 ///
 /// Where the limit is too low, the prediction says so and is not settled. Throws ValueError where max_steps < 1 or
-/// threads is none, DeviceError where there can be no such device, CaptureError in a step that is being captured, and
-/// what fn throws.
+/// threads is none, DeviceError where there can be no such device, CaptureError in a step that is being captured,
+/// FileError where its recording cannot be written, ValueError where one runs already, and what fn throws.
 template <std::invocable F>
 requires std::invocable < std::invoke_result_t<F&>
 & > Prediction predict(Device device, F&& fn, const PredictOptions& options = {}) {
@@ -102,9 +106,10 @@ Largest largest(std::int64_t low, std::int64_t high, const std::function<Predict
 }  // namespace detail
 
 /// The largest n from `low` to `high` for which predict(device, [&] { return fn(n); }) fits into `limit` bytes: a
-/// batch, the side of an image, the length of a sequence. Tries `low`, then twice as many until one does not fit, then
-/// halves what is between; so what n takes must not fall as n grows. Throws ValueError unless low <= high and 1 <= low,
-/// or where options name a limit too, and what predict() throws.
+/// batch, the side of an image, the length of a sequence. Tries `low`, then twice as many until one is too much, then
+/// halves what is between; what fails of fragmentation is no end, as more of it may be laid out in another way. So what
+/// n takes must not fall as n grows. Throws ValueError unless low <= high and 1 <= low, or where options name a limit
+/// or a recording too, and what predict() throws.
 ///
 ///     const auto batch = memory::largest(Device::cuda(), std::size_t{8} << 30, 1, 4096,
 ///                                        [](std::int64_t n) { return Training(n); });
@@ -113,6 +118,7 @@ Largest largest(Device device, std::size_t limit, std::int64_t low, std::int64_t
                 PredictOptions options = {}) {
   check<ValueError>(options.limit == PredictOptions{}.limit, "largest: the limit is given twice, as ", limit,
                     " and as ", options.limit, " bytes");
+  check<ValueError>(options.recording.empty(), "largest: a recording is of one prediction: predict what was found");
   options.limit = limit;
   return detail::largest(low, high, [&](std::int64_t n) {
     return predict(

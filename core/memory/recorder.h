@@ -15,12 +15,14 @@
 namespace bytetape::memory {
 
 class Allocator;
+class Twins;
 
 /// Gives allocators their tracks, and writes what tracks and marks hold: full ones at once, the rest five times a
 /// second, from a thread of its own.
 class Recorder {
  public:
-  Recorder(const std::string& path, const std::string& program);
+  /// Marks are those of the process, or of what runs on these twins.
+  Recorder(const std::string& path, const std::string& program, const Twins* of = nullptr);
   ~Recorder();
 
   /// Takes down what happens to the allocator from now on, and how it stands.
@@ -60,5 +62,13 @@ class Recorder {
 
   std::thread thread_;
 };
+
+/// Makes a recorder the one that runs, as threads tell one alone of their scopes: a recording's, which takes down every
+/// allocator that is listed; or, of twins, a prediction's, which takes down those that are attached to it. Throws
+/// FileError, or ValueError where one runs already.
+std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program,
+                                         const Twins* of = nullptr);
+/// Completes its file, once no allocator that is not listed is attached any more. Throws FileError.
+void finish_recorder(std::unique_ptr<Recorder> recorder);
 
 }  // namespace bytetape::memory

@@ -10,6 +10,7 @@
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocators.h"
 #include "bytetape/core/memory/recorder.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::memory {
 namespace {
@@ -18,8 +19,8 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<Allocator*> allocators;
-  Recorder* recorder = nullptr;
-  std::string path;  // of its file
+  Recorder* recorder = nullptr;    // a recording's
+  std::string path, predicted_to;  // of its file, and of a prediction's; "" where none runs
 };
 Registry& registry() {
   static Registry* r = new Registry;  // outlives every static allocator
@@ -54,16 +55,44 @@ void each_allocator(const std::function<void(Allocator&)>& f) {
   for (Allocator* a : r.allocators) f(*a);
 }
 
-Recording::Recording(const std::string& path, const std::string& program) : path_(path) {
+std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program, const Twins* of) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  check<ValueError>(!r.recorder, "a recording runs already, to '", r.path, "': finish() it first");
-  recorder_ = std::make_unique<Recorder>(path, program.empty() ? name_of_process() : program);
-  r.recorder = recorder_.get();
-  r.path = path;
-  for (Allocator* a : r.allocators) recorder_->attach(*a);
+  check<ValueError>(r.predicted_to.empty(), "a prediction is being recorded, to '", r.predicted_to, "'");
+  check<ValueError>(r.path.empty(), "a recording runs already, to '", r.path, "': finish() it first");
+  const std::string what = program.empty() ? name_of_process() + (of ? ", predicted" : "") : program;
+  auto recorder = std::make_unique<Recorder>(path, what, of);
+  if (!of) {
+    r.recorder = recorder.get();
+    for (Allocator* a : r.allocators) recorder->attach(*a);
+  }
+  (of ? r.predicted_to : r.path) = path;
   is_recording = true;
+  return recorder;
 }
+
+// What threads told is this recorder's until its file is complete: no other one may begin before that.
+void finish_recorder(std::unique_ptr<Recorder> recorder) {
+  struct Ends {
+    ~Ends() {
+      const std::lock_guard lock(registry().mutex);
+      registry().path.clear();
+      registry().predicted_to.clear();
+    }
+  } const ends;
+  is_recording = false;
+  {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    if (r.recorder)
+      for (Allocator* a : r.allocators) recorder->detach(*a);
+    r.recorder = nullptr;
+  }
+  recorder->finish();
+}
+
+Recording::Recording(const std::string& path, const std::string& program)
+    : path_(path), recorder_(start_recorder(path, program)) {}
 
 Recording::~Recording() {
   try {
@@ -72,17 +101,7 @@ Recording::~Recording() {
 }
 
 void Recording::finish() {
-  if (!recorder_) return;
-  is_recording = false;
-  const std::unique_ptr<Recorder> recorder = std::move(recorder_);
-  {
-    Registry& r = registry();
-    const std::lock_guard lock(r.mutex);
-    for (Allocator* a : r.allocators) recorder->detach(*a);
-    r.recorder = nullptr;
-    r.path.clear();
-  }
-  recorder->finish();
+  if (recorder_) finish_recorder(std::move(recorder_));
 }
 
 void Recording::flush() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bytetape/core/memory/made_for.h"
+#include "bytetape/core/memory/twins.h"
 
 namespace bytetape::memory {
 namespace {
@@ -41,11 +42,14 @@ void Track::flush() {
 
 // ---- scopes
 
-void Marks::start(std::uint64_t at) {
+void Marks::start(std::uint64_t at, const Twins* of) {
   const std::lock_guard lock(mutex_);
+  of_ = of;
   start_ = at;
   marks_.clear();
 }
+
+bool Marks::counts_here() const { return current_twins == of_; }
 
 void Marks::add(Mark m) {
   const std::lock_guard lock(mutex_);
@@ -64,6 +68,7 @@ Marks& marks() {
 }
 
 void note_scope(const ScopeIds& outer, const ScopeIds& inner, bool begins) {
+  if (!marks().counts_here()) return;
   using Kind = Mark::Kind;
   std::array<Mark, 3> changed;
   std::size_t n = 0;

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "bytetape/core/memory/spin_lock.h"
 
 namespace bytetape::memory {
+
+class Twins;
 
 /// Nanoseconds of a clock that never goes back.
 std::uint64_t now();
@@ -33,13 +36,16 @@ class Track {
 /// What threads tell of their scopes. The process has one, which never ends: a scope may be left after its recording.
 class Marks {
  public:
-  void start(std::uint64_t at);
+  /// From now on, scopes that run on these twins count; null: all that run on the process's memory.
+  void start(std::uint64_t at, const Twins* of);
+  bool counts_here() const;
   void add(Mark m);
   std::vector<Mark> take();
 
  private:
   SpinLock mutex_;
   std::uint64_t start_ = 0;
+  std::atomic<const Twins*> of_{nullptr};
   std::vector<Mark> marks_;
 };
 Marks& marks();

@@ -21,7 +21,7 @@ Allocator& Twins::allocator(Device meta) {
   for (const Twin& t : twins_)
     if (t.memory && t.device == meta) return *t.memory;
   const Allocator::Mode mode = backend(meta).meta_allocator(meta.index).mode();
-  return *twins_.emplace_back(Twin{meta, make_twin(meta, mode, false), nullptr}).memory;
+  return add({meta, make_twin(meta, mode, false), nullptr});
 }
 
 PinnedMemory* Twins::pinned(Device meta) {
@@ -30,11 +30,17 @@ PinnedMemory* Twins::pinned(Device meta) {
   const auto of_process = backend(meta).meta_pinned;
   if (!of_process) return nullptr;
   const Allocator::Mode mode = of_process(meta.index).allocator().mode();
-  return twins_.emplace_back(Twin{meta, nullptr, make_pinned_twin(meta, mode, false)}).pinned.get();
+  add({meta, nullptr, make_pinned_twin(meta, mode, false)});
+  return twins_.back().pinned.get();
 }
 
-std::vector<const Allocator*> Twins::all() const {
-  std::vector<const Allocator*> all;
+Allocator& Twins::add(Twin twin) {
+  made_(twin.books());
+  return twins_.emplace_back(std::move(twin)).books();
+}
+
+std::vector<Allocator*> Twins::all() const {
+  std::vector<Allocator*> all;
   for (const Twin& t : twins_) all.push_back(&t.books());
   return all;
 }

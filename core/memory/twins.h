@@ -1,5 +1,7 @@
 #pragma once
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/device.h"
@@ -26,16 +28,21 @@ class Twins {
   Allocator& allocator(Device meta);
   /// Null where the device has none.
   PinnedMemory* pinned(Device meta);
+  /// From now on, f gets each allocator that is made, before it serves anything.
+  void on_made(std::function<void(Allocator&)> f) { made_ = std::move(f); }
   /// All that there are so far, in the order of their making.
-  std::vector<const Allocator*> all() const;
+  std::vector<Allocator*> all() const;
 
  private:
   struct Twin {
     Device device;
     std::unique_ptr<Allocator> memory;     // one ...
     std::unique_ptr<PinnedMemory> pinned;  // ... or the other
-    const Allocator& books() const { return pinned ? pinned->allocator() : *memory; }
+    Allocator& books() const { return pinned ? pinned->allocator() : *memory; }
   };
+  Allocator& add(Twin twin);
+
+  std::function<void(Allocator&)> made_ = [](Allocator&) {};
   std::vector<Twin> twins_;
 };
 

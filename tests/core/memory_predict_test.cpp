@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/snapshot_of.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
@@ -157,6 +162,95 @@ TEST(Predict, IsNoPartOfARecording) {
   }
   for (const memory::DeviceLog& d : memory::read_log(path).devices)
     EXPECT_TRUE(d.records.empty() || d.name != "meta:cuda:5");
+}
+
+TEST(Predict, IsRecordedWhereToldTo) {
+  const test::TemporaryDir dir;
+  const std::string path = dir / "predicted.memlog";
+  std::atomic<bool> ends = false;
+  std::jthread beside([&] {
+    while (!ends) const memory::Scope elsewhere("elsewhere");
+  });
+  const Prediction p = memory::predict(Device::cuda(5), make_training,
+                                       {.limit = 64 * MiB, .recording = path, .program = "training, predicted"});
+  ends = true;
+  beside.join();
+  EXPECT_EQ(memory::recording_path(), "");
+  const memory::Log log = memory::read_log(path);
+  EXPECT_TRUE(log.complete);
+  EXPECT_EQ(log.program, "training, predicted");
+  ASSERT_EQ(log.devices.size(), 1u);
+  EXPECT_EQ(log.devices[0].name, "meta:cuda:5");
+  EXPECT_EQ(log.devices[0].limit, 64 * MiB);
+  EXPECT_EQ(log.devices[0].end->allocated.current, p.snapshot.statistics.allocated.current);
+  EXPECT_EQ(test::first_difference(memory::snapshot_of(log, log.devices[0]).events, p.snapshot.events), "");
+  const auto is_hold = [](const memory::Record& r) { return r.event.kind == memory::EventKind::hold; };
+  EXPECT_TRUE(std::any_of(log.devices[0].records.begin(), log.devices[0].records.end(), is_hold));
+  EXPECT_FALSE(log.marks.empty());
+  for (const memory::Mark& m : log.marks) EXPECT_NE(log.names[m.name], "elsewhere");
+
+  memory::Recording recording(path);
+  EXPECT_THROWS_SAYING(predict({.recording = dir / "other.memlog"}), ValueError, "a recording runs already");
+}
+
+TEST(Predict, IsAloneInItsRecording) {
+  const test::TemporaryDir dir;
+  const auto with_another = [&] {
+    EXPECT_THROWS_SAYING(const memory::Recording other(dir / "other.memlog"), ValueError,
+                         "a prediction is being recorded, to '");
+    const memory::Scope scope("around");
+    memory::predict(Device::cpu(), [] {
+      const memory::Scope within("within");
+      return Training();
+    });
+    return Training();
+  };
+  memory::predict(Device::cpu(), with_another, {.recording = dir / "predicted.memlog"});
+  const memory::Log log = memory::read_log(dir / "predicted.memlog");
+  std::set<std::string> names;
+  for (const memory::Mark& m : log.marks) names.insert(log.names[m.name]);
+  EXPECT_TRUE(names.contains("around"));
+  EXPECT_FALSE(names.contains("around.within") || names.contains("within"));
+  EXPECT_EQ(log.devices.size(), 1u);
+
+  memory::Recording recording(dir / "run.memlog");
+  memory::predict(Device::cpu(), make_training);
+  recording.finish();
+  EXPECT_TRUE(memory::read_log(dir / "run.memlog").marks.empty());
+}
+
+TEST(Predict, RecordsTheHostsMemoryToo) {
+  const test::TemporaryDir dir;
+  const auto copies = [] { return [] { to(zeros({1 << 20}, DType::f32, Device::meta()), default_device()); }; };
+  const Prediction p = memory::predict(Device::cuda(), copies, {.recording = dir / "predicted.memlog"});
+  const memory::Log log = memory::read_log(dir / "predicted.memlog");
+  ASSERT_EQ(log.devices.size(), 1 + p.others.size());
+  ASSERT_FALSE(p.others.empty());
+  for (const memory::Snapshot& s : p.others) {
+    const auto its = std::ranges::find(log.devices, s.name, &memory::DeviceLog::name);
+    ASSERT_NE(its, log.devices.end()) << s.name;
+    EXPECT_EQ(test::first_difference(memory::snapshot_of(log, *its).events, s.events), "");
+  }
+}
+
+TEST(Predict, IsRecordedUpToWhereMemoryRunsOut) {
+  const test::TemporaryDir dir;
+  const std::string path = dir / "predicted.memlog";
+  const Prediction p = predict({.limit = predict().steps[0].allocated / 2, .recording = path});
+  EXPECT_FALSE(p.fits());
+  const memory::Log log = memory::read_log(path);
+  EXPECT_TRUE(log.complete);
+  EXPECT_EQ(log.program.substr(log.program.rfind(',')), ", predicted");
+  EXPECT_EQ(test::first_difference(memory::snapshot_of(log, log.devices.at(0)).events, p.snapshot.events), "");
+
+  const auto faulty = [] { return [] { matmul(zeros({2, 3}), zeros({2, 3})); }; };
+  EXPECT_THROW(memory::predict(Device::cpu(), faulty, {.recording = path}), ShapeError);
+  EXPECT_TRUE(memory::read_log(path).complete);
+  EXPECT_EQ(memory::recording_path(), "");
+  EXPECT_THROWS_SAYING(predict({.recording = dir / "no/folder"}), FileError, "No such file or directory");
+  EXPECT_THROWS_SAYING(
+      memory::largest(Device::cpu(), MiB, 1, 2, [](std::int64_t n) { return Training(n); }, {.recording = path}),
+      ValueError, "largest: a recording is of one prediction");
 }
 
 TEST(Predict, SeesTheModesAroundIt) {

@@ -3,12 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/recording.h"
 #include "examples/mnist/models.h"
 #include "tests/support/memory.h"
 #include "tests/support/predict_cases.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape::test {
 namespace {
@@ -67,6 +73,41 @@ TEST(PredictTraining, IsAsTheDocumentationHasIt) {
   ASSERT_TRUE(batch.n);
   EXPECT_GT(*batch.n, 1000);
   EXPECT_LE(batch.prediction.peak_reserved(), 8 * gib);
+}
+
+/// All of a device's records but when they were and by which thread, in words.
+std::vector<std::string> told(const memory::Log& log, const memory::DeviceLog& d) {
+  std::vector<std::string> all;
+  for (const memory::Record& r : d.records) {
+    const memory::Event& e = r.event;
+    std::string text = memory::to_string(e.kind) + std::string(memory::to_string(e.role));
+    for (const auto n : {e.offset, e.bytes, e.requested, std::uint64_t{e.segment}, std::uint64_t{e.step}})
+      text += ' ' + std::to_string(n);
+    for (const auto n : {e.module, e.op, e.old_module, r.by_module, r.by_op, r.what}) text += ' ' + log.names[n];
+    all.push_back(text);
+  }
+  return all;
+}
+
+TEST(PredictTraining, OnPaperIsWhatIsRecordedOfARun) {
+  const TemporaryDir dir;
+  const std::string path = dir / "predicted.memlog", measured = dir / "run.memlog";
+  const memory::Prediction p = memory::predict(Device::cpu(), [] { return Training(64); }, {.recording = path});
+  memory::allocator(Device::cpu()).empty_cache();
+  memory::allocator(Device::cpu()).reset_log();  // steps begin with the first
+  ASSERT_EQ(allocated(), 0u);
+  {
+    memory::Recording recording(measured);
+    Training training(64);
+    for (std::size_t i = 0; i < p.steps.size(); ++i) training();
+    recording.finish();
+  }
+  const memory::Log predicted = memory::read_log(path), run = memory::read_log(measured);
+  const memory::DeviceLog& device = *std::ranges::find(run.devices, "cpu", &memory::DeviceLog::name);
+  EXPECT_EQ(told(predicted, predicted.devices.at(0)), told(run, device));
+
+  memory::predict(Device::cuda(), [] { return Training(64); }, {.recording = path});
+  EXPECT_EQ(memory::read_log(path).devices.at(0).name, "meta:cuda");
 }
 
 TEST(PredictTraining, TakesLessTimeThanAStep) {

@@ -74,8 +74,9 @@ TEST(Advice, IsWhatACheckpointComesTo) {
     const std::size_t measured = train(a.modules).peak;
     EXPECT_GE(a.peak_then, measured);
     EXPECT_LT(a.peak_then - measured, (plain.peak - measured) / 10);
-    EXPECT_GT(a.forward_time, 0);
-    EXPECT_LT(a.forward_time, 1);
+    ASSERT_TRUE(a.forward_time.has_value());
+    EXPECT_GT(*a.forward_time, 0);
+    EXPECT_LT(*a.forward_time, 1);
     sets += a.modules.size() > 1;
   }
   EXPECT_EQ(sets, 1u);
@@ -86,6 +87,24 @@ TEST(Advice, IsWhatACheckpointComesTo) {
     })) << module;
   EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
                              [](const Advice& a, const Advice& b) { return a.peak_then < b.peak_then; }));
+}
+
+TEST(Advice, OfAPredictionKnowsNoTime) {
+  const test::TemporaryDir dir;
+  const auto training = [] {
+    return [net = blocks()]() mutable {
+      const Step step;
+      cross_entropy(net(randn({512, 64})), randint(0, 10, 512)).backward();
+    };
+  };
+  predict(Device::cpu(), training, {.recording = dir / "predicted.memlog"});
+  const Log log = read_log(dir / "predicted.memlog");
+  const std::vector<Advice> all = advise(log, log.devices.at(0));
+  ASSERT_FALSE(all.empty());
+  for (const Advice& a : all) {
+    EXPECT_FALSE(a.forward_time.has_value());
+    EXPECT_TRUE(a.text().ends_with("%)")) << a.text();
+  }
 }
 
 TEST(Advice, OfALayerGoesWithTheActivationThatItTakes) {

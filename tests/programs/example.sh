@@ -86,8 +86,12 @@ predict() {
   says out.txt 'not even --batch-size 1 fits into 1.00 MiB'
   expect 1 --predict --checkpoint run.ckpt
   says err.txt 'with --predict nothing is trained: leave out --checkpoint'
-  expect 1 --predict --memory-log run.memlog
-  says err.txt 'with --predict nothing is recorded: '
+  expect 0 --predict --memory-log predicted.memlog
+  says out.txt 'memory log: predicted.memlog'
+  expect 0 --predict --memory-log levers.memlog --step-in-backward --recompute
+  expect 1 --predict --memory-report page.html --memory-log /dev/null
+  says err.txt "is made from '/dev/null', which is no regular file"
+  expect 2 --predict --graph --save-on-cpu
 }
 
 # check_largest LIMIT BATCH ARGUMENTS...: where memory runs out the largest batch is named, and it is the largest

@@ -227,6 +227,17 @@ struct SteppingInBackward : TrainingLoop {
   }
 };
 
+struct CapturedSteppingInBackward : TrainingLoop {
+  CapturedSteppingInBackward() : TrainingLoop(residual, adam()) {}
+  optim::StepInBackward in_backward{*optimizer};
+  CapturedStep<std::function<void(const Tensor&, const Tensor&)>> captured{
+      [this](const Tensor& x, const Tensor& y) { cross_entropy(model(x), y).backward(); }};
+  void step() {
+    const memory::Step mark;
+    captured(images(batch), classes(batch));
+  }
+};
+
 struct CheckpointedModules : TrainingLoop {
   CheckpointedModules() : TrainingLoop(residual, adam()) { nn::checkpoint_modules(model, {"3", "4"}); }
   void step() {
@@ -393,6 +404,7 @@ std::vector<PredictCase> loop_cases() {
       of<Averaged>("moving_average"),
       of<Scaled>("gradient_scaler"),
       of<SteppingInBackward>("steps_in_backward"),
+      of<CapturedSteppingInBackward>("captured_steps_in_backward"),
       of<CheckpointedModules>("checkpointed_modules"),
       of<SavedOnCpu>("saves_on_the_cpu"),
       of<Tied>("tied_weights"),

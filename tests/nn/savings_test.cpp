@@ -1,0 +1,128 @@
+#include "bytetape/nn/savings.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/memory.h"
+
+namespace bytetape::nn {
+namespace {
+
+constexpr std::int64_t width = 256, large_batch = 1024, small_batch = 16;
+
+/// Does as its levers say.
+struct Training {
+  Sequential net{Linear(width, width), BatchNorm1d(width), ReLU(), Linear(width, width), BatchNorm1d(width), ReLU(),
+                 Linear(width, width)};
+  optim::SGD sgd{net.parameters(), {.lr = 0.1}};
+  Levers levers;
+  std::int64_t batch;
+  std::optional<optim::StepInBackward> in_backward;
+
+  Training(const Levers& levers, std::int64_t batch) : levers(levers), batch(batch) {
+    levers.apply(net);
+    if (levers.step_in_backward) in_backward.emplace(sgd);
+  }
+  void operator()() {
+    const memory::Step step;
+    const Tensor x = randn({batch, width}, DType::f32, default_device(), default_generator(), memory::Role::input);
+    if (!in_backward) sgd.zero_grad();
+    Tensor loss;
+    {
+      const SaveOnCpu offload(levers.saved);
+      std::optional<Recompute> recompute;
+      if (levers.recompute) recompute.emplace();
+      loss = mse_loss(net(x), x);
+    }
+    loss.backward();
+    if (!in_backward) sgd.step();
+  }
+};
+Training training(const Levers& levers) { return {levers, large_batch}; }
+
+std::vector<std::string> names(const std::vector<Saving>& all) {
+  std::vector<std::string> found;
+  for (const Saving& s : all) found.push_back(s.lever);
+  return found;
+}
+
+/// The peak of steps that are taken.
+std::size_t measured(Device device, const Levers& levers, std::int64_t batch = large_batch) {
+  memory::Allocator& books = memory::allocator(device);
+  books.empty_cache();
+  EXPECT_EQ(test::allocated(device), 0u);
+  books.reset_peaks();
+  const DefaultDevice here(device);
+  Training program(levers, batch);
+  for (int i = 0; i < 3; ++i) program();
+  return books.statistics().allocated.peak;
+}
+
+TEST(Savings, AreWhatStepsComeTo) {
+  const auto [large, small] = std::pair(std::string("Recompute"), std::string("StepInBackward"));
+  for (const auto& [batch, expected] : {std::pair(large_batch, large), std::pair(small_batch, small)}) {
+    const auto of_batch = [n = batch](const Levers& levers) { return Training(levers, n); };
+    const std::vector<Saving> all = savings(Device::cpu(), of_batch);
+    EXPECT_THAT(names(all), testing::ElementsAre(expected));
+    for (const Saving& s : all) {
+      SCOPED_TRACE(s.text());
+      EXPECT_EQ(s.peak, measured(Device::cpu(), {}, batch));
+      EXPECT_EQ(s.peak_then, measured(Device::cpu(), s.levers, batch));
+      EXPECT_LT(s.peak_then, s.peak);
+      EXPECT_EQ(s.pinned, 0u);
+      EXPECT_THAT(s.text(), testing::StartsWith(s.lever + ": peak \u2212"));
+      EXPECT_THAT(s.text(), testing::EndsWith("%)"));
+    }
+  }
+}
+
+TEST(Savings, OfADeviceWithPinnedMemoryAreMore) {
+  const test::FakeGpu fake;
+  const std::vector<Saving> all = savings(fake.gpu, training);
+  const auto offload = std::find_if(all.begin(), all.end(), [](const Saving& s) { return s.lever == "SaveOnCpu"; });
+  ASSERT_NE(offload, all.end());
+  EXPECT_GT(offload->pinned, 0u);
+  EXPECT_TRUE(offload->levers.offloads());
+  EXPECT_EQ(offload->peak_then, measured(fake.gpu, offload->levers));
+  EXPECT_THAT(offload->text(), testing::HasSubstr(" of pinned memory of the host"));
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
+                             [](const Saving& a, const Saving& b) { return a.peak_then < b.peak_then; }));
+  EXPECT_THAT(names(savings(fake.gpu, training, {.offload = false})), testing::Not(testing::Contains("SaveOnCpu")));
+}
+
+TEST(Savings, OfALeverThatAProgramDoesNotFollowAreNone) {
+  EXPECT_TRUE(savings(Device::cpu(), [](const Levers&) { return training({}); }).empty());
+}
+
+TEST(Savings, OfWhatDoesNotFitAreNone) {
+  EXPECT_TRUE(savings(Device::cpu(), training, {}, {.limit = std::size_t{1} << 20}).empty());
+}
+
+TEST(Savings, RefuseARecording) {
+  EXPECT_THROWS_SAYING(savings(Device::cpu(), training, {}, {.recording = "a"}), ValueError,
+                       "savings: a recording is of one prediction");
+  EXPECT_THROWS_SAYING(fit(Device::cpu(), 1, training, {}, {.recording = "a"}), ValueError,
+                       "fit: a recording is of one prediction");
+}
+
+TEST(Levers, AddUp) {
+  const Levers some{.checkpointed = {"0"}, .saved = {.keep = 5}, .recompute = true};
+  const Levers more{.checkpointed = {"1"}, .step_in_backward = true};
+  const Levers all = some.with(more);
+  EXPECT_EQ(all.checkpointed, (std::vector<std::string>{"0", "1"}));
+  EXPECT_EQ(all.saved.keep, 5u);
+  EXPECT_TRUE(all.recompute && all.step_in_backward);
+  EXPECT_EQ(more.with(some).saved.keep, 5u);
+  EXPECT_EQ(some.with({.saved = {.keep = 7}}).saved.keep, 7u);
+}
+
+}  // namespace
+}  // namespace bytetape::nn
