@@ -108,7 +108,7 @@ function newBlocks(device, blocks, i) {
   const kinds = [...d3.group(blocks.sort((a, b) => a - b), kind).values()]
     .map((same) => [same, same.length * bytes[same[0]]]).sort(([a, aBytes], [b, bBytes]) => bBytes - aBytes || a[0] - b[0]);
   const labels = ["tensor", "blocks", "in all", "role", "made in", "first"];
-  return element("div", {}, element("h3", {}, `${formatExact(blocks.length)} blocks are new`),
+  return element("div", {}, element("h3", {}, formatCount(blocks.length, "new block")),
     element("table", { class: "new-blocks" },
       element("thead", {}, element("tr", {}, labels.map((label, c) =>
         element("th", { class: c === 1 || c === 2 ? "number" : "" }, label)))),
