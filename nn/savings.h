@@ -34,8 +34,8 @@ namespace bytetape::nn {
 /// `Recompute`, `StepInBackward` and `SaveOnCpu` (of all that it takes) alone, as fit() does; those that lower its peak
 /// by 1 % or more, the lowest peak first. Which checkpoints would, memory::advise() tells of a recording.
 ///
-///     for (const nn::Saving& s : nn::savings(Device::cuda(), [](const nn::Levers& levers) { return Training(levers);
-///     }))
+///     const auto training = [](const nn::Levers& levers) { return Training(levers); };
+///     for (const nn::Saving& s : nn::savings(Device::cuda(), training))
 ///       std::cout << s.text() << '\n';
 ///
 /// Of `options`, `offload` says whether SaveOnCpu is tried, which a captured step cannot have. A lever that fn does not

@@ -80,7 +80,8 @@ std::vector<std::string> told(const memory::Log& log, const memory::DeviceLog& d
   std::vector<std::string> all;
   for (const memory::Record& r : d.records) {
     const memory::Event& e = r.event;
-    std::string text = memory::to_string(e.kind) + std::string(memory::to_string(e.role));
+    std::string text = memory::to_string(e.kind) + std::string(" ") + memory::to_string(e.role) + ' ' +
+                       memory::to_string(e.old_role) + ' ' + memory::to_string(e.phase);
     for (const auto n : {e.offset, e.bytes, e.requested, std::uint64_t{e.segment}, std::uint64_t{e.step}})
       text += ' ' + std::to_string(n);
     for (const auto n : {e.module, e.op, e.old_module, r.by_module, r.by_op, r.what}) text += ' ' + log.names[n];

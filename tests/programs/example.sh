@@ -89,9 +89,19 @@ predict() {
   expect 0 --predict --memory-log predicted.memlog
   says out.txt 'memory log: predicted.memlog'
   expect 0 --predict --memory-log levers.memlog --step-in-backward --recompute
+  expect 2 --predict --graph --save-on-cpu
+  predicted_page
+}
+# What is predicted is drawn, with advice; where no page can be drawn, that is said.
+predicted_page() {
+  if ! "$program" --predict --memory-report page.html > out.txt 2> err.txt; then
+    says err.txt 'this was built without d3'
+    return
+  fi
+  says out.txt 'memory log: page.memlog'
+  grep -qE '"advice":\["[^"]*: peak ' page.html || fail "the page advises nothing"
   expect 1 --predict --memory-report page.html --memory-log /dev/null
   says err.txt "is made from '/dev/null', which is no regular file"
-  expect 2 --predict --graph --save-on-cpu
 }
 
 # check_largest LIMIT BATCH ARGUMENTS...: where memory runs out the largest batch is named, and it is the largest
