@@ -1,11 +1,15 @@
 #include <bytetape/bytetape.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
+#include <span>
 
 #include "bench/fragmentation/traces.h"
 #include "examples/autoencoder/models.h"
+#include "examples/cifar10/models.h"
 #include "examples/cifar10/resnet.h"
 #include "examples/mnist/models.h"
 
@@ -25,26 +29,29 @@ const std::vector<Model>& models() {
       {"mnist_cnn", examples::mnist_cnn, {1, 28, 28}, 64, 1000, true},
       {"resnet18", [] { return examples::resnet18(); }, {3, 32, 32}, 16, 100, true},
       {"autoencoder", examples::autoencoder, {1, 28, 28}, 64, 1000, false},
+      {"mnist_mlp", examples::mnist_mlp, {1, 28, 28}, 64, 1000, true},
+      {"small_net", examples::small_net, {3, 32, 32}, 64, 1000, true},
   };
   return all;
 }
 
-/// A model in training, and in a test.
+/// A model in training, and in a test; with a type, under autocast to it.
 class Run {
  public:
-  explicit Run(const Model& m) : model_(m), net_(m.make()), adam_(net_.parameters()) {}
+  explicit Run(const Model& m, std::optional<DType> autocast = {})
+      : model_(m), autocast_(autocast), net_(m.make()), adam_(net_.parameters()) {}
 
   void train(std::int64_t batch) {
     const memory::Step step;
     adam_.zero_grad();
-    loss(batch).backward();
+    loss(std::max<std::int64_t>(1, batch)).backward();
     adam_.step();
   }
-  void test() {
+  void test(std::int64_t batch) {
     const memory::Step step;
     const NoGrad no_grad;
     net_.eval();
-    loss(model_.test_batch);
+    loss(batch);
     net_.train();
   }
 
@@ -54,43 +61,72 @@ class Run {
     shape.insert(0, batch);
     const Tensor x = empty(shape, DType::f32, default_device(), memory::Role::input);
     const Tensor y = empty({batch}, DType::i64, default_device(), memory::Role::input);
+    std::optional<Autocast> narrow;
+    if (autocast_) narrow.emplace(*autocast_);
     return model_.is_classifier ? cross_entropy(net_(x), y) : mse_loss(net_(x), x);
   }
 
   const Model& model_;
+  std::optional<DType> autocast_;
   nn::Sequential net_;
   optim::Adam adam_;
 };
 
+using Take = std::function<void(Run&)>;
+
 /// `take` is one step of the prediction, which is all of the trace.
-Trace trace(const std::string& name, const Model& m, const std::function<void(Run&)>& take) {
+Trace trace(const std::string& name, const Model& m, const Take& take, std::optional<DType> autocast = {}) {
   const memory::Prediction p = memory::predict(Device::cuda(),
                                                [&] {
-                                                 auto run = std::make_shared<Run>(m);
+                                                 auto run = std::make_shared<Run>(m, autocast);
                                                  return [=] { take(*run); };
                                                },
                                                {.min_steps = 1, .max_steps = 1});
   return {name, memory::log_of({p.snapshot}, name).devices.front()};
 }
 
+/// Epochs of four batches, a smaller one, and tests.
+Take epochs(int n, std::int64_t batch, std::int64_t last, const std::vector<std::int64_t>& tests) {
+  return [=](Run& run) {
+    for (int epoch = 0; epoch < n; ++epoch) {
+      for (int i = 0; i < 4; ++i) run.train(batch);
+      run.train(last);
+      for (const std::int64_t test : tests) run.test(test);
+    }
+  };
+}
+
+/// Steps of batches between a quarter and nine quarters of one.
+Take any_batch(int n, std::int64_t batch) {
+  return [=](Run& run) {
+    std::minstd_rand random(1);
+    for (int i = 0; i < n; ++i) run.train(batch / 4 + static_cast<std::int64_t>(random()) % (2 * batch));
+  };
+}
+
 }  // namespace
 
 std::vector<Trace> model_traces() {
   std::vector<Trace> traces;
-  for (const Model& m : models()) {
-    traces.push_back(trace(m.name + ", epochs", m, [&](Run& run) {
-      for (int epoch = 0; epoch < 2; ++epoch) {
-        for (int i = 0; i < 4; ++i) run.train(m.batch);
-        run.train(m.batch / 3);
-        run.test();
-      }
-    }));
-    traces.push_back(trace(m.name + ", any batch", m, [&](Run& run) {
-      std::minstd_rand random(1);
-      for (int i = 0; i < 60; ++i) run.train(m.batch / 4 + static_cast<std::int64_t>(random()) % (2 * m.batch));
-    }));
+  for (const Model& m : std::span(models()).first(3)) {
+    traces.push_back(trace(m.name + ", epochs", m, epochs(2, m.batch, m.batch / 3, {m.test_batch})));
+    traces.push_back(trace(m.name + ", any batch", m, any_batch(60, m.batch)));
   }
   return traces;
+}
+
+void each_of_grid(const std::function<void(const Trace&)>& f) {
+  for (const Model& m : models())
+    for (const std::optional<DType> autocast : {std::optional<DType>(), std::optional(DType::bf16)})
+      for (const std::int64_t n : {16, 32, 48, 64, 96, 100, 128, 200, 256, 384, 500, 512, 1000, 1024, 2000, 2048}) {
+        const auto tell = [&](const char* program, const Take& take) { f(trace(program, m, take, autocast)); };
+        tell("batches of one size", [=](Run& run) {
+          for (int i = 0; i < 12; ++i) run.train(n);
+        });
+        tell("epochs, tests of one size", epochs(4, n, n / 3, {m.test_batch, m.test_batch}));
+        tell("epochs, tests of two sizes", epochs(4, n, n * 7 / 9, {2 * n, n / 2}));
+        tell("batches of any size", any_batch(30, n));
+      }
 }
 
 }  // namespace bytetape::bench

@@ -7,6 +7,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocators.h"
 #include "bytetape/core/memory/packing.h"
+#include "bytetape/core/memory/policy.h"
 
 namespace bytetape::memory {
 namespace {
@@ -30,8 +31,9 @@ Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mod
       streams_(device.type == DeviceType::cpu ? 0 : stream_count - 1),
       mode_(mode),
       upstream_(std::move(upstream), mutex_),
+      numbers_(std::make_shared<SegmentNumbers>()),
       limit_(upstream_.capacity()) {
-  policies_.of(0) = make_policy(mode_);
+  policies_.of(0) = make_policy(false);
   if (is_listed_) enlist(*this);
 }
 
@@ -40,9 +42,10 @@ Allocator::~Allocator() {
   if (is_listed_) delist(*this);
 }
 
-std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
+std::unique_ptr<Policy> Allocator::make_policy(bool in_pool) {
   auto observe = [this](const Block& segment, bool acquired) { ledger_.on_segment(segment, acquired); };
-  if (mode == Mode::caching) return std::make_unique<CachingPolicy>(upstream_, observe, numbers_);
+  if (in_pool || mode_ == Mode::caching)
+    return std::make_unique<CachingPolicy>(upstream_, observe, numbers_, in_pool ? Unused::kept : Unused::merged);
   return std::make_unique<DirectPolicy>(upstream_, observe, numbers_);
 }
 
@@ -50,7 +53,7 @@ std::unique_ptr<Policy> Allocator::make_policy(Mode mode) {
 void Allocator::make_policy_here() {
   const bool in_pool = current_pool.owner == this;
   auto& policy = (in_pool ? *current_pool.policies : policies_).of(current_scope.stream & streams_);
-  if (!policy) policy = make_policy(in_pool ? Mode::caching : mode_);
+  if (!policy) policy = make_policy(in_pool);
 }
 
 Block* Allocator::allocate(std::size_t bytes, Role role) {

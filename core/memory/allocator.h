@@ -18,6 +18,8 @@
 /// Where the bytes are: allocators, their books, and how to read them.
 namespace bytetape::memory {
 
+class SegmentNumbers;
+
 /// Everything the books of a device say at one moment.
 struct Snapshot {
   Device device;
@@ -141,7 +143,7 @@ class Allocator {
   Device device() const { return device_; }
 
  private:
-  std::unique_ptr<Policy> make_policy(Mode mode);
+  std::unique_ptr<Policy> make_policy(bool in_pool);
   void make_policy_here();
   Policy* policy_here() const {
     const Policies& policies = current_pool.owner == this ? *current_pool.policies : policies_;
@@ -165,7 +167,7 @@ class Allocator {
   mutable SpinLock mutex_;      // of all that follows; taken second
   UnlockedUpstream upstream_;
   Ledger ledger_;
-  std::shared_ptr<SegmentNumbers> numbers_ = std::make_shared<SegmentNumbers>();
+  std::shared_ptr<SegmentNumbers> numbers_;
   Policies policies_;
   std::vector<std::unique_ptr<Policies>> pools_, closed_pools_;
   std::size_t limit_;

@@ -8,10 +8,13 @@ namespace bytetape::memory {
 
 class Policy;
 
+/// Block sizes are multiples of this.
+inline constexpr std::size_t rounding = 512;
+
 /// A piece of a segment: handed out, or cached for the next request.
 struct Block {
   void* data = nullptr;
-  std::size_t size = 0;       ///< bytes, a multiple of the rounding
+  std::size_t size = 0;       ///< bytes, a multiple of `rounding`
   std::size_t offset = 0;     ///< from the start of the segment
   std::uint32_t segment = 0;  ///< counted from 0, in the order of taking
   bool small = false;         ///< of a segment that small requests share

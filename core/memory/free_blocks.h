@@ -8,9 +8,6 @@
 
 namespace bytetape::memory {
 
-/// Block sizes are multiples of this.
-inline constexpr std::size_t rounding = 512;
-
 /// Free blocks, best fit first. Bins of similar sizes (eight to a doubling), a tree in each, and a bitmap of the bins
 /// that hold any: finding, taking and returning cost the same however many other sizes are around.
 class FreeBlocks {

@@ -29,10 +29,11 @@ std::size_t segment_size_for(std::size_t size) {
 
 }  // namespace
 
-CachingPolicy::CachingPolicy(Upstream& upstream, SegmentObserver observer, std::shared_ptr<SegmentNumbers> numbers)
-    : upstream_(upstream), observer_(std::move(observer)), numbers_(std::move(numbers)) {}
+CachingPolicy::CachingPolicy(Upstream& upstream, SegmentObserver observer, std::shared_ptr<SegmentNumbers> numbers,
+                             Unused unused)
+    : upstream_(upstream), observer_(std::move(observer)), unused_(unused), numbers_(std::move(numbers)) {}
 
-CachingPolicy::~CachingPolicy() { release_cached(); }
+CachingPolicy::~CachingPolicy() { release_unused({&small_, &large_}); }
 
 Block* CachingPolicy::new_block() {
   if (Block* b = spare_) {
@@ -55,10 +56,10 @@ void CachingPolicy::make_free(Block* b) {
   pool_of(b).insert(b);
 }
 
-Block* CachingPolicy::new_segment(std::size_t size, std::size_t budget) {
-  if (size > budget) return nullptr;
+/// Of `bytes`, or where the upstream has no more, of `size`.
+Block* CachingPolicy::new_segment(std::size_t size, std::size_t bytes) {
+  if (size > bytes) return nullptr;
   Block* b = new_block();
-  std::size_t bytes = std::min(segment_size_for(size), budget / rounding * rounding);
   void* data = upstream_.allocate(bytes);
   if (!data && bytes > size) data = upstream_.allocate(bytes = size);
   if (!data) {
@@ -91,6 +92,17 @@ void CachingPolicy::split(Block* b, std::size_t size) {
   make_free(tail);
 }
 
+/// One segment in place of the unused large ones, where these have half its bytes; or null. Close to a limit they stay
+/// apart: in use in part, the one could not go back.
+Block* CachingPolicy::merge_unused(std::size_t size, std::size_t budget) {
+  std::size_t unused = 0;
+  large_.for_each([&](const Block* b) { unused += is_segment(*b) ? b->size : 0; });
+  const std::size_t bytes = std::max(segment_size_for(size), unused);
+  if (unused < bytes / 2 || bytes > budget) return nullptr;
+  release_unused({&large_});
+  return new_segment(size, bytes);
+}
+
 bool CachingPolicy::holds_unused_segment() const {
   bool found = false;
   for (const FreeBlocks* pool : {&small_, &large_}) pool->for_each([&](const Block* b) { found |= is_segment(*b); });
@@ -117,7 +129,8 @@ Block* CachingPolicy::allocate_cached(std::size_t size) {
 
 Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
   if (Block* b = allocate_cached(size)) return b;
-  Block* b = new_segment(size, budget);
+  Block* b = size > small_limit && unused_ == Unused::merged ? merge_unused(size, budget) : nullptr;
+  if (!b) b = new_segment(size, std::min(segment_size_for(size), budget / rounding * rounding));
   if (!b) b = take_small_from_large(size);
   return b ? hand_out(b, size) : nullptr;
 }
@@ -143,9 +156,9 @@ void CachingPolicy::deallocate(Block* b) {
   make_free(b);
 }
 
-void CachingPolicy::release_cached() {
+void CachingPolicy::release_unused(std::initializer_list<FreeBlocks*> pools) {
   Block *unused = nullptr, **last = &unused;  // a list by `after`
-  for (FreeBlocks* pool : {&small_, &large_})
+  for (FreeBlocks* pool : pools)
     pool->for_each([&](Block* b) {
       if (!is_segment(*b)) return;
       pool->remove(b);

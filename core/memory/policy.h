@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
 
@@ -58,19 +59,29 @@ class Policy {
   virtual void each_segment(const std::function<void(const Block&)>& f) const = 0;
 };
 
+/// What becomes of segments that lie unused where a request above 1 MiB finds no block that is large enough.
+enum class Unused : std::uint8_t {
+  merged,  ///< where they have half the bytes of the segment that it would take, they go back before it is taken, and
+           ///< it has all of theirs
+  kept,    ///< they stay: what a captured step has recorded writes to them
+};
+
 /// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
 /// share 20 MiB segments; from 10 MiB each takes its own, rounded to 2 MiB. (The classes of PyTorch's CUDA caching
-/// allocator.) Where the budget is tighter than that, the segment is what the budget leaves; where it leaves none, and
-/// no segment is unused, a small request takes its bytes from the large ones.
+/// allocator, which keeps what lies unused.) Where segments become one, either bytes are added or fewer segments are
+/// left, and all else that takes one adds bytes: a loop whose bytes are bounded comes to take none. Where the budget is
+/// tighter than a new segment, it is what the budget leaves; where it leaves none, and no segment is unused, a small
+/// request takes its bytes from the large ones.
 class CachingPolicy final : public Policy {
  public:
   CachingPolicy(Upstream& upstream, SegmentObserver observer,
-                std::shared_ptr<SegmentNumbers> numbers = std::make_shared<SegmentNumbers>());
+                std::shared_ptr<SegmentNumbers> numbers = std::make_shared<SegmentNumbers>(),
+                Unused unused = Unused::merged);
   ~CachingPolicy() override;
   Block* allocate_cached(std::size_t size) override;
   Block* allocate(std::size_t size, std::size_t budget) override;
   void deallocate(Block* block) override;
-  void release_cached() override;
+  void release_cached() override { release_unused({&small_, &large_}); }
   std::size_t largest_free() const override;
   std::size_t cached() const override;
   std::size_t unusable_for(std::size_t size) const override;
@@ -85,13 +96,16 @@ class CachingPolicy final : public Policy {
   void make_free(Block* b);
   void absorb_next(Block* b);
   void split(Block* b, std::size_t size);
-  Block* new_segment(std::size_t size, std::size_t budget);
+  Block* new_segment(std::size_t size, std::size_t bytes);
+  Block* merge_unused(std::size_t size, std::size_t budget);
   Block* take_small_from_large(std::size_t size);
   bool holds_unused_segment() const;
+  void release_unused(std::initializer_list<FreeBlocks*> pools);
   FreeBlocks& pool_of(const Block* b) { return b->small ? small_ : large_; }
 
   Upstream& upstream_;
   SegmentObserver observer_;
+  const Unused unused_;
   FreeBlocks small_, large_;
   std::deque<Block> storage_;  // blocks never move
   Block* spare_ = nullptr;     // a list by `after`

@@ -34,7 +34,12 @@ class Model {
     }
     if (best == none) {
       const std::size_t own = (size + 2 * MiB - 1) / (2 * MiB) * (2 * MiB);
-      pieces.push_back({next++, 0, small ? 2 * MiB : size < 10 * MiB ? 20 * MiB : own, small, true});
+      std::size_t bytes = small ? 2 * MiB : size < 10 * MiB ? 20 * MiB : own;
+      if (const std::size_t unused = small ? 0 : unused_large(); 2 * unused >= bytes) {
+        bytes = std::max(bytes, unused);
+        release(false);
+      }
+      pieces.push_back({next++, 0, bytes, small, true});
       best = pieces.size() - 1;
     }
     Piece& p = pieces[best];
@@ -58,15 +63,12 @@ class Model {
         ++i;
       }
   }
-  void release() {
-    for (std::size_t i = 0; i < pieces.size();) {
-      const bool alone = (i == 0 || pieces[i - 1].segment != pieces[i].segment) &&
-                         (i + 1 == pieces.size() || pieces[i + 1].segment != pieces[i].segment);
-      if (alone && pieces[i].free)
+  void release(bool small_too) {
+    for (std::size_t i = 0; i < pieces.size();)
+      if (is_unused(i) && (small_too || !pieces[i].small))
         pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(i));
       else
         ++i;
-    }
     if (pieces.empty()) next = 0;
   }
   std::size_t reserved() const {
@@ -77,6 +79,17 @@ class Model {
   std::vector<Piece> pieces;
 
  private:
+  /// Whether the piece is free, and all of its segment.
+  bool is_unused(std::size_t i) const {
+    return pieces[i].free && (i == 0 || pieces[i - 1].segment != pieces[i].segment) &&
+           (i + 1 == pieces.size() || pieces[i + 1].segment != pieces[i].segment);
+  }
+  std::size_t unused_large() const {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      if (is_unused(i) && !pieces[i].small) sum += pieces[i].size;
+    return sum;
+  }
   static constexpr std::size_t none = unbounded;
   std::uint32_t next = 0;
 };
@@ -94,7 +107,7 @@ TEST(CachingPolicy, PlacesEveryBlockWhereThePlainModelDoes) {
       const auto dice = random() % 100;
       if (dice == 0) {
         real.release_cached();
-        model.release();
+        model.release(true);
       } else if (!live.empty() && (dice < 48 || live.size() > 150)) {
         const std::size_t at = random() % live.size();
         model.deallocate(live[at]->segment, live[at]->offset);

@@ -52,6 +52,19 @@ TEST_P(Pools, GiveTheirBlocksToNobodyElse) {
   for (Block* each : {outside, again}) allocator.deallocate(each);
 }
 
+TEST_P(Pools, KeepTheirSegmentsWhateverIsAsked) {
+  const Pool pool(allocator);
+  Block* const a = take(pool, 12 * MiB);
+  Block* const b = take(pool, 14 * MiB);
+  const void* const places[] = {a->data, b->data};
+  for (Block* each : {a, b}) allocator.deallocate(each);
+  allocator.deallocate(take(pool, 26 * MiB));  // of their sum
+  EXPECT_EQ(reserved(), (12 + 14 + 26) * MiB);
+  Block* const again[] = {take(pool, 12 * MiB), take(pool, 14 * MiB)};
+  for (int i : {0, 1}) EXPECT_EQ(again[i]->data, places[i]);
+  for (Block* each : again) allocator.deallocate(each);
+}
+
 TEST_P(Pools, HoldWhatTheyDoNotUse) {
   Pool pool(allocator);
   Block* const kept = take(pool, 700 * KiB);
