@@ -98,7 +98,7 @@ Block* CachingPolicy::merge_unused(std::size_t size, std::size_t budget) {
   std::size_t unused = 0;
   large_.for_each([&](const Block* b) { unused += is_segment(*b) ? b->size : 0; });
   const std::size_t bytes = std::max(segment_size_for(size), unused);
-  if (unused < bytes / 2 || bytes > budget) return nullptr;
+  if (unused < bytes / 2 || bytes > budget / 4) return nullptr;
   release_unused({&large_});
   return new_segment(size, bytes);
 }

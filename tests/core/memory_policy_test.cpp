@@ -387,11 +387,13 @@ TEST_F(CachingUnused, LeaveSmallSegmentsAlone) {
   EXPECT_EQ(segments.bytes(), (2 + 26) * MiB);
 }
 
-TEST_F(CachingUnused, StayWhereOneOfTheirSumWouldFillTheBudget) {
-  policy.deallocate(policy.allocate(22 * MiB, 25 * MiB));
+TEST_F(CachingUnused, StayCloseToALimit) {
+  policy.deallocate(policy.allocate(22 * MiB, 4 * 26 * MiB - 1));  // 26: their sum
   EXPECT_EQ(segments.bytes(), (12 + 14 + 22) * MiB);
   EXPECT_EQ(policy.allocate(48 * MiB + rounding, 20 * MiB), nullptr);
   EXPECT_EQ(segments.bytes(), (12 + 14 + 22) * MiB);
+  policy.deallocate(policy.allocate(48 * MiB, 4 * 48 * MiB));
+  EXPECT_EQ(segments.bytes(), 48 * MiB);
 }
 
 TEST_F(CachingUnused, AreKeptWherePlacesMustLast) {
