@@ -98,7 +98,10 @@ int main(int argc, char** argv) {
                "instead: how often ours are less, equal and more, in 640 traces of the examples' models");
   CLI11_PARSE(app, argc, argv);
   try {
-    if (grid) return print_grid(), 0;
+    if (grid) {
+      print_grid();
+      return 0;
+    }
     fmt::print("| requests of | n | lower bound | bytetape | PyTorch |\n|---|---|---|---|---|\n");
     for (const auto& traces : {bench::model_traces(), bench::synthetic_traces()})
       for (const bench::Trace& t : traces) print(t);

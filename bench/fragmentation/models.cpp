@@ -1,6 +1,5 @@
 #include <bytetape/bytetape.h>
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +23,8 @@ struct Model {
   bool is_classifier;  // or trained on its own images
 };
 
+/// Those of the table, then those of the grid alone.
+constexpr std::size_t in_table = 3;
 const std::vector<Model>& models() {
   static const std::vector<Model> all{
       {"mnist_cnn", examples::mnist_cnn, {1, 28, 28}, 64, 1000, true},
@@ -44,7 +45,7 @@ class Run {
   void train(std::int64_t batch) {
     const memory::Step step;
     adam_.zero_grad();
-    loss(std::max<std::int64_t>(1, batch)).backward();
+    loss(batch).backward();
     adam_.step();
   }
   void test(std::int64_t batch) {
@@ -108,7 +109,7 @@ Take any_batch(int n, std::int64_t batch) {
 
 std::vector<Trace> model_traces() {
   std::vector<Trace> traces;
-  for (const Model& m : std::span(models()).first(3)) {
+  for (const Model& m : std::span(models()).first(in_table)) {
     traces.push_back(trace(m.name + ", epochs", m, epochs(2, m.batch, m.batch / 3, {m.test_batch})));
     traces.push_back(trace(m.name + ", any batch", m, any_batch(60, m.batch)));
   }
