@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -18,73 +19,126 @@ namespace {
 using namespace bytetape;
 using memory::EventKind;
 
-std::size_t peak_reserved(const memory::DeviceLog& d, const memory::MakePolicy& policy) {
-  memory::Watermark reserved;
-  for (const memory::Record& r : memory::resimulate(d, {.policy = policy}).device.records) {
-    if (r.event.kind == EventKind::segment_alloc) reserved.add(r.event.bytes);
-    if (r.event.kind == EventKind::segment_free) reserved.sub(r.event.bytes);
+constexpr std::size_t no_limit = memory::PredictOptions{}.limit;
+
+/// What a policy makes of a trace.
+struct Reserved {
+  std::size_t peak = 0;              // bytes
+  std::size_t taken = 0, given = 0;  // segments
+  bool is_enough = true;             // the limit
+};
+
+Reserved reserved(const memory::DeviceLog& d, const memory::MakePolicy& policy, std::size_t limit) {
+  const memory::Resimulated r = memory::resimulate(d, {.policy = policy, .limit = limit});
+  memory::Watermark bytes;
+  Reserved all{.is_enough = !r.failure};
+  for (const memory::Record& record : r.device.records) {
+    if (record.event.kind == EventKind::segment_alloc) bytes.add(record.event.bytes), ++all.taken;
+    if (record.event.kind == EventKind::segment_free) bytes.sub(record.event.bytes), ++all.given;
   }
-  return reserved.peak;
+  all.peak = bytes.peak;
+  return all;
 }
 
 /// The most that is held at once, each block rounded to 512 bytes.
 std::size_t lower_bound(const memory::DeviceLog& d) {
-  return peak_reserved(d, memory::policy_of(memory::Allocator::Mode::direct));
+  return reserved(d, memory::policy_of(memory::Allocator::Mode::direct), no_limit).peak;
 }
 
-std::size_t our_peak(const memory::DeviceLog& d) {
-  return peak_reserved(d, memory::policy_of(memory::Allocator::Mode::caching));
+Reserved ours(const memory::DeviceLog& d, std::size_t limit = no_limit) {
+  return reserved(d, memory::policy_of(memory::Allocator::Mode::caching), limit);
 }
 
-std::size_t torch_peak(const memory::DeviceLog& d) {
-  return peak_reserved(d, [](memory::Upstream& u, memory::SegmentObserver o) {
+Reserved theirs(const memory::DeviceLog& d, std::size_t limit = no_limit) {
+  const auto make = [](memory::Upstream& u, memory::SegmentObserver o) {
     return std::make_unique<bench::TorchPolicy>(u, std::move(o));
-  });
+  };
+  return reserved(d, make, limit);
 }
 
 void print(const bench::Trace& t) {
   const auto& records = t.device.records;
   const auto requests = std::count_if(records.begin(), records.end(),
                                       [](const memory::Record& r) { return r.event.kind == EventKind::alloc; });
-  const std::size_t least = lower_bound(t.device), ours = our_peak(t.device), theirs = torch_peak(t.device);
+  const std::size_t least = lower_bound(t.device), our = ours(t.device).peak, their = theirs(t.device).peak;
   const auto times = [&](std::size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(least); };
   fmt::print("| {} | {} | {} | {} ({:.3f}) | {} ({:.3f}) |\n", t.name, requests, memory::format_bytes(least),
-             memory::format_bytes(ours), times(ours), memory::format_bytes(theirs), times(theirs));
+             memory::format_bytes(our), times(our), memory::format_bytes(their), times(their));
 }
 
-/// Our peaks beside PyTorch's, over many traces.
+/// A trace without a limit, and how many limits from the lower bound to half more are enough for it.
+struct Outcome {
+  std::size_t least = 0;
+  Reserved ours, theirs;
+  int enough_for_ours = 0, enough_for_theirs = 0;
+};
+constexpr std::array limits{1.0, 1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5};
+
+Outcome outcome_of(const memory::DeviceLog& d) {
+  Outcome o{lower_bound(d), ours(d), theirs(d)};
+  for (const double times : limits) {
+    const auto limit = static_cast<std::size_t>(times * static_cast<double>(o.least));
+    o.enough_for_ours += ours(d, limit).is_enough;
+    o.enough_for_theirs += theirs(d, limit).is_enough;
+  }
+  return o;
+}
+
+/// Ours beside PyTorch's, over many traces.
 class Count {
  public:
-  void add(std::size_t least, std::size_t ours, std::size_t theirs) {
-    ++(ours < theirs ? better_ : ours == theirs ? equal_ : worse_);
-    const double ratio = static_cast<double>(ours) / static_cast<double>(theirs);
+  void add(const Outcome& o) {
+    ++(o.ours.peak < o.theirs.peak ? less_ : o.ours.peak == o.theirs.peak ? equal_ : more_);
+    const double ratio = static_cast<double>(o.ours.peak) / static_cast<double>(o.theirs.peak);
     best_ = std::min(best_, ratio);
     worst_ = std::max(worst_, ratio);
-    ours_ += std::log(static_cast<double>(ours) / static_cast<double>(least));
-    theirs_ += std::log(static_cast<double>(theirs) / static_cast<double>(least));
+    ours_.add(o.ours, o.least, o.enough_for_ours);
+    theirs_.add(o.theirs, o.least, o.enough_for_theirs);
   }
-  void print(const std::string& name) const {
-    const int n = better_ + equal_ + worse_;
-    fmt::print("| {} | {} | {} | {} | {} | {:.3f} to {:.3f} | {:.3f} | {:.3f} |\n", name, n, better_, equal_, worse_,
-               best_, worst_, std::exp(ours_ / n), std::exp(theirs_ / n));
+  void print_peaks(const std::string& name) const {
+    const int n = count();
+    fmt::print("| {} | {} | {} | {} | {} | {:.3f} to {:.3f} | {:.3f} | {:.3f} |\n", name, n, less_, equal_, more_,
+               best_, worst_, std::exp(ours_.logarithms / n), std::exp(theirs_.logarithms / n));
+  }
+  void print_calls(const std::string& name) const {
+    fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, ours_.taken, ours_.given, theirs_.taken,
+               theirs_.given, count() * static_cast<int>(limits.size()), ours_.enough, theirs_.enough);
   }
 
  private:
-  int better_ = 0, equal_ = 0, worse_ = 0;
-  double best_ = 1, worst_ = 1, ours_ = 0, theirs_ = 0;  // the last two: sums of logarithms
+  struct Sums {
+    double logarithms = 0;  // of the peak's ratio to the lower bound
+    std::size_t taken = 0, given = 0;
+    int enough = 0;
+    void add(const Reserved& r, std::size_t least, int limits_enough) {
+      logarithms += std::log(static_cast<double>(r.peak) / static_cast<double>(least));
+      taken += r.taken, given += r.given, enough += limits_enough;
+    }
+  };
+  int count() const { return less_ + equal_ + more_; }
+
+  int less_ = 0, equal_ = 0, more_ = 0;
+  double best_ = 1, worst_ = 1;
+  Sums ours_, theirs_;
 };
 
 void print_grid() {
   std::map<std::string, Count> programs;
   Count all;
   bench::each_of_grid([&](const bench::Trace& t) {
-    const std::size_t least = lower_bound(t.device), ours = our_peak(t.device), theirs = torch_peak(t.device);
-    for (Count* count : {&all, &programs[t.name]}) count->add(least, ours, theirs);
+    const Outcome o = outcome_of(t.device);
+    for (Count* count : {&all, &programs[t.name]}) count->add(o);
   });
+  const auto print_all = [&](void (Count::*print)(const std::string&) const) {
+    for (const auto& [name, count] : programs) (count.*print)(name);
+    (all.*print)("all");
+  };
   fmt::print("| programs | n | less | equal | more | ours / PyTorch's | bytetape | PyTorch |\n");
   fmt::print("|---|---|---|---|---|---|---|---|\n");
-  for (const auto& [name, count] : programs) count.print(name);
-  all.print("all");
+  print_all(&Count::print_peaks);
+  fmt::print("\n| programs | taken | given back | PyTorch: taken | given back | limits | enough | PyTorch: enough |\n");
+  fmt::print("|---|---|---|---|---|---|---|---|\n");
+  print_all(&Count::print_calls);
 }
 
 }  // namespace
@@ -94,8 +148,10 @@ int main(int argc, char** argv) {
   std::vector<std::string> logs;
   app.add_option("LOG", logs, "recordings to replay besides");
   bool grid = false;
-  app.add_flag("--grid", grid,
-               "instead: how often ours are less, equal and more, in 640 traces of the examples' models");
+  app.add_flag(
+      "--grid", grid,
+      "instead: how often ours are less, equal and more in 640 traces of the examples' models, how many segments are "
+      "taken and given back, and how many limits, from the lower bound to half more, are enough");
   CLI11_PARSE(app, argc, argv);
   try {
     if (grid) {

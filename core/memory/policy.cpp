@@ -1,6 +1,7 @@
 #include "bytetape/core/memory/policy.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -11,6 +12,7 @@ namespace {
 constexpr std::size_t MiB = std::size_t{1} << 20;
 constexpr std::size_t small_segment = 2 * MiB;
 constexpr std::size_t large_segment = 20 * MiB, own_segment_from = 10 * MiB, own_rounding = 2 * MiB;
+constexpr std::size_t most_merged = 16;  // times the bytes of the segment that a request takes otherwise
 
 /// Whether the block is all of its segment.
 bool is_segment(const Block& b) { return !b.before && !b.after; }
@@ -56,12 +58,10 @@ void CachingPolicy::make_free(Block* b) {
   pool_of(b).insert(b);
 }
 
-/// Of `bytes`, or where the upstream has no more, of `size`.
-Block* CachingPolicy::new_segment(std::size_t size, std::size_t bytes) {
-  if (size > bytes) return nullptr;
+/// Null where the upstream has no `bytes` more.
+Block* CachingPolicy::new_segment(std::size_t bytes, bool small) {
   Block* b = new_block();
   void* data = upstream_.allocate(bytes);
-  if (!data && bytes > size) data = upstream_.allocate(bytes = size);
   if (!data) {
     recycle(b);
     return nullptr;
@@ -71,7 +71,7 @@ Block* CachingPolicy::new_segment(std::size_t size, std::size_t bytes) {
   b->offset = 0;
   b->segment = numbers_->take();
   ++segments_;
-  b->small = size <= small_limit;
+  b->small = small;
   b->before = b->after = nullptr;
   observer_(*b, true);
   return b;
@@ -92,15 +92,24 @@ void CachingPolicy::split(Block* b, std::size_t size) {
   make_free(tail);
 }
 
-/// One segment in place of the unused large ones, where these have half its bytes; or null. Close to a limit they stay
-/// apart: in use in part, the one could not go back.
-Block* CachingPolicy::merge_unused(std::size_t size, std::size_t budget) {
+/// One segment in place of the unused large ones, where these have half its bytes; or null. What a limit has to do with
+/// it is only whether there are as many: so one that is never reached changes nothing.
+Block* CachingPolicy::merge_unused(std::size_t size, std::size_t& budget) {
   std::size_t unused = 0;
   large_.for_each([&](const Block* b) { unused += is_segment(*b) ? b->size : 0; });
-  const std::size_t bytes = std::max(segment_size_for(size), unused);
-  if (unused < bytes / 2 || bytes > budget / 4) return nullptr;
+  const std::size_t own = segment_size_for(size), bytes = std::max(own, unused);
+  if (unused < bytes / 2 || bytes / most_merged > own || bytes - unused > budget) return nullptr;
   release_unused({&large_});
-  return new_segment(size, bytes);
+  budget += std::min(unused, std::numeric_limits<std::size_t>::max() - budget);
+  return new_segment(bytes, false);
+}
+
+/// Where budget or upstream have no more, of exactly `size`.
+Block* CachingPolicy::add_segment(std::size_t size, std::size_t budget) {
+  const std::size_t bytes = std::min(segment_size_for(size), budget / rounding * rounding);
+  if (size > bytes) return nullptr;
+  Block* b = new_segment(bytes, size <= small_limit);
+  return b || bytes == size ? b : new_segment(size, size <= small_limit);
 }
 
 bool CachingPolicy::holds_unused_segment() const {
@@ -130,7 +139,7 @@ Block* CachingPolicy::allocate_cached(std::size_t size) {
 Block* CachingPolicy::allocate(std::size_t size, std::size_t budget) {
   if (Block* b = allocate_cached(size)) return b;
   Block* b = size > small_limit && unused_ == Unused::merged ? merge_unused(size, budget) : nullptr;
-  if (!b) b = new_segment(size, std::min(segment_size_for(size), budget / rounding * rounding));
+  if (!b) b = add_segment(size, budget);
   if (!b) b = take_small_from_large(size);
   return b ? hand_out(b, size) : nullptr;
 }

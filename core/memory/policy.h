@@ -59,19 +59,20 @@ class Policy {
   virtual void each_segment(const std::function<void(const Block&)>& f) const = 0;
 };
 
-/// What becomes of segments that lie unused where a request above 1 MiB finds no block that is large enough.
+/// What becomes of large segments that lie unused where a request above 1 MiB finds no block that is large enough.
 enum class Unused : std::uint8_t {
-  merged,  ///< where they have half the bytes of the segment that it would take, they go back before it is taken, and
-           ///< it has all of theirs
+  merged,  ///< where they have half the bytes of the segment that it would take, up to 16 times as many, they go back
+           ///< before it is taken, and it has all of theirs
   kept,    ///< they stay: what a captured step has recorded writes to them
 };
 
 /// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
 /// share 20 MiB segments; from 10 MiB each takes its own, rounded to 2 MiB. (The classes of PyTorch's CUDA caching
 /// allocator, which keeps what lies unused.) Where segments become one, either bytes are added or fewer segments are
-/// left, and all else that takes one adds bytes: a loop whose bytes are bounded comes to take none. Where the budget is
-/// tighter than a new segment, it is what the budget leaves; where it leaves none, and no segment is unused, a small
-/// request takes its bytes from the large ones.
+/// left, and all else that takes one adds bytes: a loop that runs short of nothing, and whose bytes are bounded, comes
+/// to take none. A limit that is never reached changes nothing of what is taken. Where the budget is tighter than a new
+/// segment, it is what the budget leaves; where it leaves none, and no segment is unused, a small request takes its
+/// bytes from the large ones.
 class CachingPolicy final : public Policy {
  public:
   CachingPolicy(Upstream& upstream, SegmentObserver observer,
@@ -96,8 +97,9 @@ class CachingPolicy final : public Policy {
   void make_free(Block* b);
   void absorb_next(Block* b);
   void split(Block* b, std::size_t size);
-  Block* new_segment(std::size_t size, std::size_t bytes);
-  Block* merge_unused(std::size_t size, std::size_t budget);
+  Block* new_segment(std::size_t bytes, bool small);
+  Block* merge_unused(std::size_t size, std::size_t& budget);
+  Block* add_segment(std::size_t size, std::size_t budget);
   Block* take_small_from_large(std::size_t size);
   bool holds_unused_segment() const;
   void release_unused(std::initializer_list<FreeBlocks*> pools);

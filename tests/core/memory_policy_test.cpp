@@ -8,33 +8,15 @@
 #include <random>
 #include <tuple>
 
+#include "tests/support/segments.h"
+
 namespace bytetape::memory {
 namespace {
 
-constexpr std::size_t MiB = std::size_t{1} << 20;
-constexpr std::size_t no_budget_limit = std::numeric_limits<std::size_t>::max();
+using test::no_budget_limit;
+using test::Segments;
 
-/// What a policy told its observer: the segments that it holds.
-struct Segments {
-  std::map<std::uint32_t, std::size_t> held;
-  std::size_t taken = 0;
-  std::size_t bytes() const {
-    std::size_t sum = 0;
-    for (const auto& [id, size] : held) sum += size;
-    return sum;
-  }
-  SegmentObserver observer() {
-    return [this](const Block& s, bool acquired) {
-      if (acquired) {
-        ++taken;
-        ASSERT_TRUE(held.emplace(s.segment, s.size).second) << "segment " << s.segment << " taken twice";
-      } else {
-        ASSERT_EQ(held[s.segment], s.size) << "segment " << s.segment << " returned in another size";
-        held.erase(s.segment);
-      }
-    };
-  }
-};
+constexpr std::size_t MiB = std::size_t{1} << 20;
 
 // ---- what any policy over any upstream must do
 
@@ -330,124 +312,6 @@ TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {
   EXPECT_EQ(seen.bytes(), 4 * MiB);
   EXPECT_EQ(small.allocate(2 * MiB, no_budget_limit), nullptr);
   small.deallocate(b);
-}
-
-// ---- segments that lie unused
-
-/// Segments of 12 and 14 MiB that nothing is used of.
-class CachingUnused : public Caching {
- protected:
-  CachingUnused() { leave(policy); }
-  static void leave(CachingPolicy& p) {
-    Block* const a = p.allocate(12 * MiB, no_budget_limit);
-    p.deallocate(p.allocate(14 * MiB, no_budget_limit));
-    p.deallocate(a);
-  }
-};
-
-TEST_F(CachingUnused, BecomeOneWhereTheyHaveTheBytes) {
-  Block* const b = take(25 * MiB);
-  EXPECT_EQ(segments.held.size(), 1u);
-  EXPECT_EQ(segments.bytes(), 26 * MiB);
-  EXPECT_EQ(b->offset, 0u);
-  policy.deallocate(b);
-  EXPECT_EQ(policy.largest_free(), 26 * MiB);
-}
-
-TEST_F(CachingUnused, BecomeALargerOneWhereTheyHaveHalf) {
-  policy.deallocate(take(52 * MiB));
-  EXPECT_EQ(segments.held.size(), 1u);
-  EXPECT_EQ(segments.bytes(), 52 * MiB);
-}
-
-TEST_F(CachingUnused, StayWhereTheyHaveLess) {
-  policy.deallocate(take(52 * MiB + rounding));
-  EXPECT_EQ(segments.held.size(), 3u);
-  EXPECT_EQ(segments.bytes(), (12 + 14 + 54) * MiB);
-}
-
-TEST_F(CachingUnused, StayForSmallRequests) {
-  policy.deallocate(take(MiB));
-  EXPECT_EQ(segments.bytes(), (12 + 14 + 2) * MiB);
-}
-
-TEST_F(CachingUnused, AreNotThoseInUseInPart) {
-  Block* const part = take(2 * MiB);  // of the 12
-  policy.deallocate(take(30 * MiB));  // 14 have not the half of it
-  EXPECT_EQ(segments.bytes(), (12 + 14 + 30) * MiB);
-  policy.deallocate(take(40 * MiB));
-  EXPECT_EQ(segments.bytes(), (12 + 44) * MiB);
-  EXPECT_EQ(segments.held.size(), 2u);
-  policy.deallocate(part);
-}
-
-TEST_F(CachingUnused, LeaveSmallSegmentsAlone) {
-  policy.deallocate(take(rounding));
-  policy.deallocate(take(26 * MiB));
-  EXPECT_EQ(segments.bytes(), (2 + 26) * MiB);
-}
-
-TEST_F(CachingUnused, StayCloseToALimit) {
-  policy.deallocate(policy.allocate(22 * MiB, 4 * 26 * MiB - 1));  // 26: their sum
-  EXPECT_EQ(segments.bytes(), (12 + 14 + 22) * MiB);
-  EXPECT_EQ(policy.allocate(48 * MiB + rounding, 20 * MiB), nullptr);
-  EXPECT_EQ(segments.bytes(), (12 + 14 + 22) * MiB);
-  policy.deallocate(policy.allocate(48 * MiB, 4 * 48 * MiB));
-  EXPECT_EQ(segments.bytes(), 48 * MiB);
-}
-
-TEST_F(CachingUnused, AreKeptWherePlacesMustLast) {
-  Segments seen;
-  CachingPolicy keeping(upstream, seen.observer(), std::make_shared<SegmentNumbers>(), Unused::kept);
-  leave(keeping);
-  keeping.deallocate(keeping.allocate(25 * MiB, no_budget_limit));
-  EXPECT_EQ(seen.bytes(), (12 + 14 + 26) * MiB);
-}
-
-/// Memory in pieces: it has none of more than 25 MiB.
-struct Broken : SimulatedUpstream {
-  void* allocate(std::size_t bytes) noexcept override {
-    return bytes > 25 * MiB ? nullptr : SimulatedUpstream::allocate(bytes);
-  }
-};
-
-TEST(CachingUnusedOfBrokenMemory, MakeWayForWhatIsAsked) {
-  Broken upstream;
-  Segments seen;
-  CachingPolicy policy(upstream, seen.observer());
-  Block* const a = policy.allocate(12 * MiB, no_budget_limit);
-  policy.deallocate(policy.allocate(14 * MiB, no_budget_limit));
-  policy.deallocate(a);
-  EXPECT_EQ(policy.allocate(26 * MiB, no_budget_limit), nullptr);
-  EXPECT_TRUE(seen.held.empty());
-  policy.deallocate(policy.allocate(25 * MiB - rounding, no_budget_limit));
-  EXPECT_EQ(seen.bytes(), 25 * MiB - rounding);
-}
-
-/// Takes and returns blocks of a few sizes as `random` says: a loop of a program.
-void play(CachingPolicy& policy, std::mt19937 random) {
-  std::array<std::size_t, 5> sizes;
-  for (std::size_t& size : sizes) size = rounding * (1 + random() % (1u << (4 + random() % 14)));
-  std::vector<Block*> live;
-  for (int i = 0; i < 60; ++i) {
-    if (live.size() > 8 || (!live.empty() && random() % 2)) {
-      const std::size_t at = random() % live.size();
-      policy.deallocate(live[at]);
-      live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
-    } else {
-      live.push_back(policy.allocate(sizes[random() % sizes.size()], no_budget_limit));
-    }
-  }
-  for (Block* b : live) policy.deallocate(b);
-}
-
-TEST_F(Caching, ALoopComesToTakeNothing) {
-  for (unsigned seed = 0; seed < 50; ++seed) {
-    for (int i = 0; i < 20; ++i) play(policy, std::mt19937(seed));
-    const std::size_t taken = segments.taken;
-    for (int i = 0; i < 20; ++i) play(policy, std::mt19937(seed));
-    EXPECT_EQ(segments.taken, taken) << "seed " << seed;
-  }
 }
 
 }  // namespace
