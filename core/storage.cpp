@@ -9,6 +9,11 @@
 #include "bytetape/core/stream.h"
 
 namespace bytetape {
+namespace {
+
+constexpr int for_copies = Stream::for_copies().number();
+
+}  // namespace
 
 Storage::Storage(std::size_t bytes, Device device, memory::Role role) : bytes_(bytes), device_(device) {
   if (bytes == 0) return;
@@ -46,6 +51,9 @@ void Storage::order_others(memory::StreamId behind) noexcept {
   const std::uint32_t users = used_on_.load(std::memory_order_relaxed) & ~device_reads;
   for (int stream = 0; stream < memory::stream_count; ++stream)
     if (stream != behind && users & bit(stream)) detail::order(device_, stream, behind);
+  // Who has used what came back has waited for that; for a copy out nobody has.
+  if (users & copied || !(users & bit(behind)))
+    detail::order_behind(device_, copied_at_.load(std::memory_order_relaxed), behind);
 }
 
 void Storage::order_read() {
@@ -53,7 +61,11 @@ void Storage::order_read() {
   if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
   const memory::StreamId here = memory::current_scope.stream;
   if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
-  detail::order(device_, written_on_, here);
+  if (const std::uint64_t mark = copied_at_.load(std::memory_order_relaxed); mark && written_on_ == for_copies)
+    detail::order_behind(device_, mark, here);
+  else
+    detail::order(device_, written_on_, here);
+  if (here == for_copies) copied_at_.store(0, std::memory_order_relaxed);
   used_on_.fetch_or(bit(here), std::memory_order_relaxed);
 }
 
@@ -66,6 +78,7 @@ void Storage::order_write() {
   order_others(here);
   used_on_.store(bit(here), std::memory_order_relaxed);
   written_on_ = here;
+  copied_at_.store(0, std::memory_order_relaxed);
 }
 
 void Storage::end_device_reads() {

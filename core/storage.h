@@ -84,9 +84,7 @@ class Storage final : public RefCounted {
   void restore();
   /// Forgets a copy that is not needed.
   void drop_copy() {
-    if (!block_ || !elsewhere_) return;
-    elsewhere_ = {};
-    used_on_.fetch_and(~copied, std::memory_order_relaxed);
+    if (block_) elsewhere_ = {};
   }
   /// From now on it cannot be evicted: work that is recorded has its address.
   void stay() {
@@ -155,7 +153,7 @@ class Storage final : public RefCounted {
   static constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
   /// Of used_on_: a copy from pinned memory, which may not have ended.
   static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
-  /// Of used_on_: there is a copy elsewhere, which the next write makes void.
+  /// Of used_on_: copy_out() has read, until past copied_at_; the next write makes the copy void.
   static constexpr std::uint32_t copied = std::uint32_t{1} << 30;
   void order_read();
   void order_write();
@@ -175,7 +173,8 @@ class Storage final : public RefCounted {
   memory::StreamId home_ = memory::current_scope.stream;  // whose memory the block is
   memory::StreamId written_on_ = home_;                   // last
   std::atomic<std::uint32_t> used_on_{bit(home_)};        // a bit for each stream, since the last write
-  std::atomic<std::uint64_t> read_until_{0};              // while device_reads is set
+  std::atomic<std::uint64_t> copied_at_{0};   // a mark behind all that the stream for copies did, where copies are all
+  std::atomic<std::uint64_t> read_until_{0};  // while device_reads is set
   memory::PinnedMemory* pinned_ = nullptr;
   Ref<Storage> elsewhere_;         // a copy in pinned memory; all there is where the block is null
   Ref<detail::SavedWatch> watch_;  // of what nodes keep, while one does

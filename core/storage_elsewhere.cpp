@@ -1,5 +1,7 @@
 // A storage's bytes go to pinned memory and come back. Both ways are copies of a stream, and the host waits for
 // neither: the block is the next one's as soon as its stream, behind the copy, comes to what the host asks for next.
+// Copies ahead are waited for one by one, by their marks: a wait for all that their stream was given would be one for
+// the copy that has just begun, and neither would run beside the other.
 #include <utility>
 
 #include "bytetape/core/backend.h"
@@ -14,6 +16,8 @@ namespace bytetape {
 namespace {
 
 using memory::EventKind;
+
+constexpr int for_copies = Stream::for_copies().number();
 
 /// Until it has come past what the thread's stream was given so far.
 std::uint64_t mark_of(Device device) { return device.is_meta ? 1 : backend(device).mark(device.index); }
@@ -35,12 +39,17 @@ void Storage::copy_out() {
   check<DeviceError>(pinned, "there is no host memory that is pinned for ", device_, ", to evict to");
   auto copy = make_ref<Storage>(bytes_, *pinned, role());
   const StreamScope stream(Stream::for_copies());
+  const std::uint32_t before = used_on_.load(std::memory_order_relaxed);
   before_read();
   if (!device_.is_meta) backend(device_).to_pinned(device_.index, data_, copy->data_, bytes_);
-  copy->set_read_until(mark_of(device_));
+  const std::uint64_t mark = mark_of(device_);
+  copy->set_read_until(mark);
+  copied_at_.store(mark, std::memory_order_relaxed);
+  used_on_.fetch_or(copied, std::memory_order_relaxed);
+  // The mark is all that others wait for.
+  if (!(before & bit(for_copies))) used_on_.fetch_and(~bit(for_copies), std::memory_order_relaxed);
   allocator_->note_traffic(EventKind::to_host, bytes_);
   elsewhere_ = std::move(copy);
-  used_on_.fetch_or(copied, std::memory_order_relaxed);
 }
 
 void Storage::evict() {
@@ -53,6 +62,7 @@ void Storage::evict() {
   block_ = nullptr;
   data_ = nullptr;
   used_on_ = 0;
+  copied_at_ = 0;
 }
 
 void Storage::restore() {
@@ -66,15 +76,18 @@ void Storage::restore() {
     return Storage(bytes_, device_, elsewhere_->role());
   }();
   const memory::StreamId here = memory::current_scope.stream;
-  for (const memory::StreamId before : {home_, static_cast<memory::StreamId>(Stream::for_copies().number())})
-    if (before != here) detail::order(device_, before, here);
+  const bool is_ahead = here == for_copies;
+  if (here != home_) detail::order(device_, home_, here);
+  if (!is_ahead) detail::order_behind(device_, elsewhere_->read_until_, here);
   if (!device_.is_meta) backend(device_).transfer({elsewhere_->data_, Device::cpu()}, {fresh.data_, device_}, bytes_);
-  elsewhere_->set_read_until(mark_of(device_));
+  const std::uint64_t mark = mark_of(device_);
+  elsewhere_->set_read_until(mark);
   allocator_->note_traffic(EventKind::to_device, bytes_);
   elsewhere_->allocator_->hand_savers(elsewhere_->block_, *allocator_, fresh.block_);
   block_ = std::exchange(fresh.block_, nullptr);
   data_ = block_->data;
-  used_on_ = bit(here);
+  used_on_ = is_ahead ? 0 : bit(here);
+  copied_at_ = is_ahead ? mark : 0;
   written_on_ = here;
   elsewhere_ = {};
 }

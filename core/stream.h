@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "bytetape/core/device.h"
 #include "bytetape/core/memory/scope.h"
 
@@ -15,15 +17,15 @@ class Stream {
   /// 0 <= number < count.
   explicit Stream(int number);
   /// Where copies go that run ahead of the work that waits for them.
-  static Stream for_copies() { return Stream(static_cast<memory::StreamId>(count)); }
+  static constexpr Stream for_copies() { return Stream(static_cast<memory::StreamId>(count)); }
 
-  int number() const { return id_; }
+  constexpr int number() const { return id_; }
   friend bool operator==(Stream, Stream) = default;
 
  private:
   friend class StreamScope;
   friend Stream current_stream();
-  explicit Stream(memory::StreamId id) : id_(id) {}
+  explicit constexpr Stream(memory::StreamId id) : id_(id) {}
 
   memory::StreamId id_;
 };
@@ -48,6 +50,8 @@ class StreamScope : memory::ScopeGuard {
 namespace detail {
 /// What stream `to` is given from now on waits for what `from` was given so far. Nothing where a device has no streams.
 void order(Device device, int from, int to) noexcept;
+/// The same, until the device has come past a mark of Backend's, if not 0.
+void order_behind(Device device, std::uint64_t mark, int to) noexcept;
 }  // namespace detail
 
 }  // namespace bytetape

@@ -207,6 +207,12 @@ void synchronize(int index) {
 void order(int index, int from, int to) noexcept {
   if (is_current(index)) where_work_goes(opened(index), index).order(from, to);
 }
+// Marks are of the device's own streams, as is who waits for them: nothing that is recorded is copied ahead.
+void order_behind(int index, std::uint64_t mark, int to) noexcept {
+  if (!is_current(index)) return;
+  Opened& device = opened(index);
+  device.marks.order_behind(mark, device.streams, to);
+}
 std::uint64_t mark(int index) {
   Opened& device = enter(index);
   return device.marks.mark(device.streams.get(memory::current_scope.stream));

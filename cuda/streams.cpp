@@ -56,6 +56,12 @@ void Streams::order(int from, int to) noexcept {
   wait_for(first.stream, first.event, second.stream);
 }
 
+void Streams::order_behind(cudaEvent_t event, int number) noexcept {
+  One& one = all_[static_cast<std::size_t>(number)];
+  const std::lock_guard lock(mutex_);
+  if (make(one) == cudaSuccess) cudaStreamWaitEvent(one.stream, event, 0);
+}
+
 void Streams::join(int number) noexcept {
   for (int i = 0; i < memory::stream_count; ++i)
     if (i != number) order(i, number);
@@ -115,6 +121,11 @@ void Marks::wait_for(std::uint64_t mark) noexcept {
     cudaEventSynchronize(marks_.front());  // what it fails of lasts, and the next launch says it
     drop_first();
   }
+}
+
+void Marks::order_behind(std::uint64_t mark, Streams& streams, int to) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (mark > passed_) streams.order_behind(marks_[mark - passed_ - 1], to);
 }
 
 void Marks::drop_first() {

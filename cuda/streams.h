@@ -42,6 +42,8 @@ class Streams {
   bool is_only(int number) const;
   /// As Backend says.
   void order(int from, int to) noexcept;
+  /// What `number` is given from now on waits for the event as it is now.
+  void order_behind(cudaEvent_t event, int number) noexcept;
   /// The same from all others to this one; or from this one to all others, and to those of `also`, a bit for each.
   void join(int number) noexcept;
   void fork(int number, std::uint32_t also) noexcept;
@@ -84,6 +86,7 @@ class Marks {
   /// As Backend says, of `stream`.
   std::uint64_t mark(cudaStream_t stream);
   void wait_for(std::uint64_t mark) noexcept;
+  void order_behind(std::uint64_t mark, Streams& streams, int to) noexcept;
 
  private:
   void drop_first();

@@ -113,6 +113,17 @@ TEST_F(SavesOnCpu, BytesComeBackAheadOfTheirUse) {
   EXPECT_GE(count("copy on 15"), 5);
   EXPECT_LE(count("copy on 0"), 1);
   EXPECT_EQ(count("copy out on 15"), 0);
+  EXPECT_EQ(count("15>0"), 0);
+}
+
+// The copy that has just begun, half of what is kept behind, runs beside the next layers.
+TEST_F(SavesOnCpu, ForwardWaitsForNoCopyThatHasJustBegun) {
+  fake->done.clear();
+  const Tensor y = loss({.keep = 6 * row, .min_bytes = 1024});
+  EXPECT_EQ(std::count(fake->done.begin(), fake->done.end(), "15>0"), 0);
+  const auto waiting =
+      std::count_if(fake->late.begin(), fake->late.end(), [](const auto& l) { return l.copy != nullptr; });
+  EXPECT_GE(waiting, 2);
 }
 
 TEST_F(SavesOnCpu, LeavesWhatIsSmallOrNoActivation) {

@@ -1,5 +1,6 @@
 // Storage that goes to pinned memory and comes back, on a device of the host's memory. On a GPU:
 // tests/cuda/save_on_cpu_test.cpp.
+#include <algorithm>
 #include <memory>
 
 #include "bytetape/bytetape.h"
@@ -34,6 +35,10 @@ class Elsewhere : public testing::Test {
     Tensor x = to(values, gpu);
     synchronize(gpu);
     return x;
+  }
+  static void restore_ahead(const Tensor& x) {
+    const StreamScope ahead(Stream::for_copies());
+    x.storage().restore();
   }
   std::size_t copies() { return fake->pinned.allocator().statistics().allocations - 1; }
 
@@ -109,25 +114,96 @@ TEST_F(Elsewhere, ACopyTakesTheRoleThatThereIsInTheEnd) {
 
 TEST_F(Elsewhere, StreamsWaitForWhatTheyMust) {
   const Tensor x = random();
+  const auto wait_for_last = [&] { return detail::concat("#", fake->marks, ">0"); };
   fake->done.clear();
   x.storage().copy_out();
   EXPECT_THAT(fake->done, ElementsAre("0>15", "copy out on 15"));
   fake->done.clear();
   x.storage().evict();  // whoever takes the memory on stream 0 comes behind the copy
-  EXPECT_THAT(fake->done, ElementsAre("15>0"));
+  EXPECT_THAT(fake->done, ElementsAre(wait_for_last()));
   fake->done.clear();
-  {
-    const StreamScope ahead(Stream::for_copies());
-    x.storage().restore();
-  }
+  restore_ahead(x);
   EXPECT_THAT(fake->done, ElementsAre("0>15", "copy on 15"));
   fake->done.clear();
   x + x;
-  EXPECT_THAT(fake->done, ElementsAre("15>0"));
+  EXPECT_THAT(fake->done, ElementsAre(wait_for_last()));
   x.storage().evict();
+  const std::string wait_for_copy_out = wait_for_last();
   fake->done.clear();
   x + x;
-  EXPECT_THAT(fake->done, ElementsAre("15>0", "copy on 0"));
+  EXPECT_THAT(fake->done, ElementsAre(wait_for_copy_out, "copy on 0"));
+  x.storage().evict();
+  restore_ahead(x);
+  {
+    const StreamScope copies(Stream::for_copies());
+    x + x;
+    fill_(x, 1);  // behind what came back: a wait for that would be too early
+  }
+  fake->done.clear();
+  x + x;
+  EXPECT_THAT(fake->done, ElementsAre("15>0"));
+}
+
+// Neither for one that has begun since: it would not run beside what waits.
+TEST_F(Elsewhere, NobodyWaitsForACopyButItsOwn) {
+  const Tensor x = random(), y = random();
+  const auto are_late = [&] {
+    return std::count_if(fake->late.begin(), fake->late.end(), [](const auto& l) { return l.copy != nullptr; });
+  };
+  x.storage().copy_out();
+  y.storage().copy_out();
+  EXPECT_EQ(are_late(), 2);
+  x.storage().evict();
+  EXPECT_EQ(are_late(), 1);
+  y.storage().evict();
+  EXPECT_EQ(are_late(), 0);
+  restore_ahead(x);
+  restore_ahead(y);
+  EXPECT_EQ((x + 1).to_vector<float>(), (values + 1).to_vector<float>());
+  EXPECT_EQ(are_late(), 1);
+  x.storage().copy_out();
+  x.storage().drop_copy();
+  fill_(x, 2);  // behind the copy that nobody needs
+  EXPECT_EQ(are_late(), 0);
+  EXPECT_EQ(y.to_vector<float>(), values.to_vector<float>());
+}
+
+// Copies are late here, and everything else at once: what does not wait would find, or leave, the wrong bytes.
+TEST_F(Elsewhere, WhatIsFreedOrWrittenIsBehindItsCopies) {
+  const auto expected = values.to_vector<float>();
+  const auto write_over = [&] { return full({300}, -1, DType::f32, gpu); };  // takes the memory that was freed last
+  const Tensor x = random();
+  x.storage().copy_out();
+  x.storage().evict();
+  write_over();
+  EXPECT_EQ(x.to_vector<float>(), expected);
+
+  x.storage().evict();
+  restore_ahead(x);
+  x.storage().copy_out();
+  x.storage().drop_copy();
+  fill_(x, 5);
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(300, 5));
+
+  Tensor y = random();
+  y.storage().evict();
+  restore_ahead(y);
+  y = {};  // unused: its bytes are still on their way
+  const Tensor z = write_over();
+  synchronize(gpu);
+  EXPECT_EQ(z.to_vector<float>(), std::vector<float>(300, -1));
+
+  const Tensor w = random();
+  w.storage().evict();
+  restore_ahead(w);
+  {
+    const StreamScope copies(Stream::for_copies());
+    fill_(w, 9);
+    w.storage().copy_out();
+    fill_(w, 8);
+  }
+  w.storage().evict();
+  EXPECT_EQ(w.to_vector<float>(), std::vector<float>(300, 8));
 }
 
 TEST_F(Elsewhere, RolesAndWhoHoldsThemStay) {
@@ -212,10 +288,7 @@ TEST_F(Elsewhere, IsPredicted) {
     const Tensor z = y * 3;
     y.storage().evict();
     x + z;
-    {
-      const StreamScope ahead(Stream::for_copies());
-      y.storage().restore();
-    }
+    restore_ahead(y);
     y + z;
   };
   program(Device::cpu(), gpu);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/stream.h"
@@ -13,38 +14,79 @@ FakeGpu* fake = nullptr;
 
 void note(const char* what) { fake->done.push_back(detail::concat(what, " on ", current_stream().number())); }
 
+bool is_late() { return current_stream() == Stream::for_copies(); }
+
+void copy(const void* from, void* to, std::size_t bytes) {
+  if (is_late())
+    fake->late.push_back({[=] { std::memcpy(to, from, bytes); }, 0});
+  else
+    std::memcpy(to, from, bytes);
+}
+
+/// All, or those before a mark that is among them.
+void do_late(std::optional<std::uint64_t> mark = {}) {
+  const auto is_it = [&](const FakeGpu::Late& l) { return !l.copy && l.mark == mark; };
+  auto& late = fake->late;
+  auto end = mark ? std::find_if(late.begin(), late.end(), is_it) : late.end();
+  if (mark && end == late.end()) return;
+  for (auto n = end - late.begin(); n-- > 0; late.pop_front())
+    if (late.front().copy) late.front().copy();
+}
+
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
-  std::memcpy(to.data, from.data, bytes);
+  copy(from.data, to.data, bytes);
+  if (to.device == Device::cpu() && is_late()) do_late();
   if (from.device != Device::cpu()) return;
   fake->sent_from.push_back(from.data);
   note("copy");
 }
 
 void to_pinned(int, const void* from, void* to, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
+  copy(from, to, bytes);
   note("copy out");
+}
+
+std::uint64_t mark(int) {
+  ++fake->marks;
+  if (is_late()) fake->late.push_back({{}, fake->marks});
+  return fake->marks;
+}
+
+void order(int, int from, int to) noexcept {
+  fake->done.push_back(detail::concat(from, ">", to));
+  if (from == Stream::for_copies().number()) do_late();
+}
+
+void order_behind(int, std::uint64_t mark, int to) noexcept {
+  fake->done.push_back(detail::concat("#", mark, ">", to));
+  do_late(mark);
+}
+
+void wait_for(int, std::uint64_t mark) noexcept {
+  fake->waited = std::max(fake->waited, mark);
+  do_late(mark);
 }
 
 }  // namespace
 
-FakeGpu::FakeGpu()
-    : pinned(gpu, std::make_unique<memory::HostUpstream>(),
-             [](int, std::uint64_t mark) noexcept { fake->waited = std::max(fake->waited, mark); }) {
+FakeGpu::FakeGpu() : pinned(gpu, std::make_unique<memory::HostUpstream>(), wait_for) {
   fake = this;
-  register_backend(
-      DeviceType::cuda,
-      {.kernels = &cpu::kernels(),
-       .allocator = [](int) -> memory::Allocator& { return fake->device; },
-       .meta_allocator = [](int) -> memory::Allocator& { return fake->twin; },
-       .transfer = transfer,
-       .to_pinned = to_pinned,
-       .synchronize = [](int) {},
-       .order = [](int, int from, int to) noexcept { fake->done.push_back(detail::concat(from, ">", to)); },
-       .pinned = [](int) -> memory::PinnedMemory& { return fake->pinned; },
-       .meta_pinned = [](int) -> memory::PinnedMemory& { return fake->pinned_twin; },
-       .mark = [](int) { return ++fake->marks; }});
+  register_backend(DeviceType::cuda, {.kernels = &cpu::kernels(),
+                                      .allocator = [](int) -> memory::Allocator& { return fake->device; },
+                                      .meta_allocator = [](int) -> memory::Allocator& { return fake->twin; },
+                                      .transfer = transfer,
+                                      .to_pinned = to_pinned,
+                                      .synchronize = [](int) { do_late(); },
+                                      .order = order,
+                                      .order_behind = order_behind,
+                                      .pinned = [](int) -> memory::PinnedMemory& { return fake->pinned; },
+                                      .meta_pinned = [](int) -> memory::PinnedMemory& { return fake->pinned_twin; },
+                                      .mark = mark});
 }
 
-FakeGpu::~FakeGpu() { register_backend(DeviceType::cuda, {}); }
+FakeGpu::~FakeGpu() {
+  do_late();
+  register_backend(DeviceType::cuda, {});
+}
 
 }  // namespace bytetape::test

@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +11,8 @@
 namespace bytetape::test {
 
 /// A device of the host's memory in the place of a GPU that has pinned memory, streams and marks, and writes down what
-/// they are given. One at a time. What is done is done at once; StandIn does for tests that need none of this.
+/// they are given. One at a time. Kernels run at once, copies of the stream for them as late as may be: when somebody
+/// waits for them. So a wait that is missing gives wrong values. StandIn does for tests that need none of this.
 struct FakeGpu {
   FakeGpu();
   ~FakeGpu();
@@ -24,7 +27,14 @@ struct FakeGpu {
   memory::PinnedMemory pinned_twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
   std::uint64_t marks = 0, waited = 0;  ///< the last that was made, and that somebody waited for
   std::vector<const void*> sent_from;   ///< on the host, to the device
-  std::vector<std::string> done;        ///< "copy on 15" to the device, "copy out on 15", "0>15" for a wait of 15 for 0
+  /// "copy on 15" to the device, "copy out on 15", "0>15" for a wait of 15 for 0, "#3>0" of 0 for a mark.
+  std::vector<std::string> done;
+  /// Copies that are to be done, and the marks between them, whose function is empty.
+  struct Late {
+    std::function<void()> copy;
+    std::uint64_t mark;
+  };
+  std::deque<Late> late;
 };
 
 }  // namespace bytetape::test
