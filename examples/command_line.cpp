@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "examples/as_bytes.h"
 #include "examples/from_0.h"
 
 namespace bytetape::examples {
@@ -20,7 +21,7 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
       "data nor the device are needed");
   auto* limit =
       app.add_option("--memory-limit", o.memory_limit, "most memory of the device to take, such as 512MiB; 0: all")
-          ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+          ->transform(as_bytes())
           ->check(finite_from_0<std::uint64_t>());
   app.add_flag(
          "--fit", o.fit,

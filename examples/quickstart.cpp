@@ -16,7 +16,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return fc2(relu(fc1(flatten(x, 1)))); }
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const DefaultDevice here(Device::parse(argc > 1 ? argv[1] : "cpu"));  // meta predicts the memory
   const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
@@ -34,5 +34,8 @@ int main(int argc, char** argv) {
   }
   if (!default_device().is_meta) std::cout << "\n\n";
   std::cout << memory::summarize(memory::allocator(default_device()).snapshot());
+} catch (const Error& e) {
+  std::cerr << "quickstart: " << e.what() << '\n';
+  return 1;
 }
 // [quickstart]

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/as_bytes.h"
 #include "examples/bytetape-memory/difference.h"
 #include "examples/bytetape-memory/export.h"
 #include "examples/bytetape-memory/page.h"
@@ -85,7 +86,7 @@ int main(int argc, char** argv) {
   CLI::App* predict = app.add_subcommand("predict", "the same requests under another limit or policy: would they fit?");
   add_log(*predict, a.log);
   predict->add_option("--limit", a.limit, "bytes that may be reserved, such as 512MiB; default: no limit")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(examples::as_bytes())
       ->check(examples::finite_from_0<std::uint64_t>());
   predict->add_option("--policy", a.policy, "caching, or direct: each block its own piece of the system's memory")
       ->check(CLI::IsMember({"caching", "direct"}));

@@ -47,7 +47,8 @@ usage() {
   local bad
   for bad in '--seed -1' '--seed 18446744073709551616' '--lr nan' '--lr -0.1' '--lr inf' '--epochs 0' '--epochs -1' \
     '--epochs 1.5' '--batch-size 0' '--batch-size -8' '--threads -1' '--until -1' '--until nan' \
-    '--model tree' '--memory-limit -1' '--memory-limit 3XB' '--memory-limit 1.5GiB'; do
+    '--model tree' '--memory-limit -1' '--memory-limit 3XB' '--memory-limit GiB' '--memory-limit 1.5' \
+    '--memory-limit 1e9GiB' '--memory-limit 99999999TiB' '--memory-limit nanGiB'; do
     # shellcheck disable=SC2086  # two words
     expect 2 --data nowhere $bad
     says err.txt "${bad% *}"
@@ -70,11 +71,11 @@ meta() {
 
 # A GPU's memory needs none, nor data.
 predict() {
-  expect 0 --predict --device cuda --memory-limit 8GiB --data nowhere "${outputs[@]}"
+  expect 0 --predict --device cuda --memory-limit 7.5GiB --data nowhere "${outputs[@]}"
   check_results
   says results.json "\"test_$figure\": null"
-  says out.txt 'predicted for cuda: fits into 8.00 GiB; from step '
-  grep -qE '^(--batch-size [0-9]+ is the largest that|any --batch-size) fits into 8.00 GiB$' out.txt || fail "no batch is named"
+  says out.txt 'predicted for cuda: fits into 7.50 GiB; from step '
+  grep -qE '^(--batch-size [0-9]+ is the largest that|any --batch-size) fits into 7.50 GiB$' out.txt || fail "no batch is named"
   expect 0 --predict --device cuda --graph --amp
   says out.txt 'lowered parameter'
   expect 1 --predict --memory-limit "$tight"

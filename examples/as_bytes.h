@@ -1,0 +1,36 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <string>
+#include <system_error>
+
+namespace bytetape::examples {
+
+/// Of an option in bytes: "512MiB" and "1.5 GB" become whole bytes, rounded down; a number alone stays as it is.
+/// (CLI11's AsSizeValue takes whole numbers only.)
+inline CLI::Validator as_bytes() {
+  const auto scale = [](std::string& text) -> std::string {
+    static const std::map<std::string, double> units{{"b", 1},        {"kb", 1e3},     {"mb", 1e6},
+                                                     {"gb", 1e9},     {"tb", 1e12},    {"kib", 0x1p10},
+                                                     {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+    std::string unit(stop, end);
+    unit = CLI::detail::to_lower(CLI::detail::trim(unit));
+    if (error == std::errc() && unit.empty() && value == std::floor(value)) return "";
+    const auto factor = units.find(unit);
+    if (error != std::errc() || factor == units.end()) return "No size such as 512MiB or 1.5GB: " + text;
+    const double bytes = std::floor(value * factor->second);
+    if (!(bytes >= 0 && bytes < 0x1p64)) return "No size of 64 bits: " + text;
+    text = fmt::format("{:.0f}", bytes);
+    return "";
+  };
+  return {scale, "SIZE [b, kb(=1000b), kib(=1024b), ...]"};
+}
+
+}  // namespace bytetape::examples
