@@ -65,7 +65,6 @@ void Storage::order_read() {
     detail::order_behind(device_, mark, here);
   else
     detail::order(device_, written_on_, here);
-  if (here == for_copies) copied_at_.store(0, std::memory_order_relaxed);
   used_on_.fetch_or(bit(here), std::memory_order_relaxed);
 }
 

@@ -155,6 +155,8 @@ class Storage final : public RefCounted {
   static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
   /// Of used_on_: copy_out() has read, until past copied_at_; the next write makes the copy void.
   static constexpr std::uint32_t copied = std::uint32_t{1} << 30;
+  /// Of used_on_: the stream for copies wrote last, so that no stream is alone with it before it writes.
+  static constexpr std::uint32_t came_back = std::uint32_t{1} << 29;
   void order_read();
   void order_write();
   void come_back();
@@ -173,7 +175,7 @@ class Storage final : public RefCounted {
   memory::StreamId home_ = memory::current_scope.stream;  // whose memory the block is
   memory::StreamId written_on_ = home_;                   // last
   std::atomic<std::uint32_t> used_on_{bit(home_)};        // a bit for each stream, since the last write
-  std::atomic<std::uint64_t> copied_at_{0};   // a mark behind all that the stream for copies did, where copies are all
+  std::atomic<std::uint64_t> copied_at_{0};   // a mark behind its copies on the stream for them, until the next write
   std::atomic<std::uint64_t> read_until_{0};  // while device_reads is set
   memory::PinnedMemory* pinned_ = nullptr;
   Ref<Storage> elsewhere_;         // a copy in pinned memory; all there is where the block is null

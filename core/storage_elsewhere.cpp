@@ -39,15 +39,13 @@ void Storage::copy_out() {
   check<DeviceError>(pinned, "there is no host memory that is pinned for ", device_, ", to evict to");
   auto copy = make_ref<Storage>(bytes_, *pinned, role());
   const StreamScope stream(Stream::for_copies());
-  const std::uint32_t before = used_on_.load(std::memory_order_relaxed);
   before_read();
   if (!device_.is_meta) backend(device_).to_pinned(device_.index, data_, copy->data_, bytes_);
   const std::uint64_t mark = mark_of(device_);
   copy->set_read_until(mark);
   copied_at_.store(mark, std::memory_order_relaxed);
   used_on_.fetch_or(copied, std::memory_order_relaxed);
-  // The mark is all that others wait for.
-  if (!(before & bit(for_copies))) used_on_.fetch_and(~bit(for_copies), std::memory_order_relaxed);
+  used_on_.fetch_and(~bit(for_copies), std::memory_order_relaxed);  // the mark is behind all that it did
   allocator_->note_traffic(EventKind::to_host, bytes_);
   elsewhere_ = std::move(copy);
 }
@@ -76,9 +74,8 @@ void Storage::restore() {
     return Storage(bytes_, device_, elsewhere_->role());
   }();
   const memory::StreamId here = memory::current_scope.stream;
-  const bool is_ahead = here == for_copies;
-  if (here != home_) detail::order(device_, home_, here);
-  if (!is_ahead) detail::order_behind(device_, elsewhere_->read_until_, here);
+  if (here != home_) detail::order(device_, home_, here);  // which is behind the copy out, since it let go
+  fresh.used_on_.fetch_or(bit(here), std::memory_order_relaxed);
   if (!device_.is_meta) backend(device_).transfer({elsewhere_->data_, Device::cpu()}, {fresh.data_, device_}, bytes_);
   const std::uint64_t mark = mark_of(device_);
   elsewhere_->set_read_until(mark);
@@ -86,8 +83,8 @@ void Storage::restore() {
   elsewhere_->allocator_->hand_savers(elsewhere_->block_, *allocator_, fresh.block_);
   block_ = std::exchange(fresh.block_, nullptr);
   data_ = block_->data;
-  used_on_ = is_ahead ? 0 : bit(here);
-  copied_at_ = is_ahead ? mark : 0;
+  used_on_ = here == for_copies ? came_back : bit(here);
+  copied_at_ = here == for_copies ? mark : 0;
   written_on_ = here;
   elsewhere_ = {};
 }

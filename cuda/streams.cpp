@@ -106,7 +106,11 @@ std::uint64_t Marks::mark(cudaStream_t stream) {
     if (status != cudaSuccess) break;
     drop_first();
   }
-  if (spare_.empty()) check(cudaEventCreateWithFlags(&spare_.emplace_back(), cudaEventDisableTiming));
+  if (spare_.empty()) {
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
+    spare_.push_back(made);
+  }
   check(cudaEventRecord(spare_.back(), stream));
   marks_.push_back(spare_.back());
   spare_.pop_back();
@@ -116,10 +120,14 @@ std::uint64_t Marks::mark(cudaStream_t stream) {
 // All that were made before are waited for too, on whichever stream: as a rule they have long been passed.
 void Marks::wait_for(std::uint64_t mark) noexcept {
   const OutsideRecording outside;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   while (passed_ < mark && !marks_.empty()) {
-    cudaEventSynchronize(marks_.front());  // what it fails of lasts, and the next launch says it
-    drop_first();
+    const cudaEvent_t first = marks_.front();
+    const std::uint64_t passed = passed_;
+    lock.unlock();
+    cudaEventSynchronize(first);  // what it fails of lasts, and the next launch says it
+    lock.lock();
+    if (passed_ == passed) drop_first();
   }
 }
 
