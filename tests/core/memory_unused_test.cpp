@@ -216,7 +216,7 @@ TEST(UnusedSegmentsOfLoops, GoTheSameWayUnderALimitThatIsEnough) {
                [&](Block* b) { books.deallocate(b); });
     return books.snapshot();
   };
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
     const Snapshot free = play(seed, no_budget_limit);
     const std::size_t peak = free.statistics.reserved.peak;
     for (const std::size_t limit : {peak, peak + 6 * MiB, 2 * peak})

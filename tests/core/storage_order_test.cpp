@@ -178,10 +178,10 @@ class StorageOrder : public testing::Test {
 
 TEST_F(StorageOrder, HoldsForEveryShortProgram) {
   const std::vector<Step> all = all_steps();
-  constexpr std::size_t length = 4;
+  constexpr std::size_t length = 3;
   for (const auto& begin : {std::vector<Step>{}, {{copy_out, 0}}, {{evict, 0}, {restore, copies}}})
     for (const int home : {0, 1, copies})
-      for (std::size_t number = 0; number < all.size() * all.size() * all.size() * all.size(); ++number) {
+      for (std::size_t number = 0; number < all.size() * all.size() * all.size(); ++number) {
         std::vector<Step> steps = begin;
         for (std::size_t i = 0, rest = number; i < length; ++i, rest /= all.size())
           steps.push_back(all[rest % all.size()]);
@@ -194,7 +194,7 @@ TEST_F(StorageOrder, HoldsForEveryShortProgram) {
 TEST_F(StorageOrder, HoldsForLongProgramsOneAfterAnother) {
   const std::vector<Step> all = all_steps();
   std::mt19937 random(1);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 4000; ++i) {
     if (i % 8 == 0) start_anew();
     std::vector<Step> steps(20);
     for (Step& step : steps) step = all[random() % all.size()];
