@@ -2,6 +2,7 @@
 // tests/cuda/save_on_cpu_test.cpp.
 #include <algorithm>
 #include <memory>
+#include <span>
 
 #include "bytetape/bytetape.h"
 #include "tests/support/events.h"
@@ -150,6 +151,17 @@ TEST_F(Elsewhere, WhatCameBackIsReadUntilItsMark) {
   restore_ahead(x);
   fake->pinned.settle();
   EXPECT_EQ(fake->waited, fake->marks);
+}
+
+TEST_F(Elsewhere, WhatIsCopiedToIsNobodyElsesUntilItsMark) {
+  const Tensor x = random();
+  x.storage().copy_out();
+  x.storage().drop_copy();
+  const auto next = make_ref<Storage>(x.storage().bytes(), fake->pinned, Role::workspace);
+  const auto bytes = std::span(static_cast<char*>(next->data()), next->bytes());
+  std::fill(bytes.begin(), bytes.end(), char{7});
+  synchronize(gpu);  // the copy comes now
+  EXPECT_THAT(bytes, testing::Each(7));
 }
 
 // Neither for one that has begun since: it would not run beside what waits.
