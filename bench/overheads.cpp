@@ -1,5 +1,6 @@
 // Times what the framework costs around the arithmetic; one JSON line each, named as shared/bench/torch_peer.cpp does.
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,16 @@ void allocations() {
   figure("alloc_free_hit", 1, 20000, pair(std::size_t{4} << 20));
   figure("alloc_free_small", 1, 20000, pair(512));
   figure("alloc_free_64mib", 1, 20000, pair(std::size_t{64} << 20));
+}
+
+/// The log as write_timeline's JSON.
+void dump() {
+  memory::Allocator& a = memory::allocator(default_device());
+  a.reset_log(100'000);
+  for (int i = 0; i < 50'000; ++i) a.deallocate(a.allocate(512, {}));
+  const memory::Snapshot s = a.snapshot();
+  std::ofstream nowhere("/dev/null");
+  figure("dump_100000_events", 1, 3, [&] { memory::write_timeline(s, nowhere); });
 }
 
 void operations() {
@@ -87,6 +98,7 @@ int main(int argc, char** argv) {
     if (threads) set_num_threads(threads);
     const DefaultDevice here(Device::parse(device));
     allocations();
+    dump();
     operations();
     steps();
   });

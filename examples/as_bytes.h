@@ -14,9 +14,10 @@ namespace bytetape::examples {
 /// (CLI11's AsSizeValue takes whole numbers only.)
 inline CLI::Validator as_bytes() {
   const auto scale = [](std::string& text) -> std::string {
-    static const std::map<std::string, double> units{{"b", 1},        {"kb", 1e3},     {"mb", 1e6},
-                                                     {"gb", 1e9},     {"tb", 1e12},    {"kib", 0x1p10},
-                                                     {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
+    static const std::map<std::string, double> units{
+        {"b", 1},        {"k", 1e3},     {"kb", 1e3},     {"m", 1e6},     {"mb", 1e6},     {"g", 1e9},
+        {"gb", 1e9},     {"t", 1e12},    {"tb", 1e12},    {"ki", 0x1p10}, {"kib", 0x1p10}, {"mi", 0x1p20},
+        {"mib", 0x1p20}, {"gi", 0x1p30}, {"gib", 0x1p30}, {"ti", 0x1p40}, {"tib", 0x1p40}};
     double value = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);

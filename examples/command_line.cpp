@@ -9,6 +9,8 @@ namespace bytetape::examples {
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.option_defaults()->always_capture_default();
   app.add_option("--model", o.model, "network to train")->check(CLI::IsMember(texts.models));
+  if (!texts.optimizers.empty())
+    app.add_option("--optimizer", o.optimizer, "which takes the steps")->check(CLI::IsMember(texts.optimizers));
   app.add_option("--data", o.data, texts.data);
   app.add_option("--epochs", o.epochs, "passes over the training images")->check(finite_from<int>(1, "POSITIVE"));
   app.add_option("--batch-size", o.batch_size, "images a step")->check(finite_from<int>(1, "POSITIVE"));

@@ -14,7 +14,7 @@ namespace bytetape::examples {
 
 /// What a command line says.
 struct Options : TrainingOptions {
-  std::string model, data, device = "cpu", resume, memory_report, memory_log, json, picture;
+  std::string model, optimizer, data, device = "cpu", resume, memory_report, memory_log, json, picture;
   int threads = 0;
   bool fit = false;                // training into the limit
   bool predict = false;            // the memory, in place of training
@@ -36,6 +36,7 @@ struct Options : TrainingOptions {
 /// What the examples' options have to say that is not the same for all.
 struct OptionTexts {
   std::vector<std::string> models;
+  std::vector<std::string> optimizers = {};  // where there is a choice
   std::string data, lr, until;
   std::string picture_option = {}, picture = {};  // where there is one
 };

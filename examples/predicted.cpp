@@ -3,6 +3,7 @@
 #include <bytetape/core/memory/format.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -78,6 +79,12 @@ auto training_with(const Example& example, const Options& o, const ImageCounts& 
 /// A recorded step cannot wait for copies to the host.
 nn::FitOptions usable_levers(const Options& o) { return {.offload = !o.graph}; }
 
+/// What the device has for its ledger: a GPU's context, libraries and other processes have the rest.
+std::size_t room_of(const memory::Allocator& a) {
+  const std::optional<memory::Outside> outside = a.device().type == DeviceType::cpu ? std::nullopt : a.outside();
+  return a.capacity() - std::min(a.capacity(), outside ? outside->bytes : 0);
+}
+
 }  // namespace
 
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images) {
@@ -109,13 +116,14 @@ std::string largest_batch(const Example& example, const Options& o, const ImageC
     return PredictedTraining(example, of_n, images);
   };
   const Device device = Device::parse(o.device);
-  const std::size_t room = o.memory_limit ? o.memory_limit : memory::allocator(device).capacity();
+  const std::size_t room = o.memory_limit ? o.memory_limit : room_of(memory::allocator(device));
   const memory::Largest found = memory::largest(device, room, 1, images.training, training, behind_test);
   const std::string limit = memory::format_bytes(room);
   if (found.n == images.training) return fmt::format("any --batch-size fits into {}", limit);
   if (found.n) return fmt::format("--batch-size {} is the largest that fits into {}", *found.n, limit);
-  const std::string text = found.prediction.out_of_memory->what();
-  return fmt::format("not even --batch-size 1 fits into {}: {}", limit, text.substr(0, text.find('\n')));
+  const std::string text = found.prediction.out_of_memory->what();  // "out of memory on meta: 4.00 MiB ...\n..."
+  const std::size_t begin = text.find(": ") + 2;
+  return fmt::format("not even --batch-size 1 fits into {}: {}", limit, text.substr(begin, text.find('\n') - begin));
 }
 
 }  // namespace bytetape::examples

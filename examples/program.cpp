@@ -74,6 +74,10 @@ void print_prediction(const Example& example, const Options& options) {
   const memory::Prediction p = predict(example, o, example.images);
   fmt::print("{}", memory::summarize(p));
   if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.images));
+  if (o.memory_limit && Device::parse(o.device).type == DeviceType::cuda)
+    fmt::print(
+        "CUDA's context and libraries come on top (534 MiB on an H100): take them off a card's memory for "
+        "--memory-limit\n");
   const auto write = [&](const std::string& path) {
     write_page(memory::read_log(o.recorded_to()), example, o, example.images, path);
   };
@@ -89,7 +93,7 @@ data::ResidentImages resident(const data::Batch& split, const data::Normalize& n
 /// Trains, says what came of it, and draws it, which comes last: what fails there costs nothing else. The splits end
 /// once they lie on the device: a GPU has its own. Gives whether training was finished.
 bool train(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
-           const std::optional<Checkpoint>& resumed, const Run& run) {
+           const std::optional<Checkpoint>& resumed, std::optional<memory::Recording>& recording, const Run& run) {
   const Options& o = run.options;
   const ImageCounts images{splits->training.x.size(0), splits->testing.x.size(0)};
   fmt::print("{}: {} training and {} test images\n\n", splits->name, images.training, images.testing);
@@ -104,8 +108,10 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const TrainingResult result = training_run.run();
   release_interrupts();
   print_results(run, result);
-  write_files(run, result, memory::allocator(default_device()).snapshot(),
-              [&](const std::string& path) { write_page(memory::log_so_far(), example, o, images, path); });
+  if (recording) recording->finish();  // with what training holds in the end, as a prediction's does
+  write_files(run, result, memory::allocator(default_device()).snapshot(), [&](const std::string& path) {
+    write_page(memory::read_log(o.recorded_to()), example, o, images, path);
+  });
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
@@ -114,7 +120,7 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
 }
 
 /// On the device that the options name. `images` is how many there are, once they are read.
-bool train(const Example& example, Options o, ImageCounts& images) {
+bool train(const Example& example, Options o, ImageCounts& images, std::optional<memory::Recording>& recording) {
   const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
   std::optional<Splits> splits = example.load(o);
   images = {splits->training.x.size(0), splits->testing.x.size(0)};
@@ -125,7 +131,7 @@ bool train(const Example& example, Options o, ImageCounts& images) {
   o.levers.apply(model);
   fmt::print("{}\n", nn::summary(model));
   const Recipe recipe = example.make_recipe(model, o);
-  return train(splits, example, model, recipe, resumed, {example.name, splits->name, example.objective, o});
+  return train(splits, example, model, recipe, resumed, recording, {example.name, splits->name, example.objective, o});
 }
 
 /// Of a run that ended before its time. What fails here must not hide why that was.
@@ -154,9 +160,7 @@ int run(const Example& example, const Options& o) {
   if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name);
   ImageCounts images = example.images;
   try {
-    const int status = train(example, o, images) ? 0 : 128 + interrupted();
-    if (recording) recording->finish();
-    return status;
+    return train(example, o, images, recording) ? 0 : 128 + interrupted();
   } catch (const OutOfMemory& e) {
     if (recording) write_page_up_to_here(*recording, example, o, images);
     if (o.memory_limit == 0 || e.shortage().device != device) throw;

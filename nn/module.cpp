@@ -112,7 +112,9 @@ void Module::adopt(ChildModule child) {
     module.parent_ = here;
     module.name_ = child.place();
     module.place_ = 0;
-    module.rebook(memory::current_scope.module, module.name_);
+    std::string path = module.name_;
+    for (const Module* m = this; m->parent_module(); m = m->parent_module()) path = m->name_ + "." + path;
+    module.rebook(memory::current_scope.module, path);
   }
   children_.push_back(std::move(child));
 }

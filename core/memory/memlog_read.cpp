@@ -26,8 +26,10 @@ class Reader {
   Log read() {
     std::string line(sizeof(memlog_first_line) - 1, '\0');
     from_.read(0, reinterpret_cast<std::byte*>(line.data()), line.size());
-    from_.check_at(line == memlog_first_line, 0, "this is no recording of memory: it does not begin with '",
-                   std::string(memlog_first_line, line.size() - 1), "'");
+    const std::string_view expected = memlog_first_line, format = expected.substr(0, expected.rfind(' ') + 1);
+    from_.check_at(line.starts_with(format), 0, "this is no recording of memory: it does not begin with '", format,
+                   "'");
+    from_.check_at(line == expected, format.size(), "this recording's format is of another version than 1");
     at_ = line.size();
     while (!log_.complete && read_chunk()) {}
     from_.check_at(!log_.complete || from_.bytes_from(at_) == 0, at_, "the recording ended, but bytes follow");

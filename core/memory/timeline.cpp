@@ -1,13 +1,13 @@
 #include "bytetape/core/memory/timeline.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
+#include <array>
+#include <charconv>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <unordered_map>
+#include <vector>
 
 #include "bytetape/core/memory/enum_names.h"
 #include "bytetape/core/memory/holders.h"
@@ -26,12 +26,10 @@ class FileNames {
     add(0);
     for (const Event& e : s.events)
       for (NameId id : {e.module, e.old_module, e.op}) add(id);
-    sorted_.reserve(position_.size());
-    for (const auto& [id, unused] : position_) sorted_.push_back(id);
     std::sort(sorted_.begin(), sorted_.end(), [](NameId a, NameId b) { return name_of(a) < name_of(b); });
     for (std::size_t i = 0; i < sorted_.size(); ++i) position_[sorted_[i]] = i;
   }
-  std::size_t operator[](NameId id) const { return position_.at(id); }
+  std::size_t operator[](NameId id) const { return position_[id]; }
   Json list() const {
     Json names = Json::array();
     for (NameId id : sorted_) names.push_back(name_of(id));
@@ -39,8 +37,14 @@ class FileNames {
   }
 
  private:
-  void add(NameId id) { position_.try_emplace(id, 0); }
-  std::unordered_map<NameId, std::size_t> position_;
+  void add(NameId id) {
+    if (id >= position_.size()) position_.resize(id + 1, unknown);
+    if (position_[id] != unknown) return;
+    position_[id] = sorted_.size();
+    sorted_.push_back(id);
+  }
+  static constexpr std::size_t unknown = ~std::size_t{0};
+  std::vector<std::size_t> position_;  // by id, which are dense
   std::vector<NameId> sorted_;
 };
 
@@ -72,17 +76,24 @@ Json to_json(const StepSummary& s) {
   return {{"step", s.step}, {"before", s.before}, {"after", s.after}, {"peak", s.peak}, {"phases", phases}};
 }
 
+/// By std::to_chars, as these are most of the file.
 void write_rows(const Snapshot& s, const FileNames& names, std::ostream& out) {
-  std::string row;
-  const char* separator = "\n";
+  std::array<char, 12 * 21 + 3> row;  // numbers of 20 digits at most, what is between, and ",\n["
   for (const Event& e : s.events) {
-    row.clear();
-    fmt::format_to(std::back_inserter(row), "{}[{},{},{},{},{},{},{},{},{},{},{},{}]", separator,
-                   static_cast<int>(e.kind), e.segment, e.offset, e.bytes, e.requested, static_cast<int>(e.role),
-                   static_cast<int>(e.old_role), static_cast<int>(e.phase), e.step, names[e.module],
-                   names[e.old_module], names[e.op]);
-    out << row;
-    separator = ",\n";
+    char* at = row.data();
+    if (&e != s.events.data()) *at++ = ',';
+    *at++ = '\n';
+    *at++ = '[';
+    for (const std::uint64_t value :
+         {std::uint64_t{static_cast<std::uint8_t>(e.kind)}, std::uint64_t{e.segment}, std::uint64_t{e.offset},
+          std::uint64_t{e.bytes}, std::uint64_t{e.requested}, std::uint64_t{static_cast<std::uint8_t>(e.role)},
+          std::uint64_t{static_cast<std::uint8_t>(e.old_role)}, std::uint64_t{static_cast<std::uint8_t>(e.phase)},
+          std::uint64_t{e.step}, names[e.module], names[e.old_module], names[e.op]}) {
+      at = std::to_chars(at, row.data() + row.size(), value).ptr;
+      *at++ = ',';
+    }
+    at[-1] = ']';
+    out.write(row.data(), at - row.data());
   }
 }
 

@@ -66,15 +66,16 @@ void print(const char* title, const std::vector<Sum>& sums, std::size_t most) {
   if (sums.size() > most) fmt::print("  and {} more\n", sums.size() - most);
 }
 
-/// Gives whether they differ.
+/// Gives whether they differ in what happened to memory.
 bool compare(const memory::Snapshot& a, const memory::Snapshot& b) {
-  const std::string first = memory::first_difference(a.events, b.events);
-  const std::string names = a.name == b.name ? a.name : a.name + " and " + b.name;
-  if (first.empty()) {
-    fmt::print("\n{}: the same {} events\n", names, memory::format_exact(a.events.size()));
-  } else {
-    fmt::print("\n{}: not counting who holds what for backward, they first differ in {}\n", names, first);
-  }
+  const std::string first = memory::first_difference(a.events, b.events, memory::Names::ignored);
+  const std::string named = memory::first_difference(a.events, b.events);
+  fmt::print("\n{}: ", a.name == b.name ? a.name : a.name + " and " + b.name);
+  if (first.empty())
+    fmt::print("the same {} events\n", memory::format_exact(a.events.size()));
+  else
+    fmt::print("not counting names, nor who holds what for backward, they first differ in {}\n", first);
+  if (named != first) fmt::print("another op or module is named first in {}\n", named);
   print("", totals(a.statistics, b.statistics), modules_shown);
   print("peaks by role", roles(a.statistics, b.statistics), modules_shown);
   print("held at the peak, where it differs", modules(a.by_module_at_peak, b.by_module_at_peak), modules_shown);

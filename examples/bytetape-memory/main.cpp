@@ -1,7 +1,6 @@
 // What a recording of memory (memory::Recording, run.memlog) says, without a browser.
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ constexpr const char* description =
     "what, when and why. A recording whose program was stopped is read as far as it goes.";
 constexpr const char* statuses =
     "Exit status: 0; 1 where something failed, where predict finds that it does not fit, and where\n"
-    "diff finds a difference; 2 where the command line is wrong, and of diff where something failed.\n\n"
+    "diff finds one in what memory did; 2 where the command line is wrong, and of diff where something failed.\n\n"
     "  bytetape-memory summary run.memlog\n"
     "  bytetape-memory report run.memlog run.html\n"
     "  bytetape-memory diff before.memlog after.memlog\n"
@@ -32,7 +31,7 @@ constexpr const char* statuses =
 struct Arguments {
   std::vector<std::string> page;
   std::string log, other, out, format, device, policy = "caching";
-  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t limit = 0;
 };
 
 void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
@@ -65,7 +64,7 @@ int main(int argc, char** argv) {
   CLI::App* report = app.add_subcommand("report", "one HTML file, which opens in a browser from disk");
   report->add_option("LOG [OTHER] OUT.html", a.page, "a recording, another to lay beside it, and the file to write")
       ->required()
-      ->expected(2, 3);
+      ->expected(1, 3);
 
   CLI::App* diff = app.add_subcommand("diff", "two recordings, event by event: the first difference, and the sums");
   add_log(*diff, a.log, "A");
@@ -85,7 +84,7 @@ int main(int argc, char** argv) {
 
   CLI::App* predict = app.add_subcommand("predict", "the same requests under another limit or policy: would they fit?");
   add_log(*predict, a.log);
-  predict->add_option("--limit", a.limit, "bytes that may be reserved, such as 512MiB; default: no limit")
+  predict->add_option("--limit", a.limit, "bytes that may be reserved, such as 512MiB; 0: no limit")
       ->transform(examples::as_bytes())
       ->check(examples::finite_from_0<std::uint64_t>());
   predict->add_option("--policy", a.policy, "caching, or direct: each block its own piece of the system's memory")

@@ -9,6 +9,7 @@
 namespace bytetape::examples {
 
 int page(const std::vector<std::string>& paths) {
+  check<ValueError>(paths.size() > 1, "a recording and the page to write are needed: report run.memlog run.html");
   const std::string& out = paths.back();
   check<ValueError>(out.ends_with(".html"), "the page to write is the last, OUT.html, not '", out, "'");
   const memory::Log run = memory::read_log(paths.front());

@@ -37,6 +37,20 @@ void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f
     fmt::print("a true shortage: {} are missing\n", format_bytes(f.requested - free));
 }
 
+/// In MiB: one that is enough where `limit` is not, of which the next smaller one that was tried was not.
+std::size_t enough(const memory::Log& log, const memory::DeviceLog& device, const memory::MakePolicy& policy,
+                   std::size_t limit) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const memory::Resimulated without = memory::resimulate(device, {policy});
+  std::size_t low = limit / mib;
+  std::size_t high = memory::snapshot_of(log, without.device).statistics.reserved.peak / mib + 1;
+  while (high - low > 1) {
+    const std::size_t middle = low + (high - low) / 2;
+    (memory::resimulate(device, {policy, middle * mib}).failure ? low : high) = middle;
+  }
+  return high;
+}
+
 void print_row(const char* name, std::size_t recorded, std::size_t predicted) {
   fmt::print("  {:<30} {:>10} {:>10}\n", name, format_bytes(recorded), format_bytes(predicted));
 }
@@ -56,16 +70,20 @@ void print_table(const memory::Snapshot& a, const memory::Snapshot& b, bool is_c
 
 }  // namespace
 
-int predict(const std::string& path, const std::string& device_name, const std::string& policy, std::uint64_t limit) {
+int predict(const std::string& path, const std::string& device_name, const std::string& policy, std::uint64_t most) {
+  const std::size_t limit = most ? most : no_limit;
   const memory::Log log = memory::read_log(path);
   const memory::DeviceLog& device = choose_device(log, device_name);
   using Mode = memory::Allocator::Mode;
-  const memory::Resimulated predicted = memory::resimulate(
-      device, {.policy = memory::policy_of(policy == "direct" ? Mode::direct : Mode::caching), .limit = limit});
+  const memory::MakePolicy make_policy = memory::policy_of(policy == "direct" ? Mode::direct : Mode::caching);
+  const memory::Resimulated predicted = memory::resimulate(device, {make_policy, limit});
   fmt::print("{}{}, through the {} policy, {}\n", headline(log, path), introduce(log, device), policy,
              limit == no_limit ? "without a limit" : "under a limit of " + format_bytes(limit));
   const memory::Snapshot after = memory::snapshot_of(log, predicted.device);
-  if (predicted.failure) print_failure(log, *predicted.failure, limit);
+  if (predicted.failure) {
+    print_failure(log, *predicted.failure, limit);
+    fmt::print("a limit of {} MiB is enough\n", memory::format_exact(enough(log, device, make_policy, limit)));
+  }
   print_table(memory::snapshot_of(log, device), after, predicted.failure.has_value());
   if (predicted.failure) return 1;
   if (limit != no_limit)

@@ -42,7 +42,8 @@ std::string headline(const memory::Log& log, const std::string& path) {
   const double ms = static_cast<double>(last_time(log)) / 1e6;
   const std::string time = ms < 1000 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.1f} s", ms / 1000);
   std::string text =
-      fmt::format("{}, recorded in {}: {} events in {}\n", log.program, path, memory::format_exact(events), time);
+      fmt::format("{}, recorded in {}: {} events in {}\n", log.program.empty() ? "a program" : log.program, path,
+                  memory::format_exact(events), time);
   if (!log.complete) text += "it breaks off there: the program ended before the recording did\n";
   return text;
 }

@@ -50,7 +50,10 @@ void find_and_mend(const std::filesystem::path& report) {
   const memory::Difference grown = memory::diff(before, memory::mark());
   std::cout << grown << '\n' << why_alive(grown) << '\n';
   // [find]
-  if (recording) memory::write_report(report.string());
+  if (recording) {
+    recording->finish();  // what follows is mended
+    memory::write_report(memory::read_log(recording->path()), report.string());
+  }
 
   history.clear();
   // [mend]
@@ -71,7 +74,7 @@ void find_and_mend(const std::filesystem::path& report) {
 int main(int argc, char** argv) {
   const std::filesystem::path report = argc > 1 ? argv[1] : "";
   if (argc > 2 || (argc == 2 && report.extension() != ".html")) {
-    std::cerr << "usage: leak [REPORT.html]\n";
+    std::cerr << "usage: leak [REPORT.html]; the name of the page ends in .html\n";
     return 2;
   }
   try {

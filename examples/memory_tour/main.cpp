@@ -108,7 +108,8 @@ int main(int argc, char** argv) {
   app.add_option("--stop", o.stop, "show this one alone; 0: all")
       ->check(CLI::Range(0, static_cast<int>(std::size(stops))));
   app.add_option("--pytorch", o.pytorch, "show PyTorch's figures beside: what examples/memory_tour/pytorch.py wrote");
-  app.add_option("--report", o.report, "write the memory of all of it to this file, FILE.html, for a browser");
+  app.add_option("--memory-report,--report", o.report,
+                 "write the memory of all of it to this file, FILE.html, for a browser");
   try {
     app.parse(argc, argv);
     return run(o);

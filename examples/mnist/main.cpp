@@ -10,12 +10,15 @@ using namespace bytetape::examples;
 nn::Sequential make_model(const Options& o) { return o.model == "mlp" ? mnist_mlp() : mnist_cnn(); }
 
 Recipe make_recipe(nn::Module& model, const Options& o) {
+  if (o.optimizer == "sgd")
+    return {std::make_unique<optim::SGD>(model.parameters(), optim::SGDOptions{.lr = o.lr}), falling};
   return {std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = o.lr}), falling};
 }
 
 Options defaults() {
   Options o;
   o.model = "cnn";
+  o.optimizer = "adam";
   o.lr = 2e-3;
   return o;
 }
@@ -26,8 +29,9 @@ int main(int argc, char** argv) {
   return run_example({.name = "mnist",
                       .description = "Trains on MNIST and says where the memory went.",
                       .texts = {.models = {"cnn", "mlp"},
+                                .optimizers = {"adam", "sgd"},
                                 .data = mnist_data,
-                                .lr = "Adam's first learning rate; falls linearly to 0",
+                                .lr = "the first learning rate, which falls linearly to 0; plain SGD wants some 0.1",
                                 .until = until_accuracy},
                       .defaults = defaults(),
                       .image = {1, 28, 28},

@@ -120,5 +120,16 @@ TEST(FirstDifference, NamesTheEvent) {
   EXPECT_NE(first_difference(other, log).find("(the first log ends)"), std::string::npos);
 }
 
+TEST(FirstDifference, MayBeOneOfMoreThanNames) {
+  const auto log = record_events(Device::meta(), [](Device d) { program(d, 1, 7); });
+  auto other = log;
+  other[5].op = memory::intern("another op");
+  other[6].module = other[6].old_module = memory::intern("another.module");
+  EXPECT_EQ(first_difference(log, other).rfind("event 5 of ", 0), 0u);
+  EXPECT_EQ(first_difference(log, other, memory::Names::ignored), "");
+  other[7].bytes += 512;
+  EXPECT_EQ(first_difference(log, other, memory::Names::ignored).rfind("event 7 of ", 0), 0u);
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -164,6 +164,25 @@ TEST(Module, MembersThatMoveAreFoundAgain) {
   EXPECT_EQ(booked_under(stack(randn({1, 3}))), "4 Linear");
 }
 
+// A list that is registered first and filled then, as a block's shortcut is where shapes change.
+TEST(Module, WhatIsAddedBelowAChildIsBookedBelowIt) {
+  struct Late : nn::Module {
+    nn::Sequential shortcut;
+    Late() {
+      register_module("shortcut", shortcut);
+      shortcut.push_back(nn::Linear(3, 3));
+    }
+    Tensor forward(const Tensor& x) override { return shortcut(x); }
+  };
+  Late alone;
+  EXPECT_EQ(booked_under(alone.parameters()[0]), "shortcut.0 Linear");
+  EXPECT_EQ(booked_under(alone(randn({1, 3}))), "shortcut.0 Linear");
+  nn::Sequential net;
+  net.push_back(Late());
+  EXPECT_EQ(booked_under(net.parameters()[0]), "0 Late.shortcut.0 Linear");
+  EXPECT_EQ(booked_under(net(randn({1, 3}))), "0 Late.shortcut.0 Linear");
+}
+
 TEST(Module, MovesWithItsMembers) {
   Net net;
   const Tensor first = net.parameters()[0];

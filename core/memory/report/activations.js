@@ -62,7 +62,7 @@ function savedSummary(device, rows) {
 function savedTable(device, rows, step) {
   const x = d3.scaleLinear([step.begin, step.end + 1], [0, 100]).clamp(true);
   const columns = [
-    { label: "tensor", value: (r) => r.title, cell: (r) => r.title, class: "name" },
+    { label: "tensor", value: (r) => r.title, cell: (r) => r.title, class: "tensor" },
     { label: "size", number: true, value: (r) => r.bytes, cell: (r) => bytesOf(r.bytes) },
     { label: "made in", value: (r) => r.made, cell: (r) => r.made, class: "name" },
     { label: "held by backward of", value: (r) => r.holders[0] ?? "", cell: (r) => listText(r.holders, 2),

@@ -122,7 +122,10 @@ async function start() {
   report = await readReport();
   const first = report.runs.findIndex((run) => shownDevices(run).length > 0);
   if (first < 0) {
-    say("Nothing was recorded.");
+    const unmatched = d3.sum(report.runs.flatMap((run) => run.devices), (device) => device.unmatched);
+    say(unmatched
+      ? `Nothing can be shown: ${formatExact(unmatched)} events mean blocks whose beginning was not kept. A memory::Recording keeps it.`
+      : "Nothing was recorded.");
     document.documentElement.dataset.drawn = "true";
     return;
   }

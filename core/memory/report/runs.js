@@ -3,30 +3,39 @@
 function drawRuns(view, device) {
   const other = matchingDevice(otherRun(), device);
   if (!other) return view.append(note("The other run recorded nothing."));
-  const at = firstDifference(device, other);
+  const at = firstDifference(device, other, signature);
+  const named = at < 0 ? firstDifference(device, other, namesOf) : at;
   const [a, b] = [runLabel(app.run), runLabel(1 - app.run)];
+  const byAnother = named < 0 ? "" : `; the first that is another op's or module's is event ${formatExact(named)}`;
   const verdict = at < 0
-    ? `All ${formatExact(device.count)} events are equal: same blocks, same places, same roles, same order.`
+    ? `All ${formatExact(device.count)} events are equal: same blocks, same places, same roles, same order${byAnother}.`
     : `The first difference is event ${formatExact(at)}; ${at ? "those before it are equal" : "none is before it"}.`;
   view.append(heading("Run against run"), element("p", { class: "verdict", "data-first-difference": at }, verdict),
     runChart(view, device, other, [a, b]), element("div", { class: "columns" }, sumsTable(device, other, [a, b]),
-      at >= 0 ? differenceTable(device, other, at, [a, b]) : null));
+      named >= 0 ? differenceTable(device, other, named, [a, b]) : null));
 }
 
-// What must be equal of event i: everything but time and thread; of steps their count, as a process goes on counting.
+// What must be equal of event i: everything but time, thread and names; of steps their count, as a process goes on
+// counting.
 function signature(device, i) {
-  const { kind, phase, step, role, module } = device.events;
+  const { kind, phase, step, role } = device.events;
   const count = step[i] && step[i] - (device.steps[0]?.number ?? step[i]) + 1;
-  return [kind[i], phase[i], count, role[i], device.names[module[i]], ...subjectOf(device, i)].join("|");
+  return [kind[i], phase[i], count, role[i], ...subjectOf(device, i)].join("|");
+}
+
+// Whose it is: "conv2 · conv2d".
+function namesOf(device, i) {
+  const b = device.blockOf[i];
+  const op = b === NONE ? "" : device.names[device.blocks.op[b]];
+  return [device.names[device.events.module[i]], op].filter(Boolean).join(" · ");
 }
 
 // The block or the segment that event i is about, or what else it tells.
-function subjectOf({ events, blocks, segments, blockOf, names }, i) {
+function subjectOf({ events, blocks, segments, blockOf }, i) {
   const b = blockOf[i];
   const target = events.target[i];
   if (b !== NONE) {
-    const place = [segments.number[blocks.segment[b]], blocks.offset[b]];
-    return [...place, blocks.bytes[b], blocks.requested[b], names[blocks.op[b]]];
+    return [segments.number[blocks.segment[b]], blocks.offset[b], blocks.bytes[b], blocks.requested[b]];
   }
   switch (events.kind[i]) {
     case KIND.segmentAlloc:
@@ -38,9 +47,9 @@ function subjectOf({ events, blocks, segments, blockOf, names }, i) {
 }
 
 // -1 where there is none.
-function firstDifference(a, b) {
+function firstDifference(a, b, of) {
   const count = Math.min(a.count, b.count);
-  for (let i = 0; i < count; ++i) if (signature(a, i) !== signature(b, i)) return i;
+  for (let i = 0; i < count; ++i) if (of(a, i) !== of(b, i)) return i;
   return a.count === b.count ? -1 : count;
 }
 
@@ -64,8 +73,7 @@ const CONTEXT = [3, 5];  // events shown before and after the first difference
 
 function differenceTable(a, b, at, labels) {
   const rows = d3.range(Math.max(0, at - CONTEXT[0]), Math.min(Math.max(a.count, b.count), at + CONTEXT[1]));
-  const text = (d, i) =>
-    (i < d.count ? [happened(d, i), d.names[d.events.module[i]]].filter(Boolean).join(" · ") : "");
+  const text = (d, i) => (i < d.count ? [happened(d, i), namesOf(d, i)].filter(Boolean).join(" · ") : "");
   return element("table", {},
     element("thead", {}, element("tr", {}, ["event", ...labels].map((l) => element("th", {}, l)))),
     element("tbody", {}, rows.map((i) => element("tr", { class: i === at ? "differs" : "" },

@@ -39,13 +39,13 @@ class Timeline {
       const { activeElement } = document;
       if (activeElement === document.body || this.root.contains(activeElement)) timelineKey(this, event);
     });
-    new ResizeObserver(() => this.resize()).observe(this.root);
+    new ResizeObserver(() => this.redraw()).observe(this.root);
   }
 
   update(change) {
     if ("run" in change || "device" in change) this.reset();
     else if ("axis" in change) this.changeAxis();
-    else if ("theme" in change) this.resize();
+    else if ("theme" in change) this.redraw();
     else this.schedule();
   }
 
@@ -93,6 +93,12 @@ class Timeline {
     this.zoom.extent(extent).translateExtent(extent).scaleExtent([1, this.deepest()]);
     this.drawOverview(full);
     if (this.window) this.showWindow(this.window);
+  }
+
+  // Before the browser paints: a resized canvas is empty.
+  redraw() {
+    this.resize();
+    if (this.window) this.draw();
   }
 
   // Ten events fill the picture; in time, what ten of the closest could need.
@@ -151,13 +157,12 @@ class Timeline {
   }
 
   schedule() {
-    this.frame ??= requestAnimationFrame(() => {
-      this.frame = null;
-      this.draw();
-    });
+    this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
   draw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = null;
     this.columns = this.readColumns();
     const highest = this.ceiling();
     this.y = d3.scaleLinear([this.lift.from * highest, (this.lift.from + this.lift.share) * highest],
