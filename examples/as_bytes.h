@@ -27,6 +27,7 @@ inline CLI::Validator as_bytes() {
     const auto factor = units.find(unit);
     if (error != std::errc() || factor == units.end()) return "No size such as 512MiB or 1.5GB: " + text;
     const double bytes = std::floor(value * factor->second);
+    if (bytes < 1 && value > 0) return "Less than a byte: " + text;
     if (!(bytes >= 0 && bytes < 0x1p64)) return "No size of 64 bits: " + text;
     text = fmt::format("{:.0f}", bytes);
     return "";

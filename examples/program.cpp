@@ -97,8 +97,9 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const Options& o = run.options;
   const ImageCounts images{splits->training.x.size(0), splits->testing.x.size(0)};
   fmt::print("{}: {} training and {} test images\n\n", splits->name, images.training, images.testing);
-  const std::string name = fmt::format("{} --model {} --batch-size {} --seed {} on {} images of {}", example.name,
-                                       o.model, o.batch_size, o.seed, images.training, splits->name);
+  const std::string optimizer = o.optimizer == example.defaults.optimizer ? "" : " --optimizer " + o.optimizer;
+  const std::string name = fmt::format("{} --model {}{} --batch-size {} --seed {} on {} images of {}", example.name,
+                                       o.model, optimizer, o.batch_size, o.seed, images.training, splits->name);
   const data::ResidentImages training = resident(splits->training, example.normalize),
                              testing = resident(splits->testing, example.normalize);
   splits.reset();
@@ -108,14 +109,15 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const TrainingResult result = training_run.run();
   release_interrupts();
   print_results(run, result);
-  if (recording) recording->finish();  // with what training holds in the end, as a prediction's does
   write_files(run, result, memory::allocator(default_device()).snapshot(), [&](const std::string& path) {
+    recording->finish();
     write_page(memory::read_log(o.recorded_to()), example, o, images, path);
   });
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
   }
+  if (recording) recording->finish();  // with what training holds in the end, as a prediction's has
   return result.is_finished();
 }
 

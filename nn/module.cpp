@@ -112,8 +112,9 @@ void Module::adopt(ChildModule child) {
     module.parent_ = here;
     module.name_ = child.place();
     module.place_ = 0;
-    std::string path = module.name_;
-    for (const Module* m = this; m->parent_module(); m = m->parent_module()) path = m->name_ + "." + path;
+    std::string path = module.name_;  // below the module that runs, whose own the scope has, or below the root
+    const auto runs = [](const Module& m) { return memory::running_module && *memory::running_module == m.cell_; };
+    for (const Module* m = this; m->parent_module() && !runs(*m); m = m->parent_module()) path = m->name_ + "." + path;
     module.rebook(memory::current_scope.module, path);
   }
   children_.push_back(std::move(child));

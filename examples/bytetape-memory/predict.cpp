@@ -6,6 +6,7 @@
 #include <bytetape/core/memory/snapshot_of.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "examples/bytetape-memory/recordings.h"
@@ -35,6 +36,13 @@ void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f
     fmt::print("fragmentation: {} are free, but not in one piece\n", format_bytes(free));
   else
     fmt::print("a true shortage: {} are missing\n", format_bytes(f.requested - free));
+}
+
+/// Whether the run had more to ask for.
+bool ended_early(const memory::Log& log, const memory::DeviceLog& device) {
+  return !log.complete || std::any_of(device.records.begin(), device.records.end(), [](const memory::Record& r) {
+    return r.event.kind == memory::EventKind::out_of_memory;
+  });
 }
 
 /// In MiB: one that is enough where `limit` is not, of which the next smaller one that was tried was not.
@@ -82,7 +90,8 @@ int predict(const std::string& path, const std::string& device_name, const std::
   const memory::Snapshot after = memory::snapshot_of(log, predicted.device);
   if (predicted.failure) {
     print_failure(log, *predicted.failure, limit);
-    fmt::print("a limit of {} MiB is enough\n", memory::format_exact(enough(log, device, make_policy, limit)));
+    fmt::print("a limit of {} MiB is enough{}\n", enough(log, device, make_policy, limit),
+               ended_early(log, device) ? " for what was recorded, behind which the run wanted more" : "");
   }
   print_table(memory::snapshot_of(log, device), after, predicted.failure.has_value());
   if (predicted.failure) return 1;

@@ -183,6 +183,29 @@ TEST(Module, WhatIsAddedBelowAChildIsBookedBelowIt) {
   EXPECT_EQ(booked_under(net(randn({1, 3}))), "0 Late.shortcut.0 Linear");
 }
 
+TEST(Module, WhatIsAddedWhileAModuleRunsIsBookedBelowIt) {
+  struct Lazy : nn::Module {
+    std::shared_ptr<nn::Linear> own;
+    nn::Sequential filled;
+    Lazy() { register_module("filled", filled); }
+    Tensor forward(const Tensor& x) override {
+      if (!own) {
+        own = std::make_shared<nn::Linear>(3, 3);
+        register_module("own", own);
+        filled.push_back(nn::Linear(3, 3));
+      }
+      return filled((*own)(x));
+    }
+  };
+  nn::Sequential net;
+  net.push_back(Lazy());
+  net(randn({1, 3}));
+  const auto parameters = net.named_parameters();
+  ASSERT_THAT(names_of(parameters), ElementsAre("0.filled.0.weight", "0.filled.0.bias", "0.own.weight", "0.own.bias"));
+  EXPECT_EQ(booked_under(parameters[0].second), "0 Lazy.filled.0 Linear");
+  EXPECT_EQ(booked_under(parameters[2].second), "0 Lazy.own");
+}
+
 TEST(Module, MovesWithItsMembers) {
   Net net;
   const Tensor first = net.parameters()[0];
