@@ -1,10 +1,11 @@
 // Convolutions of few channels: by which kernels they are made, and on tensor cores with many tiles, odd sizes, and
-// infinities.
+// infinities. And those of many, on views that no vector can be read from.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/transfer.h"
 #include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/conv_mma.h"
 #include "bytetape/cuda/plans.h"
@@ -141,6 +142,106 @@ TEST_P(CudaConv, KeepsAnInfinityWhereItIs) {
       return are;
     };
     EXPECT_EQ(finite(gpu), finite(Device::cpu()));
+  }
+}
+
+// Needs no GPU. What is aligned and lies right takes no memory; each other operand takes a copy's.
+TEST(ConvPlan, CopiesWhatIsNotAligned) {
+  const auto plan_at = [](DType dtype, std::uintptr_t x, std::uintptr_t weight, std::uintptr_t bias, std::uintptr_t y) {
+    const auto view = [&](std::uintptr_t at, const Shape& s) {
+      return View(reinterpret_cast<void*>(at), dtype, Device::cuda(), s,
+                  s.size() == 4 ? channels_last_strides(s) : contiguous_strides(s));
+    };
+    return cuda::plan(Conv2dArgs{view(x, {3, 64, 17, 17}), view(weight, {24, 64, 3, 3}), view(bias, {24}),
+                                 view(y, {3, 24, 17, 17}), Conv2dParams{.padding = 1}})
+        .workspace;
+  };
+  const auto rounded = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
+  constexpr std::size_t x = 3 * 64 * 17 * 17, weight = 24 * 64 * 9, bias = 24, y = 3 * 24 * 17 * 17;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::size_t element = size_of(dtype), least = plan_at(dtype, 512, 1024, 2048, 4096);
+    EXPECT_EQ(plan_at(dtype, 16, 48, 80, 112), least);
+    EXPECT_EQ(plan_at(dtype, 512 + element, 1024, 2048, 4096), least + rounded(x * element));
+    EXPECT_EQ(plan_at(dtype, 512, 1024 + element, 2048, 4096), least + rounded(weight * element));
+    EXPECT_EQ(plan_at(dtype, 512, 1024, 2048 + element, 4096), least + rounded(bias * element));
+    EXPECT_EQ(plan_at(dtype, 512, 1024, 2048, 4096 + 8), least + rounded(y * element));
+    EXPECT_EQ(plan_at(dtype, 520, 1032, 2056, 4104), least + rounded(x * element) + rounded(weight * element) +
+                                                         rounded(bias * element) + rounded(y * element));
+  }
+  EXPECT_EQ(plan_at(DType::f64, 520, 1032, 2056, 4104), plan_at(DType::f64, 512, 1024, 2048, 4096))
+      << "what cuDNN does not take is not copied for it";
+}
+
+/// A copy on the GPU, `first` elements into its memory, with x's dims in the order in which they lie by `strides`.
+Tensor moved(const Tensor& x, const Strides& strides, std::int64_t first) {
+  const Tensor there = empty({first + x.numel()}, x.dtype(), gpu).alias(x.shape(), strides, first);
+  copy_across(x, there);
+  return there;
+}
+Tensor moved_image(const Tensor& x, std::int64_t first) { return moved(x, channels_last_strides(x.shape()), first); }
+
+/// The result of a convolution and its gradients, of views that begin `first` elements into their memory.
+struct OnViews {
+  Tensor x, weight, bias, gy;  // on the CPU
+  Conv2dParams params;
+  Activation activation = Activation::none;
+
+  std::vector<std::vector<double>> run(std::int64_t first, bool turns_weight) const {
+    const Tensor image = moved_image(x, first).set_requires_grad();
+    const Strides order = turns_weight ? contiguous_strides(weight.shape()) : channels_last_strides(weight.shape());
+    std::vector<Tensor> inputs{image, moved(weight, order, first).set_requires_grad()};
+    if (bias.defined()) inputs.push_back(moved(bias, {1}, first).set_requires_grad());
+    const Tensor y = conv2d(image, inputs[1], bias.defined() ? inputs[2] : Tensor(), params, activation);
+    std::vector<std::vector<double>> all{y.to_vector<double>()};
+    for (const Tensor& g : grad({y}, inputs, {.seeds = {moved_image(gy, first)}})) all.push_back(g.to_vector<double>());
+    return all;
+  }
+};
+
+OnViews on_views(const Shape& x, const Shape& weight, const Conv2dParams& params, bool with_bias, DType dtype) {
+  const Shape y =
+      conv2d(empty(x, DType::f32, Device::meta(gpu)), empty(weight, DType::f32, Device::meta(gpu)), {}, params).shape();
+  return {random_tensor(x, dtype), random_tensor(weight, dtype), with_bias ? random_tensor(weight[0], dtype) : Tensor(),
+          random_tensor(y, dtype), params};
+}
+
+class CudaConvOnViews : public GpuTest {};
+
+// The last engine that computes in true f32 reads channels-last images in vectors, whatever it was told of addresses.
+TEST_F(CudaConvOnViews, TakeTrueF32OneElementIntoItsMemory) {
+  const OnViews conv = on_views({3, 64, 17, 17}, {24, 64, 3, 3}, {.padding = 1}, true, DType::f32);
+  for (const bool turns_weight : {true, false}) EXPECT_EQ(conv.run(1, turns_weight), conv.run(0, turns_weight));
+}
+
+TEST_F(CudaConvOnViews, GiveTheBitsOfAlignedTensors) {
+  struct {
+    Shape x, weight;
+    Conv2dParams params;
+  } const shapes[] = {
+      {{3, 64, 17, 17}, {24, 64, 3, 3}, {.padding = 1}},
+      {{4, 64, 16, 16}, {64, 64, 3, 3}, {.stride = 2, .padding = 1}},
+      {{2, 32, 9, 11}, {48, 32, 1, 1}, {}},
+      {{2, 32, 9, 11}, {32, 8, 3, 3}, {.padding = 1, .groups = 4}},
+      {{5, 10, 8, 8}, {14, 10, 3, 3}, {.padding = {0, 1}}},
+  };
+  struct {
+    DType dtype;
+    bool tf32;
+  } const precisions[] = {{DType::f32, false}, {DType::f32, true}, {DType::bf16, false}, {DType::f16, false}};
+  for (const auto& [dtype, tf32] : precisions) {
+    const AllowTf32 allow(tf32);
+    for (const auto& s : shapes)
+      for (const bool with_bias : {false, true})
+        for (const Activation activation : {Activation::none, Activation::relu})
+          for (const bool turns_weight : {true, false}) {
+            SCOPED_TRACE(detail::concat(dtype, tf32 ? " as TF32 " : " ", s.x, s.weight, with_bias ? " bias" : "",
+                                        activation == Activation::relu ? " relu" : "",
+                                        turns_weight ? "" : " weight channels-last"));
+            OnViews conv = on_views(s.x, s.weight, s.params, with_bias, dtype);
+            conv.activation = activation;
+            const auto expected = conv.run(0, turns_weight);
+            for (const std::int64_t first : {1, 2, 3}) ASSERT_EQ(conv.run(first, turns_weight), expected) << first;
+          }
   }
 }
 

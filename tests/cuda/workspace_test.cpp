@@ -39,6 +39,16 @@ void convolution(Device device) {
   conv2d(x, w, {}, {.padding = 1});
 }
 
+/// With its gradients, on tensors that begin one element into their memory.
+void convolution_of_views(Device device) {
+  const auto view_of = [&](const Shape& shape) {
+    return empty({1 + numel(shape)}, DType::f32, device).alias(shape, channels_last_strides(shape), 1);
+  };
+  const Tensor x = view_of({3, 64, 17, 17}).set_requires_grad(), w = view_of({24, 64, 3, 3}).set_requires_grad();
+  const Tensor b = empty({25}, DType::f32, device).alias({24}, {1}, 1).set_requires_grad();
+  grad({conv2d(x, w, b, {.padding = 1})}, {x, w, b}, {.seeds = {view_of({3, 24, 17, 17})}});
+}
+
 TEST(WorkspaceCap, IsWhatAPredictionSays) {
   const Device capped = Device::cuda(7), twin = Device::meta(capped), other = Device::meta(Device::cuda(6));
   const std::size_t usual_product = peak_workspace(twin, product), usual = peak_workspace(twin, convolution);
@@ -112,6 +122,7 @@ TEST_F(CudaWorkspaceCap, IsPredictedToTheByte) {
     const Cap cap(gpu, bytes);
     EXPECT_EQ(peak_workspace(gpu, product), peak_workspace(Device::meta(gpu), product));
     EXPECT_EQ(peak_workspace(gpu, convolution), peak_workspace(Device::meta(gpu), convolution));
+    EXPECT_EQ(peak_workspace(gpu, convolution_of_views), peak_workspace(Device::meta(gpu), convolution_of_views));
   }
 }
 

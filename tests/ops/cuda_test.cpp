@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bytetape/core/backend.h"
+#include "tests/cuda/gpu.h"
 #include "tests/ops/evaluate.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
@@ -10,8 +11,6 @@
 
 namespace bytetape::test {
 namespace {
-
-const Device gpu = Device::cuda();
 
 class CudaOp : public testing::TestWithParam<std::size_t> {
  protected:
@@ -101,6 +100,35 @@ TEST_P(CudaOp, RepeatsLargeInputsBitForBit) {
     EXPECT_EQ(one.value.values, two.value.values);
     for (std::size_t i = 0; i < one.grads.size(); ++i) EXPECT_EQ(one.grads[i].values, two.grads[i].values);
   }
+}
+
+/// The case with its images channels-last, as convolutions hand them on.
+Case with_images_channels_last(Case inputs) {
+  for (Input& i : inputs)
+    if (i.shape.size() == 4 && i.layout == Layout::dense) i.layout = Layout::channels_last;
+  return inputs;
+}
+
+// No address is aligned to more than its element: neither ours nor a library's kernels may take vectors of these.
+TEST_P(CudaOp, TakesTensorsThatBeginOneElementIntoTheirMemory) {
+  const auto compare = [&](const Case& inputs, const Arrays& values, bool is_large) {
+    const Case images_last = with_images_channels_last(inputs);
+    for (const auto& [dtype, most] : dtypes) {
+      if (is_large && dtype == DType::f16) continue;  // sums leave its range
+      SCOPED_TRACE(detail::concat(dtype));
+      const Arrays rounded = rounded_to(dtype, inputs, values);
+      const Evaluation expected = evaluate(row(), inputs, rounded, DType::f64);
+      const auto got = [&](const Case& laid_out) { return evaluate(row(), laid_out, rounded, dtype, gpu, 1); };
+      ASSERT_TRUE(near(got(inputs), expected, most * row().tolerance));
+      ASSERT_TRUE(near(got(images_last), expected, most * row().tolerance)) << "channels-last";
+      if (dtype != DType::f32) continue;
+      const AllowTf32 allow(true);
+      ASSERT_TRUE(near(got(images_last), expected, 1e-5 * row().tolerance)) << "as TF32";
+    }
+  };
+  for_each_case([&](const Case& inputs, const Arrays& values) { compare(inputs, values, false); });
+  const Case large = large_case(row());
+  compare(large, draw(row(), large, 0), true);
 }
 
 TEST_P(CudaOp, RefusesBadInputInTheSameWords) {

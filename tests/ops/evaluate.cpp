@@ -100,14 +100,14 @@ Placement place(Layout layout, const Shape& shape) {
   return p;
 }
 
-Tensor make_input(const Input& input, const Array& values, DType dtype, Device device) {
+Tensor make_input(const Input& input, const Array& values, DType dtype, Device device, std::int64_t first) {
   if (!input.defined) return {};
   const DType t = dtype_of_input(input, dtype);
   const Device d = !input.is_elsewhere ? device : device.is_meta ? Device::cpu() : Device::meta();
   const Placement p = place(input.layout, input.shape);
-  const Tensor storage = empty({p.elements}, t, d);
+  const Tensor storage = empty({first + p.elements}, t, d);
   run<&Kernels::fill>(d, Scalar(is_floating(t) ? std::numeric_limits<double>::quiet_NaN() : 0), storage.write());
-  Tensor x = storage.alias(input.shape, p.strides, p.offset);
+  Tensor x = storage.alias(input.shape, p.strides, first + p.offset);
   const ConstView source(values.values.data(), DType::f64, Device::cpu(), values.shape,
                          contiguous_strides(values.shape));
   copy_across(source, x.write());  // expanded elements are written again and again, with one value
@@ -179,31 +179,38 @@ bool applies(Layout layout, const Shape& shape) {
   return layout == Layout::dense || shape.size() >= 1;
 }
 
-Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device device) {
+Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device device, std::int64_t first) {
   Inputs made;
-  for (std::size_t i = 0; i < inputs.size(); ++i) made.push_back(make_input(inputs[i], values[i], dtype, device));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    made.push_back(make_input(inputs[i], values[i], dtype, device, first));
   return made;
 }
 
-Tensor weights_like(const Tensor& y) {
+Tensor weights_like(const Tensor& y, std::int64_t first) {
   std::vector<double> weights(static_cast<std::size_t>(y.numel()));
   std::mt19937_64 generator(7);
   for (double& w : weights) {
     const auto bits = generator();
     w = (bits & 1 ? 0.25 : -0.25) * static_cast<double>(2 + (bits >> 8) % 5);
   }
-  return make_tensor(weights, y.shape(), y.dtype(), y.device());
+  const Tensor dense = make_tensor(weights, y.shape(), y.dtype(), y.device());
+  if (first == 0) return dense;
+  const Strides strides = is_dense(y.shape(), y.strides()) ? y.strides() : contiguous_strides(y.shape());
+  Tensor moved = empty({first + y.numel()}, y.dtype(), y.device()).alias(y.shape(), strides, first);
+  copy_across(dense, moved);
+  return moved;
 }
 
-Tensor forward_backward(const Function& f, const Inputs& inputs) {
+Tensor forward_backward(const Function& f, const Inputs& inputs, std::int64_t first) {
   Tensor y = f(inputs);
-  if (y.requires_grad()) y.backward(weights_like(y));
+  if (y.requires_grad()) y.backward(weights_like(y, first));
   return y;
 }
 
-Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device) {
-  const Inputs x = make_inputs(inputs, values, dtype, device);
-  Evaluation e{to_array(forward_backward(row.f, x)), {}};
+Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device,
+                    std::int64_t first) {
+  const Inputs x = make_inputs(inputs, values, dtype, device, first);
+  Evaluation e{to_array(forward_backward(row.f, x, first)), {}};
   for (const Tensor& input : x)
     e.grads.push_back(input.defined() && input.grad().defined() ? to_array(input.grad()) : Array());
   return e;

@@ -15,8 +15,9 @@ Arrays rounded_to(DType dtype, const Case& inputs, const Arrays& values);
 Case large_case(const OpRow& row);
 /// Whether a shape can lie in memory that way. An expanded input needs values that repeat.
 bool applies(Layout layout, const Shape& shape);
-/// The tensors of a case. Floating ones are leaves that require grad; memory between elements is NaN.
-Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device device = {});
+/// The tensors of a case, each `first` elements into its memory, beside where its layout puts it. Floating ones are
+/// leaves that require grad; memory between elements is NaN.
+Inputs make_inputs(const Case& inputs, const Arrays& values, DType dtype, Device device = {}, std::int64_t first = 0);
 
 Array to_array(const Tensor& x);
 
@@ -24,12 +25,14 @@ struct Evaluation {
   Array value;
   std::vector<Array> grads;  // by input, of the value times fixed weights; empty where there is none
 };
-/// Fixed weights, which every dtype holds exactly and which do not repeat soon.
-Tensor weights_like(const Tensor& y);
+/// Fixed weights, which every dtype holds exactly and which do not repeat soon; in y's layout where they do not begin
+/// their memory.
+Tensor weights_like(const Tensor& y, std::int64_t first = 0);
 /// y = f(inputs), and backward of it times fixed weights. Reads no data.
-Tensor forward_backward(const Function& f, const Inputs& inputs);
-/// The same on fresh tensors, read back.
-Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device = {});
+Tensor forward_backward(const Function& f, const Inputs& inputs, std::int64_t first = 0);
+/// The same on fresh tensors, read back. All tensors begin `first` elements into their memory.
+Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device = {},
+                    std::int64_t first = 0);
 
 /// The CPU and every other device that this process can use.
 std::vector<Device> available_devices();
