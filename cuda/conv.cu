@@ -1,9 +1,6 @@
-// Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups), which is channels-last: copies
-// turn others around. What cuDNN does not take (f64, rare geometries, 2^31 elements) becomes products of matrices in
-// im2col.cu, and images of few channels are conv_mma.cu's and conv_direct.cu's.
-#include <algorithm>
-#include <bit>
-
+// Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups), which is channels-last, and
+// all addresses aligned: it is given copies of others. What cuDNN does not take (f64, rare geometries, 2^31 elements)
+// becomes products of matrices in im2col.cu, and images of few channels are conv_mma.cu's and conv_direct.cu's.
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/conv_direct.h"
@@ -39,55 +36,69 @@ void finish(const Conv2dArgs& a) {
   });
 }
 
-std::int64_t alignment_of(const void* data) {
-  return std::min<std::int64_t>(16, std::int64_t{1} << std::countr_zero(reinterpret_cast<std::uintptr_t>(data)));
-}
+/// What cuDNN reads or writes: an operand of the caller's, or its copy in the workspace.
+class Operand {
+ public:
+  /// As `copy` says; a copy has `strides` and the dtype that is computed with.
+  Operand(const ConstView& v, const ConvWorkspace::Copy& copy, const Strides& strides, DType dtype, Workspace ws)
+      : given_(const_cast<void*>(v.data()), v.dtype, v.device, v.shape, v.strides), is_copied_(copy.exists) {
+    used_ = is_copied_ ? View(static_cast<char*>(ws.data) + copy.at, dtype, v.device, v.shape, strides) : given_;
+  }
+  void* data() const { return used_.data(); }
+  void load() const {
+    if (is_copied_) copy_kernels().copy(given_, used_);
+  }
+  void store() const {
+    if (is_copied_) copy_kernels().copy(used_, given_);
+  }
+
+ private:
+  View given_, used_;
+  bool is_copied_;
+};
 
 /// A convolution as cuDNN may take it, and what is done around that.
 class Launch {
  public:
   Launch(const ConvSizes& s, ConvMap map, const ConvWorkspace& parts, const ConstView& x, const ConstView& weight,
-         const ConstView& y, Workspace ws)
+         const ConstView& y, const ConstView& bias, Workspace ws)
       : problem_{.sizes = s, .map = map, .workspace = parts.library, .usual_workspace = parts.usual_library},
         device_(y.device),
-        weight_(const_cast<void*>(weight.data()), weight.dtype, weight.device, weight.shape, weight.strides),
-        turned_(static_cast<char*>(ws.data) + parts.weight, s.dtype, device_, weight.shape,
-                weight_strides(x, weight, y)),
+        x_(x, parts.x, x.strides, s.dtype, ws),
+        weight_(weight, parts.weight, weight_strides(x, weight, y), s.dtype, ws),
+        y_(y, parts.y, y.strides, s.dtype, ws),
+        bias_(bias, parts.bias, {1}, s.dtype, ws),
         scratch_(static_cast<char*>(ws.data) + parts.scratch),
-        turns_weight_(turns_weight(x, weight, y)) {
+        may_use_cudnn_(may_use_cudnn(s, x, y)) {
     problem_.channels_last = are_channels_last(x, y);
-    memory_ = {x.data(), turns_weight_ ? turned_.data() : weight_.data(), y.data(), nullptr};
-    problem_.x_alignment = alignment_of(memory_.x);
-    problem_.weight_alignment = alignment_of(memory_.weight);
-    problem_.y_alignment = alignment_of(memory_.y);
-    const bool row_major = x.is_contiguous() && y.is_contiguous();
-    is_for_cudnn_ = s.dtype != DType::f64 && (problem_.channels_last || row_major) && is_small(s);
   }
 
   /// Finds cuDNN's graph; false where there is none.
-  bool find(const void* bias = nullptr, Activation activation = Activation::none) {
-    if (bias && alignment_of(bias) < 16) return false;
-    problem_.with_bias = bias != nullptr;
+  bool find(bool with_bias = false, Activation activation = Activation::none) {
+    problem_.with_bias = with_bias;
     problem_.activation = activation;
-    memory_.bias = bias;
-    graph_ = is_for_cudnn_ ? find_graph(problem_, device_) : nullptr;
+    graph_ = may_use_cudnn_ ? find_graph(problem_, device_) : nullptr;
     return graph_ != nullptr;
   }
   void run() {
-    const bool makes_weight = problem_.map == ConvMap::weight_grad;
-    if (turns_weight_ && !makes_weight) copy_kernels().copy(weight_, turned_);
-    cuda::run(*graph_, memory_, scratch_, device_);
-    if (turns_weight_ && makes_weight) copy_kernels().copy(turned_, weight_);
+    for (const Operand* operand : {&x_, &weight_, &y_})
+      if (operand != &result()) operand->load();
+    if (problem_.with_bias) bias_.load();
+    cuda::run(*graph_, {x_.data(), weight_.data(), y_.data(), bias_.data()}, scratch_, device_);
+    result().store();
   }
   void* scratch() const { return scratch_; }
 
  private:
+  const Operand& result() const {
+    return problem_.map == ConvMap::forward ? y_ : problem_.map == ConvMap::input_grad ? x_ : weight_;
+  }
+
   ConvProblem problem_;
   Device device_;
-  View weight_, turned_;  // as the caller has it, and as cuDNN wants it, in x's dtype
+  Operand x_, weight_, y_, bias_;
   void* scratch_;
-  bool turns_weight_, is_for_cudnn_;
-  ConvMemory memory_{};
+  bool may_use_cudnn_;
   ConvGraph* graph_ = nullptr;
 };
 
@@ -96,8 +107,8 @@ void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
   if (s.n == 0) return;
   if (plan.algorithm == conv_mma) return mma_forward(a);
   if (plan.algorithm == conv_direct) return direct_forward(a);
-  Launch launch(s, ConvMap::forward, ConvWorkspace(a), a.x, a.weight, a.y, ws);
-  if (launch.find(a.bias.data(), a.activation)) return launch.run();
+  Launch launch(s, ConvMap::forward, ConvWorkspace(a), a.x, a.weight, a.y, a.bias, ws);
+  if (launch.find(a.bias.defined(), a.activation)) return launch.run();
   if (!launch.find()) return im2col_forward(a, launch.scratch());
   launch.run();
   finish(a);
@@ -106,7 +117,7 @@ void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
 void conv2d_input_grad(const Conv2dInputGradArgs& a, const Plan&, Workspace ws) {
   const ConvSizes s(a);
   if (s.n == 0) return;
-  Launch launch(s, ConvMap::input_grad, ConvWorkspace(a), a.gx, a.weight, a.gy, ws);
+  Launch launch(s, ConvMap::input_grad, ConvWorkspace(a), a.gx, a.weight, a.gy, {}, ws);
   launch.find() ? launch.run() : im2col_input_grad(a, launch.scratch());
 }
 
@@ -125,7 +136,7 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan& plan, Work
   if (plan.algorithm == conv_direct) return direct_weight_grad(args, ws.data);
   const Conv2dWeightGradArgs a = through_activation(args);
   const ConvWorkspace parts(a);
-  Launch launch(s, ConvMap::weight_grad, parts, a.x, a.gw, a.gy, ws);
+  Launch launch(s, ConvMap::weight_grad, parts, a.x, a.gw, a.gy, {}, ws);
   launch.find() ? launch.run() : im2col_weight_grad(a, launch.scratch());
   if (!a.gb.defined()) return;
   const SumArgs sum = bias_grad_of(a);

@@ -61,10 +61,29 @@ MatmulArgs Im2col::product(void* workspace, std::int64_t count, int part, Device
   return {ConstView(at(values), dtype, device, {groups, made, count}, {made, 1, groups * made}), seen_rows, {}, weight};
 }
 
-ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes,
+bool may_use_cudnn(const ConvSizes& s, const ConstView& x, const ConstView& y) {
+  return s.dtype != DType::f64 && is_small(s) && (are_channels_last(x, y) || (x.is_contiguous() && y.is_contiguous()));
+}
+
+ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, const ConstView& x_view, const ConstView& weight_view,
+                             const ConstView& y_view, const ConstView& bias_view, std::size_t sum_bytes,
                              WorkspaceCap cap) {
   if (s.n == 0) return;
-  sums = turns_weight ? aligned(static_cast<std::size_t>(s.weights()) * size_of(s.dtype)) : 0;
+  std::size_t end = 0;
+  const bool may_copy = may_use_cudnn(s, x_view, y_view);
+  const auto copy_if = [&](bool is_needed, const ConstView& v) {
+    const Copy copy{may_copy && is_needed, end};
+    if (copy.exists) end += aligned(static_cast<std::size_t>(v.numel()) * size_of(s.dtype));
+    return copy;
+  };
+  const auto is_wanted = [&](const ConstView& v, const Strides& strides) {
+    return v.dtype == s.dtype && same_layout(v.shape, v.strides, strides) && is_aligned_for_cudnn(v);
+  };
+  x = copy_if(!is_aligned_for_cudnn(x_view), x_view);
+  weight = copy_if(!is_wanted(weight_view, weight_strides(x_view, weight_view, y_view)), weight_view);
+  y = copy_if(!is_aligned_for_cudnn(y_view), y_view);
+  bias = copy_if(!is_aligned_for_cudnn(bias_view), bias_view);
+  sums = end;
   scratch = sums + aligned(sum_bytes);
   const auto for_either = [&](WorkspaceCap c) { return std::max(cudnn_workspace(s, c), Im2col(s, map, c).total); };
   const std::size_t bytes = for_either(cap);
@@ -73,12 +92,11 @@ ConvWorkspace::ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight,
   usual_library = cap ? for_either(std::nullopt) : bytes;
 }
 ConvWorkspace::ConvWorkspace(const Conv2dArgs& a)
-    : ConvWorkspace(ConvSizes(a), ConvMap::forward, turns_weight(a.x, a.weight, a.y), 0, workspace_cap(a.y.device)) {}
+    : ConvWorkspace(ConvSizes(a), ConvMap::forward, a.x, a.weight, a.y, a.bias, 0, workspace_cap(a.y.device)) {}
 ConvWorkspace::ConvWorkspace(const Conv2dInputGradArgs& a)
-    : ConvWorkspace(ConvSizes(a), ConvMap::input_grad, turns_weight(a.gx, a.weight, a.gy), 0,
-                    workspace_cap(a.gy.device)) {}
+    : ConvWorkspace(ConvSizes(a), ConvMap::input_grad, a.gx, a.weight, a.gy, {}, 0, workspace_cap(a.gy.device)) {}
 ConvWorkspace::ConvWorkspace(const Conv2dWeightGradArgs& a)
-    : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, turns_weight(a.x, a.gw, a.gy),
+    : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, a.x, a.gw, gy_of(a), {},
                     a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0, workspace_cap(a.gy.device)) {}
 
 Plan plan(const Conv2dArgs& a) {

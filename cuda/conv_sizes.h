@@ -22,10 +22,16 @@ inline bool are_channels_last(const ConstView& x, const ConstView& y) {
 inline Strides weight_strides(const ConstView& x, const ConstView& weight, const ConstView& y) {
   return are_channels_last(x, y) ? channels_last_strides(weight.shape) : contiguous_strides(weight.shape);
 }
-/// Whether the weight lies otherwise, or is in another dtype, and has to be turned around.
-inline bool turns_weight(const ConstView& x, const ConstView& weight, const ConstView& y) {
-  return weight.dtype != x.dtype || !same_layout(weight.shape, weight.strides, weight_strides(x, weight, y));
+
+/// The alignment of all that cuDNN is given, in bytes. Some of its engines read vectors whatever alignment a graph
+/// announces.
+inline constexpr std::int64_t cudnn_alignment = 16;
+inline bool is_aligned_for_cudnn(const ConstView& x) {
+  return reinterpret_cast<std::uintptr_t>(x.data()) % cudnn_alignment == 0;
 }
+
+/// Whether cuDNN may have an engine; if it has none, im2col.h computes.
+bool may_use_cudnn(const ConvSizes& s, const ConstView& x, const ConstView& y);
 
 /// What libraries count in 32 bits stays far below that.
 bool is_small(const ConvSizes& s);
@@ -35,9 +41,17 @@ inline SumArgs bias_grad_of(const Conv2dWeightGradArgs& a) {
   return {a.gy, View(a.gb.data(), a.gb.dtype, a.gb.device, {1, a.gb.shape[0], 1, 1}, {0, a.gb.strides[0], 0, 0})};
 }
 
+/// gy as the gradient of the weight is made from it.
+inline const ConstView& gy_of(const Conv2dWeightGradArgs& a) { return a.masked.defined() ? a.masked : a.gy; }
+
 /// Where things lie in a launch's workspace, in bytes from its start.
 struct ConvWorkspace {
-  std::size_t weight = 0;   ///< of it or its gradient, where that is turned around
+  /// A copy of an operand that cuDNN cannot take from where it is.
+  struct Copy {
+    bool exists = false;
+    std::size_t at = 0;
+  };
+  Copy x, weight, y, bias;  ///< or copies of their gradients
   std::size_t sums = 0;     ///< of the bias's gradient, while it is summed
   std::size_t scratch = 0;  ///< cuDNN's, or im2col's
   std::size_t total = 0;
@@ -48,7 +62,8 @@ struct ConvWorkspace {
   explicit ConvWorkspace(const Conv2dWeightGradArgs& a);
 
  private:
-  ConvWorkspace(const ConvSizes& s, ConvMap map, bool turns_weight, std::size_t sum_bytes, WorkspaceCap cap);
+  ConvWorkspace(const ConvSizes& s, ConvMap map, const ConstView& x, const ConstView& weight, const ConstView& y,
+                const ConstView& bias, std::size_t sum_bytes, WorkspaceCap cap);
 };
 
 /// What cuDNN may ask for: as much as the cap, or from what the engines that its heuristics put first do ask for on an

@@ -41,7 +41,7 @@ void check(cudnnStatus_t status) {
 }
 
 /// All that a graph depends on.
-using Key = std::array<std::int64_t, 24>;
+using Key = std::array<std::int64_t, 21>;
 
 Key key_of(const ConvProblem& p, bool tf32) {
   const ConvSizes& s = p.sizes;
@@ -50,9 +50,6 @@ Key key_of(const ConvProblem& p, bool tf32) {
           p.channels_last + 2 * p.with_bias + 4 * tf32,
           static_cast<std::int64_t>(p.activation),
           static_cast<std::int64_t>(p.workspace),
-          p.x_alignment,
-          p.weight_alignment,
-          p.y_alignment,
           s.n,
           s.c,
           s.h,
@@ -194,19 +191,19 @@ class Builder {
   Integers weight_dims() const { return {s_.o, s_.group_in(), s_.kh, s_.kw}; }  // fewer channels than x's: groups
   Integers y_dims() const { return {s_.n, s_.o, s_.oh, s_.ow}; }
 
-  Tensor input(ConvGraph::Id id, const Integers& dims, std::int64_t alignment) {
+  Tensor input(ConvGraph::Id id, const Integers& dims) {
     return result_->graph.tensor(fe::graph::Tensor_attributes()
                                      .set_uid(id)
                                      .set_dim(dims)
                                      .set_stride(strides_of(dims, p_.channels_last))
-                                     .set_alignment(alignment)
+                                     .set_alignment(cudnn_alignment)
                                      .set_data_type(type_of(s_.dtype)));
   }
-  void output(const Tensor& t, ConvGraph::Id id, const Integers& dims, std::int64_t alignment) {
+  void output(const Tensor& t, ConvGraph::Id id, const Integers& dims) {
     t->set_uid(id)
         .set_dim(dims)
         .set_stride(strides_of(dims, p_.channels_last))
-        .set_alignment(alignment)
+        .set_alignment(cudnn_alignment)
         .set_data_type(type_of(s_.dtype))
         .set_output(true);
   }
@@ -224,9 +221,9 @@ class Builder {
         .set_dilation({p.dilation.h, p.dilation.w});
   }
 
-  Tensor x() { return input(ConvGraph::x_id, x_dims(), p_.x_alignment); }
-  Tensor weight() { return input(ConvGraph::weight_id, weight_dims(), p_.weight_alignment); }
-  Tensor y() { return input(ConvGraph::y_id, y_dims(), p_.y_alignment); }
+  Tensor x() { return input(ConvGraph::x_id, x_dims()); }
+  Tensor weight() { return input(ConvGraph::weight_id, weight_dims()); }
+  Tensor y() { return input(ConvGraph::y_id, y_dims()); }
 
   void describe(fe::graph::Graph& graph) {
     switch (p_.map) {
@@ -234,19 +231,19 @@ class Builder {
         using fe::graph::Pointwise_attributes;
         Tensor y = graph.conv_fprop(x(), weight(), geometry<fe::graph::Conv_fprop_attributes>());
         if (p_.with_bias) {
-          const Tensor bias = input(ConvGraph::bias_id, {1, s_.o, 1, 1}, 16);
+          const Tensor bias = input(ConvGraph::bias_id, {1, s_.o, 1, 1});
           y = graph.pointwise(like_y(y), bias, Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
         }
         if (p_.activation == Activation::relu)
           y = graph.pointwise(like_y(y), Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
-        return output(y, ConvGraph::y_id, y_dims(), p_.y_alignment);
+        return output(y, ConvGraph::y_id, y_dims());
       }
       case ConvMap::input_grad:
         return output(graph.conv_dgrad(y(), weight(), geometry<fe::graph::Conv_dgrad_attributes>()), ConvGraph::x_id,
-                      x_dims(), p_.x_alignment);
+                      x_dims());
       case ConvMap::weight_grad:
         return output(graph.conv_wgrad(y(), x(), geometry<fe::graph::Conv_wgrad_attributes>()), ConvGraph::weight_id,
-                      weight_dims(), p_.weight_alignment);
+                      weight_dims());
     }
   }
 

@@ -6,16 +6,15 @@
 
 namespace bytetape::cuda {
 
-/// One convolution as cuDNN is asked for it; addresses count by their alignment in bytes, 16 at most.
+/// One convolution as cuDNN is asked for it, on tensors of cudnn_alignment.
 struct ConvProblem {
   ConvSizes sizes;
   ConvMap map;
-  bool channels_last;           ///< x, weight and y, which else are row-major
-  bool with_bias;               ///< of 16-byte alignment
+  bool channels_last;  ///< x, weight and y, which else are row-major
+  bool with_bias;
   Activation activation;        ///< of forward
   std::size_t workspace;        ///< bytes that cuDNN may use
   std::size_t usual_workspace;  ///< without a cap
-  std::int64_t x_alignment, weight_alignment, y_alignment;
 };
 
 /// Where the tensors, or their gradients, are.
