@@ -11,13 +11,22 @@
 namespace bytetape::examples {
 namespace {
 
-constexpr int steps_of_epoch = 6;  // by which they have settled, so that the test finds what it finds after many
+// By this many steps they repeat, by turns of so many or of a divisor of that.
+constexpr std::int64_t settled_by = 6, turns = 12;
 
-/// What main() makes of an example, on the default device, a meta one, in that order; and its training steps, before
-/// one of which is the test.
+/// Whether each step of an epoch is taken, or only its last few, behind which memory is as behind all of them.
+enum class Epoch : bool { whole, last_steps };
+
+std::int64_t steps_taken(std::int64_t steps, Epoch of) {
+  if (of == Epoch::whole || steps <= settled_by + turns) return steps;
+  return settled_by + 1 + (steps - settled_by - 1) % turns;
+}
+
+/// What main() makes of an example, on the default device, a meta one, in that order; and what Training::run() then
+/// does, step by step: epochs, each with a test behind it.
 class PredictedTraining {
  public:
-  PredictedTraining(const Example& example, const Options& o, const ImageCounts& images)
+  PredictedTraining(const Example& example, const Options& o, const ImageCounts& images, Epoch of = Epoch::last_steps)
       : splits_(Splits{"", batch(example, images.training), batch(example, images.testing)}),
         model_(example.make_model(o)),
         recipe_(example.make_recipe(model_, o)),
@@ -26,19 +35,13 @@ class PredictedTraining {
     splits_.reset();
     o.levers.apply(model_);
     run_.emplace(Task{example.name, model_, example.objective, recipe_, training_, testing_}, endless(o));
+    first_ = run_->steps() - steps_taken(run_->steps(), of);
   }
 
+  /// Takes a step, and once they repeat all that are left of the epoch.
   void operator()() {
-    if (taken_++ == steps_of_epoch) {
-      at_.reset();
-      run_->test();
-    }
-    if (!at_ || *at_ == run_->loader().end()) {
-      at_.reset();
-      at_.emplace(run_->loader().begin());
-    }
-    run_->take_step((*at_)->x, (*at_)->y);
-    ++*at_;
+    do take_step();
+    while (at_ && batch_ - first_ > settled_by);
   }
 
  private:
@@ -56,7 +59,22 @@ class PredictedTraining {
     return o;
   }
 
-  int taken_ = 0;
+  void take_step() {
+    if (!at_) {
+      run_->loader().set_position(epoch_, batch_ = first_);
+      at_.emplace(run_->loader().begin());
+    }
+    run_->take_step((*at_)->x, (*at_)->y);
+    ++batch_;
+    ++*at_;
+    if (*at_ != run_->loader().end()) return;
+    at_.reset();
+    ++epoch_;
+    run_->test();
+  }
+
+  std::int64_t epoch_ = 0, batch_ = 0;  // where training stands
+  std::int64_t first_ = 0;              // step that is taken of each epoch
   std::optional<Splits> splits_;
   nn::Sequential model_;
   Recipe recipe_;
@@ -65,7 +83,19 @@ class PredictedTraining {
   std::optional<data::ResidentLoader::Iterator> at_;
 };
 
-const memory::PredictOptions behind_test{.min_steps = steps_of_epoch + 3};
+// Up to the test, and until steps repeat behind it: epochs of a few steps do so by turns.
+const memory::PredictOptions behind_test{.min_steps = settled_by + 1 + 3, .max_steps = 4 * (settled_by + 1)};
+
+// An epoch whose log has no more is predicted step by step, in some tenths of a second.
+constexpr std::size_t most_events = std::size_t{1} << 17;
+
+/// Whole where its log is short enough. `few`: with the last steps alone.
+Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const ImageCounts& images) {
+  if (!few.is_settled()) return Epoch::last_steps;
+  const memory::PredictedStep& step = few.steps.back();
+  const auto steps = static_cast<std::size_t>(images.training / o.batch_size);
+  return steps * (step.end_event - step.first_event) <= most_events ? Epoch::whole : Epoch::last_steps;
+}
 
 /// Training as the options say, with more levers.
 auto training_with(const Example& example, const Options& o, const ImageCounts& images) {
@@ -88,12 +118,17 @@ std::size_t room_of(const memory::Allocator& a) {
 }  // namespace
 
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images) {
+  const Device device = Device::parse(o.device);
   memory::PredictOptions options = behind_test;
+  if (o.memory_limit) options.limit = o.memory_limit;
+  const auto predicted = [&](Epoch of) {
+    return memory::predict(
+        device, [&] { return PredictedTraining(example, o, images, of); }, options);
+  };
+  const Epoch of = epoch_to_predict(predicted(Epoch::last_steps), o, images);
   options.recording = o.recorded_to();
   options.program = example.name + ", predicted";
-  if (o.memory_limit) options.limit = o.memory_limit;
-  return memory::predict(
-      Device::parse(o.device), [&] { return PredictedTraining(example, o, images); }, options);
+  return predicted(of);
 }
 
 nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images) {

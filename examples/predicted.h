@@ -7,7 +7,8 @@
 namespace bytetape::examples {
 
 /// What training as the options say does to the memory of their device, which need not be there: all that the example
-/// makes, and steps until they settle. Recorded where the options say.
+/// makes, an epoch, its test, and steps until they settle. Of a long epoch the last few steps stand for all. Recorded
+/// where the options say.
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images);
 
 /// What each lever would save, in words; the options' limit does not count.

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "bytetape/core/error.h"
 
@@ -10,6 +13,14 @@ namespace bytetape {
 namespace {
 
 constexpr int most_threads = 1024;
+
+#ifdef _OPENMP
+/// Under which the system names the program: started as /proc/self/exe it would be "exe".
+std::string path_of_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+#endif
 
 }  // namespace
 
@@ -35,7 +46,8 @@ void share_cores([[maybe_unused]] char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   // 0.2 to 0.5 ms: longer than most pauses between kernels, shorter than a scheduler's slice.
   setenv("GOMP_SPINCOUNT", "10000", 0);
-  execv("/proc/self/exe", argv);  // returns only where it fails
+  execv(path_of_program().c_str(), argv);  // returns only where it fails: the file was replaced just now
+  execv("/proc/self/exe", argv);
 #endif
 }
 

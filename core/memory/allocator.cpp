@@ -229,10 +229,13 @@ Role Allocator::role_of(const Block* block) const {
 }
 
 void Allocator::set_limit(std::size_t bytes) {
-  const std::lock_guard growing(growing_);
-  const std::lock_guard lock(mutex_);
-  limit_ = bytes;
-  if (ledger_.reserved() > limit_) policies_.release_cached();
+  {
+    const std::lock_guard growing(growing_);
+    const std::lock_guard lock(mutex_);
+    limit_ = bytes;
+    if (ledger_.reserved() > limit_) policies_.release_cached();
+  }
+  note_limit(*this);
 }
 
 void Allocator::empty_cache() {

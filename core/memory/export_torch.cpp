@@ -15,9 +15,9 @@
 namespace bytetape::memory {
 namespace {
 
-/// Bytes that could still be reserved; 0 where nobody knows how many there are.
-std::uint64_t free_of(const DeviceLog& d, std::uint64_t reserved) {
-  const std::uint64_t bound = std::min<std::uint64_t>(d.limit, d.capacity);
+/// Bytes that could still be reserved at a record; 0 where nobody knows how many there are.
+std::uint64_t free_of(const DeviceLog& d, std::size_t record, std::uint64_t reserved) {
+  const std::uint64_t bound = std::min<std::uint64_t>(d.limit_at(record), d.capacity);
   return bound == std::numeric_limits<std::uint64_t>::max() ? 0 : bound - std::min(bound, reserved);
 }
 
@@ -162,7 +162,7 @@ class TorchWriter {
             entry(action, r, "addr", at.of(e), e.requested, of_doer(r), nullptr);
           break;
         case EventKind::out_of_memory:
-          entry("oom", r, "device_free", free_of(d, reserved), e.requested, of_doer(r), nullptr);
+          entry("oom", r, "device_free", free_of(d, i, reserved), e.requested, of_doer(r), nullptr);
           break;
         default:
           break;  // no such thing there

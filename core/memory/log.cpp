@@ -7,6 +7,12 @@
 namespace bytetape::memory {
 namespace {
 
+/// Whether an event's module and op are those that its thread ran, and not those that the block is from.
+bool is_of_its_thread(EventKind k) {
+  using enum EventKind;
+  return k == alloc || k == out_of_memory || k == to_device || k == to_host || k == wait;
+}
+
 DeviceLog device_log(const Snapshot& s) {
   DeviceLog d{.name = s.name,
               .capacity = s.capacity,
@@ -14,15 +20,25 @@ DeviceLog device_log(const Snapshot& s) {
               .dropped = s.dropped,
               .end = s.statistics,
               .outside = s.outside};
-  for (const Event& e : s.events)
-    d.records.push_back({.event = e, .time = d.records.size(), .by_module = e.module, .by_op = e.op});
+  for (const Event& e : s.events) {
+    const bool is_its = is_of_its_thread(e.kind);
+    d.records.push_back(
+        {.event = e, .time = d.records.size(), .by_module = is_its ? e.module : 0, .by_op = is_its ? e.op : 0});
+  }
   return d;
 }
 
 }  // namespace
 
+std::size_t DeviceLog::limit_at(std::size_t at) const {
+  std::size_t bytes = limit;
+  for (const NewLimit& l : limits)
+    if (l.from <= at) bytes = l.bytes;
+  return bytes;
+}
+
 Log log_of(const std::vector<Snapshot>& ledgers, const std::string& program) {
-  Log log{.program = program, .complete = true};
+  Log log{.program = program, .complete = true, .from_ledgers = true};
   NameId last = 0;
   for (const Snapshot& s : ledgers) {
     log.devices.push_back(device_log(s));

@@ -31,15 +31,25 @@ struct Mark {
   Phase phase = Phase::setup;
 };
 
+/// A limit that was set while a recording ran.
+struct NewLimit {
+  std::size_t from = 0;   ///< holds from records[from] on
+  std::size_t bytes = 0;  ///< that may be reserved; SIZE_MAX: no bound
+};
+
 /// What was recorded of one device.
 struct DeviceLog {
   std::string name;                ///< "cpu", "cuda:0", "meta", ...
   std::size_t capacity = 0;        ///< bytes that the system has; SIZE_MAX: no bound
-  std::size_t limit = 0;           ///< bytes that may be reserved
+  std::size_t limit = 0;           ///< bytes that may be reserved, as the recording began
+  std::vector<NewLimit> limits;    ///< what set_limit() made of it since, in order
   std::vector<Record> records;     ///< from an empty device on, or from a state that its first records rebuild
   std::uint64_t dropped = 0;       ///< events that were not kept
   std::optional<Statistics> end;   ///< the books when the recording ended; none where it broke off
   std::optional<Outside> outside;  ///< what was used beyond the ledger then, where that can be measured
+
+  /// The limit that held when records[at] was made; of records.size() the one at the end.
+  std::size_t limit_at(std::size_t at) const;
 };
 
 /// A recording: what is written to run.memlog and read from it. NameIds are indices into `names`.
@@ -47,13 +57,15 @@ struct Log {
   std::string program;             ///< what was run
   std::vector<std::string> names;  ///< names[0] is ""
   std::vector<DeviceLog> devices;
-  std::vector<Mark> marks;  ///< in the order of each thread
-  bool complete = false;    ///< false where the program ended before the recording did
+  std::vector<Mark> marks;    ///< in the order of each thread
+  bool complete = false;      ///< false where the program ended before the recording did
+  std::string damage;         ///< why the file was read no further: "run.memlog: at byte 812: ..."; "" if it is whole
+  bool from_ledgers = false;  ///< made by log_of(): no times, no threads, not who freed a block or kept it for backward
 };
 
 struct Snapshot;
-/// What ledgers keep of themselves, as a recording without times: each record's is its place, and who did it is whose
-/// the block is.
+/// What ledgers keep of themselves, as a recording without what only those have: each record's time is its place, and
+/// who did it is known of allocations, transfers and failures alone.
 Log log_of(const std::vector<Snapshot>& ledgers, const std::string& program);
 
 }  // namespace bytetape::memory

@@ -17,6 +17,7 @@
 ///     P  JSON: {"program"}
 ///     D  JSON: {"name", "capacity", "limit"} of a device: they are numbered from 0
 ///     R  a device's number (u32), then its records, column after column
+///     L  JSON: {"device", "limit"}: a limit that holds for the device's records from here on
 ///     M  marks, column after column
 ///     E  JSON: {"device", "outside", "others", "statistics"} as its part ended
 ///     Z  nothing: the recording ended
@@ -47,6 +48,8 @@ class LogWriter {
 
   /// Devices are numbered from 0 in the order of these calls. Sizes of SIZE_MAX: no bound.
   void device(const std::string& name, std::size_t capacity, std::size_t limit);
+  /// A limit that was set behind the records that were written so far.
+  void limit(std::uint32_t device, std::size_t bytes);
   /// NameIds are the process's.
   void records(std::uint32_t device, std::vector<Record> records);
   void marks(std::vector<Mark> marks);

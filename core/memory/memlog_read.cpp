@@ -31,8 +31,7 @@ class Reader {
                    "'");
     from_.check_at(line == expected, format.size(), "this recording's format is of another version than 1");
     at_ = line.size();
-    while (!log_.complete && read_chunk()) {}
-    from_.check_at(!log_.complete || from_.bytes_from(at_) == 0, at_, "the recording ended, but bytes follow");
+    if (read_chunk()) read_others();
     return std::move(log_);
   }
 
@@ -40,6 +39,14 @@ class Reader {
   template <class... Args>
   void check_here(bool ok, const Args&... args) const {
     from_.check_at(ok, at_, args...);
+  }
+
+  /// What comes before a damaged chunk is sound, as each has a sum of its own.
+  void read_others() {
+    try {
+      while (!log_.complete && read_chunk()) {}
+      check_here(!log_.complete || from_.bytes_from(at_) == 0, "the recording ended, but bytes follow");
+    } catch (const FileError& e) { log_.damage = e.what(); }
   }
 
   /// False where the file breaks off.
@@ -81,6 +88,8 @@ class Reader {
         return take_device(json(bytes));
       case 'R':
         return take_records(bytes);
+      case 'L':
+        return take_limit(json(bytes));
       case 'M':
         log_.marks.reserve(log_.marks.size() + bytes.size() / row_bytes<Mark>());
         for (const Mark& m : rows<Mark>(bytes, 0)) log_.marks.push_back(m);
@@ -120,6 +129,11 @@ class Reader {
     std::vector<Record>& to = device(number).records;
     const auto from = rows<Record>(bytes, sizeof(number));
     to.insert(to.end(), from.begin(), from.end());
+  }
+
+  void take_limit(const Json& limit) {
+    DeviceLog& d = device(field<std::uint64_t>(limit, "device"));
+    d.limits.push_back({d.records.size(), bound(limit, "limit")});
   }
 
   void take_end(const Json& end) {

@@ -64,6 +64,10 @@ void LogWriter::device(const std::string& name, std::size_t capacity, std::size_
   chunk('D', text({{"name", name}, {"capacity", finite(capacity)}, {"limit", finite(limit)}}));
 }
 
+void LogWriter::limit(std::uint32_t device, std::size_t bytes) {
+  chunk('L', text({{"device", device}, {"limit", finite(bytes)}}));
+}
+
 void LogWriter::records(std::uint32_t device, std::vector<Record> records) {
   if (records.empty()) return;
   for (Record& r : records) each_name(r, [&](NameId& name) { name = number(name); });

@@ -10,6 +10,7 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/draws.h"
+#include "bytetape/core/memory/peak.h"
 #include "bytetape/core/memory/pool.h"
 #include "bytetape/core/memory/recorder.h"
 #include "bytetape/core/memory/repeats.h"
@@ -154,8 +155,11 @@ class Rehearsal {
     const auto& events = p_.snapshot.events;
     for (PredictedStep& step : p_.steps) {
       while (at < step.first_event) books.apply(events[at++]);
+      PeakFinder peak(books.allocated());
+      for (std::size_t i = step.first_event; i < step.end_event; ++i) peak.see(events[i]);
+      step.allocated = peak.bytes();
       for (;; books.apply(events[at++])) {
-        if (books.allocated() > step.allocated) step.allocated = books.allocated(), step.by_role = books.by_role();
+        if (at == step.first_event + peak.end()) step.by_role = books.by_role();
         step.reserved = std::max(step.reserved, books.reserved());
         if (at == step.end_event) break;
       }

@@ -30,16 +30,31 @@ std::string whose(const Prediction& p) {
   return fmt::format("{} on {} thread{}", device, p.threads, p.threads == 1 ? "" : "s");
 }
 
+/// The numbers of the first and the last step that was marked (memory::Step) as this one was taken; its place, from 1,
+/// where none was.
+struct Numbers {
+  std::size_t first, last;
+};
+Numbers numbers_of(const Prediction& p, std::size_t place) {
+  std::optional<Numbers> found;
+  for (std::size_t i = p.steps[place].first_event; i < p.steps[place].end_event; ++i) {
+    const Event& e = p.snapshot.events[i];
+    if (e.kind == EventKind::step_begin) found = {found ? found->first : e.bytes, e.bytes};
+  }
+  return found.value_or(Numbers{place + 1, place + 1});
+}
+
 std::string verdict(const Prediction& p) {
   const std::string limit = format_bytes(p.snapshot.limit);
   const std::size_t taken = p.steps.size();
   if (!p.fits())
     return taken == 0 ? fmt::format("what is made before the first step does not fit into {}", limit)
-                      : fmt::format("step {} does not fit into {}", taken, limit);
+                      : fmt::format("step {} does not fit into {}", numbers_of(p, taken - 1).last, limit);
   std::string text = is_limited(p) ? fmt::format("fits into {}; ", limit) : "";
-  if (p.period == 1) return text + fmt::format("from step {} on all are alike", taken - 1);
+  if (p.period == 1) return text + fmt::format("from step {} on all are alike", numbers_of(p, taken - 2).first);
   if (p.is_settled())
-    return text + fmt::format("from step {} on every {} are alike", taken + 1 - 2 * p.period, p.period);
+    return text +
+           fmt::format("from step {} on every {} are alike", numbers_of(p, taken - 2 * p.period).first, p.period);
   return text + fmt::format("{} step{} and none like an earlier one", taken, taken == 1 ? "" : "s");
 }
 
@@ -64,7 +79,7 @@ void write_steps(std::string& out, const Prediction& p) {
   const bool is_one = &first == &last;
   const auto beside = [&](std::size_t bytes) { return is_one ? std::nullopt : std::optional(bytes); };
   print(out, "\n{:<25} {:>13} {:>15}\n", "at a step's peak", is_one ? "" : "step 1",
-        fmt::format("step {}", &last - &first + 1));
+        fmt::format("step {}", numbers_of(p, static_cast<std::size_t>(&last - &first)).first));
   for (std::size_t r = 0; r < role_count; ++r)
     if (first.by_role[r] || last.by_role[r])
       write_row(out, to_string(static_cast<Role>(r)), beside(first.by_role[r]), last.by_role[r], last.allocated);

@@ -45,6 +45,15 @@ void Recorder::detach(Allocator& a) {
   devices_.erase(at);
 }
 
+// What happened under the old limit goes before the new one.
+void Recorder::note_limit(const Allocator& a) {
+  const std::lock_guard lock(writing_);
+  const auto at = devices_.find(&a);
+  if (at == devices_.end()) return;
+  drain();
+  guarded([&] { writer_.limit(at->second.number, a.limit()); });
+}
+
 void Recorder::flush() {
   const std::lock_guard lock(writing_);
   drain();

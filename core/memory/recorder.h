@@ -29,6 +29,8 @@ class Recorder {
   void attach(Allocator& a);
   /// No longer: its books are closed.
   void detach(Allocator& a);
+  /// Takes down the limit of an allocator, which has a new one. Does nothing if it is not attached.
+  void note_limit(const Allocator& a);
   /// What happened so far goes to the file. Throws what went wrong up to now.
   void flush();
   /// Completes the file. Throws likewise. No allocator may be attached any more.

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/error.h"
@@ -20,17 +23,25 @@ struct Registry {
   std::mutex mutex;
   std::vector<Allocator*> allocators;
   Recorder* recorder = nullptr;    // a recording's
+  Recorder* running = nullptr;     // that, or a prediction's
   std::string path, predicted_to;  // of its file, and of a prediction's; "" where none runs
+  std::string finished;            // of the last recording that is finished; "" before there is one
 };
 Registry& registry() {
   static Registry* r = new Registry;  // outlives every static allocator
   return *r;
 }
 
+/// The program as it was called, without its folder.
 std::string name_of_process() {
   std::string name;
-  std::getline(std::ifstream("/proc/self/comm"), name);
-  return name;
+  std::getline(std::ifstream("/proc/self/cmdline"), name, '\0');
+  return std::filesystem::path(name).filename();
+}
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
 }
 
 }  // namespace
@@ -47,6 +58,12 @@ void delist(Allocator& a) {
   const std::lock_guard lock(r.mutex);
   if (r.recorder) r.recorder->detach(a);
   std::erase(r.allocators, &a);
+}
+
+void note_limit(const Allocator& a) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.running) r.running->note_limit(a);
 }
 
 void each_allocator(const std::function<void(Allocator&)>& f) {
@@ -66,6 +83,7 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
     r.recorder = recorder.get();
     for (Allocator* a : r.allocators) recorder->attach(*a);
   }
+  r.running = recorder.get();
   (of ? r.predicted_to : r.path) = path;
   is_recording = true;
   return recorder;
@@ -75,9 +93,10 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
 void finish_recorder(std::unique_ptr<Recorder> recorder) {
   struct Ends {
     ~Ends() {
-      const std::lock_guard lock(registry().mutex);
-      registry().path.clear();
-      registry().predicted_to.clear();
+      Registry& r = registry();
+      const std::lock_guard lock(r.mutex);
+      if (!r.path.empty()) r.finished = std::exchange(r.path, {});
+      r.predicted_to.clear();
     }
   } const ends;
   is_recording = false;
@@ -86,7 +105,7 @@ void finish_recorder(std::unique_ptr<Recorder> recorder) {
     const std::lock_guard lock(r.mutex);
     if (r.recorder)
       for (Allocator* a : r.allocators) recorder->detach(*a);
-    r.recorder = nullptr;
+    r.recorder = r.running = nullptr;
   }
   recorder->finish();
 }
@@ -121,6 +140,7 @@ Log log_so_far() {
     }
     return log;
   }
+  if (is_there(r.finished)) return read_log(r.finished);
   std::vector<Snapshot> ledgers;
   for (const Allocator* a : r.allocators) ledgers.push_back(a->snapshot());
   std::erase_if(ledgers, [](const Snapshot& s) { return s.events.empty(); });

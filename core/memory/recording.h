@@ -39,12 +39,13 @@ class Recording {
 /// The file of the recording that runs; "" where none does.
 std::string recording_path();
 
-/// The recording that runs, as far as it has come; where none does, what the ledgers of the process keep (log_of).
-/// Throws FileError where the recording's file failed.
+/// The recording that runs, as far as it has come; else the last that was finished, as long as its file is there; else
+/// what the ledgers of the process keep (log_of). Throws FileError where the recording's file failed.
 Log log_so_far();
 
-/// Reads a recording. A file that breaks off gives what is whole of it, and is not `complete`. Throws FileError, which
-/// names the place, where it is no recording, or damaged.
+/// Reads a recording. A file that breaks off gives what is whole of it, and is not `complete`; one that is damaged
+/// gives what comes before that, and `damage` says where it is. Throws FileError, which names the place, where it is no
+/// recording, or damaged in its first chunk.
 Log read_log(const std::string& path);
 
 }  // namespace bytetape::memory

@@ -28,12 +28,15 @@ Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t
 Json to_json(const ReportColumn& c) { return {{"type", c.type}, {"scale", c.scale}, {"at", c.at}, {"count", c.count}}; }
 
 Json to_json(const DeviceLog& d, ReportColumns& columns) {
-  const ReportTables tables(d.records);
+  const ReportTables tables(d.records, d.limits);
+  Json limits = {{{"from", 0}, {"bytes", finite(d.limit)}}};
+  for (const NewLimit& l : tables.limits) limits.push_back({{"from", l.from}, {"bytes", finite(l.bytes)}});
   const auto& [e, b, s] = std::tie(tables.events, tables.blocks, tables.segments);
   const auto add = [&](const ReportTables::Column& c) { return to_json(columns.add(c)); };
   return {{"name", d.name},
           {"capacity", finite(d.capacity)},
-          {"limit", finite(d.limit)},
+          {"limits", limits},
+          {"peak", {{"reached", tables.peak.reached()}, {"end", tables.peak.end()}}},
           {"dropped", d.dropped},
           {"unmatched", tables.unmatched},
           {"outside", d.outside ? Json(d.outside->bytes) : Json()},
@@ -72,11 +75,9 @@ Json to_json(const Log& log, Json& data) {
                        {"stage", to_json(columns.add(s.stage))},
                        {"module", to_json(columns.add(s.module))}};
   data.push_back(columns.text());
-  return {{"program", log.program},
-          {"complete", log.complete},
-          {"names", log.names},
-          {"scopes", scopes},
-          {"devices", devices}};
+  return {
+      {"program", log.program}, {"complete", log.complete}, {"damage", log.damage}, {"fromLedgers", log.from_ledgers},
+      {"names", log.names},     {"scopes", scopes},         {"devices", devices}};
 }
 
 /// JSON that can stand in a page's script element: a name may hold any bytes, "</script>" among them.
@@ -99,6 +100,11 @@ Json header(const Report& report, Json& data) {
           {"kinds", enum_names<EventKind>(event_kind_count)},
           {"advice", report.advice},
           {"runs", runs}};
+}
+
+/// A ledger's log does not say who keeps what, nor how long anything takes.
+std::vector<std::string> advice_on(const Log& run) {
+  return run.from_ledgers ? std::vector<std::string>() : advice_texts(run);
 }
 
 }  // namespace
@@ -133,11 +139,11 @@ void write_report(const Report& report, const std::string& path) {
   write_file(path, "the memory report", [&](std::ostream& out) { write_report(report, out); });
 }
 void write_report(const Log& run, const std::string& path) {
-  write_report(Report{&run, nullptr, advice_texts(run)}, path);
+  write_report(Report{&run, nullptr, advice_on(run)}, path);
 }
 void write_report(const std::string& path) { write_report(log_so_far(), path); }
 void write_report(const Log& run, const Log& other, const std::string& path) {
-  write_report(Report{&run, &other, advice_texts(run)}, path);
+  write_report(Report{&run, &other, advice_on(run)}, path);
 }
 
 }  // namespace bytetape::memory

@@ -24,7 +24,8 @@ void write_report(const Report& report, std::ostream& out);
 void write_report(const Report& report, const std::string& path);
 /// A run, with what advise() says of it.
 void write_report(const Log& run, const std::string& path);
-/// The recording that runs, as far as it has come; where none runs, what the ledgers of the process keep.
+/// The recording that runs, as far as it has come; else the last that was finished; else what the ledgers of the
+/// process keep, which the page says (log_so_far).
 void write_report(const std::string& path);
 /// Two runs beside each other.
 void write_report(const Log& run, const Log& other, const std::string& path);

@@ -2,15 +2,22 @@
 
 namespace bytetape::memory {
 
-ReportTables::ReportTables(const std::vector<Record>& records) {
+ReportTables::ReportTables(const std::vector<Record>& records, const std::vector<NewLimit>& new_limits) {
   std::uint64_t time = 0;
+  auto next_limit = new_limits.begin();
+  const auto take_limits = [&](std::size_t records_before) {
+    for (; next_limit != new_limits.end() && next_limit->from <= records_before; ++next_limit)
+      limits.push_back({events.kind.size(), next_limit->bytes});
+  };
   for (const Record& r : records) {
+    take_limits(static_cast<std::size_t>(&r - records.data()));
     const auto target = book(r);
     if (!target) {
       ++unmatched;
       continue;
     }
     const Event& e = r.event;
+    peak.see(e);
     events.kind.push_back(static_cast<std::uint64_t>(e.kind));
     events.phase.push_back(static_cast<std::uint64_t>(e.phase));
     events.role.push_back(static_cast<std::uint64_t>(e.role));
@@ -23,6 +30,7 @@ ReportTables::ReportTables(const std::vector<Record>& records) {
     events.target.push_back(*target);
     if (r.time > time) time = r.time;
   }
+  take_limits(records.size());
 }
 
 std::optional<std::uint64_t> ReportTables::book(const Record& r) {
@@ -82,6 +90,8 @@ std::optional<std::uint64_t> ReportTables::make_block(const Record& r) {
 std::optional<std::uint64_t> ReportTables::age_of(const Event& e) {
   const auto at = live_blocks_.find({e.segment, e.offset});
   if (at == live_blocks_.end()) return {};
+  const auto segment = live_segments_.find(e.segment);
+  if (segment == live_segments_.end() || segment->second != blocks.segment[at->second]) return {};
   const std::uint64_t age = blocks.bytes.size() - at->second;
   if (e.kind == EventKind::free) live_blocks_.erase(at);
   return age;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/log.h"
+#include "bytetape/core/memory/peak.h"
 
 namespace bytetape::memory {
 
@@ -12,7 +13,7 @@ namespace bytetape::memory {
 /// for the block that a record means.
 class ReportTables {
  public:
-  explicit ReportTables(const std::vector<Record>& records);
+  explicit ReportTables(const std::vector<Record>& records, const std::vector<NewLimit>& limits = {});
 
   using Column = std::vector<std::uint64_t>;
   struct {
@@ -29,8 +30,10 @@ class ReportTables {
   } blocks;  ///< one an alloc, in their order
   struct {
     Column number, bytes;
-  } segments;  ///< one a segment_alloc, in their order
-  /// Records that are in no table: they mean a block or a segment that the records never made.
+  } segments;                    ///< one a segment_alloc, in their order
+  PeakFinder peak;               ///< among the rows
+  std::vector<NewLimit> limits;  ///< each from a row on
+  /// Records that are in no table: they mean a block or a segment that the records never made, or that is gone.
   std::uint64_t unmatched = 0;
 
  private:

@@ -112,7 +112,7 @@ Snapshot snapshot_of(const Log& log, const DeviceLog& device) {
   s.device = device_named(device.name);
   s.name = device.name;
   s.statistics = ledger.statistics();
-  s.limit = device.limit;
+  s.limit = device.limit_at(device.records.size());
   s.capacity = device.capacity;
   s.by_module = ledger.by_module();
   s.by_op = ledger.by_op();

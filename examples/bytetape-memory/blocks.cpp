@@ -1,7 +1,7 @@
 #include "examples/bytetape-memory/blocks.h"
 
 #include <bytetape/core/memory/format.h>
-#include <bytetape/core/memory/replay.h>
+#include <bytetape/core/memory/peak.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,22 +14,11 @@ namespace {
 
 using memory::EventKind;
 
-/// How many records come up to the first moment at which most is allocated, and before anything is freed then: roles
-/// that are set meanwhile are those of the peak.
+/// How many records come up to the peak, those that say who holds it among them.
 std::size_t records_to_peak(const memory::DeviceLog& device) {
-  memory::Replay replay;
-  std::size_t peak = 0, records = 0;
-  bool is_at_peak = false;
-  for (std::size_t i = 0; i < device.records.size(); ++i) {
-    const memory::Event& e = device.records[i].event;
-    replay.apply(e);
-    if (e.kind == EventKind::free) is_at_peak = false;
-    if (replay.allocated() > peak) is_at_peak = true;
-    if (!is_at_peak) continue;
-    peak = replay.allocated();
-    records = i + 1;
-  }
-  return records;
+  memory::PeakFinder peak;
+  for (const memory::Record& r : device.records) peak.see(r.event);
+  return peak.end();
 }
 
 /// As they were made, but with the role and the module that they have in the end.

@@ -1,12 +1,16 @@
 #include "examples/bytetape-memory/difference.h"
 
+#include <bytetape/core/error.h>
 #include <bytetape/core/memory/compare.h>
 #include <bytetape/core/memory/format.h>
 #include <bytetape/core/memory/holders.h>
 #include <bytetape/core/memory/snapshot_of.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -104,13 +108,26 @@ std::vector<Pair> paired(Devices as, Devices bs) {
   return pairs;
 }
 
+/// Those of the device of that name, in either recording; all where it is "".
+std::vector<Pair> chosen(std::vector<Pair> pairs, const std::string& device) {
+  if (device.empty()) return pairs;
+  std::set<std::string> names;
+  for (const Pair& p : pairs)
+    for (const memory::DeviceLog* d : {p.a, p.b})
+      if (d) names.insert(d->name);
+  check<ValueError>(names.contains(device), "nothing was recorded of '", device, "', but of ",
+                    fmt::format("{}", fmt::join(names, ", ")));
+  std::erase_if(pairs, [&](const Pair& p) { return !(p.a && p.a->name == device) && !(p.b && p.b->name == device); });
+  return pairs;
+}
+
 }  // namespace
 
-int difference(const std::string& path_a, const std::string& path_b) {
-  const memory::Log a = memory::read_log(path_a), b = memory::read_log(path_b);
+int difference(const std::string& path_a, const std::string& path_b, const std::string& device) {
+  const memory::Log a = read_recording(path_a), b = read_recording(path_b);
   fmt::print("A: {}B: {}", headline(a, path_a), headline(b, path_b));
   bool differ = false;
-  for (const Pair& p : paired(devices_of(a), devices_of(b))) {
+  for (const Pair& p : chosen(paired(devices_of(a), devices_of(b)), device)) {
     if (p.a && p.b) {
       differ |= compare(memory::snapshot_of(a, *p.a), memory::snapshot_of(b, *p.b));
       continue;
@@ -118,6 +135,7 @@ int difference(const std::string& path_a, const std::string& path_b) {
     fmt::print("\n{}: only {} has events of it\n", (p.a ? p.a : p.b)->name, p.a ? "A" : "B");
     differ = true;
   }
+  if (status_of(a) || status_of(b)) return 2;
   return differ ? 1 : 0;
 }
 

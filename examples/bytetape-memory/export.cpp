@@ -19,7 +19,7 @@ int write_export(const std::string& path, const std::string& format, const std::
                  const std::string& out) {
   std::error_code none;
   check<ValueError>(!std::filesystem::equivalent(path, out, none), "'", out, "' is the recording itself: name another");
-  memory::Log log = memory::read_log(path);
+  memory::Log log = read_recording(path);
   std::cout << headline(log, path);
   if (!device.empty() || format == "json") {
     const memory::DeviceLog& chosen = choose_device(log, device);
@@ -33,7 +33,7 @@ int write_export(const std::string& path, const std::string& format, const std::
     memory::write_timeline(memory::snapshot_of(log, log.devices.front()), to);
   });
   std::cout << "written to " << out << '\n';
-  return 0;
+  return status_of(log);
 }
 
 }  // namespace bytetape::examples

@@ -18,10 +18,12 @@ using namespace bytetape;
 
 constexpr const char* description =
     "Reads recordings of memory, which programs write with bytetape::memory::Recording: who held\n"
-    "what, when and why. A recording whose program was stopped is read as far as it goes.";
+    "what, when and why. A recording whose program was stopped is read as far as it goes, and one\n"
+    "that is damaged up to there.";
 constexpr const char* statuses =
-    "Exit status: 0; 1 where something failed, where predict finds that it does not fit, and where\n"
-    "diff finds one in what memory did; 2 where the command line is wrong, and of diff where something failed.\n\n"
+    "Exit status: 0; 1 where something failed, where a recording is damaged, where predict finds that\n"
+    "it does not fit, and where diff finds a difference in what memory did; 2 where the command line is\n"
+    "wrong, and of diff where something failed or is damaged.\n\n"
     "  bytetape-memory summary run.memlog\n"
     "  bytetape-memory report run.memlog run.html\n"
     "  bytetape-memory diff before.memlog after.memlog\n"
@@ -37,14 +39,14 @@ struct Arguments {
 void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
   command.add_option(name, path, "a recording, such as run.memlog")->required();
 }
-void add_device(CLI::App& command, Arguments& a) {
-  command.add_option("--device", a.device, "which device's; default: the one that held most");
+void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the one that held most") {
+  command.add_option("--device", a.device, std::string("which device's; default: ") + otherwise);
 }
 
 int run(const CLI::App& app, const Arguments& a) {
   if (app.got_subcommand("summary")) return examples::summary(a.log);
   if (app.got_subcommand("report")) return examples::page(a.page);
-  if (app.got_subcommand("diff")) return examples::difference(a.log, a.other);
+  if (app.got_subcommand("diff")) return examples::difference(a.log, a.other, a.device);
   if (app.got_subcommand("export")) return examples::write_export(a.log, a.format, a.device, a.out);
   return examples::predict(a.log, a.device, a.policy, a.limit);
 }
@@ -69,6 +71,7 @@ int main(int argc, char** argv) {
   CLI::App* diff = app.add_subcommand("diff", "two recordings, event by event: the first difference, and the sums");
   add_log(*diff, a.log, "A");
   add_log(*diff, a.other, "B");
+  add_device(*diff, a, "all that either has");
 
   CLI::App* to = app.add_subcommand("export", "what other programs read");
   add_log(*to, a.log);

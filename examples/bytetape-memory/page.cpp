@@ -4,6 +4,8 @@
 #include <bytetape/core/memory/report.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "examples/bytetape-memory/recordings.h"
 
 namespace bytetape::examples {
@@ -12,17 +14,19 @@ int page(const std::vector<std::string>& paths) {
   check<ValueError>(paths.size() > 1, "a recording and the page to write are needed: report run.memlog run.html");
   const std::string& out = paths.back();
   check<ValueError>(out.ends_with(".html"), "the page to write is the last, OUT.html, not '", out, "'");
-  const memory::Log run = memory::read_log(paths.front());
+  const memory::Log run = read_recording(paths.front());
   fmt::print("{}", headline(run, paths.front()));
+  int status = status_of(run);
   if (paths.size() == 2) {
     memory::write_report(run, out);
   } else {
-    const memory::Log other = memory::read_log(paths[1]);
+    const memory::Log other = read_recording(paths[1]);
     fmt::print("beside {}", headline(other, paths[1]));
     memory::write_report(run, other, out);
+    status = std::max(status, status_of(other));
   }
   fmt::print("written to {}\n", out);
-  return 0;
+  return status;
 }
 
 }  // namespace bytetape::examples

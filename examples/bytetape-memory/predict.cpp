@@ -80,7 +80,7 @@ void print_table(const memory::Snapshot& a, const memory::Snapshot& b, bool is_c
 
 int predict(const std::string& path, const std::string& device_name, const std::string& policy, std::uint64_t most) {
   const std::size_t limit = most ? most : no_limit;
-  const memory::Log log = memory::read_log(path);
+  const memory::Log log = read_recording(path);
   const memory::DeviceLog& device = choose_device(log, device_name);
   using Mode = memory::Allocator::Mode;
   const memory::MakePolicy make_policy = memory::policy_of(policy == "direct" ? Mode::direct : Mode::caching);
@@ -97,7 +97,7 @@ int predict(const std::string& path, const std::string& device_name, const std::
   if (predicted.failure) return 1;
   if (limit != no_limit)
     fmt::print("it fits: {} of the limit stay free\n", format_bytes(limit - after.statistics.reserved.peak));
-  return 0;
+  return status_of(log);
 }
 
 }  // namespace bytetape::examples

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iostream>
 
 namespace bytetape::examples {
 namespace {
@@ -36,6 +37,14 @@ std::vector<std::string> names_but_for(const memory::Log& log, const memory::Dev
 
 }  // namespace
 
+memory::Log read_recording(const std::string& path) {
+  memory::Log log = memory::read_log(path);
+  if (!log.damage.empty()) std::cerr << "bytetape-memory: " << log.damage << "; nothing behind that was read\n";
+  return log;
+}
+
+int status_of(const memory::Log& log) { return log.damage.empty() ? 0 : 1; }
+
 std::string headline(const memory::Log& log, const std::string& path) {
   std::size_t events = 0;
   for (const memory::DeviceLog& d : log.devices) events += d.records.size();
@@ -44,7 +53,10 @@ std::string headline(const memory::Log& log, const std::string& path) {
   std::string text =
       fmt::format("{}, recorded in {}: {} events in {}\n", log.program.empty() ? "a program" : log.program, path,
                   memory::format_exact(events), time);
-  if (!log.complete) text += "it breaks off there: the program ended before the recording did\n";
+  if (!log.damage.empty())
+    text += "it is damaged there: what comes after that is not here\n";
+  else if (!log.complete)
+    text += "it breaks off there: the program ended before the recording did\n";
   return text;
 }
 

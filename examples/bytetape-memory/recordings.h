@@ -6,7 +6,12 @@
 
 namespace bytetape::examples {
 
-/// "mnist, recorded in run.memlog: 12,345 events in 4.21 s", and where it broke off a line that says so.
+/// Reads a recording. One that is damaged is read up to there, which is said on stderr.
+memory::Log read_recording(const std::string& path);
+/// The exit status of a command that did what it could with a recording: 1 where that is damaged.
+int status_of(const memory::Log& log);
+
+/// "mnist, recorded in run.memlog: 12,345 events in 4.21 s", and a line that says so where it broke off or is damaged.
 std::string headline(const memory::Log& log, const std::string& path);
 
 /// The devices that anything happened on.

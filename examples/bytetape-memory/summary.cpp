@@ -30,10 +30,10 @@ void print_device(const memory::Log& log, const memory::DeviceLog& device) {
 }  // namespace
 
 int summary(const std::string& path) {
-  const memory::Log log = memory::read_log(path);
+  const memory::Log log = read_recording(path);
   fmt::print("{}", headline(log, path));
   for (const memory::DeviceLog* device : devices_of(log)) print_device(log, *device);
-  return 0;
+  return status_of(log);
 }
 
 }  // namespace bytetape::examples

@@ -110,6 +110,19 @@ TEST(Predict, SaysWhatEachStepTakes) {
       << "it is made at the end of the first step";
 }
 
+// Both tables of the page are about one moment.
+TEST(Predict, SplitsAStepsPeakAsTheBooksDo) {
+  const Prediction p = memory::predict(Device::cpu(), [] {
+    return [] {
+      const Tensor x = empty({1 << 18});
+      x.storage().set_role(memory::Role::optimizer_state);
+    };
+  });
+  EXPECT_EQ(p.steps.at(0).allocated, p.snapshot.statistics.allocated.peak);
+  EXPECT_EQ(p.steps.at(0).by_role, p.snapshot.statistics.at_peak);
+  EXPECT_EQ(p.steps.at(0).by_role[static_cast<std::size_t>(memory::Role::optimizer_state)], MiB);
+}
+
 TEST(Predict, TakesNoMoreStepsThanItMay) {
   const auto growing = [] { return [kept = std::vector<Tensor>()]() mutable { kept.push_back(zeros(1000)); }; };
   const Prediction p = memory::predict(Device::cpu(), growing, {.max_steps = 6});

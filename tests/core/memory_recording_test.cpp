@@ -2,8 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <limits>
 #include <span>
 
 #include "bytetape/core/backend.h"
@@ -11,8 +16,10 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/memlog.h"
+#include "bytetape/core/memory/predict.h"
 #include "bytetape/core/memory/replay.h"
 #include "bytetape/core/memory/resident.h"
+#include "bytetape/core/memory/snapshot_of.h"
 #include "bytetape/core/memory/step.h"
 #include "tests/support/expect.h"
 #include "tests/support/file_limits.h"
@@ -140,25 +147,164 @@ TEST_F(Recordings, AreReadBeforeTheirEndWithWhatIsUsedOutside) {
   EXPECT_EQ(cpu->outside.has_value(), resident_bytes().has_value());
 }
 
-TEST_F(Recordings, ThatAreDamagedAreRefused) {
+/// Where the chunks of a recording begin, and where the last ends.
+std::vector<std::size_t> chunks_of(const std::string& bytes) {
+  std::vector<std::size_t> places{sizeof(memlog_first_line) - 1};
+  while (places.back() < bytes.size()) {
+    ChunkHeader h{};
+    std::memcpy(&h, &bytes[places.back()], sizeof h);
+    places.push_back(places.back() + sizeof h + h.packed);
+  }
+  return places;
+}
+
+TEST_F(Recordings, ThatAreDamagedAreReadUpToThere) {
   {
     Recording recording(path());
-    steps(10);
+    for (int i = 0; i < 5; ++i) {
+      steps(10);
+      recording.flush();
+    }
   }
   const std::string whole = bytes();
+  const Log all = read(whole);
+  EXPECT_EQ(all.damage, "");
+  const std::vector<std::size_t> chunks = chunks_of(whole);
+  ASSERT_GT(chunks.size(), 10u);
+  int damages = 0;
+  for (std::size_t i = chunks[1]; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
+    const std::size_t chunk = *std::prev(std::upper_bound(chunks.begin(), chunks.end(), i));
+    const Log log = read(damaged), before = read(whole.substr(0, chunk));
+    ASSERT_FALSE(log.complete) << "byte " << i;
+    ASSERT_EQ(log.devices.size(), before.devices.size());
+    for (std::size_t d = 0; d < log.devices.size(); ++d)
+      ASSERT_EQ(log.devices[d].records.size(), before.devices[d].records.size()) << "byte " << i;
+    ASSERT_EQ(log.marks.size(), before.marks.size());
+    ASSERT_EQ(log.names, before.names);
+    if (log.damage.empty()) continue;  // a length that goes past the end: it breaks off
+    EXPECT_THAT(log.damage, ::testing::HasSubstr("run.memlog: at byte " + std::to_string(chunk) + ": "));
+    ++damages;
+  }
+  EXPECT_GT(damages, static_cast<int>(whole.size() / 2));
+}
+
+TEST_F(Recordings, ThatAreDamagedInTheirFirstChunkAreRefused) {
+  Recording(path(), "a test").finish();
+  const std::string whole = bytes();
+  const std::size_t second = chunks_of(whole)[1];
   int refused = 0;
-  for (std::size_t i = 0; i < whole.size(); ++i) {
+  for (std::size_t i = 0; i < second; ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
     try {
-      EXPECT_FALSE(read(damaged).complete) << "byte " << i;  // a length that goes past the end: it breaks off
+      EXPECT_TRUE(read(damaged).devices.empty()) << "byte " << i;  // a length that goes past the end: it breaks off
     } catch (const FileError& e) {
       EXPECT_THAT(e.what(), ::testing::HasSubstr("run.memlog: at byte "));
       ++refused;
     }
   }
-  EXPECT_GT(refused, static_cast<int>(whole.size() / 2));
+  EXPECT_GT(refused, static_cast<int>(second / 2));
   EXPECT_THROWS_SAYING(read("nothing of the kind"), FileError, "run.memlog: at byte 0: this is no recording of memory");
+}
+
+TEST_F(Recordings, SayThatBytesFollowTheirEnd) {
+  Recording(path()).finish();
+  const Log log = read(bytes() + "more");
+  EXPECT_TRUE(log.complete);
+  EXPECT_THAT(log.damage, ::testing::HasSubstr("the recording ended, but bytes follow"));
+}
+
+TEST_F(Recordings, AreWhatALogIsOfOnceTheyAreFinished) {
+  allocator(Device::meta());
+  {
+    Recording recording(path(), "the first");
+    steps(3);
+    EXPECT_FALSE(log_so_far().from_ledgers);
+  }
+  Recording second(path() + "2", "the last");
+  steps(40);
+  second.finish();
+  steps(1);  // which the ledgers have, and no recording
+  const Log log = log_so_far();
+  EXPECT_EQ(log.program, "the last");
+  EXPECT_TRUE(log.complete);
+  EXPECT_FALSE(log.from_ledgers);
+  const Log read = read_log(path() + "2");
+  ASSERT_EQ(meta(log).records.size(), meta(read).records.size());
+  EXPECT_EQ(meta(log).records.back().time, meta(read).records.back().time);
+  std::filesystem::remove(path() + "2");
+  EXPECT_TRUE(log_so_far().from_ledgers) << "there is no other";
+}
+
+TEST_F(Recordings, OfLedgersHaveNoOneWhoFreedOrKept) {
+  const ModuleScope module(intern("a.module"));
+  Event e{.bytes = 512, .requested = 4, .module = intern("a.module"), .op = intern("an op")};
+  Snapshot s;
+  const auto does = [&](EventKind kind) {
+    e.kind = kind;
+    s.events.push_back(e);
+  };
+  for (const EventKind k : {EventKind::alloc, EventKind::retag, EventKind::free, EventKind::to_host}) does(k);
+  const Log log = log_of({s}, "a test");
+  EXPECT_TRUE(log.from_ledgers);
+  const std::vector<Record>& records = log.devices.at(0).records;
+  const auto names = [&](std::size_t i) { return log.names[records[i].by_module] + "/" + log.names[records[i].by_op]; };
+  EXPECT_EQ(names(0), "a.module/an op");
+  EXPECT_EQ(names(1), "/");
+  EXPECT_EQ(names(2), "/");
+  EXPECT_EQ(names(3), "a.module/an op");
+}
+
+TEST_F(Recordings, HaveLimitsThatAreSetMeanwhile) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  Recording recording(path());
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "limited");
+  a.set_limit(64 * mib);
+  a.deallocate(a.allocate(1000, Role::input));
+  a.set_limit(32 * mib);  // which gives back nothing
+  a.deallocate(a.allocate(1000, Role::input));
+  const auto limits_are = [&](const Log& log, std::size_t end) {
+    const DeviceLog& d = log.devices.back();
+    ASSERT_EQ(d.name, "limited");
+    EXPECT_EQ(d.limit, std::numeric_limits<std::size_t>::max());
+    ASSERT_GE(d.limits.size(), 2u);
+    EXPECT_EQ(d.limits[0].from, 0u);
+    EXPECT_EQ(d.limits[1].from, 3u) << "a segment, a block, its free";
+    EXPECT_EQ(d.limit_at(2), 64 * mib);
+    EXPECT_EQ(d.limit_at(3), 32 * mib);
+    EXPECT_EQ(d.limit_at(d.records.size()), end);
+    EXPECT_EQ(snapshot_of(log, d).limit, end);
+  };
+  limits_are(log_so_far(), 32 * mib);
+  a.set_limit(std::numeric_limits<std::size_t>::max());
+  recording.finish();
+  limits_are(read_log(path()), std::numeric_limits<std::size_t>::max());
+  a.set_limit(mib);
+  EXPECT_EQ(read_log(path()).devices.back().limits.size(), 3u) << "it is finished";
+}
+
+TEST_F(Recordings, OfPredictionsHaveLimitsThatAreSetMeanwhile) {
+  predict(Device::cpu(),
+          [] {
+            allocator(default_device()).set_limit(std::size_t{8} << 20);
+            return [] { empty({64}); };
+          },
+          {.recording = path()});
+  const DeviceLog& d = read_log(path()).devices.at(0);
+  ASSERT_EQ(d.limits.size(), 1u);
+  EXPECT_EQ(d.limits[0].bytes, std::size_t{8} << 20);
+}
+
+// Not after its first thread, whose name is the program's last, or "exe", or what it was set to.
+TEST_F(Recordings, AreNamedAfterTheProgram) {
+  std::array<char, 16> name{};
+  prctl(PR_GET_NAME, name.data());
+  prctl(PR_SET_NAME, "a thread");
+  Recording(path()).finish();
+  prctl(PR_SET_NAME, name.data());
+  EXPECT_EQ(read_log(path()).program, "core_tests");
 }
 
 TEST_F(Recordings, RunOneAtATime) {

@@ -10,6 +10,7 @@
 #include "bytetape/core/memory/report_page.h"
 #include "bytetape/core/memory/report_scopes.h"
 #include "bytetape/core/memory/report_tables.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {
 namespace {
@@ -55,6 +56,31 @@ TEST(MemoryReport, TablesCountWhatMeansNothingThatWasMade) {
                              record(EventKind::segment_free, 3, 0, 4096), record(EventKind::wait, 0, 0, 0)});
   EXPECT_EQ(tables.unmatched, 3u);
   EXPECT_THAT(tables.events.kind, ElementsAre(static_cast<std::uint64_t>(EventKind::wait)));
+}
+
+TEST(MemoryReport, TablesCountWhatComesBehindTheReturnOfItsSegment) {
+  const ReportTables tables({record(EventKind::segment_alloc, 0, 0, 4096), record(EventKind::alloc, 0, 0, 512),
+                             record(EventKind::segment_free, 0, 0, 4096), record(EventKind::retag, 0, 0, 512),
+                             record(EventKind::alloc, 0, 512, 512), record(EventKind::segment_free, 0, 0, 4096),
+                             record(EventKind::segment_alloc, 0, 0, 8192), record(EventKind::free, 0, 0, 512),
+                             record(EventKind::alloc, 0, 0, 1024)});
+  EXPECT_EQ(tables.unmatched, 4u) << "the retag, the second alloc, the second return, and the free of an older block";
+  EXPECT_THAT(tables.blocks.bytes, ElementsAre(512, 1024));
+  EXPECT_THAT(tables.blocks.segment, ElementsAre(0, 1));
+}
+
+TEST(MemoryReport, TablesKnowTheirRowsOfThePeakAndOfLimits) {
+  const std::vector<Record> records{record(EventKind::free, 7, 0, 512),  record(EventKind::segment_alloc, 0, 0, 4096),
+                                    record(EventKind::alloc, 0, 0, 512), record(EventKind::retag, 0, 0, 512),
+                                    record(EventKind::wait, 0, 0, 0),    record(EventKind::free, 0, 0, 512)};
+  const ReportTables tables(records, {{0, 1}, {3, 2}, {6, 3}});
+  ASSERT_EQ(tables.unmatched, 1u) << "the first, which is no row";
+  EXPECT_EQ(tables.peak.reached(), 1u);
+  EXPECT_EQ(tables.peak.end(), 3u);
+  std::vector<std::size_t> from, bytes;
+  for (const NewLimit& l : tables.limits) from.push_back(l.from), bytes.push_back(l.bytes);
+  EXPECT_THAT(from, ElementsAre(0, 2, 5));
+  EXPECT_THAT(bytes, ElementsAre(1, 2, 3));
 }
 
 TEST(MemoryReport, TablesHoldTimesAsDifferences) {
@@ -154,6 +180,36 @@ TEST_F(MemoryReportPage, IsWhole) {
   EXPECT_THAT(page, HasSubstr("</html>"));
   EXPECT_THAT(page, Not(HasSubstr("<script src")));
   EXPECT_EQ(page, page_of({&log, nullptr, {}})) << "equal recordings, equal bytes";
+}
+
+TEST_F(MemoryReportPage, OfLedgersHasNoAdvice) {
+  Log log = small_log("net");
+  std::vector<Record>& records = log.devices[0].records;
+  const auto does = [&](EventKind kind, Phase phase, NameId module, std::uint64_t offset = 0, std::uint64_t bytes = 1) {
+    records.push_back(record(kind, 0, offset, bytes, records.size()));
+    records.back().event.phase = phase;
+    records.back().event.step = 1;
+    records.back().event.module = records.back().event.old_module = records.back().by_module = module;
+  };
+  using enum EventKind;
+  does(step_begin, Phase::forward, 0);
+  does(alloc, Phase::forward, 1, 0, 1 << 20);  // kept for backward
+  does(hold, Phase::forward, 1, 0, 1 << 20);
+  does(alloc, Phase::forward, 1, 1 << 21, 512);  // the result
+  does(alloc, Phase::forward, 0, 1 << 22, 1 << 20);
+  does(free, Phase::forward, 0, 1 << 22, 1 << 20);
+  does(drop, Phase::backward, 1, 0, 1 << 20);
+  does(free, Phase::backward, 1, 0, 1 << 20);
+  does(free, Phase::backward, 1, 1 << 21, 512);
+  does(step_end, Phase::forward, 0);
+  const test::TemporaryDir dir;
+  const auto advises = [&] {
+    write_report(log, dir / "run.html");
+    return test::content_of(dir / "run.html").find("\"advice\":[]") == std::string::npos;
+  };
+  EXPECT_TRUE(advises());
+  log.from_ledgers = true;
+  EXPECT_FALSE(advises());
 }
 
 TEST_F(MemoryReportPage, NamesAFileThatCannotBeWritten) {

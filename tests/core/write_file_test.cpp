@@ -4,17 +4,55 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "bytetape/core/error.h"
 #include "tests/support/expect.h"
 #include "tests/support/file_limits.h"
 #include "tests/support/temporary_dir.h"
+
+namespace bytetape {
+namespace {
+
+/// What the library asked the system for, in order, while `is_noting`.
+struct Calls {
+  bool is_noting = false;
+  std::vector<std::string> made;
+};
+Calls calls;
+
+std::string path_of(int file) {
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)).string();
+}
+
+void note(const std::string& call) {
+  if (calls.is_noting) calls.made.push_back(call);
+}
+
+}  // namespace
+}  // namespace bytetape
+
+// This program's own: the linker finds them before the C library's. They do the same.
+extern "C" int fsync(int file) {
+  struct stat s = {};
+  ::fstat(file, &s);
+  const std::string size = S_ISREG(s.st_mode) ? " of " + std::to_string(s.st_size) + " bytes" : "";
+  bytetape::note("fsync " + bytetape::path_of(file) + size);
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  bytetape::note(std::string("rename ") + from + " to " + to);
+  return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
 
 namespace bytetape {
 namespace {
@@ -56,6 +94,21 @@ TEST_F(WriteFile, AppearsAndIsReplacedWholeAndAlone) {
   check_writable(path, "the greeting");
   EXPECT_EQ(content(path), "hello");
   EXPECT_EQ(files(), 1);
+}
+
+// So that a loss of power leaves the old file or the new one: the bytes lie on the disk before their name does.
+TEST_F(WriteFile, IsOnTheDiskBeforeItTakesItsPlace) {
+  const fs::path path = fs::canonical(folder_) / "greeting";
+  const std::string text(100'000, 'x'), part = path.string() + ".part";
+  for (const char* what : {"made", "replaced"}) {
+    calls = {.is_noting = true};
+    write(path, text);
+    calls.is_noting = false;
+    EXPECT_THAT(calls.made,
+                testing::ElementsAre("fsync " + part + " of 100000 bytes", "rename " + part + " to " + path.string(),
+                                     "fsync " + path.parent_path().string()))
+        << what;
+  }
 }
 
 TEST_F(WriteFile, AnyExceptionLeavesTheOldFileAlone) {

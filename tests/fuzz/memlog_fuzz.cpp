@@ -29,9 +29,11 @@ void require_whole(const memory::Log& log) {
   const auto require = [](bool ok) {
     if (!ok) std::abort();
   };
-  for (const memory::DeviceLog& d : log.devices)
+  for (const memory::DeviceLog& d : log.devices) {
+    for (const memory::NewLimit& l : d.limits) require(l.from <= d.records.size());
     for (const memory::Record& r : d.records)
       require(r.event.module < log.names.size() && r.event.op < log.names.size() && r.what < log.names.size());
+  }
   for (const memory::Mark& m : log.marks) require(m.name < log.names.size());
 }
 
@@ -43,7 +45,7 @@ void read(const std::string& file) {
 
 }  // namespace
 
-/// Any bytes are either a recording, perhaps one that breaks off, or a FileError.
+/// Any bytes are either a recording, perhaps one that breaks off or is damaged, or a FileError.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   read(file_of({data, size}));
   read(std::string(reinterpret_cast<const char*>(data), size));

@@ -1,5 +1,5 @@
 // Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
-// [stop]
+// [stop|meta]: as if it were killed in the end, or with something on a second device
 #include <bytetape/bytetape.h>
 
 #include <cstdlib>
@@ -9,11 +9,13 @@ using namespace bytetape;
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
+  const std::string how = argc > 3 ? argv[3] : "";
   memory::Recording recording(argv[1], "record");
   nn::Sequential net;
   net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU()).push_back("fc2", nn::Linear(256, 10));
   optim::Adam adam(net.parameters());
   const std::int64_t batch = std::stoi(argv[2]);
+  if (how == "meta") empty({1000}, DType::f32, Device::meta());
   for (int i = 0; i < 5; ++i) {
     const memory::Step step;
     const Tensor x = zeros({batch, 784}, DType::f32, Device::cpu(), memory::Role::input);
@@ -22,8 +24,8 @@ int main(int argc, char** argv) {
     cross_entropy(net(x), y).backward();
     adam.step();
   }
-  if (argc > 3) {
+  if (how == "stop") {
     recording.flush();
-    std::_Exit(0);  // as if it were killed
+    std::_Exit(0);
   }
 }

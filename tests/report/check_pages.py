@@ -49,6 +49,7 @@ def check_formats(page, expected):
 def check_peak(page, peak):
     """The figures on top, and the levels beside the timeline, whose cursor begins at the peak."""
     equal(bytes_in(page, ".facts .bytes")[0], peak["allocated"], "peak allocated")
+    equal(texts(page, ".facts .note")[0], peak["when"], "when the peak was")
     equal(bytes_in(page, ".facts .bytes")[2], peak["allocated"] - peak["requested"], "rounding at the peak")
     equal(bytes_in(page, ".legend .bytes")[:2], [peak["reserved"], peak["allocated"]], "levels at the peak")
     roles = dict(zip(texts(page, ".legend tr td:first-child")[2:], bytes_in(page, ".legend .bytes")[2:]))
@@ -105,6 +106,35 @@ def check_edges(page):
     equal(page.evaluate("document.activeElement.tagName"), "SELECT", "what has the focus")
     tab(page, "runs")
     equal("are equal" in texts(page, ".verdict")[0], True, "a run that began within a step, beside itself")
+
+
+def check_limits(page):
+    """A limit that is set while the recording runs is drawn from there on, and in the figures."""
+    limits = page.evaluate("app.timeline && limitsIn(currentDevice(), app.timeline.columns).map((l) => l.limit)")
+    equal(limits[-2:], [10 << 20, 8 << 20], "limits that are drawn")
+    equal(len(limits) - len(set(limits)), 0, "each has one stretch")
+    equal(texts(page, ".facts .note")[1], "of 10.0 MiB then", "limit at the peak")
+    equal(page.evaluate("app.timeline.y.domain()[1]") > 10 << 20, True, "a limit a little above what is reserved is in view")
+    stretches = page.evaluate("limitsIn(currentDevice(), app.timeline.columns)")
+    begins = page.evaluate("app.timeline.x(currentDevice().steps[2].begin)")
+    equal(abs(stretches[-1]["x"] - begins) < 3, True, f"the lower one begins with the third step, at {begins}: {stretches}")
+
+
+def check_books(page):
+    """What ledgers cannot know is not shown: times, who freed a block, who kept it for backward."""
+    equal(texts(page, ".warning")[0].startswith("This is what the ledgers keep of themselves: without times"), True,
+          "a warning")
+    equal(page.evaluate("document.getElementById('axis').hidden"), True, "there is no axis of time")
+    shows = lambda text: text in page.evaluate("document.body.innerText")
+    for unit in ("ns", "µs", "ms"):
+        equal(f"\u00a0{unit}" in page.evaluate("document.getElementById('inspector').innerText"), False, f"a time in {unit}")
+    tab(page, "saved")
+    equal(shows("held by backward of") or shows("let go by"), False, "who kept a tensor")
+    equal(len(texts(page, ".saved tbody tr")) > 4, True, "rows of what was kept")
+    page.evaluate("show({ pinned: currentDevice().blocks.bytes.length - 1 })")
+    page.settle()
+    equal("freed by" in texts(page, ".block dt") or "saved for" in texts(page, ".block dt"), False, "who freed a block")
+    equal("freed" in texts(page, ".block dt"), True, "when it was freed")
 
 
 def check_bill(page):
@@ -299,6 +329,19 @@ def check_all(page, folder, screenshots):
         tab(page, name)
     page.open(folder / "nothing.html")
     equal(texts(page, "main"), ["Nothing was recorded."], "a page of nothing")
+
+    page.open(folder / "settled.html")
+    check_peak(page, expected["settled"])
+    page.open(folder / "limited.html")
+    check_limits(page)
+    layouts("limited")
+    page.open(folder / "books.html")
+    check_books(page)
+    layouts("books")
+    page.open(folder / "damaged.html")
+    equal(texts(page, ".warning")[0], "The recording is damaged, and what comes after that is not here: "
+          "run.memlog: at byte 812: the checksum of a chunk is wrong.", "what is said of a damaged recording")
+    equal(any("not finished" in w for w in texts(page, ".warning")), False, "it is said once")
 
     check_large(page, folder / "large.html", expected["large"])
     equal(page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)"), [], "what a page asks for")

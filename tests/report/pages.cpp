@@ -3,14 +3,17 @@
 #include <bytetape/bytetape.h>
 
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/holders.h"
 #include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/replay.h"
 #include "bytetape/core/memory/report.h"
+#include "bytetape/core/memory/snapshot_of.h"
 
 using namespace bytetape;
 using nlohmann::json;
@@ -63,7 +66,9 @@ memory::Log edges(const std::string& folder) {
 
 /// A recording of four training steps, each of which keeps its loss: a leak.
 template <class MakeOptimizer>
-memory::Log recorded(const std::string& folder, const std::string& program, MakeOptimizer make) {
+memory::Log recorded(
+    const std::string& folder, const std::string& program, MakeOptimizer make,
+    const std::function<void(int)>& before_step = [](int) {}) {
   const std::string path = folder + "/" + program + ".memlog";
   memory::Allocator& allocator = memory::allocator(Device::cpu());
   allocator.empty_cache();
@@ -74,6 +79,7 @@ memory::Log recorded(const std::string& folder, const std::string& program, Make
     auto optimizer = make(net.parameters());
     std::vector<Tensor> losses;
     for (int i = 0; i < 4; ++i) {
+      before_step(i + 1);
       const memory::Step step;
       optimizer.zero_grad();
       const Tensor x = zeros({64, 784}, DType::f32, Device::cpu(), memory::Role::input);
@@ -88,7 +94,38 @@ memory::Log recorded(const std::string& folder, const std::string& program, Make
   return memory::read_log(path);
 }
 
-/// What the page must say of a device: levels after every event, who held what at the peak, the steps' ends.
+/// A block that gets its role once it is the peak, in another step.
+memory::Log settled(const std::string& folder) {
+  const std::string path = folder + "/settled.memlog";
+  memory::Recording recording(path, "settled");
+  {
+    auto step = std::make_unique<memory::Step>();
+    const Tensor before = zeros({1 << 18}, DType::f32, Device::cpu(), memory::Role::input);
+    const Tensor x = empty({1 << 20});
+    step.reset();
+    step = std::make_unique<memory::Step>();
+    x.storage().set_role(memory::Role::optimizer_state);
+  }
+  recording.finish();
+  return memory::read_log(path);
+}
+
+/// A recording as recorded() makes it, under a limit, which is lowered before the third step.
+memory::Log limited(const std::string& folder) {
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  const std::size_t before = allocator.limit();
+  const memory::Log log = recorded(
+      folder, "limited", [](auto p) { return optim::SGD(p, {.lr = 0.01}); },
+      [&](int step) {
+        if (step == 1) allocator.set_limit(std::size_t{10} << 20);
+        if (step == 3) allocator.set_limit(std::size_t{8} << 20);
+      });
+  allocator.set_limit(before);
+  return log;
+}
+
+/// What the page must say of a device: levels after every event, who held what at the peak (as the books have it), the
+/// steps' ends.
 json expected_of(const memory::Log& log, const memory::DeviceLog& device) {
   memory::Replay replay;
   json allocated = json::array(), steps = json::array();
@@ -102,14 +139,15 @@ json expected_of(const memory::Log& log, const memory::DeviceLog& device) {
     if (replay.allocated() <= peak) continue;
     peak = replay.allocated();
     at_peak = {{"allocated", peak}, {"reserved", replay.reserved()}, {"requested", replay.requested()}};
-    for (int role = 0; role < memory::role_count; ++role)
-      at_peak["roles"][memory::to_string(static_cast<memory::Role>(role))] = replay.by_role()[role];
-    for (std::size_t id = 0; id < replay.by_module().size(); ++id) {
-      std::size_t held = 0;
-      for (const std::size_t bytes : replay.by_module()[id]) held += bytes;
-      if (held) at_peak["modules"][log.names[id]] = held;
-    }
   }
+  const memory::Snapshot books = memory::snapshot_of(log, device);
+  for (std::size_t role = 0; role < memory::role_count; ++role)
+    at_peak["roles"][memory::to_string(static_cast<memory::Role>(role))] = books.statistics.at_peak[role];
+  for (memory::NameId id = 0; id < books.by_module_at_peak.size(); ++id)
+    if (const std::size_t held = memory::total(books.by_module_at_peak[id]))
+      at_peak["modules"][memory::name_of(id)] = held;
+  at_peak["when"] =
+      std::string(to_string(books.statistics.peak_phase)) + ", step " + std::to_string(books.statistics.peak_step);
   return {{"allocated", allocated}, {"step_ends", steps}, {"at_peak", at_peak}, {"peak_reserved", reserved}};
 }
 
@@ -205,9 +243,19 @@ int main(int argc, char** argv) {
   memory::write_report(cut, cut, folder + "/edges.html");
   memory::write_report(nothing, cut, folder + "/beside_nothing.html");
   memory::write_report(nothing, folder + "/nothing.html");
+  const memory::Log late = settled(folder);
+  memory::write_report(late, folder + "/settled.html");
+  memory::write_report(limited(folder), folder + "/limited.html");
+  const memory::Snapshot books = memory::allocator(Device::cpu()).snapshot();
+  memory::write_report(memory::log_of({books}, "books"), folder + "/books.html");
+  memory::Log damaged = sgd;
+  damaged.complete = false;
+  damaged.damage = "run.memlog: at byte 812: the checksum of a chunk is wrong";
+  memory::write_report(damaged, folder + "/damaged.html");
   const memory::Log million = large();
   memory::write_report(million, folder + "/large.html");
   std::ofstream(folder + "/expected.json") << json{{"one", expected_of(adam, adam.devices[0])},
+                                                   {"settled", expected_of(late, late.devices[0])["at_peak"]},
                                                    {"large", expected_of(million, million.devices[0])["at_peak"]},
                                                    {"first_difference", first_difference(sgd, adam)},
                                                    {"formatted", formatted()}};

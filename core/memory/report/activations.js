@@ -18,7 +18,7 @@ function drawSaved(view, device) {
 }
 
 function stepOfPeak(device) {
-  const peak = device.history.peak;
+  const peak = device.header.peak.reached;
   return device.steps.find((s) => s.begin <= peak && peak <= s.end) ?? device.steps[device.steps.length - 1];
 }
 
@@ -59,15 +59,18 @@ function savedSummary(device, rows) {
   return `${formatExact(rows.length)} blocks, ${formatBytes(sum)} of them at once when the last was kept`;
 }
 
+const keeperColumns = [
+  { label: "held by backward of", value: (r) => r.holders[0] ?? "", cell: (r) => listText(r.holders, 2), class: "name" },
+  { label: "let go by", value: (r) => r.release, cell: (r) => r.release, class: "name" },
+];
+
 function savedTable(device, rows, step) {
   const x = d3.scaleLinear([step.begin, step.end + 1], [0, 100]).clamp(true);
   const columns = [
     { label: "tensor", value: (r) => r.title, cell: (r) => r.title, class: "tensor" },
     { label: "size", number: true, value: (r) => r.bytes, cell: (r) => bytesOf(r.bytes) },
     { label: "made in", value: (r) => r.made, cell: (r) => r.made, class: "name" },
-    { label: "held by backward of", value: (r) => r.holders[0] ?? "", cell: (r) => listText(r.holders, 2),
-      class: "name" },
-    { label: "let go by", value: (r) => r.release, cell: (r) => r.release, class: "name" },
+    ...(device.isRecorded ? keeperColumns : []),
     { label: "life", value: (r) => r.life, class: "life", cell: (r) => lifeBar(device, r, x) },
   ];
   const first = inOrder(rows, columns, savedShown.sort).slice(0, savedShown.all ? rows.length : FIRST_ROWS);

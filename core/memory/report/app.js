@@ -24,8 +24,8 @@ function showRun(run) {
 }
 
 function showDevice(run, device) {
-  const peak = deviceOf(report.runs[run], device).history.peak;
-  show({ run, device, cursor: peak, pinned: NONE, hovered: null });
+  const { history, isRecorded } = deviceOf(report.runs[run], device);
+  show({ run, device, axis: isRecorded ? app.axis : "event", cursor: history.peak, pinned: NONE, hovered: null });
 }
 
 function runLabel(r) {
@@ -41,8 +41,8 @@ function drawTop(change) {
     showRun);
   choice(document.getElementById("devices"), shownDevices(report.runs[app.run]), app.device,
     (device) => showDevice(app.run, device));
-  choice(document.getElementById("axis"), [["event", "by event"], ["time", "by time"]], app.axis,
-    (axis) => show({ axis }));
+  const axes = [["event", "by event"], ["time", "by time"]].slice(0, currentDevice().isRecorded ? 2 : 1);
+  choice(document.getElementById("axis"), axes, app.axis, (axis) => show({ axis }));
   drawFacts();
 }
 
@@ -57,35 +57,48 @@ function drawFacts() {
   const { history, header } = device;
   const level = history.at(history.peak);
   const last = history.at(device.count - 1);
-  const reserved = highestReserved(device);
+  const reserved = reservedPeak(device);
   const atEnd = history.allocated[device.count - 1];
   const facts = [
-    fact("peak allocated", bytesOf(history.allocated[history.peak]), device.whenOf(history.peak)),
-    fact("peak reserved", bytesOf(reserved), header.limit == null ? "no limit" : `of ${formatBytes(header.limit)}`),
+    fact("peak allocated", bytesOf(history.allocated[history.peak]), device.whenOf(header.peak.reached)),
+    fact("peak reserved", bytesOf(reserved.bytes), limitText(device, reserved.event)),
     fact("rounding at the peak", bytesOf(history.allocated[history.peak] - level[REQUESTED]),
       `${formatShare(history.allocated[history.peak] - level[REQUESTED], history.allocated[history.peak])} of it`),
     fact("held at the end", bytesOf(atEnd), `${formatBytes(last[RESERVED])} reserved`),
-    fact("recorded", formatCount(device.count, "event"),
+    fact(device.isRecorded ? "recorded" : "logged", formatCount(device.count, "event"),
       `${formatCount(device.steps.length, "step")}, ${formatCount(device.blocks.bytes.length, "block")}`),
   ];
   document.getElementById("facts").replaceChildren(...facts, ...warnings(device, atEnd));
 }
 
-function highestReserved(device) {
-  let [reserved, highest] = [0, 0];
+// "of 512 MiB", with a word where another limit was set later.
+function limitText(device, i) {
+  const limit = device.limitAt(i);
+  const text = limit == null ? "no limit" : `of ${formatBytes(limit)}`;
+  return device.limitAt(device.count) === limit ? text : `${text} then`;
+}
+
+// The most that is reserved, and the first event after which it is.
+function reservedPeak(device) {
+  let reserved = 0;
+  const peak = { bytes: 0, event: 0 };
   const { kind, target } = device.events;
   for (let i = 0; i < device.count; ++i) {
     if (kind[i] === KIND.segmentAlloc) reserved += device.segments.bytes[target[i]];
     if (kind[i] === KIND.segmentFree) reserved -= device.segments.bytes[target[i]];
-    highest = Math.max(highest, reserved);
+    if (reserved > peak.bytes) Object.assign(peak, { bytes: reserved, event: i });
   }
-  return highest;
+  return peak;
 }
 
 // What the figures leave out.
 function warnings({ header, failures }, atEnd) {
+  const { complete, damage, fromLedgers } = report.runs[app.run];
   const text = [
-    !report.runs[app.run].complete && "The recording was not finished: what came after its last event is not here.",
+    fromLedgers && "This is what the ledgers keep of themselves: without times, and without who freed a block or kept it " +
+      "for backward. A memory::Recording has those.",
+    damage && `The recording is damaged, and what comes after that is not here: ${damage}.`,
+    !complete && !damage && "The recording was not finished: what came after its last event is not here.",
     failures.length > 0 && `${formatCount(failures.length, "request")} could not be met: red in the picture.`,
     header.dropped && `${formatExact(header.dropped)} events were not kept.`,
     header.end && header.end.allocated.current !== atEnd &&

@@ -15,7 +15,9 @@ function drawBands(timeline) {
     context.textAlign = "right";
     context.fillText(band, MARGIN.left - 8, top + BAND_HEIGHT / 2);
     context.textAlign = "left";
-    for (const run of bandRuns(timeline, band)) drawBandRun(context, timeline.device, band, run, top);
+    if (band === "module" && !timeline.device.isRecorded)
+      context.fillText("which one ran is in recordings alone", MARGIN.left + 4, top + BAND_HEIGHT / 2);
+    else for (const run of bandRuns(timeline, band)) drawBandRun(context, timeline.device, band, run, top);
   });
 }
 

@@ -12,8 +12,9 @@ const ROLE_COUNT = 8;
 const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };
 
 class Device {
-  constructor(header, { buffer, names, scopes }) {
+  constructor(header, { buffer, names, scopes, fromLedgers }) {
     this.header = header;
+    this.isRecorded = !fromLedgers;  // else nobody knows when, who freed a block and who kept it for backward
     this.name = header.name;
     this.names = names;
     this.events = readTable(buffer, header.events);
@@ -90,6 +91,9 @@ class Device {
     for (let e = this.blocks.born[b]; e !== NONE; e = this.next[e]) chain.push(e);
     return chain;
   }
+
+  // What may be reserved after event i; null: as much as there is.
+  limitAt(i) { return this.header.limits.findLast(({ from }) => from <= i).bytes; }
 
   moduleName(id) { return this.names[id] || "(outside modules)"; }
   opName(id) { return this.names[id] || "(no op)"; }

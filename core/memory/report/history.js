@@ -23,7 +23,7 @@ class History {
       this.alive.apply(i);
     }
     this.pyramid = new Pyramid(this.allocated);
-    this.peak = n ? this.pyramid.highest(0, n - 1) : 0;
+    this.peak = Math.max(0, device.header.peak.end - 1);  // once all that is held has the role that counts
   }
 
   // Books event i in a row; what it adds to the allocated bytes.

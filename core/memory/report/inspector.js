@@ -18,11 +18,12 @@ function hint() { return element("p", { class: "hint" }, "Point at the picture t
 
 function momentOf(device, i) {
   const { events } = device;
-  const where = [device.whenOf(i), device.names[events.byModule[i]], device.names[events.byOp[i]]].filter(Boolean);
+  const where = [device.whenOf(i), device.names[events.byModule[i]], device.names[events.byOp[i]],
+    device.isRecorded && formatTime(device.time[i])].filter(Boolean);
   return element("div", { class: "moment" },
     element("h2", {}, `Event ${formatExact(i)}`, i === device.history.peak && element("em", {}, "peak")),
     element("p", {}, happened(device, i)),
-    element("p", { class: "note" }, `${where.join(" · ")} · ${formatTime(device.time[i])}`));
+    element("p", { class: "note" }, where.join(" · ")));
 }
 
 // One event in a few words.
@@ -67,7 +68,7 @@ function blockCard(device, b, i) {
     ["module", device.moduleName(device.moduleOf(b, Math.max(i, blocks.born[b])))],
     ["made by", `${device.opName(blocks.op[b])} (${device.whenOf(blocks.born[b])})`],
     ...keepers(device, b),
-    ["freed by", freedText(device, b)],
+    [device.isRecorded ? "freed by" : "freed", freedText(device, b)],
     ["lies in", `segment ${device.segments.number[blocks.segment[b]]} at ${formatBytes(blocks.offset[b])}`],
   ];
   return element("div", { class: "block" },
@@ -82,7 +83,7 @@ function sizeText(device, b) {
 }
 
 function keepers(device, b) {
-  const saves = savesOf(device, b);
+  const saves = device.isRecorded ? savesOf(device, b) : [];
   if (saves.length === 0) return [];
   const names = [...new Set(saves.map((s) => byText(device, s.from)))];
   return [["saved for", `backward of ${listText(names, 3)}`]];
@@ -98,6 +99,7 @@ function byText(device, i) {
 
 function freedText(device, b) {
   const at = device.blocks.died[b];
+  if (!device.isRecorded) return at >= device.count ? "not yet" : device.whenOf(at);
   return at >= device.count ? "nobody yet" : `${byText(device, at)} (${device.whenOf(at)})`;
 }
 

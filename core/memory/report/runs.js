@@ -56,7 +56,7 @@ function firstDifference(a, b, of) {
 function sumsTable(a, b, labels) {
   const rows = [
     ["peak allocated", (d) => d.history.allocated[d.history.peak]],
-    ["peak reserved", highestReserved],
+    ["peak reserved", (d) => reservedPeak(d).bytes],
     ["held at the end", (d) => d.history.allocated[d.count - 1]],
     ...STACK.map((role) => [`${report.roles[role]} at the peak`, (d) => d.history.at(d.history.peak)[role]]),
   ].map(([label, f]) => [label, f(a), f(b)]).filter(([, x, y]) => x || y);

@@ -51,12 +51,23 @@ function drawReserved({ context, columns, y, device }) {
     context.lineTo(MARGIN.left + x + width, y(highest[RESERVED]));
   }
   context.stroke();
-  const { limit } = device.header;
-  if (limit != null && limit <= y.domain()[1]) drawLimit(context, y(limit), columns);
+  for (const stretch of limitsIn(device, columns)) if (isShown(stretch.limit, y)) drawLimit(context, y(stretch.limit), stretch);
+}
+
+// Neighbouring columns under one limit, where there is one: [{limit, x, width}].
+function limitsIn(device, columns) {
+  const stretches = [];
+  for (const { x, width, to } of columns) {
+    const limit = device.limitAt(to);
+    const last = stretches[stretches.length - 1];
+    if (last?.limit === limit) last.width = x + width - last.x;
+    else stretches.push({ limit, x, width });
+  }
+  return stretches.filter(({ limit }) => limit != null);
 }
 
 // Over the picture where the line is higher than that.
-// Left of the cursor where that would cross it, and with a rim, as it may lie upon the stack.
+// Left of the cursor where that would cross it.
 function labelReserved({ context, columns, x: scale, y }) {
   const { x, width, highest } = columns[columns.length - 1];
   const isInside = isShown(highest[RESERVED], y);
@@ -69,12 +80,7 @@ function labelReserved({ context, columns, x: scale, y }) {
   const cursor = scale(app.timeline.middleOf(app.cursor)), end = x + width;
   const crosses = cursor <= end + 1 && cursor >= end - context.measureText(label).width - 4;
   const place = [MARGIN.left + (crosses ? cursor - 6 : end), isInside ? y(highest[RESERVED]) - 3 : MARGIN.top - 1];
-  context.strokeStyle = themeColor("--surface");
-  context.lineWidth = 4;
-  context.lineJoin = "round";
-  context.strokeText(label, ...place);
-  context.lineWidth = 1;
-  context.fillText(label, ...place);
+  rimmedText(context, label, ...place);
   context.textAlign = "left";
 }
 
@@ -87,10 +93,25 @@ function drawFailures({ context, device, x, width }) {
   }
 }
 
-function drawLimit(context, top, columns) {
-  const last = columns[columns.length - 1];
-  context.strokeStyle = themeColor("--warning");
+function drawLimit(context, top, { limit, x, width }) {
+  context.strokeStyle = context.fillStyle = themeColor("--warning");
   context.setLineDash([4, 4]);
-  context.strokeRect(MARGIN.left, top, last.x + last.width, 0);
+  context.strokeRect(MARGIN.left + x, top, width, 0);
   context.setLineDash([]);
+  const label = `limit ${formatBytes(limit)}`;
+  context.font = `11px ${themeColor("--sans")}`;
+  if (context.measureText(label).width + 8 > width) return;
+  context.textAlign = "left";
+  context.textBaseline = "bottom";
+  rimmedText(context, label, MARGIN.left + x + 4, top - 3);
+}
+
+// With a rim, as it may lie upon the stack.
+function rimmedText(context, label, ...place) {
+  context.strokeStyle = themeColor("--surface");
+  context.lineWidth = 4;
+  context.lineJoin = "round";
+  context.strokeText(label, ...place);
+  context.lineWidth = 1;
+  context.fillText(label, ...place);
 }

@@ -201,12 +201,13 @@ class Timeline {
     return columns;
   }
 
-  // What is reserved is shown where it does not press what is allocated flat; strips need the room.
+  // What is reserved, and limits above it, are shown where they do not press what is allocated flat; strips need the room.
   ceiling() {
     const top = d3.max(this.columns, (c) => sumOfRoles(c.highest));
     const reserved = d3.max(this.columns, (c) => c.highest[RESERVED]);
     const most = showsStrips(this) ? 1.2 : 4;
-    return Math.max(512, reserved <= most * top ? reserved * 1.08 : top * 1.12);
+    const limits = limitsIn(this.device, this.columns).map(({ limit }) => limit).filter((l) => l <= 1.5 * reserved);
+    return Math.max(512, reserved <= most * top ? Math.max(reserved, ...limits) * 1.08 : top * 1.12);
   }
 
   drawAxes() {
