@@ -97,6 +97,54 @@ TEST_F(Capture, RunsOtherInputsAsTheyAre) {
   EXPECT_EQ(calls, 4);
 }
 
+TEST_F(Capture, RunsInputsOfAnotherKindAsTheyAre) {
+  int calls = 0;
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    return x.defined() ? x + 1 : x;
+  });
+  for (int i = 0; i < 3; ++i) step(random_there({4}));
+  const Tensor wide = to(random_tensor({4}), gpu), host = random_tensor({4}, DType::f32);
+  EXPECT_EQ(step(wide).to_vector<double>(), (wide + 1).to_vector<double>());
+  EXPECT_EQ(step(host).to_vector<float>(), (host + 1).to_vector<float>());
+  EXPECT_FALSE(step(Tensor()).defined());
+  EXPECT_EQ(calls, 3 + 3);
+  step(random_there({4}));
+  EXPECT_EQ(calls, 3 + 3);
+}
+
+TEST_F(Capture, RefusesAnInputThatIsUndefined) {
+  const Tensor x = random_there({4});
+  auto step = capture([](const Tensor& t, const Tensor& mask) { return mask.defined() ? t * mask : t + 1; });
+  for (int i = 0; i < 2; ++i) step(x, Tensor());
+  EXPECT_THAT([&] { step(x, Tensor()); }, ThrowsMessage<ValueError>(HasSubstr("an input of the step")));
+  for (int i = 0; i < 3; ++i) step(x, x);
+  EXPECT_TRUE(step.is_captured());
+}
+
+TEST_F(Capture, MayGiveWhatItFoundAndWhatIsUndefined) {
+  const Tensor found = random_there({4});
+  auto step = capture([&](const Tensor& x) { return std::vector<Tensor>{found, {}, x}; });
+  const Tensor x = random_there({4});
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<Tensor> y = step(x);
+    EXPECT_EQ(&y[0].storage(), &found.storage());
+    EXPECT_FALSE(y[1].defined());
+  }
+}
+
+TEST_F(Capture, IsTheStepItselfWhereItWorksOnTwoDevices) {
+  int calls = 0;
+  const Tensor there = to(random_there({3}), Device::cuda(1));
+  auto step = capture([&](const Tensor& x) {
+    ++calls;
+    neg(there);
+    return neg(x);
+  });
+  for (int i = 0; i < 4; ++i) step(random_there({3}));
+  EXPECT_EQ(calls, 4);
+}
+
 TEST_F(Capture, RecordsTheKindOfInputsThatComesThriceFirst) {
   int calls = 0;
   auto step = capture([&](const Tensor& x) {
@@ -363,6 +411,8 @@ TEST_F(Capture, FindsAParameterThatWasReplaced) {
   const Tensor x = random_there({4, 3});
   for (int i = 0; i < 4; ++i) step(x);
   const std::int64_t taken = optimizer.taken();
+  layer.to(DType::f64).to(DType::f32);
+  EXPECT_THAT([&] { step(x); }, ThrowsMessage<CaptureError>(HasSubstr("replaced or moved"))) << "other memory";
   layer.weight = random_there({2, 3});
   EXPECT_THAT([&] { step(x); }, ThrowsMessage<CaptureError>(HasSubstr("replaced")));
   EXPECT_EQ(optimizer.taken(), taken);
