@@ -43,6 +43,24 @@ TEST(Anomaly, NamesInPlaceOps) {
   EXPECT_THROWS_SAYING(x -= full({3}, inf, DType::f64), AutogradError, "sub_: the result");
 }
 
+// Of these nobody can say, or need not.
+TEST(Anomaly, LooksAtNothingThatHasNoValues) {
+  const DetectAnomaly detect;
+  const auto count = [](const Tensor& x) {
+    memory::Allocator& books = memory::allocator(x.defined() ? x.device() : Device());
+    const std::uint64_t before = books.statistics().allocations;
+    throw_if_nan(x, "a tensor");
+    return books.statistics().allocations - before;
+  };
+  EXPECT_EQ(count(Tensor()), 0u);
+  EXPECT_EQ(count(zeros({3}, DType::f32, Device::meta())), 0u);
+  EXPECT_EQ(count(arange(3)), 0u);
+  EXPECT_EQ(count(zeros({0})), 0u);
+  EXPECT_EQ(count(zeros({3})), 1u);
+  const Tensor x = zeros({3}, DType::f32, Device::meta()).set_requires_grad();
+  sum(x * x).backward();  // is predicted
+}
+
 TEST(Anomaly, LetsInfinityAndOtherThreadsBe) {
   const Tensor x = full({2}, inf, DType::f32);
   {

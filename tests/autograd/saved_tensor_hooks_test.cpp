@@ -135,14 +135,21 @@ TEST(SavedTensorHooks, OfScopesInEachOtherTheInnermostCounts) {
 }
 
 TEST(SavedTensorHooks, MustGiveBackWhatTheyWereGiven) {
-  const Tensor x = randn({4}).set_requires_grad();
-  const auto loss_with = [&](const Tensor& back) {
-    const SavedTensorHooks hooks([back](const Tensor&) -> Unpack { return [back] { return back; }; });
-    return sum(exp(x));
+  const Example e;
+  const auto run = [&](const std::function<Tensor(const Tensor&)>& spoilt) {
+    const SavedTensorHooks hooks([&](const Tensor& t) -> Unpack { return [=] { return spoilt(t); }; });
+    e.loss().backward();
   };
-  EXPECT_THROWS_SAYING(loss_with(zeros(5)).backward(), AutogradError, "where it was given f32(4,) on cpu");
-  EXPECT_THROWS_SAYING(loss_with(Tensor()).backward(), AutogradError, "gave back an undefined tensor");
   EXPECT_THROWS_SAYING(SavedTensorHooks nothing(nullptr), ValueError, "pack must be callable");
+  const char* words = "a hook for saved tensors gave back";
+  EXPECT_THROWS_SAYING(run([](const Tensor&) { return Tensor(); }), AutogradError, words);
+  EXPECT_THROWS_SAYING(run([](const Tensor& t) {
+                         return randn({t.size(0) + 1, 5}, DType::f64);
+                       }),
+                       AutogradError, "where it was given f64(");
+  EXPECT_THROWS_SAYING(run([](const Tensor& t) { return to(t, DType::f32); }), AutogradError, words);
+  EXPECT_THROWS_SAYING(run([](const Tensor& t) { return empty(t.shape(), DType::f64, Device::meta()); }), AutogradError,
+                       words);
 }
 
 }  // namespace

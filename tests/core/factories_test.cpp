@@ -125,6 +125,7 @@ TEST(Factories, FromBlobWrapsAndReleases) {
   }
   EXPECT_EQ(released, 1);
   EXPECT_THROWS_SAYING(from_blob(nullptr, {2}, DType::f32), ValueError, "from_blob: a null pointer");
+  EXPECT_EQ(from_blob(nullptr, {0, 2}, DType::f32).numel(), 0);
 }
 
 TEST(Factories, OnMetaNothingIsTouched) {
@@ -146,6 +147,14 @@ TEST(Arange, SpansEveryInteger) {
   constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t step = std::int64_t{1} << 62;
   EXPECT_EQ(arange(least, most, step).to_vector<std::int64_t>(), (std::vector<std::int64_t>{least, -step, 0, step}));
+}
+
+TEST(Arange, OfNumbersThatTheDTypeHas) {
+  EXPECT_THROWS_SAYING(arange(-1, 2, 1, DType::u8), ValueError, "do not fit into u8");
+  EXPECT_THROWS_SAYING(arange(250, 257, 1, DType::u8), ValueError, "do not fit into u8");
+  EXPECT_EQ(arange(250, 256, 1, DType::u8).numel(), 6);
+  EXPECT_EQ(arange(300, 300, 1, DType::u8).numel(), 0);
+  for (const std::int64_t end : {0, 3}) EXPECT_THROWS_SAYING(arange(0, end, 0), ValueError, "steps of 0");
 }
 
 TEST(Arange, OfFloats) {

@@ -53,6 +53,24 @@ TEST_F(Pinned, IsRefusedWhereItMakesNoSense) {
   EXPECT_THAT([] { pin_memory(pin_memory(ones({3})), Device::cpu()); },
               ThrowsMessage<DeviceError>("pin_memory: there is no host memory that is pinned for cpu"));
   EXPECT_THROW(pin_memory({}), ValueError);
+  EXPECT_THAT([] { pin_memory(ones({3}), Device::cpu()); },
+              ThrowsMessage<DeviceError>("pin_memory: there is no host memory that is pinned for cpu"));
+}
+
+TEST_F(Pinned, KeepsTheRoleOfAnInputAlone) {
+  for (const auto& [role, kept] : {std::pair(Role::input, Role::input), {Role::parameter, Role::temporary}}) {
+    const Tensor x = zeros({3}, DType::f32, Device::cpu(), role);
+    EXPECT_EQ(pin_memory(x).storage().role(), kept);
+  }
+  EXPECT_EQ(empty_pinned({0, 3}, DType::f32, gpu).numel(), 0);
+}
+
+TEST_F(Pinned, IsReadUntilTheLastOfItsMarks) {
+  const Tensor x = pin_memory(ones({3}));
+  x.storage().set_read_until(7);
+  x.storage().set_read_until(3);
+  fill_(x, 2);
+  EXPECT_EQ(fake->waited, 7u);
 }
 
 TEST_F(Pinned, IsReadFromWhereItLies) {

@@ -55,6 +55,12 @@ TEST(StateDict, NamesWhatDoesNotFit) {
       [&] { check_names(other, some()); },
       ThrowsMessage<ValueError>(
           AllOf(HasSubstr("missing number 'lr', tensor 'weight'; unexpected tensor 'bias'"), Not(HasSubstr("step")))));
+  StateDict fewer = some();
+  fewer.numbers.erase("lr");
+  EXPECT_THAT([&] { check_names(fewer, some()); },
+              ThrowsMessage<ValueError>(testing::EndsWith("the state does not fit: missing number 'lr'")));
+  EXPECT_THAT([&] { check_names(some(), fewer); },
+              ThrowsMessage<ValueError>(testing::EndsWith("the state does not fit: unexpected number 'lr'")));
 }
 
 TEST(StateDict, SaysWhatIsNoInteger) {

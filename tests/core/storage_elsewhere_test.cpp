@@ -188,6 +188,16 @@ TEST_F(Elsewhere, NobodyWaitsForACopyButItsOwn) {
   EXPECT_EQ(y.to_vector<float>(), values.to_vector<float>());
 }
 
+TEST_F(Elsewhere, AReaderWaitsForTheWriterAndNotForACopy) {
+  const Tensor x = random();
+  fill_(x, 2);
+  x.storage().copy_out();
+  fake->done.clear();
+  const StreamScope other(Stream(1));
+  x + 1;
+  EXPECT_THAT(fake->done, ElementsAre("0>1"));
+}
+
 // Copies are late here, and everything else at once: what does not wait would find, or leave, the wrong bytes.
 TEST_F(Elsewhere, WhatIsFreedOrWrittenIsBehindItsCopies) {
   const auto expected = values.to_vector<float>();
@@ -312,7 +322,11 @@ TEST_F(Elsewhere, IsPredicted) {
     y + z;
   };
   program(Device::cpu(), gpu);
+  const auto done = fake->done;
+  const std::uint64_t marks = fake->marks;
   program(Device::meta(), meta_gpu);
+  EXPECT_EQ(fake->done, done) << "a prediction asks the device for nothing";
+  EXPECT_EQ(fake->marks, marks);
   EXPECT_EQ(test::first_difference(fake->device.snapshot().events, fake->twin.snapshot().events), "");
   EXPECT_EQ(test::first_difference(fake->pinned.allocator().snapshot().events,
                                    fake->pinned_twin.allocator().snapshot().events),

@@ -57,6 +57,29 @@ TEST(Storage, IsSavedAsLongAsATensorOfItIs) {
   EXPECT_EQ(x.storage().role(), Role::temporary);
 }
 
+TEST(Storage, IsDroppedForItsWatchOnceNobodyKeepsIt) {
+  struct Watch final : detail::SavedWatch {
+    int holds = 0, drops = 0;
+    bool wants(const Storage& s) const override { return s.bytes() > 100; }
+    void held(Storage&) override { ++holds; }
+    void restored(Storage&) override {}
+    void dropped(Storage&) noexcept override { ++drops; }
+  };
+  const auto watch = make_ref<Watch>();
+  const Tensor large = empty({100}), small = empty({3});
+  detail::saved_watch = watch.get();
+  for (const Tensor& x : {large, small})
+    for (int i = 0; i < 2; ++i) x.storage().hold_saved();
+  detail::saved_watch = nullptr;
+  EXPECT_EQ(watch->holds, 2);
+  large.storage().drop_saved();
+  EXPECT_EQ(watch->drops, 0) << "another node keeps it";
+  large.storage().drop_saved();
+  EXPECT_EQ(watch->drops, 1);
+  for (int i = 0; i < 2; ++i) small.storage().drop_saved();
+  EXPECT_EQ(watch->drops, 1) << "of what it did not want";
+}
+
 TEST(Storage, ChangesNoRoleWithTheLastDrop) {
   memory::Allocator& allocator = memory::allocator(Device::cpu());
   allocator.reset_log();  // other tests of this process may have filled it

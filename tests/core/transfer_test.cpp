@@ -65,6 +65,23 @@ TEST_F(Transfer, StagesWhatIsStridedOnItsOwnSide) {
   EXPECT_EQ(narrow(there, 1, 1, 2).to_vector<float>(), columns.to_vector<float>());
 }
 
+// Dense memory travels as it lies, on whichever side that is; where neither side is dense, both are staged.
+TEST_F(Transfer, StagesNoMoreThanItMust) {
+  const Tensor images = channels_last(random_tensor({2, 3, 4, 5}, DType::f32)),
+               there = zeros({2, 3, 4, 9}, DType::f32, gpu);
+  const auto staged = [&](const Tensor& from, const Tensor& to) {
+    memory::allocator(gpu).reset_log();
+    memory::allocator(Device::cpu()).reset_log();
+    copy_(to, from);
+    const std::pair counts(workspaces(Device::cpu()), workspaces(gpu));
+    EXPECT_EQ(to.to_vector<float>(), from.to_vector<float>());
+    return counts;
+  };
+  const std::pair<std::size_t, std::size_t> there_alone{0, 1}, both{1, 1};
+  EXPECT_EQ(staged(images, narrow(there, 3, 2, 5)), there_alone);
+  EXPECT_EQ(staged(narrow(random_tensor({2, 3, 4, 7}, DType::f32), 3, 1, 5), narrow(there, 3, 2, 5)), both);
+}
+
 TEST_F(Transfer, SendsTheSmallerOfTwoTypes) {
   const Tensor bytes = randint(0, 255, {100}, DType::u8);
   const Tensor wide = empty({100}, DType::f32, gpu);

@@ -168,6 +168,20 @@ TEST_F(CudaCaptureFailures, AreFoundWithTheirOp) {
   EXPECT_NO_THROW(step(good).item());
 }
 
+class CudaCapturedOutputs : public GpuTest {};
+
+TEST_F(CudaCapturedOutputs, CountAsWrittenByEachReplay) {
+  const DefaultDevice here(gpu);
+  const Tensor v = randn({64}).set_requires_grad();
+  auto step = capture([](const Tensor& x) { return exp(x); });
+  for (int i = 0; i < 3; ++i) step(randn({64}));
+  const Tensor kept = sum(v * step(randn({64})));
+  kept.backward();  // no replay in between
+  const Tensor stale = sum(v * step(randn({64})));
+  step(randn({64}));
+  EXPECT_THROWS_SAYING(stale.backward(), AutogradError, "captured_step");
+}
+
 /// Segments that went back to the driver while a step was recorded, for the bf16 copy of a weight that it is the first
 /// to use: no part of its pool. Checks values where there are any.
 int segments_given_while_recording(Device device) {

@@ -111,5 +111,23 @@ TEST(TensorDataset, BadTensorsAreNamed) {
   EXPECT_THAT(message(ValueError(""), u8({3, 2, 2}), numbers(3), Normalize{0.5, 0}), HasSubstr("expected std > 0"));
 }
 
+TEST(TensorDataset, LoadsIntoBatchesOfItsShapesAndDtypesAlone) {
+  const TensorDataset set(u8({3, 2}), numbers(3));
+  const std::array<std::int64_t, 2> indices{2, 0};
+  const auto load = [&](const Tensor& x, const Tensor& y) {
+    Batch batch{x, y};
+    set.load(indices, batch);
+    return batch;
+  };
+  const Tensor x = empty({2, 2}, DType::u8), y = empty({2}, DType::i64);
+  EXPECT_EQ(load(x, y).y.to_vector<int>(), (std::vector<int>{102, 100}));
+  EXPECT_THROW(load({}, y), ShapeError);
+  EXPECT_THROW(load(x, {}), ShapeError);
+  EXPECT_THROW(load(empty({2, 3}, DType::u8), y), ShapeError);
+  EXPECT_THROW(load(x, empty({3}, DType::i64)), ShapeError);
+  EXPECT_THROW(load(empty({2, 2}, DType::f32), y), DTypeError);
+  EXPECT_THROW(load(x, empty({2}, DType::i32)), DTypeError);
+}
+
 }  // namespace
 }  // namespace bytetape::data

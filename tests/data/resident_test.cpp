@@ -109,11 +109,17 @@ TEST(ResidentImages, AreCheckedAndSoAreIndices) {
   EXPECT_EQ(message(DTypeError(""), e.images, zeros(3)), "ResidentImages: labels are i64, got f32(3,) on cpu");
   EXPECT_EQ(message(ShapeError(""), e.images, arange(4)),
             "ResidentImages: expected a label for each image, got u8(3, 2, 2) on cpu and i64(4,) on cpu");
+  EXPECT_THAT(message(ShapeError(""), e.images, zeros({3, 1}, DType::i64)),
+              testing::HasSubstr("a label for each image"));
   EXPECT_EQ(message(DTypeError(""), e.images, e.labels, {.dtype = DType::u8}),
             "ResidentImages: images are normalised to a floating dtype, not u8");
   EXPECT_EQ(message(ValueError(""), {}, e.labels), "ResidentImages: images is an undefined tensor");
   EXPECT_EQ(message(DeviceError(""), empty({3, 2, 2}, DType::u8, Device::meta()), e.labels),
             "ResidentImages: u8(3, 2, 2) on meta holds no data");
+  const Device meta = Device::meta();
+  EXPECT_NO_THROW(ResidentImages(empty({3, 2, 2}, DType::u8, meta), empty({3}, DType::i64, meta), mnist_normalize,
+                                 {.device = meta}));
+  EXPECT_NO_THROW(ResidentImages(e.images, e.labels, mnist_normalize, {.device = meta}));
   const ResidentImages resident(e.images, e.labels, mnist_normalize);
   for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{3}})
     EXPECT_EQ(error_of<ShapeError>([&] {

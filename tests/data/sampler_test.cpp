@@ -74,6 +74,11 @@ TEST(Sampler, RefusesWhatCannotBeDrawn) {
   EXPECT_EQ(error_of<ValueError>([] { SequentialSampler(-3); }),
             "SequentialSampler: expected 0 to 2^40 examples, got -3");
   EXPECT_TRUE(RandomSampler(0, {.replacement = true}).order(0).empty());
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  EXPECT_EQ(SequentialSampler(most).size(), most);
+  EXPECT_THAT(error_of<ValueError>([] { SequentialSampler(most + 1); }), testing::HasSubstr("0 to 2^40 examples"));
+  EXPECT_THAT(message(4, {.replacement = true, .num_samples = most + 1}),
+              testing::HasSubstr("num_samples of 0 to 2^40"));
 }
 
 struct Half final : Sampler {

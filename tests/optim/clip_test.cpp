@@ -112,6 +112,12 @@ TEST(ClipGradNorm, PassesOverParametersWithoutGradient) {
   EXPECT_EQ(clip_grad_norm_({}, 1).item<double>(), 0);
 }
 
+TEST(ClipGradNorm, OfNoGradientLiesWhereTheParametersAre) {
+  const Tensor there = ones({3}, DType::f32, Device::meta()).set_requires_grad();
+  EXPECT_EQ(clip_grad_norm_({there}, 1).device(), Device::meta());
+  EXPECT_EQ(clip_grad_norm_({}, 1).device(), default_device());
+}
+
 TEST(ClipGradNorm, TellsTheTapeOfItsWrites) {
   Tensor g = randn({3}).set_requires_grad();
   const Tensor y = sum(g * g), p = with_grad(g.detach());

@@ -127,6 +127,13 @@ TEST(EMA, ChecksItsParameters) {
   EXPECT_THAT([&] { ema.update(); }, ThrowsMessage<ValueError>(HasSubstr("was replaced in its module")));
 }
 
+TEST(EMA, TakesADecayFrom0To1) {
+  const Tensor p = leaf({1});
+  for (const double outside : {-0.1, 1.1})
+    EXPECT_THAT([&] { EMA({p}, {.decay = outside}); }, ThrowsMessage<ValueError>(HasSubstr("from 0 to 1")));
+  for (const double end : {0.0, 1.0}) EMA({p}, {.decay = end});
+}
+
 TEST(EMA, IsBookedAsOptimizerState) {
   for (const Device device : {Device::cpu(), Device::meta()}) {
     const auto& roles = [&] { return memory::allocator(device).statistics().by_role; };

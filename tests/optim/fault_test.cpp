@@ -129,6 +129,15 @@ TEST_P(SkippedSteps, CountAsNotTakenUnderAScalerToo) {
   }
 }
 
+TEST_P(SkippedSteps, AreNotInAState) {
+  Training training(GetParam());
+  training.step(2);
+  faulty.leave_fault();
+  training.step(3);  // the host does not know yet
+  EXPECT_EQ(training.optimizer->state_dict().integer("state.0.step"), 1);
+  faulty.throw_fault();
+}
+
 // What counts them is on the books of the device, and nowhere on the CPU, which throws at once.
 TEST(SkippedStepCounts, AreOptimizerState) {
   const FaultyDevice faulty;

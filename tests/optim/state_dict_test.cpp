@@ -187,16 +187,35 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
               ThrowsMessage<ValueError>(HasSubstr("'state.0.step' must be positive and below 2^53, got -1")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["param_groups.1.params"] = std::int64_t{4}; }),
               ThrowsMessage<ValueError>(HasSubstr("a parameter group of 4 parameters, here there are 1")));
+  EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{1} << 53; }),
+              ThrowsMessage<ValueError>(HasSubstr("below 2^53")));
   if (!good.tensors.empty()) {
+    EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = {}; }),
+                ThrowsMessage<ShapeError>(HasSubstr("does not fit the parameter")));
     EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = ones({5}); }),
                 ThrowsMessage<ShapeError>(HasSubstr("does not fit the parameter")));
     EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = empty({1}, DType::f32, Device::meta()); }),
                 ThrowsMessage<DeviceError>(HasSubstr("holds no data")));
   }
+  if (std::string(GetParam().name).starts_with("adam")) {  // SGD's buffer is there with momentum alone
+    for (std::size_t i = 0; i < good.tensors.size(); ++i)
+      EXPECT_THAT(refused([=](StateDict& s) { s.tensors.erase(s.tensors.begin() + static_cast<std::ptrdiff_t>(i)); }),
+                  ThrowsMessage<ValueError>(HasSubstr("the state has no tensor")));
+  }
   const StateDict now = training.optimizer->state_dict();
   EXPECT_EQ(now.numbers, good.numbers);
   for (std::size_t i = 0; i < now.tensors.size(); ++i)
     EXPECT_EQ(now.tensors[i].second.to_vector<double>(), good.tensors[i].second.to_vector<double>());
+}
+
+TEST_P(Resumed, TakesAStateWithoutDataOnAMetaDevice) {
+  const test::StandIn stand_in;
+  const Device meta = Device::meta(Device::cuda());
+  Training training(GetParam(), {{1}, {2}, {3}}, meta), other(GetParam(), {{1}, {2}, {3}}, meta);
+  for (int i = 0; i < 3; ++i) training.step(i, true);
+  other.optimizer->load_state_dict(training.optimizer->state_dict());
+  other.ema.load_state_dict(training.ema.state_dict());
+  EXPECT_EQ(other.optimizer->state_dict().numbers, training.optimizer->state_dict().numbers);
 }
 
 }  // namespace

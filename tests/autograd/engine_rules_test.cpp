@@ -1,0 +1,158 @@
+// Rules that a test writes, and what the engine makes of what they give.
+#include "bytetape/autograd/engine.h"
+
+#include <stdexcept>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+using test::random_leaf;
+using test::random_tensor;
+
+/// y = x; its backward does what the test says.
+struct ScriptedBackward final : Node {
+  std::function<void(const Grads&, InputGrads&)> script;
+  void backward(const Grads& gy, InputGrads& gx) override { script(gy, gx); }
+};
+Tensor scripted(const Tensor& x, std::function<void(const Grads&, InputGrads&)> script) {
+  const memory::Op<"scripted"> op;
+  Tensor y = clone(x.detach());
+  if (auto* node = record<ScriptedBackward>(y, x)) node->script = std::move(script);
+  return y;
+}
+
+TEST(Backward, LeavesTheGraphCleanAfterAnException) {
+  Tensor x = random_leaf({3});
+  bool fails = true;
+  const Tensor y = scripted(x * x, [&](const Grads& gy, InputGrads& gx) {
+    if (fails) throw std::runtime_error("no luck");
+    gx[0] = gy[0];
+  });
+  const Tensor z = sum(y + x * x * x);
+  EXPECT_THROWS_SAYING(z.backward({}, true), std::runtime_error, "no luck");
+  x.set_grad({});
+  fails = false;
+  z.backward();
+  EXPECT_TRUE(all_close(x.grad(), (2 * x + 3 * x * x).detach()));
+}
+
+TEST(Backward, ChecksWhatARuleGives) {
+  const Tensor x = random_leaf({3});
+  const auto run = [&](const Tensor& wrong) {
+    sum(scripted(x, [&](const Grads&, InputGrads& gx) { gx[0] = wrong; })).backward();
+  };
+  EXPECT_THROWS_SAYING(run(random_tensor({2})), AutogradError,
+                       "scripted: its backward, for input 0, gave the gradient f64(2,) on cpu, where f64(3,) on cpu");
+  EXPECT_THROWS_SAYING(run(random_tensor({3}, DType::f32)), AutogradError, "f32(3,)");
+  EXPECT_THROWS_SAYING(run(zeros({3}, DType::f64, Device::meta())), AutogradError, "on meta");
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Backward, DropsAGradientThatNobodyNeeds) {
+  struct GenerousBackward final : Node {
+    void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gx[1] = gy[0]; }
+  };
+  const Tensor x = random_leaf({3}), constant = random_tensor({3}), seed = random_tensor({3});
+  const Tensor y = clone(x.detach());
+  record<GenerousBackward>(y, x, constant);
+  y.backward(seed);
+  EXPECT_TRUE(all_close(x.grad(), seed));
+}
+
+// 16 bits may wait to be widened on a leaf, where nobody looks before the end; no other dtype may, and nothing strided.
+TEST(Backward, TakesADenseGradientOf16BitsForALeafAlone) {
+  const Tensor x = random_leaf({3}, DType::f32);
+  const auto giving = [](const Tensor& on, const Tensor& g) {
+    return sum(scripted(on, [=](const Grads&, InputGrads& gx) { gx[0] = g; }));
+  };
+  const Tensor low = random_tensor({3}, DType::bf16);
+  const Tensor strided = expand(random_tensor({1}, DType::bf16), {3});
+  giving(x, low).backward();
+  EXPECT_EQ(x.grad().dtype(), DType::f32);
+  EXPECT_TRUE(all_close(x.grad(), to(low, DType::f32)));
+  const char* words = "was due";
+  EXPECT_THROWS_SAYING(giving(x, strided).backward(), AutogradError, words);
+  EXPECT_THROWS_SAYING(giving(x, random_tensor({3})).backward(), AutogradError, words);
+  EXPECT_THROWS_SAYING(giving(x * 1, low).backward(), AutogradError, words) << "no leaf";
+  EXPECT_THROWS_SAYING(grad({giving(x, low)}, {x}), AutogradError, words) << "which the caller gets as it is";
+  const DetectAnomaly looks;
+  EXPECT_THROWS_SAYING(giving(x, low).backward(), AutogradError, words);
+}
+
+TEST(Backward, AsksForNoLowGradientThatNobodyNeeds) {
+  struct AskingBackward final : Node {
+    void backward(const Grads& gy, InputGrads& gx) override {
+      EXPECT_TRUE(gx.may_stay_low(0));
+      EXPECT_FALSE(gx.may_stay_low(1));
+      gx[0] = gy[0];
+    }
+  };
+  const Tensor x = random_leaf({3}, DType::f32), constant = random_tensor({3}, DType::f32);
+  const Tensor y = clone(x.detach());
+  record<AskingBackward>(y, x, constant);
+  sum(y).backward();
+}
+
+TEST(Grad, RunsOnlyWhatLeadsToItsInputs) {
+  const Tensor x = random_leaf({3}), w = random_leaf({3});
+  bool ran = false;
+  const auto must_not_run = [&](const Grads& gy, InputGrads& gx) {
+    ran = true;
+    gx[0] = gy[0];
+  };
+  const Tensor y = scripted(x, must_not_run) * 2;
+  EXPECT_TRUE(all_close(grad({sum(y * w)}, {w})[0], y.detach()));
+  EXPECT_TRUE(all_close(grad({sum(y * w)}, {y})[0], w.detach()));
+  EXPECT_FALSE(ran);
+}
+
+/// y = a; remembers which of its inputs were asked for.
+struct AskedBackward final : Node {
+  static inline std::vector<bool> asked;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    asked = {gx.needs(0), gx.needs(1)};
+    if (gx.needs(0)) gx[0] = gy[0];
+    if (gx.needs(1)) gx[1] = gy[0];
+  }
+};
+
+TEST(Grad, TellsARuleWhichInputsAreAskedFor) {
+  const Tensor a = random_leaf({2}), b = random_leaf({2}), y = clone(a.detach());
+  record<AskedBackward>(y, a, b);
+  grad({sum(y)}, {b}, {.retain_graph = true});
+  EXPECT_EQ(AskedBackward::asked, (std::vector<bool>{false, true}));
+  sum(y).backward();
+  EXPECT_EQ(AskedBackward::asked, (std::vector<bool>{true, true}));
+}
+
+TEST(Grad, OfAUsedInputWithoutInfluenceIsZero) {
+  const Tensor x = random_leaf({3});
+  const Tensor y = scripted(x, [](const Grads&, InputGrads&) {});
+  EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], zeros({3}, DType::f64)));
+}
+
+TEST(Grad, SaysWhichOpCannotBeDifferentiatedAgain) {
+  struct FusedBackward final : Node {
+    void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
+    bool differentiable() const override { return false; }
+  };
+  const Tensor x = random_leaf({3}), y = clone(x.detach());
+  {
+    const memory::Op<"fused"> op;
+    record<FusedBackward>(y, x);
+  }
+  EXPECT_THROWS_SAYING(grad({sum(y)}, {x}, {.create_graph = true}), AutogradError,
+                       "fused: its backward is a fused rule that cannot be differentiated again (create_graph)");
+  EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], ones({3}, DType::f64)));
+}
+
+}  // namespace
+}  // namespace bytetape
