@@ -6,7 +6,7 @@ option(BYTETAPE_FUZZ "Build the fuzz targets (clang)" OFF)
 option(BYTETAPE_ONEDNN "Use oneDNN for convolution and matmul where it is found" ON)
 option(BYTETAPE_OPENMP "Run CPU kernels on several threads" ON)
 option(BYTETAPE_NATIVE "Compile CPU kernels for the machine that builds them" ON)
-set(BYTETAPE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is found), ON or OFF")
+set(BYTETAPE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (where there is an nvcc, and a GPU that runs them), ON or OFF")
 set_property(CACHE BYTETAPE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -14,6 +14,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # no library waits for one that only programs need
 # Kernels that are not optimised are of no use: also inside a project that names no build type.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)

@@ -4,9 +4,6 @@ find_file(BYTETAPE_D3 d3.min.js PATHS /usr/share/nodejs/d3/dist /usr/lib/nodejs/
   DOC "d3.min.js, version 5.16 or later")
 find_file(BYTETAPE_D3_LICENCE copyright PATHS /usr/share/doc/node-d3 NO_DEFAULT_PATH DOC "The licence of that d3")
 mark_as_advanced(BYTETAPE_D3 BYTETAPE_D3_LICENCE)
-if(NOT BYTETAPE_D3)
-  message(STATUS "d3 not found: memory reports cannot be written")
-endif()
 
 # bytetape_embed_report(<target> <folder>)
 function(bytetape_embed_report target folder)

@@ -8,9 +8,12 @@ function(bytetape_warnings target)
   endif()
 endfunction()
 
-# One library a folder: bytetape_<name>, exported as bytetape::<name>.
+# One library a folder, or of the sources given: bytetape_<name>, exported as bytetape::<name>.
 function(bytetape_library name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  set(sources ${ARGN})
+  if(NOT sources)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  endif()
   add_library(bytetape_${name} STATIC ${sources})
   add_library(bytetape::${name} ALIAS bytetape_${name})
   set_target_properties(bytetape_${name} PROPERTIES EXPORT_NAME ${name})

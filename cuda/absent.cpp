@@ -1,4 +1,5 @@
-// In place of the sources that nvcc compiles, where there is none: plans, and a clear word for everything else.
+// In place of the sources that need the CUDA toolkit, where they are left out: plans, and an error for everything else.
+// The build defines BYTETAPE_CUDA_ABSENT, the reason (cmake/cuda.cmake).
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/plans.h"
@@ -9,8 +10,8 @@ namespace {
 
 [[noreturn]] void fail_absent() {
   fail<DeviceError>(
-      "this build has no CUDA: it was made without nvcc (install the CUDA toolkit and build again; "
-      "Device::meta(Device::cuda()) predicts memory all the same)");
+      "this build has no CUDA: " BYTETAPE_CUDA_ABSENT
+      ". Configure with -DBYTETAPE_CUDA=ON and build again; Device::meta(Device::cuda()) predicts memory all the same");
 }
 
 }  // namespace

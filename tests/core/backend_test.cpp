@@ -48,6 +48,13 @@ TEST(Backend, IsUnknownUntilRegistered) {
   EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda(200)); }, ThrowsMessage<DeviceError>(HasSubstr("cuda")));
 }
 
+// These tests are linked without CUDA's kernels in every build.
+TEST(Backend, WithoutCudaNamesTheReasonAndTheOption) {
+  EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda()); },
+              ThrowsMessage<DeviceError>(testing::MatchesRegex(
+                  ".*this build has no CUDA: [^ ].+\\. Configure with -DBYTETAPE_CUDA=ON and build again; .*")));
+}
+
 TEST_F(Backends, RunTheirOwnKernelsOnTheirOwnMemory) {
   const std::size_t host_before = memory::allocator(Device::cpu()).statistics().allocated.current;
   const int fills_before = fills;
