@@ -231,7 +231,8 @@ void launch(const std::array<Operand, K>& operands, int lanes, const void* of_ve
   Walk<K> walk = plan_walk<K>(operands, n);
   const int last = walk.shape.size() - 1;
   const bool is_whole = walk.shape[last] % lanes == 0;
-  bool packs = is_whole || (last == 0 && n < most);
+  // A result that is expanded has all its elements in one place: no vector may be written there.
+  bool packs = walk.strides[0][last] == 1 && (is_whole || (last == 0 && n < most));
   for (int k = 0; k < K; ++k) packs = packs && operands[k].packs(walk.strides[k], lanes);
   if (packs) {
     walk.shape[last] /= lanes;
