@@ -1,6 +1,7 @@
 #include "bytetape/autograd/anomaly.h"
 
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 

@@ -9,6 +9,8 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/draws.h"
+#include "bytetape/core/memory/running_module.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/setting.h"
 
 namespace bytetape::detail {

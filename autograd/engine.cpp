@@ -15,6 +15,8 @@
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/setting.h"
 
 namespace bytetape {

@@ -11,6 +11,8 @@
 #include "bytetape/autograd/saved_tensor_hooks.h"
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape {
 namespace {

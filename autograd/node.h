@@ -6,7 +6,7 @@
 
 #include "bytetape/core/inline_vector.h"
 #include "bytetape/core/intrusive.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
 #include "bytetape/core/memory/spin_lock.h"
 #include "bytetape/core/tensor.h"
 

@@ -12,6 +12,7 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/capture.h"
 #include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/pinned.h"
 #include "bytetape/core/stream.h"
 
 namespace bytetape {

@@ -8,8 +8,10 @@
 #include "bytetape/autograd/kept_graph.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/check.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/holders.h"
+#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape {
 namespace {

@@ -73,10 +73,9 @@ struct Run {
 };
 
 Run train(const Settings& s, std::size_t limit, const nn::Levers& levers) {
-  memory::Allocator& books = memory::allocator(s.device);
-  books.empty_cache();
-  books.set_limit(limit);
-  books.reset_peaks();
+  memory::empty_cache(s.device);
+  memory::set_limit(limit, s.device);
+  memory::reset_peaks(s.device);
   Run run;
   {
     const DefaultDevice here(s.device);
@@ -88,10 +87,10 @@ Run train(const Settings& s, std::size_t limit, const nn::Levers& levers) {
     synchronize(s.device);
     run.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / s.steps;
   }
-  run.allocated = books.statistics().allocated.peak;
-  run.reserved = books.statistics().reserved.peak;
-  books.empty_cache();
-  books.set_limit(books.capacity());
+  run.allocated = memory::stats(s.device).allocated.peak;
+  run.reserved = memory::stats(s.device).reserved.peak;
+  memory::empty_cache(s.device);
+  memory::set_limit(memory::snapshot(s.device).capacity, s.device);
   return run;
 }
 
@@ -113,7 +112,7 @@ void compare(const Settings& s, const char* way, const nn::FitOptions& options) 
     std::vector<double> without, with, ratios;
     Run plain, fitted;
     for (int i = 0; i < s.rounds; ++i) {
-      plain = train(s, memory::allocator(s.device).capacity(), {});
+      plain = train(s, memory::snapshot(s.device).capacity, {});
       fitted = train(s, limit, fit.levers);
       without.push_back(plain.ms), with.push_back(fitted.ms), ratios.push_back(fitted.ms / plain.ms);
     }

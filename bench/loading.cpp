@@ -7,6 +7,8 @@
 #include "bench/harness.h"
 #include "bench/training.h"
 
+#include "bytetape/core/memory/pinned.h"
+
 namespace {
 
 using namespace bytetape;

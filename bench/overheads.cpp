@@ -8,6 +8,8 @@
 #include "bench/harness.h"
 #include "bench/training.h"
 
+#include "bytetape/core/memory/allocator.h"
+
 namespace {
 
 using namespace bytetape;

@@ -21,7 +21,6 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
   const auto finish = [&] { synchronize(device); };
   cuda::set_allow_tf32(w.precision == "tf32");
   manual_seed(0);
-  memory::Allocator& allocator = memory::allocator(device);
   bench::Training training(w, recomputes);
   auto captured = capture([&] { return training.step(); });
   const auto step = [&] { return mode == "graph" ? captured() : training.step(); };
@@ -30,14 +29,14 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
   const double one = bench::time(
                          0, 1, [&] { step(); }, finish)
                          .median;
-  allocator.reset_peaks();
+  memory::reset_peaks(device);
   const int burst = static_cast<int>(on_cpu ? std::clamp(1e9 / one, 2.0, 50.0) : std::clamp(4e8 / one, 3.0, 1000.0));
   const std::clock_t start = std::clock();
   int steps = 0;
   const bench::Timing t = bench::time(
       0, burst, [&] { step(), ++steps; }, finish);
   const double cpu_ms = static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC / steps;
-  const memory::Statistics s = allocator.statistics();
+  const memory::Statistics s = memory::stats(device);
   const double ms = t.median / 1e6;
   return {{"workload", w.name},
           {"mode", mode},

@@ -4,11 +4,14 @@
 #include <memory>
 
 #include "bytetape/core/device.h"
-#include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape {
+
+struct Kernels;
+namespace memory {
+class Allocator;
+class PinnedMemory;
+}  // namespace memory
 
 /// An address and where it is.
 template <class Pointer>
@@ -78,8 +81,6 @@ namespace memory {
 Allocator& allocator(Device device);
 /// The host's memory that is pinned for `device`; null where there is none.
 PinnedMemory* pinned_for(Device device);
-/// Caching unless BYTETAPE_NO_CACHE is set in the environment.
-Allocator::Mode mode_from_environment();
 }  // namespace memory
 
 }  // namespace bytetape

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/pool.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::detail {
 

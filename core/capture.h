@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/pool.h"
 #include "bytetape/core/random.h"
 #include "bytetape/core/storage.h"
 #include "bytetape/core/tensor.h"
+
+namespace bytetape::memory {
+class Pool;
+}
 
 /// \file
 /// What a captured step (autograd/capture.h) needs from the rooms whose work it records.

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {

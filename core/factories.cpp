@@ -5,6 +5,8 @@
 
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/transfer.h"
 
 namespace bytetape {

@@ -3,6 +3,8 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/image_format.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape {
 namespace {

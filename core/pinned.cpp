@@ -4,6 +4,9 @@
 
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape {
 

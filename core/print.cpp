@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/tensor.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/core/visit.h"

@@ -4,6 +4,9 @@
 
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/pool.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape {
 namespace {

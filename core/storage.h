@@ -7,7 +7,7 @@
 #include "bytetape/core/device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
 
 namespace bytetape {
 namespace memory {

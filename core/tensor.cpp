@@ -6,6 +6,7 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/memory/made_for.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/core/visit.h"
 

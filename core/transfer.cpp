@@ -5,6 +5,10 @@
 
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape {
 namespace {

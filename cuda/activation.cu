@@ -1,6 +1,7 @@
 // The gradient of a bias, whose activation gy comes through on the way: gy is read once. A thread keeps its columns
 // from row to row, and adds a few rows at a time in the type they are computed in, then these in f64; threads of a
 // column combine in a tree, and blocks that share the rows leave their sums to a second launch.
+#include "bytetape/core/kernels/activation.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/bias_grad.h"
 #include "bytetape/cuda/columns.cuh"

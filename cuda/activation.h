@@ -1,4 +1,7 @@
 #pragma once
+#include "bytetape/core/activation.h"
+#include "bytetape/core/kernels/conv.h"
+#include "bytetape/core/kernels/pointwise.h"
 #include "bytetape/cuda/table.h"
 
 // Where no kernel does it on the way.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bytetape/core/kernels/activation.h"
 #include "bytetape/cuda/bias_grad.h"
 #include "bytetape/cuda/plans.h"
 

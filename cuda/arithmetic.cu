@@ -1,4 +1,5 @@
 #include "bytetape/core/integers.h"
+#include "bytetape/core/kernels/arithmetic.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"
 

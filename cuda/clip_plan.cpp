@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/cuda/gradients.h"
 #include "bytetape/cuda/plans.h"
 

@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "bytetape/core/kernels/compare.h"
 #include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"

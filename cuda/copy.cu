@@ -1,5 +1,6 @@
 // A copy that turns rows into columns (channels-last to row-major, a transposed matrix) goes through tiles in shared
 // memory, so that it reads and writes whole lines; all others are elementwise.
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"

@@ -1,6 +1,7 @@
 // Thread c draws the four words of Philox counter c, and drops and scales the four elements that they belong to.
 #include <array>
 
+#include "bytetape/core/kernels/dropout.h"
 #include "bytetape/core/philox.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/plans.h"

@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/elementwise_loss.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/runtime.h"
 #include "bytetape/cuda/streams.h"

@@ -3,7 +3,7 @@
 
 #include "bytetape/core/device.h"
 #include "bytetape/core/fault.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
 
 namespace bytetape::cuda {
 

@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/group_norm.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {

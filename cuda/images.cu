@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "bytetape/core/kernels/images.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/fault.h"

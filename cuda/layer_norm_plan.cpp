@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {

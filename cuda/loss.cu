@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "bytetape/core/kernels/loss.h"
 #include "bytetape/cuda/loss.cuh"
 #include "bytetape/cuda/table.h"
 

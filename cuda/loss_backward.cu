@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/loss.h"
 #include "bytetape/cuda/loss.cuh"
 
 namespace bytetape::cuda {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/core/kernels/loss.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {

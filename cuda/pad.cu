@@ -1,5 +1,6 @@
 // A thread writes an element of y, in the order in which y lies in memory: x's where it has one there. Dims that are
 // walked as one are merged, so that as few as possible are told apart.
+#include "bytetape/core/kernels/pad.h"
 #include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/table.h"

@@ -1,5 +1,7 @@
 #include "bytetape/cuda/plans.h"
 
+#include "bytetape/core/kernels.h"
+
 namespace bytetape::cuda {
 namespace {
 

@@ -1,5 +1,24 @@
 #pragma once
-#include "bytetape/core/kernels.h"
+
+namespace bytetape {
+struct Kernels;
+struct Plan;
+struct BiasGradArgs;
+struct ClipGradNormArgs;
+struct Conv2dArgs;
+struct Conv2dInputGradArgs;
+struct Conv2dWeightGradArgs;
+struct DropoutArgs;
+struct GroupNormBackwardArgs;
+struct IndexSumArgs;
+struct MatmulArgs;
+struct BatchNormStatisticsArgs;
+struct BatchNormBackwardArgs;
+struct LayerNormBackwardArgs;
+struct CrossEntropyArgs;
+struct RandpermArgs;
+struct SumArgs;
+}  // namespace bytetape
 
 namespace bytetape::cuda {
 

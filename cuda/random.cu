@@ -3,6 +3,7 @@
 #include <array>
 #include <numbers>
 
+#include "bytetape/core/kernels/random.h"
 #include "bytetape/core/philox.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/plans.h"

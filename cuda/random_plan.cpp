@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/random.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/sort.h"
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "bytetape/core/kernels/reduce.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/convert.cuh"
 #include "bytetape/cuda/launch.h"

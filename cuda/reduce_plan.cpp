@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bytetape/core/kernels/reduce.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/reduce_layout.h"
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/upstream.h"
 
 /// The CUDA backend. What is here needs the toolkit: without nvcc, absent.cpp says so in its place.
 namespace bytetape::cuda {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "bytetape/core/kernels/softmax.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/convert.cuh"
 #include "bytetape/cuda/elementwise.cuh"

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
 
 namespace bytetape::cuda {
 

@@ -1,5 +1,6 @@
 #include "bytetape/cuda/table.h"
 
+#include "bytetape/core/kernels.h"
 #include "bytetape/cuda/runtime.h"
 
 namespace bytetape::cuda {

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/fwd.h"
 
 namespace bytetape::cuda {
 

@@ -4,6 +4,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/images.h"
+#include "bytetape/core/memory/pinned.h"
 #include "bytetape/core/pinned.h"
 #include "bytetape/core/pixel_map.h"
 #include "bytetape/core/stream.h"

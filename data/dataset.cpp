@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/pinned.h"
 
 namespace bytetape::data {

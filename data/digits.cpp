@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/philox.h"
 #include "bytetape/data/glyphs.h"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/data/copier.h"
 #include "bytetape/data/seeds.h"
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "bytetape/core/memory/scope.h"
+
 namespace bytetape::data {
 
 using memory::Op;

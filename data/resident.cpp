@@ -6,6 +6,7 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/images.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/data/seeds.h"
 

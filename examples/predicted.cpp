@@ -1,4 +1,5 @@
 #include "examples/predicted.h"
+#include "bytetape/core/memory/allocator.h"
 
 #include <bytetape/core/memory/format.h>
 #include <fmt/format.h>

@@ -109,7 +109,7 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const TrainingResult result = training_run.run();
   release_interrupts();
   print_results(run, result);
-  write_files(run, result, memory::allocator(default_device()).snapshot(), [&](const std::string& path) {
+  write_files(run, result, memory::snapshot(default_device()), [&](const std::string& path) {
     recording->finish();
     write_page(memory::read_log(o.recorded_to()), example, o, images, path);
   });
@@ -157,7 +157,7 @@ int run(const Example& example, const Options& o) {
     print_prediction(example, o);
     return 0;
   }
-  if (o.memory_limit) memory::allocator(device).set_limit(o.memory_limit);
+  if (o.memory_limit) memory::set_limit(o.memory_limit, device);
   std::optional<memory::Recording> recording;
   if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name);
   ImageCounts images = example.images;

@@ -33,7 +33,7 @@ int main(int argc, char** argv) try {
     std::cout << "\rloss " << std::fixed << std::setprecision(4) << loss.item<float>() << std::flush;
   }
   if (!default_device().is_meta) std::cout << "\n\n";
-  std::cout << memory::summarize(memory::allocator(default_device()).snapshot());
+  std::cout << memory::summarize(memory::snapshot(default_device()));
 } catch (const Error& e) {
   std::cerr << "quickstart: " << e.what() << '\n';
   return 1;

@@ -36,7 +36,7 @@ void print_results(const Run& run, const TrainingResult& r) {
     row("interrupted", "after " + when);
   row("training time", fmt::format("{:.2f} s, {:.0f} images/s, {}", r.train_seconds, r.images_per_s, workers(device)));
   row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
-  fmt::print("\n{}", memory::summarize(memory::allocator(device).snapshot()));
+  fmt::print("\n{}", memory::summarize(memory::snapshot(device)));
   std::fflush(stdout);  // it is there, whatever becomes of the files
 }
 

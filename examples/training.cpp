@@ -147,7 +147,7 @@ void Training::take_step(const Tensor& images, const Tensor& labels) {
 ProgressNumbers Training::look() const {
   const auto steps = static_cast<double>(result_.reached.batch);
   const double figure = step_.score() / (steps * static_cast<double>(o_.batch_size));
-  const memory::Statistics books = memory::allocator(default_device()).statistics();
+  const memory::Statistics books = memory::stats(default_device());
   return {.loss = step_.loss() / steps,
           .figure = fmt::format("{} {:>7}", task_.objective.short_name, task_.objective.text(figure)),
           .memory = books.allocated.current,

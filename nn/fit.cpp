@@ -14,6 +14,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/pinned.h"
 #include "bytetape/core/setting.h"
 #include "bytetape/nn/module_path.h"
 

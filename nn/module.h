@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/memory/running_module.h"
 #include "bytetape/core/memory/scope.h"
 #include "bytetape/core/named_tensors.h"
 #include "bytetape/nn/parameter.h"

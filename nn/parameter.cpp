@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::nn {
 

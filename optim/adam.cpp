@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape::optim {
 namespace {

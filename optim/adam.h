@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/optim/optimizer.h"
 
 namespace bytetape::optim {

@@ -6,6 +6,8 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/overlap.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/optim/parameters.h"

@@ -11,6 +11,8 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/optim/gradients.h"
 
 namespace bytetape::optim {

@@ -8,6 +8,8 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/shadow.h"
 
 namespace bytetape::optim {

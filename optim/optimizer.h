@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bytetape/core/kernels/optimizer.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/names.h"
 #include "bytetape/core/state_dict.h"
 #include "bytetape/core/tensor.h"
 #include "bytetape/optim/param_group.h"

@@ -3,6 +3,8 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/capture.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/transfer.h"
 #include "bytetape/optim/optimizer.h"
 

@@ -7,6 +7,7 @@
 #include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::optim {
 namespace {

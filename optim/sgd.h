@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/optim/optimizer.h"
 
 namespace bytetape::optim {

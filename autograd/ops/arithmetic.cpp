@@ -5,6 +5,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 

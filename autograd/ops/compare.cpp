@@ -2,6 +2,7 @@
 
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 

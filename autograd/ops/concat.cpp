@@ -4,6 +4,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/image_format.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 namespace {

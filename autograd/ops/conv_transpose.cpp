@@ -10,6 +10,7 @@
 #include "bytetape/autograd/ops/conv_maps.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/image_format.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 namespace {

@@ -3,6 +3,7 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
 #include "bytetape/core/transfer.h"
 
 namespace bytetape {

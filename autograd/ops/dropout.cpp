@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/dropout.h"
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 /// Linear in x: its gradient drops and scales the same elements, and so does that one's.

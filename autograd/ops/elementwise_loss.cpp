@@ -4,6 +4,7 @@
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 

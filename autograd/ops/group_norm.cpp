@@ -8,6 +8,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 namespace {

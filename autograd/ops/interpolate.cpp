@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "bytetape/autograd/ops/image_map.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 namespace {

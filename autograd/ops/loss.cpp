@@ -8,6 +8,7 @@
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 namespace {

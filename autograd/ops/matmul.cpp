@@ -6,6 +6,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/kernels.h"
 #include "bytetape/core/walk.h"
 
 namespace bytetape {

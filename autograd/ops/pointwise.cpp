@@ -7,6 +7,7 @@
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 

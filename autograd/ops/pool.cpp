@@ -6,6 +6,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/image_map.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape {
 namespace {

@@ -1,10 +1,13 @@
 // The gradient of a bias, whose activation gy comes through on the way: gy is read once. Blocks of rows give one
 // partial result each, added in the blocks' order. Blocks depend on the shape alone, so that the threads do not show in
 // the result.
+#include "bytetape/core/cpu/activation.h"
+
 #include <algorithm>
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -93,6 +96,19 @@ void bias_grad(const BiasGradArgs& a, const Plan&, Workspace ws) {
 }
 
 }  // namespace
+
+void activate(Activation activation, const ConstView& z, const View& y) {
+  if (activation == Activation::relu) kernels().relu(z, y);
+  if (activation == Activation::gelu_tanh) kernels().gelu_tanh(z, y);
+}
+
+Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a) {
+  if (a.activation == Activation::none) return a;
+  kernels().relu_backward(a.y, a.gy, a.masked);
+  a.gy = a.masked;
+  a.activation = Activation::none;
+  return a;
+}
 
 ActivationKernels activation_kernels() { return {.bias_grad = {plan, bias_grad}}; }
 

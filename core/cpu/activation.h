@@ -1,23 +1,15 @@
 #pragma once
-#include "bytetape/core/cpu/table.h"
+#include "bytetape/core/activation.h"
+#include "bytetape/core/kernels/conv.h"
 
 // What no library applies: in place, while it is in a cache.
 namespace bytetape::cpu {
 
 /// y = activation(z), which may be y.
-inline void activate(Activation activation, const ConstView& z, const View& y) {
-  if (activation == Activation::relu) kernels().relu(z, y);
-  if (activation == Activation::gelu_tanh) kernels().gelu_tanh(z, y);
-}
+void activate(Activation activation, const ConstView& z, const View& y);
 /// The same in place.
 inline void activate(Activation activation, const View& y) { activate(activation, y, y); }
 /// The same gradients without an activation: gy as it came through that is in `masked`.
-inline Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a) {
-  if (a.activation == Activation::none) return a;
-  kernels().relu_backward(a.y, a.gy, a.masked);
-  a.gy = a.masked;
-  a.activation = Activation::none;
-  return a;
-}
+Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a);
 
 }  // namespace bytetape::cpu

@@ -4,6 +4,7 @@
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/integers.h"
+#include "bytetape/core/kernels/arithmetic.h"
 
 namespace bytetape::cpu {
 namespace {

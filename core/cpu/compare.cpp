@@ -2,6 +2,7 @@
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels/compare.h"
 #include "bytetape/core/visit_bits.h"
 
 namespace bytetape::cpu {

@@ -5,6 +5,7 @@
 #include "bytetape/core/cpu/loop.h"
 #include "bytetape/core/cpu/stretch.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {

@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/dropout.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/philox_blocks.h"
 #include "bytetape/core/cpu/table.h"

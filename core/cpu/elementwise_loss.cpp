@@ -2,6 +2,7 @@
 
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/cpu/whole_vectors.h"
+#include "bytetape/core/kernels/elementwise_loss.h"
 
 namespace bytetape::cpu {
 namespace {

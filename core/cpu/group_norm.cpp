@@ -6,6 +6,7 @@
 #include "bytetape/core/cpu/norm.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels/group_norm.h"
 
 namespace bytetape::cpu {
 namespace {

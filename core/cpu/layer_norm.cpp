@@ -4,6 +4,7 @@
 
 #include "bytetape/core/cpu/row.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels/layer_norm.h"
 
 namespace bytetape::cpu {
 namespace {

@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/cpu/row.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/fault.h"

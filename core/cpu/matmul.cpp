@@ -4,6 +4,7 @@
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/gemm.h"
 #include "bytetape/core/cpu/parallel.h"
+#include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu::portable {

@@ -2,6 +2,7 @@
 #include "bytetape/core/cpu/norm.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels.h"
 
 namespace bytetape::cpu {
 namespace {

@@ -1,4 +1,5 @@
 // Each element of y is written once: by the fill of a slab at either end of a dim, or by the copy of what is left.
+#include "bytetape/core/kernels/pad.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/table.h"
 

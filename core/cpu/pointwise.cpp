@@ -6,6 +6,7 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/cpu/whole_vectors.h"
 #include "bytetape/core/integers.h"
+#include "bytetape/core/kernels/pointwise.h"
 
 namespace bytetape::cpu {
 namespace {

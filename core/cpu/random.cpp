@@ -4,6 +4,7 @@
 
 #include "bytetape/core/cpu/philox_blocks.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels/random.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {

@@ -4,6 +4,7 @@
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels/reduce.h"
 
 namespace bytetape::cpu {
 namespace {

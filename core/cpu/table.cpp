@@ -1,5 +1,7 @@
 #include "bytetape/core/cpu/table.h"
 
+#include "bytetape/core/kernels.h"
+
 namespace bytetape::cpu {
 
 #ifdef BYTETAPE_HAS_ONEDNN

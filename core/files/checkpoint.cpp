@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "bytetape/core/memory/scope.h"
+
 namespace bytetape {
 namespace {
 

@@ -12,6 +12,7 @@
 
 #include "bytetape/core/check.h"
 #include "bytetape/core/files/elements.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/overlap.h"
 #include "bytetape/core/write_file.h"
 

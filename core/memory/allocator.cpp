@@ -6,6 +6,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocators.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/packing.h"
 #include "bytetape/core/memory/policy.h"
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
 
 namespace bytetape::memory {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/format.h"
 
 namespace bytetape::memory {

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/thread_number.h"
 #include "bytetape/core/memory/track.h"
 
 namespace bytetape::memory {

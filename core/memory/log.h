@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/ledger.h"
-#include "bytetape/core/memory/upstream.h"
+#include "bytetape/core/memory/outside.h"
 
 namespace bytetape::memory {
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "bytetape/core/dtype.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/recording_hooks.h"
 #include "bytetape/core/shape.h"
 
 namespace bytetape::memory {

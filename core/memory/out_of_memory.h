@@ -10,7 +10,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/diff.h"
 #include "bytetape/core/memory/ledger.h"
-#include "bytetape/core/memory/upstream.h"
+#include "bytetape/core/memory/outside.h"
 
 namespace bytetape::memory {
 

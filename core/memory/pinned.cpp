@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "bytetape/core/memory/out_of_memory.h"
+
 namespace bytetape::memory {
 
 PinnedMemory::PinnedMemory(Device device, std::unique_ptr<Upstream> upstream, Wait wait, Allocator::Mode mode,

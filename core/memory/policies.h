@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
 
 namespace bytetape::memory {
 

@@ -15,6 +15,8 @@
 #include "bytetape/core/memory/recorder.h"
 #include "bytetape/core/memory/repeats.h"
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/running_module.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/twins.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/core/random.h"

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "bytetape/core/device.h"
-#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/error.h"
 #include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/snapshot.h"
 
 namespace bytetape::memory {
 

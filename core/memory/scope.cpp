@@ -7,6 +7,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/as_thread.h"
+#include "bytetape/core/memory/thread_number.h"
 
 namespace bytetape::memory {
 namespace {

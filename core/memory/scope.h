@@ -1,80 +1,12 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <string_view>
 
+#include "bytetape/core/memory/current_scope.h"
+#include "bytetape/core/memory/recording_hooks.h"
+
 namespace bytetape::memory {
-
-/// Why a block is held. Exact, never inferred: set where the fact is known.
-enum class Role : std::uint8_t {
-  parameter,        ///< registered with a module, as a parameter or a buffer
-  lowered,          ///< a parameter's copy in 16 bits, which autocast computes with
-  gradient,         ///< some tensor's grad()
-  optimizer_state,  ///< made by an optimizer
-  input,            ///< a batch, or what a file of data was read into
-  saved,            ///< a temporary that the tape keeps for backward, for as long as any node does
-  temporary,        ///< everything else that an op makes
-  workspace,        ///< a kernel's scratch, for the length of one op
-};
-inline constexpr int role_count = 8;
-/// "parameter", "optimizer state", ...
-const char* to_string(Role r);
-
-/// What the program was doing, by thread.
-enum class Phase : std::uint8_t {
-  setup,      ///< everything else
-  data,       ///< a Dataset allocates or fills a batch
-  forward,    ///< within a memory::Step or the call of a module, where it is none of the others
-  backward,   ///< Tensor::backward() or grad()
-  optimizer,  ///< Optimizer::step()
-};
-inline constexpr int phase_count = 5;
-/// "setup", "data", ...
-const char* to_string(Phase p);
-
-/// An interned string: equal names have equal ids; 0 is the empty name.
-using NameId = std::uint32_t;
-/// The id of `name`, a new one at its first use.
-NameId intern(std::string_view name);
-/// The name of an id that intern() gave; the reference holds for good.
-const std::string& name_of(NameId id);
-/// The id of `parent.child`, or of `child` where parent is empty.
-NameId join_path(NameId parent, std::string_view child);
-
-/// Where a GPU's work goes (core/stream.h), of stream_count; 0 is the device's own.
-using StreamId = std::uint8_t;
-inline constexpr int stream_count = 16;
-
-/// Who is allocating: recorded on every block and event, but for the stream, which says where blocks come from.
-struct ScopeIds {
-  NameId module = 0;
-  NameId op = 0;
-  Phase phase = Phase::setup;
-  StreamId stream = 0;
-
-  /// Another one on the same stream.
-  ScopeIds with(NameId its_module, NameId its_op, Phase its_phase) const {
-    return {its_module, its_op, its_phase, stream};
-  }
-};
-
-/// This thread's scope.
-inline constinit thread_local ScopeIds current_scope{};
-/// This thread's number, from 1, which no other thread of the process ever has.
-std::uint64_t thread_number();
-
-/// Where a module is now, nn's to read; null where it has ended.
-using ModuleCell = std::shared_ptr<void*>;
-/// That of the module that this thread runs; null outside.
-inline constinit thread_local const ModuleCell* running_module = nullptr;
-
-/// Whether a Recording (recording.h) runs, and scopes are to tell it what begins and ends.
-inline constinit std::atomic<bool> is_recording{false};
-/// Tells it that this thread's scope becomes `inner`, or with `begins` false is no longer, within `outer`.
-void note_scope(const ScopeIds& outer, const ScopeIds& inner, bool begins);
 
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {

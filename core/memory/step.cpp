@@ -1,6 +1,8 @@
 #include "bytetape/core/memory/step.h"
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/thread_number.h"
 
 namespace bytetape::memory {
 

@@ -2,10 +2,12 @@
 #include <cstdint>
 
 #include "bytetape/core/default_device.h"
-#include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/current_scope.h"
+#include "bytetape/core/memory/ledger.h"
 
 namespace bytetape::memory {
+
+class Allocator;
 
 /// Marks one training (or evaluation) step on a device's timeline, and puts the thread into the forward phase:
 ///

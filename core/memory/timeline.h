@@ -2,7 +2,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/snapshot.h"
 
 namespace bytetape::memory {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bytetape/core/memory/made_for.h"
+#include "bytetape/core/memory/thread_number.h"
 #include "bytetape/core/memory/twins.h"
 
 namespace bytetape::memory {

@@ -1,4 +1,5 @@
 #include "examples/memory_tour/measure.h"
+#include "bytetape/core/memory/allocator.h"
 
 #include <bytetape/core/memory/allocators.h>
 
@@ -33,9 +34,8 @@ double seconds_of(const Program& program) {
 }  // namespace
 
 void Watch::operator()(std::string label) {
-  memory::Allocator& books = memory::allocator(default_device());
-  (*this)(std::move(label), books.statistics());
-  books.reset_peaks();
+  (*this)(std::move(label), memory::stats(default_device()));
+  memory::reset_peaks(default_device());
 }
 
 void Watch::operator()(std::string label, const memory::Statistics& books) {
@@ -58,12 +58,11 @@ Measurement measure(const Program& program, bool is_timed) {
     a.empty_cache();
     a.reset_peaks();
   });
-  const memory::Allocator& books = memory::allocator(default_device());
-  const memory::Snapshot before = books.snapshot();
+  const memory::Snapshot before = memory::snapshot(default_device());
   check<ValueError>(before.statistics.reserved.current == 0, "something is held on ", default_device(), " already");
   program(found);
-  Measurement m{found.levels(), predicted.levels(), events_from(books.snapshot(), before.events.size()),
-                events_from(p.snapshot, 0)};
+  Measurement m{found.levels(), predicted.levels(),
+                events_from(memory::snapshot(default_device()), before.events.size()), events_from(p.snapshot, 0)};
   if (is_timed && !default_device().is_meta)
     m.seconds = std::min({seconds_of(program), seconds_of(program), seconds_of(program)});
   return m;

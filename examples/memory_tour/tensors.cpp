@@ -1,6 +1,7 @@
 // What one tensor takes.
 #include <fmt/format.h>
 
+#include "bytetape/core/memory/allocator.h"
 #include "examples/memory_tour/stop.h"
 
 namespace bytetape::examples {

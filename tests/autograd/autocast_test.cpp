@@ -308,11 +308,10 @@ TEST(Autocast, BackwardIsTheSameInsideAndOutside) {
 // ---- copies of parameters
 
 std::size_t copies_made(const std::function<void()>& f) {
-  memory::Allocator& a = memory::allocator(Device::cpu());
-  a.reset_log();
+  memory::reset_log(Device::cpu());
   f();
   std::size_t n = 0;
-  for (const memory::Event& e : a.snapshot().events)
+  for (const memory::Event& e : memory::snapshot(Device::cpu()).events)
     n += e.kind == memory::EventKind::alloc && e.role == memory::Role::lowered;
   return n;
 }
@@ -359,10 +358,10 @@ TEST(Autocast, CopyIsBookedUnderTheParametersModule) {
   nn::Sequential net(nn::Linear(3, 4));
   nn::Sequential root;
   root.push_back("net", std::move(net));
-  memory::allocator(Device::cpu()).reset_peaks();
+  memory::reset_peaks(Device::cpu());
   const Autocast autocast(DType::bf16);
   root(of(DType::f32, {2, 3}));
-  const auto snapshot = memory::allocator(Device::cpu()).snapshot();
+  const auto snapshot = memory::snapshot(Device::cpu());
   const memory::NameId module = root.parameters()[0].storage().module();
   EXPECT_NE(module, 0u);
   EXPECT_EQ(snapshot.by_module.at(module)[static_cast<std::size_t>(memory::Role::lowered)], held());

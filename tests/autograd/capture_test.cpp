@@ -255,13 +255,13 @@ TEST_F(Capture, KeepsItsMemoryToItself) {
     auto step = capture([&](const Tensor& x) { return sum(exp(x) * x); });
     const Tensor x = random_there({1 << 20});
     for (int i = 0; i < 4; ++i) step(x);
-    memory::allocator(gpu).empty_cache();
+    memory::empty_cache(gpu);
     const memory::Statistics s = test::statistics(gpu);
     // The pool is held whole; outside it lies x alone.
     EXPECT_EQ(s.reserved.current - s.allocated.current, 20 * (std::size_t{1} << 20) - test::rounded(x.nbytes()));
     EXPECT_GT(test::held_as(memory::Role::workspace, gpu), 0u);
   }
-  memory::allocator(gpu).empty_cache();
+  memory::empty_cache(gpu);
   EXPECT_LE(test::statistics(gpu).reserved.current, before);
 }
 

@@ -65,7 +65,7 @@ Left train(bool checkpoints, DType computed = DType::f32) {
   optim::SGD sgd(net.parameters(), {.lr = 0.1});
   const Tensor x = randn({8, 3, 16, 16}).set_requires_grad();
   Left left;
-  memory::allocator(Device::cpu()).reset_peaks();
+  memory::reset_peaks(Device::cpu());
   const std::size_t before = allocated();
   for (int step = 0; step < 2; ++step) {
     sgd.zero_grad();

@@ -7,6 +7,7 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
 #include "tests/support/planned.h"

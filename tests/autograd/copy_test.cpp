@@ -3,6 +3,7 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 

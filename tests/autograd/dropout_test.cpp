@@ -6,6 +6,7 @@
 
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/philox.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
@@ -92,15 +93,14 @@ TEST(Dropout, WithoutMemoryLeavesTheGeneratorAlone) {
   Generator g(1);
   constexpr std::size_t half = std::size_t{6} << 20;  // of the bytes of x
   const Tensor x = zeros({2, 16, 256, 384}), turned = transpose(zeros({2, 16, 384, 256}), 2, 3);
-  memory::Allocator& allocator = memory::allocator({});
-  const std::size_t limit = allocator.snapshot().limit;
-  allocator.empty_cache();
+  const std::size_t limit = memory::snapshot().limit;
+  memory::empty_cache();
   const std::size_t reserved = test::statistics().reserved.current;
-  allocator.set_limit(reserved + half);  // too little for the result
+  memory::set_limit(reserved + half);  // too little for the result
   EXPECT_THROW(dropout(x, 0.5, true, g), OutOfMemory);
-  allocator.set_limit(reserved + 3 * half);  // too little for the scratch beside it
+  memory::set_limit(reserved + 3 * half);  // too little for the scratch beside it
   EXPECT_THROW(dropout(turned, 0.5, true, g), OutOfMemory);
-  allocator.set_limit(limit);
+  memory::set_limit(limit);
   EXPECT_EQ(g.state().offset, 0u);
 }
 

@@ -5,6 +5,7 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -22,7 +23,7 @@ constexpr std::size_t one = n * sizeof(double);  // bytes of a tensor, a multipl
 /// What the peak rises by in f().
 template <class F>
 std::size_t rise(const F& f) {
-  memory::allocator({}).reset_peaks();
+  memory::reset_peaks({});
   const std::size_t before = test::allocated();
   f();
   return test::statistics().allocated.peak - before;
@@ -104,12 +105,11 @@ TEST(GeluBackward, WritesOverAnInputThatIsNoMoreNeeded) {
 
 TEST_P(Fused, CanBeTakenAgainAfterTooLittleMemory) {
   const Tensor large = random_leaf({1 << 21}), y = op(large), seed = random_tensor({1 << 21});
-  memory::Allocator& allocator = memory::allocator({});
-  const std::size_t limit = allocator.snapshot().limit;
-  allocator.empty_cache();
-  allocator.set_limit(test::statistics().reserved.current);
+  const std::size_t limit = memory::snapshot().limit;
+  memory::empty_cache();
+  memory::set_limit(test::statistics().reserved.current);
   EXPECT_THROW(grad({y}, {large}, {.seeds = {seed}}), OutOfMemory);
-  allocator.set_limit(limit);
+  memory::set_limit(limit);
   EXPECT_EQ(grad({y}, {large}, {.seeds = {seed}})[0].shape(), large.shape());
 }
 

@@ -51,7 +51,7 @@ TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
     Tensor logits = w * 2;
     const Tensor loss = cross_entropy(logits, target, {.label_smoothing = 0.1});
     if (!holds) logits = Tensor();
-    memory::allocator(Device::cpu()).reset_peaks();
+    memory::reset_peaks(Device::cpu());
     const std::size_t before = test::allocated();
     const std::vector<double> gradient = grad({loss}, {w})[0].to_vector<double>();
     return std::pair(gradient, test::statistics().allocated.peak - before);
@@ -65,7 +65,7 @@ TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
 TEST(CrossEntropy, ReadsChannelsLastImagesAsTheyLie) {
   const Tensor x = channels_last(random_tensor({2, 5, 6, 7})).set_requires_grad();
   const Tensor target = randint(0, 5, {2, 6, 7});
-  memory::allocator(Device::cpu()).reset_peaks();
+  memory::reset_peaks(Device::cpu());
   const std::size_t before = test::allocated();
   const Tensor loss = cross_entropy(x, target);
   const std::size_t added = test::statistics().allocated.peak - before, rows = 2 * 6 * 7 * sizeof(double);

@@ -6,6 +6,7 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
@@ -239,7 +240,7 @@ TEST(LowGrad, IsBookedAsIfItsOpHadMadeIt) {
       sum(net(zeros({2, 3, 8, 8}).set_requires_grad())).backward();
     }
     const Tensor g = net.named_parameters().front().second.grad();
-    const memory::ScopeIds owner = memory::allocator(gpu).owner_of(g.storage().block());
+    const memory::ScopeIds owner = g.storage().owner();
     EXPECT_EQ(memory::name_of(owner.module), "conv");
     EXPECT_EQ(memory::name_of(owner.op), "conv2d");
     EXPECT_EQ(owner.phase, memory::Phase::backward);

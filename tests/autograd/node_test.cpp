@@ -79,11 +79,10 @@ TEST(Tape, LetsSavedTensorsGoBeforeGradientsAreAddedUp) {
   const Tensor x = random_leaf({n});
   Tensor u = x * 2, y = sum(keeping(u, random_tensor({16 * n}))) + sum(u);  // two gradients meet at u
   u = Tensor();
-  memory::Allocator& allocator = memory::allocator({});
-  allocator.reset_peaks();
+  memory::reset_peaks();
   const std::size_t before = allocated();
   y.backward();
-  EXPECT_LE(allocator.statistics().allocated.peak, before + 4 * test::rounded(sizeof(double)));
+  EXPECT_LE(memory::stats().allocated.peak, before + 4 * test::rounded(sizeof(double)));
 }
 
 TEST(Saved, IsTakenForGoodUnlessTheGraphStays) {
@@ -163,7 +162,7 @@ TEST(Roles, GradientIsBookedUnderItsLeafsModule) {
   EXPECT_EQ(w.grad().storage().role(), Role::gradient);
   EXPECT_EQ(w.grad().storage().module(), module);
   EXPECT_EQ(held_as(Role::gradient), gradients + one);
-  const auto by_module = memory::allocator({}).snapshot().by_module;
+  const auto by_module = memory::snapshot({}).by_module;
   EXPECT_EQ(by_module.at(module)[static_cast<std::size_t>(Role::gradient)], one);
   const Tensor kept = w.grad();
   w.set_grad({});
@@ -173,12 +172,11 @@ TEST(Roles, GradientIsBookedUnderItsLeafsModule) {
 
 TEST(Roles, EveryByteOfBackwardHasAnOp) {
   const Tensor x = random_leaf({n}), w = random_leaf({n});
-  memory::Allocator& allocator = memory::allocator({});
   const Tensor y = sum(x * w + x);
-  allocator.reset_log();
+  memory::reset_log();
   y.backward();
   int allocations = 0;
-  for (const memory::Event& e : allocator.snapshot().events) {
+  for (const memory::Event& e : memory::snapshot().events) {
     if (e.kind != memory::EventKind::alloc) continue;
     ++allocations;
     EXPECT_NE(e.op, 0u);

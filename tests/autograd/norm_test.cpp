@@ -7,6 +7,7 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/parallel.h"
 #include "tests/autograd/images.h"
 #include "tests/support/expect.h"
@@ -249,13 +250,13 @@ TEST(BatchNorm, MovesNothingWhereMemoryIsShort) {
   const auto fresh = [] { return std::pair(zeros({8}), ones({8})); };
   const auto [mean, var] = fresh();
   const auto means = mean.to_vector<float>(), vars = var.to_vector<float>();
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
-  allocator.empty_cache();
-  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{4} << 20));  // not for y
+  memory::empty_cache(Device::cpu());
+  memory::set_limit(memory::stats(Device::cpu()).reserved.current + (std::size_t{4} << 20),
+                    Device::cpu());  // not for y
   EXPECT_THROW(batch_norm(x, {}, {}, mean, var, true), OutOfMemory);
   EXPECT_EQ(mean.to_vector<float>(), means);
   EXPECT_EQ(var.to_vector<float>(), vars);
-  allocator.set_limit(std::numeric_limits<std::size_t>::max());
+  memory::set_limit(std::numeric_limits<std::size_t>::max(), Device::cpu());
   const auto [other_mean, other_var] = fresh();
   EXPECT_EQ(batch_norm(x, {}, {}, mean, var, true).to_vector<float>(),
             batch_norm(x, {}, {}, other_mean, other_var, true).to_vector<float>());

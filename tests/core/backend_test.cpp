@@ -7,6 +7,9 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/stats.h"
 
 namespace bytetape {
 namespace {
@@ -56,13 +59,13 @@ TEST(Backend, WithoutCudaNamesTheReasonAndTheOption) {
 }
 
 TEST_F(Backends, RunTheirOwnKernelsOnTheirOwnMemory) {
-  const std::size_t host_before = memory::allocator(Device::cpu()).statistics().allocated.current;
+  const std::size_t host_before = memory::stats(Device::cpu()).allocated.current;
   const int fills_before = fills;
   const Tensor x = full({4, 5}, 3, DType::f32, Device::cuda());
   EXPECT_EQ(fills, fills_before + 1);
   EXPECT_EQ(x.device(), Device::cuda());
-  EXPECT_GE(memory::allocator(Device::cuda()).statistics().allocated.current, x.nbytes());
-  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocated.current, host_before);
+  EXPECT_GE(memory::stats(Device::cuda()).allocated.current, x.nbytes());
+  EXPECT_EQ(memory::stats(Device::cpu()).allocated.current, host_before);
 }
 
 TEST_F(Backends, SayWhatTheyCannotDo) {
@@ -78,7 +81,7 @@ TEST_F(Backends, HaveAMetaTwinThatRunsNothing) {
   const Device meta = Device::meta(Device::cuda());
   const Tensor x = full({1000, 1000}, 1, DType::f32, meta);
   EXPECT_EQ(fills, fills_before);
-  EXPECT_GE(memory::allocator(meta).statistics().allocated.current, x.nbytes());
+  EXPECT_GE(memory::stats(meta).allocated.current, x.nbytes());
 }
 
 int plans = 0, launches = 0;
@@ -100,7 +103,7 @@ TEST_F(Backends, PlanOnceAndLaunchOnlyWhereTheDeviceIs) {
     plans = launches = 0;
     const Tensor y = empty({3}, DType::i64, device);
     const auto held = [&] {
-      return memory::allocator(device).statistics().by_role[static_cast<std::size_t>(memory::Role::workspace)].current;
+      return memory::stats(device).by_role[static_cast<std::size_t>(memory::Role::workspace)].current;
     };
     {
       const Prepared<&Kernels::randperm> kernel(device, {{}, y.write()});

@@ -59,7 +59,7 @@ TEST(DefaultDevice, IsWhereAModelOfOnesOwnIsMade) {
 
 TEST(DefaultDevice, IsWhereStepsAreMarked) {
   const DefaultDevice meta(Device::meta());
-  memory::allocator(Device::meta()).reset_log();
+  memory::reset_log(Device::meta());
   EXPECT_EQ(memory::Step().number(), 1u);
   EXPECT_EQ(memory::Step(Device::meta()).number(), 2u);
 }

@@ -253,14 +253,13 @@ TEST_F(Safetensors, LoadingToADeviceTakesFewPiecesOfTheHost) {
   const Shape shape{48, 64, 128, 64};  // 96 MiB
   write_zeros(path_, shape);
   Tensor x = empty(shape, MemoryFormat::channels_last, DType::bf16, Device::cuda());
-  memory::Allocator& host = memory::allocator(Device::cpu());
-  host.reset_peaks();
-  const std::size_t before = host.statistics().allocated.peak;
-  host.set_limit(host.statistics().reserved.current + (std::size_t{64} << 20));
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = memory::stats(Device::cpu()).allocated.peak;
+  memory::set_limit(memory::stats(Device::cpu()).reserved.current + (std::size_t{64} << 20), Device::cpu());
   load_safetensors_into(path_, {{"x", x}});
   save_safetensors(path_, {{"x", x}});
-  host.set_limit(std::numeric_limits<std::size_t>::max());
-  EXPECT_LE(host.statistics().allocated.peak - before, std::size_t{16} << 20);
+  memory::set_limit(std::numeric_limits<std::size_t>::max(), Device::cpu());
+  EXPECT_LE(memory::stats(Device::cpu()).allocated.peak - before, std::size_t{16} << 20);
   EXPECT_EQ(sum(to(x, DType::f32)).item<double>(), 0);
 }
 

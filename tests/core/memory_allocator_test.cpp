@@ -9,7 +9,9 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/holders.h"
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::memory {
 namespace {

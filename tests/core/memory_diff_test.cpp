@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/scope.h"
 #include "tests/support/expect.h"
 
 namespace bytetape::memory {

@@ -13,6 +13,7 @@
 #include "bytetape/core/memory/compare.h"
 #include "bytetape/core/memory/pickle.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/scope.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {

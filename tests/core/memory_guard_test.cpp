@@ -1,3 +1,4 @@
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/guard.h"
 
 #include <gmock/gmock.h>

@@ -9,6 +9,8 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::memory {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/out_of_memory.h"
 
 namespace bytetape::memory {
 namespace {

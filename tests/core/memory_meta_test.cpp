@@ -6,6 +6,11 @@
 #include "bytetape/core/backend.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/stats.h"
 #include "bytetape/core/memory/step.h"
 #include "bytetape/core/memory/timeline.h"
 #include "tests/support/events.h"
@@ -80,11 +85,10 @@ TEST(Meta, PredictsThePeaksToTheByte) {
   memory::Statistics books[2];
   for (int i = 0; i < 2; ++i) {
     const Device device = i ? Device::meta() : Device::cpu();
-    Allocator& allocator = memory::allocator(device);
-    allocator.empty_cache();
-    allocator.reset_peaks();
+    memory::empty_cache(device);
+    memory::reset_peaks(device);
     program(device, 2, 300);
-    books[i] = allocator.statistics();
+    books[i] = memory::stats(device);
   }
   EXPECT_GT(books[0].allocated.peak, 0u);
   EXPECT_EQ(books[0].allocated.peak, books[1].allocated.peak);

@@ -12,6 +12,7 @@
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/scope.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {

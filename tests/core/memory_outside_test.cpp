@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/resident.h"
 #include "bytetape/core/memory/summary.h"
 #include "bytetape/core/memory/timeline.h"

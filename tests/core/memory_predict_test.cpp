@@ -1,5 +1,6 @@
 // What predict() and largest() answer, and that they disturb nothing. That predictions are what happens is in
 // tests/memory.
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/predict.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +87,7 @@ TEST(Predict, DoesNotTakeEqualGrowthForRest) {
   const auto returning = [] {
     return [kept = zeros(10)] {
       zeros(std::int64_t{5} << 20);
-      memory::allocator(default_device()).empty_cache();
+      memory::empty_cache(default_device());
     };
   };
   EXPECT_EQ(memory::predict(Device::cpu(), returning).period, 1u) << "other numbers of segments are no difference";
@@ -134,7 +135,7 @@ TEST(Predict, TakesNoMoreStepsThanItMay) {
 
 TEST(Predict, DisturbsNothing) {
   const Tensor held = zeros(5000), held_on_meta = zeros(5000, DType::f32, Device::meta());
-  const auto log_of = [](Device d) { return memory::allocator(d).snapshot().events.size(); };
+  const auto log_of = [](Device d) { return memory::snapshot(d).events.size(); };
   const std::size_t before = log_of({}), before_on_meta = log_of(Device::meta());
   const PhiloxState drawn = default_generator().state();
   const memory::Step step;

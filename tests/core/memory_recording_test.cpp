@@ -19,7 +19,9 @@
 #include "bytetape/core/memory/predict.h"
 #include "bytetape/core/memory/replay.h"
 #include "bytetape/core/memory/resident.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/snapshot_of.h"
+#include "bytetape/core/memory/stats.h"
 #include "bytetape/core/memory/step.h"
 #include "tests/support/expect.h"
 #include "tests/support/file_limits.h"
@@ -85,14 +87,13 @@ TEST_F(Recordings, HaveTheEventsOfTheLedger) {
 }
 
 TEST_F(Recordings, BeginWithWhatIsHeld) {
-  Allocator& a = allocator(Device::meta());
   const Tensor x = empty({1000}, DType::f32, Device::meta()), gone = empty({5}, DType::f32, Device::meta()),
                y = empty({3 << 20}, DType::f32, Device::meta(), Role::optimizer_state);
   Recording(path()).finish();
   Replay replay;
   const Log log = read_log(path());
   for (const Record& r : meta(log).records) replay.apply(r.event);
-  const Statistics s = a.statistics();
+  const Statistics s = stats(Device::meta());
   EXPECT_EQ(replay.allocated(), s.allocated.current);
   EXPECT_EQ(replay.requested(), s.requested.current);
   EXPECT_EQ(replay.reserved(), s.reserved.current);

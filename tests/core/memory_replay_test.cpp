@@ -8,6 +8,7 @@
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/holders.h"
+#include "bytetape/core/memory/scope.h"
 
 namespace bytetape::memory {
 namespace {

@@ -1,3 +1,4 @@
+#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/resimulate.h"
 
 #include <gtest/gtest.h>

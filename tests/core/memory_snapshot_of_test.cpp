@@ -1,3 +1,5 @@
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/snapshot_of.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +10,7 @@
 
 #include "bytetape/core/memory/as_thread.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/thread_number.h"
 #include "bytetape/core/memory/timeline.h"
 #include "tests/support/temporary_dir.h"
 

@@ -15,7 +15,7 @@ using memory::Role;
 
 class Stats : public ::testing::TestWithParam<Device> {
  protected:
-  void SetUp() override { memory::allocator(GetParam()).reset_peaks(); }
+  void SetUp() override { memory::reset_peaks(GetParam()); }
   Tensor make(std::int64_t n, Role role) const { return empty({n}, DType::f32, GetParam(), role); }
 };
 

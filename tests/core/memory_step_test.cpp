@@ -1,3 +1,5 @@
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/step.h"
 
 #include <gtest/gtest.h>

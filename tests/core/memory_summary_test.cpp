@@ -1,3 +1,5 @@
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/summary.h"
 
 #include <gmock/gmock.h>

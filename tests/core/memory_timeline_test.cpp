@@ -1,3 +1,6 @@
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/timeline.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 // An upstream that takes its time keeps nobody waiting who does not need it.
+#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/memory/unlocked.h"
 
 #include <gtest/gtest.h>

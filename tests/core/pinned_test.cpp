@@ -1,5 +1,7 @@
 // Pinned memory of the host, for a device of the host's memory that reads when it is told to. What a GPU makes of it is
 // in tests/cuda/stream_test.cpp.
+#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/pinned.h"
 
 #include "bytetape/bytetape.h"
@@ -129,9 +131,9 @@ TEST_F(Pinned, StagesWhatIsNot) {
   EXPECT_EQ(held(), std::size_t{10'000'384});  // of the role workspace, until others follow
   EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::workspace)].current, held());
   const Tensor part = narrow(random_tensor({6, 7}, DType::f32), 1, 2, 3);
-  const std::size_t pageable = memory::allocator(Device::cpu()).statistics().allocations;
+  const std::size_t pageable = memory::stats(Device::cpu()).allocations;
   const Tensor there = to(part, gpu);
-  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocations, pageable);  // gathered into pinned memory
+  EXPECT_EQ(memory::stats(Device::cpu()).allocations, pageable);  // gathered into pinned memory
   EXPECT_EQ(there.to_vector<float>(), part.to_vector<float>());
 }
 

@@ -1,4 +1,5 @@
 #include "bytetape/core/kernels/pointwise.h"
+#include "bytetape/core/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "bytetape/core/kernels/reduce.h"
+#include "bytetape/core/kernels.h"
 
 #include <cstring>
 #include <functional>

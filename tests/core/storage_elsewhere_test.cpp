@@ -5,6 +5,7 @@
 #include <span>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/fake_gpu.h"

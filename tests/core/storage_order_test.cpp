@@ -13,6 +13,8 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape {
 namespace {

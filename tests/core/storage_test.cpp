@@ -1,4 +1,5 @@
 #include "bytetape/core/storage.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 using memory::Role;
 
 TEST(Storage, TakesItsBytesFromTheDevicesAllocator) {
-  const auto allocated = [] { return memory::allocator(Device::cpu()).statistics().allocated.current; };
+  const auto allocated = [] { return memory::stats(Device::cpu()).allocated.current; };
   const std::size_t before = allocated();
   {
     const Storage s(1000, Device::cpu(), Role::input);
@@ -33,14 +34,14 @@ TEST(Storage, OfNoBytesTakesNoBlock) {
 }
 
 TEST(Storage, WrappedMemoryIsOnNoLedgerAndIsReleasedOnce) {
-  const std::size_t before = memory::allocator(Device::cpu()).statistics().allocated.current;
+  const std::size_t before = memory::stats(Device::cpu()).allocated.current;
   int released = 0;
   double data[4];
   {
     const Storage s(data, sizeof data, Device::cpu(), [&] { ++released; });
     EXPECT_EQ(s.data(), data);
     EXPECT_EQ(s.block(), nullptr);
-    EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocated.current, before);
+    EXPECT_EQ(memory::stats(Device::cpu()).allocated.current, before);
   }
   EXPECT_EQ(released, 1);
 }
@@ -81,14 +82,13 @@ TEST(Storage, IsDroppedForItsWatchOnceNobodyKeepsIt) {
 }
 
 TEST(Storage, ChangesNoRoleWithTheLastDrop) {
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
-  allocator.reset_log();  // other tests of this process may have filled it
+  memory::reset_log(Device::cpu());  // other tests of this process may have filled it
   Tensor x = empty({100});
   x.storage().hold_saved();
   const Ref<Storage> last = x.impl()->storage;
   x = Tensor();
   last->drop_saved();
-  EXPECT_EQ(allocator.snapshot().events.back().role, Role::saved);
+  EXPECT_EQ(memory::snapshot(Device::cpu()).events.back().role, Role::saved);
   EXPECT_EQ(last->role(), Role::saved);
 }
 

@@ -1,6 +1,7 @@
 // Streams on a device of the host's memory that only writes down who waits for whom. What a GPU makes of it is in
 // tests/cuda/stream_test.cpp.
 #include "bytetape/core/stream.h"
+#include "bytetape/core/memory/allocator.h"
 
 #include <map>
 #include <mutex>

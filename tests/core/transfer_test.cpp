@@ -31,7 +31,7 @@ class Transfer : public testing::Test {
 
   std::size_t workspaces(Device device) const {
     std::size_t count = 0;
-    for (const memory::Event& e : memory::allocator(device).snapshot().events)
+    for (const memory::Event& e : memory::snapshot(device).events)
       count += e.kind == EventKind::alloc && e.role == Role::workspace;
     return count;
   }
@@ -105,7 +105,7 @@ TEST_F(Transfer, IsAnEventAndSoIsTheHostsWait) {
   EXPECT_NE(value, 0);
   synchronize(gpu);
   EXPECT_EQ(waits, 1);
-  const memory::Snapshot s = memory::allocator(gpu).snapshot();
+  const memory::Snapshot s = memory::snapshot(gpu);
   EXPECT_EQ(s.statistics.to_device.count, 1u);
   EXPECT_EQ(s.statistics.to_device.bytes, 40u);
   EXPECT_EQ(s.statistics.to_host.count, 1u);
@@ -128,7 +128,7 @@ TEST_F(Transfer, OfATwinIsPredicted) {
   };
   program(gpu);
   program(Device::meta(gpu));
-  EXPECT_EQ(memory::allocator(gpu).snapshot().events, memory::allocator(Device::meta(gpu)).snapshot().events);
+  EXPECT_EQ(memory::snapshot(gpu).events, memory::snapshot(Device::meta(gpu)).events);
 }
 
 TEST_F(Transfer, OfNothingMovesNothing) {

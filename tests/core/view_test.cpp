@@ -1,4 +1,5 @@
 #include "bytetape/core/view.h"
+#include "bytetape/core/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "bytetape/cuda/bias_grad.h"
+#include "bytetape/core/kernels/activation.h"
 
 #include <gtest/gtest.h>
 

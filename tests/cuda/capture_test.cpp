@@ -142,14 +142,13 @@ TEST_F(CudaCaptureFailures, LoseNothingWhereMemoryRunsOut) {
   auto captured_step = capture(dropping(net, one));
   const auto step = dropping(twin, other);
   const Tensor x = images(net), y = classes(net);
-  memory::Allocator& allocator = memory::allocator(gpu);
-  const std::size_t most = memory::allocator(gpu).snapshot().capacity;
+  const std::size_t most = memory::snapshot(gpu).capacity;
   for (int i = 0; i < 6; ++i) {
     if (i == 2) {
-      allocator.empty_cache();
-      allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{1} << 20));
+      memory::empty_cache(gpu);
+      memory::set_limit(memory::stats(gpu).reserved.current + (std::size_t{1} << 20), gpu);
       EXPECT_THROW(captured_step(x, y), OutOfMemory);
-      allocator.set_limit(most);
+      memory::set_limit(most, gpu);
     }
     const Tensor loss = captured_step(x, y);
     EXPECT_EQ(loss.item<float>(), step(x, y).item<float>()) << i;
@@ -186,7 +185,6 @@ TEST_F(CudaCapturedOutputs, CountAsWrittenByEachReplay) {
 /// to use: no part of its pool. Checks values where there are any.
 int segments_given_while_recording(Device device) {
   const DefaultDevice here(device);
-  memory::Allocator& books = memory::allocator(device);
   nn::Linear layer(4096, 3200, /*bias=*/false);  // 25 MiB in bf16
   int calls = 0;
   const auto run = [&](const Tensor& x) {
@@ -197,13 +195,13 @@ int segments_given_while_recording(Device device) {
   auto step = capture(run);
   const Tensor x = rand({8, 4096});
   for (int i = 0; i < 2; ++i) step(x);
-  books.empty_cache();
+  memory::empty_cache(device);
   { const Tensor a = empty({12 << 20}, DType::u8), b = empty({14 << 20}, DType::u8); }
-  books.reset_log();
+  memory::reset_log(device);
   const Tensor first = clone(step(x));
   EXPECT_TRUE(step.is_captured());
   int given = 0;
-  for (const memory::Event& e : books.snapshot().events) given += e.kind == memory::EventKind::segment_free;
+  for (const memory::Event& e : memory::snapshot(device).events) given += e.kind == memory::EventKind::segment_free;
   const Tensor second = step(x), expected = run(x);
   if (!device.is_meta) {
     EXPECT_EQ(to(first, DType::f32).to_vector<float>(), to(expected, DType::f32).to_vector<float>());

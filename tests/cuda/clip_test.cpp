@@ -94,9 +94,9 @@ TEST_F(CudaClip, ByValueIsTheCpusBitForBit) {
 
 TEST_F(CudaClip, DoesNotWaitForTheDevice) {
   const std::vector<Tensor> p = on(gpu, {random_tensor({1000})});
-  const auto before = memory::allocator(gpu).statistics().waits;
+  const auto before = memory::stats(gpu).waits;
   optim::clip_grad_norm_(p, 1);
-  EXPECT_EQ(memory::allocator(gpu).statistics().waits, before);
+  EXPECT_EQ(memory::stats(gpu).waits, before);
 }
 
 }  // namespace

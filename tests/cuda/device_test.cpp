@@ -47,7 +47,7 @@ TEST_F(CudaDevice, IsDescribed) {
   const auto [free, total] = cuda::mem_get_info();
   EXPECT_GT(free, 0u);
   EXPECT_LT(free, total);
-  EXPECT_EQ(total, memory::allocator(gpu).snapshot().capacity);
+  EXPECT_EQ(total, memory::snapshot(gpu).capacity);
   EXPECT_NEAR(static_cast<double>(p.total_memory), static_cast<double>(total), 0.1 * static_cast<double>(total));
 }
 

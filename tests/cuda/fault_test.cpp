@@ -187,10 +187,10 @@ TEST_F(CudaFault, LeavesGradientsUnclipped) {
 
 // What the library itself needs on a device is no memory of the ledger's.
 TEST_F(CudaFault, TakesNoMemoryOfTheDevice) {
-  const auto before = memory::allocator(gpu).statistics().allocated.current;
+  const auto before = memory::stats(gpu).allocated.current;
   losses(gpu);
   EXPECT_NE(message_of([] { synchronize(gpu); }), "");
-  EXPECT_EQ(memory::allocator(gpu).statistics().allocated.current, before);
+  EXPECT_EQ(memory::stats(gpu).allocated.current, before);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/image_format.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/pinned.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/memory.h"
 #include "tests/support/temporary_dir.h"
@@ -54,7 +56,7 @@ TEST_F(CudaFiles, TakeFewPiecesOfTheHost) {
   const auto host = [] {
     return statistics().allocated.peak + memory::pinned_for(gpu)->allocator().statistics().allocated.peak;
   };
-  memory::allocator(Device::cpu()).reset_peaks();
+  memory::reset_peaks(Device::cpu());
   memory::pinned_for(gpu)->allocator().reset_peaks();
   const std::size_t before = host();
   save_safetensors(path_, {{"x", x}});

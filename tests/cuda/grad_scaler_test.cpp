@@ -155,9 +155,9 @@ TEST_F(CudaGradScaler, DoesNotWaitForTheDevice) {
     scaler.update();
   };
   step();
-  const auto before = memory::allocator(gpu).statistics().waits;
+  const auto before = memory::stats(gpu).waits;
   for (int i = 0; i < 3; ++i) step();
-  EXPECT_EQ(memory::allocator(gpu).statistics().waits, before);
+  EXPECT_EQ(memory::stats(gpu).waits, before);
 }
 
 }  // namespace

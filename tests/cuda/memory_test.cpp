@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/out_of_memory.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"

@@ -3,6 +3,8 @@
 #include "bytetape/autograd/save_on_cpu.h"
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/pinned.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/memory.h"
 
@@ -48,11 +50,10 @@ class CudaSaveOnCpu : public GpuTest {
 };
 
 TEST_F(CudaSaveOnCpu, GivesTheSameBitsInLessMemory) {
-  memory::Allocator& books = memory::allocator(gpu);
   const auto measured = [&](const SaveOnCpuOptions& options) {
-    books.reset_peaks();
+    memory::reset_peaks(gpu);
     const auto values = train(options);
-    return std::pair(values, books.statistics().allocated.peak);
+    return std::pair(values, memory::stats(gpu).allocated.peak);
   };
   const auto [expected, plain] = measured({.keep = SaveOnCpuOptions::everything});
   for (const std::size_t keep : {std::size_t{0}, 40 * mib, 100 * mib})

@@ -1,6 +1,7 @@
 // Gradients that leaves get in 16 bits and backward widens at its end, in one launch.
 #include "bytetape/bytetape.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
 #include "bytetape/cuda/plans.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/random.h"

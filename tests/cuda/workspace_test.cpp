@@ -25,10 +25,10 @@ class Cap {
 /// The most bytes of workspace that f needs on a device, from an empty cache.
 template <class F>
 std::size_t peak_workspace(Device device, const F& f) {
-  memory::allocator(device).empty_cache();
-  memory::allocator(device).reset_peaks();
+  memory::empty_cache(device);
+  memory::reset_peaks(device);
   f(device);
-  return memory::allocator(device).statistics().by_role[static_cast<std::size_t>(memory::Role::workspace)].peak;
+  return memory::stats(device).by_role[static_cast<std::size_t>(memory::Role::workspace)].peak;
 }
 void product(Device device) {
   const Tensor x = empty({512, 512}, DType::f32, device);

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/block.h"
 #include "tests/data/files.h"
 
 namespace bytetape::data {
@@ -53,11 +54,10 @@ TEST(TensorDataset, KeepsTheChannelsOfImages) {
 
 TEST(TensorDataset, BatchesAreInputsOnTheLedger) {
   const TensorDataset set(u8({5, 28, 28}), numbers(5), mnist_normalize);
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
   const Batch b = set.get(std::array<std::int64_t, 3>{4, 1, 0});
   for (const Tensor& t : {b.x, b.y}) {
     EXPECT_EQ(t.storage().role(), memory::Role::input);
-    const memory::ScopeIds owner = allocator.owner_of(t.storage().block());
+    const memory::ScopeIds owner = t.storage().owner();
     EXPECT_EQ(owner.phase, memory::Phase::data);
     EXPECT_EQ(memory::name_of(owner.op), "collate");
   }

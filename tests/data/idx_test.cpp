@@ -1,4 +1,5 @@
 #include "bytetape/data/idx.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <bit>
 #include <random>
@@ -27,7 +28,7 @@ std::string read_error(const std::filesystem::path& path) {
   return message;
 }
 
-std::size_t allocations() { return memory::allocator(Device::cpu()).statistics().allocations; }
+std::size_t allocations() { return memory::stats(Device::cpu()).allocations; }
 
 TEST(Idx, ReadsBytes) {
   const Bytes elements = random_bytes(24);
@@ -142,10 +143,10 @@ TEST(Idx, ElementsMissingOrLeftOver) {
 
 TEST(Idx, GzipBombIsStoppedAtTheDeclaredSize) {
   const Bytes bomb = gzip(idx_header(0x08, {64}) + Bytes(std::size_t{8} << 20));
-  memory::allocator(Device::cpu()).reset_peaks();
-  const std::size_t before = memory::allocator(Device::cpu()).statistics().requested.peak;
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = memory::stats(Device::cpu()).requested.peak;
   EXPECT_THAT(parse_error(bomb), HasSubstr("expected 64 bytes of elements for shape (64,), found more"));
-  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().requested.peak, before + 64);
+  EXPECT_EQ(memory::stats(Device::cpu()).requested.peak, before + 64);
 }
 
 TEST(Idx, GzipCutOff) {
@@ -175,7 +176,7 @@ TEST(Idx, GzipFollowedByOtherBytes) {
 }
 
 TEST(Idx, NothingStaysAllocatedAfterAnError) {
-  const auto held = [] { return memory::allocator(Device::cpu()).statistics().allocated.current; };
+  const auto held = [] { return memory::stats(Device::cpu()).allocated.current; };
   const std::size_t before = held();
   parse_error(gzip(idx_header(0x08, {100}) + random_bytes(99)));
   EXPECT_EQ(held(), before);

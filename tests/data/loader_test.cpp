@@ -1,4 +1,5 @@
 #include "bytetape/data/loader.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <algorithm>
 #include <atomic>
@@ -170,7 +171,7 @@ TEST_P(Workers, ErrorsNameTheOp) {
 }
 
 TEST_P(Workers, LeavingEarlyNeitherHangsNorLeaks) {
-  const auto held = [] { return memory::allocator(Device::cpu()).statistics().allocated.current; };
+  const auto held = [] { return memory::stats(Device::cpu()).allocated.current; };
   const std::size_t before = held();
   const Counted set(1000);
   DataLoader loader(set, options());
@@ -200,27 +201,25 @@ TEST_P(Workers, BatchesOutliveTheLoop) {
 }
 
 TEST_P(Workers, OutOfMemoryReachesTheCaller) {
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
   const Counted set(1 << 20);
   auto o = options();
   o.batch_size = 1 << 20;
   DataLoader loader(set, o);
-  allocator.empty_cache();
-  allocator.set_limit(allocator.statistics().reserved.current + (std::size_t{4} << 20));
+  memory::empty_cache(Device::cpu());
+  memory::set_limit(memory::stats(Device::cpu()).reserved.current + (std::size_t{4} << 20), Device::cpu());
   EXPECT_THAT(error_of<OutOfMemory>([&] { loader.begin(); }), HasSubstr("collate"));
-  allocator.set_limit(allocator.snapshot().capacity);
+  memory::set_limit(memory::snapshot(Device::cpu()).capacity, Device::cpu());
   EXPECT_FALSE(loader.begin() == loader.end());
 }
 
 std::vector<memory::Event> events_of_an_epoch(const DataLoaderOptions& options) {
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
   Counted set(60);
   set.uneven = true;
   DataLoader loader(set, options);
-  allocator.empty_cache();
-  allocator.reset_log();
+  memory::empty_cache(Device::cpu());
+  memory::reset_log(Device::cpu());
   for (const auto& batch : loader) empty({batch.x.size(0), 3});
-  auto events = allocator.snapshot().events;
+  auto events = memory::snapshot(Device::cpu()).events;
   for (memory::Event& e : events) e.segment = 0;  // a fresh segment's number depends on the tests before
   return events;
 }

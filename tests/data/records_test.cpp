@@ -1,4 +1,5 @@
 #include "bytetape/data/records.h"
+#include "bytetape/core/memory/stats.h"
 
 #include "bytetape/core/backend.h"
 #include "bytetape/data/loader.h"
@@ -121,10 +122,9 @@ TEST_F(Records, LargerThanMemoryTakeThatOfTheirBatches) {
   const ImageRecords set(std::vector(files, path), photo, 2);
   EXPECT_EQ(set.size(), files * each);
 
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
-  allocator.empty_cache();
-  allocator.reset_peaks();
-  const auto inputs = [&] { return allocator.statistics().by_role[static_cast<int>(memory::Role::input)]; };
+  memory::empty_cache(Device::cpu());
+  memory::reset_peaks(Device::cpu());
+  const auto inputs = [&] { return memory::stats(Device::cpu()).by_role[static_cast<int>(memory::Role::input)]; };
   const std::size_t before = inputs().current;
   const DataLoaderOptions options{.batch_size = 32, .shuffle = true, .workers = 2, .prefetch = 3};
   DataLoader loader(set, options);

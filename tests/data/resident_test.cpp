@@ -1,4 +1,5 @@
 #include "bytetape/data/resident.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -86,14 +87,13 @@ TEST(ResidentImages, RoundsToTheDTypeAskedFor) {
 
 TEST(ResidentImages, ShareWhatLiesThereAndAreInputsOnTheLedger) {
   const Examples e = examples({5, 28, 28});
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
-  const std::size_t before = allocator.statistics().allocated.current;
+  const std::size_t before = memory::stats(Device::cpu()).allocated.current;
   const ResidentImages resident(e.images, e.labels, mnist_normalize);
-  EXPECT_EQ(allocator.statistics().allocated.current - before, 1024u) << "256 floats";
+  EXPECT_EQ(memory::stats(Device::cpu()).allocated.current - before, 1024u) << "256 floats";
   const Batch batch = resident.get(from_vector<std::int64_t>({4, 1}));
   for (const Tensor& t : {batch.x, batch.y}) {
     EXPECT_EQ(t.storage().role(), memory::Role::input);
-    const memory::ScopeIds owner = allocator.owner_of(t.storage().block());
+    const memory::ScopeIds owner = t.storage().owner();
     EXPECT_EQ(owner.phase, memory::Phase::data);
     EXPECT_EQ(memory::name_of(owner.op), "gather_images");
   }

@@ -70,7 +70,7 @@ TEST(Escapes, AreCountedPastWhatCanBeRecorded) {
 }
 
 TEST(Escapes, AreNotTheAllocatorsSegments) {
-  memory::allocator(Device::cpu()).empty_cache();
+  memory::empty_cache(Device::cpu());
   const auto program = [] { const Tensor small = empty({100}), large = empty({3000000}), own = empty({30000000}); };
   const Escapes first = count_escapes(program);
   EXPECT_TRUE(first.none()) << first;

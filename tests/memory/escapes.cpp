@@ -1,4 +1,5 @@
 #include "tests/memory/escapes.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <execinfo.h>
 
@@ -27,8 +28,7 @@ BigCall readable(const RawCall& raw) {
 }  // namespace
 
 Escapes count_escapes(const std::function<void()>& step, Device device, std::size_t at_least) {
-  memory::Allocator& allocator = memory::allocator(device);
-  allocator.reset_log();
+  memory::reset_log(device);
   start_recording(at_least);
   step();
   const Recording recording = stop_recording();
@@ -36,7 +36,7 @@ Escapes count_escapes(const std::function<void()>& step, Device device, std::siz
   Escapes found;
   found.overflow = recording.overflow;
   for (std::size_t i = 0; i < recording.count; ++i) found.calls.push_back(readable(recording.calls[i]));
-  const memory::Snapshot books = allocator.snapshot();
+  const memory::Snapshot books = memory::snapshot(device);
   found.overflow += books.dropped;
   for (const Event& e : books.events) {
     if (e.kind == EventKind::alloc) found.tracked += e.bytes;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
 
-std::optional<memory::Outside> outside() { return memory::allocator(Device::cpu()).snapshot().outside; }
+std::optional<memory::Outside> outside() { return memory::snapshot(Device::cpu()).outside; }
 
 void multiply(std::int64_t first, std::int64_t last) {
   const NoGrad no_grad;

@@ -94,8 +94,8 @@ TEST(PredictTraining, OnPaperIsWhatIsRecordedOfARun) {
   const TemporaryDir dir;
   const std::string path = dir / "predicted.memlog", measured = dir / "run.memlog";
   const memory::Prediction p = memory::predict(Device::cpu(), [] { return Training(64); }, {.recording = path});
-  memory::allocator(Device::cpu()).empty_cache();
-  memory::allocator(Device::cpu()).reset_log();  // steps begin with the first
+  memory::empty_cache(Device::cpu());
+  memory::reset_log(Device::cpu());  // steps begin with the first
   ASSERT_EQ(allocated(), 0u);
   {
     memory::Recording recording(measured);

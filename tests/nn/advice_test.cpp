@@ -54,7 +54,7 @@ Recorded train(nn::Sequential net, const Shape& shape, const std::vector<std::st
     sgd.step();
   }
   recording.finish();
-  return {read_log(dir / "run.memlog"), allocator(Device::cpu()).snapshot().steps.back().peak};
+  return {read_log(dir / "run.memlog"), snapshot(Device::cpu()).steps.back().peak};
 }
 
 Recorded train(const std::vector<std::string>& checkpointed) { return train(blocks(), {512, 64}, checkpointed); }

@@ -28,7 +28,7 @@ Result step(const std::vector<std::string>& checkpointed) {
   Sequential net(Block(), Block(), Block(), Linear(64, 4));
   checkpoint_modules(net, checkpointed);
   const Tensor x = randn({512, 64});
-  memory::allocator(Device::cpu()).reset_peaks();
+  memory::reset_peaks(Device::cpu());
   const std::size_t before = test::allocated();
   sum(net(x) * 0.1).backward();
   Result r;

@@ -57,10 +57,9 @@ bool fits(Device device, std::size_t limit, const Levers& levers) {
 
 /// Losses of some steps, and their last weights, under a limit.
 std::vector<float> train(Device device, std::size_t limit, const Levers& levers) {
-  memory::Allocator& books = memory::allocator(device);
-  books.empty_cache();
+  memory::empty_cache(device);
   EXPECT_EQ(test::allocated(device), 0u);
-  books.set_limit(limit);
+  memory::set_limit(limit, device);
   std::vector<float> values;
   {
     const DefaultDevice here(device);
@@ -69,11 +68,11 @@ std::vector<float> train(Device device, std::size_t limit, const Levers& levers)
     for (int i = 0; i < 2; ++i) values.push_back(training().item<float>());
     for (const Tensor& p : training.net.parameters())
       for (const float v : p.to_vector<float>()) values.push_back(v);
-    EXPECT_LE(books.statistics().reserved.peak, limit);
+    EXPECT_LE(memory::stats(device).reserved.peak, limit);
   }
-  books.empty_cache();
-  books.set_limit(books.capacity());
-  books.reset_peaks();
+  memory::empty_cache(device);
+  memory::set_limit(memory::snapshot(device).capacity, device);
+  memory::reset_peaks(device);
   return values;
 }
 
@@ -89,7 +88,7 @@ TEST(Fit, LeavesAloneWhatFits) {
 TEST(Fit, ChoosesCheckpointsNoneOfWhichCanBeLeftOut) {
   const Device cpu = Device::cpu();
   const std::size_t need = peak(cpu);
-  const std::vector<float> expected = train(cpu, memory::allocator(cpu).capacity(), {});
+  const std::vector<float> expected = train(cpu, memory::snapshot(cpu).capacity, {});
   std::size_t chosen_before = 0;
   for (const double part : {0.9, 0.65, 0.5}) {
     SCOPED_TRACE(part);

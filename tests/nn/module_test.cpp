@@ -140,11 +140,10 @@ TEST(Module, ANameWithoutATensorIsFilledLater) {
 
 TEST(Module, OutOfMemoryNamesTheParameter) {
   const DefaultDevice here(Device::meta());
-  memory::Allocator& a = memory::allocator(Device::meta());
-  const std::size_t limit = a.snapshot().limit;
-  a.set_limit(1 << 20);
+  const std::size_t limit = memory::snapshot(Device::meta()).limit;
+  memory::set_limit(1 << 20, Device::meta());
   EXPECT_THROWS_SAYING(nn::Linear(1 << 10, 1 << 10), OutOfMemory, "asked for by parameter 'weight' of Linear");
-  a.set_limit(limit);
+  memory::set_limit(limit, Device::meta());
 }
 
 TEST(Module, MembersThatMoveAreFoundAgain) {
@@ -251,12 +250,12 @@ TEST(Module, NoneContainsItself) {
 
 TEST(Module, IsMadeOnTheDefaultDevice) {
   const DefaultDevice meta(Device::meta());
-  const auto before = memory::allocator(Device::cpu()).statistics().allocations;
+  const auto before = memory::stats(Device::cpu()).allocations;
   nn::Linear fc(100000, 100000);
   nn::BatchNorm2d norm(100000);
   for (const auto* m : {static_cast<nn::Module*>(&fc), static_cast<nn::Module*>(&norm)})
     for (const auto& [name, x] : m->state_dict()) EXPECT_TRUE(x.device().is_meta) << name;
-  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocations, before);
+  EXPECT_EQ(memory::stats(Device::cpu()).allocations, before);
 }
 
 }  // namespace

@@ -56,14 +56,13 @@ std::vector<std::string> names(const std::vector<Saving>& all) {
 
 /// The peak of steps that are taken.
 std::size_t measured(Device device, const Levers& levers, std::int64_t batch = large_batch) {
-  memory::Allocator& books = memory::allocator(device);
-  books.empty_cache();
+  memory::empty_cache(device);
   EXPECT_EQ(test::allocated(device), 0u);
-  books.reset_peaks();
+  memory::reset_peaks(device);
   const DefaultDevice here(device);
   Training program(levers, batch);
   for (int i = 0; i < 3; ++i) program();
-  return books.statistics().allocated.peak;
+  return memory::stats(device).allocated.peak;
 }
 
 TEST(Savings, AreWhatStepsComeTo) {

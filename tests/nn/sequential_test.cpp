@@ -116,7 +116,7 @@ TEST(Sequential, FusedNeedsNoMoreMemoryAtAnyTime) {
   const Tensor x = randn({500, 40});
   const auto peak = [&](const auto& run) {
     net.zero_grad();
-    memory::allocator(Device::cpu()).reset_peaks();
+    memory::reset_peaks(Device::cpu());
     sum(run(net, x)).backward();
     return test::statistics().allocated.peak;
   };

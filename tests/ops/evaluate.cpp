@@ -1,4 +1,5 @@
 #include "tests/ops/evaluate.h"
+#include "bytetape/core/kernels.h"
 
 #include <algorithm>
 #include <cmath>

@@ -146,11 +146,11 @@ TEST(ClipGradNorm, TakesItsWorkspaceOnMetaToo) {
   const auto peak_on = [](Device device) {
     Tensor p = empty({1000000}, DType::f32, device).set_requires_grad();
     p.set_grad(ones({1000000}, DType::f32, device));
-    memory::allocator(device).reset_peaks();
+    memory::reset_peaks(device);
     const Tensor norm = clip_grad_norm_({p}, 1);
     const auto workspace = static_cast<std::size_t>(memory::Role::workspace);
     EXPECT_EQ(norm.device(), device);
-    return memory::allocator(device).statistics().by_role[workspace].peak;
+    return memory::stats(device).by_role[workspace].peak;
   };
   EXPECT_GT(peak_on(Device::cpu()), 0u);
   EXPECT_EQ(peak_on(Device::cpu()), peak_on(Device::meta()));

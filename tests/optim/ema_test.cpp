@@ -1,4 +1,5 @@
 #include "bytetape/optim/ema.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <gmock/gmock.h>
 
@@ -136,7 +137,7 @@ TEST(EMA, TakesADecayFrom0To1) {
 
 TEST(EMA, IsBookedAsOptimizerState) {
   for (const Device device : {Device::cpu(), Device::meta()}) {
-    const auto& roles = [&] { return memory::allocator(device).statistics().by_role; };
+    const auto& roles = [&] { return memory::stats(device).by_role; };
     const auto role = static_cast<std::size_t>(memory::Role::optimizer_state);
     const std::size_t before = roles()[role].current;
     const EMA ema({empty({1000}, DType::f32, device)});

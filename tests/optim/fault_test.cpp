@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/stats.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/grad_scaler.h"
 #include "bytetape/optim/sgd.h"
@@ -142,7 +143,7 @@ TEST_P(SkippedSteps, AreNotInAState) {
 TEST(SkippedStepCounts, AreOptimizerState) {
   const FaultyDevice faulty;
   const auto state = [] {
-    return memory::allocator(device).statistics().by_role[static_cast<int>(memory::Role::optimizer_state)].current;
+    return memory::stats(device).by_role[static_cast<int>(memory::Role::optimizer_state)].current;
   };
   const std::size_t before = state();
   Tensor p = on_device({1, 2});

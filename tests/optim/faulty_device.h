@@ -1,5 +1,6 @@
 #pragma once
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/kernels.h"
 #include "tests/support/stand_in.h"
 
 namespace bytetape::optim {

@@ -300,15 +300,14 @@ TEST(GradScaler, TakesAFailedStepAgain) {
       adam.zero_grad();
       scaler.scale(sum(p * p)).backward();
     };
-    memory::Allocator& allocator = memory::allocator(p.device());
     for (int i = 0; i < 2; ++i) {
       backward();
       if (failing != Failing::never && i == 0) {
-        allocator.empty_cache();
-        const std::size_t limit = allocator.snapshot().limit;
-        allocator.set_limit(allocator.statistics().reserved.current + (4 << 20));
+        memory::empty_cache(p.device());
+        const std::size_t limit = memory::snapshot(p.device()).limit;
+        memory::set_limit(memory::stats(p.device()).reserved.current + (4 << 20), p.device());
         EXPECT_THROW(scaler.step(adam), OutOfMemory);  // its averages
-        allocator.set_limit(limit);
+        memory::set_limit(limit, p.device());
         if (failing == Failing::whole_step) backward();
       }
       if (failing == Failing::whole_step && i == 1) {

@@ -1,5 +1,6 @@
 // What kernels of optimizers do beyond what the optimizers ask of them in a plain step: 16-bit shadows, paces that lie
 // in memory of the device, steps that are skipped.
+#include "bytetape/core/kernels.h"
 #include "bytetape/core/kernels/optimizer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,7 @@
 #include "bytetape/optim/optimizer.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <gmock/gmock.h>
 
@@ -67,7 +70,7 @@ TEST_P(EveryOptimizer, BooksItsStateUnderTheParametersModule) {
   p.set_grad(randn({1000}));
   const auto optimizer = GetParam().make({p});
   const auto held = [&] {
-    const auto table = memory::allocator(Device::cpu()).snapshot().by_module;
+    const auto table = memory::snapshot(Device::cpu()).by_module;
     return table[module][static_cast<std::size_t>(memory::Role::optimizer_state)];
   };
   EXPECT_EQ(held(), 0u);
@@ -142,33 +145,32 @@ TEST_P(EveryOptimizer, TakesGradientsThatAddedUp) {
 }
 
 TEST_P(EveryOptimizer, CanRepeatAStepThatRanOutOfMemory) {
-  auto& allocator = memory::allocator(Device::cpu());
   Tensor small = leaf({10}), large = leaf({5 << 20}), twin = clone(small.detach());
   const Tensor g = randn({10});
   small.set_grad(g);
   twin.set_grad(g);
   large.set_grad(large.detach());
   const auto optimizer = GetParam().make({small, large});
-  allocator.empty_cache();
-  const std::size_t limit = allocator.snapshot().limit;
-  allocator.set_limit(allocator.statistics().reserved.current + (4 << 20));
+  memory::empty_cache(Device::cpu());
+  const std::size_t limit = memory::snapshot(Device::cpu()).limit;
+  memory::set_limit(memory::stats(Device::cpu()).reserved.current + (4 << 20), Device::cpu());
   const auto before = small.to_vector<float>();
   EXPECT_THROW(optimizer->step(), OutOfMemory);
   EXPECT_EQ(small.to_vector<float>(), before);
-  allocator.set_limit(limit);
+  memory::set_limit(limit, Device::cpu());
   optimizer->step();
   GetParam().make({twin})->step();
   EXPECT_EQ(small.to_vector<float>(), twin.to_vector<float>());
 }
 
 TEST_P(EveryOptimizer, MakesTheSameStateOnMeta) {
-  const auto meta = memory::allocator(Device::meta()).statistics().by_role;
+  const auto meta = memory::stats(Device::meta()).by_role;
   Tensor p = empty({1000}, DType::f32, Device::meta()).set_requires_grad();
   p.set_grad(empty({1000}, DType::f32, Device::meta()));
   const auto optimizer = GetParam().make({p});
   optimizer->step();
   const auto state = static_cast<std::size_t>(memory::Role::optimizer_state);
-  EXPECT_EQ(memory::allocator(Device::meta()).statistics().by_role[state].current - meta[state].current,
+  EXPECT_EQ(memory::stats(Device::meta()).by_role[state].current - meta[state].current,
             static_cast<std::size_t>(GetParam().states) * 4096);
 }
 

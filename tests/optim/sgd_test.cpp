@@ -1,4 +1,5 @@
 #include "bytetape/optim/sgd.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <gmock/gmock.h>
 
@@ -70,9 +71,9 @@ TEST(SGD, WithoutMomentumKeepsNoState) {
   Tensor p = randn({300});
   p.set_grad(randn({300}));
   SGD sgd({p}, {.lr = 0.5});
-  const auto before = memory::allocator(Device::cpu()).statistics().allocations;
+  const auto before = memory::stats(Device::cpu()).allocations;
   sgd.step();
-  EXPECT_EQ(memory::allocator(Device::cpu()).statistics().allocations, before);
+  EXPECT_EQ(memory::stats(Device::cpu()).allocations, before);
 }
 
 }  // namespace

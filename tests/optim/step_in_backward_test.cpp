@@ -30,7 +30,7 @@ Trained train(const Make& make, bool in_backward) {
   const auto steps = in_backward ? std::make_unique<StepInBackward>(*optimizer) : nullptr;
   const auto gradients = [] { return test::statistics().by_role[static_cast<std::size_t>(memory::Role::gradient)]; };
   const std::size_t before = gradients().current;  // of models that still live
-  memory::allocator(Device::cpu()).reset_peaks();
+  memory::reset_peaks(Device::cpu());
   for (int i = 0; i < 5; ++i) {
     if (!in_backward) optimizer->zero_grad();
     mse_loss(model(randn({16, 64})), randn({16, 8})).backward();

@@ -46,8 +46,8 @@ struct Net : nn::Module {
 /// beside a run in which nothing happened; recorded from within a step.
 memory::Log edges(const std::string& folder) {
   const std::string path = folder + "/edges.memlog";
-  memory::allocator(Device::cpu()).empty_cache();
-  memory::allocator(Device::cpu()).reset_log(memory::Ledger::default_log_capacity);
+  memory::empty_cache(Device::cpu());
+  memory::reset_log(Device::cpu(), memory::Ledger::default_log_capacity);
   const Tensor mask = rand({300}), weight = rand({300}).set_requires_grad();
   auto around = std::make_unique<memory::Step>();
   memory::Recording recording(path, "edges");
@@ -70,9 +70,8 @@ memory::Log recorded(
     const std::string& folder, const std::string& program, MakeOptimizer make,
     const std::function<void(int)>& before_step = [](int) {}) {
   const std::string path = folder + "/" + program + ".memlog";
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
-  allocator.empty_cache();
-  allocator.reset_log(memory::Ledger::default_log_capacity);  // steps count from 1
+  memory::empty_cache(Device::cpu());
+  memory::reset_log(Device::cpu(), memory::Ledger::default_log_capacity);  // steps count from 1
   memory::Recording recording(path, program);
   {
     Net net;

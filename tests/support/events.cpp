@@ -1,4 +1,5 @@
 #include "tests/support/events.h"
+#include "bytetape/core/memory/stats.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +8,11 @@
 namespace bytetape::test {
 
 std::vector<memory::Event> record_events(Device device, const std::function<void(Device)>& program) {
-  memory::Allocator& allocator = memory::allocator(device);
-  EXPECT_EQ(allocator.statistics().allocated.current, 0u) << "something is held on " << device << " before the program";
-  allocator.empty_cache();
-  allocator.reset_log();
+  EXPECT_EQ(memory::stats(device).allocated.current, 0u) << "something is held on " << device << " before the program";
+  memory::empty_cache(device);
+  memory::reset_log(device);
   program(device);
-  memory::Snapshot s = allocator.snapshot();
+  memory::Snapshot s = memory::snapshot(device);
   EXPECT_EQ(s.dropped, 0u);
   return std::move(s.events);
 }

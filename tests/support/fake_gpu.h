@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape::test {
 

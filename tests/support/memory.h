@@ -1,11 +1,11 @@
 #pragma once
-#include "bytetape/core/backend.h"
-#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/stats.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape::test {
 
-inline memory::Statistics statistics(Device device = {}) { return memory::allocator(device).statistics(); }
+inline memory::Statistics statistics(Device device = {}) { return memory::stats(device); }
 /// Bytes handed out now.
 inline std::size_t allocated(Device device = {}) { return statistics(device).allocated.current; }
 /// ... under one role.
@@ -13,7 +13,7 @@ inline std::size_t held_as(memory::Role role, Device device = {}) {
   return statistics(device).by_role[static_cast<std::size_t>(role)].current;
 }
 /// The op that allocated x.
-inline memory::NameId op_of(const Tensor& x) { return memory::allocator(x.device()).owner_of(x.storage().block()).op; }
+inline memory::NameId op_of(const Tensor& x) { return x.storage().owner().op; }
 /// What a tensor of `bytes` costs.
 inline std::size_t rounded(std::size_t bytes) {
   return (bytes + memory::rounding - 1) / memory::rounding * memory::rounding;

@@ -64,13 +64,12 @@ namespace {
 
 /// The books behind as many steps, or where memory ran out, from nothing held and an empty cache.
 memory::Snapshot run(const PredictCase& program, Device device, std::size_t steps, std::size_t limit) {
-  memory::Allocator& books = memory::allocator(device);
   EXPECT_EQ(allocated(device), 0u) << "something is held before the program";
-  books.empty_cache();
-  books.reset_log(std::size_t{1} << 18);
-  books.reset_peaks();
-  const std::size_t limit_before = books.snapshot().limit;
-  books.set_limit(std::min(limit, limit_before));
+  memory::empty_cache(device);
+  memory::reset_log(device, std::size_t{1} << 18);
+  memory::reset_peaks(device);
+  const std::size_t limit_before = memory::snapshot(device).limit;
+  memory::set_limit(std::min(limit, limit_before), device);
   const DefaultDevice here(device);
   memory::Snapshot left;
   try {
@@ -78,9 +77,9 @@ memory::Snapshot run(const PredictCase& program, Device device, std::size_t step
     try {
       for (std::size_t i = 0; i < steps; ++i) step();
     } catch (const OutOfMemory&) {}
-    left = books.snapshot();
-  } catch (const OutOfMemory&) { left = books.snapshot(); }
-  books.set_limit(limit_before);
+    left = memory::snapshot(device);
+  } catch (const OutOfMemory&) { left = memory::snapshot(device); }
+  memory::set_limit(limit_before, device);
   return left;
 }
 

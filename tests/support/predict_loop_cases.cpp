@@ -116,14 +116,14 @@ void train_without_the_first_layers(TrainingLoop& l) {
 }
 
 void empty_the_cache_between(TrainingLoop& l) {
-  memory::allocator(default_device()).empty_cache();
+  memory::empty_cache(default_device());
   l.train();
 }
 
 void train_near_a_limit(TrainingLoop& l) {
-  memory::allocator(default_device()).set_limit(std::size_t{27} << 20);
+  memory::set_limit(std::size_t{27} << 20, default_device());
   l.train();
-  memory::allocator(default_device()).set_limit(std::size_t{1} << 40);
+  memory::set_limit(std::size_t{1} << 40, default_device());
 }
 
 void use_two_streams(TrainingLoop& l) {

@@ -2,7 +2,8 @@
 #include "bytetape/autograd/ops/conv_transpose.h"
 #include "bytetape/autograd/ops/interpolate.h"
 #include "bytetape/autograd/ops/loss.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/conv.h"
+#include "bytetape/core/kernels/pool.h"
 #include "tests/support/array.h"
 
 // The larger ops as their definitions read, in naive loops.

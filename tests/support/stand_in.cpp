@@ -1,4 +1,5 @@
 #include "tests/support/stand_in.h"
+#include "bytetape/core/memory/allocator.h"
 
 #include <gtest/gtest.h>
 

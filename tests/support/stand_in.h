@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/allocator.h"
 
 namespace bytetape::test {
 

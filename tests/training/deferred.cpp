@@ -1,4 +1,5 @@
 #include "tests/training/deferred.h"
+#include "bytetape/core/kernels.h"
 
 #include <functional>
 #include <tuple>

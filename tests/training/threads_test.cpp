@@ -37,7 +37,7 @@ using Happened = std::tuple<memory::EventKind, std::uint64_t, memory::NameId, me
 /// What happened to memory in each step, but for where.
 std::map<std::uint32_t, std::vector<Happened>> steps_so_far() {
   std::map<std::uint32_t, std::vector<Happened>> all;
-  const memory::Snapshot s = memory::allocator(Device::cpu()).snapshot();
+  const memory::Snapshot s = memory::snapshot(Device::cpu());
   EXPECT_EQ(s.dropped, 0u);
   for (const memory::Event& e : s.events)
     if (e.step && e.kind != memory::EventKind::segment_alloc)
@@ -47,15 +47,14 @@ std::map<std::uint32_t, std::vector<Happened>> steps_so_far() {
 
 TEST(TrainingThreads, WithGeneratorsOfTheirOwnGiveTheResultsOfOneAfterTheOther) {
   const PhiloxState shared = default_generator().state();
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
-  allocator.reset_log();
+  memory::reset_log(Device::cpu());
   const auto first = train(1), second = train(2);
   const auto one_after_the_other = steps_so_far();
   EXPECT_EQ(one_after_the_other.size(), 2 * (1 + steps));
   EXPECT_NE(first, second);
   for (int round = 0; round < 3; ++round) {
     std::vector<std::vector<float>> a, b;
-    allocator.reset_log();
+    memory::reset_log(Device::cpu());
     std::thread one([&] { a = train(1); }), other([&] { b = train(2); });
     one.join();
     other.join();

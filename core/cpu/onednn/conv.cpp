@@ -1,5 +1,6 @@
 #include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/onednn/program.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
 namespace {

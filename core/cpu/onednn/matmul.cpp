@@ -1,6 +1,8 @@
+#include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/onednn/program.h"
+#include "bytetape/core/cpu/table.h"
 
 namespace bytetape::cpu::onednn {
 namespace {
