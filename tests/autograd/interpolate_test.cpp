@@ -10,6 +10,7 @@
 #include "tests/autograd/images.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
+#include "tests/support/random.h"
 
 namespace bytetape {
 namespace {
@@ -128,6 +129,23 @@ TEST(Interpolate, SaysWhatIsWrong) {
   EXPECT_THROWS_SAYING(interpolate(x, {.scale_factor = std::nan("")}), ValueError, "must be positive, got (nan, nan)");
   EXPECT_THROWS_SAYING(interpolate(x, {.scale_factor = 1e300}), ShapeError, "is none, or too large");
   EXPECT_THROWS_SAYING(interpolate(x, {.size = std::int64_t{1} << 40}), ShapeError, "is none, or too large");
+}
+
+// A factor that is not quite 2 is taken as 2 by nearest alone, as in PyTorch.
+TEST(Interpolate, TakesAFactorByTheDigitUnlessNearestDoubles) {
+  const Tensor x = test::random_tensor({1, 1, 1, 3});
+  const auto v = x.to_vector<double>();
+  const Tensor y = interpolate(x, {.scale_factor = {1, 2.05}, .mode = InterpolationMode::bilinear});
+  ASSERT_EQ(y.size(3), 6);
+  for (int i = 0; i < 6; ++i) {
+    const double at = std::max((i + 0.5) / 2.05 - 0.5, 0.0), first = std::min(std::floor(at), 2.0), t = at - first;
+    const auto k = static_cast<std::size_t>(first);
+    EXPECT_NEAR(y.to_vector<double>()[static_cast<std::size_t>(i)],
+                v[k] * (1 - t) + v[std::min<std::size_t>(k + 1, 2)] * t, 1e-12)
+        << i;
+  }
+  const Tensor nearest = interpolate(x, {.scale_factor = {1, 2.05}});
+  EXPECT_EQ(nearest.to_vector<double>(), (std::vector<double>{v[0], v[0], v[1], v[1], v[2], v[2]}));
 }
 
 }  // namespace

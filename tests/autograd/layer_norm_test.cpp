@@ -93,5 +93,22 @@ TEST(AddLayerNorm, NoticesThatItsSumWasOverwritten) {
   EXPECT_THROWS_SAYING(made.y.backward(ones({4, 3})), AutogradError, "was overwritten by 'add_'");
 }
 
+TEST(LayerNorm, TakesNoShapeLongerThanItsInputs) {
+  EXPECT_THROWS_SAYING(layer_norm(test::random_tensor({3}), {2, 3}), ShapeError, "last dims are (2, 3)");
+}
+
+// The gradient of the sum may be taken for the result's memory only where it lies as that will.
+TEST(AddLayerNorm, AddsAGradientOfItsSumInAnyLayout) {
+  const Tensor x = test::random_leaf({4, 6}), r = test::random_leaf({4, 6}), c = test::random_tensor({4, 6});
+  const Tensor seed = transpose(test::random_tensor({6, 4}), 0, 1);  // dense, but not row-major
+  const auto gradients = [&](bool fuses) {
+    const Tensor s = fuses ? Tensor() : x + r;
+    const auto [y, all] = fuses ? add_layer_norm(x, r, {6}) : AddLayerNorm{layer_norm(s, {6}), s};
+    return grad({sum(y * c), neg(all)}, {x, r}, {.seeds = {ones({}, DType::f64), seed}});
+  };
+  const auto fused = gradients(true), composed = gradients(false);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(test::all_close(fused[i], composed[i]));
+}
+
 }  // namespace
 }  // namespace bytetape

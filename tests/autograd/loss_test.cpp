@@ -117,5 +117,14 @@ TEST(CrossEntropy, NamesTheBadTarget) {
   EXPECT_THROWS_SAYING(cross_entropy(x, classes({1, -1, 0})), ValueError, "target -1 is not in [0, 4)");
 }
 
+TEST(CrossEntropy, TakesClassesOrProbabilitiesAlone) {
+  const Tensor logits = random_tensor({2, 3});
+  EXPECT_THROWS_SAYING(cross_entropy(logits, zeros({2, 3}, DType::i32)), DTypeError, "class indices (i64)");
+  EXPECT_THROWS_SAYING(cross_entropy(logits, zeros({2}, DType::f64)), DTypeError, "class indices (i64)");
+  for (const double outside : {-0.1, 1.1})
+    EXPECT_THROWS_SAYING(cross_entropy(logits, zeros({2}, DType::i64), {.label_smoothing = outside}), ValueError,
+                         "label_smoothing must be in [0, 1]");
+}
+
 }  // namespace
 }  // namespace bytetape

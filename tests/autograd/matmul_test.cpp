@@ -211,5 +211,30 @@ TEST(Matmul, PlansOnceForAllBatches) {
   EXPECT_EQ(to(y, Device::cpu()).to_vector<double>(), matmul(a, b).to_vector<double>());
 }
 
+TEST(Matmul, OfAVectorAndABatchHasNoRows) {
+  const Tensor v = random_tensor({3}), b = random_tensor({2, 3, 4});
+  const Tensor y = matmul(v, b);
+  EXPECT_EQ(y.shape(), (Shape{2, 4}));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(all_close(select(y, 0, i), matmul(v, select(b, 0, i))));
+  EXPECT_EQ(matmul(random_tensor({1, 2, 3}), v).shape(), (Shape{1, 2}));
+}
+
+// Gradients come to the result and, by way of the first gradient, to what the activation was given.
+TEST(Linear, IsDifferentiatedTogetherWithItsGradient) {
+  for (const Activation activation : {Activation::gelu_tanh, Activation::relu}) {
+    const Tensor x = test::random_leaf({5, 3}), w = test::random_leaf({4, 3}), c = random_tensor({5, 4});
+    const auto gradients = [&](bool fuses) {
+      const Tensor z = fuses ? Tensor() : linear(x, w);
+      const Tensor y = fuses                            ? linear(x, w, {}, activation)
+                       : activation == Activation::relu ? relu(z)
+                                                        : gelu(z, Approximate::tanh);
+      const Tensor first = grad({sum(y * y)}, {x}, {.create_graph = true})[0];
+      return grad({sum(y * c) + sum(first * first)}, {x, w});
+    };
+    const auto fused = gradients(true), composed = gradients(false);
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(all_close(fused[i], composed[i]));
+  }
+}
+
 }  // namespace
 }  // namespace bytetape

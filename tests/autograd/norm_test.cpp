@@ -12,6 +12,7 @@
 #include "tests/autograd/images.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
+#include "tests/support/random.h"
 
 namespace bytetape {
 namespace {
@@ -327,6 +328,48 @@ TEST(BatchNorm, KeepsNothingForItsBias) {
   EXPECT_EQ(weight.storage().role(), memory::Role::temporary);
   sum(y).backward();
   EXPECT_EQ(bias.grad().to_vector<float>(), (std::vector<float>{4, 4, 4}));
+}
+
+// The rule that is recorded, of each subset of its inputs.
+TEST(BatchNorm, GivesARecordedGradientToWhoeverNeedsOne) {
+  for (const bool of_weight : {true, false})
+    for (const bool of_bias : {true, false}) {
+      if (!of_weight && !of_bias) continue;
+      Tensor w = test::random_leaf({3}), b = test::random_leaf({3});
+      const Tensor x = test::random_tensor({4, 3, 2, 2}), seed = test::random_tensor({4, 3, 2, 2});
+      std::vector<Tensor> leaves;
+      if (of_weight) leaves.push_back(w);
+      if (of_bias) leaves.push_back(b);
+      w.set_requires_grad(of_weight), b.set_requires_grad(of_bias);
+      const Tensor y = batch_norm(x, w, b, {}, {}, true);
+      const auto recorded = grad({y}, leaves, {.seeds = {seed}, .create_graph = true});
+      const auto plain = grad({y}, leaves, {.seeds = {seed}});
+      for (std::size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(all_close(recorded[i].detach(), plain[i]));
+    }
+}
+
+TEST(BatchNorm, EvaluatesWithBothStatisticsAlone) {
+  const Tensor x = test::random_tensor({4, 3}), s = ones({3}, DType::f64);
+  EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, s, {}, false), ValueError, "running_mean and running_var");
+  EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, {}, s, false), ValueError, "running_mean and running_var");
+}
+
+// Its rule may write over one of the two gradients that meet, but over none that somebody else holds.
+TEST(BatchNorm, WritesOverNoGradientThatAHookKept) {
+  for (const bool keeps_first : {true, false})
+    for (const bool keeps_second : {true, false}) {
+      const Tensor x = test::random_leaf({4, 3, 2, 2}), c = test::random_tensor({4, 3, 2, 2}),
+                   d = test::random_tensor({4, 3, 2, 2});
+      Tensor kept_c, kept_d;
+      const Tensor y = batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::relu), first = y + 1, second = y + 2;
+      if (keeps_first) first.register_hook([&](const Tensor& g) { return kept_c = g, Tensor(); });
+      if (keeps_second) second.register_hook([&](const Tensor& g) { return kept_d = g, Tensor(); });
+      sum(first * c + second * d).backward();
+      if (keeps_first) { EXPECT_TRUE(all_close(kept_c, c, 0, 0)); }
+      if (keeps_second) { EXPECT_TRUE(all_close(kept_d, d, 0, 0)); }
+      const Tensor again = batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::relu);
+      EXPECT_TRUE(all_close(x.grad(), grad({again}, {x}, {.seeds = {c + d}})[0]));
+    }
 }
 
 }  // namespace

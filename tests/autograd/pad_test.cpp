@@ -20,6 +20,25 @@ TEST(Pad, IsAViewWhereNothingIsAdded) {
   EXPECT_EQ(test::allocated(), before);
 }
 
+TEST(Pad, TakesOffAtEitherEndInEachMode) {
+  const Tensor x = random_tensor({3, 9});
+  for (const PadMode mode : {PadMode::constant, PadMode::reflect, PadMode::replicate})
+    for (const auto& [before, after] : {std::pair{-2, 0}, {0, -3}, {-1, -4}, {2, -3}, {-3, 2}}) {
+      const Tensor padded = pad(x, {std::max(before, 0), std::max(after, 0)}, mode),
+                   expected = narrow(padded, 1, std::max(-before, 0), 9 + before + after);
+      EXPECT_EQ(pad(x, {before, after}, mode).to_vector<double>(), expected.to_vector<double>());
+    }
+}
+
+TEST(Pad, RefusesNumbersWhoseSumsOverflow) {
+  const Tensor x = random_tensor({3});
+  for (const std::int64_t far : {std::int64_t{INT64_MIN}, std::int64_t{INT64_MAX}})
+    for (const std::int64_t other : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, far}) {
+      EXPECT_THROWS_SAYING(pad(x, {far, other}), ShapeError, "cannot be padded by");
+      EXPECT_THROWS_SAYING(pad(x, {other, far}), ShapeError, "cannot be padded by");
+    }
+}
+
 TEST(Pad, KeepsChannelsLast) {
   const Tensor x = channels_last(random_tensor({2, 3, 4, 5}));
   for (const PadMode mode : {PadMode::constant, PadMode::reflect, PadMode::replicate})

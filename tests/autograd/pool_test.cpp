@@ -10,6 +10,7 @@
 #include "tests/autograd/images.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
+#include "tests/support/random.h"
 
 namespace bytetape {
 namespace {
@@ -232,6 +233,25 @@ TEST(AdaptiveAvgPool2d, OfSizesThatDivideIsAvgPool2d) {
   EXPECT_TRUE(test::all_close(adaptive_avg_pool2d(x, {3, 2}), avg_pool2d(x, {.kernel = {2, 4}})));
   EXPECT_EQ(adaptive_avg_pool2d(x, {6, 8}).to_vector<double>(), x.to_vector<double>());
   EXPECT_EQ(adaptive_avg_pool2d(x, 1).to_vector<double>(), mean(x, {2, 3}).to_vector<double>());
+}
+
+// Only one window that is the whole image, and nothing else, is a mean.
+TEST(AvgPool2d, OfAlmostTheWholeImageIsNoMeanOfIt) {
+  const Tensor x = test::random_tensor({2, 3, 4, 6});
+  for (const auto& [h, w] : {std::pair{4, 3}, {3, 6}, {4, 5}, {2, 6}}) {
+    const Tensor y = avg_pool2d(x, {.kernel = {h, w}, .stride = 9});
+    EXPECT_TRUE(test::all_close(y, mean(narrow(narrow(x, 2, 0, h), 3, 0, w), {2, 3}, true)));
+  }
+  const Tensor padded = avg_pool2d(x, {.kernel = {4, 6}, .stride = 9, .padding = 2});
+  EXPECT_TRUE(test::all_close(padded, avg_pool2d(pad(x, {2, 2, 2, 2}), {.kernel = {4, 6}, .stride = 9})));
+}
+
+TEST(AdaptiveAvgPool2d, TakesSizesUpTo2To31) {
+  const Tensor x = empty({1, 1, 4, 4}, DType::f32, Device::meta());
+  for (const std::int64_t wrong : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 40}) {
+    EXPECT_THROWS_SAYING(adaptive_avg_pool2d(x, {wrong, 2}), ValueError, "output_size must be");
+    EXPECT_THROWS_SAYING(adaptive_avg_pool2d(x, {2, wrong}), ValueError, "output_size must be");
+  }
 }
 
 }  // namespace

@@ -76,5 +76,22 @@ TEST(Recompute, KeepsWhatWasOverwrittenBefore) {
   EXPECT_EQ(gradient(true).to_vector<double>(), gradient(false).to_vector<double>());
 }
 
+TEST(Recompute, RemakesNoResultThatItsInputDoesNotTell) {
+  const Net net;
+  const Tensor added = random_leaf({3, 8, 7, 5});
+  for (const Activation activation : {Activation::none, Activation::relu}) {
+    const auto gradients = [&] {
+      const Tensor x = conv2d(net.x, net.first);
+      const Tensor y =
+          conv2d(batch_norm(x, net.weight, net.bias, {}, {}, true, 0.1, 1e-5, activation, added), net.second);
+      return grad({sum(y * y)}, {net.x, net.second, added});
+    };
+    const std::vector<Tensor> expected = gradients();
+    const Recompute recompute;
+    const std::vector<Tensor> found = gradients();
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(all_close(found[i], expected[i]));
+  }
+}
+
 }  // namespace
 }  // namespace bytetape::test

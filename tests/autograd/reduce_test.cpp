@@ -137,5 +137,11 @@ TEST(Sum, DoesNotDependOnWhereTheDataLies) {
   }
 }
 
+// As torch.var, which divides by 0 where the correction leaves nothing.
+TEST(Var, IsInfiniteWhereTheCorrectionIsTooLarge) {
+  const Tensor x = random_tensor({3});
+  for (const double correction : {3.0, 5.0}) EXPECT_EQ(var(x, 0, false, correction).item<double>(), INFINITY);
+}
+
 }  // namespace
 }  // namespace bytetape

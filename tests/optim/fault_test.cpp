@@ -139,6 +139,19 @@ TEST_P(SkippedSteps, AreNotInAState) {
   faulty.throw_fault();
 }
 
+TEST_P(SkippedSteps, AreForgottenWithTheStateThatIsLeft) {
+  Training training(GetParam());
+  training.step(2);
+  const StateDict state = training.optimizer->state_dict();
+  faulty.leave_fault();
+  training.step(3), training.step(4);
+  faulty.throw_fault();
+  training.optimizer->load_state_dict(state);
+  EXPECT_EQ(training.optimizer->state_dict().numbers, state.numbers);
+  training.step(5);
+  EXPECT_EQ(training.optimizer->state_dict().integer("state.0.step"), 2);
+}
+
 // What counts them is on the books of the device, and nowhere on the CPU, which throws at once.
 TEST(SkippedStepCounts, AreOptimizerState) {
   const FaultyDevice faulty;

@@ -186,6 +186,24 @@ TEST(GradScaler, TellsAnOptimizerFromOneThatIsGone) {
   EXPECT_EQ(scaler.get_scale(), 4);
 }
 
+TEST(GradScaler, Serves64OptimizersAtATime) {
+  const Tensor p = leaf({1});
+  GradScaler scaler;
+  const auto step = [&](SGD& sgd) {
+    backward(scaler, p, {0});
+    scaler.step(sgd);
+    scaler.update();
+  };
+  for (int i = 0; i < 100; ++i) {
+    SGD gone({p}, {.lr = 1});
+    step(gone);
+  }
+  std::vector<std::unique_ptr<SGD>> all;
+  for (int i = 0; i < 64; ++i) step(*all.emplace_back(std::make_unique<SGD>(std::vector{p}, SGDOptions{.lr = 1})));
+  SGD one_more({p}, {.lr = 1});
+  EXPECT_THROWS_SAYING(step(one_more), ValueError, "64 optimizers at most");
+}
+
 // A gradient in another layout than its parameter's is copied for the step, after it was unscaled.
 TEST(GradScaler, TakesGradientsOfOtherLayouts) {
   Tensor p = channels_last(test::random_tensor({2, 3, 2, 2})).set_requires_grad();
@@ -389,6 +407,10 @@ TEST(GradScaler, RefusesBadOptions) {
   GradScaler scaler;
   EXPECT_THROWS_SAYING(scaler.load_state_dict(state_of(1, 2, 0.5, 3, -1)), ValueError,
                        "growth_tracker must not be negative");
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  EXPECT_THROWS_SAYING(scaler.load_state_dict(state_of(1, 2, 0.5, most + 1, 0)), ValueError, "must fit an i32");
+  scaler.load_state_dict(state_of(1, 2, 0.5, most, most));
+  EXPECT_EQ(scaler.state_dict().integer("growth_tracker"), most);
 }
 
 TEST(GradScalerInACapturedStep, MayBeUpdatedOutside) {

@@ -111,6 +111,23 @@ TEST_F(Ranges, LinearLRIsTheLineFromStartToEnd) {
   }
 }
 
+TEST_F(Ranges, OneCycleLRLeavesMomentumWhereItIsToldTo) {
+  OneCycleLR schedule(optimizer, {.max_lr = 1, .total_steps = 5, .cycle_momentum = false});
+  for (int i = 0; i < 4; ++i) {
+    schedule.step();
+    EXPECT_EQ(*optimizer.param_groups()[0].momentum, 0.9);
+  }
+}
+
+TEST_F(Ranges, ReduceLROnPlateauLeavesOutAReductionByNoMoreThanEps) {
+  for (const double eps : {0.05, 0.0499}) {
+    optimizer.set_lr(0.1);
+    ReduceLROnPlateau schedule(optimizer, {.factor = 0.5, .patience = 0, .eps = eps});
+    schedule.step(1), schedule.step(1);
+    EXPECT_EQ(optimizer.lr(), eps == 0.05 ? 0.1 : 0.05);
+  }
+}
+
 /// Has rates and nothing else.
 class Plain final : public Optimizer {
  public:

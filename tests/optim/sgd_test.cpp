@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include "bytetape/autograd/ops.h"
 #include "bytetape/core/backend.h"
 #include "tests/optim/golden.h"
+#include "tests/support/expect.h"
 
 namespace bytetape::optim {
 namespace {
@@ -74,6 +76,24 @@ TEST(SGD, WithoutMomentumKeepsNoState) {
   const auto before = memory::stats(Device::cpu()).allocations;
   sgd.step();
   EXPECT_EQ(memory::stats(Device::cpu()).allocations, before);
+}
+
+// Its buffer is made of memory that somebody has used.
+TEST(SGD, MayBeGivenMomentumOnTheWay) {
+  const Tensor p = randn({300}, DType::f64).set_requires_grad(), factor = randn({300}, DType::f64);
+  Tensor expected = clone(p.detach()), buffer;
+  SGD sgd({p}, {.lr = 0.1});
+  for (int i = 0; i < 5; ++i) {
+    if (i == 2) sgd.param_groups()[0].momentum = 0.9;
+    sgd.zero_grad();
+    sum(p * p * factor).backward();
+    const Tensor g = clone(p.grad());
+    buffer = i < 2 ? Tensor() : i == 2 ? g : buffer * 0.9 + g;
+    expected = expected - 0.1 * (buffer.defined() ? buffer : g);
+    { const Tensor used = full({300}, 7, DType::f64); }
+    sgd.step();
+    EXPECT_TRUE(test::all_close(p.detach(), expected)) << i;
+  }
 }
 
 }  // namespace

@@ -208,6 +208,18 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
     EXPECT_EQ(now.tensors[i].second.to_vector<double>(), good.tensors[i].second.to_vector<double>());
 }
 
+TEST_P(Resumed, HasTheFirstRateWhereAScheduleSetOne) {
+  const auto made = [] { return GetParam().make({{.params = {ones({2}).set_requires_grad()}}}); };
+  const auto with = made(), without = made(), other = made();
+  const lr_scheduler::StepLR schedule(*with, {.step_size = 1});
+  with->param_groups()[0].initial_lr = 0.7;
+  EXPECT_FALSE(without->state_dict().numbers.contains("param_groups.0.initial_lr"));
+  other->load_state_dict(with->state_dict());
+  EXPECT_EQ(other->param_groups()[0].initial_lr, 0.7);
+  other->load_state_dict(without->state_dict());
+  EXPECT_EQ(other->param_groups()[0].initial_lr, 0.7) << "it is the schedule's";
+}
+
 TEST_P(Resumed, TakesAStateWithoutDataOnAMetaDevice) {
   const test::StandIn stand_in;
   const Device meta = Device::meta(Device::cuda());

@@ -1,0 +1,239 @@
+// How kernels for GPUs are cut into blocks, and the scratch that this takes: all of it is decided on the host, and
+// needs no GPU.
+#include "bytetape/cuda/plans.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+#include <random>
+
+#include "bytetape/cuda/conv_direct.h"
+#include "bytetape/cuda/reduce_layout.h"
+
+namespace bytetape::cuda {
+namespace {
+
+View dense(const Shape& shape, DType dtype = DType::f32) {
+  return View(nullptr, dtype, Device::cuda(), shape, contiguous_strides(shape));
+}
+View image(const Shape& shape, DType dtype = DType::f32) {
+  return View(nullptr, dtype, Device::cuda(), shape, channels_last_strides(shape));
+}
+template <class I>
+bool is_enough(I blocks, I each, I all) {
+  return blocks * each >= all && (blocks - 1) * each < std::max<I>(all, 1);
+}
+
+class Reductions : public testing::TestWithParam<DType> {
+ protected:
+  std::mt19937_64 generator{5};
+  std::int64_t size(int bits) {
+    return static_cast<std::int64_t>(1 + (generator() >> (64 - 1 - generator() % static_cast<unsigned>(bits))));
+  }
+  /// A tensor of up to four dims, some of which are reduced, and in any order in memory.
+  std::pair<ConstView, View> random() {
+    const int rank = static_cast<int>(1 + generator() % 4);
+    Shape shape, kept;
+    Dims order;
+    for (int d = 0; d < rank; ++d) {
+      shape.push_back(size(26 / rank));
+      kept.push_back(generator() % 2 ? 1 : shape[d]);
+      order.push_back(d);
+    }
+    std::shuffle(order.begin(), order.end(), generator);
+    Strides strides = shape;
+    std::int64_t step = 1;
+    for (const std::int64_t d : order) {
+      strides[static_cast<int>(d)] = step;
+      step *= shape[static_cast<int>(d)];
+    }
+    return {ConstView(nullptr, GetParam(), Device::cuda(), shape, strides), dense(kept, GetParam())};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, Reductions, testing::Values(DType::f64, DType::f32, DType::bf16, DType::u8));
+
+void expect_all_covered(const ReduceLayout& r, std::size_t element) {
+  for (const int n : {r.along, r.across, r.threads}) EXPECT_TRUE(std::has_single_bit(static_cast<unsigned>(n)));
+  EXPECT_LE(r.along * r.across, r.threads);
+  EXPECT_LE(r.threads, 1024);
+  EXPECT_TRUE(is_enough(r.splits, r.chunk, r.inputs));
+  if (r.is_by_column) {
+    const std::int64_t width = r.kept.shape.back(), runs = r.outputs / width, rows = r.threads / (r.across * r.along);
+    EXPECT_EQ(r.blocks, ((width + r.across * r.lanes - 1) / (r.across * r.lanes)) * ((runs + rows - 1) / rows));
+    EXPECT_EQ(r.lanes, column_lanes(element));
+  } else {
+    EXPECT_EQ(r.across, 1);
+    EXPECT_TRUE(is_enough<std::int64_t>(r.blocks, r.threads / r.along, r.outputs));
+    EXPECT_TRUE(r.lanes == 1 || r.lanes == row_lanes(element));
+    if (r.reduced.shape.size() > 1) { EXPECT_EQ(r.reduced.shape.back() % r.lanes, 0) << "lanes lie in one run"; }
+  }
+}
+
+TEST_P(Reductions, CoverEveryElementOnce) {
+  for (int i = 0; i < 2000; ++i) {
+    const auto [x, y] = random();
+    SCOPED_TRACE(bytetape::detail::concat(x.shape, x.strides, " to ", y.shape));
+    const std::size_t element = size_of(x.dtype);
+    const ReduceLayout whole = reduce_layout(x, y, false), r = reduce_layout(x, y, true);
+    expect_all_covered(whole, element);
+    expect_all_covered(r, element);
+    EXPECT_EQ(whole.splits, 1);
+    EXPECT_EQ(plan(SumArgs{x, y}).workspace, r.splits == 1 ? 0u : static_cast<std::size_t>(r.splits * r.outputs) * 8);
+    if (r.splits == 1) continue;
+    const ReduceLayout second = second_layout(r, 8);
+    expect_all_covered(second, 8);
+    EXPECT_EQ(second.inputs, r.splits);
+    EXPECT_EQ(second.outputs, r.outputs);
+  }
+}
+
+// What is large fills a GPU, whatever its shape; what is small is no second launch.
+TEST_P(Reductions, OfManyElementsTakeManyBlocks) {
+  int large = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const auto [x, y] = random();
+    SCOPED_TRACE(bytetape::detail::concat(x.shape, x.strides, " to ", y.shape));
+    const ReduceLayout r = reduce_layout(x, y, true);
+    if (x.numel() >= 1 << 22) { EXPECT_GE(r.blocks * r.splits, 100); }
+    if (x.numel() <= 1 << 15) { EXPECT_EQ(r.splits, 1); }
+    EXPECT_LE(r.splits, 2 * 528);
+    large += x.numel() >= 1 << 22;
+  }
+  EXPECT_GT(large, 50);
+}
+
+struct Problem {
+  Shape x, weight;
+  Conv2dParams params;
+};
+Shape shape_of_y(const Problem& p) {
+  Shape y{p.x[0], p.weight[0], 0, 0};
+  for (int d = 0; d < 2; ++d)
+    y[2 + d] =
+        (p.x[2 + d] + 2 * p.params.padding[d] - p.params.dilation[d] * (p.weight[2 + d] - 1) - 1) / p.params.stride[d] +
+        1;
+  return y;
+}
+
+// Among the tiles that fit, the one with which a GPU is done first; from the definition, tile by tile.
+TEST(DirectConv, TakesTheCheapestTiles) {
+  std::mt19937_64 generator(7);
+  const auto below = [&](int n) { return static_cast<std::int64_t>(generator() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < 500; ++i) {
+    const std::int64_t c = 1 + below(4), k = 1 + below(5);
+    const Problem p{{1 + below(300), c, k + below(200), k + below(200)},
+                    {4 * (1 + below(32)), c, k, k},
+                    {.stride = 1 + below(3), .padding = below(3), .dilation = 1}};
+    SCOPED_TRACE(bytetape::detail::concat(p.x, p.weight));
+    const Shape y = shape_of_y(p);
+    const ConvSizes s(image(p.x), image(p.weight), image(y), p.params);
+    const DirectConv d(s, ConvMap::forward);
+    if (d.tile_h == 0) continue;
+    EXPECT_TRUE(is_enough(d.down, d.tile_h, d.oh) && is_enough(d.across, d.tile_w, d.ow));
+    EXPECT_EQ(d.tiles, p.x[0] * d.down * d.across);
+    EXPECT_LE(d.shared, ConvTiles::most_shared);
+    const std::size_t pixel = static_cast<std::size_t>(DirectConv::width(d.channels)) * sizeof(float),
+                      room = ConvTiles::most_shared - ConvTiles::places - d.weight_bytes();
+    const std::int64_t at_once =
+        divide_up<std::int64_t>(ConvTiles::processors * DirectConv::forward_blocks(d.channels), d.output_groups);
+    const auto cost = [&](int h) {
+      return divide_up<std::int64_t>(s.n * d.across * divide_up(d.oh, h), at_once) * (h * d.tile_w + 64);
+    };
+    for (int h = 1; h <= d.oh && h * d.tile_w <= ConvTiles::most_pixels; ++h) {
+      const auto rows = static_cast<std::size_t>((h - 1) * d.stride[0] + (d.kh - 1) * d.dilation[0] + 1);
+      if (rows * static_cast<std::size_t>(d.columns) * pixel <= room) { EXPECT_LE(cost(d.tile_h), cost(h)) << h; }
+    }
+  }
+}
+
+TEST(DirectConv, TakesWhatItsKernelsCan) {
+  const auto is_taken = [](const Problem& p, DType dtype = DType::f32, bool channels_last = true) {
+    const Shape shape = shape_of_y(p);
+    const View y = channels_last ? image(shape, dtype) : dense(shape, dtype);
+    return plan(Conv2dArgs{image(p.x, dtype), image(p.weight, dtype), {}, y, p.params}).algorithm == conv_direct;
+  };
+  const Shape x{4, 3, 40, 40}, w{64, 3, 3, 3};
+  EXPECT_TRUE(is_taken({x, w, {}}));
+  EXPECT_FALSE(is_taken({x, w, {}}, DType::f64));
+  EXPECT_FALSE(is_taken({x, w, {}}, DType::f32, false));
+  EXPECT_FALSE(is_taken({{4, 5, 40, 40}, {64, 5, 3, 3}, {}})) << "channels";
+  EXPECT_TRUE(is_taken({x, {512, 3, 3, 3}, {}}));
+  EXPECT_FALSE(is_taken({x, {516, 3, 3, 3}, {}})) << "outputs";
+  EXPECT_FALSE(is_taken({x, {66, 3, 3, 3}, {}})) << "outputs that are no quads";
+  EXPECT_TRUE(is_taken({x, {64, 3, 7, 7}, {}}));
+  EXPECT_FALSE(is_taken({x, {64, 3, 8, 2}, {}})) << "rows of the kernel";
+  EXPECT_FALSE(is_taken({x, {64, 3, 2, 8}, {}})) << "columns of the kernel";
+  EXPECT_FALSE(is_taken({{4, 4, 40, 40}, {64, 2, 3, 3}, {.groups = 2}}));
+  for (const Size2 far : {Size2{1024, 1}, Size2{1, 1024}}) {
+    const Shape large{1, 1, 2100, 2100};
+    EXPECT_FALSE(is_taken({large, {4, 1, 2, 2}, {.stride = far}}));
+    EXPECT_FALSE(is_taken({large, {4, 1, 2, 2}, {.padding = far}}));
+    EXPECT_FALSE(is_taken({large, {4, 1, 2, 2}, {.dilation = far}}));
+  }
+}
+
+TEST(CrossEntropyPlan, SharesARowByItsClasses) {
+  const auto of = [](std::int64_t n, std::int64_t classes, bool takes_logits = true) {
+    const View rows = dense({n});
+    return plan(CrossEntropyArgs{.logits = dense({n, classes}), .lse = takes_logits ? rows : View()});
+  };
+  for (const auto& [classes, lanes] :
+       {std::pair{1, 4}, {16, 4}, {17, 8}, {64, 8}, {65, 32}, {1024, 32}, {1025, 0}, {50'000, 0}}) {
+    EXPECT_EQ(of(1, classes).algorithm, lanes) << classes;
+    EXPECT_EQ(of(1, classes).workspace, 0u) << "one block";
+    EXPECT_EQ(of(1, classes, false).algorithm, 1) << "of log-probabilities one is read";
+  }
+  EXPECT_EQ(of(2, 50'000).workspace, 2 * 16u) << "a block a row";
+  EXPECT_EQ(of(2048, 10).workspace, 0u);
+  EXPECT_GT(of(2049, 10).workspace, 0u) << "passes";
+  EXPECT_EQ(of(1 << 11, 16).workspace, 0u);
+  EXPECT_GT(of(500, 100).workspace, 0u) << "elements";
+  EXPECT_EQ(of(1 << 13, 100, false).workspace, 0u);
+  EXPECT_EQ(of(64'000, 10).workspace, 1000 * 16u) << "64 rows a block";
+  EXPECT_EQ(of(1 << 22, 10).workspace, 4096 * 16u) << "as many blocks as are useful";
+}
+
+TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
+  const auto of = [](std::int64_t rows, std::int64_t n, bool weight, bool bias) {
+    const View w = dense({n});
+    return plan(LayerNormBackwardArgs{.x = dense({rows, n}), .gw = weight ? w : View(), .gb = bias ? w : View()});
+  };
+  EXPECT_EQ(of(16, 1024, true, true).workspace, 0u);
+  EXPECT_EQ(of(0, 0, true, true).workspace, 0u);
+  EXPECT_EQ(of(4096, 1024, false, false).workspace, 0u);
+  for (const auto& [rows, n] : {std::pair{4096, 1024}, {100'000, 64}, {20, 10'000}}) {
+    const Plan p = of(rows, n, true, true);
+    EXPECT_GT(p.algorithm, 1);
+    EXPECT_LE(p.algorithm, n <= 256 ? 792 : 264);
+    EXPECT_EQ(p.workspace, static_cast<std::size_t>(2 * p.algorithm * n) * sizeof(float));
+    for (const bool weight : {true, false}) EXPECT_EQ(of(rows, n, weight, !weight).workspace, p.workspace);
+  }
+}
+
+TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
+  const auto of = [](const Shape& shape, bool training, bool gx, bool gw, bool gb, bool masked) {
+    const View x = image(shape), c = dense({shape[1]});
+    return plan(BatchNormBackwardArgs{.x = x,
+                                      .training = training,
+                                      .masked = masked ? x : View(),
+                                      .gx = gx ? x : View(),
+                                      .gw = gw ? c : View(),
+                                      .gb = gb ? c : View()});
+  };
+  for (const Shape& shape : {Shape{2, 8, 4, 4}, Shape{64, 64, 56, 56}, Shape{256, 2048, 7, 7}}) {
+    const std::int64_t runs = plan(BatchNormStatisticsArgs{.x = image(shape)}).algorithm;
+    EXPECT_EQ(runs == 1, shape[0] == 2);
+    const std::size_t numbers = static_cast<std::size_t>(shape[1]) * sizeof(float),
+                      partials = runs > 1 ? static_cast<std::size_t>(2 * runs) * numbers : 0;
+    EXPECT_EQ(plan(BatchNormStatisticsArgs{.x = image(shape)}).workspace, partials);
+    EXPECT_EQ(of(shape, true, true, true, true, true).workspace, partials + 2 * numbers);
+    EXPECT_EQ(of(shape, true, false, false, false, false).workspace, partials);
+    EXPECT_EQ(of(shape, false, true, false, false, false).workspace, 0u) << "nothing is summed";
+    for (int alone = 0; alone < 3; ++alone)
+      EXPECT_EQ(of(shape, false, true, alone == 0, alone == 1, alone == 2).workspace, partials) << alone;
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::cuda
