@@ -6,6 +6,7 @@
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/scope.h"
+#include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/graph_fills.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/runtime.h"
@@ -43,8 +44,11 @@ class Graph final : public Recording {
     Streams& real = streams_of(device_.index);
     const int here = memory::current_scope.stream;
     if (has_branches_) real.join(here);
+    settle_pending(device_);  // the graph's steps read it where it is
     check(cudaGraphLaunch(graph_, last_));
-    if (has_branches_) real.fork(here, streams_);
+    if (!has_branches_) return;
+    real.note_waits(here, streams_);  // for what its branches leave
+    real.fork(here, streams_);
   }
 
  private:
