@@ -78,6 +78,7 @@ void Streams::order_behind(cudaEvent_t event, int from, int number) noexcept {
 void Streams::settle(cudaError_t status, int first, int second) noexcept {
   if (status != cudaSuccess) [[unlikely]] {
     cudaGetLastError();  // said below, and not once more by the next launch
+    const OutsideRecording outside;
     status = cudaStreamSynchronize(all_[static_cast<std::size_t>(first)].stream);
     if (status != cudaSuccess) {
       cudaGetLastError();

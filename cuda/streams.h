@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -98,8 +99,13 @@ Streams& streams_for_work(int index);
 struct RecordingStreams {
   Streams* streams = nullptr;
   int index = 0;
+  std::vector<std::shared_ptr<const void>>* kept = nullptr;  // lives as long as what is recorded
 };
 inline constinit thread_local RecordingStreams recording{};
+/// Keeps what this thread's work on device number `index` needs, if that is being recorded.
+inline void keep_for_recording(int index, const std::shared_ptr<const void>& needed) {
+  if (recording.streams && recording.index == index) recording.kept->push_back(needed);
+}
 
 /// How far the streams of one device have come, in numbers.
 class Marks {
