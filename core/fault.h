@@ -5,8 +5,9 @@ namespace bytetape {
 
 /// A value that only a kernel can see to be wrong. On the CPU it is thrown at once; a device leaves it where it is
 /// found at the next read by the host, or synchronize(), and throws it then, in the scope of the op that left it. Rows
-/// with a fault count as zero. From when it is left until it is thrown, steps of optimizers on the device do nothing,
-/// and count as not taken.
+/// with a fault count as zero. From when it is left until it is thrown, steps of optimizers do nothing, and count as
+/// not taken, on the stream that it was left on and on those that have waited for it since. All launches of a step
+/// agree.
 struct Fault {
   enum class Kind : std::uint32_t { none, target, example, index };
   Kind kind = Kind::none;

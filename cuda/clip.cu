@@ -4,8 +4,8 @@
 #include "bytetape/cuda/clip.h"
 
 #include "bytetape/cuda/convert.cuh"
-#include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/gradients.cuh"
+#include "bytetape/cuda/step_answer.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -45,7 +45,7 @@ struct Clip {
   double max_norm;
   void* norm;
   bool is_norm_f64;
-  const unsigned* pending;
+  StepAnswer answer{};
 
   __device__ void write(double v) const {
     if (is_norm_f64)
@@ -58,11 +58,12 @@ struct Clip {
 template <class T, int most>
 __global__ void __launch_bounds__(block_size)
     scale_kernel(const __grid_constant__ GradientTable<most> table, const Clip clip) {
-  const unsigned skips = *static_cast<const volatile unsigned*>(clip.pending);
+  const bool skips = clip.answer.skips();
   double sum = 0;
   for (int i = threadIdx.x; i < clip.count; i += block_size) sum += clip.partials[i];
   const double norm = ::sqrt(sum_of_block(sum)), wanted = clip.max_norm / (norm + 1e-6);
   if (blockIdx.x == 0 && threadIdx.x == 0) clip.write(norm);
+  clip.answer.leave(skips);
   if (skips || wanted >= 1) return;  // not so of NaN, which goes into the gradients
   const auto factor = static_cast<compute_t<T>>(wanted);
   for_each_vector<T>(table, [&](T* at, auto n) {
@@ -74,8 +75,8 @@ __global__ void __launch_bounds__(block_size)
 
 template <class T, int most>
 __global__ void __launch_bounds__(block_size)
-    clamp_kernel(const __grid_constant__ GradientTable<most> table, double clip_value, const unsigned* pending) {
-  const unsigned skips = *static_cast<const volatile unsigned*>(pending);
+    clamp_kernel(const __grid_constant__ GradientTable<most> table, double clip_value, StepAnswer answer) {
+  const bool skips = answer.skips();
   const auto limit = static_cast<compute_t<T>>(clip_value);
   for_each_vector<T>(table, [&](T* at, auto n) {
     auto x = Packed<T, n>::load(at);
@@ -85,6 +86,7 @@ __global__ void __launch_bounds__(block_size)
     }
     if (!skips) x.store(at);
   });
+  answer.leave(skips);
 }
 
 }  // namespace
@@ -99,13 +101,11 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
     });
     partials += all.blocks();
   });
-  const Clip clip{static_cast<const double*>(ws.data),
-                  static_cast<int>(plan.workspace / sizeof(double)),
-                  args.max_norm,
-                  args.norm.data(),
-                  args.norm.dtype == DType::f64,
-                  fault_places(device).pending};
+  StepLaunches step(device, StepLaunches::Kind::clipping);
+  Clip clip{static_cast<const double*>(ws.data), static_cast<int>(plan.workspace / sizeof(double)), args.max_norm,
+            args.norm.data(), args.norm.dtype == DType::f64};
   for_each_table(args.gradients, [&](const auto& all) {
+    clip.answer = step.next();
     with_table(all, [&](const auto& table, auto zero) {
       scale_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip);
     });
@@ -115,10 +115,11 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
 void clip_grad_value(std::span<const View> gradients, double clip_value) {
   const Device device = gradients[0].device;
   const cudaStream_t stream = stream_of(device);
-  const unsigned* pending = fault_places(device).pending;
+  StepLaunches step(device, StepLaunches::Kind::clipping);
   for_each_table(gradients, [&](const auto& all) {
+    const StepAnswer answer = step.next();
     with_table(all, [&](const auto& table, auto zero) {
-      clamp_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip_value, pending);
+      clamp_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, clip_value, answer);
     });
   });
 }

@@ -84,7 +84,7 @@ class Launch {
     for (const Operand* operand : {&x_, &weight_, &y_})
       if (operand != &result()) operand->load();
     if (problem_.with_bias) bias_.load();
-    cuda::run(*graph_, {x_.data(), weight_.data(), y_.data(), bias_.data()}, scratch_, device_);
+    cuda::run(graph_, {x_.data(), weight_.data(), y_.data(), bias_.data()}, scratch_, device_);
     result().store();
   }
   void* scratch() const { return scratch_; }
@@ -99,7 +99,7 @@ class Launch {
   Operand x_, weight_, y_, bias_;
   void* scratch_;
   bool may_use_cudnn_;
-  ConvGraph* graph_ = nullptr;
+  std::shared_ptr<ConvGraph> graph_;
 };
 
 void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {

@@ -3,7 +3,7 @@
 
 namespace bytetape::cuda {
 
-ConvGraph* find_graph(const ConvProblem&, Device) { return nullptr; }
-void run(ConvGraph&, const ConvMemory&, void*, Device) {}
+std::shared_ptr<ConvGraph> find_graph(const ConvProblem&, Device) { return nullptr; }
+void run(const std::shared_ptr<ConvGraph>&, const ConvMemory&, void*, Device) {}
 
 }  // namespace bytetape::cuda

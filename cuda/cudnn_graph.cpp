@@ -9,12 +9,15 @@
 #include <array>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/fastest.h"
 #include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/lru.h"
 #include "bytetape/cuda/precision.h"
 #include "bytetape/cuda/ranks.h"
 #include "bytetape/cuda/streams.h"
@@ -31,6 +34,8 @@ class ConvGraph {
   RankKey rank_key;
   std::size_t workspace = 0;  // bytes that it may use
   bool with_bias = false, is_capped = false, is_tuned = false;
+  bool can_run = false;
+  std::string failure;  // why a proposal was not built, where cuDNN did not refuse it
 };
 
 namespace {
@@ -94,8 +99,8 @@ struct Library {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  // Null where there is none. All are kept: a captured CUDA graph may hold the kernels of any.
-  std::unordered_map<Key, std::unique_ptr<ConvGraph>, Hash> graphs;
+  Lru<Key, std::shared_ptr<ConvGraph>, Hash> graphs;  // null where there is none
+  std::vector<std::shared_ptr<ConvGraph>> dropped;    // which a recording or another thread may still need
 
   explicit Library(Device device) {
     const OutsideRecording outside;
@@ -103,11 +108,17 @@ struct Library {
     check(cudnnCreate(&handle));
     check(cudnnSetStream(handle, stream));
   }
-  void use_stream_of(Device device) {
-    const cudaStream_t now = stream_of(device);
+  void use(cudaStream_t now) {
     if (now == stream) return;
     check(cudnnSetStream(handle, now));
     stream = now;
+  }
+  /// Makes room for one more. A graph ends here alone, where nothing runs that may be its code.
+  void drop_some(int index) {
+    while (graphs.size() > 0 && graphs.size() >= most_graphs) dropped.push_back(graphs.drop_last());
+    if (dropped.empty()) return;
+    synchronize_streams(index);
+    std::erase_if(dropped, [](const auto& graph) { return graph.use_count() <= 1; });
   }
 };
 
@@ -142,19 +153,36 @@ bool fits(const ConvGraph& g) {
   std::int64_t workspace = 0;
   return g.graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(g.workspace);
 }
+
+/// Why cuDNN built no plan, if that was no refusal: its words, else empty.
+std::string failure_of(const std::string& words) {
+  constexpr std::string_view status = "CUDNN_STATUS_";
+  const std::size_t at = words.rfind(status);
+  if (at == std::string::npos) return {};  // deselected by us
+  const std::string_view name = std::string_view(words).substr(at + status.size());
+  return name.starts_with("NOT_SUPPORTED") || name.starts_with("BAD_PARAM") ? std::string() : words;
+}
+
 /// Makes a proposal the one that runs, where cuDNN can.
-bool choose(ConvGraph& g, int rank) { return g.graph.build_plan_at_index(rank).is_good() && fits(g); }
+bool choose(ConvGraph& g, std::int64_t rank) {
+  const fe::error_t status = g.graph.build_plan_at_index(rank);
+  if (g.failure.empty()) g.failure = failure_of(status.err_msg);
+  return status.is_good() && fits(g);
+}
 /// Makes the first that can run the one that does.
 bool choose_first(ConvGraph& g) {
-  return g.graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_good() && fits(g);
+  const std::int64_t count = g.graph.get_execution_plan_count();
+  for (std::int64_t i = 0; i < count; ++i)
+    if (choose(g, i)) return true;
+  return false;
 }
 
 class Builder {
  public:
-  explicit Builder(const ConvProblem& p) : p_(p), s_(p.sizes), result_(std::make_unique<ConvGraph>()) {}
+  explicit Builder(const ConvProblem& p, ConvGraph& result) : p_(p), s_(p.sizes), result_(&result) {}
 
-  /// Null where cuDNN has no engine.
-  std::unique_ptr<ConvGraph> build(cudnnHandle_t handle, bool tf32, RankKey rank_key) {
+  /// False where cuDNN has no engine.
+  bool build(cudnnHandle_t handle, bool tf32, RankKey rank_key) {
     fe::graph::Graph& graph = result_->graph;
     graph.set_io_data_type(type_of(s_.dtype))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -167,13 +195,17 @@ class Builder {
     // The fallback engines are slower than a kernel of our own that does what follows the convolution.
     std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
     if (!p_.with_bias && p_.activation == Activation::none) modes.push_back(fe::HeurMode_t::FALLBACK);
-    if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
-        graph.create_execution_plans(modes).is_bad())
-      return nullptr;
+    const auto is_good = [&](const fe::error_t& status) {
+      if (status.is_bad()) result_->failure = failure_of(status.err_msg);
+      return status.is_good();
+    };
+    if (!is_good(graph.validate()) || !is_good(graph.build_operation_graph(handle)) ||
+        !is_good(graph.create_execution_plans(modes)))
+      return false;
     graph.deselect_workspace_greater_than(static_cast<std::int64_t>(p_.workspace));
     graph.deselect_numeric_notes(unwanted(tf32));
-    if (const int rank = rank_of(result_->rank_key); rank > 0 && choose(*result_, rank)) return std::move(result_);
-    return choose_first(*result_) ? std::move(result_) : nullptr;
+    const int rank = rank_of(result_->rank_key);
+    return (rank > 0 && choose(*result_, rank)) || choose_first(*result_);
   }
 
  private:
@@ -249,14 +281,42 @@ class Builder {
 
   const ConvProblem& p_;
   const ConvSizes& s_;
-  std::unique_ptr<ConvGraph> result_;
+  ConvGraph* result_;
 };
 
 /// The library says no by statuses, and where it has none by exceptions.
-std::unique_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32, RankKey rank_key) {
+std::shared_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32, RankKey rank_key) {
+  auto graph = std::make_shared<ConvGraph>();
   try {
-    return Builder(problem).build(handle, tf32, std::move(rank_key));
-  } catch (const fe::cudnnException&) { return nullptr; }
+    graph->can_run = Builder(problem, *graph).build(handle, tf32, std::move(rank_key));
+  } catch (const fe::cudnnException& e) { graph->failure = failure_of(e.what()); }
+  return graph;
+}
+
+/// Bytes that the driver has left. With fewer than `enough_memory`, a plan that was not built may be one for which they
+/// were too few: what engines' code takes was 2 to 40 MiB.
+std::size_t free_memory() {
+  std::size_t free = 0, all = 0;
+  cuda::check(cudaMemGetInfo(&free, &all));
+  return free;
+}
+constexpr std::size_t enough_memory = std::size_t{256} << 20;
+
+/// The same with what the allocator's cache gives back, if the device is short of memory. Another engine, with other
+/// bits, is not to follow from that.
+std::shared_ptr<ConvGraph> build_with_memory(const ConvProblem& problem, Library& library, bool tf32, Device device) {
+  const auto again = [&] { return build(problem, library.handle, tf32, rank_key(problem, tf32, device)); };
+  const auto is_in_doubt = [](const ConvGraph& g) { return !g.failure.empty() && free_memory() < enough_memory; };
+  auto graph = again();
+  if (is_in_doubt(*graph)) {
+    cudaGetLastError();  // of the driver, and asked for again
+    memory::allocator(device).empty_cache();
+    graph = again();
+  }
+  if (is_in_doubt(*graph))
+    fail<Error>("cuDNN could not compile a convolution, and the driver has only ", free_memory() >> 20, " MiB left on ",
+                device, " for code: a lower set_limit() of its allocator leaves it some. cuDNN says: ", graph->failure);
+  return graph->can_run ? graph : nullptr;
 }
 
 /// Runs what cuDNN proposes, each a few times, and keeps the fastest.
@@ -278,29 +338,33 @@ void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*
 
 }  // namespace
 
-ConvGraph* find_graph(const ConvProblem& problem, Device device) {
+std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device) {
   Library& library = library_of(device);
   const bool tf32 = problem.sizes.dtype == DType::f32 && allow_tf32();
   const Key key = key_of(problem, tf32);
   const std::lock_guard lock(library.mutex);
-  if (const auto found = library.graphs.find(key); found != library.graphs.end()) return found->second.get();
-  library.use_stream_of(device);
-  auto graph = build(problem, library.handle, tf32, rank_key(problem, tf32, device));
-  return library.graphs.emplace(key, std::move(graph)).first->second.get();
+  if (const auto* found = library.graphs.find(key)) return *found;
+  // Compiled beside what is being recorded: a stream that records takes none of what this may need.
+  const OutsideRecording outside;
+  library.use(streams_of(device.index).get(memory::current_scope.stream));
+  auto graph = build_with_memory(problem, library, tf32, device);
+  library.drop_some(device.index);
+  return library.graphs.add(key, std::move(graph));
 }
 
-void run(ConvGraph& graph, const ConvMemory& memory, void* workspace, Device device) {
+void run(const std::shared_ptr<ConvGraph>& graph, const ConvMemory& memory, void* workspace, Device device) {
   const auto at = [](const void* data) { return const_cast<void*>(data); };
   std::unordered_map<std::int64_t, void*> pack{
       {ConvGraph::x_id, at(memory.x)}, {ConvGraph::weight_id, at(memory.weight)}, {ConvGraph::y_id, at(memory.y)}};
-  if (graph.with_bias) pack.emplace(ConvGraph::bias_id, at(memory.bias));
+  if (graph->with_bias) pack.emplace(ConvGraph::bias_id, at(memory.bias));
   Library& library = library_of(device);
   const std::lock_guard lock(library.mutex);
-  library.use_stream_of(device);
-  if (is_tuning() && !graph.is_tuned) tune(graph, library, pack, workspace);
-  auto status = graph.graph.execute(library.handle, pack, workspace);
+  library.use(stream_of(device));
+  if (is_tuning() && !graph->is_tuned) tune(*graph, library, pack, workspace);
+  auto status = graph->graph.execute(library.handle, pack, workspace);
   if (status.is_bad()) [[unlikely]]
     fail<Error>("cuDNN: ", status.get_message());
+  keep_for_recording(device.index, graph);
 }
 
 }  // namespace bytetape::cuda

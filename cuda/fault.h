@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <mutex>
 
 #include "bytetape/core/device.h"
 #include "bytetape/core/fault.h"
@@ -7,26 +8,36 @@
 
 namespace bytetape::cuda {
 
-/// What a kernel leaves for the host: one for each device, in pinned host memory that the device maps. The first kernel
-/// that finds it free keeps it; the host reads it once it is written, after waiting for the stream.
-struct FaultRecord {
+/// What a kernel leaves for the host: one for each stream of a device, in pinned host memory that the device maps. The
+/// stream's first kernel that finds it free keeps it; the host reads it once it is written, after waiting for the
+/// stream.
+struct alignas(128) FaultRecord {
   enum State : unsigned { free, being_written, written };
   unsigned state = free;
   memory::NameId op = 0, module = 0;  // whose kernel left it
   Fault fault;
 };
 
-/// Where a device's faults go.
+/// Where the faults of a stream go.
 struct FaultPlaces {
   FaultRecord* record;
-  unsigned* pending;  // on the device: 1 while the record is not free, for kernels that are to do nothing then
+  unsigned* pending;  // on the device: 1 while steps on the stream are to be skipped. Only its own work writes it
 };
 
-/// Made when first asked for.
+/// Those of the thread's stream. Made when first asked for.
 FaultPlaces fault_places(Device device);
-/// Throws what a kernel has left, in the name of its op. The host has waited for the device. Before it is thrown, and
-/// after all work that was given to the device so far, the device forgets it.
+/// The same word of the thread's stream, once it has taken over what the streams have left that it waited for: then
+/// nothing changes it but what the stream is given.
+const unsigned* settled_pending(Device device);
+/// Takes it over where there is anything; for work that reads the word by an address of its own.
+void settle_pending(Device device);
+/// Throws what a kernel has left, in the name of its op. The host has waited for the device. Before it is thrown each
+/// stream forgets all faults, behind what it was given so far.
 void throw_pending_fault(int index);
+/// How many this thread has thrown, on any device.
+std::uint64_t faults_thrown_here();
+/// No fault of the device is forgotten while it is held.
+std::unique_lock<std::mutex> hold_faults(Device device);
 
 /// Where a kernel leaves a fault, and in whose name: an argument of its launch.
 struct FaultSlot : FaultPlaces {

@@ -3,18 +3,17 @@
 #include "bytetape/core/kernels/grad_scale.h"
 
 #include "bytetape/cuda/convert.cuh"
-#include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/gradients.cuh"
+#include "bytetape/cuda/step_answer.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
 namespace {
 
 template <class T, int most>
-__global__ void __launch_bounds__(block_size)
-    unscale_kernel(const __grid_constant__ GradientTable<most> table, const float* scale, float* found_inf,
-                   const unsigned* pending) {
-  const unsigned skips = *static_cast<const volatile unsigned*>(pending);
+__global__ void __launch_bounds__(block_size) unscale_kernel(const __grid_constant__ GradientTable<most> table,
+                                                             const float* scale, float* found_inf, StepAnswer answer) {
+  const bool skips = answer.skips();
   const auto inverse = static_cast<float>(1 / static_cast<double>(*scale));
   bool is_finite = true;
   for_each_vector<T>(table, [&](T* at, auto n) {
@@ -26,17 +25,22 @@ __global__ void __launch_bounds__(block_size)
     }
     if (!skips) x.store(at);
   });
-  if (!is_finite && !skips) *found_inf = 1;  // whoever writes it writes the same
+  if (skips)
+    *found_inf = UnscaleArgs::kept;
+  else if (!is_finite)
+    *found_inf = 1;  // whoever writes it writes the same
+  answer.leave(skips);
 }
 
 void unscale(const UnscaleArgs& args) {
   const Device device = args.scale.device;
   const cudaStream_t stream = stream_of(device);
-  const unsigned* pending = fault_places(device).pending;
+  StepLaunches step(device, StepLaunches::Kind::other);
   for_each_table(args.gradients, [&](const auto& all) {
+    const StepAnswer answer = step.next();
     with_table(all, [&](const auto& table, auto zero) {
       unscale_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table, args.scale.as<float>(),
-                                                                                args.found_inf.as<float>(), pending);
+                                                                                args.found_inf.as<float>(), answer);
     });
   });
 }
@@ -50,13 +54,14 @@ struct Words {
 };
 
 /// On one thread: there are as many words as optimizers.
-__global__ void update_kernel(const Words words, const GradScaleRule rule, const unsigned* pending) {
-  bool overflowed = false;
+__global__ void update_kernel(const Words words, const GradScaleRule rule, StepAnswer answer) {
+  bool overflowed = false, skips = answer.skips();
   for (std::int64_t i = 0; i < words.optimizers; ++i) {
     overflowed |= words.found_inf[i] != 0;
+    skips |= words.found_inf[i] == UnscaleArgs::kept;
     words.found_inf[i] = 0;
   }
-  if (*static_cast<const volatile unsigned*>(pending)) return;
+  if (skips) return;
   const GradScale next = rule.next({*words.scale, *words.growth_tracker}, overflowed);
   *words.scale = next.scale;
   *words.growth_tracker = next.growth_tracker;
@@ -66,7 +71,8 @@ void update_scale(const UpdateScaleArgs& args) {
   const Device device = args.scale.device;
   const Words words{args.scale.as<float>(), args.growth_tracker.as<std::int32_t>(), args.found_inf.as<float>(),
                     args.found_inf.numel()};
-  update_kernel<<<1, 1, 0, stream_of(device)>>>(words, args.rule, fault_places(device).pending);
+  StepLaunches step(device, StepLaunches::Kind::other);
+  update_kernel<<<1, 1, 0, stream_of(device)>>>(words, args.rule, step.next());
   check_launch();
 }
 

@@ -3,9 +3,11 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/scope.h"
+#include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/graph_fills.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/runtime.h"
@@ -21,9 +23,11 @@ using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>
 
 class Graph final : public Recording {
  public:
-  /// `streams`: which the recording used, a bit for each.
-  Graph(Device device, GraphHandle graph, std::uint32_t streams)
-      : device_(device), has_branches_((streams & (streams - 1)) != 0), streams_(streams) {
+  using Kept = std::vector<std::shared_ptr<const void>>;
+
+  /// `streams`: which the recording used, a bit for each; `kept`: whose kernels it holds.
+  Graph(Device device, GraphHandle graph, std::uint32_t streams, Kept kept)
+      : device_(device), has_branches_((streams & (streams - 1)) != 0), streams_(streams), kept_(std::move(kept)) {
     fill_by_kernels(graph.get());
     cudaError_t made = cudaGraphInstantiate(&graph_, graph.get(), 0);
     if (made == cudaErrorMemoryAllocation) {  // of the device's, where the allocator's cache may have it all
@@ -43,14 +47,18 @@ class Graph final : public Recording {
     Streams& real = streams_of(device_.index);
     const int here = memory::current_scope.stream;
     if (has_branches_) real.join(here);
+    settle_pending(device_);  // the graph's steps read it where it is
     check(cudaGraphLaunch(graph_, last_));
-    if (has_branches_) real.fork(here, streams_);
+    if (!has_branches_) return;
+    real.note_waits(here, streams_);  // for what its branches leave
+    real.fork(here, streams_);
   }
 
  private:
   Device device_;
   bool has_branches_;
   std::uint32_t streams_;
+  Kept kept_;
   cudaGraphExec_t graph_ = nullptr;
   cudaStream_t last_ = nullptr;
 };
@@ -59,10 +67,10 @@ class Graph final : public Recording {
 /// as they say, the stream that replays has waited for all others when it begins, and they for it when it has ended.
 class RecordingScope {
  public:
-  RecordingScope(int index, Streams& streams) : real_(streams_of(index)) {
+  RecordingScope(int index, Streams& streams, Graph::Kept& kept) : real_(streams_of(index)) {
     real_.join(here_);
     streams.begin_recording(here_);
-    recording = {&streams, index};
+    recording = {&streams, index, &kept};
   }
   ~RecordingScope() {
     const std::uint32_t streams = recording.streams->used();
@@ -82,12 +90,13 @@ class RecordingScope {
 
 std::unique_ptr<Recording> record(int index, const std::function<void()>& work) {
   Streams streams;
+  Graph::Kept kept;
   {
-    const RecordingScope scope(index, streams);
+    const RecordingScope scope(index, streams, kept);
     work();
   }
   GraphHandle graph(streams.end_recording());
-  return std::make_unique<Graph>(Device::cuda(index), std::move(graph), streams.used());
+  return std::make_unique<Graph>(Device::cuda(index), std::move(graph), streams.used(), std::move(kept));
 }
 
 }  // namespace bytetape::cuda

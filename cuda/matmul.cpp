@@ -13,7 +13,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "bytetape/core/error.h"
@@ -21,6 +20,7 @@
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/fastest.h"
 #include "bytetape/cuda/launch.h"
+#include "bytetape/cuda/lru.h"
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/ranks.h"
@@ -255,11 +255,15 @@ class Product {
   bool is_possible_ = false, is_tuned_ = false;
 };
 
+/// The thread's; a reference is good until the next call. Their kernels are the library's, and stay.
 Product& product_for(const Key& key) {
-  thread_local std::unordered_map<Key, std::unique_ptr<Product>, HashKey> known;
-  std::unique_ptr<Product>& p = known[key];
-  if (!p) p = std::make_unique<Product>(key);
-  return *p;
+  constexpr std::size_t most = 4096;  // of some 2 KiB
+  thread_local Lru<Key, std::unique_ptr<Product>, HashKey> known;
+  if (const auto* found = known.find(key)) return **found;
+  const OutsideRecording outside;
+  auto product = std::make_unique<Product>(key);
+  if (known.size() == most) known.drop_last();
+  return *known.add(key, std::move(product));
 }
 
 std::int32_t alignment_of(const void* p) {
@@ -278,12 +282,19 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
-/// Runs it into y where the library can; `library_bytes` of the workspace are its own, behind them lie copies.
-bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, std::int64_t library_bytes,
-              Workspace ws) {
-  const auto library = static_cast<std::size_t>(library_bytes);
-  char* copies = static_cast<char*>(ws.data) + library;
-  const ConstView a = with_unit_step(args.a, copies), b = with_unit_step(args.b, copies);
+/// `count` matrices of a batch, from number `first` on.
+template <class V>
+V part_of(const V& x, std::int64_t first, std::int64_t count) {
+  const std::int64_t bytes = first * x.strides[0] * static_cast<std::int64_t>(size_of(x.dtype));
+  Shape shape = x.shape;
+  shape[0] = count;
+  return V(static_cast<char*>(const_cast<void*>(static_cast<const void*>(x.data()))) + bytes, x.dtype, x.device, shape,
+           x.strides);
+}
+
+/// Runs one call of the library into y where it can.
+bool multiply(const ConstView& a, const ConstView& b, const View& y, const Epilogue& epilogue, std::size_t library,
+              std::size_t usual_library, Workspace ws) {
   const MatrixLayout a_layout = layout_of(a), b_layout = layout_of(b);
   const Key key{y.shape[1],
                 y.shape[2],
@@ -295,8 +306,8 @@ bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, s
                 a.strides[0],
                 b.strides[0],
                 y.strides[0],
-                library_bytes,
-                static_cast<std::int64_t>(library_workspace(args, std::nullopt)),
+                static_cast<std::int64_t>(library),
+                static_cast<std::int64_t>(usual_library),
                 y.device.index,
                 static_cast<std::int32_t>(a.dtype),
                 compute_type_of(a.dtype),
@@ -312,6 +323,23 @@ bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, s
     product.tune(key, y, a.data(), b.data(), epilogue, {ws.data, library});
   product.run(y, a.data(), b.data(), epilogue, {ws.data, library});
   return true;
+}
+
+/// Runs it into y where the library can; `library_bytes` of the workspace are its own, behind them lie copies.
+bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, std::int64_t library_bytes,
+              Workspace ws) {
+  const auto library = static_cast<std::size_t>(library_bytes);
+  char* copies = static_cast<char*>(ws.data) + library;
+  const ConstView a = with_unit_step(args.a, copies), b = with_unit_step(args.b, copies);
+  const std::size_t usual = library_workspace(args, std::nullopt);
+  bool can = true;
+  for_calls(y.shape[0], [&](std::int64_t first, std::int64_t count) {
+    if (!can) return;
+    Epilogue e = epilogue;
+    if (e.input) e.input = part_of(args.z, first, count).data();
+    can = multiply(part_of(a, first, count), part_of(b, first, count), part_of(y, first, count), e, library, usual, ws);
+  });
+  return can;
 }
 
 /// Whether the library may have an epilogue for the activation of args. How exact its tanh is nothing says: it is taken

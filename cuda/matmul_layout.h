@@ -31,6 +31,16 @@ inline std::size_t copy_bytes(const ConstView& x) {
   return x.numel() == 0 || layout_of(x).leading ? 0 : aligned(static_cast<std::size_t>(x.numel()) * size_of(x.dtype));
 }
 
+/// Products of one call: some of cuBLASLt's kernels have a block for each along a dim of their grid, which has 65,535
+/// at most. A power of two, so that the next ones are as aligned as the first.
+inline constexpr std::int64_t most_products = std::int64_t{1} << 15;
+
+/// f(first, count) for calls that together make `batch` products.
+template <class F>
+void for_calls(std::int64_t batch, const F& f) {
+  for (std::int64_t first = 0; first < batch; first += most_products) f(first, std::min(most_products, batch - first));
+}
+
 /// Bytes that cuBLASLt may use.
 std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap);
 

@@ -6,9 +6,9 @@
 
 #include "bytetape/cuda/clip.h"
 #include "bytetape/cuda/elementwise.cuh"
-#include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/slots.cuh"
+#include "bytetape/cuda/step_answer.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -106,7 +106,7 @@ struct Batch {
   using Slot = Memory<typename Rule::Element, Rule::room>;
   static constexpr int most_paces = most <= 16 ? 8 : 24;
   std::int64_t chunk;                     // elements of a block, whole vectors
-  const unsigned* pending;                // nothing is to be written while it says so
+  StepAnswer answer{};                    // nothing is written where it says so
   const float* found_inf;                 // nor where this does, of a gradient scaler; or null
   const typename Rule::Pace* carried;     // paces of all slots, or null
   typename Rule::Pace paces[most_paces];  // else those of this launch
@@ -114,12 +114,12 @@ struct Batch {
   std::uint32_t first[most];  // the first block of each slot
   Slot slots[most];
 
-  Batch(std::int64_t chunk, const unsigned* pending, const float* found_inf, const typename Rule::Pace* carried)
-      : chunk(chunk), pending(pending), found_inf(found_inf), carried(carried) {}
+  Batch(std::int64_t chunk, const float* found_inf, const typename Rule::Pace* carried)
+      : chunk(chunk), found_inf(found_inf), carried(carried) {}
   template <int more>
   explicit Batch(const Batch<Rule, more>& b)
       : chunk(b.chunk),
-        pending(b.pending),
+        answer(b.answer),
         found_inf(b.found_inf),
         carried(b.carried),
         pace_count(b.pace_count),
@@ -149,7 +149,7 @@ __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
 /// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not. Whether all are skipped is asked
 /// last, so that nothing waits for it. A state that the slot lacks is passed over.
 template <int lanes, class Rule, class Slot>
-__device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, unsigned skips) {
+__device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, bool skips) {
   using T = typename Rule::Element;
   using C = compute_t<T>;
   using Vector = detail::Lanes<T, lanes>;
@@ -201,8 +201,8 @@ __device__ typename Rule::Pace pace_of(const Batch<Rule, most>& batch, const Slo
 
 template <class Rule, int most>
 __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constant__ Batch<Rule, most> batch) {
-  unsigned skips = *static_cast<const volatile unsigned*>(batch.pending);
-  if (batch.found_inf) skips |= *batch.found_inf != 0;
+  const bool is_pending = batch.answer.skips();
+  const bool skips = is_pending | (batch.found_inf && *batch.found_inf != 0);
   const int at = slot_of(batch.first, batch.count, blockIdx.x);
   const auto& slot = batch.slots[at];
   const Rule rule(pace_of(batch, slot));
@@ -213,6 +213,7 @@ __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constan
   update<lanes>(rule, slot, begin, whole, skips);
   update<1>(rule, slot, whole, end, skips);
   if (skips && slot.skipped && begin == 0 && threadIdx.x == 0) ++*slot.skipped;
+  batch.answer.leave(is_pending);
 }
 
 template <class Rule, int most>
@@ -224,7 +225,8 @@ void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t st
 
 /// Moves the slots of the rule's dtype; states_of() gives what is kept of one.
 template <class Rule, class Slot, class F>
-void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::Pace>& p, F&& states_of) {
+void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::Pace>& p, StepLaunches& step,
+                F&& states_of) {
   using T = typename Rule::Element;
   const auto is_ours = [](const Slot& s) { return s.parameter.dtype == dtype_of<T> && s.parameter.numel() > 0; };
   std::int64_t total = 0;
@@ -236,9 +238,10 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
   constexpr int most = 448;
   using All = Batch<Rule, most>;
-  All batch(chunk, fault_places(device).pending, p.found_inf, p.carried);
+  All batch(chunk, p.found_inf, p.carried);
   std::int64_t blocks = 0;
   const auto flush = [&] {
+    batch.answer = step.next();
     if (batch.count <= 16 && batch.pace_count <= Batch<Rule, 16>::most_paces)
       launch(Batch<Rule, 16>(batch), blocks, stream);
     else if (batch.count <= 128)
@@ -276,23 +279,26 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   flush();
 }
 
-/// f with a zero of each floating type.
-template <class F>
-void for_each_floating(F&& f) {
-  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::f64}) visit_floating(t, f);
+/// f(a zero, step) with a zero of each floating type, for all launches of one step.
+template <class Slot, class Params, class F>
+void take_step(std::span<const Slot> slots, const Params& p, StepLaunches::Kind kind, F&& f) {
+  if (slots.empty()) return;
+  StepLaunches step(slots[0].parameter.device, kind, p.faults_seen);
+  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    visit_floating(t, [&](auto zero) { f(zero, step); });
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
-  for_each_floating([&](auto zero) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Sgd<T>>(slots, p, [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
+    update_all<Sgd<T>>(slots, p, step, [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
   });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
-  for_each_floating([&](auto zero) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Adam<T>>(slots, p, [](const AdamSlot& s, T*(&states)[2]) {
+    update_all<Adam<T>>(slots, p, step, [](const AdamSlot& s, T*(&states)[2]) {
       states[0] = s.exp_avg.as<T>();
       states[1] = s.exp_avg_sq.as<T>();
     });
@@ -300,9 +306,9 @@ void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
 }
 
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
-  for_each_floating([&](auto zero) {
+  take_step(slots, p, StepLaunches::Kind::other, [&](auto zero, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Ema<T>>(slots, p, [](const OptimizerSlot&, T*(&)[1]) {});
+    update_all<Ema<T>>(slots, p, step, [](const OptimizerSlot&, T*(&)[1]) {});
   });
 }
 

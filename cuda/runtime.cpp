@@ -21,6 +21,16 @@ namespace {
 
 constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 
+/// Makes it the thread's current device. The driver is asked which one is, as others than us may have set another: that
+/// takes a few nanoseconds.
+cudaError_t make_current(int index) noexcept {
+  int now = -1;
+  cudaError_t status = cudaGetDevice(&now);
+  if (status == cudaSuccess && now != index) status = cudaSetDevice(index);
+  if (status == cudaSuccess) current_device = index;
+  return status;
+}
+
 /// A device that was checked, and its streams.
 struct Opened {
   Streams streams;
@@ -36,8 +46,7 @@ struct Opened {
                                  ", and bytetape needs 8.0 or newer");
     processors = properties.multiProcessorCount;
     capability = 10 * properties.major + properties.minor;
-    check(cudaSetDevice(index));
-    current_device = index;
+    check(make_current(index));
     check_compiled_for(index, properties);
     streams.get(0);
   }
@@ -65,18 +74,12 @@ Opened& opened(int index) {
 
 Opened& enter(int index) {
   Opened& device = opened(index);
-  if (current_device != index) {
-    check(cudaSetDevice(index));
-    current_device = index;
-  }
+  check(make_current(index));
   return device;
 }
 
 /// The same without throwing, for what may not: at the end of the process the driver may be gone.
-bool is_current(int index) noexcept {
-  if (current_device != index && cudaSetDevice(index) == cudaSuccess) current_device = index;
-  return current_device == index;
-}
+bool is_current(int index) noexcept { return make_current(index) == cudaSuccess; }
 
 Streams& where_work_goes(Opened& device, int index) {
   return recording.streams && recording.index == index ? *recording.streams : device.streams;
@@ -89,7 +92,8 @@ class DriverUpstream : public memory::Upstream {
   void* allocate(std::size_t bytes) noexcept override {
     const OutsideRecording outside;
     void* data = nullptr;
-    status_ = is_current(index_) ? take(&data, bytes) : cudaGetLastError();
+    status_ = make_current(index_);
+    if (status_ == cudaSuccess) status_ = take(&data, bytes);
     if (status_ != cudaSuccess) {
       cudaGetLastError();  // said by check_failure(), and not once more by the next launch
       return nullptr;
@@ -164,6 +168,7 @@ cudaStream_t stream_of(Device device) {
   return where_work_goes(enter(device.index), device.index).get(memory::current_scope.stream);
 }
 Streams& streams_of(int index) { return enter(index).streams; }
+Streams& streams_for_work(int index) { return where_work_goes(enter(index), index); }
 void synchronize_streams(int index) { enter(index).streams.synchronize(); }
 
 int processors(Device device) { return opened(device.index).processors; }
@@ -205,20 +210,25 @@ void synchronize(int index) {
 }
 
 void order(int index, int from, int to) noexcept {
-  if (is_current(index)) where_work_goes(opened(index), index).order(from, to);
+  Opened& device = opened(index);
+  Streams& streams = where_work_goes(device, index);
+  const cudaError_t status = make_current(index);
+  status == cudaSuccess ? streams.order(from, to) : streams.note_failure(status);
 }
 // Marks are of the device's own streams, as is who waits for them: nothing that is recorded is copied ahead.
 void order_behind(int index, std::uint64_t mark, int to) noexcept {
-  if (!is_current(index)) return;
   Opened& device = opened(index);
-  device.marks.order_behind(mark, device.streams, to);
+  const cudaError_t status = make_current(index);
+  status == cudaSuccess ? device.marks.order_behind(mark, device.streams, to) : device.streams.note_failure(status);
 }
 std::uint64_t mark(int index) {
   Opened& device = enter(index);
-  return device.marks.mark(device.streams.get(memory::current_scope.stream));
+  return device.marks.mark(device.streams, memory::current_scope.stream);
 }
 void wait_for(int index, std::uint64_t mark) noexcept {
-  if (is_current(index)) opened(index).marks.wait_for(mark);
+  Opened& device = opened(index);
+  const cudaError_t status = make_current(index);
+  status == cudaSuccess ? device.marks.wait_for(mark) : device.streams.note_failure(status);
 }
 
 MemoryInfo mem_get_info(int index) {

@@ -70,7 +70,7 @@ void AdamBase::set_paces() {
 
 void AdamBase::launch() {
   run<&Kernels::adam>(parameters()[0].device(), slots_,
-                      AdamParams{paces_, static_cast<const AdamPace*>(carried()), found_inf()});
+                      AdamParams{paces_, static_cast<const AdamPace*>(carried()), found_inf(), faults_seen()});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,11 @@ class Optimizer {
   const void* carried() const { return carried_; }
   /// Of a step under a gradient scaler: memory of the device where 0 says that it is to be taken; else null.
   const float* found_inf() const { return found_inf_; }
+  /// How many thrown faults of the device the paces take into account; nothing where the device counts.
+  std::optional<std::uint64_t> faults_seen() const {
+    const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !carried_;
+    return is_counted_here ? std::optional(faults_seen_) : std::nullopt;
+  }
   /// The options of parameter i.
   const ParamGroup& group(std::size_t i) const { return groups_[group_of_[i]]; }
   /// check_options() of every group; for constructors.

@@ -71,7 +71,7 @@ void SGD::set_paces() {
 
 void SGD::launch() {
   run<&Kernels::sgd>(parameters()[0].device(), slots_,
-                     SgdParams{paces_, static_cast<const SgdPace*>(carried()), found_inf()});
+                     SgdParams{paces_, static_cast<const SgdPace*>(carried()), found_inf(), faults_seen()});
 }
 
 }  // namespace bytetape::optim

@@ -8,11 +8,13 @@
 namespace bytetape {
 
 // What a gradient scaler keeps on the device, dense: `scale`, f32, what losses are multiplied by; `growth_tracker`,
-// i32; `found_inf`, f32, by optimizer: 1 where a gradient was found that is not finite, else 0.
+// i32; `found_inf`, f32, by optimizer: 0 where all gradients are finite, 1 where one is not, UnscaleArgs::kept where
+// none was multiplied, as a fault was pending.
 
-/// Multiplies every gradient by 1 / scale, and sets found_inf, a scalar, to 1 where one is not finite. The gradients
-/// are dense, and none shares memory with another.
+/// Multiplies every gradient by 1 / scale, and sets found_inf, a scalar, as above. The gradients are dense, and none
+/// shares memory with another.
 struct UnscaleArgs {
+  static constexpr float kept = 2;
   std::span<const View> gradients;
   ConstView scale;
   View found_inf;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "bytetape/core/kernels/planned.h"
@@ -98,6 +99,9 @@ struct OptimizerParams {
   std::span<const Pace> paces;  // by slot
   const Pace* carried = nullptr;
   const float* found_inf = nullptr;  // of a gradient scaler, in memory of the device
+  /// The thrown faults (Backend::faults_thrown) that the paces take into account. After one more the step is skipped:
+  /// steps that count as taken may not have been. Nothing where the device counts.
+  std::optional<std::uint64_t> faults_seen = {};
 };
 using SgdParams = OptimizerParams<SgdPace>;
 using AdamParams = OptimizerParams<AdamPace>;
