@@ -5,6 +5,7 @@ namespace bytetape::memory {
 ReportTables::ReportTables(const std::vector<Record>& records) {
   std::uint64_t time = 0;
   for (const Record& r : records) {
+    if (r.event.kind == EventKind::argument || r.event.kind == EventKind::result) continue;  // advise() reads them
     const auto target = book(r);
     if (!target) {
       ++unmatched;
@@ -46,6 +47,8 @@ std::optional<std::uint64_t> ReportTables::book(const Record& r) {
     case EventKind::to_device:
     case EventKind::to_host:
     case EventKind::wait:
+    case EventKind::argument:
+    case EventKind::result:
       break;
   }
   return e.bytes;
