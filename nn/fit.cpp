@@ -301,7 +301,7 @@ class Search {
   std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
   std::map<std::string, Made> made_;  // without levers
   SaveOnCpuOptions saved_ = without_levers_.saved;
-  Levers levers_;         // what is chosen
+  Levers levers_;            // what is chosen
   std::size_t peak_ = 0;     // of allocated bytes with it
   std::size_t missing_ = 0;  // bytes, without levers
 };
@@ -342,10 +342,12 @@ std::string Fit::text() const {
     return fmt::format("fits into {} with {}: {} instead of {}", room, how, format_bytes(with.peak_reserved()), before);
   const std::string least = fmt::format("{} ({} bytes)", format_bytes(enough), memory::format_exact(enough));
   if (how.empty())
-    return fmt::format("does not fit into {}: it takes {}, and no checkpoint helps; the smallest limit that would do is {}",
-                       room, before, least);
+    return fmt::format(
+        "does not fit into {}: it takes {}, and no checkpoint helps; the smallest limit that would do is {}", room,
+        before, least);
   return fmt::format(
-      "does not fit into {}: it takes {}, and too much even with {}; the smallest limit that would do is {}, with those",
+      "does not fit into {}: it takes {}, and too much even with {}; the smallest limit that would do is {}, with "
+      "those",
       room, before, how, least);
 }
 

@@ -9,6 +9,7 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/advice.h"
 #include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {
@@ -295,6 +296,59 @@ TEST(CheckpointEffects, OfAccumulatedGradientsAreThoseOfEachBatch) {
   const auto [saved, promised] = check_promises(seeded<Mlp>, accumulate<Mlp>, plain);
   EXPECT_GT(promised, plain.peak / 5);
   EXPECT_GT(promised, saved * 8 / 10);
+}
+
+// ---- what is saved goes to the host
+
+TEST(CheckpointEffects, UnderSaveOnCpuAreNoneAndTheReportSaysWhy) {
+  const test::FakeGpu fake;
+  const test::TemporaryDir dir;
+  const auto record = [&](std::size_t keep) {
+    const auto training = [keep] {
+      return [net = seeded<Mlp>(), keep]() mutable {
+        const Step step;
+        Tensor loss;
+        {
+          const SaveOnCpu offload({.keep = keep, .min_bytes = 1024});
+          loss = sum(net(randn({128, 32})) * 0.1);
+        }
+        loss.backward();
+      };
+    };
+    predict(fake.gpu, training, {.recording = dir / "run.memlog"});
+    return read_log(dir / "run.memlog");
+  };
+  const auto gpu_of = [](const Log& log) {
+    return *std::find_if(log.devices.begin(), log.devices.end(),
+                         [](const DeviceLog& d) { return d.name.starts_with("meta"); });
+  };
+  const std::vector<std::string> none;
+  const Log stays = record(SaveOnCpuOptions::everything), goes = record(std::size_t{64} << 10);
+  EXPECT_FALSE(advise(stays, gpu_of(stays)).empty());
+  EXPECT_EQ(why_not_advised(stays, gpu_of(stays)), none);
+  EXPECT_TRUE(advise(goes, gpu_of(goes)).empty());
+  EXPECT_EQ(why_not_advised(goes, gpu_of(goes)),
+            std::vector<std::string>{"no checkpoint is advised, as what is saved goes to the host: SaveOnCpu's keep "
+                                     "says how much stays"});
+}
+
+TEST(CheckpointEffects, BesideAnOptimizersStateOnTheHostHold) {
+  const test::FakeGpu fake;
+  const test::TemporaryDir dir;
+  const auto training = [] {
+    return
+        [net = seeded<Mlp>(), state = zeros({64, 64}, DType::f32, default_device(), Role::optimizer_state)]() mutable {
+          const Step step;
+          state.storage().evict();
+          sum(net(randn({128, 32})) * 0.1).backward();
+          state.storage().restore();
+        };
+  };
+  predict(fake.gpu, training, {.recording = dir / "run.memlog"});
+  const Log log = read_log(dir / "run.memlog");
+  const auto gpu = std::find_if(log.devices.begin(), log.devices.end(),
+                                [](const DeviceLog& d) { return d.name.starts_with("meta"); });
+  EXPECT_FALSE(advise(log, *gpu).empty());
 }
 
 // ---- random models

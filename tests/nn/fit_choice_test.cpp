@@ -98,8 +98,7 @@ class Choices {
 
  private:
   memory::Prediction predict(const Paths& modules, std::size_t limit) const {
-    return memory::predict(
-        Device::cpu(), [&] { return Training(seed_, {.checkpointed = modules}); }, {.limit = limit});
+    return memory::predict(Device::cpu(), [&] { return Training(seed_, {.checkpointed = modules}); }, {.limit = limit});
   }
   const unsigned seed_;
   const std::size_t limit_;
@@ -110,8 +109,7 @@ class Choices {
 TEST(FitChoice, RunsLeastAgain) {
   int tight = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
-    const std::size_t need =
-        memory::predict(Device::cpu(), [&] { return Training(seed, {}); }).peak_reserved();
+    const std::size_t need = memory::predict(Device::cpu(), [&] { return Training(seed, {}); }).peak_reserved();
     for (const int percent : {85, 70, 60}) {
       const std::size_t limit = need * static_cast<std::size_t>(percent) / 100;
       const Fit f = fit(Device::cpu(), limit, [&](const Levers& levers) { return Training(seed, levers); });
