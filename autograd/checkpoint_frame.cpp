@@ -89,15 +89,16 @@ void CheckpointFrame::make() {
 }
 
 void CheckpointFrame::check_made() const {
-  bool is_same = made_.size() == left_out_.size();
-  for (std::size_t i = 0; is_same && i < made_.size(); ++i) {
+  check<AutogradError>(made_.size() == left_out_.size(),
+                       "a function that checkpoint() ran saves other tensors when it runs again, ", made_.size(),
+                       " where it saved ", left_out_.size(), "; it must do the same each time");
+  for (std::size_t i = 0; i < made_.size(); ++i) {
     const auto& [shape, dtype, device] = left_out_[i].looks;
     const Tensor& x = made_[i].x;
-    is_same = x.shape() == shape && x.dtype() == dtype && x.device() == device;
+    check<AutogradError>(x.shape() == shape && x.dtype() == dtype && x.device() == device,
+                         "a function that checkpoint() ran saves other tensors when it runs again, ", describe(x),
+                         " where it saved ", dtype, shape, " on ", device, "; it must do the same each time");
   }
-  check<AutogradError>(is_same, "a function that checkpoint() ran saves other tensors when it runs again, ",
-                       made_.size(), " where it saved ", left_out_.size(),
-                       " or of other shapes; it must do the same each time");
 }
 
 void CheckpointFrame::fill_in() {

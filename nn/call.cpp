@@ -1,11 +1,14 @@
-// Which module runs, and under which path.
+// Which module runs, under which path, and what goes into it and comes out.
+#include "bytetape/nn/call.h"
+
 #include <algorithm>
 #include <mutex>
 
-#include "bytetape/autograd/checkpoint.h"
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
-#include "bytetape/nn/module.h"
+#include "bytetape/core/memory/allocator.h"
 
 namespace bytetape::nn {
 namespace {
@@ -24,18 +27,24 @@ Phase phase_of_call() { return current_scope.phase == Phase::setup ? Phase::forw
 
 }  // namespace
 
-Call::Call(const Module& module)
+Call::Call(const Module& module, Repeatable)
     : caller_(running_module),
-      scope_(current_scope.with(module.path_below(running()), current_scope.op, phase_of_call())) {
+      scope_(current_scope.with(module.path_below(running()), current_scope.op, phase_of_call())),
+      is_within_itself_(running_module == &module.cell_ || running() == &module) {
   running_module = &module.cell_;
+}
+
+Call::Call(const Module& module) : Call(module, Repeatable{}) {
+  check<NotImplemented>(!module.is_checkpointed() || is_within_itself_, module.describe(),
+                        " is checkpointed, but the function that was called begins with nn::Call, which cannot run it "
+                        "again: return nn::call(*this, body, inputs...) in its place");
 }
 
 Call::~Call() { running_module = caller_; }
 
 Tensor Module::operator()(const Tensor& x) {
-  const Call call(*this);
-  if (!checkpointed_) return forward(x);
-  return bytetape::checkpoint([this](const Tensor& input) { return forward(input); }, x);
+  return call(
+      *this, [this](const Tensor& input) { return forward(input); }, x);
 }
 
 NameId Module::path_below(const Module* caller) const {
@@ -87,3 +96,38 @@ void Module::note_unregistered(const Module& module) const {
 }
 
 }  // namespace bytetape::nn
+
+namespace bytetape::detail {
+namespace {
+
+/// A tensor without a block of the device's is left out: undefined, evicted, in pinned memory or of somebody else's.
+void note_passed(memory::EventKind kind, std::span<const Tensor* const> tensors) {
+  std::vector<memory::Allocator*> before;
+  for (const Tensor* x : tensors) {
+    if (!x->defined() || !x->storage().block() || x->storage().pinned()) continue;
+    memory::Allocator& a = memory::allocator(x->device());
+    a.note_passed(*x->storage().block(), kind,
+                  static_cast<std::uint64_t>(std::count(before.begin(), before.end(), &a)));
+    before.push_back(&a);
+  }
+}
+
+}  // namespace
+
+// A module that is not registered has no path of its own, and what a checkpoint runs again is not another call.
+RepeatableCall::RepeatableCall(const nn::Module& module)
+    : nn::Call(module, Repeatable{}),
+      is_checkpoint_(module.is_checkpointed() && !is_within_itself()),
+      is_recorded_(memory::is_recording.load(std::memory_order_relaxed) && has_own_path() && !runs_again()) {}
+
+void RepeatableCall::note_inputs(std::initializer_list<const Tensor*> inputs) const {
+  note_passed(memory::EventKind::argument, {inputs.begin(), inputs.end()});
+}
+
+void RepeatableCall::note_results(const std::vector<Tensor>& results) const {
+  std::vector<const Tensor*> all;
+  for (const Tensor& x : results) all.push_back(&x);
+  note_passed(memory::EventKind::result, all);
+}
+
+}  // namespace bytetape::detail

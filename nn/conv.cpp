@@ -5,6 +5,7 @@
 #include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/error.h"
+#include "bytetape/nn/call.h"
 #include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
@@ -65,8 +66,8 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2 kernel
 Tensor Conv2d::forward(const Tensor& x) { return convolve(x, Activation::none); }
 
 Tensor Conv2d::operator()(const Tensor& x, Activation activation) {
-  const Call call(*this);
-  return convolve(x, activation);
+  return call(
+      *this, [this, activation](const Tensor& x) { return convolve(x, activation); }, x);
 }
 
 Tensor Conv2d::convolve(const Tensor& x, Activation activation) {

@@ -1,6 +1,7 @@
 // Modules are chosen one after the other: of those that are enough, the one that runs least again, else the one that
 // lowers the peak most. Where none does, one that is chosen gives way to its parts: its second run, of all of it at
-// once, is what takes most. In the end those that are not needed any more are left out, the dearest first.
+// once, is what takes most. Then those that are not needed any more are left out, the dearest first. In the end sets
+// that would run less again are tried, the cheapest first, if their modules together save as much as is missing.
 #include "bytetape/nn/fit.h"
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "bytetape/core/backend.h"
+#include "bytetape/core/memory/block.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/pinned.h"
 #include "bytetape/core/setting.h"
@@ -80,16 +82,20 @@ class Search {
       without = look(without_levers_);
       made_ = made_in_forward(without, modules_);
       peak_ = without.peak_allocated();
+      missing_ = peak_ - std::min(peak_, limit_);
       if (!(options.checkpoint && checkpoint()) && options.offload && has_pinned) offload();
       with = predict_(levers_, limit_);
     }
-    return {levers_, limit_, std::move(without), std::move(with), part_of_forward(chosen_)};
+    const std::size_t enough = with.fits() ? 0 : smallest_limit();
+    return {levers_, limit_, std::move(without), std::move(with), part_of_forward(chosen_), enough};
   }
 
  private:
   struct Useful {
     std::string path;
-    std::size_t gain;  // bytes, when it was last tried
+    std::size_t gain;   // bytes, when it was last tried
+    std::size_t saves;  // bytes that are not kept for backward, by itself
+    std::size_t again;  // bytes that its forward makes
   };
 
   /// Without a limit.
@@ -118,23 +124,30 @@ class Search {
     peak_ = peak;
   }
 
-  double part_of_forward(const Paths& modules) const {
-    std::size_t part = 0, all = 0;
+  /// Bytes that they make in forward.
+  std::size_t made_by(const Paths& modules) const {
+    std::size_t bytes = 0;
     for (const auto& [path, made] : made_) {
-      all += made.bytes;
       const auto has = [&, &of = path](const auto& m) { return m == of || is_below(of, m); };
-      if (std::any_of(modules.begin(), modules.end(), has)) part += made.bytes;
+      if (std::any_of(modules.begin(), modules.end(), has)) bytes += made.bytes;
     }
-    return all ? static_cast<double>(part) / static_cast<double>(all) : 0;
+    return bytes;
+  }
+  double part_of_forward(const Paths& modules) const {
+    std::size_t all = 0;
+    for (const auto& [path, made] : made_) all += made.bytes;
+    return all ? static_cast<double>(made_by(modules)) / static_cast<double>(all) : 0;
   }
 
   bool checkpoint() {
     const std::size_t saved = peak_saved(look(without_levers_));
     for (const std::string& m : modules_)
-      if (const std::size_t then = peak_saved(look(levers_of({m}))); then < saved) useful_.push_back({m, saved - then});
+      if (const std::size_t then = peak_saved(look(levers_of({m}))); then < saved)
+        useful_.push_back({m, saved - then, saved - then, made_by({m})});
     while (!(peak_ <= limit_ && fits(levers_)))
       if (!add_one(true) && !add_one(false) && !split_one()) return false;
     leave_out();
+    choose_cheaper();
     return true;
   }
 
@@ -190,6 +203,42 @@ class Search {
            });
   }
 
+  /// A set of modules none of which is in another.
+  struct Choice {
+    Paths modules;
+    std::size_t again = 0, saves = 0;  // bytes
+  };
+
+  void choose_cheaper() {
+    Choice none, now{.modules = chosen_};
+    for (const Useful& u : useful_)
+      if (chosen_.contains(u.path)) now.again += u.again;
+    std::vector<Choice> cheaper;
+    std::size_t looked_at = 0;
+    collect(0, none, now.again, cheaper, looked_at);
+    std::stable_sort(cheaper.begin(), cheaper.end(), [](const auto& a, const auto& b) { return a.again < b.again; });
+    const std::size_t most = std::min(cheaper.size(), 64 + 4 * useful_.size());  // each is a prediction
+    for (std::size_t i = 0; i < most; ++i)
+      if (fits(levers_of(cheaper[i].modules))) return choose(cheaper[i].modules, peak_);
+  }
+  /// Sets with modules from number `from` on that run less again than `limit` and may be enough.
+  void collect(std::size_t from, const Choice& with, std::size_t limit, std::vector<Choice>& to,
+               std::size_t& looked_at) const {
+    constexpr std::size_t most = std::size_t{1} << 16;
+    if (++looked_at > most) return;
+    if (with.saves >= missing_) to.push_back(with);
+    for (std::size_t i = from; i < useful_.size(); ++i) {
+      const Useful& u = useful_[i];
+      const auto overlaps = [&](const std::string& m) { return is_below(u.path, m) || is_below(m, u.path); };
+      if (with.again + u.again >= limit || std::any_of(with.modules.begin(), with.modules.end(), overlaps)) continue;
+      Choice then = with;
+      then.modules.insert(u.path);
+      then.again += u.again;
+      then.saves += u.saves;
+      collect(i + 1, then, limit, to, looked_at);
+    }
+  }
+
   void leave_out() {
     std::vector<std::string> dearest(chosen_.begin(), chosen_.end());
     std::stable_sort(dearest.begin(), dearest.end(),
@@ -235,6 +284,16 @@ class Search {
     return is_enough;
   }
 
+  /// That is enough for what was chosen, to a 1024th.
+  std::size_t smallest_limit() {
+    std::size_t too_small = limit_, enough = look(levers_).peak_reserved();
+    while (enough > too_small && enough - too_small > std::max<std::size_t>(memory::rounding, enough / 1024)) {
+      const std::size_t middle = too_small + (enough - too_small) / 2;
+      (predict_(levers_, middle).fits() ? enough : too_small) = middle;
+    }
+    return enough;
+  }
+
   const std::size_t limit_;
   const Predict& predict_;
   const Levers without_levers_;
@@ -243,8 +302,9 @@ class Search {
   std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
   std::map<std::string, Made> made_;  // without levers
   SaveOnCpuOptions saved_ = without_levers_.saved;
-  Levers levers_;         // what is chosen
-  std::size_t peak_ = 0;  // of allocated bytes with it
+  Levers levers_;            // what is chosen
+  std::size_t peak_ = 0;     // of allocated bytes with it
+  std::size_t missing_ = 0;  // bytes, without levers
 };
 
 }  // namespace
@@ -281,8 +341,15 @@ std::string Fit::text() const {
                        levers.saved.keep ? "all but " + format_bytes(levers.saved.keep) : "all");
   if (fits())
     return fmt::format("fits into {} with {}: {} instead of {}", room, how, format_bytes(with.peak_reserved()), before);
-  return fmt::format("does not fit into {}: it takes {}{}", room, before,
-                     how.empty() ? ", and no checkpoint helps" : ", and too much even with " + how);
+  const std::string least = fmt::format("{} ({} bytes)", format_bytes(enough), memory::format_exact(enough));
+  if (how.empty())
+    return fmt::format(
+        "does not fit into {}: it takes {}, and no checkpoint helps; the smallest limit that would do is {}", room,
+        before, least);
+  return fmt::format(
+      "does not fit into {}: it takes {}, and too much even with {}; the smallest limit that would do is {}, with "
+      "those",
+      room, before, how, least);
 }
 
 }  // namespace bytetape::nn

@@ -48,10 +48,12 @@ struct Fit {
   std::size_t limit = 0;             ///< bytes
   memory::Prediction without, with;  ///< any levers, and with these under the limit
   double again = 0;                  ///< which part of what forward makes, in bytes, it makes a second time
+  /// Where it does not fit, the smallest limit found, in bytes, under which it does with these levers; else 0.
+  std::size_t enough = 0;
 
   bool fits() const { return with.fits(); }
   /// "fits into 512 MiB with checkpoints of layer1, layer2.0, which run 41 % of forward again: 498 MiB instead of 1.21
-  /// GiB", or what is missing.
+  /// GiB", or what is missing and which limit would be enough.
   std::string text() const;
 };
 

@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/ops/matmul.h"
 #include "bytetape/core/error.h"
+#include "bytetape/nn/call.h"
 #include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
@@ -21,8 +22,8 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Linear::operator()(const Tensor& x, Activation activation) {
-  const Call call(*this);
-  return linear(x, weight, bias, activation);
+  return call(
+      *this, [this, activation](const Tensor& x) { return linear(x, weight, bias, activation); }, x);
 }
 
 std::string Linear::describe() const {

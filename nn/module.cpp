@@ -171,6 +171,7 @@ Module& Module::apply(const std::function<void(Module&)>& f) {
 }
 
 Module& Module::set_checkpointed(bool on) {
+  cell();  // Call knows it by that
   checkpointed_ = on;
   return *this;
 }

@@ -49,9 +49,10 @@ class Module {
   virtual ~Module();
 
   /// What the module makes of x. Called through operator(), and by Sequential. A module of other inputs leaves it out,
-  /// and begins the functions that it has with a Call. Throws NotImplemented where it is left out.
+  /// and returns nn::call(*this, body, inputs...) from the functions that it has (nn/call.h). Throws NotImplemented
+  /// where it is left out.
   virtual Tensor forward(const Tensor& x);
-  /// forward(x), as a Call.
+  /// forward(x), as a call of the module.
   Tensor operator()(const Tensor& x);
 
   /// Every parameter of this module and below, each once. Like all that follow, throws ValueError where a child is gone
@@ -69,8 +70,9 @@ class Module {
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
 
-  /// Whether forward(x), where a graph is recorded, is a checkpoint(): what it makes is not kept for backward, but made
-  /// again. Off at start. The module must then stay where it is until backward.
+  /// Whether each call of the module, where a graph is recorded, is a checkpoint(): what it makes is not kept for
+  /// backward, but made again. Off at start. The module must then stay where it is until backward. A function that
+  /// begins with nn::Call cannot be run again: it throws NotImplemented.
   Module& set_checkpointed(bool on = true);
   bool is_checkpointed() const { return checkpointed_; }
 
@@ -140,28 +142,6 @@ class Module {
   mutable std::atomic<std::uint64_t> place_{0};        // where one above last ran it: the path around it, and its own
   mutable std::vector<std::string> ran_unregistered_;  // what trains beside the children without being one
   bool training_ = true, checkpointed_ = false;
-};
-
-/// While it lives, `module` is the one that runs on this thread: its path stands in errors and on the ledger, below
-/// that of the module that called it. The first line of every function that a module is called by, but for forward(x):
-///
-///     Tensor step(const Tensor& x, const Tensor& h) {
-///       const nn::Call call(*this);
-///       return tanh(input(x) + hidden(h));
-///     }
-///
-/// Where the library itself was built without NDEBUG, throws ValueError where a module with parameters that train is
-/// called by one that has registered others but not this one: no optimizer will hear of it. In others summary() tells.
-class Call {
- public:
-  [[nodiscard]] explicit Call(const Module& module);
-  ~Call();
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
- private:
-  const memory::ModuleCell* caller_;
-  memory::ScopeGuard scope_;
 };
 
 /// Has the modules of these paths ("layer1.0", or as the ledger and memory::advise have it, "layer1.0 Block")

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
 /// Every layer.
+#include "bytetape/nn/call.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/fit.h"
 #include "bytetape/nn/init.h"

@@ -5,6 +5,7 @@
 #include "bytetape/autograd/ops/group_norm.h"
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/nn/call.h"
 #include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
@@ -36,13 +37,15 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, Activation 
 Tensor BatchNorm::forward(const Tensor& x) { return normalise(x, {}, Activation::none); }
 
 Tensor BatchNorm::operator()(const Tensor& x, Activation activation) {
-  const Call call(*this);
-  return normalise(x, {}, activation);
+  return call(
+      *this, [this, activation](const Tensor& x) { return normalise(x, {}, activation); }, x);
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, const Tensor& residual, Activation activation) {
-  const Call call(*this);
-  return normalise(x, residual, activation);
+  const auto body = [this, activation](const Tensor& x, const Tensor& residual) {
+    return normalise(x, residual, activation);
+  };
+  return call(*this, body, x, residual);
 }
 
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options)
@@ -73,8 +76,12 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
 Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
 
 AddLayerNorm LayerNorm::operator()(const Tensor& x, const Tensor& residual) {
-  const Call call(*this);
-  return add_layer_norm(x, residual, normalized_shape_, weight, bias, eps_);
+  const auto body = [this](const Tensor& x, const Tensor& residual) {
+    const auto [y, sum] = add_layer_norm(x, residual, normalized_shape_, weight, bias, eps_);
+    return std::pair(y, sum);
+  };
+  const auto [y, sum] = call(*this, body, x, residual);
+  return {y, sum};
 }
 
 std::string LayerNorm::describe() const { return detail::concat("LayerNorm(", normalized_shape_, ")"); }

@@ -3,6 +3,7 @@
 #include <typeinfo>
 
 #include "bytetape/autograd/checkpoint.h"
+#include "bytetape/nn/call.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"
@@ -24,7 +25,7 @@ Activation activation_of(const Module& layer) {
 using Activated = Tensor (*)(Module& layer, const Tensor& x, Activation activation);
 
 template <class Layer>
-Tensor call(Module& layer, const Tensor& x, Activation activation) {
+Tensor run_as(Module& layer, const Tensor& x, Activation activation) {
   return static_cast<Layer&>(layer)(x, activation);
 }
 
@@ -32,18 +33,11 @@ Tensor call(Module& layer, const Tensor& x, Activation activation) {
 Activated activated(const Module& layer, Activation activation) {
   const std::type_info& type = typeid(layer);
   if (activation == Activation::none) return nullptr;
-  if (type == typeid(Linear)) return call<Linear>;
+  if (type == typeid(Linear)) return run_as<Linear>;
   if (activation != Activation::relu) return nullptr;
-  if (type == typeid(Conv2d)) return call<Conv2d>;
-  if (type == typeid(BatchNorm1d) || type == typeid(BatchNorm2d)) return call<BatchNorm>;
+  if (type == typeid(Conv2d)) return run_as<Conv2d>;
+  if (type == typeid(BatchNorm1d) || type == typeid(BatchNorm2d)) return run_as<BatchNorm>;
   return nullptr;
-}
-
-/// One checkpoint of both: what the activation would keep is what the layer would.
-Tensor run_activated(Activated run, Module& layer, const Tensor& x, Activation activation) {
-  if (!layer.is_checkpointed()) return run(layer, x, activation);
-  const Call call(layer);
-  return checkpoint([=, &layer](const Tensor& input) { return run(layer, input, activation); }, x);
 }
 
 std::int64_t length(const Sequential& model) { return static_cast<std::int64_t>(model.size()); }
@@ -55,7 +49,7 @@ Tensor run_layers(Sequential& model, std::int64_t first, std::int64_t last, cons
     Module& layer = model[i];
     const Activation activation = i + 1 == last ? Activation::none : activation_of(model[i + 1]);
     const Activated run = activated(layer, activation);
-    y = run ? run_activated(run, layer, y, activation) : layer(y);
+    y = run ? run(layer, y, activation) : layer(y);
     if (run) ++i;
   }
   return y;

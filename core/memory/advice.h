@@ -22,13 +22,18 @@ struct Advice {
 
 /// Of the device's training step that holds most, every module whose checkpoint would lower the peak by 1 % or more,
 /// and the set that comes of adding to the best one whichever lowers it most, as long as that is 1 %; the lowest peak
-/// first, of equal ones the one that takes least time. From the recording alone: levels are added up anew, event by
-/// event, and what cannot be known is taken to be worst: the peak is no lower than it will be. Modules that run more
-/// than once in a step are left out, as is what a recording without modules does not tell. Of a GPU, times are those of
-/// its host.
+/// first, of equal ones the one that takes least time. Modules may run several times in the step. From the recording
+/// alone: levels are added up anew, event by event. The peak is at most `peak_then` where blocks are as large as they
+/// were: what cannot be known is taken to be worst. Tensors that a module uses besides its inputs, or keeps in members,
+/// are not counted. Of a GPU, times are those of its host.
 std::vector<Advice> advise(const Log& log, const DeviceLog& device);
 
-/// The best of it for each device, in words that begin with the device's name: what write_report(log, path) shows.
+/// Sentences on modules that hold 1 % of that step's peak or more, and that advise() can say nothing about: those whose
+/// functions begin with nn::Call, and what runs under SaveOnCpu.
+std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device);
+
+/// The best advice for each device, and why there is none of some modules, in words that begin with the device's name:
+/// what write_report(log, path) shows.
 std::vector<std::string> advice_texts(const Log& log);
 
 }  // namespace bytetape::memory

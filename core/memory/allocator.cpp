@@ -191,6 +191,11 @@ std::uint32_t Allocator::savers_of(const Block* block) const {
   return block->savers;
 }
 
+void Allocator::note_passed(const Block& block, EventKind kind, std::uint64_t before) {
+  const std::lock_guard lock(mutex_);
+  ledger_.on_passed(block, kind, before);
+}
+
 void Allocator::hand_savers(Block* from, Allocator& its, Block* to) {
   const void* saver = nullptr;
   std::uint32_t savers = 0;

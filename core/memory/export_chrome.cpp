@@ -112,6 +112,9 @@ class ChromeWriter {
         case EventKind::step_end:
           if (const auto at = steps.find(r.event.step); at != steps.end()) step(pid, r, 'e', at->second);
           break;
+        case EventKind::argument:
+        case EventKind::result:
+          break;  // for advise() alone
         default:
           instant(r, d.name);
       }

@@ -17,10 +17,12 @@ std::size_t index(Role r) { return static_cast<std::size_t>(r); }
 
 const char* to_string(EventKind k) {
   constexpr const char* text[event_kind_count] = {
-      "segment_alloc", "segment_free", "alloc",   "free", "retag", "step_begin", "step_end",
-      "out_of_memory", "to_device",    "to_host", "wait", "hold",  "drop"};
+      "segment_alloc", "segment_free", "alloc", "free", "retag", "step_begin", "step_end", "out_of_memory",
+      "to_device",     "to_host",      "wait",  "hold", "drop",  "argument",   "result"};
   return text[static_cast<int>(k)];
 }
+
+bool is_only_recorded(EventKind k) { return k >= EventKind::hold; }
 
 Ledger::Ledger() { reset_log(default_log_capacity); }
 
@@ -113,6 +115,13 @@ void Ledger::on_hold(const Block& b, bool begins) {
   if (!track_) [[likely]]
     return;
   track_->add(event(begins ? EventKind::hold : EventKind::drop, b, b.role, b.module, current().step));
+}
+
+void Ledger::on_passed(const Block& b, EventKind kind, std::uint64_t before) {
+  if (!track_) return;
+  Event e = event(kind, b, b.role, b.module, current().step);
+  e.requested = before;
+  track_->add(e);
 }
 
 void Ledger::on_found(const Block& first) {

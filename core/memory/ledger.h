@@ -23,9 +23,13 @@ enum class EventKind : std::uint8_t {
   wait,           ///< the host waited for the device
   hold,           ///< a node of the tape began to keep the block for backward; in recordings alone (log.h)
   drop,           ///< and no longer does; likewise
+  argument,       ///< a call of a module got the block as an input; `requested` counts those before; likewise
+  result,         ///< and returned this one; likewise
 };
 
-inline constexpr int event_kind_count = 13;
+inline constexpr int event_kind_count = 15;
+/// Whether only recordings have events of this kind: they change nothing on the books.
+bool is_only_recorded(EventKind k);
 /// "segment_alloc", "alloc", ...
 const char* to_string(EventKind k);
 
@@ -154,6 +158,8 @@ class Ledger {
 
   /// A node began or ceased to keep the block for backward.
   void on_hold(const Block& b, bool begins);
+  /// A call of a module got the block (EventKind::argument) or returned it (result), behind `before` others.
+  void on_passed(const Block& b, EventKind kind, std::uint64_t before);
   /// A segment that was there when a recording began, by its first block, and what is in use of it: to the recording.
   void on_found(const Block& first);
   /// From now on, what is logged goes to a recording too; null: no longer.

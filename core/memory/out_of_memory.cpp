@@ -128,7 +128,7 @@ std::string obstacle(const Shortage& s) {
     return fmt::format("{} of it serve other streams or captured steps", format_bytes(s.elsewhere));
   if (s.needed() > free - s.unusable)
     return fmt::format("{} of it are for requests up to {}", format_bytes(s.unusable), format_bytes(small_limit));
-  return fmt::format("the largest piece is {} short", format_bytes(s.missing()));
+  return fmt::format("the largest piece is {} short of this request", format_bytes(s.missing()));
 }
 
 std::string verdict(const Shortage& s) {
@@ -136,12 +136,21 @@ std::string verdict(const Shortage& s) {
     return fmt::format("refused by the system: the limit leaves {}, but the system has no more to give",
                        format_bytes(s.available()));
   if (!s.fragmented())
-    return fmt::format("a true shortage: {} are free, {} are missing", format_bytes(s.free()),
+    return fmt::format("a true shortage: {} are free, {} are missing for this request", format_bytes(s.free()),
                        format_bytes(s.missing()));
   const bool would_fit = s.needed() <= s.room_if_packed;
   return fmt::format("{}: {} are free in all, but {}\n{}laid anew, what is held would leave {}{} in one piece",
                      would_fit ? "fragmentation" : "a shortage", format_bytes(s.free()), obstacle(s),
                      would_fit ? "" : "even ", would_fit ? "" : "only ", format_bytes(s.room_if_packed));
+}
+
+/// What the program will ask for after this request nobody knows here, but its earlier peak is a hint.
+std::string outlook(const Shortage& s) {
+  const auto& [now, peak] = s.statistics.allocated;
+  if (peak > now)
+    return fmt::format("what follows may need more: up to {} were held at once before, {} more than now",
+                       format_bytes(peak), format_bytes(peak - now));
+  return "what follows may need more: memory::predict() says what a whole step takes";
 }
 
 std::string when(const Shortage& s) {
@@ -158,7 +167,7 @@ std::string explain(const Shortage& s) {
   out += when(s) + "\n\n";
   write_table(out, s);
   write_holders(out, s);
-  print(out, "\n{}\n", verdict(s));
+  print(out, "\n{}\n{}\n", verdict(s), outlook(s));
   print(out, "what would fit now: {} ({} bytes) in one piece", format_bytes(s.fits()), format_exact(s.fits()));
   if (const std::string path = recording_path(); !path.empty()) print(out, "\nwhat led to it is in {}", path);
   return out;

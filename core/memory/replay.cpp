@@ -56,6 +56,8 @@ void Replay::apply(const Event& e) {
     case EventKind::wait:
     case EventKind::hold:
     case EventKind::drop:
+    case EventKind::argument:
+    case EventKind::result:
       break;
   }
 }

@@ -11,6 +11,7 @@ ReportTables::ReportTables(const std::vector<Record>& records, const std::vector
   };
   for (const Record& r : records) {
     take_limits(static_cast<std::size_t>(&r - records.data()));
+    if (r.event.kind == EventKind::argument || r.event.kind == EventKind::result) continue;  // advise() reads them
     const auto target = book(r);
     if (!target) {
       ++unmatched;
@@ -54,6 +55,8 @@ std::optional<std::uint64_t> ReportTables::book(const Record& r) {
     case EventKind::to_device:
     case EventKind::to_host:
     case EventKind::wait:
+    case EventKind::argument:
+    case EventKind::result:
       break;
   }
   return e.bytes;

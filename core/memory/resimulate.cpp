@@ -50,6 +50,8 @@ class Resimulation {
       case EventKind::retag:
       case EventKind::hold:
       case EventKind::drop:
+      case EventKind::argument:
+      case EventKind::result:
         if (const auto at = held_.find(place_of(r)); at != held_.end()) add(r, *at->second);
         return;
       case EventKind::out_of_memory:

@@ -59,6 +59,8 @@ class Retelling {
       case EventKind::out_of_memory:
       case EventKind::hold:
       case EventKind::drop:
+      case EventKind::argument:
+      case EventKind::result:
         return;
     }
   }
@@ -106,7 +108,7 @@ Snapshot snapshot_of(const Log& log, const DeviceLog& device) {
     Event e = r.event;
     for (NameId* name : {&e.module, &e.old_module, &e.op}) *name = ids[*name];
     retelling.tell(e, r.thread);
-    if (e.kind != EventKind::hold && e.kind != EventKind::drop) s.events.push_back(e);
+    if (!is_only_recorded(e.kind)) s.events.push_back(e);
   }
   const Ledger& ledger = retelling.ledger();
   s.device = device_named(device.name);

@@ -1,10 +1,15 @@
 #include "examples/bytetape-memory/summary.h"
 
+#include <bytetape/core/memory/advice.h>
 #include <bytetape/core/memory/format.h>
 #include <bytetape/core/memory/layout.h>
 #include <bytetape/core/memory/snapshot_of.h>
 #include <bytetape/core/memory/summary.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
 
 #include "examples/bytetape-memory/blocks.h"
 #include "examples/bytetape-memory/recordings.h"
@@ -33,6 +38,8 @@ int summary(const std::string& path) {
   const memory::Log log = read_recording(path);
   fmt::print("{}", headline(log, path));
   for (const memory::DeviceLog* device : devices_of(log)) print_device(log, *device);
+  const std::vector<std::string> advice = memory::advice_texts(log);
+  if (!advice.empty()) fmt::print("\nadvice\n  {}\n", fmt::join(advice, "\n  "));
   return status_of(log);
 }
 

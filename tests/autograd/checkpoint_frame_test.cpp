@@ -11,10 +11,34 @@
 
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {
 namespace {
+
+// As many tensors each time, of which one differs in shape, dtype or device alone.
+TEST(CheckpointFrame, RefusesTensorsThatLookOtherwiseTheSecondTime) {
+  const test::FakeGpu fake;
+  const std::vector<std::pair<const char*, std::function<Tensor(const Tensor&)>>> others{
+      {"f64(2, 2) on cpu",
+       [](const Tensor& t) {
+         return reshape(exp(reshape(t, {2, 2})), 4);
+       }},
+      {"f32(4,) on cpu", [](const Tensor& t) { return to(exp(to(t, DType::f32)), DType::f64); }},
+      {"f64(4,) on cuda", [](const Tensor& t) { return to(exp(to(t, test::FakeGpu::gpu)), Device::cpu()); }}};
+  for (const auto& [looks, other] : others) {
+    const Tensor x = random_leaf({4});
+    int runs = 0;
+    const auto changes = [&](const Tensor& t) { return ++runs == 1 ? exp(t) : other(t); };
+    const Tensor loss = sum(checkpoint(changes, x * 1));
+    EXPECT_THROWS_SAYING(
+        loss.backward(), AutogradError,
+        "saves other tensors when it runs again, " + std::string(looks) + " where it saved f64(4,) on cpu");
+    EXPECT_EQ(runs, 2);
+    EXPECT_FALSE(x.grad().defined());
+  }
+}
 
 TEST(CheckpointFrame, SaysWhatTheFunctionMustNotDo) {
   const Tensor x = random_leaf({4}), w = random_leaf({4});

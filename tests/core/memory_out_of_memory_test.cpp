@@ -130,7 +130,7 @@ TEST_F(Shortages, ATrueOneSaysHowMuchIsMissing) {
   const OutOfMemory e = fail(30 * MiB);
   EXPECT_FALSE(e.shortage().fragmented());
   EXPECT_EQ(e.shortage().missing(), 6 * MiB);
-  EXPECT_THAT(e.what(), HasSubstr("a true shortage: 24.0 MiB are free, 6.00 MiB are missing\n"));
+  EXPECT_THAT(e.what(), HasSubstr("a true shortage: 24.0 MiB are free, 6.00 MiB are missing for this request\n"));
   EXPECT_THAT(e.what(), HasSubstr("what would fit now: 24.0 MiB (25,165,824 bytes) in one piece"));
   expect_exactly_fits(e.shortage().fits());
   allocator.deallocate(held);
@@ -144,8 +144,10 @@ TEST_F(Shortages, AFragmentedOneSaysSo) {
   const OutOfMemory e = fail(9 * MiB);
   EXPECT_TRUE(e.shortage().fragmented());
   EXPECT_EQ(e.shortage().cached() + e.shortage().unreserved, 20 * MiB);
-  EXPECT_THAT(e.what(), HasSubstr("fragmentation: 20.0 MiB are free in all, but the largest piece is 5.00 MiB short\n"
-                                  "laid anew, what is held would leave 20.0 MiB in one piece\n"));
+  EXPECT_THAT(
+      e.what(),
+      HasSubstr("fragmentation: 20.0 MiB are free in all, but the largest piece is 5.00 MiB short of this request\n"
+                "laid anew, what is held would leave 20.0 MiB in one piece\n"));
   EXPECT_EQ(e.shortage().room_if_packed, 20 * MiB);
   EXPECT_THAT(e.what(), HasSubstr("what would fit now: 4.00 MiB"));
   EXPECT_EQ(sum(parse(e.what())), 40 * MiB);
@@ -281,7 +283,7 @@ TEST_F(Shortages, TheTableOfAGpuSumsToTheDevice) {
       (Rows{{"parameter", 40 * MiB}, {"cached", 0}, {"not reserved", 30 * MiB}, {"outside the ledger", 30 * MiB}}));
   EXPECT_EQ(parse(e.what()).sum, (std::pair<std::string, std::size_t>{"device", 100 * MiB}));
   EXPECT_FALSE(e.shortage().refused()) << "the limit has 60 MiB more, but the device has not";
-  EXPECT_THAT(e.what(), HasSubstr("a true shortage: 30.0 MiB are free, 1.00 MiB are missing\n"));
+  EXPECT_THAT(e.what(), HasSubstr("a true shortage: 30.0 MiB are free, 1.00 MiB are missing for this request\n"));
   EXPECT_EQ(e.shortage().fits(), 30 * MiB);
   gpu.deallocate(gpu.allocate(30 * MiB, Role::temporary));
   gpu.empty_cache();
@@ -432,7 +434,8 @@ largest holders
    4.50 MiB  net.fc1    parameter           parameter 'weight' of Linear
    36.0 KiB  net.conv1  parameter           parameter 'weight' of Conv2d
 
-a true shortage: 46.0 MiB are free, 74.0 MiB are missing
+a true shortage: 46.0 MiB are free, 74.0 MiB are missing for this request
+what follows may need more: memory::predict() says what a whole step takes
 what would fit now: 38.0 MiB (39,845,888 bytes) in one piece
 )");
 }
@@ -465,8 +468,9 @@ largest holders
    4.50 MiB  net.fc1    parameter           parameter 'weight' of Linear
    36.0 KiB  net.conv1  parameter           parameter 'weight' of Conv2d
 
-fragmentation: 28.0 MiB are free in all, but the largest piece is 11.0 MiB short
+fragmentation: 28.0 MiB are free in all, but the largest piece is 11.0 MiB short of this request
 laid anew, what is held would leave 22.0 MiB in one piece
+what follows may need more: up to 54.0 MiB were held at once before, 18.0 MiB more than now
 what would fit now: 9.00 MiB (9,437,184 bytes) in one piece
 )");
 }
@@ -492,7 +496,8 @@ largest holders
    4.50 MiB  net.fc1    parameter        parameter 'weight' of Linear
    36.0 KiB  net.conv1  parameter        parameter 'weight' of Conv2d
 
-a true shortage: 98.0 MiB are free, 22.0 MiB are missing
+a true shortage: 98.0 MiB are free, 22.0 MiB are missing for this request
+what follows may need more: memory::predict() says what a whole step takes
 what would fit now: 94.0 MiB (98,566,144 bytes) in one piece
 )");
 }
@@ -519,6 +524,7 @@ largest holders
    36.0 KiB  net.conv1  parameter        parameter 'weight' of Conv2d
 
 refused by the system: the limit leaves 234 MiB, but the system has no more to give
+what follows may need more: memory::predict() says what a whole step takes
 what would fit now: 2.00 MiB (2,097,152 bytes) in one piece
 )");
 }

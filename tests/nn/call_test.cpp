@@ -1,6 +1,13 @@
 // nn::Call: which module runs, under which path.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/expect.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape {
 namespace {
@@ -41,6 +48,65 @@ TEST(Call, BooksAFunctionOfAnySignatureUnderItsModule) {
   EXPECT_EQ(booked_under(model.enc.cell.step(randn({2, 3}), randn({2, 4}))), "cell");
   EXPECT_THROWS_SAYING(model(randn({2, 5})), ShapeError, "in module 'enc.cell.input'");
   EXPECT_EQ(memory::current_scope.module, 0u);
+}
+
+/// As Cell, by call().
+struct Joined : nn::Module {
+  nn::Linear left{3, 4}, right{4, 4};
+  Joined() {
+    register_module("left", left);
+    register_module("right", right);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& h) {
+    return nn::call(
+        *this,
+        [this](const Tensor& x, const Tensor& h) {
+          const Tensor a = left(x), b = right(h);
+          return a + b;
+        },
+        x, h);
+  }
+};
+
+TEST(Call, OfABodyBooksItUnderItsModule) {
+  struct Outer : nn::Module {
+    Joined joined;
+    Outer() { register_module("joined", joined); }
+    Tensor forward(const Tensor& x) override { return joined(x, zeros({x.size(0), 4})); }
+  } outer;
+  EXPECT_EQ(booked_under(outer(randn({2, 3}))), "joined");
+  EXPECT_THROWS_SAYING(outer.joined(randn({2, 5}), randn({2, 4})), ShapeError, "in module 'joined.left'");
+  EXPECT_THROWS_SAYING(outer(randn({2, 5})), ShapeError, "in module 'joined.left'");
+  EXPECT_EQ(memory::current_scope.module, 0u);
+}
+
+TEST(Call, TellsARecordingWhatGoesInAndComesOut) {
+  const test::TemporaryDir dir;
+  struct Outer : nn::Module {
+    Joined joined;
+    Outer() { register_module("joined", joined); }
+    Tensor forward(const Tensor& x) override { return joined(x, Tensor(zeros({x.size(0), 4}))); }
+  } outer;
+  const Tensor x = randn({2, 3});
+  memory::Recording recording(dir / "run.memlog");
+  const Tensor y = outer(x);
+  recording.finish();
+  const memory::Log log = memory::read_log(dir / "run.memlog");
+  const auto cpu = std::find_if(log.devices.begin(), log.devices.end(), [](const auto& d) { return d.name == "cpu"; });
+  std::vector<std::pair<std::string, std::uint64_t>> arguments, results;  // modules, and inputs before
+  for (const memory::Record& r : cpu->records) {
+    if (r.event.kind == memory::EventKind::argument) arguments.emplace_back(log.names[r.by_module], r.event.requested);
+    if (r.event.kind == memory::EventKind::result) {
+      results.emplace_back(log.names[r.by_module], r.event.requested);
+      if (results.back().first == "joined") {
+        EXPECT_EQ(r.event.segment, y.storage().block()->segment);
+        EXPECT_EQ(r.event.offset, y.storage().block()->offset);
+      }
+    }
+  }
+  using Passed = std::pair<std::string, std::uint64_t>;
+  EXPECT_EQ(arguments, (std::vector<Passed>{{"joined", 0}, {"joined", 1}, {"joined.left", 0}, {"joined.right", 0}}));
+  EXPECT_EQ(results, (std::vector<Passed>{{"joined.left", 0}, {"joined.right", 0}, {"joined", 0}}));
 }
 
 TEST(Call, SetsThePhase) {

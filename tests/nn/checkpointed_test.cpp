@@ -1,6 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 
@@ -72,6 +77,112 @@ TEST(CheckpointedModules, AreNotFusedWithTheLayerBehind) {
   EXPECT_TRUE(test::all_close(parts, fused, 0, 0));
   sum(parts).backward();
   EXPECT_TRUE(x.grad().defined());
+}
+
+/// How many blocks backward makes in forward's phase, and the gradients.
+template <class M, class Run>
+std::pair<std::size_t, std::vector<Tensor>> made_again(Run run, bool checkpointed) {
+  manual_seed(3);
+  M module;
+  module.set_checkpointed(checkpointed);
+  const Tensor x = randn({64, 32}).set_requires_grad(), y = randn({64, 32}).set_requires_grad();
+  const Tensor loss = sum(run(module, x, y) * 0.1);
+  memory::Allocator& books = memory::allocator(Device::cpu());
+  books.reset_log(memory::Ledger::default_log_capacity);
+  loss.backward();
+  const auto events = books.snapshot().events;
+  const auto again = std::count_if(events.begin(), events.end(), [](const memory::Event& e) {
+    return e.kind == memory::EventKind::alloc && e.phase == memory::Phase::forward;
+  });
+  std::vector<Tensor> grads{x.grad(), y.grad()};
+  for (const Tensor& p : module.parameters()) grads.push_back(p.grad());
+  return {static_cast<std::size_t>(again), grads};
+}
+template <class M, class Run>
+void expect_checkpoint(Run run) {
+  const auto [none, plain] = made_again<M>(run, false);
+  const auto [again, grads] = made_again<M>(run, true);
+  EXPECT_EQ(none, 0u);
+  EXPECT_GT(again, 0u);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    ASSERT_EQ(grads[i].defined(), plain[i].defined()) << i;
+    if (!plain[i].defined()) continue;
+    EXPECT_TRUE(test::all_close(grads[i], plain[i], 0, 0)) << i;
+  }
+}
+
+struct Fused : Linear {
+  Fused() : Linear(32, 32) {}
+};
+struct Norm : BatchNorm1d {
+  Norm() : BatchNorm1d(32) {}
+};
+struct AddNorm : LayerNorm {
+  AddNorm() : LayerNorm(Shape{32}) {}
+};
+/// A tuple of three.
+struct Gates : Module {
+  Linear fc{32, 32};
+  Gates() { register_module("fc", fc); }
+  Tensor operator()(const Tensor& x, const Tensor& h) {
+    const auto body = [this](const Tensor& x, const Tensor& h) {
+      const Tensor f = sigmoid(fc(x)), g = tanh(fc(h));
+      return std::tuple(f, g, tanh(f * g));
+    };
+    const auto [f, g, y] = call(*this, body, x, h);
+    return f + g + y;
+  }
+};
+struct Parts : Module {
+  Tensor operator()(const Tensor& x, const Tensor& h) {
+    const auto body = [](const Tensor& x, const Tensor& h) { return std::vector<Tensor>{tanh(tanh(x)), tanh(h)}; };
+    const std::vector<Tensor> both = call(*this, body, x, h);
+    return both.at(0) * both.at(1);
+  }
+};
+
+TEST(CheckpointedModules, AreCheckpointsWhateverTheyAreCalledWith) {
+  expect_checkpoint<Fused>([](auto& m, const Tensor& x, const Tensor&) { return m(x, Activation::relu); });
+  expect_checkpoint<Norm>([](auto& m, const Tensor& x, const Tensor&) { return m(x, Activation::relu); });
+  expect_checkpoint<Norm>([](auto& m, const Tensor& x, const Tensor& y) { return m(x * 2, y * 2, Activation::relu); });
+  expect_checkpoint<AddNorm>([](auto& m, const Tensor& x, const Tensor& y) {
+    const auto both = m(x * 2, y * 2);
+    return both.y + both.sum;
+  });
+  expect_checkpoint<Gates>([](auto& m, const Tensor& x, const Tensor& y) { return m(x, y); });
+  expect_checkpoint<Parts>([](auto& m, const Tensor& x, const Tensor& y) { return m(x, y); });
+}
+
+/// Functions that call each other, one of which cannot run again by itself.
+struct Plain : Module {
+  Tensor half(const Tensor& x) const {
+    const Call call(*this);
+    return tanh(x) * 0.5;
+  }
+  Tensor forward(const Tensor& x) override { return half(tanh(x)); }
+};
+
+TEST(CheckpointedModules, ThrowWhereTheyCannotRunAgain) {
+  Plain plain;
+  const Tensor x = randn({4, 4}).set_requires_grad();
+  plain.half(x);
+  plain.set_checkpointed();
+  EXPECT_THROWS_SAYING(plain.half(x), NotImplemented,
+                       "Plain is checkpointed, but the function that was called begins with nn::Call, which cannot run "
+                       "it again: return nn::call(*this, body, inputs...) in its place");
+  const NoGrad no_grad;
+  EXPECT_THROW(plain.half(x), NotImplemented) << "at once, not when training begins";
+}
+
+TEST(CheckpointedModules, MayCallTheirOwnFunctions) {
+  Plain plain;
+  plain.set_checkpointed();
+  Tensor x = randn({4, 4}).set_requires_grad();
+  sum(plain(x)).backward();
+  const Tensor grad = x.grad();
+  x.set_grad({});
+  sum(plain.set_checkpointed(false)(x)).backward();
+  EXPECT_TRUE(test::all_close(x.grad(), grad, 0, 0));
 }
 
 TEST(CheckpointedModules, KeepNothingWhereNothingIsRecorded) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/format.h"
 #include "tests/support/expect.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/memory.h"
@@ -120,6 +121,20 @@ TEST(Fit, SaysWhatIsMissing) {
   EXPECT_THAT(f.text(), testing::StartsWith("does not fit into 1.00 MiB: it takes "));
   EXPECT_THAT(f.text(), testing::HasSubstr("too much even with checkpoints of "));
   EXPECT_THAT(fit_training(Device::cpu(), 1 << 20, {.checkpoint = false}).text(), testing::HasSubstr("no checkpoint"));
+}
+
+TEST(Fit, ThatFailsNamesTheSmallestLimitThatWouldDo) {
+  const Device cpu = Device::cpu();
+  for (const FitOptions& options : {FitOptions{}, FitOptions{.checkpoint = false}}) {
+    const Fit f = fit_training(cpu, std::size_t{1} << 20, options);
+    ASSERT_FALSE(f.fits());
+    EXPECT_TRUE(fits(cpu, f.enough, f.levers));
+    EXPECT_FALSE(fits(cpu, f.enough - f.enough / 512, f.levers));
+    EXPECT_TRUE(fit_training(cpu, f.enough, options).fits());
+    EXPECT_THAT(f.text(), testing::HasSubstr("; the smallest limit that would do is "));
+    EXPECT_THAT(f.text(), testing::HasSubstr(" (" + memory::format_exact(f.enough) + " bytes)"));
+  }
+  EXPECT_EQ(fit_training(cpu, peak(cpu)).enough, 0u);
 }
 
 TEST(Fit, NeedsOneModel) {

@@ -1,0 +1,127 @@
+// What nn::fit() chooses, held against every other choice on small models.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/core/memory/ledger.h"
+#include "bytetape/nn/fit.h"
+#include "bytetape/nn/module_path.h"
+#include "tests/support/expect.h"
+
+namespace bytetape::nn {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+/// Blocks of any length and width in groups, or by themselves.
+Sequential random_model(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  const auto block = [&] {
+    Sequential b(Linear(32, 32 << below(3)));
+    const std::int64_t width = static_cast<Linear&>(b[0]).weight.size(0);
+    for (int i = 0, n = 1 + below(4); i < n; ++i) b.push_back(Tanh());
+    b.push_back(Linear(width, 32));
+    return std::make_shared<Sequential>(std::move(b));
+  };
+  Sequential net;
+  for (int i = 0; i < 3; ++i) {
+    if (below(2) == 0) {
+      net.push_back(block());
+      continue;
+    }
+    auto group = std::make_shared<Sequential>();
+    for (int j = 0; j < 2; ++j) group->push_back(block());
+    net.push_back(group);
+  }
+  net.push_back(Linear(32, 4));
+  return net;
+}
+
+struct Training {
+  Sequential net;
+  Levers levers;
+  Training(unsigned seed, const Levers& levers) : net(random_model(seed)), levers(levers) { levers.apply(net); }
+  void operator()() {
+    const memory::Step step;
+    net.zero_grad();
+    sum(net(randn({1024, 32}))).backward();
+  }
+};
+
+class Choices {
+ public:
+  Choices(unsigned seed, std::size_t limit) : seed_(seed), limit_(limit) {
+    const memory::Prediction plain = predict({}, memory::PredictOptions{}.limit);
+    for (auto i = plain.steps.back().first_event; i < plain.steps.back().end_event; ++i) {
+      const memory::Event& e = plain.snapshot.events[i];
+      if (e.kind != memory::EventKind::alloc || e.phase != memory::Phase::forward) continue;
+      made_[path_without_classes(memory::name_of(e.module))] += e.bytes;
+    }
+    Sequential net = random_model(seed);
+    for (const auto& [path, module] : net.named_modules())
+      if (path.find('.') == path.rfind('.') && dynamic_cast<Sequential*>(module) && !path.empty()) all_.push_back(path);
+  }
+
+  bool fits(const Paths& modules) const { return predict(modules, limit_).fits(); }
+  /// The part of forward that runs again.
+  double part(const Paths& modules) const {
+    std::size_t part = 0, all = 0;
+    for (const auto& [path, bytes] : made_) {
+      all += bytes;
+      const auto has = [&, &of = path](const std::string& m) { return m == of || is_below(of, m); };
+      if (std::any_of(modules.begin(), modules.end(), has)) part += bytes;
+    }
+    return static_cast<double>(part) / static_cast<double>(all);
+  }
+  /// The least part of all sets of blocks and groups that fit; 2 where none does.
+  double least_part() const {
+    std::vector<std::pair<double, Paths>> sets;
+    for (unsigned bits = 0; bits < 1u << all_.size(); ++bits) {
+      Paths set;
+      for (std::size_t i = 0; i < all_.size(); ++i)
+        if (bits >> i & 1) set.push_back(all_[i]);
+      const bool nested = std::any_of(set.begin(), set.end(), [&](const auto& a) {
+        return std::any_of(set.begin(), set.end(), [&](const auto& b) { return is_below(a, b); });
+      });
+      if (!nested) sets.emplace_back(part(set), set);
+    }
+    std::sort(sets.begin(), sets.end());
+    for (const auto& [part, set] : sets)
+      if (fits(set)) return part;
+    return 2;
+  }
+
+ private:
+  memory::Prediction predict(const Paths& modules, std::size_t limit) const {
+    return memory::predict(Device::cpu(), [&] { return Training(seed_, {.checkpointed = modules}); }, {.limit = limit});
+  }
+  const unsigned seed_;
+  const std::size_t limit_;
+  std::map<std::string, std::size_t> made_;
+  Paths all_;
+};
+
+TEST(FitChoice, RunsLeastAgain) {
+  int tight = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    const std::size_t need = memory::predict(Device::cpu(), [&] { return Training(seed, {}); }).peak_reserved();
+    for (const int percent : {85, 70, 60}) {
+      const std::size_t limit = need * static_cast<std::size_t>(percent) / 100;
+      const Fit f = fit(Device::cpu(), limit, [&](const Levers& levers) { return Training(seed, levers); });
+      const Choices choices(seed, limit);
+      const double least = choices.least_part();
+      SCOPED_TRACE(f.text());
+      EXPECT_LE(f.again, least + 1e-9) << "seed " << seed << ", " << percent << " %";
+      tight += least > 0 && least < 2;
+    }
+  }
+  EXPECT_GE(tight, 12);
+}
+
+}  // namespace
+}  // namespace bytetape::nn
