@@ -49,6 +49,19 @@ memory on meta: +36.0 MiB, from 2.00 MiB to 38.0 MiB
   for (Block* b : kept) allocator.deallocate(b);
 }
 
+TEST_P(Diff, TellsOtherBlocksOfAsManyBytes) {
+  Block* one = take(4 * MiB, "net", "relu", Role::saved);
+  const Holdings before = mark(allocator);
+  allocator.deallocate(one);
+  Block* const two[] = {take(2 * MiB, "net", "relu", Role::saved), take(2 * MiB, "net", "relu", Role::saved)};
+  const Difference d = diff(before, mark(allocator));
+  EXPECT_EQ(d.bytes(), 0);
+  ASSERT_EQ(d.rows.size(), 1u);
+  EXPECT_EQ(d.rows[0].bytes, 0);
+  EXPECT_EQ(d.rows[0].blocks, 1);
+  for (Block* b : two) allocator.deallocate(b);
+}
+
 TEST_P(Diff, OfTwoMarksIsWhatHappenedBetween) {
   std::mt19937 random(7);
   const char* modules[] = {"", "net.a", "net.b"};

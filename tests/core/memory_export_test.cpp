@@ -156,6 +156,24 @@ TEST(Pickles, AreTheBytesThatPythonReads) {
             "X\x01\0\0\0br\x01\0\0\0\x8a\x08\0\0\0\0\0\x01\0\0u."s);  // "b": 2^40
 }
 
+// What was free as a request failed is told by the limit that held then.
+TEST(TorchSnapshots, CountByTheLimitOfTheMoment) {
+  const auto written = [](std::size_t limit, const std::vector<NewLimit>& limits) {
+    Log log{.names = {""}, .complete = true};
+    DeviceLog d{.name = "meta", .capacity = 1 << 30, .limit = limit, .limits = limits};
+    Record failed{};
+    failed.event.kind = EventKind::out_of_memory;
+    d.records = {Record{}, failed};
+    d.records[0].event.kind = EventKind::wait;
+    log.devices.push_back(d);
+    return text(write_torch_snapshot, log);
+  };
+  const std::string expected = written(4096, {});
+  EXPECT_NE(written(8192, {}), expected);
+  EXPECT_EQ(written(8192, {{1, 4096}}), expected);
+  EXPECT_EQ(written(4096, {{2, 8192}}), expected);
+}
+
 TEST(TorchSnapshots, AreWrittenOfDamagedLogsToo) {
   Log log = recorded([](Allocator& a) { step(a); });
   auto& records = log.devices[0].records;

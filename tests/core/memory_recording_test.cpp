@@ -286,6 +286,21 @@ TEST_F(Recordings, HaveLimitsThatAreSetMeanwhile) {
   EXPECT_EQ(read_log(path()).devices.back().limits.size(), 3u) << "it is finished";
 }
 
+TEST_F(Recordings, BeginWithTheLimitThatThePreviousOneSaw) {
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "limited");
+  {
+    Recording first(path());
+    a.set_limit(4096);
+  }
+  Recording second(path());
+  a.deallocate(a.allocate(1000, Role::input));
+  second.finish();
+  const DeviceLog& d = read_log(path()).devices.back();
+  EXPECT_EQ(d.limit, 4096u);
+  EXPECT_TRUE(d.limits.empty());
+  EXPECT_EQ(snapshot_of(read_log(path()), d).limit, 4096u);
+}
+
 TEST_F(Recordings, OfPredictionsHaveLimitsThatAreSetMeanwhile) {
   predict(Device::cpu(),
           [] {

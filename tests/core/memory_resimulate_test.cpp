@@ -141,6 +141,20 @@ TEST(Resimulation, GoesOnWhereRecordsAreMissing) {
   EXPECT_FALSE(resimulate(part).failure);
 }
 
+// Where a block lies that is there already, the free of that one is missing.
+TEST(Resimulation, FreesWhatAnotherBlockTookThePlaceOf) {
+  DeviceLog d{.name = "recorded"};
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    Record r{.time = i};
+    r.event.kind = EventKind::alloc;
+    r.event.bytes = r.event.requested = 12 * MiB;
+    d.records.push_back(r);
+  }
+  const Resimulated again = resimulate(d, {.limit = 24 * MiB});
+  EXPECT_FALSE(again.failure);
+  EXPECT_EQ(reserved(again.device).peak, 24 * MiB) << "two at a time";
+}
+
 TEST(Layouts, SumToWhatIsReserved) {
   const Recorded r([](Allocator& a, auto& held) { churn(a, held, 6); });
   Layout layout;
