@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Everything: `#include <bytetape/bytetape.h>`.
+/// Everything that a program uses: `#include <bytetape/bytetape.h>`. Headers that it leaves out are the library's own
+/// parts, such as those of a backend; scripts/check_docs.py holds it to what the docs name.
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/checkpoint.h"
@@ -21,11 +22,16 @@
 #include "bytetape/core/files/npy.h"
 #include "bytetape/core/files/safetensors.h"
 #include "bytetape/core/images.h"
+#include "bytetape/core/memory/advice.h"
 #include "bytetape/core/memory/diff.h"
+#include "bytetape/core/memory/export.h"
 #include "bytetape/core/memory/guard.h"
 #include "bytetape/core/memory/predict.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/replay.h"
 #include "bytetape/core/memory/report.h"
+#include "bytetape/core/memory/resimulate.h"
+#include "bytetape/core/memory/snapshot_of.h"
 #include "bytetape/core/memory/stats.h"
 #include "bytetape/core/memory/step.h"
 #include "bytetape/core/memory/summary.h"

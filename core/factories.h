@@ -21,6 +21,13 @@ Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device d
             memory::Role role = memory::Role::temporary);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+
+/// The same in f32 on default_device(), for that role: `zeros({4}, memory::Role::input)`.
+inline Tensor zeros(const Shape& shape, memory::Role role) { return zeros(shape, DType::f32, default_device(), role); }
+inline Tensor ones(const Shape& shape, memory::Role role) { return ones(shape, DType::f32, default_device(), role); }
+inline Tensor full(const Shape& shape, Scalar value, memory::Role role) {
+  return full(shape, value, DType::f32, default_device(), role);
+}
 /// @}
 
 /// The numbers from start in steps of `step`, up to but without end: ceil((end - start) / step) of them. Of integers,
@@ -51,6 +58,18 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
 /// A random order of the numbers 0 to n - 1, i64. Throws ValueError where n < 0.
 Tensor randperm(std::int64_t n, Device device = default_device(), Generator& generator = default_generator(),
                 memory::Role role = memory::Role::temporary);
+
+/// The same from that generator, in the default dtype on default_device(): `rand({4}, generator)`.
+inline Tensor rand(const Shape& shape, Generator& generator) {
+  return rand(shape, DType::f32, default_device(), generator);
+}
+inline Tensor randn(const Shape& shape, Generator& generator) {
+  return randn(shape, DType::f32, default_device(), generator);
+}
+inline Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Generator& generator) {
+  return randint(low, high, shape, DType::i64, default_device(), generator);
+}
+inline Tensor randperm(std::int64_t n, Generator& generator) { return randperm(n, default_device(), generator); }
 
 /// @}
 

@@ -14,20 +14,31 @@ void check_same_device(const Tensor& x, const char* name, const Tensor& images) 
                      " and ", describe(images));
 }
 
+void check_targets(const Tensor& targets, const Tensor& images) {
+  check_defined(targets, "targets");
+  check_same_device(targets, "targets", images);
+  const Shape &shape = targets.shape(), &wanted = images.shape();
+  check((shape.size() == 3 || shape.size() == 4) && shape[0] == wanted[0] && shape[shape.size() - 2] == wanted[2] &&
+            shape[shape.size() - 1] == wanted[3],
+        "expected targets (n, h, w) or (n, k, h, w) for ", describe(images), ", got ", describe(targets));
+}
+
 void check_inputs(const Tensor& images, const Tensor& labels, const Tensor& indices, const Tensor& values) {
   check_defined(images, "images");
   for (const auto& [x, name] : {std::pair(&labels, "labels"), {&indices, "indices"}, {&values, "values"}}) {
     check_defined(*x, name);
     check_same_device(*x, name, images);
   }
-  check<DTypeError>(images.dtype() == DType::u8 && labels.dtype() == DType::i64 && indices.dtype() == DType::i64 &&
-                        is_floating(values.dtype()),
+  const bool are_targets = labels.rank() > 2;
+  check<DTypeError>(images.dtype() == DType::u8 && (are_targets || labels.dtype() == DType::i64) &&
+                        indices.dtype() == DType::i64 && is_floating(values.dtype()),
                     "expected images of u8, labels and indices of i64 and floating values, got ", describe(images),
                     ", ", describe(labels), ", ", describe(indices), " and ", describe(values));
-  check(images.rank() == 4 && labels.rank() == 1 && labels.size(0) == images.size(0) && indices.rank() == 1 &&
+  check(images.rank() == 4 && (are_targets || labels.shape() == Shape{images.size(0)}) && indices.rank() == 1 &&
             values.shape() == Shape{images.size(1), 256},
         "expected images (n, c, h, w), labels (n), indices (m) and values (c, 256), got ", describe(images), ", ",
         describe(labels), ", ", describe(indices), " and ", describe(values));
+  if (are_targets) check_targets(labels, images);
 }
 
 void check_batch(const Tensor& x, const Tensor& values) {
@@ -55,21 +66,45 @@ void check_augmentation(const Augmentation& by, const Tensor& images) {
         "crop_padding ", by.crop_padding, " that reflects needs larger images than ", describe(images));
 }
 
+/// Uninitialised, as augment_images() returns it.
+Tensor empty_batch(const Tensor& x, const Tensor& values, memory::Role role) {
+  return values.defined() ? empty(x.shape(), image_format, values.dtype(), x.device(), role)
+                          : empty(x.shape(), suggest_memory_format(x), x.dtype(), x.device(), role);
+}
+
 ConstView if_defined(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
 
-/// After all that may fail: numbers are drawn, and the kernel runs.
-void gather(const Tensor& images, const Tensor& labels, const Tensor& indices, const Tensor& values, const Tensor& x,
-            const Tensor& y, const Augmentation& by, Generator& generator) {
-  GatherImagesArgs args{images.read(),
-                        if_defined(labels),
-                        if_defined(indices),
-                        if_defined(values),
-                        {by, {}},
-                        x.write(),
-                        y.defined() ? y.write() : View()};
-  const Device device = images.device();
-  if (by.changes_anything()) args.augmenting.state = generator.take(Augmenting::words_each * images.size(0), device);
-  run<&Kernels::gather_images>(device, args);
+/// What is made of each image, and from where in the stream.
+Augmenting drawn(const Augmentation& by, const Tensor& images, Generator& generator) {
+  if (!by.changes_anything()) return {by, {}};
+  return {by, generator.take(Augmenting::words_each * images.size(0), images.device())};
+}
+
+/// (n, h, w) as (n, 1, h, w).
+Tensor with_channels(const Tensor& targets) {
+  if (targets.rank() == 4) return targets;
+  Shape shape = targets.shape();
+  Strides strides = targets.strides();
+  shape.insert(1, 1);
+  strides.insert(1, 0);
+  return targets.alias(shape, strides, targets.storage_offset());
+}
+
+/// The uninitialised targets of m images.
+Tensor empty_targets(const Tensor& targets, std::int64_t m, memory::Role role) {
+  Shape shape = targets.shape();
+  shape[0] = m;
+  if (shape.size() == 3) return empty(shape, targets.dtype(), targets.device(), role);
+  return empty(shape, suggest_memory_format(targets), targets.dtype(), targets.device(), role);
+}
+
+/// Moves the targets of images to y as the images are.
+void move_targets(const Tensor& targets, const Tensor& indices, const Augmenting& augmenting, const Tensor& y) {
+  const Augmenting moving{augmenting.by.without_cutout(), augmenting.state};
+  run<&Kernels::gather_images>(
+      targets.device(),
+      GatherImagesArgs{
+          with_channels(targets).read(), {}, if_defined(indices), {}, moving, with_channels(y).write(), {}});
 }
 
 }  // namespace
@@ -79,13 +114,37 @@ LabelledImages gather_images(const Tensor& images, const Tensor& labels, const T
   const memory::Op<"gather_images"> op;
   check_inputs(images, labels, indices, values);
   check_augmentation(by, images);
+  const bool are_targets = labels.rank() > 1;
   const Device device = images.device();
   Shape shape = images.shape();
   shape[0] = indices.size(0);
-  LabelledImages batch{empty(shape, image_format, values.dtype(), device, role),
-                       empty(shape[0], DType::i64, device, role)};
-  gather(images, labels, indices, values, batch.x, batch.y, by, generator);
+  const LabelledImages batch{
+      empty(shape, image_format, values.dtype(), device, role),
+      are_targets ? empty_targets(labels, shape[0], role) : empty(shape[0], DType::i64, device, role)};
+  GatherImagesArgs args{images.read(),   {}, indices.read(), values.read(), drawn(by, images, generator),
+                        batch.x.write(), {}};
+  if (!are_targets) {
+    args.labels = labels.read();
+    args.y = batch.y.write();
+  }
+  run<&Kernels::gather_images>(device, args);
+  if (are_targets) move_targets(labels, indices, args.augmenting, batch.y);
   return batch;
+}
+
+LabelledImages augment_images(const Tensor& x, const Tensor& targets, const Augmentation& by, Generator& generator,
+                              const Tensor& values, memory::Role role) {
+  const memory::Op<"augment_images"> op;
+  check_batch(x, values);
+  check_targets(targets, x);
+  check_augmentation(by, x);
+  const Tensor moved = by.moves() ? empty_targets(targets, x.size(0), role) : targets;
+  const Tensor y = empty_batch(x, values, role);
+  const Augmenting augmenting = drawn(by, x, generator);
+  run<&Kernels::gather_images>(x.device(),
+                               GatherImagesArgs{x.read(), {}, {}, if_defined(values), augmenting, y.write(), {}});
+  if (by.moves()) move_targets(targets, {}, augmenting, moved);
+  return {y, moved};
 }
 
 Tensor augment_images(const Tensor& x, const Augmentation& by, Generator& generator, const Tensor& values,
@@ -93,9 +152,9 @@ Tensor augment_images(const Tensor& x, const Augmentation& by, Generator& genera
   const memory::Op<"augment_images"> op;
   check_batch(x, values);
   check_augmentation(by, x);
-  Tensor y = values.defined() ? empty(x.shape(), image_format, values.dtype(), x.device(), role)
-                              : empty(x.shape(), suggest_memory_format(x), x.dtype(), x.device(), role);
-  gather(x, {}, {}, values, y, {}, by, generator);
+  const Tensor y = empty_batch(x, values, role);
+  run<&Kernels::gather_images>(
+      x.device(), GatherImagesArgs{x.read(), {}, {}, if_defined(values), drawn(by, x, generator), y.write(), {}});
   return y;
 }
 

@@ -5,7 +5,7 @@
 
 namespace bytetape {
 
-/// Images and their labels.
+/// Images and their labels, or their targets that are images of the same size.
 struct LabelledImages {
   Tensor x, y;
 };
@@ -14,6 +14,9 @@ struct LabelledImages {
 /// w) with values[c][v] for pixel v of channel c of example indices[i], channels-last in memory as results on images
 /// are, and of the dtype of `values`; its label is y (m). images is u8 (n, c, h, w), labels i64 (n), indices i64 (m),
 /// values (c, 256) and floating; none gets a gradient.
+///
+/// Instead of labels there may be targets (n, h, w) or (n, k, h, w) of any dtype, such as segmentation masks: y has the
+/// same crop and flip as x, no cutout, and 0 outside the image. That is one launch more.
 ///
 /// Where `by` changes anything, every example has its own 8 words of the 8 n that are taken from `generator`, so that
 /// it is changed in the same way in any batch and on any device. Outside the image a crop finds pixels 0, which
@@ -30,5 +33,11 @@ LabelledImages gather_images(const Tensor& images, const Tensor& labels, const T
 /// `values` (c, 256), which convert u8 pixels, theirs, channels-last. Throws what gather_images() throws.
 Tensor augment_images(const Tensor& x, const Augmentation& by, Generator& generator = default_generator(),
                       const Tensor& values = {}, memory::Role role = memory::Role::temporary);
+
+/// The same with targets (n, h, w) or (n, k, h, w) of the images' size, of any dtype, which move with their images as
+/// in gather_images(). Where `by` moves nothing, y is `targets` itself.
+LabelledImages augment_images(const Tensor& x, const Tensor& targets, const Augmentation& by,
+                              Generator& generator = default_generator(), const Tensor& values = {},
+                              memory::Role role = memory::Role::temporary);
 
 }  // namespace bytetape

@@ -7,6 +7,7 @@
 
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/visit.h"
+#include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/fault.h"
 #include "bytetape/cuda/table.h"
@@ -65,9 +66,10 @@ struct Gather {
 
   __device__ bool is_example(std::int64_t i) const { return i >= 0 && i < examples; }
   __device__ std::int64_t example(std::int64_t row) const { return indices.data ? indices[row] : row; }
+  /// The label of a row, where there are labels; and a fault, where its index is no example.
   __device__ void gather_label(std::int64_t row) const {
     const std::int64_t at = example(row);
-    y[row] = is_example(at) ? labels[at] : 0;
+    if (labels.data) y[row] = is_example(at) ? labels[at] : 0;
     if (!is_example(at))
       leave_if_first(faults, {Fault::Kind::example, at, examples}, row,
                      [this](std::int64_t i) { return !is_example(indices[i]); });
@@ -93,7 +95,7 @@ template <class From, class T, class I>
 __global__ void __launch_bounds__(block_size) gather_kernel(Gather<From, T> gather, Places<I> places) {
   const std::int64_t part = std::int64_t{blockIdx.x} * block_size + threadIdx.x,
                      parts = std::int64_t{gridDim.x} * block_size;
-  if (gather.labels.data)
+  if (gather.indices.data)
     for (std::int64_t row = blockIdx.y * parts + part; row < gather.batch; row += gridDim.y * parts)
       gather.gather_label(row);
   for (std::int64_t row = blockIdx.y; row < gather.batch; row += gridDim.y) {
@@ -146,11 +148,10 @@ void launch(const GatherImagesArgs& a) {
 
 void gather_images(const GatherImagesArgs& a) {
   if (a.x.shape[0] == 0) return;
-  if (a.x.dtype == DType::u8) return launch<std::uint8_t, std::uint8_t>(a);
-  visit_floating(a.x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    a.values.defined() ? launch<std::uint8_t, T>(a) : launch<T, T>(a);
-  });
+  if (a.values.defined())
+    visit_floating(a.x.dtype, [&](auto zero) { launch<std::uint8_t, decltype(zero)>(a); });
+  else
+    visit_bits(a.x.dtype, [&](auto zero) { launch<decltype(zero), decltype(zero)>(a); });
 }
 
 }  // namespace

@@ -15,6 +15,17 @@ namespace bytetape::data {
 using memory::PhaseScope;
 using memory::Role;
 
+/// Whether y is an image of x's size, which crop and flip move with x; false where it has no place in x, as a label.
+/// Throws ValueError where it may have one that cannot be known.
+static bool are_images_alike(const ExampleSpec& spec) {
+  const Shape &x = spec.x_shape, &y = spec.y_shape;
+  if (y.size() < 2) return false;
+  check<ValueError>(y.size() <= 3 && y[y.size() - 2] == x[x.size() - 2] && y[y.size() - 1] == x[x.size() - 1],
+                    "augment moves the pixels of x, ", x, ", and cannot move y, ", y,
+                    ", along: expected labels, or images (h, w) or (k, h, w) of the same size; augment in the dataset");
+  return true;
+}
+
 BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& options)
     : dataset_(dataset),
       device_(options.device),
@@ -27,11 +38,10 @@ BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& option
   const Tensor none = dataset.allocate(0, Device::meta()).x;
   if (options.normalize) {
     const std::vector<double> pixels = normalized_pixels(none, *options.normalize);
-    check<DTypeError>(spec.y_dtype == DType::i64, "labels are i64, got ", spec.y_dtype);
-    check(spec.y_shape.size() == 0, "expected one label for each image, got ", spec.y_shape);
     table_ = pixel_table(pixels, DType::f32, device_);
   }
   augment_images(with_channels(none), augment_);  // throws what each batch would
+  if (augment_.moves()) moves_targets_ = are_images_alike(spec);
 }
 
 Batch BatchCopier::allocate(std::int64_t n) const {
@@ -60,8 +70,11 @@ Batch BatchCopier::receive(const Batch& sent, const PhiloxState& draws, std::int
   Generator generator;
   if (augment_.changes_anything())
     generator.set_state({draws.seed, draws.offset + static_cast<std::uint64_t>(first * Augmenting::counters_each)});
-  const Tensor x = augment_images(with_channels(sent.x), augment_, generator, table_, Role::input);
-  return {table_.defined() || sent.x.rank() == 4 ? x : without_channels(x), sent.y};
+  const Tensor images = with_channels(sent.x);
+  const auto [x, y] = moves_targets_
+                          ? augment_images(images, sent.y, augment_, generator, table_, Role::input)
+                          : LabelledImages{augment_images(images, augment_, generator, table_, Role::input), sent.y};
+  return {table_.defined() || sent.x.rank() == 4 ? x : without_channels(x), y};
 }
 
 }  // namespace bytetape::data

@@ -28,7 +28,8 @@ class BatchCopier {
   const Device device_;
   bool loads_there_;
   Augmentation augment_;
-  Tensor table_;  // of normalize: what becomes of each pixel
+  bool moves_targets_ = false;  // as x's pixels move
+  Tensor table_;                // of normalize: what becomes of each pixel
 };
 
 }  // namespace bytetape::data

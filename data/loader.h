@@ -25,11 +25,12 @@ struct DataLoaderOptions {
   /// Where batches are handed out: loaded on the CPU, they go there. On a meta device they cost what real ones cost,
   /// and nothing is loaded.
   Device device = default_device();
-  /// Of u8 images (h, w) or (c, h, w) with labels i64: done where they are handed out, as f32 (c, h, w), channels-last,
-  /// so that bytes are what travels. As ResidentImages do it.
+  /// Of u8 images (h, w) or (c, h, w): done where they are handed out, as f32 (c, h, w), channels-last, so that bytes
+  /// are what travels. As ResidentImages do it.
   std::optional<Normalize> normalize = {};
   /// Of images (h, w) or (c, h, w), u8 or floating: done there too, in the same kernel where they are normalised. What
-  /// becomes of an image depends on the seed, the epoch and its place in the order.
+  /// becomes of an image depends on the seed, the epoch and its place in the order. Targets (h, w) or (k, h, w) of the
+  /// images' size, such as segmentation masks, get the same crop and flip.
   Augmentation augment = {};
 };
 
@@ -51,8 +52,9 @@ class DataLoader {
 
   /// `dataset` must outlive the loader and its iterators. Throws ValueError unless batch_size >= 1, workers >= 0 and
   /// prefetch >= 1, or where there is a sampler and `shuffle` too; DeviceError where there is no such device; with
-  /// options.normalize, where examples are no images with labels, DTypeError or ShapeError; and with options.augment
-  /// what augment_images() throws.
+  /// options.normalize, where x is no image of u8, DTypeError or ShapeError; and with options.augment what
+  /// augment_images() throws, and ValueError where crop or flip meets a y of two dims or more that is no image of x's
+  /// size.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
   explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
 

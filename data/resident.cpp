@@ -41,12 +41,17 @@ ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const
   check_defined(images, "images");
   check_defined(labels, "labels");
   const std::vector<double> values = normalized_pixels(images, normalize);
-  check<DTypeError>(labels.dtype() == DType::i64, "labels are i64, got ", describe(labels));
-  check(labels.rank() == 1 && labels.size(0) == images.size(0), "expected a label for each image, got ",
+  const bool are_targets = labels.rank() > 2;
+  check<DTypeError>(are_targets || labels.dtype() == DType::i64, "labels are i64, got ", describe(labels));
+  check(are_targets || labels.shape() == Shape{images.size(0)}, "expected a label for each image, got ",
         describe(images), " and ", describe(labels));
+  check(!are_targets || (labels.rank() <= 4 && labels.size(0) == images.size(0) && labels.size(-2) == images.size(-2) &&
+                         labels.size(-1) == images.size(-1)),
+        "expected a target (h, w) or (k, h, w) of its size for each image, got ", describe(images), " and ",
+        describe(labels));
   check<DTypeError>(is_floating(options.dtype), "images are normalised to a floating dtype, not ", options.dtype);
   images_ = with_channels(brought(images, DType::u8, options.device));
-  labels_ = brought(labels, DType::i64, options.device);
+  labels_ = brought(labels, labels.dtype(), options.device);
   values_ = pixel_table(values, options.dtype, options.device);
 }
 

@@ -16,12 +16,14 @@ struct ResidentOptions {
   Device device = default_device();
 };
 
-/// Images and their labels that lie on one device whole, as bytes, under the role `input`: a batch is one kernel there,
-/// which gathers, augments and normalises, and nothing moves between the host and the device.
+/// Images and their labels, or targets of their size, that lie on one device whole, as bytes, under the role `input`: a
+/// batch is one kernel there, which gathers, augments and normalises, and nothing moves between the host and the
+/// device.
 class ResidentImages {
  public:
-  /// Images u8 (n, h, w) or (n, c, h, w), labels i64 (n); what lies on the device already is shared, not copied. Throws
-  /// what normalized_pixels() throws, ShapeError or DTypeError where labels do not fit, DTypeError where
+  /// Images u8 (n, h, w) or (n, c, h, w); labels i64 (n), or targets (n, h, w) or (n, k, h, w) of any dtype, such as
+  /// segmentation masks, which crop and flip move with their images. What lies on the device already is shared, not
+  /// copied. Throws what normalized_pixels() throws, ShapeError or DTypeError where labels do not fit, DTypeError where
   /// options.dtype is not floating, DeviceError where there is no such device or a meta tensor should go to another.
   ResidentImages(const Tensor& images, const Tensor& labels, const Normalize& normalize,
                  const ResidentOptions& options = {});
@@ -29,8 +31,8 @@ class ResidentImages {
   std::int64_t size() const { return images_.size(0); }
   Device device() const { return images_.device(); }
   /// The examples of `indices`, i64 (m) on the device, under the role `input` and the phase `data`: x (m, c, h, w),
-  /// channels-last, where images without channels get c = 1, and y (m); changed by `augment`, each example by numbers
-  /// of its own, where that says so. Throws what gather_images() throws.
+  /// channels-last, where images without channels get c = 1, and y (m), or (m, h, w) or (m, k, h, w); changed by
+  /// `augment`, each example by numbers of its own, where that says so. Throws what gather_images() throws.
   Batch get(const Tensor& indices, const Augmentation& augment = {}, Generator& generator = default_generator()) const;
 
  private:

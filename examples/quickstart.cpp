@@ -17,6 +17,7 @@ struct Net : nn::Module {
 };
 
 int main(int argc, char** argv) try {
+  share_cores(argv);  // threads that wait sleep soon, so that neighbours cost little
   const DefaultDevice here(Device::parse(argc > 1 ? argv[1] : "cpu"));  // meta predicts the memory
   const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);

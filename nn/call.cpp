@@ -2,7 +2,6 @@
 #include "bytetape/nn/call.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
@@ -56,7 +55,7 @@ NameId Module::path_below(const Module* caller) const {
   for (const Module* m = parent_module(); !from_above && caller && m; m = m->parent_module()) from_above = m == caller;
   if (from_above && path != 0 && place >> 32 == around) return path;
   if (!parent_module()) {
-    if (caller) caller->note_unregistered(*this);
+    if (caller) caller->check_registered(*this);
     return around;
   }
   const std::string name = caller ? caller->path_to(*this) : "";
@@ -79,20 +78,12 @@ bool Module::trains() const {
          std::any_of(children_.begin(), children_.end(), [](const ChildModule& c) { return c.module().trains(); });
 }
 
-void Module::note_unregistered(const Module& module) const {
-  if (children_.empty() || !grad_enabled() || !module.trains()) return;
-  const std::string text = module.describe();
-  {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    if (std::find(ran_unregistered_.begin(), ran_unregistered_.end(), text) == ran_unregistered_.end())
-      ran_unregistered_.push_back(text);
-  }
-#ifndef NDEBUG
-  fail<ValueError>(describe(), " runs ", text,
-                   ", which is registered with no module: no optimizer will train it; register_module it beside the "
-                   "others");
-#endif
+void Module::check_registered(const Module& module) const {
+  const bool registers = !slots_.empty() || !children_.empty();  // else its parts may well be somebody else's
+  if (!registers || !grad_enabled() || !module.trains()) return;
+  fail<ValueError>(describe(), " runs ", module.describe(),
+                   ", which is registered with no module: parameters() leaves it out, so no optimizer trains it; "
+                   "register it with register_module, or let it require no grad");
 }
 
 }  // namespace bytetape::nn

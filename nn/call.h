@@ -19,9 +19,9 @@ namespace bytetape::nn {
 ///     std::int64_t next_token(const std::vector<std::int64_t>& tokens) {
 ///       const nn::Call call(*this);
 ///
-/// Throws NotImplemented if the module is checkpointed: what follows could not be run again. Where the library itself
-/// was built without NDEBUG, throws ValueError where a module with parameters that train is called by one that has
-/// registered others but not this one: no optimizer will hear of it. In others summary() tells.
+/// Throws NotImplemented if the module is checkpointed: what follows could not be run again. Throws ValueError if a
+/// module that is registered nowhere has parameters that train, and a module that has registered parameters or children
+/// calls it while gradients are recorded: parameters() would not have them, so no optimizer would train them.
 class Call {
  public:
   [[nodiscard]] explicit Call(const Module& module);

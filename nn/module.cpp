@@ -21,7 +21,6 @@ Module::Module(Module&& other) noexcept
       cell_(std::move(other.cell_)),
       parent_(std::move(other.parent_)),
       name_(std::move(other.name_)),
-      ran_unregistered_(std::move(other.ran_unregistered_)),
       training_(other.training_),
       checkpointed_(other.checkpointed_) {
   if (cell_) *cell_ = this;
@@ -76,6 +75,7 @@ Registration Module::register_slot(Slot::Kind kind, std::string name, const Tens
   check_name(name);
   auto slot = std::make_shared<Slot>(kind, std::move(name), op);
   slot->put(value);
+  cell();  // Call finds the module that runs by it
   return Registration(slots_.emplace_back(std::move(slot)));
 }
 
@@ -144,15 +144,24 @@ NamedTensors Module::named(std::initializer_list<Slot::Kind> kinds) const {
   return out;
 }
 
-NamedTensors Module::named_parameters() const { return named({Slot::Kind::parameter}); }
-NamedTensors Module::named_buffers() const { return named({Slot::Kind::buffer}); }
+static NamedTensors without_duplicates(NamedTensors all) {
+  std::unordered_set<const TensorImpl*> seen;
+  std::erase_if(all, [&](const auto& entry) { return !seen.insert(entry.second.impl()).second; });
+  return all;
+}
+NamedTensors Module::named_parameters(bool remove_duplicate) const {
+  NamedTensors all = named({Slot::Kind::parameter});
+  return remove_duplicate ? without_duplicates(std::move(all)) : all;
+}
+NamedTensors Module::named_buffers(bool remove_duplicate) const {
+  NamedTensors all = named({Slot::Kind::buffer});
+  return remove_duplicate ? without_duplicates(std::move(all)) : all;
+}
 NamedTensors Module::state_dict() const { return named({Slot::Kind::parameter, Slot::Kind::buffer}); }
 
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> out;
-  std::unordered_set<const TensorImpl*> seen;
-  for (const auto& [name, x] : named_parameters())
-    if (seen.insert(x.impl()).second) out.push_back(x);
+  for (auto& [name, x] : named_parameters()) out.push_back(std::move(x));
   return out;
 }
 
@@ -162,6 +171,30 @@ std::vector<std::pair<std::string, Module*>> Module::named_modules() {
     for (const auto& [path, module] : c.module().named_modules())
       out.emplace_back(path.empty() ? c.name : c.name + "." + path, module);
   return out;
+}
+
+/// The one of that path among `all`, which are what `module` has of a kind.
+template <class All>
+static auto& find_named(All& all, const char* kind, const std::string& path, const Module& module) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == path; });
+  check<ValueError>(found != all.end(), module.describe(), " has no ", kind, " '", path, "'");
+  return found->second;
+}
+Tensor Module::get_parameter(const std::string& path) const {
+  const NamedTensors all = named_parameters(/*remove_duplicate=*/false);
+  return find_named(all, "parameter", path, *this);
+}
+Tensor Module::get_buffer(const std::string& path) const {
+  const NamedTensors all = named_buffers(/*remove_duplicate=*/false);
+  return find_named(all, "buffer", path, *this);
+}
+Module& Module::get_submodule(const std::string& path) {
+  const auto all = named_modules();
+  return *find_named(all, "module", path, *this);
+}
+
+void Module::fail_as(const std::type_info& wanted) const {
+  fail<ValueError>("as<", class_name(wanted), ">() of ", describe(), ", a module of another class");
 }
 
 Module& Module::apply(const std::function<void(Module&)>& f) {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -58,12 +59,24 @@ class Module {
   /// Every parameter of this module and below, each once. Like all that follow, throws ValueError where a child is gone
   /// that was registered as a member.
   std::vector<Tensor> parameters() const;
-  /// The same with names; one that is shared comes under each of its names.
-  NamedTensors named_parameters() const;
-  /// What is saved and moved but not trained, of this module and below.
-  NamedTensors named_buffers() const;
+  /// The same with names. A tied parameter comes under its first name; with remove_duplicate = false under each.
+  NamedTensors named_parameters(bool remove_duplicate = true) const;
+  /// What is saved and moved but not trained, of this module and below; names as named_parameters() has them.
+  NamedTensors named_buffers(bool remove_duplicate = true) const;
   /// This module ("") and everything below, with paths.
   std::vector<std::pair<std::string, Module*>> named_modules();
+  /// The parameter, buffer or module of a path, such as "4.weight" or "layer1.0"; any name of a tied one. Throws
+  /// ValueError if the module has none of that path.
+  Tensor get_parameter(const std::string& path) const;
+  Tensor get_buffer(const std::string& path) const;
+  Module& get_submodule(const std::string& path);
+  /// This module as the class that it is: `net[4].as<nn::Linear>().weight`. Throws ValueError if it is another.
+  template <class M>
+  M& as() {
+    M* const module = dynamic_cast<M*>(this);
+    if (!module) fail_as(typeid(M));
+    return *module;
+  }
 
   /// Training mode, or evaluation: Dropout and BatchNorm2d differ. On at start.
   Module& train(bool on = true);
@@ -81,12 +94,14 @@ class Module {
   Module& to(Device device);
   /// Converts floating parameters, gradients and buffers in place. Throws DTypeError unless dtype is floating.
   Module& to(DType dtype);
+  /// Both at once. Throws what either throws.
+  Module& to(Device device, DType dtype);
   /// f(module) for everything below, then for this.
   Module& apply(const std::function<void(Module&)>& f);
   /// Forgets every gradient.
   void zero_grad();
 
-  /// Parameters and buffers by name; they share the module's memory.
+  /// Parameters and buffers by name, a tied one under each of its names; they share the module's memory.
   NamedTensors state_dict() const;
   /// Copies values in. Throws ValueError naming every missing, unexpected and repeated key, ShapeError on a misfit,
   /// before anything is written. Dtypes are converted; strict = false loads what is there.
@@ -114,10 +129,10 @@ class Module {
   /// bytetape::to, which the module's own would hide from its member functions.
   static Tensor to(const Tensor& x, Device device);
   static Tensor to(const Tensor& x, DType dtype);
+  static Tensor to(const Tensor& x, Device device, DType dtype);
 
  private:
   friend class Call;
-  friend std::string summary(Module& model);
 
   // Names here are chosen with care: they would hide a user's types, and ops, from the functions of modules.
   const memory::ModuleCell& cell();
@@ -127,20 +142,20 @@ class Module {
   void adopt(ChildModule child);
   void rebook(memory::NameId around, const std::string& name);
   NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;
+  [[noreturn]] void fail_as(const std::type_info& wanted) const;
   void convert(const std::function<Tensor(const Tensor&)>& f);
 
   const Module* parent_module() const { return parent_ ? static_cast<const Module*>(*parent_) : nullptr; }
   bool trains() const;
   std::string path_to(const Module& module) const;
   memory::NameId path_below(const Module* caller) const;
-  void note_unregistered(const Module& module) const;
+  void check_registered(const Module& module) const;
 
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
-  memory::ModuleCell cell_, parent_;                   // the parent is the first that registered this
-  std::string name_;                                   // its place in that parent; empty for the root
-  mutable std::atomic<std::uint64_t> place_{0};        // where one above last ran it: the path around it, and its own
-  mutable std::vector<std::string> ran_unregistered_;  // what trains beside the children without being one
+  memory::ModuleCell cell_, parent_;             // the parent is the first that registered this
+  std::string name_;                             // its place in that parent; empty for the root
+  mutable std::atomic<std::uint64_t> place_{0};  // where one above last ran it: the path around it, and its own
   bool training_ = true, checkpointed_ = false;
 };
 
@@ -149,7 +164,7 @@ class Module {
 void checkpoint_modules(Module& model, const std::vector<std::string>& places);
 
 /// A table of the modules with their parameters' shapes and counts, their bytes with the buffers', and the totals by
-/// dtype and device; below it, modules that ran without being registered.
+/// dtype and device.
 std::string summary(Module& model);
 
 }  // namespace bytetape::nn

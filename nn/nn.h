@@ -14,4 +14,5 @@
 #include "bytetape/nn/pool.h"
 #include "bytetape/nn/savings.h"
 #include "bytetape/nn/sequential.h"
+#include "bytetape/nn/update_bn.h"
 #include "bytetape/nn/upsample.h"

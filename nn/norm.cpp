@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/group_norm.h"
 #include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
@@ -30,8 +31,22 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, Activation 
   check(x.defined() && x.rank() >= kind_.least_rank && x.rank() <= kind_.most_rank, kind_.name, " expects ",
         kind_.expected, " with c = ", num_features_, ", got ", bytetape::describe(x));
   const bool use_batch = is_training() || !options_.track_running_stats;
+  if (use_batch && averaged_) return normalise_and_average(x, residual, activation);
   return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps, activation,
                     residual, num_batches_tracked);
+}
+
+// The first batch writes to tensors of its own: what throws loses nothing, and no NaN of before is carried on.
+Tensor BatchNorm::normalise_and_average(const Tensor& x, const Tensor& residual, Activation activation) {
+  const auto start = [&](const Tensor& statistic) { return *averaged_ == 0 ? zeros_like(statistic) : statistic; };
+  const Tensor mean = start(running_mean), var = start(running_var), batches = start(num_batches_tracked);
+  const double momentum = 1 / static_cast<double>(*averaged_ + 1);
+  const Tensor y = batch_norm(x, weight, bias, mean, var, true, momentum, options_.eps, activation, residual, batches);
+  if ((*averaged_)++ > 0) return y;
+  copy_(running_mean, mean);
+  copy_(running_var, var);
+  copy_(num_batches_tracked, batches);
+  return y;
 }
 
 Tensor BatchNorm::forward(const Tensor& x) { return normalise(x, {}, Activation::none); }

@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+#include <optional>
+
 #include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/core/activation.h"
 #include "bytetape/nn/module.h"
@@ -39,10 +42,13 @@ class BatchNorm : public Module {
   BatchNorm(const Kind& kind, std::int64_t num_features, BatchNormOptions options);
 
  private:
+  friend class BatchNormUpdate;
   Tensor normalise(const Tensor& x, const Tensor& residual, Activation activation);
+  Tensor normalise_and_average(const Tensor& x, const Tensor& residual, Activation activation);
   Kind kind_;
   std::int64_t num_features_;
   BatchNormOptions options_;
+  std::optional<std::int64_t> averaged_;  // in update_bn(), how many batches the running statistics are the average of
 };
 
 /// Batch normalisation of (n, num_features) or (n, num_features, l) per channel (torch.nn.BatchNorm1d).

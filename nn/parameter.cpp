@@ -53,7 +53,8 @@ void Slot::set_module(memory::NameId path) {
   module_ = path;
 }
 
-Parameter::Parameter(Parameter&& other) noexcept : Tensor(std::move(other)), slot_(std::move(other.slot_)) {
+Parameter::Parameter(Parameter&& other) noexcept
+    : Tensor(std::move(other)), slot_(std::move(other.slot_)), is_handle_(other.is_handle_) {
   if (slot_) slot_->member_ = this;
 }
 
@@ -73,10 +74,13 @@ Parameter& Parameter::operator=(Registration r) {
 }
 
 Parameter& Parameter::put(const Tensor& x) {
-  check<ValueError>(slot_ || !x.defined(),
+  check<ValueError>(slot_ || is_handle_ || !x.defined(),
                     "no module has registered the parameter that is assigned to, so nothing would train ", describe(x),
                     ": bind the member first, as in weight = register_parameter(\"weight\", x)");
-  if (slot_) slot_->put(x);
+  if (slot_)
+    slot_->put(x);
+  else
+    static_cast<Tensor&>(*this) = x;
   return *this;
 }
 

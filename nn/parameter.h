@@ -65,7 +65,9 @@ class Parameter : public Tensor {
   /// No parameter yet.
   Parameter() = default;
   Parameter(Registration r) { *this = std::move(r); }
-  Parameter(const Parameter&) = delete;  ///< to copy the handle, say Tensor: `Tensor w = layer.weight;`
+  /// A plain handle to the tensor, as `Tensor w = layer.weight;`: no module's member, and assigning to it changes no
+  /// module.
+  Parameter(const Parameter& x) : Tensor(x), is_handle_(true) {}
   /// Takes over the place: modules move.
   Parameter(Parameter&& other) noexcept;
   ~Parameter();
@@ -87,6 +89,7 @@ class Parameter : public Tensor {
   Parameter& put(const Tensor& x);
   void leave();
   std::shared_ptr<Slot> slot_;
+  bool is_handle_ = false;  // a copy
 };
 
 /// The same for a tensor that is saved and moved with the module but not trained (torch.nn.Buffer).

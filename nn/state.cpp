@@ -11,6 +11,7 @@ namespace bytetape::nn {
 
 Tensor Module::to(const Tensor& x, Device device) { return bytetape::to(x, device); }
 Tensor Module::to(const Tensor& x, DType dtype) { return bytetape::to(x, dtype); }
+Tensor Module::to(const Tensor& x, Device device, DType dtype) { return bytetape::to(x, device, dtype); }
 
 void Module::convert(const std::function<Tensor(const Tensor&)>& f) {
   const NoGrad no_grad;
@@ -36,9 +37,17 @@ Module& Module::to(Device device) {
   return *this;
 }
 
-Module& Module::to(DType dtype) {
+static void check_floating_model(DType dtype) {
   check<DTypeError>(is_floating(dtype), "a model's parameters are floating, not ", dtype);
+}
+Module& Module::to(DType dtype) {
+  check_floating_model(dtype);
   convert([dtype](const Tensor& x) { return is_floating(x.dtype()) ? bytetape::to(x, dtype) : x; });
+  return *this;
+}
+Module& Module::to(Device device, DType dtype) {
+  check_floating_model(dtype);
+  convert([=](const Tensor& x) { return bytetape::to(x, device, is_floating(x.dtype()) ? dtype : x.dtype()); });
   return *this;
 }
 
@@ -54,8 +63,9 @@ void Module::load_state_dict(const NamedTensors& state, bool strict) {
   std::erase_if(own, [&](const auto& entry) { return !given.contains(entry.first); });
   for (const auto& [name, x] : own) {
     const Tensor& from = given.at(name);
-    check(from.defined() && from.shape() == x.shape(), "load_state_dict: '", name, "' is ", bytetape::describe(x),
-          " in the model, but ", bytetape::describe(from), " in the state");
+    check(from.defined(), "load_state_dict: '", name, "' is an undefined tensor in the state");
+    check(from.shape() == x.shape(), "load_state_dict: '", name, "' has shape ", from.shape(), " in the state, but ",
+          x.shape(), " in the model");
     check<DeviceError>(!from.device().is_meta || x.device().is_meta, "load_state_dict: '", name, "' is ",
                        bytetape::describe(from), " in the state, which holds no data");
   }

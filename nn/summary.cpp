@@ -50,7 +50,7 @@ void Table::count(Row& row, const Tensor& x, bool is_parameter) {
 void Table::add(const std::string& path, Module& module) {
   Row row{path.empty() ? "(model)" : path, module.describe(), {}, {}};
   const auto is_own = [](const std::string& name) { return name.find('.') == std::string::npos; };
-  for (const auto& [name, x] : module.named_parameters()) {
+  for (const auto& [name, x] : module.named_parameters(/*remove_duplicate=*/false)) {
     if (!is_own(name)) continue;
     const bool is_new = seen_.insert(x.impl()).second;
     row.lines.push_back(
@@ -114,14 +114,8 @@ std::string Table::text() const {
 
 std::string summary(Module& model) {
   Table table;
-  std::string notes;
-  for (const auto& [path, module] : model.named_modules()) {
-    table.add(path, *module);
-    for (const std::string& stranger : module->ran_unregistered_)
-      notes += fmt::format("not trained: {}, which {} runs but has not registered\n", stranger,
-                           path.empty() ? module->describe() : path);
-  }
-  return table.text() + notes;
+  for (const auto& [path, module] : model.named_modules()) table.add(path, *module);
+  return table.text();
 }
 
 }  // namespace bytetape::nn

@@ -39,6 +39,7 @@ std::string path(std::size_t i) { return "averages." + std::to_string(i); }
 EMA::EMA(std::vector<Tensor> parameters, const EMAOptions& options) : parameters_(std::move(parameters)) {
   const Op op;
   check<ValueError>(options.decay >= 0 && options.decay <= 1, "decay must be from 0 to 1, got ", options.decay);
+  check<ValueError>(!options.use_buffers, "use_buffers needs the model: EMA(model, {.use_buffers = true})");
   check<ValueError>(!parameters_.empty(), "an average needs at least one parameter");
   check_parameters(parameters_);
   paces_.assign(parameters_.size(), {1 - options.decay});

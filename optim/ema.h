@@ -1,7 +1,9 @@
 #pragma once
+#include <concepts>
 #include <vector>
 
 #include "bytetape/core/kernels/optimizer.h"
+#include "bytetape/core/named_tensors.h"
 #include "bytetape/core/state_dict.h"
 #include "bytetape/core/tensor.h"
 
@@ -9,7 +11,15 @@ namespace bytetape::optim {
 
 /// As torch.optim.swa_utils.get_ema_multi_avg_fn's.
 struct EMAOptions {
-  double decay = 0.999;  ///< how much of the average stays
+  double decay = 0.999;      ///< how much of the average stays
+  bool use_buffers = false;  ///< average a model's floating buffers too (AveragedModel's use_buffers)
+};
+
+/// What EMA takes a model's tensors from, such as an nn::Module.
+template <class M>
+concept HasNamedTensors = requires(const M& model) {
+  { model.parameters() } -> std::convertible_to<std::vector<Tensor>>;
+  { model.named_buffers() } -> std::convertible_to<NamedTensors>;
 };
 
 /// An exponential moving average of parameters (torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay)):
@@ -22,13 +32,27 @@ struct EMAOptions {
 ///       train(x, target);
 ///       ema.update();
 ///     }
-///     ema.swap();  // the model is the average now
+///     ema.swap();  // the parameters are the averages now
 ///     evaluate(model);
-///     ema.swap();  // and itself again
+///     ema.swap();  // and themselves again
+///
+/// Buffers are not averaged unless asked for: in between, a BatchNorm has the statistics of the parameters before, and
+/// may be far off. Either average the buffers too, `optim::EMA ema(model, {.decay = 0.99, .use_buffers = true})`, which
+/// swap() then exchanges as well; or copy the averages into another model, and give that its own statistics:
+///
+///     ema.copy_to(averaged);
+///     nn::update_bn(loader, averaged);
 class EMA {
  public:
-  /// Throws ValueError unless decay is in [0, 1], and what Optimizer() throws of the parameters.
+  /// Throws ValueError unless decay is in [0, 1], or where use_buffers has no model to take them from, and what
+  /// Optimizer() throws of the parameters.
   explicit EMA(std::vector<Tensor> parameters, const EMAOptions& options = {});
+  /// Of a model's parameters, and with use_buffers of its floating buffers, which follow them in averages().
+  template <HasNamedTensors M>
+  explicit EMA(const M& model, const EMAOptions& options = {})
+      : EMA(tensors_of(model, options.use_buffers), EMAOptions{.decay = options.decay}) {
+    has_buffers_ = options.use_buffers;
+  }
 
   /// Takes in what the parameters are. On a device it does nothing while a fault is pending there (core/fault.h); the
   /// first one waits for the device. Throws ValueError where an assignment has put another tensor in a parameter's
@@ -39,6 +63,11 @@ class EMA {
   /// Writes the averages into as many tensors of the same shapes, on any device (another model's parameters). Throws
   /// ValueError and ShapeError where they do not fit, before anything is written.
   void copy_to(const std::vector<Tensor>& parameters) const;
+  /// Writes them into another model's parameters, and buffers if these are averaged.
+  template <HasNamedTensors M>
+  void copy_to(const M& model) const {
+    copy_to(tensors_of(model, has_buffers_));
+  }
   /// Exchanges the values of the parameters and of the averages.
   void swap();
 
@@ -49,10 +78,19 @@ class EMA {
 
  private:
   void check_all() const;
+  template <class M>
+  static std::vector<Tensor> tensors_of(const M& model, bool with_buffers) {
+    std::vector<Tensor> all = model.parameters();
+    if (with_buffers)
+      for (const auto& [name, x] : model.named_buffers())
+        if (is_floating(x.dtype())) all.push_back(x);
+    return all;
+  }
 
   std::vector<Tensor> parameters_, averages_;
   std::vector<EmaPace> paces_;  // by parameter
   bool has_begun_ = false;      // the averages are some
+  bool has_buffers_ = false;
 };
 
 }  // namespace bytetape::optim

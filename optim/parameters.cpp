@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
@@ -27,14 +27,21 @@ void check_apart(const std::vector<Tensor>& parameters) {
   }
 }
 
+[[noreturn]] void fail_twice(const Tensor& p, std::size_t first, std::size_t second) {
+  const std::string& module = memory::name_of(p.storage().module());
+  fail<ValueError>("parameter ", second, ", ", describe(p), module.empty() ? "" : " of module '", module,
+                   module.empty() ? "" : "'", ", appears twice: it is parameter ", first,
+                   " too; give a tied parameter once, as parameters() and named_parameters() do");
+}
+
 }  // namespace
 
 void check_parameters(const std::vector<Tensor>& parameters) {
-  std::unordered_set<const TensorImpl*> seen;
+  std::unordered_map<const TensorImpl*, std::size_t> first;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& p = parameters[i];
     check<ValueError>(p.defined(), "parameter ", i, " is an undefined tensor");
-    check<ValueError>(seen.insert(p.impl()).second, "parameter ", i, ", ", describe(p), ", appears twice");
+    if (const auto [seen, is_new] = first.emplace(p.impl(), i); !is_new) fail_twice(p, seen->second, i);
     check<ValueError>(p.is_leaf(), "parameter ", i, ", ", describe(p), ", is no leaf: an op made it");
     check<DTypeError>(is_floating(p.dtype()), "parameter ", i, " must be floating, got ", describe(p));
     check<ValueError>(is_dense(p.shape(), p.strides()), "parameter ", i, ", ", describe(p), ", has strides ",

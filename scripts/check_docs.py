@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on docs that lie: quoted code that is not in its file, and links to files that are not there.
+"""Fails on docs that lie: quoted code that is not in its file, links to files that are not there, and names from headers
+that bytetape.h, which says that it has everything, leaves out.
 
 A code block whose fence names a file after the language, as in
 
@@ -8,6 +9,9 @@ A code block whose fence names a file after the language, as in
 must stand in that file line by line, indented alike; a line of nothing but "..." or "// ..." stands for any lines left out.
 With a region (```cpp examples/quickstart.cpp#quickstart) it must be all that stands there between two lines
 "// [quickstart]".
+
+README.md and the pages of docs/ but decisions.md are for users: a class that they name in code, or a function that they
+name with its namespace or call, must be declared in a header that bytetape.h includes, directly or not.
 
 usage: scripts/check_docs.py [FILE...]        checks these files, or every .md that git knows
        scripts/check_docs.py --self-test      checks the checker
@@ -23,6 +27,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```[\w+-]+ (?P<path>[^\s#]+)(?:#(?P<region>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)")
+FOLDERS = ("core", "autograd", "nn", "optim", "data")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]bytetape/(?P<path>[^>"]+)[>"]', re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace bytetape(?:::(?P<name>[\w:]+))? \{", re.MULTILINE)
+# At the start of a line, so neither members nor what is nested.
+CLASS = re.compile(r"^(?:struct|class|enum class) (?P<name>\w+)[^;\n]*\{", re.MULTILINE)
+FUNCTION = re.compile(r"^(?!using|return)[\w:][\w:<>,&* ]*?[ &*](?P<name>\w+)\(", re.MULTILINE)
 GAP = re.compile(r"^\s*(//|#)?\s*\.\.\.$")
 
 
@@ -84,6 +94,43 @@ def faults(doc):
             yield f"{doc}:{text.count(chr(10), 0, link.start()) + 1}: links to {link['path']}, which is not there"
 
 
+def declared(header):
+    """The patterns by which docs name what a header's text declares, by the name."""
+    namespace = (NAMESPACE.search(header) or {"name": None})["name"]
+    patterns = {match["name"]: rf"\b{match['name']}\b" for match in CLASS.finditer(header)}
+    for match in FUNCTION.finditer(header):
+        name = match["name"]
+        patterns[name] = rf"\b{namespace}::{name}\b" if namespace else rf"(?<![\w.>:]){name}\("
+    return patterns
+
+
+def left_out(docs, headers, root="bytetape.h"):
+    """Each name in the text `docs` that is declared, but in no header that `root` includes; `headers` are texts by path."""
+    reached, waiting = set(), [root]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path not in headers:
+            continue
+        reached.add(path)
+        waiting += [match["path"] for match in INCLUDE.finditer(headers[path])]
+    code = "\n".join(match[0] for match in CODE.finditer(docs))
+    known = {name for path in reached for name in declared(headers[path])}
+    for path in sorted(set(headers) - reached):
+        for name, pattern in sorted(declared(headers[path]).items()):
+            if name not in known and re.search(pattern, code):
+                yield f"{path}: declares {name}, which the docs name, and {root} does not include it"
+
+
+def headers_left_out():
+    paths = [ROOT / "bytetape.h"] + [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.h")]
+    headers = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    pages = [ROOT / "README.md"] + [page for page in (ROOT / "docs").glob("*.md") if page.name != "decisions.md"]
+    # core/cpu is not installed, and the namespace `elementwise` is how ops are written.
+    private = ("core/cpu/", "autograd/ops/elementwise.h")
+    installed = {path: text for path, text in headers.items() if not path.startswith(private)}
+    return left_out("\n".join(page.read_text() for page in pages), installed)
+
+
 def self_test():
     text = "struct A {\n  int f() {\n    return 1;\n  }\n\n  int g();\n};\n"
     cases = [
@@ -102,7 +149,24 @@ def self_test():
     for code, region, there in region_cases:
         if (region_fault(code, region, marked) is None) != there:
             sys.exit(f"self-test: expected {'nothing' if there else 'a fault'} of region {region}:\n{code}")
-    print(f"self-test: {len(cases) + len(region_cases)} cases as expected")
+    headers = {
+        "bytetape.h": '#include "bytetape/a.h"\n',
+        "a.h": '#include "bytetape/b.h"\nnamespace bytetape {\nint f(int x);\n}\n',
+        "b.h": "namespace bytetape {\nstruct B {\n  int g();\n};\n}\n",
+        "c.h": "namespace bytetape::memory {\nint f(double x);\nint h();\nclass C final {\n};\n}\n",
+        "d.h": "namespace bytetape {\nint k();\n}\n",
+    }
+    name_cases = [
+        ("`f(x)`, `B` and `memory::f`", []),
+        ("`memory::h`", ["h"]),
+        ("`h()` of another, and C", []),
+        ("```cpp\nC c;\nx.k(), ns::k();\n```\n", ["C"]),
+        ("`y = k(1)`", ["k"]),
+    ]
+    for text, names in name_cases:
+        if [fault.split()[2].rstrip(",") for fault in left_out(text, headers)] != names:
+            sys.exit(f"self-test: expected {names} of:\n{text}")
+    print(f"self-test: {len(cases) + len(region_cases) + len(name_cases)} cases as expected")
 
 
 def main():
@@ -114,7 +178,7 @@ def main():
         command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
         names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
         docs = [ROOT / name for name in names]
-    found = [fault for doc in docs for fault in faults(doc)]
+    found = [fault for doc in docs for fault in faults(doc)] + list(headers_left_out())
     print("\n".join(found) or f"{len(docs)} documents quote code that is there")
     sys.exit(bool(found))
 

@@ -14,14 +14,6 @@ void check_has_data(const Tensor& x, Device target) {
                      target);
 }
 
-/// x in another dtype or on another device. A batch stays a batch.
-Tensor converted(const Tensor& x, DType dtype, Device device) {
-  Tensor y = empty_like(x, dtype, device);
-  if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);
-  copy_across(x, y);
-  return y;
-}
-
 }  // namespace
 
 /// Copies that change the layout only: the gradient passes.
@@ -57,33 +49,28 @@ Tensor channels_last(const Tensor& x) {
   return is_channels_last(x.shape(), x.strides()) ? x : copied(x, channels_last_strides(x.shape()));
 }
 
-struct ToDTypeBackward final : Node {
-  DType dtype = DType::f32;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], dtype); }
-};
-Tensor to(const Tensor& x, DType dtype) {
-  const Op<"to"> op;
-  check_defined(x);
-  if (x.dtype() == dtype) return x;
-  Tensor y = converted(x, dtype, x.device());
-  if (!is_floating(dtype)) return y;
-  if (auto* node = record<ToDTypeBackward>(y, x)) node->dtype = x.dtype();
-  return y;
-}
-
-struct ToDeviceBackward final : Node {
+struct ToBackward final : Node {
   Device device;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device); }
+  DType dtype = DType::f32;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device, dtype); }
 };
-Tensor to(const Tensor& x, Device device) {
+Tensor to(const Tensor& x, Device device, DType dtype) {
   const Op<"to"> op;
   check_defined(x);
-  if (x.device() == device) return x;
+  if (x.device() == device && x.dtype() == dtype) return x;
   check_has_data(x, device);
-  Tensor y = converted(x, x.dtype(), device);
-  if (auto* node = record<ToDeviceBackward>(y, x)) node->device = x.device();
+  Tensor y = empty_like(x, dtype, device);
+  if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);  // a batch stays a batch
+  copy_across(x, y);
+  if (!is_floating(dtype)) return y;
+  if (auto* node = record<ToBackward>(y, x)) {
+    node->device = x.device();
+    node->dtype = x.dtype();
+  }
   return y;
 }
+Tensor to(const Tensor& x, DType dtype) { return to(x, x.defined() ? x.device() : Device(), dtype); }
+Tensor to(const Tensor& x, Device device) { return to(x, device, x.defined() ? x.dtype() : DType()); }
 
 struct CopyInPlaceBackward final : Node {
   Shape shape;  // b's

@@ -15,6 +15,8 @@ Tensor to(const Tensor& x, DType dtype);
 /// x on another device; x itself where it is there. To a meta device: shape and bytes, no data. What was made as input
 /// stays input on the ledger. Differentiable.
 Tensor to(const Tensor& x, Device device);
+/// Both in one copy.
+Tensor to(const Tensor& x, Device device, DType dtype);
 
 /// \name Overwriting
 /// What is overwritten gets no gradient. AutogradError on a leaf that requires grad, or a view on the tape; ValueError

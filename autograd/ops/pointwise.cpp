@@ -1,5 +1,6 @@
 #include "bytetape/autograd/ops/pointwise.h"
 
+#include <limits>
 #include <numbers>
 
 #include "bytetape/autograd/ops/activation.h"
@@ -175,5 +176,20 @@ Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
 Tensor clamp_(const Tensor& x, Scalar low, Scalar high) {
   return unary_<"clamp_", &Kernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
+/// A number that no element of x exceeds.
+static Scalar greatest(const Tensor& x) {
+  switch (x.defined() ? x.dtype() : DType::f32) {
+    case DType::i64:
+      return std::numeric_limits<std::int64_t>::max();
+    case DType::i32:
+      return std::numeric_limits<std::int32_t>::max();
+    case DType::u8:
+      return std::numeric_limits<std::uint8_t>::max();
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+Tensor clamp(const Tensor& x, Scalar low) { return clamp(x, low, greatest(x)); }
+Tensor clamp_(const Tensor& x, Scalar low) { return clamp_(x, low, greatest(x)); }
 
 }  // namespace bytetape

@@ -38,6 +38,8 @@ Tensor abs(const Tensor& x);
 Tensor sign(const Tensor& x);
 /// min(max(x, low), high). Throws ValueError where low > high, DTypeError where one is no value of x's dtype.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
+/// max(x, low).
+Tensor clamp(const Tensor& x, Scalar low);
 
 Tensor exp_(const Tensor& x);
 Tensor log_(const Tensor& x);
@@ -51,6 +53,7 @@ Tensor erf_(const Tensor& x);
 Tensor silu_(const Tensor& x);
 Tensor abs_(const Tensor& x);
 Tensor clamp_(const Tensor& x, Scalar low, Scalar high);
+Tensor clamp_(const Tensor& x, Scalar low);
 /// @}
 
 }  // namespace bytetape

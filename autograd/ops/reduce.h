@@ -27,6 +27,15 @@ template <class NoBool>
 requires(!std::same_as<NoBool, bool>) Tensor
     std(const Tensor& x, const Dims& dims, NoBool keepdim, double correction = 1)
 = delete;
+/// std() under a name that `using namespace bytetape;` leaves free, where a plain `std(x)` is ambiguous with the
+/// namespace std.
+inline Tensor stddev(const Tensor& x, const Dims& dims = {}, bool keepdim = false, double correction = 1) {
+  return bytetape::std(x, dims, keepdim, correction);
+}
+template <class NoBool>
+requires(!std::same_as<NoBool, bool>) Tensor
+    stddev(const Tensor& x, const Dims& dims, NoBool keepdim, double correction = 1)
+= delete;
 /// The 2-norm, sqrt(sum(x^2)) (torch.linalg.vector_norm); its gradient is 0 where it is 0. Floating tensors only.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The largest element (torch.amax); equal ones share the gradient evenly. NaN wins. ShapeError where there is nothing

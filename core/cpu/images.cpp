@@ -5,6 +5,7 @@
 #include "bytetape/core/fault.h"
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/visit.h"
+#include "bytetape/core/visit_bits.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -86,13 +87,10 @@ void gather_labels(const GatherImagesArgs& a) {
 
 void gather_images(const GatherImagesArgs& a) {
   check_examples(a);
-  if (a.x.dtype == DType::u8)
-    gather_all<std::uint8_t, std::uint8_t>(a);
+  if (a.values.defined())
+    visit_floating(a.x.dtype, [&](auto zero) { gather_all<std::uint8_t, decltype(zero)>(a); });
   else
-    visit_floating(a.x.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      a.values.defined() ? gather_all<std::uint8_t, T>(a) : gather_all<T, T>(a);
-    });
+    visit_bits(a.x.dtype, [&](auto zero) { gather_all<decltype(zero), decltype(zero)>(a); });
   if (a.labels.defined()) gather_labels(a);
 }
 

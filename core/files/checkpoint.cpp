@@ -1,5 +1,6 @@
 #include "bytetape/core/files/checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -39,6 +40,8 @@ std::optional<Number> number_in(const std::string& text) {
   return whole ? whole : parsed<double>(text);
 }
 
+constexpr const char* hint = "a file of weights is no checkpoint: load it with load_safetensors_into";
+
 }  // namespace
 
 void save_checkpoint(const std::string& path, const StateDict& state) {
@@ -59,23 +62,47 @@ Checkpoint::Checkpoint(SafetensorsFile file) : file_(std::move(file)) {
   const Op<"Checkpoint"> op;
   check<FileError>(file_.has_checksum(), file_.name(),
                    ": at byte 8: expected a header that begins with a checksum, as save_checkpoint writes it, found "
-                   "none");
+                   "none; ",
+                   hint);
   for (const auto& [name, text] : file_.metadata()) {
     const auto number = number_in(text);
     if (!number)
       fail<FileError>(file_.name(),
-                      ": at byte 8: ", printable("'" + name + "': expected a number, found '" + text + "'"));
+                      ": at byte 8: ", printable("'" + name + "': expected a number, found '" + text + "'; " + hint));
     numbers_.numbers.emplace(name, *number);
   }
 }
 
+void Checkpoint::check_number(const std::string& name) const {
+  check<ValueError>(!numbers_.numbers.empty(), file_.name(), ": has no number '", name, "', nor any other; ", hint);
+}
+std::int64_t Checkpoint::integer(const std::string& name) const {
+  check_number(name);
+  return numbers_.integer(name);
+}
+double Checkpoint::number(const std::string& name) const {
+  check_number(name);
+  return numbers_.number(name);
+}
+
+void Checkpoint::check_has(std::string_view prefix) const {
+  const std::string path = std::string(prefix) + ".";
+  const auto& all = file_.tensors();
+  const bool has = std::any_of(all.begin(), all.end(), [&](const auto& t) { return t.name.starts_with(path); });
+  check<ValueError>(has || all.empty() || !numbers_.numbers.empty(), file_.name(), ": has nothing under '", prefix,
+                    "', and no number: its first tensor is '", all.empty() ? "" : printable(all.front().name), "'; ",
+                    hint);
+}
+
 StateDict Checkpoint::part(std::string_view prefix, Device device, memory::Role role) const {
+  check_has(prefix);
   StateDict found = numbers_.part(prefix);
   found.tensors = file_.load(device, role, std::string(prefix) + ".");
   return found;
 }
 
 void Checkpoint::load_into(std::string_view prefix, const NamedTensors& tensors) const {
+  check_has(prefix);
   file_.load_into(tensors, /*strict=*/true, std::string(prefix) + ".");
 }
 

@@ -35,16 +35,21 @@ class Checkpoint {
   explicit Checkpoint(SafetensorsFile file);
 
   /// Throws ValueError where there is none of the name, or only a double.
-  std::int64_t integer(const std::string& name) const { return numbers_.integer(name); }
+  std::int64_t integer(const std::string& name) const;
   /// Throws ValueError where there is none of the name.
-  double number(const std::string& name) const { return numbers_.number(name); }
-  /// What was added under `prefix`, its tensors new ones on `device`.
+  double number(const std::string& name) const;
+  /// What was added under `prefix`, its tensors new ones on `device`. Throws ValueError where the file is one of
+  /// weights, without any number, and has no tensor there.
   StateDict part(std::string_view prefix, Device device = default_device(),
                  memory::Role role = memory::Role::temporary) const;
-  /// Copies the tensors that were added under `prefix` into those that are there, as load_safetensors_into does.
+  /// Copies the tensors that were added under `prefix` into those that are there, as load_safetensors_into does. Throws
+  /// what part() throws.
   void load_into(std::string_view prefix, const NamedTensors& tensors) const;
 
  private:
+  void check_number(const std::string& name) const;
+  void check_has(std::string_view prefix) const;
+
   SafetensorsFile file_;
   StateDict numbers_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "bytetape/core/transfer.h"
 
@@ -41,6 +42,31 @@ void for_each_piece(const Tensor& x, DType dtype, const Piece& piece, const F& f
   });
 }
 
+/// From front to back, so that `from` may be the end of `to`: no element is overwritten before it is read.
+template <class From, class To>
+void widen(std::span<const std::byte> from, std::span<std::byte> to) {
+  for (std::size_t i = 0; i < from.size() / sizeof(From); ++i) {
+    From narrow;
+    std::memcpy(&narrow, from.data() + i * sizeof(From), sizeof(From));
+    const To wide = narrow;
+    std::memcpy(to.data() + i * sizeof(To), &wide, sizeof(To));
+  }
+}
+void widen(StoredType stored, std::span<const std::byte> from, std::span<std::byte> to) {
+  switch (stored.narrow) {
+    case StoredType::Narrow::none:
+      return;
+    case StoredType::Narrow::i8:
+      return widen<std::int8_t, std::int32_t>(from, to);
+    case StoredType::Narrow::i16:
+      return widen<std::int16_t, std::int32_t>(from, to);
+    case StoredType::Narrow::u16:
+      return widen<std::uint16_t, std::int32_t>(from, to);
+    case StoredType::Narrow::u32:
+      return widen<std::uint32_t, std::int64_t>(from, to);
+  }
+}
+
 }  // namespace
 
 Piece::Piece(std::uint64_t bytes)
@@ -55,11 +81,13 @@ void write_elements(const Tensor& x, const std::function<void(std::span<const st
                  });
 }
 
-void read_elements(const Input& from, std::uint64_t offset, DType stored, const Tensor& x, const Piece& piece) {
+void read_elements(const Input& from, std::uint64_t offset, StoredType stored, const Tensor& x, const Piece& piece) {
   x.storage().bump_version();
-  for_each_piece(x, stored, piece, [&](const Tensor& block, const View& staged, std::span<std::byte> bytes) {
-    from.read_all(offset, bytes);
-    offset += bytes.size();
+  for_each_piece(x, stored.dtype, piece, [&](const Tensor& block, const View& staged, std::span<std::byte> bytes) {
+    const auto as_stored = bytes.last(static_cast<std::size_t>(block.numel()) * size_of(stored));
+    from.read_all(offset, as_stored);
+    offset += as_stored.size();
+    widen(stored, as_stored, bytes);
     copy_across(staged, block.write());
   });
 }

@@ -24,18 +24,18 @@ Tensor reversed(const Tensor& x) {
 }
 
 void check_elements(const Input& from, const NpyHeader& h) {
-  const std::size_t bytes = bytes_of(h.shape, h.dtype);
-  from.check_at(from.bytes_from(h.bytes) == bytes, h.bytes, "expected ", bytes, " bytes of elements for ", h.dtype,
-                h.shape, ", found ", from.bytes_from(h.bytes));
+  const std::size_t bytes = static_cast<std::size_t>(numel(h.shape)) * size_of(h.stored);
+  from.check_at(from.bytes_from(h.bytes) == bytes, h.bytes, "expected ", bytes, " bytes of elements for ",
+                h.stored.dtype, h.shape, ", found ", from.bytes_from(h.bytes));
 }
 
 Tensor load(const Input& from, Device device, memory::Role role) {
   const NpyHeader h = parse_npy_header(from);
   check_elements(from, h);
-  if (h.dtype == DType::boolean)
+  if (h.stored == DType::boolean)
     read_pieces(from, h.bytes, from.size(), [&](auto at, auto bytes) { check_bools(from, at, bytes); });
-  const Tensor x = empty(h.shape, h.dtype, device, role);
-  read_elements(from, h.bytes, h.dtype, h.fortran_order ? reversed(x) : x, Piece(x.nbytes()));
+  const Tensor x = empty(h.shape, h.stored.dtype, device, role);
+  read_elements(from, h.bytes, h.stored, h.fortran_order ? reversed(x) : x, Piece(x.nbytes()));
   return x;
 }
 

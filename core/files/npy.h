@@ -20,6 +20,8 @@ void save_npy(const std::string& path, const Tensor& x);
 ///     descr   '<f8'   '<f4'   '<f2'   '<i8'   '<i4'   '|u1'   '|b1'
 ///     dtype    f64     f32     f16     i64     i32     u8      bool
 ///
+/// and integers that are widened: '|i1', '<i2' and '<u2' to i32, '<u4' to i64.
+///
 /// Throws FileError, with the path, the byte, what was expected and what was found, where the file cannot be read or is
 /// anything but one whole array of these. No length in the file is trusted.
 Tensor load_npy(const std::filesystem::path& path, Device device = default_device(),

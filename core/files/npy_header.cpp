@@ -12,7 +12,18 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::uint64_t most_bytes = 65536;  // of the dict: no array of ours takes more than a few hundred
-constexpr std::array dtypes{DType::f64, DType::f32, DType::f16, DType::i64, DType::i32, DType::u8, DType::boolean};
+using Narrow = StoredType::Narrow;
+constexpr std::array<std::pair<std::string_view, StoredType>, 11> types{{{"<f8", DType::f64},
+                                                                         {"<f4", DType::f32},
+                                                                         {"<f2", DType::f16},
+                                                                         {"<i8", DType::i64},
+                                                                         {"<i4", DType::i32},
+                                                                         {"|u1", DType::u8},
+                                                                         {"|b1", DType::boolean},
+                                                                         {"|i1", Narrow::i8},
+                                                                         {"<i2", Narrow::i16},
+                                                                         {"<u2", Narrow::u16},
+                                                                         {"<u4", Narrow::u32}}};
 
 /// Takes the dict apart, from front to back.
 class Reader {
@@ -52,10 +63,12 @@ class Reader {
 
   void read_descr() {
     const std::string_view descr = text();
-    const auto dtype = std::find_if(dtypes.begin(), dtypes.end(), [&](DType t) { return descr == npy_descr(t); });
-    check_here(dtype != dtypes.end(), "expected a descr of '<f8' '<f4' '<f2' '<i8' '<i4' '|u1' '|b1', found '", descr,
-               "'");
-    header_.dtype = *dtype;
+    const auto type = std::find_if(types.begin(), types.end(), [&](const auto& t) { return descr == t.first; });
+    check_here(type != types.end(),
+               "expected a descr of '<f8' '<f4' '<f2' '<i8' '<i4' '|u1' '|b1', or '|i1' '<i2' '<u2' '<u4', which are "
+               "widened, found '",
+               descr, "'");
+    header_.stored = type->second;
   }
 
   void read_shape() {
@@ -149,8 +162,8 @@ std::size_t read_prefix(const Input& from) {
 }  // namespace
 
 const char* npy_descr(DType t) {
-  constexpr std::array<const char*, 8> descrs{"<f8", "<f4", nullptr, "<f2", "<i8", "<i4", "|u1", "|b1"};
-  return descrs[static_cast<std::size_t>(t)];
+  const auto type = std::find_if(types.begin(), types.end(), [&](const auto& entry) { return entry.second == t; });
+  return type == types.end() ? nullptr : type->first.data();
 }
 
 NpyHeader parse_npy_header(const Input& from) {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "bytetape/core/files/elements.h"
 #include "bytetape/core/files/input.h"
 #include "bytetape/core/tensor.h"
 
@@ -13,7 +14,7 @@
 namespace bytetape {
 
 struct NpyHeader {
-  DType dtype = DType::f32;
+  StoredType stored = DType::f32;  ///< the elements, and the dtype that they become
   bool fortran_order = false;
   Shape shape;
   std::uint64_t bytes = 0;  ///< of the header: where the elements begin

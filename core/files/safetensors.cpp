@@ -159,13 +159,20 @@ std::vector<const TensorEntry*> SafetensorsFile::entries_below(std::string_view 
   return found;
 }
 
+/// The elements as they are staged, once they are widened.
+std::uint64_t SafetensorsFile::staged_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const TensorEntry& t : tensors()) bytes += (t.end - t.begin) / size_of(t.stored) * size_of(t.dtype);
+  return bytes;
+}
+
 NamedTensors SafetensorsFile::load(Device device, Role role, std::string_view prefix) const {
   const Op<"load_safetensors"> op;
-  const Piece piece(input_->bytes_from(data_at()));
+  const Piece piece(staged_bytes());
   NamedTensors all;
   for (const TensorEntry* t : entries_below(prefix)) {
     Tensor x = empty(t->shape, t->dtype, device, role);
-    read_elements(*input_, data_at() + t->begin, t->dtype, x, piece);
+    read_elements(*input_, data_at() + t->begin, t->stored, x, piece);
     all.emplace_back(t->name.substr(prefix.size()), std::move(x));
   }
   input_->check_unchanged();
@@ -187,13 +194,13 @@ void SafetensorsFile::load_into(const NamedTensors& tensors, bool strict, std::s
     if (at == entries.end()) continue;
     const TensorEntry& t = *at->second;
     check<ValueError>(x.defined() && !overlaps_itself(x), "'", key, "', ", describe(x), ", cannot be written to");
-    check(t.shape == x.shape(), name(), ": '", key, "' is ", describe(x), " here, but ", t.dtype, t.shape,
-          " in the file");
+    check(t.shape == x.shape(), name(), ": '", key, "' has shape ", t.shape, " in the file, but ", x.shape(),
+          " in the model");
     found.emplace_back(&t, x);
   }
-  const Piece piece(input_->bytes_from(data_at()));  // now: nothing is written yet
+  const Piece piece(staged_bytes());  // now: nothing is written yet
   input_->check_unchanged();
-  for (const auto& [t, x] : found) read_elements(*input_, data_at() + t->begin, t->dtype, x, piece);
+  for (const auto& [t, x] : found) read_elements(*input_, data_at() + t->begin, t->stored, x, piece);
   input_->check_unchanged();
 }
 

@@ -30,7 +30,8 @@ class SafetensorsFile {
   const Metadata& metadata() const { return header_.metadata; }
   bool has_checksum() const { return checksum_at_.has_value(); }
 
-  /// New tensors of those whose names begin with `prefix`, named by the rest. Throws FileError where the file was
+  /// New tensors of those whose names begin with `prefix`, named by the rest. I8, I16 and U16 become i32, U32 becomes
+  /// i64. Throws FileError where the file was
   /// written to meanwhile.
   NamedTensors load(Device device, memory::Role role, std::string_view prefix = {}) const;
   /// Copies their values into tensors that are there; dtypes are converted, layouts kept. Throws as
@@ -41,6 +42,7 @@ class SafetensorsFile {
   std::uint64_t data_at() const { return header_length_bytes + json_bytes_; }
   void read_header(std::string& json);
   void verify(std::string json) const;
+  std::uint64_t staged_bytes() const;
   std::vector<const TensorEntry*> entries_below(std::string_view prefix) const;
 
   std::unique_ptr<const Input> input_;
@@ -49,8 +51,9 @@ class SafetensorsFile {
   std::optional<std::size_t> checksum_at_;  // in the JSON
 };
 
-/// The tensors of a file, in the order in which they lie there, on `device`. Throws the FileError of SafetensorsFile,
-/// OutOfMemory. As for all factories, `role` says on the ledger what they are for.
+/// The tensors of a file, in the order in which they lie there, on `device`. Integers of dtypes that tensors do not
+/// have are widened: I8, I16 and U16 become i32, U32 becomes i64. Throws the FileError of SafetensorsFile, OutOfMemory.
+/// As for all factories, `role` says on the ledger what they are for.
 NamedTensors load_safetensors(const std::string& path, Device device = default_device(),
                               memory::Role role = memory::Role::temporary);
 

@@ -17,9 +17,18 @@ constexpr const char* metadata_key = "__metadata__";
 constexpr std::array dtypes{DType::f64, DType::f32, DType::bf16, DType::f16,
                             DType::i64, DType::i32, DType::u8,   DType::boolean};
 
-std::optional<DType> dtype_named(std::string_view name) {
+/// Integers that no dtype has; they are widened.
+constexpr std::array<std::pair<std::string_view, StoredType::Narrow>, 4> narrow_types{
+    {{"I8", StoredType::Narrow::i8},
+     {"I16", StoredType::Narrow::i16},
+     {"U16", StoredType::Narrow::u16},
+     {"U32", StoredType::Narrow::u32}}};
+
+std::optional<StoredType> type_named(std::string_view name) {
   for (const DType t : dtypes)
     if (name == safetensors_name(t)) return t;
+  for (const auto& [its_name, narrow] : narrow_types)
+    if (name == its_name) return narrow;
   return {};
 }
 
@@ -97,10 +106,13 @@ class Reader {
     }
     check_here(place_ == Place::value && field_ == Field::dtype, "expected ", wanted(), ", found the text '", text,
                "'");
-    const auto dtype = dtype_named(text);
-    check_here(dtype.has_value(), "tensor '", entry_.name,
-               "': expected a dtype of F64 F32 BF16 F16 I64 I32 U8 BOOL, found '", text, "'");
-    entry_.dtype = *dtype;
+    const auto type = type_named(text);
+    check_here(type.has_value(), "tensor '", entry_.name,
+               "': expected a dtype of F64 F32 BF16 F16 I64 I32 U8 BOOL, or I8 I16 U16 U32, which are widened, found '",
+               text, "'");
+    entry_.stored = *type;
+    entry_.dtype = type->dtype;
+    type_name_ = text;
     place_ = Place::entry;
     return true;
   }
@@ -185,9 +197,9 @@ class Reader {
   void finish_entry() {
     for (std::size_t i = 0; i < seen_.size(); ++i)
       check_here(seen_[i], "tensor '", entry_.name, "': expected a ", field_names[i], ", found none");
-    const std::uint64_t bytes = static_cast<std::uint64_t>(numel(entry_.shape)) * size_of(entry_.dtype);
+    const std::uint64_t bytes = static_cast<std::uint64_t>(numel(entry_.shape)) * size_of(entry_.stored);
     check_here(entry_.begin <= entry_.end && entry_.end - entry_.begin == bytes, "tensor '", entry_.name,
-               "': expected ", bytes, " bytes for ", entry_.dtype, entry_.shape, ", found data_offsets [", entry_.begin,
+               "': expected ", bytes, " bytes for ", type_name_, entry_.shape, ", found data_offsets [", entry_.begin,
                ", ", entry_.end, "]");
     header_.tensors.push_back(std::move(entry_));
   }
@@ -200,7 +212,7 @@ class Reader {
   Place place_ = Place::outside;
   Field field_ = Field::dtype;
   bool is_metadata_ = false;
-  std::string key_;
+  std::string key_, type_name_;
   TensorEntry entry_;
   std::array<bool, 3> seen_{};
   std::vector<std::uint64_t> numbers_;

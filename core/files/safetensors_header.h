@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bytetape/core/files/elements.h"
 #include "bytetape/core/files/input.h"
 #include "bytetape/core/named_tensors.h"
 
@@ -25,9 +26,10 @@ using Metadata = std::map<std::string, std::string>;
 /// What a header says of a tensor.
 struct TensorEntry {
   std::string name;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< of the tensor that is loaded
   Shape shape;
   std::uint64_t begin = 0, end = 0;  ///< where its elements lie, in bytes from the first byte behind the header
+  StoredType stored = dtype;         ///< how its elements are stored, to become that dtype
 };
 
 struct SafetensorsHeader {

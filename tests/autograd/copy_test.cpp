@@ -6,6 +6,7 @@
 #include "bytetape/core/kernels.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape {
 namespace {
@@ -83,6 +84,23 @@ TEST(To, ReachesMetaButNotBack) {
                        "to: f64(4, 2, 3) on meta holds no data that could be copied to cpu");
   Tensor target = random_tensor({4, 2, 3});
   EXPECT_THROWS_SAYING(copy_(target, y), DeviceError, "copy_: ");
+}
+
+TEST(To, MovesAndConvertsInOneOp) {
+  const test::StandIn gpu;
+  const Tensor x = random_leaf({3, 4}), y = to(x, Device::cuda(), DType::f32);
+  EXPECT_EQ(y.device(), Device::cuda());
+  EXPECT_EQ(y.dtype(), DType::f32);
+  EXPECT_EQ(y.detach().to_vector<float>(), to(x, DType::f32).detach().to_vector<float>());
+  sum(y * y).backward();
+  EXPECT_TRUE(all_close(x.grad(), x.detach() * 2.0, 1e-6, 1e-6));
+  EXPECT_TRUE(to(x, Device::cpu(), DType::f64).is_same(x));
+  EXPECT_FALSE(to(x, Device::cuda(), DType::i64).requires_grad());
+  EXPECT_THROWS_SAYING(to(to(x, Device::meta()), Device::cpu(), DType::f32), DeviceError, "holds no data");
+  for (const auto& move :
+       {+[](const Tensor& t) { return to(t, DType::f32); }, +[](const Tensor& t) { return to(t, Device::meta()); },
+        +[](const Tensor& t) { return to(t, Device::cpu(), DType::f32); }})
+    EXPECT_THROWS_SAYING(move({}), ValueError, "to: the input is an undefined tensor");
 }
 
 // A batch stays a batch; a copy of anything else is a temporary.

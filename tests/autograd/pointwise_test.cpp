@@ -94,6 +94,26 @@ TEST(Clamp, TakesIntegersThatFit) {
 
 TEST(Clamp, TakesAnOpenRange) { EXPECT_EQ(clamp(full({1}, 7), -inf, inf).item<int>(), 7); }
 
+TEST(Clamp, TakesALowerBoundAlone) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8}) {
+    const Tensor x = to(from_vector<std::int64_t>({0, 3, 200}), dtype);
+    EXPECT_EQ(clamp(x, 2).to_vector<int>(), (std::vector<int>{2, 3, 200})) << dtype;
+    EXPECT_EQ(clamp_(x, 3).to_vector<int>(), (std::vector<int>{3, 3, 200})) << dtype;
+    EXPECT_EQ(x.to_vector<int>(), (std::vector<int>{3, 3, 200})) << dtype;
+  }
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(clamp(from_vector<std::int64_t>({-5, most}), 0).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, most}));
+  EXPECT_EQ(clamp(full({1}, inf), 0).item<double>(), inf);
+  EXPECT_TRUE(std::isnan(clamp(full({1}, nan), 0).item<double>()));
+  EXPECT_THROW(clamp(zeros({2}, DType::u8), -1), DTypeError);
+  EXPECT_THROW(clamp(zeros({2}, DType::boolean), 0), DTypeError);
+  EXPECT_THROW(clamp(Tensor(), 0), ValueError);
+  const Tensor x = make_tensor({-2, 0, 3}, {3}).set_requires_grad();
+  sum(clamp(x, 0)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (Values{0, 1, 1}));
+}
+
 TEST(Clamp, PassesTheGradientAtBothEnds) {
   const Tensor x = make_tensor({-2, -1, 0, 1.5, 2}, {5}).set_requires_grad();
   sum(clamp(x, -1, 1.5)).backward();

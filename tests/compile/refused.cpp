@@ -30,3 +30,17 @@ void dims(const Tensor& x) {
   zeros(5);
   zeros(2.5);  // refused
 }
+
+// The name of a namespace too, under `using namespace bytetape`.
+void spreads(const Tensor& x) {
+  std(x);  // refused
+  bytetape::std(x);
+  stddev(x, 1);
+  stddev(x, {1}, 0);  // refused
+}
+
+// A list of modules knows them as Modules.
+void layers(nn::Sequential& net) {
+  net[0].weight;  // refused
+  auto weight = net[0].as<nn::Linear>().weight;
+}

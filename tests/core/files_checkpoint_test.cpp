@@ -51,6 +51,32 @@ TEST_F(CheckpointFile, HasWhatWasSavedByItsParts) {
   EXPECT_THROWS_SAYING(run.integer("batch"), ValueError, "no number 'batch'");
 }
 
+TEST_F(CheckpointFile, AFileOfWeightsIsToldApart) {
+  const Tensor weight = zeros({3});
+  const std::string words = "a file of weights is no checkpoint: load it with load_safetensors_into";
+  save_safetensors(path_, {{"weight", full({3}, 2)}});
+  const Checkpoint run(path_);
+  EXPECT_THROWS_SAYING(run.part("model"), ValueError,
+                       path_ + ": has nothing under 'model', and no number: its first tensor is 'weight'; " + words);
+  EXPECT_THROWS_SAYING(run.load_into("model", {{"weight", weight}}), ValueError, words);
+  EXPECT_THROWS_SAYING(run.integer("epoch"), ValueError, path_ + ": has no number 'epoch', nor any other; " + words);
+  EXPECT_THROWS_SAYING(run.number("lr"), ValueError, words);
+  save_safetensors(path_, {{"weight", full({3}, 2)}}, {{"format", "pt"}});
+  EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, "'format': expected a number, found 'pt'; " + words);
+  EXPECT_EQ(weight.to_vector<double>(), std::vector<double>(3, 0));
+}
+
+TEST_F(CheckpointFile, MayHaveNoNumbersOrNoTensors) {
+  StateDict state;
+  state.add("model", {{{"weight", full({3}, 2)}}, {}});
+  save_checkpoint(path_, state);
+  const Tensor weight = zeros({3});
+  Checkpoint(path_).load_into("model", {{"weight", weight}});
+  EXPECT_EQ(weight.to_vector<double>(), std::vector<double>(3, 2));
+  save_checkpoint(path_, {});
+  EXPECT_NO_THROW(Checkpoint(path_).load_into("model", {}));
+}
+
 TEST_F(CheckpointFile, NumbersComeBackBitForBitAndOfTheirKind) {
   using Limits = std::numeric_limits<double>;
   StateDict state;

@@ -92,6 +92,21 @@ TEST_F(Npy, DictsAsPythonMayWriteThem) {
   EXPECT_EQ(parse(file_of(dict_of("<f8", "(0, 3)"))).shape(), (Shape{0, 3}));
 }
 
+TEST_F(Npy, IntegersThatNoDtypeHasAreWidened) {
+  const auto check = [](const char* descr, const auto& values, DType dtype) {
+    const auto* first = reinterpret_cast<const char*>(values.data());
+    const std::string data(first, values.size() * sizeof values[0]);
+    const Tensor x = parse(file_of(dict_of(descr, "(2, 2)"), data));
+    EXPECT_EQ(x.dtype(), dtype) << descr;
+    EXPECT_EQ(x.to_vector<std::int64_t>(), std::vector<std::int64_t>(values.begin(), values.end())) << descr;
+    EXPECT_THAT(dict_error(dict_of(descr, "(2, 2)"), data + "x"), HasSubstr("expected " + std::to_string(data.size())));
+  };
+  check("|i1", std::vector<std::int8_t>{-128, -1, 0, 127}, DType::i32);
+  check("<i2", std::vector<std::int16_t>{-32768, -1, 300, 32767}, DType::i32);
+  check("<u2", std::vector<std::uint16_t>{65535, 32768, 300, 1}, DType::i32);
+  check("<u4", std::vector<std::uint32_t>{4294967295u, 2147483648u, 300, 1}, DType::i64);
+}
+
 TEST_F(Npy, WhatIsNoNpyFile) {
   EXPECT_THAT(error_of(""), HasSubstr("at byte 0: expected 8 bytes, found 0"));
   EXPECT_THAT(error_of("\x93NUMPZ\x01\x01"), HasSubstr("expected an .npy file, which begins with \\x93NUMPY"));
@@ -132,10 +147,14 @@ TEST_F(Npy, DictsThatAreNone) {
 }
 
 TEST_F(Npy, DtypesAndShapes) {
-  for (const char* descr : {">f4", "=f4", "<c8", "<u4", "|S3", "|O", "f4", "<V2"})
+  for (const char* shape : {"(0, 1099511627776, 1099511627776)", "(1099511627776, 1099511627776, 0)"})
+    EXPECT_THAT(dict_error(dict_of("<f4", shape)), HasSubstr("overflow at 1099511627776")) << shape;
+  for (const char* descr : {">f4", "=f4", "<c8", "<u8", "|S3", "|O", "f4", "<V2"})
     EXPECT_THAT(
         dict_error(dict_of(descr, "(0,)")),
-        HasSubstr(std::string("expected a descr of '<f8' '<f4' '<f2' '<i8' '<i4' '|u1' '|b1', found '") + descr + "'"));
+        HasSubstr(std::string("expected a descr of '<f8' '<f4' '<f2' '<i8' '<i4' '|u1' '|b1', or '|i1' '<i2' '<u2' "
+                              "'<u4', which are widened, found '") +
+                  descr + "'"));
   EXPECT_THAT(dict_error(dict_of("|u1", "(1,1,1,1,1,1,1,1,1)"), "x"), HasSubstr("at most 8 dimensions, found more"));
   EXPECT_THAT(dict_error(dict_of("|u1", "(4294967296, 4294967296)")), HasSubstr("overflow at 4294967296"));
   EXPECT_THAT(dict_error(dict_of("|u1", "(0, 9223372036854775808)")), HasSubstr("overflow"));

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "bytetape/core/factories.h"
 #include "bytetape/core/files/safetensors.h"
 #include "tests/support/expect.h"
 
@@ -56,6 +57,46 @@ TEST(SafetensorsHeader, IsRead) {
   EXPECT_EQ(all[1].second.shape(), (Shape{2, 0}));
   EXPECT_EQ(all[2].first, "");
   EXPECT_EQ(all[2].second.item<int>(), 1);
+}
+
+/// The elements' bytes, little-endian.
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  std::string bytes(values.size() * sizeof(T), ' ');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+TEST(SafetensorsHeader, IntegersThatNoDtypeHasAreWidened) {
+  const auto check = [](const std::string& name, const auto& values, DType dtype) {
+    const std::string data = bytes_of(values), offsets = "[0," + std::to_string(data.size()) + "]";
+    const SafetensorsFile file = parse(file_of(entry(name, "[2,3]", offsets), data));
+    EXPECT_EQ(file.tensors()[0].dtype, dtype) << name;
+    const Tensor x = file.load(Device::cpu(), memory::Role::temporary)[0].second;
+    EXPECT_EQ(x.dtype(), dtype) << name;
+    const std::vector<std::int64_t> expected(values.begin(), values.end());
+    EXPECT_EQ(x.to_vector<std::int64_t>(), expected) << name;
+    const Tensor y = zeros({3, 2}, DType::f64), turned = y.alias({2, 3}, {1, 2}, 0);
+    file.load_into({{"a", turned}}, true);
+    EXPECT_EQ(turned.to_vector<double>(), std::vector<double>(values.begin(), values.end())) << name;
+  };
+  check("I8", std::vector<std::int8_t>{-128, -1, 0, 1, 127, 5}, DType::i32);
+  check("I16", std::vector<std::int16_t>{-32768, -1, 0, 1, 32767, 300}, DType::i32);
+  check("U16", std::vector<std::uint16_t>{65535, 32768, 0, 1, 255, 300}, DType::i32);
+  check("U32", std::vector<std::uint32_t>{4294967295u, 2147483648u, 0, 1, 255, 300}, DType::i64);
+  EXPECT_THAT(json_error(entry("I16", "[2]", "[0,2]"), "12"),
+              HasSubstr("tensor 'a': expected 4 bytes for I16(2,), found data_offsets [0, 2]"));
+}
+
+// The piece is one of the widened elements, which take more than the file.
+TEST(SafetensorsHeader, WidenedElementsMayTakeSeveralPieces) {
+  std::vector<std::int8_t> values(3 << 20);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int8_t>(i * 7 + i / 1000);
+  const std::string n = std::to_string(values.size());
+  const std::string file =
+      file_of(entry("I8", "[3," + std::to_string(1 << 20) + "]", "[0," + n + "]"), bytes_of(values));
+  const Tensor x = parse(file).load(Device::cpu(), memory::Role::temporary)[0].second;
+  EXPECT_TRUE(x.to_vector<std::int32_t>() == std::vector<std::int32_t>(values.begin(), values.end()));
 }
 
 TEST(SafetensorsHeader, MayBeEmpty) {
@@ -135,8 +176,12 @@ TEST(SafetensorsHeader, NamesThatComeTwice) {
 }
 
 TEST(SafetensorsHeader, DTypesAndShapes) {
-  EXPECT_THAT(json_error(entry("F8_E4M3", "[1]", "[0,1]"), "x"),
-              HasSubstr("tensor 'a': expected a dtype of F64 F32 BF16 F16 I64 I32 U8 BOOL, found 'F8_E4M3'"));
+  EXPECT_THAT(
+      json_error(entry("F8_E4M3", "[1]", "[0,1]"), "x"),
+      HasSubstr(
+          "tensor 'a': expected a dtype of F64 F32 BF16 F16 I64 I32 U8 BOOL, or I8 I16 U16 U32, which are widened, "
+          "found 'F8_E4M3'"));
+  EXPECT_THAT(json_error(entry("U64", "[1]", "[0,8]"), "12345678"), HasSubstr("found 'U64'"));
   EXPECT_THAT(json_error(entry("f32", "[1]", "[0,4]"), "1234"), HasSubstr("found 'f32'"));
   EXPECT_THAT(json_error(entry("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]"), "x"),
               HasSubstr("expected at most 8 dimensions, found more"));
@@ -144,13 +189,19 @@ TEST(SafetensorsHeader, DTypesAndShapes) {
               HasSubstr("the sizes of its dimensions overflow at 4294967296"));
   EXPECT_THAT(json_error(entry("U8", "[0,9223372036854775807]", "[0,0]")), HasSubstr("overflow"));
   EXPECT_THAT(json_error(entry("F64", "[1152921504606846976]", "[0,0]")), HasSubstr("overflow"));
+  for (const char* shape :
+       {"[0,1099511627776,1099511627776]", "[1099511627776,0,1099511627776]", "[1099511627776,1099511627776,0]"}) {
+    const std::string json = entry("F32", shape, "[0,0]");
+    EXPECT_THAT(json_error(json), HasSubstr("at byte " + std::to_string(8 + json.find(']') + 1) +
+                                            ": tensor 'a': the sizes of its dimensions overflow at 1099511627776"));
+  }
   EXPECT_THAT(json_error(entry("F64", "[576460752303423488]", "[0,0]")),
-              HasSubstr("expected 4611686018427387904 bytes for f64(576460752303423488,), found data_offsets [0, 0]"));
+              HasSubstr("expected 4611686018427387904 bytes for F64(576460752303423488,), found data_offsets [0, 0]"));
 }
 
 TEST(SafetensorsHeader, OffsetsThatDoNotFit) {
   EXPECT_THAT(json_error(entry("F32", "[2]", "[0,4]"), "1234"),
-              HasSubstr("tensor 'a': expected 8 bytes for f32(2,), found data_offsets [0, 4]"));
+              HasSubstr("tensor 'a': expected 8 bytes for F32(2,), found data_offsets [0, 4]"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[4,2]"), "1234"), HasSubstr("found data_offsets [4, 2]"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[18446744073709551615,1]"), "12"), HasSubstr("expected 2 bytes"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[0]"), "12"), HasSubstr("expected two data_offsets, found 1"));

@@ -3,6 +3,7 @@
 
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
 
 namespace bytetape::test {
 namespace {
@@ -41,6 +42,32 @@ TEST_F(CudaImages, AreAugmentedAsOnTheCpuBitForBit) {
       }
     }
   }
+}
+
+TEST_F(CudaImages, MoveTargetsOfEveryDtypeAsOnTheCpu) {
+  const Tensor bytes = pixels({37, 3, 33, 31});
+  for (const Shape& shape : {Shape{37, 33, 31}, Shape{37, 2, 33, 31}})
+    for (const DType dtype :
+         {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8, DType::boolean})
+      for (const Augmentation& by : {mirrored, bordered, Augmentation{.cutout = 4}}) {
+        const Tensor targets = to(pixels(shape), dtype);
+        const auto moved = [&](Device device) {
+          Generator g(4);
+          const LabelledImages made = augment_images(to(bytes, device), to(targets, device), by, g);
+          const data::ResidentImages set(bytes, targets, {0.4, 0.3}, {.device = device});
+          const data::Batch batch = set.get(to(from_vector<std::int64_t>({3, 36, 3, 0}), device), by, g);
+          std::vector<std::vector<double>> all;
+          for (const Tensor& x : {made.x, made.y, batch.x, batch.y}) all.push_back(x.to_vector<double>());
+          return all;
+        };
+        EXPECT_EQ(moved(gpu), moved(Device::cpu())) << dtype << shape;
+      }
+}
+
+TEST_F(CudaImages, FindAnIndexOutOfRangeOfTargets) {
+  const data::ResidentImages set(pixels({5, 3, 8, 8}), pixels({5, 8, 8}), {0.4, 0.3}, {.device = gpu});
+  const data::Batch batch = set.get(to(from_vector<std::int64_t>({3, 5}), gpu));
+  EXPECT_THROWS_SAYING(synchronize(gpu), ShapeError, "example 5 of a dataset of 5");
 }
 
 TEST_F(CudaImages, AreAugmentedAnewInEachReplay) {

@@ -127,13 +127,87 @@ TEST_P(Copier, RefusesToAugmentWhatCannotBe) {
   EXPECT_THROW(DataLoader(integers, o), DTypeError);
 }
 
+/// Whether images and targets of an epoch are equal, pixel by pixel; and the targets.
+std::vector<double> targets_alike(const Dataset& set, const DataLoaderOptions& o) {
+  DataLoader loader(set, o);
+  std::vector<double> all;
+  for (const Batch& b : loader) {
+    const auto targets = b.y.to_vector<double>();
+    all.insert(all.end(), targets.begin(), targets.end());
+    EXPECT_EQ(b.y.device(), o.device);
+    EXPECT_EQ(b.y.storage().role(), memory::Role::input);
+    if (o.augment.cutout) continue;
+    // A target of two channels has the image in its second.
+    EXPECT_EQ(b.x.to_vector<double>(), (b.y.rank() == 3 ? b.y : select(b.y, 1, 1)).to_vector<double>());
+  }
+  return all;
+}
+
+TEST_P(Copier, MovesTargetsOfTheImagesSizeAsTheImages) {
+  const Tensor marks = view(arange(1, 12 * 15 - 14, 1, DType::f32, Device::cpu()), {11, 3, 5});
+  for (const PaddingMode mode : {PaddingMode::zeros, PaddingMode::reflect})
+    for (const DType dtype : {DType::i64, DType::i32, DType::u8, DType::f64, DType::f16, DType::f32}) {
+      const Tensor masks = to(marks, dtype), pairs = stack({marks * 0 + 7, marks}, 1);
+      const TensorDataset same(marks, masks), paired(marks, to(pairs, dtype));
+      auto o = options(Device::cpu());
+      const auto plain = targets_alike(same, o);
+      o.augment = {.crop_padding = 2, .padding_mode = mode, .flip = 0.5};
+      const auto moved = targets_alike(same, o);
+      EXPECT_NE(moved, plain) << dtype;
+      targets_alike(paired, o);
+      auto there = o;
+      there.device = gpu;
+      EXPECT_EQ(targets_alike(same, there), moved) << dtype;
+      auto cut = o;
+      cut.augment.cutout = 2;
+      EXPECT_EQ(targets_alike(same, cut), moved) << dtype << ": a target is not cut";
+      cut.augment = {.cutout = 2};
+      EXPECT_EQ(targets_alike(same, cut), plain) << dtype;
+    }
+}
+
+TEST_P(Copier, NormalizesImagesButNoTargets) {
+  const TensorDataset masked(images, to(images, DType::i64));
+  auto o = options(gpu);
+  o.normalize = mnist_normalize;
+  o.augment = {.crop_padding = 2, .flip = 0.5};
+  DataLoader loader(masked, o);
+  for (const Batch& b : loader) {
+    const auto pixels = b.y.to_vector<int>();
+    const auto values = b.x.to_vector<float>();
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      ASSERT_EQ(values[i], static_cast<float>(mnist_normalize(pixels[i], 0)));
+  }
+}
+
+TEST_P(Copier, RefusesToMoveTargetsOfAnotherSize) {
+  auto o = options(gpu);
+  const TensorDataset numbers(images, zeros({11, 4})), turned(images, zeros({11, 5, 3}));
+  const auto refused = [&](const Shape& target) {
+    Shape all = target;
+    all.insert(0, 11);
+    const TensorDataset set(images, zeros(all));
+    EXPECT_THROWS_SAYING(
+        DataLoader(set, o), ValueError,
+        detail::concat("augment moves the pixels of x, (3, 5), and cannot move y, ", target, ", along"));
+  };
+  for (const Augmentation& moving : {Augmentation{.crop_padding = 1}, Augmentation{.flip = 0.5}}) {
+    o.augment = moving;
+    for (const Shape& target :
+         {Shape{5, 3}, Shape{3, 4}, Shape{2, 5}, Shape{2, 3, 4}, Shape{2, 2, 5}, Shape{2, 1, 3, 5}})
+      refused(target);
+    EXPECT_NO_THROW(DataLoader(numbers, o)) << "numbers have no place in an image";
+  }
+  o.augment = {.cutout = 1};
+  EXPECT_NO_THROW(DataLoader(turned, o)) << "cutout moves nothing";
+}
+
 TEST_P(Copier, RefusesToNormalizeWhatIsNoImage) {
   auto o = options(gpu);
   o.normalize = mnist_normalize;
-  const TensorDataset rows(arange(4), arange(4)), pairs(images, zeros({11, 2}, DType::i64)), wide(images, zeros(11));
+  const TensorDataset rows(arange(4), arange(4)), floats(zeros({4, 3, 5}), arange(4));
   EXPECT_THROW(DataLoader(rows, o), DTypeError);
-  EXPECT_THROW(DataLoader(pairs, o), ShapeError);
-  EXPECT_THROW(DataLoader(wide, o), DTypeError);
+  EXPECT_THROW(DataLoader(floats, o), DTypeError);
 }
 
 /// An example of the second batch cannot be read.
@@ -172,8 +246,17 @@ TEST_P(Copier, DoesWithRoomForOneBatch) {
 }
 
 TEST_P(Copier, IsPredicted) {
-  const TensorDataset meta_set(empty({11, 3, 5}, DType::u8, Device::meta()), empty(11, DType::i64, Device::meta()));
-  for (const auto& [normalize, augment] : {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
+  const Tensor meta_images = empty({11, 3, 5}, DType::u8, Device::meta());
+  const TensorDataset labelled(meta_images, empty(11, DType::i64, Device::meta())),
+      masked(meta_images, empty({11, 2, 3, 5}, DType::i32, Device::meta())),
+      masks(images, zeros({11, 2, 3, 5}, DType::i32));
+  for (const auto& [normalize, augment, with_masks] : {std::tuple(false, false, false),
+                                                       {true, false, false},
+                                                       {false, true, false},
+                                                       {true, true, false},
+                                                       {false, true, true},
+                                                       {true, true, true}}) {
+    const Dataset &meta_set = with_masks ? masked : labelled, &set = with_masks ? masks : this->set;
     const auto program = [&, normalize = normalize, augment = augment](Device device) {
       auto o = options(device);
       if (normalize) o.normalize = mnist_normalize;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "bytetape/autograd/ops.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/factories.h"
@@ -130,6 +131,40 @@ TEST(ResidentImages, AreCheckedAndSoAreIndices) {
             "ResidentLoader: expected batch_size >= 1, got 0");
 }
 
+TEST(ResidentLoader, MovesTargetsOfTheImagesSizeAsTheImages) {
+  const Tensor marks = randint(0, 256, {10, 4, 5}, DType::u8, Device::cpu());
+  for (const DType dtype : {DType::i64, DType::u8, DType::boolean, DType::f32}) {
+    const Tensor masks = to(marks, dtype);
+    const ResidentImages single(marks, masks, Normalize{}), paired(marks, stack({masks, masks}, 1), Normalize{});
+    for (const ResidentImages* images : {&single, &paired}) {
+      ResidentLoader loader(*images, {.batch_size = 4, .shuffle = true, .augment = {.crop_padding = 2, .flip = 0.5}}),
+          cut(*images, {.batch_size = 4, .shuffle = true, .augment = {.crop_padding = 2, .flip = 0.5, .cutout = 3}});
+      auto other = cut.begin();
+      for (const Batch& b : loader) {
+        EXPECT_EQ(b.y.shape(), images == &single ? Shape({b.x.size(0), 4, 5}) : Shape({b.x.size(0), 2, 4, 5}));
+        EXPECT_EQ(b.y.dtype(), dtype);
+        EXPECT_EQ(b.y.storage().role(), memory::Role::input);
+        const Tensor y = b.y.rank() == 3 ? b.y : select(b.y, 1, 1);
+        const Tensor pixels = to(b.x * 255 + 0.25, DType::u8);
+        EXPECT_EQ(y.to_vector<double>(), to(pixels, dtype).to_vector<double>());
+        EXPECT_EQ(other->y.to_vector<double>(), b.y.to_vector<double>()) << "a target is not cut";
+        EXPECT_NE(other->x.to_vector<double>(), b.x.to_vector<double>());
+        ++other;
+      }
+    }
+    EXPECT_EQ(error_of<ShapeError>([&] {
+                single.get(from_vector<std::int64_t>({1, 10}));
+              }),
+              "gather_images: example 10 of a dataset of 10");
+  }
+  for (const Shape& target :
+       {Shape{10, 5, 4}, Shape{9, 4, 5}, Shape{10, 2, 4, 4}, Shape{10, 2, 3, 5}, Shape{10, 1, 1, 4, 5}})
+    EXPECT_THAT(
+        error_of<ShapeError>([&] { ResidentImages(marks, zeros(target), Normalize{}); }),
+        testing::HasSubstr("expected a target (h, w) or (k, h, w) of its size for each image, got u8(10, 4, 5)"))
+        << target;
+}
+
 TEST(ResidentLoader, TakesAllInOrderWithASmallerLastBatch) {
   const Examples e = examples({10, 3, 2});
   const ResidentImages images(e.images, e.labels, mnist_normalize);
@@ -188,10 +223,13 @@ TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {
 TEST(ResidentLoader, IsPredictedToTheByte) {
   const auto program = [](Device device) {
     const DefaultDevice here(device);
-    const ResidentImages images(empty({21, 3, 8, 8}, DType::u8), empty(21, DType::i64), mnist_normalize);
-    ResidentLoader loader(images, {.batch_size = 8, .shuffle = true});
-    for (int i = 0; i < 2; ++i)
-      for (const Batch& batch : loader) EXPECT_EQ(batch.x.device(), device);
+    const Tensor pixels = empty({21, 3, 8, 8}, DType::u8);
+    for (const Tensor& labels : {empty(21, DType::i64), empty({21, 8, 8}, DType::i64)}) {
+      const ResidentImages images(pixels, labels, mnist_normalize);
+      ResidentLoader loader(images, {.batch_size = 8, .shuffle = true, .augment = {.flip = 0.5}});
+      for (int i = 0; i < 2; ++i)
+        for (const Batch& batch : loader) EXPECT_EQ(batch.x.device(), device);
+    }
   };
   const auto predicted = test::record_events(Device::meta(), program);
   EXPECT_GT(predicted.size(), 20u);

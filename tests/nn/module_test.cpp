@@ -57,6 +57,71 @@ TEST(Module, NamesParametersAndBuffersAsPyTorchDoes) {
                           "norm.bias", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"));
 }
 
+struct Tied : nn::Module {
+  nn::Linear in{4, 4}, out{4, 4, false};
+  nn::BatchNorm1d norm{4};
+  Tied() {
+    register_module("in", in);
+    register_module("out", out);
+    register_module("norm", norm);
+    out.weight = in.weight;
+    norm.running_var = norm.running_mean;
+  }
+};
+
+TEST(Module, NamesATiedTensorOnceUnlessAskedForAllNames) {
+  const Tied net;
+  EXPECT_THAT(names_of(net.named_parameters()), ElementsAre("in.weight", "in.bias", "norm.weight", "norm.bias"));
+  EXPECT_THAT(names_of(net.named_parameters(/*remove_duplicate=*/false)),
+              ElementsAre("in.weight", "in.bias", "out.weight", "norm.weight", "norm.bias"));
+  EXPECT_THAT(names_of(net.named_buffers()), ElementsAre("norm.running_mean", "norm.num_batches_tracked"));
+  EXPECT_THAT(names_of(net.named_buffers(false)),
+              ElementsAre("norm.running_mean", "norm.running_var", "norm.num_batches_tracked"));
+  EXPECT_THAT(names_of(net.state_dict()),
+              ElementsAre("in.weight", "in.bias", "out.weight", "norm.weight", "norm.bias", "norm.running_mean",
+                          "norm.running_var", "norm.num_batches_tracked"));
+}
+
+TEST(Module, SplitsByDecayAlsoWithTiedParameters) {
+  Tied net;
+  std::vector<Tensor> decayed, kept;
+  for (const auto& [name, p] : net.named_parameters()) (p.rank() > 1 ? decayed : kept).push_back(p);
+  EXPECT_NO_THROW((optim::AdamW({{.params = decayed, .weight_decay = 0.1}, {.params = kept, .weight_decay = 0}})));
+  kept.push_back(net.out.weight);
+  EXPECT_THROWS_SAYING((optim::AdamW({{.params = decayed}, {.params = kept}})), ValueError,
+                       "parameter 4, f32(4, 4) on cpu of module 'in', appears twice: it is parameter 0 too");
+}
+
+TEST(Module, FindsWhatIsBelowByItsPath) {
+  Net net;
+  EXPECT_TRUE(net.get_parameter("body.0.fc2.bias").is_same(net.body[0].as<Block>().fc2.bias));
+  EXPECT_TRUE(net.get_buffer("norm.running_mean").is_same(net.norm.running_mean));
+  EXPECT_EQ(&net.get_submodule("body.0"), &net.body[0]);
+  EXPECT_EQ(&net.get_submodule(""), &net);
+  const Tied tied;
+  EXPECT_TRUE(tied.get_parameter("out.weight").is_same(tied.in.weight)) << "any name of a tied one";
+  EXPECT_TRUE(tied.get_buffer("norm.running_var").is_same(tied.norm.running_mean));
+  EXPECT_THROWS_SAYING(net.get_parameter("norm.running_mean"), ValueError, "Net has no parameter 'norm.running_mean'");
+  EXPECT_THROWS_SAYING(net.get_buffer("norm.weight"), ValueError, "Net has no buffer 'norm.weight'");
+  EXPECT_THROWS_SAYING(net.get_submodule("body.2"), ValueError, "Net has no module 'body.2'");
+}
+
+TEST(Module, IsTakenAsTheClassThatItIs) {
+  nn::Sequential net{nn::Linear(3, 4), nn::ReLU()};
+  net[0].as<nn::Linear>().weight = ones({4, 3});
+  EXPECT_EQ(net.parameters()[0].to_vector<float>(), std::vector<float>(12, 1));
+  EXPECT_THROWS_SAYING(net[1].as<nn::Linear>(), ValueError, "as<Linear>() of ReLU");
+}
+
+TEST(Module, MovesAndConvertsAtOnce) {
+  Net net;
+  EXPECT_EQ(&net.to(Device::meta(), DType::f16), &net);
+  EXPECT_EQ(net.norm.running_mean.dtype(), DType::f16);
+  EXPECT_EQ(net.norm.num_batches_tracked.dtype(), DType::i64);
+  for (const auto& [name, x] : net.state_dict()) EXPECT_EQ(x.device(), Device::meta()) << name;
+  EXPECT_THROWS_SAYING(net.to(Device::meta(), DType::i64), DTypeError, "a model's parameters are floating, not i64");
+}
+
 TEST(Module, BooksParametersUnderTheirPath) {
   Net net;
   const auto parameters = net.parameters();

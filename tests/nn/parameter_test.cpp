@@ -13,7 +13,6 @@ using memory::Role;
 // A handle taken from what registering gives would not be the module's.
 static_assert(!std::is_constructible_v<Tensor, nn::Registration>);
 static_assert(!std::is_assignable_v<Tensor&, nn::Registration>);
-static_assert(!std::is_copy_constructible_v<nn::Parameter>);
 static_assert(std::is_nothrow_move_constructible_v<nn::Parameter>);
 static_assert(!std::is_swappable_v<nn::Parameter>);
 
@@ -144,6 +143,36 @@ TEST(Parameter, IsATensorToAllThatTakesOne) {
   const Tensor handle = m.scale;
   EXPECT_TRUE(handle.is_same(m.parameters()[0]));
   EXPECT_EQ(cat({m.scale, m.scale}, 0).shape(), (Shape{4, 3}));
+}
+
+TEST(Parameter, ACopyIsAHandleAlone) {
+  nn::Linear fc(3, 4);
+  const Tensor weight = fc.weight;
+  auto w = fc.weight;
+  EXPECT_TRUE(w.is_same(weight));
+  w = w * 2;  // another tensor for the handle, and for nothing else
+  EXPECT_TRUE(fc.weight.is_same(weight));
+  EXPECT_TRUE(fc.parameters()[0].is_same(weight));
+  EXPECT_FALSE(w.is_leaf());
+  for (auto p : {fc.weight, fc.bias}) p = {};
+  EXPECT_TRUE(fc.bias.defined());
+  const nn::Linear moved(std::move(fc));
+  auto late = moved.weight;
+  auto further = std::move(late);
+  further = ones({2});
+  EXPECT_TRUE(moved.weight.is_same(weight));
+}
+
+TEST(Parameter, ACopyBecomesAMemberWhereItIsRegistered) {
+  struct Net : nn::Module {
+    nn::Parameter weight;
+    explicit Net(const nn::Linear& fc) : weight(fc.weight) { weight = register_parameter("weight", weight); }
+  };
+  const nn::Linear fc(3, 4);
+  Net net(fc);
+  EXPECT_TRUE(net.parameters()[0].is_same(fc.weight));
+  net.weight = randn({2});
+  EXPECT_TRUE(net.parameters()[0].is_same(net.weight));
 }
 
 TEST(Parameter, AnAssignmentPastItIsMadeGood) {

@@ -159,6 +159,78 @@ Array expected_gathered_and_augmented(A x) {
   return augmented(expected_images(x), bordered, numbers, zeros_of(x[3]));
 }
 
+// ---- targets, which move with their images
+
+/// (n, h, w) as (n, 1, h, w).
+Array with_channels(Array x) {
+  if (x.shape.size() == 3) x.shape.insert(1, 1);
+  return x;
+}
+Array moved(const Array& targets, const Augmentation& by, const std::vector<std::int64_t>& numbers) {
+  const Array images = with_channels(targets);
+  Array y =
+      augmented(images, by.without_cutout(), numbers, std::vector<double>(static_cast<std::size_t>(images.size(1))));
+  y.shape = targets.shape;
+  return y;
+}
+OpRow moved_row(const Augmentation& by, const std::string& variant) {
+  const auto f = [by](X x) {
+    Generator generator(seed);
+    return augment_images(x[0], x[1], by, generator).y;
+  };
+  return {.op = "augment_images",
+          .variant = variant,
+          .f = f,
+          .reference = [by](A x) { return moved(x[1], by, counted(x[0])); },
+          .cases = {{in(3, 2, 6, 5), in(3, 6, 5)},
+                    {in(2, 1, 4, 7).pixels(), in(2, 3, 4, 7).channels_last()},
+                    {in(4, 3, 5, 5), in(4, 5, 5).classes().transposed()},
+                    {in(2, 1, 4, 4).pixels(), in(2, 2, 4, 4).boolean().narrowed()}},
+          .bad = {bad<ValueError>("targets is an undefined tensor", {in(2, 3, 5, 4), undefined}),
+                  bad<DeviceError>("targets are on another device", {in(2, 3, 5, 4), in(2, 5, 4).elsewhere()}),
+                  bad<ShapeError>("expected targets (n, h, w) or (n, k, h, w) for f64(2, 3, 5, 4)",
+                                  {in(2, 3, 5, 4), in(2, 4, 5)}),
+                  bad<ShapeError>("got f64(2, 5, 3)", {in(2, 3, 5, 4), in(2, 5, 3)}),
+                  bad<ShapeError>("got f64(3, 5, 4)", {in(2, 3, 5, 4), in(3, 5, 4)}),
+                  bad<ShapeError>("got f64(2,)", {in(2, 3, 5, 4), in(2)})},
+          .gradients = Gradients::none,
+          .large = {in(120, 3, 33, 31), in(120, 2, 33, 31)}};
+}
+OpRow gathered_targets_row() {
+  const auto f = [](X x) {
+    Generator generator(seed);
+    return gather_images(x[0], x[1], x[2], x[3], memory::Role::temporary, bordered, generator).y;
+  };
+  const auto with_targets = [](const Input& targets, const Input& indices) {
+    return Case{in(3, 2, 4, 5).pixels(), targets, indices.examples(), in(2, 256)};
+  };
+  return {.op = "gather_images",
+          .variant = "targets",
+          .f = f,
+          .reference =
+              [](A x) {
+                Array picked(x[1].shape);
+                picked.shape[0] = x[2].shape[0];
+                picked.values.clear();
+                std::vector<std::int64_t> numbers;
+                const auto each = static_cast<std::ptrdiff_t>(x[1].values.size()) / x[1].size(0);
+                for (const double v : x[2].values) {
+                  numbers.push_back(static_cast<std::int64_t>(v));
+                  const auto first = x[1].values.begin() + numbers.back() * each;
+                  picked.values.insert(picked.values.end(), first, first + each);
+                }
+                return moved(picked, bordered, numbers);
+              },
+          .cases = {with_targets(in(3, 4, 5), in(5)), with_targets(in(3, 4, 5).classes(), in(2).spaced()),
+                    with_targets(in(3, 3, 4, 5).channels_last(), in(4)), with_targets(in(3, 4, 5).boolean(), in(0))},
+          .bad = {bad<ShapeError>("expected targets (n, h, w) or (n, k, h, w) for u8(3, 2, 4, 5)",
+                                  with_targets(in(3, 5, 4), in(2))),
+                  needs_data(bad<ShapeError>("example 2 of a dataset of 2",
+                                             {in(2, 1, 2, 2).pixels(), in(2, 2, 2), in(64).examples(), in(1, 256)}))},
+          .gradients = Gradients::none,
+          .large = {in(40, 3, 33, 31).pixels(), in(40, 2, 33, 31), in(300).examples(), in(3, 256)}};
+}
+
 BadInput bad_augmentation(const std::string& words, const Augmentation& by) {
   return bad<ValueError>(words, {in(2, 3, 5, 4)}, augmenting(by));
 }
@@ -215,6 +287,9 @@ std::vector<OpRow> images_rows() {
   std::vector<OpRow> rows = augment_rows();
   rows.push_back(row_of("", images_of, expected_images));
   rows.push_back(row_of("labels", labels_of, expected_labels));
+  rows.push_back(moved_row(mirrored, "targets"));
+  rows.push_back(moved_row({.cutout = 2}, "targets_of_nothing_moved"));
+  rows.push_back(gathered_targets_row());
   rows.push_back(row_of("augmented", gathered_and_augmented, expected_gathered_and_augmented));
   return rows;
 }

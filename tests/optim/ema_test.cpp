@@ -121,6 +121,8 @@ TEST(EMA, ChecksItsParameters) {
   EXPECT_THAT([] { EMA({}); }, ThrowsMessage<ValueError>(HasSubstr("ema: an average needs at least one parameter")));
   EXPECT_THAT([] { EMA({leaf({1})}, {.decay = 1.5}); },
               ThrowsMessage<ValueError>(HasSubstr("decay must be from 0 to 1")));
+  EXPECT_THAT([] { EMA({leaf({1})}, {.use_buffers = true}); },
+              ThrowsMessage<ValueError>(HasSubstr("ema: use_buffers needs the model")));
   const Tensor p = leaf({1});
   EXPECT_THAT([&] { EMA({p, p}); }, ThrowsMessage<ValueError>(HasSubstr("appears twice")));
   EMA ema({p});

@@ -199,7 +199,8 @@ TEST(Optimizer, ChecksItsParameters) {
   const Tensor p = leaf({2, 3});
   EXPECT_THAT(make({}), ThrowsMessage<ValueError>(HasSubstr("sgd: an optimizer needs at least one parameter")));
   EXPECT_THAT(make({p, {}}), ThrowsMessage<ValueError>(HasSubstr("parameter 1 is an undefined tensor")));
-  EXPECT_THAT(make({p, p}), ThrowsMessage<ValueError>(HasSubstr("appears twice")));
+  EXPECT_THAT(make({p, p}), ThrowsMessage<ValueError>(HasSubstr(
+                                "sgd: parameter 1, f32(2, 3) on cpu, appears twice: it is parameter 0 too; give a")));
   const Tensor whole = randn({6}), part = narrow(whole, 0, 0, 3), other = narrow(whole, 0, 3, 3);
   EXPECT_THAT(make({whole, other}), ThrowsMessage<ValueError>(HasSubstr("share memory")));
   EXPECT_NO_THROW(make({part, other})());

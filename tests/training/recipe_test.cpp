@@ -71,6 +71,30 @@ TEST(Recipe, TrainsAndGoesOn) {
   EXPECT_LT(first.loss(x, y).item<double>(), before);
 }
 
+TEST(Recipe, DecaysWeightsOnly) {
+  nn::Sequential net(nn::Linear(4, 4), nn::Linear(4, 4));
+  net[1].as<nn::Linear>().weight = net[0].as<nn::Linear>().weight;
+  std::vector<Tensor> decayed, others;
+  for (const auto& [name, p] : net.named_parameters()) (p.rank() > 1 ? decayed : others).push_back(p);
+  optim::AdamW adamw{{{.params = decayed}, {.params = others, .weight_decay = 0}}, {.lr = 0.01, .weight_decay = 0.05}};
+  EXPECT_EQ(adamw.param_groups()[0].params.size(), 1u);
+  EXPECT_EQ(adamw.param_groups()[1].params.size(), 2u);
+}
+
+TEST(Recipe, AveragesAModelWithBatchNorm) {
+  nn::Sequential net(nn::Linear(8, 4), nn::BatchNorm1d(4)), averaged(nn::Linear(8, 4), nn::BatchNorm1d(4));
+  const Tensor examples = randn({32, 8});
+  const data::TensorDataset set(examples, randint(0, 4, {32}));
+  data::DataLoader loader(set, {.batch_size = 16});
+  optim::EMA ema(net, {.decay = 0.9});
+  for (const auto& [x, y] : loader) net(x);
+  ema.update();
+  ema.copy_to(averaged);
+  nn::update_bn(loader, averaged);  // batch norm's statistics, of the averages
+  const Tensor off = averaged.get_buffer("1.running_mean") - mean(averaged[0](examples), 0);
+  EXPECT_LT(max(abs(off)).item<double>(), 1e-5);
+}
+
 TEST(Recipe, EverySchedule) {
   const nn::Linear net(4, 4);
   optim::Adam adam(net.parameters(), {.lr = 0.1, .betas = {0.9, 0.99}});
