@@ -118,7 +118,7 @@ TEST_P(CudaOp, TakesTensorsThatBeginOneElementIntoTheirMemory) {
       SCOPED_TRACE(detail::concat(dtype));
       const Arrays rounded = rounded_to(dtype, inputs, values);
       const Evaluation expected = evaluate(row(), inputs, rounded, DType::f64);
-      const auto got = [&](const Case& laid_out) { return evaluate(row(), laid_out, rounded, dtype, gpu, 1); };
+      const auto got = [&, t = dtype](const Case& laid_out) { return evaluate(row(), laid_out, rounded, t, gpu, 1); };
       ASSERT_TRUE(near(got(inputs), expected, most * row().tolerance));
       ASSERT_TRUE(near(got(images_last), expected, most * row().tolerance)) << "channels-last";
       if (dtype != DType::f32) continue;
