@@ -2,12 +2,16 @@
 #include "bytetape/nn/call.h"
 
 #include <algorithm>
+#include <mutex>
+#include <typeinfo>
 
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/root_path.h"
+#include "bytetape/nn/class_name.h"
 
 namespace bytetape::nn {
 namespace {
@@ -56,7 +60,9 @@ NameId Module::path_below(const Module* caller) const {
   if (from_above && path != 0 && place >> 32 == around) return path;
   if (!parent_module()) {
     if (caller) caller->check_registered(*this);
-    return around;
+    if (caller || around) return around;
+    if (path == 0) place_.store(path = memory::root_path(class_name(typeid(*this))), std::memory_order_relaxed);
+    return path;
   }
   const std::string name = caller ? caller->path_to(*this) : "";
   path = memory::join_path(around, name.empty() ? name_ : name);

@@ -7,6 +7,7 @@
 
 #include "bytetape/core/default_device.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/root_path.h"
 #include "bytetape/nn/class_name.h"
 #include "bytetape/nn/module_path.h"
 
@@ -74,6 +75,7 @@ Registration Module::register_slot(Slot::Kind kind, std::string name, const Tens
   const memory::OpScope scope(op);
   check_name(name);
   auto slot = std::make_shared<Slot>(kind, std::move(name), op);
+  if (!memory::current_scope.module) slot->set_module(memory::root_path(class_name(typeid(*this))));  // until adopted
   slot->put(value);
   cell();  // Call finds the module that runs by it
   return Registration(slots_.emplace_back(std::move(slot)));
@@ -126,7 +128,7 @@ void Module::rebook(NameId around, const std::string& name) {
   const std::string prefix = around ? memory::name_of(around) + "." : "";
   for (const auto& slot : slots_) {
     const std::string& path = memory::name_of(slot->module());
-    slot->set_module(slot->module() == around   ? here
+    slot->set_module(slot->module() == around || memory::is_root_path(path) ? here
                      : path.starts_with(prefix) ? memory::join_path(here, path.substr(prefix.size()))
                                                 : memory::join_path(here, path));
   }

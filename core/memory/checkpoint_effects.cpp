@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/root_path.h"
 
 namespace bytetape::memory {
 namespace {
@@ -158,7 +159,7 @@ std::map<std::string, std::size_t> RecordedStep::saved_by_module() const {
   std::map<std::string, std::size_t> saved;
   for (const Mark& m : log_.marks)
     if (m.kind == Mark::Kind::module && m.begins && m.phase == Phase::forward && from <= m.time && m.time <= to)
-      if (m.name) saved[name(m.name)] = 0;
+      if (m.name && !is_root_path(name(m.name))) saved[name(m.name)] = 0;
   for (const Life& life : lives_)
     if (const std::size_t at = step_.begin + peak_at_; !life.holds.empty() && life.born <= at && at < life.died)
       for (auto& [module, bytes] : saved)
@@ -193,7 +194,7 @@ double RecordedStep::forward_time(const std::string& module) const {
 std::vector<CheckpointEffect> RecordedStep::effects() const {
   std::vector<CheckpointEffect> all;
   for (const auto& [module, calls] : calls_)
-    if (auto effect = effect_of(module)) all.push_back(std::move(*effect));
+    if (auto effect = is_root_path(module) ? std::nullopt : effect_of(module)) all.push_back(std::move(*effect));
   return all;
 }
 

@@ -7,6 +7,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/as_thread.h"
+#include "bytetape/core/memory/root_path.h"
 #include "bytetape/core/memory/thread_number.h"
 
 namespace bytetape::memory {
@@ -40,8 +41,13 @@ const std::string& name_of(NameId id) {
 }
 
 NameId join_path(NameId parent, std::string_view child) {
-  return parent ? intern(name_of(parent) + "." + std::string(child)) : intern(child);
+  const std::string& above = name_of(parent);
+  return above.empty() || is_root_path(above) ? intern(child) : intern(above + "." + std::string(child));
 }
+
+constexpr std::string_view root_prefix = "(root) ";
+NameId root_path(std::string_view class_name) { return intern(std::string(root_prefix) + std::string(class_name)); }
+bool is_root_path(std::string_view path) { return path.starts_with(root_prefix); }
 
 NameId Scope::path_below_current(std::string_view name) {
   check<ValueError>(!name.empty(), "a memory::Scope needs a name");
@@ -79,7 +85,9 @@ namespace bytetape::detail {
 std::string where() {
   const memory::ScopeIds s = memory::current_scope;
   std::string text = memory::name_of(s.op);
-  if (s.module) text += (text.empty() ? "module '" : " in module '") + memory::name_of(s.module) + "'";
+  const std::string& module = memory::name_of(s.module);
+  if (!module.empty() && !memory::is_root_path(module))
+    text += (text.empty() ? "module '" : " in module '") + module + "'";
   return text;
 }
 

@@ -135,9 +135,10 @@ TEST(WhyAlive, OfWhatGrewSaysHowOftenAndWhy) {
   const memory::Holdings before = memory::mark();
   for (int i = 0; i < 5; ++i) losses.push_back(sum(net(x)));
   const std::string text = why_alive(memory::diff(before, memory::mark()));
-  EXPECT_THAT(text, HasSubstr("+5.00 KiB, saved for backward, allocated by tanh; all such blocks are kept by\n"
-                              "  5 x linear in fc2, which saved it <- the program, by a result f32(8, 4) or what was "
-                              "made of it\n"));
+  EXPECT_THAT(text,
+              HasSubstr("+5.00 KiB, saved for backward, allocated by tanh in (root) Net; all such blocks are kept by\n"
+                        "  5 x linear in fc2, which saved it <- the program, by a result f32(8, 4) or what was "
+                        "made of it\n"));
   EXPECT_THAT(
       text,
       HasSubstr(

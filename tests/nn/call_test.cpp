@@ -68,6 +68,44 @@ struct Joined : nn::Module {
   }
 };
 
+TEST(Call, OfTheRootIsBookedByItsClass) {
+  struct Net : nn::Module {
+    nn::Linear fc{3, 3};
+    Tensor inner, scoped;
+    Net() { register_module("fc", fc); }
+    Tensor forward(const Tensor& x) override {
+      inner = fc(x);
+      {
+        const memory::Scope scope("extra");
+        scoped = inner + 1;
+      }
+      return inner * 2;
+    }
+  } net;
+  const Tensor x = randn({2, 3});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(booked_under(net(x)), "(root) Net");
+    EXPECT_EQ(booked_under(net.inner), "fc");
+    EXPECT_EQ(booked_under(net.scoped), "extra");
+    const memory::Scope scope("student");
+    EXPECT_EQ(booked_under(net(x)), "student");
+    EXPECT_EQ(booked_under(net.inner), "student.fc");
+  }
+  EXPECT_EQ(booked_under(x * 2), "") << "outside modules";
+  EXPECT_THROWS_SAYING(net.forward(randn({2, 4})), ShapeError, "linear in module 'fc': ");
+  struct Bare : nn::Module {
+    Tensor forward(const Tensor& x) override { return cat({x, zeros({1})}, 1); }
+  } bare;
+  EXPECT_THROWS_SAYING(bare(x), ShapeError, "cat: ") << "a root has no path in errors";
+  // A module that becomes a child has the path of one.
+  nn::Linear alone(3, 3);
+  EXPECT_EQ(booked_under(alone(x)), "(root) Linear");
+  EXPECT_EQ(booked_under(alone.weight), "(root) Linear");
+  nn::Sequential list(std::move(alone));
+  EXPECT_EQ(booked_under(list(x)), "0 Linear");
+  EXPECT_EQ(booked_under(list.parameters()[0]), "0 Linear");
+}
+
 TEST(Call, OfABodyBooksItUnderItsModule) {
   struct Outer : nn::Module {
     Joined joined;
@@ -105,8 +143,11 @@ TEST(Call, TellsARecordingWhatGoesInAndComesOut) {
     }
   }
   using Passed = std::pair<std::string, std::uint64_t>;
-  EXPECT_EQ(arguments, (std::vector<Passed>{{"joined", 0}, {"joined", 1}, {"joined.left", 0}, {"joined.right", 0}}));
-  EXPECT_EQ(results, (std::vector<Passed>{{"joined.left", 0}, {"joined.right", 0}, {"joined", 0}}));
+  EXPECT_EQ(arguments,
+            (std::vector<Passed>{
+                {"(root) Outer", 0}, {"joined", 0}, {"joined", 1}, {"joined.left", 0}, {"joined.right", 0}}));
+  EXPECT_EQ(results,
+            (std::vector<Passed>{{"joined.left", 0}, {"joined.right", 0}, {"joined", 0}, {"(root) Outer", 0}}));
 }
 
 TEST(Call, SetsThePhase) {
