@@ -114,10 +114,11 @@ TEST_F(Capture, RunsInputsOfAnotherKindAsTheyAre) {
 
 TEST_F(Capture, MayGiveWhatItFoundAndWhatIsUndefined) {
   const Tensor found = random_there({4});
-  auto step = capture([&](const Tensor& x) { return std::vector<Tensor>{found, {}, x}; });
+  auto step = capture([&](const Tensor& x) { return std::vector<Tensor>{found, {}, neg(x)}; });
   const Tensor x = random_there({4});
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 1; i <= 5; ++i) {
     const std::vector<Tensor> y = step(x);
+    EXPECT_EQ(step.is_captured(), i >= 3);
     EXPECT_EQ(&y[0].storage(), &found.storage());
     EXPECT_FALSE(y[1].defined());
   }
@@ -186,6 +187,18 @@ TEST_F(Capture, DrawsOnFromWhereTheGeneratorStands) {
     return g.state().offset;
   };
   EXPECT_EQ(stands_at(true), stands_at(false));
+}
+
+TEST_F(Capture, DrawsFromSeveralGenerators) {
+  const auto stand_at = [](bool captured) {
+    Generator a(5), b(6);
+    const auto draw = [&] { return rand({10}, DType::f32, gpu, a) + sum(rand({100}, DType::f32, gpu, b)); };
+    auto step = capture(draw);
+    for (int i = 0; i < 6; ++i) captured ? step() : draw();
+    EXPECT_EQ(step.is_captured(), captured);
+    return std::pair(a.state().offset, b.state().offset);
+  };
+  EXPECT_EQ(stand_at(true), stand_at(false));
 }
 
 TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {

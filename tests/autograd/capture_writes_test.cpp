@@ -99,6 +99,27 @@ TEST_F(Capture, KeepsCopiesOfParametersTrue) {
   }
 }
 
+TEST_F(Capture, KeepsTheCopiesOfSeveralParametersTrue) {
+  Tensor v = random_there({3, 3}).set_requires_grad(), w = random_there({3, 3}).set_requires_grad();
+  auto step = capture([&](const Tensor& x) {
+    const Autocast autocast(DType::bf16);
+    return linear(linear(linear(x, v), w), v);
+  });
+  const Tensor x = random_there({2, 3});
+  for (int i = 0; i < 3; ++i) step(x);
+  for (const Tensor& written : {v, w}) {
+    {
+      const NoGrad no_grad;
+      mul_(written, 2);
+    }
+    step(x);
+    for (const Tensor& p : {v, w}) EXPECT_TRUE(has_its_copy(p));
+  }
+  const std::uint32_t copies = v.storage().shadow().storage->version();
+  step(x);
+  EXPECT_EQ(v.storage().shadow().storage->version(), copies) << "made again only where it was written";
+}
+
 TEST_F(Capture, ForgetsCopiesOfParametersWhereItFails) {
   Tensor w = random_there({4, 3}).set_requires_grad();
   const Autocast autocast(DType::bf16);

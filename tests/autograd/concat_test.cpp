@@ -84,5 +84,15 @@ TEST(Split, MakesOneGradient) {
   EXPECT_LT(allocations(true), allocations(false));
 }
 
+TEST(Split, CallsNoHookOfAPartWithoutGradient) {
+  const Tensor x = random_leaf({4, 6});
+  const auto parts = split(x, 3, 1);
+  int calls = 0;
+  for (const Tensor& part : parts) part.register_hook([&](const Tensor&) { return ++calls, Tensor(); });
+  sum(parts[0] * 2).backward();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(narrow(x.grad(), 1, 3, 3).to_vector<double>(), std::vector<double>(12, 0));
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -372,5 +372,16 @@ TEST(BatchNorm, WritesOverNoGradientThatAHookKept) {
     }
 }
 
+TEST(BatchNorm, AddsUpMoreThanTwoGradients) {
+  const Tensor x = test::random_leaf({4, 3, 2, 2});
+  std::vector<Tensor> seeds;
+  for (int i = 0; i < 4; ++i) seeds.push_back(test::random_tensor({4, 3, 2, 2}));
+  const auto made = [&] { return batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::relu); };
+  const Tensor y = made();
+  sum(y * seeds[0] + y * seeds[1] + y * seeds[2] + y * seeds[3]).backward();
+  const Tensor all = seeds[0] + seeds[1] + seeds[2] + seeds[3];
+  EXPECT_TRUE(all_close(x.grad(), grad({made()}, {x}, {.seeds = {all}})[0]));
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -143,5 +143,11 @@ TEST(Var, IsInfiniteWhereTheCorrectionIsTooLarge) {
   for (const double correction : {3.0, 5.0}) EXPECT_EQ(var(x, 0, false, correction).item<double>(), INFINITY);
 }
 
+TEST(Argmax, IsTheFirstNaN) {
+  const double nan = NAN;
+  EXPECT_EQ(argmax(make_tensor({1, nan, 2, nan}, {4}), 0).item<int>(), 1);
+  EXPECT_EQ(argmax(make_tensor({nan, nan, 2, 3}, {4}), 0).item<int>(), 0);
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -4,7 +4,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "bytetape/bytetape.h"
@@ -26,16 +25,6 @@ Tensor leaf(const Values& values, DType dtype = DType::f64) {
 void backward(GradScaler& scaler, const Tensor& p, const Values& g) {
   scaler.scale(sum(p * test::make_tensor(g, p.shape(), p.dtype()))).backward();
 }
-
-/// What is trained on a device that only counts.
-struct Scaled {
-  const Device twin = Device::meta(Device::cuda());
-  const DefaultDevice here{twin};
-  Tensor p = ones({4}).set_requires_grad();
-  SGD sgd{{p}, {.lr = 0.1}};
-  GradScaler scaler;
-  void backward() { scaler.scale(sum(p * p)).backward(); }
-};
 
 StateDict state_of(double scale, double growth_factor, double backoff_factor, std::int64_t growth_interval,
                    std::int64_t growth_tracker) {
@@ -411,53 +400,6 @@ TEST(GradScaler, RefusesBadOptions) {
   EXPECT_THROWS_SAYING(scaler.load_state_dict(state_of(1, 2, 0.5, most + 1, 0)), ValueError, "must fit an i32");
   scaler.load_state_dict(state_of(1, 2, 0.5, most, most));
   EXPECT_EQ(scaler.state_dict().integer("growth_tracker"), most);
-}
-
-TEST(GradScalerInACapturedStep, MayBeUpdatedOutside) {
-  Scaled s;
-  auto step = capture([&] {
-    s.sgd.zero_grad();
-    s.backward();
-    s.scaler.step(s.sgd);
-  });
-  for (int i = 0; i < 6; ++i) {
-    step();
-    EXPECT_EQ(step.is_captured(), i >= 2);
-    if (i >= 2) { EXPECT_THROWS_SAYING(step(), ValueError, "step() was called for this optimizer since the last"); }
-    s.scaler.update();
-    EXPECT_THROWS_SAYING(s.scaler.update(), ValueError, "update() needs a step()");
-  }
-}
-
-TEST(GradScalerInACapturedStep, MayBeSteppedOutside) {
-  Scaled s;
-  auto unscaled = capture([&] {
-    s.backward();
-    s.scaler.unscale_(s.sgd);
-  });
-  auto update = capture([&] { s.scaler.update(); });
-  for (int i = 0; i < 6; ++i) {
-    s.sgd.zero_grad();
-    unscaled();
-    EXPECT_THROWS_SAYING(s.scaler.unscale_(s.sgd), ValueError, "unscale_() was called for this optimizer since");
-    s.scaler.step(s.sgd);
-    update();
-  }
-  EXPECT_TRUE(update.is_captured());
-}
-
-TEST(GradScalerInACapturedStep, MustOutliveIt) {
-  Scaled s;
-  std::optional<GradScaler> scaler(std::in_place);
-  auto step = capture([&] {
-    s.sgd.zero_grad();
-    scaler->scale(sum(s.p * s.p)).backward();
-    scaler->step(s.sgd);
-    scaler->update();
-  });
-  for (int i = 0; i < 4; ++i) step();
-  scaler.reset();
-  EXPECT_THROWS_SAYING(step(), CaptureError, "the gradient scaler of a captured step was destroyed");
 }
 
 }  // namespace

@@ -1,0 +1,98 @@
+// A gradient scaler and a captured step, and the order of what both are asked.
+#include <optional>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+
+namespace bytetape::optim {
+namespace {
+
+/// What is trained on a device that only counts.
+struct Scaled {
+  const Device twin = Device::meta(Device::cuda());
+  const DefaultDevice here{twin};
+  Tensor p = ones({4}).set_requires_grad();
+  SGD sgd{{p}, {.lr = 0.1}};
+  GradScaler scaler;
+  void backward() { scaler.scale(sum(p * p)).backward(); }
+};
+
+TEST(GradScalerInACapturedStep, MayBeUpdatedOutside) {
+  Scaled s;
+  auto step = capture([&] {
+    s.sgd.zero_grad();
+    s.backward();
+    s.scaler.step(s.sgd);
+  });
+  for (int i = 0; i < 6; ++i) {
+    step();
+    EXPECT_EQ(step.is_captured(), i >= 2);
+    if (i >= 2) { EXPECT_THROWS_SAYING(step(), ValueError, "step() was called for this optimizer since the last"); }
+    s.scaler.update();
+    EXPECT_THROWS_SAYING(s.scaler.update(), ValueError, "update() needs a step()");
+  }
+}
+
+TEST(GradScalerInACapturedStep, MayBeSteppedOutside) {
+  Scaled s;
+  auto unscaled = capture([&] {
+    s.backward();
+    s.scaler.unscale_(s.sgd);
+  });
+  auto update = capture([&] { s.scaler.update(); });
+  for (int i = 0; i < 6; ++i) {
+    s.sgd.zero_grad();
+    unscaled();
+    EXPECT_THROWS_SAYING(s.scaler.unscale_(s.sgd), ValueError, "unscale_() was called for this optimizer since");
+    s.scaler.step(s.sgd);
+    update();
+  }
+  EXPECT_TRUE(update.is_captured());
+}
+
+TEST(GradScalerInACapturedStep, MustOutliveIt) {
+  Scaled s;
+  std::optional<GradScaler> scaler(std::in_place);
+  auto step = capture([&] {
+    s.sgd.zero_grad();
+    scaler->scale(sum(s.p * s.p)).backward();
+    scaler->step(s.sgd);
+    scaler->update();
+  });
+  for (int i = 0; i < 4; ++i) step();
+  scaler.reset();
+  EXPECT_THROWS_SAYING(step(), CaptureError, "the gradient scaler of a captured step was destroyed");
+}
+
+TEST(GradScalerInACapturedStep, IsReplayedFromWhereItWasRecorded) {
+  Scaled s;
+  auto step = capture([&] {
+    s.sgd.zero_grad();
+    s.backward();
+    s.scaler.step(s.sgd);
+    s.scaler.update();
+  });
+  for (int i = 0; i < 4; ++i) step();
+  s.sgd.zero_grad();
+  s.backward();
+  s.scaler.unscale_(s.sgd);
+  EXPECT_THROWS_SAYING(step(), ValueError, "a captured step begins as it was recorded");
+  s.scaler.step(s.sgd);
+  EXPECT_THROWS_SAYING(step(), ValueError, "step() was called for this optimizer since the last update() already");
+  s.scaler.update();
+  step();
+}
+
+TEST(GradScaler, TakesOneStepAnUpdateWhateverIsZeroed) {
+  const Tensor p = ones({4}, DType::f64).set_requires_grad();
+  SGD sgd({p}, {.lr = 0.1});
+  GradScaler scaler;
+  scaler.scale(sum(p * p)).backward();
+  scaler.step(sgd);
+  sgd.zero_grad();
+  scaler.scale(sum(p * p)).backward();
+  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "step() was called for this optimizer since the last update()");
+}
+
+}  // namespace
+}  // namespace bytetape::optim
