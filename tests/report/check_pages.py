@@ -131,10 +131,49 @@ def check_books(page):
     tab(page, "saved")
     equal(shows("held by backward of") or shows("let go by"), False, "who kept a tensor")
     equal(len(texts(page, ".saved tbody tr")) > 4, True, "rows of what was kept")
-    page.evaluate("show({ pinned: currentDevice().blocks.bytes.length - 1 })")
+    page.evaluate("document.querySelector('.saved tbody tr').click()")
     page.settle()
     equal("freed by" in texts(page, ".block dt") or "saved for" in texts(page, ".block dt"), False, "who freed a block")
     equal("freed" in texts(page, ".block dt"), True, "when it was freed")
+    written = written_when_near(page)
+    equal("which one ran is in recordings alone" in written, True, "what stands in place of modules")
+    equal([t for t in written if "stem" in t], [], "modules that ran")
+
+
+WRITTEN = """(() => {
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  const written = [];
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    written.push(text);
+    fillText.call(this, text, ...place);
+  };
+  app.timeline.draw();
+  CanvasRenderingContext2D.prototype.fillText = fillText;
+  return written;
+})()"""
+
+
+def written_when_near(page):
+    """What is written in the picture of the few events around the peak."""
+    page.evaluate("document.activeElement.blur()")
+    for key in ("p", "+", "+", "+", "+", "+"):
+        page.key(key)
+    page.settle()
+    return page.evaluate(WRITTEN)
+
+
+def check_beside_books(page):
+    """Who looks at a recording by time looks at the ledgers' log beside it by event."""
+    equal("stem" in written_when_near(page), True, "a recording names the modules that ran")
+    page.evaluate("show({ axis: 'time' })")
+    page.settle()
+    page.evaluate("showRun(1)")
+    page.settle()
+    equal(page.evaluate("[app.axis, app.timeline.byTime]"), ["event", False], "the axis of the ledgers' log")
+    equal(page.evaluate("document.getElementById('axis').hidden"), True, "there is no axis of time")
+    page.evaluate("showRun(0)")
+    page.settle()
+    equal(page.evaluate("document.getElementById('axis').hidden"), False, "there is one again")
 
 
 def check_bill(page):
@@ -338,6 +377,8 @@ def check_all(page, folder, screenshots):
     page.open(folder / "books.html")
     check_books(page)
     layouts("books")
+    page.open(folder / "beside_books.html")
+    check_beside_books(page)
     page.open(folder / "damaged.html")
     equal(texts(page, ".warning")[0], "The recording is damaged, and what comes after that is not here: "
           "run.memlog: at byte 812: the checksum of a chunk is wrong.", "what is said of a damaged recording")

@@ -246,7 +246,9 @@ int main(int argc, char** argv) {
   memory::write_report(late, folder + "/settled.html");
   memory::write_report(limited(folder), folder + "/limited.html");
   const memory::Snapshot books = memory::allocator(Device::cpu()).snapshot();
-  memory::write_report(memory::log_of({books}, "books"), folder + "/books.html");
+  const memory::Log ledgers = memory::log_of({books}, "books");
+  memory::write_report(ledgers, folder + "/books.html");
+  memory::write_report(sgd, ledgers, folder + "/beside_books.html");
   memory::Log damaged = sgd;
   damaged.complete = false;
   damaged.damage = "run.memlog: at byte 812: the checksum of a chunk is wrong";
