@@ -1,6 +1,7 @@
 // Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups), which is channels-last, and
 // all addresses aligned: it is given copies of others. What cuDNN does not take (f64, rare geometries, 2^31 elements)
 // becomes products of matrices in im2col.cu, and images of few channels are conv_mma.cu's and conv_direct.cu's.
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/conv_direct.h"
