@@ -15,6 +15,7 @@
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/cuda/fastest.h"
 #include "bytetape/cuda/launch.h"
 #include "bytetape/cuda/lru.h"

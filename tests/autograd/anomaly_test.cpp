@@ -7,6 +7,7 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 

@@ -8,6 +8,9 @@
 #include <limits>
 #include <random>
 
+#include "bytetape/core/kernels/layer_norm.h"
+#include "bytetape/core/kernels/loss.h"
+#include "bytetape/core/kernels/norm.h"
 #include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/reduce_layout.h"
 
