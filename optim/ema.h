@@ -30,7 +30,7 @@ class EMA {
   /// Throws ValueError unless decay is in [0, 1], and what Optimizer() throws of the parameters.
   explicit EMA(std::vector<Tensor> parameters, const EMAOptions& options = {});
 
-  /// Takes in what the parameters are. On a device it does nothing while a fault is pending there (core/fault.h); the
+  /// Takes in what the parameters are. On a device it does nothing while a fault is pending (core/fault.h); the
   /// first one waits for the device. Throws ValueError where an assignment has put another tensor in a parameter's
   /// place in its module.
   void update();
