@@ -58,7 +58,7 @@ struct Clip {
 template <class T, int most>
 __global__ void __launch_bounds__(block_size)
     scale_kernel(const __grid_constant__ GradientTable<most> table, const Clip clip) {
-  const bool skips = clip.answer.skips();
+  const unsigned skips = clip.answer.skips();
   double sum = 0;
   for (int i = threadIdx.x; i < clip.count; i += block_size) sum += clip.partials[i];
   const double norm = ::sqrt(sum_of_block(sum)), wanted = clip.max_norm / (norm + 1e-6);
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(block_size)
 template <class T, int most>
 __global__ void __launch_bounds__(block_size)
     clamp_kernel(const __grid_constant__ GradientTable<most> table, double clip_value, StepAnswer answer) {
-  const bool skips = answer.skips();
+  const unsigned skips = answer.skips();
   const auto limit = static_cast<compute_t<T>>(clip_value);
   for_each_vector<T>(table, [&](T* at, auto n) {
     auto x = Packed<T, n>::load(at);

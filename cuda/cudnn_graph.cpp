@@ -294,8 +294,8 @@ std::shared_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handl
   return graph;
 }
 
-/// Bytes that the driver has left. With fewer than `enough_memory`, a plan that was not built may be one for which they
-/// were too few: what engines' code takes was 2 to 40 MiB.
+/// Bytes that the driver has left. With fewer than `enough_memory`, a plan that was not built may be one for whose code
+/// they were too few.
 std::size_t free_memory() {
   std::size_t free = 0, all = 0;
   cuda::check(cudaMemGetInfo(&free, &all));

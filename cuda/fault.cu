@@ -46,14 +46,14 @@ struct Faults {
   void for_each_used(const F& f) const {
     for (std::uint32_t rest = used.load(); rest != 0; rest &= rest - 1) f(std::countr_zero(rest));
   }
-  /// The first that is written; null where none is.
-  const FaultRecord* written() const {
-    const FaultRecord* first = nullptr;
+  /// Those whose record is written, a bit for each.
+  std::uint32_t written() const {
+    std::uint32_t all = 0;
     for_each_used([&](int stream) {
       const std::atomic_ref state(records[stream].state);
-      if (!first && state.load(std::memory_order_acquire) == FaultRecord::written) first = records + stream;
+      if (state.load(std::memory_order_acquire) == FaultRecord::written) all |= bit(stream);
     });
-    return first;
+    return all;
   }
 };
 
@@ -71,7 +71,9 @@ Faults& faults(Device device) {
   return *faults_if_any(device.index);
 }
 
-__global__ void forget_kernel(unsigned* pending, FaultRecord* record) {
+/// `was_written`: when the host looked. A fault that has come since is kept, and thrown when the host looks again.
+__global__ void forget_kernel(unsigned* pending, FaultRecord* record, bool was_written) {
+  if (!was_written && *static_cast<const volatile unsigned*>(&record->state) != FaultRecord::free) return;
   *pending = 0;
   atomicExch_system(&record->state, +FaultRecord::free);
 }
@@ -80,21 +82,6 @@ __global__ void forget_kernel(unsigned* pending, FaultRecord* record) {
 __global__ void take_over_kernel(unsigned* pending, std::uint32_t from, int to) {
   for (; from != 0; from &= from - 1)
     if (static_cast<const volatile unsigned*>(pending)[__ffs(static_cast<int>(from)) - 1]) pending[to] = 1;
-}
-
-void settle(Faults& f, Device device) {
-  const cudaStream_t stream = stream_of(device);
-  Streams& streams = streams_for_work(device.index);
-  const int here = memory::current_scope.stream;
-  const std::uint32_t waited_for = streams.waited_for(here);
-  if (waited_for == 0) [[likely]]
-    return;
-  if (const std::uint32_t from = waited_for & f.used.load() & ~bit(here)) {
-    f.use(here);
-    take_over_kernel<<<1, 1, 0, stream>>>(f.pending, from, here);
-    check_launch();
-  }
-  streams.forget_waits(here, waited_for);
 }
 
 }  // namespace
@@ -108,27 +95,33 @@ FaultPlaces fault_places(Device device) {
 
 const unsigned* settled_pending(Device device) {
   Faults& f = faults(device);
-  settle(f, device);
-  return f.pending + memory::current_scope.stream;
-}
-
-void settle_pending(Device device) {
-  if (Faults* f = faults_if_any(device.index)) settle(*f, device);
+  const cudaStream_t stream = stream_of(device);
+  Streams& streams = streams_for_work(device.index);
+  const int here = memory::current_scope.stream;
+  const std::uint32_t waited_for = streams.waited_for(here);
+  if (const std::uint32_t from = waited_for & f.used.load() & ~bit(here)) {
+    f.use(here);
+    take_over_kernel<<<1, 1, 0, stream>>>(f.pending, from, here);
+    check_launch();
+  }
+  streams.forget_waits(here, waited_for);
+  return f.pending + here;
 }
 
 void throw_pending_fault(int index) {
   Faults* f = faults_if_any(index);
-  if (!f || !f->written()) return;
+  if (!f || f->written() == 0) return;
   std::unique_lock lock(f->mutex);
-  const FaultRecord* const record = f->written();
-  if (!record) return;  // another thread has thrown it
-  const FaultRecord left = *record;
+  if (f->written() == 0) return;  // another thread has thrown it
+  const FaultRecord left = f->records[std::countr_zero(f->written())];
   ++f->thrown;  // first: an optimizer whose next step is not skipped must know of it
   // All that was launched before it is thrown finds it pending.
   synchronize_streams(index);
+  const std::uint32_t written = f->written();
   Streams& streams = streams_of(index);
   f->for_each_used([&](int stream) {
-    forget_kernel<<<1, 1, 0, streams.get(stream)>>>(f->pending + stream, f->records + stream);
+    const bool was_written = (written & bit(stream)) != 0;
+    forget_kernel<<<1, 1, 0, streams.get(stream)>>>(f->pending + stream, f->records + stream, was_written);
     check_launch();
   });
   synchronize_streams(index);

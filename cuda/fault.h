@@ -28,11 +28,10 @@ struct FaultPlaces {
 FaultPlaces fault_places(Device device);
 /// The same word of the thread's stream, once it has taken over what the streams have left that it waited for: then
 /// nothing changes it but what the stream is given.
+/// The caller holds the faults.
 const unsigned* settled_pending(Device device);
-/// Takes it over where there is anything; for work that reads the word by an address of its own.
-void settle_pending(Device device);
 /// Throws what a kernel has left, in the name of its op. The host has waited for the device. Before it is thrown each
-/// stream forgets all faults, behind what it was given so far.
+/// stream forgets the faults of what it was given so far.
 void throw_pending_fault(int index);
 /// How many this thread has thrown, on any device.
 std::uint64_t faults_thrown_here();

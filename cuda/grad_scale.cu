@@ -13,7 +13,7 @@ namespace {
 template <class T, int most>
 __global__ void __launch_bounds__(block_size) unscale_kernel(const __grid_constant__ GradientTable<most> table,
                                                              const float* scale, float* found_inf, StepAnswer answer) {
-  const bool skips = answer.skips();
+  const unsigned skips = answer.skips();
   const auto inverse = static_cast<float>(1 / static_cast<double>(*scale));
   bool is_finite = true;
   for_each_vector<T>(table, [&](T* at, auto n) {
@@ -55,7 +55,7 @@ struct Words {
 
 /// On one thread: there are as many words as optimizers.
 __global__ void update_kernel(const Words words, const GradScaleRule rule, StepAnswer answer) {
-  bool overflowed = false, skips = answer.skips();
+  bool overflowed = false, skips = answer.skips() != 0;
   for (std::int64_t i = 0; i < words.optimizers; ++i) {
     overflowed |= words.found_inf[i] != 0;
     skips |= words.found_inf[i] == UnscaleArgs::kept;

@@ -43,11 +43,12 @@ class Graph final : public Recording {
   }
   /// A branch uses what is its stream's alone (counters of arrivals), and leaves what that stream takes for its own.
   void replay() override {
+    const std::unique_lock held = hold_faults(device_);  // none is forgotten between the branches' begin and end
     last_ = stream_of(device_);
     Streams& real = streams_of(device_.index);
     const int here = memory::current_scope.stream;
     if (has_branches_) real.join(here);
-    settle_pending(device_);  // the graph's steps read it where it is
+    settled_pending(device_);  // where the graph's steps read it
     check(cudaGraphLaunch(graph_, last_));
     if (!has_branches_) return;
     real.note_waits(here, streams_);  // for what its branches leave

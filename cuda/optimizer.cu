@@ -149,7 +149,7 @@ __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
 /// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not. Whether all are skipped is asked
 /// last, so that nothing waits for it. A state that the slot lacks is passed over.
 template <int lanes, class Rule, class Slot>
-__device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, bool skips) {
+__device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, unsigned skips) {
   using T = typename Rule::Element;
   using C = compute_t<T>;
   using Vector = detail::Lanes<T, lanes>;
@@ -201,8 +201,9 @@ __device__ typename Rule::Pace pace_of(const Batch<Rule, most>& batch, const Slo
 
 template <class Rule, int most>
 __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constant__ Batch<Rule, most> batch) {
-  const bool is_pending = batch.answer.skips();
-  const bool skips = is_pending | (batch.found_inf && *batch.found_inf != 0);
+  const unsigned is_pending = batch.answer.skips();
+  unsigned skips = is_pending;
+  if (batch.found_inf) skips |= *batch.found_inf != 0;
   const int at = slot_of(batch.first, batch.count, blockIdx.x);
   const auto& slot = batch.slots[at];
   const Rule rule(pace_of(batch, slot));

@@ -21,8 +21,7 @@ namespace {
 
 constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
 
-/// Makes it the thread's current device. The driver is asked which one is, as others than us may have set another: that
-/// takes a few nanoseconds.
+/// Makes it the thread's current device. CUDA is asked which one is, as others than us may have set another.
 cudaError_t make_current(int index) noexcept {
   int now = -1;
   cudaError_t status = cudaGetDevice(&now);

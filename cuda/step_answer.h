@@ -15,15 +15,16 @@ struct StepAnswer {
   const unsigned* from;     // the step is skipped where this is not 0,
   const unsigned* clipped;  // or this, where it is not null
   unsigned* keep;           // for the launches that follow; or null
-  bool is_skipped;          // whatever they say
 
 #ifdef __CUDACC__
-  __device__ bool skips() const {
-    const auto is_set = [](const unsigned* word) { return word && *static_cast<const volatile unsigned*>(word) != 0; };
-    return is_set(from) | is_set(clipped) | is_skipped;
+  /// Not 0 where it is. As a rule no more than a load, which nothing waits for until somebody asks.
+  __device__ unsigned skips() const {
+    unsigned answer = *static_cast<const volatile unsigned*>(from);
+    if (clipped) answer |= *static_cast<const volatile unsigned*>(clipped);
+    return answer;
   }
   /// Every block calls it, with what skips() said: late, as the first one waits for it here.
-  __device__ void leave(bool skips) const {
+  __device__ void leave(unsigned skips) const {
     if (keep && blockIdx.x == 0 && threadIdx.x == 0) *keep = skips;
   }
 #endif

@@ -49,7 +49,7 @@ struct UpdateScaleArgs {
   GradScaleRule rule;
 };
 
-/// torch.amp.GradScaler's kernels. While a fault is pending on the device, steps are not taken: neither gradients nor
+/// torch.amp.GradScaler's kernels. While a fault is pending, steps are not taken: neither gradients nor
 /// the scale and its count are written then.
 struct GradScaleKernels {
   void (*unscale)(const UnscaleArgs& args);

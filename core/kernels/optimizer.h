@@ -74,7 +74,7 @@ constexpr Pace after_skips(const Pace& given, std::int64_t skipped) {
 }
 
 /// What a parameter of every optimizer has. The views are dense, of the same strides and dtype, but for `shadow`: a
-/// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending on its device, and where
+/// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending (core/fault.h), and where
 /// `found_inf` of the step is not 0, a kernel writes nothing but adds 1 to `skipped`, in memory of the device; null
 /// where kernels throw at once and no gradient scaler was seen, or where nobody counts.
 struct OptimizerSlot {
@@ -108,7 +108,7 @@ using AdamParams = OptimizerParams<AdamPace>;
 using EmaParams = OptimizerParams<EmaPace>;
 
 /// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32; then every gradient takes on the factor
-/// min(1, max_norm / (norm + 1e-6)), but while a fault is pending on its device. The gradients are dense, and none
+/// min(1, max_norm / (norm + 1e-6)), but while a fault is pending. The gradients are dense, and none
 /// shares memory with another.
 struct ClipGradNormArgs {
   std::span<const View> gradients;
@@ -122,8 +122,8 @@ struct OptimizerKernels {
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
   /// Of averages, in the place of parameters, towards what is in the place of gradients (torch.lerp).
   void (*ema)(std::span<const OptimizerSlot> slots, const EmaParams& p);
-  /// Brings every element into [-clip_value, clip_value], but NaN, which stays; nothing while a fault is pending on the
-  /// device. The gradients are dense, and none shares memory with another.
+  /// Brings every element into [-clip_value, clip_value], but NaN, which stays; nothing while a fault is pending. The
+  /// gradients are dense, and none shares memory with another.
   void (*clip_grad_value)(std::span<const View> gradients, double clip_value);
   Planned<ClipGradNormArgs> clip_grad_norm;
 };

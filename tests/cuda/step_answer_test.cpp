@@ -44,7 +44,7 @@ Tensor late_fault(std::int64_t rows) {
 class CudaStepAnswer : public GpuTest {
  protected:
   void TearDown() override {
-    if (!IsSkipped()) pending_fault();  // what a failed test left is not the next one's
+    while (!IsSkipped() && !pending_fault().empty()) continue;  // what a failed test left is not the next one's
   }
 };
 
