@@ -216,6 +216,18 @@ TEST(CheckpointEffects, OfWhatCannotRunAgainAreNoneAndTheReportSaysWhy) {
                        "PlainUp is checkpointed, but the function that was called begins with nn::Call");
 }
 
+TEST(CheckpointEffects, OfARecordingWithoutCallsAreNoneAndTheReportSaysWhy) {
+  Trained t = train(seeded_unet(), segment<UNet<>>, {});
+  for (DeviceLog& d : t.log.devices)
+    std::erase_if(d.records, [](const Record& r) {
+      return r.event.kind == EventKind::argument || r.event.kind == EventKind::result;
+    });
+  EXPECT_TRUE(advice_of(t).empty());
+  const std::vector<std::string> why = why_not_advised(t.log, cpu(t.log));
+  ASSERT_EQ(why.size(), 1u);
+  EXPECT_THAT(why[0], testing::HasSubstr("the recording does not say what goes into modules; an earlier version"));
+}
+
 // ---- modules that run more than once
 
 struct Cell : nn::Module {

@@ -1,5 +1,5 @@
 // Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
-// [stop]
+// [stop|deep]
 #include <bytetape/bytetape.h>
 
 #include <cstdlib>
@@ -10,8 +10,13 @@ using namespace bytetape;
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   memory::Recording recording(argv[1], "record");
+  const std::string mode = argc > 3 ? argv[3] : "";
   nn::Sequential net;
-  net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU()).push_back("fc2", nn::Linear(256, 10));
+  net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU());
+  for (const char* block : {"block1", "block2"})
+    if (mode == "deep")
+      net.push_back(block, nn::Sequential(nn::Linear(256, 256), nn::Tanh(), nn::Sigmoid(), nn::Linear(256, 256)));
+  net.push_back("fc2", nn::Linear(256, 10));
   optim::Adam adam(net.parameters());
   const std::int64_t batch = std::stoi(argv[2]);
   for (int i = 0; i < 5; ++i) {
@@ -22,7 +27,7 @@ int main(int argc, char** argv) {
     cross_entropy(net(x), y).backward();
     adam.step();
   }
-  if (argc > 3) {
+  if (mode == "stop") {
     recording.flush();
     std::_Exit(0);  // as if it were killed
   }
