@@ -83,7 +83,7 @@ class Search {
       made_ = made_in_forward(without, modules_);
       peak_ = without.peak_allocated();
       missing_ = peak_ - std::min(peak_, limit_);
-      if (!(options.checkpoint && checkpoint()) && options.offload && has_pinned) offload();
+      if (!(options.checkpoint && checkpoint(options.tries)) && options.offload && has_pinned) offload();
       with = predict_(levers_, limit_);
     }
     const std::size_t enough = with.fits() ? 0 : smallest_limit();
@@ -139,7 +139,7 @@ class Search {
     return all ? static_cast<double>(made_by(modules)) / static_cast<double>(all) : 0;
   }
 
-  bool checkpoint() {
+  bool checkpoint(std::size_t tries) {
     const std::size_t saved = peak_saved(look(without_levers_));
     for (const std::string& m : modules_)
       if (const std::size_t then = peak_saved(look(levers_of({m}))); then < saved)
@@ -147,7 +147,7 @@ class Search {
     while (!(peak_ <= limit_ && fits(levers_)))
       if (!add_one(true) && !add_one(false) && !split_one()) return false;
     leave_out();
-    choose_cheaper();
+    choose_cheaper(tries);
     return true;
   }
 
@@ -209,7 +209,7 @@ class Search {
     std::size_t again = 0, saves = 0;  // bytes
   };
 
-  void choose_cheaper() {
+  void choose_cheaper(std::size_t tries) {
     Choice none, now{.modules = chosen_};
     for (const Useful& u : useful_)
       if (chosen_.contains(u.path)) now.again += u.again;
@@ -217,8 +217,7 @@ class Search {
     std::size_t looked_at = 0;
     collect(0, none, now.again, cheaper, looked_at);
     std::stable_sort(cheaper.begin(), cheaper.end(), [](const auto& a, const auto& b) { return a.again < b.again; });
-    const std::size_t most = std::min(cheaper.size(), 64 + 4 * useful_.size());  // each is a prediction
-    for (std::size_t i = 0; i < most; ++i)
+    for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i)
       if (fits(levers_of(cheaper[i].modules))) return choose(cheaper[i].modules, peak_);
   }
   /// Sets with modules from number `from` on that run less again than `limit` and may be enough.

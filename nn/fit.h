@@ -40,6 +40,8 @@ struct Levers {
 struct FitOptions {
   bool checkpoint = true;
   bool offload = true;  ///< where the device has pinned memory
+  /// How many sets of modules are tried that run less again than the first one found; each is a prediction.
+  std::size_t tries = 256;
 };
 
 /// What fit() finds.

@@ -102,7 +102,12 @@ std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device
       unknown[module] = bytes;
   }
   std::vector<std::string> reasons;
-  if (!unknown.empty())
+  if (!unknown.empty() && !step.knows_calls())
+    reasons.push_back(
+        fmt::format("no checkpoint is advised of {}: the recording does not say what goes into modules; an "
+                    "earlier version wrote it, or all of them begin with nn::Call",
+                    list_of(unknown)));
+  else if (!unknown.empty())
     reasons.push_back(
         fmt::format("no checkpoint is advised of {}: it can be run again only if its functions return "
                     "nn::call(*this, body, inputs...)",

@@ -57,6 +57,8 @@ class RecordedStep {
   const std::set<std::string>& torn_calls() const { return torn_; }
   /// Whether the recording tells of the module's calls what went in and came out.
   bool knows_calls_of(const std::string& module) const { return calls_.contains(module); }
+  /// Whether it tells of any module's.
+  bool knows_calls() const { return !calls_.empty(); }
   /// Whether some of what is saved goes to the host.
   bool offloads() const { return offloads_; }
   /// None where the module has torn calls, or a checkpoint would let nothing go.

@@ -157,6 +157,77 @@ TEST(Advice, IsOfWhatBackwardLetsGo) {
   }
 }
 
+/// The log's records of its one device, changed, and a mark of the module that ran.
+Log changed(void (*change)(std::vector<Record>&)) {
+  Log log = log_with_a_node_that_goes_early(Phase::setup);
+  change(log.devices[0].records);
+  log.names.emplace_back("other");
+  log.marks.push_back(
+      {.time = log.devices[0].records[2].time, .name = 1, .kind = Mark::Kind::module, .phase = Phase::forward});
+  return log;
+}
+std::size_t place_of(const std::vector<Record>& records, EventKind kind) {
+  const auto is_it = [&](const Record& r) { return r.event.kind == kind; };
+  return static_cast<std::size_t>(std::find_if(records.begin(), records.end(), is_it) - records.begin());
+}
+
+TEST(Advice, IsNoneOfCallsThatAreNotWholeOrOverlap) {
+  const auto expect = [](const char* what, bool is_whole, void (*change)(std::vector<Record>&)) {
+    SCOPED_TRACE(what);
+    const Log log = changed(change);
+    EXPECT_EQ(advise(log, log.devices[0]).empty(), !is_whole);
+    const std::vector<std::string> why = why_not_advised(log, log.devices[0]);
+    ASSERT_EQ(why.size(), is_whole ? 0u : 1u);
+    if (is_whole) return;
+    EXPECT_EQ(why[0],
+              "no checkpoint is advised of net (1.00 KiB): calls of it overlap, run backward, or have no input or no "
+              "result on this device");
+  };
+  using Records = std::vector<Record>;
+  expect("as it is", true, [](Records&) {});
+  expect("another thread does something else", true, [](Records& all) {
+    Record r = all[place_of(all, EventKind::hold)];
+    r.event.kind = EventKind::wait, r.thread = 7, r.by_module = 0, r.event.phase = Phase::data;
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(place_of(all, EventKind::hold)), r);
+  });
+  expect("another thread runs the module", false, [](Records& all) {
+    Record r = all[place_of(all, EventKind::hold)];
+    r.event.kind = EventKind::wait, r.thread = 7;
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(place_of(all, EventKind::hold)), r);
+  });
+  expect("its thread runs another module", false, [](Records& all) {
+    Record r = all[place_of(all, EventKind::hold)];
+    r.event.kind = EventKind::wait, r.by_module = 3;
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(place_of(all, EventKind::hold)), r);
+  });
+  expect("its thread runs backward", false, [](Records& all) {
+    Record r = all[place_of(all, EventKind::hold)];
+    r.event.kind = EventKind::wait, r.event.phase = Phase::backward;
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(place_of(all, EventKind::hold)), r);
+  });
+  expect("it returns nothing", false,
+         [](Records& all) { all.erase(all.begin() + static_cast<std::ptrdiff_t>(place_of(all, EventKind::result))); });
+  expect("it gets nothing", false, [](Records& all) {
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(place_of(all, EventKind::argument)));
+  });
+  expect("it begins twice", false, [](Records& all) {
+    const std::size_t at = place_of(all, EventKind::argument);
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), Record(all[at]));
+  });
+  expect("it gets two tensors", true, [](Records& all) {
+    const std::size_t at = place_of(all, EventKind::argument);
+    Record second = all[at];
+    second.event.requested = 1;
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at) + 1, second);
+  });
+  expect("it returns two", true, [](Records& all) {
+    const std::size_t at = place_of(all, EventKind::result);
+    Record second = all[at];
+    second.event.requested = 1;
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at) + 1, second);
+  });
+}
+
 TEST(Advice, ReadsWell) {
   const Advice a{{"net.layer1", "net.layer2"}, 1000 << 20, 588 << 20, 0.183};
   EXPECT_EQ(a.text(), "checkpoint net.layer1, net.layer2: peak \u2212412 MiB (\u221241 %), +18 % forward time");

@@ -174,6 +174,28 @@ TEST(CheckpointedModules, ThrowWhereTheyCannotRunAgain) {
   EXPECT_THROW(plain.half(x), NotImplemented) << "at once, not when training begins";
 }
 
+/// One function is a call within the other.
+struct Nested : Module {
+  int runs = 0;
+  Tensor inner(const Tensor& x) {
+    return call(
+        *this,
+        [this](const Tensor& x) {
+          ++runs;
+          return tanh(tanh(x));
+        },
+        x);
+  }
+  Tensor forward(const Tensor& x) override { return inner(tanh(x)); }
+};
+
+TEST(CheckpointedModules, RunOnceMoreAltogether) {
+  Nested nested;
+  nested.set_checkpointed();
+  sum(nested(randn({4, 4}).set_requires_grad())).backward();
+  EXPECT_EQ(nested.runs, 2);
+}
+
 TEST(CheckpointedModules, MayCallTheirOwnFunctions) {
   Plain plain;
   plain.set_checkpointed();

@@ -1,5 +1,5 @@
 // Trains a small network on the CPU under a recording: tests of bytetape-memory read it. usage: record FILE BATCH
-// [stop|meta]: as if it were killed in the end, or with something on a second device
+// [stop|meta|deep]: as if it were killed in the end, with something on a second device, or with more layers
 #include <bytetape/bytetape.h>
 
 #include <cstdlib>
@@ -12,7 +12,11 @@ int main(int argc, char** argv) {
   const std::string how = argc > 3 ? argv[3] : "";
   memory::Recording recording(argv[1], "record");
   nn::Sequential net;
-  net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU()).push_back("fc2", nn::Linear(256, 10));
+  net.push_back("fc1", nn::Linear(784, 256)).push_back("relu", nn::ReLU());
+  for (const char* block : {"block1", "block2"})
+    if (how == "deep")
+      net.push_back(block, nn::Sequential(nn::Linear(256, 256), nn::Tanh(), nn::Sigmoid(), nn::Linear(256, 256)));
+  net.push_back("fc2", nn::Linear(256, 10));
   optim::Adam adam(net.parameters());
   const std::int64_t batch = std::stoi(argv[2]);
   if (how == "meta") empty({1000}, DType::f32, Device::meta());
