@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <span>
+#include <thread>
+#include <vector>
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
@@ -283,6 +287,36 @@ TEST_F(Recordings, HaveLimitsThatAreSetMeanwhile) {
   limits_are(read_log(path()), std::numeric_limits<std::size_t>::max());
   a.set_limit(mib);
   EXPECT_EQ(read_log(path()).devices.back().limits.size(), 3u) << "it is finished";
+}
+
+TEST_F(Recordings, TakeLimitsFromThreadsWhileTheyBeginAndEnd) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "limited");
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> threads;
+  for (std::size_t t = 1; t <= 3; ++t)
+    threads.emplace_back([&, t] {
+      while (!is_over) {
+        a.set_limit((64 + t) * mib);
+        a.deallocate(a.allocate(1000 * t, Role::input));
+      }
+    });
+  for (int i = 0; i < 20; ++i) {
+    Recording recording(path());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(log_so_far().damage, "");
+    recording.finish();
+    const Log log = read_log(path());
+    EXPECT_TRUE(log.complete);
+    const DeviceLog& d = log.devices.back();
+    for (const NewLimit& l : d.limits) {
+      ASSERT_GE(l.bytes, 65 * mib);
+      ASSERT_LE(l.bytes, 67 * mib);
+      ASSERT_LE(l.from, d.records.size());
+    }
+  }
+  is_over = true;
+  for (std::thread& t : threads) t.join();
 }
 
 TEST_F(Recordings, BeginWithTheLimitThatThePreviousOneSaw) {
