@@ -213,6 +213,51 @@ TEST_F(Recordings, ThatAreDamagedInTheirFirstChunkAreRefused) {
   EXPECT_THROWS_SAYING(read("nothing of the kind"), FileError, "run.memlog: at byte 0: this is no recording of memory");
 }
 
+/// A recording of one device and two names, with one more chunk, of which a byte is `value`.
+Log read_chunk(char kind, std::string bytes, std::size_t at, char value) {
+  bytes[at] = value;
+  return read(memlog_first_line + packed_chunk('P', R"({"program":"a"})") +
+              packed_chunk('D', R"({"name":"cpu","capacity":null,"limit":null})") +
+              packed_chunk('N', std::string("net\0relu\0", 9)) + packed_chunk(kind, bytes));
+}
+
+// Bytes with the right sum that no writer writes.
+TEST_F(Recordings, AreReadUpToWhatNoRecordOrMarkHolds) {
+  const std::string record(4 + 72, '\0'), mark(19, '\0');  // a record is behind its device's number
+  EXPECT_EQ(read_chunk('R', record, 4, 0).devices.at(0).records.size(), 1u);
+  EXPECT_EQ(read_chunk('M', mark, 0, 0).marks.size(), 1u);
+  struct Case {
+    char kind;
+    std::size_t at;
+    char most;  // that may be there
+    std::string says;
+  };
+  const std::string roles = std::to_string(role_count), phases = std::to_string(phase_count);
+  const Case cases[] = {{'R', 0, 0, "device 1 of 1"},
+                        {'R', 4, event_kind_count - 1, "an event of kind " + std::to_string(event_kind_count)},
+                        {'R', 5, role_count - 1, "role " + roles + " or 0"},
+                        {'R', 6, role_count - 1, "role 0 or " + roles},
+                        {'R', 7, phase_count - 1, "phase " + phases},
+                        {'R', 40, 2, "name 3 of 3"},  // module, old module, op, by module, by op, what
+                        {'R', 44, 2, "name 3 of 3"},
+                        {'R', 48, 2, "name 3 of 3"},
+                        {'R', 52, 2, "name 3 of 3"},
+                        {'R', 56, 2, "name 3 of 3"},
+                        {'R', 60, 2, "name 3 of 3"},
+                        {'M', 0, 2, "a mark of kind 3, phase 0"},
+                        {'M', 1, 1, "a mark neither begins nor ends"},
+                        {'M', 2, phase_count - 1, "a mark of kind 0, phase " + phases},
+                        {'M', 3, 2, "name 3 of 3"}};
+  for (const Case& c : cases) {
+    const std::string& bytes = c.kind == 'R' ? record : mark;
+    EXPECT_EQ(read_chunk(c.kind, bytes, c.at, c.most).damage, "") << c.kind << c.at;
+    const Log log = read_chunk(c.kind, bytes, c.at, static_cast<char>(c.most + 1));
+    EXPECT_THAT(log.damage, ::testing::HasSubstr(c.says)) << c.kind << c.at;
+    EXPECT_TRUE(log.devices.at(0).records.empty() && log.marks.empty());
+    EXPECT_EQ(log.names.size(), 3u) << "what comes before is there";
+  }
+}
+
 TEST_F(Recordings, SayThatBytesFollowTheirEnd) {
   Recording(path()).finish();
   const Log log = read(bytes() + "more");
@@ -296,12 +341,12 @@ TEST_F(Recordings, TakeLimitsFromThreadsWhileTheyBeginAndEnd) {
   std::vector<std::thread> threads;
   for (std::size_t t = 1; t <= 3; ++t)
     threads.emplace_back([&, t] {
-      while (!is_over) {
+      for (; !is_over; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
         a.set_limit((64 + t) * mib);
         a.deallocate(a.allocate(1000 * t, Role::input));
       }
     });
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     Recording recording(path());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     EXPECT_EQ(log_so_far().damage, "");
