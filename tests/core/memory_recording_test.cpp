@@ -149,6 +149,7 @@ TEST_F(Recordings, AreReadBeforeTheirEndWithWhatIsUsedOutside) {
   const auto cpu = std::find_if(log.devices.begin(), log.devices.end(), [](auto& d) { return d.name == "cpu"; });
   ASSERT_NE(cpu, log.devices.end());
   EXPECT_EQ(cpu->outside.has_value(), resident_bytes().has_value());
+  EXPECT_TRUE(log.complete) << "it goes on, and nothing broke off";
 }
 
 /// Where the chunks of a recording begin, and where the last ends.
