@@ -124,6 +124,11 @@ TEST(Predict, SplitsAStepsPeakAsTheBooksDo) {
   EXPECT_EQ(p.steps.at(0).by_role[static_cast<std::size_t>(memory::Role::optimizer_state)], MiB);
 }
 
+TEST(Predict, TakesAsManyStepsAsItMust) {
+  EXPECT_EQ(predict({.min_steps = 11}).steps.size(), 11u);
+  EXPECT_EQ(predict({.min_steps = 11, .max_steps = 8}).steps.size(), 8u);
+}
+
 TEST(Predict, TakesNoMoreStepsThanItMay) {
   const auto growing = [] { return [kept = std::vector<Tensor>()]() mutable { kept.push_back(zeros(1000)); }; };
   const Prediction p = memory::predict(Device::cpu(), growing, {.max_steps = 6});

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <span>
+#include <thread>
+#include <vector>
 
 #include "bytetape/core/backend.h"
 #include "bytetape/core/error.h"
@@ -146,6 +150,7 @@ TEST_F(Recordings, AreReadBeforeTheirEndWithWhatIsUsedOutside) {
   const auto cpu = std::find_if(log.devices.begin(), log.devices.end(), [](auto& d) { return d.name == "cpu"; });
   ASSERT_NE(cpu, log.devices.end());
   EXPECT_EQ(cpu->outside.has_value(), resident_bytes().has_value());
+  EXPECT_TRUE(log.complete) << "it goes on, and nothing broke off";
 }
 
 /// Where the chunks of a recording begin, and where the last ends.
@@ -208,6 +213,51 @@ TEST_F(Recordings, ThatAreDamagedInTheirFirstChunkAreRefused) {
   }
   EXPECT_GT(refused, static_cast<int>(second / 2));
   EXPECT_THROWS_SAYING(read("nothing of the kind"), FileError, "run.memlog: at byte 0: this is no recording of memory");
+}
+
+/// A recording of one device and two names, with one more chunk, of which a byte is `value`.
+Log read_chunk(char kind, std::string bytes, std::size_t at, char value) {
+  bytes[at] = value;
+  return read(memlog_first_line + packed_chunk('P', R"({"program":"a"})") +
+              packed_chunk('D', R"({"name":"cpu","capacity":null,"limit":null})") +
+              packed_chunk('N', std::string("net\0relu\0", 9)) + packed_chunk(kind, bytes));
+}
+
+// Bytes with the right sum that no writer writes.
+TEST_F(Recordings, AreReadUpToWhatNoRecordOrMarkHolds) {
+  const std::string record(4 + 72, '\0'), mark(19, '\0');  // a record is behind its device's number
+  EXPECT_EQ(read_chunk('R', record, 4, 0).devices.at(0).records.size(), 1u);
+  EXPECT_EQ(read_chunk('M', mark, 0, 0).marks.size(), 1u);
+  struct Case {
+    char kind;
+    std::size_t at;
+    char most;  // that may be there
+    std::string says;
+  };
+  const std::string roles = std::to_string(role_count), phases = std::to_string(phase_count);
+  const Case cases[] = {{'R', 0, 0, "device 1 of 1"},
+                        {'R', 4, event_kind_count - 1, "an event of kind " + std::to_string(event_kind_count)},
+                        {'R', 5, role_count - 1, "role " + roles + " or 0"},
+                        {'R', 6, role_count - 1, "role 0 or " + roles},
+                        {'R', 7, phase_count - 1, "phase " + phases},
+                        {'R', 40, 2, "name 3 of 3"},  // module, old module, op, by module, by op, what
+                        {'R', 44, 2, "name 3 of 3"},
+                        {'R', 48, 2, "name 3 of 3"},
+                        {'R', 52, 2, "name 3 of 3"},
+                        {'R', 56, 2, "name 3 of 3"},
+                        {'R', 60, 2, "name 3 of 3"},
+                        {'M', 0, 2, "a mark of kind 3, phase 0"},
+                        {'M', 1, 1, "a mark neither begins nor ends"},
+                        {'M', 2, phase_count - 1, "a mark of kind 0, phase " + phases},
+                        {'M', 3, 2, "name 3 of 3"}};
+  for (const Case& c : cases) {
+    const std::string& bytes = c.kind == 'R' ? record : mark;
+    EXPECT_EQ(read_chunk(c.kind, bytes, c.at, c.most).damage, "") << c.kind << c.at;
+    const Log log = read_chunk(c.kind, bytes, c.at, static_cast<char>(c.most + 1));
+    EXPECT_THAT(log.damage, ::testing::HasSubstr(c.says)) << c.kind << c.at;
+    EXPECT_TRUE(log.devices.at(0).records.empty() && log.marks.empty());
+    EXPECT_EQ(log.names.size(), 3u) << "what comes before is there";
+  }
 }
 
 TEST_F(Recordings, SayThatBytesFollowTheirEnd) {
@@ -284,6 +334,36 @@ TEST_F(Recordings, HaveLimitsThatAreSetMeanwhile) {
   limits_are(read_log(path()), std::numeric_limits<std::size_t>::max());
   a.set_limit(mib);
   EXPECT_EQ(read_log(path()).devices.back().limits.size(), 3u) << "it is finished";
+}
+
+TEST_F(Recordings, TakeLimitsFromThreadsWhileTheyBeginAndEnd) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "limited");
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> threads;
+  for (std::size_t t = 1; t <= 3; ++t)
+    threads.emplace_back([&, t] {
+      for (; !is_over; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+        a.set_limit((64 + t) * mib);
+        a.deallocate(a.allocate(1000 * t, Role::input));
+      }
+    });
+  for (int i = 0; i < 10; ++i) {
+    Recording recording(path());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_EQ(log_so_far().damage, "");
+    recording.finish();
+    const Log log = read_log(path());
+    EXPECT_TRUE(log.complete);
+    const DeviceLog& d = log.devices.back();
+    for (const NewLimit& l : d.limits) {
+      ASSERT_GE(l.bytes, 65 * mib);
+      ASSERT_LE(l.bytes, 67 * mib);
+      ASSERT_LE(l.from, d.records.size());
+    }
+  }
+  is_over = true;
+  for (std::thread& t : threads) t.join();
 }
 
 TEST_F(Recordings, BeginWithTheLimitThatThePreviousOneSaw) {

@@ -134,6 +134,30 @@ TEST_F(Summary, OfNothingIsAPageToo) {
   EXPECT_THAT(text(), HasSubstr("0 allocations took 0 segments"));
 }
 
+TEST_F(Summary, SaysWhatTheLogLostOfEventsOrOfSteps) {
+  Snapshot s = allocator.snapshot();
+  EXPECT_THAT(summarize(s), Not(HasSubstr("the log is full")));
+  s.dropped = 3;
+  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 3 events are only in the totals"));
+  s.dropped = 0;
+  s.dropped_steps = 2;
+  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 0 events and 2 steps are only in the totals"));
+}
+
+TEST_F(Summary, SaysWhatWentEitherWayOrWasWaitedFor) {
+  const Snapshot none = allocator.snapshot();
+  EXPECT_THAT(summarize(none), Not(HasSubstr("transfers")));
+  Snapshot s = none;
+  s.statistics.to_device = {2, 1024};
+  EXPECT_THAT(summarize(s), HasSubstr("2 transfers to the device (1.00 KiB), 0 back (0 B); the host waited 0 times"));
+  s = none;
+  s.statistics.to_host = {3, 2048};
+  EXPECT_THAT(summarize(s), HasSubstr("0 transfers to the device (0 B), 3 back (2.00 KiB); the host waited 0 times"));
+  s = none;
+  s.statistics.waits = 4;
+  EXPECT_THAT(summarize(s), HasSubstr("0 transfers to the device (0 B), 0 back (0 B); the host waited 4 times"));
+}
+
 TEST_F(Summary, SaysWhatTheLogLost) {
   allocator.reset_log(10);
   for (int i = 0; i < 20; ++i) step(MiB);
