@@ -185,6 +185,9 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
               ThrowsMessage<ValueError>(HasSubstr("unexpected number 'state.3.step'")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{-1}; }),
               ThrowsMessage<ValueError>(HasSubstr("'state.0.step' must be positive and below 2^53, got -1")));
+  static constexpr std::int64_t most = std::int64_t{1} << 53;
+  EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = most; }),
+              ThrowsMessage<ValueError>(HasSubstr("must be positive and below 2^53, got 9007199254740992")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["param_groups.1.params"] = std::int64_t{4}; }),
               ThrowsMessage<ValueError>(HasSubstr("a parameter group of 4 parameters, here there are 1")));
   if (!good.tensors.empty()) {
@@ -192,6 +195,12 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
                 ThrowsMessage<ShapeError>(HasSubstr("does not fit the parameter")));
     EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = empty({1}, DType::f32, Device::meta()); }),
                 ThrowsMessage<DeviceError>(HasSubstr("holds no data")));
+  }
+  if (good.has_tensor("state.0.exp_avg")) {  // SGD's momentum_buffer may be missing
+    EXPECT_THAT(refused([](StateDict& s) {
+                  std::erase_if(s.tensors, [](const auto& entry) { return entry.first == "state.0.exp_avg"; });
+                }),
+                ThrowsMessage<ValueError>(HasSubstr("the state has no tensor 'state.0.exp_avg'")));
   }
   const StateDict now = training.optimizer->state_dict();
   EXPECT_EQ(now.numbers, good.numbers);
