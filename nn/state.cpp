@@ -63,7 +63,7 @@ void Module::load_state_dict(const NamedTensors& state, bool strict) {
   std::erase_if(own, [&](const auto& entry) { return !given.contains(entry.first); });
   for (const auto& [name, x] : own) {
     const Tensor& from = given.at(name);
-    check(from.defined(), "load_state_dict: '", name, "' is an undefined tensor in the state");
+    check<ValueError>(from.defined(), "load_state_dict: '", name, "' is an undefined tensor in the state");
     check(from.shape() == x.shape(), "load_state_dict: '", name, "' has shape ", from.shape(), " in the state, but ",
           x.shape(), " in the model");
     check<DeviceError>(!from.device().is_meta || x.device().is_meta, "load_state_dict: '", name, "' is ",

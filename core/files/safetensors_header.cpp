@@ -24,6 +24,11 @@ constexpr std::array<std::pair<std::string_view, StoredType::Narrow>, 4> narrow_
      {"U16", StoredType::Narrow::u16},
      {"U32", StoredType::Narrow::u32}}};
 
+std::string_view name_of(StoredType type) {
+  for (const auto& [name, narrow] : narrow_types)
+    if (narrow == type.narrow) return name;
+  return safetensors_name(type.dtype);
+}
 std::optional<StoredType> type_named(std::string_view name) {
   for (const DType t : dtypes)
     if (name == safetensors_name(t)) return t;
@@ -112,7 +117,6 @@ class Reader {
                text, "'");
     entry_.stored = *type;
     entry_.dtype = type->dtype;
-    type_name_ = text;
     place_ = Place::entry;
     return true;
   }
@@ -199,8 +203,8 @@ class Reader {
       check_here(seen_[i], "tensor '", entry_.name, "': expected a ", field_names[i], ", found none");
     const std::uint64_t bytes = static_cast<std::uint64_t>(numel(entry_.shape)) * size_of(entry_.stored);
     check_here(entry_.begin <= entry_.end && entry_.end - entry_.begin == bytes, "tensor '", entry_.name,
-               "': expected ", bytes, " bytes for ", type_name_, entry_.shape, ", found data_offsets [", entry_.begin,
-               ", ", entry_.end, "]");
+               "': expected ", bytes, " bytes for ", name_of(entry_.stored), entry_.shape, ", found data_offsets [",
+               entry_.begin, ", ", entry_.end, "]");
     header_.tensors.push_back(std::move(entry_));
   }
 
@@ -212,7 +216,7 @@ class Reader {
   Place place_ = Place::outside;
   Field field_ = Field::dtype;
   bool is_metadata_ = false;
-  std::string key_, type_name_;
+  std::string key_;
   TensorEntry entry_;
   std::array<bool, 3> seen_{};
   std::vector<std::uint64_t> numbers_;
@@ -261,7 +265,7 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   for (const auto& [key, text] : header.metadata) metadata[key] = text;
   all[metadata_key] = std::move(metadata);
   for (const TensorEntry& t : header.tensors)
-    all[t.name] = {{"dtype", safetensors_name(t.dtype)},
+    all[t.name] = {{"dtype", name_of(t.stored)},
                    {"shape", std::vector<std::int64_t>(t.shape.begin(), t.shape.end())},
                    {"data_offsets", {t.begin, t.end}}};
   try {

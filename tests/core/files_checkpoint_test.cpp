@@ -109,6 +109,16 @@ TEST_F(CheckpointFile, NumbersComeBackBitForBitAndOfTheirKind) {
   }
 }
 
+TEST_F(CheckpointFile, NumbersPastAnIntegersRangeAreDoubles) {
+  save_safetensors(path_, {}, {{"large", "99999999999999999999"}, {"small", "-99999999999999999999"}});
+  const Checkpoint run(path_);
+  EXPECT_EQ(run.number("large"), 1e20);
+  EXPECT_EQ(run.number("small"), -1e20);
+  EXPECT_THROWS_SAYING(run.integer("large"), ValueError, "'large' must be an integer");
+  save_safetensors(path_, {}, {{"huge", "1e999"}});
+  EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, "'huge': expected a number, found '1e999'");
+}
+
 TEST_F(CheckpointFile, EveryDamagedBitIsFound) {
   save_checkpoint(path_, some(1));
   const std::string whole = content_of(path_);

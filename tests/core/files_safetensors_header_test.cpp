@@ -59,6 +59,20 @@ TEST(SafetensorsHeader, IsRead) {
   EXPECT_EQ(all[2].second.item<int>(), 1);
 }
 
+TEST(SafetensorsHeader, HasAChecksumOnlyWhereItsDigitsEnd) {
+  const std::string json = format_safetensors_header({});
+  const std::size_t at = *find_checksum(json), end = at + std::strlen(checksum_placeholder);
+  EXPECT_EQ(json.substr(at, end - at), checksum_placeholder);
+  EXPECT_FALSE(find_checksum(std::string_view(json).substr(0, end)));
+  EXPECT_TRUE(find_checksum(std::string_view(json).substr(0, end + 1)));
+  std::string other = json;
+  other[end] = '0';
+  EXPECT_FALSE(find_checksum(other));
+  other = json;
+  other[2] = 'x';
+  EXPECT_FALSE(find_checksum(other));
+}
+
 /// The elements' bytes, little-endian.
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {
@@ -70,8 +84,10 @@ std::string bytes_of(const std::vector<T>& values) {
 TEST(SafetensorsHeader, IntegersThatNoDtypeHasAreWidened) {
   const auto check = [](const std::string& name, const auto& values, DType dtype) {
     const std::string data = bytes_of(values), offsets = "[0," + std::to_string(data.size()) + "]";
-    const SafetensorsFile file = parse(file_of(entry(name, "[2,3]", offsets), data));
+    const std::string bytes = file_of(entry(name, "[2,3]", offsets), data);
+    const SafetensorsFile file = parse(bytes);
     EXPECT_EQ(file.tensors()[0].dtype, dtype) << name;
+    EXPECT_THAT(format_safetensors_header({file.tensors(), {}}), HasSubstr("\"dtype\":\"" + name + "\""));
     const Tensor x = file.load(Device::cpu(), memory::Role::temporary)[0].second;
     EXPECT_EQ(x.dtype(), dtype) << name;
     const std::vector<std::int64_t> expected(values.begin(), values.end());
@@ -84,6 +100,8 @@ TEST(SafetensorsHeader, IntegersThatNoDtypeHasAreWidened) {
   check("I16", std::vector<std::int16_t>{-32768, -1, 0, 1, 32767, 300}, DType::i32);
   check("U16", std::vector<std::uint16_t>{65535, 32768, 0, 1, 255, 300}, DType::i32);
   check("U32", std::vector<std::uint32_t>{4294967295u, 2147483648u, 0, 1, 255, 300}, DType::i64);
+  const std::string one = file_of(entry("I8", "[]", "[0,1]"), "\xfe");
+  EXPECT_EQ(parse(one).load(Device::cpu(), memory::Role::temporary)[0].second.item<int>(), -2) << "a file of one byte";
   EXPECT_THAT(json_error(entry("I16", "[2]", "[0,2]"), "12"),
               HasSubstr("tensor 'a': expected 4 bytes for I16(2,), found data_offsets [0, 2]"));
 }

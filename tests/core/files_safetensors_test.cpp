@@ -183,7 +183,7 @@ TEST_F(Safetensors, WhatDoesNotFitChangesNothing) {
   load_safetensors_into(path_, fc.state_dict(), /*strict=*/false);
   EXPECT_EQ(fc.bias.to_vector<double>(), std::vector<double>(3, 1));
   EXPECT_EQ(fc.weight.to_vector<double>(), before[0]);
-  EXPECT_THROW(load_safetensors_into(path_, {{"bias", Tensor()}}, false), ValueError);
+  EXPECT_THROWS_SAYING(load_safetensors_into(path_, {{"bias", Tensor()}}, false), ValueError, "cannot be written to");
   EXPECT_THROW(load_safetensors_into(path_, {{"bias", expand(ones({1}), {3})}}, false), ValueError);
 }
 
@@ -294,6 +294,26 @@ TEST_F(Safetensors, AFileThatChangesMeanwhileIsNoticed) {
   EXPECT_EQ(a.to_vector<float>(), std::vector<float>(4, 1.0F)) << "before anything was written";
   EXPECT_THAT([&] { file.load(Device::cpu(), memory::Role::temporary); },
               testing::ThrowsMessage<FileError>("load_safetensors: " + expected));
+}
+
+// The time or the size may be all that tells.
+TEST_F(Safetensors, AFileThatChangesInOneRespectIsNoticed) {
+  using std::filesystem::last_write_time;
+  const auto load = [](const SafetensorsFile& file) { file.load(Device::cpu(), memory::Role::temporary); };
+  save_safetensors(path_, {{"a", full({4}, 5)}});
+  {
+    const SafetensorsFile file(path_);
+    const auto before = last_write_time(path_);
+    last_write_time(path_, before + std::chrono::seconds(1));
+    EXPECT_THROWS_SAYING(load(file), FileError, "was written to");
+    last_write_time(path_, before);
+    EXPECT_NO_THROW(load(file));
+  }
+  const SafetensorsFile file(path_);
+  const auto before = last_write_time(path_);
+  std::ofstream(path_, std::ios::app | std::ios::binary) << 'x';
+  last_write_time(path_, before);
+  EXPECT_THROWS_SAYING(load(file), FileError, "was written to");
 }
 
 TEST_F(Safetensors, GoesThroughAFifo) {

@@ -98,6 +98,22 @@ TEST(TensorDataset, IndicesAreChecked) {
               "collate: example " + std::to_string(wrong) + " of a dataset of 3");
 }
 
+TEST(TensorDataset, BatchesAreChecked) {
+  const TensorDataset set(u8({3, 2}), numbers(3));
+  const std::array<std::int64_t, 1> one{1};
+  const auto message = [&](auto error, const Tensor& x, const Tensor& y) {
+    Batch batch{x, y};
+    return error_of<decltype(error)>([&] { set.load(one, batch); });
+  };
+  const Tensor x = u8({1, 2}), y = numbers(1);
+  EXPECT_THAT(message(DTypeError(""), zeros({1, 2}), y), HasSubstr("a batch has x u8 and y i64, got x f32(1, 2)"));
+  EXPECT_THAT(message(DTypeError(""), x, zeros(1)), HasSubstr("y f32(1,)"));
+  EXPECT_THAT(message(ShapeError(""), u8({2, 2}), y), HasSubstr("a batch of 1 examples has x (1, 2) and y (1,)"));
+  EXPECT_THAT(message(ShapeError(""), x, numbers(2)), HasSubstr("y i64(2,)"));
+  EXPECT_THAT(message(ShapeError(""), {}, y), HasSubstr("a batch of 1 examples"));
+  EXPECT_THAT(message(ShapeError(""), x, {}), HasSubstr("a batch of 1 examples"));
+}
+
 TEST(TensorDataset, BadTensorsAreNamed) {
   const auto message = [](auto error, const Tensor& x, const Tensor& y, std::optional<Normalize> by = {}) {
     return error_of<decltype(error)>([&] { TensorDataset(x, y, by); });

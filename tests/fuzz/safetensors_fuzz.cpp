@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto file = parse(bytes);
   if (!file) return 0;
   std::uint64_t elements = 0;
-  for (const auto& [name, x] : file->load(Device::cpu(), memory::Role::temporary)) elements += x.nbytes();
+  require(file->load(Device::cpu(), memory::Role::temporary).size() == file->tensors().size());
+  for (const TensorEntry& t : file->tensors()) elements += t.end - t.begin;
   const std::string json = format_safetensors_header({file->tensors(), file->metadata()});
   const SafetensorsHeader again = parse_safetensors_header(*memory_input(bytes, "again"), json, elements);
   require(again.metadata.size() == file->metadata().size() + !file->metadata().contains(checksum_key));
@@ -38,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const TensorEntry& t : again.tensors) {
     const auto& all = file->tensors();
     require(std::any_of(all.begin(), all.end(), [&](const TensorEntry& u) {
-      return u.name == t.name && u.dtype == t.dtype && u.shape == t.shape && u.begin == t.begin && u.end == t.end;
+      return u.name == t.name && u.dtype == t.dtype && u.stored == t.stored && u.shape == t.shape &&
+             u.begin == t.begin && u.end == t.end;
     }));
   }
   return 0;

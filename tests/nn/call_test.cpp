@@ -186,6 +186,18 @@ TEST(Call, IsNamedByTheModelThatRunsIt) {
   }
 }
 
+TEST(Call, IsNamedBelowASharedParentByThePathOfThatRun) {
+  const auto shared = std::make_shared<nn::Sequential>(nn::Linear(3, 3));
+  nn::Sequential one, other;
+  one.push_back("first", shared);
+  other.push_back("second", shared);
+  const Tensor x = randn({2, 4});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROWS_SAYING(one(x), ShapeError, "linear in module 'first.0 Linear'");
+    EXPECT_THROWS_SAYING(other(x), ShapeError, "linear in module 'second.0 Linear'");
+  }
+}
+
 TEST(Call, AModuleWithoutForwardSaysSo) {
   Encoder enc;
   nn::Sequential net{nn::ReLU(), Cell()};

@@ -72,6 +72,13 @@ TEST(Parameter, AssigningAnotherTiesThem) {
   EXPECT_EQ(net.parameters().size(), 3u) << "assigning unties";
 }
 
+TEST(Parameter, ATiedOneStaysBookedUnderItsFirstPlaceWhereThatIsRenamed) {
+  Pair net;
+  net.out.weight = net.in.weight;
+  nn::Sequential outer(std::move(net));
+  EXPECT_EQ(booked_under(outer.get_parameter("0.out.weight")), "0 Pair.in");
+}
+
 TEST(Parameter, TyingKeepsAFrozenOneFrozen) {
   Pair net;
   net.in.weight.set_requires_grad(false);

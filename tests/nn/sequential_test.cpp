@@ -132,6 +132,7 @@ TEST(Sequential, RunsTheForwardOfALayerDerivedFromOneThatItKnows) {
     Tensor forward(const Tensor& x) override { return -relu(x); }
   };
   nn::Sequential net{Doubled(3, 4), nn::ReLU(), nn::Linear(4, 4), Negative()};
+  nn::init::constant_(net[2].as<nn::Linear>().bias, 9);  // so that some outputs are not 0
   const Tensor x = randn({5, 3}), y = net(x);
   EXPECT_EQ(y.to_vector<float>(), layer_by_layer(net, x).to_vector<float>());
   EXPECT_LT(min(y).item<float>(), 0);

@@ -55,7 +55,23 @@ TEST(State, LoadingRefusesAWrongShape) {
   auto state = net.state_dict();
   state[0].second = randn({5, 5});
   EXPECT_THAT([&] { net.load_state_dict(state); },
-              ThrowsMessage<ShapeError>(AllOf(HasSubstr("fc.weight"), HasSubstr("(5, 4)"), HasSubstr("(5, 5)"))));
+              ThrowsMessage<ShapeError>(
+                  HasSubstr("load_state_dict: 'fc.weight' has shape (5, 5) in the state, but (5, 4) in the model")));
+  state[0].second = {};
+  EXPECT_THROWS_SAYING(net.load_state_dict(state), ValueError, "'fc.weight' is an undefined tensor in the state");
+}
+
+TEST(State, LoadingRefusesAStateWithoutDataUnlessTheModelHasNone) {
+  nn::Linear fc(2, 3), none(2, 3), other(2, 3);
+  const auto before = fc.weight.to_vector<float>();
+  none.to(Device::meta());
+  other.to(Device::meta());
+  nn::NamedTensors state = nn::Linear(2, 3).state_dict();
+  state[1].second = none.bias;  // behind one that would be written
+  EXPECT_THROWS_SAYING(fc.load_state_dict(state), DeviceError,
+                       "'bias' is f32(3,) on meta in the state, which holds no");
+  EXPECT_EQ(fc.weight.to_vector<float>(), before);
+  EXPECT_NO_THROW(other.load_state_dict(none.state_dict()));
 }
 
 TEST(State, ToKeepsTheIdentityOfParameters) {

@@ -185,7 +185,10 @@ OpRow moved_row(const Augmentation& by, const std::string& variant) {
           .cases = {{in(3, 2, 6, 5), in(3, 6, 5)},
                     {in(2, 1, 4, 7).pixels(), in(2, 3, 4, 7).channels_last()},
                     {in(4, 3, 5, 5), in(4, 5, 5).classes().transposed()},
-                    {in(2, 1, 4, 4).pixels(), in(2, 2, 4, 4).boolean().narrowed()}},
+                    {in(2, 1, 4, 4).pixels(), in(2, 2, 4, 4).boolean().narrowed()},
+                    {in(4, 2, 3, 3).expanded(), in(4, 3, 3).spaced()},
+                    {in(0, 2, 3, 3), in(0, 3, 3)},
+                    {in(2, 1, 4, 3), in(2, 0, 4, 3)}},
           .bad = {bad<ValueError>("targets is an undefined tensor", {in(2, 3, 5, 4), undefined}),
                   bad<DeviceError>("targets are on another device", {in(2, 3, 5, 4), in(2, 5, 4).elsewhere()}),
                   bad<ShapeError>("expected targets (n, h, w) or (n, k, h, w) for f64(2, 3, 5, 4)",
@@ -222,7 +225,8 @@ OpRow gathered_targets_row() {
                 return moved(picked, bordered, numbers);
               },
           .cases = {with_targets(in(3, 4, 5), in(5)), with_targets(in(3, 4, 5).classes(), in(2).spaced()),
-                    with_targets(in(3, 3, 4, 5).channels_last(), in(4)), with_targets(in(3, 4, 5).boolean(), in(0))},
+                    with_targets(in(3, 3, 4, 5).channels_last(), in(4)), with_targets(in(3, 4, 5).boolean(), in(0)),
+                    with_targets(in(3, 2, 4, 5).transposed(), in(3)), with_targets(in(3, 4, 5).expanded(), in(2))},
           .bad = {bad<ShapeError>("expected targets (n, h, w) or (n, k, h, w) for u8(3, 2, 4, 5)",
                                   with_targets(in(3, 5, 4), in(2))),
                   needs_data(bad<ShapeError>("example 2 of a dataset of 2",
@@ -288,7 +292,6 @@ std::vector<OpRow> images_rows() {
   rows.push_back(row_of("", images_of, expected_images));
   rows.push_back(row_of("labels", labels_of, expected_labels));
   rows.push_back(moved_row(mirrored, "targets"));
-  rows.push_back(moved_row({.cutout = 2}, "targets_of_nothing_moved"));
   rows.push_back(gathered_targets_row());
   rows.push_back(row_of("augmented", gathered_and_augmented, expected_gathered_and_augmented));
   return rows;

@@ -75,6 +75,17 @@ TEST_P(SkippedSteps, CountAsNotTaken) {
   }
 }
 
+TEST_P(SkippedSteps, AreNotCountedInAStateThatIsSavedMeanwhile) {
+  Training training(GetParam());
+  training.step(1);
+  faulty.leave_fault();
+  training.step(2);
+  EXPECT_EQ(training.optimizer->state_dict().integer("state.0.step"), 1);
+  faulty.throw_fault();
+  training.step(3);
+  EXPECT_EQ(training.optimizer->state_dict().integer("state.0.step"), 2);
+}
+
 TEST_P(SkippedSteps, MayBeTheFirst) {
   Training disturbed(GetParam()), undisturbed(GetParam());
   faulty.leave_fault();

@@ -204,20 +204,22 @@ TEST_P(EverySchedule, IsLeftAloneByValuesThatCannotBe) {
   const Schedule schedule = GetParam().make(*optimizer);
   const StateDict before = schedule.state_dict();
   int spoiled = 0;
-  for (const auto& [name, number] : before.numbers) {
+  const auto refuses = [&](const std::string& name, const StateDict::Number& value) {
     StateDict state = before;
-    if (name.ends_with("last_epoch"))
-      state.numbers[name] = std::int64_t{-1000};
-    else if (name.find("last_lr.") != std::string::npos)
-      state.numbers[name] = std::numeric_limits<double>::quiet_NaN();
-    else
-      continue;
+    state.numbers[name] = value;
     ++spoiled;
     EXPECT_THAT([&] { schedule.load_state_dict(state); },
                 ThrowsMessage<ValueError>(HasSubstr("'" + name + "' must be")));
     EXPECT_EQ(schedule.state_dict().numbers, before.numbers) << name;
-  }
-  EXPECT_GE(spoiled, 2);
+  };
+  for (const auto& [name, number] : before.numbers)
+    if (name.ends_with("last_epoch")) {
+      refuses(name, std::int64_t{-1000});
+      refuses(name, std::int64_t{1} << 53);
+    } else if (name.find("last_lr.") != std::string::npos) {
+      refuses(name, std::numeric_limits<double>::quiet_NaN());
+    }
+  EXPECT_GE(spoiled, 3);
 }
 
 TEST(LRScheduler, TellsTheRatesThatItSet) {
@@ -252,7 +254,10 @@ TEST(LinearLR, EndsAtZeroItself) {
     for (int total = 1; total <= 50; ++total) {
       const auto optimizer = make_optimizer("");
       LinearLR schedule(*optimizer, {.start_factor = start, .end_factor = 0, .total_iters = total});
-      for (int i = 0; i < total + 2; ++i) schedule.step();
+      for (int i = 0; i < total + 2; ++i) {
+        ASSERT_EQ(schedule.get_last_lr()[0] > 0, i < total) << start << ", " << total << " at " << i;
+        schedule.step();
+      }
       ASSERT_THAT(schedule.get_last_lr(), testing::ElementsAre(0.0, 0.0)) << start << ", " << total;
     }
 }
@@ -329,6 +334,12 @@ TEST(LRSchedulers, NameTheOptionThatIsOutOfRange) {
   EXPECT_THAT([&] { OneCycleLR(o, {.total_steps = 5}); },
               ThrowsMessage<ValueError>(HasSubstr("max_lr must be positive")));
   EXPECT_THAT([&] { ReduceLROnPlateau(o, {.factor = 1}); }, ThrowsMessage<ValueError>(HasSubstr("factor")));
+  EXPECT_THAT([&] { ReduceLROnPlateau(o, {.factor = 0}); }, ThrowsMessage<ValueError>(HasSubstr("factor")));
+  EXPECT_THAT([&] { ReduceLROnPlateau(o, {.patience = -1}); }, ThrowsMessage<ValueError>(HasSubstr("got -1 and 0")));
+  EXPECT_THAT([&] { ReduceLROnPlateau(o, {.cooldown = -2}); }, ThrowsMessage<ValueError>(HasSubstr("got 10 and -2")));
+  EXPECT_THAT([&] { ReduceLROnPlateau(o, {.threshold = -0.5}); },
+              ThrowsMessage<ValueError>(HasSubstr("threshold and eps must not be negative, got -0.5")));
+  EXPECT_THAT([&] { ReduceLROnPlateau(o, {.eps = -0.25}); }, ThrowsMessage<ValueError>(HasSubstr("and -0.25")));
   EXPECT_THAT([&] { ChainedScheduler(SchedulerList::Schedulers{}); },
               ThrowsMessage<ValueError>(HasSubstr("at least one")));
   const auto a = std::make_shared<StepLR>(o, StepLROptions{.step_size = 1}),
@@ -346,6 +357,7 @@ TEST(LRSchedulers, NameTheOptionThatIsOutOfRange) {
   EXPECT_THAT([&] { SequentialLR(o, {a}, {3}); },
               ThrowsMessage<ValueError>(HasSubstr("one milestone fewer than its 1")));
   EXPECT_THAT([&] { SequentialLR(o, {a, a, a}, {5, 3}); }, ThrowsMessage<ValueError>(HasSubstr("ascend from 0")));
+  EXPECT_THAT([&] { SequentialLR(o, {a, a, a}, {-1, 3}); }, ThrowsMessage<ValueError>(HasSubstr("ascend from 0")));
 }
 
 }  // namespace

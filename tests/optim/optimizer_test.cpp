@@ -194,6 +194,17 @@ TEST_P(EveryOptimizer, RefusesAParameterThatAnAssignmentReplaced) {
   EXPECT_EQ(p.to_vector<float>(), before);
 }
 
+TEST(Optimizer, LeavesOutParametersWithoutElements) {
+  Tensor none = zeros({0, 3}).set_requires_grad(), some = leaf({2});
+  none.set_grad(zeros({0, 3}));
+  some.set_grad(randn({2}));
+  Adam adam({none, some});
+  adam.step();
+  const StateDict state = adam.state_dict();
+  EXPECT_FALSE(state.numbers.contains("state.0.step"));
+  EXPECT_EQ(state.integer("state.1.step"), 1);
+}
+
 TEST(Optimizer, ChecksItsParameters) {
   const auto make = [](std::vector<Tensor> p) { return [=] { SGD sgd(p); }; };
   const Tensor p = leaf({2, 3});
