@@ -136,5 +136,23 @@ TEST_F(Capture, ForgetsCopiesOfParametersWhereItFails) {
   EXPECT_FALSE(w.storage().shadow().storage);
 }
 
+TEST_F(Capture, ClaimsNoCopyOfAParameterThatTheStepWritesBehindIt) {
+  const Tensor w = random_there({3, 3}).set_requires_grad(), x = random_there({2, 3});
+  auto step = capture([&](const Tensor& t) {
+    Tensor y;
+    {
+      const Autocast autocast(DType::bf16);
+      y = linear(t, w);
+    }
+    const NoGrad no_grad;
+    mul_(w, 2);
+    return y;
+  });
+  for (int i = 0; i < 5; ++i) {
+    step(x);
+    EXPECT_NE(w.storage().shadow().version, w.storage().version()) << i;
+  }
+}
+
 }  // namespace
 }  // namespace bytetape

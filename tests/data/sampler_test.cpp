@@ -76,6 +76,7 @@ TEST(Sampler, RefusesWhatCannotBeDrawn) {
   EXPECT_TRUE(RandomSampler(0, {.replacement = true}).order(0).empty());
   constexpr std::int64_t most = std::int64_t{1} << 40;
   EXPECT_EQ(SequentialSampler(most).size(), most);
+  EXPECT_EQ(RandomSampler(4, {.replacement = true, .num_samples = most}).size(), most);
   EXPECT_THAT(error_of<ValueError>([] { SequentialSampler(most + 1); }), testing::HasSubstr("0 to 2^40 examples"));
   EXPECT_THAT(message(4, {.replacement = true, .num_samples = most + 1}),
               testing::HasSubstr("num_samples of 0 to 2^40"));

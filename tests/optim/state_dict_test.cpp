@@ -187,6 +187,8 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
               ThrowsMessage<ValueError>(HasSubstr("'state.0.step' must be positive and below 2^53, got -1")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["param_groups.1.params"] = std::int64_t{4}; }),
               ThrowsMessage<ValueError>(HasSubstr("a parameter group of 4 parameters, here there are 1")));
+  EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{0}; }),
+              ThrowsMessage<ValueError>(HasSubstr("must be positive")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{1} << 53; }),
               ThrowsMessage<ValueError>(HasSubstr("below 2^53")));
   if (!good.tensors.empty()) {
