@@ -160,6 +160,16 @@ TEST_F(Capture, NeverRecordsShapesThatDoNotComeBack) {
   EXPECT_FALSE(step.is_captured()) << "it remembers no more than the latest";
 }
 
+TEST_F(Capture, RemembersTheKindsThatCameLast) {
+  auto step = capture([](const Tensor& x) { return x + 1; });
+  const std::int64_t kinds = 64;
+  for (std::int64_t n = 1; n <= kinds; ++n) step(random_there({n}));
+  step(random_there({1}));
+  step(random_there({kinds + 1}));  // in the place of the one that came first
+  step(random_there({1}));
+  EXPECT_TRUE(step.is_captured());
+}
+
 TEST_F(Capture, CopiesInputsIn) {
   Tensor seen;
   auto step = capture([&](const Tensor& x) {
@@ -333,8 +343,12 @@ TEST_F(Capture, TakesItsOutputsBackInAnyOrder) {
   std::vector<Tensor> out;
   for (int i = 0; i < 3; ++i) out = step(a, b);
   copy_(out[0], a), copy_(out[1], b);  // a replay here computes nothing
-  auto see = capture([](const Tensor& x, const Tensor& y) { return std::vector<Tensor>{y, x}; });
+  auto see = capture([](const Tensor& x, const Tensor& y) {
+    neg(x);
+    return std::vector<Tensor>{y, x};
+  });
   for (int i = 0; i < 3; ++i) out = see(a, b);
+  ASSERT_TRUE(see.is_captured());
   copy_(out[0], b), copy_(out[1], a);
   EXPECT_NE(&out[0].storage(), &out[1].storage());
   see(out[0], out[1]);

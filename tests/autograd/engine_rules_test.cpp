@@ -1,6 +1,7 @@
 // Rules that a test writes, and what the engine makes of what they give.
 #include "bytetape/autograd/engine.h"
 
+#include <cmath>
 #include <stdexcept>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -152,6 +153,14 @@ TEST(Grad, SaysWhichOpCannotBeDifferentiatedAgain) {
   EXPECT_THROWS_SAYING(grad({sum(y)}, {x}, {.create_graph = true}), AutogradError,
                        "fused: its backward is a fused rule that cannot be differentiated again (create_graph)");
   EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], ones({3}, DType::f64)));
+}
+
+TEST(Backward, FindsANaNThatARuleGives) {
+  const Tensor x = random_leaf({3}), broken = full({3}, NAN, DType::f64);
+  const auto run = [&] { sum(scripted(x, [&](const Grads&, InputGrads& gx) { gx[0] = broken; })).backward(); };
+  run();
+  const DetectAnomaly detect;
+  EXPECT_THROWS_SAYING(run(), AutogradError, "scripted: a gradient made by backward, f64(3,) on cpu, holds a NaN");
 }
 
 }  // namespace
