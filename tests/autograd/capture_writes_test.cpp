@@ -26,6 +26,22 @@ TEST_F(Capture, CountsAReplayAsAWrite) {
   EXPECT_THROW(y.backward(), AutogradError);
 }
 
+TEST_F(Capture, PutsItsGradientsBack) {
+  Tensor w = random_there({3}).set_requires_grad();
+  auto step = capture([&](const Tensor& x) {
+    w.set_grad({});
+    sum(w * x).backward();
+  });
+  const Tensor x = random_there({3});
+  for (int i = 0; i < 3; ++i) step(x);
+  const Tensor recorded = w.grad();
+  step(random_there({1}));  // as it is: a gradient elsewhere
+  EXPECT_FALSE(w.grad().is_same(recorded));
+  step(x);
+  EXPECT_TRUE(w.grad().is_same(recorded));
+  EXPECT_EQ(w.grad().storage().role(), memory::Role::gradient);
+}
+
 TEST_F(Capture, CountsItsGradientsAsWritten) {
   Tensor w = random_there({3}).set_requires_grad(), v = random_there({3}).set_requires_grad();
   auto step = capture([&] {
