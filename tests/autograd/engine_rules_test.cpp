@@ -163,5 +163,20 @@ TEST(Backward, FindsANaNThatARuleGives) {
   EXPECT_THROWS_SAYING(run(), AutogradError, "scripted: a gradient made by backward, f64(3,) on cpu, holds a NaN");
 }
 
+// batch_norm with ReLU takes its gradient as two tensors, unless somebody is to see the sum.
+TEST(Backward, ShowsAHookThatCameMeanwhileTheSum) {
+  const Tensor x = random_leaf({4, 3}), z = random_leaf({4, 3}), c = random_tensor({4, 3}), d = random_tensor({4, 3});
+  const Tensor y = batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::relu), between = z * 3;
+  Tensor seen;
+  between.register_hook([&](const Tensor&) {
+    y.register_hook([&](const Tensor& g) { return seen = clone(g), Tensor(); });
+    return Tensor();
+  });
+  const Tensor first = y * c, second = y * d;
+  sum(first + second + between).backward();
+  ASSERT_TRUE(seen.defined());
+  EXPECT_TRUE(all_close(seen, c + d));
+}
+
 }  // namespace
 }  // namespace bytetape
