@@ -1,4 +1,6 @@
 // Steps that cannot be captured, and what they leave.
+#include <optional>
+
 #include "bytetape/bytetape.h"
 #include "tests/autograd/capture_device.h"
 
@@ -71,6 +73,22 @@ TEST_F(Capture, LeavesTheHostAsItWasWhereItFails) {
   looks = false;
   step();
   EXPECT_TRUE(step.is_captured());
+}
+
+TEST_F(Capture, NeedsItsOptimizer) {
+  const Tensor w = random_there({3}).set_requires_grad();
+  std::optional<optim::SGD> sgd(std::in_place, std::vector{w}, optim::SGDOptions{.lr = 0.1});
+  auto step = capture([&] {
+    sgd->zero_grad();
+    sum(w * w).backward();
+    sgd->step();
+  });
+  for (int i = 0; i < 4; ++i) step();
+  sgd->param_groups()[0].initial_lr = -1;
+  EXPECT_THAT([&] { step(); }, ThrowsMessage<ValueError>(HasSubstr("initial_lr must not be negative")));
+  sgd.reset();
+  EXPECT_THAT([&] { step(); },
+              ThrowsMessage<CaptureError>(HasSubstr("the optimizer of a captured step was destroyed")));
 }
 
 }  // namespace

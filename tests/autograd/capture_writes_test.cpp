@@ -1,5 +1,6 @@
 // What a replay counts as written, and copies of parameters that it keeps true.
 #include <algorithm>
+#include <functional>
 
 #include "bytetape/bytetape.h"
 #include "tests/autograd/capture_device.h"
@@ -23,6 +24,22 @@ TEST_F(Capture, CountsAReplayAsAWrite) {
   step();
   z.backward();
   EXPECT_THROW(y.backward(), AutogradError);
+}
+
+TEST_F(Capture, PutsItsGradientsBack) {
+  Tensor w = random_there({3}).set_requires_grad();
+  auto step = capture([&](const Tensor& x) {
+    w.set_grad({});
+    sum(w * x).backward();
+  });
+  const Tensor x = random_there({3});
+  for (int i = 0; i < 3; ++i) step(x);
+  const Tensor recorded = w.grad();
+  step(random_there({1}));  // as it is: a gradient elsewhere
+  EXPECT_FALSE(w.grad().is_same(recorded));
+  step(x);
+  EXPECT_TRUE(w.grad().is_same(recorded));
+  EXPECT_EQ(w.grad().storage().role(), memory::Role::gradient);
 }
 
 TEST_F(Capture, CountsItsGradientsAsWritten) {
@@ -134,6 +151,62 @@ TEST_F(Capture, ForgetsCopiesOfParametersWhereItFails) {
   step(random_there({2, 3})), step(random_there({2, 3}));
   EXPECT_THROW(step(random_there({2, 3})), CaptureError);
   EXPECT_FALSE(w.storage().shadow().storage);
+}
+
+TEST_F(Capture, ClaimsNoCopyOfAParameterThatTheStepWritesBehindIt) {
+  const Tensor w = random_there({3, 3}).set_requires_grad(), x = random_there({2, 3});
+  auto step = capture([&](const Tensor& t) {
+    Tensor y;
+    {
+      const Autocast autocast(DType::bf16);
+      y = linear(t, w);
+    }
+    const NoGrad no_grad;
+    mul_(w, 2);
+    return y;
+  });
+  for (int i = 0; i < 5; ++i) {
+    step(x);
+    EXPECT_NE(w.storage().shadow().version, w.storage().version()) << i;
+  }
+}
+
+// What others have done with what it reads and writes comes before each replay.
+TEST_F(Capture, WaitsForOtherStreams) {
+  const Tensor read = random_there({3}), written = random_there({3}), x = random_there({3});
+  Tensor w = random_there({3}).set_requires_grad(), y;
+  auto step = capture([&](const Tensor& t) {
+    add_(written, read);
+    w.set_grad({});
+    sum(w * t).backward();
+    return exp(t);
+  });
+  for (int i = 0; i < 4; ++i) y = step(x);
+  waits.clear();
+  step(x);
+  EXPECT_TRUE(waits.empty());
+  const auto waits_where = [&](const std::function<void()>& use) {
+    {
+      const StreamScope other(Stream(3));
+      use();
+    }
+    waits.clear();
+    step(x);
+    return waits.contains({3, 0});
+  };
+  EXPECT_TRUE(waits_where([&] { fill_(read, 2); })) << "what it reads was written";
+  EXPECT_TRUE(waits_where([&] { written + 1; })) << "what it writes was read";
+  EXPECT_TRUE(waits_where([&] { y + 1; })) << "its output was read";
+  EXPECT_TRUE(waits_where([&] { w.grad() + 1; })) << "its gradient was read";
+  EXPECT_FALSE(waits_where([&] { read + 1; })) << "two may read at a time";
+}
+
+TEST_F(Capture, BooksWhatStandsForItsInputs) {
+  Tensor seen;
+  auto step = capture([&](const Tensor& t) { return seen = t, neg(t); });
+  for (int i = 0; i < 3; ++i) step(random_there({3}));
+  EXPECT_EQ(seen.storage().role(), memory::Role::input);
+  seen = {};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Rules that a test writes, and what the engine makes of what they give.
 #include "bytetape/autograd/engine.h"
 
+#include <cmath>
 #include <stdexcept>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -152,6 +153,29 @@ TEST(Grad, SaysWhichOpCannotBeDifferentiatedAgain) {
   EXPECT_THROWS_SAYING(grad({sum(y)}, {x}, {.create_graph = true}), AutogradError,
                        "fused: its backward is a fused rule that cannot be differentiated again (create_graph)");
   EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], ones({3}, DType::f64)));
+}
+
+TEST(Backward, FindsANaNThatARuleGives) {
+  const Tensor x = random_leaf({3}), broken = full({3}, NAN, DType::f64);
+  const auto run = [&] { sum(scripted(x, [&](const Grads&, InputGrads& gx) { gx[0] = broken; })).backward(); };
+  run();
+  const DetectAnomaly detect;
+  EXPECT_THROWS_SAYING(run(), AutogradError, "scripted: a gradient made by backward, f64(3,) on cpu, holds a NaN");
+}
+
+// batch_norm with ReLU takes its gradient as two tensors, unless somebody is to see the sum.
+TEST(Backward, ShowsAHookThatCameMeanwhileTheSum) {
+  const Tensor x = random_leaf({4, 3}), z = random_leaf({4, 3}), c = random_tensor({4, 3}), d = random_tensor({4, 3});
+  const Tensor y = batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::relu), between = z * 3;
+  Tensor seen;
+  between.register_hook([&](const Tensor&) {
+    y.register_hook([&](const Tensor& g) { return seen = clone(g), Tensor(); });
+    return Tensor();
+  });
+  const Tensor first = y * c, second = y * d;
+  sum(first + second + between).backward();
+  ASSERT_TRUE(seen.defined());
+  EXPECT_TRUE(all_close(seen, c + d));
 }
 
 }  // namespace

@@ -285,5 +285,13 @@ TEST(Backward, CreatesAGraphOfDotGradThatIsNotTheSeed) {
   y.set_grad({});
 }
 
+TEST(Backward, AddsToAGradientThatIsRecorded) {
+  Tensor x = random_leaf({3});
+  for (int i = 0; i < 2; ++i) sum(x * x * x).backward({}, false, /*create_graph=*/true);
+  EXPECT_TRUE(all_close(x.grad().detach(), (6 * x * x).detach()));
+  EXPECT_TRUE(all_close(grad({sum(x.grad())}, {x})[0], (12 * x).detach()));
+  x.set_grad({});  // ends the circle
+}
+
 }  // namespace
 }  // namespace bytetape

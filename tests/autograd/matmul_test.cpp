@@ -236,5 +236,20 @@ TEST(Linear, IsDifferentiatedTogetherWithItsGradient) {
   }
 }
 
+// With one matrix for all, a batch is just more rows: where its rows lie so.
+TEST(Matmul, OfABatchInAnyOrderWithOneMatrixForAll) {
+  const Tensor one = random_tensor({1, 4, 5}), b = expand(one, {2, 4, 5});
+  for (const Tensor& a : {random_tensor({2, 3, 4}), transpose(random_tensor({3, 2, 4}), 0, 1),
+                          transpose(random_tensor({2, 4, 3}), 1, 2), expand(random_tensor({1, 3, 4}), {2, 3, 4})}) {
+    const Tensor low = to(a, DType::f32), y = matmul(low, to(b, DType::f32)),
+                 z = matmul(low, expand(to(one, DType::f32), {2, 4, 5}));
+    for (int i = 0; i < 2; ++i) {
+      const Tensor expected = matmul(select(a, 0, i), select(one, 0, 0));
+      EXPECT_TRUE(all_close(to(select(y, 0, i), DType::f64), expected, 1e-5, 1e-5));
+      EXPECT_TRUE(all_close(to(select(z, 0, i), DType::f64), expected, 1e-5, 1e-5));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bytetape

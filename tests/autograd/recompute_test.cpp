@@ -93,5 +93,17 @@ TEST(Recompute, RemakesNoResultThatItsInputDoesNotTell) {
   }
 }
 
+TEST(Recompute, LeadsSecondDerivativesToEveryInput) {
+  const Net net;
+  const auto second = [&] {
+    const Tensor y = net(), first = grad({sum(y * y)}, {net.second}, {.create_graph = true})[0];
+    return grad({sum(first * first)}, net.inputs());
+  };
+  const std::vector<Tensor> expected = second();
+  const Recompute recompute;
+  const std::vector<Tensor> found = second();
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(all_close(found[i], expected[i])) << i;
+}
+
 }  // namespace
 }  // namespace bytetape::test

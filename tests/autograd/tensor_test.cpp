@@ -186,5 +186,13 @@ TEST(Hooks, AreRemovedAfterAnInPlaceOp) {
   EXPECT_THROWS_SAYING(Tensor().remove_hook(0), ValueError, "undefined");
 }
 
+TEST(TensorGrad, IsAnotherTensorsAndHooksAreCallable) {
+  Tensor x = test::random_leaf({3});
+  EXPECT_THROWS_SAYING(x.set_grad(x), ValueError, "cannot be its own gradient");
+  EXPECT_THROWS_SAYING(x.register_hook(nullptr), ValueError, "a hook must be callable");
+  EXPECT_THROWS_SAYING(x.register_post_accumulate_grad_hook(nullptr), ValueError, "a hook must be callable");
+  EXPECT_FALSE(x.grad().defined());
+}
+
 }  // namespace
 }  // namespace bytetape

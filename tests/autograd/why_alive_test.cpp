@@ -146,6 +146,38 @@ TEST(WhyAlive, OfWhatGrewSaysHowOftenAndWhy) {
   EXPECT_EQ(why_alive(memory::diff(before, before)), "");
 }
 
+TEST(WhyAlive, OfWhatGrewTellsRowsApart) {
+  const Tensor x = randn({8, 16}).set_requires_grad(), kept = sum(exp(x) * exp(x));  // of one op, in two roles
+  const memory::Holdings before = memory::mark();
+  std::vector<Tensor> all;
+  {
+    const memory::ModuleScope first(memory::intern("first"));
+    for (int i = 0; i < 2; ++i) all.push_back(exp(x) * 1);
+  }
+  const memory::ModuleScope second(memory::intern("second"));
+  for (int i = 0; i < 3; ++i) all.push_back(exp(x));
+  all.push_back(randn({8, 16}));
+  const std::string text = why_alive(memory::diff(before, memory::mark()));
+  const std::string first = "saved for backward, allocated by exp in first; all such blocks are kept by\n  2 x ",
+                    second_row = "saved for backward, allocated by exp in second; all such blocks are kept by\n  3 x ";
+  EXPECT_THAT(text, HasSubstr(first));
+  EXPECT_THAT(text, HasSubstr(second_row));
+  EXPECT_THAT(text, HasSubstr("allocated by randn in second; all such blocks are kept by\n  1 x tensors that"));
+}
+
+TEST(WhyAlive, OfWhatGrewShowsRowsThatGrewAndThreeReasonsOfEach) {
+  const Tensor x = randn({8, 16}).set_requires_grad();
+  std::vector<Tensor> gone(1, randn({50, 50})), results;
+  const memory::Holdings before = memory::mark();
+  gone.clear();
+  using Op = Tensor (*)(const Tensor&);
+  for (const Op f : {Op{log}, Op{silu}, Op{abs}, Op{erf}}) results.push_back(f(x * 1));
+  const std::string text = why_alive(memory::diff(before, memory::mark()));
+  EXPECT_THAT(text, HasSubstr("  1 x "));
+  EXPECT_THAT(text, HasSubstr("  1 more\n"));
+  EXPECT_THAT(text, Not(HasSubstr("randn")));
+}
+
 TEST(WhyAlive, RefusesAnUndefinedTensor) { EXPECT_THROWS_SAYING(why_alive(Tensor()), ValueError, "undefined"); }
 
 }  // namespace

@@ -40,6 +40,8 @@ TEST_F(Pinned, IsMemoryOfTheCpuWithBooksOfItsOwn) {
   EXPECT_EQ(s.name, "pinned:cuda");
   EXPECT_THAT(memory::summarize(s), testing::StartsWith("memory on pinned:cuda: peak 1.50 KiB allocated"));
   EXPECT_EQ(fake->pinned_twin.allocator().snapshot().name, "pinned:meta:cuda");
+  EXPECT_EQ(fake->pinned.allocator().device(), Device::cpu());
+  EXPECT_EQ(fake->pinned_twin.allocator().device(), Device::meta());
 }
 
 TEST_F(Pinned, IsRefusedWhereItMakesNoSense) {
@@ -135,6 +137,9 @@ TEST_F(Pinned, StagesWhatIsNot) {
   const Tensor there = to(part, gpu);
   EXPECT_EQ(memory::stats(Device::cpu()).allocations, pageable);  // gathered into pinned memory
   EXPECT_EQ(there.to_vector<float>(), part.to_vector<float>());
+  const std::uint64_t on_device = fake->device.statistics().allocations;
+  EXPECT_EQ(narrow(there, 1, 1, 2).to_vector<float>(), narrow(part, 1, 1, 2).to_vector<float>());
+  EXPECT_EQ(fake->device.statistics().allocations, on_device + 1);  // gathered where it lies
 }
 
 TEST_F(Pinned, IsPredicted) {

@@ -176,6 +176,35 @@ TEST(DirectConv, TakesWhatItsKernelsCan) {
   }
 }
 
+TEST(DirectConv, SharesWeightGradientsInSharedMemory) {
+  for (const std::int64_t c : {1, 2, 3, 4})
+    for (const std::int64_t o : {4, 8, 64, 100, 512})
+      for (const std::int64_t n : {1, 7, 256}) {
+        const Problem p{{n, c, 30, 34}, {o, c, 3, 3}, {.padding = 1}};
+        const ConvSizes s(image(p.x), image(p.weight), image(shape_of_y(p)), p.params);
+        const DirectConv d(s, ConvMap::weight_grad);
+        ASSERT_GT(d.tile_h, 0);
+        EXPECT_EQ(d.channels, c == 2 ? 3 : c);
+        EXPECT_TRUE(std::has_single_bit(static_cast<unsigned>(d.lanes)) && d.lanes <= ConvTiles::warp);
+        EXPECT_GE(d.output_groups * d.lanes * DirectConv::quad, o);
+        EXPECT_GE(d.tap_groups * DirectConv::taps_a_thread(d.channels), 9);
+        EXPECT_LE(d.blocks, d.tiles);
+        EXPECT_LE(d.shared, ConvTiles::most_shared);
+        EXPECT_GE(d.shared, d.values + ConvTiles::places);
+        const auto sums = (DirectConv::taps_a_thread(d.channels) * d.channels + 1) * d.lanes * DirectConv::quad;
+        EXPECT_GE(d.shared, static_cast<std::size_t>(sums) * sizeof(float));
+      }
+}
+
+TEST(ConvPlan, OfABiasGradientHoldsItsSumsToo) {
+  const Problem p{{32, 64, 56, 56}, {64, 64, 3, 3}, {.padding = 1}};
+  const View x = image(p.x), w = image(p.weight), gy = image(shape_of_y(p)), gb = dense({64});
+  const auto workspace = [&](const View& bias) {
+    return plan(Conv2dWeightGradArgs{.x = x, .gy = gy, .gw = w, .gb = bias, .params = p.params}).workspace;
+  };
+  EXPECT_GT(workspace(gb), workspace(View()));
+}
+
 TEST(CrossEntropyPlan, SharesARowByItsClasses) {
   const auto of = [](std::int64_t n, std::int64_t classes, bool takes_logits = true) {
     const View rows = dense({n});

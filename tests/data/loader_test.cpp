@@ -326,7 +326,14 @@ TEST_P(Workers, TakeTheExamplesOfASampler) {
 }
 
 TEST(Loader, OptionsAreChecked) {
-  const Counted set(4);
+  const Counted set(4), nothing(0);
+  int batches = 0;
+  for (const int workers : {0, 1})
+    for (const Counted* s : {&set, &nothing}) {
+      DataLoader loader(*s, {.batch_size = 1, .workers = workers, .prefetch = 1});
+      for (const auto& b : loader) batches += static_cast<int>(b.x.size(0));
+    }
+  EXPECT_EQ(batches, 2 * 4);
   const auto message = [&](const DataLoaderOptions& o) { return error_of<ValueError>([&] { DataLoader(set, o); }); };
   EXPECT_EQ(message({.batch_size = 0}), "DataLoader: expected batch_size >= 1, got 0");
   EXPECT_EQ(message({.workers = -1}), "DataLoader: expected workers >= 0, got -1");

@@ -211,6 +211,8 @@ TEST(ClipGradValue, TakesWhatIsNotFiniteAsPyTorch) {
   EXPECT_EQ(g[3], -2);
   EXPECT_FALSE(none.grad().defined());
   EXPECT_NO_THROW(clip_grad_value_({}, 1));
+  clip_grad_value_({p}, 0);
+  EXPECT_EQ(p.grad().to_vector<double>()[0], 0);
 }
 
 TEST(ClipGradValue, RefusesBadInput) {

@@ -161,5 +161,25 @@ TEST(EMA, LeavesOutWhatAFaultHasSkipped) {
   EXPECT_THAT(ema.averages()[0].to_vector<double>(), ElementsAre(2, 3));
 }
 
+TEST(EMA, TellsTheTapeOfWhatItSwaps) {
+  const Tensor p = leaf({1, 2}), v = leaf({3, 4});
+  EMA ema({p});
+  const Tensor of_average = sum(v * ema.averages()[0]), of_parameter = sum(v * p);
+  ema.swap();
+  EXPECT_THROW(of_average.backward(), AutogradError);
+  EXPECT_THROW(of_parameter.backward(), AutogradError);
+}
+
+TEST(EMA, TakesNoStateWithoutData) {
+  EMA ema({leaf({1, 2})});
+  const Values before = ema.averages()[0].to_vector<double>();
+  StateDict state = ema.state_dict();
+  state.tensors[0].second = empty({2}, DType::f64, Device::meta());
+  EXPECT_THAT([&] { ema.load_state_dict(state); }, ThrowsMessage<DeviceError>(HasSubstr("holds no data")));
+  state.tensors[0].second = {};
+  EXPECT_THAT([&] { ema.load_state_dict(state); }, ThrowsMessage<ValueError>(HasSubstr("average's place")));
+  EXPECT_EQ(ema.averages()[0].to_vector<double>(), before);
+}
+
 }  // namespace
 }  // namespace bytetape::optim

@@ -94,5 +94,38 @@ TEST(GradScaler, TakesOneStepAnUpdateWhateverIsZeroed) {
   EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "step() was called for this optimizer since the last update()");
 }
 
+// What was scaled or unscaled in between is not differentiated with numbers of later.
+TEST(GradScaler, TellsTheTapeOfWhatItWrites) {
+  const Tensor p = randn({4}).set_requires_grad(), v = randn({4}).set_requires_grad();
+  SGD sgd({p}, {.lr = 0.1});
+  GradScaler scaler({.growth_interval = 1});
+  const auto backward = [&] {
+    sgd.zero_grad();
+    scaler.scale(sum(p * p)).backward();
+  };
+  backward();
+  const Tensor of_gradient = sum(v * p.grad());
+  scaler.unscale_(sgd);
+  EXPECT_THROW(of_gradient.backward(), AutogradError);
+  const Tensor before_update = scaler.scale(sum(v * v));
+  scaler.step(sgd);
+  scaler.update();
+  EXPECT_THROW(before_update.backward(), AutogradError);
+  const Tensor before_loading = scaler.scale(sum(v * v));
+  scaler.load_state_dict(scaler.state_dict());
+  EXPECT_THROW(before_loading.backward(), AutogradError);
+}
+
+TEST(GradScaler, TakesNoStateOfOthers) {
+  GradScaler scaler;
+  const StateDict good = scaler.state_dict();
+  StateDict more = good, bad = good;
+  more.numbers["momentum"] = 0.9;
+  bad.numbers["backoff_factor"] = 1.5;
+  EXPECT_THROWS_SAYING(scaler.load_state_dict(more), ValueError, "unexpected number 'momentum'");
+  EXPECT_THROWS_SAYING(scaler.load_state_dict(bad), ValueError, "backoff_factor");
+  EXPECT_EQ(scaler.state_dict().numbers, good.numbers);
+}
+
 }  // namespace
 }  // namespace bytetape::optim

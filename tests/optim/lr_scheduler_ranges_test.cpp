@@ -48,7 +48,9 @@ TEST_F(Ranges, OfOneCycleLR) {
   }
   for (const double outside : {-0.1, 1.0})
     EXPECT_THROWS_SAYING(made({.max_lr = 1, .total_steps = 9, .base_momentum = outside}), ValueError, "base_momentum");
-  made({.max_lr = 1, .total_steps = 9, .pct_start = 1});
+  for (const double end : {0.0, 1.0}) made({.max_lr = 1, .total_steps = 9, .pct_start = end, .base_momentum = 0});
+  made({.max_lr = 1, .epochs = 1, .steps_per_epoch = 1});
+  made({.max_lr = 1, .epochs = 1 << 20, .steps_per_epoch = std::int64_t{1} << 33});
 }
 
 TEST_F(Ranges, OfReduceLROnPlateau) {

@@ -190,6 +190,8 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
               ThrowsMessage<ValueError>(HasSubstr("must be positive and below 2^53, got 9007199254740992")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["param_groups.1.params"] = std::int64_t{4}; }),
               ThrowsMessage<ValueError>(HasSubstr("a parameter group of 4 parameters, here there are 1")));
+  EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{0}; }),
+              ThrowsMessage<ValueError>(HasSubstr("must be positive")));
   if (!good.tensors.empty()) {
     EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = {}; }),
                 ThrowsMessage<ShapeError>(HasSubstr("does not fit the parameter")));
