@@ -24,6 +24,8 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(BYTETAPE_CCACHE ccache)
   mark_as_advanced(BYTETAPE_CCACHE)
   if(BYTETAPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${BYTETAPE_CCACHE})
+    # It keeps what was compiled with a precompiled header only if it need not know when that was made.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${BYTETAPE_CCACHE})
   endif()
 endif()
