@@ -1,4 +1,5 @@
 // Steps that cannot be captured, and what they leave.
+#include <functional>
 #include <optional>
 
 #include "bytetape/bytetape.h"
@@ -89,6 +90,27 @@ TEST_F(Capture, NeedsItsOptimizer) {
   sgd.reset();
   EXPECT_THAT([&] { step(); },
               ThrowsMessage<CaptureError>(HasSubstr("the optimizer of a captured step was destroyed")));
+}
+
+TEST_F(Capture, ReadsAndLoadsNoStateOnTheWay) {
+  const Tensor w = random_there({3}).set_requires_grad(), x = random_there({3});
+  optim::SGD sgd({w}, {.lr = 0.1});
+  const StateDict state = sgd.state_dict();
+  optim::EMA begun({w}), fresh({w});
+  const StateDict average = begun.state_dict();
+  const auto fails = [&](const std::function<void()>& f, const char* words) {
+    int calls = 0;
+    auto step = capture([&] {
+      neg(x);
+      if (++calls == 3) f();
+    });
+    step(), step();
+    EXPECT_THAT([&] { step(); }, ThrowsMessage<CaptureError>(HasSubstr(words)));
+  };
+  fails([&] { sgd.state_dict(); }, "reads an optimizer's state");
+  fails([&] { sgd.load_state_dict(state); }, "loads an optimizer's state");
+  fails([&] { fresh.update(); }, "takes an average's first update");
+  fails([&] { begun.load_state_dict(average); }, "loads an average's state");
 }
 
 }  // namespace

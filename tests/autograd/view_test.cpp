@@ -96,8 +96,8 @@ TEST(Squeeze, DropsAndAddsOnes) {
 
 TEST(Views, StayWithinTheirDim) {
   const Tensor x = arange(3);
-  for (const auto& [start, length] : {std::pair{0, -1}, {4, 0}, {4, -1}, {-4, 1}, {-4, 0}, {1, 3}, {3, 1}})
-    EXPECT_THROWS_SAYING(narrow(x, 0, start, length), ShapeError, "are out of range in dim 0");
+  for (const auto& part : {std::pair{0, -1}, {4, 0}, {4, -1}, {-4, 1}, {-4, 0}, {1, 3}, {3, 1}})
+    EXPECT_THROWS_SAYING(narrow(x, 0, part.first, part.second), ShapeError, "are out of range in dim 0");
   EXPECT_EQ(narrow(x, 0, 3, 0).numel(), 0);
   EXPECT_EQ(narrow(x, 0, -3, 3).to_vector<int>(), (std::vector<int>{0, 1, 2}));
   for (const std::int64_t index : {-4, 3}) EXPECT_THROWS_SAYING(select(x, 0, index), ShapeError, "is out of range");

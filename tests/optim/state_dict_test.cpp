@@ -233,5 +233,22 @@ TEST_P(Resumed, TakesAStateWithoutDataOnAMetaDevice) {
   EXPECT_EQ(other.optimizer->state_dict().numbers, training.optimizer->state_dict().numbers);
 }
 
+// Each option comes from the state, whatever the optimizer was made with.
+TEST(OptimizerOptions, AreThoseOfTheState) {
+  const auto p = [] { return std::vector{ones({2}).set_requires_grad()}; };
+  SGD sgd(p(), {.lr = 0.3, .momentum = 0.8, .weight_decay = 0.02, .nesterov = true}), plain(p(), {.lr = 0.1});
+  plain.load_state_dict(sgd.state_dict());
+  EXPECT_EQ(plain.state_dict().numbers, sgd.state_dict().numbers);
+  EXPECT_EQ(plain.param_groups()[0].nesterov, true);
+  sgd.load_state_dict(SGD(p(), {.lr = 0.1, .momentum = 0.5, .dampening = 0.2}).state_dict());
+  EXPECT_EQ(sgd.param_groups()[0].nesterov, false);
+  EXPECT_EQ(sgd.param_groups()[0].dampening, 0.2);
+  Adam adam(p(), {.lr = 0.3, .betas = {0.7, 0.95}, .eps = 1e-5, .weight_decay = 0.02}), other(p());
+  other.load_state_dict(adam.state_dict());
+  EXPECT_EQ(other.state_dict().numbers, adam.state_dict().numbers);
+  EXPECT_EQ((*other.param_groups()[0].betas)[0], 0.7);
+  EXPECT_EQ((*other.param_groups()[0].betas)[1], 0.95);
+}
+
 }  // namespace
 }  // namespace bytetape::optim

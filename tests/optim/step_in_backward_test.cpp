@@ -61,5 +61,15 @@ TEST(StepInBackward, EndsWithItsScope) {
   EXPECT_TRUE(model.parameters()[0].grad().defined());
 }
 
+TEST(StepInBackward, BeginsWithoutTheGradientsThatItFinds) {
+  Tensor p = ones({2}).set_requires_grad();
+  p.set_grad(full({2}, 100));
+  SGD sgd({p}, {.lr = 1});
+  const StepInBackward steps(sgd);
+  EXPECT_FALSE(p.grad().defined());
+  sum(p * 0.5).backward();
+  EXPECT_EQ(p.detach().to_vector<float>(), (std::vector<float>{0.5, 0.5}));
+}
+
 }  // namespace
 }  // namespace bytetape::optim
