@@ -46,7 +46,7 @@ std::optional<Range> highest_training_step(const std::vector<Record>& records) {
 }
 
 RecordedStep::RecordedStep(const Log& log, const DeviceLog& device, Range step)
-    : log_(log), device_(device), records_(device.records), step_(step) {
+    : log_(log), records_(device.records), step_(step) {
   Replay replay;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> held;  // bytes, by place, when the step begins
   for (std::size_t i = 0; i < step.begin; ++i) {

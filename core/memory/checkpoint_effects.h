@@ -109,7 +109,6 @@ class RecordedStep {
   std::size_t highest_between_kernels(Range range, const std::vector<std::size_t>& levels) const;
 
   const Log& log_;
-  const DeviceLog& device_;
   const std::vector<Record>& records_;
   const Range step_;
   std::vector<std::size_t> levels_;  // behind each record of the step
