@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/conv_direct.h"

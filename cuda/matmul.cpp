@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/cuda/activation.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/fastest.h"
