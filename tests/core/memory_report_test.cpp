@@ -192,10 +192,17 @@ TEST_F(MemoryReportPage, OfLedgersHasNoAdvice) {
     records.back().event.module = records.back().event.old_module = records.back().by_module = module;
   };
   using enum EventKind;
+  const auto passes = [&](EventKind kind, std::uint64_t offset) {
+    does(kind, Phase::forward, 1, offset, 512);
+    records.back().event.requested = 0;  // the first that the call is given, or returns
+  };
   does(step_begin, Phase::forward, 0);
+  does(alloc, Phase::forward, 0, 3 << 20, 512);
+  passes(argument, 3 << 20);
   does(alloc, Phase::forward, 1, 0, 1 << 20);  // kept for backward
   does(hold, Phase::forward, 1, 0, 1 << 20);
   does(alloc, Phase::forward, 1, 1 << 21, 512);  // the result
+  passes(result, 1 << 21);
   does(alloc, Phase::forward, 0, 1 << 22, 1 << 20);
   does(free, Phase::forward, 0, 1 << 22, 1 << 20);
   does(drop, Phase::backward, 1, 0, 1 << 20);

@@ -132,6 +132,8 @@ json expected_of(const memory::Log& log, const memory::DeviceLog& device) {
   json at_peak;
   for (const memory::Record& r : device.records) {
     replay.apply(r.event);
+    using enum memory::EventKind;
+    if (r.event.kind == argument || r.event.kind == result) continue;  // no event of the page's
     allocated.push_back(replay.allocated());
     reserved = std::max(reserved, replay.reserved());
     if (r.event.kind == memory::EventKind::step_end) steps.push_back(replay.allocated());
