@@ -7,6 +7,7 @@
 #include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/conv_mma.h"
 #include "bytetape/cuda/conv_sizes.h"
+#include "bytetape/cuda/conv_warpgroup.h"
 #include "bytetape/cuda/cudnn_graph.h"
 #include "bytetape/cuda/elementwise.cuh"
 #include "bytetape/cuda/im2col.h"
@@ -135,6 +136,7 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan& plan, Work
   }
   if (plan.algorithm == conv_mma) return mma_weight_grad(args, ws.data);
   if (plan.algorithm == conv_direct) return direct_weight_grad(args, ws.data);
+  if (plan.algorithm == conv_warpgroup && capability(args.gw.device) == 90) return warpgroup_weight_grad(args, ws.data);
   const Conv2dWeightGradArgs a = through_activation(args);
   const ConvWorkspace parts(a);
   Launch launch(s, ConvMap::weight_grad, parts, a.x, a.gw, a.gy, {}, ws);

@@ -4,6 +4,7 @@
 #include "bytetape/cuda/conv_direct.h"
 #include "bytetape/cuda/conv_mma.h"
 #include "bytetape/cuda/conv_sizes.h"
+#include "bytetape/cuda/conv_warpgroup.h"
 #include "bytetape/cuda/im2col.h"
 #include "bytetape/cuda/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
@@ -110,7 +111,9 @@ Plan plan(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   if (is_mma(s, ConvMap::weight_grad, a.gy)) return {MmaConv(s, ConvMap::weight_grad).sum_bytes(), conv_mma};
   if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};
-  return {ConvWorkspace(a).total};
+  const std::size_t bytes = ConvWorkspace(a).total;
+  if (is_warpgroup(a)) return {std::max(WarpgroupConv(s).sum_bytes(), bytes), conv_warpgroup};
+  return {bytes};
 }
 
 // What may be cuDNN's, which gives x's dtype; others write f32 from their sums. By geometry alone, as a twin's plans
