@@ -28,8 +28,10 @@ struct Padding {
       after[d] = numbers[static_cast<std::size_t>(2 * i + 1)];
       constexpr std::int64_t most = std::int64_t{1} << 60;  // of which no sum overflows
       const std::int64_t low = std::min(before[d], after[d]), high = std::max(before[d], after[d]);
-      const std::int64_t left = x.size(d) + std::min(low, std::int64_t{0}) + std::min(high, std::int64_t{0});
-      check(low >= -most && high <= most && left >= 0, "dim ", d, " of ", describe(x), " cannot be padded by ",
+      const auto keeps_some = [&] {
+        return x.size(d) + std::min<std::int64_t>(low, 0) + std::min<std::int64_t>(high, 0) >= 0;
+      };
+      check(low >= -most && high <= most && keeps_some(), "dim ", d, " of ", describe(x), " cannot be padded by ",
             before[d], " and ", after[d]);
     }
   }

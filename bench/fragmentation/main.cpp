@@ -42,11 +42,11 @@ Reserved reserved(const memory::DeviceLog& d, const memory::MakePolicy& policy, 
 
 /// The most that is held at once, each block rounded to 512 bytes.
 std::size_t lower_bound(const memory::DeviceLog& d) {
-  return reserved(d, memory::policy_of(memory::Allocator::Mode::direct), no_limit).peak;
+  return reserved(d, memory::policy_of(memory::AllocationMode::direct), no_limit).peak;
 }
 
 Reserved ours(const memory::DeviceLog& d, std::size_t limit = no_limit) {
-  return reserved(d, memory::policy_of(memory::Allocator::Mode::caching), limit);
+  return reserved(d, memory::policy_of(memory::AllocationMode::caching), limit);
 }
 
 Reserved theirs(const memory::DeviceLog& d, std::size_t limit = no_limit) {

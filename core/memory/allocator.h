@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bytetape/core/device.h"
+#include "bytetape/core/memory/allocation_mode.h"
 #include "bytetape/core/memory/ledger.h"
 #include "bytetape/core/memory/policies.h"
 #include "bytetape/core/memory/snapshot.h"
@@ -34,11 +35,7 @@ inline constinit thread_local PoolPlace current_pool{};
 /// must all have come back before it is destroyed.
 class Allocator {
  public:
-  /// How blocks are made.
-  enum class Mode : std::uint8_t {
-    caching,  ///< pieces of cached segments, best fit: CachingPolicy
-    direct,   ///< a segment each, returned at once: DirectPolicy
-  };
+  using Mode = AllocationMode;
 
   /// Takes from `upstream` and books for `device`; a Backend hands it out. `name` is the device's unless given. Where
   /// it is not listed, recordings do not see it.

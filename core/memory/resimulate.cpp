@@ -4,6 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "bytetape/core/memory/policies.h"
+#include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/upstream.h"
+
 namespace bytetape::memory {
 namespace {
 
@@ -140,8 +144,8 @@ class Resimulation {
 
 }  // namespace
 
-MakePolicy policy_of(Allocator::Mode mode) {
-  if (mode == Allocator::Mode::direct)
+MakePolicy policy_of(AllocationMode mode) {
+  if (mode == AllocationMode::direct)
     return [](Upstream& u, SegmentObserver o) { return std::make_unique<DirectPolicy>(u, std::move(o)); };
   return [](Upstream& u, SegmentObserver o) { return std::make_unique<CachingPolicy>(u, std::move(o)); };
 }

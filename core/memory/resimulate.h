@@ -4,19 +4,24 @@
 #include <memory>
 #include <optional>
 
-#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocation_mode.h"
 #include "bytetape/core/memory/log.h"
-#include "bytetape/core/memory/policy.h"
 
 namespace bytetape::memory {
 
-/// Makes a policy over an upstream, which tells the observer of its segments.
-using MakePolicy = std::function<std::unique_ptr<Policy>(Upstream&, SegmentObserver)>;
-/// The one of an Allocator in that mode.
-MakePolicy policy_of(Allocator::Mode mode);
+struct Block;
+class Policy;
+class Upstream;
+
+/// Makes a policy over an upstream. The policy tells the observer of every segment that it takes (true) or returns
+/// (false). A policy of your own includes core/memory/policy.h.
+using MakePolicy = std::function<std::unique_ptr<Policy>(
+    Upstream&, std::function<void(const Block& segment, bool acquired)> observer)>;
+/// Makes the policy of an Allocator in that mode.
+MakePolicy policy_of(AllocationMode mode);
 
 struct ResimulateOptions {
-  MakePolicy policy = policy_of(Allocator::Mode::caching);
+  MakePolicy policy = policy_of(AllocationMode::caching);
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< bytes that may be reserved
 };
 

@@ -82,7 +82,7 @@ int predict(const std::string& path, const std::string& device_name, const std::
   const std::size_t limit = most ? most : no_limit;
   const memory::Log log = read_recording(path);
   const memory::DeviceLog& device = choose_device(log, device_name);
-  using Mode = memory::Allocator::Mode;
+  using Mode = memory::AllocationMode;
   const memory::MakePolicy make_policy = memory::policy_of(policy == "direct" ? Mode::direct : Mode::caching);
   const memory::Resimulated predicted = memory::resimulate(device, {make_policy, limit});
   fmt::print("{}{}, through the {} policy, {}\n", headline(log, path), introduce(log, device), policy,

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 

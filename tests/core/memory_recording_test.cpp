@@ -375,10 +375,11 @@ TEST_F(Recordings, BeginWithTheLimitThatThePreviousOneSaw) {
   Recording second(path());
   a.deallocate(a.allocate(1000, Role::input));
   second.finish();
-  const DeviceLog& d = read_log(path()).devices.back();
+  const Log log = read_log(path());
+  const DeviceLog& d = log.devices.back();
   EXPECT_EQ(d.limit, 4096u);
   EXPECT_TRUE(d.limits.empty());
-  EXPECT_EQ(snapshot_of(read_log(path()), d).limit, 4096u);
+  EXPECT_EQ(snapshot_of(log, d).limit, 4096u);
 }
 
 TEST_F(Recordings, OfPredictionsHaveLimitsThatAreSetMeanwhile) {
@@ -388,7 +389,8 @@ TEST_F(Recordings, OfPredictionsHaveLimitsThatAreSetMeanwhile) {
             return [] { empty({64}); };
           },
           {.recording = path()});
-  const DeviceLog& d = read_log(path()).devices.at(0);
+  const Log log = read_log(path());
+  const DeviceLog& d = log.devices.at(0);
   ASSERT_EQ(d.limits.size(), 1u);
   EXPECT_EQ(d.limits[0].bytes, std::size_t{8} << 20);
 }

@@ -1,4 +1,3 @@
-#include "bytetape/core/memory/out_of_memory.h"
 #include "bytetape/core/memory/resimulate.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +7,13 @@
 #include <random>
 #include <tuple>
 
+#include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/layout.h"
+#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/policy.h"
 #include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/upstream.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"

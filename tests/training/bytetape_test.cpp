@@ -43,9 +43,8 @@ TEST(Spelling, ALayersParameterIsAHandleToBeKept) {
 }
 
 TEST(Spelling, ReadsARecordingOfItsOwn) {
-  memory::Allocator& allocator = memory::allocator(Device::cpu());
   memory::Replay replay;
-  for (const memory::Event& e : allocator.snapshot().events) replay.apply(e);
+  for (const memory::Event& e : memory::snapshot(Device::cpu()).events) replay.apply(e);
   (void)&memory::advise;
   (void)&memory::resimulate;
   (void)&memory::snapshot_of;
