@@ -19,12 +19,13 @@ namespace {
 
 // Each device has its own, beside the kernels' code: memory that an allocator would have to give is not needed, and a
 // device on which nothing was made yet holds 0 bytes.
-__device__ unsigned pending_words[memory::stream_count];
+__device__ unsigned pending_words[memory::stream_count], claimed_words[memory::stream_count];
 
 constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
 
 struct Faults {
   unsigned* pending = nullptr;         // by stream
+  unsigned* claimed = nullptr;         // by stream
   FaultRecord* records = nullptr;      // by stream
   std::atomic<std::uint32_t> used{0};  // a bit for each stream whose kernels may have left a fault, or taken one over
   std::mutex mutex;                    // of who throws
@@ -34,10 +35,12 @@ struct Faults {
     const OutsideRecording outside;
     stream_of(device);  // makes the device current
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&pending), pending_words));
+    check(cudaGetSymbolAddress(reinterpret_cast<void**>(&claimed), claimed_words));
     check(cudaHostAlloc(reinterpret_cast<void**>(&records), memory::stream_count * sizeof(FaultRecord),
                         cudaHostAllocMapped | cudaHostAllocPortable));
     for (int i = 0; i < memory::stream_count; ++i) records[i] = {};
   }
+  FaultPlaces places(int stream) const { return {records + stream, pending + stream, claimed + stream}; }
   void use(int stream) {
     if (!(used.load(std::memory_order_relaxed) & bit(stream))) used.fetch_or(bit(stream));
   }
@@ -72,10 +75,11 @@ Faults& faults(Device device) {
 }
 
 /// `was_written`: when the host looked. A fault that has come since is kept, and thrown when the host looks again.
-__global__ void forget_kernel(unsigned* pending, FaultRecord* record, bool was_written) {
-  if (!was_written && *static_cast<const volatile unsigned*>(&record->state) != FaultRecord::free) return;
-  *pending = 0;
-  atomicExch_system(&record->state, +FaultRecord::free);
+__global__ void forget_kernel(FaultPlaces places, bool was_written) {
+  if (!was_written && *places.claimed != 0) return;
+  *places.pending = 0;
+  *static_cast<volatile unsigned*>(&places.record->state) = FaultRecord::free;
+  *places.claimed = 0;
 }
 
 /// To the word of stream `to` what those of the streams `from` say.
@@ -90,7 +94,7 @@ FaultPlaces fault_places(Device device) {
   Faults& f = faults(device);
   const int here = memory::current_scope.stream;
   f.use(here);
-  return {f.records + here, f.pending + here};
+  return f.places(here);
 }
 
 const unsigned* settled_pending(Device device) {
@@ -121,7 +125,7 @@ void throw_pending_fault(int index) {
   Streams& streams = streams_of(index);
   f->for_each_used([&](int stream) {
     const bool was_written = (written & bit(stream)) != 0;
-    forget_kernel<<<1, 1, 0, streams.get(stream)>>>(f->pending + stream, f->records + stream, was_written);
+    forget_kernel<<<1, 1, 0, streams.get(stream)>>>(f->places(stream), was_written);
     check_launch();
   });
   synchronize_streams(index);

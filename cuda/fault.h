@@ -12,7 +12,7 @@ namespace bytetape::cuda {
 /// stream's first kernel that finds it free keeps it; the host reads it once it is written, after waiting for the
 /// stream.
 struct alignas(128) FaultRecord {
-  enum State : unsigned { free, being_written, written };
+  enum State : unsigned { free, written };
   unsigned state = free;
   memory::NameId op = 0, module = 0;  // whose kernel left it
   Fault fault;
@@ -22,6 +22,7 @@ struct alignas(128) FaultRecord {
 struct FaultPlaces {
   FaultRecord* record;
   unsigned* pending;  // on the device: 1 while steps on the stream are to be skipped. Only its own work writes it
+  unsigned* claimed;  // on the device: 1 from when a kernel begins to write the record until it is forgotten
 };
 
 /// Those of the thread's stream. Made when first asked for.
@@ -48,20 +49,19 @@ struct FaultSlot : FaultPlaces {
 
 #ifdef __CUDACC__
 __device__ inline bool is_taken(const FaultSlot& slot) {
-  return *static_cast<const volatile unsigned*>(&slot.record->state) != FaultRecord::free;
+  return *static_cast<const volatile unsigned*>(slot.claimed) != 0;
 }
 
 /// Keeps `fault` where none is kept. Which one of a launch's that is, is for the kernel to make the same in every run:
 /// only one thread of a launch may come here, as a rule the one whose element comes first.
 __device__ inline void leave(const FaultSlot& slot, const Fault& fault) {
-  if (atomicCAS_system(&slot.record->state, +FaultRecord::free, +FaultRecord::being_written) != FaultRecord::free)
-    return;
+  if (atomicCAS(slot.claimed, 0u, 1u) != 0) return;  // a GPU has no atomics in the host's memory
   *slot.pending = 1;
   slot.record->op = slot.op;
   slot.record->module = slot.module;
   slot.record->fault = fault;
   __threadfence_system();  // the host may look while another thread's kernel writes
-  atomicExch_system(&slot.record->state, +FaultRecord::written);
+  *static_cast<volatile unsigned*>(&slot.record->state) = FaultRecord::written;
 }
 
 /// The same for the lowest row that has a fault, as on the CPU; looking for one costs only who has one.

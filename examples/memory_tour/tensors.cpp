@@ -1,7 +1,6 @@
 // What one tensor takes.
 #include <fmt/format.h>
 
-#include "bytetape/core/memory/allocator.h"
 #include "examples/memory_tour/stop.h"
 
 namespace bytetape::examples {
@@ -20,13 +19,13 @@ Figures results(std::size_t bytes, std::optional<std::size_t> reserved = {}) {
 
 Stop tensor_stop() {
   const Shown one_tensor = SHOWN([](Watch& at) {
-    memory::Allocator& books = memory::allocator(default_device());
+    memory::empty_cache();
     at();
     Tensor x = randn({1024});
     at();
     x = Tensor();
     at();
-    books.empty_cache();
+    memory::empty_cache();
     at();
   });
   return {
