@@ -112,10 +112,10 @@ def check_limits(page):
     """A limit that is set while the recording runs is drawn from there on, and in the figures."""
     page.settle()
     limits = page.evaluate("app.timeline && limitsIn(currentDevice(), app.timeline.columns).map((l) => l.limit)")
-    equal(limits[-2:], [10 << 20, 9 << 20], "limits that are drawn")
+    equal(limits[-2:], [12 << 20, 11 << 20], "limits that are drawn")
     equal(len(limits) - len(set(limits)), 0, "each has one stretch")
-    equal(texts(page, ".facts .note")[1], "of 10.0 MiB then", "limit at the peak")
-    equal(page.evaluate("app.timeline.y.domain()[1]") > 10 << 20, True, "a limit a little above what is reserved is in view")
+    equal(texts(page, ".facts .note")[1], "of 12.0 MiB then", "limit at the peak")
+    equal(page.evaluate("app.timeline.y.domain()[1]") > 12 << 20, True, "a limit a little above what is reserved is in view")
     stretches = page.evaluate("limitsIn(currentDevice(), app.timeline.columns)")
     begins = page.evaluate("app.timeline.x(currentDevice().steps[2].begin)")
     equal(abs(stretches[-1]["x"] - begins) < 3, True, f"the lower one begins with the third step, at {begins}: {stretches}")

@@ -118,8 +118,8 @@ memory::Log limited(const std::string& folder) {
   const memory::Log log = recorded(
       folder, "limited", [](auto p) { return optim::SGD(p, {.lr = 0.01}); },
       [&](int step) {
-        if (step == 1) allocator.set_limit(std::size_t{10} << 20), ballast = empty({5 << 16});
-        if (step == 3) allocator.set_limit(std::size_t{9} << 20), ballast = {};
+        if (step == 1) allocator.set_limit(std::size_t{12} << 20), ballast = empty({5 << 16});
+        if (step == 3) allocator.set_limit(std::size_t{11} << 20), ballast = {};
       });
   allocator.set_limit(before);
   return log;
