@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "bytetape/core/memory/running_module.h"
-#include "bytetape/core/memory/scope.h"
 #include "bytetape/core/named_tensors.h"
 #include "bytetape/nn/parameter.h"
 
