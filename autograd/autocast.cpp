@@ -5,7 +5,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/check.h"
-#include "bytetape/core/shadow.h"
+#include "bytetape/core/device/shadow.h"
 
 namespace bytetape {
 namespace {

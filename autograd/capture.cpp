@@ -5,13 +5,13 @@
 
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/core/backend.h"
-#include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
-#include "bytetape/core/memory/pool.h"
-#include "bytetape/core/shadow.h"
-#include "bytetape/core/stream.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/device/shadow.h"
+#include "bytetape/core/device/stream.h"
+#include "bytetape/core/device/transfer.h"
+#include "bytetape/core/memory/allocator/pool.h"
 
 namespace bytetape::detail {
 namespace {

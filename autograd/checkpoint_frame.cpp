@@ -7,10 +7,10 @@
 
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/grad_mode.h"
-#include "bytetape/core/default_device.h"
-#include "bytetape/core/draws.h"
-#include "bytetape/core/memory/running_module.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/device/default_device.h"
+#include "bytetape/core/images/draws.h"
+#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/setting.h"
 
 namespace bytetape::detail {

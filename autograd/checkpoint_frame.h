@@ -5,7 +5,7 @@
 
 #include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/node.h"
-#include "bytetape/core/memory/running_module.h"
+#include "bytetape/core/memory/ledger/running_module.h"
 #include "bytetape/core/random.h"
 
 namespace bytetape::detail {

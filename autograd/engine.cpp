@@ -16,7 +16,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/setting.h"
 
 namespace bytetape {

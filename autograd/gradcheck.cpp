@@ -7,8 +7,8 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/transfer.h"
 
 namespace bytetape {
 namespace {

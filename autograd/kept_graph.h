@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bytetape/autograd/node.h"
-#include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/allocator/block.h"
 #include "bytetape/core/named_tensors.h"
 
 namespace bytetape::detail {

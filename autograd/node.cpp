@@ -9,10 +9,10 @@
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/saved_tensor_hooks.h"
-#include "bytetape/core/capture.h"
+#include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
 namespace {

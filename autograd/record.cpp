@@ -2,8 +2,8 @@
 
 #include "bytetape/autograd/anomaly.h"
 #include "bytetape/autograd/checkpoint_frame.h"
+#include "bytetape/core/device/overlap.h"
 #include "bytetape/core/error.h"
-#include "bytetape/core/overlap.h"
 
 namespace bytetape {
 

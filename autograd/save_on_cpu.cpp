@@ -9,11 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "bytetape/core/backend.h"
-#include "bytetape/core/capture.h"
-#include "bytetape/core/memory/out_of_memory.h"
-#include "bytetape/core/memory/pinned.h"
-#include "bytetape/core/stream.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/device/stream.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 namespace bytetape {
 namespace {

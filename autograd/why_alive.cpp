@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "bytetape/autograd/kept_graph.h"
-#include "bytetape/core/backend.h"
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/holders.h"
-#include "bytetape/core/memory/pinned.h"
 
 namespace bytetape {
 namespace {

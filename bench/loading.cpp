@@ -7,7 +7,7 @@
 #include "bench/harness.h"
 #include "bench/training.h"
 
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 namespace {
 

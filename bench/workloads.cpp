@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"eager", "graph"}));
   app.add_flag("--recompute", recomputes, "keep less for backward, which makes it again");
-  app.add_flag("--tune", tunes, "try all that cuBLASLt and cuDNN propose; print lines for cuda/ranks.inc");
+  app.add_flag("--tune", tunes, "try all that cuBLASLt and cuDNN propose; print lines for cuda/matmul/ranks.inc");
   app.add_option("--workspace-cap", workspace_cap,
                  "bytes that cuBLASLt and cuDNN may use; default: what each usually gets");
   app.add_option("workload", names, "names; default: all whose precision the device is measured in");

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a source with what core/memory/report_page.h declares: the files of FOLDER and the script D3 as text.
+# Writes OUTPUT, a source with what core/memory/report/report_page.h declares: the files of FOLDER and the script D3 as text.
 # Run as a script: cmake -DOUTPUT=... -DFOLDER=... -DD3=... -DD3_LICENCE=... -P embed_report.cmake
 file(READ ${FOLDER}/page.html html)
 file(READ ${FOLDER}/style.css style)
@@ -21,7 +21,7 @@ foreach(file ${files})
   string(APPEND script "${text}")
 endforeach()
 
-set(source "#include \"bytetape/core/memory/report_page.h\"\n\nnamespace bytetape::memory::report_page {\n")
+set(source "#include \"bytetape/core/memory/report/report_page.h\"\n\nnamespace bytetape::memory::report_page {\n")
 foreach(part html style script d3)
   string(APPEND source "const std::string_view ${part} = R\"embedded(${${part}})embedded\";\n")
 endforeach()

@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/tensor.h"

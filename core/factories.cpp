@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
 namespace {

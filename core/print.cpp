@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/device/transfer.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/tensor.h"
-#include "bytetape/core/transfer.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape {

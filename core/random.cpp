@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "bytetape/core/capture.h"
-#include "bytetape/core/draws.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/images/draws.h"
 #include "bytetape/core/state_dict.h"
 
 namespace bytetape {

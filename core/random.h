@@ -3,7 +3,7 @@
 #include <memory>
 #include <mutex>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 
 namespace bytetape {
 

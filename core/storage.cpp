@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/stream.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/block.h"
-#include "bytetape/core/memory/pinned.h"
-#include "bytetape/core/stream.h"
+#include "bytetape/core/memory/allocator/block.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 namespace bytetape {
 namespace {

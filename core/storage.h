@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <functional>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
-#include "bytetape/core/memory/current_scope.h"
+#include "bytetape/core/memory/ledger/current_scope.h"
 
 namespace bytetape {
 namespace memory {
@@ -35,7 +35,7 @@ class SavedWatch : public RefCounted {
 inline constinit thread_local SavedWatch* saved_watch = nullptr;
 
 class StepWatch;
-/// Sees what the thread works with, where it takes a step that is to be captured (core/capture.h); else null.
+/// Sees what the thread works with, where it takes a step that is to be captured (core/device/capture.h); else null.
 inline constinit thread_local StepWatch* step_watch = nullptr;
 void note_use(StepWatch& watch, Storage& s);
 void note_write(StepWatch& watch, Storage& s);
@@ -138,7 +138,7 @@ class Storage final : public RefCounted {
       detail::note_write(*detail::step_watch, *this);
   }
   /// The same elements in a lower dtype, for ops that read them so; ends with what it is a copy of. Kept by
-  /// core/shadow.h alone.
+  /// core/device/shadow.h alone.
   struct Shadow {
     Ref<Storage> storage;
     DType dtype = DType::bf16;

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <utility>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/memory/made_for.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/memory/ledger/made_for.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/default_device.h"
+#include "bytetape/core/device/default_device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/scalar.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstring>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/scalar.h"
 #include "bytetape/core/shape.h"

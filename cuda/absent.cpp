@@ -3,7 +3,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/plans.h"
-#include "bytetape/cuda/runtime.h"
+#include "bytetape/cuda/runtime/runtime.h"
 
 namespace bytetape::cuda {
 namespace {

@@ -1,12 +1,12 @@
 // The host's part, the same with and without a toolkit: so that a machine without a GPU predicts one's memory.
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 
 #include <array>
 #include <memory>
 #include <mutex>
 
-#include "bytetape/core/memory/twins.h"
-#include "bytetape/cuda/runtime.h"
+#include "bytetape/core/memory/allocator/twins.h"
+#include "bytetape/cuda/runtime/runtime.h"
 
 namespace bytetape {
 namespace {

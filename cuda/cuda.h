@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 #include "bytetape/cuda/precision.h"
 
 /// What only CUDA has. All else is said with Device::cuda().
@@ -60,8 +60,8 @@ class Event {
 /// and keeps the fastest. Off at start: a table that was measured decides then, and for what it lacks the library's
 /// first proposal, so that bits are the same in every process.
 void tune(bool on);
-/// What tuning has found in this process, as lines for cuda/ranks.inc; what it found under a workspace cap is not among
-/// it.
+/// What tuning has found in this process, as lines for cuda/matmul/ranks.inc; what it found under a workspace cap is
+/// not among it.
 std::string tuned();
 
 }  // namespace bytetape::cuda

@@ -1,7 +1,7 @@
 #include "bytetape/cuda/table.h"
 
 #include "bytetape/core/kernels.h"
-#include "bytetape/cuda/runtime.h"
+#include "bytetape/cuda/runtime/runtime.h"
 
 namespace bytetape::cuda {
 

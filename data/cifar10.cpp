@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/data/folders.h"
 #include "bytetape/data/records.h"
 

@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "bytetape/core/backend.h"
-#include "bytetape/core/images.h"
-#include "bytetape/core/memory/pinned.h"
-#include "bytetape/core/pinned.h"
-#include "bytetape/core/pixel_map.h"
-#include "bytetape/core/stream.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/pinned.h"
+#include "bytetape/core/device/stream.h"
+#include "bytetape/core/device/transfer.h"
+#include "bytetape/core/images/images.h"
+#include "bytetape/core/images/pixel_map.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 namespace bytetape::data {
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/pinned.h"
+#include "bytetape/core/device/pinned.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/philox.h"
 #include "bytetape/data/glyphs.h"
 

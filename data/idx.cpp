@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <type_traits>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/data/source.h"
 
 namespace bytetape::data {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "bytetape/core/memory/out_of_memory.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/data/copier.h"
 #include "bytetape/data/seeds.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "bytetape/core/augmentation.h"
+#include "bytetape/core/images/augmentation.h"
 #include "bytetape/data/dataset.h"
 #include "bytetape/data/position.h"
 #include "bytetape/data/sampler.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/data/folders.h"
 #include "bytetape/data/idx.h"
 

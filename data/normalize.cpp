@@ -1,7 +1,7 @@
 #include "bytetape/data/normalize.h"
 
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/transfer.h"
 
 namespace bytetape::data {
 

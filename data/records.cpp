@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::data {
 

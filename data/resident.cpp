@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/images.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/images/images.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/data/seeds.h"
 
 namespace bytetape::data {

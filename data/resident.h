@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "bytetape/core/augmentation.h"
+#include "bytetape/core/images/augmentation.h"
 #include "bytetape/core/random.h"
 #include "bytetape/data/dataset.h"
 #include "bytetape/data/position.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/philox.h"
 #include "bytetape/data/seeds.h"
 

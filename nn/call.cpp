@@ -7,10 +7,10 @@
 
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/root_path.h"
+#include "bytetape/core/memory/ledger/root_path.h"
 #include "bytetape/nn/class_name.h"
 
 namespace bytetape::nn {

@@ -7,7 +7,7 @@
 
 #include "bytetape/autograd/call_of_list.h"
 #include "bytetape/autograd/checkpoint.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {

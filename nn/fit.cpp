@@ -13,10 +13,10 @@
 #include <set>
 #include <utility>
 
-#include "bytetape/core/backend.h"
-#include "bytetape/core/memory/block.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/memory/allocator/block.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/core/memory/format.h"
-#include "bytetape/core/memory/pinned.h"
 #include "bytetape/core/setting.h"
 #include "bytetape/nn/module_path.h"
 

@@ -14,7 +14,7 @@
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::nn::init {
 namespace {

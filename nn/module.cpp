@@ -5,9 +5,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "bytetape/core/default_device.h"
+#include "bytetape/core/device/default_device.h"
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/root_path.h"
+#include "bytetape/core/memory/ledger/root_path.h"
 #include "bytetape/nn/class_name.h"
 #include "bytetape/nn/module_path.h"
 

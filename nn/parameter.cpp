@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::nn {
 

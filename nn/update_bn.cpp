@@ -1,6 +1,6 @@
 #include "bytetape/nn/update_bn.h"
 
-#include "bytetape/core/capture.h"
+#include "bytetape/core/device/capture.h"
 
 namespace bytetape::nn {
 

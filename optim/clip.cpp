@@ -4,7 +4,7 @@
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/gradients.h"
 
 namespace bytetape::optim {

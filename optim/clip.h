@@ -16,8 +16,8 @@ namespace bytetape::optim {
 /// Returns the norm from before, a scalar where the gradients are, which the host does not wait for: f64 where a
 /// gradient is, else f32; 0 where there are none. A norm that is not finite scales as it does in PyTorch: infinite, to
 /// 0, or to NaN where max_norm is infinite too; NaN, to NaN. Nothing is scaled while a fault is pending on a device
-/// (core/fault.h). Throws ValueError where max_norm is negative or NaN, a parameter is undefined, or a gradient has
-/// gaps, repeats elements or shares memory with another; DeviceError where devices differ.
+/// (core/device/fault.h). Throws ValueError where max_norm is negative or NaN, a parameter is undefined, or a gradient
+/// has gaps, repeats elements or shares memory with another; DeviceError where devices differ.
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm);
 
 /// Brings every element of the gradients of `parameters` into [-clip_value, clip_value], in place

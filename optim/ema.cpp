@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/device/overlap.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/overlap.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/parameters.h"
 
 namespace bytetape::optim {

@@ -54,7 +54,7 @@ class EMA {
     has_buffers_ = options.use_buffers;
   }
 
-  /// Takes in what the parameters are. On a device it does nothing while a fault is pending (core/fault.h); the
+  /// Takes in what the parameters are. On a device it does nothing while a fault is pending (core/device/fault.h); the
   /// first one waits for the device. Throws ValueError where an assignment has put another tensor in a parameter's
   /// place in its module.
   void update();

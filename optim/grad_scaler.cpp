@@ -7,12 +7,12 @@
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/gradients.h"
 
 namespace bytetape::optim {

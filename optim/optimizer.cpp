@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
-#include "bytetape/core/capture.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/device/shadow.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/shadow.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::optim {
 

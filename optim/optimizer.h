@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bytetape/core/kernels/optimizer.h"
-#include "bytetape/core/memory/names.h"
+#include "bytetape/core/memory/ledger/names.h"
 #include "bytetape/core/state_dict.h"
 #include "bytetape/core/tensor.h"
 #include "bytetape/optim/param_group.h"
@@ -35,7 +35,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient, in place; the others, and their state, stay as they are. Not
-  /// recorded. On a device a step does nothing while a fault is pending (core/fault.h), and once the fault was
+  /// recorded. On a device a step does nothing while a fault is pending (core/device/fault.h), and once the fault was
   /// thrown it counts as not taken: the first step after one waits for the device. Throws ValueError where an
   /// assignment has put another tensor in a parameter's place in its module.
   void step() {

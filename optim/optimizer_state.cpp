@@ -1,11 +1,11 @@
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
-#include "bytetape/core/capture.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/optimizer.h"
 
 namespace bytetape::optim {

@@ -4,10 +4,10 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "bytetape/core/capture.h"
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/capture.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::optim {
 namespace {

@@ -18,8 +18,8 @@ import tempfile
 CEILINGS = {
     "core/kernels.h": 11,
     "core/memory/allocator.h": 18,
-    "core/memory/scope.h": 44,
-    "core/memory/upstream.h": 26,
+    "core/memory/ledger/scope.h": 44,
+    "core/memory/allocator/upstream.h": 26,
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:bytetape/)?([^">]+)[">]', re.MULTILINE)
@@ -87,8 +87,8 @@ def faults(reach, total):
 
 def self_test():
     tree = {
-        "core/memory/scope.h": "",
-        "core/a.h": '#include "bytetape/core/memory/scope.h"\n',
+        "core/memory/ledger/scope.h": "",
+        "core/a.h": '#include "bytetape/core/memory/ledger/scope.h"\n',
         "core/b.h": '#  include <bytetape/core/a.h>\n#include <vector>\n',
         "core/a.cpp": '#include "bytetape/core/a.h"\n',
         "core/b.cpp": '#include "bytetape/core/b.h"\n',
@@ -103,12 +103,12 @@ def self_test():
             file.write_text(text)
         reach, total = fan_in(read_tree(pathlib.Path(folder)))
     counts = {header: len(sources) for header, sources in reach.items()}
-    expected = {"core/memory/scope.h": 2, "core/a.h": 2, "core/b.h": 1, "cuda/d.cuh": 1}
+    expected = {"core/memory/ledger/scope.h": 2, "core/a.h": 2, "core/b.h": 1, "cuda/d.cuh": 1}
     if total != 3 or counts != expected:
         sys.exit(f"self-test: expected {expected} of 3, got {counts} of {total}")
     found = list(faults(reach, total))
-    if len(found) != 1 or not found[0].startswith("core/memory/scope.h reaches 2 of 3 sources, 66.7 %: more than 44 %"):
-        sys.exit(f"self-test: expected a fault of core/memory/scope.h, got {found}")
+    if len(found) != 1 or not found[0].startswith("core/memory/ledger/scope.h reaches 2 of 3 sources, 66.7 %: more than 44 %"):
+        sys.exit(f"self-test: expected a fault of core/memory/ledger/scope.h, got {found}")
     print("self-test: counts as expected")
 
 

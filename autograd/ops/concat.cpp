@@ -3,7 +3,7 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/image_format.h"
+#include "bytetape/core/images/image_format.h"
 #include "bytetape/core/kernels.h"
 
 namespace bytetape {

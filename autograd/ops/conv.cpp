@@ -4,7 +4,7 @@
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/conv_maps.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/core/image_format.h"
+#include "bytetape/core/images/image_format.h"
 #include "bytetape/core/kernels.h"
 
 namespace bytetape {

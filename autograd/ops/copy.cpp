@@ -2,9 +2,9 @@
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels.h"
-#include "bytetape/core/transfer.h"
 
 namespace bytetape {
 namespace {

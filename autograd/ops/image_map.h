@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "bytetape/autograd/op.h"
-#include "bytetape/core/image_format.h"
+#include "bytetape/core/images/image_format.h"
 
 namespace bytetape {
 

@@ -1,6 +1,6 @@
 #pragma once
+#include "bytetape/core/images/scale2.h"
 #include "bytetape/core/kernels/interpolate.h"
-#include "bytetape/core/scale2.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/tensor.h"
 

@@ -7,7 +7,7 @@
 #include "bytetape/autograd/ops/indexing.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/image_format.h"
+#include "bytetape/core/images/image_format.h"
 #include "bytetape/core/kernels.h"
 
 namespace bytetape {

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/allocator/policy.h"
 
 namespace bytetape::bench {
 

@@ -2,7 +2,7 @@
 
 #include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/fault.h"
+#include "bytetape/core/device/fault.h"
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/core/visit_bits.h"

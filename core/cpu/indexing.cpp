@@ -4,7 +4,7 @@
 
 #include "bytetape/core/cpu/loop.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/fault.h"
+#include "bytetape/core/device/fault.h"
 #include "bytetape/core/kernels/indexing.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/core/visit_bits.h"

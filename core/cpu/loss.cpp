@@ -1,7 +1,7 @@
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/cpu/row.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/fault.h"
+#include "bytetape/core/device/fault.h"
 
 namespace bytetape::cpu {
 namespace {

@@ -3,12 +3,12 @@
 #include <type_traits>
 
 #include "bytetape/core/cpu/strips.h"
-#include "bytetape/core/resample.h"
+#include "bytetape/core/images/resample.h"
 #include "bytetape/core/visit.h"
 
-/// Images from images of another size, as core/resample.h tells. A pixel is the weighted sum of columns, which are each
-/// that of pixels above each other: to the same bits in every layout. With channels side by side, many of a pixel's are
-/// taken at once; else many columns of a plane.
+/// Images from images of another size, as core/images/resample.h tells. A pixel is the weighted sum of columns, which
+/// are each that of pixels above each other: to the same bits in every layout. With channels side by side, many of a
+/// pixel's are taken at once; else many columns of a plane.
 namespace bytetape::cpu {
 namespace detail {
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <optional>
 
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
 namespace {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/device/transfer.h"
 
 namespace bytetape {
 namespace {

@@ -6,7 +6,7 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/files/elements.h"
 #include "bytetape/core/files/npy_header.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/write_file.h"
 
 namespace bytetape {

@@ -11,9 +11,9 @@
 #include <set>
 
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/overlap.h"
 #include "bytetape/core/files/elements.h"
-#include "bytetape/core/memory/scope.h"
-#include "bytetape/core/overlap.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/write_file.h"
 
 namespace bytetape {

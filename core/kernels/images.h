@@ -1,11 +1,11 @@
 #pragma once
-#include "bytetape/core/pixel_map.h"
+#include "bytetape/core/images/pixel_map.h"
 #include "bytetape/core/view.h"
 
 namespace bytetape {
 
 /// A batch of images: row i of x and of y is example indices[i], augmented by its own numbers. What is no example is a
-/// fault (core/fault.h).
+/// fault (core/device/fault.h).
 struct GatherImagesArgs {
   ConstView images;   // (n, c, h, w): u8, or without values any dtype, which x has
   ConstView labels;   // i64 (n), or undefined, as y then is

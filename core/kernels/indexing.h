@@ -5,7 +5,7 @@
 namespace bytetape {
 
 // Of slices along a dim, which an index, i64 (m), counts. What is no slice of the tensor that is indexed is a fault
-// (core/fault.h).
+// (core/device/fault.h).
 
 /// Slice j of y is slice index[j] of x, of the same dtype.
 struct IndexSelectArgs {

@@ -8,7 +8,7 @@
 namespace bytetape {
 
 // logits (n, c) of f32 or f64, target i64 (n). Rows whose target is `ignore` count as 0; a target that is no class is a
-// fault (core/fault.h). lse (n), log(sum(exp(logits))), and count, a scalar, have the dtype of the logits.
+// fault (core/device/fault.h). lse (n), log(sum(exp(logits))), and count, a scalar, have the dtype of the logits.
 struct CrossEntropyArgs {
   ConstView logits, target;
   std::int64_t ignore;

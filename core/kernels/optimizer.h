@@ -74,9 +74,9 @@ constexpr Pace after_skips(const Pace& given, std::int64_t skipped) {
 }
 
 /// What a parameter of every optimizer has. The views are dense, of the same strides and dtype, but for `shadow`: a
-/// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending (core/fault.h), and where
-/// `found_inf` of the step is not 0, a kernel writes nothing but adds 1 to `skipped`, in memory of the device; null
-/// where kernels throw at once and no gradient scaler was seen, or where nobody counts.
+/// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending (core/device/fault.h), and
+/// where `found_inf` of the step is not 0, a kernel writes nothing but adds 1 to `skipped`, in memory of the device;
+/// null where kernels throw at once and no gradient scaler was seen, or where nobody counts.
 struct OptimizerSlot {
   View parameter;
   ConstView gradient;

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/device.h"
-#include "bytetape/core/memory/allocation_mode.h"
-#include "bytetape/core/memory/ledger.h"
-#include "bytetape/core/memory/policies.h"
-#include "bytetape/core/memory/snapshot.h"
-#include "bytetape/core/memory/spin_lock.h"
-#include "bytetape/core/memory/unlocked.h"
+#include "bytetape/core/device/device.h"
+#include "bytetape/core/memory/allocator/allocation_mode.h"
+#include "bytetape/core/memory/allocator/policies.h"
+#include "bytetape/core/memory/allocator/spin_lock.h"
+#include "bytetape/core/memory/allocator/unlocked.h"
+#include "bytetape/core/memory/ledger/ledger.h"
+#include "bytetape/core/memory/ledger/snapshot.h"
 
 /// Where the bytes are: allocators, their books, and how to read them.
 namespace bytetape::memory {

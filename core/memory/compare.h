@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/memory/ledger/ledger.h"
 
 namespace bytetape::memory {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/default_device.h"
-#include "bytetape/core/memory/block.h"
+#include "bytetape/core/device/default_device.h"
+#include "bytetape/core/memory/allocator/block.h"
 
 namespace bytetape::memory {
 

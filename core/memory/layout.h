@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/memory/ledger/ledger.h"
 
 namespace bytetape::memory {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/memory/ledger.h"
-#include "bytetape/core/memory/outside.h"
+#include "bytetape/core/memory/ledger/ledger.h"
+#include "bytetape/core/memory/ledger/outside.h"
 
 namespace bytetape::memory {
 

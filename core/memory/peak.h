@@ -1,7 +1,7 @@
 #pragma once
 #include <cstddef>
 
-#include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/memory/ledger/ledger.h"
 
 namespace bytetape::memory {
 

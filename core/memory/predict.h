@@ -9,10 +9,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/out_of_memory.h"
-#include "bytetape/core/memory/snapshot.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
+#include "bytetape/core/memory/ledger/snapshot.h"
 
 namespace bytetape::memory {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "bytetape/core/memory/allocation_mode.h"
+#include "bytetape/core/memory/allocator/allocation_mode.h"
 #include "bytetape/core/memory/log.h"
 
 namespace bytetape::memory {

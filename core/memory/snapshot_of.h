@@ -1,6 +1,6 @@
 #pragma once
+#include "bytetape/core/memory/ledger/snapshot.h"
 #include "bytetape/core/memory/log.h"
-#include "bytetape/core/memory/snapshot.h"
 
 namespace bytetape::memory {
 

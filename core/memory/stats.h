@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "bytetape/core/default_device.h"
+#include "bytetape/core/device/default_device.h"
 #include "bytetape/core/memory/holders.h"
-#include "bytetape/core/memory/ledger.h"
-#include "bytetape/core/memory/snapshot.h"
+#include "bytetape/core/memory/ledger/ledger.h"
+#include "bytetape/core/memory/ledger/snapshot.h"
 
 namespace bytetape::memory {
 

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
 
-#include "bytetape/core/default_device.h"
-#include "bytetape/core/memory/current_scope.h"
-#include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/device/default_device.h"
+#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/ledger.h"
 
 namespace bytetape::memory {
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <string>
 
-#include "bytetape/core/memory/snapshot.h"
+#include "bytetape/core/memory/ledger/snapshot.h"
 
 namespace bytetape::memory {
 

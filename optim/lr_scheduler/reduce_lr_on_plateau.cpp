@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "bytetape/core/capture.h"
+#include "bytetape/core/device/capture.h"
 #include "bytetape/optim/lr_scheduler/state.h"
 
 namespace bytetape::optim::lr_scheduler {

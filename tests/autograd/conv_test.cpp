@@ -4,8 +4,8 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels.h"
 #include "bytetape/core/parallel.h"

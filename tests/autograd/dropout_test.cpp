@@ -6,7 +6,7 @@
 
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/philox.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"

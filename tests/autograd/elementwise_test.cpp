@@ -5,7 +5,7 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"

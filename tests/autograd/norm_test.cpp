@@ -7,7 +7,7 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/parallel.h"
 #include "tests/autograd/images.h"
 #include "tests/support/expect.h"

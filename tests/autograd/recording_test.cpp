@@ -9,7 +9,7 @@
 
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/step.h"
 #include "tests/support/temporary_dir.h"
 

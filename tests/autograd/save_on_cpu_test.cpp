@@ -8,7 +8,7 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/fake_gpu.h"

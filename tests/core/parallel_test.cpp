@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
 

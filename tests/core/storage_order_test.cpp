@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/backend.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 namespace bytetape {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/shadow.h"
+#include "bytetape/core/device/shadow.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"

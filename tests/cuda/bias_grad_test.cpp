@@ -1,4 +1,4 @@
-#include "bytetape/cuda/bias_grad.h"
+#include "bytetape/cuda/conv/bias_grad.h"
 #include "bytetape/core/kernels/activation.h"
 
 #include <gtest/gtest.h>

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/transfer.h"
-#include "bytetape/cuda/conv_direct.h"
-#include "bytetape/cuda/conv_mma.h"
+#include "bytetape/core/device/transfer.h"
+#include "bytetape/cuda/conv/conv_direct.h"
+#include "bytetape/cuda/conv/conv_mma.h"
 #include "bytetape/cuda/plans.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"

@@ -1,5 +1,5 @@
 // The weight's gradient of convolutions of many channels, which warpgroups of a Hopper GPU make as TF32.
-#include "bytetape/cuda/conv_warpgroup.h"
+#include "bytetape/cuda/conv/conv_warpgroup.h"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // When cuDNN's plans are made, and how long they are kept.
-#include "bytetape/cuda/cudnn_graph.h"
+#include "bytetape/cuda/conv/cudnn_graph.h"
 
 #include <gmock/gmock.h>
 

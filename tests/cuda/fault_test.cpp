@@ -1,5 +1,5 @@
 // What only the device can see to be wrong: left by the kernel, thrown at the host's next look.
-#include "bytetape/core/fault.h"
+#include "bytetape/core/device/fault.h"
 
 #include <gmock/gmock.h>
 

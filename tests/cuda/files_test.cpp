@@ -2,9 +2,9 @@
 #include <numeric>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/image_format.h"
+#include "bytetape/core/images/image_format.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/memory.h"
 #include "tests/support/temporary_dir.h"

@@ -1,5 +1,5 @@
 // Augmented batches on a GPU: the CPU's, bit for bit, and those of a captured step.
-#include "bytetape/core/images.h"
+#include "bytetape/core/images/images.h"
 
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/cuda/runtime.h"
+#include "bytetape/cuda/runtime/runtime.h"
 #include "tests/cuda/gpu.h"
 
 namespace bytetape::test {

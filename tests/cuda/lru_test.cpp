@@ -1,5 +1,5 @@
 // Needs no GPU.
-#include "bytetape/cuda/lru.h"
+#include "bytetape/cuda/runtime/lru.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // More products than one call of cuBLASLt may make.
-#include "bytetape/cuda/matmul.h"
+#include "bytetape/cuda/matmul/matmul.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/cuda/matmul_layout.h"
+#include "bytetape/cuda/matmul/matmul_layout.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"

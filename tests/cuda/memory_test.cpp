@@ -3,7 +3,7 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"

@@ -1,5 +1,5 @@
 // Each allocation of a training step fails in turn: nothing is lost, and the step can be taken again.
-#include "bytetape/cuda/runtime.h"
+#include "bytetape/cuda/runtime/runtime.h"
 #include "tests/cuda/gpu.h"
 #include "tests/training/rationed.h"
 

@@ -11,8 +11,8 @@
 #include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/kernels/norm.h"
-#include "bytetape/cuda/conv_direct.h"
-#include "bytetape/cuda/reduce_layout.h"
+#include "bytetape/cuda/conv/conv_direct.h"
+#include "bytetape/cuda/reduce/reduce_layout.h"
 
 namespace bytetape::cuda {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/memory.h"
 

@@ -1,7 +1,7 @@
 // Streams, pinned memory and the loader's copies on a GPU: who waits for whom, and what runs at once.
-#include "bytetape/core/stream.h"
+#include "bytetape/core/device/stream.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 #include <thread>
 

@@ -1,5 +1,5 @@
 // What moves between the CPU and a GPU: copies in any layout and dtype, modules, batches, what is printed.
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/device/transfer.h"
 
 #include <gmock/gmock.h>
 

@@ -3,9 +3,9 @@
 #include <array>
 #include <numeric>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/allocator/block.h"
 #include "tests/data/files.h"
 
 namespace bytetape::data {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <random>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "tests/data/files.h"
 
 namespace bytetape::data {

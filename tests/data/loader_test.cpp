@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/out_of_memory.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "tests/data/files.h"
 #include "tests/support/events.h"
 #include "tests/support/stand_in.h"

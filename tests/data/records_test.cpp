@@ -1,7 +1,7 @@
 #include "bytetape/data/records.h"
 #include "bytetape/core/memory/stats.h"
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/data/loader.h"
 #include "tests/data/files.h"
 

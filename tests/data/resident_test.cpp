@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/backend.h"
-#include "bytetape/core/default_device.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/default_device.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/images.h"
+#include "bytetape/core/images/images.h"
 #include "bytetape/data/seeds.h"
 #include "tests/data/files.h"
 #include "tests/support/events.h"

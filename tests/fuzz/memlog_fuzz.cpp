@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "bytetape/core/memory/memlog.h"
+#include "bytetape/core/memory/recording/memlog.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of NumPy's and of the safetensors package, for tests/core/files_golden_test.cpp; and reads those of ours.
+"""Files of NumPy's and of the safetensors package, for tests/core/files/golden_test.cpp; and reads those of ours.
 
     pip install numpy safetensors
     tests/golden/files.py write     # theirs.safetensors, and *.npy, beside this script

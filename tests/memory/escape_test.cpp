@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/tensor.h"
 #include "tests/memory/escapes.h"
 #include "tests/training/steps.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <ostream>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "tests/memory/interpose.h"
 
 namespace bytetape::test {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 
 namespace bytetape::test {
 

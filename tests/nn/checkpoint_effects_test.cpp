@@ -1,5 +1,6 @@
-// core/memory/checkpoint_effects.h: what memory::advise() promises of modules, and what checkpoints of them come to.
-#include "bytetape/core/memory/checkpoint_effects.h"
+// core/memory/prediction/checkpoint_effects.h: what memory::advise() promises of modules, and what checkpoints of them
+// come to.
+#include "bytetape/core/memory/prediction/checkpoint_effects.h"
 
 #include <algorithm>
 #include <random>

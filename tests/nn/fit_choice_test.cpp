@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/memory/ledger.h"
+#include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/nn/fit.h"
 #include "bytetape/nn/module_path.h"
 #include "tests/support/expect.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "tests/cuda/gpu.h"
 #include "tests/ops/evaluate.h"
 #include "tests/support/events.h"

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/transfer.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {

@@ -1,4 +1,4 @@
-#include "bytetape/core/images.h"
+#include "bytetape/core/images/images.h"
 
 #include "bytetape/core/philox.h"
 #include "tests/ops/families.h"

@@ -1,6 +1,6 @@
 #include "bytetape/optim/optimizer.h"
-#include "bytetape/core/memory/out_of_memory.h"
-#include "bytetape/core/memory/scope.h"
+#include "bytetape/core/memory/allocator/out_of_memory.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/stats.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/optim/adam.h"

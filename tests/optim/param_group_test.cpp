@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/lr_scheduler.h"

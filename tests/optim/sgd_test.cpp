@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "bytetape/autograd/ops.h"
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "tests/optim/golden.h"
 #include "tests/support/expect.h"
 

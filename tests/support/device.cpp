@@ -1,6 +1,6 @@
 #include "tests/support/device.h"
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 
 namespace bytetape::test {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 
 namespace bytetape::test {
 

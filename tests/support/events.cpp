@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 
 namespace bytetape::test {
 

@@ -2,7 +2,7 @@
 #include <functional>
 #include <vector>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 #include "bytetape/core/memory/compare.h"
 
 namespace bytetape::test {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/stream.h"
+#include "bytetape/core/device/stream.h"
 
 namespace bytetape::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/pinned.h"
+#include "bytetape/core/memory/allocator/pinned.h"
 
 namespace bytetape::test {
 

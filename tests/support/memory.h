@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/memory/block.h"
+#include "bytetape/core/memory/allocator/block.h"
 #include "bytetape/core/memory/stats.h"
 #include "bytetape/core/tensor.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "bytetape/core/device.h"
+#include "bytetape/core/device/device.h"
 #include "bytetape/core/memory/predict.h"
 
 namespace bytetape::test {

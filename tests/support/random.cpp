@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "bytetape/core/transfer.h"
+#include "bytetape/core/device/transfer.h"
 
 namespace bytetape::test {
 

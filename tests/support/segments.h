@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "bytetape/core/memory/policy.h"
+#include "bytetape/core/memory/allocator/policy.h"
 
 namespace bytetape::test {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/memory/allocator.h"
 
 namespace bytetape::test {

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/backend.h"
+#include "bytetape/core/device/backend.h"
 
 namespace bytetape::test {
 

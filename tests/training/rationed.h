@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bytetape/autograd/capture.h"
-#include "bytetape/core/memory/upstream.h"
+#include "bytetape/core/memory/allocator/upstream.h"
 #include "examples/mnist/models.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"

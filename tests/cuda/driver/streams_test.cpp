@@ -1,5 +1,5 @@
 // What goes wrong between streams is made good or thrown; and who else sets the thread's device is noticed.
-#include "bytetape/cuda/streams.h"
+#include "bytetape/cuda/runtime/streams.h"
 
 #include <cuda_runtime_api.h>
 

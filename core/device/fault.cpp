@@ -1,0 +1,13 @@
+#include "bytetape/core/device/fault.h"
+
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+
+void throw_fault(const Fault& f) {
+  if (f.kind == Fault::Kind::example) fail<ShapeError>("example ", f.value, " of a dataset of ", f.bound);
+  if (f.kind == Fault::Kind::index) fail<ValueError>("index ", f.value, " is not in [0, ", f.bound, ")");
+  fail<ValueError>("target ", f.value, " is not in [0, ", f.bound, "), the classes that the logits tell apart");
+}
+
+}  // namespace bytetape

@@ -1,0 +1,89 @@
+#include "bytetape/core/device/shadow.h"
+
+#include <mutex>
+
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/dispatch.h"
+#include "bytetape/core/kernels.h"
+#include "bytetape/core/memory/allocator/pool.h"
+#include "bytetape/core/memory/ledger/scope.h"
+
+namespace bytetape {
+namespace {
+
+/// Threads may run one model.
+std::mutex& refreshing() {
+  static std::mutex one;
+  return one;
+}
+
+bool is_current(Storage& s) { return s.shadow().storage && s.shadow().version == s.version(); }
+
+Ref<Storage> new_shadow(const Storage& s, DType dtype) {
+  const memory::ModuleScope module(s.module());
+  const memory::OutsidePools outside;  // a captured step brings it up to date before it runs
+  return make_ref<Storage>(s.bytes() / sizeof(float) * size_of(dtype), s.device(), memory::Role::lowered);
+}
+
+void copy_into_shadow(Storage& s) {
+  Storage::Shadow& shadow = s.shadow();
+  const Shape all{static_cast<std::int64_t>(s.bytes() / sizeof(float))};
+  shadow.storage->before_write();
+  run<&Kernels::copy>(s.device(), ConstView(s.data(), DType::f32, s.device(), all, {1}),
+                      View(shadow.storage->data(), shadow.dtype, s.device(), all, {1}));
+  shadow.storage->bump_version();
+  shadow.version = s.version();
+  // A step that fails while it is recorded has copied nothing.
+  if (detail::capture_running)
+    detail::capture_running->on_failure([s = Ref<Storage>(&s)] { s->shadow().storage = {}; });
+}
+
+Tensor as_in(const Tensor& x, const Storage::Shadow& shadow) {
+  auto impl = make_ref<TensorImpl>(x.shape(), x.strides(), shadow.dtype);
+  impl->storage = shadow.storage;
+  impl->offset = x.storage_offset();
+  return Tensor(std::move(impl));
+}
+
+}  // namespace
+
+Tensor shadow_of(const Tensor& x, DType dtype) {
+  x.read();  // seen by who captures the step, though a copy is what is read
+  Storage& s = x.storage();
+  const std::lock_guard lock(refreshing());
+  if (!s.shadow().storage || s.shadow().dtype != dtype) s.shadow() = {new_shadow(s, dtype), dtype, s.version() - 1};
+  if (!is_current(s)) copy_into_shadow(s);
+  if (detail::capture_running) detail::capture_running->uses_shadow(s, s.shadow());
+  return as_in(x, s.shadow());
+}
+
+Tensor current_shadow(const Tensor& x) {
+  const std::lock_guard lock(refreshing());
+  Storage& s = x.storage();
+  if (!is_current(s)) return {};
+  if (detail::capture_running) detail::capture_running->uses_shadow(s, s.shadow());
+  return as_in(x, s.shadow());
+}
+
+void note_write_with_shadow(const Tensor& x) {
+  const std::lock_guard lock(refreshing());
+  Storage& s = x.storage();
+  const bool both = is_current(s);
+  s.bump_version();
+  if (!both) return;
+  s.shadow().storage->bump_version();
+  s.shadow().version = s.version();
+}
+
+void detail::restore_shadow(Storage& s, const Storage::Shadow& captured) {
+  const std::lock_guard lock(refreshing());
+  if (!(s.shadow().storage == captured.storage)) s.shadow() = {captured.storage, captured.dtype, s.version() - 1};
+  if (!is_current(s)) copy_into_shadow(s);
+}
+
+void detail::note_written_shadow(Storage& s) {
+  const std::lock_guard lock(refreshing());
+  s.shadow().version = s.version();
+}
+
+}  // namespace bytetape

@@ -1,0 +1,37 @@
+#include "bytetape/core/device/stream.h"
+
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/error.h"
+
+namespace bytetape {
+namespace {
+
+using memory::current_scope;
+
+memory::ScopeIds on_stream(int number) {
+  return {current_scope.module, current_scope.op, current_scope.phase, static_cast<memory::StreamId>(number)};
+}
+
+memory::StreamId checked(int number) {
+  check<ValueError>(number >= 0 && number < Stream::count, "a stream's number is 0 to ", Stream::count - 1, ", not ",
+                    number);
+  return static_cast<memory::StreamId>(number);
+}
+
+}  // namespace
+
+Stream::Stream(int number) : Stream(checked(number)) {}
+
+StreamScope::StreamScope(Stream stream) : ScopeGuard(on_stream(stream.number())) {}
+
+void detail::order(Device device, int from, int to) noexcept {
+  const auto order = backend(device).order;
+  if (order && !device.is_meta) order(device.index, from, to);
+}
+
+void detail::order_behind(Device device, std::uint64_t mark, int to) noexcept {
+  const auto order_behind = backend(device).order_behind;
+  if (order_behind && mark && !device.is_meta) order_behind(device.index, mark, to);
+}
+
+}  // namespace bytetape

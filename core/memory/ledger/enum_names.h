@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bytetape/core/memory/ledger/ledger.h"
+
+namespace bytetape::memory {
+
+/// to_string() of the first `count` values of Role, Phase or EventKind: what their numbers in a file stand for.
+template <class Enum>
+std::vector<std::string> enum_names(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(to_string(static_cast<Enum>(i)));
+  return names;
+}
+
+}  // namespace bytetape::memory

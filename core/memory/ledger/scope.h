@@ -1,0 +1,87 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <string_view>
+
+#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/recording/recording_hooks.h"
+
+namespace bytetape::memory {
+
+/// Sets the thread's scope for a C++ scope and puts the old one back.
+class ScopeGuard {
+ public:
+  [[nodiscard]] explicit ScopeGuard(ScopeIds s) : previous_(current_scope) {
+    current_scope = s;
+    if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
+      note_scope(previous_, s, true);
+  }
+  ~ScopeGuard() {
+    if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
+      note_scope(previous_, current_scope, false);
+    current_scope = previous_;
+  }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ protected:
+  ScopeIds previous_;
+};
+
+/// The op that is running; what errors and the ledger name. Ops made of ops are named by the outermost.
+class OpScope : ScopeGuard {
+ public:
+  [[nodiscard]] explicit OpScope(NameId op)
+      : ScopeGuard(
+            current_scope.with(current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase)) {}
+};
+
+/// An op's name as a template argument.
+template <std::size_t N>
+struct OpName {
+  char text[N];
+  constexpr OpName(const char (&name)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = name[i];
+  }
+};
+/// The first line of every op: `const Op<"relu"> op;`. Interns the name once.
+template <OpName name>
+class Op : OpScope {
+ public:
+  [[nodiscard]] Op() : OpScope(id()) {}
+
+ private:
+  static NameId id() {
+    static const NameId interned = intern({name.text, sizeof(name.text) - 1});
+    return interned;
+  }
+};
+
+/// What the thread is doing.
+class PhaseScope : ScopeGuard {
+ public:
+  [[nodiscard]] explicit PhaseScope(Phase p)
+      : ScopeGuard(current_scope.with(current_scope.module, current_scope.op, p)) {}
+};
+
+/// The module that is running, by its path from the root.
+class ModuleScope : ScopeGuard {
+ public:
+  [[nodiscard]] explicit ModuleScope(NameId path)
+      : ScopeGuard(current_scope.with(path, current_scope.op, current_scope.phase)) {}
+};
+
+/// A part of a program under a name of the user's (torch.profiler.record_function): what is allocated while it lives is
+/// booked as a module's of that name, below the module that runs.
+///
+///     const memory::Scope scope("augmentation");
+class Scope : ModuleScope {
+ public:
+  /// Throws ValueError where the name is empty.
+  [[nodiscard]] explicit Scope(std::string_view name) : ModuleScope(path_below_current(name)) {}
+
+ private:
+  static NameId path_below_current(std::string_view name);
+};
+
+}  // namespace bytetape::memory

@@ -1,0 +1,22 @@
+#include "bytetape/core/memory/step.h"
+
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/ledger/thread_number.h"
+
+namespace bytetape::memory {
+
+Step::Step(Device device, std::uint32_t number)
+    : allocator_(allocator(device)),
+      step_(allocator_.begin_sole_step(number)),
+      thread_(thread_number()),
+      around_(current_scope) {
+  current_scope.phase = Phase::forward;
+}
+
+Step::~Step() {
+  allocator_.end_step(step_);
+  if (thread_ == thread_number()) current_scope = around_;
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,134 @@
+#include "bytetape/core/memory/advice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "bytetape/core/memory/format.h"
+#include "bytetape/core/memory/prediction/checkpoint_effects.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Effects = std::vector<const CheckpointEffect*>;
+
+bool is_timed(const DeviceLog& device) { return !device.name.starts_with("meta"); }
+
+/// The effect that lowers the peak most beside those that are chosen; null where that is less than `least`.
+const CheckpointEffect* best_beside(const Effects& chosen, const std::vector<CheckpointEffect>& all,
+                                    const RecordedStep& step, std::size_t least) {
+  const CheckpointEffect* best = nullptr;
+  std::size_t lowest = step.peak_with(chosen);
+  if (lowest < least) return nullptr;
+  lowest -= least;
+  for (const CheckpointEffect& e : all) {
+    if (std::any_of(chosen.begin(), chosen.end(), [&](const CheckpointEffect* other) {
+          return is_within(e.module, other->module) || is_within(other->module, e.module);
+        }))
+      continue;
+    Effects then = chosen;
+    then.push_back(&e);
+    if (const std::size_t peak = step.peak_with(then); peak <= lowest) lowest = peak, best = &e;
+  }
+  return best;
+}
+
+Advice advice_of(const Effects& effects, const RecordedStep& step, bool is_timed) {
+  Advice a{.modules = {}, .peak = step.peak(), .peak_then = step.peak_with(effects)};
+  if (!is_timed) a.forward_time.reset();
+  for (const CheckpointEffect* e : effects) {
+    a.modules.push_back(e->module);
+    if (a.forward_time) *a.forward_time += step.forward_time(e->module);
+  }
+  return a;
+}
+
+/// "a (2.00 MiB), b (1.00 MiB)", the largest first and at most five.
+std::string list_of(const std::map<std::string, std::size_t>& modules) {
+  constexpr std::size_t most = 5;
+  std::vector<std::pair<std::string, std::size_t>> sorted(modules.begin(), modules.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i)
+    texts.push_back(fmt::format("{} ({})", sorted[i].first, format_bytes(sorted[i].second)));
+  if (sorted.size() > most) texts.push_back(fmt::format("{} more", sorted.size() - most));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string Advice::text() const {
+  const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
+  const std::string time = forward_time ? fmt::format(", +{:.0f} % forward time", 100 * *forward_time) : "";
+  return fmt::format("checkpoint {}: peak \u2212{} (\u2212{:.0f} %){}", fmt::join(modules, ", "),
+                     format_bytes(peak - peak_then), 100 * part, time);
+}
+
+std::vector<Advice> advise(const Log& log, const DeviceLog& device) {
+  const std::optional<Range> range = highest_training_step(device.records);
+  if (!range) return {};
+  const RecordedStep step(log, device, *range);
+  if (step.offloads()) return {};
+  const std::size_t worthwhile = step.peak() / 100;
+  const std::vector<CheckpointEffect> effects = step.effects();
+  std::vector<Advice> all;
+  for (const CheckpointEffect& e : effects)
+    if (Advice a = advice_of({&e}, step, is_timed(device)); a.peak_then + worthwhile <= a.peak)
+      all.push_back(std::move(a));
+  Effects chosen;
+  while (const CheckpointEffect* best = best_beside(chosen, effects, step, worthwhile)) chosen.push_back(best);
+  if (chosen.size() > 1) all.push_back(advice_of(chosen, step, is_timed(device)));
+  std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
+    return std::pair(a.peak_then, a.forward_time) < std::pair(b.peak_then, b.forward_time);
+  });
+  return all;
+}
+
+std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device) {
+  const std::optional<Range> range = highest_training_step(device.records);
+  if (!range) return {};
+  const RecordedStep step(log, device, *range);
+  if (step.offloads())
+    return {"no checkpoint is advised, as what is saved goes to the host: SaveOnCpu's keep says how much stays"};
+  std::map<std::string, std::size_t> unknown, torn;
+  for (const auto& [module, bytes] : step.saved_by_module()) {
+    if (bytes == 0 || bytes < step.peak() / 100) continue;
+    if (step.torn_calls().contains(module))
+      torn[module] = bytes;
+    else if (!step.knows_calls_of(module))
+      unknown[module] = bytes;
+  }
+  std::vector<std::string> reasons;
+  if (!unknown.empty() && !step.knows_calls())
+    reasons.push_back(
+        fmt::format("no checkpoint is advised of {}: the recording does not say what goes into modules; an "
+                    "earlier version wrote it, or all of them begin with nn::Call",
+                    list_of(unknown)));
+  else if (!unknown.empty())
+    reasons.push_back(
+        fmt::format("no checkpoint is advised of {}: it can be run again only if its functions return "
+                    "nn::call(*this, body, inputs...)",
+                    list_of(unknown)));
+  if (!torn.empty())
+    reasons.push_back(
+        fmt::format("no checkpoint is advised of {}: calls of it overlap, run backward, or have no input "
+                    "or no result on this device",
+                    list_of(torn)));
+  return reasons;
+}
+
+std::vector<std::string> advice_texts(const Log& log) {
+  constexpr std::size_t most = 5;
+  std::vector<std::string> texts;
+  for (const DeviceLog& d : log.devices) {
+    const std::vector<Advice> all = advise(log, d);
+    for (std::size_t i = 0; i < std::min(most, all.size()); ++i) texts.push_back(d.name + ": " + all[i].text());
+    for (const std::string& reason : why_not_advised(log, d)) texts.push_back(d.name + ": " + reason);
+  }
+  return texts;
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,216 @@
+#include <zlib.h>
+
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/recording/memlog.h"
+#include "bytetape/core/memory/recording/memlog_columns.h"
+#include "bytetape/core/memory/report/statistics_json.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Writers stay far below these.
+constexpr std::uint32_t most_packed = 1u << 26, most_unpacked = 1u << 26;
+
+class Reader {
+ public:
+  explicit Reader(const Input& from) : from_(from) { log_.names.emplace_back(); }
+
+  Log read() {
+    std::string line(sizeof(memlog_first_line) - 1, '\0');
+    from_.read(0, reinterpret_cast<std::byte*>(line.data()), line.size());
+    const std::string_view expected = memlog_first_line, format = expected.substr(0, expected.rfind(' ') + 1);
+    from_.check_at(line.starts_with(format), 0, "this is no recording of memory: it does not begin with '", format,
+                   "'");
+    from_.check_at(line == expected, format.size(), "this recording's format is of another version than 1");
+    at_ = line.size();
+    if (read_chunk()) read_others();
+    return std::move(log_);
+  }
+
+ private:
+  template <class... Args>
+  void check_here(bool ok, const Args&... args) const {
+    from_.check_at(ok, at_, args...);
+  }
+
+  /// What comes before a damaged chunk is sound, as each has a sum of its own.
+  void read_others() {
+    try {
+      while (!log_.complete && read_chunk()) {}
+      check_here(!log_.complete || from_.bytes_from(at_) == 0, "the recording ended, but bytes follow");
+    } catch (const FileError& e) { log_.damage = e.what(); }
+  }
+
+  /// False where the file breaks off.
+  bool read_chunk() {
+    ChunkHeader h{};
+    if (from_.bytes_from(at_) < sizeof(h)) return false;
+    from_.read_all(at_, std::as_writable_bytes(std::span(&h, 1)));
+    constexpr ChunkHeader nothing{};  // which a disk may hold behind what was written last
+    if (std::memcmp(&h, &nothing, sizeof h) == 0) return false;
+    check_here(!h.zeros[0] && !h.zeros[1] && !h.zeros[2], "no chunk begins here");
+    check_here(h.packed <= most_packed && h.unpacked <= most_unpacked, "a chunk of ", h.packed, " bytes that become ",
+               h.unpacked, ": larger than any that is written");
+    if (from_.bytes_from(at_ + sizeof(h)) < h.packed) return false;
+    const std::string bytes = unpacked(h);
+    take(h.kind, bytes);
+    at_ += sizeof(h) + h.packed;
+    return true;
+  }
+
+  std::string unpacked(const ChunkHeader& h) {
+    std::vector<Bytef> packed(h.packed);
+    from_.read_all(at_ + sizeof(h), std::as_writable_bytes(std::span(packed)));
+    check_here(crc32_z(0, packed.data(), packed.size()) == h.crc, "the checksum of a chunk is wrong");
+    std::string bytes(h.unpacked, '\0');
+    uLongf size = bytes.size();
+    const int status = uncompress(reinterpret_cast<Bytef*>(bytes.data()), &size, packed.data(), packed.size());
+    check_here(status == Z_OK && size == bytes.size(), "a chunk cannot be unpacked");
+    return bytes;
+  }
+
+  void take(char kind, const std::string& bytes) {
+    switch (kind) {
+      case 'N':
+        return take_names(bytes);
+      case 'P':
+        log_.program = field<std::string>(json(bytes), "program");
+        return;
+      case 'D':
+        return take_device(json(bytes));
+      case 'R':
+        return take_records(bytes);
+      case 'L':
+        return take_limit(json(bytes));
+      case 'M':
+        log_.marks.reserve(log_.marks.size() + bytes.size() / row_bytes<Mark>());
+        for (const Mark& m : rows<Mark>(bytes, 0)) log_.marks.push_back(m);
+        return;
+      case 'E':
+        return take_end(json(bytes));
+      case 'Z':
+        log_.complete = true;
+        return;
+      default:
+        check_here(false, "a chunk of no known kind, ", static_cast<int>(kind));
+    }
+  }
+
+  void take_names(const std::string& bytes) {
+    check_here(!bytes.empty() && bytes.back() == '\0', "the last of the names is not ended");
+    for (std::size_t at = 0; at < bytes.size(); at += log_.names.back().size() + 1) log_.names.emplace_back(&bytes[at]);
+  }
+
+  void take_device(const Json& device) {
+    DeviceLog d;
+    d.name = field<std::string>(device, "name");
+    d.capacity = bound(device, "capacity");
+    d.limit = bound(device, "limit");
+    log_.devices.push_back(std::move(d));
+  }
+
+  DeviceLog& device(std::uint64_t number) {
+    check_here(number < log_.devices.size(), "device ", number, " of ", log_.devices.size());
+    return log_.devices[number];
+  }
+
+  void take_records(const std::string& bytes) {
+    std::uint32_t number = 0;
+    check_here(bytes.size() >= sizeof(number), "records of no device");
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    std::vector<Record>& to = device(number).records;
+    const auto from = rows<Record>(bytes, sizeof(number));
+    to.insert(to.end(), from.begin(), from.end());
+  }
+
+  void take_limit(const Json& limit) {
+    DeviceLog& d = device(field<std::uint64_t>(limit, "device"));
+    d.limits.push_back({d.records.size(), bound(limit, "limit")});
+  }
+
+  void take_end(const Json& end) {
+    DeviceLog& d = device(field<std::uint64_t>(end, "device"));
+    const auto measured = [&](const char* key) { return end.contains(key) && !end[key].is_null(); };
+    if (measured("outside")) d.outside = Outside{field<std::uint64_t>(end, "outside"), {}};
+    if (d.outside && measured("others")) d.outside->others = field<std::uint64_t>(end, "others");
+    const auto books = end.find("statistics");
+    check_here(books != end.end(), "no 'statistics'");
+    try {
+      d.end = statistics_from_json(books->dump());
+    } catch (const ValueError& e) { check_here(false, e.what()); }
+  }
+
+  template <class Row>
+  std::vector<Row> rows(const std::string& bytes, std::size_t from) {
+    const std::size_t left = bytes.size() - from;
+    check_here(left % row_bytes<Row>() == 0, left, " bytes are no whole number of rows of ", row_bytes<Row>());
+    std::vector<Row> all(left / row_bytes<Row>());
+    check_flags<Row>(bytes.data() + from, all.size());
+    read_columns(bytes.data() + from, all);
+    std::uint64_t time = 0;
+    for (Row& row : all) {
+      row.time = time += row.time;
+      check_row(row);
+      each_name(row,
+                [&](NameId name) { check_here(name < log_.names.size(), "name ", name, " of ", log_.names.size()); });
+    }
+    return all;
+  }
+
+  /// The second column of marks is a bool, which holds 0 or 1 alone.
+  template <class Row>
+  void check_flags(const char* columns, std::size_t n) const {
+    if constexpr (std::is_same_v<Row, Mark>)
+      for (std::size_t i = n; i < 2 * n; ++i)
+        check_here(columns[i] == 0 || columns[i] == 1, "a mark neither begins nor ends");
+  }
+  void check_row(const Record& r) const {
+    const Event& e = r.event;
+    check_here(static_cast<int>(e.kind) < event_kind_count, "an event of kind ", static_cast<int>(e.kind));
+    check_here(static_cast<int>(e.role) < role_count && static_cast<int>(e.old_role) < role_count, "role ",
+               static_cast<int>(e.role), " or ", static_cast<int>(e.old_role));
+    check_here(static_cast<int>(e.phase) < phase_count, "phase ", static_cast<int>(e.phase));
+  }
+  void check_row(const Mark& m) const {
+    check_here(m.kind <= Mark::Kind::phase && static_cast<int>(m.phase) < phase_count, "a mark of kind ",
+               static_cast<int>(m.kind), ", phase ", static_cast<int>(m.phase));
+  }
+
+  Json json(const std::string& bytes) const {
+    Json value = Json::parse(bytes, nullptr, false);
+    check_here(value.is_object(), "expected a JSON object");
+    return value;
+  }
+  template <class T>
+  T field(const Json& object, const char* key) const {
+    const auto at = object.find(key);
+    const bool fits =
+        at != object.end() && (std::is_same_v<T, std::string> ? at->is_string() : at->is_number_unsigned());
+    check_here(fits, "no '", key, "', or of another type");
+    return at->template get<T>();
+  }
+  std::size_t bound(const Json& object, const char* key) const {
+    const auto at = object.find(key);
+    if (at != object.end() && at->is_null()) return std::numeric_limits<std::size_t>::max();
+    return field<std::size_t>(object, key);
+  }
+
+  const Input& from_;
+  std::uint64_t at_ = 0;
+  Log log_;
+};
+
+}  // namespace
+
+Log read_log(const Input& from) { return Reader(from).read(); }
+Log read_log(const std::string& path) { return read_log(*open_input(path)); }
+
+}  // namespace bytetape::memory

@@ -1,0 +1,137 @@
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/recording/memlog.h"
+#include "bytetape/core/memory/recording/memlog_columns.h"
+#include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/write_file.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
+/// What is no UTF-8 becomes U+FFFD.
+std::string text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+template <class Row>
+void make_times_differences(std::vector<Row>& rows) {
+  std::uint64_t before = 0;
+  for (Row& row : rows) row.time -= std::exchange(before, row.time);
+}
+
+std::string checked(const std::string& path) {
+  check_writable(path, "the recording of memory");
+  return path;
+}
+
+}  // namespace
+
+// At level 1: it must keep up with training.
+std::string packed_chunk(char kind, const std::string& bytes) {
+  uLongf size = compressBound(bytes.size());
+  std::string chunk(sizeof(ChunkHeader) + size, '\0');
+  auto* const body = reinterpret_cast<Bytef*>(chunk.data() + sizeof(ChunkHeader));
+  if (compress2(body, &size, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), 1) != Z_OK)
+    throw std::bad_alloc();
+  const ChunkHeader header{kind,
+                           {},
+                           static_cast<std::uint32_t>(size),
+                           static_cast<std::uint32_t>(bytes.size()),
+                           static_cast<std::uint32_t>(crc32_z(0, body, size))};
+  std::memcpy(chunk.data(), &header, sizeof(header));
+  chunk.resize(sizeof(header) + size);
+  return chunk;
+}
+
+LogWriter::LogWriter(const std::string& path, const std::string& program)
+    : path_(checked(path)), out_(path, std::ios::binary) {
+  check_good();
+  out_ << memlog_first_line;
+  chunk('P', text({{"program", program}}));
+  flush();
+}
+
+void LogWriter::device(const std::string& name, std::size_t capacity, std::size_t limit) {
+  chunk('D', text({{"name", name}, {"capacity", finite(capacity)}, {"limit", finite(limit)}}));
+}
+
+void LogWriter::limit(std::uint32_t device, std::size_t bytes) {
+  chunk('L', text({{"device", device}, {"limit", finite(bytes)}}));
+}
+
+void LogWriter::records(std::uint32_t device, std::vector<Record> records) {
+  if (records.empty()) return;
+  for (Record& r : records) each_name(r, [&](NameId& name) { name = number(name); });
+  make_times_differences(records);
+  write_names();
+  std::string bytes(reinterpret_cast<const char*>(&device), sizeof(device));
+  append_columns(records, bytes);
+  chunk('R', bytes);
+}
+
+void LogWriter::marks(std::vector<Mark> marks) {
+  constexpr std::size_t most = std::size_t{1} << 16;
+  for (; marks.size() > most; marks.erase(marks.begin(), marks.begin() + most))
+    this->marks(std::vector<Mark>(marks.begin(), marks.begin() + most));
+  if (marks.empty()) return;
+  for (Mark& m : marks) each_name(m, [&](NameId& name) { name = number(name); });
+  make_times_differences(marks);
+  write_names();
+  std::string bytes;
+  append_columns(marks, bytes);
+  chunk('M', bytes);
+}
+
+void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside) {
+  chunk('E', text({{"device", device},
+                   {"outside", outside ? Json(outside->bytes) : Json()},
+                   {"others", outside && outside->others ? Json(*outside->others) : Json()},
+                   {"statistics", Json::parse(to_json(books))}}));
+}
+
+void LogWriter::end() {
+  chunk('Z', {});
+  flush();
+  out_.close();
+  check_good();
+}
+
+void LogWriter::flush() {
+  out_.flush();
+  check_good();
+}
+
+NameId LogWriter::number(NameId id) {
+  const auto [at, is_new] = numbers_.try_emplace(id, static_cast<NameId>(numbers_.size()));
+  if (is_new) {
+    std::string name = name_of(id);
+    std::erase(name, '\0');
+    new_names_.append(name).push_back('\0');
+  }
+  return at->second;
+}
+
+void LogWriter::write_names() {
+  if (!new_names_.empty()) chunk('N', std::exchange(new_names_, {}));
+}
+
+void LogWriter::chunk(char kind, const std::string& bytes) {
+  const std::string packed = packed_chunk(kind, bytes);
+  out_.write(packed.data(), static_cast<std::streamsize>(packed.size()));
+  check_good();
+}
+
+void LogWriter::check_good() const {
+  check<FileError>(out_.good(), "cannot write the recording of memory to '", path_, "': ", std::strerror(errno));
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,117 @@
+#include "bytetape/core/memory/recording/recorder.h"
+
+#include <chrono>
+#include <utility>
+
+#include "bytetape/core/memory/allocator.h"
+
+namespace bytetape::memory {
+
+Recorder::Recorder(const std::string& path, const std::string& program, const Twins* of) : writer_(path, program) {
+  marks().start(start_, of);
+  thread_ = std::thread([this] { run(); });
+}
+
+Recorder::~Recorder() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(waiting_);
+    ends_ = true;
+  }
+  wakes_.notify_one();
+  thread_.join();
+}
+
+void Recorder::attach(Allocator& a) {
+  Track* track = nullptr;
+  {
+    const std::lock_guard lock(writing_);
+    const std::uint32_t number = devices_made_++;
+    auto sink = [this, number](std::vector<Record> records) { push({number, std::move(records)}); };
+    track = devices_.try_emplace(&a, Device{number, std::make_unique<Track>(start_, sink)}).first->second.track.get();
+    guarded([&] { writer_.device(a.name(), a.capacity(), a.limit()); });
+  }
+  a.record_to(track);
+}
+
+void Recorder::detach(Allocator& a) {
+  a.record_to(nullptr);
+  const Statistics books = a.statistics();
+  const std::optional<Outside> outside = a.outside();
+  const std::lock_guard lock(writing_);
+  const auto at = devices_.find(&a);
+  drain();
+  guarded([&] { writer_.device_end(at->second.number, books, outside); });
+  devices_.erase(at);
+}
+
+// What happened under the old limit goes before the new one.
+void Recorder::note_limit(const Allocator& a) {
+  const std::lock_guard lock(writing_);
+  const auto at = devices_.find(&a);
+  if (at == devices_.end()) return;
+  drain();
+  guarded([&] { writer_.limit(at->second.number, a.limit()); });
+}
+
+void Recorder::flush() {
+  const std::lock_guard lock(writing_);
+  drain();
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Recorder::finish() {
+  {
+    const std::lock_guard lock(waiting_);
+    ends_ = true;
+  }
+  wakes_.notify_one();
+  thread_.join();
+  guarded([&] { writer_.end(); });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Recorder::push(Chunk c) {
+  {
+    const std::lock_guard lock(waiting_);
+    queue_.push_back(std::move(c));
+  }
+  wakes_.notify_one();
+}
+
+void Recorder::run() {
+  using namespace std::chrono_literals;
+  for (bool last = false; !last;) {
+    {
+      std::unique_lock lock(waiting_);
+      wakes_.wait_for(lock, 200ms, [&] { return ends_ || !queue_.empty(); });
+      last = ends_;
+    }
+    const std::lock_guard lock(writing_);
+    drain();
+  }
+}
+
+void Recorder::drain() {
+  for (const auto& [allocator, device] : devices_) device.track->flush();
+  std::vector<Chunk> chunks;
+  {
+    const std::lock_guard lock(waiting_);
+    chunks.swap(queue_);
+  }
+  const std::vector<Mark> scopes = marks().take();
+  guarded([&] {
+    for (const Chunk& c : chunks) writer_.records(c.device, c.records);
+    writer_.marks(scopes);
+    writer_.flush();
+  });
+}
+
+void Recorder::guarded(const std::function<void()>& write) {
+  if (failure_) return;
+  try {
+    write();
+  } catch (...) { failure_ = std::current_exception(); }
+}
+
+}  // namespace bytetape::memory

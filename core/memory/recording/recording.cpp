@@ -1,0 +1,156 @@
+#include "bytetape/core/memory/recording.h"
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocators.h"
+#include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/core/memory/recording/recorder.h"
+
+namespace bytetape::memory {
+namespace {
+
+/// The allocators of the process, and who takes down what they do.
+struct Registry {
+  std::mutex mutex;
+  std::vector<Allocator*> allocators;
+  Recorder* recorder = nullptr;    // a recording's
+  Recorder* running = nullptr;     // that, or a prediction's
+  std::string path, predicted_to;  // of its file, and of a prediction's; "" where none runs
+  std::string finished;            // of the last recording that is finished; "" before there is one
+};
+Registry& registry() {
+  static Registry* r = new Registry;  // outlives every static allocator
+  return *r;
+}
+
+/// The program as it was called, without its folder.
+std::string name_of_process() {
+  std::string name;
+  std::getline(std::ifstream("/proc/self/cmdline"), name, '\0');
+  return std::filesystem::path(name).filename();
+}
+
+bool is_there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+}  // namespace
+
+void enlist(Allocator& a) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.allocators.push_back(&a);
+  if (r.recorder) r.recorder->attach(a);
+}
+
+void delist(Allocator& a) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.recorder) r.recorder->detach(a);
+  std::erase(r.allocators, &a);
+}
+
+void note_limit(const Allocator& a) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.running) r.running->note_limit(a);
+}
+
+void each_allocator(const std::function<void(Allocator&)>& f) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  for (Allocator* a : r.allocators) f(*a);
+}
+
+std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program, const Twins* of) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  check<ValueError>(r.predicted_to.empty(), "a prediction is being recorded, to '", r.predicted_to, "'");
+  check<ValueError>(r.path.empty(), "a recording runs already, to '", r.path, "': finish() it first");
+  const std::string what = program.empty() ? name_of_process() + (of ? ", predicted" : "") : program;
+  auto recorder = std::make_unique<Recorder>(path, what, of);
+  if (!of) {
+    r.recorder = recorder.get();
+    for (Allocator* a : r.allocators) recorder->attach(*a);
+  }
+  r.running = recorder.get();
+  (of ? r.predicted_to : r.path) = path;
+  is_recording = true;
+  return recorder;
+}
+
+// What threads told is this recorder's until its file is complete: no other one may begin before that.
+void finish_recorder(std::unique_ptr<Recorder> recorder) {
+  struct Ends {
+    ~Ends() {
+      Registry& r = registry();
+      const std::lock_guard lock(r.mutex);
+      if (!r.path.empty()) r.finished = std::exchange(r.path, {});
+      r.predicted_to.clear();
+    }
+  } const ends;
+  is_recording = false;
+  {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    if (r.recorder)
+      for (Allocator* a : r.allocators) recorder->detach(*a);
+    r.recorder = r.running = nullptr;
+  }
+  recorder->finish();
+}
+
+Recording::Recording(const std::string& path, const std::string& program)
+    : path_(path), recorder_(start_recorder(path, program)) {}
+
+Recording::~Recording() {
+  try {
+    finish();
+  } catch (const std::exception&) {}  // as the header says
+}
+
+void Recording::finish() {
+  if (recorder_) finish_recorder(std::move(recorder_));
+}
+
+void Recording::flush() {
+  if (recorder_) recorder_->flush();
+}
+
+Log log_so_far() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  if (r.recorder) {
+    r.recorder->flush();
+    Log log = read_log(r.path);
+    log.complete = true;  // nothing broke off
+    for (const Allocator* a : r.allocators) {
+      const auto its = std::ranges::find(log.devices, a->name(), &DeviceLog::name);
+      if (its != log.devices.end()) its->outside = a->outside();
+    }
+    return log;
+  }
+  if (is_there(r.finished)) return read_log(r.finished);
+  std::vector<Snapshot> ledgers;
+  for (const Allocator* a : r.allocators) ledgers.push_back(a->snapshot());
+  std::erase_if(ledgers, [](const Snapshot& s) { return s.events.empty(); });
+  return log_of(ledgers, name_of_process());
+}
+
+std::string recording_path() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  return r.path;
+}
+
+}  // namespace bytetape::memory

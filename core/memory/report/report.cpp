@@ -1,0 +1,149 @@
+#include "bytetape/core/memory/report.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <tuple>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/advice.h"
+#include "bytetape/core/memory/ledger/enum_names.h"
+#include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/report/report_columns.h"
+#include "bytetape/core/memory/report/report_page.h"
+#include "bytetape/core/memory/report/report_scopes.h"
+#include "bytetape/core/memory/report/report_tables.h"
+#include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/write_file.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A limit that is none has no number.
+Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
+
+Json to_json(const ReportColumn& c) { return {{"type", c.type}, {"scale", c.scale}, {"at", c.at}, {"count", c.count}}; }
+
+Json to_json(const DeviceLog& d, ReportColumns& columns) {
+  const ReportTables tables(d.records, d.limits);
+  Json limits = {{{"from", 0}, {"bytes", finite(d.limit)}}};
+  for (const NewLimit& l : tables.limits) limits.push_back({{"from", l.from}, {"bytes", finite(l.bytes)}});
+  const auto& [e, b, s] = std::tie(tables.events, tables.blocks, tables.segments);
+  const auto add = [&](const ReportTables::Column& c) { return to_json(columns.add(c)); };
+  return {{"name", d.name},
+          {"capacity", finite(d.capacity)},
+          {"limits", limits},
+          {"peak", {{"reached", tables.peak.reached()}, {"end", tables.peak.end()}}},
+          {"dropped", d.dropped},
+          {"unmatched", tables.unmatched},
+          {"outside", d.outside ? Json(d.outside->bytes) : Json()},
+          {"others", d.outside && d.outside->others ? Json(*d.outside->others) : Json()},
+          {"end", d.end ? Json::parse(to_json(*d.end)) : Json()},
+          {"events",
+           {{"kind", add(e.kind)},
+            {"phase", add(e.phase)},
+            {"step", add(e.step)},
+            {"thread", add(e.thread)},
+            {"byModule", add(e.by_module)},
+            {"byOp", add(e.by_op)},
+            {"elapsed", add(e.elapsed)},
+            {"role", add(e.role)},
+            {"module", add(e.module)},
+            {"target", add(e.target)}}},
+          {"blocks",
+           {{"segment", add(b.segment)},
+            {"offset", add(b.offset)},
+            {"bytes", add(b.bytes)},
+            {"requested", add(b.requested)},
+            {"op", add(b.op)},
+            {"what", add(b.what)}}},
+          {"segments", {{"number", add(s.number)}, {"bytes", add(s.bytes)}}}};
+}
+
+/// A run's header; its columns go into `data`.
+Json to_json(const Log& log, Json& data) {
+  ReportColumns columns;
+  Json devices = Json::array();
+  for (const DeviceLog& d : log.devices) devices.push_back(to_json(d, columns));
+  const ReportScopes s(log.marks);
+  const Json scopes = {{"elapsed", to_json(columns.add(s.elapsed))},
+                       {"thread", to_json(columns.add(s.thread))},
+                       {"phase", to_json(columns.add(s.phase))},
+                       {"stage", to_json(columns.add(s.stage))},
+                       {"module", to_json(columns.add(s.module))}};
+  data.push_back(columns.text());
+  return {
+      {"program", log.program}, {"complete", log.complete}, {"damage", log.damage}, {"fromLedgers", log.from_ledgers},
+      {"names", log.names},     {"scopes", scopes},         {"devices", devices}};
+}
+
+/// JSON that can stand in a page's script element: a name may hold any bytes, "</script>" among them.
+std::string script_text(const Json& value) {
+  std::string safe;
+  for (const char c : value.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+Json header(const Report& report, Json& data) {
+  Json runs = Json::array({to_json(*report.run, data)});
+  if (report.other) runs.push_back(to_json(*report.other, data));
+  return {{"roles", enum_names<Role>(role_count)},
+          {"phases", enum_names<Phase>(phase_count)},
+          {"kinds", enum_names<EventKind>(event_kind_count)},
+          {"advice", report.advice},
+          {"runs", runs}};
+}
+
+/// A ledger's log does not say who keeps what, nor how long anything takes.
+std::vector<std::string> advice_on(const Log& run) {
+  return run.from_ledgers ? std::vector<std::string>() : advice_texts(run);
+}
+
+}  // namespace
+
+bool can_write_reports() { return !report_page::d3.empty(); }
+
+void write_report(const Report& report, std::ostream& out) {
+  check<ValueError>(report.run != nullptr, "write_report: no run was given");
+  check<Error>(
+      !report_page::d3.empty(),
+      "write_report: this library was built without d3, which draws the report's pictures: install the package "
+      "node-d3 (or set BYTETAPE_D3 to a d3.min.js) and build it again");
+  Json data = Json::array();
+  const std::string head = script_text(header(report, data));
+  const std::string body = script_text(data);
+  const auto part = [&](std::string_view name) -> std::string_view {
+    if (name == "STYLE") return report_page::style;
+    if (name == "D3") return report_page::d3;
+    if (name == "SCRIPT") return report_page::script;
+    return name == "HEADER" ? head : body;
+  };
+  std::string_view rest = report_page::html;
+  for (std::size_t open; (open = rest.find("{{")) != rest.npos;) {
+    const std::size_t close = rest.find("}}", open);
+    out << rest.substr(0, open) << part(rest.substr(open + 2, close - open - 2));
+    rest.remove_prefix(close + 2);
+  }
+  out << rest;
+}
+
+void write_report(const Report& report, const std::string& path) {
+  write_file(path, "the memory report", [&](std::ostream& out) { write_report(report, out); });
+}
+void write_report(const Log& run, const std::string& path) {
+  write_report(Report{&run, nullptr, advice_on(run)}, path);
+}
+void write_report(const std::string& path) { write_report(log_so_far(), path); }
+void write_report(const Log& run, const Log& other, const std::string& path) {
+  write_report(Report{&run, &other, advice_on(run)}, path);
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,59 @@
+#include "bytetape/core/memory/report/statistics_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Traffic& t) { return {{"count", t.count}, {"bytes", t.bytes}}; }
+Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }
+
+void read(const Json& from, Traffic& to) {
+  from.at("count").get_to(to.count);
+  from.at("bytes").get_to(to.bytes);
+}
+void read(const Json& from, Watermark& to) {
+  from.at("current").get_to(to.current);
+  from.at("peak").get_to(to.peak);
+}
+
+}  // namespace
+
+std::string to_json(const Statistics& s) {
+  Json roles = Json::object();
+  for (std::size_t r = 0; r < role_count; ++r) roles[to_string(static_cast<Role>(r))] = to_json(s.by_role[r]);
+  return Json{{"allocated", to_json(s.allocated)},
+              {"requested", to_json(s.requested)},
+              {"reserved", to_json(s.reserved)},
+              {"roles", roles},
+              {"allocations", s.allocations},
+              {"upstream_calls", s.upstream_calls},
+              {"to_device", to_json(s.to_device)},
+              {"to_host", to_json(s.to_host)},
+              {"waits", s.waits}}
+      .dump();
+}
+
+Statistics statistics_from_json(const std::string& text) {
+  Statistics s;
+  try {
+    const Json from = Json::parse(text);
+    read(from.at("allocated"), s.allocated);
+    read(from.at("requested"), s.requested);
+    read(from.at("reserved"), s.reserved);
+    from.at("allocations").get_to(s.allocations);
+    from.at("upstream_calls").get_to(s.upstream_calls);
+    read(from.at("to_device"), s.to_device);
+    read(from.at("to_host"), s.to_host);
+    from.at("waits").get_to(s.waits);
+    for (std::size_t r = 0; r < role_count; ++r)
+      read(from.at("roles").at(to_string(static_cast<Role>(r))), s.by_role[r]);
+  } catch (const Json::exception& e) { fail<ValueError>("no statistics of memory: ", e.what()); }
+  return s;
+}
+
+}  // namespace bytetape::memory

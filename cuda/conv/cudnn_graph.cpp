@@ -1,0 +1,371 @@
+#include "bytetape/cuda/conv/cudnn_graph.h"
+
+#include <cudnn.h>
+
+#define CUDNN_FRONTEND_SKIP_JSON_LIB  // graphs are never written to files
+#define NV_CUDNN_FRONTEND_DISABLE_LOGGING
+#include <cudnn_frontend.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/cuda/matmul/fastest.h"
+#include "bytetape/cuda/matmul/ranks.h"
+#include "bytetape/cuda/precision.h"
+#include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/lru.h"
+#include "bytetape/cuda/runtime/streams.h"
+
+namespace bytetape::cuda {
+
+namespace fe = cudnn_frontend;
+
+/// A graph that cuDNN has compiled.
+class ConvGraph {
+ public:
+  enum Id : std::int64_t { x_id = 1, weight_id, y_id, bias_id };
+  fe::graph::Graph graph;
+  RankKey rank_key;
+  std::size_t workspace = 0;  // bytes that it may use
+  bool with_bias = false, is_capped = false, is_tuned = false;
+  bool can_run = false;
+  std::string failure;  // why a proposal was not built, where cuDNN did not refuse it
+};
+
+namespace {
+
+void check(cudnnStatus_t status) {
+  if (status != CUDNN_STATUS_SUCCESS) [[unlikely]]
+    fail<Error>("cuDNN: ", cudnnGetErrorString(status));
+}
+
+/// All that a graph depends on.
+using Key = std::array<std::int64_t, 21>;
+
+Key key_of(const ConvProblem& p, bool tf32) {
+  const ConvSizes& s = p.sizes;
+  return {static_cast<std::int64_t>(p.map),
+          static_cast<std::int64_t>(s.dtype),
+          p.channels_last + 2 * p.with_bias + 4 * tf32,
+          static_cast<std::int64_t>(p.activation),
+          static_cast<std::int64_t>(p.workspace),
+          s.n,
+          s.c,
+          s.h,
+          s.w,
+          s.o,
+          s.kh,
+          s.kw,
+          s.oh,
+          s.ow,
+          s.groups,
+          s.p.stride.h,
+          s.p.stride.w,
+          s.p.padding.h,
+          s.p.padding.w,
+          s.p.dilation.h,
+          s.p.dilation.w};
+}
+
+struct Hash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t h = 0;
+    for (const std::int64_t v : key) {
+      h = (h ^ static_cast<std::uint64_t>(v)) * 0x9e3779b97f4a7c15u;  // 2^64 / the golden ratio: Fibonacci hashing
+      h ^= h >> 32;
+    }
+    return h;
+  }
+};
+
+/// Of the graph with its usual workspace: cuDNN proposes the same whatever the cap.
+RankKey rank_key(ConvProblem problem, bool tf32, Device device) {
+  problem.workspace = problem.usual_workspace;
+  const Key key = key_of(problem, tf32);
+  RankKey all{static_cast<std::int64_t>(Proposer::cudnn), capability(device),
+              static_cast<std::int64_t>(cudnnGetVersion())};
+  all.insert(all.end(), key.begin(), key.end());
+  return all;
+}
+
+/// cuDNN on one device. A handle and the graphs made with it serve one thread at a time.
+struct Library {
+  std::mutex mutex;
+  cudnnHandle_t handle = nullptr;
+  cudaStream_t stream = nullptr;
+  Lru<Key, std::shared_ptr<ConvGraph>, Hash> graphs;  // null where there is none
+  std::vector<std::shared_ptr<ConvGraph>> dropped;    // which a recording or another thread may still need
+
+  explicit Library(Device device) {
+    const OutsideRecording outside;
+    stream = stream_of(device);
+    check(cudnnCreate(&handle));
+    check(cudnnSetStream(handle, stream));
+  }
+  void use(cudaStream_t now) {
+    if (now == stream) return;
+    check(cudnnSetStream(handle, now));
+    stream = now;
+  }
+  /// Makes room for one more. A graph ends here alone, where nothing runs that may be its code.
+  void drop_some(int index) {
+    while (graphs.size() > 0 && graphs.size() >= most_graphs) dropped.push_back(graphs.drop_last());
+    if (dropped.empty()) return;
+    synchronize_streams(index);
+    std::erase_if(dropped, [](const auto& graph) { return graph.use_count() <= 1; });
+  }
+};
+
+// Never closed: at the program's end the driver may be gone first.
+Library& library_of(Device device) {
+  static auto* all = new std::array<std::unique_ptr<Library>, 256>;
+  static std::array<std::once_flag, 256> made;
+  std::call_once(made[device.index], [&] { (*all)[device.index] = std::make_unique<Library>(device); });
+  return *(*all)[device.index];
+}
+
+fe::DataType_t type_of(DType t) {
+  switch (t) {
+    case DType::bf16:
+      return fe::DataType_t::BFLOAT16;
+    case DType::f16:
+      return fe::DataType_t::HALF;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Integers = std::vector<std::int64_t>;
+
+Integers strides_of(const Integers& d, bool channels_last) {
+  if (channels_last) return {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
+  return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+}
+
+bool fits(const ConvGraph& g) {
+  std::int64_t workspace = 0;
+  return g.graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(g.workspace);
+}
+
+/// Why cuDNN built no plan, if that was no refusal: its words, else empty.
+std::string failure_of(const std::string& words) {
+  constexpr std::string_view status = "CUDNN_STATUS_";
+  const std::size_t at = words.rfind(status);
+  if (at == std::string::npos) return {};  // deselected by us
+  const std::string_view name = std::string_view(words).substr(at + status.size());
+  return name.starts_with("NOT_SUPPORTED") || name.starts_with("BAD_PARAM") ? std::string() : words;
+}
+
+/// Makes a proposal the one that runs, where cuDNN can.
+bool choose(ConvGraph& g, std::int64_t rank) {
+  const fe::error_t status = g.graph.build_plan_at_index(rank);
+  if (g.failure.empty()) g.failure = failure_of(status.err_msg);
+  return status.is_good() && fits(g);
+}
+/// Makes the first that can run the one that does.
+bool choose_first(ConvGraph& g) {
+  const std::int64_t count = g.graph.get_execution_plan_count();
+  for (std::int64_t i = 0; i < count; ++i)
+    if (choose(g, i)) return true;
+  return false;
+}
+
+class Builder {
+ public:
+  explicit Builder(const ConvProblem& p, ConvGraph& result) : p_(p), s_(p.sizes), result_(&result) {}
+
+  /// False where cuDNN has no engine.
+  bool build(cudnnHandle_t handle, bool tf32, RankKey rank_key) {
+    fe::graph::Graph& graph = result_->graph;
+    graph.set_io_data_type(type_of(s_.dtype))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    describe(graph);
+    result_->with_bias = p_.with_bias;
+    result_->workspace = p_.workspace;
+    result_->is_capped = p_.workspace != p_.usual_workspace;
+    result_->rank_key = std::move(rank_key);
+    // The fallback engines are slower than a kernel of our own that does what follows the convolution.
+    std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
+    if (!p_.with_bias && p_.activation == Activation::none) modes.push_back(fe::HeurMode_t::FALLBACK);
+    const auto is_good = [&](const fe::error_t& status) {
+      if (status.is_bad()) result_->failure = failure_of(status.err_msg);
+      return status.is_good();
+    };
+    if (!is_good(graph.validate()) || !is_good(graph.build_operation_graph(handle)) ||
+        !is_good(graph.create_execution_plans(modes)))
+      return false;
+    graph.deselect_workspace_greater_than(static_cast<std::int64_t>(p_.workspace));
+    graph.deselect_numeric_notes(unwanted(tf32));
+    const int rank = rank_of(result_->rank_key);
+    return (rank > 0 && choose(*result_, rank)) || choose_first(*result_);
+  }
+
+ private:
+  std::vector<fe::NumericalNote_t> unwanted(bool tf32) const {
+    std::vector<fe::NumericalNote_t> notes{fe::NumericalNote_t::NONDETERMINISTIC};
+    if (s_.dtype == DType::f32) {
+      notes.push_back(fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
+      notes.push_back(fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
+      if (!tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);  // they take f32 as TF32
+    }
+    return notes;
+  }
+
+  Integers x_dims() const { return {s_.n, s_.c, s_.h, s_.w}; }
+  Integers weight_dims() const { return {s_.o, s_.group_in(), s_.kh, s_.kw}; }  // fewer channels than x's: groups
+  Integers y_dims() const { return {s_.n, s_.o, s_.oh, s_.ow}; }
+
+  Tensor input(ConvGraph::Id id, const Integers& dims) {
+    return result_->graph.tensor(fe::graph::Tensor_attributes()
+                                     .set_uid(id)
+                                     .set_dim(dims)
+                                     .set_stride(strides_of(dims, p_.channels_last))
+                                     .set_alignment(cudnn_alignment)
+                                     .set_data_type(type_of(s_.dtype)));
+  }
+  void output(const Tensor& t, ConvGraph::Id id, const Integers& dims) {
+    t->set_uid(id)
+        .set_dim(dims)
+        .set_stride(strides_of(dims, p_.channels_last))
+        .set_alignment(cudnn_alignment)
+        .set_data_type(type_of(s_.dtype))
+        .set_output(true);
+  }
+  /// What lies between two nodes of the forward graph.
+  Tensor like_y(const Tensor& t) const {
+    t->set_dim(y_dims()).set_stride(strides_of(y_dims(), p_.channels_last));
+    return t;
+  }
+  template <class Attributes>
+  Attributes geometry() const {
+    const Conv2dParams& p = s_.p;
+    return Attributes()
+        .set_padding({p.padding.h, p.padding.w})
+        .set_stride({p.stride.h, p.stride.w})
+        .set_dilation({p.dilation.h, p.dilation.w});
+  }
+
+  Tensor x() { return input(ConvGraph::x_id, x_dims()); }
+  Tensor weight() { return input(ConvGraph::weight_id, weight_dims()); }
+  Tensor y() { return input(ConvGraph::y_id, y_dims()); }
+
+  void describe(fe::graph::Graph& graph) {
+    switch (p_.map) {
+      case ConvMap::forward: {
+        using fe::graph::Pointwise_attributes;
+        Tensor y = graph.conv_fprop(x(), weight(), geometry<fe::graph::Conv_fprop_attributes>());
+        if (p_.with_bias) {
+          const Tensor bias = input(ConvGraph::bias_id, {1, s_.o, 1, 1});
+          y = graph.pointwise(like_y(y), bias, Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+        }
+        if (p_.activation == Activation::relu)
+          y = graph.pointwise(like_y(y), Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+        return output(y, ConvGraph::y_id, y_dims());
+      }
+      case ConvMap::input_grad:
+        return output(graph.conv_dgrad(y(), weight(), geometry<fe::graph::Conv_dgrad_attributes>()), ConvGraph::x_id,
+                      x_dims());
+      case ConvMap::weight_grad:
+        return output(graph.conv_wgrad(y(), x(), geometry<fe::graph::Conv_wgrad_attributes>()), ConvGraph::weight_id,
+                      weight_dims());
+    }
+  }
+
+  const ConvProblem& p_;
+  const ConvSizes& s_;
+  ConvGraph* result_;
+};
+
+/// The library says no by statuses, and where it has none by exceptions.
+std::shared_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32, RankKey rank_key) {
+  auto graph = std::make_shared<ConvGraph>();
+  try {
+    graph->can_run = Builder(problem, *graph).build(handle, tf32, std::move(rank_key));
+  } catch (const fe::cudnnException& e) { graph->failure = failure_of(e.what()); }
+  return graph;
+}
+
+/// Bytes that the driver has left. With fewer than `enough_memory`, a plan that was not built may be one for whose code
+/// they were too few.
+std::size_t free_memory() {
+  std::size_t free = 0, all = 0;
+  cuda::check(cudaMemGetInfo(&free, &all));
+  return free;
+}
+constexpr std::size_t enough_memory = std::size_t{256} << 20;
+
+/// The same with what the allocator's cache gives back, if the device is short of memory. Another engine, with other
+/// bits, is not to follow from that.
+std::shared_ptr<ConvGraph> build_with_memory(const ConvProblem& problem, Library& library, bool tf32, Device device) {
+  const auto again = [&] { return build(problem, library.handle, tf32, rank_key(problem, tf32, device)); };
+  const auto is_in_doubt = [](const ConvGraph& g) { return !g.failure.empty() && free_memory() < enough_memory; };
+  auto graph = again();
+  if (is_in_doubt(*graph)) {
+    cudaGetLastError();  // of the driver, and asked for again
+    memory::allocator(device).empty_cache();
+    graph = again();
+  }
+  if (is_in_doubt(*graph))
+    fail<Error>("cuDNN could not compile a convolution, and the driver has only ", free_memory() >> 20, " MiB left on ",
+                device, " for code: a lower set_limit() of its allocator leaves it some. cuDNN says: ", graph->failure);
+  return graph->can_run ? graph : nullptr;
+}
+
+/// Runs what cuDNN proposes, each a few times, and keeps the fastest.
+void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*>& pack, void* workspace) {
+  constexpr std::int64_t most = 16;  // each takes cuDNN some time to compile
+  g.is_tuned = true;
+  const auto count = static_cast<int>(std::min(most, g.graph.get_execution_plan_count()));
+  int chosen = -1;  // a proposal is built once: what follows is recorded, and there it may not be
+  const int rank = fastest(count, library.stream, [&](int i) {
+    try {
+      if (i != chosen && !choose(g, i)) return false;
+      chosen = i;
+      return g.graph.execute(library.handle, pack, workspace).is_good();
+    } catch (const fe::cudnnException&) { return false; }
+  });
+  if (!choose(g, rank)) return void(choose_first(g));  // none of these can
+  if (!g.is_capped) set_rank(g.rank_key, rank);
+}
+
+}  // namespace
+
+std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device) {
+  Library& library = library_of(device);
+  const bool tf32 = problem.sizes.dtype == DType::f32 && allow_tf32();
+  const Key key = key_of(problem, tf32);
+  const std::lock_guard lock(library.mutex);
+  if (const auto* found = library.graphs.find(key)) return *found;
+  // Compiled beside what is being recorded: a stream that records takes none of what this may need.
+  const OutsideRecording outside;
+  library.use(streams_of(device.index).get(memory::current_scope.stream));
+  auto graph = build_with_memory(problem, library, tf32, device);
+  library.drop_some(device.index);
+  return library.graphs.add(key, std::move(graph));
+}
+
+void run(const std::shared_ptr<ConvGraph>& graph, const ConvMemory& memory, void* workspace, Device device) {
+  const auto at = [](const void* data) { return const_cast<void*>(data); };
+  std::unordered_map<std::int64_t, void*> pack{
+      {ConvGraph::x_id, at(memory.x)}, {ConvGraph::weight_id, at(memory.weight)}, {ConvGraph::y_id, at(memory.y)}};
+  if (graph->with_bias) pack.emplace(ConvGraph::bias_id, at(memory.bias));
+  Library& library = library_of(device);
+  const std::lock_guard lock(library.mutex);
+  library.use(stream_of(device));
+  if (is_tuning() && !graph->is_tuned) tune(*graph, library, pack, workspace);
+  auto status = graph->graph.execute(library.handle, pack, workspace);
+  if (status.is_bad()) [[unlikely]]
+    fail<Error>("cuDNN: ", status.get_message());
+  keep_for_recording(device.index, graph);
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,84 @@
+#pragma once
+// Kernels over images (n, c, h, w). A thread makes some neighbouring channels of a pixel, or one: threads lie along the
+// channels and pixels of a row (x) where channels are adjacent in memory, else along its pixels, and blocks along the
+// rows (y).
+#include <algorithm>
+
+#include "bytetape/core/images/resample.h"
+#include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/pointwise/elementwise.cuh"
+
+namespace bytetape::cuda {
+
+template <int lanes, class T>
+__device__ void store(T* to, const Packed<T, lanes>& values) {
+  if constexpr (sizeof(values) == sizeof(uint4))  // the compiler would store what comes out of a loop one by one
+    __stwb(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(values));
+  else
+    values.store(to);
+}
+
+template <class T>
+struct ImagePixels {
+  T* data;
+  std::int64_t strides[4];
+
+  template <class V>
+  explicit ImagePixels(const V& v) : data(v.template as<T>()) {
+    for (int d = 0; d < 4; ++d) strides[d] = v.defined() ? v.strides[d] : 0;
+  }
+  __device__ std::int64_t offset(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
+    return n * strides[0] + c * strides[1] + h * strides[2] + w * strides[3];
+  }
+  __device__ T* at(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) const {
+    return data + offset(n, c, h, w);
+  }
+};
+
+/// How threads lie over what is made, shape (n, c, h, w), `lanes` channels each.
+struct Layout {
+  std::int64_t inner;           // threads' work in a row: pixels, times vectors of channels where these are adjacent
+  std::int64_t inner_channels;  // those vectors, else 1
+  std::int64_t outer_channels;  // channels that are rows of their own, else 1
+  std::int64_t rows, height;
+  dim3 blocks, threads;
+
+  Layout(const ConstView& made, int lanes) : height(made.shape[2]) {
+    const std::int64_t vectors = made.shape[1] / lanes, width = made.shape[3];
+    const bool adjacent = made.strides[1] == 1 && (vectors > 1 || lanes > 1);
+    inner_channels = adjacent ? vectors : 1;
+    outer_channels = adjacent ? 1 : vectors;
+    inner = width * inner_channels;
+    rows = made.shape[0] * outer_channels * height;
+    while (threads.x < block_size && threads.x < inner) threads.x *= 2;
+    threads.y = block_size / threads.x;
+    blocks.x = static_cast<unsigned>((inner + threads.x - 1) / threads.x);
+    const std::int64_t most = std::max<std::int64_t>(std::int64_t{processors(made.device)} * 16 / blocks.x, 1);
+    blocks.y = static_cast<unsigned>(std::min((rows + threads.y - 1) / threads.y, most));
+  }
+
+  /// f(n, c, h, w) for all that is this thread's.
+  template <int lanes, class F>
+  __device__ void for_each(const F& f) const {
+    const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    if (i >= inner) return;
+    const std::int64_t w = resample::quotient(i, inner_channels), inner_channel = i - w * inner_channels;
+    const std::int64_t step = std::int64_t{gridDim.y} * blockDim.y;
+    for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows; row += step) {
+      const std::int64_t plane = resample::quotient(row, height), h = row - plane * height;
+      const std::int64_t n = resample::quotient(plane, outer_channels), outer_channel = plane - n * outer_channels;
+      f(n, (inner_channel + outer_channel) * lanes, h, w);
+    }
+  }
+};
+
+/// True where channels can be taken `lanes` at a time: adjacent and aligned, in every pixel.
+template <class T>
+bool fits(const ConstView& v, int lanes) {
+  if (!v.defined()) return true;
+  bool fits = v.strides[1] == 1 && v.shape[1] % lanes == 0 && detail::is_aligned<T>(v, lanes);
+  for (const int d : {0, 2, 3}) fits = fits && (v.shape[d] == 1 || v.strides[d] % lanes == 0);
+  return fits;
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,252 @@
+#include <limits>
+
+#include "bytetape/cuda/images/resample.cuh"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+using resample::AdaptiveWindows;
+using resample::quotient;
+using resample::Range;
+using resample::Windows;
+
+/// Positions in windows, u8 or i32, row-major.
+struct Indices {
+  ImagePixels<std::uint8_t> narrow;
+  ImagePixels<std::int32_t> wide;
+  bool is_wide;
+
+  explicit Indices(const ConstView& v)
+      : narrow(writable(v)), wide(writable(v)), is_wide(v.defined() && v.dtype == DType::i32) {}
+  __device__ bool defined() const { return narrow.data; }
+  template <int lanes>
+  __device__ void load(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w,
+                       std::int32_t (&to)[lanes]) const {
+    if (is_wide) {
+      const auto values = cuda::load<lanes>(wide.at(n, c, h, w));
+      for (int k = 0; k < lanes; ++k) to[k] = values.values[k];
+    } else {
+      const auto values = cuda::load<lanes>(narrow.at(n, c, h, w));
+      for (int k = 0; k < lanes; ++k) to[k] = values.values[k];
+    }
+  }
+  template <int lanes>
+  __device__ void store(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w,
+                        const std::int32_t (&from)[lanes]) const {
+    if (is_wide) {
+      Packed<std::int32_t, lanes> values;
+      for (int k = 0; k < lanes; ++k) values.values[k] = from[k];
+      cuda::store(wide.at(n, c, h, w), values);
+    } else {
+      Packed<std::uint8_t, lanes> values;
+      for (int k = 0; k < lanes; ++k) values.values[k] = static_cast<std::uint8_t>(from[k]);
+      cuda::store(narrow.at(n, c, h, w), values);
+    }
+  }
+
+ private:
+  static View writable(const ConstView& v) {
+    return v.defined() ? View(const_cast<void*>(v.data()), v.dtype, v.device, v.shape, v.strides) : View();
+  }
+};
+
+// NaN wins, and of equals the first.
+template <class T, int lanes>
+__global__ void __launch_bounds__(block_size)
+    max_pool2d_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> x, ImagePixels<T> y,
+                      Indices indices) {
+  using C = compute_t<T>;
+  layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    const Range is = rows.window(h), js = columns.window(w);
+    C best[lanes];
+    std::int32_t at[lanes];
+    for (int k = 0; k < lanes; ++k) {
+      best[k] = -std::numeric_limits<C>::infinity();
+      at[k] = static_cast<std::int32_t>(is.begin * columns.kernel + js.begin);
+    }
+    for (std::int64_t i = is.begin; i < is.end; ++i) {
+      const T* from = x.at(n, c, rows.start(h) + i, columns.start(w) + js.begin);
+      auto position = static_cast<std::int32_t>(i * columns.kernel + js.begin);
+#pragma unroll 2
+      for (std::int64_t j = js.begin; j < js.end; ++j, ++position, from += x.strides[3]) {
+        const auto values = load<lanes>(from);
+        for (int k = 0; k < lanes; ++k) {
+          const C v = widened(values.values[k]);
+          const bool wins = v > best[k] || v != v;
+          best[k] = wins ? v : best[k];
+          at[k] = wins ? position : at[k];
+        }
+      }
+    }
+    Packed<T, lanes> result;
+    for (int k = 0; k < lanes; ++k) result.values[k] = narrowed<T>(best[k]);
+    store(y.at(n, c, h, w), result);
+    if (indices.defined()) indices.store<lanes>(n, c, h, w, at);
+  });
+}
+
+// Asks for each input which windows chose it: every element is written once, by one thread, and sums are in one order.
+template <class T, int lanes>
+__global__ void __launch_bounds__(block_size)
+    max_pool2d_backward_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> gy, Indices indices,
+                               ImagePixels<T> gx) {
+  using C = compute_t<T>;
+  layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    const Range above = rows.outputs_of(h), beside = columns.outputs_of(w);
+    C sum[lanes] = {};
+    for (std::int64_t i = above.begin; i < above.end; ++i)
+#pragma unroll 2
+      for (std::int64_t j = beside.begin; j < beside.end; ++j) {
+        const auto here = static_cast<std::int32_t>((h - rows.start(i)) * columns.kernel + w - columns.start(j));
+        std::int32_t chosen[lanes];
+        indices.load<lanes>(n, c, i, j, chosen);
+        const auto gradients = load<lanes>(gy.at(n, c, i, j));
+        for (int k = 0; k < lanes; ++k) sum[k] += chosen[k] == here ? widened(gradients.values[k]) : C(0);
+      }
+    Packed<T, lanes> result;
+    for (int k = 0; k < lanes; ++k) result.values[k] = narrowed<T>(sum[k]);
+    store(gx.at(n, c, h, w), result);
+  });
+}
+
+// Of windows that lie side by side and cover all: each window writes its own inputs.
+template <class T, int lanes>
+__global__ void __launch_bounds__(block_size)
+    max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, ImagePixels<const T> gy, Indices indices,
+                                     ImagePixels<T> gx) {
+  layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    std::int32_t chosen[lanes];
+    indices.load<lanes>(n, c, h, w, chosen);
+    const auto gradients = load<lanes>(gy.at(n, c, h, w));
+    std::int32_t here = 0;
+    for (std::int64_t i = 0; i < kernel.h; ++i) {
+      T* to = gx.at(n, c, h * kernel.h + i, w * kernel.w);
+      for (std::int64_t j = 0; j < kernel.w; ++j, ++here, to += gx.strides[3]) {
+        Packed<T, lanes> result;
+        for (int k = 0; k < lanes; ++k) result.values[k] = chosen[k] == here ? gradients.values[k] : T{};
+        store(to, result);
+      }
+    }
+  });
+}
+
+bool are_tiles(const Pool2dParams& p, const Shape& x, const Shape& y) {
+  return p.stride == p.kernel && p.padding == Size2(0) && y[2] * p.kernel.h == x[2] && y[3] * p.kernel.w == x[3];
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    max_pool2d_gather_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> x, Indices indices,
+                             ImagePixels<T> y) {
+  layout.for_each<1>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    std::int32_t chosen[1];
+    indices.load<1>(n, c, h, w, chosen);
+    const std::int64_t i = quotient(chosen[0], columns.kernel), j = chosen[0] - i * columns.kernel;
+    *y.at(n, c, h, w) = *x.at(n, c, rows.start(h) + i, columns.start(w) + j);
+  });
+}
+
+/// Calls f with the number of channels that a thread takes at once: those of 16 bytes, or one.
+template <class T, class F>
+void with_lanes(const ConstView& a, const ConstView& b, const ConstView& indices, F&& f) {
+  constexpr int most = 16 / sizeof(T);
+  const bool all =
+      fits<T>(a, most) && fits<T>(b, most) &&
+      (indices.dtype == DType::i32 ? fits<std::int32_t>(indices, most) : fits<std::uint8_t>(indices, most));
+  if (all)
+    f(std::integral_constant<int, most>());
+  else
+    f(std::integral_constant<int, 1>());
+}
+
+void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices) {
+  if (y.numel() == 0) return;
+  const cudaStream_t stream = stream_of(y.device);
+  const Windows rows(p, x.shape, y.shape, 0), columns(p, x.shape, y.shape, 1);
+  visit_floating(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    with_lanes<T>(x, y, indices, [&](auto lanes) {
+      const Layout layout(y, lanes);
+      max_pool2d_kernel<T, lanes><<<layout.blocks, layout.threads, 0, stream>>>(
+          layout, rows, columns, ImagePixels<const T>(x), ImagePixels<T>(y), Indices(indices));
+    });
+  });
+  check_launch();
+}
+
+void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx) {
+  if (gx.numel() == 0) return;
+  const cudaStream_t stream = stream_of(gx.device);
+  const Windows rows(p, gx.shape, gy.shape, 0), columns(p, gx.shape, gy.shape, 1);
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    with_lanes<T>(gy, gx, indices, [&](auto lanes) {
+      if (are_tiles(p, gx.shape, gy.shape)) {
+        const Layout tiles(gy, lanes);
+        max_pool2d_tiles_backward_kernel<T, lanes><<<tiles.blocks, tiles.threads, 0, stream>>>(
+            tiles, p.kernel, ImagePixels<const T>(gy), Indices(indices), ImagePixels<T>(gx));
+        return;
+      }
+      const Layout layout(gx, lanes);
+      max_pool2d_backward_kernel<T, lanes><<<layout.blocks, layout.threads, 0, stream>>>(
+          layout, rows, columns, ImagePixels<const T>(gy), Indices(indices), ImagePixels<T>(gx));
+    });
+  });
+  check_launch();
+}
+
+// Moves bits, whatever they stand for.
+void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y) {
+  if (y.numel() == 0) return;
+  const cudaStream_t stream = stream_of(y.device);
+  const Windows rows(p, x.shape, y.shape, 0), columns(p, x.shape, y.shape, 1);
+  const Layout layout(y, 1);
+  const auto launch = [&](auto zero) {
+    using T = decltype(zero);
+    max_pool2d_gather_kernel<T><<<layout.blocks, layout.threads, 0, stream>>>(
+        layout, rows, columns, ImagePixels<const T>(x), Indices(indices), ImagePixels<T>(y));
+  };
+  switch (size_of(y.dtype)) {
+    case 8:
+      launch(std::uint64_t{});
+      break;
+    case 4:
+      launch(std::uint32_t{});
+      break;
+    default:
+      launch(std::uint16_t{});
+  }
+  check_launch();
+}
+
+void avg_pool2d(const ConstView& x, const Pool2dParams& p, bool count_include_pad, const View& y) {
+  weigh(Windows(p, x.shape, y.shape, 0, count_include_pad), Windows(p, x.shape, y.shape, 1, count_include_pad), x, y);
+}
+void avg_pool2d_backward(const ConstView& gy, const Pool2dParams& p, bool count_include_pad, const View& gx) {
+  weigh_backward(Windows(p, gx.shape, gy.shape, 0, count_include_pad),
+                 Windows(p, gx.shape, gy.shape, 1, count_include_pad), gy, gx);
+}
+
+void adaptive_avg_pool2d(const ConstView& x, const View& y) {
+  weigh(AdaptiveWindows(x.shape, y.shape, 0), AdaptiveWindows(x.shape, y.shape, 1), x, y);
+}
+void adaptive_avg_pool2d_backward(const ConstView& gy, const View& gx) {
+  weigh_backward(AdaptiveWindows(gx.shape, gy.shape, 0), AdaptiveWindows(gx.shape, gy.shape, 1), gy, gx);
+}
+
+}  // namespace
+
+PoolKernels pool_kernels() {
+  return {
+      .max_pool2d = max_pool2d,
+      .max_pool2d_backward = max_pool2d_backward,
+      .max_pool2d_gather = max_pool2d_gather,
+      .avg_pool2d = avg_pool2d,
+      .avg_pool2d_backward = avg_pool2d_backward,
+      .adaptive_avg_pool2d = adaptive_avg_pool2d,
+      .adaptive_avg_pool2d_backward = adaptive_avg_pool2d_backward,
+  };
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,95 @@
+#pragma once
+// Images from images of another size, as core/images/resample.h tells; the counterpart of core/cpu/resample.h.
+#include <type_traits>
+
+#include "bytetape/cuda/images/pixels.cuh"
+
+namespace bytetape::cuda {
+namespace detail {
+
+template <class T, int lanes, class Axis>
+__global__ void __launch_bounds__(block_size)
+    weigh_kernel(Layout layout, Axis rows, Axis columns, ImagePixels<const T> x, ImagePixels<T> y) {
+  using C = compute_t<T>;
+  layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    const resample::Range above = rows.inputs_of(h), beside = columns.inputs_of(w);
+    C sum[lanes] = {};
+    for (std::int64_t i = above.begin; i < above.end; ++i) {
+      const T* from = x.at(n, c, i, beside.begin);
+#pragma unroll 2
+      for (std::int64_t j = beside.begin; j < beside.end; ++j, from += x.strides[3]) {
+        const auto weight = static_cast<C>(rows.weight(h, i) * columns.weight(w, j));
+        const auto values = cuda::load<lanes>(from);
+        for (int k = 0; k < lanes; ++k) sum[k] += weight * widened(values.values[k]);
+      }
+    }
+    const auto divisor = static_cast<C>(rows.divisor(h) * columns.divisor(w));
+    Packed<T, lanes> result;
+    for (int k = 0; k < lanes; ++k) result.values[k] = narrowed<T>(sum[k] / divisor);
+    store(y.at(n, c, h, w), result);
+  });
+}
+
+// Asks for each input which outputs have it in them: every element is written once, by one thread, and sums are in one
+// order.
+template <class T, int lanes, class Axis>
+__global__ void __launch_bounds__(block_size)
+    weigh_backward_kernel(Layout layout, Axis rows, Axis columns, ImagePixels<const T> gy, ImagePixels<T> gx) {
+  using C = compute_t<T>;
+  layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+    const resample::Range above = rows.outputs_of(h), beside = columns.outputs_of(w);
+    C sum[lanes] = {};
+    for (std::int64_t i = above.begin; i < above.end; ++i)
+#pragma unroll 2
+      for (std::int64_t j = beside.begin; j < beside.end; ++j) {
+        const auto weight = static_cast<C>(rows.weight(i, h) * columns.weight(j, w));
+        const auto divisor = static_cast<C>(rows.divisor(i) * columns.divisor(j));
+        const auto values = cuda::load<lanes>(gy.at(n, c, i, j));
+        for (int k = 0; k < lanes; ++k) sum[k] += weight / divisor * widened(values.values[k]);
+      }
+    Packed<T, lanes> result;
+    for (int k = 0; k < lanes; ++k) result.values[k] = narrowed<T>(sum[k]);
+    store(gx.at(n, c, h, w), result);
+  });
+}
+
+/// f(element, lanes): of the type of both views, and the number of channels that a thread takes at once.
+template <class F>
+void with_lanes(const ConstView& from, const ConstView& to, F&& f) {
+  visit_floating(to.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int most = 16 / sizeof(T);
+    if (fits<T>(from, most) && fits<T>(to, most))
+      f(zero, std::integral_constant<int, most>());
+    else
+      f(zero, std::integral_constant<int, 1>());
+  });
+}
+
+}  // namespace detail
+
+template <class Axis>
+void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
+  if (y.numel() == 0) return;
+  detail::with_lanes(x, y, [&](auto zero, auto lanes) {
+    using T = decltype(zero);
+    const Layout layout(y, lanes);
+    detail::weigh_kernel<T, lanes, Axis><<<layout.blocks, layout.threads, 0, stream_of(y.device)>>>(
+        layout, rows, columns, ImagePixels<const T>(x), ImagePixels<T>(y));
+  });
+  check_launch();
+}
+
+template <class Axis>
+void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
+  if (gx.numel() == 0) return;
+  detail::with_lanes(gy, gx, [&](auto zero, auto lanes) {
+    using T = decltype(zero);
+    const Layout layout(gx, lanes);
+    detail::weigh_backward_kernel<T, lanes, Axis><<<layout.blocks, layout.threads, 0, stream_of(gx.device)>>>(
+        layout, rows, columns, ImagePixels<const T>(gy), ImagePixels<T>(gx));
+  });
+  check_launch();
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,166 @@
+// The result of layer normalisation, and its table.
+#include "bytetape/cuda/norm/layer_norm.cuh"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+/// y = (x - mean) r weight + bias of some neighbours, with x - mean = x - pivot - distance.
+template <int lanes, class T, class C = compute_t<T>>
+__device__ Packed<T, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const C* weight,
+                                       const C* bias, std::int64_t at) {
+  const auto w = load_or<lanes>(weight, at, C(1)), b = load_or<lanes>(bias, at, C(0));
+  Packed<T, lanes> y;
+  for (int k = 0; k < lanes; ++k)
+    y.values[k] = narrowed<T>((widened(x.values[k]) - pivot - distance) * r * w.values[k] + b.values[k]);
+  return y;
+}
+
+/// What a kernel reads and writes; residual and sum where it adds.
+template <class T, bool adds, class C = compute_t<T>>
+struct Forward {
+  const T *x, *residual;
+  const C *weight, *bias;
+  C eps;
+  T *y, *sum;
+  C *mean, *rstd;
+
+  /// Some neighbours of the sum, which it leaves.
+  template <int lanes>
+  __device__ Packed<T, lanes> add(Packed<T, lanes> v, const Packed<T, lanes>& r, std::int64_t at) const {
+    for (int k = 0; k < lanes; ++k) v.values[k] = narrowed<T>(widened(v.values[k]) + widened(r.values[k]));
+    v.store(sum + at);
+    return v;
+  }
+  /// The first element of a row that starts there.
+  __device__ C pivot(std::int64_t at) const {
+    return adds ? widened(narrowed<T>(widened(x[at]) + widened(residual[at]))) : widened(x[at]);
+  }
+};
+
+// Means are of distances from the row's first element, its pivot: a sum of values far from zero would lose what lies
+// between them. Rows are looped over by whole blocks, so that all threads meet in sum_over_row.
+template <class T, int lanes, int held, bool adds, class C = compute_t<T>>
+__global__ void __launch_bounds__(block_size) layer_norm_kernel(std::int64_t rows, int n, Forward<T, adds> f) {
+  for (std::int64_t base = std::int64_t{blockIdx.x} * blockDim.y; base < rows;
+       base += std::int64_t{gridDim.x} * blockDim.y) {
+    const std::int64_t row = base + threadIdx.y;
+    const bool is_row = row < rows;
+    const auto column = [&](int i) { return static_cast<int>(threadIdx.x + i * blockDim.x) * lanes; };
+    const auto is_here = [&](int i) { return is_row && column(i) < n; };
+    const C pivot = is_row ? f.pivot(row * n) : C(0);
+    Packed<T, lanes> values[held];
+    for (int i = 0; i < held; ++i)
+      if (is_here(i)) values[i] = load<lanes>(f.x + row * n + column(i));
+    if constexpr (adds) {
+      Packed<T, lanes> more[held];  // all are under way before the first is stored
+      for (int i = 0; i < held; ++i)
+        if (is_here(i)) more[i] = load<lanes>(f.residual + row * n + column(i));
+      for (int i = 0; i < held; ++i)
+        if (is_here(i)) values[i] = f.add(values[i], more[i], row * n + column(i));
+    }
+
+    C sum[1] = {};
+    for (int i = 0; i < held; ++i)
+      if (is_here(i))
+        for (int k = 0; k < lanes; ++k) sum[0] += widened(values[i].values[k]) - pivot;
+    sum_over_row(sum);
+    const C distance = sum[0] / n;
+
+    C m2[1] = {};
+    for (int i = 0; i < held; ++i)
+      if (is_here(i))
+        for (int k = 0; k < lanes; ++k) {
+          const C v = widened(values[i].values[k]) - pivot - distance;
+          m2[0] += v * v;
+        }
+    sum_over_row(m2);
+    const C r = 1 / ::sqrt(m2[0] / n + f.eps);
+
+    for (int i = 0; i < held; ++i)
+      if (is_here(i))
+        normalised(values[i], pivot, distance, r, f.weight, f.bias, column(i)).store(f.y + row * n + column(i));
+    if (is_row && threadIdx.x == 0) {
+      f.mean[row] = pivot + distance;
+      f.rstd[row] = r;
+    }
+  }
+}
+
+/// The same for rows that are too long to be held: read three times, by a block. A thread keeps its columns, so it
+/// reads no sum but its own.
+template <class T, int lanes, bool adds, class C = compute_t<T>>
+__global__ void __launch_bounds__(wide_block)
+    wide_layer_norm_kernel(std::int64_t rows, std::int64_t n, Forward<T, adds> f) {
+  const std::int64_t first = std::int64_t{threadIdx.x} * lanes, step = std::int64_t{blockDim.x} * lanes;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* from = (adds ? f.sum : f.x) + row * n;
+    const C pivot = f.pivot(row * n);
+    C sum[1] = {};
+    for (std::int64_t at = first; at < n; at += step) {
+      auto v = load<lanes>(f.x + row * n + at);
+      if constexpr (adds) v = f.add(v, load<lanes>(f.residual + row * n + at), row * n + at);
+      for (int k = 0; k < lanes; ++k) sum[0] += widened(v.values[k]) - pivot;
+    }
+    sum_over_row(sum);
+    const C distance = sum[0] / static_cast<C>(n);
+    C m2[1] = {};
+    for (std::int64_t at = first; at < n; at += step) {
+      const auto v = load<lanes>(from + at);
+      for (int k = 0; k < lanes; ++k) {
+        const C d = widened(v.values[k]) - pivot - distance;
+        m2[0] += d * d;
+      }
+    }
+    sum_over_row(m2);
+    const C r = 1 / ::sqrt(m2[0] / static_cast<C>(n) + f.eps);
+    for (std::int64_t at = first; at < n; at += step)
+      normalised(load<lanes>(from + at), pivot, distance, r, f.weight, f.bias, at).store(f.y + row * n + at);
+    if (threadIdx.x == 0) {
+      f.mean[row] = pivot + distance;
+      f.rstd[row] = r;
+    }
+  }
+}
+
+template <class T, bool adds>
+void launch(const LayerNormArgs& a) {
+  using C = compute_t<T>;
+  const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
+  const cudaStream_t stream = stream_of(a.x.device);
+  const Forward<T, adds> f{a.x.as<T>(), a.residual.as<T>(), a.weight.as<C>(), a.bias.as<C>(), static_cast<C>(a.eps),
+                           a.y.as<T>(), a.sum.as<T>(),      a.mean.as<C>(),   a.rstd.as<C>()};
+  const bool is_aligned =
+      aligned<T>({&a.x, &a.y, &a.residual, &a.sum}) && coefficients_aligned<T>({&a.weight, &a.bias});
+  with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
+    const unsigned blocks = row_blocks(rows, threads.y, a.x.device);
+    if constexpr (held == 0)
+      wide_layer_norm_kernel<T, lanes, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
+    else
+      layer_norm_kernel<T, lanes, held, adds><<<blocks, threads, 0, stream>>>(rows, static_cast<int>(n), f);
+  });
+  check_launch();
+}
+
+void layer_norm(const LayerNormArgs& a) {
+  if (a.x.numel() == 0) return;
+  visit_floating(a.x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (a.residual.defined())
+      launch<T, true>(a);
+    else
+      launch<T, false>(a);
+  });
+}
+
+}  // namespace
+
+LayerNormKernels layer_norm_kernels() {
+  return {
+      .layer_norm = layer_norm,
+      .layer_norm_backward = {plan, layer_norm_backward},
+  };
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,47 @@
+// The result of batch normalisation, and its table.
+#include "bytetape/cuda/norm/norm.h"
+
+#include "bytetape/cuda/norm/norm_map.cuh"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+/// y of x, and of a residual where there are two inputs.
+template <class T, int n>
+struct Forward : Normalise<T> {
+  static constexpr int inputs = n;
+  using C = compute_t<T>;
+  bool rectifies;
+
+  explicit Forward(const BatchNormApplyArgs& a) : Normalise<T>(a), rectifies(a.activation == Activation::relu) {}
+  template <class Numbers>
+  __device__ C operator()(const Numbers& of_channel, int k, const C (&x)[n]) const {
+    C y = of_channel(k, x[0]);
+    if constexpr (n == 2) y += x[1];
+    return rectifies && y < 0 ? C(0) : y;
+  }
+};
+
+void batch_norm_apply(const BatchNormApplyArgs& a) {
+  visit_floating(a.x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (a.residual.defined())
+      map<T>(Forward<T, 2>(a), a.y, a.x, a.residual);
+    else
+      map<T>(Forward<T, 1>(a), a.y, a.x);
+  });
+}
+
+}  // namespace
+
+NormKernels norm_kernels() {
+  return {
+      .batch_norm_statistics = {plan, batch_norm_statistics},
+      .batch_norm_apply = batch_norm_apply,
+      .batch_norm_backward = {plan, batch_norm_backward},
+  };
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,182 @@
+#pragma once
+// What the kernels of batch normalisation share. A block's threads stand side by side along the channels where those
+// are adjacent in memory (channels-last images, rows of features), else along the pixels; each keeps its channels,
+// `lanes` of them, and walks pixels.
+#include <algorithm>
+#include <array>
+
+#include "bytetape/core/images/resample.h"
+#include "bytetape/core/kernels/norm.h"
+#include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/runtime/launch.h"
+
+namespace bytetape::cuda {
+
+using resample::quotient;
+
+/// Pixels (n, h, w) of K images of one shape, in the order in which those of the first lie.
+template <std::size_t K>
+struct Pixels {
+  std::int64_t count, channels, channel_strides[K];
+  int rank;
+  std::int64_t sizes[3], strides[K][3];
+
+  explicit Pixels(const std::array<const ConstView*, K>& images) : channels(images[0]->shape[1]) {
+    std::array<Strides, K> steps;
+    std::array<const Strides*, K> operands;
+    for (std::size_t k = 0; k < K; ++k) {
+      const Strides& s = images[k]->strides;
+      channel_strides[k] = s[1];
+      steps[k] = {s[0], s[2], s[3]};
+      operands[k] = &steps[k];
+    }
+    const Shape& shape = images[0]->shape;
+    Walk<K> walk({shape[0], shape[2], shape[3]}, operands);
+    walk.complete();
+    count = numel(walk.shape);
+    rank = walk.shape.size();
+    for (int d = 0; d < rank; ++d) {
+      sizes[d] = walk.shape[d];
+      for (std::size_t k = 0; k < K; ++k) strides[k][d] = walk.strides[k][d];
+    }
+  }
+  bool channels_adjacent() const { return channels > 1 && channel_strides[0] == 1; }
+  /// True where each pixel's channels can be taken `lanes` at a time from aligned memory.
+  bool fits(int lanes) const {
+    bool fits = channels % lanes == 0;
+    for (std::size_t k = 0; k < K; ++k) {
+      fits = fits && channel_strides[k] == 1;
+      for (int d = 0; d < rank; ++d) fits = fits && strides[k][d] % lanes == 0;
+    }
+    return fits;
+  }
+  /// Offsets of channel c of pixel p.
+  __device__ void find(std::int64_t p, std::int64_t c, std::int64_t (&at)[K]) const {
+    for (std::size_t k = 0; k < K; ++k) at[k] = c * channel_strides[k];
+    if (rank > 1)
+#pragma unroll
+      for (int d = 2; d > 0; --d) {  // unrolled: what is indexed by a variable is copied to memory first
+        if (d >= rank) continue;
+        const std::int64_t rest = quotient(p, sizes[d]), i = p - rest * sizes[d];
+        for (std::size_t k = 0; k < K; ++k) at[k] += i * strides[k][d];
+        p = rest;
+      }
+    for (std::size_t k = 0; k < K; ++k) at[k] += p * strides[k][0];
+  }
+};
+
+/// Calls f with the number of channels that a thread takes at once: those of 16 bytes, or one.
+template <class T, std::size_t K, class F>
+void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& images, F&& f) {
+  constexpr int most = 16 / sizeof(T);
+  bool fits = pixels.fits(most);
+  for (const ConstView* image : images) fits = fits && detail::is_aligned<T>(*image, most);
+  if (fits)
+    f(std::integral_constant<int, most>());
+  else
+    f(std::integral_constant<int, 1>());
+}
+
+/// How blocks lie over channels (x) and pixels (y): powers of two.
+struct Tiles {
+  unsigned count;  // side by side, that cover the channels
+  dim3 threads;
+
+  template <std::size_t K>
+  Tiles(const Pixels<K>& pixels, int lanes, unsigned block = block_size, unsigned widest = 32) : threads(1, block) {
+    const std::int64_t vectors = (pixels.channels + lanes - 1) / lanes;
+    if (pixels.channels_adjacent())
+      while (threads.x < widest && threads.x < vectors) threads.x *= 2;
+    threads.y = block / threads.x;
+    count = static_cast<unsigned>((vectors + threads.x - 1) / threads.x);
+  }
+};
+
+/// The first of the channels of this thread.
+template <int lanes>
+__device__ std::int64_t first_channel() {
+  return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * lanes;
+}
+
+/// One for each channel, in T or the type that T is accumulated in; null where none is given.
+template <class T>
+struct PerChannel {
+  using C = compute_t<T>;
+  const void* data;
+  std::int64_t stride;
+  bool is_wide, is_packed;  // 16 bytes of wide ones can be taken at once
+
+  explicit PerChannel(const ConstView& v)
+      : data(v.data()),
+        stride(data ? v.strides[0] : 0),
+        is_wide(v.dtype == dtype_of<C>),
+        is_packed(is_wide && stride == 1 && detail::is_aligned<C>(v, 16 / sizeof(C))) {}
+  __device__ C at(std::int64_t c, C otherwise) const {
+    if (!data) return otherwise;
+    return is_wide ? static_cast<const C*>(data)[c * stride] : widened(static_cast<const T*>(data)[c * stride]);
+  }
+  /// Those of channels c, c + 1, ...
+  template <int lanes>
+  __device__ void get(std::int64_t c, C otherwise, C (&to)[lanes]) const {
+    constexpr int step = 16 / sizeof(C);
+    if constexpr (lanes % step == 0)
+      if (data && is_packed) {
+        for (int k = 0; k < lanes; k += step) {
+          const auto packed = load<step>(static_cast<const C*>(data) + c + k);
+          for (int i = 0; i < step; ++i) to[k + i] = packed.values[i];
+        }
+        return;
+      }
+    for (int k = 0; k < lanes; ++k) to[k] = at(c + k, otherwise);
+  }
+};
+
+/// The same to write; what nobody asked for is dropped.
+template <class T>
+struct ChannelResult {
+  using C = compute_t<T>;
+  void* data;
+  std::int64_t stride;
+  bool is_wide;
+
+  explicit ChannelResult(const View& v)
+      : data(v.data()), stride(data ? v.strides[0] : 0), is_wide(v.dtype == dtype_of<C>) {}
+  __device__ void set(std::int64_t c, double v) const {
+    if (!data) return;
+    if (is_wide)
+      static_cast<C*>(data)[c * stride] = static_cast<C>(v);
+    else
+      static_cast<T*>(data)[c * stride] = narrowed<T>(static_cast<C>(v));
+  }
+};
+
+/// (x - mean) scale + shift, the same bits wherever it is computed.
+template <class T>
+struct Normalise {
+  using C = compute_t<T>;
+  PerChannel<T> weight, bias, mean, var;
+  C eps;
+
+  template <int lanes>
+  struct Numbers {
+    C mean[lanes], scale[lanes], shift[lanes];
+    __device__ C operator()(int k, C x) const { return ::fma(x - mean[k], scale[k], shift[k]); }
+  };
+  template <class Args>
+  explicit Normalise(const Args& a)
+      : weight(a.weight), bias(a.bias), mean(a.mean), var(a.var), eps(static_cast<C>(a.eps)) {}
+  template <int lanes>
+  __device__ Numbers<lanes> of(std::int64_t c) const {
+    Numbers<lanes> n;
+    C vars[lanes];
+    mean.template get<lanes>(c, 0, n.mean);
+    weight.template get<lanes>(c, 1, n.scale);
+    bias.template get<lanes>(c, 0, n.shift);
+    var.template get<lanes>(c, 1, vars);
+    for (int k = 0; k < lanes; ++k) n.scale[k] *= ::rsqrt(vars[k] + eps);
+    return n;
+  }
+};
+
+}  // namespace bytetape::cuda

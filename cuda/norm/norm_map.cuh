@@ -1,0 +1,56 @@
+#pragma once
+// y = f(numbers of the channel, x...), element by element.
+#include "bytetape/cuda/norm/norm.cuh"
+
+namespace bytetape::cuda {
+namespace detail {
+
+template <class T, int inputs>
+struct MapInputs {
+  const T* data[inputs];
+};
+
+/// Blocks for each processor, which all run together: what is known of a channel is read by few. So many that others
+/// compute while some wait for their pixel.
+constexpr int map_blocks = 4;
+
+template <class T, int lanes, class F>
+__global__ void __launch_bounds__(block_size, map_blocks)
+    map_kernel(F f, Pixels<F::inputs + 1> pixels, T* y, MapInputs<T, F::inputs> x) {
+  const std::int64_t c = first_channel<lanes>();
+  if (c >= pixels.channels) return;
+  const auto numbers = f.template of<lanes>(c);
+  for (std::int64_t p = blockIdx.y * blockDim.y + threadIdx.y; p < pixels.count; p += gridDim.y * blockDim.y) {
+    std::int64_t at[F::inputs + 1];
+    pixels.find(p, c, at);
+    Packed<T, lanes> values[F::inputs], out;
+    for (int i = 0; i < F::inputs; ++i) values[i] = cuda::load<lanes>(x.data[i] + at[i + 1]);
+    for (int k = 0; k < lanes; ++k) {
+      compute_t<T> operands[F::inputs];
+      for (int i = 0; i < F::inputs; ++i) operands[i] = widened(values[i].values[k]);
+      out.values[k] = narrowed<T>(f(numbers, k, operands));
+    }
+    out.store(y + at[0]);
+  }
+}
+
+}  // namespace detail
+
+/// F has `inputs`, a number; of<lanes>(c), what it needs to know of some channels; and f(that, lane, values of x).
+template <class T, class F, class... X>
+void map(const F& f, const View& y, const X&... x) {
+  if (y.numel() == 0) return;
+  const cudaStream_t stream = stream_of(y.device);
+  const std::array<const ConstView*, sizeof...(X) + 1> images{&y, &x...};
+  const Pixels<sizeof...(X) + 1> pixels(images);
+  with_lanes<T>(pixels, images, [&](auto lanes) {
+    const Tiles tiles(pixels, lanes);
+    const std::int64_t rows = tiles.threads.y, all = std::int64_t{processors(y.device)} * detail::map_blocks;
+    const dim3 blocks(tiles.count, static_cast<unsigned>(std::min((pixels.count + rows - 1) / rows,
+                                                                  std::max<std::int64_t>(all / tiles.count, 1))));
+    detail::map_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(f, pixels, y.as<T>(), {x.template as<T>()...});
+  });
+  check_launch();
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include "bytetape/cuda/norm/norm.h"
+#include "bytetape/cuda/plans.h"
+
+namespace bytetape::cuda {
+namespace {
+
+/// Runs that the pixels of x are cut into, of which each gives two numbers a channel. From the shape alone, so that
+/// neither the device nor an address shows in the result.
+std::int64_t run_count(const ConstView& x) {
+  const std::int64_t channels = x.shape[1], pixels = x.shape[0] * x.shape[2] * x.shape[3];
+  if (channels == 0) return 0;
+  constexpr std::int64_t blocks = 128;    // about one for each processor of a large device
+  constexpr std::int64_t least = 8192;    // elements that a block is worth starting for
+  constexpr std::int64_t single = 16384;  // up to here one block is as fast
+  const auto widest = static_cast<std::int64_t>(8 * 16 / size_of(x.dtype));  // vectors side by side (norm_runs.cuh)
+  const std::int64_t width = x.strides[1] == 1 ? std::min(channels, widest) : 1;
+  if (pixels <= single / width) return 1;
+  const std::int64_t tiles = (channels + width - 1) / width;
+  const std::int64_t most = std::max<std::int64_t>(blocks / tiles, 1);
+  const std::int64_t length = std::max(least / width, (pixels + most - 1) / most);
+  return (pixels + length - 1) / length;
+}
+
+std::size_t number_size(const ConstView& x) { return size_of(accumulated(x.dtype)); }
+
+}  // namespace
+
+// The algorithm is the number of runs; one run needs no partial results.
+
+Plan plan(const BatchNormStatisticsArgs& a) {
+  const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
+  return {.workspace = static_cast<std::size_t>(partials * a.x.shape[1]) * number_size(a.x), .algorithm = runs};
+}
+
+bool has_sums(const BatchNormBackwardArgs& a) {
+  return a.training || a.gw.defined() || a.gb.defined() || a.masked.defined();
+}
+
+Plan plan(const BatchNormBackwardArgs& a) {
+  const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
+  const std::int64_t numbers = a.training && a.gx.defined() ? 2 : 0;  // a channel, for the gradient of x
+  return {
+      .workspace = has_sums(a) ? static_cast<std::size_t>((numbers + partials) * a.x.shape[1]) * number_size(a.x) : 0,
+      .algorithm = runs};
+}
+
+}  // namespace bytetape::cuda

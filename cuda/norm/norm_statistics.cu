@@ -1,0 +1,166 @@
+// Mean and variance of each channel, and the running ones that they move.
+#include "bytetape/cuda/norm/norm.h"
+#include "bytetape/cuda/norm/norm_runs.cuh"
+
+namespace bytetape::cuda {
+namespace {
+
+/// A thread's means and sums of squared distances from them for `lanes` channels, and the count of pixels (Chan, Golub
+/// & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+template <class C, int lanes>
+struct Moments {
+  using Number = C;
+  static constexpr int size = 2 * lanes + 1;
+  C numbers[size] = {};
+
+  __device__ C& first(int k) { return numbers[k]; }           // the mean
+  __device__ C& second(int k) { return numbers[lanes + k]; }  // the squares
+  __device__ C& count() { return numbers[2 * lanes]; }
+  __device__ void merge(Moments& o) {
+    const C total = count() + o.count();
+    if (total == 0) return;
+    const C share = o.count() / total, weight = count() * share;
+    for (int k = 0; k < lanes; ++k) {
+      const C delta = o.first(k) - first(k);
+      first(k) += delta * share;
+      second(k) += o.second(k) + delta * delta * weight;
+    }
+    count() = total;
+  }
+};
+
+/// What is known of a channel in the end. Moments are of distances from its first pixel, its pivot: sums of values far
+/// from zero, and a mean rounded there, would lose what lies between them.
+template <class T>
+struct Statistics {
+  const T* pivots;
+  std::int64_t stride;
+  std::int64_t count, length;  // pixels, of all and of a run
+  double momentum;
+  ChannelResult<T> mean, var, running_mean, running_var;
+  PerChannel<T> old_mean, old_var;
+  std::int64_t* batches;
+
+  Statistics(const BatchNormStatisticsArgs& a, std::int64_t count, std::int64_t length)
+      : pivots(a.x.as<T>()),
+        stride(a.x.strides[1]),
+        count(count),
+        length(length),
+        momentum(a.momentum),
+        mean(a.mean),
+        var(a.var),
+        running_mean(a.running_mean),
+        running_var(a.running_var),
+        old_mean(a.running_mean),
+        old_var(a.running_var),
+        batches(a.batches.as<std::int64_t>()) {}
+  /// Of a run: sums of its pixels' distances from a mean that is near, and of their squares.
+  __device__ void add(std::int64_t run, double mean_of_run, double m2, double near, double& sum,
+                      double& squares) const {
+    const auto n = static_cast<double>(min(length, count - run * length));
+    const double distance = mean_of_run - near;
+    sum += n * distance;
+    squares += m2 + n * distance * distance;
+  }
+  /// Of a channel, before.
+  struct Known {
+    T pivot;
+    compute_t<T> mean, var;
+  };
+  __device__ Known of(std::int64_t c) const { return {pivots[c * stride], old_mean.at(c, 0), old_var.at(c, 0)}; }
+  __device__ void operator()(std::int64_t c, const Known& known, double sum, double squares, double near) const {
+    const double distance = sum / static_cast<double>(count);
+    (*this)(c, known, near + distance, squares - sum * distance);
+  }
+  __device__ void operator()(std::int64_t c, const Known& known, double distance, double m2) const {
+    const double pivot = widened(known.pivot);
+    const auto n = static_cast<double>(count);
+    mean.set(c, pivot + distance);
+    var.set(c, m2 / n);
+    running_mean.set(c, moved(known.mean, pivot + distance));
+    running_var.set(c, moved(known.var, m2 / (n - 1)));
+    if (batches && c == 0) ++*batches;
+  }
+
+ private:
+  __device__ double moved(double from, double towards) const { return from * (1 - momentum) + towards * momentum; }
+};
+
+/// Adds `step` apart pixels p ... before `end`, as many as are taken at once: all there where `full`.
+template <bool full, int at_once, class T, int lanes, class C = compute_t<T>>
+__device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const T* x, std::int64_t c,
+                           const C (&pivot)[lanes], std::int64_t p, const Run& run) {
+  Packed<T, lanes> values[at_once];
+  int n = 0;
+#pragma unroll
+  for (int u = 0; u < at_once; ++u) {
+    if (!full && p + u * run.step >= run.end) break;
+    std::int64_t at[1];
+    pixels.find(p + u * run.step, c, at);
+    values[u] = load<lanes>(x + at[0]);
+    n = u + 1;
+  }
+  const C share = full ? C(1) / at_once : C(1) / static_cast<C>(n);
+  Moments<C, lanes> here;
+  here.count() = static_cast<C>(full ? at_once : n);
+#pragma unroll
+  for (int k = 0; k < lanes; ++k) {
+    C sum = 0, m2 = 0;
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+      if (full || u < n) sum += widened(values[u].values[k]) - pivot[k];
+    const C mean = sum * share;
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+      if (full || u < n) {
+        const C distance = widened(values[u].values[k]) - pivot[k] - mean;
+        m2 += distance * distance;
+      }
+    here.first(k) = mean;
+    here.second(k) = m2;
+  }
+  to.merge(here);
+}
+
+// Squares are of distances from the mean of a few pixels, which are in registers, never from a far pivot.
+template <class T, int lanes, class C = compute_t<T>>
+__global__ void __launch_bounds__(run_threads)
+    moments_kernel(Pixels<1> pixels, const T* x, std::int64_t length, Partials<C> partials, Statistics<T> finish) {
+  constexpr int at_once = 8;
+  const std::int64_t c = first_channel<lanes>();
+  Moments<C, lanes> mine;
+  if (c < pixels.channels) {
+    const auto first = load<lanes>(x + c * pixels.channel_strides[0]);
+    C pivot[lanes];
+    for (int k = 0; k < lanes; ++k) pivot[k] = widened(first.values[k]);
+    const Run run(length, pixels.count);
+    std::int64_t p = run.first;
+    for (; p + (at_once - 1) * run.step < run.end; p += at_once * run.step)
+      add_pixels<true, at_once>(mine, pixels, x, c, pivot, p, run);
+    if (p < run.end) add_pixels<false, at_once>(mine, pixels, x, c, pivot, p, run);
+  }
+  finish_run<lanes>(mine, partials, finish);
+}
+
+}  // namespace
+
+void batch_norm_statistics(const BatchNormStatisticsArgs& a, const Plan& plan, Workspace ws) {
+  if (a.x.numel() == 0) return;
+  const cudaStream_t stream = stream_of(a.x.device);
+  visit_floating(a.x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    const Pixels<1> pixels({&a.x});
+    const std::int64_t runs = plan.algorithm, length = run_length(pixels.count, runs);
+    const Partials<C> partials(runs > 1 ? ws.data : nullptr, pixels.channels, a.x.device);
+    const Statistics<T> finish(a, pixels.count, length);
+    with_lanes<T, 1>(pixels, {&a.x}, [&](auto lanes) {
+      const Tiles tiles(pixels, lanes, run_threads, widest_run<lanes>);
+      const dim3 blocks(tiles.count, static_cast<unsigned>(runs));
+      moments_kernel<T, lanes><<<blocks, tiles.threads, 0, stream>>>(pixels, a.x.as<T>(), length, partials, finish);
+    });
+    check_launch();
+  });
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,328 @@
+// One launch updates every parameter of a dtype: slots travel in the kernel's arguments, and each block takes one chunk
+// of one of them, found in a table of where their chunks begin.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "bytetape/cuda/optim/clip.h"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/runtime/slots.cuh"
+#include "bytetape/cuda/runtime/step_answer.h"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+/// A parameter, its gradient, its 16-bit shadow if any, and what is kept of it from step to step: dense memory in one
+/// order.
+template <class T, int kept>
+struct Memory {
+  T* parameter;
+  const T* gradient;
+  T* states[kept];
+  void* shadow;
+  std::int64_t size;
+  std::int64_t* skipped;
+  int pace;  // its number among those of the launch, or of all slots where paces are carried
+  bool is_shadow_f16;
+};
+
+// A rule says how an element moves at a pace, in the words and the order of core/cpu/optimizer.cpp. Of a sum of two
+// products it says which one is fused: left to the compiler, elements that are updated one by one could come to other
+// bits.
+
+template <class T>
+struct Sgd {
+  using Element = T;
+  using C = compute_t<T>;
+  using Pace = SgdPace;
+  static constexpr int states = 1, room = 1;
+  C lr, decay, keep, take;
+  bool is_nesterov, is_first;
+
+  __device__ explicit Sgd(const SgdPace& p)
+      : lr(static_cast<C>(p.lr)),
+        decay(static_cast<C>(p.weight_decay)),
+        keep(static_cast<C>(p.momentum)),
+        take(static_cast<C>(1 - p.dampening)),
+        is_nesterov(p.is_nesterov != 0),
+        is_first(p.step == 1) {}
+  __device__ C updated(C x, C gradient, C (&state)[room]) const {
+    C step = gradient + decay * x;
+    if (keep != 0) {
+      const C moved = is_first ? step : ::fma(keep, state[0], take * step);  // whatever a first step read is dropped
+      state[0] = moved;
+      step = is_nesterov ? step + keep * moved : moved;
+    }
+    return x - lr * step;
+  }
+};
+
+template <class T>
+struct Adam {
+  using Element = T;
+  using C = compute_t<T>;
+  using Pace = AdamPace;
+  static constexpr int states = 2, room = 2;
+  C keep, decay, take1, keep2, take2, rate, root2, eps;
+
+  __device__ explicit Adam(const AdamPace& p)
+      : keep(static_cast<C>(p.keep)),
+        decay(static_cast<C>(p.weight_decay)),
+        take1(static_cast<C>(1 - p.beta1)),
+        keep2(static_cast<C>(p.beta2)),
+        take2(static_cast<C>(1 - p.beta2)),
+        rate(static_cast<C>(p.rate)),
+        root2(static_cast<C>(p.root2)),
+        eps(static_cast<C>(p.eps)) {}
+  __device__ C updated(C x, C gradient, C (&state)[room]) const {
+    const C g = gradient + decay * x;
+    const C m = state[0] + take1 * (g - state[0]);
+    const C v = ::fma(keep2, state[1], take2 * (g * g));
+    state[0] = m;
+    state[1] = v;
+    return ::fma(keep, x, -(rate * (m / (::sqrt(v) / root2 + eps))));
+  }
+};
+
+template <class T>
+struct Ema {
+  using Element = T;
+  using C = compute_t<T>;
+  using Pace = EmaPace;
+  static constexpr int states = 0, room = 1;
+  C weight;
+
+  __device__ explicit Ema(const EmaPace& p) : weight(static_cast<C>(p.weight)) {}
+  __device__ C updated(C average, C next, C (&)[room]) const {
+    return weight < C(0.5) ? average + weight * (next - average) : next - (next - average) * (1 - weight);
+  }
+};
+
+/// What one launch updates. Models of few parameters take a small one: arguments are copied at every launch.
+template <class Rule, int most>
+struct Batch {
+  using Slot = Memory<typename Rule::Element, Rule::room>;
+  static constexpr int most_paces = most <= 16 ? 8 : 24;
+  std::int64_t chunk;                     // elements of a block, whole vectors
+  StepAnswer answer{};                    // nothing is written where it says so
+  const float* found_inf;                 // nor where this does, of a gradient scaler; or null
+  const typename Rule::Pace* carried;     // paces of all slots, or null
+  typename Rule::Pace paces[most_paces];  // else those of this launch
+  int pace_count = 0, count = 0;
+  std::uint32_t first[most];  // the first block of each slot
+  Slot slots[most];
+
+  Batch(std::int64_t chunk, const float* found_inf, const typename Rule::Pace* carried)
+      : chunk(chunk), found_inf(found_inf), carried(carried) {}
+  template <int more>
+  explicit Batch(const Batch<Rule, more>& b)
+      : chunk(b.chunk),
+        answer(b.answer),
+        found_inf(b.found_inf),
+        carried(b.carried),
+        pace_count(b.pace_count),
+        count(b.count) {
+    std::copy_n(b.paces, pace_count, paces);
+    std::copy_n(b.first, count, first);
+    std::copy_n(b.slots, count, slots);
+  }
+  /// The number of a pace, as a rule the last; most_paces where there is no room for another.
+  int number_of(const typename Rule::Pace& pace) {
+    for (int i = pace_count; i-- > 0;)
+      if (paces[i] == pace) return i;
+    if (pace_count == most_paces) return most_paces;
+    paces[pace_count] = pace;
+    return pace_count++;
+  }
+};
+
+/// n elements of a shadow.
+template <class Shadow, int n, class T>
+__device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
+  detail::Lanes<Shadow, n> narrow;
+  for (int k = 0; k < n; ++k) narrow.values[k] = narrowed<Shadow>(x[k]);
+  *reinterpret_cast<detail::Lanes<Shadow, n>*>(static_cast<Shadow*>(shadow) + i) = narrow;
+}
+
+/// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not. Whether all are skipped is asked
+/// last, so that nothing waits for it. A state that the slot lacks is passed over.
+template <int lanes, class Rule, class Slot>
+__device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, unsigned skips) {
+  using T = typename Rule::Element;
+  using C = compute_t<T>;
+  using Vector = detail::Lanes<T, lanes>;
+  constexpr int states = Rule::states;
+  for (std::int64_t i = begin + threadIdx.x * lanes; i + lanes <= end; i += block_size * lanes) {
+    auto x = *reinterpret_cast<const Vector*>(slot.parameter + i);
+    const auto gradient = *reinterpret_cast<const Vector*>(slot.gradient + i);
+    Vector state[Rule::room]{};
+    for (int s = 0; s < states; ++s)
+      if (slot.states[s]) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
+    for (int k = 0; k < lanes; ++k) {
+      C wide[Rule::room];
+      for (int s = 0; s < states; ++s) wide[s] = widened(state[s].values[k]);
+      x.values[k] = narrowed<T>(rule.updated(widened(x.values[k]), widened(gradient.values[k]), wide));
+      for (int s = 0; s < states; ++s) state[s].values[k] = narrowed<T>(wide[s]);
+    }
+    if (skips) return;
+    for (int s = 0; s < states; ++s)
+      if (slot.states[s]) *reinterpret_cast<Vector*>(slot.states[s] + i) = state[s];
+    *reinterpret_cast<Vector*>(slot.parameter + i) = x;
+    if constexpr (std::is_same_v<T, float>)
+      if (slot.shadow)
+        slot.is_shadow_f16 ? write_shadow<Half>(slot.shadow, i, x.values)
+                           : write_shadow<BFloat16>(slot.shadow, i, x.values);
+  }
+}
+
+/// Whether vectors of `lanes` elements may be read and written from every chunk's start on.
+template <class Rule, class Slot>
+__device__ bool is_aligned(const Slot& slot) {
+  auto addresses = reinterpret_cast<std::uintptr_t>(slot.parameter) | reinterpret_cast<std::uintptr_t>(slot.gradient) |
+                   2 * reinterpret_cast<std::uintptr_t>(slot.shadow);  // half as large
+  for (int s = 0; s < Rule::states; ++s) addresses |= reinterpret_cast<std::uintptr_t>(slot.states[s]);
+  return addresses % 16 == 0;
+}
+
+/// At which a slot steps. Under a gradient scaler one thread finds it out for the block: it is some 100 instructions in
+/// double. While a step is skipped the count is being written, but then nothing that follows from it is.
+template <class Rule, int most, class Slot>
+__device__ typename Rule::Pace pace_of(const Batch<Rule, most>& batch, const Slot& slot) {
+  const typename Rule::Pace& given = batch.carried ? batch.carried[slot.pace] : batch.paces[slot.pace];
+  if (!batch.found_inf) return given;
+  static_assert(std::is_trivially_default_constructible_v<typename Rule::Pace>, "shared memory is not initialised");
+  __shared__ typename Rule::Pace taken;
+  if (threadIdx.x == 0) taken = after_skips(given, *slot.skipped);
+  __syncthreads();
+  return taken;
+}
+
+template <class Rule, int most>
+__global__ void __launch_bounds__(block_size) update_kernel(const __grid_constant__ Batch<Rule, most> batch) {
+  const unsigned is_pending = batch.answer.skips();
+  unsigned skips = is_pending;
+  if (batch.found_inf) skips |= *batch.found_inf != 0;
+  const int at = slot_of(batch.first, batch.count, blockIdx.x);
+  const auto& slot = batch.slots[at];
+  const Rule rule(pace_of(batch, slot));
+  const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
+                     end = std::min(begin + batch.chunk, slot.size);
+  constexpr int lanes = 16 / sizeof(typename Rule::Element);
+  const std::int64_t whole = is_aligned<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
+  update<lanes>(rule, slot, begin, whole, skips);
+  update<1>(rule, slot, whole, end, skips);
+  if (skips && slot.skipped && begin == 0 && threadIdx.x == 0) ++*slot.skipped;
+  batch.answer.leave(is_pending);
+}
+
+template <class Rule, int most>
+void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t stream) {
+  static_assert(sizeof batch <= 32764, "more than a kernel's arguments hold");
+  update_kernel<<<static_cast<unsigned>(blocks), block_size, 0, stream>>>(batch);
+  check_launch();
+}
+
+/// Moves the slots of the rule's dtype; states_of() gives what is kept of one.
+template <class Rule, class Slot, class F>
+void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::Pace>& p, StepLaunches& step,
+                F&& states_of) {
+  using T = typename Rule::Element;
+  const auto is_ours = [](const Slot& s) { return s.parameter.dtype == dtype_of<T> && s.parameter.numel() > 0; };
+  std::int64_t total = 0;
+  for (const Slot& s : slots) total += is_ours(s) ? s.parameter.numel() : 0;
+  if (total == 0) return;
+  const Device device = slots[0].parameter.device;
+  const cudaStream_t stream = stream_of(device);
+  // Small models are spread over all processors; for large ones there is less to begin and to look up.
+  const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
+  constexpr int most = 448;
+  using All = Batch<Rule, most>;
+  All batch(chunk, p.found_inf, p.carried);
+  std::int64_t blocks = 0;
+  const auto flush = [&] {
+    batch.answer = step.next();
+    if (batch.count <= 16 && batch.pace_count <= Batch<Rule, 16>::most_paces)
+      launch(Batch<Rule, 16>(batch), blocks, stream);
+    else if (batch.count <= 128)
+      launch(Batch<Rule, 128>(batch), blocks, stream);
+    else
+      launch(batch, blocks, stream);
+    batch.count = batch.pace_count = 0;
+    blocks = 0;
+  };
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Slot& s = slots[i];
+    if (!is_ours(s)) continue;
+    const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
+    int pace = p.carried ? static_cast<int>(i) : batch.number_of(p.paces[i]);
+    const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||
+                         (!p.carried && pace == All::most_paces);
+    if (is_full) {
+      flush();
+      if (!p.carried) pace = batch.number_of(p.paces[i]);
+    }
+    batch.first[batch.count] = static_cast<std::uint32_t>(blocks);
+    typename All::Slot& slot = batch.slots[batch.count];
+    slot = {s.parameter.template as<T>(),
+            s.gradient.template as<T>(),
+            {},
+            s.shadow.data(),
+            s.parameter.numel(),
+            s.skipped,
+            pace,
+            s.shadow.dtype == DType::f16};
+    states_of(s, slot.states);
+    ++batch.count;
+    blocks += chunks;
+  }
+  flush();
+}
+
+/// f(a zero, step) with a zero of each floating type, for all launches of one step.
+template <class Slot, class Params, class F>
+void take_step(std::span<const Slot> slots, const Params& p, StepLaunches::Kind kind, F&& f) {
+  if (slots.empty()) return;
+  StepLaunches step(slots[0].parameter.device, kind, p.faults_seen);
+  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    visit_floating(t, [&](auto zero) { f(zero, step); });
+}
+
+void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
+    using T = decltype(zero);
+    update_all<Sgd<T>>(slots, p, step, [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
+  });
+}
+
+void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
+    using T = decltype(zero);
+    update_all<Adam<T>>(slots, p, step, [](const AdamSlot& s, T*(&states)[2]) {
+      states[0] = s.exp_avg.as<T>();
+      states[1] = s.exp_avg_sq.as<T>();
+    });
+  });
+}
+
+void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
+  take_step(slots, p, StepLaunches::Kind::other, [&](auto zero, StepLaunches& step) {
+    using T = decltype(zero);
+    update_all<Ema<T>>(slots, p, step, [](const OptimizerSlot&, T*(&)[1]) {});
+  });
+}
+
+}  // namespace
+
+OptimizerKernels optimizer_kernels() {
+  return {
+      .sgd = sgd,
+      .adam = adam,
+      .ema = ema,
+      .clip_grad_value = clip_grad_value,
+      .clip_grad_norm = {plan, clip_grad_norm},
+  };
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,55 @@
+// Widens the gradients of many leaves in one launch, each thread eight elements at a time.
+#include "bytetape/cuda/optim/widen.h"
+
+#include "bytetape/cuda/optim/gradients.cuh"
+#include "bytetape/cuda/pointwise/convert.cuh"
+
+namespace bytetape::cuda {
+namespace {
+
+struct WidenSlot {
+  const void* from;
+  float* to;
+  std::int64_t size;
+};
+
+constexpr int lanes = 8, half = lanes / 2;  // of 16 bits fill 16 bytes, of 32 bits 32
+
+template <class T>
+__device__ void widen_lanes(const T* from, float* to) {
+  const auto low = Packed<T, lanes>::load(from);
+  Packed<float, half> wide[2];
+#pragma unroll
+  for (int k = 0; k < lanes; ++k) wide[k / half].values[k % half] = widened(low.values[k]);
+  wide[0].store(to);
+  wide[1].store(to + half);
+}
+
+template <class T, int most>
+__global__ void __launch_bounds__(block_size)
+    widen_kernel(const __grid_constant__ GradientTable<most, WidenSlot> table) {
+  for_each_chunk(table, [&](const WidenSlot& slot, std::int64_t begin, std::int64_t size) {
+    const T* from = static_cast<const T*>(slot.from) + begin;
+    float* to = slot.to + begin;
+    const auto places = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+    const std::int64_t whole = places % 16 == 0 ? size / lanes * lanes : 0;
+    for (std::int64_t i = threadIdx.x * lanes; i < whole; i += block_size * lanes) widen_lanes(from + i, to + i);
+    for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) to[i] = widened(from[i]);
+  });
+}
+
+}  // namespace
+
+void widen_all(std::span<const ConstView> from, std::span<const View> to) {
+  if (to.empty()) return;
+  const cudaStream_t stream = stream_of(to[0].device);
+  const auto slot = [&](std::size_t i) { return WidenSlot{from[i].data(), to[i].as<float>(), to[i].numel()}; };
+  for_each_table_of<WidenSlot>(from, slot, [&](const auto& all) {
+    with_table(all, [&](const auto& table, auto zero) {
+      using T = decltype(zero);
+      if constexpr (sizeof(T) == 2) widen_kernel<T><<<table.blocks(), block_size, 0, stream>>>(table);
+    });
+  });
+}
+
+}  // namespace bytetape::cuda

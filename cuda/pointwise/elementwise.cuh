@@ -1,0 +1,261 @@
+#pragma once
+// y = f(x...) element by element, the counterpart of core/cpu/elementwise.h. A thread takes a vector of 16 bytes where
+// the innermost dim of all operands is dense or repeats one element (dense tensors, a row or a number for each channel
+// broadcast), and else one element.
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "bytetape/core/view.h"
+#include "bytetape/core/walk.h"
+#include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/runtime/launch.h"
+
+namespace bytetape::cuda {
+namespace detail {
+
+/// An input: memory, or where `data` is null a number.
+template <class T>
+struct Source {
+  const T* data;
+  compute_t<T> number;
+
+  explicit Source(const ConstView& x)
+      : data(x.as<T>()), number(x.is_constant() ? static_cast<compute_t<T>>(constant(x)) : compute_t<T>{}) {}
+  __device__ compute_t<T> at(std::int64_t i) const { return data ? widened(data[i]) : number; }
+
+ private:
+  static compute_t<T> constant(const ConstView& x) {
+    if constexpr (std::is_integral_v<T>)
+      return *reinterpret_cast<const T*>(&x.constant_bits());
+    else
+      return static_cast<compute_t<T>>(x.number());
+  }
+};
+
+template <class T, int n>
+struct alignas(sizeof(T) * n) Lanes {
+  T values[n];
+};
+
+/// n elements from i on, or the one there n times.
+template <int n, class T>
+__device__ Lanes<compute_t<T>, n> load(const Source<T>& x, std::int64_t i, bool repeats) {
+  Lanes<compute_t<T>, n> wide;
+  if (x.data && !repeats) {
+    const auto packed = Packed<T, n>::load(x.data + i);
+    for (int k = 0; k < n; ++k) wide.values[k] = widened(packed.values[k]);
+  } else {
+    const compute_t<T> one = x.at(i);
+    for (int k = 0; k < n; ++k) wide.values[k] = one;
+  }
+  return wide;
+}
+
+/// f's result as it is stored.
+template <class Out, class V>
+__device__ Out stored(V v) {
+  if constexpr (std::is_same_v<Out, V>)
+    return v;
+  else
+    return narrowed<Out>(static_cast<compute_t<Out>>(v));
+}
+
+template <int n, class Out, class F, class... V>
+__device__ void apply(const F& f, Out* y, const V&... x) {
+  Packed<Out, n> out;
+  for (int k = 0; k < n; ++k) out.values[k] = stored<Out>(f(x.values[k]...));
+  out.store(y);
+}
+
+/// Divides indices by a number that the host knows.
+template <class I>
+struct Divisor {
+  I value;
+  __device__ I quotient(I i) const { return i / value; }
+};
+/// Indices below 2^31 by a multiplication: Granlund and Montgomery, Division by invariant integers (1994), figure 4.1.
+template <>
+struct Divisor<std::uint32_t> {
+  std::uint32_t value, factor, shift;
+
+  Divisor() = default;
+  explicit Divisor(std::uint32_t by) : value(by), shift(static_cast<std::uint32_t>(std::bit_width(by - 1))) {
+    factor = static_cast<std::uint32_t>((((std::uint64_t{1} << shift) - by) << 32) / by + 1);
+  }
+  __device__ std::uint32_t quotient(std::uint32_t i) const { return (__umulhi(i, factor) + i) >> shift; }
+};
+
+/// A walk that a kernel takes as an argument, its elements counted in I; of the dims the innermost is the first.
+template <int K, class I>
+struct Steps {
+  int rank = 0;
+  I count = 1;
+  Divisor<I> sizes[max_rank];
+  std::int64_t strides[K][max_rank], first[K];
+
+  explicit Steps(const Walk<K>& walk, const std::array<std::int64_t, K>& from = {}) {
+    rank = walk.shape.size();
+    for (int d = 0; d < rank; ++d) {
+      const int of = rank - 1 - d;
+      count *= static_cast<I>(walk.shape[of]);
+      if (d + 1 < rank) sizes[d] = Divisor<I>{static_cast<I>(walk.shape[of])};  // the outermost divides nothing
+      for (int k = 0; k < K; ++k) strides[k][d] = walk.strides[k][of];
+    }
+    for (int k = 0; k < K; ++k) {
+      first[k] = from[k];
+      if (rank == 0) strides[k][0] = 0;
+    }
+    rank = std::max(rank, 1);
+  }
+  /// Offsets of element i, counted with the last dim of the walk innermost.
+  __device__ void find(I i, std::int64_t (&offsets)[K]) const {
+    for (int k = 0; k < K; ++k) offsets[k] = first[k];
+#pragma unroll
+    for (int d = 0; d < max_rank; ++d) {
+      const bool is_last = d + 1 == rank;
+      const I rest = is_last ? 0 : sizes[d].quotient(i), at = is_last ? i : i - rest * sizes[d].value;
+      for (int k = 0; k < K; ++k) offsets[k] += static_cast<std::int64_t>(at) * strides[k][d];
+      if (is_last) return;
+      i = rest;
+    }
+  }
+};
+
+/// Where the kernel works. A step of the walk is a vector of n elements; `tail` elements come after the last.
+template <int K>
+struct Range {
+  Steps<K, std::uint32_t> steps;
+  std::uint32_t tail;
+  __device__ bool repeats(int k) const { return steps.strides[k][0] == 0; }
+};
+
+template <int n, class Out, class F, std::size_t... k, class... In>
+__device__ void apply_at(const F& f, const Range<sizeof...(In) + 1>& range, const std::int64_t* offsets, Out* y,
+                         std::index_sequence<k...>, const Source<In>&... x) {
+  if constexpr (n == 1)
+    y[offsets[0]] = stored<Out>(f(x.at(offsets[k + 1])...));
+  else
+    apply<n>(f, y + offsets[0], load<n>(x, offsets[k + 1], range.repeats(k + 1))...);
+}
+
+template <int n, class Out, class F, class... In>
+__global__ void __launch_bounds__(block_size)
+    elementwise_kernel(F f, Range<sizeof...(In) + 1> range, Out* y, Source<In>... x) {
+  constexpr int K = sizeof...(In) + 1;
+  const auto& steps = range.steps;
+  const std::uint32_t thread = blockIdx.x * block_size + threadIdx.x;
+  std::int64_t offsets[K];
+  for (std::uint32_t i = thread; i < steps.count; i += gridDim.x * block_size) {
+    steps.find(i, offsets);
+    apply_at<n>(f, range, offsets, y, std::index_sequence_for<In...>(), x...);
+  }
+  if constexpr (n > 1) {
+    if (thread >= range.tail) return;
+    steps.find(steps.count, offsets);
+    for (int k = 0; k < K; ++k) offsets[k] += range.repeats(k) ? 0 : thread;
+    apply_at<1>(f, range, offsets, y, std::index_sequence_for<In...>(), x...);
+  }
+}
+
+template <class T>
+bool is_aligned(const ConstView& x, int lanes) {
+  return x.is_constant() || reinterpret_cast<std::uintptr_t>(x.data()) % (sizeof(T) * lanes) == 0;
+}
+
+/// What the launch looks at, whatever the element type.
+struct Operand {
+  const ConstView& view;
+  int size;  // of an element, in bytes
+
+  /// True where, walked by `strides`, its vectors each lie in one place or are of one element.
+  bool packs(const Strides& strides, int lanes) const {
+    if (strides.back() == 0) return true;
+    if (strides.back() != 1 || reinterpret_cast<std::uintptr_t>(view.data()) % (size * lanes) != 0) return false;
+    for (int d = 0; d + 1 < strides.size(); ++d)
+      if (strides[d] % lanes != 0) return false;
+    return true;
+  }
+};
+
+/// How y and the inputs are walked; y has n elements.
+template <int K>
+Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
+  const ConstView& y = operands[0].view;
+  Walk<K> walk;
+  if (std::all_of(
+          operands.begin() + 1, operands.end(),
+          [&](const Operand& x) { return x.view.is_constant() || same_layout(y.shape, y.strides, x.view.strides); }) &&
+      (y.is_contiguous() || is_dense(y.shape, y.strides))) {  // as a rule: one dim
+    walk.shape.push_back(n);
+    for (int k = 0; k < K; ++k) walk.strides[k].push_back(operands[k].view.is_constant() ? 0 : 1);
+    return walk;
+  }
+  const Strides none = Dims::filled(y.rank(), 0);
+  std::array<const Strides*, K> strides;
+  for (int k = 0; k < K; ++k) strides[k] = operands[k].view.is_constant() ? &none : &operands[k].view.strides;
+  walk = Walk<K>(y.shape, strides);
+  walk.complete();
+  return walk;
+}
+
+inline constexpr std::int64_t most = std::int64_t{1} << 31;  // a kernel counts fewer
+
+/// Launches a kernel over a walk that begins at the offsets `first`, in parts if need be.
+template <int K>
+void launch_over(const Walk<K>& walk, std::array<std::int64_t, K> first, std::uint32_t tail, const void* kernel,
+                 void** arguments, Device device) {
+  if (numel(walk.shape) >= most) {
+    const auto longest = static_cast<int>(std::max_element(walk.shape.begin(), walk.shape.end()) - walk.shape.begin());
+    Walk<K> low = walk, high = walk;
+    low.shape[longest] /= 2;
+    high.shape[longest] -= low.shape[longest];
+    launch_over<K>(low, first, tail, kernel, arguments, device);
+    for (int k = 0; k < K; ++k) first[k] += low.shape[longest] * walk.strides[k][longest];
+    return launch_over<K>(high, first, tail, kernel, arguments, device);
+  }
+  Range<K> range{Steps<K, std::uint32_t>(walk, first), tail};
+  arguments[1] = &range;
+  cudaLaunchKernel(kernel, blocks_for(range.steps.count, device), block_size, arguments, 0, stream_of(device));
+  check_launch();
+}
+
+/// Launches one of the two kernels: of vectors of `lanes` elements, or of elements. All that does not depend on dtypes
+/// is here, as it would take the compiler long to do for each.
+template <int K>
+void launch(const std::array<Operand, K>& operands, int lanes, const void* of_vectors, const void* of_elements,
+            void** arguments) {
+  const ConstView& y = operands[0].view;
+  const std::int64_t n = y.numel();
+  if (n == 0) return;
+  Walk<K> walk = plan_walk<K>(operands, n);
+  const int last = walk.shape.size() - 1;
+  const bool is_whole = walk.shape[last] % lanes == 0;
+  // A result that is expanded has all its elements in one place: no vector may be written there.
+  bool packs = walk.strides[0][last] == 1 && (is_whole || (last == 0 && n < most));
+  for (int k = 0; k < K; ++k) packs = packs && operands[k].packs(walk.strides[k], lanes);
+  if (packs) {
+    walk.shape[last] /= lanes;
+    for (Strides& s : walk.strides) s[last] *= lanes;
+  }
+  const auto tail = static_cast<std::uint32_t>(packs && !is_whole ? n % lanes : 0);
+  launch_over<K>(walk, {}, tail, packs ? of_vectors : of_elements, arguments, y.device);
+}
+
+}  // namespace detail
+
+/// Out and In are the element types stored; f is called with values of the computed types.
+template <class Out, class... In, class F, class... X>
+void elementwise(const F& f, const View& y, const X&... x) {
+  constexpr int lanes = static_cast<int>(16 / std::max({sizeof(Out), sizeof(In)...}));
+  Out* to = y.as<Out>();
+  [&](auto... from) {
+    void* arguments[] = {const_cast<F*>(&f), nullptr, &to, &from...};
+    detail::launch<sizeof...(In) + 1>({detail::Operand{y, sizeof(Out)}, detail::Operand{x, sizeof(In)}...}, lanes,
+                                      reinterpret_cast<const void*>(detail::elementwise_kernel<lanes, Out, F, In...>),
+                                      reinterpret_cast<const void*>(detail::elementwise_kernel<1, Out, F, In...>),
+                                      arguments);
+  }(detail::Source<In>(x)...);
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,221 @@
+#include <numbers>
+
+#include "bytetape/core/integers.h"
+#include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/pointwise/gelu.cuh"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+template <class C>
+__device__ C sigmoid_of(C x) {
+  return 1 / (1 + ::exp(-x));  // for large -x, exp overflows to infinity and the quotient is 0
+}
+/// Phi, the distribution function of the standard normal.
+template <class C>
+__device__ C normal_cdf(C x) {
+  return C(0.5) * (1 + ::erf(x * C(std::numbers::sqrt2 / 2)));
+}
+
+struct Exp {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::exp(x);
+  }
+};
+struct Log {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::log(x);
+  }
+};
+struct Sqrt {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::sqrt(x);
+  }
+};
+struct Rsqrt {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return 1 / ::sqrt(x);
+  }
+};
+struct Tanh {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::tanh(x);
+  }
+};
+struct Sigmoid {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return sigmoid_of(x);
+  }
+};
+struct Relu {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return x < 0 ? C(0) : x;
+  }
+};
+struct Gelu {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return x * normal_cdf(x);
+  }
+};
+struct Silu {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return x / (1 + ::exp(-x));
+  }
+};
+struct Erf {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::erf(x);
+  }
+};
+struct Abs {
+  template <class C>
+  __device__ C operator()(C x) const {
+    if constexpr (std::is_floating_point_v<C>)
+      return ::fabs(x);
+    else if constexpr (std::is_signed_v<C>)
+      return x < 0 ? negated(x) : x;
+    else
+      return x;
+  }
+};
+struct Sign {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return x > 0 ? C(1) : x < 0 ? C(-1) : x;
+  }
+};
+template <class C>
+struct Clamp {
+  C least, most;
+  __device__ C operator()(C x) const { return x < least ? least : x > most ? most : x; }  // NaN stays NaN
+};
+
+struct TanhBackward {
+  template <class C>
+  __device__ C operator()(C y, C gy) const {
+    return gy * (1 - y * y);
+  }
+};
+struct SigmoidBackward {
+  template <class C>
+  __device__ C operator()(C y, C gy) const {
+    return gy * (y * (1 - y));
+  }
+};
+struct ReluBackward {
+  template <class C>
+  __device__ C operator()(C y, C gy) const {
+    return y <= 0 ? C(0) : gy;
+  }
+};
+// d(x Phi(x))/dx = Phi(x) + x phi(x)
+struct GeluBackward {
+  template <class C>
+  __device__ C operator()(C x, C gy) const {
+    return gy * (normal_cdf(x) + x * ::exp(C(-0.5) * x * x) * C(std::numbers::inv_sqrtpi / std::numbers::sqrt2));
+  }
+};
+// With s = sigmoid(x): s (1 + x (1 - s))
+struct SiluBackward {
+  template <class C>
+  __device__ C operator()(C x, C gy) const {
+    const C s = sigmoid_of(x);
+    return gy * (s * (1 + x * (1 - s)));
+  }
+};
+
+template <class C>
+struct LeakyRelu {
+  C slope;
+  __device__ C operator()(C x) const { return x > 0 ? x : x * slope; }
+  __device__ C operator()(C saved, C gy) const { return saved > 0 ? gy : gy * slope; }  // backward
+};
+
+template <class F>
+void unary(const ConstView& x, const View& y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T>(F(), y, x);
+  });
+}
+
+template <class F>
+void backward(const ConstView& saved, const ConstView& gy, const View& gx) {
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T, T>(F(), gx, saved, gy);
+  });
+}
+
+void abs(const ConstView& x, const View& y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T>(Abs(), y, x);
+  });
+}
+
+void clamp(Scalar low, Scalar high, const ConstView& x, const View& y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T>(Clamp<C>{low.to<C>(), high.to<C>()}, y, x);
+  });
+}
+
+void leaky_relu(double slope, const ConstView& x, const View& y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T>(LeakyRelu<C>{static_cast<C>(slope)}, y, x);
+  });
+}
+
+void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& gy, const View& gx) {
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T, T>(LeakyRelu<C>{static_cast<C>(slope)}, gx, saved, gy);
+  });
+}
+
+}  // namespace
+
+PointwiseKernels pointwise_kernels() {
+  return {
+      .exp = unary<Exp>,
+      .log = unary<Log>,
+      .sqrt = unary<Sqrt>,
+      .rsqrt = unary<Rsqrt>,
+      .tanh = unary<Tanh>,
+      .sigmoid = unary<Sigmoid>,
+      .relu = unary<Relu>,
+      .gelu = unary<Gelu>,
+      .gelu_tanh = unary<GeluTanh>,
+      .silu = unary<Silu>,
+      .erf = unary<Erf>,
+      .abs = abs,
+      .sign = unary<Sign>,
+      .clamp = clamp,
+      .leaky_relu = leaky_relu,
+      .tanh_backward = backward<TanhBackward>,
+      .sigmoid_backward = backward<SigmoidBackward>,
+      .relu_backward = backward<ReluBackward>,
+      .gelu_backward = backward<GeluBackward>,
+      .gelu_tanh_backward = backward<GeluTanhBackward>,
+      .silu_backward = backward<SiluBackward>,
+      .leaky_relu_backward = leaky_relu_backward,
+  };
+}
+
+}  // namespace bytetape::cuda

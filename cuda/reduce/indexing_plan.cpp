@@ -1,0 +1,20 @@
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/reduce/indexing.h"
+#include "bytetape/cuda/reduce/sort.h"
+
+namespace bytetape::cuda {
+
+IndexSumScratch::IndexSumScratch(const IndexSumArgs& a) {
+  const std::int64_t m = a.index.shape[0];
+  buffer = sort_buffer(m);
+  starts = 4 * buffer;
+  sort = starts + sort_buffer(a.y.shape[a.dim] + 1);
+  bytes = sort + (m > 0 ? sort_scratch(m) : 0);
+}
+
+Plan plan(const IndexSumArgs& args) {
+  if (args.y.numel() == 0) return {};
+  return {IndexSumScratch(args).bytes};
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,241 @@
+// Cross entropy. Some lanes share a row, as the plan says, and read it once: maximum and sum of exponentials are kept
+// together, and the sum is rescaled where the maximum moves (Milakov & Gimelshein, "Online normalizer calculation for
+// softmax", 2018).
+#include <algorithm>
+#include <limits>
+
+#include "bytetape/core/kernels/loss.h"
+#include "bytetape/cuda/reduce/loss.cuh"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+constexpr int warp_size = 32;
+constexpr unsigned all_lanes = ~0u;
+
+struct Plus {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Larger {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return ::fmax(a, b);
+  }
+};
+
+/// op over v of `lanes` neighbours, or for 0 of the block, on every one of them. All threads of the block come here.
+template <int lanes, class T, class Op>
+__device__ T reduce(T v, Op op) {
+  for (int d = (lanes ? lanes : warp_size) / 2; d > 0; d /= 2) v = op(v, __shfl_xor_sync(all_lanes, v, d));
+  if constexpr (lanes == 0) {
+    __shared__ T of_warp[warp_size];
+    __syncthreads();  // those of the call before were read
+    if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = v;
+    __syncthreads();
+    v = of_warp[0];
+    for (unsigned w = 1; w < blockDim.x / warp_size; ++w) v = op(v, of_warp[w]);
+  }
+  return v;
+}
+
+/// Of elements x[lane], x[lane + lanes], ...
+template <class T>
+struct RowSums {
+  T max = -std::numeric_limits<T>::infinity();
+  T exps = 0;  // of x - max
+  T sum = 0;   // weighted where there are weights
+};
+
+template <int batch, Rows rows, class T>
+__device__ RowSums<T> scan(const Column<const T>& x, std::int64_t size, int lane, int lanes,
+                           [[maybe_unused]] const Weights<T>& weights) {
+  constexpr T least = -std::numeric_limits<T>::infinity();
+  RowSums<T> r;
+  for (std::int64_t first = lane; first < size; first += std::int64_t{lanes} * batch) {
+    T v[batch], max = r.max;
+    for (int k = 0; k < batch; ++k) {
+      const std::int64_t j = first + k * lanes;
+      v[k] = j < size ? x[j] : least;
+      if constexpr (rows == Rows::weighted)
+        r.sum += j < size ? weights[j] * v[k] : T{0};
+      else
+        r.sum += j < size ? v[k] : T{0};
+    }
+    for (int k = 0; k < batch; ++k) max = ::fmax(max, v[k]);
+    const T shift = max == least ? T{0} : max;  // -inf - -inf would be NaN
+    r.exps *= ::exp(r.max - shift);
+    for (int k = 0; k < batch; ++k) r.exps += ::exp(v[k] - shift);
+    r.max = max;
+  }
+  return r;
+}
+
+/// The sums of all lanes. NaN where all elements are -inf, as x - max is.
+template <int lanes, class T>
+__device__ RowSums<T> joined(const RowSums<T>& r) {
+  const T max = reduce<lanes>(r.max, Larger());
+  return {max, reduce<lanes>(r.exps * ::exp(r.max - max), Plus()), reduce<lanes>(r.sum, Plus())};
+}
+
+/// What rows add up to.
+struct alignas(16) Partial {
+  double loss = 0, count = 0;
+};
+
+/// Sums over the block, in the same order every time.
+__device__ Partial joined(const Partial& p) { return {reduce<0>(p.loss, Plus()), reduce<0>(p.count, Plus())}; }
+
+/// Where all rows end up.
+template <class T>
+struct Result {
+  Column<T> y;
+  T* count;
+  Reduction reduction;
+
+  __device__ void write(const Partial& all) const {
+    *count = static_cast<T>(all.count);
+    if (reduction != Reduction::none)
+      y[0] = static_cast<T>(reduction == Reduction::mean ? all.loss / all.count : all.loss);
+  }
+};
+
+template <class T>
+struct Forward {
+  Matrix<const T> logits;
+  Targets targets;
+  T smoothing;
+  Column<T> lse;
+  Result<T> result;
+  std::int64_t rows_each;  // of a block
+  Partial* partials;       // one for each block; null where there is but one
+  FaultSlot faults;
+  Weights<T> weights;
+};
+
+/// (1 - s) w_t (lse - x_t) + s / c sum_j w_j (lse - x_j), with smoothing s over c classes.
+template <Rows rows, class T>
+__device__ T loss_of(const Forward<T>& a, const RowSums<T>& row, T log_sum, T wanted, [[maybe_unused]] T weight) {
+  const T s = a.smoothing, c = static_cast<T>(a.targets.classes);
+  T loss = log_sum - wanted;
+  if constexpr (rows != Rows::plain) loss *= weight;
+  if constexpr (rows == Rows::plain)
+    if (s > 0) loss = (1 - s) * loss + s * (log_sum - row.sum / c);
+  if constexpr (rows == Rows::weighted)
+    if (s > 0) loss = (1 - s) * loss + s * ((a.weights.sum() * log_sum - row.sum) / c);
+  return loss;
+}
+
+template <class T, int lanes, Rows rows>
+__global__ void __launch_bounds__(1024) cross_entropy_kernel(Forward<T> a) {
+  constexpr int batch = lanes || sizeof(T) == 8 ? 4 : 8;  // loads in flight
+  const int width = lanes ? lanes : static_cast<int>(blockDim.x), groups = static_cast<int>(blockDim.x) / width,
+            group = static_cast<int>(threadIdx.x) / width, lane = static_cast<int>(threadIdx.x) % width;
+  const Targets& targets = a.targets;
+  const std::int64_t begin = blockIdx.x * a.rows_each, end = std::min(begin + a.rows_each, targets.n);
+  Partial mine;
+  for (std::int64_t first = begin; first < end; first += groups) {  // as often for every thread: reduce() needs all
+    const std::int64_t i = first + group;
+    const bool is_row = i < end, leads = is_row && lane == 0;
+    const Column<const T> x = a.logits[is_row ? i : begin];
+    const std::int64_t t = leads ? targets.data[i] : targets.ignore;
+    const bool counts = t != targets.ignore, is_class = targets.is_class(t);
+    const T wanted = counts && is_class ? x[t] : T{0};  // on its way while the row is read
+    RowSums<T> row;
+    if constexpr (rows != Rows::log_probabilities)
+      row = joined<lanes>(scan<batch, rows>(x, is_row ? targets.classes : 0, lane, width, a.weights));
+    if (!leads) continue;
+    T log_sum = 0;
+    if constexpr (rows != Rows::log_probabilities) {
+      log_sum = row.max + ::log(row.exps);
+      a.lse[i] = log_sum;
+    }
+    T weight = counts;
+    if constexpr (rows != Rows::plain) weight = counts && is_class ? a.weights[t] : T{0};
+    const T loss = counts && is_class ? loss_of<rows>(a, row, log_sum, wanted, weight) : T{0};
+    if (a.result.reduction == Reduction::none) a.result.y[i] = loss;
+    mine.loss += static_cast<double>(loss);
+    mine.count += static_cast<double>(weight);
+    if (counts && !is_class)
+      leave_if_first(a.faults, {Fault::Kind::target, t, targets.classes}, i,
+                     [&](std::int64_t row) { return targets.is_fault(targets.data[row]); });
+  }
+  const Partial all = joined(mine);
+  if (threadIdx.x != 0) return;
+  if (a.partials)
+    a.partials[blockIdx.x] = all;
+  else
+    a.result.write(all);
+}
+
+template <class T>
+__global__ void __launch_bounds__(1024) add_up_kernel(const Partial* partials, int n, Result<T> result) {
+  Partial mine;
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
+    const Partial p = partials[i];
+    mine.loss += p.loss;
+    mine.count += p.count;
+  }
+  const Partial all = joined(mine);
+  if (threadIdx.x == 0) result.write(all);
+}
+
+template <class T, Rows rows>
+auto kernel_with(std::int64_t lanes) {
+  return lanes == 0   ? cross_entropy_kernel<T, 0, rows>
+         : lanes == 4 ? cross_entropy_kernel<T, 4, rows>
+         : lanes == 8 ? cross_entropy_kernel<T, 8, rows>
+                      : cross_entropy_kernel<T, 32, rows>;
+}
+template <class T>
+auto kernel_for(Rows rows, std::int64_t lanes) {
+  if (rows == Rows::log_probabilities) return cross_entropy_kernel<T, 1, Rows::log_probabilities>;
+  return rows == Rows::weighted ? kernel_with<T, Rows::weighted>(lanes) : kernel_with<T, Rows::plain>(lanes);
+}
+
+/// Threads of a block, from geometry alone: in what order rows add up depends on it.
+unsigned threads_for(std::int64_t n, std::int64_t classes, std::int64_t lanes, bool is_single) {
+  if (lanes == 0) return n <= 512 && classes >= 8192 ? 1024 : block_size;  // long rows, and few: more of each at a time
+  if (!is_single) return block_size;
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((n * lanes + warp_size - 1) / warp_size * warp_size, warp_size, 1024));
+}
+
+void cross_entropy(const CrossEntropyArgs& args, const Plan& plan, Workspace ws) {
+  const cudaStream_t stream = stream_of(args.y.device);
+  const std::int64_t n = args.logits.shape[0], classes = args.logits.shape[1], lanes = plan.algorithm;
+  const bool is_single = plan.workspace == 0;
+  const auto blocks = is_single ? 1 : static_cast<int>(plan.workspace / sizeof(Partial));
+  const unsigned threads = threads_for(n, classes, lanes, is_single);
+  visit_wide(args.logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Result<T> result{column<T>(args.y), args.count.as<T>(), args.reduction};
+    auto* partials = is_single ? nullptr : static_cast<Partial*>(ws.data);
+    const auto kernel = kernel_for<T>(rows_of(args.lse, args.weight), lanes);
+    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>({matrix<T>(args.logits),
+                                                                   {args.target, classes, args.ignore},
+                                                                   static_cast<T>(args.smoothing),
+                                                                   column<T>(args.lse),
+                                                                   result,
+                                                                   (n + blocks - 1) / blocks,
+                                                                   partials,
+                                                                   FaultSlot(args.y.device),
+                                                                   {args.weight, args.total}});
+    if (!is_single) add_up_kernel<T><<<1, 1024, 0, stream>>>(partials, blocks, result);
+  });
+  check_launch();
+}
+
+}  // namespace
+
+LossKernels loss_kernels() {
+  return {
+      .cross_entropy = {plan, cross_entropy},
+      .cross_entropy_backward = cross_entropy_backward,
+  };
+}
+
+}  // namespace bytetape::cuda

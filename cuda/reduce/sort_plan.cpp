@@ -1,0 +1,19 @@
+#include <algorithm>
+
+#include "bytetape/cuda/reduce/sort.h"
+
+namespace bytetape::cuda {
+
+std::size_t sort_buffer(std::int64_t n) { return (8 * static_cast<std::size_t>(n) + 255) / 256 * 256; }
+
+// What cub::DeviceRadixSort asks for: for 64-bit keys it makes 8 passes over digits of 8 bits. It sorts portions of
+// just under 2^28 elements, keeps 256 counts of 8 bytes a pass for each, and 256 of 4 bytes for each tile of one, which
+// has 3840 elements or more: this allows for half of that. The launch checks that it is enough.
+std::size_t sort_scratch(std::int64_t count) {
+  const auto n = static_cast<std::size_t>(count);
+  const std::size_t portion = std::size_t{1} << 28, portions = n / portion + 2;
+  const std::size_t tiles = std::min(n, portion) / 2048 + 1;
+  return 1024 * tiles + 32768 * portions;
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,148 @@
+#include "bytetape/cuda/runtime/fault.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+
+#include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/runtime.h"
+#include "bytetape/cuda/runtime/streams.h"
+
+namespace bytetape::cuda {
+namespace {
+
+// A fault is a stream's, and so is the word that says to steps that one is pending. Only work of the stream writes it:
+// a kernel that leaves a fault, take_over_kernel, forget_kernel. So no step finds that it changes while it runs,
+// whatever other streams do. What a stream has waited for it takes over before its next step.
+
+// Each device has its own, beside the kernels' code: memory that an allocator would have to give is not needed, and a
+// device on which nothing was made yet holds 0 bytes.
+__device__ unsigned pending_words[memory::stream_count], claimed_words[memory::stream_count];
+
+constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
+
+struct Faults {
+  unsigned* pending = nullptr;         // by stream
+  unsigned* claimed = nullptr;         // by stream
+  FaultRecord* records = nullptr;      // by stream
+  std::atomic<std::uint32_t> used{0};  // a bit for each stream whose kernels may have left a fault, or taken one over
+  std::mutex mutex;                    // of who throws
+  std::atomic<std::uint64_t> thrown{0};
+
+  explicit Faults(Device device) {
+    const OutsideRecording outside;
+    stream_of(device);  // makes the device current
+    check(cudaGetSymbolAddress(reinterpret_cast<void**>(&pending), pending_words));
+    check(cudaGetSymbolAddress(reinterpret_cast<void**>(&claimed), claimed_words));
+    check(cudaHostAlloc(reinterpret_cast<void**>(&records), memory::stream_count * sizeof(FaultRecord),
+                        cudaHostAllocMapped | cudaHostAllocPortable));
+    for (int i = 0; i < memory::stream_count; ++i) records[i] = {};
+  }
+  FaultPlaces places(int stream) const { return {records + stream, pending + stream, claimed + stream}; }
+  void use(int stream) {
+    if (!(used.load(std::memory_order_relaxed) & bit(stream))) used.fetch_or(bit(stream));
+  }
+  /// f(stream) for those of `used`.
+  template <class F>
+  void for_each_used(const F& f) const {
+    for (std::uint32_t rest = used.load(); rest != 0; rest &= rest - 1) f(std::countr_zero(rest));
+  }
+  /// Those whose record is written, a bit for each.
+  std::uint32_t written() const {
+    std::uint32_t all = 0;
+    for_each_used([&](int stream) {
+      const std::atomic_ref state(records[stream].state);
+      if (state.load(std::memory_order_acquire) == FaultRecord::written) all |= bit(stream);
+    });
+    return all;
+  }
+};
+
+/// By device. Never destroyed: kernels may write there to the end of the process.
+std::array<std::atomic<Faults*>, 256> all;
+constinit thread_local std::uint64_t thrown_here = 0;
+
+Faults* faults_if_any(int index) { return all[static_cast<std::size_t>(index)].load(std::memory_order_acquire); }
+
+Faults& faults(Device device) {
+  static std::mutex mutex;
+  if (Faults* made = faults_if_any(device.index)) return *made;
+  const std::lock_guard lock(mutex);
+  if (!faults_if_any(device.index)) all[device.index].store(new Faults(device), std::memory_order_release);
+  return *faults_if_any(device.index);
+}
+
+/// `was_written`: when the host looked. A fault that has come since is kept, and thrown when the host looks again.
+__global__ void forget_kernel(FaultPlaces places, bool was_written) {
+  if (!was_written && *places.claimed != 0) return;
+  *places.pending = 0;
+  *static_cast<volatile unsigned*>(&places.record->state) = FaultRecord::free;
+  *places.claimed = 0;
+}
+
+/// To the word of stream `to` what those of the streams `from` say.
+__global__ void take_over_kernel(unsigned* pending, std::uint32_t from, int to) {
+  for (; from != 0; from &= from - 1)
+    if (static_cast<const volatile unsigned*>(pending)[__ffs(static_cast<int>(from)) - 1]) pending[to] = 1;
+}
+
+}  // namespace
+
+FaultPlaces fault_places(Device device) {
+  Faults& f = faults(device);
+  const int here = memory::current_scope.stream;
+  f.use(here);
+  return f.places(here);
+}
+
+const unsigned* settled_pending(Device device) {
+  Faults& f = faults(device);
+  const cudaStream_t stream = stream_of(device);
+  Streams& streams = streams_for_work(device.index);
+  const int here = memory::current_scope.stream;
+  const std::uint32_t waited_for = streams.waited_for(here);
+  if (const std::uint32_t from = waited_for & f.used.load() & ~bit(here)) {
+    f.use(here);
+    take_over_kernel<<<1, 1, 0, stream>>>(f.pending, from, here);
+    check_launch();
+  }
+  streams.forget_waits(here, waited_for);
+  return f.pending + here;
+}
+
+void throw_pending_fault(int index) {
+  Faults* f = faults_if_any(index);
+  if (!f || f->written() == 0) return;
+  std::unique_lock lock(f->mutex);
+  if (f->written() == 0) return;  // another thread has thrown it
+  const FaultRecord left = f->records[std::countr_zero(f->written())];
+  ++f->thrown;  // first: an optimizer whose next step is not skipped must know of it
+  // All that was launched before it is thrown finds it pending.
+  synchronize_streams(index);
+  const std::uint32_t written = f->written();
+  Streams& streams = streams_of(index);
+  f->for_each_used([&](int stream) {
+    const bool was_written = (written & bit(stream)) != 0;
+    forget_kernel<<<1, 1, 0, streams.get(stream)>>>(f->places(stream), was_written);
+    check_launch();
+  });
+  synchronize_streams(index);
+  forget_launches(index);
+  lock.unlock();
+  ++thrown_here;
+  const memory::ScopeGuard scope(memory::current_scope.with(left.module, left.op, memory::current_scope.phase));
+  throw_fault(left.fault);
+}
+
+std::uint64_t faults_thrown_here() { return thrown_here; }
+
+std::unique_lock<std::mutex> hold_faults(Device device) { return std::unique_lock(faults(device).mutex); }
+
+std::uint64_t faults_thrown(int index) {
+  const Faults* f = faults_if_any(index);
+  return f ? f->thrown.load() : 0;
+}
+
+}  // namespace bytetape::cuda

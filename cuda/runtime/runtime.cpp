@@ -1,0 +1,240 @@
+#include "bytetape/cuda/runtime/runtime.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator/upstream.h"
+#include "bytetape/cuda/cuda.h"
+#include "bytetape/cuda/runtime/compiled.h"
+#include "bytetape/cuda/runtime/fault.h"
+#include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/nvml.h"
+#include "bytetape/cuda/runtime/streams.h"
+
+namespace bytetape::cuda {
+namespace {
+
+constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
+
+/// Makes it the thread's current device. CUDA is asked which one is, as others than us may have set another.
+cudaError_t make_current(int index) noexcept {
+  int now = -1;
+  cudaError_t status = cudaGetDevice(&now);
+  if (status == cudaSuccess && now != index) status = cudaSetDevice(index);
+  if (status == cudaSuccess) current_device = index;
+  return status;
+}
+
+/// A device that was checked, and its streams.
+struct Opened {
+  Streams streams;
+  Marks marks;
+  int processors = 0, capability = 0;
+
+  explicit Opened(int index) {
+    check_there(index);
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, index));
+    bytetape::check<DeviceError>(properties.major >= oldest_major, "cuda:", index, " is a ", properties.name,
+                                 " of compute capability ", properties.major, ".", properties.minor,
+                                 ", and bytetape needs 8.0 or newer");
+    processors = properties.multiProcessorCount;
+    capability = 10 * properties.major + properties.minor;
+    check(make_current(index));
+    check_compiled_for(index, properties);
+    streams.get(0);
+  }
+
+ private:
+  static void check_compiled_for(int index, const cudaDeviceProp& properties) {
+    const cudaError_t status = status_of_code();
+    cudaGetLastError();
+    bytetape::check<DeviceError>(status != cudaErrorNoKernelImageForDevice && status != cudaErrorUnsupportedPtxVersion,
+                                 "cuda:", index, " is a ", properties.name, " of compute capability ", properties.major,
+                                 ".", properties.minor, ", for which this bytetape was not compiled: build it with ",
+                                 "-DCMAKE_CUDA_ARCHITECTURES=", properties.major, properties.minor);
+    check(status);
+  }
+};
+
+// Never closed: tensors in static storage may outlive it.
+Opened& opened(int index) {
+  static auto* all = new std::array<std::unique_ptr<Opened>, 256>;
+  static std::array<std::once_flag, 256> made;
+  const auto i = static_cast<std::size_t>(index);
+  std::call_once(made[i], [&] { (*all)[i] = std::make_unique<Opened>(index); });
+  return *(*all)[i];
+}
+
+Opened& enter(int index) {
+  Opened& device = opened(index);
+  check(make_current(index));
+  return device;
+}
+
+/// The same without throwing, for what may not: at the end of the process the driver may be gone.
+bool is_current(int index) noexcept { return make_current(index) == cudaSuccess; }
+
+Streams& where_work_goes(Opened& device, int index) {
+  return recording.streams && recording.index == index ? *recording.streams : device.streams;
+}
+
+/// Memory that the driver gives for a device.
+class DriverUpstream : public memory::Upstream {
+ public:
+  explicit DriverUpstream(int index) : index_(index) { enter(index); }
+  void* allocate(std::size_t bytes) noexcept override {
+    const OutsideRecording outside;
+    void* data = nullptr;
+    status_ = make_current(index_);
+    if (status_ == cudaSuccess) status_ = take(&data, bytes);
+    if (status_ != cudaSuccess) {
+      cudaGetLastError();  // said by check_failure(), and not once more by the next launch
+      return nullptr;
+    }
+    held_ += bytes;
+    return data;
+  }
+  void check_failure() override {
+    const cudaError_t status = std::exchange(status_, cudaSuccess);
+    if (status != cudaErrorMemoryAllocation) check(status);
+  }
+  void deallocate(void* data, std::size_t bytes) noexcept override {
+    const OutsideRecording outside;
+    if (is_current(index_)) give_back(data);
+    held_ -= bytes;
+  }
+
+ protected:
+  virtual cudaError_t take(void** data, std::size_t bytes) noexcept = 0;
+  virtual void give_back(void* data) noexcept = 0;
+
+  const int index_;
+  std::size_t held_ = 0;
+
+ private:
+  cudaError_t status_ = cudaSuccess;  // of the last allocate()
+};
+
+/// Device memory. Segments are few and large, and freeing one waits for the device: what ran on it has ended.
+class DeviceUpstream final : public DriverUpstream {
+ public:
+  explicit DeviceUpstream(int index) : DriverUpstream(index) {
+    std::size_t free = 0;
+    check(cudaMemGetInfo(&free, &capacity_));
+  }
+  std::size_t capacity() const override { return capacity_; }
+  /// What the device says is used, by whomever, less the segments.
+  std::optional<memory::Outside> outside() const override {
+    std::size_t free = 0, all = 0;
+    if (!is_current(index_) || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
+    memory::Outside used{all - free - held_, {}};
+    // Less than the segments is another's, of the number that this process has in a container.
+    if (const std::optional<std::size_t> ours = process_bytes(index_); ours && *ours >= held_)
+      used.others = all - free - std::min(all - free, *ours);
+    return used;
+  }
+
+ private:
+  cudaError_t take(void** data, std::size_t bytes) noexcept override { return cudaMalloc(data, bytes); }
+  void give_back(void* data) noexcept override { cudaFree(data); }
+
+  std::size_t capacity_ = 0;
+};
+
+/// Pinned memory of the host, which every device may read.
+class PinnedUpstream final : public DriverUpstream {
+ public:
+  using DriverUpstream::DriverUpstream;
+  std::size_t capacity() const override { return memory::HostUpstream().capacity(); }
+
+ private:
+  cudaError_t take(void** data, std::size_t bytes) noexcept override {
+    return cudaHostAlloc(data, bytes, cudaHostAllocPortable);
+  }
+  void give_back(void* data) noexcept override { cudaFreeHost(data); }
+};
+
+}  // namespace
+
+cudaStream_t stream_of(Device device) {
+  note_launch(device.index);
+  return where_work_goes(enter(device.index), device.index).get(memory::current_scope.stream);
+}
+Streams& streams_of(int index) { return enter(index).streams; }
+Streams& streams_for_work(int index) { return where_work_goes(enter(index), index); }
+void synchronize_streams(int index) { enter(index).streams.synchronize(); }
+
+int processors(Device device) { return opened(device.index).processors; }
+int capability(Device device) { return opened(device.index).capability; }
+
+unsigned blocks_for(std::int64_t n, Device device) {
+  const std::int64_t most = std::int64_t{processors(device)} * 16;
+  return static_cast<unsigned>(std::clamp<std::int64_t>((n + block_size - 1) / block_size, 1, most));
+}
+
+std::unique_ptr<memory::Upstream> device_memory(int index) { return std::make_unique<DeviceUpstream>(index); }
+std::unique_ptr<memory::Upstream> pinned_host_memory(int index) { return std::make_unique<PinnedUpstream>(index); }
+
+// Pageable memory of the host was read when cudaMemcpyAsync returns, pinned memory was not. Of another device's,
+// whoever holds it must not let go before the copy ends.
+void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
+  const bool to_host = to.device == Device::cpu(), from_host = from.device == Device::cpu();
+  const Device device = to_host ? from.device : to.device;
+  if (!to_host && !from_host) synchronize(from.device.index);
+  const int number = memory::current_scope.stream;
+  Streams& streams = enter(device.index).streams;
+  check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, streams.get(number)));
+  if (from_host) return;
+  check(cudaStreamSynchronize(streams.get(number)));
+  if (!to_host) return;
+  if (streams.is_only(number)) forget_launches(device.index);
+  throw_pending_fault(device.index);
+}
+
+void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
+  const cudaStream_t stream = enter(index).streams.get(memory::current_scope.stream);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
+}
+
+void synchronize(int index) {
+  synchronize_streams(index);
+  forget_launches(index);
+  throw_pending_fault(index);
+}
+
+void order(int index, int from, int to) noexcept {
+  Opened& device = opened(index);
+  Streams& streams = where_work_goes(device, index);
+  const cudaError_t status = make_current(index);
+  status == cudaSuccess ? streams.order(from, to) : streams.note_failure(status);
+}
+// Marks are of the device's own streams, as is who waits for them: nothing that is recorded is copied ahead.
+void order_behind(int index, std::uint64_t mark, int to) noexcept {
+  Opened& device = opened(index);
+  const cudaError_t status = make_current(index);
+  status == cudaSuccess ? device.marks.order_behind(mark, device.streams, to) : device.streams.note_failure(status);
+}
+std::uint64_t mark(int index) {
+  Opened& device = enter(index);
+  return device.marks.mark(device.streams, memory::current_scope.stream);
+}
+void wait_for(int index, std::uint64_t mark) noexcept {
+  Opened& device = opened(index);
+  const cudaError_t status = make_current(index);
+  status == cudaSuccess ? device.marks.wait_for(mark) : device.streams.note_failure(status);
+}
+
+MemoryInfo mem_get_info(int index) {
+  enter(index);  // the driver tells of the current device
+  MemoryInfo m;
+  check(cudaMemGetInfo(&m.free, &m.total));
+  return m;
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,75 @@
+#include "bytetape/cuda/runtime/step_answer.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/runtime/fault.h"
+#include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/runtime.h"
+#include "bytetape/cuda/runtime/streams.h"
+
+namespace bytetape::cuda {
+namespace {
+
+// Each stream of a device has a ring: so many steps may be given to it before a launch of one is too late.
+constexpr unsigned ring = 256;
+__device__ unsigned kept_words[memory::stream_count * ring];
+__device__ unsigned skipped_word = 1;
+
+/// Where a device has them.
+struct Words {
+  unsigned *kept = nullptr, *skipped = nullptr;
+};
+const Words& words_of(Device device) {
+  static std::array<Words, 256> all;
+  static std::array<std::once_flag, 256> found;
+  std::call_once(found[device.index], [&] {
+    const OutsideRecording outside;
+    stream_of(device);  // makes the device current
+    Words words;
+    check(cudaGetSymbolAddress(reinterpret_cast<void**>(&words.kept), kept_words));
+    check(cudaGetSymbolAddress(reinterpret_cast<void**>(&words.skipped), skipped_word));
+    all[device.index] = words;
+  });
+  return all[device.index];
+}
+
+unsigned* next_word(Device device) {
+  static std::atomic<unsigned> count{0};
+  return words_of(device).kept + memory::current_scope.stream * ring +
+         count.fetch_add(1, std::memory_order_relaxed) % ring;
+}
+
+/// What this thread clipped last and has taken no step with: its answer. A fault that the thread is told of ends it.
+struct Clipped {
+  const unsigned* answer = nullptr;
+  const Streams* streams = nullptr;  // or what recorded it
+  std::uint64_t told = 0;
+};
+constinit thread_local Clipped clipped{};
+
+}  // namespace
+
+StepLaunches::StepLaunches(Device device, Kind kind, std::optional<std::uint64_t> faults_seen)
+    : lock_(hold_faults(device)),
+      device_(device),
+      kind_(kind),
+      first_{settled_pending(device), nullptr, next_word(device)} {
+  if (faults_seen && *faults_seen != faults_thrown(device.index)) first_.from = words_of(device).skipped;
+}
+
+StepAnswer StepLaunches::next() {
+  if (!std::exchange(is_first_, false)) return {first_.keep, nullptr, nullptr};
+  const Clipped here{first_.keep, &streams_for_work(device_.index), faults_thrown_here()};
+  if (kind_ == Kind::clipping) clipped = here;
+  if (kind_ == Kind::step) {
+    if (clipped.streams == here.streams && clipped.told == here.told) first_.clipped = clipped.answer;
+    clipped = {};
+  }
+  return first_;
+}
+
+}  // namespace bytetape::cuda

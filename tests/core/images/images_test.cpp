@@ -1,0 +1,57 @@
+// What gather_images() and augment_images() refuse. What they make of the rest: tests/ops/images_rows.cpp.
+#include "bytetape/core/images/images.h"
+
+#include "bytetape/core/factories.h"
+#include "tests/support/expect.h"
+
+namespace bytetape {
+namespace {
+
+/// Good inputs; a test spoils one.
+struct Inputs {
+  Tensor images = randint(0, 256, {5, 3, 4, 6}, DType::u8), labels = arange(5), indices = arange(2),
+         values = rand({3, 256});
+  LabelledImages gather() const { return gather_images(images, labels, indices, values); }
+};
+
+TEST(Images, EachInputHasItsDtype) {
+  EXPECT_NO_THROW(Inputs().gather());
+  const char* words = "expected images of u8, labels and indices of i64 and floating values";
+  EXPECT_THROWS_SAYING(Inputs{.images = zeros({5, 3, 4, 6})}.gather(), DTypeError, words);
+  EXPECT_THROWS_SAYING(Inputs{.labels = zeros({5}, DType::i32)}.gather(), DTypeError, words);
+  EXPECT_THROWS_SAYING(Inputs{.indices = zeros({2}, DType::i32)}.gather(), DTypeError, words);
+  EXPECT_THROWS_SAYING((Inputs{.values = zeros({3, 256}, DType::u8)}.gather()), DTypeError, words);
+}
+
+TEST(Images, EachInputHasItsShape) {
+  const char* words = "expected images (n, c, h, w), labels (n), indices (m) and values (c, 256)";
+  EXPECT_THROWS_SAYING(Inputs{.images = zeros({5, 3, 24}, DType::u8)}.gather(), ShapeError, words);
+  EXPECT_THROWS_SAYING(Inputs{.labels = zeros({5, 1}, DType::i64)}.gather(), ShapeError, words);
+  EXPECT_THROWS_SAYING(Inputs{.labels = arange(4)}.gather(), ShapeError, words);
+  EXPECT_THROWS_SAYING(Inputs{.indices = zeros({2, 1}, DType::i64)}.gather(), ShapeError, words);
+  EXPECT_THROWS_SAYING((Inputs{.values = rand({2, 256})}.gather()), ShapeError, words);
+}
+
+TEST(Images, EachOptionHasItsRange) {
+  constexpr std::int64_t most = std::int64_t{1} << 29;
+  const auto augment = [](const Augmentation& by, const Shape& shape = {2, 3, 4, 6}) {
+    return augment_images(zeros(shape, DType::f32, Device::meta()), by).shape();
+  };
+  for (const std::int64_t outside : {std::int64_t{-1}, most}) {
+    EXPECT_THROWS_SAYING(augment({.crop_padding = outside}), ValueError, "crop_padding");
+    EXPECT_THROWS_SAYING(augment({.cutout = outside}), ValueError, "cutout");
+  }
+  for (const double outside : {-0.1, 1.1}) EXPECT_THROWS_SAYING(augment({.flip = outside}), ValueError, "flip");
+  for (const Shape& large : {Shape{1, 1, most, 1}, Shape{1, 1, 1, most}})
+    EXPECT_THROWS_SAYING(augment({.flip = 0.5}, large), ShapeError, "fewer than 2^29");
+  const PaddingMode reflect = PaddingMode::reflect;
+  for (const Shape& small : {Shape{1, 1, 3, 9}, Shape{1, 1, 9, 3}}) {
+    EXPECT_THROWS_SAYING(augment({.crop_padding = 3, .padding_mode = reflect}, small), ShapeError, "larger images");
+    EXPECT_EQ(augment({.crop_padding = 2, .padding_mode = reflect}, small), small);
+    EXPECT_EQ(augment({.crop_padding = 3}, small), small);
+  }
+  EXPECT_EQ(augment({.padding_mode = reflect, .flip = 1}, {2, 3, 0, 6}), (Shape{2, 3, 0, 6})) << "nothing is cropped";
+}
+
+}  // namespace
+}  // namespace bytetape

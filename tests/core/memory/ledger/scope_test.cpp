@@ -1,0 +1,48 @@
+#include "bytetape/core/memory/ledger/scope.h"
+
+#include <gtest/gtest.h>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+
+namespace bytetape {
+namespace {
+
+std::string module_of(const Tensor& x) { return memory::name_of(x.storage().module()); }
+
+TEST(Scope, BooksUnderItsName) {
+  {
+    const memory::Scope outer("encoder");
+    EXPECT_EQ(module_of(randn({3})), "encoder");
+    const memory::Scope inner("attention");
+    EXPECT_EQ(module_of(randn({3})), "encoder.attention");
+  }
+  EXPECT_EQ(module_of(randn({3})), "");
+}
+
+TEST(Scope, LiesBelowTheModuleThatRunsAndAroundThoseItCalls) {
+  struct Net : nn::Module {
+    nn::Linear fc{4, 4};
+    Net() { register_module("fc", fc); }
+    Tensor forward(const Tensor& x) override {
+      const memory::Scope scope("head");
+      EXPECT_EQ(module_of(x + x), "net.head");
+      return fc(x);
+    }
+  } net;
+  const memory::Scope scope("net");
+  EXPECT_EQ(module_of(net(randn({2, 4}))), "net.head.fc");
+}
+
+TEST(Scope, KeepsOpAndPhase) {
+  const memory::PhaseScope phase(memory::Phase::data);
+  const memory::Op<"relu"> op;
+  const memory::Scope scope("augmentation");
+  EXPECT_EQ(memory::current_scope.phase, memory::Phase::data);
+  EXPECT_EQ(memory::name_of(memory::current_scope.op), "relu");
+}
+
+TEST(Scope, NeedsAName) { EXPECT_THROWS_SAYING(const memory::Scope unnamed(""), ValueError, "needs a name"); }
+
+}  // namespace
+}  // namespace bytetape
