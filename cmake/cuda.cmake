@@ -1,7 +1,7 @@
 # Sets BYTETAPE_HAS_CUDA: whether the CUDA kernels are compiled. Under AUTO they are where an nvcc can compile them and a
 # GPU of this machine can run them; ON insists. Else there are the plans alone, and BYTETAPE_CUDA_ABSENT says why: the
 # error of Device::cuda() quotes it.
-set(BYTETAPE_CUDA_MINIMUM 13.0)
+set(BYTETAPE_CUDA_MINIMUM 12.4)
 set(BYTETAPE_HAS_CUDA OFF)
 set(BYTETAPE_CUDA_ABSENT)
 
