@@ -147,6 +147,7 @@ class Module {
 
   const Module* parent_module() const { return parent_ ? static_cast<const Module*>(*parent_) : nullptr; }
   bool trains() const;
+  bool is_tied_to_model(const Module& module) const;
   std::string path_to(const Module& module) const;
   memory::NameId path_below(const Module* caller) const;
   void check_registered(const Module& module) const;
