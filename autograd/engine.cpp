@@ -15,7 +15,7 @@
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/setting.h"
 
@@ -153,7 +153,7 @@ class Backward {
       from.push_back(low_[i].grads[0].read());
       to.push_back(wide[i].write());
     }
-    bytetape::run<&Kernels::widen_all>(low_.front().due().device, from, to);
+    bytetape::run<&CopyKernels::widen_all>(low_.front().due().device, from, to);
     for (std::size_t i = 0; i < low_.size(); ++i) low_[i].grads[0] = std::move(wide[i]);
     for (Waiting& w : std::exchange(low_, {})) step(w);
   }

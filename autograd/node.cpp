@@ -11,7 +11,7 @@
 #include "bytetape/autograd/saved_tensor_hooks.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
@@ -22,7 +22,7 @@ Tensor own(const Tensor& g, const Tensor& leaf) {
   if (is_sole_owner(g) && (grad_enabled() || same_layout(g.shape(), g.strides(), leaf.strides()))) return g;
   if (grad_enabled()) return clone(g);
   Tensor mine = empty_like(leaf);
-  run<&Kernels::copy>(g.device(), g.read(), mine.write());
+  run<&CopyKernels::copy>(g.device(), g.read(), mine.write());
   return mine;
 }
 

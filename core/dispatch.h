@@ -6,12 +6,13 @@
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/kernels/table.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
 namespace detail {
 
-/// "relu" of &Kernels::relu, read off the compiler's own spelling.
+/// "relu" of &PointwiseKernels::relu, read off the compiler's own spelling.
 template <auto Kernel>
 constexpr std::string_view kernel_name() {
   constexpr std::string_view text = __PRETTY_FUNCTION__;
@@ -22,7 +23,7 @@ constexpr std::string_view kernel_name() {
 /// The table's entry, which a meta device asks for no launch.
 template <auto Kernel>
 auto find_kernel(Device device) {
-  const auto kernel = backend(device).kernels->*Kernel;
+  const auto kernel = backend(device).kernels->find(Kernel);
   bool is_there = device.is_meta;
   if constexpr (requires { kernel.plan; })
     is_there = kernel.plan && (is_there || kernel.launch);
@@ -57,7 +58,7 @@ class HeldWorkspace {
 template <auto Kernel>
 class Prepared {
  public:
-  using Entry = std::remove_cvref_t<decltype(std::declval<const Kernels&>().*Kernel)>;
+  using Entry = decltype(std::declval<const KernelTable&>().find(Kernel));
   using Args = typename Entry::Args;
 
   Prepared(Device device, const Args& args)

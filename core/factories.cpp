@@ -6,7 +6,8 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/kernels/random.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
@@ -22,7 +23,7 @@ PhiloxState draw(Generator& generator, const Tensor& x, std::int64_t words_each)
 std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 
 Tensor filled(Tensor y, Scalar value) {
-  run<&Kernels::fill>(y.device(), value, y.write());
+  run<&CopyKernels::fill>(y.device(), value, y.write());
   return y;
 }
 
@@ -86,7 +87,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, std::optional<DType> wanted
       whole ? count_integers(start.to<std::int64_t>(), end.to<std::int64_t>(), step.to<std::int64_t>(), dtype)
             : count_floats(start.to<double>(), end.to<double>(), step.to<double>(), dtype);
   Tensor y = empty(n, dtype, device, role);
-  run<&Kernels::arange>(device, start, step, y.write());
+  run<&CopyKernels::arange>(device, start, step, y.write());
   return y;
 }
 Tensor arange(Scalar end, std::optional<DType> dtype, Device device, Role role) {
@@ -114,7 +115,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
   check<ValueError>(fits(low, dtype) && fits(high - 1, dtype), "the range from ", low, " to ", high - 1,
                     " does not fit into ", dtype);
   Tensor y = empty(shape, dtype, device, role);
-  run<&Kernels::randint>(device, draw(generator, y, 2), low, high, y.write());
+  run<&RandomKernels::randint>(device, draw(generator, y, 2), low, high, y.write());
   return y;
 }
 
@@ -122,7 +123,7 @@ Tensor randperm(std::int64_t n, Device device, Generator& generator, Role role) 
   const Op<"randperm"> op;
   check<ValueError>(n >= 0, "expected n >= 0, got ", n);
   Tensor y = empty(n, DType::i64, device, role);
-  const Prepared<&Kernels::randperm> kernel(device, {{}, y.write()});
+  const Prepared<&RandomKernels::randperm> kernel(device, {{}, y.write()});
   kernel.launch({draw(generator, y, 2), y.write()});
   return y;
 }
@@ -132,14 +133,14 @@ void detail::fill_uniform(const Tensor& x, double low, double high, Generator& g
   check_floating(x);
   check<ValueError>(low <= high && std::isfinite(high - low), "expected a finite range with low <= high, got ", low,
                     " and ", high);
-  run<&Kernels::uniform>(x.device(), draw(generator, x, words(x.dtype())), low, high, x.write());
+  run<&RandomKernels::uniform>(x.device(), draw(generator, x, words(x.dtype())), low, high, x.write());
 }
 
 void detail::fill_normal(const Tensor& x, double mean, double std, Generator& generator) {
   const Op<"normal_"> op;
   check_floating(x);
   check<ValueError>(std >= 0, "expected std >= 0, got ", std);
-  run<&Kernels::normal>(x.device(), draw(generator, x, words(x.dtype())), mean, std, x.write());
+  run<&RandomKernels::normal>(x.device(), draw(generator, x, words(x.dtype())), mean, std, x.write());
 }
 
 template <class T>

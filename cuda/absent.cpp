@@ -16,7 +16,7 @@ namespace {
 
 }  // namespace
 
-const Kernels& kernels() { return plans(); }
+const KernelTable& kernels() { return plans(); }
 std::unique_ptr<memory::Upstream> device_memory(int) { fail_absent(); }
 std::unique_ptr<memory::Upstream> pinned_host_memory(int) { fail_absent(); }
 void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }

@@ -1,49 +1,23 @@
 #pragma once
+#include "bytetape/core/kernels/families.h"
 
 namespace bytetape {
-struct Kernels;
-struct Plan;
-struct BiasGradArgs;
-struct ClipGradNormArgs;
-struct Conv2dArgs;
-struct Conv2dInputGradArgs;
-struct Conv2dWeightGradArgs;
-struct DropoutArgs;
-struct GroupNormBackwardArgs;
-struct IndexSumArgs;
-struct MatmulArgs;
-struct BatchNormStatisticsArgs;
-struct BatchNormBackwardArgs;
-struct LayerNormBackwardArgs;
-struct CrossEntropyArgs;
-struct RandpermArgs;
-struct SumArgs;
+class KernelTable;
 }  // namespace bytetape
 
 namespace bytetape::cuda {
 
-// How each planned kernel will run: host code without the toolkit, so that bytes are the same wherever they are asked
-// for. One function for each argument struct.
-Plan plan(const BiasGradArgs& args);
-Plan plan(const ClipGradNormArgs& args);
-Plan plan(const Conv2dArgs& args);
-Plan plan(const Conv2dInputGradArgs& args);
-Plan plan(const Conv2dWeightGradArgs& args);
-Plan plan(const DropoutArgs& args);
-Plan plan(const GroupNormBackwardArgs& args);
-Plan plan(const IndexSumArgs& args);
-Plan plan(const MatmulArgs& args);
-Plan plan(const BatchNormStatisticsArgs& args);
-Plan plan(const BatchNormBackwardArgs& args);
-Plan plan(const LayerNormBackwardArgs& args);
-Plan plan(const CrossEntropyArgs& args);
-Plan plan(const RandpermArgs& args);
-Plan plan(const SumArgs& args);
+// How the kernels of each planned family will run, in name_plan.cpp: host code without the toolkit, so that a
+// prediction has the same bytes on every machine. The kernels' launches are null.
+#define BYTETAPE_PLANS_planned(Name, name) const Name##Kernels& name##_plans();
+#define BYTETAPE_PLANS_immediate(Name, name)
+#define BYTETAPE_FAMILY(Name, name, kind) BYTETAPE_PLANS_##kind(Name, name)
+BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
+#undef BYTETAPE_FAMILY
+#undef BYTETAPE_PLANS_immediate
+#undef BYTETAPE_PLANS_planned
 
-/// As ConvKernels::widens_weight_grad.
-bool widens_weight_grad(const Conv2dWeightGradArgs& args);
-
-/// A table of these, without launches.
-const Kernels& plans();
+/// A table of these.
+const KernelTable& plans();
 
 }  // namespace bytetape::cuda

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/kernels/optimizer.h"
 
 namespace bytetape::optim {
 namespace {
@@ -39,7 +40,7 @@ void AdamBase::prepare(const std::vector<Tensor>& gradients) {
     for (Tensor* average : {&exp_avg, &exp_avg_sq}) {
       if (!average->defined()) {
         *average = new_state(p);
-        run<&Kernels::fill>(p.device(), Scalar(0), average->write());
+        run<&CopyKernels::fill>(p.device(), Scalar(0), average->write());
       }
       check_state(*average, p);
     }
@@ -69,8 +70,8 @@ void AdamBase::set_paces() {
 }
 
 void AdamBase::launch() {
-  run<&Kernels::adam>(parameters()[0].device(), slots_,
-                      AdamParams{paces_, static_cast<const AdamPace*>(carried()), found_inf(), faults_seen()});
+  run<&OptimizerKernels::adam>(parameters()[0].device(), slots_,
+                               AdamParams{paces_, static_cast<const AdamPace*>(carried()), found_inf(), faults_seen()});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)

@@ -3,7 +3,7 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/gradients.h"
 
@@ -19,7 +19,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm) {
   for (const Tensor& g : gradients) is_wide |= g.dtype() == DType::f64;
   const Device device = gradients[0].device();
   Tensor norm = empty({}, is_wide ? DType::f64 : DType::f32, device);
-  run_planned<&Kernels::clip_grad_norm>(device, {written_views(gradients), norm.write(), max_norm});
+  run_planned<&OptimizerKernels::clip_grad_norm>(device, {written_views(gradients), norm.write(), max_norm});
   note_writes(gradients);
   return norm;
 }
@@ -31,7 +31,7 @@ void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) 
   const std::vector<Tensor> gradients = gradients_to_write(parameters);
   if (gradients.empty()) return;
   const std::vector<View> views = written_views(gradients);
-  run<&Kernels::clip_grad_value>(gradients[0].device(), views, clip_value);
+  run<&OptimizerKernels::clip_grad_value>(gradients[0].device(), views, clip_value);
   note_writes(gradients);
 }
 

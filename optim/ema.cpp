@@ -8,7 +8,8 @@
 #include "bytetape/core/device/overlap.h"
 #include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/parameters.h"
 
@@ -71,7 +72,7 @@ void EMA::update() {
   std::vector<OptimizerSlot> slots;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     slots.push_back({.parameter = averages_[i].write(), .gradient = parameters_[i].read()});
-  run<&Kernels::ema>(device, slots, EmaParams{paces_});
+  run<&OptimizerKernels::ema>(device, slots, EmaParams{paces_});
   for (const Tensor& average : averages_) average.storage().bump_version();
 }
 
@@ -95,9 +96,9 @@ void EMA::swap() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor &p = parameters_[i], &average = averages_[i];
     const View held(scratch.get().data, p.dtype(), device, p.shape(), p.strides());
-    run<&Kernels::copy>(device, p.read(), held);
+    run<&CopyKernels::copy>(device, p.read(), held);
     copy(average, p);
-    run<&Kernels::copy>(device, held, average.write());
+    run<&CopyKernels::copy>(device, held, average.write());
     average.storage().bump_version();
   }
 }

@@ -11,7 +11,8 @@
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/kernels/grad_scale.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/gradients.h"
 
@@ -82,7 +83,7 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
   if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a step that failed is taken again
     keep_stages();
     at->stage = Stage::ready;
-    run<&Kernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
+    run<&CopyKernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
   }
   return *at;
 }
@@ -149,7 +150,8 @@ std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) con
 }
 
 void GradScaler::unscale(const std::vector<Tensor>& gradients, const Known& known) const {
-  run<&Kernels::unscale>(scale_.device(), UnscaleArgs{written_views(gradients), scale_.read(), found_inf(known)});
+  run<&GradScaleKernels::unscale>(scale_.device(),
+                                  UnscaleArgs{written_views(gradients), scale_.read(), found_inf(known)});
   note_writes(gradients);
 }
 
@@ -189,7 +191,7 @@ void GradScaler::update() {
                     "update() needs a step(): nothing was unscaled since the last one");
   const View words = found_inf_.write(),
              used(words.data(), words.dtype, words.device, {static_cast<std::int64_t>(known_.size())}, {1});
-  run<&Kernels::update_scale>(
+  run<&GradScaleKernels::update_scale>(
       scale_.device(), UpdateScaleArgs{scale_.write(),
                                        growth_tracker_.write(),
                                        used,
@@ -233,8 +235,8 @@ void GradScaler::load_state_dict(const StateDict& state) {
   options_ = options;
   start_ = now;
   if (!scale_.defined()) return;
-  run<&Kernels::fill>(scale_.device(), Scalar(start_.scale), scale_.write());
-  run<&Kernels::fill>(scale_.device(), Scalar(start_.growth_tracker), growth_tracker_.write());
+  run<&CopyKernels::fill>(scale_.device(), Scalar(start_.scale), scale_.write());
+  run<&CopyKernels::fill>(scale_.device(), Scalar(start_.growth_tracker), growth_tracker_.write());
   for (const Tensor* x : {&scale_, &growth_tracker_}) x->storage().bump_version();
 }
 

@@ -9,7 +9,7 @@
 #include "bytetape/core/device/shadow.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::optim {
@@ -78,7 +78,7 @@ void Optimizer::take_step(const float* found_inf, const std::function<void()>& u
   unscale();
   for (const std::size_t i : moved_)
     if (const Tensor g = parameters_[i].grad(); !g.is_same(gradients[i]))
-      run<&Kernels::copy>(g.device(), g.read(), gradients[i].write());
+      run<&CopyKernels::copy>(g.device(), g.read(), gradients[i].write());
   detail::capture_running ? record_advance(is_scaled) : advance(is_scaled);
   launch();
   note_writes();

@@ -4,7 +4,7 @@
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/optimizer.h"
 
@@ -100,7 +100,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
   for (const auto& [place, memory, values] : loaded.kept) {
     if (!memory.defined()) continue;
     if (!values.defined())
-      run<&Kernels::fill>(memory.device(), Scalar(0), memory.write());
+      run<&CopyKernels::fill>(memory.device(), Scalar(0), memory.write());
     else if (!values.is_same(memory))
       copy_across(values, memory);
     memory.storage().bump_version();
@@ -110,7 +110,7 @@ void Optimizer::load_state_dict(const StateDict& state) {
   given_ = std::move(loaded.steps);
   known_skips_.assign(given_.size(), 0);
   is_scaled_ = false;
-  if (skips_.defined()) run<&Kernels::fill>(skips_.device(), Scalar(0), skips_.write());
+  if (skips_.defined()) run<&CopyKernels::fill>(skips_.device(), Scalar(0), skips_.write());
 }
 
 }  // namespace bytetape::optim

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/kernels/optimizer.h"
 
 namespace bytetape::optim {
 
@@ -51,7 +52,7 @@ void SGD::prepare(const std::vector<Tensor>& gradients) {
     Tensor& buffer = momentum_buffers_[i];
     if (!buffer.defined() && *group(i).momentum != 0) {
       buffer = new_state(p);
-      if (has_taken_steps(i)) run<&Kernels::fill>(p.device(), Scalar(0), buffer.write());
+      if (has_taken_steps(i)) run<&CopyKernels::fill>(p.device(), Scalar(0), buffer.write());
     }
     if (buffer.defined()) {
       check_state(buffer, p);
@@ -70,8 +71,8 @@ void SGD::set_paces() {
 }
 
 void SGD::launch() {
-  run<&Kernels::sgd>(parameters()[0].device(), slots_,
-                     SgdParams{paces_, static_cast<const SgdPace*>(carried()), found_inf(), faults_seen()});
+  run<&OptimizerKernels::sgd>(parameters()[0].device(), slots_,
+                              SgdParams{paces_, static_cast<const SgdPace*>(carried()), found_inf(), faults_seen()});
 }
 
 }  // namespace bytetape::optim

@@ -6,7 +6,8 @@
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/activation.h"
+#include "bytetape/core/kernels/pointwise.h"
 
 namespace bytetape {
 namespace {
@@ -46,8 +47,8 @@ Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, co
   if (activation == Activation::none) return gy;
   if (grad_enabled()) return through_activation(activation, saved.get(), gy);
   const bool is_gelu = activation == Activation::gelu_tanh;
-  Tensor g = is_gelu ? elementwise::fused<&Kernels::gelu_tanh_backward>(saved, gy, gx)
-                     : elementwise::fused<&Kernels::relu_backward>(saved, gy, gx);
+  Tensor g = is_gelu ? elementwise::fused<&PointwiseKernels::gelu_tanh_backward>(saved, gy, gx)
+                     : elementwise::fused<&PointwiseKernels::relu_backward>(saved, gy, gx);
   if (!gx.keeps_graph()) saved.release();  // before what else the rule allocates
   return g;
 }
@@ -63,8 +64,8 @@ Tensor activation_and_bias_grad(Activation activation, Saved& saved, const Tenso
   }
   const Tensor gb = empty(count, accumulated(gy.dtype()) == bias_dtype ? bias_dtype : gy.dtype(), gy.device());
   const auto run = [&](Activation through, const Tensor& g, const Tensor& by, const Tensor& result) {
-    run_planned<&Kernels::bias_grad>(g.device(), {as_rows(g.read(), count), as_rows(read(by), count),
-                                                  as_rows(write(result), count), gb.write(), through});
+    run_planned<&ActivationKernels::bias_grad>(g.device(), {as_rows(g.read(), count), as_rows(read(by), count),
+                                                            as_rows(write(result), count), gb.write(), through});
     gx[2] = to(gb, bias_dtype);
   };
   if (activation == Activation::none || !same_layout(gy.shape(), gy.strides(), saved.get().strides())) {

@@ -5,7 +5,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/arithmetic.h"
 
 namespace bytetape {
 
@@ -17,8 +17,8 @@ struct AddBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(gy[0], b_shape);
   }
 };
-Tensor add(const Operand& a, const Operand& b) { return binary<"add", &Kernels::add, AddBackward>(a, b); }
-Tensor add_(const Tensor& a, const Operand& b) { return binary_<"add_", &Kernels::add, AddBackward>(a, b); }
+Tensor add(const Operand& a, const Operand& b) { return binary<"add", &ArithmeticKernels::add, AddBackward>(a, b); }
+Tensor add_(const Tensor& a, const Operand& b) { return binary_<"add_", &ArithmeticKernels::add, AddBackward>(a, b); }
 
 struct SubBackward final : BinaryNode {
   void backward(const Grads& gy, InputGrads& gx) override {
@@ -26,8 +26,8 @@ struct SubBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(-gy[0], b_shape);
   }
 };
-Tensor sub(const Operand& a, const Operand& b) { return binary<"sub", &Kernels::sub, SubBackward>(a, b); }
-Tensor sub_(const Tensor& a, const Operand& b) { return binary_<"sub_", &Kernels::sub, SubBackward>(a, b); }
+Tensor sub(const Operand& a, const Operand& b) { return binary<"sub", &ArithmeticKernels::sub, SubBackward>(a, b); }
+Tensor sub_(const Tensor& a, const Operand& b) { return binary_<"sub_", &ArithmeticKernels::sub, SubBackward>(a, b); }
 
 struct MulBackward final : BinaryNode {
   SavedOperand a{this}, b{this};
@@ -40,8 +40,8 @@ struct MulBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(gy[0] * a.get(), b_shape);
   }
 };
-Tensor mul(const Operand& a, const Operand& b) { return binary<"mul", &Kernels::mul, MulBackward>(a, b); }
-Tensor mul_(const Tensor& a, const Operand& b) { return binary_<"mul_", &Kernels::mul, MulBackward>(a, b); }
+Tensor mul(const Operand& a, const Operand& b) { return binary<"mul", &ArithmeticKernels::mul, MulBackward>(a, b); }
+Tensor mul_(const Tensor& a, const Operand& b) { return binary_<"mul_", &ArithmeticKernels::mul, MulBackward>(a, b); }
 
 struct DivBackward final : BinaryNode {
   SavedOperand a{this}, b{this};
@@ -56,10 +56,10 @@ struct DivBackward final : BinaryNode {
   }
 };
 Tensor div(const Operand& a, const Operand& b) {
-  if (a.is_number()) return binary<"div", &Kernels::div, DivBackward>(a, Widened(b));
-  return binary<"div", &Kernels::div, DivBackward>(a, b);
+  if (a.is_number()) return binary<"div", &ArithmeticKernels::div, DivBackward>(a, Widened(b));
+  return binary<"div", &ArithmeticKernels::div, DivBackward>(a, b);
 }
-Tensor div_(const Tensor& a, const Operand& b) { return binary_<"div_", &Kernels::div, DivBackward>(a, b); }
+Tensor div_(const Tensor& a, const Operand& b) { return binary_<"div_", &ArithmeticKernels::div, DivBackward>(a, b); }
 
 struct PowBackward final : BinaryNode {
   SavedOperand a{this}, exponent{this};
@@ -87,10 +87,10 @@ struct PowBackward final : BinaryNode {
   }
 };
 Tensor pow(const Operand& a, const Operand& exponent) {
-  return binary<"pow", &Kernels::pow, PowBackward>(Widened(a), Widened(exponent));
+  return binary<"pow", &ArithmeticKernels::pow, PowBackward>(Widened(a), Widened(exponent));
 }
 Tensor pow_(const Tensor& a, const Operand& exponent) {
-  return binary_<"pow_", &Kernels::pow, PowBackward>(a, exponent);
+  return binary_<"pow_", &ArithmeticKernels::pow, PowBackward>(a, exponent);
 }
 
 /// Rule of the one of two that is `First` of them: all of gy, or half of it where they are equal, as in PyTorch.
@@ -115,16 +115,16 @@ struct ChoiceBackward final : BinaryNode {
   }
 };
 Tensor maximum(const Operand& a, const Operand& b) {
-  return binary<"maximum", &Kernels::maximum, ChoiceBackward<&Kernels::maximum_backward, gt>>(a, b);
+  return binary<"maximum", &ArithmeticKernels::maximum, ChoiceBackward<&ArithmeticKernels::maximum_backward, gt>>(a, b);
 }
 Tensor minimum(const Operand& a, const Operand& b) {
-  return binary<"minimum", &Kernels::minimum, ChoiceBackward<&Kernels::minimum_backward, lt>>(a, b);
+  return binary<"minimum", &ArithmeticKernels::minimum, ChoiceBackward<&ArithmeticKernels::minimum_backward, lt>>(a, b);
 }
 
 struct NegBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = -gy[0]; }
 };
-Tensor neg(const Tensor& x) { return unary<"neg", &Kernels::neg, NegBackward, check_arithmetic>(x); }
-Tensor neg_(const Tensor& x) { return unary_<"neg_", &Kernels::neg, NegBackward, check_arithmetic>(x); }
+Tensor neg(const Tensor& x) { return unary<"neg", &ArithmeticKernels::neg, NegBackward, check_arithmetic>(x); }
+Tensor neg_(const Tensor& x) { return unary_<"neg_", &ArithmeticKernels::neg, NegBackward, check_arithmetic>(x); }
 
 }  // namespace bytetape

@@ -2,7 +2,7 @@
 
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/reduce.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/compare.h"
 
 namespace bytetape {
 
@@ -27,12 +27,12 @@ Tensor order(const Operand& a, const Operand& b) {
   return compare<name, Kernel>(a, b);
 }
 
-Tensor eq(const Operand& a, const Operand& b) { return compare<"eq", &Kernels::eq>(a, b); }
-Tensor ne(const Operand& a, const Operand& b) { return compare<"ne", &Kernels::ne>(a, b); }
-Tensor lt(const Operand& a, const Operand& b) { return order<"lt", &Kernels::lt>(a, b); }
-Tensor le(const Operand& a, const Operand& b) { return order<"le", &Kernels::le>(a, b); }
-Tensor gt(const Operand& a, const Operand& b) { return order<"gt", &Kernels::gt>(a, b); }
-Tensor ge(const Operand& a, const Operand& b) { return order<"ge", &Kernels::ge>(a, b); }
+Tensor eq(const Operand& a, const Operand& b) { return compare<"eq", &CompareKernels::eq>(a, b); }
+Tensor ne(const Operand& a, const Operand& b) { return compare<"ne", &CompareKernels::ne>(a, b); }
+Tensor lt(const Operand& a, const Operand& b) { return order<"lt", &CompareKernels::lt>(a, b); }
+Tensor le(const Operand& a, const Operand& b) { return order<"le", &CompareKernels::le>(a, b); }
+Tensor gt(const Operand& a, const Operand& b) { return order<"gt", &CompareKernels::gt>(a, b); }
+Tensor ge(const Operand& a, const Operand& b) { return order<"ge", &CompareKernels::ge>(a, b); }
 
 struct WhereBackward final : BinaryNode {
   Saved condition{this};
@@ -59,7 +59,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
         describe(first), " and ", describe(second), " do not broadcast");
   const Tensor& like = first.shape() == shape ? first : second.shape() == shape ? second : condition;
   Tensor y = like.shape() == shape ? empty_like(like, x.dtype()) : empty(shape, x.dtype(), x.device());
-  run<&Kernels::where>(y.device(), input(condition, y), input(a, y), input(b, y), y.write());
+  run<&CompareKernels::where>(y.device(), input(condition, y), input(a, y), input(b, y), y.write());
   if (auto* node = record<WhereBackward>(y, a.tensor(), b.tensor())) {
     node->condition.save(condition);
     node->a_shape = first.shape(), node->b_shape = second.shape();

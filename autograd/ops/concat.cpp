@@ -4,7 +4,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 
 namespace bytetape {
 namespace {
@@ -74,7 +74,7 @@ Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
   std::int64_t start = 0;
   for (const Tensor& x : tensors) {
     const Tensor place = y.alias(x.shape(), y.strides(), start * y.strides()[d]);
-    run<&Kernels::copy>(y.device(), x.read(), place.write());
+    run<&CopyKernels::copy>(y.device(), x.read(), place.write());
     start += x.shape()[d];
   }
   if (auto* node = record_list<CatBackward>(y, tensors)) {

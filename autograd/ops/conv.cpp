@@ -5,7 +5,7 @@
 #include "bytetape/autograd/ops/conv_maps.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/conv.h"
 
 namespace bytetape {
 namespace {
@@ -75,7 +75,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
   const Tensor image = channels_last(x), w = dense(low_weight.value),
                b = bias.defined() ? contiguous(low_bias.value) : bias;
   Tensor y = empty(y_shape, image_format, x.dtype(), x.device());
-  run_planned<&Kernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
+  run_planned<&ConvKernels::conv2d>(x.device(), {image.read(), w.read(), read(b), y.write(), params, activation});
   if (auto* node = record<Conv2dBackward>(y, image, low_weight.on_tape, low_bias.on_tape)) {
     if (node->needs(1)) node->x.save(image);
     if (node->needs(0)) node->weight.save(low_weight.on_tape);

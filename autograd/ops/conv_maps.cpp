@@ -7,7 +7,7 @@
 #include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/conv.h"
 
 namespace bytetape::conv_maps {
 namespace {
@@ -70,7 +70,7 @@ Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, 
   const Op<"conv2d_input_grad"> op;
   const Tensor g = channels_last(gy), w = dense(weight);
   Tensor gx = empty(x_shape, image_format, g.dtype(), g.device());
-  run_planned<&Kernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
+  run_planned<&ConvKernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
   if (auto* node = record<InputGradBackward>(gx, g, w)) {
     if (node->needs(1)) node->gy.save(g);
     if (node->needs(0)) node->weight.save(w);
@@ -101,14 +101,14 @@ WeightAndBiasGrad run_weight_grad(const Tensor& x, const Tensor& gy, const Weigh
   const Device device = x.device();
   WeightAndBiasGrad g{empty_strided(weight.shape, weight.strides, dtype, device), {}};
   if (with_bias) g.bias = empty({weight.shape[0]}, dtype, device);
-  run_planned<&Kernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params,
-                                                     activation, read(y.saved), write(y.result)});
+  run_planned<&ConvKernels::conv2d_weight_grad>(device, {x.read(), gy.read(), g.weight.write(), write(g.bias), params,
+                                                         activation, read(y.saved), write(y.result)});
   return g;
 }
 
 DType weight_grad_dtype(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
                         const Conv2dParams& params, const InputGrads& gx) {
-  const auto widens = backend(gy.device()).kernels->widens_weight_grad;
+  const auto widens = backend(gy.device()).kernels->find(&ConvKernels::widens_weight_grad);
   if (!widens || dtype == gy.dtype() || !gx.may_stay_low(1)) return dtype;
   const View gw(nullptr, dtype, gy.device(), weight.shape, weight.strides);
   return widens({x.read(), gy.read(), gw, {}, params}) ? gy.dtype() : dtype;

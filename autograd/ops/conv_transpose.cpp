@@ -10,7 +10,8 @@
 #include "bytetape/autograd/ops/conv_maps.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/arithmetic.h"
+#include "bytetape/core/kernels/conv.h"
 
 namespace bytetape {
 namespace {
@@ -73,7 +74,7 @@ Tensor extended(Tensor x, const ConvTranspose2dParams& p) {
 void add_bias(const Tensor& bias, const Tensor& y) {
   const ConstView b = bias.read(),
                   of_image(b.data(), b.dtype, b.device, {1, b.shape[0], 1, 1}, {0, b.strides[0], 0, 0});
-  run<&Kernels::add>(y.device(), y.read(), of_image.expand(y.shape()), y.write());
+  run<&ArithmeticKernels::add>(y.device(), y.read(), of_image.expand(y.shape()), y.write());
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params, conv);
   const Tensor image = channels_last(extended(x, params)), w = dense(low_weight.value);
   Tensor y = empty(y_shape, image_format, x.dtype(), x.device());
-  run_planned<&Kernels::conv2d_input_grad>(x.device(), {image.read(), w.read(), y.write(), conv});
+  run_planned<&ConvKernels::conv2d_input_grad>(x.device(), {image.read(), w.read(), y.write(), conv});
   if (bias.defined()) add_bias(low_bias.value, y);
   if (auto* node = record<ConvTranspose2dBackward>(y, image, low_weight.on_tape, low_bias.on_tape)) {
     if (node->needs(1)) node->x.save(image);

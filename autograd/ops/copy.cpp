@@ -4,7 +4,7 @@
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/core/device/transfer.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 
 namespace bytetape {
 namespace {
@@ -22,7 +22,7 @@ struct CopyBackward final : Node {
 };
 static Tensor copied(const Tensor& x, const Strides& strides) {
   Tensor y = empty_strided(x.shape(), strides, x.dtype(), x.device());
-  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  run<&CopyKernels::copy>(x.device(), x.read(), y.write());
   record<CopyBackward>(y, x);
   return y;
 }
@@ -31,7 +31,7 @@ Tensor clone(const Tensor& x) {
   const Op<"clone"> op;
   check_defined(x);
   Tensor y = empty_like(x);
-  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  run<&CopyKernels::copy>(x.device(), x.read(), y.write());
   record<CopyBackward>(y, x);
   return y;
 }
@@ -104,7 +104,7 @@ Tensor fill_(const Tensor& x, Scalar value) {
   const Op<"fill_"> op;
   check_defined(x);
   check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
-  return overwrite(x, [&] { run<&Kernels::fill>(x.device(), value, x.write()); });
+  return overwrite(x, [&] { run<&CopyKernels::fill>(x.device(), value, x.write()); });
 }
 
 Tensor zero_(const Tensor& x) {

@@ -1,7 +1,7 @@
 #include "bytetape/autograd/ops/dropout.h"
 
 #include "bytetape/autograd/op.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/dropout.h"
 
 namespace bytetape {
 /// Linear in x: its gradient drops and scales the same elements, and so does that one's.
@@ -10,7 +10,7 @@ struct DropoutBackward final : Node {
   PhiloxState state;
   void backward(const Grads& gy, InputGrads& gx) override {
     gx[0] = may_overwrite(gy[0]) ? gy[0] : empty_like(gy[0]);
-    run_planned<&Kernels::dropout>(gy[0].device(), {state, p, gy[0].read(), gx[0].write()});
+    run_planned<&DropoutKernels::dropout>(gy[0].device(), {state, p, gy[0].read(), gx[0].write()});
     if (auto* node = record<DropoutBackward>(gx[0], gy[0])) node->p = p, node->state = state;
   }
 };
@@ -21,7 +21,7 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   if (!training || p == 0) return x;
   const Ref<DropoutBackward> node = prepare<DropoutBackward>(x);
   Tensor y = empty_like(x);
-  const Prepared<&Kernels::dropout> kernel(x.device(), {{}, p, x.read(), y.write()});
+  const Prepared<&DropoutKernels::dropout> kernel(x.device(), {{}, p, x.read(), y.write()});
   // After all that may fail, so that a step that did draws the same numbers again.
   const PhiloxState state = generator.take(x.numel(), x.device());
   kernel.launch({state, p, x.read(), y.write()});

@@ -2,8 +2,8 @@
 /// \file
 /// How elementwise ops are put together; not an op itself. An op and its twin in place are one function each here:
 ///
-///     Tensor exp(const Tensor& x) { return unary<"exp", &Kernels::exp, ExpBackward>(x); }
-///     Tensor exp_(const Tensor& x) { return unary_<"exp_", &Kernels::exp, ExpBackward>(x); }
+///     Tensor exp(const Tensor& x) { return unary<"exp", &PointwiseKernels::exp, ExpBackward>(x); }
+///     Tensor exp_(const Tensor& x) { return unary_<"exp_", &PointwiseKernels::exp, ExpBackward>(x); }
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/operand.h"
 #include "bytetape/autograd/ops/copy.h"

@@ -4,7 +4,7 @@
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/elementwise_loss.h"
 
 namespace bytetape {
 
@@ -34,20 +34,20 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 
 struct Mse {
   void run_forward(const Tensor& x, const Tensor& t, const Tensor& y) const {
-    run<&Kernels::mse_loss>(y.device(), x.read(), t.read(), y.write());
+    run<&ElementwiseLossKernels::mse_loss>(y.device(), x.read(), t.read(), y.write());
   }
   void run_backward(const Tensor& x, const Tensor& t, const Tensor& gy, const Tensor& gx) const {
-    run<&Kernels::mse_loss_backward>(gx.device(), x.read(), t.read(), gy.read(), gx.write());
+    run<&ElementwiseLossKernels::mse_loss_backward>(gx.device(), x.read(), t.read(), gy.read(), gx.write());
   }
   Tensor slope(const Tensor& d) const { return d * 2; }
 };
 
 struct L1 {
   void run_forward(const Tensor& x, const Tensor& t, const Tensor& y) const {
-    run<&Kernels::l1_loss>(y.device(), x.read(), t.read(), y.write());
+    run<&ElementwiseLossKernels::l1_loss>(y.device(), x.read(), t.read(), y.write());
   }
   void run_backward(const Tensor& x, const Tensor& t, const Tensor& gy, const Tensor& gx) const {
-    run<&Kernels::l1_loss_backward>(gx.device(), x.read(), t.read(), gy.read(), gx.write());
+    run<&ElementwiseLossKernels::l1_loss_backward>(gx.device(), x.read(), t.read(), gy.read(), gx.write());
   }
   Tensor slope(const Tensor& d) const { return sign(d); }
 };
@@ -55,10 +55,10 @@ struct L1 {
 struct Huber {
   double delta = 1;
   void run_forward(const Tensor& x, const Tensor& t, const Tensor& y) const {
-    run<&Kernels::huber_loss>(y.device(), delta, x.read(), t.read(), y.write());
+    run<&ElementwiseLossKernels::huber_loss>(y.device(), delta, x.read(), t.read(), y.write());
   }
   void run_backward(const Tensor& x, const Tensor& t, const Tensor& gy, const Tensor& gx) const {
-    run<&Kernels::huber_loss_backward>(gx.device(), delta, x.read(), t.read(), gy.read(), gx.write());
+    run<&ElementwiseLossKernels::huber_loss_backward>(gx.device(), delta, x.read(), t.read(), gy.read(), gx.write());
   }
   Tensor slope(const Tensor& d) const { return clamp(d, -delta, delta); }
 };
@@ -131,8 +131,9 @@ struct BceWithLogitsBackward final : Node {
   }
   Tensor fused(const Tensor& t, const Tensor& p, const Tensor& gy, const InputGrads& gx) {
     const SavedAndResult over = result_over(x, gy, gx);
-    run<&Kernels::bce_with_logits_backward>(gy.device(), over.saved.read(), input(one_unless(t), over.result),
-                                            input(one_unless(p), over.result), gy.read(), over.result.write());
+    run<&ElementwiseLossKernels::bce_with_logits_backward>(
+        gy.device(), over.saved.read(), input(one_unless(t), over.result), input(one_unless(p), over.result), gy.read(),
+        over.result.write());
     return over.result;
   }
   void backward(const Grads& gy, InputGrads& gx) override {
@@ -144,8 +145,8 @@ struct BceWithLogitsBackward final : Node {
 };
 static Tensor bce_with_logits(const Tensor& x, const Tensor& target, const Tensor& pos_weight) {
   const Tensor y = empty_like(x);
-  run<&Kernels::bce_with_logits>(x.device(), x.read(), input(one_unless(target), y), input(one_unless(pos_weight), y),
-                                 y.write());
+  run<&ElementwiseLossKernels::bce_with_logits>(x.device(), x.read(), input(one_unless(target), y),
+                                                input(one_unless(pos_weight), y), y.write());
   auto* node = record<BceWithLogitsBackward>(y, x, target, pos_weight);
   if (!node) return y;
   node->x.save(x);

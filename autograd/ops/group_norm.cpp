@@ -8,7 +8,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/group_norm.h"
 
 namespace bytetape {
 namespace {
@@ -63,7 +63,7 @@ struct GroupNormBackward final : Node {
     if (gx.needs(0)) gx[0] = empty_like(input);
     for (const std::size_t i : {1, 2})
       if (gx.needs(i)) gx[i] = empty(input.size(1), accumulated(input.dtype()), input.device());
-    run_planned<&Kernels::group_norm_backward>(
+    run_planned<&GroupNormKernels::group_norm_backward>(
         input.device(), {input.read(), read(w), mean.get().read(), rstd.get().read(), g.read(), groups, write(gx[0]),
                          write(gx[1]), write(gx[2])});
   }
@@ -80,8 +80,8 @@ static Tensor group_norm_image(const Tensor& x, std::int64_t groups, const Tenso
                                double eps) {
   const Tensor y = empty_like(x), mean = empty({x.size(0), groups}, accumulated(x.dtype()), x.device()),
                rstd = empty_like(mean);
-  run<&Kernels::group_norm>(x.device(), GroupNormArgs{x.read(), read(weight), read(bias), groups, eps, y.write(),
-                                                      mean.write(), rstd.write()});
+  run<&GroupNormKernels::group_norm>(x.device(), GroupNormArgs{x.read(), read(weight), read(bias), groups, eps,
+                                                               y.write(), mean.write(), rstd.write()});
   auto* node = record<GroupNormBackward>(y, x, weight, bias);
   if (!node) return y;
   if (node->needs(0) || node->needs(1)) {

@@ -4,7 +4,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/indexing.h"
 
 namespace bytetape {
 namespace {
@@ -38,7 +38,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   check(index.rank() == 1, "expected an index of rank 1, got ", describe(index));
   const int d = wrap_dim(dim, x.shape());
   Tensor y = with_slices(x, d, index.size(0));
-  run<&Kernels::index_select>(x.device(), IndexSelectArgs{x.read(), index.read(), d, y.write()});
+  run<&IndexingKernels::index_select>(x.device(), IndexSelectArgs{x.read(), index.read(), d, y.write()});
   if (auto* node = record<IndexSelectBackward>(y, x)) {
     node->index.save(index);
     node->dim = d;
@@ -57,7 +57,7 @@ struct IndexSumBackward final : Node {
 /// As many slices, each the sum of those of x that the index says belong there: what index_select spread.
 Tensor index_sum(const Tensor& x, int dim, const Tensor& index, std::int64_t slices) {
   Tensor y = with_slices(x, dim, slices);
-  run_planned<&Kernels::index_sum>(x.device(), {x.read(), index.read(), dim, y.write()});
+  run_planned<&IndexingKernels::index_sum>(x.device(), {x.read(), index.read(), dim, y.write()});
   if (auto* node = record<IndexSumBackward>(y, x)) {
     node->index.save(index);
     node->dim = dim;
@@ -76,7 +76,7 @@ Tensor one_hot(const Tensor& x, std::int64_t num_classes) {
   shape.push_back(num_classes);
   const Tensor rows = reshape(x, x.numel());
   Tensor y = empty({x.numel(), num_classes}, DType::i64, x.device());
-  run<&Kernels::one_hot>(x.device(), rows.read(), y.write());
+  run<&IndexingKernels::one_hot>(x.device(), rows.read(), y.write());
   return view(y, shape);
 }
 

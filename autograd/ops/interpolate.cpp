@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "bytetape/autograd/ops/image_map.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/interpolate.h"
 
 namespace bytetape {
 namespace {
 
-using Interpolate = ImageMap<"interpolate", &Kernels::interpolate, "interpolate_backward",
-                             &Kernels::interpolate_backward, InterpolateParams>;
+using Interpolate = ImageMap<"interpolate", &InterpolateKernels::interpolate, "interpolate_backward",
+                             &InterpolateKernels::interpolate_backward, InterpolateParams>;
 
 constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // far from overflow
 

@@ -9,7 +9,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/layer_norm.h"
 
 namespace bytetape {
 namespace {
@@ -52,7 +52,7 @@ struct LayerNormBackward final : Node {
     if (needs_input(gx)) gx[0] = over_gsum ? gsum : empty_like(v);
     for (const std::size_t i : {1, 2})
       if (gx.needs(i)) gx[i] = empty(v.size(1), accumulated(v.dtype()), v.device());
-    run_planned<&Kernels::layer_norm_backward>(
+    run_planned<&LayerNormKernels::layer_norm_backward>(
         v.device(), {v.read(), read(w), mean.get().read(), rstd.get().read(), g.read(), write(gx[0]), write(gx[1]),
                      write(gx[2]), read(addend)});
   }
@@ -87,8 +87,8 @@ static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, con
   const bool adds = residual.defined();
   const Tensor y = empty_like(x), sum = adds ? empty_like(x) : Tensor(),
                mean = empty(x.size(0), accumulated(x.dtype()), x.device()), rstd = empty_like(mean);
-  run<&Kernels::layer_norm>(x.device(), LayerNormArgs{x.read(), read(weight), read(bias), eps, y.write(), mean.write(),
-                                                      rstd.write(), read(residual), write(sum)});
+  run<&LayerNormKernels::layer_norm>(x.device(), LayerNormArgs{x.read(), read(weight), read(bias), eps, y.write(),
+                                                               mean.write(), rstd.write(), read(residual), write(sum)});
   const Ref<LayerNormBackward> node =
       adds ? prepare<LayerNormBackward>(x, weight, bias, residual) : prepare<LayerNormBackward>(x, weight, bias);
   detail::check_anomaly(y);

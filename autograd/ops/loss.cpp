@@ -8,7 +8,7 @@
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/loss.h"
 
 namespace bytetape {
 namespace {
@@ -106,7 +106,7 @@ struct CrossEntropyBackward final : Node {
     const Tensor g = over_logits         ? logits.take(gx)
                      : loss.takes_logits ? empty_like(x)
                                          : empty({t.size(0), classes}, gy.dtype(), gy.device());
-    run<&Kernels::cross_entropy_backward>(
+    run<&LossKernels::cross_entropy_backward>(
         g.device(),
         CrossEntropyBackwardArgs{read(x), t.read(), read(lse.get()), count.get().read(), gy.read(), loss.ignore,
                                  loss.smoothing, loss.reduction, g.write(), read(weight.get()), read(total.get())});
@@ -123,8 +123,9 @@ static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& 
   Tensor y = empty(loss.reduction == Reduction::none ? target.shape() : Shape{}, x.dtype(), device);
   const Tensor lse = loss.takes_logits ? empty_like(target, x.dtype()) : Tensor();
   const Tensor count = empty({}, x.dtype(), device);
-  run_planned<&Kernels::cross_entropy>(device, {x.read(), target.read(), loss.ignore, loss.smoothing, loss.reduction,
-                                                y.write(), write(lse), count.write(), read(weight), read(total)});
+  run_planned<&LossKernels::cross_entropy>(
+      device, {x.read(), target.read(), loss.ignore, loss.smoothing, loss.reduction, y.write(), write(lse),
+               count.write(), read(weight), read(total)});
   if (auto* node = record<CrossEntropyBackward>(y, x)) {
     if (loss.takes_logits) node->logits.save(x);
     node->target.save(target);

@@ -6,7 +6,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/walk.h"
 
 namespace bytetape {
@@ -93,7 +93,7 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
             matrices(y.write(), count, batches.strides[2][inner], offset[2])};
   };
   Dims at = Dims::filled(inner, 0);
-  const Prepared<&Kernels::matmul> kernel(y.device(), product(at));
+  const Prepared<&MatmulKernels::matmul> kernel(y.device(), product(at));
   for (std::int64_t i = 0; i < calls; ++i) {
     std::int64_t rest = i;
     for (int d = inner - 1; d >= 0; --d) {
@@ -177,7 +177,7 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
   };
   const View y_view = result(y), z_view = z.defined() ? result(z) : View();
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
-  run_planned<&Kernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation, z_view});
+  run_planned<&MatmulKernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation, z_view});
   detail::check_anomaly(y);
   if (!node) return y;
   detail::add_output(*node, y);

@@ -8,7 +8,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/pad.h"
 
 namespace bytetape {
 namespace {
@@ -94,7 +94,7 @@ struct PlaceBackward final : Node {
 };
 Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Scalar value) {
   Tensor y = empty(shape, suggest_memory_format(x), x.dtype(), x.device());
-  run<&Kernels::pad>(x.device(), PadArgs{x.read(), start, value, y.write()});
+  run<&PadKernels::pad>(x.device(), PadArgs{x.read(), start, value, y.write()});
   if (auto* node = record<PlaceBackward>(y, x)) {
     node->shape = x.shape();
     node->start = start;

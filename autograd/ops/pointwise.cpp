@@ -8,7 +8,7 @@
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/elementwise.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/pointwise.h"
 
 namespace bytetape {
 
@@ -18,59 +18,60 @@ struct ExpBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * y.get(); }
 };
-Tensor exp(const Tensor& x) { return unary<"exp", &Kernels::exp, ExpBackward>(widened(x)); }
-Tensor exp_(const Tensor& x) { return unary_<"exp_", &Kernels::exp, ExpBackward>(x); }
+Tensor exp(const Tensor& x) { return unary<"exp", &PointwiseKernels::exp, ExpBackward>(widened(x)); }
+Tensor exp_(const Tensor& x) { return unary_<"exp_", &PointwiseKernels::exp, ExpBackward>(x); }
 
 struct LogBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / x.get(); }
 };
-Tensor log(const Tensor& x) { return unary<"log", &Kernels::log, LogBackward>(widened(x)); }
-Tensor log_(const Tensor& x) { return unary_<"log_", &Kernels::log, LogBackward>(x); }
+Tensor log(const Tensor& x) { return unary<"log", &PointwiseKernels::log, LogBackward>(widened(x)); }
+Tensor log_(const Tensor& x) { return unary_<"log_", &PointwiseKernels::log, LogBackward>(x); }
 
 struct SqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / (y.get() * 2); }
 };
-Tensor sqrt(const Tensor& x) { return unary<"sqrt", &Kernels::sqrt, SqrtBackward>(x); }
-Tensor sqrt_(const Tensor& x) { return unary_<"sqrt_", &Kernels::sqrt, SqrtBackward>(x); }
+Tensor sqrt(const Tensor& x) { return unary<"sqrt", &PointwiseKernels::sqrt, SqrtBackward>(x); }
+Tensor sqrt_(const Tensor& x) { return unary_<"sqrt_", &PointwiseKernels::sqrt, SqrtBackward>(x); }
 
 struct RsqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * (pow(y.get(), 3) * -0.5); }
 };
-Tensor rsqrt(const Tensor& x) { return unary<"rsqrt", &Kernels::rsqrt, RsqrtBackward>(widened(x)); }
-Tensor rsqrt_(const Tensor& x) { return unary_<"rsqrt_", &Kernels::rsqrt, RsqrtBackward>(x); }
+Tensor rsqrt(const Tensor& x) { return unary<"rsqrt", &PointwiseKernels::rsqrt, RsqrtBackward>(widened(x)); }
+Tensor rsqrt_(const Tensor& x) { return unary_<"rsqrt_", &PointwiseKernels::rsqrt, RsqrtBackward>(x); }
 
 struct TanhBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * (1 - y.get() * y.get()) : fused<&Kernels::tanh_backward>(y, gy[0], gx);
+    gx[0] = grad_enabled() ? gy[0] * (1 - y.get() * y.get()) : fused<&PointwiseKernels::tanh_backward>(y, gy[0], gx);
   }
 };
-Tensor tanh(const Tensor& x) { return unary<"tanh", &Kernels::tanh, TanhBackward>(x); }
-Tensor tanh_(const Tensor& x) { return unary_<"tanh_", &Kernels::tanh, TanhBackward>(x); }
+Tensor tanh(const Tensor& x) { return unary<"tanh", &PointwiseKernels::tanh, TanhBackward>(x); }
+Tensor tanh_(const Tensor& x) { return unary_<"tanh_", &PointwiseKernels::tanh, TanhBackward>(x); }
 
 struct SigmoidBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * (y.get() * (1 - y.get())) : fused<&Kernels::sigmoid_backward>(y, gy[0], gx);
+    gx[0] =
+        grad_enabled() ? gy[0] * (y.get() * (1 - y.get())) : fused<&PointwiseKernels::sigmoid_backward>(y, gy[0], gx);
   }
 };
-Tensor sigmoid(const Tensor& x) { return unary<"sigmoid", &Kernels::sigmoid, SigmoidBackward>(x); }
-Tensor sigmoid_(const Tensor& x) { return unary_<"sigmoid_", &Kernels::sigmoid, SigmoidBackward>(x); }
+Tensor sigmoid(const Tensor& x) { return unary<"sigmoid", &PointwiseKernels::sigmoid, SigmoidBackward>(x); }
+Tensor sigmoid_(const Tensor& x) { return unary_<"sigmoid_", &PointwiseKernels::sigmoid, SigmoidBackward>(x); }
 
 struct ReluBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = activation_grad(Activation::relu, y, gy[0], gx); }
 };
-Tensor relu(const Tensor& x) { return unary<"relu", &Kernels::relu, ReluBackward>(x); }
-Tensor relu_(const Tensor& x) { return unary_<"relu_", &Kernels::relu, ReluBackward>(x); }
+Tensor relu(const Tensor& x) { return unary<"relu", &PointwiseKernels::relu, ReluBackward>(x); }
+Tensor relu_(const Tensor& x) { return unary_<"relu_", &PointwiseKernels::relu, ReluBackward>(x); }
 
 /// gy where v, x or a result of its sign, is positive; else gy * slope.
 static Tensor leaky_relu_grad(double slope, Saved& v, const Tensor& gy, const InputGrads& gx) {
   if (grad_enabled()) return where(v.get() > 0, gy, gy * slope);
-  return fused<&Kernels::leaky_relu_backward>(v, gy, gx, slope);
+  return fused<&PointwiseKernels::leaky_relu_backward>(v, gy, gx, slope);
 }
 struct LeakyReluBackward final : Node {
   Saved y{this};
@@ -87,13 +88,14 @@ struct FoldingLeakyReluBackward final : Node {
 };
 static void check_leaky_relu(const Tensor& x, double) { check_floating(x); }
 Tensor leaky_relu(const Tensor& x, double slope) {
-  if (slope < 0) return unary<"leaky_relu", &Kernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
-  return unary<"leaky_relu", &Kernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
+  if (slope < 0)
+    return unary<"leaky_relu", &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
+  return unary<"leaky_relu", &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
 }
 Tensor leaky_relu_(const Tensor& x, double slope) {
   if (slope < 0)
-    return unary_<"leaky_relu_", &Kernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
-  return unary_<"leaky_relu_", &Kernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
+    return unary_<"leaky_relu_", &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
+  return unary_<"leaky_relu_", &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
 }
 
 struct ErfBackward final : Node {
@@ -102,8 +104,8 @@ struct ErfBackward final : Node {
     gx[0] = gy[0] * (exp(-(x.get() * x.get())) * (2 * std::numbers::inv_sqrtpi));
   }
 };
-Tensor erf(const Tensor& x) { return unary<"erf", &Kernels::erf, ErfBackward>(x); }
-Tensor erf_(const Tensor& x) { return unary_<"erf_", &Kernels::erf, ErfBackward>(x); }
+Tensor erf(const Tensor& x) { return unary<"erf", &PointwiseKernels::erf, ErfBackward>(x); }
+Tensor erf_(const Tensor& x) { return unary_<"erf_", &PointwiseKernels::erf, ErfBackward>(x); }
 
 struct GeluBackward final : Node {
   Saved x{this};
@@ -114,10 +116,10 @@ struct GeluBackward final : Node {
     return (1 + erf(x * root_half)) * 0.5 + x * density;
   }
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::gelu_backward>(x, gy[0], gx);
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&PointwiseKernels::gelu_backward>(x, gy[0], gx);
   }
 };
-Tensor gelu(const Tensor& x) { return unary<"gelu", &Kernels::gelu, GeluBackward>(x); }
+Tensor gelu(const Tensor& x) { return unary<"gelu", &PointwiseKernels::gelu, GeluBackward>(x); }
 
 struct GeluTanhBackward final : Node {
   Saved x{this};
@@ -127,7 +129,7 @@ struct GeluTanhBackward final : Node {
 };
 Tensor gelu(const Tensor& x, Approximate approximate) {
   if (approximate == Approximate::none) return gelu(x);
-  return unary<"gelu", &Kernels::gelu_tanh, GeluTanhBackward>(x);
+  return unary<"gelu", &PointwiseKernels::gelu_tanh, GeluTanhBackward>(x);
 }
 
 struct SiluBackward final : Node {
@@ -137,23 +139,23 @@ struct SiluBackward final : Node {
     return s * (1 + x * (1 - s));
   }
   void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&Kernels::silu_backward>(x, gy[0], gx);
+    gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&PointwiseKernels::silu_backward>(x, gy[0], gx);
   }
 };
-Tensor silu(const Tensor& x) { return unary<"silu", &Kernels::silu, SiluBackward>(x); }
-Tensor silu_(const Tensor& x) { return unary_<"silu_", &Kernels::silu, SiluBackward>(x); }
+Tensor silu(const Tensor& x) { return unary<"silu", &PointwiseKernels::silu, SiluBackward>(x); }
+Tensor silu_(const Tensor& x) { return unary_<"silu_", &PointwiseKernels::silu, SiluBackward>(x); }
 
 struct AbsBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * sign(x.get()); }
 };
-Tensor abs(const Tensor& x) { return unary<"abs", &Kernels::abs, AbsBackward, check_arithmetic>(x); }
-Tensor abs_(const Tensor& x) { return unary_<"abs_", &Kernels::abs, AbsBackward, check_arithmetic>(x); }
+Tensor abs(const Tensor& x) { return unary<"abs", &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
+Tensor abs_(const Tensor& x) { return unary_<"abs_", &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
 
 struct SignBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
 };
-Tensor sign(const Tensor& x) { return unary<"sign", &Kernels::sign, SignBackward>(x); }
+Tensor sign(const Tensor& x) { return unary<"sign", &PointwiseKernels::sign, SignBackward>(x); }
 
 struct ClampBackward final : Node {
   Saved x{this};
@@ -171,10 +173,10 @@ static void check_clamp(const Tensor& x, Scalar low, Scalar high) {
   check<ValueError>(low.to<double>() <= high.to<double>(), "expected low <= high, got ", low, " and ", high);
 }
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
-  return unary<"clamp", &Kernels::clamp, ClampBackward, check_clamp>(x, low, high);
+  return unary<"clamp", &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
 Tensor clamp_(const Tensor& x, Scalar low, Scalar high) {
-  return unary_<"clamp_", &Kernels::clamp, ClampBackward, check_clamp>(x, low, high);
+  return unary_<"clamp_", &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
 /// A number that no element of x exceeds.
 static Scalar greatest(const Tensor& x) {

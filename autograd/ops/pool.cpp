@@ -6,7 +6,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/image_map.h"
 #include "bytetape/autograd/ops/reduce.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/pool.h"
 
 namespace bytetape {
 namespace {
@@ -74,7 +74,7 @@ struct MaxPool2dBackwardBackward final : Node {
 Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Pooling& plan) {
   const Op<"max_pool2d_backward"> op;
   Tensor gx = empty(plan.x_shape, plan.format, gy.dtype(), gy.device());
-  run<&Kernels::max_pool2d_backward>(gy.device(), gy.read(), indices.read(), plan.params, gx.write());
+  run<&PoolKernels::max_pool2d_backward>(gy.device(), gy.read(), indices.read(), plan.params, gx.write());
   if (auto* node = record<MaxPool2dBackwardBackward>(gx, gy)) {
     node->indices.save(indices);
     node->plan = plan;
@@ -86,7 +86,7 @@ Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Poolin
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan) {
   const Op<"max_pool2d_gather"> op;
   Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device());
-  run<&Kernels::max_pool2d_gather>(x.device(), x.read(), indices.read(), plan.params, y.write());
+  run<&PoolKernels::max_pool2d_gather>(x.device(), x.read(), indices.read(), plan.params, y.write());
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
     node->indices.save(indices);
     node->plan = plan;
@@ -100,10 +100,10 @@ void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
   gx[0] = max_pool2d_backward(g, indices.get(), plan);
 }
 
-using AvgPool2d = ImageMap<"avg_pool2d", &Kernels::avg_pool2d, "avg_pool2d_backward", &Kernels::avg_pool2d_backward,
-                           Pool2dParams, bool>;
-using AdaptiveAvgPool2d = ImageMap<"adaptive_avg_pool2d", &Kernels::adaptive_avg_pool2d, "adaptive_avg_pool2d_backward",
-                                   &Kernels::adaptive_avg_pool2d_backward>;
+using AvgPool2d = ImageMap<"avg_pool2d", &PoolKernels::avg_pool2d, "avg_pool2d_backward",
+                           &PoolKernels::avg_pool2d_backward, Pool2dParams, bool>;
+using AdaptiveAvgPool2d = ImageMap<"adaptive_avg_pool2d", &PoolKernels::adaptive_avg_pool2d,
+                                   "adaptive_avg_pool2d_backward", &PoolKernels::adaptive_avg_pool2d_backward>;
 
 }  // namespace
 
@@ -113,7 +113,7 @@ Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
   Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device()), indices;
   const bool narrow = plan.params.kernel.h * plan.params.kernel.w <= 256;
   if (any_requires_grad({&x})) indices = empty(plan.y_shape, plan.format, narrow ? DType::u8 : DType::i32, x.device());
-  run<&Kernels::max_pool2d>(x.device(), x.read(), plan.params, y.write(), write(indices));
+  run<&PoolKernels::max_pool2d>(x.device(), x.read(), plan.params, y.write(), write(indices));
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
     node->indices.save(indices);
     node->plan = plan;

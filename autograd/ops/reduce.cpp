@@ -8,7 +8,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/reduce.h"
 
 namespace bytetape {
 namespace {
@@ -49,7 +49,7 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
   const bool is_wide = autocast_enabled() && is_floating(x.dtype());
   const DType dtype = !is_floating(x.dtype()) ? DType::i64 : is_wide ? accumulated(x.dtype()) : x.dtype();
   Tensor y = empty(shapes.result, dtype, x.device());
-  run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept)});
+  run_planned<&ReduceKernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept)});
   if (auto* node = record<SumBackward>(y, x)) {
     node->shape = x.shape();
     node->kept = shapes.kept;
@@ -69,7 +69,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   const Reduced shapes(x, dims, keepdim);
   const std::int64_t n = elements_reduced(x, shapes.kept);
   Tensor y = empty(shapes.result, x.dtype(), x.device());
-  run_planned<&Kernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept), static_cast<double>(n)});
+  run_planned<&ReduceKernels::sum>(x.device(), {x.read(), as_kept(y, shapes.kept), static_cast<double>(n)});
   if (auto* node = record<MeanBackward>(y, x)) {
     node->shape = x.shape();
     node->kept = shapes.kept;
@@ -160,12 +160,12 @@ Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
 
 Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<"max"> op;
-  return extreme<&Kernels::max>(x, dims, keepdim);
+  return extreme<&ReduceKernels::max>(x, dims, keepdim);
 }
 
 Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
   const Op<"min"> op;
-  return extreme<&Kernels::min>(x, dims, keepdim);
+  return extreme<&ReduceKernels::min>(x, dims, keepdim);
 }
 
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
@@ -176,7 +176,7 @@ Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
   const Reduced shapes(x, {d}, keepdim);
   check(x.shape()[d] > 0, "nothing to choose from in dim ", dim, " of ", describe(x));
   Tensor y = empty(shapes.result, DType::i64, x.device());
-  run<&Kernels::argmax>(x.device(), x.read(), d, as_kept(y, shapes.kept));
+  run<&ReduceKernels::argmax>(x.device(), x.read(), d, as_kept(y, shapes.kept));
   return y;
 }
 

@@ -5,7 +5,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/softmax.h"
 
 namespace bytetape {
 namespace {
@@ -38,12 +38,13 @@ struct SoftmaxBackward final : Node {
   int dim = 0;
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor p = y.get(), g = gy[0];
-    gx[0] = grad_enabled() ? p * (g - sum(p * g, {dim}, true)) : fused_along<&Kernels::softmax_backward>(p, g, dim);
+    gx[0] =
+        grad_enabled() ? p * (g - sum(p * g, {dim}, true)) : fused_along<&SoftmaxKernels::softmax_backward>(p, g, dim);
   }
 };
 Tensor softmax(const Tensor& x, std::int64_t dim) {
   const Op<"softmax"> op;
-  return along<&Kernels::softmax, SoftmaxBackward>(widened(x), dim);
+  return along<&SoftmaxKernels::softmax, SoftmaxBackward>(widened(x), dim);
 }
 
 struct LogSoftmaxBackward final : Node {
@@ -52,12 +53,12 @@ struct LogSoftmaxBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor log_p = y.get(), g = gy[0];
     gx[0] = grad_enabled() ? g - exp(log_p) * sum(g, {dim}, true)
-                           : fused_along<&Kernels::log_softmax_backward>(log_p, g, dim);
+                           : fused_along<&SoftmaxKernels::log_softmax_backward>(log_p, g, dim);
   }
 };
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   const Op<"log_softmax"> op;
-  return along<&Kernels::log_softmax, LogSoftmaxBackward>(widened(x), dim);
+  return along<&SoftmaxKernels::log_softmax, LogSoftmaxBackward>(widened(x), dim);
 }
 
 }  // namespace bytetape

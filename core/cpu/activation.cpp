@@ -7,7 +7,8 @@
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/activation.h"
+#include "bytetape/core/kernels/pointwise.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -49,7 +50,7 @@ void sum_block(const BiasGradArgs& a, const RowBlocks& blocks, std::int64_t bloc
                      end = std::min(blocks.rows, begin + blocks.length);
   const auto rows = [&](const auto& x) { return rows_of<T>(x, begin, end); };
   const bool is_gelu = a.activation == Activation::gelu_tanh;
-  if (is_gelu) kernels().gelu_tanh_backward(rows(a.saved), rows(a.gy), rows(a.through));
+  if (is_gelu) pointwise_kernels().gelu_tanh_backward(rows(a.saved), rows(a.gy), rows(a.through));
   const ConstView& summed = is_gelu ? a.through : a.gy;
   std::fill_n(sum, channels, C{0});
   for (std::int64_t at = begin * channels; at < end * channels; at += channels)
@@ -98,18 +99,21 @@ void bias_grad(const BiasGradArgs& a, const Plan&, Workspace ws) {
 }  // namespace
 
 void activate(Activation activation, const ConstView& z, const View& y) {
-  if (activation == Activation::relu) kernels().relu(z, y);
-  if (activation == Activation::gelu_tanh) kernels().gelu_tanh(z, y);
+  if (activation == Activation::relu) pointwise_kernels().relu(z, y);
+  if (activation == Activation::gelu_tanh) pointwise_kernels().gelu_tanh(z, y);
 }
 
 Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a) {
   if (a.activation == Activation::none) return a;
-  kernels().relu_backward(a.y, a.gy, a.masked);
+  pointwise_kernels().relu_backward(a.y, a.gy, a.masked);
   a.gy = a.masked;
   a.activation = Activation::none;
   return a;
 }
 
-ActivationKernels activation_kernels() { return {.bias_grad = {plan, bias_grad}}; }
+const ActivationKernels& activation_kernels() {
+  static const ActivationKernels all{.bias_grad = {plan, bias_grad}};
+  return all;
+}
 
 }  // namespace bytetape::cpu

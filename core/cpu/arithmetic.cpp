@@ -95,8 +95,8 @@ void first_of_backward(const ConstView& a, const ConstView& b, const ConstView& 
 
 }  // namespace
 
-ArithmeticKernels arithmetic_kernels() {
-  return {
+const ArithmeticKernels& arithmetic_kernels() {
+  static const ArithmeticKernels all{
       .add = binary<std::plus<>>,
       .sub = binary<std::minus<>>,
       .mul = binary<std::multiplies<>>,
@@ -108,6 +108,7 @@ ArithmeticKernels arithmetic_kernels() {
       .maximum_backward = first_of_backward<Greater>,
       .minimum_backward = first_of_backward<Less>,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

@@ -246,12 +246,13 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan&, Workspace
 
 }  // namespace
 
-ConvKernels conv_kernels() {
-  return {
+const ConvKernels& conv_kernels() {
+  static const ConvKernels all{
       .conv2d = {plan<Forward>, conv2d},
       .conv2d_input_grad = {plan<InputGrad>, conv2d_input_grad},
       .conv2d_weight_grad = {plan<WeightGrad>, conv2d_weight_grad},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu::portable

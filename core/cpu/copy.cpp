@@ -159,13 +159,14 @@ void arange(Scalar start, Scalar step, const View& y) {
 
 }  // namespace
 
-CopyKernels copy_kernels() {
-  return {
+const CopyKernels& copy_kernels() {
+  static const CopyKernels all{
       .fill = fill,
       .copy = copy,
       .widen_all = widen_all,
       .arange = arange,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

@@ -101,6 +101,9 @@ void dropout(const DropoutArgs& a, const Plan& plan, Workspace ws) {
 
 }  // namespace
 
-DropoutKernels dropout_kernels() { return {.dropout = {plan, dropout}}; }
+const DropoutKernels& dropout_kernels() {
+  static const DropoutKernels all{.dropout = {plan, dropout}};
+  return all;
+}
 
 }  // namespace bytetape::cpu

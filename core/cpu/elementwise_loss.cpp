@@ -74,8 +74,8 @@ void bce_with_logits_backward(const ConstView& x, const ConstView& t, const Cons
 
 }  // namespace
 
-ElementwiseLossKernels elementwise_loss_kernels() {
-  return {
+const ElementwiseLossKernels& elementwise_loss_kernels() {
+  static const ElementwiseLossKernels all{
       .mse_loss = mse_loss,
       .l1_loss = l1_loss,
       .huber_loss = huber_loss,
@@ -85,6 +85,7 @@ ElementwiseLossKernels elementwise_loss_kernels() {
       .huber_loss_backward = huber_loss_backward,
       .bce_with_logits_backward = bce_with_logits_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

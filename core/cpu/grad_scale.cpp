@@ -50,6 +50,9 @@ void update_scale(const UpdateScaleArgs& args) {
 
 }  // namespace
 
-GradScaleKernels grad_scale_kernels() { return {.unscale = unscale, .update_scale = update_scale}; }
+const GradScaleKernels& grad_scale_kernels() {
+  static const GradScaleKernels all{.unscale = unscale, .update_scale = update_scale};
+  return all;
+}
 
 }  // namespace bytetape::cpu

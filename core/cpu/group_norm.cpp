@@ -211,11 +211,12 @@ void group_norm_backward(const GroupNormBackwardArgs& a, const Plan&, Workspace 
 
 }  // namespace
 
-GroupNormKernels group_norm_kernels() {
-  return {
+const GroupNormKernels& group_norm_kernels() {
+  static const GroupNormKernels all{
       .group_norm = group_norm,
       .group_norm_backward = {plan, group_norm_backward},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

@@ -96,6 +96,9 @@ void gather_images(const GatherImagesArgs& a) {
 
 }  // namespace
 
-ImagesKernels images_kernels() { return {.gather_images = gather_images}; }
+const ImagesKernels& images_kernels() {
+  static const ImagesKernels all{.gather_images = gather_images};
+  return all;
+}
 
 }  // namespace bytetape::cpu

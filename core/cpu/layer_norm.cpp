@@ -168,11 +168,12 @@ void layer_norm_backward(const LayerNormBackwardArgs& a, const Plan&, Workspace 
 
 }  // namespace
 
-LayerNormKernels layer_norm_kernels() {
-  return {
+const LayerNormKernels& layer_norm_kernels() {
+  static const LayerNormKernels all{
       .layer_norm = layer_norm,
       .layer_norm_backward = {plan_layer_norm_backward, layer_norm_backward},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

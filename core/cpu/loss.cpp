@@ -156,11 +156,12 @@ void cross_entropy_backward(const CrossEntropyBackwardArgs& a) {
 
 }  // namespace
 
-LossKernels loss_kernels() {
-  return {
+const LossKernels& loss_kernels() {
+  static const LossKernels all{
       .cross_entropy = {plan, cross_entropy},
       .cross_entropy_backward = cross_entropy_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

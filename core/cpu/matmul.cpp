@@ -112,10 +112,11 @@ void matmul(const MatmulArgs& args, const Plan&, Workspace ws) {
 
 }  // namespace
 
-MatmulKernels matmul_kernels() {
-  return {
+const MatmulKernels& matmul_kernels() {
+  static const MatmulKernels all{
       .matmul = {plan, matmul},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu::portable

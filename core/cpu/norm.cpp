@@ -48,12 +48,13 @@ Plan plan(const Args& args) {
 
 }  // namespace
 
-NormKernels norm_kernels() {
-  return {
+const NormKernels& norm_kernels() {
+  static const NormKernels all{
       .batch_norm_statistics = {plan, batch_norm_statistics},
       .batch_norm_apply = batch_norm_apply,
       .batch_norm_backward = {plan, batch_norm_backward},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

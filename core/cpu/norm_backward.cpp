@@ -2,7 +2,8 @@
 #include "bytetape/core/cpu/norm.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/arithmetic.h"
+#include "bytetape/core/kernels/pointwise.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -157,8 +158,8 @@ void input_gradient(const BatchNormBackwardArgs& a, const ConstView& gy, const d
 // With r = 1 / sqrt(var + eps) and m pixels: gb = sum(gy), gw = r sum(gy (x - mean)), and in training
 // gx = weight r (gy - sum(gy) / m - (x - mean) r^2 sum(gy (x - mean)) / m).
 void batch_norm_backward(const BatchNormBackwardArgs& a, const Plan&, Workspace ws) {
-  if (a.addend.defined()) kernels().add(a.gy, a.addend, a.masked);
-  if (a.y.defined()) kernels().relu_backward(a.y, a.addend.defined() ? a.masked : a.gy, a.masked);
+  if (a.addend.defined()) arithmetic_kernels().add(a.gy, a.addend, a.masked);
+  if (a.y.defined()) pointwise_kernels().relu_backward(a.y, a.addend.defined() ? a.masked : a.gy, a.masked);
   const ConstView& gy = a.masked.defined() ? a.masked : a.gy;
   visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -177,8 +177,8 @@ void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& 
 
 }  // namespace
 
-PointwiseKernels pointwise_kernels() {
-  return {
+const PointwiseKernels& pointwise_kernels() {
+  static const PointwiseKernels all{
       .exp = exp,
       .log = log,
       .sqrt = sqrt,
@@ -202,6 +202,7 @@ PointwiseKernels pointwise_kernels() {
       .silu_backward = silu_backward,
       .leaky_relu_backward = leaky_relu_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

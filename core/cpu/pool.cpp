@@ -154,8 +154,8 @@ void adaptive_avg_pool2d_backward(const ConstView& gy, const View& gx) {
 
 }  // namespace
 
-PoolKernels pool_kernels() {
-  return {
+const PoolKernels& pool_kernels() {
+  static const PoolKernels all{
       .max_pool2d = max_pool2d,
       .max_pool2d_backward = max_pool2d_backward,
       .max_pool2d_gather = max_pool2d_gather,
@@ -164,6 +164,7 @@ PoolKernels pool_kernels() {
       .adaptive_avg_pool2d = adaptive_avg_pool2d,
       .adaptive_avg_pool2d_backward = adaptive_avg_pool2d_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

@@ -105,13 +105,14 @@ void randperm(const RandpermArgs& a, const Plan&, Workspace ws) {
 
 }  // namespace
 
-RandomKernels random_kernels() {
-  return {
+const RandomKernels& random_kernels() {
+  static const RandomKernels all{
       .uniform = uniform,
       .normal = normal,
       .randint = randint,
       .randperm = {plan_randperm, randperm},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

@@ -305,13 +305,14 @@ void argmax(const ConstView& x, int dim, const View& y) {
 
 }  // namespace
 
-ReduceKernels reduce_kernels() {
-  return {
+const ReduceKernels& reduce_kernels() {
+  static const ReduceKernels all{
       .sum = {plan, sum},
       .max = max,
       .min = min,
       .argmax = argmax,
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu

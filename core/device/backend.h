@@ -7,7 +7,7 @@
 
 namespace bytetape {
 
-struct Kernels;
+class KernelTable;
 namespace memory {
 class Allocator;
 class PinnedMemory;
@@ -29,7 +29,7 @@ class Recording {
 
 /// What a device type brings: its kernels, and an allocator for each of its devices.
 struct Backend {
-  const Kernels* kernels = nullptr;
+  const KernelTable* kernels = nullptr;
   /// The allocator of device number `index`. Throws DeviceError, and says why, where there is none.
   memory::Allocator& (*allocator)(int index) = nullptr;
   /// The allocator of the device's meta twin.

@@ -4,7 +4,7 @@
 
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
@@ -29,7 +29,7 @@ Tensor pin_memory(const Tensor& x, Device device) {
                      device.is_meta ? Device::meta() : Device::cpu(), " can");
   const memory::Role role = x.storage().role() == memory::Role::input ? memory::Role::input : memory::Role::temporary;
   Tensor y = empty_pinned(x.shape(), x.dtype(), device, role);
-  run<&Kernels::copy>(x.device(), x.read(), y.write());
+  run<&CopyKernels::copy>(x.device(), x.read(), y.write());
   return y;
 }
 

@@ -4,7 +4,7 @@
 
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/allocator/pool.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
@@ -29,8 +29,8 @@ void copy_into_shadow(Storage& s) {
   Storage::Shadow& shadow = s.shadow();
   const Shape all{static_cast<std::int64_t>(s.bytes() / sizeof(float))};
   shadow.storage->before_write();
-  run<&Kernels::copy>(s.device(), ConstView(s.data(), DType::f32, s.device(), all, {1}),
-                      View(shadow.storage->data(), shadow.dtype, s.device(), all, {1}));
+  run<&CopyKernels::copy>(s.device(), ConstView(s.data(), DType::f32, s.device(), all, {1}),
+                          View(shadow.storage->data(), shadow.dtype, s.device(), all, {1}));
   shadow.storage->bump_version();
   shadow.version = s.version();
   // A step that fails while it is recorded has copied nothing.

@@ -5,7 +5,7 @@
 
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/memory/allocator/pinned.h"
@@ -104,7 +104,7 @@ void move_bytes(const ConstView& from, const View& to, PinnedMemory* by_way_of, 
 }  // namespace
 
 void copy_across(const ConstView& x, const View& y, Storage* of_x) {
-  if (stand_for_one(x.device, y.device)) return run<&Kernels::copy>(y.device.is_meta ? y.device : x.device, x, y);
+  if (stand_for_one(x.device, y.device)) return run<&CopyKernels::copy>(y.device.is_meta ? y.device : x.device, x, y);
   if (y.numel() == 0) return;
   const DType dtype = size_of(y.dtype) < size_of(x.dtype) ? y.dtype : x.dtype;
   const Strides strides = is_dense(y.shape, y.strides)   ? y.strides
@@ -113,9 +113,9 @@ void copy_across(const ConstView& x, const View& y, Storage* of_x) {
   PinnedMemory* const by_way_of = memory::pinned_for(is_host(y.device) ? x.device : y.device);
   const Staged from(x, dtype, strides, by_way_of), to(y, dtype, strides, by_way_of);
   const bool is_meta = x.device.is_meta || y.device.is_meta;  // then what is staged holds nothing
-  if (from && !is_meta) run<&Kernels::copy>(x.device, x, from.view());
+  if (from && !is_meta) run<&CopyKernels::copy>(x.device, x, from.view());
   move_bytes(from ? from.view() : x, to ? to.view() : y, by_way_of, from ? from.memory() : of_x);
-  if (to && !is_meta) run<&Kernels::copy>(y.device, to.view(), y);
+  if (to && !is_meta) run<&CopyKernels::copy>(y.device, to.view(), y);
 }
 
 void copy_across(const Tensor& x, const Tensor& y) { copy_across(x.read(), y.write(), &x.storage()); }

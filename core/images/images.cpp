@@ -3,7 +3,7 @@
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/images/image_format.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/images.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
@@ -101,7 +101,7 @@ Tensor empty_targets(const Tensor& targets, std::int64_t m, memory::Role role) {
 /// Moves the targets of images to y as the images are.
 void move_targets(const Tensor& targets, const Tensor& indices, const Augmenting& augmenting, const Tensor& y) {
   const Augmenting moving{augmenting.by.without_cutout(), augmenting.state};
-  run<&Kernels::gather_images>(
+  run<&ImagesKernels::gather_images>(
       targets.device(),
       GatherImagesArgs{
           with_channels(targets).read(), {}, if_defined(indices), {}, moving, with_channels(y).write(), {}});
@@ -127,7 +127,7 @@ LabelledImages gather_images(const Tensor& images, const Tensor& labels, const T
     args.labels = labels.read();
     args.y = batch.y.write();
   }
-  run<&Kernels::gather_images>(device, args);
+  run<&ImagesKernels::gather_images>(device, args);
   if (are_targets) move_targets(labels, indices, args.augmenting, batch.y);
   return batch;
 }
@@ -141,8 +141,8 @@ LabelledImages augment_images(const Tensor& x, const Tensor& targets, const Augm
   const Tensor moved = by.moves() ? empty_targets(targets, x.size(0), role) : targets;
   const Tensor y = empty_batch(x, values, role);
   const Augmenting augmenting = drawn(by, x, generator);
-  run<&Kernels::gather_images>(x.device(),
-                               GatherImagesArgs{x.read(), {}, {}, if_defined(values), augmenting, y.write(), {}});
+  run<&ImagesKernels::gather_images>(x.device(),
+                                     GatherImagesArgs{x.read(), {}, {}, if_defined(values), augmenting, y.write(), {}});
   if (by.moves()) move_targets(targets, {}, augmenting, moved);
   return {y, moved};
 }
@@ -153,7 +153,7 @@ Tensor augment_images(const Tensor& x, const Augmentation& by, Generator& genera
   check_batch(x, values);
   check_augmentation(by, x);
   const Tensor y = empty_batch(x, values, role);
-  run<&Kernels::gather_images>(
+  run<&ImagesKernels::gather_images>(
       x.device(), GatherImagesArgs{x.read(), {}, {}, if_defined(values), drawn(by, x, generator), y.write(), {}});
   return y;
 }

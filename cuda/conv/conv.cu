@@ -143,19 +143,20 @@ void conv2d_weight_grad(const Conv2dWeightGradArgs& args, const Plan& plan, Work
   launch.find() ? launch.run() : im2col_weight_grad(a, launch.scratch());
   if (!a.gb.defined()) return;
   const SumArgs sum = bias_grad_of(a);
-  reduce_kernels().sum.launch(sum, cuda::plan(sum),
+  reduce_kernels().sum.launch(sum, reduce_plans().sum.plan(sum),
                               {static_cast<char*>(ws.data) + parts.sums, parts.scratch - parts.sums});
 }
 
 }  // namespace
 
-ConvKernels conv_kernels() {
-  return {
-      .conv2d = {plan, conv2d},
-      .conv2d_input_grad = {plan, conv2d_input_grad},
-      .conv2d_weight_grad = {plan, conv2d_weight_grad},
-      .widens_weight_grad = widens_weight_grad,
+const ConvKernels& conv_kernels() {
+  static const ConvKernels all{
+      .conv2d = {conv_plans().conv2d.plan, conv2d},
+      .conv2d_input_grad = {conv_plans().conv2d_input_grad.plan, conv2d_input_grad},
+      .conv2d_weight_grad = {conv_plans().conv2d_weight_grad.plan, conv2d_weight_grad},
+      .widens_weight_grad = conv_plans().widens_weight_grad,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

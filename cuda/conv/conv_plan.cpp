@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "bytetape/core/kernels/conv.h"
+#include "bytetape/core/kernels/reduce.h"
 #include "bytetape/cuda/conv/conv_direct.h"
 #include "bytetape/cuda/conv/conv_mma.h"
 #include "bytetape/cuda/conv/conv_sizes.h"
@@ -98,16 +100,17 @@ ConvWorkspace::ConvWorkspace(const Conv2dInputGradArgs& a)
     : ConvWorkspace(ConvSizes(a), ConvMap::input_grad, a.gx, a.weight, a.gy, {}, 0, workspace_cap(a.gy.device)) {}
 ConvWorkspace::ConvWorkspace(const Conv2dWeightGradArgs& a)
     : ConvWorkspace(ConvSizes(a), ConvMap::weight_grad, a.x, a.gw, gy_of(a), {},
-                    a.gb.defined() ? plan(bias_grad_of(a)).workspace : 0, workspace_cap(a.gy.device)) {}
+                    a.gb.defined() ? reduce_plans().sum.plan(bias_grad_of(a)).workspace : 0,
+                    workspace_cap(a.gy.device)) {}
 
-Plan plan(const Conv2dArgs& a) {
+static Plan plan(const Conv2dArgs& a) {
   const ConvSizes s(a);
   if (is_mma(s, ConvMap::forward, a.y)) return {0, conv_mma};
   if (is_direct(s, ConvMap::forward, a.y)) return {0, conv_direct};
   return {ConvWorkspace(a).total};
 }
-Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(a).total}; }
-Plan plan(const Conv2dWeightGradArgs& a) {
+static Plan plan(const Conv2dInputGradArgs& a) { return {ConvWorkspace(a).total}; }
+static Plan plan(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   if (is_mma(s, ConvMap::weight_grad, a.gy)) return {MmaConv(s, ConvMap::weight_grad).sum_bytes(), conv_mma};
   if (is_direct(s, ConvMap::weight_grad, a.gy)) return {DirectConv(s, ConvMap::weight_grad).sum_bytes(), conv_direct};
@@ -118,11 +121,21 @@ Plan plan(const Conv2dWeightGradArgs& a) {
 
 // What may be cuDNN's, which gives x's dtype; others write f32 from their sums. By geometry alone, as a twin's plans
 // are where no cuDNN is: where that has no algorithm after all, im2col's sums are rounded too.
-bool widens_weight_grad(const Conv2dWeightGradArgs& a) {
+static bool widens_weight_grad(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   return size_of(s.dtype) == 2 && s.n > 0 && is_small(s) &&
          same_layout(a.gw.shape, a.gw.strides, weight_strides(a.x, a.gw, a.gy)) &&
          !is_mma(s, ConvMap::weight_grad, a.gy) && !is_direct(s, ConvMap::weight_grad, a.gy);
+}
+
+const ConvKernels& conv_plans() {
+  static const ConvKernels all{
+      .conv2d = {plan, nullptr},
+      .conv2d_input_grad = {plan, nullptr},
+      .conv2d_weight_grad = {plan, nullptr},
+      .widens_weight_grad = widens_weight_grad,
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

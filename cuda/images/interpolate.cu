@@ -15,11 +15,12 @@ void interpolate_backward(const ConstView& gy, const InterpolateParams& p, const
 
 }  // namespace
 
-InterpolateKernels interpolate_kernels() {
-  return {
+const InterpolateKernels& interpolate_kernels() {
+  static const InterpolateKernels all{
       .interpolate = interpolate,
       .interpolate_backward = interpolate_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

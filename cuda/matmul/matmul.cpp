@@ -395,8 +395,11 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
 
 }  // namespace
 
-void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, plan(args), ws); }
+void multiply(const MatmulArgs& args, Workspace ws) { matmul(args, matmul_plans().matmul.plan(args), ws); }
 
-MatmulKernels matmul_kernels() { return {.matmul = {plan, matmul}}; }
+const MatmulKernels& matmul_kernels() {
+  static const MatmulKernels all{.matmul = {matmul_plans().matmul.plan, matmul}};
+  return all;
+}
 
 }  // namespace bytetape::cuda

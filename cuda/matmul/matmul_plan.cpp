@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/core/kernels/matmul.h"
 #include "bytetape/cuda/matmul/matmul_layout.h"
 #include "bytetape/cuda/plans.h"
 
@@ -13,9 +14,16 @@ std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap) {
 }
 
 // The library's, then the copies of matrices that have no unit step.
-Plan plan(const MatmulArgs& args) {
+static Plan plan(const MatmulArgs& args) {
   const std::size_t library = library_workspace(args, workspace_cap(args.y.device));
   return {library + copy_bytes(args.a) + copy_bytes(args.b), static_cast<std::int64_t>(library)};
+}
+
+const MatmulKernels& matmul_plans() {
+  static const MatmulKernels all{
+      .matmul = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

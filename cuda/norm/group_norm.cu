@@ -78,11 +78,12 @@ void group_norm(const GroupNormArgs& a) {
 
 }  // namespace
 
-GroupNormKernels group_norm_kernels() {
-  return {
+const GroupNormKernels& group_norm_kernels() {
+  static const GroupNormKernels all{
       .group_norm = group_norm,
-      .group_norm_backward = {plan, group_norm_backward},
+      .group_norm_backward = {group_norm_plans().group_norm_backward.plan, group_norm_backward},
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

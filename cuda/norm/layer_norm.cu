@@ -156,11 +156,12 @@ void layer_norm(const LayerNormArgs& a) {
 
 }  // namespace
 
-LayerNormKernels layer_norm_kernels() {
-  return {
+const LayerNormKernels& layer_norm_kernels() {
+  static const LayerNormKernels all{
       .layer_norm = layer_norm,
-      .layer_norm_backward = {plan, layer_norm_backward},
+      .layer_norm_backward = {layer_norm_plans().layer_norm_backward.plan, layer_norm_backward},
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

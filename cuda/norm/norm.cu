@@ -36,12 +36,13 @@ void batch_norm_apply(const BatchNormApplyArgs& a) {
 
 }  // namespace
 
-NormKernels norm_kernels() {
-  return {
-      .batch_norm_statistics = {plan, batch_norm_statistics},
+const NormKernels& norm_kernels() {
+  static const NormKernels all{
+      .batch_norm_statistics = {norm_plans().batch_norm_statistics.plan, batch_norm_statistics},
       .batch_norm_apply = batch_norm_apply,
-      .batch_norm_backward = {plan, batch_norm_backward},
+      .batch_norm_backward = {norm_plans().batch_norm_backward.plan, batch_norm_backward},
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

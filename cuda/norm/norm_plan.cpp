@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/core/kernels/norm.h"
 #include "bytetape/cuda/norm/norm.h"
 #include "bytetape/cuda/plans.h"
 
@@ -29,7 +30,7 @@ std::size_t number_size(const ConstView& x) { return size_of(accumulated(x.dtype
 
 // The algorithm is the number of runs; one run needs no partial results.
 
-Plan plan(const BatchNormStatisticsArgs& a) {
+static Plan plan(const BatchNormStatisticsArgs& a) {
   const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
   return {.workspace = static_cast<std::size_t>(partials * a.x.shape[1]) * number_size(a.x), .algorithm = runs};
 }
@@ -38,12 +39,20 @@ bool has_sums(const BatchNormBackwardArgs& a) {
   return a.training || a.gw.defined() || a.gb.defined() || a.masked.defined();
 }
 
-Plan plan(const BatchNormBackwardArgs& a) {
+static Plan plan(const BatchNormBackwardArgs& a) {
   const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
   const std::int64_t numbers = a.training && a.gx.defined() ? 2 : 0;  // a channel, for the gradient of x
   return {
       .workspace = has_sums(a) ? static_cast<std::size_t>((numbers + partials) * a.x.shape[1]) * number_size(a.x) : 0,
       .algorithm = runs};
+}
+
+const NormKernels& norm_plans() {
+  static const NormKernels all{
+      .batch_norm_statistics = {plan, nullptr},
+      .batch_norm_backward = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

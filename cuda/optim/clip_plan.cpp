@@ -4,10 +4,17 @@
 
 namespace bytetape::cuda {
 
-Plan plan(const ClipGradNormArgs& args) {
+static Plan plan(const ClipGradNormArgs& args) {
   std::size_t partials = 0;
   for_each_table(args.gradients, [&](const auto& table) { partials += table.blocks(); });
   return {.workspace = partials * sizeof(double)};
+}
+
+const OptimizerKernels& optimizer_plans() {
+  static const OptimizerKernels all{
+      .clip_grad_norm = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -315,14 +315,15 @@ void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
 
 }  // namespace
 
-OptimizerKernels optimizer_kernels() {
-  return {
+const OptimizerKernels& optimizer_kernels() {
+  static const OptimizerKernels all{
       .sgd = sgd,
       .adam = adam,
       .ema = ema,
       .clip_grad_value = clip_grad_value,
-      .clip_grad_norm = {plan, clip_grad_norm},
+      .clip_grad_norm = {optimizer_plans().clip_grad_norm.plan, clip_grad_norm},
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

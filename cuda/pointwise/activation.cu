@@ -185,6 +185,9 @@ void bias_grad(const BiasGradArgs& a, const Plan&, Workspace ws) {
 
 }  // namespace
 
-ActivationKernels activation_kernels() { return {.bias_grad = {plan, bias_grad}}; }
+const ActivationKernels& activation_kernels() {
+  static const ActivationKernels all{.bias_grad = {activation_plans().bias_grad.plan, bias_grad}};
+  return all;
+}
 
 }  // namespace bytetape::cuda

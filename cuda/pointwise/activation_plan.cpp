@@ -39,10 +39,17 @@ BiasGradLayout::BiasGradLayout(const ConstView& gy) : rows(gy.shape[0]), columns
   splits = divide_up(rows, chunk);
 }
 
-Plan plan(const BiasGradArgs& a) {
+static Plan plan(const BiasGradArgs& a) {
   const BiasGradLayout layout(a.gy);
   if (layout.splits == 1) return {};
   return {.workspace = static_cast<std::size_t>(layout.splits * layout.columns) * sizeof(double)};
+}
+
+const ActivationKernels& activation_plans() {
+  static const ActivationKernels all{
+      .bias_grad = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

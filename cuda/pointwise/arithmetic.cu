@@ -109,8 +109,8 @@ void neg(const ConstView& x, const View& y) {
 
 }  // namespace
 
-ArithmeticKernels arithmetic_kernels() {
-  return {
+const ArithmeticKernels& arithmetic_kernels() {
+  static const ArithmeticKernels all{
       .add = wrapping<Add>,
       .sub = wrapping<Subtract>,
       .mul = wrapping<Multiply>,
@@ -122,6 +122,7 @@ ArithmeticKernels arithmetic_kernels() {
       .maximum_backward = backward<MaximumBackward>,
       .minimum_backward = backward<MinimumBackward>,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -33,8 +33,8 @@ void where(const ConstView& condition, const ConstView& a, const ConstView& b, c
 
 }  // namespace
 
-CompareKernels compare_kernels() {
-  return {
+const CompareKernels& compare_kernels() {
+  static const CompareKernels all{
       .eq = compare<std::equal_to<>>,
       .ne = compare<std::not_equal_to<>>,
       .lt = compare<std::less<>>,
@@ -43,6 +43,7 @@ CompareKernels compare_kernels() {
       .ge = compare<std::greater_equal<>>,
       .where = where,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

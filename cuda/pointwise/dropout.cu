@@ -107,6 +107,9 @@ void dropout(const DropoutArgs& a, const Plan&, Workspace) {
 
 }  // namespace
 
-DropoutKernels dropout_kernels() { return {.dropout = {plan, dropout}}; }
+const DropoutKernels& dropout_kernels() {
+  static const DropoutKernels all{.dropout = {dropout_plans().dropout.plan, dropout}};
+  return all;
+}
 
 }  // namespace bytetape::cuda

@@ -115,6 +115,9 @@ void pad(const PadArgs& a) {
 
 }  // namespace
 
-PadKernels pad_kernels() { return {.pad = pad}; }
+const PadKernels& pad_kernels() {
+  static const PadKernels all{.pad = pad};
+  return all;
+}
 
 }  // namespace bytetape::cuda

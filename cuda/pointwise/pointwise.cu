@@ -191,8 +191,8 @@ void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& 
 
 }  // namespace
 
-PointwiseKernels pointwise_kernels() {
-  return {
+const PointwiseKernels& pointwise_kernels() {
+  static const PointwiseKernels all{
       .exp = unary<Exp>,
       .log = unary<Log>,
       .sqrt = unary<Sqrt>,
@@ -216,6 +216,7 @@ PointwiseKernels pointwise_kernels() {
       .silu_backward = backward<SiluBackward>,
       .leaky_relu_backward = leaky_relu_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

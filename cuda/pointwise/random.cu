@@ -210,13 +210,14 @@ void randperm(const RandpermArgs& args, const Plan&, Workspace ws) {
 
 }  // namespace
 
-RandomKernels random_kernels() {
-  return {
+const RandomKernels& random_kernels() {
+  static const RandomKernels all{
       .uniform = uniform,
       .normal = normal,
       .randint = randint,
-      .randperm = {plan, randperm},
+      .randperm = {random_plans().randperm.plan, randperm},
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

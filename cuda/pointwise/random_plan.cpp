@@ -6,10 +6,17 @@ namespace bytetape::cuda {
 
 // Keys twice and indices once, as the sort goes back and forth between two of each and y is the indices' other one;
 // where y has gaps, indices twice.
-Plan plan(const RandpermArgs& args) {
+static Plan plan(const RandpermArgs& args) {
   const std::int64_t n = args.y.numel();
   if (n == 0) return {};
   return {(args.y.is_contiguous() ? 3 : 4) * sort_buffer(n) + sort_scratch(n)};
+}
+
+const RandomKernels& random_plans() {
+  static const RandomKernels all{
+      .randperm = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -100,8 +100,8 @@ void bce_with_logits_backward(const ConstView& x, const ConstView& t, const Cons
 
 }  // namespace
 
-ElementwiseLossKernels elementwise_loss_kernels() {
-  return {
+const ElementwiseLossKernels& elementwise_loss_kernels() {
+  static const ElementwiseLossKernels all{
       .mse_loss = of_pair<Mse>,
       .l1_loss = of_pair<L1>,
       .huber_loss = huber_loss,
@@ -111,6 +111,7 @@ ElementwiseLossKernels elementwise_loss_kernels() {
       .huber_loss_backward = huber_loss_backward,
       .bce_with_logits_backward = bce_with_logits_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

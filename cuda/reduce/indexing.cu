@@ -199,12 +199,13 @@ void one_hot(const ConstView& x, const View& y) {
 
 }  // namespace
 
-IndexingKernels indexing_kernels() {
-  return {
+const IndexingKernels& indexing_kernels() {
+  static const IndexingKernels all{
       .index_select = index_select,
-      .index_sum = {plan, index_sum},
+      .index_sum = {indexing_plans().index_sum.plan, index_sum},
       .one_hot = one_hot,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -1,3 +1,4 @@
+#include "bytetape/core/kernels/indexing.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/reduce/indexing.h"
 #include "bytetape/cuda/reduce/sort.h"
@@ -12,9 +13,16 @@ IndexSumScratch::IndexSumScratch(const IndexSumArgs& a) {
   bytes = sort + (m > 0 ? sort_scratch(m) : 0);
 }
 
-Plan plan(const IndexSumArgs& args) {
+static Plan plan(const IndexSumArgs& args) {
   if (args.y.numel() == 0) return {};
   return {IndexSumScratch(args).bytes};
+}
+
+const IndexingKernels& indexing_plans() {
+  static const IndexingKernels all{
+      .index_sum = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

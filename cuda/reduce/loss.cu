@@ -231,11 +231,12 @@ void cross_entropy(const CrossEntropyArgs& args, const Plan& plan, Workspace ws)
 
 }  // namespace
 
-LossKernels loss_kernels() {
-  return {
-      .cross_entropy = {plan, cross_entropy},
+const LossKernels& loss_kernels() {
+  static const LossKernels all{
+      .cross_entropy = {loss_plans().cross_entropy.plan, cross_entropy},
       .cross_entropy_backward = cross_entropy_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -8,7 +8,7 @@ namespace bytetape::cuda {
 // The algorithm is how many lanes share a row, 0 for a whole block. Without a workspace one block does everything; else
 // each of workspace / 16 blocks leaves its sum and count there, and a second launch adds them up: clearing a counter,
 // for the last block to know itself by, would be a launch too.
-Plan plan(const CrossEntropyArgs& args) {
+static Plan plan(const CrossEntropyArgs& args) {
   constexpr std::int64_t most_threads = 1024, most_blocks = 4096, block_threads = 256, most_passes = 8,
                          most_elements = 1 << 15;
   constexpr std::size_t bytes_each = 2 * sizeof(double);
@@ -22,6 +22,13 @@ Plan plan(const CrossEntropyArgs& args) {
   const std::int64_t rows = lanes == 0 ? 1 : block_threads / lanes;
   const auto blocks = static_cast<std::size_t>(std::min((n + rows - 1) / rows, most_blocks));
   return {blocks * bytes_each, lanes};
+}
+
+const LossKernels& loss_plans() {
+  static const LossKernels all{
+      .cross_entropy = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -399,13 +399,14 @@ void argmax(const ConstView& x, int, const View& y) {
 
 }  // namespace
 
-ReduceKernels reduce_kernels() {
-  return {
-      .sum = {plan, sum},
+const ReduceKernels& reduce_kernels() {
+  static const ReduceKernels all{
+      .sum = {reduce_plans().sum.plan, sum},
       .max = extreme<Max>,
       .min = extreme<Min>,
       .argmax = argmax,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

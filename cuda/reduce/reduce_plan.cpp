@@ -108,11 +108,18 @@ ReduceLayout second_layout(const ReduceLayout& first, std::size_t element) {
   return r;
 }
 
-Plan plan(const SumArgs& args) {
+static Plan plan(const SumArgs& args) {
   if (args.y.numel() == 0) return {};
   const ReduceLayout r = reduce_layout(args.x, args.y, true);
   if (r.splits == 1) return {};
   return {.workspace = static_cast<std::size_t>(r.splits * r.outputs) * partial_bytes};
+}
+
+const ReduceKernels& reduce_plans() {
+  static const ReduceKernels all{
+      .sum = {plan, nullptr},
+  };
+  return all;
 }
 
 }  // namespace bytetape::cuda

@@ -370,13 +370,14 @@ void log_softmax_backward(const ConstView& y, const ConstView& gy, int dim, cons
 
 }  // namespace
 
-SoftmaxKernels softmax_kernels() {
-  return {
+const SoftmaxKernels& softmax_kernels() {
+  static const SoftmaxKernels all{
       .softmax = softmax,
       .log_softmax = log_softmax,
       .softmax_backward = softmax_backward,
       .log_softmax_backward = log_softmax_backward,
   };
+  return all;
 }
 
 }  // namespace bytetape::cuda

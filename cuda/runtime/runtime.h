@@ -10,7 +10,7 @@
 namespace bytetape::cuda {
 
 /// Every family's plans, and where there is a toolkit their launches.
-const Kernels& kernels();
+const KernelTable& kernels();
 /// Memory of device number `index`. Throws DeviceError, and says why, where there is no such device.
 std::unique_ptr<memory::Upstream> device_memory(int index);
 /// Pinned memory of the host for that device. Throws likewise.

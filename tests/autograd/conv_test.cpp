@@ -7,7 +7,7 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
 #include "tests/support/planned.h"
@@ -176,8 +176,8 @@ TEST(Conv2d, CopiesNoDenseWeight) {
   }
 }
 
-const ConvKernels& chosen() { return *backend({}).kernels; }  // oneDNN where it was built in
-const ConvKernels portable = cpu::portable::conv_kernels();
+const ConvKernels& chosen() { return cpu::conv_kernels(); }  // oneDNN where it was built in
+const ConvKernels& portable = cpu::portable::conv_kernels();
 
 struct Results {
   Tensor y, gx, gw, gb;

@@ -3,7 +3,7 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 #include "tests/support/stand_in.h"
@@ -168,7 +168,7 @@ TEST(CopyKernel, WidensAllAtOnce) {
   std::vector<ConstView> from;
   std::vector<View> to_views;
   for (std::size_t i = 0; i < low.size(); ++i) from.push_back(low[i].read()), to_views.push_back(wide[i].write());
-  run<&Kernels::widen_all>(Device::cpu(), from, to_views);
+  run<&CopyKernels::widen_all>(Device::cpu(), from, to_views);
   for (std::size_t i = 0; i < low.size(); ++i)
     EXPECT_EQ(wide[i].to_vector<float>(), to(low[i], DType::f32).to_vector<float>()) << describe(low[i]);
 }

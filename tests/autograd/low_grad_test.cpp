@@ -6,7 +6,7 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
@@ -26,16 +26,26 @@ void widen_all(std::span<const ConstView> from, std::span<const View> to) {
     const std::lock_guard lock(counting);
     launches.push_back(from.size());
   }
-  cpu::kernels().widen_all(from, to);
+  cpu::copy_kernels().widen_all(from, to);
 }
-const Kernels& kernels(bool widens) {
-  static const auto table = [](bool is_widening) {
-    Kernels k = cpu::kernels();
+const KernelTable& kernels(bool widens) {
+  static const CopyKernels counting = [] {
+    CopyKernels k = cpu::copy_kernels();
     k.widen_all = widen_all;
-    if (is_widening) k.widens_weight_grad = [](const Conv2dWeightGradArgs& a) { return a.x.dtype == DType::bf16; };
+    return k;
+  }();
+  static const ConvKernels widening = [] {
+    ConvKernels k = cpu::conv_kernels();
+    k.widens_weight_grad = [](const Conv2dWeightGradArgs& a) { return a.x.dtype == DType::bf16; };
+    return k;
+  }();
+  static const auto table = [](const ConvKernels& conv) {
+    KernelTable k = cpu::kernels();
+    k.set(counting);
+    k.set(conv);
     return k;
   };
-  static const Kernels tables[] = {table(false), table(true)};
+  static const KernelTable tables[] = {table(cpu::conv_kernels()), table(widening)};
   return tables[widens];
 }
 

@@ -7,7 +7,8 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/matmul.h"
+#include "bytetape/core/kernels/table.h"
 #include "bytetape/core/parallel.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
@@ -134,7 +135,7 @@ BothKernels run_both(ConstView a, ConstView b, ConstView bias, const Shape& y_sh
     r.chosen = zeros({extent}).alias(y_shape, y_strides, 0);
     r.portable = zeros({extent}).alias(y_shape, y_strides, 0);
   }
-  test::run_planned(backend({}).kernels->matmul, {a, b, bias, r.chosen.write()});
+  test::run_planned(cpu::matmul_kernels().matmul, {a, b, bias, r.chosen.write()});
   test::run_planned(cpu::portable::matmul_kernels().matmul, {a, b, bias, r.portable.write()});
   return r;
 }
@@ -187,21 +188,24 @@ TEST(MatmulKernels, PortableBitsDoNotDependOnThreads) {
 
 // A device whose product counts.
 int plans = 0, launches = 0;
-Kernels counting() {
-  Kernels k = cpu::kernels();
-  k.matmul = {[](const MatmulArgs& args) {
-                ++plans;
-                return cpu::kernels().matmul.plan(args);
-              },
-              [](const MatmulArgs& args, const Plan& plan, Workspace ws) {
-                ++launches;
-                cpu::kernels().matmul.launch(args, plan, ws);
-              }};
+const MatmulKernels& counting() {
+  static const MatmulKernels k{{[](const MatmulArgs& args) {
+                                  ++plans;
+                                  return cpu::matmul_kernels().matmul.plan(args);
+                                },
+                                [](const MatmulArgs& args, const Plan& plan, Workspace ws) {
+                                  ++launches;
+                                  cpu::matmul_kernels().matmul.launch(args, plan, ws);
+                                }}};
   return k;
 }
 
 TEST(Matmul, PlansOnceForAllBatches) {
-  static const Kernels kernels = counting();
+  static const KernelTable kernels = [] {
+    KernelTable k = cpu::kernels();
+    k.set(counting());
+    return k;
+  }();
   const test::StandIn stand_in({.kernels = &kernels});
   plans = launches = 0;
   const Tensor a = random_tensor({3, 1, 2, 4}), b = random_tensor({5, 4, 6});  // batches that do not walk as one

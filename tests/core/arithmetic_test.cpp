@@ -1,5 +1,5 @@
 #include "bytetape/core/kernels/arithmetic.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/pointwise.h"
 
 #include <gtest/gtest.h>
 
@@ -46,14 +46,14 @@ TYPED_TEST_SUITE(Extremes, Signed);
 TYPED_TEST(Extremes, WrapAround) {
   using T = TypeParam;
   constexpr T low = TestFixture::low, high = TestFixture::high;
-  EXPECT_EQ((TestFixture::template binary<&Kernels::add>(high, 1)), low);
-  EXPECT_EQ((TestFixture::template binary<&Kernels::sub>(low, 1)), high);
-  EXPECT_EQ((TestFixture::template binary<&Kernels::mul>(low, -1)), low);
-  EXPECT_EQ((TestFixture::template binary<&Kernels::mul>(high, high)), T{1});
-  EXPECT_EQ((TestFixture::template binary<&Kernels::div>(low, -1)), low);
-  EXPECT_EQ((TestFixture::template unary<&Kernels::neg>(low)), low);
-  EXPECT_EQ((TestFixture::template unary<&Kernels::abs>(low)), low);
-  EXPECT_EQ((TestFixture::template unary<&Kernels::abs>(-high)), high);
+  EXPECT_EQ((TestFixture::template binary<&ArithmeticKernels::add>(high, 1)), low);
+  EXPECT_EQ((TestFixture::template binary<&ArithmeticKernels::sub>(low, 1)), high);
+  EXPECT_EQ((TestFixture::template binary<&ArithmeticKernels::mul>(low, -1)), low);
+  EXPECT_EQ((TestFixture::template binary<&ArithmeticKernels::mul>(high, high)), T{1});
+  EXPECT_EQ((TestFixture::template binary<&ArithmeticKernels::div>(low, -1)), low);
+  EXPECT_EQ((TestFixture::template unary<&ArithmeticKernels::neg>(low)), low);
+  EXPECT_EQ((TestFixture::template unary<&PointwiseKernels::abs>(low)), low);
+  EXPECT_EQ((TestFixture::template unary<&PointwiseKernels::abs>(-high)), high);
 }
 
 }  // namespace

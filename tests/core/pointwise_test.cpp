@@ -1,5 +1,5 @@
 #include "bytetape/core/kernels/pointwise.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ TEST(PointwiseKernels, ErfIsThatOfTheStandardLibrary) {
       {DType::f64, 1e-15}, {DType::f32, 1e-6}, {DType::bf16, 1e-2}, {DType::f16, 2e-3}};
   for (const auto& [dtype, tolerance] : tolerances) {
     const Tensor wide = from_vector(values, {28}), x = empty({28}, dtype), y = empty({28}, dtype);
-    run<&Kernels::copy>(x.device(), wide.read(), x.write());
-    run<&Kernels::erf>(x.device(), x.read(), y.write());
+    run<&CopyKernels::copy>(x.device(), wide.read(), x.write());
+    run<&PointwiseKernels::erf>(x.device(), x.read(), y.write());
     const auto in = x.to_vector<double>(), out = y.to_vector<double>();
     for (std::size_t i = 0; i < in.size(); ++i) {
       const double expected = std::erf(in[i]);

@@ -1,5 +1,5 @@
 #include "bytetape/core/kernels/reduce.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 
 #include <cstring>
 #include <functional>
@@ -49,7 +49,7 @@ std::vector<double> fold(const Tensor& x, unsigned mask, double start, const Fol
 template <auto Kernel>
 Tensor reduce(const Tensor& x, unsigned mask, DType dtype) {
   Tensor y = empty(kept_shape(x.shape(), mask), dtype);
-  if constexpr (requires { (Kernels().*Kernel).plan; })
+  if constexpr (requires { (ReduceKernels().*Kernel).plan; })
     run_planned<Kernel>(x.device(), {x.read(), y.write()});
   else
     run<Kernel>(x.device(), x.read(), y.write());
@@ -72,10 +72,12 @@ TEST(ReduceKernels, AgreeWithLoopsForAnyDimsAndLayout) {
     for (const Tensor& x : layouts(dtype))
       for (unsigned mask = 0; mask < 16; ++mask) {
         SCOPED_TRACE(detail::concat(describe(x), " strides ", x.strides(), " mask ", mask));
-        const Tensor total = reduce<&Kernels::sum>(x, mask, is_float ? dtype : DType::i64);
+        const Tensor total = reduce<&ReduceKernels::sum>(x, mask, is_float ? dtype : DType::i64);
         EXPECT_TRUE(all_close(total.to_vector<double>(), fold(x, mask, 0, add), tolerance, tolerance));
-        EXPECT_TRUE(all_close(reduce<&Kernels::max>(x, mask, dtype).to_vector<double>(), fold(x, mask, -1e9, larger)));
-        EXPECT_TRUE(all_close(reduce<&Kernels::min>(x, mask, dtype).to_vector<double>(), fold(x, mask, 1e9, smaller)));
+        EXPECT_TRUE(
+            all_close(reduce<&ReduceKernels::max>(x, mask, dtype).to_vector<double>(), fold(x, mask, -1e9, larger)));
+        EXPECT_TRUE(
+            all_close(reduce<&ReduceKernels::min>(x, mask, dtype).to_vector<double>(), fold(x, mask, 1e9, smaller)));
       }
   }
 }
@@ -85,10 +87,10 @@ TEST(ReduceKernels, TakeManyInputsAndManyOutputs) {
     const Tensor x = random_tensor(shape);
     for (unsigned mask = 1; mask < 1u << shape.size(); ++mask) {
       SCOPED_TRACE(detail::concat(shape, " mask ", mask));
-      EXPECT_TRUE(all_close(reduce<&Kernels::sum>(x, mask, DType::f64).to_vector<double>(), fold(x, mask, 0, add),
+      EXPECT_TRUE(all_close(reduce<&ReduceKernels::sum>(x, mask, DType::f64).to_vector<double>(), fold(x, mask, 0, add),
                             1e-11, 1e-10));
       EXPECT_TRUE(
-          all_close(reduce<&Kernels::max>(x, mask, DType::f64).to_vector<double>(), fold(x, mask, -1e9, larger)));
+          all_close(reduce<&ReduceKernels::max>(x, mask, DType::f64).to_vector<double>(), fold(x, mask, -1e9, larger)));
     }
   }
 }
@@ -98,14 +100,14 @@ TEST(ReduceKernels, LetNaNWin) {
     for (std::int64_t at : {0, 7, 30, 36}) {
       Tensor x = random_tensor({37, 2}, dtype);
       make_tensor({nan}, {}, dtype);
-      run<&Kernels::fill>(x.device(), Scalar(nan), x.alias({}, {}, 2 * at).write());
+      run<&CopyKernels::fill>(x.device(), Scalar(nan), x.alias({}, {}, 2 * at).write());
       for (const Tensor& v : {x, x.alias({2, 37}, {1, 2}, 0)}) {
         const unsigned long_dim = v.shape()[0] == 37 ? 1 : 2;
-        const auto high = reduce<&Kernels::max>(v, long_dim, dtype).to_vector<double>();
-        const auto low = reduce<&Kernels::min>(v, long_dim, dtype).to_vector<double>();
+        const auto high = reduce<&ReduceKernels::max>(v, long_dim, dtype).to_vector<double>();
+        const auto low = reduce<&ReduceKernels::min>(v, long_dim, dtype).to_vector<double>();
         EXPECT_TRUE(std::isnan(high[0]) && std::isnan(low[0]) && !std::isnan(high[1]) && !std::isnan(low[1]));
         Tensor best = empty(kept_shape(v.shape(), long_dim), DType::i64);
-        run<&Kernels::argmax>(v.device(), v.read(), long_dim == 1 ? 0 : 1, best.write());
+        run<&ReduceKernels::argmax>(v.device(), v.read(), long_dim == 1 ? 0 : 1, best.write());
         EXPECT_EQ(best.to_vector<std::int64_t>()[0], at);
       }
     }
@@ -114,34 +116,35 @@ TEST(ReduceKernels, LetNaNWin) {
 TEST(ReduceKernels, ArgmaxTakesTheFirstOfEquals) {
   const Tensor x = make_tensor({1, 5, 2, 5, 9, 9, 0, 9}, {2, 4});
   Tensor rows = empty({2, 1}, DType::i64), columns = empty({1, 4}, DType::i64);
-  run<&Kernels::argmax>(x.device(), x.read(), 1, rows.write());
-  run<&Kernels::argmax>(x.device(), x.read(), 0, columns.write());
+  run<&ReduceKernels::argmax>(x.device(), x.read(), 1, rows.write());
+  run<&ReduceKernels::argmax>(x.device(), x.read(), 0, columns.write());
   EXPECT_EQ(rows.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0}));
   EXPECT_EQ(columns.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 1, 0, 1}));
 }
 
 TEST(ReduceKernels, SumIntegersWithoutOverflow) {
   const Tensor bytes = make_tensor(std::vector<double>(100000, 255), {100000}, DType::u8);
-  EXPECT_EQ(reduce<&Kernels::sum>(bytes, 1, DType::i64).to_vector<std::int64_t>()[0], 25500000);
+  EXPECT_EQ(reduce<&ReduceKernels::sum>(bytes, 1, DType::i64).to_vector<std::int64_t>()[0], 25500000);
   const Tensor words = make_tensor(std::vector<double>(3000, 2e9), {1000, 3}, DType::i32);
-  EXPECT_EQ(reduce<&Kernels::sum>(words, 1, DType::i64).to_vector<std::int64_t>(),
+  EXPECT_EQ(reduce<&ReduceKernels::sum>(words, 1, DType::i64).to_vector<std::int64_t>(),
             std::vector<std::int64_t>(3, 2000000000000));
   const Tensor flags = make_tensor({1, 0, 1, 1, 0, 1}, {2, 3}, DType::boolean);
-  EXPECT_EQ(reduce<&Kernels::sum>(flags, 2, DType::i64).to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(reduce<&ReduceKernels::sum>(flags, 2, DType::i64).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{2, 2}));
 }
 
 TEST(ReduceKernels, SumFloatsAccurately) {
   constexpr std::int64_t n = 5'000'000;
   Tensor x = empty({n}, DType::f32);
-  run<&Kernels::fill>(x.device(), Scalar(0.1), x.write());
+  run<&CopyKernels::fill>(x.device(), Scalar(0.1), x.write());
   const double exact = static_cast<double>(0.1f) * n;
-  EXPECT_NEAR(reduce<&Kernels::sum>(x, 1, DType::f32).item().to<double>() / exact, 1, 1e-6);
+  EXPECT_NEAR(reduce<&ReduceKernels::sum>(x, 1, DType::f32).item().to<double>() / exact, 1, 1e-6);
   const Tensor tall = x.alias({n / 5, 5}, {5, 1}, 0);
-  for (const double column : reduce<&Kernels::sum>(tall, 1, DType::f32).to_vector<double>())
+  for (const double column : reduce<&ReduceKernels::sum>(tall, 1, DType::f32).to_vector<double>())
     EXPECT_NEAR(column * 5 / exact, 1, 1e-6);
   Tensor half = empty({20000}, DType::f16);
-  run<&Kernels::fill>(half.device(), Scalar(1), half.write());
-  EXPECT_EQ(reduce<&Kernels::sum>(half, 1, DType::f16).item().to<double>(), 20000);
+  run<&CopyKernels::fill>(half.device(), Scalar(1), half.write());
+  EXPECT_EQ(reduce<&ReduceKernels::sum>(half, 1, DType::f16).item().to<double>(), 20000);
 }
 
 TEST(ReduceKernels, GiveTheSameBitsForAnyNumberOfThreads) {
@@ -150,10 +153,10 @@ TEST(ReduceKernels, GiveTheSameBitsForAnyNumberOfThreads) {
     const Tensor x = random_tensor(shape, DType::f32);
     for (unsigned mask = 1; mask < 1u << shape.size(); ++mask) {
       set_num_threads(1);
-      const auto one = reduce<&Kernels::sum>(x, mask, DType::f32).to_vector<float>();
+      const auto one = reduce<&ReduceKernels::sum>(x, mask, DType::f32).to_vector<float>();
       for (const int threads : {2, 3, 8}) {
         set_num_threads(threads);
-        const auto many = reduce<&Kernels::sum>(x, mask, DType::f32).to_vector<float>();
+        const auto many = reduce<&ReduceKernels::sum>(x, mask, DType::f32).to_vector<float>();
         EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0) << shape << " mask " << mask;
       }
     }

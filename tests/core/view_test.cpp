@@ -1,5 +1,5 @@
 #include "bytetape/core/view.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/arithmetic.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,8 @@ TEST(ConstView, ConstantsAreRoundedToTheirDtypeUnlessAskedNotTo) {
 TEST(ConstView, KernelsReadConstants) {
   for (const Strides& strides : {Strides{3, 1}, Strides{1, 2}}) {
     const Tensor x = ones({6}, DType::i64).alias({2, 3}, strides, 0), y = empty({2, 3}, DType::i64);
-    run<&Kernels::add>(y.device(), x.read(), ConstView::constant(41, DType::i64, y.device(), y.shape()), y.write());
+    run<&ArithmeticKernels::add>(y.device(), x.read(), ConstView::constant(41, DType::i64, y.device(), y.shape()),
+                                 y.write());
     EXPECT_EQ(y.to_vector<std::int64_t>(), std::vector<std::int64_t>(6, 42));
   }
 }

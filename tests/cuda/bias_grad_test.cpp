@@ -34,12 +34,14 @@ TEST(BiasGrad, BlocksCoverTheMatrixOnce) {
       EXPECT_TRUE(r.splits * r.chunk >= rows && (rows == 0 || (r.splits - 1) * r.chunk < rows));
       EXPECT_LE(block, BiasGradLayout::threads);
       EXPECT_LE(r.splits, 65535);  // of a grid's second dim
-      EXPECT_EQ(plan(a).workspace, r.splits == 1 ? 0u : static_cast<std::size_t>(r.splits * columns) * sizeof(double));
+      EXPECT_EQ(activation_plans().bias_grad.plan(a).workspace,
+                r.splits == 1 ? 0u : static_cast<std::size_t>(r.splits * columns) * sizeof(double));
     }
 }
 
 TEST(BiasGrad, FewRowsTakeOneLaunch) {
-  for (const std::int64_t rows : {10, 256, 1024}) EXPECT_EQ(plan(arguments(rows, 1024, DType::f32)).workspace, 0u);
+  for (const std::int64_t rows : {10, 256, 1024})
+    EXPECT_EQ(activation_plans().bias_grad.plan(arguments(rows, 1024, DType::f32)).workspace, 0u);
   EXPECT_EQ(BiasGradLayout(arguments(256, 1024, DType::f32).gy).blocks, 128);
   EXPECT_GT(BiasGradLayout(arguments(64 * 24 * 24, 64, DType::f32).gy).splits, 132);
 }

@@ -61,7 +61,9 @@ TEST(MmaConv, TakesWhatTensorCoresMay) {
   const auto algorithm = [](DType dtype, std::int64_t c, std::int64_t o, std::int64_t kh, std::int64_t kw) {
     const Problem p{{4, c, 32, 32}, {o, c, kh, kw}, {}};
     const auto view = [&](const Shape& s) { return View(nullptr, dtype, Device::cuda(), s, channels_last_strides(s)); };
-    return cuda::plan(Conv2dArgs{view(p.x), view(p.weight), {}, view(shape_of_y(p)), p.params}).algorithm;
+    return cuda::conv_plans()
+        .conv2d.plan(Conv2dArgs{view(p.x), view(p.weight), {}, view(shape_of_y(p)), p.params})
+        .algorithm;
   };
   EXPECT_EQ(algorithm(DType::bf16, 3, 64, 3, 3), cuda::conv_mma);
   EXPECT_EQ(algorithm(DType::f16, 1, 8, 5, 5), cuda::conv_mma);
@@ -152,8 +154,10 @@ TEST(ConvPlan, CopiesWhatIsNotAligned) {
       return View(reinterpret_cast<void*>(at), dtype, Device::cuda(), s,
                   s.size() == 4 ? channels_last_strides(s) : contiguous_strides(s));
     };
-    return cuda::plan(Conv2dArgs{view(x, {3, 64, 17, 17}), view(weight, {24, 64, 3, 3}), view(bias, {24}),
-                                 view(y, {3, 24, 17, 17}), Conv2dParams{.padding = 1}})
+    return cuda::conv_plans()
+        .conv2d
+        .plan(Conv2dArgs{view(x, {3, 64, 17, 17}), view(weight, {24, 64, 3, 3}), view(bias, {24}),
+                         view(y, {3, 24, 17, 17}), Conv2dParams{.padding = 1}})
         .workspace;
   };
   const auto rounded = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };

@@ -43,7 +43,7 @@ TEST(WarpgroupConv, EachShareHasTiles) {
   for (const Problem& p : problems) {
     SCOPED_TRACE(detail::concat(p.x, p.weight));
     const Conv2dWeightGradArgs args = args_of(p);
-    const Plan plan = cuda::plan(args);
+    const Plan plan = cuda::conv_plans().conv2d_weight_grad.plan(args);
     ASSERT_EQ(plan.algorithm, cuda::conv_warpgroup);
     const cuda::WarpgroupConv d{ConvSizes(args)};
     EXPECT_EQ(d.image_tiles * d.rows * d.columns, d.oh * d.ow);
@@ -56,7 +56,7 @@ TEST(WarpgroupConv, EachShareHasTiles) {
 TEST(WarpgroupConv, TakesWhatItMay) {
   const AllowTf32 allow(true);
   const auto is_taken = [](const Conv2dWeightGradArgs& args) {
-    return cuda::plan(args).algorithm == cuda::conv_warpgroup;
+    return cuda::conv_plans().conv2d_weight_grad.plan(args).algorithm == cuda::conv_warpgroup;
   };
   const auto of = [](Shape x, std::int64_t o, std::int64_t k, Conv2dParams params) {
     const std::int64_t group_in = x[1] / params.groups;

@@ -82,7 +82,8 @@ TEST_P(Reductions, CoverEveryElementOnce) {
     expect_all_covered(whole, element);
     expect_all_covered(r, element);
     EXPECT_EQ(whole.splits, 1);
-    EXPECT_EQ(plan(SumArgs{x, y}).workspace, r.splits == 1 ? 0u : static_cast<std::size_t>(r.splits * r.outputs) * 8);
+    EXPECT_EQ(reduce_plans().sum.plan(SumArgs{x, y}).workspace,
+              r.splits == 1 ? 0u : static_cast<std::size_t>(r.splits * r.outputs) * 8);
     if (r.splits == 1) continue;
     const ReduceLayout second = second_layout(r, 8);
     expect_all_covered(second, 8);
@@ -154,7 +155,8 @@ TEST(DirectConv, TakesWhatItsKernelsCan) {
   const auto is_taken = [](const Problem& p, DType dtype = DType::f32, bool channels_last = true) {
     const Shape shape = shape_of_y(p);
     const View y = channels_last ? image(shape, dtype) : dense(shape, dtype);
-    return plan(Conv2dArgs{image(p.x, dtype), image(p.weight, dtype), {}, y, p.params}).algorithm == conv_direct;
+    return conv_plans().conv2d.plan(Conv2dArgs{image(p.x, dtype), image(p.weight, dtype), {}, y, p.params}).algorithm ==
+           conv_direct;
   };
   const Shape x{4, 3, 40, 40}, w{64, 3, 3, 3};
   EXPECT_TRUE(is_taken({x, w, {}}));
@@ -200,7 +202,9 @@ TEST(ConvPlan, OfABiasGradientHoldsItsSumsToo) {
   const Problem p{{32, 64, 56, 56}, {64, 64, 3, 3}, {.padding = 1}};
   const View x = image(p.x), w = image(p.weight), gy = image(shape_of_y(p)), gb = dense({64});
   const auto workspace = [&](const View& bias) {
-    return plan(Conv2dWeightGradArgs{.x = x, .gy = gy, .gw = w, .gb = bias, .params = p.params}).workspace;
+    return conv_plans()
+        .conv2d_weight_grad.plan(Conv2dWeightGradArgs{.x = x, .gy = gy, .gw = w, .gb = bias, .params = p.params})
+        .workspace;
   };
   EXPECT_GT(workspace(gb), workspace(View()));
 }
@@ -208,7 +212,8 @@ TEST(ConvPlan, OfABiasGradientHoldsItsSumsToo) {
 TEST(CrossEntropyPlan, SharesARowByItsClasses) {
   const auto of = [](std::int64_t n, std::int64_t classes, bool takes_logits = true) {
     const View rows = dense({n});
-    return plan(CrossEntropyArgs{.logits = dense({n, classes}), .lse = takes_logits ? rows : View()});
+    return loss_plans().cross_entropy.plan(
+        CrossEntropyArgs{.logits = dense({n, classes}), .lse = takes_logits ? rows : View()});
   };
   for (const auto& [classes, lanes] :
        {std::pair{1, 4}, {16, 4}, {17, 8}, {64, 8}, {65, 32}, {1024, 32}, {1025, 0}, {50'000, 0}}) {
@@ -229,7 +234,8 @@ TEST(CrossEntropyPlan, SharesARowByItsClasses) {
 TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
   const auto of = [](std::int64_t rows, std::int64_t n, bool weight, bool bias) {
     const View w = dense({n});
-    return plan(LayerNormBackwardArgs{.x = dense({rows, n}), .gw = weight ? w : View(), .gb = bias ? w : View()});
+    return layer_norm_plans().layer_norm_backward.plan(
+        LayerNormBackwardArgs{.x = dense({rows, n}), .gw = weight ? w : View(), .gb = bias ? w : View()});
   };
   EXPECT_EQ(of(16, 1024, true, true).workspace, 0u);
   EXPECT_EQ(of(0, 0, true, true).workspace, 0u);
@@ -246,19 +252,20 @@ TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
 TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
   const auto of = [](const Shape& shape, bool training, bool gx, bool gw, bool gb, bool masked) {
     const View x = image(shape), c = dense({shape[1]});
-    return plan(BatchNormBackwardArgs{.x = x,
-                                      .training = training,
-                                      .masked = masked ? x : View(),
-                                      .gx = gx ? x : View(),
-                                      .gw = gw ? c : View(),
-                                      .gb = gb ? c : View()});
+    return norm_plans().batch_norm_backward.plan(BatchNormBackwardArgs{.x = x,
+                                                                       .training = training,
+                                                                       .masked = masked ? x : View(),
+                                                                       .gx = gx ? x : View(),
+                                                                       .gw = gw ? c : View(),
+                                                                       .gb = gb ? c : View()});
   };
   for (const Shape& shape : {Shape{2, 8, 4, 4}, Shape{64, 64, 56, 56}, Shape{256, 2048, 7, 7}}) {
-    const std::int64_t runs = plan(BatchNormStatisticsArgs{.x = image(shape)}).algorithm;
+    const std::int64_t runs =
+        norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).algorithm;
     EXPECT_EQ(runs == 1, shape[0] == 2);
     const std::size_t numbers = static_cast<std::size_t>(shape[1]) * sizeof(float),
                       partials = runs > 1 ? static_cast<std::size_t>(2 * runs) * numbers : 0;
-    EXPECT_EQ(plan(BatchNormStatisticsArgs{.x = image(shape)}).workspace, partials);
+    EXPECT_EQ(norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).workspace, partials);
     EXPECT_EQ(of(shape, true, true, true, true, true).workspace, partials + 2 * numbers);
     EXPECT_EQ(of(shape, true, false, false, false, false).workspace, partials);
     EXPECT_EQ(of(shape, false, true, false, false, false).workspace, 0u) << "nothing is summed";

@@ -1,7 +1,7 @@
 // Gradients that leaves get in 16 bits and backward widens at its end, in one launch.
 #include "bytetape/bytetape.h"
 #include "bytetape/core/dispatch.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/cuda/plans.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/random.h"
@@ -23,7 +23,7 @@ struct Pairs {
       from.push_back(low[i].read());
       to_views.push_back(wide[i].write());
     }
-    run<&Kernels::widen_all>(gpu, from, to_views);
+    run<&CopyKernels::widen_all>(gpu, from, to_views);
     for (std::size_t i = 0; i < low.size(); ++i)
       ASSERT_EQ(wide[i].to_vector<float>(), low[i].to_vector<float>()) << describe(low[i]) << " at " << i;
   }
@@ -94,7 +94,7 @@ TEST(Widening, IsOfWhatCudnnMakes) {
     const Tensor image = channels_last(empty(x, dtype, meta)), w = empty(weight, dtype, meta);
     const Tensor gy = channels_last(conv2d(image, w));
     const Tensor gw = empty(weight, DType::f32, meta);
-    return cuda::widens_weight_grad(
+    return cuda::conv_plans().widens_weight_grad(
         {image.read(), gy.read(), (channels_last_weight ? channels_last(gw) : gw).write(), {}, {}});
   };
   EXPECT_TRUE(widens(DType::bf16, {4, 64, 8, 8}, {64, 64, 3, 3}));

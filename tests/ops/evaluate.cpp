@@ -1,5 +1,5 @@
 #include "tests/ops/evaluate.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -107,7 +107,7 @@ Tensor make_input(const Input& input, const Array& values, DType dtype, Device d
   const Device d = !input.is_elsewhere ? device : device.is_meta ? Device::cpu() : Device::meta();
   const Placement p = place(input.layout, input.shape);
   const Tensor storage = empty({first + p.elements}, t, d);
-  run<&Kernels::fill>(d, Scalar(is_floating(t) ? std::numeric_limits<double>::quiet_NaN() : 0), storage.write());
+  run<&CopyKernels::fill>(d, Scalar(is_floating(t) ? std::numeric_limits<double>::quiet_NaN() : 0), storage.write());
   Tensor x = storage.alias(input.shape, p.strides, first + p.offset);
   const ConstView source(values.values.data(), DType::f64, Device::cpu(), values.shape,
                          contiguous_strides(values.shape));

@@ -1,6 +1,8 @@
 #pragma once
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/grad_scale.h"
+#include "bytetape/core/kernels/optimizer.h"
+#include "bytetape/core/kernels/table.h"
 #include "tests/support/stand_in.h"
 
 namespace bytetape::optim {
@@ -22,14 +24,19 @@ class FaultyDevice {
   }
 
  private:
-  static const Kernels& kernels() {
-    static const Kernels all = [] {
-      Kernels k = cpu::kernels();
+  static const KernelTable& kernels() {
+    static const OptimizerKernels steps = [] {
+      OptimizerKernels k = cpu::optimizer_kernels();
       k.sgd = sgd;
       k.adam = adam;
       k.ema = ema;
-      k.unscale = unscale;
-      k.update_scale = update_scale;
+      return k;
+    }();
+    static const GradScaleKernels scales{.unscale = unscale, .update_scale = update_scale};
+    static const KernelTable all = [] {
+      KernelTable k = cpu::kernels();
+      k.set(steps);
+      k.set(scales);
       return k;
     }();
     return all;
@@ -41,19 +48,19 @@ class FaultyDevice {
     return pending_;
   }
   static void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
-    if (!skips(slots)) cpu::kernels().sgd(slots, p);
+    if (!skips(slots)) cpu::optimizer_kernels().sgd(slots, p);
   }
   static void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
-    if (!skips(slots)) cpu::kernels().adam(slots, p);
+    if (!skips(slots)) cpu::optimizer_kernels().adam(slots, p);
   }
   static void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
-    if (!pending_) cpu::kernels().ema(slots, p);
+    if (!pending_) cpu::optimizer_kernels().ema(slots, p);
   }
   static void unscale(const UnscaleArgs& args) {
-    if (!pending_) cpu::kernels().unscale(args);
+    if (!pending_) cpu::grad_scale_kernels().unscale(args);
   }
   static void update_scale(const UpdateScaleArgs& args) {
-    if (!pending_) cpu::kernels().update_scale(args);
+    if (!pending_) cpu::grad_scale_kernels().update_scale(args);
   }
 
   const test::StandIn stand_in_{{.kernels = &kernels(), .faults_thrown = [](int) { return thrown_; }}};

@@ -1,6 +1,5 @@
 // What kernels of optimizers do beyond what the optimizers ask of them in a plain step: 16-bit shadows, paces that lie
 // in memory of the device, steps that are skipped.
-#include "bytetape/core/kernels.h"
 #include "bytetape/core/kernels/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -71,14 +70,14 @@ void sgd(const Problem& p, const Paces<SgdPace>& paces, const SgdPace* carried =
   std::vector<SgdSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)  // without momentum there need be no buffer
     slots.push_back({p.slot(i), sgd_paces[i].momentum != 0 ? p.first[i].write() : View()});
-  run<&Kernels::sgd>(p.device(), slots, SgdParams{paces, carried, found_inf});
+  run<&OptimizerKernels::sgd>(p.device(), slots, SgdParams{paces, carried, found_inf});
 }
 void adam(const Problem& p, const Paces<AdamPace>& paces, const AdamPace* carried = nullptr,
           const float* found_inf = nullptr) {
   std::vector<AdamSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)
     slots.push_back({p.slot(i), p.first[i].write(), p.second[i].write()});
-  run<&Kernels::adam>(p.device(), slots, AdamParams{paces, carried, found_inf});
+  run<&OptimizerKernels::adam>(p.device(), slots, AdamParams{paces, carried, found_inf});
 }
 
 class OptimizerKernel : public testing::TestWithParam<const char*> {
@@ -193,7 +192,7 @@ TEST_P(OptimizerKernel, AveragesByEachSlotsWeight) {
       }
       const Tensor memory = carried(paces, device());
       const Paces<EmaPace> none(4);
-      run<&Kernels::ema>(
+      run<&OptimizerKernels::ema>(
           device(), slots,
           is_carried ? EmaParams{none, static_cast<const EmaPace*>(memory.storage().data())} : EmaParams{paces});
       for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(test::all_close(p.parameters[i], expected[i], most, most)) << i;
@@ -223,7 +222,7 @@ TEST_P(OptimizerKernel, TakesAnyNumberOfPaces) {
     paces.push_back(
         at_step(AdamPace{.lr = 1.0 + i % 29, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0, .keep = 1}, 1));
   }
-  run<&Kernels::adam>(device(), slots, AdamParams{paces});  // every step is one of length `rate`
+  run<&OptimizerKernels::adam>(device(), slots, AdamParams{paces});  // every step is one of length `rate`
   for (int i = 0; i < 30; ++i)
     EXPECT_EQ(parameters[i].to_vector<double>(), (std::vector<double>(3, -1.0 - i % 29))) << i;
 }

@@ -113,11 +113,6 @@ Program compile_weight_grad(const Descs& d, bool with_bias) {
   return program;
 }
 
-const ConvKernels& portable_kernels() {
-  static const ConvKernels table = portable::conv_kernels();
-  return table;
-}
-
 bool is_fast(const ConstView& x) { return x.dtype == DType::f32 && x.numel() > 0; }
 
 Plan plan_conv2d(const Conv2dArgs& a) {
@@ -125,10 +120,10 @@ Plan plan_conv2d(const Conv2dArgs& a) {
     if (Plan p = find(Key::Kind::conv2d, a.x, a.weight, a.y, a.params, a.bias.defined(), compile_forward);
         program_of(p).is_repeatable())
       return p;
-  return portable_kernels().conv2d.plan(a);
+  return portable::conv_kernels().conv2d.plan(a);
 }
 void conv2d(const Conv2dArgs& a, const Plan& plan, Workspace ws) {
-  if (!plan.program) return portable_kernels().conv2d.launch(a, plan, ws);
+  if (!plan.program) return portable::conv_kernels().conv2d.launch(a, plan, ws);
   program_of(plan).run({a.x.data(), a.weight.data(), a.y.data(), a.bias.data()}, ws.data);
   activate(a.activation, a.y);
 }
@@ -138,10 +133,10 @@ Plan plan_input_grad(const Conv2dInputGradArgs& a) {
     if (Plan p = find(Key::Kind::conv2d_input_grad, a.gx, a.weight, a.gy, a.params, false, compile_input_grad);
         program_of(p).is_repeatable())
       return p;
-  return portable_kernels().conv2d_input_grad.plan(a);
+  return portable::conv_kernels().conv2d_input_grad.plan(a);
 }
 void input_grad(const Conv2dInputGradArgs& a, const Plan& plan, Workspace ws) {
-  if (!plan.program) return portable_kernels().conv2d_input_grad.launch(a, plan, ws);
+  if (!plan.program) return portable::conv_kernels().conv2d_input_grad.launch(a, plan, ws);
   program_of(plan).run({a.gy.data(), a.weight.data(), a.gx.data()}, ws.data);
 }
 
@@ -150,21 +145,22 @@ Plan plan_weight_grad(const Conv2dWeightGradArgs& a) {
     if (Plan p = find(Key::Kind::conv2d_weight_grad, a.x, a.gw, a.gy, a.params, a.gb.defined(), compile_weight_grad);
         program_of(p).is_repeatable())
       return p;
-  return portable_kernels().conv2d_weight_grad.plan(a);
+  return portable::conv_kernels().conv2d_weight_grad.plan(a);
 }
 void weight_grad(const Conv2dWeightGradArgs& a, const Plan& plan, Workspace ws) {
-  if (!plan.program) return portable_kernels().conv2d_weight_grad.launch(a, plan, ws);
+  if (!plan.program) return portable::conv_kernels().conv2d_weight_grad.launch(a, plan, ws);
   program_of(plan).run({a.x.data(), through_activation(a).gy.data(), a.gw.data(), a.gb.data()}, ws.data);
 }
 
 }  // namespace
 
-ConvKernels conv_kernels() {
-  return {
+const ConvKernels& conv_kernels() {
+  static const ConvKernels all{
       .conv2d = {plan_conv2d, conv2d},
       .conv2d_input_grad = {plan_input_grad, input_grad},
       .conv2d_weight_grad = {plan_weight_grad, weight_grad},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu::onednn

@@ -137,11 +137,6 @@ class Product {
   Add add_;
 };
 
-const MatmulKernels& portable_kernels() {
-  static const MatmulKernels table = portable::matmul_kernels();
-  return table;
-}
-
 bool is_fast(const ConstView& a, const View& y) {
   return a.dtype == DType::f32 && y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0;
 }
@@ -149,11 +144,11 @@ bool is_fast(const ConstView& a, const View& y) {
 Plan plan(const MatmulArgs& args) {
   if (is_fast(args.a, args.y))
     if (Plan p = Product(args).plan(); program_of(p).is_repeatable()) return p;
-  return portable_kernels().matmul.plan(args);
+  return portable::matmul_kernels().matmul.plan(args);
 }
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
-  if (!plan.program) return portable_kernels().matmul.launch(args, plan, ws);
+  if (!plan.program) return portable::matmul_kernels().matmul.launch(args, plan, ws);
   MatmulArgs product = args;
   product.y = args.before_activation();
   Product(product).run(program_of(plan), ws.data);
@@ -162,10 +157,11 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
 
 }  // namespace
 
-MatmulKernels matmul_kernels() {
-  return {
+const MatmulKernels& matmul_kernels() {
+  static const MatmulKernels all{
       .matmul = {plan, matmul},
   };
+  return all;
 }
 
 }  // namespace bytetape::cpu::onednn

@@ -7,7 +7,10 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/kernels/matmul.h"
+#include "bytetape/core/kernels/pointwise.h"
+#include "bytetape/core/kernels/random.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/stats.h"
 
@@ -23,13 +26,14 @@ std::atomic<int> fills{0};
 
 void counted_fill(Scalar value, const View& y) {
   ++fills;
-  cpu::kernels().fill(value, y);
+  cpu::copy_kernels().fill(value, y);
 }
 
-const Kernels two_kernels(CopyKernels{
+const CopyKernels two_entries{
     .fill = counted_fill,
-    .copy = cpu::kernels().copy,
-});
+    .copy = cpu::copy_kernels().copy,
+};
+const KernelTable two_kernels(two_entries);
 
 memory::Allocator& device_memory(int) {
   static memory::Allocator a(Device::cuda(), std::make_unique<memory::HostUpstream>());
@@ -70,9 +74,9 @@ TEST_F(Backends, RunTheirOwnKernelsOnTheirOwnMemory) {
 
 TEST_F(Backends, SayWhatTheyCannotDo) {
   const Tensor x = full({3}, 2, DType::f32, Device::cuda());
-  EXPECT_THAT([&] { run<&Kernels::relu>(x.device(), x.read(), x.write()); },
+  EXPECT_THAT([&] { run<&PointwiseKernels::relu>(x.device(), x.read(), x.write()); },
               ThrowsMessage<NotImplemented>(AllOf(HasSubstr("relu"), HasSubstr("not implemented on cuda"))));
-  EXPECT_THAT([&] { run_planned<&Kernels::matmul>(x.device(), {}); },
+  EXPECT_THAT([&] { run_planned<&MatmulKernels::matmul>(x.device(), {}); },
               ThrowsMessage<NotImplemented>(AllOf(HasSubstr("matmul"), HasSubstr("not implemented on cuda"))));
 }
 
@@ -95,7 +99,8 @@ void counted_launch(const RandpermArgs&, const Plan& plan, Workspace ws) {
   EXPECT_EQ(ws.bytes, plan.workspace);
   EXPECT_NE(ws.data, nullptr);
 }
-const Kernels planned_kernel(RandomKernels{.randperm = {counted_plan, counted_launch}});
+const RandomKernels counted{.randperm = {counted_plan, counted_launch}};
+const KernelTable planned_kernel(counted);
 
 TEST_F(Backends, PlanOnceAndLaunchOnlyWhereTheDeviceIs) {
   register_backend(DeviceType::cuda, {&planned_kernel, device_memory, predicted_memory});
@@ -106,7 +111,7 @@ TEST_F(Backends, PlanOnceAndLaunchOnlyWhereTheDeviceIs) {
       return memory::stats(device).by_role[static_cast<std::size_t>(memory::Role::workspace)].current;
     };
     {
-      const Prepared<&Kernels::randperm> kernel(device, {{}, y.write()});
+      const Prepared<&RandomKernels::randperm> kernel(device, {{}, y.write()});
       EXPECT_EQ(held(), 3u * 4096);
       for (int i = 0; i < 2; ++i) kernel.launch({{}, y.write()});
     }

@@ -6,7 +6,7 @@
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/memory/ledger/scope.h"
@@ -51,7 +51,7 @@ void program(Device device, int steps, std::int64_t batch) {
       const Op<"matmul"> op;
       const HeldWorkspace scratch(static_cast<std::size_t>(100000 * (l + 1)), device);
       const Tensor y = empty({batch, widths[l + 1]}, DType::f32, device);
-      run<&Kernels::fill>(device, Scalar(1), y.write());
+      run<&CopyKernels::fill>(device, Scalar(1), y.write());
       y.storage().hold_saved();
       saved.push_back(y);
     }

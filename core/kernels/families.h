@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+
+/// \file
+/// The one list of kernel families. FAMILY(Name, name, kind) stands for the struct NameKernels of core/kernels/name.h,
+/// which each backend fills in its name_kernels(). A family is `planned` if a kernel of it is Planned, and then
+/// cuda/ has its plans in name_plans(); else it is `immediate`.
+#define BYTETAPE_KERNEL_FAMILIES(FAMILY)               \
+  FAMILY(Activation, activation, planned)              \
+  FAMILY(Arithmetic, arithmetic, immediate)            \
+  FAMILY(Compare, compare, immediate)                  \
+  FAMILY(Conv, conv, planned)                          \
+  FAMILY(Copy, copy, immediate)                        \
+  FAMILY(Dropout, dropout, planned)                    \
+  FAMILY(ElementwiseLoss, elementwise_loss, immediate) \
+  FAMILY(GradScale, grad_scale, immediate)             \
+  FAMILY(GroupNorm, group_norm, planned)               \
+  FAMILY(Images, images, immediate)                    \
+  FAMILY(Indexing, indexing, planned)                  \
+  FAMILY(Interpolate, interpolate, immediate)          \
+  FAMILY(LayerNorm, layer_norm, planned)               \
+  FAMILY(Loss, loss, planned)                          \
+  FAMILY(Matmul, matmul, planned)                      \
+  FAMILY(Norm, norm, planned)                          \
+  FAMILY(Optimizer, optimizer, planned)                \
+  FAMILY(Pad, pad, immediate)                          \
+  FAMILY(Pointwise, pointwise, immediate)              \
+  FAMILY(Pool, pool, immediate)                        \
+  FAMILY(Random, random, planned)                      \
+  FAMILY(Reduce, reduce, planned)                      \
+  FAMILY(Softmax, softmax, immediate)
+
+namespace bytetape {
+
+#define BYTETAPE_FAMILY(Name, name, kind) struct Name##Kernels;
+BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
+#undef BYTETAPE_FAMILY
+
+/// The families by name.
+enum class Family : std::uint8_t {
+#define BYTETAPE_FAMILY(Name, name, kind) name,
+  BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
+#undef BYTETAPE_FAMILY
+};
+
+/// The number of families.
+inline constexpr int family_count = 0
+#define BYTETAPE_FAMILY(Name, name, kind) +1
+    BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
+#undef BYTETAPE_FAMILY
+    ;
+
+/// The Family of a struct of kernels.
+template <class Kernels>
+struct FamilyOf;
+#define BYTETAPE_FAMILY(Name, name, kind)       \
+  template <>                                   \
+  struct FamilyOf<Name##Kernels> {              \
+    static constexpr auto value = Family::name; \
+  };
+BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
+#undef BYTETAPE_FAMILY
+
+}  // namespace bytetape
