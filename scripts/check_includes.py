@@ -86,7 +86,7 @@ def self_test():
         ("optim/a.cpp", '#include "bytetape/nn/module.h"', False),
         ("data/a.cpp", '#include "bytetape/autograd/grad_mode.h"', False),
         ("data/a.cpp", '#include "bytetape/bytetape.h"', False),
-        ("cuda/a.cu", '#include "bytetape/core/kernels.h"', True),
+        ("cuda/a.cu", '#include "bytetape/core/kernels/table.h"', True),
         ("cuda/a.cu", '#include "bytetape/autograd/node.h"', False),
     ]
     for path, line, allowed in cases:
