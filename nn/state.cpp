@@ -4,8 +4,8 @@
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/core/error.h"
 #include "bytetape/core/device/overlap.h"
+#include "bytetape/core/error.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
