@@ -28,7 +28,7 @@ using namespace bytetape;
 /// each thread began and ended.
 void export_recording(const std::string& out) {
   memory::Log log = memory::read_log(out + ".memlog");
-  check<ValueError>(log.complete && log.damage.empty(), out, ".memlog is not whole");
+  check<ValueError>(log.complete && log.damage.empty(), out, ".memlog is not whole: ", log.damage);
   for (memory::DeviceLog& device : log.devices)
     for (memory::Record& record : device.records) record.time = 0, record.thread = 0;
   std::ofstream csv(out + ".csv"), marks(out + ".marks");
