@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on an include that runs against the plan of the house (CONTRIBUTING.md, "The house").
+"""Fails on an include that runs against the table of CONTRIBUTING.md, "Folders".
 
 usage: scripts/check_includes.py [--root DIR]    checks a tree, this one by default
        scripts/check_includes.py --self-test     checks the checker, on trees made for it
