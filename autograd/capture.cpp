@@ -139,7 +139,7 @@ StepRecorder::StepRecorder(StepRecorder&&) noexcept = default;
 StepRecorder& StepRecorder::operator=(StepRecorder&&) noexcept = default;
 
 std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, const Step& step) {
-  if (capture_running) return detached(step(inputs));  // part of another one
+  if (core_ambient.capture) return detached(step(inputs));  // part of another one
   if (recorded_) return recorded_->fits(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
   return times_seen(inputs) < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
 }

@@ -5,7 +5,7 @@
 
 #include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/node.h"
-#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/random.h"
 
 namespace bytetape::detail {
@@ -58,8 +58,6 @@ class CheckpointFrame final : public StandIn {
   State state_ = State::waiting;
 };
 
-/// Whose function the thread runs; null outside all.
-inline constinit thread_local CheckpointFrame* checkpoint_running = nullptr;
 /// True where the thread runs such a function for the second time: what is not part of the graph was done already.
 bool runs_again();
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -54,7 +55,8 @@ Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = thi
 void Saved::save(const Tensor& input) {
   release();
   if (!input.defined()) return;
-  if (detail::checkpoint_running && detail::checkpoint_running->takes(*this, input)) return;
+  const detail::AutogradAmbient& ambient = detail::autograd_ambient;
+  if (ambient.checkpoint && ambient.checkpoint->takes(*this, input)) return;
   if (recomputing())
     if (const AutogradMeta* meta = autograd_meta_if_any(input); meta && meta->made_by) {
       const Ref<Node>& maker = meta->made_by.node;
@@ -63,7 +65,7 @@ void Saved::save(const Tensor& input) {
         return;
       }
     }
-  if (detail::saved_tensor_hooks && detail::saved_tensor_hooks->takes(*this, input)) return;
+  if (ambient.saved_tensor_hooks && ambient.saved_tensor_hooks->takes(*this, input)) return;
   keep(input, input.storage().version());
 }
 
@@ -109,7 +111,7 @@ void Saved::bring_back() const {
 
 Tensor Saved::remade() const {
   const memory::ScopeGuard scope(
-      memory::current_scope.with(maker_->scope.module, maker_->scope.op, memory::current_scope.phase));
+      memory::ambient.scope.with(maker_->scope.module, maker_->scope.op, memory::ambient.scope.phase));
   Tensor y = maker_->remake();
   if (grad_enabled()) autograd_meta(y).made_by = {maker_, 0};
   return y;
@@ -157,7 +159,7 @@ void StandIn::put_back(Saved& saved, const Tensor& x, std::uint32_t version) {
 
 }  // namespace detail
 
-Node::Node() : scope(memory::current_scope) {}
+Node::Node() : scope(memory::ambient.scope) {}
 Node::~Node() = default;
 
 void Node::release() {
@@ -183,7 +185,7 @@ void Node::dispose(Node* node) {
 namespace {
 /// Tells who captures the step, which leaves the gradient as it was if the step fails.
 void note_touched_grad(const Tensor& leaf, const Tensor& found, bool adds) {
-  detail::Capture& capture = *detail::capture_running;
+  detail::Capture& capture = *detail::core_ambient.capture;
   if (capture.touches_grad(leaf, found, adds)) capture.on_failure([leaf, found] { assign_grad(leaf, found); });
 }
 }  // namespace
@@ -215,7 +217,7 @@ bool AccumulateGrad::has_post_hooks() const { return !autograd_meta(leaf_).post_
 void AccumulateGrad::accumulate(const Tensor& g) {
   const std::lock_guard lock(adding_);
   Tensor& grad = autograd_meta(leaf_).grad;
-  if (detail::capture_running) [[unlikely]]
+  if (detail::core_ambient.capture) [[unlikely]]
     note_touched_grad(leaf_, grad, true);
   if (!grad.defined())
     assign_grad(leaf_, own(g, leaf_));
@@ -250,7 +252,7 @@ Edge gradient_edge(const Tensor& x) {
 
 void assign_grad(const Tensor& x, const Tensor& g) {
   const Tensor before = std::exchange(autograd_meta(x).grad, g);
-  if (detail::capture_running) [[unlikely]]
+  if (detail::core_ambient.capture) [[unlikely]]
     note_touched_grad(x, before, false);
   if (before.defined() && !before.is_same(g) && !is_sole_owner(before))
     before.storage().set_role(memory::Role::temporary);

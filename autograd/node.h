@@ -7,7 +7,7 @@
 #include "bytetape/core/inline_vector.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/memory/allocator/spin_lock.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {

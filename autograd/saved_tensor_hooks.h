@@ -37,9 +37,4 @@ class SavedTensorHooks {
   const SavedTensorHooks* outer_;
 };
 
-namespace detail {
-/// The thread's; null where there are none.
-inline constinit thread_local const SavedTensorHooks* saved_tensor_hooks = nullptr;
-}  // namespace detail
-
 }  // namespace bytetape

@@ -58,8 +58,8 @@ void Storage::order_others(memory::StreamId behind) noexcept {
 
 void Storage::order_read() {
   if (is_evicted()) come_back();
-  if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
-  const memory::StreamId here = memory::current_scope.stream;
+  if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);
+  const memory::StreamId here = memory::ambient.scope.stream;
   if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
   if (const std::uint64_t mark = copied_at_.load(std::memory_order_relaxed); mark && written_on_ == for_copies)
     detail::order_behind(device_, mark, here);
@@ -71,8 +71,8 @@ void Storage::order_read() {
 void Storage::order_write() {
   if (is_evicted()) come_back();
   elsewhere_ = {};
-  if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
-  const memory::StreamId here = memory::current_scope.stream;
+  if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);
+  const memory::StreamId here = memory::ambient.scope.stream;
   wait_for_device_reads();
   order_others(here);
   used_on_.store(bit(here), std::memory_order_relaxed);
@@ -124,7 +124,8 @@ void Storage::hold_saved(const void* saver) {
     elsewhere_->hold_saved(saver);
   else if (block_)
     allocator_->hold_saved(block_, saver);
-  if (!watch_ && detail::saved_watch && detail::saved_watch->wants(*this)) watch_ = Ref(detail::saved_watch);
+  if (!watch_ && detail::core_ambient.saved_watch && detail::core_ambient.saved_watch->wants(*this))
+    watch_ = Ref(detail::core_ambient.saved_watch);
   if (watch_) watch_->held(*this);
 }
 

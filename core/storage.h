@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "bytetape/core/ambient.h"
 #include "bytetape/core/device/device.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ambient.h"
 
 namespace bytetape {
 namespace memory {
@@ -31,12 +32,8 @@ class SavedWatch : public RefCounted {
   /// No node keeps it any more; it may be about to end. What follows does so before this returns.
   virtual void dropped(Storage& s) noexcept = 0;
 };
-/// What sees those that become kept on this thread; else null.
-inline constinit thread_local SavedWatch* saved_watch = nullptr;
 
-class StepWatch;
-/// Sees what the thread works with, where it takes a step that is to be captured (core/device/capture.h); else null.
-inline constinit thread_local StepWatch* step_watch = nullptr;
+/// Tell a watch (core/device/capture.h) of a use of s, and of a write.
 void note_use(StepWatch& watch, Storage& s);
 void note_write(StepWatch& watch, Storage& s);
 }  // namespace detail
@@ -96,14 +93,14 @@ class Storage final : public RefCounted {
 
   /// Before the thread's stream, or the host, reads: that waits there for who has written.
   void before_read() {
-    const bool known = used_on_.load(std::memory_order_relaxed) >> memory::current_scope.stream & 1;
-    if (!known | (detail::step_watch != nullptr)) [[unlikely]]
+    const bool known = used_on_.load(std::memory_order_relaxed) >> memory::ambient.scope.stream & 1;
+    if (!known | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
       order_read();
   }
   /// Before it writes: that waits for all who have used it.
   void before_write() {
-    const bool alone = used_on_.load(std::memory_order_relaxed) == bit(memory::current_scope.stream);
-    if (!alone | (detail::step_watch != nullptr)) [[unlikely]]
+    const bool alone = used_on_.load(std::memory_order_relaxed) == bit(memory::ambient.scope.stream);
+    if (!alone | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
       order_write();
   }
   /// Of pinned memory: the device reads it until it has come past `mark` (Backend::mark).
@@ -133,9 +130,9 @@ class Storage final : public RefCounted {
   /// Counts a write of the op that is running.
   void bump_version() {
     ++version_;
-    writer_ = memory::current_scope.op;
-    if (detail::step_watch) [[unlikely]]
-      detail::note_write(*detail::step_watch, *this);
+    writer_ = memory::ambient.scope.op;
+    if (detail::core_ambient.step_watch) [[unlikely]]
+      detail::note_write(*detail::core_ambient.step_watch, *this);
   }
   /// The same elements in a lower dtype, for ops that read them so; ends with what it is a copy of. Kept by
   /// core/device/shadow.h alone.
@@ -172,7 +169,7 @@ class Storage final : public RefCounted {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
   Device device_;
-  memory::StreamId home_ = memory::current_scope.stream;  // whose memory the block is
+  memory::StreamId home_ = memory::ambient.scope.stream;  // whose memory the block is
   memory::StreamId written_on_ = home_;                   // last
   std::atomic<std::uint32_t> used_on_{bit(home_)};        // a bit for each stream, since the last write
   std::atomic<std::uint64_t> copied_at_{0};   // a mark behind its copies on the stream for them, until the next write

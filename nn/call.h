@@ -40,9 +40,9 @@ class Call {
 
  private:
   const memory::ModuleCell* caller_;
-  const memory::NameId around_ = memory::current_scope.module;
+  const memory::NameId around_ = memory::ambient.scope.module;
   memory::ScopeGuard scope_;
-  bool is_within_itself_, has_own_path_ = memory::current_scope.module != around_;
+  bool is_within_itself_, has_own_path_ = memory::ambient.scope.module != around_;
 };
 
 }  // namespace bytetape::nn

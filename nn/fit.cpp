@@ -18,23 +18,28 @@
 #include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/setting.h"
+#include "bytetape/nn/ambient.h"
 #include "bytetape/nn/module_path.h"
+
+namespace bytetape::detail {
+
+/// The model that levers were applied to.
+struct SeenModel {
+  std::vector<std::string> modules;  // in their order
+  int models = 0;
+};
+
+}  // namespace bytetape::detail
 
 namespace bytetape::nn {
 namespace {
 
+using bytetape::detail::nn_ambient;
+using bytetape::detail::SeenModel;
 using memory::format_bytes;
 using memory::Prediction;
 using Paths = std::set<std::string>;
 using Predict = std::function<Prediction(const Levers&, std::size_t limit)>;
-
-/// The model that levers were applied to.
-struct Seen {
-  std::vector<std::string> modules;  // in their order
-  int models = 0;
-};
-/// Where Levers::apply() says so, for a search on this thread.
-constinit thread_local Seen* seen_model = nullptr;
 
 std::size_t peak_saved(const Prediction& p) {
   return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
@@ -100,8 +105,8 @@ class Search {
 
   /// Without a limit.
   Prediction look(const Levers& levers) {
-    Seen seen;
-    const bytetape::detail::Setting<Seen*> here(seen_model, &seen);
+    SeenModel seen;
+    const bytetape::detail::Setting<SeenModel*> here(nn_ambient.seen_model, &seen);
     Prediction p = predict_(levers, memory::PredictOptions{}.limit);
     check<ValueError>(seen.models == 1, "fit: the program applies its levers to ", seen.models,
                       " models, where it takes one: put them into one module");
@@ -312,9 +317,9 @@ void Levers::apply(Module& model) const {
   std::vector<std::string> all = checkpointed;
   for (const auto& [path, module] : model.named_modules()) {
     if (module->is_checkpointed()) all.push_back(path);
-    if (seen_model && !path.empty()) seen_model->modules.push_back(path);
+    if (nn_ambient.seen_model && !path.empty()) nn_ambient.seen_model->modules.push_back(path);
   }
-  if (seen_model) ++seen_model->models;
+  if (nn_ambient.seen_model) ++nn_ambient.seen_model->models;
   checkpoint_modules(model, all);
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/named_tensors.h"
 #include "bytetape/nn/parameter.h"
 

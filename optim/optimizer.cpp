@@ -79,7 +79,7 @@ void Optimizer::take_step(const float* found_inf, const std::function<void()>& u
   for (const std::size_t i : moved_)
     if (const Tensor g = parameters_[i].grad(); !g.is_same(gradients[i]))
       run<&CopyKernels::copy>(g.device(), g.read(), gradients[i].write());
-  detail::capture_running ? record_advance(is_scaled) : advance(is_scaled);
+  detail::core_ambient.capture ? record_advance(is_scaled) : advance(is_scaled);
   launch();
   note_writes();
 }
@@ -119,7 +119,7 @@ void Optimizer::count_step(bool is_scaled) {
 }
 
 void Optimizer::record_advance(bool is_scaled) {
-  detail::Capture& capture = *detail::capture_running;
+  detail::Capture& capture = *detail::core_ambient.capture;
   capture.on_end([this, given = given_, was_scaled = is_scaled_] {
     given_ = given;
     is_scaled_ = was_scaled;

@@ -55,15 +55,15 @@ void synchronize(Device device) {
 }
 
 memory::Allocator& memory::allocator(Device device) {
-  if (device.is_meta && current_twins) [[unlikely]]
-    return current_twins->allocator(device);
+  if (device.is_meta && ambient.twins) [[unlikely]]
+    return ambient.twins->allocator(device);
   const Backend& b = backend(device);
   return (device.is_meta ? b.meta_allocator : b.allocator)(device.index);
 }
 
 memory::PinnedMemory* memory::pinned_for(Device device) {
-  if (device.is_meta && current_twins) [[unlikely]]
-    return current_twins->pinned(device);
+  if (device.is_meta && ambient.twins) [[unlikely]]
+    return ambient.twins->pinned(device);
   const Backend& b = backend(device);
   const auto pinned = device.is_meta ? b.meta_pinned : b.pinned;
   return pinned ? &pinned(device.index) : nullptr;

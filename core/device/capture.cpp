@@ -22,7 +22,7 @@ void DeviceFinder::used(Storage& s) {
 
 const void* Carried::add(std::size_t bytes, std::function<void(void*)> update, std::function<void()> check) {
   static const memory::NameId name = memory::intern("captured_step");
-  const memory::ScopeGuard scope(memory::current_scope.with(0, name, memory::current_scope.phase));
+  const memory::ScopeGuard scope(memory::ambient.scope.with(0, name, memory::ambient.scope.phase));
   const memory::OutsidePools outside;
   if (!block_) block_ = make_ref<Storage>(capacity * sizeof(std::uint64_t), device_, memory::Role::workspace);
   const std::size_t first = words_.size(), words = (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
@@ -59,9 +59,9 @@ void run_backwards(const std::vector<std::function<void()>>& all) {
 
 Capture::Capture(Device device, const memory::Pool& pool)
     : device_(device), pool_(pool), carried_(std::make_unique<Carried>(device)) {
-  capture_running = this;
+  core_ambient.capture = this;
 }
-Capture::~Capture() { capture_running = nullptr; }
+Capture::~Capture() { core_ambient.capture = nullptr; }
 
 void Capture::used(Storage& s) {
   if (s.device() == device_) {
@@ -106,13 +106,13 @@ PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, 
 }
 
 void Capture::undo() {
-  capture_running = nullptr;
+  core_ambient.capture = nullptr;
   run_backwards(take_back_);
   run_backwards(undo_);
 }
 
 Capture::Result Capture::finish() {
-  capture_running = nullptr;
+  core_ambient.capture = nullptr;
   run_backwards(take_back_);
   Result r;
   r.carried = std::move(carried_);

@@ -24,8 +24,8 @@ namespace bytetape::detail {
 /// Sees, while it lives, the storages that its thread works with.
 class StepWatch {
  public:
-  StepWatch() : previous_(step_watch) { step_watch = this; }
-  virtual ~StepWatch() { step_watch = previous_; }
+  StepWatch() : previous_(core_ambient.step_watch) { core_ambient.step_watch = this; }
+  virtual ~StepWatch() { core_ambient.step_watch = previous_; }
   StepWatch(const StepWatch&) = delete;
   StepWatch& operator=(const StepWatch&) = delete;
   virtual void used(Storage& s) = 0;
@@ -158,13 +158,10 @@ class Capture final : public StepWatch {
   std::vector<std::function<void()>> undo_, take_back_;
 };
 
-/// The thread's; null where none is being recorded.
-inline constinit thread_local Capture* capture_running = nullptr;
-
 [[noreturn]] void fail_in_capture(std::string_view what);
 /// Throws CaptureError, saying that the step `what` ("waits for the device"), where one is being recorded.
 inline void refuse_in_capture(std::string_view what) {
-  if (capture_running) [[unlikely]]
+  if (core_ambient.capture) [[unlikely]]
     fail_in_capture(what);
 }
 

@@ -26,7 +26,7 @@ std::uint64_t mark_of(Device device) { return device.is_meta ? 1 : backend(devic
 
 /// What is taken for the storage is its module's, as before.
 memory::ScopeIds Storage::scope_of(const char* op) const {
-  return memory::current_scope.with(module(), memory::intern(op), memory::current_scope.phase);
+  return memory::ambient.scope.with(module(), memory::intern(op), memory::ambient.scope.phase);
 }
 
 void Storage::copy_out() {
@@ -68,12 +68,12 @@ void Storage::restore() {
   const memory::ScopeGuard scope(scope_of("restore"));
   detail::refuse_in_capture("uses memory that was evicted");
   Storage fresh = [&] {
-    memory::ScopeIds at_home = memory::current_scope;
+    memory::ScopeIds at_home = memory::ambient.scope;
     at_home.stream = home_;
     const memory::ScopeGuard home(at_home);
     return Storage(bytes_, device_, elsewhere_->role());
   }();
-  const memory::StreamId here = memory::current_scope.stream;
+  const memory::StreamId here = memory::ambient.scope.stream;
   if (here != home_) detail::order(device_, home_, here);  // which is behind the copy out, since it let go
   fresh.used_on_.fetch_or(bit(here), std::memory_order_relaxed);
   if (!device_.is_meta) backend(device_).transfer({elsewhere_->data_, Device::cpu()}, {fresh.data_, device_}, bytes_);

@@ -6,10 +6,10 @@
 namespace bytetape {
 namespace {
 
-using memory::current_scope;
+using memory::ambient;
 
 memory::ScopeIds on_stream(int number) {
-  return {current_scope.module, current_scope.op, current_scope.phase, static_cast<memory::StreamId>(number)};
+  return {ambient.scope.module, ambient.scope.op, ambient.scope.phase, static_cast<memory::StreamId>(number)};
 }
 
 memory::StreamId checked(int number) {

@@ -31,7 +31,7 @@ class Stream {
 };
 
 /// Where this thread's work goes (torch.cuda.current_stream).
-inline Stream current_stream() { return Stream(memory::current_scope.stream); }
+inline Stream current_stream() { return Stream(memory::ambient.scope.stream); }
 
 /// The thread's work goes to `stream` while this lives (torch.cuda.stream):
 ///

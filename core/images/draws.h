@@ -32,7 +32,4 @@ class Draws {
   Draws* outer_;
 };
 
-/// The thread's innermost; null as a rule.
-inline constinit thread_local Draws* draws_running = nullptr;
-
 }  // namespace bytetape::detail

@@ -12,6 +12,7 @@
 #include "bytetape/core/memory/allocator/policies.h"
 #include "bytetape/core/memory/allocator/spin_lock.h"
 #include "bytetape/core/memory/allocator/unlocked.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/snapshot.h"
 
@@ -20,15 +21,6 @@ namespace bytetape::memory {
 
 class SegmentNumbers;
 struct Shortage;
-
-class Allocator;
-
-/// Where a thread's blocks come from: of the allocator `owner`, policies of their own (Pool).
-struct PoolPlace {
-  const Allocator* owner = nullptr;
-  Policies* policies = nullptr;
-};
-inline constinit thread_local PoolPlace current_pool{};
 
 /// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
 /// Each stream of a GPU has a policy of its own: what it frees, it alone takes again, in the order of its work. Blocks
@@ -92,7 +84,7 @@ class Allocator {
   /// `capacity` of each from now on. Throws ValueError, and changes nothing, where there is no memory for as many.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
-  /// Segments that only the threads whose current_pool names them take from; use memory::Pool.
+  /// Segments that only the threads whose Ambient::pool names them take from; use memory::Pool.
   Policies& open_pool();
   /// Its segments go back to the upstream, each once nothing of it is allocated any more.
   void close_pool(Policies& pool);
@@ -126,8 +118,8 @@ class Allocator {
   std::unique_ptr<Policy> make_policy(bool in_pool);
   void make_policy_here();
   Policy* policy_here() const {
-    const Policies& policies = current_pool.owner == this ? *current_pool.policies : policies_;
-    return policies.of(current_scope.stream & streams_).get();
+    const Policies& policies = ambient.pool.owner == this ? *ambient.pool.policies : policies_;
+    return policies.of(ambient.scope.stream & streams_).get();
   }
   Block* allocate_anew(std::size_t bytes, std::size_t size, Role role);
   Block* try_allocate(std::size_t bytes, std::size_t size);

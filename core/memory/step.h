@@ -2,8 +2,8 @@
 #include <cstdint>
 
 #include "bytetape/core/device/default_device.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
 #include "bytetape/core/memory/ledger/ledger.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 

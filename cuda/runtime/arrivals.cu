@@ -23,7 +23,7 @@ unsigned* arrivals(Device device) {
     check(cudaGetSymbolAddress(&address, counters));
     all[device.index] = static_cast<unsigned*>(address);
   });
-  return all[device.index] + memory::current_scope.stream * arrival_counters;
+  return all[device.index] + memory::ambient.scope.stream * arrival_counters;
 }
 
 }  // namespace bytetape::cuda

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/runtime/streams.h"
@@ -62,7 +63,6 @@ struct Faults {
 
 /// By device. Never destroyed: kernels may write there to the end of the process.
 std::array<std::atomic<Faults*>, 256> all;
-constinit thread_local std::uint64_t thrown_here = 0;
 
 Faults* faults_if_any(int index) { return all[static_cast<std::size_t>(index)].load(std::memory_order_acquire); }
 
@@ -92,7 +92,7 @@ __global__ void take_over_kernel(unsigned* pending, std::uint32_t from, int to) 
 
 FaultPlaces fault_places(Device device) {
   Faults& f = faults(device);
-  const int here = memory::current_scope.stream;
+  const int here = memory::ambient.scope.stream;
   f.use(here);
   return f.places(here);
 }
@@ -101,10 +101,10 @@ const unsigned* settled_pending(Device device) {
   Faults& f = faults(device);
   const cudaStream_t stream = stream_of(device);
   Streams& streams = streams_for_work(device.index);
-  const int here = memory::current_scope.stream;
+  const int here = memory::ambient.scope.stream;
   const std::uint32_t waited_for = streams.take_waits(here);
   // A recorded step takes over from any stream: it will be replayed after faults of streams that have left none so far.
-  const std::uint32_t may_have_left = recording.streams == &streams ? ~std::uint32_t{0} : f.used.load();
+  const std::uint32_t may_have_left = ambient.recording.streams == &streams ? ~std::uint32_t{0} : f.used.load();
   if (const std::uint32_t from = waited_for & may_have_left & ~bit(here)) {
     f.use(here);
     take_over_kernel<<<1, 1, 0, stream>>>(f.pending, from, here);
@@ -133,12 +133,10 @@ void throw_pending_fault(int index) {
   synchronize_streams(index);
   forget_launches(index);
   lock.unlock();
-  ++thrown_here;
-  const memory::ScopeGuard scope(memory::current_scope.with(left.module, left.op, memory::current_scope.phase));
+  ++ambient.faults_thrown;
+  const memory::ScopeGuard scope(memory::ambient.scope.with(left.module, left.op, memory::ambient.scope.phase));
   throw_fault(left.fault);
 }
-
-std::uint64_t faults_thrown_here() { return thrown_here; }
 
 std::unique_lock<std::mutex> hold_faults(Device device) { return std::unique_lock(faults(device).mutex); }
 

@@ -4,7 +4,7 @@
 
 #include "bytetape/core/device/device.h"
 #include "bytetape/core/device/fault.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ambient.h"
 
 namespace bytetape::cuda {
 
@@ -34,8 +34,6 @@ const unsigned* settled_pending(Device device);
 /// Throws what a kernel has left, in the name of its op. The host has waited for the device. Before it is thrown each
 /// stream forgets the faults of what it was given so far.
 void throw_pending_fault(int index);
-/// How many this thread has thrown, on any device.
-std::uint64_t faults_thrown_here();
 /// No fault of the device is forgotten while it is held.
 std::unique_lock<std::mutex> hold_faults(Device device);
 
@@ -44,7 +42,7 @@ struct FaultSlot : FaultPlaces {
   memory::NameId op, module;
 
   explicit FaultSlot(Device device)
-      : FaultPlaces(fault_places(device)), op(memory::current_scope.op), module(memory::current_scope.module) {}
+      : FaultPlaces(fault_places(device)), op(memory::ambient.scope.op), module(memory::ambient.scope.module) {}
 };
 
 #ifdef __CUDACC__

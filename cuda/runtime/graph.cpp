@@ -7,6 +7,7 @@
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/graph_fills.h"
 #include "bytetape/cuda/runtime/launch.h"
@@ -46,7 +47,7 @@ class Graph final : public Recording {
     const std::unique_lock held = hold_faults(device_);  // none is forgotten between the branches' begin and end
     last_ = stream_of(device_);
     Streams& real = streams_of(device_.index);
-    const int here = memory::current_scope.stream;
+    const int here = memory::ambient.scope.stream;
     if (has_branches_) real.join(here);
     settled_pending(device_);  // where the graph's steps read it
     check(cudaGraphLaunch(graph_, last_));
@@ -71,11 +72,11 @@ class RecordingScope {
   RecordingScope(int index, Streams& streams, Graph::Kept& kept) : real_(streams_of(index)) {
     real_.join(here_);
     streams.begin_recording(here_);
-    recording = {&streams, index, &kept};
+    ambient.recording = {&streams, index, &kept};
   }
   ~RecordingScope() {
-    const std::uint32_t streams = recording.streams->used();
-    recording = {};
+    const std::uint32_t streams = ambient.recording.streams->used();
+    ambient.recording = {};
     real_.join(here_);
     real_.fork(here_, streams);
   }
@@ -84,7 +85,7 @@ class RecordingScope {
 
  private:
   Streams& real_;
-  const int here_ = memory::current_scope.stream;
+  const int here_ = memory::ambient.scope.stream;
 };
 
 }  // namespace

@@ -18,9 +18,6 @@ void note_launch(int index);
 /// All that this thread gave device number `index` has ended well.
 void forget_launches(int index);
 
-/// The number of the device that CUDA takes this thread's calls for, and whose errors they return.
-inline constinit thread_local int current_device = -1;
-
 /// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the one of
 /// its scope, or what records its work.
 cudaStream_t stream_of(Device device);

@@ -9,7 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
+#include "bytetape/cuda/ambient.h"
 
 namespace bytetape::cuda {
 
@@ -96,16 +97,9 @@ Streams& streams_of(int index);
 /// The same, or what records the thread's work in their place.
 Streams& streams_for_work(int index);
 
-/// What this thread gives device number `index` goes to these streams in place of the device's; null elsewhere.
-struct RecordingStreams {
-  Streams* streams = nullptr;
-  int index = 0;
-  std::vector<std::shared_ptr<const void>>* kept = nullptr;  // lives as long as what is recorded
-};
-inline constinit thread_local RecordingStreams recording{};
 /// Keeps what this thread's work on device number `index` needs, if that is being recorded.
 inline void keep_for_recording(int index, const std::shared_ptr<const void>& needed) {
-  if (recording.streams && recording.index == index) recording.kept->push_back(needed);
+  if (ambient.recording.streams && ambient.recording.index == index) ambient.recording.kept->push_back(needed);
 }
 
 /// How far the streams of one device have come, in numbers.

@@ -140,7 +140,7 @@ class StorageOrder : public testing::Test {
  private:
   static Clock& clock_of(int stream) { return world->known[static_cast<std::size_t>(stream)]; }
   static memory::ScopeIds on(int stream) {
-    memory::ScopeIds ids = memory::current_scope;
+    memory::ScopeIds ids = memory::ambient.scope;
     ids.stream = static_cast<memory::StreamId>(stream);
     return ids;
   }

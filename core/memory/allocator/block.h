@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 

@@ -30,10 +30,10 @@ class Pool {
 /// What this thread allocates from the pool's allocator comes from the pool.
 class PoolScope {
  public:
-  [[nodiscard]] explicit PoolScope(const Pool& pool) : previous_(current_pool) {
-    current_pool = {&pool.allocator_, &pool.policies_};
+  [[nodiscard]] explicit PoolScope(const Pool& pool) : previous_(ambient.pool) {
+    ambient.pool = {&pool.allocator_, &pool.policies_};
   }
-  ~PoolScope() { current_pool = previous_; }
+  ~PoolScope() { ambient.pool = previous_; }
   PoolScope(const PoolScope&) = delete;
   PoolScope& operator=(const PoolScope&) = delete;
 
@@ -45,8 +45,8 @@ class PoolScope {
 /// what that work used earlier.
 class OutsidePools {
  public:
-  [[nodiscard]] OutsidePools() : previous_(current_pool) { current_pool = {}; }
-  ~OutsidePools() { current_pool = previous_; }
+  [[nodiscard]] OutsidePools() : previous_(ambient.pool) { ambient.pool = {}; }
+  ~OutsidePools() { ambient.pool = previous_; }
   OutsidePools(const OutsidePools&) = delete;
   OutsidePools& operator=(const OutsidePools&) = delete;
 

@@ -46,7 +46,4 @@ class Twins {
   std::vector<Twin> twins_;
 };
 
-/// Where this thread's meta devices take memory, in place of the process's; null where they take that.
-inline constinit thread_local Twins* current_twins = nullptr;
-
 }  // namespace bytetape::memory

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bytetape/core/memory/allocator/block.h"
+#include "bytetape/core/memory/ambient.h"
 
 namespace bytetape::memory {
 
@@ -208,7 +209,7 @@ class Ledger {
   StepSummary opened(std::uint32_t step) const;
   StepSummary closed(const StepSummary& open) const;
   void keep(const StepSummary& open);
-  StepSummary::PhaseFlow& flow() { return current().phases[static_cast<std::size_t>(current_scope.phase)]; }
+  StepSummary::PhaseFlow& flow() { return current().phases[static_cast<std::size_t>(ambient.scope.phase)]; }
 
   Statistics stats_;
   std::vector<Account> modules_, ops_;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/recording/recording_hooks.h"
 
 namespace bytetape::memory {
@@ -11,15 +11,15 @@ namespace bytetape::memory {
 /// Sets the thread's scope for a C++ scope and puts the old one back.
 class ScopeGuard {
  public:
-  [[nodiscard]] explicit ScopeGuard(ScopeIds s) : previous_(current_scope) {
-    current_scope = s;
+  [[nodiscard]] explicit ScopeGuard(ScopeIds s) : previous_(ambient.scope) {
+    ambient.scope = s;
     if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
       note_scope(previous_, s, true);
   }
   ~ScopeGuard() {
     if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
-      note_scope(previous_, current_scope, false);
-    current_scope = previous_;
+      note_scope(previous_, ambient.scope, false);
+    ambient.scope = previous_;
   }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
@@ -33,7 +33,7 @@ class OpScope : ScopeGuard {
  public:
   [[nodiscard]] explicit OpScope(NameId op)
       : ScopeGuard(
-            current_scope.with(current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase)) {}
+            ambient.scope.with(ambient.scope.module, ambient.scope.op ? ambient.scope.op : op, ambient.scope.phase)) {}
 };
 
 /// An op's name as a template argument.
@@ -61,14 +61,14 @@ class Op : OpScope {
 class PhaseScope : ScopeGuard {
  public:
   [[nodiscard]] explicit PhaseScope(Phase p)
-      : ScopeGuard(current_scope.with(current_scope.module, current_scope.op, p)) {}
+      : ScopeGuard(ambient.scope.with(ambient.scope.module, ambient.scope.op, p)) {}
 };
 
 /// The module that is running, by its path from the root.
 class ModuleScope : ScopeGuard {
  public:
   [[nodiscard]] explicit ModuleScope(NameId path)
-      : ScopeGuard(current_scope.with(path, current_scope.op, current_scope.phase)) {}
+      : ScopeGuard(ambient.scope.with(path, ambient.scope.op, ambient.scope.phase)) {}
 };
 
 /// A part of a program under a name of the user's (torch.profiler.record_function): what is allocated while it lives is

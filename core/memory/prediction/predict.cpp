@@ -12,7 +12,7 @@
 #include "bytetape/core/images/draws.h"
 #include "bytetape/core/memory/allocator/pool.h"
 #include "bytetape/core/memory/allocator/twins.h"
-#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/peak.h"
 #include "bytetape/core/memory/prediction/repeats.h"
@@ -25,6 +25,7 @@
 namespace bytetape::memory {
 namespace {
 
+using bytetape::detail::core_ambient;
 using bytetape::detail::Setting;
 
 constexpr std::size_t log_capacity = std::size_t{1} << 18;  // events: some hundred steps of a ResNet-18
@@ -46,7 +47,7 @@ class Threads {
 /// What a thread finds that has just begun, with meta devices of its own.
 class FreshThread {
  public:
-  FreshThread(Device meta, Twins& twins) : memory_(current_twins, &twins), here_(meta) {
+  FreshThread(Device meta, Twins& twins) : memory_(ambient.twins, &twins), here_(meta) {
     generator_.set_state(default_generator().state());
   }
 
@@ -56,10 +57,10 @@ class FreshThread {
   Generator generator_;
   const ScopeGuard scope_{ScopeIds{}};
   const OutsidePools pools_;
-  const Setting<const ModuleCell*> module_{running_module, nullptr};
-  const Setting<bytetape::detail::StepWatch*> watch_{bytetape::detail::step_watch, nullptr};
-  const Setting<bytetape::detail::SavedWatch*> saved_{bytetape::detail::saved_watch, nullptr};
-  const Setting<bytetape::detail::Draws*> draws_{bytetape::detail::draws_running, nullptr};
+  const Setting<const ModuleCell*> module_{ambient.running_module, nullptr};
+  const Setting<bytetape::detail::StepWatch*> watch_{core_ambient.step_watch, nullptr};
+  const Setting<bytetape::detail::SavedWatch*> saved_{core_ambient.saved_watch, nullptr};
+  const Setting<bytetape::detail::Draws*> draws_{core_ambient.draws, nullptr};
   const DefaultGenerator drawn_from_{generator_};
 };
 

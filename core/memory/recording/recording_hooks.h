@@ -1,7 +1,7 @@
 #pragma once
 #include <atomic>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 

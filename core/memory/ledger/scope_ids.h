@@ -23,7 +23,4 @@ struct ScopeIds {
   }
 };
 
-/// This thread's scope.
-inline constinit thread_local ScopeIds current_scope{};
-
 }  // namespace bytetape::memory
