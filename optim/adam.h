@@ -36,17 +36,17 @@ class AdamBase : public Optimizer {
     return {{"exp_avg", &averages_[i].exp_avg}, {"exp_avg_sq", &averages_[i].exp_avg_sq}};
   }
   void prepare(const std::vector<Tensor>& gradients) final;
-  void set_paces() final;
-  std::span<const std::byte> paces() const final { return std::as_bytes(std::span(paces_)); }
+  void set_step_params() final;
+  std::span<const std::byte> step_params() const final { return std::as_bytes(std::span(step_params_)); }
   void launch() final;
 
   struct Averages {
     Tensor exp_avg, exp_avg_sq;  // undefined before the parameter's first step
   };
   bool decoupled_;
-  std::vector<Averages> averages_;  // by parameter
-  std::vector<AdamSlot> slots_;     // kept, so that a later step takes no new memory
-  std::vector<AdamPace> paces_;     // by slot
+  std::vector<Averages> averages_;           // by parameter
+  std::vector<AdamSlot> slots_;              // kept, so that a later step takes no new memory
+  std::vector<AdamStepParams> step_params_;  // by slot
 };
 
 /// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", 2015, as torch.optim.Adam):

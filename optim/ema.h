@@ -95,8 +95,8 @@ class EMA {
   }
 
   std::vector<Tensor> parameters_, averages_;
-  std::vector<EmaPace> paces_;  // by parameter
-  bool has_begun_ = false;      // the averages are some
+  std::vector<EmaStepParams> step_params_;  // by parameter
+  bool has_begun_ = false;                  // the averages are some
   bool has_buffers_ = false;
 };
 

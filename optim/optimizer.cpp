@@ -115,7 +115,7 @@ void Optimizer::advance(bool is_scaled) {
 void Optimizer::count_step(bool is_scaled) {
   is_scaled_ = is_scaled;
   for (const std::size_t i : moved_) ++given_[i];
-  set_paces();
+  set_step_params();
 }
 
 void Optimizer::record_advance(bool is_scaled) {
@@ -143,9 +143,9 @@ void Optimizer::record_advance(bool is_scaled) {
   const auto replayed = [this, is_scaled, moved = moved_](void* out) {
     moved_ = moved;
     advance(is_scaled);
-    std::memcpy(out, paces().data(), paces().size());
+    std::memcpy(out, step_params().data(), step_params().size());
   };
-  carried_ = capture.carried().add(paces().size(), replayed, check_all);
+  carried_ = capture.carried().add(step_params().size(), replayed, check_all);
 }
 
 void Optimizer::note_writes() {

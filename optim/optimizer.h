@@ -74,11 +74,11 @@ class Optimizer {
   /// Steps that parameter i has taken, the one that is being taken included; under a gradient scaler those that the
   /// device was given, which knows what it skipped.
   std::int64_t steps(std::size_t i) const { return is_scaled_ ? given_[i] : given_[i] - known_skips_[i]; }
-  /// Of a step that is being captured: memory of the device where a replay finds paces(); else null.
+  /// Of a step that is being captured: memory of the device where a replay finds step params(); else null.
   const void* carried() const { return carried_; }
   /// Of a step under a gradient scaler: memory of the device where 0 says that it is to be taken; else null.
   const float* found_inf() const { return found_inf_; }
-  /// How many thrown faults of the device the paces take into account; nothing where the device counts.
+  /// How many thrown faults of the device the step params take into account; nothing where the device counts.
   std::optional<std::uint64_t> faults_seen() const {
     const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !carried_;
     return is_counted_here ? std::optional(faults_seen_) : std::nullopt;
@@ -116,17 +116,17 @@ class Optimizer {
   /// Makes a slot for each moved() parameter, with `gradients` by parameter, and what state it lacks. All memory of a
   /// step is taken here, so that one that failed can be taken again.
   virtual void prepare(const std::vector<Tensor>& gradients) = 0;
-  /// Counts the step, on the host alone, and sets its paces.
+  /// Counts the step, on the host alone, and sets its step params.
   void advance(bool is_scaled);
   /// Updates the parameters by their slots.
   virtual void launch() = 0;
   /// Counts the writes.
   void note_writes();
 
-  /// Sets the pace of each slot, by its group() and steps().
-  virtual void set_paces() = 0;
+  /// Sets the step params of each slot, by its group() and steps().
+  virtual void set_step_params() = 0;
   /// What they are: what a kernel finds at carried().
-  virtual std::span<const std::byte> paces() const = 0;
+  virtual std::span<const std::byte> step_params() const = 0;
   void count_step(bool is_scaled);
   void record_advance(bool is_scaled);
   std::vector<Tensor> gradients() const;

@@ -34,13 +34,13 @@ class SGD final : public Optimizer {
   std::function<void()> replay_check() const override;
   std::vector<State> states(std::size_t i) override { return {{"momentum_buffer", &momentum_buffers_[i], true}}; }
   void prepare(const std::vector<Tensor>& gradients) override;
-  void set_paces() override;
-  std::span<const std::byte> paces() const override { return std::as_bytes(std::span(paces_)); }
+  void set_step_params() override;
+  std::span<const std::byte> step_params() const override { return std::as_bytes(std::span(step_params_)); }
   void launch() override;
 
-  std::vector<Tensor> momentum_buffers_;  // by parameter; undefined before its first step with momentum
-  std::vector<SgdSlot> slots_;            // kept, so that a later step takes no new memory
-  std::vector<SgdPace> paces_;            // by slot
+  std::vector<Tensor> momentum_buffers_;    // by parameter; undefined before its first step with momentum
+  std::vector<SgdSlot> slots_;              // kept, so that a later step takes no new memory
+  std::vector<SgdStepParams> step_params_;  // by slot
 };
 
 }  // namespace bytetape::optim

@@ -9,35 +9,35 @@
 
 namespace bytetape {
 
-// A pace is all that a parameter steps by, told once, on the host and in double: its group's options, and what follows
-// from the step's number. Kernels take it by value, or `carried`: from memory of their device that holds the same
-// paces, by when the kernel runs. So a captured step, whose arguments are frozen, goes on stepping. No byte of one is
-// padding.
+// Step params are all that a parameter steps by, told once, on the host and in double: its group's options, and what
+// follows from the step's number. Kernels take it by value, or `carried`: from memory of their device that holds the
+// same step params, by when the kernel runs. So a captured step, whose arguments are frozen, goes on stepping. No byte
+// of one is padding.
 //
 // Under a gradient scaler only the device knows which steps were taken. There `step` counts those that it was given,
-// and a kernel takes off what the slot says was skipped: it steps at the pace that is left.
+// and a kernel takes off what the slot says was skipped: it steps by the step params that are left.
 
 /// Of torch.optim.SGD.
-struct SgdPace {
+struct SgdStepParams {
   double lr, momentum, dampening, weight_decay;
   std::int64_t is_nesterov;  // 0 or 1
   std::int64_t step;         // from 1: then the momentum buffer holds nothing yet and becomes the gradient
-  friend bool operator==(const SgdPace&, const SgdPace&) = default;
+  friend bool operator==(const SgdStepParams&, const SgdStepParams&) = default;
 };
-constexpr SgdPace at_step(SgdPace pace, std::int64_t step) {
-  pace.step = step;
-  return pace;
+constexpr SgdStepParams at_step(SgdStepParams step_params, std::int64_t step) {
+  step_params.step = step;
+  return step_params;
 }
 
 /// Of torch.optim.Adam, and of AdamW, whose decay is decoupled.
-struct AdamPace {
+struct AdamStepParams {
   double lr, beta1, beta2, eps;
   double weight_decay;  // that goes through the running averages
   double keep;          // of the parameter: 1 - lr * weight_decay where that is decoupled, else 1
   std::int64_t step;    // the last three are at_step()'s
   double rate;          // lr / (1 - beta1^step)
   double root2;         // sqrt(1 - beta2^step)
-  friend bool operator==(const AdamPace&, const AdamPace&) = default;
+  friend bool operator==(const AdamStepParams&, const AdamStepParams&) = default;
 };
 
 /// base^n by squaring: products alone, so that every device has the same bits.
@@ -48,25 +48,25 @@ constexpr double power(double base, std::int64_t n) {
   return y;
 }
 
-/// The pace of step number `step`. A template because std::sqrt, which it calls, is constexpr in no compiler's C++20,
-/// and nvcc takes what is not marked so for the host's alone.
+/// The step params of step number `step`. A template because std::sqrt, which it calls, is constexpr in no compiler's
+/// C++20, and nvcc takes what is not marked so for the host's alone.
 template <class Int>
-constexpr AdamPace at_step(AdamPace pace, Int step) {
-  pace.step = step;
-  pace.rate = pace.lr / (1 - power(pace.beta1, step));
-  pace.root2 = std::sqrt(1 - power(pace.beta2, step));
-  return pace;
+constexpr AdamStepParams at_step(AdamStepParams step_params, Int step) {
+  step_params.step = step;
+  step_params.rate = step_params.lr / (1 - power(step_params.beta1, step));
+  step_params.root2 = std::sqrt(1 - power(step_params.beta2, step));
+  return step_params;
 }
 
 /// Of a moving average.
-struct EmaPace {
+struct EmaStepParams {
   double weight;  // of what comes
-  friend bool operator==(const EmaPace&, const EmaPace&) = default;
+  friend bool operator==(const EmaStepParams&, const EmaStepParams&) = default;
 };
 
-/// The pace of a step before which so many were skipped.
-template <class Pace>
-constexpr Pace after_skips(const Pace& given, std::int64_t skipped) {
+/// The step params of a step before which so many were skipped.
+template <class StepParams>
+constexpr StepParams after_skips(const StepParams& given, std::int64_t skipped) {
   if constexpr (requires { given.step; })
     return at_step(given, given.step - skipped);
   else
@@ -94,18 +94,18 @@ struct AdamSlot : OptimizerSlot {
 };
 
 /// What slots step by.
-template <class Pace>
+template <class StepParams>
 struct OptimizerParams {
-  std::span<const Pace> paces;  // by slot
-  const Pace* carried = nullptr;
+  std::span<const StepParams> step_params;  // by slot
+  const StepParams* carried = nullptr;
   const float* found_inf = nullptr;  // of a gradient scaler, in memory of the device
-  /// The thrown faults (Backend::faults_thrown) that the paces take into account. After one more the step is skipped:
-  /// steps that count as taken may not have been. Nothing where the device counts.
+  /// The thrown faults (Backend::faults_thrown) that the step params take into account. After one more the step is
+  /// skipped: steps that count as taken may not have been. Nothing where the device counts.
   std::optional<std::uint64_t> faults_seen = {};
 };
-using SgdParams = OptimizerParams<SgdPace>;
-using AdamParams = OptimizerParams<AdamPace>;
-using EmaParams = OptimizerParams<EmaPace>;
+using SgdParams = OptimizerParams<SgdStepParams>;
+using AdamParams = OptimizerParams<AdamStepParams>;
+using EmaParams = OptimizerParams<EmaStepParams>;
 
 /// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32; then every gradient takes on the factor
 /// min(1, max_norm / (norm + 1e-6)), but while a fault is pending. The gradients are dense, and none

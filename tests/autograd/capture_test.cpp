@@ -281,8 +281,8 @@ class Counting final : public optim::Optimizer {
  private:
   void prepare(const std::vector<Tensor>&) override {}
   void launch() override {}
-  void set_paces() override { pace_ = steps(0); }
-  std::span<const std::byte> paces() const override { return std::as_bytes(std::span(&pace_, 1)); }
+  void set_step_params() override { pace_ = steps(0); }
+  std::span<const std::byte> step_params() const override { return std::as_bytes(std::span(&pace_, 1)); }
   std::int64_t pace_ = 0;
 };
 

@@ -68,9 +68,9 @@ void dropout(const DropoutArgs& args, const Plan& plan, Workspace ws) {
 template <auto Kernel, class Slot, class Params>
 void step_deferred(std::span<const Slot> slots, const Params& params) {
   give([kept = std::vector<Slot>(slots.begin(), slots.end()),
-        paces = std::vector(params.paces.begin(), params.paces.end()), params] {
+        step_params = std::vector(params.step_params.begin(), params.step_params.end()), params] {
     Params now = params;
-    now.paces = params.carried ? std::span(params.carried, kept.size()) : std::span(paces);
+    now.step_params = params.carried ? std::span(params.carried, kept.size()) : std::span(step_params);
     now.carried = nullptr;
     cpu::kernels().find(Kernel)(kept, now);
   });
