@@ -11,7 +11,7 @@ namespace bytetape::examples {
 /// where the options say.
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images);
 
-/// What each lever would save, in words; the options' limit does not count.
+/// What each memory option would save, in words; the options' limit does not count.
 std::vector<std::string> savings(const Example& example, const Options& o, const ImageCounts& images);
 
 /// What makes training fit into the options' limit.

@@ -22,7 +22,7 @@ struct TrainingOptions {
   bool amp = false;             // steps compute in bf16 where Autocast does
   bool detect_anomaly = false;  // a step throws where a NaN is made
   std::uint64_t seed = 0;
-  nn::Levers levers;       // what keeps the memory low
+  nn::MemoryOptions memory_options;  // what keeps the memory low
   std::string checkpoint;  // where the state goes once resumed, at the end of each epoch, and where interrupted
 };
 
@@ -58,8 +58,8 @@ class TrainingStep {
         optimizer_(optimizer),
         objective_(objective),
         computed_(o.amp ? DType::bf16 : DType::f32),
-        levers_(o.levers) {
-    if (levers_.step_in_backward) step_in_backward_.emplace(optimizer);
+        memory_options_(o.memory_options) {
+    if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer);
   }
 
   void operator()(const Tensor& images, const Tensor& labels);
@@ -75,7 +75,7 @@ class TrainingStep {
   optim::Optimizer& optimizer_;
   const Objective& objective_;
   DType computed_;
-  nn::Levers levers_;
+  nn::MemoryOptions memory_options_;
   std::optional<optim::StepInBackward> step_in_backward_;
   Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
 };

@@ -16,12 +16,12 @@ namespace bytetape::nn {
 ///
 ///     struct Training {
 ///       Net net;
-///       nn::Levers levers;
-///       explicit Training(const nn::Levers& levers) : levers(levers) { levers.apply(net); }
-///       void operator()() {
-///         const SaveOnCpu offload(levers.saved);
+///       nn::MemoryOptions memory_options;
+///       explicit Training(const nn::MemoryOptions& memory_options) : memory_options(memory_options) {
+///       memory_options.apply(net); } void operator()() {
+///         const SaveOnCpu offload(memory_options.saved);
 ///         ...
-struct Levers {
+struct MemoryOptions {
   std::vector<std::string> checkpointed;  ///< modules, by their paths (checkpoint_modules)
   /// What is saved for backward stays on the device, unless told.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
@@ -32,7 +32,7 @@ struct Levers {
   /// module.
   void apply(Module& model) const;
   /// These, and more; what goes to the host is as `more` says where it says so.
-  Levers with(const Levers& more) const;
+  MemoryOptions with(const MemoryOptions& more) const;
   bool offloads() const { return saved.keep != SaveOnCpuOptions::everything; }
 };
 
@@ -46,11 +46,11 @@ struct FitOptions {
 
 /// What fit() finds.
 struct Fit {
-  Levers levers;                     ///< none where the program fits as it is; what was tried where none do
+  MemoryOptions memory_options;      ///< none where the program fits as it is; what was tried where none do
   std::size_t limit = 0;             ///< bytes
-  memory::Prediction without, with;  ///< any levers, and with these under the limit
+  memory::Prediction without, with;  ///< any memory options, and with these under the limit
   double again = 0;                  ///< which part of what forward makes, in bytes, it makes a second time
-  /// Where it does not fit, the smallest limit found, in bytes, under which it does with these levers; else 0.
+  /// Where it does not fit, the smallest limit found, in bytes, under which it does with these memory options; else 0.
   std::size_t enough = 0;
 
   bool fits() const { return with.fits(); }
@@ -63,32 +63,32 @@ struct Fit {
 
 namespace bytetape::detail {
 nn::Fit fit(std::size_t limit, const nn::FitOptions& options, Device device,
-            const std::function<memory::Prediction(const nn::Levers&, std::size_t limit)>& predict);
+            const std::function<memory::Prediction(const nn::MemoryOptions&, std::size_t limit)>& predict);
 }  // namespace bytetape::detail
 
 namespace bytetape::nn {
 
-/// Chooses levers under which predict(device, [&] { return fn(levers); }) fits into `limit` bytes: none where that is
-/// not needed; else checkpoints of as few modules as it finds, none of which can be left out; else what is saved goes
-/// to the host, but for as much as fits, and where that is not enough, with checkpoints. From predictions alone, so
-/// that the device need not be there; fn() calls levers.apply() with its model, once.
+/// Chooses memory options under which predict(device, [&] { return fn(memory options); }) fits into `limit` bytes: none
+/// where that is not needed; else checkpoints of as few modules as it finds, none of which can be left out; else what
+/// is saved goes to the host, but for as much as fits, and where that is not enough, with checkpoints. From predictions
+/// alone, so that the device need not be there; fn() calls memory options.apply() with its model, once.
 ///
 ///     const nn::Fit fit = nn::fit(Device::cuda(), std::size_t{8} << 30,
-///                                 [](const nn::Levers& levers) { return Training(levers); });
+///                                 [](const nn::MemoryOptions& memory_options) { return Training(memory_options); });
 ///     std::cout << fit.text() << '\n';
-///     Training training(fit.levers);
+///     Training training(fit.memory_options);
 ///
-/// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn applies its levers to no
-/// model or to several, or `supposed` names a recording, and what memory::predict() throws.
-template <std::invocable<const Levers&> F>
+/// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn applies its memory options to
+/// no model or to several, or `supposed` names a recording, and what memory::predict() throws.
+template <std::invocable<const MemoryOptions&> F>
 Fit fit(Device device, std::size_t limit, F&& fn, const FitOptions& options = {},
         const memory::PredictOptions& supposed = {}) {
-  return bytetape::detail::fit(limit, options, device, [&](const Levers& levers, std::size_t room) {
+  return bytetape::detail::fit(limit, options, device, [&](const MemoryOptions& memory_options, std::size_t room) {
     check<ValueError>(supposed.recording.empty(), "fit: a recording is of one prediction: predict what was found");
     memory::PredictOptions with_limit = supposed;
     with_limit.limit = room;
     return memory::predict(
-        device, [&] { return fn(levers); }, with_limit);
+        device, [&] { return fn(memory_options); }, with_limit);
   });
 }
 
