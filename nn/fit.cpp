@@ -340,7 +340,7 @@ std::string Fit::text() const {
   std::string how;
   if (checkpoints)
     how = fmt::format("checkpoints of {}, which run {:.0f} % of forward again",
-                      fmt::join(memory_options.checkpointed, ", "), 100 * again);
+                      fmt::join(memory_options.checkpointed, ", "), 100 * recompute_fraction);
   if (memory_options.offloads())
     how += fmt::format("{}{} of what is saved on the host", checkpoints ? ", and " : "",
                        memory_options.saved.keep ? "all but " + format_bytes(memory_options.saved.keep) : "all");

@@ -49,7 +49,7 @@ struct Fit {
   MemoryOptions memory_options;      ///< none where the program fits as it is; what was tried where none do
   std::size_t limit = 0;             ///< bytes
   memory::Prediction without, with;  ///< any memory options, and with these under the limit
-  double again = 0;                  ///< which part of what forward makes, in bytes, it makes a second time
+  double recompute_fraction = 0;     ///< the fraction of forward activations, in bytes, that is recomputed
   /// Where it does not fit, the smallest limit found, in bytes, under which it does with these memory options; else 0.
   std::size_t enough = 0;
 

@@ -120,13 +120,13 @@ TEST(FitChoice, RunsLeastAgain) {
       const Choices choices(seed, limit);
       const double least = choices.least_part();
       SCOPED_TRACE(f.text());
-      EXPECT_LE(f.again, least + 1e-9) << "seed " << seed << ", " << percent << " %";
+      EXPECT_LE(f.recompute_fraction, least + 1e-9) << "seed " << seed << ", " << percent << " %";
       tight += least > 0 && least < 2;
       const Fit first =
           fit(Device::cpu(), limit, [&](const MemoryOptions& memory_options) { return Training(seed, memory_options); },
               {.tries = 0});
-      at_once += first.again <= least + 1e-9;
-      EXPECT_GE(first.again, f.again);
+      at_once += first.recompute_fraction <= least + 1e-9;
+      EXPECT_GE(first.recompute_fraction, f.recompute_fraction);
       for (const std::string& module : first.memory_options.checkpointed) {
         MemoryOptions fewer = first.memory_options;
         std::erase(fewer.checkpointed, module);

@@ -100,8 +100,8 @@ TEST(Fit, ChoosesCheckpointsNoneOfWhichCanBeLeftOut) {
     EXPECT_LE(f.with.peak_reserved(), limit);
     EXPECT_LE(f.without.peak_allocated(), need);
     EXPECT_GT(f.without.peak_allocated(), limit);
-    EXPECT_GT(f.again, 0);
-    EXPECT_LT(f.again, 1);
+    EXPECT_GT(f.recompute_fraction, 0);
+    EXPECT_LT(f.recompute_fraction, 1);
     for (const std::string& module : f.memory_options.checkpointed) {
       MemoryOptions fewer = f.memory_options;
       std::erase(fewer.checkpointed, module);
@@ -162,7 +162,7 @@ TEST(Fit, KnowsAModelThatRunsInAScope) {
   const Fit f = fit(Device::cpu(), limit, [](const MemoryOptions& memory_options) { return Scoped(memory_options); });
   const Fit plain = fit_training(Device::cpu(), limit);
   EXPECT_EQ(f.memory_options.checkpointed, plain.memory_options.checkpointed);
-  EXPECT_EQ(f.again, plain.again);
+  EXPECT_EQ(f.recompute_fraction, plain.recompute_fraction);
 }
 
 TEST(Fit, LeversLeaveTheProgramsOwnCheckpoints) {
