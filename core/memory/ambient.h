@@ -9,7 +9,7 @@ namespace bytetape::memory {
 
 class Allocator;
 class Policies;
-class Twins;
+class MetaAllocators;
 
 /// The address of a module, for nn to read. The address is null once the module is destroyed.
 using ModuleCell = std::shared_ptr<void*>;
@@ -34,7 +34,7 @@ struct Ambient {
   /// The pool that allocations come from. Set by PoolScope, reset by OutsidePools. Default: none.
   PoolPlace pool{};
   /// The allocators of meta devices, in place of the process's. Set by predict(). Default: null, the process's.
-  Twins* twins = nullptr;
+  MetaAllocators* meta_allocators = nullptr;
   /// The result of thread_number(). Given at its first call, replaced by AsThread. Default: 0, not yet given.
   std::uint64_t thread_number = 0;
 };

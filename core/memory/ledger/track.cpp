@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "bytetape/core/memory/allocator/twins.h"
+#include "bytetape/core/memory/allocator/meta_allocators.h"
 #include "bytetape/core/memory/ledger/made_for.h"
 #include "bytetape/core/memory/ledger/thread_number.h"
 
@@ -43,14 +43,14 @@ void Track::flush() {
 
 // ---- scopes
 
-void Marks::start(std::uint64_t at, const Twins* of) {
+void Marks::start(std::uint64_t at, const MetaAllocators* of) {
   const std::lock_guard lock(mutex_);
   of_ = of;
   start_ = at;
   marks_.clear();
 }
 
-bool Marks::counts_here() const { return ambient.twins == of_; }
+bool Marks::counts_here() const { return ambient.meta_allocators == of_; }
 
 void Marks::add(Mark m) {
   const std::lock_guard lock(mutex_);

@@ -10,7 +10,7 @@
 
 namespace bytetape::memory {
 
-class Twins;
+class MetaAllocators;
 
 /// Nanoseconds of a clock that never goes back.
 std::uint64_t now();
@@ -36,8 +36,8 @@ class Track {
 /// What threads tell of their scopes. The process has one, which never ends: a scope may be left after its recording.
 class Marks {
  public:
-  /// From now on, scopes that run on these twins count; null: all that run on the process's memory.
-  void start(std::uint64_t at, const Twins* of);
+  /// From now on, scopes that run on these meta allocators count; null: all that run on the process's memory.
+  void start(std::uint64_t at, const MetaAllocators* of);
   bool counts_here() const;
   void add(Mark m);
   std::vector<Mark> take();
@@ -45,7 +45,7 @@ class Marks {
  private:
   SpinLock mutex_;
   std::uint64_t start_ = 0;
-  std::atomic<const Twins*> of_{nullptr};
+  std::atomic<const MetaAllocators*> of_{nullptr};
   std::vector<Mark> marks_;
 };
 Marks& marks();

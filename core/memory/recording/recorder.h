@@ -15,14 +15,14 @@
 namespace bytetape::memory {
 
 class Allocator;
-class Twins;
+class MetaAllocators;
 
 /// Gives allocators their tracks, and writes what tracks and marks hold: full ones at once, the rest five times a
 /// second, from a thread of its own.
 class Recorder {
  public:
-  /// Marks are those of the process, or of what runs on these twins.
-  Recorder(const std::string& path, const std::string& program, const Twins* of = nullptr);
+  /// Marks are those of the process, or of what runs on these meta allocators.
+  Recorder(const std::string& path, const std::string& program, const MetaAllocators* of = nullptr);
   ~Recorder();
 
   /// Takes down what happens to the allocator from now on, and how it stands.
@@ -66,10 +66,10 @@ class Recorder {
 };
 
 /// Makes a recorder the one that runs, as threads tell one alone of their scopes: a recording's, which takes down every
-/// allocator that is listed; or, of twins, a prediction's, which takes down those that are attached to it. Throws
-/// FileError, or ValueError where one runs already.
+/// allocator that is listed; or, of meta allocators, a prediction's, which takes down those that are attached to it.
+/// Throws FileError, or ValueError where one runs already.
 std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program,
-                                         const Twins* of = nullptr);
+                                         const MetaAllocators* of = nullptr);
 /// Completes its file, once no allocator that is not listed is attached any more. Throws FileError.
 void finish_recorder(std::unique_ptr<Recorder> recorder);
 

@@ -11,18 +11,18 @@
 namespace bytetape::memory {
 
 /// The books of a meta device over a simulated system, from nothing held; recordings see them where they are listed.
-std::unique_ptr<Allocator> make_twin(Device meta, Allocator::Mode mode, bool is_listed = true);
+std::unique_ptr<Allocator> make_meta_allocator(Device meta, Allocator::Mode mode, bool is_listed = true);
 /// The same of the host's memory that is pinned for a device.
-std::unique_ptr<PinnedMemory> make_pinned_twin(Device meta, Allocator::Mode mode, bool is_listed = true);
+std::unique_ptr<PinnedMemory> make_meta_pinned(Device meta, Allocator::Mode mode, bool is_listed = true);
 
 /// Memory of meta devices beside the process's own: made as it is asked for, in the mode that the process's has. What
 /// is still allocated there when this ends stays good, on its books.
-class Twins {
+class MetaAllocators {
  public:
-  Twins() = default;
-  ~Twins();
-  Twins(const Twins&) = delete;
-  Twins& operator=(const Twins&) = delete;
+  MetaAllocators() = default;
+  ~MetaAllocators();
+  MetaAllocators(const MetaAllocators&) = delete;
+  MetaAllocators& operator=(const MetaAllocators&) = delete;
 
   /// Throws DeviceError where a backend knows no such device.
   Allocator& allocator(Device meta);
@@ -43,7 +43,7 @@ class Twins {
   Allocator& add(Twin twin);
 
   std::function<void(Allocator&)> made_ = [](Allocator&) {};
-  std::vector<Twin> twins_;
+  std::vector<Twin> all_;
 };
 
 }  // namespace bytetape::memory
