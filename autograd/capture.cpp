@@ -95,12 +95,12 @@ struct StepRecorder::Recorded {
     const memory::Op<"captured_step"> op;
     for (const Tensor& x : given) check_input(x);
     const StreamScope scope(stream);
-    host.carried->check();
+    host.replay_params->check();
     copy_in(given);
     wait_for_other_streams();
     for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
-    host.carried->update();
-    host.carried->send();
+    host.replay_params->update();
+    host.replay_params->send();
     work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
     for (const auto& [of, shadow, is_written] : host.lowered)

@@ -106,7 +106,7 @@ void GradScaler::keep_stages() {
                             ? "step() was called for this optimizer since the last update() already"
                             : "a captured step begins as it was recorded: between unscale_(), step() and update()");
   };
-  capture->carried().add(
+  capture->replay_params().add(
       0, [](void*) {}, check_stages);
 }
 
@@ -118,7 +118,7 @@ void GradScaler::set_stage(Known& known, Stage stage, const Optimizer& optimizer
   };
   set();
   if (detail::core_ambient.capture)
-    detail::core_ambient.capture->carried().add(
+    detail::core_ambient.capture->replay_params().add(
         0, [set](void*) { set(); }, [] {});
 }
 
@@ -129,7 +129,7 @@ void GradScaler::set_all_ready() {
   };
   set();
   if (detail::core_ambient.capture)
-    detail::core_ambient.capture->carried().add(
+    detail::core_ambient.capture->replay_params().add(
         0, [set](void*) { set(); }, [] {});
 }
 

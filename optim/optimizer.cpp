@@ -123,7 +123,7 @@ void Optimizer::record_advance(bool is_scaled) {
   capture.on_end([this, given = given_, was_scaled = is_scaled_] {
     given_ = given;
     is_scaled_ = was_scaled;
-    carried_ = nullptr;
+    replay_params_ = nullptr;
   });
   count_step(is_scaled);
   std::vector<const Storage*> places;  // which the capture holds, so that none is another's
@@ -145,7 +145,7 @@ void Optimizer::record_advance(bool is_scaled) {
     advance(is_scaled);
     std::memcpy(out, step_params().data(), step_params().size());
   };
-  carried_ = capture.carried().add(step_params().size(), replayed, check_all);
+  replay_params_ = capture.replay_params().add(step_params().size(), replayed, check_all);
 }
 
 void Optimizer::note_writes() {

@@ -75,12 +75,12 @@ class Optimizer {
   /// device was given, which knows what it skipped.
   std::int64_t steps(std::size_t i) const { return is_scaled_ ? given_[i] : given_[i] - known_skips_[i]; }
   /// Of a step that is being captured: memory of the device where a replay finds step params(); else null.
-  const void* carried() const { return carried_; }
+  const void* replay_params() const { return replay_params_; }
   /// Of a step under a gradient scaler: memory of the device where 0 says that it is to be taken; else null.
   const float* found_inf() const { return found_inf_; }
   /// How many thrown faults of the device the step params take into account; nothing where the device counts.
   std::optional<std::uint64_t> faults_seen() const {
-    const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !carried_;
+    const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !replay_params_;
     return is_counted_here ? std::optional(faults_seen_) : std::nullopt;
   }
   /// The options of parameter i.
@@ -125,7 +125,7 @@ class Optimizer {
 
   /// Sets the step params of each slot, by its group() and steps().
   virtual void set_step_params() = 0;
-  /// What they are: what a kernel finds at carried().
+  /// What they are: what a kernel finds at replay_params().
   virtual std::span<const std::byte> step_params() const = 0;
   void count_step(bool is_scaled);
   void record_advance(bool is_scaled);
@@ -147,7 +147,7 @@ class Optimizer {
   bool is_scaled_ = false;                 // the last step was a gradient scaler's: there may be skips to read
   std::uint64_t faults_seen_ = 0, zeroed_ = 0;
   memory::NameId name_;
-  const void* carried_ = nullptr;
+  const void* replay_params_ = nullptr;
   const float* found_inf_ = nullptr;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // captured steps and scalers look for it
 };

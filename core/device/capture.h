@@ -48,9 +48,9 @@ class DeviceFinder final : public StepWatch {
 };
 
 /// What changes from step to step and is the host's: it goes to the device before each replay.
-class Carried {
+class ReplayParams {
  public:
-  explicit Carried(Device device) : device_(device) {}
+  explicit ReplayParams(Device device) : device_(device) {}
   /// Device memory for `bytes`, which `update` writes before each replay; `check` runs before any update, and throws
   /// where there can be no replay. Throws CaptureError past capacity.
   const void* add(
@@ -114,7 +114,7 @@ class Capture final : public StepWatch {
   void on_failure(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
   /// Takes back what the host has counted on: a recording is no step, the replay that follows it is.
   void on_end(std::function<void()> take_back) { take_back_.push_back(std::move(take_back)); }
-  Carried& carried() { return *carried_; }
+  ReplayParams& replay_params() { return *replay_params_; }
   Device device() const { return device_; }
 
   /// Ends a recording that failed: the host stands where the step found it.
@@ -126,7 +126,7 @@ class Capture final : public StepWatch {
   };
   /// What a replay needs; ends the recording.
   struct Result {
-    std::unique_ptr<Carried> carried;
+    std::unique_ptr<ReplayParams> replay_params;
     std::vector<Ref<Storage>> held, written;  // outside the pool
     struct Lowered {
       Ref<Storage> of;
@@ -143,12 +143,12 @@ class Capture final : public StepWatch {
     std::shared_ptr<Generator::Place> place;
     PhiloxState start;        // of the recording; where a meta device stands, which moves no generator
     std::uint64_t count = 0;  // counters that a step takes
-    const PhiloxState* carried = nullptr;
+    const PhiloxState* replay_params = nullptr;
   };
 
   Device device_;
   const memory::Pool& pool_;
-  std::unique_ptr<Carried> carried_;
+  std::unique_ptr<ReplayParams> replay_params_;
   StorageList held_, written_;
   std::unordered_set<const Storage*> stand_ins_;
   std::vector<Result::Lowered> lowered_;

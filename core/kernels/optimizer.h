@@ -10,9 +10,9 @@
 namespace bytetape {
 
 // Step params are all that a parameter steps by, told once, on the host and in double: its group's options, and what
-// follows from the step's number. Kernels take it by value, or `carried`: from memory of their device that holds the
-// same step params, by when the kernel runs. So a captured step, whose arguments are frozen, goes on stepping. No byte
-// of one is padding.
+// follows from the step's number. Kernels take it by value, or `replay_params`: from memory of their device that holds
+// the same step params, by when the kernel runs. So a captured step, whose arguments are frozen, goes on stepping. No
+// byte of one is padding.
 //
 // Under a gradient scaler only the device knows which steps were taken. There `step` counts those that it was given,
 // and a kernel takes off what the slot says was skipped: it steps by the step params that are left.
@@ -97,7 +97,7 @@ struct AdamSlot : OptimizerSlot {
 template <class StepParams>
 struct OptimizerParams {
   std::span<const StepParams> step_params;  // by slot
-  const StepParams* carried = nullptr;
+  const StepParams* replay_params = nullptr;
   const float* found_inf = nullptr;  // of a gradient scaler, in memory of the device
   /// The thrown faults (Backend::faults_thrown) that the step params take into account. After one more the step is
   /// skipped: steps that count as taken may not have been. Nothing where the device counts.

@@ -108,20 +108,20 @@ struct Batch {
   std::int64_t chunk;                                       // elements of a block, whole vectors
   StepAnswer answer{};                                      // nothing is written where it says so
   const float* found_inf;                                   // nor where this does, of a gradient scaler; or null
-  const typename Rule::StepParams* carried;                 // step params of all slots, or null
+  const typename Rule::StepParams* replay_params;           // step params of all slots, or null
   typename Rule::StepParams step_params[most_step_params];  // else those of this launch
   int step_param_count = 0, count = 0;
   std::uint32_t first[most];  // the first block of each slot
   Slot slots[most];
 
-  Batch(std::int64_t chunk, const float* found_inf, const typename Rule::StepParams* carried)
-      : chunk(chunk), found_inf(found_inf), carried(carried) {}
+  Batch(std::int64_t chunk, const float* found_inf, const typename Rule::StepParams* replay_params)
+      : chunk(chunk), found_inf(found_inf), replay_params(replay_params) {}
   template <int more>
   explicit Batch(const Batch<Rule, more>& b)
       : chunk(b.chunk),
         answer(b.answer),
         found_inf(b.found_inf),
-        carried(b.carried),
+        replay_params(b.replay_params),
         step_param_count(b.step_param_count),
         count(b.count) {
     std::copy_n(b.step_params, step_param_count, step_params);
@@ -191,7 +191,7 @@ __device__ bool is_aligned(const Slot& slot) {
 template <class Rule, int most, class Slot>
 __device__ typename Rule::StepParams step_params_of(const Batch<Rule, most>& batch, const Slot& slot) {
   const typename Rule::StepParams& given =
-      batch.carried ? batch.carried[slot.step_params] : batch.step_params[slot.step_params];
+      batch.replay_params ? batch.replay_params[slot.step_params] : batch.step_params[slot.step_params];
   if (!batch.found_inf) return given;
   static_assert(std::is_trivially_default_constructible_v<typename Rule::StepParams>,
                 "shared memory is not initialised");
@@ -241,7 +241,7 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
   constexpr int most = 448;
   using All = Batch<Rule, most>;
-  All batch(chunk, p.found_inf, p.carried);
+  All batch(chunk, p.found_inf, p.replay_params);
   std::int64_t blocks = 0;
   const auto flush = [&] {
     batch.answer = step.next();
@@ -258,12 +258,12 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
     const Slot& s = slots[i];
     if (!is_ours(s)) continue;
     const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
-    int step_params = p.carried ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
+    int step_params = p.replay_params ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
     const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||
-                         (!p.carried && step_params == All::most_step_params);
+                         (!p.replay_params && step_params == All::most_step_params);
     if (is_full) {
       flush();
-      if (!p.carried) step_params = batch.number_of(p.step_params[i]);
+      if (!p.replay_params) step_params = batch.number_of(p.step_params[i]);
     }
     batch.first[batch.count] = static_cast<std::uint32_t>(blocks);
     typename All::Slot& slot = batch.slots[batch.count];

@@ -213,12 +213,12 @@ TEST_F(Capture, DrawsFromSeveralGenerators) {
 
 TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {
   Generator g(5);
-  const PhiloxState* carried = nullptr;
+  const PhiloxState* replay_params = nullptr;
   auto step = capture([&] {
     rand({10}, DType::f32, gpu, g);
     const PhiloxState s = g.take(8);
-    carried = s.start;
-    if (carried) {
+    replay_params = s.start;
+    if (replay_params) {
       EXPECT_EQ(s.offset, 3u);  // counters since the start
     }
   });
@@ -228,8 +228,8 @@ TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {
     rand({i * 100}, DType::f32, gpu, g);
     const PhiloxState before = g.state();
     step();
-    EXPECT_EQ(carried->seed, before.seed);
-    EXPECT_EQ(carried->offset, before.offset);
+    EXPECT_EQ(replay_params->seed, before.seed);
+    EXPECT_EQ(replay_params->offset, before.offset);
     EXPECT_EQ(g.state().offset, before.offset + 5);
   }
 }

@@ -66,19 +66,19 @@ AdamStepParams adam_pace_of(double lr, double keep, std::int64_t step) {
 const AllStepParams<AdamStepParams> adam_paces{adam_pace_of(0.1, 1, 3), adam_pace_of(0.2, 0.99, 1),
                                                adam_pace_of(0.1, 1, 3), adam_pace_of(0.3, 0.9, 70)};
 
-void sgd(const Problem& p, const AllStepParams<SgdStepParams>& step_params, const SgdStepParams* carried = nullptr,
-         const float* found_inf = nullptr) {
+void sgd(const Problem& p, const AllStepParams<SgdStepParams>& step_params,
+         const SgdStepParams* replay_params = nullptr, const float* found_inf = nullptr) {
   std::vector<SgdSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)  // without momentum there need be no buffer
     slots.push_back({p.slot(i), sgd_paces[i].momentum != 0 ? p.first[i].write() : View()});
-  run<&OptimizerKernels::sgd>(p.device(), slots, SgdParams{step_params, carried, found_inf});
+  run<&OptimizerKernels::sgd>(p.device(), slots, SgdParams{step_params, replay_params, found_inf});
 }
-void adam(const Problem& p, const AllStepParams<AdamStepParams>& step_params, const AdamStepParams* carried = nullptr,
-          const float* found_inf = nullptr) {
+void adam(const Problem& p, const AllStepParams<AdamStepParams>& step_params,
+          const AdamStepParams* replay_params = nullptr, const float* found_inf = nullptr) {
   std::vector<AdamSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)
     slots.push_back({p.slot(i), p.first[i].write(), p.second[i].write()});
-  run<&OptimizerKernels::adam>(p.device(), slots, AdamParams{step_params, carried, found_inf});
+  run<&OptimizerKernels::adam>(p.device(), slots, AdamParams{step_params, replay_params, found_inf});
 }
 
 class OptimizerKernel : public testing::TestWithParam<const char*> {
@@ -106,7 +106,7 @@ TEST_P(OptimizerKernel, WritesTheShadowOfAParameter) {
 
 /// AllStepParams in memory of the device.
 template <class StepParams>
-Tensor carried(const AllStepParams<StepParams>& step_params, Device device) {
+Tensor replay_params(const AllStepParams<StepParams>& step_params, Device device) {
   std::vector<std::uint8_t> bytes(step_params.size() * sizeof(StepParams));
   std::memcpy(bytes.data(), step_params.data(), bytes.size());
   return from_vector(bytes, {static_cast<std::int64_t>(bytes.size())}, device);
@@ -118,11 +118,11 @@ TEST_P(OptimizerKernel, ReadsStepParamsOfAReplay) {
     SCOPED_TRACE(detail::concat(dtype));
     const Problem by_value(device(), dtype), by_memory = by_value.copy();
     sgd(by_value, sgd_paces);
-    const Tensor for_sgd = carried(sgd_paces, device());
+    const Tensor for_sgd = replay_params(sgd_paces, device());
     sgd(by_memory, AllStepParams<SgdStepParams>(4), static_cast<const SgdStepParams*>(for_sgd.storage().data()));
     EXPECT_EQ(by_memory.values(), by_value.values());
     adam(by_value, adam_paces);
-    const Tensor for_adam = carried(adam_paces, device());
+    const Tensor for_adam = replay_params(adam_paces, device());
     adam(by_memory, AllStepParams<AdamStepParams>(4), static_cast<const AdamStepParams*>(for_adam.storage().data()));
     EXPECT_EQ(by_memory.values(), by_value.values());
   }
@@ -153,7 +153,7 @@ TEST_P(OptimizerKernel, TakesSkippedStepsOffUnderAScaler) {
     EXPECT_EQ(scaled.values(), plain.values());
     EXPECT_EQ(scaled.skips.to_vector<std::int64_t>(), skipped);
     if (device() == Device::cpu()) continue;
-    const Tensor for_adam = carried(given_adam, device());
+    const Tensor for_adam = replay_params(given_adam, device());
     adam(plain, adam_paces);
     adam(scaled, AllStepParams<AdamStepParams>(4), static_cast<const AdamStepParams*>(for_adam.storage().data()), word);
     EXPECT_EQ(scaled.values(), plain.values());
@@ -191,7 +191,7 @@ TEST_P(OptimizerKernel, AveragesByEachSlotsWeight) {
         const Tensor a = to(p.parameters[i], DType::f64), b = to(p.gradients[i], DType::f64);
         expected.push_back(a * (1 - step_params[i].weight) + b * step_params[i].weight);
       }
-      const Tensor memory = carried(step_params, device());
+      const Tensor memory = replay_params(step_params, device());
       const AllStepParams<EmaStepParams> none(4);
       run<&OptimizerKernels::ema>(device(), slots,
                                   is_carried

@@ -70,8 +70,8 @@ void step_deferred(std::span<const Slot> slots, const Params& params) {
   give([kept = std::vector<Slot>(slots.begin(), slots.end()),
         step_params = std::vector(params.step_params.begin(), params.step_params.end()), params] {
     Params now = params;
-    now.step_params = params.carried ? std::span(params.carried, kept.size()) : std::span(step_params);
-    now.carried = nullptr;
+    now.step_params = params.replay_params ? std::span(params.replay_params, kept.size()) : std::span(step_params);
+    now.replay_params = nullptr;
     cpu::kernels().find(Kernel)(kept, now);
   });
 }
