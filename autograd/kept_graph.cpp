@@ -69,7 +69,7 @@ void KeptGraph::add_tensor(const Tensor& x, const Node* keeper, const std::strin
   if (maker && !name.empty()) found_.at(maker.get()).tensor = name;
 }
 
-std::vector<const Node*> KeptGraph::savers_of(const Storage& s) const {
+std::vector<const Node*> KeptGraph::saved_refs(const Storage& s) const {
   const auto at = savers_.find(&s);
   return at == savers_.end() ? std::vector<const Node*>() : at->second;
 }

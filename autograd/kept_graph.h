@@ -19,7 +19,7 @@ class KeptGraph {
   KeptGraph(const std::vector<memory::Block>& blocks, const NamedTensors& known);
 
   /// Those that keep the storage, each once: they saved it, or collect the gradient of a leaf that has it.
-  std::vector<const Node*> savers_of(const Storage& s) const;
+  std::vector<const Node*> saved_refs(const Storage& s) const;
   /// What keeps a node, by the shortest way: " <- linear in net.fc2 <- tensor 'loss'".
   std::string chain(const Node* from) const;
   /// How many of a tensor's handles, and of the references to a storage, are nodes' and those of the tensors known.

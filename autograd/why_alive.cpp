@@ -76,7 +76,7 @@ class Reasons {
 
   std::string text() {
     const KeptGraph graph(blocks_for(x_.device()), known_);
-    for (const Node* node : graph.savers_of(x_.storage())) add(kept_by(*node, graph));
+    for (const Node* node : graph.saved_refs(x_.storage())) add(kept_by(*node, graph));
     add_known();
     add_others(graph);
     return concat(describe(x_), ", ", booking_of(x_.storage()), ", is kept by\n",

@@ -111,7 +111,7 @@ memory::Role Storage::role() const {
 
 std::uint32_t Storage::savers() const {
   if (is_evicted()) return elsewhere_->savers();
-  return block_ ? allocator_->savers_of(block_) : 0;
+  return block_ ? allocator_->saved_refs(block_) : 0;
 }
 
 memory::ScopeIds Storage::owner() const {

@@ -55,7 +55,7 @@ void Storage::evict() {
   if (!block_) return;
   const memory::ScopeGuard scope(scope_of("evict"));
   elsewhere_->set_role(role(), module());
-  allocator_->hand_savers(block_, *elsewhere_->allocator_, elsewhere_->block_);
+  allocator_->transfer_saved_refs(block_, *elsewhere_->allocator_, elsewhere_->block_);
   let_go();
   block_ = nullptr;
   data_ = nullptr;
@@ -80,7 +80,7 @@ void Storage::restore() {
   const std::uint64_t mark = mark_of(device_);
   elsewhere_->set_read_until(mark);
   allocator_->note_traffic(EventKind::to_device, bytes_);
-  elsewhere_->allocator_->hand_savers(elsewhere_->block_, *allocator_, fresh.block_);
+  elsewhere_->allocator_->transfer_saved_refs(elsewhere_->block_, *allocator_, fresh.block_);
   block_ = std::exchange(fresh.block_, nullptr);
   data_ = block_->data;
   used_on_ = here == for_copies ? came_back : bit(here);

@@ -50,12 +50,12 @@ class Allocator {
   void hold_saved(Block* block, const void* saver = nullptr);
   void drop_saved(Block* block, bool about_to_free, const void* saver = nullptr);
 
-  std::uint32_t savers_of(const Block* block) const;
+  std::uint32_t saved_refs(const Block* block) const;
   /// Tells a recording that a call of a module got the block (EventKind::argument) or returned it (result), behind
   /// `before` others of this device.
   void note_passed(const Block& block, EventKind kind, std::uint64_t before);
   /// Who holds `from` for backward holds `to`, of another allocator, in its place.
-  void hand_savers(Block* from, Allocator& its, Block* to);
+  void transfer_saved_refs(Block* from, Allocator& its, Block* to);
 
   /// No more than this is ever reserved. Default: what the upstream has. Below what is reserved now: unused segments go
   /// back first, and what is in use stays.

@@ -186,7 +186,7 @@ void Allocator::drop_saved(Block* block, bool about_to_free, const void* saver) 
     rebook(*block, Role::temporary, block->module);
 }
 
-std::uint32_t Allocator::savers_of(const Block* block) const {
+std::uint32_t Allocator::saved_refs(const Block* block) const {
   const std::lock_guard lock(mutex_);
   return block->savers;
 }
@@ -196,7 +196,7 @@ void Allocator::note_passed(const Block& block, EventKind kind, std::uint64_t be
   ledger_.on_passed(block, kind, before);
 }
 
-void Allocator::hand_savers(Block* from, Allocator& its, Block* to) {
+void Allocator::transfer_saved_refs(Block* from, Allocator& its, Block* to) {
   const void* saver = nullptr;
   std::uint32_t savers = 0;
   {
