@@ -84,7 +84,7 @@ class Storage final : public RefCounted {
     if (block_) elsewhere_ = {};
   }
   /// From now on it cannot be evicted: work that is recorded has its address.
-  void stay() {
+  void disallow_eviction() {
     stays_ = true;
     drop_copy();
   }

@@ -65,7 +65,7 @@ Capture::~Capture() { core_ambient.capture = nullptr; }
 
 void Capture::used(Storage& s) {
   if (s.device() == device_) {
-    s.stay();
+    s.disallow_eviction();
     if (!pool_.owns(s.block())) held_.add(s);
   } else if (device_.is_meta || !s.device().is_meta) {  // where a device is recorded, what is meta is no part of it
     fail_in_capture(concat("uses memory of ", s.device(), ", which replaying it on ", device_,
