@@ -53,7 +53,7 @@ void Storage::order_others(memory::StreamId behind) noexcept {
     if (stream != behind && users & bit(stream)) detail::order(device_, stream, behind);
   // Who has used what came back has waited for that; for a copy out nobody has.
   if (users & copied || !(users & bit(behind)))
-    detail::order_behind(device_, copied_at_.load(std::memory_order_relaxed), behind);
+    detail::wait_mark(device_, copied_at_.load(std::memory_order_relaxed), behind);
 }
 
 void Storage::order_read() {
@@ -62,7 +62,7 @@ void Storage::order_read() {
   const memory::StreamId here = memory::ambient.scope.stream;
   if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
   if (const std::uint64_t mark = copied_at_.load(std::memory_order_relaxed); mark && written_on_ == for_copies)
-    detail::order_behind(device_, mark, here);
+    detail::wait_mark(device_, mark, here);
   else
     detail::order(device_, written_on_, here);
   used_on_.fetch_or(bit(here), std::memory_order_relaxed);

@@ -25,7 +25,7 @@ void synchronize(int) { fail_absent(); }
 std::unique_ptr<Recording> record(int, const std::function<void()>&) { fail_absent(); }
 std::uint64_t faults_thrown(int) { return 0; }
 void order(int, int, int) noexcept {}
-void order_behind(int, std::uint64_t, int) noexcept {}
+void wait_mark(int, std::uint64_t, int) noexcept {}
 std::uint64_t mark(int) { fail_absent(); }
 void wait_for(int, std::uint64_t) noexcept {}
 Event::Event(int index) : index_(index) { fail_absent(); }

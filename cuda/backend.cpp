@@ -61,7 +61,7 @@ const Backend& detail::cuda_backend() {
                            .record = cuda::record,
                            .faults_thrown = cuda::faults_thrown,
                            .order = cuda::order,
-                           .order_behind = cuda::order_behind,
+                           .wait_mark = cuda::wait_mark,
                            .pinned = pinned,
                            .meta_pinned = meta_pinned,
                            .mark = cuda::mark};

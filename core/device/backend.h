@@ -52,7 +52,7 @@ struct Backend {
   /// work is done when a kernel returns.
   void (*order)(int index, int from, int to) noexcept = nullptr;
   /// The same, until the device has come past a mark. Null where there are no marks.
-  void (*order_behind)(int index, std::uint64_t mark, int to) noexcept = nullptr;
+  void (*wait_mark)(int index, std::uint64_t mark, int to) noexcept = nullptr;
   /// Memory of the host that is pinned for device number `index`, and what stands for it of the device's meta twin.
   /// Null where that would be of no use.
   memory::PinnedMemory& (*pinned)(int index) = nullptr;

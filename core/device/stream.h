@@ -51,7 +51,7 @@ namespace detail {
 /// What stream `to` is given from now on waits for what `from` was given so far. Nothing where a device has no streams.
 void order(Device device, int from, int to) noexcept;
 /// The same, until the device has come past a mark of Backend's, if not 0.
-void order_behind(Device device, std::uint64_t mark, int to) noexcept;
+void wait_mark(Device device, std::uint64_t mark, int to) noexcept;
 }  // namespace detail
 
 }  // namespace bytetape

@@ -216,10 +216,10 @@ void order(int index, int from, int to) noexcept {
   status == cudaSuccess ? streams.order(from, to) : streams.note_failure(status);
 }
 // Marks are of the device's own streams, as is who waits for them: nothing that is recorded is copied ahead.
-void order_behind(int index, std::uint64_t mark, int to) noexcept {
+void wait_mark(int index, std::uint64_t mark, int to) noexcept {
   Opened& device = opened(index);
   const cudaError_t status = make_current(index);
-  status == cudaSuccess ? device.marks.order_behind(mark, device.streams, to) : device.streams.note_failure(status);
+  status == cudaSuccess ? device.marks.wait_mark(mark, device.streams, to) : device.streams.note_failure(status);
 }
 std::uint64_t mark(int index) {
   Opened& device = enter(index);

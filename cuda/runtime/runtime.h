@@ -22,7 +22,7 @@ void synchronize(int index);
 std::unique_ptr<Recording> record(int index, const std::function<void()>& work);
 std::uint64_t faults_thrown(int index);
 void order(int index, int from, int to) noexcept;
-void order_behind(int index, std::uint64_t mark, int to) noexcept;
+void wait_mark(int index, std::uint64_t mark, int to) noexcept;
 std::uint64_t mark(int index);
 void wait_for(int index, std::uint64_t mark) noexcept;
 /// Throws DeviceError, and says why, where there is no device number `index`.

@@ -45,7 +45,7 @@ class Streams {
   /// As Backend says. A failure that cannot be made good by waiting here is thrown by the next get().
   void order(int from, int to) noexcept;
   /// What `number` is given from now on waits for the event, recorded on stream `from`, as it is now.
-  void order_behind(cudaEvent_t event, int from, int number) noexcept;
+  void wait_mark(cudaEvent_t event, int from, int number) noexcept;
   /// Those that `number` has waited for, also by way of others, since it forgot them; a bit for each.
   std::uint32_t waited_for(int number) const {
     return waits_[static_cast<std::size_t>(number)].load(std::memory_order_relaxed);
@@ -108,7 +108,7 @@ class Marks {
   /// As Backend says, of stream `number`.
   std::uint64_t mark(Streams& streams, int number);
   void wait_for(std::uint64_t mark) noexcept;
-  void order_behind(std::uint64_t mark, Streams& streams, int to) noexcept;
+  void wait_mark(std::uint64_t mark, Streams& streams, int to) noexcept;
 
  private:
   void drop_first();
