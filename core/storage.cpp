@@ -37,11 +37,11 @@ Storage::~Storage() {
   if (pinned_ && block_)
     pinned_->deallocate(block_, read_until_.load(std::memory_order_relaxed));
   else if (block_)
-    let_go();
+    release();
   if (release_) release_();
 }
 
-void Storage::let_go() noexcept {
+void Storage::release() noexcept {
   if (used_on_.load(std::memory_order_relaxed) != bit(home_)) [[unlikely]]
     order_others(home_);
   allocator_->deallocate(block_);
@@ -57,7 +57,7 @@ void Storage::order_others(memory::StreamId behind) noexcept {
 }
 
 void Storage::order_read() {
-  if (is_evicted()) come_back();
+  if (is_evicted()) restore_async();
   if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);
   const memory::StreamId here = memory::ambient.scope.stream;
   if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
@@ -69,7 +69,7 @@ void Storage::order_read() {
 }
 
 void Storage::order_write() {
-  if (is_evicted()) come_back();
+  if (is_evicted()) restore_async();
   elsewhere_ = {};
   if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);
   const memory::StreamId here = memory::ambient.scope.stream;

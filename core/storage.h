@@ -156,8 +156,8 @@ class Storage final : public RefCounted {
   static constexpr std::uint32_t came_back = std::uint32_t{1} << 29;
   void order_read();
   void order_write();
-  void come_back();
-  void let_go() noexcept;
+  void restore_async();
+  void release() noexcept;
   memory::ScopeIds scope_of(const char* op) const;
   std::uint32_t savers() const;
   void drop_saved(const void* saver, bool about_to_free);

@@ -56,7 +56,7 @@ void Storage::evict() {
   const memory::ScopeGuard scope(scope_of("evict"));
   elsewhere_->set_role(role(), module());
   allocator_->transfer_saved_refs(block_, *elsewhere_->allocator_, elsewhere_->block_);
-  let_go();
+  release();
   block_ = nullptr;
   data_ = nullptr;
   used_on_ = 0;
@@ -90,7 +90,7 @@ void Storage::restore() {
 }
 
 /// For who needs it now.
-void Storage::come_back() {
+void Storage::restore_async() {
   restore();
   if (watch_) watch_->restored(*this);
 }
