@@ -20,7 +20,7 @@ bool is_parameter(const Tensor& x) {
   return x.dtype() == DType::f32 && x.is_leaf() && (x.requires_grad() || x.impl()->slots > 0);
 }
 
-bool has_to_be_lowered(const Tensor& x) {
+bool needs_autocast_copy(const Tensor& x) {
   return autocast_enabled() && x.defined() && x.dtype() != autograd_ambient.autocast && is_floating(x.dtype()) &&
          x.dtype() != DType::f64;
 }
@@ -36,7 +36,7 @@ Autocast::~Autocast() { autograd_ambient.autocast = previous_; }
 
 DType autocast_dtype() { return autograd_ambient.autocast; }
 
-Tensor lowered(const Tensor& x) { return has_to_be_lowered(x) ? to(x, autograd_ambient.autocast) : x; }
+Tensor autocast_copy(const Tensor& x) { return needs_autocast_copy(x) ? to(x, autograd_ambient.autocast) : x; }
 
 Tensor widened(const Tensor& x) {
   return autocast_enabled() && x.defined() && is_of_16_bits(x.dtype()) ? to(x, DType::f32) : x;
@@ -58,8 +58,8 @@ std::pair<Tensor, Tensor> promoted_pair(const Tensor& a, const Tensor& b) {
   return {to(a, dtype), to(b, dtype)};
 }
 
-LoweredWeight::LoweredWeight(const Tensor& x) : value(x), on_tape(x) {
-  if (!has_to_be_lowered(x)) return;
+AutocastWeight::AutocastWeight(const Tensor& x) : value(x), on_tape(x) {
+  if (!needs_autocast_copy(x)) return;
   if (is_parameter(x))
     value = shadow_of(x, autograd_ambient.autocast);
   else
@@ -67,7 +67,7 @@ LoweredWeight::LoweredWeight(const Tensor& x) : value(x), on_tape(x) {
 }
 
 // A gradient that is recorded has to lead to the parameter, which a shadow does not.
-Tensor lowered_again(const Tensor& on_tape, DType dtype) {
+Tensor autocast_copy_again(const Tensor& on_tape, DType dtype) {
   if (on_tape.dtype() == dtype) return on_tape;
   return grad_enabled() ? to(on_tape, dtype) : shadow_of(on_tape, dtype);
 }

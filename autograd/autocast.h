@@ -19,7 +19,7 @@ namespace bytetape {
 /// - all others keep the dtype of their input, as do ops in place; f64 and integers stay what they are.
 ///
 /// Leaves that require grad, and what modules hold, stay f32, as do their gradients: ops read a 16-bit copy that is
-/// made once for as long as the parameter is not written, that optimizers write along, and that is `lowered parameter`
+/// made once for as long as the parameter is not written, that optimizers write along, and that is `autocast copy`
 /// on the ledger, under the parameter's module. Other inputs are converted by to(), on the tape. Backward runs in the
 /// dtypes that forward ran in, wherever it is called.
 class Autocast {
@@ -44,7 +44,7 @@ inline bool autocast_enabled() { return autocast_dtype() != DType::f32; }
 /// @{
 
 /// x as an op of low precision takes it.
-Tensor lowered(const Tensor& x);
+Tensor autocast_copy(const Tensor& x);
 /// x as an op takes it that needs f32.
 Tensor widened(const Tensor& x);
 /// True where an op of two tensors has to bring them to promoted().
@@ -55,13 +55,13 @@ DType promoted(DType a, DType b);
 std::pair<Tensor, Tensor> promoted_pair(const Tensor& a, const Tensor& b);
 
 /// What may be a parameter, as an op of low precision takes it.
-struct LoweredWeight {
-  explicit LoweredWeight(const Tensor& x);
+struct AutocastWeight {
+  explicit AutocastWeight(const Tensor& x);
   Tensor value;    ///< for the kernel
   Tensor on_tape;  ///< what is saved and gets the gradient: the parameter itself, else the value
 };
 /// What was saved of one, as the op took it.
-Tensor lowered_again(const Tensor& on_tape, DType dtype);
+Tensor autocast_copy_again(const Tensor& on_tape, DType dtype);
 /// @}
 
 }  // namespace bytetape

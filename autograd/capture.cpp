@@ -98,12 +98,12 @@ struct StepRecorder::Recorded {
     host.replay_params->check();
     copy_in(given);
     wait_for_other_streams();
-    for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
+    for (const auto& [of, shadow, is_written] : host.autocast_copies) restore_shadow(*of, shadow);
     host.replay_params->update();
     host.replay_params->send();
     work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
-    for (const auto& [of, shadow, is_written] : host.lowered)
+    for (const auto& [of, shadow, is_written] : host.autocast_copies)
       if (is_written) note_written_shadow(*of);
     for (const std::vector<Tensor>* left : {&outputs, &grads})
       for (const Tensor& x : *left)

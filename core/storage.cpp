@@ -101,7 +101,7 @@ void Storage::set_role(memory::Role role, memory::NameId module) {
     elsewhere_->set_role(role, module);
   else if (block_)
     allocator_->retag(block_, role, module);
-  if (shadow_.storage) shadow_.storage->set_role(memory::Role::lowered, module);
+  if (shadow_.storage) shadow_.storage->set_role(memory::Role::autocast_copy, module);
 }
 
 memory::Role Storage::role() const {

@@ -81,9 +81,9 @@ void Capture::written(Storage& s) {
 }
 
 void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
-  for (const auto& known : lowered_)
+  for (const auto& known : autocast_copies_)
     if (known.shadow.storage == shadow.storage) return;
-  lowered_.push_back({Ref<Storage>(&s), shadow, false});
+  autocast_copies_.push_back({Ref<Storage>(&s), shadow, false});
 }
 
 PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now) {
@@ -117,11 +117,11 @@ Capture::Result Capture::finish() {
   run_backwards(take_back_);
   Result r;
   r.replay_params = std::move(replay_params_);
-  for (auto& lowered : lowered_) {
-    const Storage::Shadow& last = lowered.of->shadow();
-    lowered.is_written = last.storage == lowered.shadow.storage && last.version == lowered.of->version() &&
-                         written_.contains(last.storage.get());
-    r.lowered.push_back(std::move(lowered));
+  for (auto& copy : autocast_copies_) {
+    const Storage::Shadow& last = copy.of->shadow();
+    copy.is_written = last.storage == copy.shadow.storage && last.version == copy.of->version() &&
+                      written_.contains(last.storage.get());
+    r.autocast_copies.push_back(std::move(copy));
   }
   r.held = held_.take();
   r.written = written_.take();

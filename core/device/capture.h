@@ -128,12 +128,12 @@ class Capture final : public StepWatch {
   struct Result {
     std::unique_ptr<ReplayParams> replay_params;
     std::vector<Ref<Storage>> held, written;  // outside the pool
-    struct Lowered {
+    struct AutocastCopy {
       Ref<Storage> of;
       Storage::Shadow shadow;
       bool is_written;  // by the step, along with the last write of `of`
     };
-    std::vector<Lowered> lowered;
+    std::vector<AutocastCopy> autocast_copies;
     std::vector<Leaf> leaves;
   };
   Result finish();
@@ -151,7 +151,7 @@ class Capture final : public StepWatch {
   std::unique_ptr<ReplayParams> replay_params_;
   StorageList held_, written_;
   std::unordered_set<const Storage*> stand_ins_;
-  std::vector<Result::Lowered> lowered_;
+  std::vector<Result::AutocastCopy> autocast_copies_;
   std::vector<Leaf> leaves_;
   std::unordered_set<const TensorImpl*> touched_;  // of the leaves
   std::vector<std::shared_ptr<Drawn>> drawn_;

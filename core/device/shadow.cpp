@@ -22,7 +22,7 @@ bool is_current(Storage& s) { return s.shadow().storage && s.shadow().version ==
 Ref<Storage> new_shadow(const Storage& s, DType dtype) {
   const memory::ModuleScope module(s.module());
   const memory::OutsidePools outside;  // a captured step brings it up to date before it runs
-  return make_ref<Storage>(s.bytes() / sizeof(float) * size_of(dtype), s.device(), memory::Role::lowered);
+  return make_ref<Storage>(s.bytes() / sizeof(float) * size_of(dtype), s.device(), memory::Role::autocast_copy);
 }
 
 void copy_into_shadow(Storage& s) {

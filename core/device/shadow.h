@@ -5,7 +5,7 @@
 /// Copies of parameters in 16 bits, which their storages keep (Storage::Shadow): made once a version, not once an op.
 namespace bytetape {
 
-/// x's elements in `dtype`, where they lie in x; not on the tape. Its bytes are `lowered parameter` on the ledger,
+/// x's elements in `dtype`, where they lie in x; not on the tape. Its bytes are `autocast copy` on the ledger,
 /// under the module of x's. Made, or made again, where x was written since.
 Tensor shadow_of(const Tensor& x, DType dtype);
 /// The one that there is, for a kernel that writes x to write too; undefined where there is none, or x was written

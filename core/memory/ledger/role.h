@@ -6,7 +6,7 @@ namespace bytetape::memory {
 /// Why a block is held. Exact, never inferred: set where the fact is known.
 enum class Role : std::uint8_t {
   parameter,        ///< registered with a module, as a parameter or a buffer
-  lowered,          ///< a parameter's copy in 16 bits, which autocast computes with
+  autocast_copy,    ///< a parameter's copy in 16 bits, which autocast computes with
   gradient,         ///< some tensor's grad()
   optimizer_state,  ///< made by an optimizer
   input,            ///< a batch, or what a file of data was read into

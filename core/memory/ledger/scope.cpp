@@ -64,7 +64,7 @@ AsThread::AsThread(std::uint64_t number) : own_(thread_number()) { ambient.threa
 AsThread::~AsThread() { ambient.thread_number = own_; }
 
 const char* to_string(Role r) {
-  constexpr const char* text[] = {"parameter", "lowered parameter",  "gradient",         "optimizer state",
+  constexpr const char* text[] = {"parameter", "autocast copy",      "gradient",         "optimizer state",
                                   "input",     "saved for backward", "output/temporary", "workspace"};
   return text[static_cast<int>(r)];
 }

@@ -273,7 +273,7 @@ TEST(Predict, IsRecordedUpToWhereMemoryRunsOut) {
 }
 
 TEST(Predict, SeesTheModesAroundIt) {
-  const auto lowered = static_cast<std::size_t>(memory::Role::lowered);
+  const auto lowered = static_cast<std::size_t>(memory::Role::autocast_copy);
   EXPECT_EQ(predict().snapshot.statistics.by_role[lowered].peak, 0u);
   const Autocast autocast(DType::bf16);
   EXPECT_GT(predict().snapshot.statistics.by_role[lowered].peak, 0u);
