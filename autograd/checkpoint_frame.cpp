@@ -44,7 +44,7 @@ bool CheckpointFrame::takes(Saved& saved, const Tensor& x) {
     made_.push_back({x, x.storage().version()});
     return true;
   }
-  take_place(saved, x, static_cast<std::uint32_t>(left_out_.size()));
+  substitute(saved, x, static_cast<std::uint32_t>(left_out_.size()));
   left_out_.push_back({&saved, {x.shape(), x.dtype(), x.device()}});
   return true;
 }

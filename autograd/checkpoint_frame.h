@@ -12,7 +12,7 @@ namespace bytetape::detail {
 
 /// A function that checkpoint() ran: what is needed to run it again, and the places of saved tensors that it will fill
 /// then. Owned by those; not on the tape itself, but it saves tensors as nodes do.
-class CheckpointFrame final : public StandIn {
+class CheckpointFrame final : public SavedPlaceholder {
  public:
   CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs);
 

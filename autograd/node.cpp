@@ -104,9 +104,9 @@ Tensor Saved::get() const {
 }
 
 void Saved::bring_back() const {
-  if (!stand_in_) return;
-  const Ref<Node> alive = stand_in_;
-  static_cast<detail::StandIn&>(*alive).bring_back();
+  if (!placeholder_) return;
+  const Ref<Node> alive = placeholder_;
+  static_cast<detail::SavedPlaceholder&>(*alive).bring_back();
 }
 
 Tensor Saved::remade() const {
@@ -130,9 +130,9 @@ bool Saved::is_sole_owner(const InputGrads& gx) const {
 
 void Saved::release() {
   maker_ = {};
-  if (stand_in_) {
-    static_cast<detail::StandIn&>(*stand_in_).forget(*this);
-    stand_in_ = {};
+  if (placeholder_) {
+    static_cast<detail::SavedPlaceholder&>(*placeholder_).forget(*this);
+    placeholder_ = {};
   }
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
@@ -142,18 +142,18 @@ void Saved::release() {
 
 namespace detail {
 
-void StandIn::take_place(Saved& saved, const Tensor& x, std::uint32_t place) {
+void SavedPlaceholder::substitute(Saved& saved, const Tensor& x, std::uint32_t place) {
   const Edge made_by = gradient_edge(x);
-  saved.stand_in_ = Ref<Node>(this);
+  saved.placeholder_ = Ref<Node>(this);
   saved.place_ = place;
   saved.maker_ = made_by.node;
   saved.output_ = made_by.output;
 }
 
-void StandIn::put_back(Saved& saved, const Tensor& x, std::uint32_t version) {
+void SavedPlaceholder::put_back(Saved& saved, const Tensor& x, std::uint32_t version) {
   Tensor connected = x.alias(x.shape(), x.strides(), x.storage_offset());
   if (saved.maker_) autograd_meta(connected).made_by = {std::exchange(saved.maker_, {}), saved.output_};
-  saved.stand_in_ = {};
+  saved.placeholder_ = {};
   saved.keep(connected, version);
 }
 

@@ -15,7 +15,7 @@ namespace bytetape {
 class Node;
 namespace detail {
 class KeptGraph;
-class StandIn;
+class SavedPlaceholder;
 }  // namespace detail
 
 /// Where a gradient goes: output `output` of `node`. No node: the input needs no gradient.
@@ -77,22 +77,22 @@ class Saved {
   /// True where take() would give a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
   /// True where get() gives a tensor.
-  bool is_kept() const { return tensor_.defined() || maker_ || stand_in_; }
+  bool is_kept() const { return tensor_.defined() || maker_ || placeholder_; }
   /// Lets the tensor go.
   void release();
 
  private:
   friend class Node;
   friend class detail::KeptGraph;
-  friend class detail::StandIn;
+  friend class detail::SavedPlaceholder;
   void keep(const Tensor& x, std::uint32_t version);
   void bring_back() const;
   Tensor remade() const;
 
   Tensor tensor_;
-  Ref<Node> maker_;       // in its place
-  Ref<Node> stand_in_;    // in its place, until that brings it back, with the tensor's own maker_: a StandIn
-  Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
+  Ref<Node> maker_;        // in its place
+  Ref<Node> placeholder_;  // in its place, until that brings it back, with the tensor's own maker_: a SavedPlaceholder
+  Ref<Storage> storage_;   // as it was when saved: Module::to gives a tensor another one
   Node* node_;
   Saved* next_;
   std::uint32_t version_ = 0, output_ = 0;
@@ -170,7 +170,7 @@ class Node : public RefCounted {
 
 namespace detail {
 /// What stands in the place of saved tensors until backward needs them. Owned by those, not on the tape itself.
-class StandIn : public Node {
+class SavedPlaceholder : public Node {
  public:
   /// Puts back what it stands for.
   virtual void bring_back() = 0;
@@ -180,7 +180,7 @@ class StandIn : public Node {
 
  protected:
   /// Takes the place of x, which `saved` would keep; gives which one it is, 0 unless told.
-  void take_place(Saved& saved, const Tensor& x, std::uint32_t place = 0);
+  void substitute(Saved& saved, const Tensor& x, std::uint32_t place = 0);
   /// What forget() is told by.
   static std::uint32_t place_of(const Saved& saved) { return saved.place_; }
   /// x, at the version that it has to keep, in the place that was taken.

@@ -12,11 +12,11 @@ namespace {
 using detail::autograd_ambient;
 
 /// What an Unpack is kept in, for one tensor.
-class Packed final : public detail::StandIn {
+class Packed final : public detail::SavedPlaceholder {
  public:
   Packed(SavedTensorHooks::Unpack unpack, Saved& saved, const Tensor& x)
       : unpack_(std::move(unpack)), saved_(saved), looks_{x.shape(), x.dtype(), x.device()} {}
-  void stand_for(const Tensor& x) { take_place(saved_, x); }
+  void stand_for(const Tensor& x) { substitute(saved_, x); }
 
   void bring_back() override {
     const NoGrad no_grad;
