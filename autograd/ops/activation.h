@@ -16,7 +16,7 @@ Tensor through_activation(Activation activation, const Tensor& saved, const Tens
 Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, const InputGrads& gx);
 
 /// Where the channels are, each of which has an element of the bias.
-enum class Channels { last, of_image };
+enum class Channels { last, channel_dim };
 /// The same for an op whose input 2 is a bias, and whose result is row-major or a channels-last image: leaves the
 /// bias's gradient, where it is asked for, in gx[2], in the bias's dtype. One kernel makes both where nothing is
 /// recorded.

@@ -22,7 +22,8 @@ struct Conv2dBackward final : Node {
 
   void backward(const Grads& gy, InputGrads& gx) override {
     if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
-    const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image, bias_dtype));
+    const Tensor g =
+        channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::channel_dim, bias_dtype));
     if (gx.needs(0)) gx[0] = input_grad(g, autocast_copy_again(weight.get(), g.dtype()), x_shape, params);
     if (!gx.needs(1)) return;
     const Tensor image = x.get();

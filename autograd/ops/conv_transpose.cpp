@@ -26,7 +26,7 @@ struct ConvTranspose2dBackward final : Node {
 
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor g =
-        channels_last(activation_and_bias_grad(Activation::none, x, gy[0], gx, Channels::of_image, bias_dtype));
+        channels_last(activation_and_bias_grad(Activation::none, x, gy[0], gx, Channels::channel_dim, bias_dtype));
     if (gx.needs(0)) gx[0] = conv2d(g, autocast_copy_again(weight.get(), g.dtype()), {}, params);
     if (!gx.needs(1)) return;
     const Tensor image = x.get();
@@ -73,8 +73,8 @@ Tensor extended(Tensor x, const ConvTranspose2dParams& p) {
 
 void add_bias(const Tensor& bias, const Tensor& y) {
   const ConstView b = bias.read(),
-                  of_image(b.data(), b.dtype, b.device, {1, b.shape[0], 1, 1}, {0, b.strides[0], 0, 0});
-  run<&ArithmeticKernels::add>(y.device(), y.read(), of_image.expand(y.shape()), y.write());
+                  channel_dim(b.data(), b.dtype, b.device, {1, b.shape[0], 1, 1}, {0, b.strides[0], 0, 0});
+  run<&ArithmeticKernels::add>(y.device(), y.read(), channel_dim.expand(y.shape()), y.write());
 }
 
 }  // namespace
