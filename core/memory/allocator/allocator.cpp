@@ -360,7 +360,7 @@ void Allocator::complete(Shortage& s, const std::vector<Block>& held) const {
   s.holders = holdings_of(held);
   std::vector<std::size_t> sizes;
   for (const Block& b : held) sizes.push_back(b.requested);
-  s.room_if_packed = room_if_packed(std::move(sizes), s.statistics.reserved.current + s.available());
+  s.max_fit_if_compacted = max_fit_if_compacted(std::move(sizes), s.statistics.reserved.current + s.available());
 }
 
 }  // namespace bytetape::memory

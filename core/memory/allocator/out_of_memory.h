@@ -25,12 +25,12 @@ struct Shortage {
   std::size_t unusable = 0;      ///< bytes of the cache that serve smaller requests only, whatever their pieces
   std::size_t elsewhere = 0;     ///< bytes of the cache that serve other streams or captured steps
   Statistics statistics;
-  std::size_t capacity = 0;        ///< bytes that the upstream has
-  std::uint32_t step = 0;          ///< that the thread had open; 0: none
-  Phase phase = Phase::setup;      ///< of the thread
-  std::optional<Outside> outside;  ///< of a GPU: what is used beyond the ledger, where that can be measured
-  std::vector<Holding> holders;    ///< by module, op and role, the largest first
-  std::size_t room_if_packed = 0;  ///< the largest request that would fit, were all that is held laid anew
+  std::size_t capacity = 0;              ///< bytes that the upstream has
+  std::uint32_t step = 0;                ///< that the thread had open; 0: none
+  Phase phase = Phase::setup;            ///< of the thread
+  std::optional<Outside> outside;        ///< of a GPU: what is used beyond the ledger, where that can be measured
+  std::vector<Holding> holders;          ///< by module, op and role, the largest first
+  std::size_t max_fit_if_compacted = 0;  ///< the largest request that would fit, were all that is held laid anew
 
   /// Bytes that a block would take: `requested` rounded up, 0 counting as 1.
   std::size_t needed() const;
