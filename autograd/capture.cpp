@@ -35,11 +35,11 @@ void check_input(const Tensor& x) {
 }
 
 /// What a meta device replays.
-struct Nothing final : Recording {
+struct Nothing final : DeviceGraph {
   void replay() override {}
 };
 
-std::unique_ptr<Recording> recording_of(Device device, const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> recording_of(Device device, const std::function<void()>& work) {
   if (!device.is_meta) return backend(device).record(device.index, work);
   work();
   return std::make_unique<Nothing>();
@@ -54,7 +54,7 @@ struct StepRecorder::Recorded {
   std::vector<Tensor> inputs, outputs;
   Capture::Result host;
   std::vector<Tensor> grads;  // of host.leaves, after a step
-  std::unique_ptr<Recording> work;
+  std::unique_ptr<DeviceGraph> work;
   const Stream stream = current_stream();  // where every replay runs
 
   /// Makes tensors like the given ones, which the recorded step reads in their place.

@@ -21,9 +21,9 @@ struct Place {
 };
 
 /// Work of a device, recorded to be given to it again and again.
-class Recording {
+class DeviceGraph {
  public:
-  virtual ~Recording() = default;
+  virtual ~DeviceGraph() = default;
   virtual void replay() = 0;
 };
 
@@ -44,7 +44,7 @@ struct Backend {
   /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
   void (*synchronize)(int index) = nullptr;
   /// What `work` gives device number `index` to do on this thread, not done but recorded. Null where that cannot be.
-  std::unique_ptr<Recording> (*record)(int index, const std::function<void()>& work) = nullptr;
+  std::unique_ptr<DeviceGraph> (*record)(int index, const std::function<void()>& work) = nullptr;
   /// How many faults of device number `index` were thrown so far (core/device/fault.h): before each, steps of
   /// optimizers may have been skipped. Null where kernels throw at once.
   std::uint64_t (*faults_thrown)(int index) = nullptr;

@@ -22,7 +22,7 @@ struct Destroy {
 };
 using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
 
-class Graph final : public Recording {
+class Graph final : public DeviceGraph {
  public:
   using Kept = std::vector<std::shared_ptr<const void>>;
 
@@ -90,7 +90,7 @@ class RecordingScope {
 
 }  // namespace
 
-std::unique_ptr<Recording> record(int index, const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> record(int index, const std::function<void()>& work) {
   Streams streams;
   Graph::Kept kept;
   {

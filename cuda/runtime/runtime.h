@@ -19,7 +19,7 @@ std::unique_ptr<memory::Upstream> pinned_host_memory(int index);
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes);
 void to_pinned(int index, const void* from, void* to, std::size_t bytes);
 void synchronize(int index);
-std::unique_ptr<Recording> record(int index, const std::function<void()>& work);
+std::unique_ptr<DeviceGraph> record(int index, const std::function<void()>& work);
 std::uint64_t faults_thrown(int index);
 void order(int index, int from, int to) noexcept;
 void wait_mark(int index, std::uint64_t mark, int to) noexcept;

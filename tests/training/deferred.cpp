@@ -158,13 +158,13 @@ const KernelTable& kernels() {
   return all;
 }
 
-struct Replay final : Recording {
+struct Replay final : DeviceGraph {
   Work work;
   void replay() override {
     for (const auto& each : work) each();
   }
 };
-std::unique_ptr<Recording> record(int, const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> record(int, const std::function<void()>& work) {
   struct Recorder {
     explicit Recorder(Work& into) { recorded = &into; }
     ~Recorder() { recorded = nullptr; }
