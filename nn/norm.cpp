@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/group_norm.h"
-#include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/nn/call.h"
 #include "bytetape/nn/init.h"

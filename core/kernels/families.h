@@ -21,7 +21,7 @@
   FAMILY(LayerNorm, layer_norm, planned)               \
   FAMILY(Loss, loss, planned)                          \
   FAMILY(Matmul, matmul, planned)                      \
-  FAMILY(Norm, norm, planned)                          \
+  FAMILY(BatchNorm, batch_norm, planned)               \
   FAMILY(Optimizer, optimizer, planned)                \
   FAMILY(Pad, pad, immediate)                          \
   FAMILY(Pointwise, pointwise, immediate)              \

@@ -2,8 +2,8 @@
 // Group normalisation: a block takes a group of an image, whose elements it walks in vectors of `lanes`, along the
 // pixels of a channel or, of channels-last images, along the channels of a pixel.
 #include "bytetape/core/kernels/group_norm.h"
+#include "bytetape/cuda/norm/batch_norm.cuh"
 #include "bytetape/cuda/norm/layer_norm.cuh"
-#include "bytetape/cuda/norm/norm.cuh"
 
 namespace bytetape::cuda {
 

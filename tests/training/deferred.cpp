@@ -8,6 +8,7 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/kernels/activation.h"
 #include "bytetape/core/kernels/arithmetic.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/compare.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/copy.h"
@@ -16,7 +17,6 @@
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/kernels/matmul.h"
-#include "bytetape/core/kernels/norm.h"
 #include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/kernels/pointwise.h"
 #include "bytetape/core/kernels/pool.h"
@@ -135,8 +135,9 @@ const KernelTable& kernels() {
     add<LossKernels>(
         table, [](LossKernels& k) { defer<&LossKernels::cross_entropy, &LossKernels::cross_entropy_backward>(k); });
     add<MatmulKernels>(table, [](MatmulKernels& k) { defer<&MatmulKernels::matmul>(k); });
-    add<NormKernels>(table, [](NormKernels& k) {
-      defer<&NormKernels::batch_norm_statistics, &NormKernels::batch_norm_apply, &NormKernels::batch_norm_backward>(k);
+    add<BatchNormKernels>(table, [](BatchNormKernels& k) {
+      defer<&BatchNormKernels::batch_norm_statistics, &BatchNormKernels::batch_norm_apply,
+            &BatchNormKernels::batch_norm_backward>(k);
     });
     add<OptimizerKernels>(table, [](OptimizerKernels& k) {
       k.sgd = step_deferred<&OptimizerKernels::sgd, SgdSlot, SgdParams>;

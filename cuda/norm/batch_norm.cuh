@@ -6,7 +6,7 @@
 #include <array>
 
 #include "bytetape/core/images/resample.h"
-#include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
 #include "bytetape/cuda/runtime/launch.h"

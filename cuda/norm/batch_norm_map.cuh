@@ -1,6 +1,6 @@
 #pragma once
 // y = f(numbers of the channel, x...), element by element.
-#include "bytetape/cuda/norm/norm.cuh"
+#include "bytetape/cuda/norm/batch_norm.cuh"
 
 namespace bytetape::cuda {
 namespace detail {

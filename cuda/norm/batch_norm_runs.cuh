@@ -2,7 +2,7 @@
 // Sums over pixels: the pixels are cut into runs, of a block each, which leave two numbers a channel; the last of the
 // blocks that share channels puts those together, in the order of the runs. Of a single run the numbers are the
 // channel's at once.
-#include "bytetape/cuda/norm/norm.cuh"
+#include "bytetape/cuda/norm/batch_norm.cuh"
 #include "bytetape/cuda/runtime/arrivals.cuh"
 
 namespace bytetape::cuda {

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
 
 namespace bytetape::cuda {
 

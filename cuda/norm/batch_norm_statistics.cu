@@ -1,6 +1,6 @@
 // Mean and variance of each channel, and the running ones that they move.
-#include "bytetape/cuda/norm/norm.h"
-#include "bytetape/cuda/norm/norm_runs.cuh"
+#include "bytetape/cuda/norm/batch_norm.h"
+#include "bytetape/cuda/norm/batch_norm_runs.cuh"
 
 namespace bytetape::cuda {
 namespace {

@@ -33,7 +33,7 @@ struct BatchNormBackwardArgs {
   ConstView addend = {};  // what is added to gy first, and rounded; may be undefined
 };
 
-struct NormKernels {
+struct BatchNormKernels {
   Planned<BatchNormStatisticsArgs> batch_norm_statistics;
   void (*batch_norm_apply)(const BatchNormApplyArgs& args);
   Planned<BatchNormBackwardArgs> batch_norm_backward;
