@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "examples/as_bytes.h"
-#include "examples/from_0.h"
+#include "examples/validators.h"
 
 namespace bytetape::examples {
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
