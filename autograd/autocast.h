@@ -11,7 +11,8 @@ namespace bytetape {
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
 /// - linear, matmul, conv2d and conv_transpose2d compute in the low dtype, and give it;
-/// - losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt and a number
+/// - losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt, softplus
+/// and a number
 ///   divided by a tensor compute in f32, and give it;
 /// - ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) take the widest of
 ///   their floating dtypes;

@@ -1,7 +1,7 @@
 # Sets BYTETAPE_HAS_CUDA: whether the CUDA kernels are compiled. Under AUTO they are where an nvcc can compile them and a
 # GPU of this machine can run them; ON insists. Else there are the plans alone, and BYTETAPE_CUDA_ABSENT says why: the
 # error of Device::cuda() quotes it.
-set(BYTETAPE_CUDA_MINIMUM 13.0)
+set(BYTETAPE_CUDA_MINIMUM 12.4)
 set(BYTETAPE_HAS_CUDA OFF)
 set(BYTETAPE_CUDA_ABSENT)
 
@@ -116,6 +116,8 @@ if(BYTETAPE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${BYTETAPE_CCACHE})
 endif()
 enable_language(CUDA)
+# An nvcc may compile with an older GCC (Debian's does). Programs are linked with the C++ compiler's library, not with that.
+list(FILTER CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES EXCLUDE REGEX "/gcc/")
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has had it since 12.0
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)

@@ -84,9 +84,20 @@ bool Module::trains() const {
          std::any_of(children_.begin(), children_.end(), [](const ChildModule& c) { return c.module().trains(); });
 }
 
+// By way of the root, from which an optimizer has its parameters.
+bool Module::is_tied_to_model(const Module& module) const {
+  const Module* root = this;
+  while (const Module* parent = root->parent_module()) root = parent;
+  const NamedTensors known = root->named({Slot::Kind::parameter}), its = module.named({Slot::Kind::parameter});
+  return std::all_of(its.begin(), its.end(), [&](const auto& p) {
+    return !p.second.requires_grad() ||
+           std::any_of(known.begin(), known.end(), [&](const auto& k) { return k.second.is_same(p.second); });
+  });
+}
+
 void Module::check_registered(const Module& module) const {
   const bool registers = !slots_.empty() || !children_.empty();  // else its parts may well be somebody else's
-  if (!registers || !grad_enabled() || !module.trains()) return;
+  if (!registers || !grad_enabled() || !module.trains() || is_tied_to_model(module)) return;
   fail<ValueError>(describe(), " runs ", module.describe(),
                    ", which is registered with no module: parameters() leaves it out, so no optimizer trains it; "
                    "register it with register_module, or let it require no grad");

@@ -22,6 +22,7 @@ namespace bytetape::nn {
 /// Throws NotImplemented if the module is checkpointed: what follows could not be run again. Throws ValueError if a
 /// module that is registered nowhere has parameters that train, and a module that has registered parameters or children
 /// calls it while gradients are recorded: parameters() would not have them, so no optimizer would train them.
+/// Parameters that are tied to some of the caller's model are no such ones.
 class Call {
  public:
   [[nodiscard]] explicit Call(const Module& module);

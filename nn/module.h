@@ -104,8 +104,9 @@ class Module {
 
   /// Parameters and buffers by name, a tied one under each of its names; they share the module's memory.
   NamedTensors state_dict() const;
-  /// Copies values in. Throws ValueError naming every missing, unexpected and repeated key and on an undefined tensor,
-  /// ShapeError on a misfit, before anything is written. Dtypes are converted; strict = false loads what is there.
+  /// Copies values in. Throws ValueError naming every missing, unexpected and repeated key, on an undefined tensor and
+  /// where a buffer is an expanded view, ShapeError on a misfit, before anything is written. Dtypes are converted;
+  /// strict = false loads what is there.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// "Linear(784, 10)", for the summary and for errors; by default the name of the class.
@@ -151,6 +152,7 @@ class Module {
 
   const Module* parent_module() const { return parent_ ? static_cast<const Module*>(*parent_) : nullptr; }
   bool trains() const;
+  bool is_tied_to_model(const Module& module) const;
   std::string path_to(const Module& module) const;
   memory::NameId path_below(const Module* caller) const;
   void check_registered(const Module& module) const;

@@ -4,6 +4,7 @@
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/device/overlap.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/module.h"
 
@@ -66,6 +67,8 @@ void Module::load_state_dict(const NamedTensors& state, bool strict) {
     check<ValueError>(from.defined(), "load_state_dict: '", name, "' is an undefined tensor in the state");
     check(from.shape() == x.shape(), "load_state_dict: '", name, "' has shape ", from.shape(), " in the state, but ",
           x.shape(), " in the model");
+    check<ValueError>(!overlaps_itself(x), "load_state_dict: '", name, "', ", bytetape::describe(x),
+                      ", has elements that share memory, and cannot be written to");
     check<DeviceError>(!from.device().is_meta || x.device().is_meta, "load_state_dict: '", name, "' is ",
                        bytetape::describe(from), " in the state, which holds no data");
   }

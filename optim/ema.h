@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <vector>
 
 #include "bytetape/core/kernels/optimizer.h"
@@ -81,9 +83,14 @@ class EMA {
   template <class M>
   static std::vector<Tensor> tensors_of(const M& model, bool with_buffers) {
     std::vector<Tensor> all = model.parameters();
-    if (with_buffers)
-      for (const auto& [name, x] : model.named_buffers())
-        if (is_floating(x.dtype())) all.push_back(x);
+    if (!with_buffers) return all;
+    const std::size_t parameters = all.size();
+    const auto is_parameter = [&](const Tensor& x) {  // a buffer may be tied to one
+      return std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(parameters),
+                         [&](const Tensor& p) { return p.is_same(x); });
+    };
+    for (const auto& [name, x] : model.named_buffers())
+      if (is_floating(x.dtype()) && !is_parameter(x)) all.push_back(x);
     return all;
   }
 

@@ -16,9 +16,10 @@ import tempfile
 
 # The share of all sources, in percent, that a header may reach.
 CEILINGS = {
-    "core/kernels.h": 11,
+    "core/dispatch.h": 34,
+    "core/kernels/pointwise.h": 3,
     "core/memory/allocator.h": 18,
-    "core/memory/ledger/scope.h": 44,
+    "core/memory/ledger/scope.h": 42,
     "core/memory/allocator/upstream.h": 26,
 }
 
@@ -107,7 +108,7 @@ def self_test():
     if total != 3 or counts != expected:
         sys.exit(f"self-test: expected {expected} of 3, got {counts} of {total}")
     found = list(faults(reach, total))
-    if len(found) != 1 or not found[0].startswith("core/memory/ledger/scope.h reaches 2 of 3 sources, 66.7 %: more than 44 %"):
+    if len(found) != 1 or not found[0].startswith("core/memory/ledger/scope.h reaches 2 of 3 sources, 66.7 %: more than 42 %"):
         sys.exit(f"self-test: expected a fault of core/memory/ledger/scope.h, got {found}")
     print("self-test: counts as expected")
 

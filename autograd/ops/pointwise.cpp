@@ -98,6 +98,27 @@ Tensor leaky_relu_(const Tensor& x, double slope) {
   return unary_<"leaky_relu_", &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
 }
 
+struct SoftplusBackward final : Node {
+  Saved x{this};
+  double beta = 1, threshold = 20;
+  void set(double b, double t) { beta = b, threshold = t; }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    if (!grad_enabled()) {
+      gx[0] = fused<&PointwiseKernels::softplus_backward>(x, gy[0], gx, beta, threshold);
+      return;
+    }
+    const Tensor z = x.get() * beta;
+    gx[0] = where(z > threshold, gy[0], gy[0] * sigmoid(z));
+  }
+};
+static void check_softplus(const Tensor& x, double beta, double) {
+  check_floating(x);
+  check<ValueError>(beta != 0, "expected a beta other than 0");
+}
+Tensor softplus(const Tensor& x, double beta, double threshold) {
+  return unary<"softplus", &PointwiseKernels::softplus, SoftplusBackward, check_softplus>(widened(x), beta, threshold);
+}
+
 struct ErfBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override {

@@ -23,6 +23,10 @@ Tensor relu(const Tensor& x);
 /// x where it is positive, else x * negative_slope (Maas, Hannun & Ng, "Rectifier nonlinearities improve neural network
 /// acoustic models", 2013); the gradient at 0 is the slope, as in PyTorch.
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
+/// log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold, where the two are equal in floating
+/// point (Dugas et al., "Incorporating second-order functional knowledge for better option pricing", 2000). Computes in
+/// f32 under Autocast. Throws ValueError if beta is 0.
+Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).

@@ -28,12 +28,18 @@ constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
 auto& activities = *new std::deque<Activity>;
 auto& mutex = *new std::mutex;
 
+#if CUPTI_API_VERSION < 130000  // `start` and `end` are where version 6 has them
+using Memcpy = CUpti_ActivityMemcpy5;
+#else
+using Memcpy = CUpti_ActivityMemcpy6;
+#endif
+
 void keep(const CUpti_Activity& record) {
   if (record.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     const auto& k = reinterpret_cast<const CUpti_ActivityKernel9&>(record);
     activities.push_back({k.start, k.end, k.gridX, k.gridY, k.name});
   } else if (record.kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
-    const auto& c = reinterpret_cast<const CUpti_ActivityMemcpy6&>(record);
+    const auto& c = reinterpret_cast<const Memcpy&>(record);
     activities.push_back({c.start, c.end, 0, 0, "memcpy"});
   } else if (record.kind == CUPTI_ACTIVITY_KIND_MEMSET) {
     const auto& s = reinterpret_cast<const CUpti_ActivityMemset4&>(record);

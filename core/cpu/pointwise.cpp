@@ -175,6 +175,29 @@ void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& 
   exact([=](auto v, auto gy) { return v > 0 ? gy : gy * static_cast<decltype(gy)>(slope); }, gx, saved, gy);
 }
 
+// With z = beta x: max(z, 0) + log1p(exp(-|z|)), whose exp never overflows.
+void softplus(double beta, double threshold, const ConstView& x, const View& y) {
+  smooth(
+      [=](auto& y, const auto& x) {
+        using C = scalar_t<std::decay_t<decltype(x)>>;
+        const C b = static_cast<C>(beta);
+        y = ((x * b).max(C(0)) + (-(x * b).abs()).exp().log1p()) / b;
+        y = (x * b > static_cast<C>(threshold)).select(x, y);
+      },
+      y, x);
+}
+
+// sigmoid(beta x)
+void softplus_backward(double beta, double threshold, const ConstView& x, const ConstView& gy, const View& gx) {
+  smooth(
+      [=](auto& gx, const auto& x, const auto& gy) {
+        using C = scalar_t<std::decay_t<decltype(x)>>;
+        const C b = static_cast<C>(beta);
+        gx = (x * b > static_cast<C>(threshold)).select(gy, gy / (1 + (-(x * b)).exp()));
+      },
+      gx, x, gy);
+}
+
 }  // namespace
 
 const PointwiseKernels& pointwise_kernels() {
@@ -194,12 +217,14 @@ const PointwiseKernels& pointwise_kernels() {
       .sign = sign,
       .clamp = clamp,
       .leaky_relu = leaky_relu,
+      .softplus = softplus,
       .tanh_backward = tanh_backward,
       .sigmoid_backward = sigmoid_backward,
       .relu_backward = relu_backward,
       .gelu_backward = gelu_backward,
       .gelu_tanh_backward = gelu_tanh_backward,
       .silu_backward = silu_backward,
+      .softplus_backward = softplus_backward,
       .leaky_relu_backward = leaky_relu_backward,
   };
   return all;

@@ -25,8 +25,8 @@ Tensor reversed(const Tensor& x) {
 
 void check_elements(const Input& from, const NpyHeader& h) {
   const std::size_t bytes = static_cast<std::size_t>(numel(h.shape)) * size_of(h.stored);
-  from.check_at(from.bytes_from(h.bytes) == bytes, h.bytes, "expected ", bytes, " bytes of elements for ",
-                h.stored.dtype, h.shape, ", found ", from.bytes_from(h.bytes));
+  from.check_at(from.bytes_from(h.bytes) == bytes, h.bytes, "expected ", bytes, " bytes of elements for '",
+                npy_descr(h.stored), "'", h.shape, ", found ", from.bytes_from(h.bytes));
 }
 
 Tensor load(const Input& from, Device device, memory::Role role) {

@@ -161,7 +161,7 @@ std::size_t read_prefix(const Input& from) {
 
 }  // namespace
 
-const char* npy_descr(DType t) {
+const char* npy_descr(StoredType t) {
   const auto type = std::find_if(types.begin(), types.end(), [&](const auto& entry) { return entry.second == t; });
   return type == types.end() ? nullptr : type->first.data();
 }

@@ -20,8 +20,8 @@ struct NpyHeader {
   std::uint64_t bytes = 0;  ///< of the header: where the elements begin
 };
 
-/// "<f4"; null where NumPy has no such dtype.
-const char* npy_descr(DType t);
+/// "<f4"; null if NumPy has no such dtype.
+const char* npy_descr(StoredType t);
 
 /// Throws FileError where `from` does not begin with a header.
 NpyHeader parse_npy_header(const Input& from);

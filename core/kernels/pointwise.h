@@ -28,12 +28,15 @@ struct PointwiseKernels {
   void (*sign)(const ConstView& x, const View& y);
   void (*clamp)(Scalar low, Scalar high, const ConstView& x, const View& y);  // NaN stays NaN
   void (*leaky_relu)(double slope, const ConstView& x, const View& y);        // x > 0 ? x : slope * x
+  // log(1 + exp(beta x)) / beta, and x itself where beta x > threshold
+  void (*softplus)(double beta, double threshold, const ConstView& x, const View& y);
   void (*tanh_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*sigmoid_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*relu_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*gelu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
   void (*gelu_tanh_backward)(const ConstView& x, const ConstView& gy, const View& gx);
   void (*silu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
+  void (*softplus_backward)(double beta, double threshold, const ConstView& x, const ConstView& gy, const View& gx);
   // `saved` is x, or y where slope >= 0
   void (*leaky_relu_backward)(double slope, const ConstView& saved, const ConstView& gy, const View& gx);
 };

@@ -10,8 +10,8 @@ class Recorder;
 
 /// Writes what happens to every device's memory to a file, as it happens, while it lives: the events of the ledgers,
 /// and beside them the time, the thread, who freed and who saved each block, the tensor that it was made for, and when
-/// modules and ops began and ended. docs/memory.md tells the format; read_log() reads it, also where the program ended
-/// before the recording did: what is older than a fifth of a second is there then.
+/// modules and ops began and ended. docs/memory_formats.md has the format. read_log() reads the file, even if the
+/// program was killed: at most the last fifth of a second is missing then.
 ///
 ///     memory::Recording recording("run.memlog");
 ///

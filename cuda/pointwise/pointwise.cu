@@ -142,6 +142,18 @@ struct LeakyRelu {
   __device__ C operator()(C saved, C gy) const { return saved > 0 ? gy : gy * slope; }  // backward
 };
 
+template <class C>
+struct Softplus {
+  C beta, threshold;
+  __device__ C operator()(C x) const {
+    const C z = x * beta;
+    return z > threshold ? x : ((z > 0 ? z : C(0)) + ::log1p(::exp(-::fabs(z)))) / beta;
+  }
+  __device__ C operator()(C x, C gy) const {
+    return x * beta > threshold ? gy : gy * sigmoid_of(x * beta);
+  }  // backward
+};
+
 template <class F>
 void unary(const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
@@ -189,6 +201,22 @@ void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& 
   });
 }
 
+void softplus(double beta, double threshold, const ConstView& x, const View& y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T>(Softplus<C>{static_cast<C>(beta), static_cast<C>(threshold)}, y, x);
+  });
+}
+
+void softplus_backward(double beta, double threshold, const ConstView& x, const ConstView& gy, const View& gx) {
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    elementwise<T, T, T>(Softplus<C>{static_cast<C>(beta), static_cast<C>(threshold)}, gx, x, gy);
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels& pointwise_kernels() {
@@ -208,12 +236,14 @@ const PointwiseKernels& pointwise_kernels() {
       .sign = unary<Sign>,
       .clamp = clamp,
       .leaky_relu = leaky_relu,
+      .softplus = softplus,
       .tanh_backward = backward<TanhBackward>,
       .sigmoid_backward = backward<SigmoidBackward>,
       .relu_backward = backward<ReluBackward>,
       .gelu_backward = backward<GeluBackward>,
       .gelu_tanh_backward = backward<GeluTanhBackward>,
       .silu_backward = backward<SiluBackward>,
+      .softplus_backward = softplus_backward,
       .leaky_relu_backward = leaky_relu_backward,
   };
   return all;

@@ -102,13 +102,15 @@ const unsigned* settled_pending(Device device) {
   const cudaStream_t stream = stream_of(device);
   Streams& streams = streams_for_work(device.index);
   const int here = memory::current_scope.stream;
-  const std::uint32_t waited_for = streams.waited_for(here);
-  if (const std::uint32_t from = waited_for & f.used.load() & ~bit(here)) {
+  const std::uint32_t waited_for = streams.take_waits(here);
+  // A recorded step takes over from any stream: it will be replayed after faults of streams that have left none so far.
+  const std::uint32_t may_have_left = recording.streams == &streams ? ~std::uint32_t{0} : f.used.load();
+  if (const std::uint32_t from = waited_for & may_have_left & ~bit(here)) {
     f.use(here);
     take_over_kernel<<<1, 1, 0, stream>>>(f.pending, from, here);
+    if (const cudaError_t status = cudaPeekAtLastError(); status != cudaSuccess) streams.note_waits(here, waited_for);
     check_launch();
   }
-  streams.forget_waits(here, waited_for);
   return f.pending + here;
 }
 

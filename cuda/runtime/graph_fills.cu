@@ -26,6 +26,12 @@ std::uint32_t word_of(const cudaMemsetParams& p) {
                               : p.value;
 }
 
+#if CUDART_VERSION < 13000  // CUDA 12 has these functions, which know of edges' data, under other names
+#define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
+#define cudaGraphNodeGetDependentNodes cudaGraphNodeGetDependentNodes_v2
+#define cudaGraphAddDependencies cudaGraphAddDependencies_v2
+#endif
+
 /// The nodes before one, or behind it: `get` is the driver's function for them.
 template <class Get>
 std::vector<cudaGraphNode_t> neighbours(cudaGraphNode_t node, const Get& get) {

@@ -49,8 +49,9 @@ class Streams {
   std::uint32_t waited_for(int number) const {
     return waits_[static_cast<std::size_t>(number)].load(std::memory_order_relaxed);
   }
-  void forget_waits(int number, std::uint32_t streams) noexcept {
-    waits_[static_cast<std::size_t>(number)].fetch_and(~streams, std::memory_order_relaxed);
+  /// The same, and forgets them.
+  std::uint32_t take_waits(int number) noexcept {
+    return waits_[static_cast<std::size_t>(number)].exchange(0, std::memory_order_relaxed);
   }
   /// Counts these among them.
   void note_waits(int number, std::uint32_t streams) noexcept {

@@ -44,6 +44,7 @@ TEST(Autocast, OpsThatNeedF32) {
       {"exp", exp},
       {"log", log},
       {"rsqrt", rsqrt},
+      {"softplus", [](const Tensor& x) { return softplus(x); }},
       {"pow", [](const Tensor& x) { return pow(x, 2); }},
       {"pow of a number", [](const Tensor& x) { return pow(2, x); }},
       {"1 / x", [](const Tensor& x) { return 1 / x; }},

@@ -274,6 +274,28 @@ TEST_F(CudaStepAnswer, HoldsForCapturedSteps) {
   }
 }
 
+// A branch waits for the stream that began the recording, which may leave its first fault long after it.
+TEST_F(CudaStepAnswer, OfARecordedStepHeedsStreamsWithoutAFaultSoFar) {
+  const Tensor p = parameter({4}), x = ones({2, 1}, DType::f32, gpu), one = ones({3}, DType::f32, gpu);
+  optim::SGD sgd({p}, {.lr = 0.125});
+  auto step = capture([&](const Tensor& factor) {
+    const Tensor y = factor * 2;
+    const StreamScope scope{Stream(1)};
+    const Tensor z = y + 1;
+    sgd.step();
+    return z;
+  });
+  for (int i = 0; i < 5; ++i) step(one);
+  ASSERT_TRUE(step.is_captured());
+  const float before = p.detach().to_vector<float>()[0];
+  const Tensor lost = index_select(x, 0, late_fault(3));
+  step(one);
+  EXPECT_NE(pending_fault(), "");
+  EXPECT_EQ(p.detach().to_vector<float>()[0], before);
+  step(one);
+  EXPECT_EQ(p.detach().to_vector<float>()[0], before - 0.125f);
+}
+
 // Gradients that a fault has kept scaled are no step's, whoever throws it before the step.
 TEST_F(CudaStepAnswer, OfUnscalingIsThatOfItsStep) {
   const Tensor p = parameter({4}), x = ones({2, 1}, DType::f32, gpu);

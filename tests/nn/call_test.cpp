@@ -246,5 +246,28 @@ TEST(Call, IsSilentWhereNothingTrainsUnregistered) {
   EXPECT_NO_THROW(wrapper(x));
 }
 
+TEST(Call, TakesAChildWhoseParametersAreTiedToRegisteredOnes) {
+  struct Tied : nn::Module {
+    nn::Linear known{3, 3}, again{3, 3};
+    Tied() {
+      register_module("known", known);
+      again.weight = known.weight;
+    }
+    Tensor forward(const Tensor& x) override { return again(known(x)); }
+  };
+  const auto tied = std::make_shared<Tied>();
+  nn::Sequential net{tied};
+  const Tensor x = randn({2, 3});
+  EXPECT_THROWS_SAYING(net(x), ValueError, "Tied runs Linear(3, 3), which is registered with no module");  // its bias
+  tied->again.bias = tied->known.bias;
+  EXPECT_NO_THROW(net(x));
+  net.push_back(nn::Linear(3, 3));
+  tied->again.bias = net[1].as<nn::Linear>().bias;  // beside the one that runs it
+  EXPECT_NO_THROW(net(x));
+  const nn::Linear elsewhere{3, 3};
+  tied->again.bias = elsewhere.bias;
+  EXPECT_THROWS_SAYING(net(x), ValueError, "which is registered with no module");
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -61,6 +61,19 @@ TEST(State, LoadingRefusesAWrongShape) {
   EXPECT_THROWS_SAYING(net.load_state_dict(state), ValueError, "'fc.weight' is an undefined tensor in the state");
 }
 
+TEST(State, LoadingRefusesABufferThatCannotBeWrittenAndChangesNothing) {
+  struct Masked : nn::Module {
+    nn::Linear fc{2, 2};
+    nn::Buffer mask = register_buffer("zmask", expand(ones({1}), {4}));  // behind what would be written
+    Masked() { register_module("fc", fc); }
+  } net;
+  const auto before = net.fc.weight.to_vector<float>();
+  const nn::NamedTensors state{{"zmask", ones({4})}, {"fc.weight", ones({2, 2})}, {"fc.bias", ones({2})}};
+  EXPECT_THROWS_SAYING(net.load_state_dict(state), ValueError,
+                       "load_state_dict: 'zmask', f32(4,) on cpu, has elements that share memory");
+  EXPECT_EQ(net.fc.weight.to_vector<float>(), before);
+}
+
 TEST(State, LoadingRefusesAStateWithoutDataUnlessTheModelHasNone) {
   nn::Linear fc(2, 3), none(2, 3), other(2, 3);
   const auto before = fc.weight.to_vector<float>();

@@ -152,5 +152,18 @@ TEST(UpdateBn, PredictsItsMemory) {
   EXPECT_NO_THROW(nn::update_bn(std::vector<Tensor>{randn({4, 3})}, norm));
 }
 
+TEST(UpdateBn, AveragesATiedBufferOnce) {
+  struct Tied : nn::Module {
+    nn::Linear fc{2, 2};
+    nn::Buffer seen = register_buffer("seen", fc.weight);
+    Tied() { register_module("fc", fc); }
+  } model;
+  optim::EMA ema(model, {.decay = 0.5, .use_buffers = true});
+  EXPECT_EQ(ema.averages().size(), 2u);
+  Tied other;
+  ema.copy_to(other);
+  EXPECT_EQ(other.fc.weight.to_vector<float>(), model.fc.weight.to_vector<float>());
+}
+
 }  // namespace
 }  // namespace bytetape

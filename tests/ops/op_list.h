@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/kernels/families.h"
 #include "bytetape/core/tensor.h"
 #include "tests/support/array.h"
 #include "tests/support/expect.h"
@@ -111,28 +112,13 @@ struct OpRow {
 
 /// The one list of ops ...
 const std::vector<OpRow>& op_list();
-/// ... and its parts: each in the file of its name.
-std::vector<OpRow> arithmetic_rows();
-std::vector<OpRow> pointwise_rows();
-std::vector<OpRow> compare_rows();
-std::vector<OpRow> reduce_rows();
-std::vector<OpRow> softmax_rows();
-std::vector<OpRow> view_rows();
-std::vector<OpRow> copy_rows();
+/// ... and its parts: the rows of each kernel family, in name_rows.cpp,
+#define BYTETAPE_FAMILY(Name, name, kind) std::vector<OpRow> name##_rows();
+BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
+#undef BYTETAPE_FAMILY
+/// ... and of ops that use the kernels of other ops, or none.
 std::vector<OpRow> concat_rows();
-std::vector<OpRow> dropout_rows();
-std::vector<OpRow> matmul_rows();
-std::vector<OpRow> conv_rows();
 std::vector<OpRow> conv_transpose_rows();
-std::vector<OpRow> pool_rows();
-std::vector<OpRow> interpolate_rows();
-std::vector<OpRow> norm_rows();
-std::vector<OpRow> layer_norm_rows();
-std::vector<OpRow> group_norm_rows();
-std::vector<OpRow> indexing_rows();
-std::vector<OpRow> pad_rows();
-std::vector<OpRow> loss_rows();
-std::vector<OpRow> elementwise_loss_rows();
-std::vector<OpRow> images_rows();
+std::vector<OpRow> view_rows();
 
 }  // namespace bytetape::test

@@ -32,6 +32,12 @@ std::vector<OpRow> pointwise_rows() {
     {.op = "leaky_relu", .variant = "folding", .f = [](X x) { return leaky_relu(x[0], -0.5); },
      .reference = each([](double v) { return v > 0 ? v : -0.5 * v; }), .cases = one, .draw = Draw::distinct,
      .bad = {integers}},
+    {.op = "softplus", .f = [](X x) { return softplus(x[0]); }, .reference = each([](double v) { return std::log1p(std::exp(v)); }),
+     .cases = one,
+     .bad = {integers, bad<ValueError>("expected a beta other than 0", {in(3)}, [](X x) { return softplus(x[0], 0); })}},
+    {.op = "softplus", .variant = "straight", .f = [](X x) { return softplus(x[0], -2, -2); },  // where x < 1
+     .reference = each([](double v) { return v < 1 ? v : std::log1p(std::exp(-2 * v)) / -2; }), .cases = one,
+     .draw = Draw::distinct},
     {.op = "abs", .f = of(abs), .reference = each(std::abs), .cases = one, .draw = Draw::distinct, .bad = {bools}},
     {.op = "sign", .f = of(sign), .reference = each(sign_of), .cases = one, .draw = Draw::distinct,
      .bad = {integers}},

@@ -81,6 +81,27 @@ TEST(Recipe, DecaysWeightsOnly) {
   EXPECT_EQ(adamw.param_groups()[1].params.size(), 2u);
 }
 
+TEST(Recipe, LowersEveryGroupsRate) {
+  Training training;
+  optim::SGD& sgd = training.sgd;
+  sgd.set_lr(0.1);
+  for (optim::ParamGroup& group : sgd.param_groups()) group.lr = *group.lr / 10;
+  for (const optim::ParamGroup& group : sgd.param_groups()) EXPECT_DOUBLE_EQ(*group.lr, 0.01);
+}
+
+TEST(Recipe, AveragesBuffersToo) {
+  nn::Sequential net(nn::Linear(8, 4), nn::BatchNorm1d(4));
+  optim::EMA ema(net, {.decay = 0.9, .use_buffers = true});
+  for (int i = 0; i < 2; ++i) {
+    net(randn({32, 8}));
+    ema.update();  // the first one copies
+  }
+  const Tensor running = clone(net.get_buffer("1.running_mean"));
+  ema.swap();
+  const Tensor averaged = net.get_buffer("1.running_mean");
+  EXPECT_NE(averaged.to_vector<float>(), running.to_vector<float>());
+}
+
 TEST(Recipe, AveragesAModelWithBatchNorm) {
   nn::Sequential net(nn::Linear(8, 4), nn::BatchNorm1d(4)), averaged(nn::Linear(8, 4), nn::BatchNorm1d(4));
   const Tensor examples = randn({32, 8});

@@ -23,7 +23,7 @@
 ///     Z  nothing: the recording ended
 ///
 /// Numbers are little-endian; columns stand in the order of memlog_columns.h, times as differences from the one before.
-/// What a chunk names stands before it. docs/memory.md has the same with more words.
+/// What a chunk names stands before it. docs/memory_formats.md has the same, with an example.
 namespace bytetape::memory {
 
 inline constexpr char memlog_first_line[] = "bytetape-memlog 1\n";

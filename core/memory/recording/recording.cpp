@@ -24,8 +24,9 @@ struct Registry {
   std::vector<Allocator*> allocators;
   Recorder* recorder = nullptr;    // a recording's
   Recorder* running = nullptr;     // that, or a prediction's
-  std::string path, predicted_to;  // of its file, and of a prediction's; "" where none runs
-  std::string finished;            // of the last recording that is finished; "" before there is one
+  std::string path, predicted_to;  // of its file, and of a prediction's, as given; "" where none runs
+  std::string file;                // the first, from any folder
+  std::string finished;            // file of the last recording that is finished; "" before there is one
 };
 Registry& registry() {
   static Registry* r = new Registry;  // outlives every static allocator
@@ -37,6 +38,13 @@ std::string name_of_process() {
   std::string name;
   std::getline(std::ifstream("/proc/self/cmdline"), name, '\0');
   return std::filesystem::path(name).filename();
+}
+
+/// The path as it is from other folders, where the program may go.
+std::string absolute(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(path, failed);
+  return failed ? path : whole.string();
 }
 
 bool is_there(const std::string& path) {
@@ -80,6 +88,7 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
   const std::string what = program.empty() ? name_of_process() + (of ? ", predicted" : "") : program;
   auto recorder = std::make_unique<Recorder>(path, what, of);
   if (!of) {
+    r.file = absolute(path);
     r.recorder = recorder.get();
     for (Allocator* a : r.allocators) recorder->attach(*a);
   }
@@ -95,7 +104,8 @@ void finish_recorder(std::unique_ptr<Recorder> recorder) {
     ~Ends() {
       Registry& r = registry();
       const std::lock_guard lock(r.mutex);
-      if (!r.path.empty()) r.finished = std::exchange(r.path, {});
+      if (!r.path.empty()) r.finished = r.file;
+      r.path.clear();
       r.predicted_to.clear();
     }
   } const ends;
@@ -132,7 +142,7 @@ Log log_so_far() {
   const std::lock_guard lock(r.mutex);
   if (r.recorder) {
     r.recorder->flush();
-    Log log = read_log(r.path);
+    Log log = read_log(r.file);
     log.complete = true;  // nothing broke off
     for (const Allocator* a : r.allocators) {
       const auto its = std::ranges::find(log.devices, a->name(), &DeviceLog::name);

@@ -164,7 +164,9 @@ TEST_F(Npy, ElementsMissingLeftOverOrWrong) {
   const std::string dict = dict_of("<i4", "(2, 3)");
   const std::string at = "at byte " + std::to_string(10 + dict.size());
   EXPECT_THAT(dict_error(dict, std::string(23, 'x')),
-              HasSubstr(at + ": expected 24 bytes of elements for i32(2, 3), found 23"));
+              HasSubstr(at + ": expected 24 bytes of elements for '<i4'(2, 3), found 23"));
+  EXPECT_THAT(dict_error(dict_of("<i2", "(2, 3)"), std::string(11, 'x')),
+              HasSubstr(": expected 12 bytes of elements for '<i2'(2, 3), found 11"));
   EXPECT_THAT(dict_error(dict, std::string(25, 'x')), HasSubstr("found 25"));
   const std::size_t before = test::statistics().allocations;
   EXPECT_THAT(dict_error(dict_of("<i4", "(1073741824,)"), "1234"), HasSubstr("expected 4294967296 bytes"));

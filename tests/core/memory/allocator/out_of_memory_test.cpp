@@ -374,7 +374,7 @@ TEST_F(Shortages, NoCacheModeExplainsAsWell) {
   allocator.deallocate(held);
 }
 
-// ---- the examples of docs/memory.md
+// ---- the example of docs/memory_reference.md, and others like it
 
 class Pages : public ::testing::Test {
  protected:

@@ -289,6 +289,21 @@ TEST_F(Recordings, AreWhatALogIsOfOnceTheyAreFinished) {
   EXPECT_TRUE(log_so_far().from_ledgers) << "there is no other";
 }
 
+TEST_F(Recordings, AreFoundFromAnotherFolder) {
+  allocator(Device::meta());
+  const std::filesystem::path before = std::filesystem::current_path();
+  const test::TemporaryDir elsewhere;
+  std::filesystem::current_path(std::filesystem::path(path()).parent_path());
+  Recording recording("relative.memlog", "a relative path");
+  std::filesystem::current_path(std::filesystem::path(elsewhere / "x").parent_path());
+  steps(2);
+  EXPECT_NO_THROW(EXPECT_EQ(log_so_far().program, "a relative path"));
+  EXPECT_EQ(recording_path(), "relative.memlog") << "as it was given";
+  recording.finish();
+  EXPECT_EQ(log_so_far().program, "a relative path");
+  std::filesystem::current_path(before);
+}
+
 TEST_F(Recordings, OfLedgersHaveNoOneWhoFreedOrKept) {
   const ModuleScope module(intern("a.module"));
   Event e{.bytes = 512, .requested = 4, .module = intern("a.module"), .op = intern("an op")};

@@ -1,4 +1,4 @@
-// The data and the files of README.md, which quotes this.
+// The code of docs/data.md and docs/saving.md, which quote it.
 #include "bytetape/bytetape.h"
 #include "tests/data/files.h"
 
@@ -6,7 +6,7 @@ namespace bytetape {
 namespace {
 
 /// A folder of its own, which is the working one and $BYTETAPE_DATA.
-class Readme : public testing::Test {
+class Pages : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::current_path(dir_.path()); }
   void TearDown() override { std::filesystem::current_path(before_); }
@@ -24,7 +24,7 @@ class Readme : public testing::Test {
   const data::Environment data_{"BYTETAPE_DATA", dir_.path()};
 };
 
-TEST_F(Readme, Cifar10IsTrainedOn) {
+TEST_F(Pages, Cifar10IsTrainedOn) {
   for (const std::string name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"})
     write_records(name + ".bin", 30, 3 * 32 * 32);
   write_records("test_batch.bin", 2, 3 * 32 * 32);
@@ -41,7 +41,7 @@ TEST_F(Readme, Cifar10IsTrainedOn) {
   EXPECT_EQ(images_seen, 150);
 }
 
-TEST_F(Readme, ALoaderLeavesLargeFilesWhereTheyAre) {
+TEST_F(Pages, ALoaderLeavesLargeFilesWhereTheyAre) {
   for (const char* name : {"part1.bin", "part2.bin"}) write_records(name, 5, 3 * 96 * 96);
   const std::vector<std::int64_t> indices{1, 3, 5, 7, 9};
   const data::ImageRecords photos({"part1.bin", "part2.bin"}, {3, 96, 96}, /*classes=*/10);
@@ -52,7 +52,7 @@ TEST_F(Readme, ALoaderLeavesLargeFilesWhereTheyAre) {
   EXPECT_EQ(loader.begin()->x.shape(), (Shape{5, 3, 96, 96}));
 }
 
-TEST_F(Readme, TensorsGoToFilesAndComeBack) {
+TEST_F(Pages, TensorsGoToFilesAndComeBack) {
   const nn::Linear net(3, 2);
   save_safetensors("net.safetensors", net.state_dict());
   load_safetensors_into("net.safetensors", net.state_dict());  // straight to where the parameters are
