@@ -6,6 +6,7 @@
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/call.h"
+#include "bytetape/nn/fusion.h"
 #include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
@@ -69,6 +70,8 @@ Tensor Conv2d::operator()(const Tensor& x, Activation activation) {
   return call(
       *this, [this, activation](const Tensor& x) { return convolve(x, activation); }, x);
 }
+
+FusionRole Conv2d::fusion_role() const { return FusionRole::for_layer(*this, ConvKernels::epilogues); }
 
 Tensor Conv2d::convolve(const Tensor& x, Activation activation) {
   Tensor y = conv2d(x, weight, bias, params_, activation);

@@ -45,6 +45,7 @@ class Conv2d : public Module {
   /// activation(forward(x)) as one op.
   Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
+  FusionRole fusion_role() const override;
 
   Parameter weight, bias;  ///< bias is undefined without one
 

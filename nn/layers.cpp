@@ -3,6 +3,7 @@
 #include "bytetape/autograd/ops/dropout.h"
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
+#include "bytetape/nn/fusion.h"
 
 namespace bytetape::nn {
 
@@ -14,6 +15,12 @@ Tensor Sigmoid::forward(const Tensor& x) { return sigmoid(x); }
 Tensor LeakyReLU::forward(const Tensor& x) { return leaky_relu(x, negative_slope_); }
 Tensor Softmax::forward(const Tensor& x) { return softmax(x, dim_); }
 Tensor Flatten::forward(const Tensor& x) { return flatten(x, start_, end_); }
+
+FusionRole ReLU::fusion_role() const { return FusionRole::for_activation(*this, Activation::relu); }
+FusionRole GELU::fusion_role() const {
+  const bool is_by_tanh = approximate_ == Approximate::tanh;
+  return FusionRole::for_activation(*this, is_by_tanh ? Activation::gelu_tanh : Activation::none);
+}
 
 std::string GELU::describe() const { return approximate_ == Approximate::tanh ? "GELU(approximate=tanh)" : "GELU()"; }
 

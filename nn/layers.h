@@ -11,6 +11,7 @@ namespace bytetape::nn {
 struct ReLU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "ReLU()"; }
+  FusionRole fusion_role() const override;
 };
 /// gelu(x, approximate) (torch.nn.GELU).
 class GELU : public Module {
@@ -18,6 +19,7 @@ class GELU : public Module {
   explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
+  FusionRole fusion_role() const override;
   Approximate approximate() const { return approximate_; }
 
  private:

@@ -4,7 +4,9 @@
 
 #include "bytetape/autograd/ops/matmul.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/kernels/matmul.h"
 #include "bytetape/nn/call.h"
+#include "bytetape/nn/fusion.h"
 #include "bytetape/nn/init.h"
 
 namespace bytetape::nn {
@@ -25,6 +27,8 @@ Tensor Linear::operator()(const Tensor& x, Activation activation) {
   return call(
       *this, [this, activation](const Tensor& x) { return linear(x, weight, bias, activation); }, x);
 }
+
+FusionRole Linear::fusion_role() const { return FusionRole::for_layer(*this, MatmulKernels::epilogues); }
 
 std::string Linear::describe() const {
   return detail::concat("Linear(", weight.size(1), ", ", weight.size(0), bias.defined() ? ")" : ", bias=false)");

@@ -15,6 +15,7 @@ class Linear : public Module {
   /// activation(x W^T + b) as one op.
   Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
+  FusionRole fusion_role() const override;
 
   Parameter weight, bias;  ///< bias is undefined without one
 };

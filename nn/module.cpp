@@ -9,6 +9,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/ledger/root_path.h"
 #include "bytetape/nn/class_name.h"
+#include "bytetape/nn/fusion.h"
 #include "bytetape/nn/module_path.h"
 
 namespace bytetape::nn {
@@ -55,6 +56,7 @@ Tensor Module::forward(const Tensor&) {
 }
 
 std::string Module::describe() const { return class_name(typeid(*this)); }
+FusionRole Module::fusion_role() const { return {}; }
 
 // What errors and the ledger call a place in this module: "parameter 'weight' of Linear".
 NameId Module::place_named(const char* kind, const std::string& name) const {

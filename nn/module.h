@@ -16,6 +16,8 @@
 /// Modules and layers.
 namespace bytetape::nn {
 
+class FusionRole;
+
 /// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
 using NamedTensors = bytetape::NamedTensors;
 
@@ -109,6 +111,9 @@ class Module {
 
   /// "Linear(784, 10)", for the summary and for errors; by default the name of the class.
   virtual std::string describe() const;
+  /// What the module is to Sequential, which runs a layer and the activation behind it as one op (nn/fusion.h). By
+  /// default it runs alone.
+  virtual FusionRole fusion_role() const;
 
  protected:
   /// Registers a new f32 parameter on default_device(), to be initialised, for a member nn::Parameter. Like all that

@@ -4,6 +4,7 @@
 #include "bytetape/nn/call.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/fit.h"
+#include "bytetape/nn/fusion.h"
 #include "bytetape/nn/init.h"
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"

@@ -57,6 +57,7 @@ class BatchNorm1d : public BatchNorm {
   /// Throws ValueError where num_features is not positive.
   explicit BatchNorm1d(std::int64_t num_features, BatchNormOptions options = {})
       : BatchNorm({"BatchNorm1d", 2, 3, "(n, c) or (n, c, l)"}, num_features, options) {}
+  FusionRole fusion_role() const override;
 };
 
 /// Batch normalisation of (n, num_features, h, w) per channel (torch.nn.BatchNorm2d).
@@ -65,6 +66,7 @@ class BatchNorm2d : public BatchNorm {
   /// Throws ValueError where num_features is not positive.
   explicit BatchNorm2d(std::int64_t num_features, BatchNormOptions options = {})
       : BatchNorm({"BatchNorm2d", 4, 4, "(n, c, h, w)"}, num_features, options) {}
+  FusionRole fusion_role() const override;
 };
 
 /// As the arguments of torch.nn.GroupNorm.

@@ -14,6 +14,7 @@ namespace bytetape::nn {
 ///
 /// A Linear, Conv2d or BatchNorm2d and the ReLU behind it run as one op, which is booked under the first: one launch
 /// and one tensor less; so do a Linear and a GELU by tanh, with one launch less. On the CPU the bits are those of two.
+/// Layers of your own can do so, too (nn/fusion.h). A class derived from a layer runs its own forward.
 ///
 /// Of one Sequential alone a Sequential is made by moving it: it is not nested.
 class Sequential : public ModuleList<> {

@@ -1,5 +1,8 @@
 #include "bytetape/autograd/ops/activation.h"
 
+#include <string>
+#include <vector>
+
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -27,9 +30,13 @@ Tensor gelu_tanh_slope(const Tensor& x) {
 
 }  // namespace
 
-void check_none_or_relu(Activation activation) {
-  check<ValueError>(activation == Activation::none || activation == Activation::relu,
-                    "expected no activation or relu; apply another to the result");
+void fail_epilogue(Activation activation, Epilogues epilogues) {
+  std::vector<std::string> names{"no activation"};
+  for (const Activation other : all_activations)
+    if (other != Activation::none && epilogues.contains(other)) names.emplace_back(name_of(other));
+  std::string expected = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) expected += (i + 1 < names.size() ? ", " : " or ") + names[i];
+  fail<ValueError>("expected ", expected, ", got ", name_of(activation), "; apply another activation to the result");
 }
 
 Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy) {
@@ -38,9 +45,10 @@ Tensor through_activation(Activation activation, const Tensor& saved, const Tens
       return where(saved <= 0, 0, gy);
     case Activation::gelu_tanh:
       return gy * gelu_tanh_slope(saved);
-    default:
+    case Activation::none:
       return gy;
   }
+  return gy;
 }
 
 Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, const InputGrads& gx) {

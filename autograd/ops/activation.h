@@ -1,13 +1,20 @@
 #pragma once
 #include "bytetape/autograd/op.h"
-#include "bytetape/core/activation.h"
+#include "bytetape/core/kernels/epilogue.h"
 
 namespace bytetape {
 
 /// What the rule of an activation needs: its input, or its result y.
 inline bool saves_input(Activation activation) { return activation == Activation::gelu_tanh; }
-/// For ops whose kernels apply no other: ValueError on all but none and relu.
-void check_none_or_relu(Activation activation);
+
+/// Throws the ValueError of check_epilogue().
+[[noreturn]] void fail_epilogue(Activation activation, Epilogues epilogues);
+/// For an op of the family of these kernels. Throws ValueError if they cannot apply the activation.
+template <class Kernels>
+void check_epilogue(Activation activation) {
+  if (!Kernels::epilogues.contains(activation)) [[unlikely]]
+    fail_epilogue(activation, Kernels::epilogues);
+}
 
 /// gy as it comes through the activation, by ops that are differentiable, from what its rule needs.
 Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy);

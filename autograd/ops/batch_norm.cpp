@@ -149,7 +149,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   check_per_channel(running_var, "running_var", x);
   check_residual(residual, x);
   check_counter(num_batches_tracked, x);
-  check_none_or_relu(activation);
+  check_epilogue<BatchNormKernels>(activation);
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
   check<ValueError>(std::isfinite(momentum), "momentum must be finite, got ", momentum);
   check<ValueError>(training || (running_mean.defined() && running_var.defined()),

@@ -69,7 +69,7 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
               Activation activation) {
   const Op<"conv2d"> op;
-  check_none_or_relu(activation);
+  check_epilogue<ConvKernels>(activation);
   const AutocastWeight low_weight(weight), low_bias(bias);
   const Tensor x = autocast_copy(input);
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);

@@ -148,6 +148,7 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 
 Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation activation) {
   const Op<"linear"> op;
+  check_epilogue<MatmulKernels>(activation);
   const AutocastWeight low_weight(w), low_bias(b);
   const Tensor x = autocast_copy(input), &weight = low_weight.value, &bias = low_bias.value;
   check_same_type(x, weight);

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/activation.h"
+#include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
@@ -34,6 +34,8 @@ struct BatchNormBackwardArgs {
 };
 
 struct BatchNormKernels {
+  static constexpr Epilogues epilogues{Activation::relu};
+
   Planned<BatchNormStatisticsArgs> batch_norm_statistics;
   void (*batch_norm_apply)(const BatchNormApplyArgs& args);
   Planned<BatchNormBackwardArgs> batch_norm_backward;

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "bytetape/core/activation.h"
+#include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/core/view.h"
@@ -40,6 +40,8 @@ struct Conv2dWeightGradArgs {
 };
 
 struct ConvKernels {
+  static constexpr Epilogues epilogues{Activation::relu};
+
   Planned<Conv2dArgs> conv2d;
   Planned<Conv2dInputGradArgs> conv2d_input_grad;
   Planned<Conv2dWeightGradArgs> conv2d_weight_grad;

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/core/activation.h"
+#include "bytetape/core/kernels/epilogue.h"
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
 
@@ -18,6 +18,8 @@ struct MatmulArgs {
 };
 
 struct MatmulKernels {
+  static constexpr Epilogues epilogues{Activation::relu, Activation::gelu_tanh};
+
   Planned<MatmulArgs> matmul;
 };
 

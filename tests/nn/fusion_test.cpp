@@ -1,0 +1,146 @@
+#include "bytetape/nn/fusion.h"
+
+#include <memory>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/core/kernels/batch_norm.h"
+#include "bytetape/core/kernels/conv.h"
+#include "bytetape/core/kernels/matmul.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+#include "tests/support/random.h"
+
+namespace bytetape {
+namespace {
+
+void expect_takes(const nn::Module& layer, Epilogues epilogues) {
+  SCOPED_TRACE(layer.describe());
+  const nn::FusionRole role = layer.fusion_role();
+  EXPECT_EQ(role.activation(), Activation::none);
+  for (const Activation activation : all_activations)
+    EXPECT_EQ(role.takes(activation), activation != Activation::none && epilogues.contains(activation))
+        << name_of(activation);
+}
+
+TEST(FusionRole, OfLayersIsThatOfTheirFamily) {
+  expect_takes(nn::Linear(3, 4), MatmulKernels::epilogues);
+  expect_takes(nn::Conv2d(3, 4, 1), ConvKernels::epilogues);
+  expect_takes(nn::BatchNorm1d(3), BatchNormKernels::epilogues);
+  expect_takes(nn::BatchNorm2d(3), BatchNormKernels::epilogues);
+  expect_takes(nn::LayerNorm(Shape{3}), {});
+  expect_takes(nn::GELU(), {});
+  expect_takes(nn::Sequential(nn::Linear(3, 4)), {});
+}
+
+TEST(FusionRole, NamesTheActivation) {
+  EXPECT_EQ(nn::ReLU().fusion_role().activation(), Activation::relu);
+  EXPECT_EQ(nn::GELU(Approximate::tanh).fusion_role().activation(), Activation::gelu_tanh);
+}
+
+/// A layer, or an activation, with its own forward.
+template <class Layer>
+struct Doubled : Layer {
+  using Layer::Layer;
+  Tensor forward(const Tensor& x) override { return ++calls, Layer::forward(x) * 2; }
+  int calls = 0;
+};
+
+struct Result {
+  std::vector<double> value;
+  std::vector<std::vector<double>> grads;
+  std::uint64_t allocations;
+  bool operator==(const Result&) const = default;
+};
+
+/// The value of run(x), all gradients, and the number of allocations.
+template <class F>
+Result result_of(nn::Module& net, const Tensor& values, const F& run) {
+  net.zero_grad();
+  const std::uint64_t before = test::statistics().allocations;
+  const Tensor x = values.detach().set_requires_grad(), y = run(x);
+  sum(y * y).backward();
+  Result r{y.to_vector<double>(), {x.grad().to_vector<double>()}, test::statistics().allocations - before};
+  for (const Tensor& p : net.parameters()) r.grads.push_back(p.grad().to_vector<double>());
+  return r;
+}
+
+/// Runs the two, of which `doubled` is one, in a Sequential and one after the other, checkpointed or not.
+template <class Doubled>
+void expect_alone(const Shape& x_shape, std::shared_ptr<nn::Module> first, std::shared_ptr<nn::Module> second,
+                  const Doubled& doubled) {
+  nn::Sequential net(first, second);
+  const Tensor x = test::random_tensor(x_shape, DType::f32);
+  for (const auto& [first_checkpointed, second_checkpointed] : {std::pair(0, 0), {0, 1}, {1, 0}, {1, 1}}) {
+    SCOPED_TRACE(detail::concat(first->describe(), " and ", second->describe(), ", checkpointed: ", first_checkpointed,
+                                ' ', second_checkpointed));
+    first->set_checkpointed(first_checkpointed);
+    second->set_checkpointed(second_checkpointed);
+    const int before = doubled.calls;
+    const Result in_sequential = result_of(net, x, [&](const Tensor& input) { return net(input); });
+    EXPECT_GT(doubled.calls, before);
+    EXPECT_TRUE(in_sequential == result_of(net, x, [&](const Tensor& input) { return (*second)((*first)(input)); }));
+  }
+}
+
+template <class Layer>
+void expect_own_forward(const Shape& x_shape, const auto&... arguments) {
+  const auto layer = std::make_shared<Doubled<Layer>>(arguments...);
+  expect_alone(x_shape, layer, std::make_shared<nn::ReLU>(), *layer);
+  const auto relu = std::make_shared<Doubled<nn::ReLU>>();
+  expect_alone(x_shape, std::make_shared<Layer>(arguments...), relu, *relu);
+}
+
+TEST(FusionRole, IsNotInheritedSoADerivedClassRunsItsOwnForward) {
+  expect_own_forward<nn::Linear>({5, 3}, 3, 4);
+  expect_own_forward<nn::Conv2d>({2, 3, 5, 5}, 3, 4, 3);
+  expect_own_forward<nn::BatchNorm1d>({5, 3}, 3);
+  expect_own_forward<nn::BatchNorm2d>({2, 3, 4, 4}, 3);
+  const auto gelu = std::make_shared<Doubled<nn::GELU>>(Approximate::tanh);
+  expect_alone({5, 3}, std::make_shared<nn::Linear>(3, 4), gelu, *gelu);
+}
+
+/// A layer that can be fused, of a class that bytetape does not know.
+struct Shifted : nn::Module {
+  nn::Parameter weight = register_parameter("weight", randn({4, 4})), bias = register_parameter("bias", randn({4}));
+  Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
+  using Module::operator();
+  Tensor operator()(const Tensor& x, Activation activation) {
+    const auto body = [this, activation](const Tensor& x) { return linear(x, weight, bias, activation); };
+    return nn::call(*this, body, x);
+  }
+  nn::FusionRole fusion_role() const override { return nn::FusionRole::for_layer(*this, {Activation::relu}); }
+};
+struct Rectifier : nn::Module {
+  Tensor forward(const Tensor& x) override { return relu(x); }
+  nn::FusionRole fusion_role() const override { return nn::FusionRole::for_activation(*this, Activation::relu); }
+};
+/// Derived, with roles of their own.
+struct NamedLinear : nn::Linear {
+  using Linear::Linear;
+  nn::FusionRole fusion_role() const override { return nn::FusionRole::for_layer(*this, MatmulKernels::epilogues); }
+};
+struct NamedReLU : nn::ReLU {
+  nn::FusionRole fusion_role() const override { return nn::FusionRole::for_activation(*this, Activation::relu); }
+};
+
+template <class Layer, class Behind>
+std::string booked_under(Layer layer, Behind behind) {
+  nn::Sequential net;
+  net.push_back("layer", std::move(layer)).push_back("behind", std::move(behind));
+  return memory::name_of(net(randn({2, 4})).storage().module());
+}
+
+TEST(FusionRole, IsForLayersOfYourOwn) {
+  EXPECT_EQ(booked_under(Shifted(), nn::ReLU()), "layer");
+  EXPECT_EQ(booked_under(nn::Linear(4, 4), Rectifier()), "layer");
+  EXPECT_EQ(booked_under(NamedLinear(4, 4), NamedReLU()), "layer");
+  EXPECT_EQ(booked_under(Shifted(), nn::GELU(Approximate::tanh)), "behind") << "which Shifted does not take";
+  EXPECT_EQ(booked_under(Shifted(), nn::Tanh()), "behind");
+  const auto shifted = std::make_shared<Shifted>();
+  nn::Sequential net(shifted, nn::ReLU());
+  const Tensor x = test::random_tensor({3, 4}, DType::f32);
+  EXPECT_EQ(net(x).to_vector<float>(), relu((*shifted)(x)).to_vector<float>());
+}
+
+}  // namespace
+}  // namespace bytetape
