@@ -5,14 +5,14 @@ namespace bytetape::detail {
 
 struct SeenModel;
 
-/// The modes of a thread that nn reads. Each is set by a scope, which restores the old value at its end.
+/// The thread-local modes of nn. A scope sets each mode and restores the old value at its end.
 /// docs/architecture.md lists the modes of all folders.
 struct NnAmbient {
-  /// Where MemoryOptions::apply() writes down its model. Set by fit() while it predicts a program. Default: null,
-  /// nowhere.
+  /// Where MemoryOptions::apply() records its model. fit() sets this while it predicts a program.
+  /// Default: null, nothing is recorded.
   SeenModel* seen_model = nullptr;
 };
-// Access to a thread-local variable with a destructor would cost a call.
+// A destructor would add a function call to each access of the thread-local variable.
 static_assert(std::is_trivially_destructible_v<NnAmbient>);
 
 inline constinit thread_local NnAmbient nn_ambient{};
