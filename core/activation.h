@@ -2,8 +2,8 @@
 
 namespace bytetape {
 
-/// What an op makes of its result before it stores it, where the two are one kernel.
-/// gelu_tanh is gelu(x, Approximate::tanh); of the ops linear alone applies it.
+/// The activation that an op applies in its epilogue.
+/// gelu_tanh is gelu(x, Approximate::tanh). Of the ops only linear supports it.
 enum class Activation { none, relu, gelu_tanh };
 
 }  // namespace bytetape
