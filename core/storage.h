@@ -29,7 +29,7 @@ class SavedWatch : public RefCounted {
   virtual void held(Storage& s) = 0;
   /// The bytes of s were restored, because an op needs them.
   virtual void restored(Storage& s) = 0;
-  /// No node saves s any more. s may be deleted after this returns.
+  /// No node saves s any more. s may be about to be deleted, so all work on it must be done before this returns.
   virtual void dropped(Storage& s) noexcept = 0;
 };
 
@@ -38,8 +38,8 @@ void note_use(StepWatch& watch, Storage& s);
 void note_write(StepWatch& watch, Storage& s);
 }  // namespace detail
 
-/// The bytes that tensors share. It counts owners; it counts writes, so that backward detects overwritten saved
-/// tensors; and it knows the streams that use it, so that each waits for the others as needed.
+/// The bytes that tensors share. It counts its owners, and its writes, so that backward detects overwritten saved
+/// tensors. It also knows the streams that use it, so that each waits for the others as needed.
 class Storage final : public RefCounted {
  public:
   /// Allocates `bytes` on the device.
@@ -123,8 +123,8 @@ class Storage final : public RefCounted {
   /// The module, and the op that allocated the bytes.
   memory::ScopeIds owner() const;
   /// Counts a Saved that holds the storage. While there is one, a temporary has the role "saved for backward". `saver`
-  /// identifies the holder for why_alive(). When a holder drops its reference, it must still own the storage. If that
-  /// is the last reference, the role stays.
+  /// identifies the holder for why_alive(). The caller of drop_saved() must still own a reference. If that is the last
+  /// reference, the role stays.
   void hold_saved(const void* saver = nullptr);
   void drop_saved(const void* saver = nullptr);
 

@@ -40,7 +40,7 @@ struct TensorImpl final : RefCounted {
   std::unique_ptr<AutogradSlot> autograd;
 };
 
-/// A strided view of a storage, with value semantics: copies share the data.
+/// A handle to a strided view of a storage. Copies of a Tensor share the data.
 /// Ops are free functions (bytetape/autograd/ops.h). Factories are in bytetape/core/factories.h.
 class Tensor {
  public:

@@ -104,7 +104,8 @@ class Capture final : public StepWatch {
   void uses_shadow(Storage& s, const Storage::Shadow& shadow);
   /// Returns the state that a replay draws from, after a generator at position `now` was used.
   PhiloxState drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now);
-  /// Notes that the step replaces a leaf's gradient or, if `adds`, adds to it. Returns whether this is the first time.
+  /// Notes that the step replaces a leaf's gradient or, if `adds`, adds to it. Returns whether this is the leaf's first
+  /// time.
   bool touches_grad(const Tensor& leaf, const Tensor& grad, bool adds) {
     const bool is_first = touched_.insert(leaf.impl()).second;
     if (is_first) leaves_.push_back({leaf, adds, grad});
