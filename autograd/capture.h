@@ -83,8 +83,7 @@ class CapturedStep {
 /// A replay runs the kernels of the recorded call, in its modes (NoGrad, Autocast, train() or eval()):
 /// - Inputs are copied to dense memory, whose kernels may sum in another order than those of strided inputs. Inputs
 ///   must not require grad or be written.
-/// - Tensors that the step captures by reference are read from their recorded memory. Numbers keep their recorded
-///   values.
+/// - Tensors that are not inputs are read at their recorded addresses. Numbers keep their recorded values.
 /// - Learning rates, step counts and random numbers advance from step to step.
 /// - A step that accumulates gradients runs as it is if the gradients are not those of the recorded call.
 /// - Results do not belong to an autograd graph, and the next call overwrites them.

@@ -38,9 +38,9 @@ auto kept(F&& fn) {
 /// derivatives work. Inputs may be undefined or require no grad. Checkpoints can be nested, captured, and run on meta
 /// devices.
 ///
-/// The second run has the random numbers, Autocast, default device, module and phase of the first. It restores the
-/// generators' positions at its end, and does not update running statistics of batch_norm again. Other side effects of
-/// fn happen twice. Seeds that fn sets and hooks that it registers stay those of the first run.
+/// The second run has the random numbers, Autocast, default device, module and phase of the first. It does not advance
+/// the generators, and does not update running statistics of batch_norm again. Other side effects of fn happen twice.
+/// Seeds that fn sets and hooks that it registers stay those of the first run.
 ///
 /// fn is stored until backward. A non-copyable lvalue, such as a module, is stored by reference. It must live until
 /// backward, as must everything that fn captures by reference. fn must compute the same values in both runs. Pass

@@ -65,7 +65,7 @@ class Saved {
   Saved& operator=(const Saved&) = delete;
 
   /// Saves an input of the op. Under Recompute it may keep the op that can recompute the tensor instead. Inside
-  /// checkpoint() it keeps nothing, and under SavedTensorHooks the result of the hook.
+  /// checkpoint() it keeps only leaves, and under SavedTensorHooks the result of the hook.
   void save(const Tensor& input);
   /// Saves output number `index` of the op, without a reference cycle.
   void save_output(const Tensor& output, std::uint32_t index = 0);

@@ -26,9 +26,9 @@ struct SaveOnCpuOptions {
 ///     loss.backward();
 ///
 /// Bits are the same. A tensor is copied to the host, in parallel with ops, once half of `keep` was saved after it. Its
-/// device memory is free once all of `keep` was. Backward prefetches tensors in the same way. If an op needs a tensor
-/// earlier, it waits for the copy. These times depend on the program only, so memory::predict() predicts device and
-/// host memory.
+/// device memory is free once all of `keep` was saved after it. Backward copies tensors back ahead of their use. If an
+/// op needs a tensor earlier, it waits for the copy. What is on the device depends on the program only, so
+/// memory::predict() predicts device and host memory.
 ///
 /// These stay on the device: parameters, inputs, tensors that backward itself saves (create_graph), tensors restored
 /// with retain_graph, and the rest once host memory runs out. On devices without pinned memory, such as the CPU,

@@ -6,7 +6,7 @@ namespace bytetape {
 
 /// Whether the activation's rule needs its input. If not, it needs the result y.
 inline bool saves_input(Activation activation) { return activation == Activation::gelu_tanh; }
-/// Throws ValueError unless the activation is none or relu, which all kernels support.
+/// Throws ValueError unless the activation is none or relu. For ops whose kernels support no other.
 void check_none_or_relu(Activation activation);
 
 /// Returns the gradient of the activation's input, made of differentiable ops. `saved` is the tensor that its rule

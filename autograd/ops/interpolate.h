@@ -16,8 +16,8 @@ struct InterpolateOptions {
 
 /// Resizes images x (n, c, h, w), floating-point, to (n, c, h', w') (torch.nn.functional.interpolate).
 /// nearest takes the pixel at floor(i h / h'). bilinear weighs the four pixels around (i + 1/2) h / h' - 1/2, or around
-/// i (h - 1) / (h' - 1) with align_corners. With a scale_factor the step is 1 / factor instead of h / h', unless the
-/// size stays or doubles. nearest computes positions in f32, as PyTorch's kernels do (on the CPU, as its kernel for
+/// i (h - 1) / (h' - 1) with align_corners. With a scale_factor, 1 / factor replaces h / h', unless the size stays, or
+/// nearest doubles it. nearest computes positions in f32, as PyTorch's kernels do (on the CPU, as its kernel for
 /// channels-last and small images). Saves nothing. Differentiable to any order.
 /// Throws ValueError unless exactly one of size and scale_factor is given and positive, or if nearest has
 /// align_corners.

@@ -39,16 +39,16 @@ requires(!std::same_as<NoBool, bool>) Tensor
 /// The 2-norm, sqrt(sum(x^2)), of floating-point tensors (torch.linalg.vector_norm). The gradient is 0 at norm 0.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The largest element (torch.amax). Equal elements share the gradient evenly. NaN is propagated.
-/// Throws ShapeError if there are no elements.
+/// Throws ShapeError if there are no elements to reduce.
 Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The smallest element (torch.amin). Equal elements share the gradient evenly. NaN is propagated.
-/// Throws ShapeError if there are no elements.
+/// Throws ShapeError if there are no elements to reduce.
 Tensor min(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The i64 index of the first largest element of the flattened tensor. NaN counts as largest. Not differentiable.
-/// Throws ShapeError if there are no elements.
+/// Throws ShapeError if there are no elements to reduce.
 Tensor argmax(const Tensor& x);
 /// The i64 index of the first largest element along dim. NaN counts as largest. Not differentiable.
-/// Throws ShapeError if there are no elements.
+/// Throws ShapeError if there are no elements to reduce.
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim = false);
 /// Sums x to `shape`, over the dims that broadcasting would repeat: the gradient of expand.
 /// Throws ShapeError if `shape` does not broadcast to x's shape.
