@@ -5,7 +5,7 @@
 
 namespace bytetape {
 
-/// Base of all exceptions that bytetape throws. what() says what was expected, what was found, and what to do.
+/// Base of all exceptions that bytetape throws. what() is a message that the user can act on.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
