@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Every op.
+/// Includes every op.
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/compare.h"

@@ -14,14 +14,15 @@ class Draws;
 class SavedWatch;
 class StepWatch;
 
-/// The modes of a thread that core reads. Each is set by a scope, which restores the old value at its end.
-/// core/memory/ambient.h has those of memory, and docs/architecture.md lists the modes of all folders.
+/// The thread's modes that core reads. A scope sets each mode and restores the old value at its end.
+/// core/memory/ambient.h has those of memory. docs/architecture.md lists the modes of all folders.
 struct CoreAmbient {
   /// The device of factories, layers, loaders and memory::Step. Set by DefaultDevice. Default: the CPU.
   Device default_device{};
-  /// The generator of ops and initialisers. Set by DefaultGenerator. Default: null, the one that all threads share.
+  /// The generator of ops and initialisers. Set by DefaultGenerator. Default: null, the generator that all threads
+  /// share.
   Generator* generator = nullptr;
-  /// Writes down or repeats what is taken from generators. Set by Draws, for checkpoint(). Default: null.
+  /// Keeps or repeats random draws. Set by Draws, for checkpoint(). Default: null.
   Draws* draws = nullptr;
   /// Sees each storage that is used or written. Set by StepWatch, for capture(). Default: null.
   StepWatch* step_watch = nullptr;

@@ -4,17 +4,19 @@
 
 namespace bytetape {
 
-/// Normalises x (n, c, h, w), (n, c, l) or (n, c) over all dims but c, then scales by weight (c) and shifts by bias
-/// (c), either of which may be undefined (Ioffe & Szegedy 2015, as torch.nn.functional.batch_norm). Training uses the
-/// batch's mean and biased variance and, where running_mean and running_var (c) are defined, moves them by `momentum`
-/// towards the mean and the unbiased variance; num_batches_tracked, an i64 scalar or undefined, counts up. Evaluation
-/// uses the running ones, which must then be defined. Throws ValueError where training sees one value a channel.
-/// Differentiable twice and more.
+/// Normalises each channel of x (n, c, h, w), (n, c, l) or (n, c), then scales by weight (c) and shifts by bias (c).
+/// Returns activation(bn(x) + residual), of x's shape (Ioffe & Szegedy, 2015; torch.nn.functional.batch_norm).
+/// Differentiable to any order.
+/// - `weight`, `bias`: (c), or undefined.
+/// - `training`: if true, uses the batch's mean and biased variance. It moves running_mean and running_var (c), if
+///   defined, by `momentum` towards the mean and the unbiased variance, and adds 1 to num_batches_tracked (an i64
+///   scalar, or undefined). If false, uses the running statistics, which must be defined.
+/// - `activation`: none or relu, in the same pass. `residual`: like x, or undefined. Bits are those of separate ops,
+///   except that 16-bit sums with a residual are rounded once.
 ///
-/// In the same pass adds a residual (like x, or undefined) and applies an activation: activation(bn(x) + residual),
-/// with the same bits as one op after the other, but that 16-bit sums with a residual are rounded once. The activation
-/// is none or relu (ValueError). Under autocast x and a residual of another floating dtype are brought to the wider one
-/// first, which y has. Keeps x, and y where there are both a residual and an activation.
+/// Under autocast x and residual are converted to the wider of their dtypes. Saves x, and y if there are both a
+/// residual and an activation.
+/// Throws ValueError if training sees one value per channel, or if the activation is another.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum = 0.1, double eps = 1e-5,
                   Activation activation = Activation::none, const Tensor& residual = {},

@@ -5,16 +5,16 @@
 
 namespace bytetape {
 
-// Batch normalisation over (n, h, w) of x (n, c, h, w), and what is done with it in the same pass: y = activation(bn(x)
-// + residual). Images have one dtype; weight and bias (c) or undefined; mean and the biased variance (c). All that is a
-// number a channel may have x's dtype or the one that x is accumulated in.
+// Batch normalisation of x (n, c, h, w) over (n, h, w), fused: y = activation(bn(x) + residual). Images have one dtype.
+// weight and bias are (c) or undefined; mean and the biased var are (c). Values per channel have x's dtype, or the
+// dtype in which x is accumulated.
 
 struct BatchNormStatisticsArgs {
   ConstView x;
   View mean, var;
-  double momentum;  // moves these towards the mean and the unbiased variance; each may be undefined
+  double momentum;  // moves these towards mean and unbiased variance; each may be undefined
   View running_mean, running_var;
-  View batches;  // an i64 scalar that counts up, or undefined
+  View batches;  // an i64 scalar to increment, or undefined
 };
 struct BatchNormApplyArgs {
   ConstView x, weight, bias, mean, var, residual;  // residual may be undefined
@@ -22,15 +22,16 @@ struct BatchNormApplyArgs {
   Activation activation;
   View y;
 };
-// Where gy comes through an activation, it does so by y; without y it does by bn(x), which is computed once more.
+// The activation's gradient uses y. If y is undefined it uses bn(x), which is recomputed.
 struct BatchNormBackwardArgs {
-  ConstView x, weight, bias, mean, var, y, gy;  // bias is read where bn(x) is computed, y may be undefined
+  ConstView x, weight, bias, mean, var, y, gy;  // bias is needed to recompute bn(x); y may be undefined
   double eps;
-  bool training;  // mean and var depend on x
+  bool training;  // if true, mean and var depend on x
   Activation activation;
-  View masked;            // with y: gy as it came through; with addend alone: the sum; may be written over either
+  // With y: the gradient of the activation's input. With addend only: gy + addend. May alias gy or addend.
+  View masked;
   View gx, gw, gb;        // each may be undefined
-  ConstView addend = {};  // what is added to gy first, and rounded; may be undefined
+  ConstView addend = {};  // added to gy first, and rounded; may be undefined
 };
 
 struct BatchNormKernels {
