@@ -54,7 +54,7 @@ struct DeviceLog {
 
 /// A recording, as written to and read from run.memlog. NameIds are indices into `names`.
 struct Log {
-  std::string program;             ///< what was run
+  std::string program;             ///< title of the run
   std::vector<std::string> names;  ///< names[0] is ""
   std::vector<DeviceLog> devices;
   std::vector<Mark> marks;    ///< each thread's in order

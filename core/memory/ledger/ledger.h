@@ -38,7 +38,7 @@ const char* to_string(EventKind k);
 struct Event {
   std::uint64_t offset;     ///< bytes from the segment's start
   std::uint64_t bytes;      ///< rounded
-  std::uint64_t requested;  ///< as asked for
+  std::uint64_t requested;  ///< bytes as requested
   std::uint32_t segment;
   std::uint32_t step;  ///< 0 outside any step
   NameId module;       ///< the block's module
