@@ -12,13 +12,13 @@ class Streams;
 struct RecordingStreams {
   Streams* streams = nullptr;  // null if nothing is recorded
   int index = 0;
-  std::vector<std::shared_ptr<const void>>* kept = nullptr;  // lives as long as what is recorded
+  std::vector<std::shared_ptr<const void>>* kept = nullptr;  // objects that live as long as the recording
 };
 
 /// A clipping of gradients that no step has followed yet.
 struct Clipped {
   const unsigned* answer = nullptr;  // on the device: not 0 if the clipping was skipped
-  const Streams* streams = nullptr;  // or what recorded it
+  const Streams* streams = nullptr;  // the streams it ran on, or that recorded it
   std::uint64_t faults_thrown = 0;   // Ambient::faults_thrown then: a fault that is thrown later ends it
 };
 

@@ -1,4 +1,4 @@
-// The result of batch normalisation, and its table.
+// Forward of batch normalisation, and its kernel table.
 #include "bytetape/cuda/norm/batch_norm.h"
 
 #include "bytetape/cuda/norm/batch_norm_map.cuh"
@@ -8,7 +8,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// y of x, and of a residual where there are two inputs.
+/// Computes y from x, or from x and a residual if there are two inputs.
 template <class T, int n>
 struct Forward : Normalise<T> {
   static constexpr int inputs = n;

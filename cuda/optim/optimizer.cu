@@ -1,5 +1,5 @@
-// One launch updates every parameter of a dtype: slots travel in the kernel's arguments, and each block takes one chunk
-// of one of them, found in a table of where their chunks begin.
+// One launch updates all parameters of a dtype. Slots are kernel arguments. A block updates one chunk of a parameter,
+// which it finds in a table of the parameters' first chunks.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -14,8 +14,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// A parameter, its gradient, its 16-bit shadow if any, and what is kept of it from step to step: dense memory in one
-/// order.
+/// A parameter with its gradient, its 16-bit autocast copy if any, and its optimizer state: dense memory in one order.
 template <class T, int kept>
 struct Memory {
   T* parameter;

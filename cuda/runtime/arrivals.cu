@@ -9,7 +9,7 @@
 namespace bytetape::cuda {
 namespace {
 
-// Each device has its own for each of its streams, beside the kernels' code, and 0 at first.
+// Each device has counters for each of its streams, as device variables, which begin at 0.
 __device__ unsigned counters[memory::stream_count * arrival_counters];
 
 }  // namespace

@@ -14,12 +14,13 @@
 namespace bytetape::cuda {
 namespace {
 
-// A fault is a stream's, and so is the word that says to steps that one is pending. Only work of the stream writes it:
-// a kernel that leaves a fault, take_over_kernel, forget_kernel. So no step finds that it changes while it runs,
-// whatever other streams do. What a stream has waited for it takes over before its next step.
+// A fault belongs to a stream, and so does the word that tells steps of a pending fault. Only work of the stream writes
+// the word: a kernel that reports a fault, take_over_kernel and forget_kernel. So the word never changes while a step
+// runs, whatever other streams do. Before a step, the stream takes over the faults of the streams that it has waited
+// for.
 
-// Each device has its own, beside the kernels' code: memory that an allocator would have to give is not needed, and a
-// device on which nothing was made yet holds 0 bytes.
+// Each device has its own words, as device variables of the kernels' module. So they need no allocator, and an unused
+// device holds 0 bytes.
 __device__ unsigned pending_words[memory::stream_count], claimed_words[memory::stream_count];
 
 constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }

@@ -15,12 +15,12 @@
 namespace bytetape::cuda {
 namespace {
 
-// Each stream of a device has a ring: so many steps may be given to it before a launch of one is too late.
+// Each stream of a device has a ring of words. A word is reused after `ring` later steps of the process.
 constexpr unsigned ring = 256;
 __device__ unsigned kept_words[memory::stream_count * ring];
 __device__ unsigned skipped_word = 1;
 
-/// Where a device has them.
+/// The addresses of the words on a device.
 struct Words {
   unsigned *kept = nullptr, *skipped = nullptr;
 };

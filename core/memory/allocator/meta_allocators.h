@@ -10,13 +10,13 @@
 
 namespace bytetape::memory {
 
-/// The books of a meta device over a simulated system, from nothing held; recordings see them where they are listed.
+/// Makes an empty allocator of a meta device over a simulated system. Recordings see it if `is_listed`.
 std::unique_ptr<Allocator> make_meta_allocator(Device meta, Allocator::Mode mode, bool is_listed = true);
-/// The same of the host's memory that is pinned for a device.
+/// The same for host memory that is pinned for a device.
 std::unique_ptr<PinnedMemory> make_meta_pinned(Device meta, Allocator::Mode mode, bool is_listed = true);
 
-/// Memory of meta devices beside the process's own: made as it is asked for, in the mode that the process's has. What
-/// is still allocated there when this ends stays good, on its books.
+/// Allocators of meta devices that replace the process's. Each is made on first use, in the mode of the process's
+/// allocator. Blocks that are still allocated when this object is destroyed stay valid.
 class MetaAllocators {
  public:
   MetaAllocators() = default;
@@ -24,13 +24,14 @@ class MetaAllocators {
   MetaAllocators(const MetaAllocators&) = delete;
   MetaAllocators& operator=(const MetaAllocators&) = delete;
 
-  /// Throws DeviceError where a backend knows no such device.
+  /// Returns the allocator of a meta device.
+  /// Throws DeviceError if no backend knows the device.
   Allocator& allocator(Device meta);
-  /// Null where the device has none.
+  /// Returns the pinned memory of a meta device; null if it has none.
   PinnedMemory* pinned(Device meta);
-  /// From now on, f gets each allocator that is made, before it serves anything.
+  /// Sets a function that is called with each new allocator before it serves a request.
   void on_made(std::function<void(Allocator&)> f) { made_ = std::move(f); }
-  /// All that there are so far, in the order of their making.
+  /// All allocators made so far, in the order of creation.
   std::vector<Allocator*> all() const;
 
  private:

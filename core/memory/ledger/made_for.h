@@ -6,7 +6,8 @@
 
 namespace bytetape::memory {
 
-/// Sets Ambient::made_for for a C++ scope while a Recording runs: the next block is a tensor's of `dtype` and `shape`.
+/// Sets Ambient::made_for for a C++ scope while a Recording runs: the next block belongs to a tensor of `dtype` and
+/// `shape`.
 class MadeFor {
  public:
   [[nodiscard]] MadeFor(DType dtype, const Shape& shape) {
