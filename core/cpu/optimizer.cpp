@@ -97,48 +97,47 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<StepParams>& 
   if (skips(slots, p.found_inf)) return;
   for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
     const Slot& s = slots[k];
-    const StepParams step_params = p.found_inf ? after_skips(p.step_params[k], *s.skipped) : p.step_params[k];
-    visit_floating(s.parameter.dtype, [&](auto zero) { stretch(s, step_params, begin, end, zero); });
+    const StepParams params = p.found_inf ? after_skips(p.step_params[k], *s.skipped) : p.step_params[k];
+    visit_floating(s.parameter.dtype, [&](auto zero) { stretch(s, params, begin, end, zero); });
   });
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
   update_all(slots, p,
-             [](const SgdSlot& s, const SgdStepParams& step_params, std::int64_t begin, std::int64_t end, auto zero) {
+             [](const SgdSlot& s, const SgdStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
                using T = decltype(zero);
                T *parameter = s.parameter.as<T>() + begin,
-                 *buffer = step_params.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
+                 *buffer = params.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
                const T* gradient = s.gradient.as<T>() + begin;
                const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
-                 sgd_stretch<momentum, first_step, nesterov>(step_params, end - begin, parameter, gradient, buffer);
+                 sgd_stretch<momentum, first_step, nesterov>(params, end - begin, parameter, gradient, buffer);
                };
                using No = std::false_type;
                using Yes = std::true_type;
-               if (step_params.momentum == 0)
+               if (params.momentum == 0)
                  stretch(No(), No(), No());
-               else if (step_params.step == 1)
-                 step_params.is_nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
+               else if (params.step == 1)
+                 params.is_nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
                else
-                 step_params.is_nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
+                 params.is_nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
              });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
   update_all(slots, p,
-             [](const AdamSlot& s, const AdamStepParams& step_params, std::int64_t begin, std::int64_t end, auto zero) {
+             [](const AdamSlot& s, const AdamStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
                using T = decltype(zero);
-               adam_stretch(step_params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
+               adam_stretch(params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
                             s.exp_avg.as<T>() + begin, s.exp_avg_sq.as<T>() + begin);
              });
 }
 
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
-  update_all(
-      slots, p,
-      [](const OptimizerSlot& s, const EmaStepParams& step_params, std::int64_t begin, std::int64_t end, auto zero) {
-        using T = decltype(zero);
-        ema_stretch(step_params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin);
-      });
+  update_all(slots, p,
+             [](const OptimizerSlot& s, const EmaStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+               using T = decltype(zero);
+               ema_stretch(params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin);
+             });
 }
 
 }  // namespace

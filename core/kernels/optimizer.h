@@ -23,9 +23,9 @@ struct SgdStepParams {
   std::int64_t step;         // from 1; in step 1 the momentum buffer becomes the gradient
   friend bool operator==(const SgdStepParams&, const SgdStepParams&) = default;
 };
-constexpr SgdStepParams at_step(SgdStepParams step_params, std::int64_t step) {
-  step_params.step = step;
-  return step_params;
+constexpr SgdStepParams at_step(SgdStepParams params, std::int64_t step) {
+  params.step = step;
+  return params;
 }
 
 /// Step params of torch.optim.Adam, and of AdamW, whose weight decay is decoupled.
@@ -50,11 +50,11 @@ constexpr double power(double base, std::int64_t n) {
 /// Returns the step params of step number `step`. A template because std::sqrt is not constexpr in C++20, and nvcc
 /// compiles functions without constexpr for the host only.
 template <class Int>
-constexpr AdamStepParams at_step(AdamStepParams step_params, Int step) {
-  step_params.step = step;
-  step_params.rate = step_params.lr / (1 - power(step_params.beta1, step));
-  step_params.root2 = std::sqrt(1 - power(step_params.beta2, step));
-  return step_params;
+constexpr AdamStepParams at_step(AdamStepParams params, Int step) {
+  params.step = step;
+  params.rate = params.lr / (1 - power(params.beta1, step));
+  params.root2 = std::sqrt(1 - power(params.beta2, step));
+  return params;
 }
 
 /// Step params of a moving average.

@@ -23,7 +23,7 @@ struct Memory {
   void* shadow;
   std::int64_t size;
   std::int64_t* skipped;
-  int step_params;  // its number among those of the launch, or of all slots where step params are carried
+  int number;  // of its step params, among those of the launch, or of all slots where step params are carried
   bool is_shadow_f16;
 };
 
@@ -128,11 +128,11 @@ struct Batch {
     std::copy_n(b.slots, count, slots);
   }
   /// The number of step params, as a rule the last; most_step_params where there is no room for another.
-  int number_of(const typename Rule::StepParams& step_params) {
+  int number_of(const typename Rule::StepParams& params) {
     for (int i = step_param_count; i-- > 0;)
-      if (step_params[i] == step_params) return i;
+      if (step_params[i] == params) return i;
     if (step_param_count == most_step_params) return most_step_params;
-    step_params[step_param_count] = step_params;
+    step_params[step_param_count] = params;
     return step_param_count++;
   }
 };
@@ -190,7 +190,7 @@ __device__ bool is_aligned(const Slot& slot) {
 template <class Rule, int most, class Slot>
 __device__ typename Rule::StepParams step_params_of(const Batch<Rule, most>& batch, const Slot& slot) {
   const typename Rule::StepParams& given =
-      batch.replay_params ? batch.replay_params[slot.step_params] : batch.step_params[slot.step_params];
+      batch.replay_params ? batch.replay_params[slot.number] : batch.step_params[slot.number];
   if (!batch.found_inf) return given;
   static_assert(std::is_trivially_default_constructible_v<typename Rule::StepParams>,
                 "shared memory is not initialised");
@@ -257,12 +257,12 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
     const Slot& s = slots[i];
     if (!is_ours(s)) continue;
     const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
-    int step_params = p.replay_params ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
+    int number = p.replay_params ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
     const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||
-                         (!p.replay_params && step_params == All::most_step_params);
+                         (!p.replay_params && number == All::most_step_params);
     if (is_full) {
       flush();
-      if (!p.replay_params) step_params = batch.number_of(p.step_params[i]);
+      if (!p.replay_params) number = batch.number_of(p.step_params[i]);
     }
     batch.first[batch.count] = static_cast<std::uint32_t>(blocks);
     typename All::Slot& slot = batch.slots[batch.count];
@@ -272,7 +272,7 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
             s.shadow.data(),
             s.parameter.numel(),
             s.skipped,
-            step_params,
+            number,
             s.shadow.dtype == DType::f16};
     states_of(s, slot.states);
     ++batch.count;
