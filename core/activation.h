@@ -3,7 +3,7 @@
 namespace bytetape {
 
 /// The activation that an op applies to its result before it stores it, where the two are one kernel.
-/// gelu_tanh is gelu(x, Approximate::tanh). core/kernels/epilogue.h says where to find which op applies which.
+/// gelu_tanh is gelu(x, Approximate::tanh). `epilogues` of a kernel family are those that its ops can apply.
 enum class Activation { none, relu, gelu_tanh };
 
 /// Every activation.
