@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Everything that a program uses: `#include <bytetape/bytetape.h>`. Headers that it leaves out are the library's own
-/// parts, such as those of a backend; scripts/check_docs.py holds it to what the docs name.
+/// Includes every header that a program needs: `#include <bytetape/bytetape.h>`. It leaves out internal headers, such
+/// as those of a backend. scripts/check_docs.py checks that it declares every name that the docs use.
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/checkpoint.h"

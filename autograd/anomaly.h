@@ -3,7 +3,7 @@
 
 namespace bytetape {
 
-/// Throws AutogradError, naming the running op and module, where x holds a NaN. `what` says which tensor x is.
+/// Throws AutogradError, naming the running op and module, if x holds a NaN. `what` names x in the message.
 void throw_if_nan(const Tensor& x, const char* what);
 
 }  // namespace bytetape

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/check.h"
@@ -10,7 +11,7 @@
 namespace bytetape {
 namespace {
 
-constinit thread_local DType current = DType::f32;
+using detail::autograd_ambient;
 
 bool is_of_16_bits(DType t) { return t == DType::bf16 || t == DType::f16; }
 
@@ -19,22 +20,23 @@ bool is_parameter(const Tensor& x) {
   return x.dtype() == DType::f32 && x.is_leaf() && (x.requires_grad() || x.impl()->slots > 0);
 }
 
-bool has_to_be_lowered(const Tensor& x) {
-  return autocast_enabled() && x.defined() && x.dtype() != current && is_floating(x.dtype()) && x.dtype() != DType::f64;
+bool needs_autocast_copy(const Tensor& x) {
+  return autocast_enabled() && x.defined() && x.dtype() != autograd_ambient.autocast && is_floating(x.dtype()) &&
+         x.dtype() != DType::f64;
 }
 
 }  // namespace
 
-Autocast::Autocast(DType dtype) : previous_(current) {
+Autocast::Autocast(DType dtype) : previous_(autograd_ambient.autocast) {
   check<DTypeError>(is_of_16_bits(dtype) || dtype == DType::f32,
                     "Autocast takes bf16 or f16, or f32 to be switched off, got ", dtype);
-  current = dtype;
+  autograd_ambient.autocast = dtype;
 }
-Autocast::~Autocast() { current = previous_; }
+Autocast::~Autocast() { autograd_ambient.autocast = previous_; }
 
-DType autocast_dtype() { return current; }
+DType autocast_dtype() { return autograd_ambient.autocast; }
 
-Tensor lowered(const Tensor& x) { return has_to_be_lowered(x) ? to(x, current) : x; }
+Tensor autocast_copy(const Tensor& x) { return needs_autocast_copy(x) ? to(x, autograd_ambient.autocast) : x; }
 
 Tensor widened(const Tensor& x) {
   return autocast_enabled() && x.defined() && is_of_16_bits(x.dtype()) ? to(x, DType::f32) : x;
@@ -56,16 +58,16 @@ std::pair<Tensor, Tensor> promoted_pair(const Tensor& a, const Tensor& b) {
   return {to(a, dtype), to(b, dtype)};
 }
 
-LoweredWeight::LoweredWeight(const Tensor& x) : value(x), on_tape(x) {
-  if (!has_to_be_lowered(x)) return;
+AutocastWeight::AutocastWeight(const Tensor& x) : value(x), on_tape(x) {
+  if (!needs_autocast_copy(x)) return;
   if (is_parameter(x))
-    value = shadow_of(x, current);
+    value = shadow_of(x, autograd_ambient.autocast);
   else
-    on_tape = value = to(x, current);
+    on_tape = value = to(x, autograd_ambient.autocast);
 }
 
 // A gradient that is recorded has to lead to the parameter, which a shadow does not.
-Tensor lowered_again(const Tensor& on_tape, DType dtype) {
+Tensor autocast_copy_again(const Tensor& on_tape, DType dtype) {
   if (on_tape.dtype() == dtype) return on_tape;
   return grad_enabled() ? to(on_tape, dtype) : shadow_of(on_tape, dtype);
 }

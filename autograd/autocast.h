@@ -5,26 +5,26 @@
 
 namespace bytetape {
 
-/// Mixed precision for a C++ scope, on its thread (torch.autocast), on every device:
+/// Enables mixed precision on this thread while it lives, on any device (torch.autocast):
 ///
 ///     const Autocast autocast(DType::bf16);
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
-/// - linear, matmul, conv2d and conv_transpose2d compute in the low dtype, and give it;
-/// - losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt, softplus
-/// and a number
-///   divided by a tensor compute in f32, and give it;
-/// - ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) take the widest of
-///   their floating dtypes;
-/// - all others keep the dtype of their input, as do ops in place; f64 and integers stay what they are.
+/// - linear, matmul, conv2d and conv_transpose2d compute in the low dtype and return it.
+/// - Losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt, softplus
+///   and number / tensor compute in f32 and return it.
+/// - Ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) use the widest
+///   floating dtype of their inputs.
+/// - All other ops, and in-place ops, keep the dtype of their input. f64 and integers never change.
 ///
-/// Leaves that require grad, and what modules hold, stay f32, as do their gradients: ops read a 16-bit copy that is
-/// made once for as long as the parameter is not written, that optimizers write along, and that is `lowered parameter`
-/// on the ledger, under the parameter's module. Other inputs are converted by to(), on the tape. Backward runs in the
-/// dtypes that forward ran in, wherever it is called.
+/// Leaves that require grad, tensors of modules, and their gradients stay f32. Ops read a cached 16-bit copy of them,
+/// which lasts until the parameter is written. Optimizers update the copy with the parameter. The ledger shows it under
+/// the parameter's module with the role `autocast copy`. Other inputs are converted with to(), which is recorded on the
+/// tape. Backward uses the dtypes of forward, wherever it is called.
 class Autocast {
  public:
-  /// bf16 or f16; f32 switches autocast off inside another's scope. Throws DTypeError on other dtypes.
+  /// `dtype` is bf16 or f16. f32 disables autocast inside another Autocast.
+  /// Throws DTypeError if it is another dtype.
   [[nodiscard]] explicit Autocast(DType dtype);
   ~Autocast();
   Autocast(const Autocast&) = delete;
@@ -34,34 +34,34 @@ class Autocast {
   DType previous_;
 };
 
-/// What this thread's ops of low precision compute in; f32 outside any Autocast.
+/// The dtype that this thread's low-precision ops compute in. f32 outside any Autocast.
 DType autocast_dtype();
-/// True within an Autocast of 16 bits.
+/// Whether a 16-bit Autocast is active.
 inline bool autocast_enabled() { return autocast_dtype() != DType::f32; }
 
 /// \name For ops
-/// Outside any Autocast these change nothing; undefined tensors stay undefined.
+/// Outside any Autocast these return their input unchanged. Undefined tensors stay undefined.
 /// @{
 
-/// x as an op of low precision takes it.
-Tensor lowered(const Tensor& x);
-/// x as an op takes it that needs f32.
+/// Returns x in the dtype of low-precision ops.
+Tensor autocast_copy(const Tensor& x);
+/// Returns x as f32, for ops that compute in f32.
 Tensor widened(const Tensor& x);
-/// True where an op of two tensors has to bring them to promoted().
+/// Whether an op of two tensors must convert them to promoted().
 bool promotes(const Tensor& a, const Tensor& b);
-/// The wider of two floating dtypes; f32 for bf16 and f16.
+/// Returns the wider of two floating dtypes; f32 for bf16 and f16.
 DType promoted(DType a, DType b);
-/// a and b, both in promoted() where one of them has to be.
+/// Returns a and b, both converted to promoted() if promotes(a, b).
 std::pair<Tensor, Tensor> promoted_pair(const Tensor& a, const Tensor& b);
 
-/// What may be a parameter, as an op of low precision takes it.
-struct LoweredWeight {
-  explicit LoweredWeight(const Tensor& x);
-  Tensor value;    ///< for the kernel
-  Tensor on_tape;  ///< what is saved and gets the gradient: the parameter itself, else the value
+/// The input of a low-precision op that may be a parameter.
+struct AutocastWeight {
+  explicit AutocastWeight(const Tensor& x);
+  Tensor value;    ///< the tensor that the kernel reads
+  Tensor on_tape;  ///< the tensor to save, which gets the gradient: the parameter itself, else `value`
 };
-/// What was saved of one, as the op took it.
-Tensor lowered_again(const Tensor& on_tape, DType dtype);
+/// Returns the `value` of an AutocastWeight again, from its saved `on_tape`.
+Tensor autocast_copy_again(const Tensor& on_tape, DType dtype);
 /// @}
 
 }  // namespace bytetape

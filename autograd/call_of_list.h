@@ -18,8 +18,8 @@ inline constexpr bool is_tuple_of_tensors<std::tuple<T...>> = true;
 template <>
 inline constexpr bool is_tuple_of_tensors<std::pair<Tensor, Tensor>> = true;
 
-/// f of the first n tensors of a list, whatever f returns (nothing, a Tensor, a std::vector<Tensor>, or a std::pair or
-/// std::tuple of Tensors), as a list.
+/// Calls f with the first n tensors of a list, and returns its result as a list.
+/// f may return nothing, a Tensor, a std::vector<Tensor>, or a std::pair or std::tuple of Tensors.
 template <std::size_t n, class F>
 std::vector<Tensor> call_of_list(F& f, std::span<const Tensor> x) {
   return [&]<std::size_t... i>(std::index_sequence<i...>)->std::vector<Tensor> {
@@ -42,7 +42,7 @@ std::vector<Tensor> call_of_list(F& f, std::span<const Tensor> x) {
   (std::make_index_sequence<n>());
 }
 
-/// That list as f returned it.
+/// Converts the list that call_of_list() returned back to f's result type.
 template <class Result>
 Result result_of_list(std::vector<Tensor> list) {
   if constexpr (std::is_same_v<Result, Tensor>)

@@ -35,11 +35,11 @@ void check_input(const Tensor& x) {
 }
 
 /// What a meta device replays.
-struct Nothing final : Recording {
+struct Nothing final : DeviceGraph {
   void replay() override {}
 };
 
-std::unique_ptr<Recording> recording_of(Device device, const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> recording_of(Device device, const std::function<void()>& work) {
   if (!device.is_meta) return backend(device).record(device.index, work);
   work();
   return std::make_unique<Nothing>();
@@ -54,7 +54,7 @@ struct StepRecorder::Recorded {
   std::vector<Tensor> inputs, outputs;
   Capture::Result host;
   std::vector<Tensor> grads;  // of host.leaves, after a step
-  std::unique_ptr<Recording> work;
+  std::unique_ptr<DeviceGraph> work;
   const Stream stream = current_stream();  // where every replay runs
 
   /// Makes tensors like the given ones, which the recorded step reads in their place.
@@ -95,15 +95,15 @@ struct StepRecorder::Recorded {
     const memory::Op<"captured_step"> op;
     for (const Tensor& x : given) check_input(x);
     const StreamScope scope(stream);
-    host.carried->check();
+    host.replay_params->check();
     copy_in(given);
     wait_for_other_streams();
-    for (const auto& [of, shadow, is_written] : host.lowered) restore_shadow(*of, shadow);
-    host.carried->update();
-    host.carried->send();
+    for (const auto& [of, shadow, is_written] : host.autocast_copies) restore_shadow(*of, shadow);
+    host.replay_params->update();
+    host.replay_params->send();
     work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
-    for (const auto& [of, shadow, is_written] : host.lowered)
+    for (const auto& [of, shadow, is_written] : host.autocast_copies)
       if (is_written) note_written_shadow(*of);
     for (const std::vector<Tensor>* left : {&outputs, &grads})
       for (const Tensor& x : *left)
@@ -139,7 +139,7 @@ StepRecorder::StepRecorder(StepRecorder&&) noexcept = default;
 StepRecorder& StepRecorder::operator=(StepRecorder&&) noexcept = default;
 
 std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, const Step& step) {
-  if (capture_running) return detached(step(inputs));  // part of another one
+  if (core_ambient.capture) return detached(step(inputs));  // part of another one
   if (recorded_) return recorded_->fits(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
   return times_seen(inputs) < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
 }

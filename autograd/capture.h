@@ -14,7 +14,7 @@
 namespace bytetape {
 namespace detail {
 
-/// A step's life: seen twice with inputs of a kind, then recorded with one of that, then replayed.
+/// Runs a step as it is twice for one kind of inputs, then records it, then replays it.
 class StepRecorder {
  public:
   using Step = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -33,21 +33,22 @@ class StepRecorder {
   std::vector<Tensor> watch(std::span<const Tensor> inputs, const Step& step);
   std::vector<Tensor> record(std::span<const Tensor> inputs, const Step& step);
 
-  std::vector<Seen> seen_;  // kinds of inputs, the latest at the end
+  std::vector<Seen> seen_;  // kinds of inputs, latest last
   std::optional<Device> device_;
   std::unique_ptr<Recorded> recorded_;
 };
 
 }  // namespace detail
 
-/// What capture() makes of a step: called like it.
+/// The function that capture() returns. It is called like the step.
 template <class F>
 class CapturedStep {
  public:
   explicit CapturedStep(F step) : step_(std::move(step)) {}
 
-  /// Takes one step. Throws what the step throws, and CaptureError, saying which op and why, where it cannot be
-  /// captured; then the host and the device stand where they stood before the call.
+  /// Takes one step.
+  /// Throws CaptureError, naming the op and the reason, if the step cannot be captured. Exceptions from the step pass
+  /// through. After either, host and device state are as before the call.
   template <std::same_as<Tensor>... Inputs>
   auto operator()(const Inputs&... inputs) {
     using Result = std::invoke_result_t<F&, const Inputs&...>;
@@ -63,11 +64,7 @@ class CapturedStep {
   detail::StepRecorder recorder_;
 };
 
-/// A step that a GPU takes again without the host's work on it: two calls of inputs of a kind run as they are,
-/// the third of these is recorded as a CUDA graph, which it and all later ones run (torch.cuda.graph): of the kind,
-/// shapes, dtypes and device, that has come thrice first, whatever a last batch has. Each call is exactly one step, bit
-/// for bit the one that would have been taken without; on the CPU, and on inputs whose shape, dtype or device differ
-/// from the recorded ones, the step runs as it is.
+/// Returns a function that replays a training step on a GPU without the step's host work (torch.cuda.graph).
 ///
 ///     auto train = capture([&](const Tensor& x, const Tensor& target) {
 ///       optimizer.zero_grad();
@@ -78,14 +75,21 @@ class CapturedStep {
 ///     });
 ///     for (auto [x, target] : loader) loss = train(x, target);
 ///
-/// A replay runs what the recorded call ran, in the modes of then (NoGrad, Autocast, train() or eval()): tensors that
-/// the step finds by itself are read where they were, numbers are those of then, but for what optimizers and generators
-/// carry from step to step (learning rates, counts, random numbers) and what the inputs hold, which are copied in and
-/// must neither require grad nor be written. A step that adds to gradients runs as it is where it finds others than
-/// the recorded one did. Results are outside the graph, and once the step is captured the next call writes over them.
-/// Inputs are copied to dense memory: of what lies otherwise the kernels may be others, and add up in another order.
-/// The step's memory is its own, taken from the device's allocator for as long as the CapturedStep lives; on the GPU's
-/// meta device the calls take the same, and launch nothing. It is called on one thread at a time.
+/// Two calls with inputs of the same shapes, dtypes and device run as they are. The third such call is recorded as a
+/// CUDA graph, which it and all later ones replay. Only the first kind of inputs that comes three times is captured.
+/// The step runs as it is on the CPU, and for inputs that differ from the recorded kind. Each call is exactly one step,
+/// with the same bits as without capture().
+///
+/// A replay runs the kernels of the recorded call, in its modes (NoGrad, Autocast, train() or eval()):
+/// - Inputs are copied to dense memory, whose kernels may sum in another order than those of strided inputs. Inputs
+///   must not require grad or be written.
+/// - Tensors that are not inputs are read at their recorded addresses. Numbers keep their recorded values.
+/// - Learning rates, step counts and random numbers advance from step to step.
+/// - A step that accumulates gradients runs as it is if the gradients are not those of the recorded call.
+/// - Results do not belong to an autograd graph, and the next call overwrites them.
+///
+/// The step has memory of its own from the device's allocator, which is freed with the CapturedStep. On a GPU's meta
+/// device calls take the same memory and launch nothing. Only one thread may call it at a time.
 template <class F>
 CapturedStep<F> capture(F step) {
   return CapturedStep<F>(std::move(step));

@@ -5,22 +5,17 @@
 
 #include <utility>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/device/default_device.h"
 #include "bytetape/core/images/draws.h"
-#include "bytetape/core/memory/ledger/running_module.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/setting.h"
 
 namespace bytetape::detail {
-namespace {
 
-constinit thread_local bool again = false;
-
-}  // namespace
-
-bool runs_again() { return again; }
+bool runs_again() { return autograd_ambient.runs_again; }
 
 std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs) {
   if (!grad_enabled()) return fn(inputs);
@@ -31,14 +26,14 @@ CheckpointFrame::CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs
     : fn_(std::move(fn)),
       autocast_(autocast_dtype()),
       default_device_(default_device()),
-      module_(memory::running_module ? *memory::running_module : nullptr) {
+      module_(memory::ambient.running_module ? *memory::ambient.running_module : nullptr) {
   for (const Tensor& x : inputs) inputs_.emplace_back(this).save(x);
 }
 
 std::vector<Tensor> CheckpointFrame::run(std::span<const Tensor> inputs) {
   const Setting state(state_, State::first);
-  const Setting outer(outer_, checkpoint_running);
-  const Setting running(checkpoint_running, this);
+  const Setting outer(outer_, autograd_ambient.checkpoint);
+  const Setting running(autograd_ambient.checkpoint, this);
   const Draws draws(draws_, Draws::Mode::keep);
   return fn_(inputs);
 }
@@ -49,7 +44,7 @@ bool CheckpointFrame::takes(Saved& saved, const Tensor& x) {
     made_.push_back({x, x.storage().version()});
     return true;
   }
-  take_place(saved, x, static_cast<std::uint32_t>(left_out_.size()));
+  substitute(saved, x, static_cast<std::uint32_t>(left_out_.size()));
   left_out_.push_back({&saved, {x.shape(), x.dtype(), x.device()}});
   return true;
 }
@@ -73,7 +68,7 @@ void CheckpointFrame::bring_back() {
 
 void CheckpointFrame::make() {
   const memory::ScopeGuard where(scope);
-  const Setting<const memory::ModuleCell*> module(memory::running_module, &module_);
+  const Setting<const memory::ModuleCell*> module(memory::ambient.running_module, &module_);
   const Autocast autocast(autocast_);
   const DefaultDevice device(default_device_);
   const GradMode records(true);
@@ -81,8 +76,8 @@ void CheckpointFrame::make() {
   for (const Saved& x : inputs_) inputs.push_back(x.get());
   for (const Saved& x : leaves_) x.get();  // throws
   const Setting state(state_, State::second);
-  const Setting running(checkpoint_running, this);
-  const Setting second(again, true);
+  const Setting running(autograd_ambient.checkpoint, this);
+  const Setting second(autograd_ambient.runs_again, true);
   const Draws draws(draws_, Draws::Mode::repeat);
   fn_(inputs);
   draws.check_all_repeated();

@@ -5,37 +5,37 @@
 
 #include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/node.h"
-#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/random.h"
 
 namespace bytetape::detail {
 
-/// A function that checkpoint() ran: what is needed to run it again, and the places of saved tensors that it will fill
-/// then. Owned by those; not on the tape itself, but it saves tensors as nodes do.
-class CheckpointFrame final : public StandIn {
+/// A function that checkpoint() ran, with all that its second run needs, and the saved tensors that the run restores.
+/// Owned by those saved tensors. It is not on the tape, but saves tensors as nodes do.
+class CheckpointFrame final : public SavedPlaceholder {
  public:
   CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs);
 
-  /// The first run, of the same inputs: what nodes save meanwhile is left out.
+  /// Runs the function for the first time. Tensors that nodes save meanwhile are not kept.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
-  /// The second, which fills it in; then this is done with.
+  /// Runs the function for the second time, restores the saved tensors, and releases the frame's state.
   void bring_back() override;
-  /// For Saved::save while the function runs, the first time in place of keeping x, the second in place of the node
-  /// that is made then and let go. False where x is to be kept: a leaf, which lasts anyway, and shall be found
-  /// unchanged.
+  /// Called by Saved::save while the function runs. In the first run it notes x instead of keeping it. In the second
+  /// run it gives x to the matching node of the first.
+  /// Returns false if x must be kept: a leaf, which lives anyway and must be unchanged in the second run.
   bool takes(Saved& saved, const Tensor& x);
-  /// Of an op's inputs while the function runs first: leaves, which the second run must find unchanged, whether or not
-  /// a node saves them.
+  /// Notes the leaves among an op's inputs in the first run, saved or not. The second run checks that they are
+  /// unchanged.
   void note_leaves(std::span<const Tensor* const> inputs);
   void forget(const Saved& saved) override { left_out_[place_of(saved)].saved = nullptr; }
 
  private:
-  /// A tensor that the first run left out.
+  /// A tensor that the first run did not keep.
   struct LeftOut {
-    Saved* saved;  // null where it was forgotten
+    Saved* saved;  // null once forgotten
     OutputInfo looks;
   };
-  /// The same one of the second.
+  /// The tensor of the second run that replaces it.
   struct Made {
     Tensor x;
     std::uint32_t version;
@@ -48,7 +48,7 @@ class CheckpointFrame final : public StandIn {
 
   ListFunction fn_;
   std::deque<Saved> inputs_, leaves_;
-  CheckpointFrame* outer_ = nullptr;  // whose function runs this one
+  CheckpointFrame* outer_ = nullptr;  // the checkpoint that this one runs in
   std::vector<LeftOut> left_out_;
   std::vector<Made> made_;
   std::vector<PhiloxState> draws_;
@@ -58,9 +58,7 @@ class CheckpointFrame final : public StandIn {
   State state_ = State::waiting;
 };
 
-/// Whose function the thread runs; null outside all.
-inline constinit thread_local CheckpointFrame* checkpoint_running = nullptr;
-/// True where the thread runs such a function for the second time: what is not part of the graph was done already.
+/// Whether this thread runs a checkpointed function for the second time. Side effects outside the graph are done then.
 bool runs_again();
 
 }  // namespace bytetape::detail

@@ -78,7 +78,7 @@ class Backward {
     Tensor& sum = waiting.grads[edge.output];
     if (!sum.defined()) {
       sum = std::move(g);
-      waiting.made_in = memory::current_scope;
+      waiting.made_in = memory::ambient.scope;
     } else if (!waiting.addend.defined() && takes_addend(*edge.node)) {
       waiting.addend = std::move(g);
     } else {
@@ -89,7 +89,7 @@ class Backward {
 
   void run() {
     const Autocast off(DType::f32);  // rules have the dtypes that their ops ran in
-    const detail::Setting<detail::SavedWatch*> stays(detail::saved_watch,
+    const detail::Setting<detail::SavedWatch*> stays(detail::core_ambient.saved_watch,
                                                      nullptr);  // SaveOnCpu is of what forward saves
     while (!queue_.empty()) {
       if (!low_.empty() && !queue_.begin()->second.node->hooks_to_run().empty()) {

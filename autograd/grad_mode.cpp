@@ -2,23 +2,22 @@
 
 #include <utility>
 
+#include "bytetape/autograd/ambient.h"
+
 namespace bytetape {
-namespace {
-constinit thread_local bool enabled = true;
-constinit thread_local bool anomaly = false;
-constinit thread_local bool recompute = false;
-}  // namespace
 
-bool grad_enabled() { return enabled; }
-GradMode::GradMode(bool on) : previous_(std::exchange(enabled, on)) {}
-GradMode::~GradMode() { enabled = previous_; }
+using detail::autograd_ambient;
 
-bool recomputing() { return recompute; }
-Recompute::Recompute() : previous_(std::exchange(recompute, true)) {}
-Recompute::~Recompute() { recompute = previous_; }
+bool grad_enabled() { return autograd_ambient.grad_mode; }
+GradMode::GradMode(bool on) : previous_(std::exchange(autograd_ambient.grad_mode, on)) {}
+GradMode::~GradMode() { autograd_ambient.grad_mode = previous_; }
 
-bool detecting_anomaly() { return anomaly; }
-DetectAnomaly::DetectAnomaly() : previous_(std::exchange(anomaly, true)) {}
-DetectAnomaly::~DetectAnomaly() { anomaly = previous_; }
+bool recomputing() { return autograd_ambient.recompute; }
+Recompute::Recompute() : previous_(std::exchange(autograd_ambient.recompute, true)) {}
+Recompute::~Recompute() { autograd_ambient.recompute = previous_; }
+
+bool detecting_anomaly() { return autograd_ambient.detect_anomaly; }
+DetectAnomaly::DetectAnomaly() : previous_(std::exchange(autograd_ambient.detect_anomaly, true)) {}
+DetectAnomaly::~DetectAnomaly() { autograd_ambient.detect_anomaly = previous_; }
 
 }  // namespace bytetape

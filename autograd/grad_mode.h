@@ -2,10 +2,10 @@
 
 namespace bytetape {
 
-/// Whether ops on this thread record onto the tape. On at start.
+/// Whether ops of this thread are recorded on the tape. Default: true.
 bool grad_enabled();
 
-/// Sets grad_enabled() for a C++ scope.
+/// Sets grad_enabled() while it lives.
 class GradMode {
  public:
   [[nodiscard]] explicit GradMode(bool on);
@@ -17,17 +17,16 @@ class GradMode {
   bool previous_;
 };
 
-/// Nothing is recorded while it lives: evaluation, updates of parameters.
+/// Disables recording while it lives, for evaluation and parameter updates (torch.no_grad).
 class NoGrad : GradMode {
  public:
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
-/// While it lives, on its thread, results that are cheap to make again from what their op keeps anyway are not kept for
-/// backward, which makes them once more: those of batch_norm with an activation and without a residual. The same bits
-/// in less memory, for a pass over each. What their op keeps must last as long: a backward that frees it, or an input
-/// of it that is overwritten, is an error in a later backward of what used them. checkpoint() repeats whole parts
-/// of a model.
+/// Recomputes cheap activations in backward instead of saving them, on this thread while it lives.
+/// Applies to the results of batch_norm with an activation and without a residual. Bits are the same. It saves their
+/// memory and costs one pass over each. Backward of their users throws AutogradError if the batch_norm's saved tensors
+/// were freed or overwritten before. checkpoint() recomputes whole parts of a model.
 class Recompute {
  public:
   [[nodiscard]] Recompute();
@@ -38,11 +37,11 @@ class Recompute {
  private:
   bool previous_;
 };
-/// True while a Recompute lives on this thread.
+/// Whether a Recompute is active on this thread.
 bool recomputing();
 
-/// While it lives, on its thread, the first op (forward or backward) whose result holds a NaN throws AutogradError
-/// naming the op and the module. Reads every result: slow, for debugging.
+/// Throws AutogradError, naming the op and module, at the first forward or backward op whose result holds a NaN.
+/// Active on this thread while it lives. It reads every result, so it is slow (torch.autograd.detect_anomaly).
 class DetectAnomaly {
  public:
   [[nodiscard]] DetectAnomaly();
@@ -53,7 +52,7 @@ class DetectAnomaly {
  private:
   bool previous_;
 };
-/// True while a DetectAnomaly lives on this thread.
+/// Whether a DetectAnomaly is active on this thread.
 bool detecting_anomaly();
 
 }  // namespace bytetape

@@ -49,7 +49,7 @@ void KeptGraph::add_reference(const Ref<Node>& node, const Node* keeper) {
 void KeptGraph::add_saved(const Node& node) {
   for (const Saved* s = node.saved_; s; s = s->next_) {
     add_reference(s->maker_, &node);
-    add_reference(s->stand_in_, &node);
+    add_reference(s->placeholder_, &node);
     if (!s->tensor_.defined()) continue;
     add_tensor(s->tensor_, &node);
     ++storage_references_[s->storage_.get()];
@@ -69,7 +69,7 @@ void KeptGraph::add_tensor(const Tensor& x, const Node* keeper, const std::strin
   if (maker && !name.empty()) found_.at(maker.get()).tensor = name;
 }
 
-std::vector<const Node*> KeptGraph::savers_of(const Storage& s) const {
+std::vector<const Node*> KeptGraph::saved_refs(const Storage& s) const {
   const auto at = savers_.find(&s);
   return at == savers_.end() ? std::vector<const Node*>() : at->second;
 }

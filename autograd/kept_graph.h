@@ -11,27 +11,27 @@
 
 namespace bytetape::detail {
 
-/// The nodes that are found from what they saved, and who keeps each. Nothing of it may change meanwhile.
+/// The nodes reachable from saved tensors, and the owners of each node. The graph must not change while it lives.
 class KeptGraph {
  public:
-  /// From the savers of `blocks`, and what made the tensors `known` (defined or not) and their gradients. A name is
-  /// what chain() calls the tensor: "tensor 'loss'".
+  /// Starts from the nodes that saved `blocks`, and from the nodes that made the tensors `known` (undefined ones are
+  /// skipped) and their gradients. chain() uses the names of `known`, as in "tensor 'loss'".
   KeptGraph(const std::vector<memory::Block>& blocks, const NamedTensors& known);
 
-  /// Those that keep the storage, each once: they saved it, or collect the gradient of a leaf that has it.
-  std::vector<const Node*> savers_of(const Storage& s) const;
-  /// What keeps a node, by the shortest way: " <- linear in net.fc2 <- tensor 'loss'".
+  /// Returns the nodes that keep the storage alive, each once. They saved it, or accumulate the gradient of its leaf.
+  std::vector<const Node*> saved_refs(const Storage& s) const;
+  /// Returns the shortest chain of owners of a node: " <- linear in net.fc2 <- tensor 'loss'".
   std::string chain(const Node* from) const;
-  /// How many of a tensor's handles, and of the references to a storage, are nodes' and those of the tensors known.
+  /// Returns the number of a tensor's handles, or of a storage's references, that nodes and `known` hold.
   std::uint32_t handles_of(const TensorImpl* x) const;
   std::uint32_t references_to(const Storage& s) const;
 
  private:
-  /// What is known of a node.
+  /// The facts about one node.
   struct Found {
-    std::vector<const Node*> keepers;  // nodes that have a reference to it
-    std::uint32_t references = 0;      // to it, of those and of known tensors
-    std::string tensor;                // one of the known, which it made
+    std::vector<const Node*> keepers;  // nodes that refer to it
+    std::uint32_t references = 0;      // to it, from those nodes and from known tensors
+    std::string tensor;                // name of a known tensor that it made
   };
 
   void add(const Node* node);
@@ -42,13 +42,13 @@ class KeptGraph {
   std::string end_of(const Node* node) const;
 
   std::unordered_map<const Node*, Found> found_;
-  std::vector<const Node*> waiting_;  // found, but not looked into
+  std::vector<const Node*> waiting_;  // found, but not visited yet
   std::unordered_map<const Storage*, std::vector<const Node*>> savers_;
-  std::unordered_map<const TensorImpl*, std::uint32_t> handles_;          // how many were met
-  std::unordered_map<const Storage*, std::uint32_t> storage_references_;  // likewise
+  std::unordered_map<const TensorImpl*, std::uint32_t> handles_;          // number found so far
+  std::unordered_map<const Storage*, std::uint32_t> storage_references_;  // number found so far
 };
 
-/// "linear in net.fc1".
+/// Returns op and module in words: "linear in net.fc1".
 std::string place_of(memory::NameId op, memory::NameId module);
 
 }  // namespace bytetape::detail

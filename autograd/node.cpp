@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -54,7 +55,8 @@ Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = thi
 void Saved::save(const Tensor& input) {
   release();
   if (!input.defined()) return;
-  if (detail::checkpoint_running && detail::checkpoint_running->takes(*this, input)) return;
+  const detail::AutogradAmbient& ambient = detail::autograd_ambient;
+  if (ambient.checkpoint && ambient.checkpoint->takes(*this, input)) return;
   if (recomputing())
     if (const AutogradMeta* meta = autograd_meta_if_any(input); meta && meta->made_by) {
       const Ref<Node>& maker = meta->made_by.node;
@@ -63,7 +65,7 @@ void Saved::save(const Tensor& input) {
         return;
       }
     }
-  if (detail::saved_tensor_hooks && detail::saved_tensor_hooks->takes(*this, input)) return;
+  if (ambient.saved_tensor_hooks && ambient.saved_tensor_hooks->takes(*this, input)) return;
   keep(input, input.storage().version());
 }
 
@@ -102,14 +104,14 @@ Tensor Saved::get() const {
 }
 
 void Saved::bring_back() const {
-  if (!stand_in_) return;
-  const Ref<Node> alive = stand_in_;
-  static_cast<detail::StandIn&>(*alive).bring_back();
+  if (!placeholder_) return;
+  const Ref<Node> alive = placeholder_;
+  static_cast<detail::SavedPlaceholder&>(*alive).bring_back();
 }
 
 Tensor Saved::remade() const {
   const memory::ScopeGuard scope(
-      memory::current_scope.with(maker_->scope.module, maker_->scope.op, memory::current_scope.phase));
+      memory::ambient.scope.with(maker_->scope.module, maker_->scope.op, memory::ambient.scope.phase));
   Tensor y = maker_->remake();
   if (grad_enabled()) autograd_meta(y).made_by = {maker_, 0};
   return y;
@@ -128,9 +130,9 @@ bool Saved::is_sole_owner(const InputGrads& gx) const {
 
 void Saved::release() {
   maker_ = {};
-  if (stand_in_) {
-    static_cast<detail::StandIn&>(*stand_in_).forget(*this);
-    stand_in_ = {};
+  if (placeholder_) {
+    static_cast<detail::SavedPlaceholder&>(*placeholder_).forget(*this);
+    placeholder_ = {};
   }
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
@@ -140,24 +142,24 @@ void Saved::release() {
 
 namespace detail {
 
-void StandIn::take_place(Saved& saved, const Tensor& x, std::uint32_t place) {
+void SavedPlaceholder::substitute(Saved& saved, const Tensor& x, std::uint32_t place) {
   const Edge made_by = gradient_edge(x);
-  saved.stand_in_ = Ref<Node>(this);
+  saved.placeholder_ = Ref<Node>(this);
   saved.place_ = place;
   saved.maker_ = made_by.node;
   saved.output_ = made_by.output;
 }
 
-void StandIn::put_back(Saved& saved, const Tensor& x, std::uint32_t version) {
+void SavedPlaceholder::put_back(Saved& saved, const Tensor& x, std::uint32_t version) {
   Tensor connected = x.alias(x.shape(), x.strides(), x.storage_offset());
   if (saved.maker_) autograd_meta(connected).made_by = {std::exchange(saved.maker_, {}), saved.output_};
-  saved.stand_in_ = {};
+  saved.placeholder_ = {};
   saved.keep(connected, version);
 }
 
 }  // namespace detail
 
-Node::Node() : scope(memory::current_scope) {}
+Node::Node() : scope(memory::ambient.scope) {}
 Node::~Node() = default;
 
 void Node::release() {
@@ -183,7 +185,7 @@ void Node::dispose(Node* node) {
 namespace {
 /// Tells who captures the step, which leaves the gradient as it was if the step fails.
 void note_touched_grad(const Tensor& leaf, const Tensor& found, bool adds) {
-  detail::Capture& capture = *detail::capture_running;
+  detail::Capture& capture = *detail::core_ambient.capture;
   if (capture.touches_grad(leaf, found, adds)) capture.on_failure([leaf, found] { assign_grad(leaf, found); });
 }
 }  // namespace
@@ -215,7 +217,7 @@ bool AccumulateGrad::has_post_hooks() const { return !autograd_meta(leaf_).post_
 void AccumulateGrad::accumulate(const Tensor& g) {
   const std::lock_guard lock(adding_);
   Tensor& grad = autograd_meta(leaf_).grad;
-  if (detail::capture_running) [[unlikely]]
+  if (detail::core_ambient.capture) [[unlikely]]
     note_touched_grad(leaf_, grad, true);
   if (!grad.defined())
     assign_grad(leaf_, own(g, leaf_));
@@ -250,7 +252,7 @@ Edge gradient_edge(const Tensor& x) {
 
 void assign_grad(const Tensor& x, const Tensor& g) {
   const Tensor before = std::exchange(autograd_meta(x).grad, g);
-  if (detail::capture_running) [[unlikely]]
+  if (detail::core_ambient.capture) [[unlikely]]
     note_touched_grad(x, before, false);
   if (before.defined() && !before.is_same(g) && !is_sole_owner(before))
     before.storage().set_role(memory::Role::temporary);

@@ -7,7 +7,7 @@
 #include "bytetape/core/inline_vector.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/memory/allocator/spin_lock.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -15,47 +15,48 @@ namespace bytetape {
 class Node;
 namespace detail {
 class KeptGraph;
-class StandIn;
+class SavedPlaceholder;
 }  // namespace detail
 
-/// Where a gradient goes: output `output` of `node`. No node: the input needs no gradient.
+/// The destination of a gradient: output number `output` of `node`. A null node means that no gradient is needed.
 struct Edge {
   Ref<Node> node;
   std::uint32_t output = 0;
   explicit operator bool() const { return static_cast<bool>(node); }
 };
 
-/// Gradients of a node's outputs, by position. An undefined tensor stands for zeros.
+/// The gradients of a node's outputs, by position. An undefined tensor stands for zeros.
 using Grads = InlineVector<Tensor, 4>;
 
-/// What a rule is told of the run that calls it, and where it puts the gradients of its node's inputs.
+/// The gradients of a node's inputs, which its rule sets, and what the rule may know about the backward run.
 class InputGrads {
  public:
   InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, bool widens_leaves, Tensor addend = {});
-  /// The gradient of input i: to be set where needs(i), unless it is zero.
+  /// The gradient of input i. The rule sets it if needs(i); undefined means zero.
   Tensor& operator[](std::size_t i) { return grads_[i]; }
-  /// Number of inputs.
+  /// The number of inputs.
   std::size_t size() const { return grads_.size(); }
-  /// True where the gradient of input i is asked for.
+  /// Whether the gradient of input i is needed.
   bool needs(std::size_t i) const;
-  /// True where the graph stays for another backward, which what it saved has to last for.
+  /// Whether the graph is kept for another backward, so that saved tensors must not be released.
   bool keeps_graph() const { return keeps_graph_; }
-  /// True where the gradient of input i, due in f32, may be a dense one of 16 bits: a leaf's, which backward() widens
-  /// at its end together with others.
+  /// Whether the f32 gradient of input i may be a dense 16-bit tensor. True for leaves whose gradients backward()
+  /// converts together at its end.
   bool may_stay_low(std::size_t i) const;
-  /// What is still to be added to the gradient of output 0. Undefined but for rules that take it so.
+  /// A second tensor to add to the gradient of output 0. Undefined unless the rule takes_addend().
   const Tensor& addend() const { return addend_; }
 
  private:
   const Node& node_;
-  std::vector<bool> unwanted_;  // by input; shorter where every further one is wanted
+  std::vector<bool> unwanted_;  // by input; missing entries are wanted
   bool keeps_graph_, widens_leaves_;
   Tensor addend_;
   InlineVector<Tensor, 3> grads_;
 };
 
-/// A tensor kept for backward, as a named member of its node: `Saved x{this};`. Knows the version it was saved at,
-/// counts as "saved for backward" on the ledger, and is let go as soon as its node has run.
+/// A tensor that a node saves for backward, as a member of the node: `Saved x{this};`.
+/// It knows the version that was saved, has the role "saved for backward" on the ledger, and is released once its node
+/// has run.
 class Saved {
  public:
   explicit Saved(Node* node);
@@ -63,83 +64,85 @@ class Saved {
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
 
-  /// Keeps an input of the op, or while recomputing() the op that can remake it; within checkpoint() what will run
-  /// again, and under SavedTensorHooks what they make of it.
+  /// Saves an input of the op. Under Recompute it may keep the op that can recompute the tensor instead. Inside
+  /// checkpoint() it keeps only leaves, and under SavedTensorHooks the result of the hook.
   void save(const Tensor& input);
-  /// Keeps an output of the op (number `index`), without owning the node in a circle.
+  /// Saves output number `index` of the op, without a reference cycle.
   void save_output(const Tensor& output, std::uint32_t index = 0);
-  /// The tensor, connected to the graph. Undefined where an undefined tensor was saved. Throws AutogradError where it
-  /// was overwritten since, naming the op that did, or was moved or converted, or the graph was already freed.
+  /// Returns the tensor, connected to the graph, or an undefined tensor if an undefined one was saved.
+  /// Throws AutogradError if the tensor was overwritten (naming the op that wrote it), moved or converted, or if the
+  /// graph is already freed.
   Tensor get() const;
-  /// The same for the last time in this run: lets the tensor go unless the graph stays, so that a rule may write over
-  /// what nobody else holds.
+  /// Returns the tensor like get(), and releases it unless the graph is kept. The rule may then overwrite it if nobody
+  /// else holds it.
   Tensor take(const InputGrads& gx);
-  /// True where take() would give a tensor that nobody else holds.
+  /// Whether take() would return a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
-  /// True where get() gives a tensor.
-  bool is_kept() const { return tensor_.defined() || maker_ || stand_in_; }
-  /// Lets the tensor go.
+  /// Whether get() returns a tensor.
+  bool is_kept() const { return tensor_.defined() || maker_ || placeholder_; }
+  /// Releases the tensor.
   void release();
 
  private:
   friend class Node;
   friend class detail::KeptGraph;
-  friend class detail::StandIn;
+  friend class detail::SavedPlaceholder;
   void keep(const Tensor& x, std::uint32_t version);
   void bring_back() const;
   Tensor remade() const;
 
   Tensor tensor_;
-  Ref<Node> maker_;       // in its place
-  Ref<Node> stand_in_;    // in its place, until that brings it back, with the tensor's own maker_: a StandIn
-  Ref<Storage> storage_;  // as it was when saved: Module::to gives a tensor another one
+  Ref<Node> maker_;        // recomputes the tensor, if not null
+  Ref<Node> placeholder_;  // a SavedPlaceholder that restores the tensor and maker_, if not null
+  Ref<Storage> storage_;   // as saved; Module::to gives a tensor another storage
   Node* node_;
   Saved* next_;
   std::uint32_t version_ = 0, output_ = 0;
-  std::uint32_t place_ = 0;  // in a CheckpointFrame
+  std::uint32_t place_ = 0;  // index in a CheckpointFrame
   bool is_output_ = false;
 };
 
-/// One op on the tape. A derived class holds what the op saved, and the rule. Rules that are made of differentiable ops
-/// can be differentiated again.
+/// An op on the tape. A derived class holds the saved tensors and the backward rule.
+/// A rule made of differentiable ops supports higher derivatives.
 class Node : public RefCounted {
  public:
   Node();
   virtual ~Node();
 
-  /// gx[i] = the gradient of input i, given gy[j] of output j. Leave gx[i] undefined where !gx.needs(i), or for zeros.
-  /// Runs in the scope (module, op) of the forward op.
+  /// Sets gx[i] to the gradient of input i, from the gradients gy[j] of the outputs j.
+  /// gx[i] may stay undefined if !gx.needs(i) or if it is zero. Runs in the scope (module, op) of the forward op.
   virtual void backward(const Grads& gy, InputGrads& gx) = 0;
-  /// False for a rule made of kernels: create_graph then throws instead of silently dropping terms.
+  /// Whether the rule consists of differentiable ops. If false, create_graph throws instead of dropping terms.
   virtual bool differentiable() const { return true; }
-  /// True for a rule that takes an undefined gy[j] for zeros; others get zeros that are made for them.
+  /// Whether the rule accepts an undefined gy[j] as zeros. If false, the engine passes a tensor of zeros.
   virtual bool takes_undefined() const { return false; }
-  /// True for a rule of one output that takes its gradient as two tensors, gy[0] and gx.addend(), where two ops gave
-  /// one each: one pass less over both.
+  /// Whether a rule of one output accepts its gradient as two summands, gy[0] and gx.addend(). That saves a pass over
+  /// both.
   virtual bool takes_addend() const { return false; }
-  /// True for a leaf's accumulator whose gradient, due in f32, may be given in 16 bits, to be widened before it runs.
+  /// Whether the f32 gradient of a leaf may arrive in 16 bits, to be converted before this accumulator runs.
   virtual bool takes_low() const { return false; }
-  /// True where remake() gives what y, the result of this op, holds now.
+  /// Whether remake() would return the current value of y, the result of this op.
   virtual bool can_remake(const Tensor& y) const {
     static_cast<void>(y);
     return false;
   }
-  /// The op's result once more, from what was saved.
+  /// Recomputes the op's result from its saved tensors.
   virtual Tensor remake() const { return {}; }
 
-  /// True where this input requires a gradient: what it takes has to be saved.
+  /// Whether this input requires grad, so that its rule's tensors must be saved.
   bool needs(std::size_t input) const { return input < edges.size() && edges[input]; }
-  /// Drops edges and saved tensors; running again throws AutogradError.
+  /// Releases edges and saved tensors. A later backward through the node throws AutogradError.
   void release();
   bool released() const { return released_; }
 
-  /// The forward op's place: "linear" in "net.fc1".
+  /// Op and module of the forward op, such as "linear" in "net.fc1".
   memory::ScopeIds scope;
-  /// Order of recording, after everything that the op's inputs were made by; backward runs the highest first.
+  /// The order of recording: greater than that of the nodes that made the inputs. Backward runs the highest number
+  /// first.
   std::uint64_t sequence = 0;
-  /// Where the gradient of each input goes.
+  /// The destinations of the inputs' gradients.
   InlineVector<Edge, 3> edges;
-  /// What the outputs look like: an output that got no gradient is filled with zeros like this.
+  /// Shape, dtype and device of an output, for the zeros that stand for a missing gradient.
   struct OutputInfo {
     Shape shape;
     DType dtype = DType::f32;
@@ -147,17 +150,17 @@ class Node : public RefCounted {
   };
   InlineVector<OutputInfo, 1> outputs;
 
-  /// A function that register_hook() was given.
+  /// A function passed to register_hook().
   struct Hook {
     std::uint32_t output;
     int handle;
     std::function<Tensor(const Tensor&)> call;
   };
-  std::vector<Hook> hooks;  ///< of tensors that the node made
+  std::vector<Hook> hooks;  ///< of the node's outputs
   virtual const std::vector<Hook>& hooks_to_run() const { return hooks; }
 
-  static constexpr bool found_weakly = true;  ///< a leaf finds its accumulator
-  /// Ends nodes one after the other: a long chain must not recurse.
+  static constexpr bool found_weakly = true;  ///< a leaf refers to its accumulator weakly
+  /// Deletes nodes one after the other, because a long chain must not recurse.
   static void dispose(Node* node);
 
  private:
@@ -169,29 +172,29 @@ class Node : public RefCounted {
 };
 
 namespace detail {
-/// What stands in the place of saved tensors until backward needs them. Owned by those, not on the tape itself.
-class StandIn : public Node {
+/// A placeholder for saved tensors until backward needs them. Owned by those, and not on the tape.
+class SavedPlaceholder : public Node {
  public:
-  /// Puts back what it stands for.
+  /// Restores the saved tensors.
   virtual void bring_back() = 0;
-  /// What `saved` would have kept is not needed any more.
+  /// Called when `saved` does not need its tensor any more.
   virtual void forget(const Saved& saved) = 0;
   void backward(const Grads&, InputGrads&) override {}
 
  protected:
-  /// Takes the place of x, which `saved` would keep; gives which one it is, 0 unless told.
-  void take_place(Saved& saved, const Tensor& x, std::uint32_t place = 0);
-  /// What forget() is told by.
+  /// Replaces x in `saved` by this placeholder, under the number `place`. Default: 0.
+  void substitute(Saved& saved, const Tensor& x, std::uint32_t place = 0);
+  /// The number that substitute() was given, for forget().
   static std::uint32_t place_of(const Saved& saved) { return saved.place_; }
-  /// x, at the version that it has to keep, in the place that was taken.
+  /// Puts x back into `saved`, at the version that was saved.
   static void put_back(Saved& saved, const Tensor& x, std::uint32_t version);
 };
 }  // namespace detail
 
-/// The next place in the order of recording.
+/// Returns the next number in the order of recording.
 std::uint64_t next_sequence();
 
-/// The end of the tape: adds what arrives to a leaf's grad.
+/// The node that adds gradients to a leaf's grad.
 class AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf);
@@ -199,7 +202,7 @@ class AccumulateGrad final : public Node {
   const Tensor& leaf() const { return leaf_; }
   void backward(const Grads& gy, InputGrads& gx) override;
   const std::vector<Hook>& hooks_to_run() const override;
-  /// A hook sees a gradient as soon as it is whole.
+  /// False if the leaf has hooks, because a hook must see the gradient in f32.
   bool takes_low() const override {
     return outputs[0].dtype == DType::f32 && leaf_.dtype() == DType::f32 && hooks_to_run().empty() && !has_post_hooks();
   }
@@ -211,30 +214,30 @@ class AccumulateGrad final : public Node {
   std::mutex adding_;  // graphs of several threads may end here
 };
 
-/// Autograd's slot of a tensor.
+/// Autograd's fields of a tensor.
 struct AutogradMeta final : AutogradSlot {
-  bool requires_grad = false;  ///< asked of a leaf
+  bool requires_grad = false;  ///< set by the user on a leaf
   Tensor grad;
   Edge made_by;                          ///< empty on leaves
-  AccumulateGrad* accumulate = nullptr;  ///< of a leaf, while a graph uses it; not owned, and guarded by `lock`
-  memory::SpinLock lock;                 ///< threads may record over one leaf
+  AccumulateGrad* accumulate = nullptr;  ///< of a leaf that a graph uses; not owned, guarded by `lock`
+  memory::SpinLock lock;                 ///< several threads may record ops on one leaf
   std::vector<Node::Hook> hooks;         ///< of a leaf
   struct PostHook {
     int handle;
     std::function<void(const Tensor&)> call;
   };
-  std::vector<PostHook> post_hooks;  ///< of a leaf, for when its gradient is whole
+  std::vector<PostHook> post_hooks;  ///< of a leaf, called when its gradient is complete
 };
-/// The slot, made on first use.
+/// Returns autograd's fields of x, created on first use.
 AutogradMeta& autograd_meta(const Tensor& x);
-/// The slot, or null where there is none.
+/// Returns autograd's fields of x, or null if it has none.
 AutogradMeta* autograd_meta_if_any(const Tensor& x);
-/// Where x's gradient goes: the op that made it, or its accumulator. Empty where x requires no grad.
+/// Returns the destination of x's gradient: the op that made x, or its accumulator. Empty if x requires no grad.
 Edge gradient_edge(const Tensor& x);
-/// Makes g, already checked, the gradient of x, and says so on the ledger.
+/// Makes g, already checked, the gradient of x, and sets its role on the ledger.
 void assign_grad(const Tensor& x, const Tensor& g);
-/// True where nobody but `owners` of its storage sees x's bytes, and no two of its elements are one: it may be written,
-/// or given away.
+/// Whether x may be overwritten or given away. True if its storage has no more than `owners` references, and no two
+/// elements of x share memory.
 bool is_sole_owner(const Tensor& x, std::uint32_t owners = 1);
 
 }  // namespace bytetape

@@ -6,8 +6,8 @@
 
 namespace bytetape {
 
-/// What an elementwise op takes: a tensor, or a number, which counts as a tensor of that one value in the other
-/// operand's dtype. Refers to the tensor: for arguments alone, not to be kept.
+/// An argument of an elementwise op: a tensor, or a number, which takes the other operand's dtype.
+/// Refers to the tensor, so use it for arguments only.
 class Operand {
  public:
   Operand(const Tensor& x) : tensor_(&x) {}
@@ -15,7 +15,7 @@ class Operand {
   requires std::constructible_from<Scalar, T> Operand(T number) : number_(number) {}
 
   bool is_number() const { return tensor_ == nullptr; }
-  /// Undefined where it is a number.
+  /// The tensor; undefined if it is a number.
   const Tensor& tensor() const {
     static const Tensor none;
     return tensor_ ? *tensor_ : none;

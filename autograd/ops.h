@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// Every op.
+/// Includes every op.
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/conv.h"
@@ -15,7 +16,6 @@
 #include "bytetape/autograd/ops/layer_norm.h"
 #include "bytetape/autograd/ops/loss.h"
 #include "bytetape/autograd/ops/matmul.h"
-#include "bytetape/autograd/ops/norm.h"
 #include "bytetape/autograd/ops/pad.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/pool.h"

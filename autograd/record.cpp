@@ -1,5 +1,6 @@
 #include "bytetape/autograd/record.h"
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/anomaly.h"
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/core/device/overlap.h"
@@ -44,8 +45,8 @@ bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
 namespace detail {
 
 void connect(Node& node, std::span<const Tensor* const> inputs) {
-  if (checkpoint_running) [[unlikely]]
-    checkpoint_running->note_leaves(inputs);
+  if (autograd_ambient.checkpoint) [[unlikely]]
+    autograd_ambient.checkpoint->note_leaves(inputs);
   for (const Tensor* x : inputs) node.edges.push_back(gradient_edge(*x));
   node.sequence = next_sequence();  // after those of new accumulators
 }
@@ -69,7 +70,7 @@ void check_anomaly(const Tensor& output) {
   if (!detecting_anomaly()) [[likely]]
     return;
   // What a rule makes on its way is a gradient too.
-  const bool backward = memory::current_scope.phase == memory::Phase::backward;
+  const bool backward = memory::ambient.scope.phase == memory::Phase::backward;
   throw_if_nan(output, backward ? "a gradient made by backward" : "the result");
 }
 

@@ -9,24 +9,26 @@
 
 namespace bytetape {
 
-/// True where this thread records and any of the tensors (undefined ones do not count) requires grad. Throws
-/// AutogradError on a view taken before an in-place op on the tape overwrote its base.
+/// Whether this thread records ops and a tensor requires grad. Undefined tensors are skipped.
+/// Throws AutogradError if a tensor is a view whose base was overwritten by a later in-place op on the tape.
 bool any_requires_grad(std::initializer_list<const Tensor*> inputs);
 
 namespace detail {
-/// Gives the node its place on the tape, behind what made its inputs.
+/// Puts the node on the tape after the nodes that made its inputs.
 void connect(Node& node, std::span<const Tensor* const> inputs);
-/// Makes x the next output of the node. One that is no floating tensor has a number, but no gradient.
+/// Makes x the next output of the node. A tensor that is not floating-point is counted as an output, but has no
+/// gradient.
 void add_output(Node& node, const Tensor& x);
-/// What follows a write into x: it is counted, and views of x that are on the tape must not be used any more.
+/// Counts a write to x, and invalidates views of x that are on the tape.
 void add_overwritten(Node* node, const Tensor& x);
 void check_anomaly(const Tensor& output);
-/// Throws AutogradError where x is a view that an in-place op on the tape left behind.
+/// Throws AutogradError if x is a view that an in-place op on the tape has invalidated.
 void check_view(const Tensor& x);
 }  // namespace detail
 
-/// The first half of recording, for an op that may write over what its rule needs: a new N that waits for its outputs,
-/// made from `inputs` in the order of N's gx; null where nothing has to be recorded.
+/// Makes a node N before its outputs exist, for an op that may overwrite tensors that its rule needs. The first half of
+/// recording.
+/// `inputs` are in the order of N's gx. Returns null if nothing has to be recorded.
 template <class N, class... Inputs>
 Ref<N> prepare(const Inputs&... inputs) {
   if (!any_requires_grad({&inputs...})) return {};
@@ -36,9 +38,9 @@ Ref<N> prepare(const Inputs&... inputs) {
   return node;
 }
 
-/// Puts an op of several outputs on the tape: those of a new N, in the order of its gy, made from `inputs` in the order
-/// of its gx. Integers among the outputs (indices) have no gradient. Returns the node, to be given what backward needs,
-/// or null where nothing has to be recorded.
+/// Records an op with several outputs as a new node N. `outputs` are in the order of gy, `inputs` in the order of gx.
+/// Integer outputs, such as indices, have no gradient. Returns the node, into which the op saves tensors, or null if
+/// nothing has to be recorded.
 template <class N, class... Inputs>
 N* record_outputs(std::initializer_list<std::reference_wrapper<const Tensor>> outputs, const Inputs&... inputs) {
   for (const Tensor& y : outputs) detail::check_anomaly(y);
@@ -48,7 +50,7 @@ N* record_outputs(std::initializer_list<std::reference_wrapper<const Tensor>> ou
   return node.get();
 }
 
-/// The same for the usual one output:
+/// Records an op with one output as a new node N:
 ///
 ///     if (auto* node = record<ReluBackward>(y, x)) node->y.save_output(y);
 template <class N, class... Inputs>
@@ -56,7 +58,7 @@ N* record(const Tensor& output, const Inputs&... inputs) {
   return record_outputs<N>({output}, inputs...);
 }
 
-/// The same for a list of inputs.
+/// Records an op of one output and a list of inputs.
 template <class N>
 N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
   detail::check_anomaly(output);
@@ -64,7 +66,7 @@ N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
   bool any = false;
   for (const Tensor& x : inputs) {
     list.push_back(&x);
-    any = any_requires_grad({&x}) || any;  // checks each one's view
+    any = any_requires_grad({&x}) || any;  // also checks each view
   }
   if (!any) return nullptr;
   const auto node = make_ref<N>();
@@ -73,12 +75,12 @@ N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
   return node.get();
 }
 
-/// An op that writes into its first input: what must be checked before the kernel runs. Throws AutogradError on a leaf
-/// that requires grad, and where x is a view whose base would not learn of it; ValueError where elements of x share
-/// memory with each other, or with other elements of an input.
+/// Checks the arguments of an op that writes into x, before its kernel runs. `others` are its other inputs.
+/// Throws AutogradError if x is a leaf that requires grad, or a view whose base would not see the write.
+/// Throws ValueError if elements of x share memory with each other, or with other elements of an input.
 void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others = {});
-/// What happens after such an op's kernel: the write is counted, and the tape is told (as `record`, where x is the
-/// output).
+/// Records an op that has written into x: counts the write, and makes x the output of a new node N. Call it after the
+/// kernel.
 template <class N, class... Inputs>
 N* record_in_place(const Tensor& x, const Inputs&... inputs) {
   const Ref<N> node = prepare<N>(inputs...);

@@ -35,7 +35,7 @@ class NewestFirst final : public detail::SavedWatch {
   void held(Storage& s) override {
     const std::lock_guard lock(mutex_);
     if (!s.is_evicted()) move_to_front(s);
-    if (detail::saved_watch == this) push_out();
+    if (detail::core_ambient.saved_watch == this) push_out();
   }
 
   // Nothing is pushed out for it: an op that has begun may have the address of what would be.
@@ -48,7 +48,7 @@ class NewestFirst final : public detail::SavedWatch {
   void dropped(Storage& s) noexcept override {
     const std::lock_guard lock(mutex_);
     s.drop_copy();
-    if (memory::current_scope.phase == memory::Phase::backward) draw_in();
+    if (memory::ambient.scope.phase == memory::Phase::backward) draw_in();
     const auto at = places_.find(&s);
     newest_.erase(at->second);
     places_.erase(at);
@@ -103,8 +103,8 @@ class NewestFirst final : public detail::SavedWatch {
 
 SaveOnCpu::SaveOnCpu(const SaveOnCpuOptions& options)
     : watch_(options.keep != SaveOnCpuOptions::everything ? make_ref<NewestFirst>(options) : Ref<NewestFirst>()),
-      outer_(std::exchange(detail::saved_watch, watch_.get())) {}
+      outer_(std::exchange(detail::core_ambient.saved_watch, watch_.get())) {}
 
-SaveOnCpu::~SaveOnCpu() { detail::saved_watch = outer_; }
+SaveOnCpu::~SaveOnCpu() { detail::core_ambient.saved_watch = outer_; }
 
 }  // namespace bytetape

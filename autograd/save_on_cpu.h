@@ -10,14 +10,14 @@ namespace bytetape {
 struct SaveOnCpuOptions {
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 
-  /// Bytes of what was saved last that stay on the device. So much has to be saved again, or run backward, while a copy
-  /// takes place: some layers' worth, so that no one waits for it. `everything`: nothing goes.
+  /// The newest saved bytes that stay on the device. A copy has the time in which forward saves, or backward releases,
+  /// this many bytes. A few layers' worth hides the copies. `everything` disables offloading.
   std::size_t keep = std::size_t{256} << 20;
-  std::size_t min_bytes = std::size_t{1} << 20;  ///< what is smaller stays
+  std::size_t min_bytes = std::size_t{1} << 20;  ///< smaller tensors stay on the device
 };
 
-/// While it lives, on its thread, what nodes keep for backward goes to memory of the host that is pinned for the device
-/// (torch.autograd.graph.save_on_cpu with pin_memory), but for the newest `keep` bytes, and comes back in time:
+/// Offloads saved tensors to pinned host memory, on this thread while it lives. The newest `keep` bytes stay on the
+/// device (torch.autograd.graph.save_on_cpu with pin_memory).
 ///
 ///     {
 ///       const SaveOnCpu offload({.keep = std::size_t{512} << 20});
@@ -25,16 +25,16 @@ struct SaveOnCpuOptions {
 ///     }
 ///     loss.backward();
 ///
-/// Values are the same to the bit. What is older than half of `keep` is copied out beside the ops that follow, and its
-/// memory is free once it is older than all of it; as backward lets go of what is newer, it is copied back ahead of
-/// its use. What an op uses meanwhile comes back at once, and the op waits for that. Parameters, inputs and what was
-/// let go before stay where they are. So what is on the device depends on the program alone, and memory::predict()
-/// tells it, the host's part too.
+/// Bits are the same. A tensor is copied to the host, in parallel with ops, once half of `keep` was saved after it. Its
+/// device memory is free once all of `keep` was saved after it. Backward copies tensors back ahead of their use. If an
+/// op needs a tensor earlier, it waits for the copy. What is on the device depends on the program only, so
+/// memory::predict() predicts device and host memory.
 ///
-/// What backward itself saves stays (create_graph), and with retain_graph what it brings back. Where the host's memory
-/// runs out, what is left stays. Where a device has no pinned memory (the CPU) nothing happens. A step that is captured
-/// cannot have it: CaptureError. What is saved must not be used by other threads until backward has let go of it. Of
-/// scopes in each other the innermost counts.
+/// These stay on the device: parameters, inputs, tensors that backward itself saves (create_graph), tensors restored
+/// with retain_graph, and the rest once host memory runs out. On devices without pinned memory, such as the CPU,
+/// nothing happens. Other threads must not use a saved tensor before backward has released it. Of nested scopes the
+/// innermost is in effect.
+/// Throws CaptureError, from the step, if a captured step uses it.
 class SaveOnCpu {
  public:
   [[nodiscard]] explicit SaveOnCpu(const SaveOnCpuOptions& options = {});

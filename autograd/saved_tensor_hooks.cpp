@@ -2,20 +2,21 @@
 
 #include <utility>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/core/error.h"
 
 namespace bytetape {
 namespace {
 
-using detail::saved_tensor_hooks;
+using detail::autograd_ambient;
 
 /// What an Unpack is kept in, for one tensor.
-class Packed final : public detail::StandIn {
+class Packed final : public detail::SavedPlaceholder {
  public:
   Packed(SavedTensorHooks::Unpack unpack, Saved& saved, const Tensor& x)
       : unpack_(std::move(unpack)), saved_(saved), looks_{x.shape(), x.dtype(), x.device()} {}
-  void stand_for(const Tensor& x) { take_place(saved_, x); }
+  void stand_for(const Tensor& x) { substitute(saved_, x); }
 
   void bring_back() override {
     const NoGrad no_grad;
@@ -36,11 +37,11 @@ class Packed final : public detail::StandIn {
 
 }  // namespace
 
-SavedTensorHooks::SavedTensorHooks(Pack pack) : pack_(std::move(pack)), outer_(saved_tensor_hooks) {
+SavedTensorHooks::SavedTensorHooks(Pack pack) : pack_(std::move(pack)), outer_(autograd_ambient.saved_tensor_hooks) {
   check<ValueError>(static_cast<bool>(pack_), "SavedTensorHooks: pack must be callable");
-  saved_tensor_hooks = this;
+  autograd_ambient.saved_tensor_hooks = this;
 }
-SavedTensorHooks::~SavedTensorHooks() { saved_tensor_hooks = outer_; }
+SavedTensorHooks::~SavedTensorHooks() { autograd_ambient.saved_tensor_hooks = outer_; }
 
 bool SavedTensorHooks::takes(Saved& saved, const Tensor& x) const {
   if (x.is_leaf() && x.requires_grad()) return false;

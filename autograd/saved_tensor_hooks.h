@@ -5,7 +5,7 @@
 
 namespace bytetape {
 
-/// While it lives, on its thread, each tensor that a node would keep for backward is first given to `pack`
+/// Calls `pack` for each tensor that a node saves for backward, on this thread while it lives
 /// (torch.autograd.graph.saved_tensors_hooks):
 ///
 ///     const SavedTensorHooks hooks([](const Tensor& x) -> SavedTensorHooks::Unpack {
@@ -13,33 +13,28 @@ namespace bytetape {
 ///       return [low = to(x, DType::bf16), dtype = x.dtype()] { return to(low, dtype); };
 ///     });
 ///
-/// What `pack` gives is kept in the tensor's place, and called once, when backward first needs the tensor, in the scope
-/// of that; what it gives then is kept until the node is done with it. It must have the tensor's shape, dtype and
-/// device: AutogradError where it has not. Null: the tensor is kept. Leaves that require grad, which last anyway, are
-/// not given to `pack`, nor is what checkpoint() leaves out. Neither function is recorded. Of scopes in each other the
-/// innermost counts.
+/// The node saves the function that `pack` returns instead of the tensor. If it is null, the node saves the tensor. The
+/// function is called once, in the scope of the op that first needs the tensor. Its result lives until the node is
+/// done. Ops in both functions are not recorded. `pack` is not called for leaves that require grad, nor for tensors
+/// that checkpoint() drops. Of nested scopes the innermost is in effect.
+/// Throws AutogradError from backward if the result differs from the tensor in shape, dtype or device.
 class SavedTensorHooks {
  public:
   using Unpack = std::function<Tensor()>;
   using Pack = std::function<Unpack(const Tensor& x)>;
 
-  /// Throws ValueError where `pack` is empty.
+  /// Throws ValueError if `pack` is empty.
   [[nodiscard]] explicit SavedTensorHooks(Pack pack);
   ~SavedTensorHooks();
   SavedTensorHooks(const SavedTensorHooks&) = delete;
   SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
 
-  /// For Saved::save: whether something is kept in x's place.
+  /// Called by Saved::save: packs x and returns true, or returns false if x is to be saved as it is.
   bool takes(Saved& saved, const Tensor& x) const;
 
  private:
   Pack pack_;
   const SavedTensorHooks* outer_;
 };
-
-namespace detail {
-/// The thread's; null where there are none.
-inline constinit thread_local const SavedTensorHooks* saved_tensor_hooks = nullptr;
-}  // namespace detail
 
 }  // namespace bytetape

@@ -51,7 +51,7 @@ std::string keeper_of_role(Role role, memory::NameId module) {
   const std::string whose = " of " + memory::display_name(module);
   if (role == Role::gradient) return "a leaf" + whose + ", as its gradient";
   if (role == Role::parameter) return "a parameter or a buffer" + whose;
-  if (role == Role::lowered) return "a parameter" + whose + ", as its copy in 16 bits";
+  if (role == Role::autocast_copy) return "a parameter" + whose + ", as its copy in 16 bits";
   if (role == Role::optimizer_state) return "an optimizer";
   return "";
 }
@@ -76,7 +76,7 @@ class Reasons {
 
   std::string text() {
     const KeptGraph graph(blocks_for(x_.device()), known_);
-    for (const Node* node : graph.savers_of(x_.storage())) add(kept_by(*node, graph));
+    for (const Node* node : graph.saved_refs(x_.storage())) add(kept_by(*node, graph));
     add_known();
     add_others(graph);
     return concat(describe(x_), ", ", booking_of(x_.storage()), ", is kept by\n",

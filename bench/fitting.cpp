@@ -40,9 +40,9 @@ nn::Sequential deep_resnet(std::int64_t blocks) {
 
 class Training {
  public:
-  Training(const Settings& s, const nn::Levers& levers)
-      : batch_(s.batch), levers_(levers), net_(deep_resnet(s.blocks)) {
-    levers.apply(net_);
+  Training(const Settings& s, const nn::MemoryOptions& memory_options)
+      : batch_(s.batch), memory_options_(memory_options), net_(deep_resnet(s.blocks)) {
+    memory_options.apply(net_);
   }
   Tensor operator()() {
     const memory::Step step;
@@ -51,7 +51,7 @@ class Training {
     const Tensor y = randint(0, 10, batch_, DType::i64, default_device(), default_generator(), memory::Role::input);
     Tensor loss;
     {
-      const SaveOnCpu offload(levers_.saved);
+      const SaveOnCpu offload(memory_options_.saved);
       loss = cross_entropy(net_(x), y);
     }
     loss.backward();
@@ -61,7 +61,7 @@ class Training {
 
  private:
   std::int64_t batch_;
-  nn::Levers levers_;
+  nn::MemoryOptions memory_options_;
   nn::Sequential net_;
   optim::SGD sgd_{net_.parameters(), {.lr = 0.1, .momentum = 0.9}};
 };
@@ -72,7 +72,7 @@ struct Run {
   std::size_t allocated = 0, reserved = 0;
 };
 
-Run train(const Settings& s, std::size_t limit, const nn::Levers& levers) {
+Run train(const Settings& s, std::size_t limit, const nn::MemoryOptions& memory_options) {
   memory::empty_cache(s.device);
   memory::set_limit(limit, s.device);
   memory::reset_peaks(s.device);
@@ -80,7 +80,7 @@ Run train(const Settings& s, std::size_t limit, const nn::Levers& levers) {
   {
     const DefaultDevice here(s.device);
     manual_seed(1);
-    Training training(s, levers);
+    Training training(s, memory_options);
     for (int i = 0; i < 3; ++i) run.losses.push_back(training().item<float>());
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < s.steps; ++i) training();
@@ -101,8 +101,8 @@ double median(std::vector<double> values) {
 
 /// In turns with what it is compared with.
 void compare(const Settings& s, const char* way, const nn::FitOptions& options) {
-  const auto training = [&](const nn::Levers& levers) { return Training(s, levers); };
-  const std::size_t need = memory::predict(s.device, [&] { return Training(s, nn::Levers()); }).peak_allocated();
+  const auto training = [&](const nn::MemoryOptions& memory_options) { return Training(s, memory_options); };
+  const std::size_t need = memory::predict(s.device, [&] { return Training(s, nn::MemoryOptions()); }).peak_allocated();
   const auto limit = static_cast<std::size_t>(static_cast<double>(need) / s.times);
   const nn::Fit fit = nn::fit(s.device, limit, training, options);
   nlohmann::ordered_json line{{"way", way},         {"device", to_string(s.device)},
@@ -113,7 +113,7 @@ void compare(const Settings& s, const char* way, const nn::FitOptions& options) 
     Run plain, fitted;
     for (int i = 0; i < s.rounds; ++i) {
       plain = train(s, memory::snapshot(s.device).capacity, {});
-      fitted = train(s, limit, fit.levers);
+      fitted = train(s, limit, fit.memory_options);
       without.push_back(plain.ms), with.push_back(fitted.ms), ratios.push_back(fitted.ms / plain.ms);
     }
     line.update({{"losses_equal", plain.losses == fitted.losses},

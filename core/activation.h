@@ -2,8 +2,8 @@
 
 namespace bytetape {
 
-/// The activation that an op applies to its result before it stores it, where the two are one kernel.
-/// gelu_tanh is gelu(x, Approximate::tanh). `epilogues` of a kernel family are those that its ops can apply.
+/// The activation that an op applies in its epilogue.
+/// gelu_tanh is gelu(x, Approximate::tanh). Families state which activations they support (core/kernels/epilogue.h).
 enum class Activation { none, relu, gelu_tanh };
 
 /// Every activation.

@@ -4,11 +4,12 @@
 
 namespace bytetape {
 
-/// Throws ValueError where x is undefined; `name` says which tensor x is.
+/// Throws ValueError if x is undefined. `name` names x in the message.
 inline void check_defined(const Tensor& x, const char* name = "the input") {
   check<ValueError>(x.defined(), name, " is an undefined tensor");
 }
-/// Defined (ValueError), of a floating dtype (DTypeError).
+/// Throws ValueError if x is undefined.
+/// Throws DTypeError if x is not floating-point.
 inline void check_floating(const Tensor& x) {
   check_defined(x);
   check<DTypeError>(is_floating(x.dtype()), "expected a floating dtype, got ", describe(x));

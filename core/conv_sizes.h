@@ -5,7 +5,7 @@
 
 namespace bytetape {
 
-/// The sizes of one convolution. A patch is what one output pixel sees of one group: (kh, kw, c / groups) elements.
+/// The sizes of a convolution. A patch is the input of one output pixel in one group: (kh, kw, c / groups) elements.
 struct ConvSizes {
   DType dtype;
   std::int64_t n, c, h, w, o, kh, kw, oh, ow, groups;

@@ -12,7 +12,8 @@
 namespace bytetape {
 namespace detail {
 
-/// "relu" of &PointwiseKernels::relu, read off the compiler's own spelling.
+/// Returns the name of a kernel, "relu" for &PointwiseKernels::relu, from the compiler's spelling of the template
+/// argument.
 template <auto Kernel>
 constexpr std::string_view kernel_name() {
   constexpr std::string_view text = __PRETTY_FUNCTION__;
@@ -20,7 +21,8 @@ constexpr std::string_view kernel_name() {
   return text.substr(at, text.find_first_of(";]", at) - at);
 }
 
-/// The table's entry, which a meta device asks for no launch.
+/// Returns the kernel from the device's table. On a meta device its launch() may be missing.
+/// Throws NotImplemented if the device lacks the kernel.
 template <auto Kernel>
 auto find_kernel(Device device) {
   const auto kernel = backend(device).kernels->find(Kernel);
@@ -36,14 +38,14 @@ auto find_kernel(Device device) {
 
 }  // namespace detail
 
-/// Runs a kernel of the device's table; on a meta device does nothing.
+/// Runs a kernel of the device's table. Does nothing on a meta device.
 template <auto Kernel, class... Args>
 void run(Device device, const Args&... args) {
   const auto kernel = detail::find_kernel<Kernel>(device);
   if (!device.is_meta) kernel(args...);
 }
 
-/// Memory under the role `workspace`, held for the length of an op.
+/// Memory of the role `workspace`, held while the op runs.
 class HeldWorkspace {
  public:
   HeldWorkspace(std::size_t bytes, Device device);
@@ -54,7 +56,7 @@ class HeldWorkspace {
   Workspace ws_;
 };
 
-/// A planned kernel of the device's table and its workspace, for as long as this lives.
+/// A planned kernel of the device's table, with its workspace, held while this lives.
 template <auto Kernel>
 class Prepared {
  public:
@@ -67,7 +69,8 @@ class Prepared {
         plan_(kernel_.plan(args)),
         workspace_(plan_.workspace, device) {}
 
-  /// Any number of times, on arguments that differ from the planned ones in addresses alone. Nothing on a meta device.
+  /// Launches the kernel, any number of times. `args` may differ from the planned ones in addresses only. Does nothing
+  /// on a meta device.
   void launch(const Args& args) const {
     if (!device_.is_meta) kernel_.launch(args, plan_, workspace_.get());
   }
@@ -79,7 +82,7 @@ class Prepared {
   HeldWorkspace workspace_;
 };
 
-/// Plans a kernel, takes its workspace and launches it; on a meta device all but the launch.
+/// Plans a kernel, allocates its workspace and launches it. A meta device skips the launch only.
 template <auto Kernel>
 void run_planned(Device device, const typename Prepared<Kernel>::Args& args) {
   Prepared<Kernel>(device, args).launch(args);

@@ -6,10 +6,10 @@
 
 namespace bytetape {
 
-/// Element types. Names follow safetensors; `boolean` prints as "bool".
+/// Element types, named as in safetensors. `boolean` prints as "bool".
 enum class DType : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
 
-/// bfloat16: the upper half of an IEEE binary32, rounded to nearest even.
+/// bfloat16: the upper 16 bits of a float, rounded to nearest even.
 struct BFloat16 {
   std::uint16_t bits = 0;
   constexpr BFloat16() = default;
@@ -20,7 +20,7 @@ struct BFloat16 {
   constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-/// IEEE binary16, rounded to nearest even.
+/// IEEE binary16 (half precision), rounded to nearest even.
 struct Half {
   std::uint16_t bits = 0;
   constexpr Half() = default;
@@ -31,7 +31,7 @@ struct Half {
       bits = static_cast<std::uint16_t>(sign | 0x7e00);  // NaN
     } else if (magnitude >= 0x477ff000) {
       bits = static_cast<std::uint16_t>(sign | 0x7c00);  // rounds to infinity
-    } else if (magnitude < 0x38800000) {                 // subnormal: adding 0.5 lets the FPU do the rounding
+    } else if (magnitude < 0x38800000) {                 // subnormal: adding 0.5 makes the FPU round
       const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
       bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000));
     } else {
@@ -48,10 +48,10 @@ struct Half {
   }
 };
 
-/// What sums and statistics of elements are made in: f64 for f64, else f32.
+/// Returns the dtype that sums and statistics are computed in: f64 for f64, else f32.
 constexpr DType accumulated(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
 
-/// Bytes of an element.
+/// Returns the number of bytes of an element.
 constexpr std::size_t size_of(DType t) {
   switch (t) {
     case DType::f64:
@@ -67,9 +67,9 @@ constexpr std::size_t size_of(DType t) {
       return 1;
   }
 }
-/// f64, f32, bf16 and f16.
+/// Whether t is f64, f32, bf16 or f16.
 constexpr bool is_floating(DType t) { return t <= DType::f16; }
-/// "f32", "bool", ...
+/// Returns the name of the dtype: "f32", "bool", ...
 const char* to_string(DType t);
 std::ostream& operator<<(std::ostream& out, DType t);
 

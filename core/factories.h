@@ -9,9 +9,10 @@
 namespace bytetape {
 
 /// \name Tensors of one value
-/// Row-major; the `_like` forms have x's shape, dtype, device and (where they are dense) strides. ShapeError on
-/// negative sizes; DTypeError where dtype has no such value (1.5 for integers). As for all factories, `role` says on
-/// the ledger what the tensor is for: a batch made by hand is memory::Role::input.
+/// Row-major. The `_like` forms have x's shape, dtype and device, and its strides if they are dense. All factories take
+/// a `role`, the purpose of the tensor on the ledger: use memory::Role::input for a batch made by hand.
+/// Throws ShapeError if a size is negative.
+/// Throws DTypeError if the dtype cannot represent the value (1.5 for integers).
 /// @{
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
              memory::Role role = memory::Role::temporary);
@@ -22,7 +23,7 @@ Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device d
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 
-/// The same in f32 on default_device(), for that role: `zeros({4}, memory::Role::input)`.
+/// f32 zeros on default_device() with a role: `zeros({4}, memory::Role::input)`.
 inline Tensor zeros(const Shape& shape, memory::Role role) { return zeros(shape, DType::f32, default_device(), role); }
 inline Tensor ones(const Shape& shape, memory::Role role) { return ones(shape, DType::f32, default_device(), role); }
 inline Tensor full(const Shape& shape, Scalar value, memory::Role role) {
@@ -30,36 +31,41 @@ inline Tensor full(const Shape& shape, Scalar value, memory::Role role) {
 }
 /// @}
 
-/// The numbers from start in steps of `step`, up to but without end: ceil((end - start) / step) of them. Of integers,
-/// dtype is i64 unless given, and each is exact in an integer dtype; with any floating number among the three it is
-/// f32. Throws ValueError where step is 0 or leads away from end, a number is not finite, or an integer dtype has not
-/// all of them; DTypeError where floating numbers should make an integer dtype.
+/// Returns ceil((end - start) / step) numbers, from start in steps of `step`, without end.
+/// The default dtype is f32 if a number is floating-point, else i64. Integer dtypes have exact values.
+/// Throws ValueError if step is 0 or leads away from end, a number is not finite, or an integer dtype cannot represent
+/// all values.
+/// Throws DTypeError if an integer dtype is requested for floating-point numbers.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, std::optional<DType> dtype = {},
               Device device = default_device(), memory::Role role = memory::Role::temporary);
-/// The same from 0 in steps of 1.
+/// Returns the numbers from 0 in steps of 1, without end.
 Tensor arange(Scalar end, std::optional<DType> dtype = {}, Device device = default_device(),
               memory::Role role = memory::Role::temporary);
 
 /// \name Random tensors
-/// Row-major. The same state of the generator gives the same numbers on every device, for any number of threads;
-/// tensors on meta devices take none.
+/// Row-major. The same generator state gives the same numbers on every device, for any number of threads. Meta tensors
+/// do not advance the generator.
 /// @{
 
-/// Uniform in [0, 1). Throws DTypeError on integers.
+/// Uniform in [0, 1).
+/// Throws DTypeError if dtype is not floating-point.
 Tensor rand(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
             Generator& generator = default_generator(), memory::Role role = memory::Role::temporary);
-/// Standard normal. Throws DTypeError on integers.
+/// Standard normal.
+/// Throws DTypeError if dtype is not floating-point.
 Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
              Generator& generator = default_generator(), memory::Role role = memory::Role::temporary);
-/// Uniform integers in [low, high). Throws ValueError where high <= low or dtype has not all of them.
+/// Uniform integers in [low, high).
+/// Throws ValueError if high <= low, or if dtype cannot represent all of them.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
                Device device = default_device(), Generator& generator = default_generator(),
                memory::Role role = memory::Role::temporary);
-/// A random order of the numbers 0 to n - 1, i64. Throws ValueError where n < 0.
+/// A random permutation of 0 to n - 1, i64.
+/// Throws ValueError if n < 0.
 Tensor randperm(std::int64_t n, Device device = default_device(), Generator& generator = default_generator(),
                 memory::Role role = memory::Role::temporary);
 
-/// The same from that generator, in the default dtype on default_device(): `rand({4}, generator)`.
+/// Uniform numbers from a generator, in the default dtype on default_device(): `rand({4}, generator)`.
 inline Tensor rand(const Shape& shape, Generator& generator) {
   return rand(shape, DType::f32, default_device(), generator);
 }
@@ -74,25 +80,28 @@ inline Tensor randperm(std::int64_t n, Generator& generator) { return randperm(n
 /// @}
 
 namespace detail {
-// What uniform_ and normal_ (autograd/ops/random.h) are made of: no check that x may be written.
+// The kernels' part of uniform_ and normal_ (autograd/ops/random.h). Does not check that x may be written.
 void fill_uniform(const Tensor& x, double low, double high, Generator& generator);
 void fill_normal(const Tensor& x, double mean, double std, Generator& generator);
 }  // namespace detail
 
-/// Copies `values` (row-major) into a new tensor of T's dtype. T is double, float, std::int64_t, std::int32_t,
-/// std::uint8_t or bool. Throws ShapeError where their number is not that of `shape`.
+/// Copies `values` (row-major) into a new tensor of T's dtype.
+/// T is double, float, std::int64_t, std::int32_t, std::uint8_t or bool.
+/// Throws ShapeError if the number of values is not that of `shape`.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape, Device device = default_device(),
                    memory::Role role = memory::Role::temporary);
-/// The same with one dim.
+/// Copies `values` into a new 1-D tensor.
 template <class T>
 Tensor from_vector(const std::vector<T>& values) {
   return from_vector(values, values.size());
 }
 
-/// Wraps memory that the caller owns, row-major on the CPU; `release` (may be empty) runs when the last tensor on it is
-/// gone. Such bytes are the caller's: they are on no ledger. Throws ShapeError on negative sizes, ValueError on a null
-/// pointer to any elements.
+/// Wraps memory of the caller as a row-major CPU tensor. `release` (may be empty) runs after the last tensor on it is
+/// gone.
+/// The ledger does not count these bytes.
+/// Throws ShapeError if a size is negative.
+/// Throws ValueError if data is null and the tensor is not empty.
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
 
 }  // namespace bytetape

@@ -6,7 +6,7 @@
 
 namespace bytetape {
 
-/// A vector whose first N elements live inside it: short lists cost no heap.
+/// A vector that stores its first N elements inline, so that short lists need no heap allocation.
 template <class T, std::size_t N>
 class InlineVector {
  public:

@@ -4,15 +4,15 @@
 
 namespace bytetape {
 
-// What kernels of every backend compute alike where C++ leaves it open.
+// Integer operations that C++ leaves undefined, defined alike for the kernels of all backends.
 
-/// -v; the least integer stays what it is.
+/// Returns -v. The least integer is its own negative.
 template <std::integral T>
 constexpr T negated(T v) {
   using U = std::make_unsigned_t<T>;
   return static_cast<T>(U{0} - static_cast<U>(v));
 }
-/// Exact, modulo 2^bits. Of negative exponents the whole part of the quotient: 0 but for 1 and -1.
+/// Returns base^exponent, exact modulo 2^bits. Negative exponents truncate the quotient: 0 unless the base is 1 or -1.
 template <class T>
 constexpr T integer_pow(T base, T exponent) {
   if constexpr (std::is_signed_v<T>)

@@ -5,16 +5,16 @@
 
 namespace bytetape {
 
-/// Base of objects that count their own owners. Thread-safe count; the object itself is not guarded.
+/// Base of reference-counted objects. The count is thread-safe; the object is not.
 class RefCounted {
  public:
   RefCounted() = default;
   RefCounted(const RefCounted&) : count_(0) {}
   RefCounted& operator=(const RefCounted&) { return *this; }
   std::uint32_t use_count() const { return count_.load(std::memory_order_acquire); }
-  /// True where a derived class hides it so: objects that Ref::if_alive may find through a plain pointer.
+  /// Whether Ref::if_alive may find the object through a plain pointer. A derived class hides it to say true.
   static constexpr bool found_weakly = false;
-  /// How the last owner ends the object; a derived class may hide it.
+  /// Deletes the object. A derived class may hide it.
   template <class T>
   static void dispose(T* p) {
     delete p;
@@ -26,7 +26,7 @@ class RefCounted {
   mutable std::atomic<std::uint32_t> count_{0};
 };
 
-/// Owning pointer to a RefCounted object; one word, no control block.
+/// An owning pointer to a RefCounted object: one word, no control block.
 template <class T>
 class Ref {
  public:
@@ -41,15 +41,15 @@ class Ref {
     std::swap(p_, o.p_);
     return *this;
   }
-  /// Owns a new object, which nobody else has seen.
+  /// Takes ownership of a new object that no one else has seen.
   static Ref first(T* p) {
     p->count_.store(1, std::memory_order_relaxed);
     Ref r;
     r.p_ = p;
     return r;
   }
-  /// Another owner of an object that may just be ending: empty where it is. The object's end and this call take turns
-  /// under a lock of the caller's.
+  /// Returns another owner of an object, or an empty Ref if the object is being deleted. The caller's lock must
+  /// serialise this call and the deletion.
   static Ref if_alive(T* p) {
     static_assert(T::found_weakly);
     Ref r;
@@ -66,7 +66,7 @@ class Ref {
   T& operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
   friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
-  /// Gives the pointer up without dropping the count.
+  /// Returns the pointer and gives up ownership, without decreasing the count.
   T* release() { return std::exchange(p_, nullptr); }
 
  private:
@@ -75,14 +75,14 @@ class Ref {
   }
   void drop() {
     if (!p_) return;
-    // The only owner needs no atomic subtraction, where nobody is left who could race with it.
+    // The only owner needs no atomic decrement if nobody else can find the object.
     const bool only = !T::found_weakly && p_->count_.load(std::memory_order_acquire) == 1;
     if (only || p_->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::dispose(p_);
   }
   T* p_ = nullptr;
 };
 
-/// A new T, with one owner.
+/// Makes a new T with one owner.
 template <class T, class... Args>
 Ref<T> make_ref(Args&&... args) {
   return Ref<T>::first(new T(std::forward<Args>(args)...));

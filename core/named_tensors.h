@@ -8,11 +8,11 @@
 
 namespace bytetape {
 
-/// Tensors with names, in an order: a module's state_dict(), what is in a file. The name is a path ("conv1.weight").
+/// Named tensors, in order, such as a state_dict() or the content of a file. A name is a path ("conv1.weight").
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// Throws ValueError, in the name of `who`, listing every key that is repeated among `given` and, where `strict`, every
-/// one that `own` has and `given` lacks, and the other way round.
+/// Throws ValueError, in the name of `who`, listing the keys that are repeated in `given` and, if `strict`, the keys
+/// that only one of `own` and `given` has.
 void check_keys(std::string_view who, const NamedTensors& own, const std::vector<std::string>& given, bool strict);
 
 }  // namespace bytetape

@@ -2,22 +2,22 @@
 
 namespace bytetape {
 
-/// Threads that CPU kernels may use when this thread calls them. Default: OMP_NUM_THREADS, but no more than 1,024; else
-/// every core that the process may use. Always 1 in a build without OpenMP.
+/// Returns the number of threads that CPU kernels may use on this thread.
+/// Default: OMP_NUM_THREADS, at most 1024, else all cores that the process may use. Always 1 without OpenMP.
 int num_threads();
-/// Sets num_threads() of this thread (torch.set_num_threads). Throws ValueError below 1, and above 1024, as OpenMP ends
-/// the process where it cannot start as many.
+/// Sets num_threads() of this thread (torch.set_num_threads).
+/// Throws ValueError unless 1 <= n <= 1024. OpenMP ends the process if it cannot start the threads.
 void set_num_threads(int n);
 
-/// Lets threads that wait for others sleep after a fraction of a millisecond. GCC's OpenMP spins for several, and
-/// beside a busy program that holds one of the cores, all the others spin for the thread that does not run. OpenMP
-/// reads how long from the environment before main, so this starts the program anew, once, with GOMP_SPINCOUNT set:
+/// Makes waiting OpenMP threads sleep after a fraction of a millisecond. Call it first in main:
 ///
 ///     int main(int, char** argv) {
 ///       share_cores(argv);
 ///
-/// Nothing happens where the environment has GOMP_SPINCOUNT or OMP_WAIT_POLICY, where the program cannot be started
-/// anew, or in a build without OpenMP.
+/// GCC's OpenMP spins for several milliseconds. If another program holds a core, all threads then spin for the one that
+/// does not run. OpenMP reads the duration from the environment before main, so this restarts the program once, with
+/// GOMP_SPINCOUNT set. Does nothing if the environment has GOMP_SPINCOUNT or OMP_WAIT_POLICY, if the restart fails, or
+/// without OpenMP.
 void share_cores(char** argv);
 
 }  // namespace bytetape

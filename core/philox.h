@@ -10,7 +10,7 @@
 
 namespace bytetape {
 
-/// Philox 4x32-10: word w of counter `n + i * step` under key `seed` goes to words[w][i].
+/// Computes Philox 4x32-10: word w of counter `n + i * step` under key `seed` goes to words[w][i].
 template <int lanes>
 constexpr void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words)[4][lanes], std::uint64_t step = 1) {
   constexpr std::uint32_t m0 = 0xD2511F53, m1 = 0xCD9E8D57, w0 = 0x9E3779B9, w1 = 0xBB67AE85;
@@ -31,29 +31,28 @@ constexpr void philox(std::uint64_t seed, std::uint64_t n, std::uint32_t (&words
     }
 }
 
-/// The four words of counter `n`.
+/// Returns the four words of counter `n`.
 constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t n) {
   std::uint32_t words[4][1] = {};
   philox(seed, n, words);
   return {words[0][0], words[1][0], words[2][0], words[3][0]};
 }
 
-/// The state to draw from: what a captured step's stands for now.
+/// Returns the state to draw from. That of a captured step is relative to its `start`.
 constexpr PhiloxState started(const PhiloxState& s) {
   return s.start ? PhiloxState{s.start->seed, s.start->offset + s.offset} : s;
 }
 
-/// Two words as one.
+/// Joins two words.
 constexpr std::uint64_t bits64(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
-/// 24 random bits as a float in [0, 1).
+/// Converts 24 random bits to a float in [0, 1).
 constexpr float unit_float(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-/// 53 random bits as a double in [0, 1).
+/// Converts 53 random bits to a double in [0, 1).
 constexpr double unit_double(std::uint32_t low, std::uint32_t high) {
   return static_cast<double>(bits64(low, high) >> 11) * 0x1p-53;
 }
 
-/// The largest T that a uniform number between low and high may be: rounding may reach high, which the interval leaves
-/// out.
+/// Returns the largest T that a uniform number in [low, high) may be. Rounding could otherwise reach high.
 template <class T>
 T uniform_top(double low, double high) {
   const auto rounded = [](double v) { return static_cast<T>(static_cast<compute_t<T>>(v)); };
@@ -70,8 +69,8 @@ T uniform_top(double low, double high) {
   return double{top} < low ? rounded(low) : top;
 }
 
-/// Dropout with probability p keeps an element whose word has unit_float(word) >= p: in integers, and so the same on
-/// every device, one for which dropout_keeps(word, dropout_threshold(p)).
+/// Returns the integer threshold of dropout with probability p. Dropout keeps an element if unit_float(word) >= p,
+/// which is dropout_keeps(word, dropout_threshold(p)). Integers make it the same on every device.
 constexpr std::uint32_t dropout_threshold(double p) {  // p * 2^24, rounded up
   const auto whole = static_cast<std::uint32_t>(p * 0x1p24);
   return whole + (whole < p * 0x1p24 ? 1 : 0);

@@ -2,19 +2,19 @@
 
 #include <utility>
 
+#include "bytetape/core/ambient.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/images/draws.h"
 #include "bytetape/core/state_dict.h"
 
 namespace bytetape {
-namespace {
-constinit thread_local Generator* scoped = nullptr;
-}
+
+using detail::core_ambient;
 
 void Generator::manual_seed(std::uint64_t seed) { set_state({seed, 0}); }
 
 PhiloxState Generator::take(std::int64_t n) {
-  return detail::draws_running ? detail::draws_running->draw([&] { return advance(n); }) : advance(n);
+  return core_ambient.draws ? core_ambient.draws->draw([&] { return advance(n); }) : advance(n);
 }
 
 PhiloxState Generator::advance(std::int64_t n) {
@@ -24,11 +24,11 @@ PhiloxState Generator::advance(std::int64_t n) {
     s = place_->state;
     place_->state.offset += static_cast<std::uint64_t>((n + 3) / 4);
   }
-  return detail::capture_running ? detail::capture_running->drawn_from(place_, s) : s;
+  return core_ambient.capture ? core_ambient.capture->drawn_from(place_, s) : s;
 }
 
 PhiloxState Generator::take(std::int64_t n, Device device) {
-  const bool is_recorded = detail::capture_running && detail::capture_running->device() == device;
+  const bool is_recorded = core_ambient.capture && core_ambient.capture->device() == device;
   return device.is_meta && !is_recorded ? PhiloxState{} : take(n);
 }
 
@@ -39,7 +39,7 @@ PhiloxState Generator::state() const {
 
 void Generator::set_state(PhiloxState s) {
   detail::refuse_in_capture("sets a generator's state, which a replay would not");
-  if (detail::draws_running && detail::draws_running->repeats()) return;
+  if (core_ambient.draws && core_ambient.draws->repeats()) return;
   std::lock_guard lock(place_->mutex);
   place_->state = s;
 }
@@ -57,12 +57,13 @@ void Generator::load_state_dict(const StateDict& state) {
 
 Generator& default_generator() {
   static Generator shared;
-  return scoped ? *scoped : shared;
+  return core_ambient.generator ? *core_ambient.generator : shared;
 }
 
 void manual_seed(std::uint64_t seed) { default_generator().manual_seed(seed); }
 
-DefaultGenerator::DefaultGenerator(Generator& generator) : previous_(std::exchange(scoped, &generator)) {}
-DefaultGenerator::~DefaultGenerator() { scoped = previous_; }
+DefaultGenerator::DefaultGenerator(Generator& generator)
+    : previous_(std::exchange(core_ambient.generator, &generator)) {}
+DefaultGenerator::~DefaultGenerator() { core_ambient.generator = previous_; }
 
 }  // namespace bytetape

@@ -9,40 +9,44 @@ namespace bytetape {
 
 struct StateDict;
 
-/// Where a kernel starts in the Philox 4x32-10 stream (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-/// SC'11): counter `offset` onwards under key `seed`, four 32-bit words a counter. Element i of the row-major order
-/// takes word i, or words 2i and 2i + 1 where it needs 64 bits (low half first), so the bits depend neither on the
-/// thread count nor on strides or device.
+/// A position in the Philox 4x32-10 stream of `seed`: counter `offset`, four 32-bit words per counter.
+/// Element i in row-major order takes word i, or words 2i and 2i + 1 (low half first) if it needs 64 bits. So the bits
+/// do not depend on threads, strides or device (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11).
 struct PhiloxState {
   std::uint64_t seed = 0, offset = 0;
-  /// Of a captured step: device memory with the state at the start of each replay. The seed is its, and `offset` counts
-  /// from its.
+  /// For a captured step: device memory with the state at the start of each replay. It defines the seed, and `offset`
+  /// is relative to it. Null otherwise.
   const PhiloxState* start = nullptr;
 };
 
-/// Hands out non-overlapping stretches of one Philox stream. Thread-safe.
+/// Hands out disjoint ranges of one Philox stream. Thread-safe.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed = 0) { place_->state.seed = seed; }
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
-  /// Goes to the start of the stream of `seed`. Throws CaptureError within a step that is being captured.
+  /// Moves to the start of the stream of `seed`.
+  /// Throws CaptureError in a step that is being captured.
   void manual_seed(std::uint64_t seed);
-  /// A start for `n` 32-bit words; advances past them.
+  /// Returns the position of the next `n` 32-bit words, and advances past them.
   PhiloxState take(std::int64_t n);
-  /// The same, for a tensor on `device`. For a meta tensor none are taken: a prediction leaves the numbers of the run
-  /// as they are.
+  /// Returns the position of `n` words for a tensor on `device`. A meta device does not advance the generator, so a
+  /// prediction leaves the numbers of the run unchanged.
   PhiloxState take(std::int64_t n, Device device);
-  /// Where the stream stands; set_state() goes back there.
+  /// Returns the current position, for set_state().
   PhiloxState state() const;
-  /// Throws CaptureError within a step that is being captured.
+  /// Moves to the position of state().
+  /// Throws CaptureError in a step that is being captured.
   void set_state(PhiloxState s);
-  /// The same as two numbers, "seed" and "offset", for a checkpoint: 64 bits each, as the integer that they are.
+  /// Returns state() as two numbers, "seed" and "offset", for a checkpoint. Their 64 bits are stored as signed
+  /// integers.
   StateDict state_dict() const;
-  /// Throws ValueError where one is missing or another is there, CaptureError within a step that is being captured.
+  /// Moves to the position of a state_dict().
+  /// Throws ValueError if a name is missing or unexpected.
+  /// Throws CaptureError in a step that is being captured.
   void load_state_dict(const StateDict& state);
 
-  /// Where a stream stands; captured steps that draw from it share it.
+  /// The current position, shared with captured steps that draw from it.
   struct Place {
     std::mutex mutex;
     PhiloxState state;
@@ -54,14 +58,14 @@ class Generator {
   std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 
-/// The generator of every op and initialiser that is not given one: the thread's innermost DefaultGenerator, else one
-/// that all threads share. Seed 0 at start.
+/// Returns the generator that ops and initialisers use by default: of the thread's innermost DefaultGenerator, else the
+/// one that all threads share. Initial seed: 0.
 Generator& default_generator();
-/// Goes to the start of the stream of `seed` in the default generator (torch.manual_seed).
+/// Moves the default generator to the start of the stream of `seed` (torch.manual_seed).
 void manual_seed(std::uint64_t seed);
 
-/// Sets default_generator() for a C++ scope on this thread. With one each, models that are trained by several threads
-/// draw the same numbers as one after the other.
+/// Sets default_generator() on this thread while it lives. Threads with a generator each draw the same numbers whether
+/// they run in parallel or one after the other.
 class DefaultGenerator {
  public:
   /// `generator` must outlive the scope.

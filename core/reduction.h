@@ -3,7 +3,7 @@
 
 namespace bytetape {
 
-/// What becomes of the losses of a batch.
+/// The reduction of a batch's losses.
 enum class Reduction : std::uint8_t { none, mean, sum };
 
 }  // namespace bytetape

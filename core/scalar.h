@@ -8,8 +8,8 @@
 
 namespace bytetape {
 
-/// A number given to an op: a double, or an int64 kept exact (a larger unsigned one is a double). Converted to the
-/// tensor's dtype by the op.
+/// A number argument of an op: a double or an exact int64. Larger unsigned integers become doubles. The op converts it
+/// to the tensor's dtype.
 class Scalar {
  public:
   template <std::integral T>
@@ -23,7 +23,7 @@ class Scalar {
   Scalar(T v) : integral_(false), d_(static_cast<double>(v)) {}
 
   bool is_integral() const { return integral_; }
-  /// Converted to T as C++ does it, unchecked: see fits().
+  /// Converts to T as C++ does, unchecked. See fits().
   template <class T>
   T to() const {
     if constexpr (std::is_same_v<T, bool>)
@@ -42,7 +42,8 @@ class Scalar {
   };
 };
 std::ostream& operator<<(std::ostream& out, const Scalar& s);
-/// True where dtype t has the number: floats take any (rounded), integers and bool only whole ones in their range.
+/// Whether dtype t can represent the number. Floating dtypes take any number, rounded. Integers and bool take integers
+/// in their range.
 bool fits(const Scalar& s, DType t);
 
 }  // namespace bytetape

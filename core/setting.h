@@ -3,7 +3,7 @@
 
 namespace bytetape::detail {
 
-/// Sets a variable for a C++ scope.
+/// Sets a variable while it lives, then restores the old value.
 template <class T>
 class Setting {
  public:

@@ -14,16 +14,16 @@
 namespace bytetape {
 
 namespace detail {
-/// No bool: sum(x, true) would mean dim 1.
+/// An integer type other than bool, because sum(x, true) would mean dim 1.
 template <class T>
 concept Integer = std::integral<T> && !std::same_as<T, bool>;
 }  // namespace detail
 
-/// The most dims that a tensor has.
+/// The maximum number of dims of a tensor.
 inline constexpr int max_rank = 8;
 
-/// Up to eight integers, inline: a shape, strides, or a list of dims. Cheap to copy, no heap. A list of more throws
-/// ShapeError when it is first looked at, which is within the op that it was written for: so the message names that op.
+/// Up to eight integers, stored inline: a shape, strides, or a list of dims.
+/// A longer list throws ShapeError when it is first used. That is within an op, so the message names the op.
 class Dims {
  public:
   constexpr Dims() = default;
@@ -36,13 +36,13 @@ class Dims {
       else
         size_ = too_many;
   }
-  /// One integer: sum(x, 1), zeros(5).
+  /// One integer, as in sum(x, 1) and zeros(5).
   template <detail::Integer T>
   Dims(T value) {
     check(std::in_range<std::int64_t>(+value), value, " is too large for a size or a dim");
     push_back(static_cast<std::int64_t>(value));
   }
-  /// `rank` times `value`.
+  /// Returns `rank` copies of `value`.
   static constexpr Dims filled(int rank, std::int64_t value) {
     Dims d;
     for (int i = 0; i < rank; ++i) d.push_back(value);
@@ -89,43 +89,48 @@ class Dims {
   static constexpr int too_many = max_rank + 1;
   [[noreturn]] void fail_too_many() const;
 
-  std::array<std::int64_t, max_rank> values_;  // only the first size_ are ever read
+  std::array<std::int64_t, max_rank> values_;  // only the first size_ are read
   int size_ = 0;
 };
 
 using Shape = Dims;    ///< sizes, outermost first
 using Strides = Dims;  ///< steps in elements, by dim
 
-/// "(2, 3)"; "(5,)" for one dim and "()" for a scalar, as PyTorch and numpy print them.
+/// Prints as PyTorch and NumPy do: "(2, 3)", "(5,)", and "()" for a scalar.
 std::ostream& operator<<(std::ostream& out, const Dims& d);
 
-/// Number of elements; 1 for a scalar. Throws ShapeError where a size is negative, or the product of those that are not
-/// 0 passes 2^62: strides of a shape that it lets through do not overflow.
+/// Returns the number of elements; 1 for a scalar.
+/// Throws ShapeError if a size is negative, or if the product of the nonzero sizes exceeds 2^62. So strides cannot
+/// overflow.
 std::int64_t numel(const Shape& shape);
-/// Row-major strides, in elements.
+/// Returns row-major strides, in elements.
 Strides contiguous_strides(const Shape& shape);
-/// Strides of an NCHW shape stored as NHWC. Rank 4 only.
+/// Returns the strides of an NCHW shape stored as NHWC. Rank 4 only.
 Strides channels_last_strides(const Shape& shape);
-/// True where walking `shape` by `strides` is row-major without gaps; dims of size 1 do not matter.
+/// Whether the strides are row-major without gaps. Dims of size 1 do not matter.
 bool is_contiguous(const Shape& shape, const Strides& strides);
-/// The same for an NCHW shape stored as NHWC; false for other ranks than 4. A shape may be both.
+/// Whether the strides are those of an NCHW shape stored as NHWC. False unless the rank is 4. Some shapes are also
+/// row-major.
 bool is_channels_last(const Shape& shape, const Strides& strides);
-/// True where the strides address numel() elements without gaps or repeats, in whatever order of dims.
+/// Whether the strides address numel() elements without gaps or repeats, in any order of dims.
 bool is_dense(const Shape& shape, const Strides& strides);
-/// True where two strides walk `shape` alike; dims of size 1 do not matter.
+/// Whether two strides address `shape` alike. Dims of size 1 do not matter.
 bool same_layout(const Shape& shape, const Strides& a, const Strides& b);
-/// NumPy broadcasting; throws ShapeError naming both shapes.
+/// Returns the broadcast shape, by NumPy's rules.
+/// Throws ShapeError, naming both shapes, if they do not broadcast.
 Shape broadcast(const Shape& a, const Shape& b);
-/// The same, kept in `out`; false, with `out` as it comes, where the shapes do not fit.
+/// Broadcasts `out` with `other` in place. Returns false, with `out` unspecified, if they do not broadcast.
 bool broadcast_into(Shape& out, const Shape& other);
-/// True where a tensor of shape `from` can be expanded to `to`.
+/// Whether a tensor of shape `from` can be expanded to `to`.
 bool broadcasts_to(const Shape& from, const Shape& to);
-/// Maps -rank..rank-1 to 0..rank-1, where rank is that of `shape` with `added` dims more; throws ShapeError naming
-/// the range. A scalar has the dims -1 and 0, as in PyTorch.
+/// Maps a dim in [-rank, rank) to [0, rank), where rank is the rank of `shape` plus `added`. A scalar has the dims -1
+/// and 0, as in PyTorch.
+/// Throws ShapeError, naming the range, if dim is out of range.
 int wrap_dim(std::int64_t dim, const Shape& shape, int added = 0);
-/// wrap_dim for each, sorted; empty means every dim. Throws ShapeError on repeats.
+/// Applies wrap_dim to each dim, and sorts. An empty list means every dim.
+/// Throws ShapeError if a dim is repeated.
 Dims wrap_dims(const Dims& dims, const Shape& shape);
-/// `shape` with the listed dims (wrapped) set to 1, or dropped where !keepdim.
+/// Returns `shape` with the given dims set to 1, or removed if !keepdim. Dims may be negative.
 Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim);
 
 }  // namespace bytetape

@@ -11,30 +11,31 @@
 
 namespace bytetape {
 
-/// What training goes on from, by name: the state_dict() of optimizers, schedules, averages and gradient scalers. Names
-/// are paths with dots, as a Module's ("state.0.exp_avg", "param_groups.1.lr"), each given once.
+/// The state of an optimizer, schedule, average or gradient scaler, as its state_dict() returns it.
+/// Names are unique dotted paths, as those of a Module ("state.0.exp_avg", "param_groups.1.lr").
 struct StateDict {
   using Number = std::variant<std::int64_t, double>;
 
-  std::vector<std::pair<std::string, Tensor>> tensors;  ///< the owner's own: clone what is to outlive its next step
-  std::map<std::string, Number> numbers;                ///< doubles count bit for bit, infinite ones too
+  std::vector<std::pair<std::string, Tensor>> tensors;  ///< shared with the owner: clone to outlive its next step
+  std::map<std::string, Number> numbers;                ///< doubles are stored bit for bit, also infinities
 
-  /// Adds all of `part`, each name behind "prefix.". Throws ValueError where one is there already.
+  /// Adds all of `part`, with "prefix." before each name.
+  /// Throws ValueError if a name exists already.
   void add(std::string_view prefix, const StateDict& part);
-  /// What lies behind "prefix.", without it.
+  /// Returns all names that begin with "prefix.", without it.
   StateDict part(std::string_view prefix) const;
 
   bool has_tensor(std::string_view name) const;
-  /// Throws ValueError where there is none of the name.
+  /// Throws ValueError if there is no tensor of this name.
   const Tensor& tensor(std::string_view name) const;
-  /// Throws ValueError where there is none of the name, or only a double.
+  /// Throws ValueError if there is no integer of this name.
   std::int64_t integer(const std::string& name) const;
-  /// Throws ValueError where there is none of the name.
+  /// Throws ValueError if there is no number of this name.
   double number(const std::string& name) const;
 };
 
-/// Throws ValueError, naming every missing and unexpected name, where `state` has others than `expected`, and where it
-/// has a double for an integer.
+/// Throws ValueError, listing the missing and unexpected names, if `state` and `expected` have different names, or if
+/// `state` has a double where an integer is expected.
 void check_names(const StateDict& state, const StateDict& expected);
 
 }  // namespace bytetape

@@ -37,11 +37,11 @@ Storage::~Storage() {
   if (pinned_ && block_)
     pinned_->deallocate(block_, read_until_.load(std::memory_order_relaxed));
   else if (block_)
-    let_go();
+    release();
   if (release_) release_();
 }
 
-void Storage::let_go() noexcept {
+void Storage::release() noexcept {
   if (used_on_.load(std::memory_order_relaxed) != bit(home_)) [[unlikely]]
     order_others(home_);
   allocator_->deallocate(block_);
@@ -53,26 +53,26 @@ void Storage::order_others(memory::StreamId behind) noexcept {
     if (stream != behind && users & bit(stream)) detail::order(device_, stream, behind);
   // Who has used what came back has waited for that; for a copy out nobody has.
   if (users & copied || !(users & bit(behind)))
-    detail::order_behind(device_, copied_at_.load(std::memory_order_relaxed), behind);
+    detail::wait_mark(device_, copied_at_.load(std::memory_order_relaxed), behind);
 }
 
 void Storage::order_read() {
-  if (is_evicted()) come_back();
-  if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
-  const memory::StreamId here = memory::current_scope.stream;
+  if (is_evicted()) restore_async();
+  if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);
+  const memory::StreamId here = memory::ambient.scope.stream;
   if (used_on_.load(std::memory_order_relaxed) & bit(here)) return;
   if (const std::uint64_t mark = copied_at_.load(std::memory_order_relaxed); mark && written_on_ == for_copies)
-    detail::order_behind(device_, mark, here);
+    detail::wait_mark(device_, mark, here);
   else
     detail::order(device_, written_on_, here);
   used_on_.fetch_or(bit(here), std::memory_order_relaxed);
 }
 
 void Storage::order_write() {
-  if (is_evicted()) come_back();
+  if (is_evicted()) restore_async();
   elsewhere_ = {};
-  if (detail::step_watch) detail::note_use(*detail::step_watch, *this);
-  const memory::StreamId here = memory::current_scope.stream;
+  if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);
+  const memory::StreamId here = memory::ambient.scope.stream;
   wait_for_device_reads();
   order_others(here);
   used_on_.store(bit(here), std::memory_order_relaxed);
@@ -101,7 +101,7 @@ void Storage::set_role(memory::Role role, memory::NameId module) {
     elsewhere_->set_role(role, module);
   else if (block_)
     allocator_->retag(block_, role, module);
-  if (shadow_.storage) shadow_.storage->set_role(memory::Role::lowered, module);
+  if (shadow_.storage) shadow_.storage->set_role(memory::Role::autocast_copy, module);
 }
 
 memory::Role Storage::role() const {
@@ -111,7 +111,7 @@ memory::Role Storage::role() const {
 
 std::uint32_t Storage::savers() const {
   if (is_evicted()) return elsewhere_->savers();
-  return block_ ? allocator_->savers_of(block_) : 0;
+  return block_ ? allocator_->saved_refs(block_) : 0;
 }
 
 memory::ScopeIds Storage::owner() const {
@@ -124,7 +124,8 @@ void Storage::hold_saved(const void* saver) {
     elsewhere_->hold_saved(saver);
   else if (block_)
     allocator_->hold_saved(block_, saver);
-  if (!watch_ && detail::saved_watch && detail::saved_watch->wants(*this)) watch_ = Ref(detail::saved_watch);
+  if (!watch_ && detail::core_ambient.saved_watch && detail::core_ambient.saved_watch->wants(*this))
+    watch_ = Ref(detail::core_ambient.saved_watch);
   if (watch_) watch_->held(*this);
 }
 

@@ -16,120 +16,130 @@
 /// Tensors, ops on them, and the tape.
 namespace bytetape {
 
-/// What autograd hangs on a tensor. Core only destroys it.
+/// The part of a tensor that autograd owns. Core only deletes it.
 struct AutogradSlot {
   virtual ~AutogradSlot() = default;
 };
 
-/// What a Tensor points to.
+/// The object that Tensor handles share.
 struct TensorImpl final : RefCounted {
   TensorImpl(const Shape& shape, const Strides& strides, DType dtype) : shape(shape), strides(strides), dtype(dtype) {}
-  /// Row-major.
+  /// Makes a row-major tensor.
   TensorImpl(const Shape& shape, DType dtype) : shape(shape), strides(contiguous_strides(shape)), dtype(dtype) {}
 
-  std::uint32_t slots = 0;  ///< places in modules that hold it as a parameter or a buffer
+  std::uint32_t slots = 0;  ///< number of modules' parameters and buffers that refer to it
   Ref<Storage> storage;
-  std::int64_t offset = 0;  ///< elements
+  std::int64_t offset = 0;  ///< in elements
   Shape shape;
-  Strides strides;  ///< elements
+  Strides strides;  ///< in elements
   DType dtype;
-  bool is_view = false;   ///< made by a view op: shares its storage with a base
-  bool replaced = false;  ///< an assignment took it out of the last of its slots
+  bool is_view = false;   ///< made by a view op; shares its base's storage
+  bool replaced = false;  ///< an assignment removed it from its last slot
   static constexpr std::uint32_t unbound = ~std::uint32_t{0};
-  std::uint32_t rebased_seen = 0;  ///< Storage::rebased() when this view of it was made; `unbound` outside the graph
+  std::uint32_t rebased_seen = 0;  ///< Storage::rebased() when this view was made; `unbound` outside the graph
   std::unique_ptr<AutogradSlot> autograd;
 };
 
-/// A strided view of a storage, held by value: copies share the data. Ops on tensors are free functions
-/// (bytetape/autograd/ops.h); factories are in bytetape/core/factories.h.
+/// A handle to a strided view of a storage. Copies of a Tensor share the data.
+/// Ops are free functions (bytetape/autograd/ops.h). Factories are in bytetape/core/factories.h.
 class Tensor {
  public:
-  /// Undefined: no shape, no data. Every accessor but defined() throws ValueError on it.
+  /// An undefined tensor: no shape, no data. Every accessor except defined() throws ValueError.
   Tensor() = default;
   explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
 
   bool defined() const { return static_cast<bool>(impl_); }
   const Shape& shape() const { return self().shape; }
-  /// Steps in elements.
+  /// The strides, in elements.
   const Strides& strides() const { return self().strides; }
-  /// Extent of one dim, which may count from the end. Throws ShapeError where there is no such dim.
+  /// Returns the size of a dim, which may be negative.
+  /// Throws ShapeError if the dim is out of range.
   std::int64_t size(std::int64_t dim) const {
     check(rank() > 0, "size(", dim, ") of a tensor without dims");
     return shape()[wrap_dim(dim, shape())];
   }
   int rank() const { return shape().size(); }
-  /// Number of elements; 1 for a scalar.
+  /// The number of elements; 1 for a scalar.
   std::int64_t numel() const { return bytetape::numel(shape()); }
   DType dtype() const { return self().dtype; }
   Device device() const { return self().storage->device(); }
-  /// Place of the first element in the storage, in elements.
+  /// The offset of the first element in the storage, in elements.
   std::int64_t storage_offset() const { return self().offset; }
-  /// True where the elements lie row-major, without gaps.
+  /// Whether the elements are row-major without gaps.
   bool is_contiguous() const { return bytetape::is_contiguous(shape(), strides()); }
-  /// Bytes of the elements, whatever the storage holds.
+  /// The bytes of the elements, regardless of the storage's size.
   std::size_t nbytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
 
-  /// The first element; the others lie by strides(). Results on images (conv2d, max_pool2d, batch_norm) are
-  /// channels-last in memory: contiguous(x) has the elements row-major. Throws DTypeError where T is not the dtype,
-  /// DeviceError where this process cannot read it.
+  /// Returns a pointer to the first element. The others follow by strides().
+  /// Results of image ops (conv2d, max_pool2d, batch_norm) are channels-last. Use contiguous(x) for row-major elements.
+  /// Throws DTypeError if T does not match the dtype.
+  /// Throws DeviceError if the host cannot read the data.
   template <class T>
   const T* data() const {
     return static_cast<const T*>(checked_data(dtype_of<T>));
   }
-  /// The same, to write, before the next op. Autograd does not learn of such writes.
+  /// Returns a pointer for writing, valid until the next op. Autograd does not see these writes.
   template <class T>
   T* data() {
     void* const data = checked_data(dtype_of<T>);
     storage().wait_for_device_reads();
-    storage().shadow() = {};  // Autocast's copy is none of what is written now
+    storage().shadow() = {};  // Autocast's copy is stale after the write
     return static_cast<T*>(data);
   }
-  /// The value of a one-element tensor, converted to T. Throws ShapeError where there are more or fewer, DeviceError on
-  /// a meta device.
+  /// Returns the value of a one-element tensor, converted to T.
+  /// Throws ShapeError if numel() is not 1.
+  /// Throws DeviceError on a meta device.
   template <class T>
   T item() const {
     return item().to<T>();
   }
-  /// The same, as the number that it is.
+  /// Returns the value of a one-element tensor as a Scalar, without conversion.
   Scalar item() const;
-  /// Every element, row-major, converted to T: double, float, std::int64_t, std::int32_t, std::uint8_t or bool. Throws
-  /// DeviceError on a meta device.
+  /// Returns all elements, row-major, converted to T: double, float, std::int64_t, std::int32_t, std::uint8_t or bool.
+  /// Throws DeviceError on a meta device.
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// \name Autograd's half of the value
+  /// \name Autograd
   /// Defined in `autograd`, not in `core`.
   /// @{
 
-  /// True for a leaf that collects gradients and for everything computed from one.
+  /// Whether gradients are computed for this tensor: a leaf with set_requires_grad(), or a result computed from one.
   bool requires_grad() const;
-  /// Makes a leaf collect gradients, or stop. Throws AutogradError on a non-leaf, DTypeError on integers.
+  /// Sets whether a leaf accumulates gradients.
+  /// Throws AutogradError if the tensor is not a leaf.
+  /// Throws DTypeError if it is not floating-point.
   Tensor& set_requires_grad(bool on = true);
-  /// True where no op on the tape made this tensor.
+  /// Whether no op on the tape made this tensor.
   bool is_leaf() const;
-  /// The accumulated gradient; undefined before the first backward.
+  /// The accumulated gradient. Undefined before the first backward.
   Tensor grad() const;
-  /// Replaces the gradient; an undefined tensor clears it. Throws ShapeError, DTypeError or DeviceError on a misfit.
+  /// Replaces the gradient. An undefined tensor clears it.
+  /// Throws ShapeError, DTypeError or DeviceError if g is not like this tensor.
   void set_grad(const Tensor& g);
-  /// Accumulates d(this)/d(leaf) into every leaf's grad. `seed` is the gradient of this tensor; it defaults to 1 for a
-  /// one-element tensor. retain_graph keeps the graph for another backward; create_graph does too, and records the
-  /// backward itself, for higher derivatives. Throws AutogradError where nothing requires grad, a seed is missing, the
-  /// graph was already freed, or create_graph meets a rule that cannot be differentiated again; ShapeError, DTypeError
-  /// or DeviceError where the seed is not like this tensor.
-  /// With create_graph, a leaf and its .grad hold each other: drop the grad (set_grad({})), or use grad(), which
-  /// leaves .grad alone; else neither is ever freed.
+  /// Adds d(this)/d(leaf) to the grad of every leaf.
+  /// - `seed`: the gradient of this tensor. Default: 1, for a one-element tensor.
+  /// - `retain_graph`: keep the graph for another backward.
+  /// - `create_graph`: record backward for higher derivatives; implies retain_graph. A leaf and its grad then own each
+  ///   other, and leak unless you call set_grad({}). grad() avoids that.
+  ///
+  /// Throws AutogradError if no leaf requires grad, a seed is missing, the graph is already freed, or create_graph
+  /// meets a rule that is not differentiable.
+  /// Throws ShapeError, DTypeError or DeviceError if the seed is not like this tensor.
   void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
-  /// The same data (shared, not copied), outside the graph.
+  /// Returns a tensor outside the graph that shares the data.
   Tensor detach() const;
-  /// Calls `hook` with this tensor's gradient each time backward computes it; a defined result replaces it.
-  /// Returns a number for remove_hook. Throws AutogradError where the tensor requires no grad.
+  /// Calls `hook` with this tensor's gradient each time backward computes it. A defined result replaces the gradient.
+  /// Returns a handle for remove_hook().
+  /// Throws AutogradError if the tensor requires no grad.
   int register_hook(std::function<Tensor(const Tensor&)> hook) const;
-  /// Calls `hook` with this leaf each time backward() has added to its grad() all that it will: a gradient may be used
-  /// up, and let go, before others are made (torch.Tensor.register_post_accumulate_grad_hook). Leaves come in the
-  /// order in which the tape reaches them, the same each time. Returns a number for remove_hook. Throws AutogradError
-  /// unless the tensor is a leaf that requires grad.
+  /// Calls `hook` with this leaf each time backward() has completed its grad()
+  /// (torch.Tensor.register_post_accumulate_grad_hook).
+  /// The hook may use and free the gradient before other gradients exist. Leaves come in a fixed order, that of the
+  /// tape. Returns a handle for remove_hook().
+  /// Throws AutogradError unless the tensor is a leaf that requires grad.
   int register_post_accumulate_grad_hook(std::function<void(const Tensor&)> hook) const;
-  /// A number that is no hook's is ignored.
+  /// Removes a hook. Unknown handles are ignored.
   void remove_hook(int handle) const;
   /// @}
 
@@ -140,20 +150,21 @@ class Tensor {
     self().storage->before_read();
     return view_of_all<ConstView>();
   }
-  /// Does not count as a write for autograd; in-place ops say so with Storage::bump_version.
+  /// Returns a view for a kernel to write. In-place ops count the write with Storage::bump_version.
   View write() const {
     self().storage->before_write();
     return view_of_all<View>();
   }
-  /// Another view of the storage, without autograd. Nothing is checked.
+  /// Returns another view of the storage, outside autograd and unchecked.
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
   Storage& storage() const { return *self().storage; }
-  /// Takes over x's storage, strides, dtype and device, and remains the same tensor to all who hold it, in its role and
-  /// under its module on the ledger (PyTorch's). A gradient stays as it is. Throws ShapeError where shapes differ.
+  /// Replaces storage, strides, dtype and device by those of x, for all who hold this tensor (as in PyTorch). It keeps
+  /// its role and module on the ledger, and its gradient.
+  /// Throws ShapeError if the shapes differ.
   void set_data(const Tensor& x) const;
   TensorImpl* impl() const { return impl_.get(); }
   const Ref<TensorImpl>& ref() const { return impl_; }
-  /// True where both are copies of one handle: more than equal, or views of one storage.
+  /// Whether both are the same tensor, not just equal or views of one storage.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   /// @}
 
@@ -177,32 +188,36 @@ class Tensor {
   Ref<TensorImpl> impl_;
 };
 
-/// Bytes of `shape` in `dtype`. Throws ShapeError past 2^62.
+/// Returns the bytes of `shape` in `dtype`.
+/// Throws ShapeError if they exceed 2^62.
 std::size_t bytes_of(const Shape& shape, DType dtype);
 
-/// An uninitialised tensor, row-major. Throws ShapeError on negative sizes, OutOfMemory.
+/// Returns an uninitialised row-major tensor.
+/// Throws ShapeError if a size is negative.
+/// Throws OutOfMemory.
 Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = default_device(),
              memory::Role role = memory::Role::temporary);
-/// The same with given strides, which must address each element once: ShapeError where they do not.
+/// Returns an uninitialised tensor with the given strides.
+/// Throws ShapeError unless the strides are dense: each element has its own place, without gaps.
 Tensor empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device,
                      memory::Role role = memory::Role::temporary);
-/// Uninitialised, with x's shape, device and (where they are dense) strides.
+/// Returns an uninitialised tensor with x's shape and device, and its strides if they are dense.
 Tensor empty_like(const Tensor& x);
-/// The same with another dtype.
+/// Returns empty_like(x) with another dtype.
 Tensor empty_like(const Tensor& x, DType dtype);
-/// The same with another dtype, on another device.
+/// Returns empty_like(x) with another dtype, on another device.
 Tensor empty_like(const Tensor& x, DType dtype, Device device);
 
-/// What describe() gives: text that is made when it is streamed, so that a check that holds costs nothing. Not to be
-/// kept longer than the tensor.
+/// The result of describe(). The text is made when it is streamed, so that a passing check costs nothing. Refers to the
+/// tensor.
 struct Description {
   const Tensor& x;
   friend std::ostream& operator<<(std::ostream& out, const Description& d);
   friend bool operator==(const Description& d, const std::string& text) { return detail::concat(d) == text; }
 };
-/// "f32(64, 784) on cpu", for messages.
+/// Returns "f32(64, 784) on cpu", for messages.
 inline Description describe(const Tensor& x) { return {x}; }
-/// Values to four digits, aligned and summarised past 1,000 elements; then shape, dtype and device.
+/// Prints the values with four digits, aligned, and summarised beyond 1000 elements; then shape, dtype and device.
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 }  // namespace bytetape

@@ -8,17 +8,17 @@
 
 namespace bytetape {
 
-/// What a kernel reads: a pointer and how to walk it. Strides count elements; 0 repeats. A constant has no pointer but
-/// holds its one element, so that an op on a tensor and a number is the same kernel as on two tensors.
+/// The input of a kernel: a pointer, a shape and strides in elements, where stride 0 repeats.
+/// A constant has no pointer and holds its one element, so that kernels on two tensors also take a tensor and a number.
 class ConstView {
  public:
   ConstView() = default;
   ConstView(const void* data, DType dtype, Device device, const Shape& shape, const Strides& strides)
       : shape(shape), strides(strides), dtype(dtype), device(device), data_(data) {}
-  /// `value` converted to dtype and repeated over `shape`.
+  /// Returns `value`, converted to dtype and repeated over `shape`.
   static ConstView constant(Scalar value, DType dtype, Device device, const Shape& shape);
 
-  /// The first element, on `device`; null of a constant.
+  /// The first element, on `device`; null for a constant.
   const void* data() const { return data_; }
   template <class T>
   const T* as() const {
@@ -26,16 +26,16 @@ class ConstView {
   }
   bool defined() const { return is_constant_ || data_ != nullptr || shape.size() > 0; }
   bool is_constant() const { return is_constant_; }
-  /// A constant's element, whose dtype's bytes come first; the reference is as good as this view.
+  /// The constant's element, in the low bytes. The reference is valid as long as this view.
   const std::uint64_t& constant_bits() const { return constant_; }
-  /// A constant as kernels compute with it: 16-bit floats are computed in f32, where the number need not be rounded.
+  /// The constant's number for computation. For 16-bit floats it may be unrounded, because kernels compute in f32.
   double number() const { return number_; }
-  /// The same constant with `number` unrounded.
+  /// Returns this constant with the unrounded `number`.
   ConstView unrounded(Scalar number) const;
   int rank() const { return shape.size(); }
   std::int64_t numel() const { return bytetape::numel(shape); }
   bool is_contiguous() const { return bytetape::is_contiguous(shape, strides); }
-  /// Broadcast to `to`, which the caller has checked.
+  /// Broadcasts to `to`. The caller has checked the shapes.
   ConstView expand(const Shape& to) const;
 
   Shape shape;
@@ -50,7 +50,7 @@ class ConstView {
   double number_ = 0;
 };
 
-/// What a kernel writes.
+/// The output of a kernel.
 class View : public ConstView {
  public:
   View() = default;

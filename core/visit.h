@@ -8,8 +8,8 @@
 
 namespace bytetape {
 
-/// Calls f with a value of the C++ type of `t`: visit_floating(t, [&](auto zero) { using T = decltype(zero); ... }).
-/// Throws DTypeError where t is no floating type.
+/// Calls f with a value of t's C++ type: visit_floating(t, [&](auto zero) { using T = decltype(zero); ... }).
+/// Throws DTypeError if t is not floating-point.
 template <class F>
 decltype(auto) visit_floating(DType t, F&& f) {
   switch (t) {
@@ -26,7 +26,7 @@ decltype(auto) visit_floating(DType t, F&& f) {
   }
 }
 
-/// The same for any type.
+/// Calls f with a value of t's C++ type, for any dtype.
 template <class F>
 decltype(auto) visit(DType t, F&& f) {
   switch (t) {
@@ -43,14 +43,14 @@ decltype(auto) visit(DType t, F&& f) {
   }
 }
 
-/// visit() without bool.
+/// Calls f with a value of t's C++ type, for any dtype except bool.
 template <class F>
 void visit_arithmetic(DType t, F&& f) {
   visit(t, [&](auto zero) {
     if constexpr (!std::is_same_v<decltype(zero), bool>) f(zero);
   });
 }
-/// The same with integers as unsigned ones of their size, which wrap around where signed overflow is undefined.
+/// Calls f as visit_arithmetic() does, but with unsigned integers of the same size, whose overflow is defined.
 template <class F>
 void visit_wrapping(DType t, F&& f) {
   visit_arithmetic(t, [&](auto zero) {
@@ -60,7 +60,7 @@ void visit_wrapping(DType t, F&& f) {
       f(zero);
   });
 }
-/// The type that elements of T are computed and accumulated in: float for the 16-bit floats, else T.
+/// The type in which elements of T are computed and accumulated: float for 16-bit floats, else T.
 template <class T>
 using compute_t = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 

@@ -5,8 +5,8 @@
 
 namespace bytetape {
 
-/// Calls f with a zero of the unsigned type of the size of t's elements, for kernels that move bits and compute
-/// nothing: one instance for each size.
+/// Calls f with a zero of the unsigned type of the size of t's elements. For kernels that only move bits: one instance
+/// per size.
 template <class F>
 void visit_bits(DType t, F&& f) {
   switch (size_of(t)) {

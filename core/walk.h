@@ -7,15 +7,15 @@
 
 namespace bytetape {
 
-/// How K operands of one shape are stepped through: dims that all of them walk as one are merged, and those of size 1
-/// are left out. Strides count whatever was added, elements as a rule.
+/// The loop over K operands of one shape. Dims that all operands traverse as one are merged, and dims of size 1 are
+/// dropped. Strides have the unit of the strides added, usually elements.
 template <std::size_t K>
 struct Walk {
   Shape shape;
   std::array<Strides, K> strides;
 
   constexpr Walk() = default;
-  /// Over all of `shape`, in the order in which the first operand lies: its smallest stride is innermost.
+  /// A loop over `shape` in the memory order of the first operand: its smallest stride is innermost.
   constexpr Walk(const Shape& all, const std::array<const Strides*, K>& operands) {
     const Strides& lead = *operands[0];
     std::array<int, max_rank> order{};
@@ -32,7 +32,7 @@ struct Walk {
     }
   }
 
-  /// Adds a dim within those that are there; operand k steps through it by steps[k].
+  /// Adds a dim inside the existing ones. steps[k] is the stride of operand k.
   constexpr void add(std::int64_t size, const std::array<std::int64_t, K>& steps) {
     if (size == 1) return;
     const int last = shape.size() - 1;
@@ -49,7 +49,7 @@ struct Walk {
         strides[k].push_back(steps[k]);
     }
   }
-  /// A walk over one element gets a dim of size 1, so that there always is an innermost one.
+  /// Adds a dim of size 1 to an empty loop, so that there is always an innermost dim.
   constexpr void complete() {
     if (!shape.empty()) return;
     shape.push_back(1);

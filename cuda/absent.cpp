@@ -22,10 +22,10 @@ std::unique_ptr<memory::Upstream> pinned_host_memory(int) { fail_absent(); }
 void transfer(Place<const void*>, Place<void*>, std::size_t) { fail_absent(); }
 void to_pinned(int, const void*, void*, std::size_t) { fail_absent(); }
 void synchronize(int) { fail_absent(); }
-std::unique_ptr<Recording> record(int, const std::function<void()>&) { fail_absent(); }
+std::unique_ptr<DeviceGraph> record(int, const std::function<void()>&) { fail_absent(); }
 std::uint64_t faults_thrown(int) { return 0; }
 void order(int, int, int) noexcept {}
-void order_behind(int, std::uint64_t, int) noexcept {}
+void wait_mark(int, std::uint64_t, int) noexcept {}
 std::uint64_t mark(int) { fail_absent(); }
 void wait_for(int, std::uint64_t) noexcept {}
 Event::Event(int index) : index_(index) { fail_absent(); }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "bytetape/core/memory/allocator/twins.h"
+#include "bytetape/core/memory/allocator/meta_allocators.h"
 #include "bytetape/cuda/runtime/runtime.h"
 
 namespace bytetape {
@@ -31,8 +31,9 @@ memory::Allocator& allocator(int index) {
 }
 
 memory::Allocator& meta_allocator(int index) {
-  return made_once(
-      index, [&] { return memory::make_twin(Device::meta(Device::cuda(index)), memory::mode_from_environment()); });
+  return made_once(index, [&] {
+    return memory::make_meta_allocator(Device::meta(Device::cuda(index)), memory::mode_from_environment());
+  });
 }
 
 memory::PinnedMemory& pinned(int index) {
@@ -44,7 +45,7 @@ memory::PinnedMemory& pinned(int index) {
 
 memory::PinnedMemory& meta_pinned(int index) {
   return made_once(index, [&] {
-    return memory::make_pinned_twin(Device::meta(Device::cuda(index)), memory::mode_from_environment());
+    return memory::make_meta_pinned(Device::meta(Device::cuda(index)), memory::mode_from_environment());
   });
 }
 
@@ -60,7 +61,7 @@ const Backend& detail::cuda_backend() {
                            .record = cuda::record,
                            .faults_thrown = cuda::faults_thrown,
                            .order = cuda::order,
-                           .order_behind = cuda::order_behind,
+                           .wait_mark = cuda::wait_mark,
                            .pinned = pinned,
                            .meta_pinned = meta_pinned,
                            .mark = cuda::mark};

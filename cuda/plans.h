@@ -7,8 +7,8 @@ class KernelTable;
 
 namespace bytetape::cuda {
 
-// How the kernels of each planned family will run, in name_plan.cpp: host code without the toolkit, so that a
-// prediction has the same bytes on every machine. The kernels' launches are null.
+// The plans of each planned kernel family, defined in name_plan.cpp. They are host code that needs no toolkit, so that
+// predictions are the same on every machine. The launches are null.
 #define BYTETAPE_PLANS_planned(Name, name) const Name##Kernels& name##_plans();
 #define BYTETAPE_PLANS_immediate(Name, name)
 #define BYTETAPE_FAMILY(Name, name, kind) BYTETAPE_PLANS_##kind(Name, name)
@@ -17,7 +17,7 @@ BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 #undef BYTETAPE_PLANS_immediate
 #undef BYTETAPE_PLANS_planned
 
-/// A table of these.
+/// The table of these plans.
 const KernelTable& plans();
 
 }  // namespace bytetape::cuda

@@ -8,34 +8,35 @@
 
 namespace bytetape::data {
 
-/// Small colour images of ten kinds of things, and what they show (Krizhevsky, "Learning multiple layers of features
-/// from tiny images", 2009).
+/// CIFAR-10: colour images of ten classes (Krizhevsky, "Learning multiple layers of features from tiny images", 2009).
 struct Cifar10 {
   Tensor images;  ///< u8 (n, 3, 32, 32)
   Tensor labels;  ///< i64 (n,), 0 to 9
 };
 
-/// What the labels stand for.
+/// The names of the classes, by label.
 inline constexpr std::array<const char*, 10> cifar10_classes{"airplane", "automobile", "bird",  "cat",  "deer",
                                                              "dog",      "frog",       "horse", "ship", "truck"};
 
-/// The mean and standard deviation of the training images' channels, as everybody uses them.
+/// The customary mean and standard deviation of the training images' channels.
 inline constexpr Normalize cifar10_normalize{{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
 
-/// Where find_cifar10() looks, in this order: `dir` and `dir`/cifar-10-batches-bin where `dir` is given; else
-/// $BYTETAPE_DATA and $BYTETAPE_DATA/cifar-10-batches-bin where that is set, then
-/// ${XDG_CACHE_HOME:-~/.cache}/bytetape/cifar-10-batches-bin.
+/// Returns the folders in which find_cifar10() looks, in order.
+/// If `dir` is given: `dir` and `dir`/cifar-10-batches-bin. Else, if $BYTETAPE_DATA is set, $BYTETAPE_DATA and
+/// $BYTETAPE_DATA/cifar-10-batches-bin; then ${XDG_CACHE_HOME:-~/.cache}/bytetape/cifar-10-batches-bin.
 std::vector<std::filesystem::path> cifar10_folders(const std::optional<std::filesystem::path>& dir = {});
 
-/// The first of cifar10_folders() that holds the six files of the binary version, data_batch_1.bin to data_batch_5.bin
-/// and test_batch.bin; nullopt where none has all six. Throws FileError, naming the missing file, where `dir` is given
-/// and has not, or cannot be read; and where none is found and $BYTETAPE_DATA is no folder that can be read.
+/// Returns the first of cifar10_folders() that has the six files of the binary version: data_batch_1.bin to
+/// data_batch_5.bin and test_batch.bin. Returns nullopt if `dir` is not given and no folder has all six.
+/// Throws FileError, naming the missing file, if `dir` is given and lacks a file or cannot be read.
+/// Throws FileError if none is found and $BYTETAPE_DATA is not a readable folder.
 std::optional<std::filesystem::path> find_cifar10(const std::optional<std::filesystem::path>& dir = {});
 
-/// The files of one split, for ImageRecords(files, {3, 32, 32}, 10), which leaves the images there.
+/// Returns the files of a split, for ImageRecords(files, {3, 32, 32}, 10), which does not load the images into memory.
 std::vector<std::filesystem::path> cifar10_files(const std::filesystem::path& dir, Split split);
 
-/// Reads one split from a folder that find_cifar10() found. Throws what ImageRecords throws of its files.
+/// Reads a split into memory, from a folder that find_cifar10() returned.
+/// Throws what ImageRecords throws for its files.
 Cifar10 load_cifar10(const std::filesystem::path& dir, Split split);
 
 }  // namespace bytetape::data

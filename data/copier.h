@@ -7,20 +7,21 @@
 
 namespace bytetape::data {
 
-/// Brings a loader's batches from where they are loaded to where they are handed out.
+/// Copies a loader's batches from the host to its device.
 class BatchCopier {
  public:
-  /// Throws what DataLoader says of its device, normalize and augment.
+  /// Throws what the constructor of DataLoader throws for device, normalize and augment.
   BatchCopier(const Dataset& dataset, const DataLoaderOptions& options);
 
-  /// A batch of n examples to be loaded: in pinned memory, where the device has any.
+  /// Allocates a batch of n examples to load into, in pinned memory if the device supports it.
   Batch allocate(std::int64_t n) const;
-  /// Whether copies run beside the device's work, so that the next batch is best sent before this one is used.
+  /// Returns true if copies overlap with the device's work. The next batch should then be sent before this one is used.
   bool works_ahead() const { return !loads_there_; }
-  /// Gives the copy of a loaded batch to the device, on the stream for copies.
+  /// Starts the copy of a loaded batch to the device, on the stream for copies.
   Batch send(const Batch& loaded) const;
-  /// What was sent, as it is handed out: whatever the thread's stream is given from now on finds it there. Its first
-  /// image is number `first` of those that are augmented by numbers from `draws` on.
+  /// Returns a sent batch, normalised and augmented.
+  /// Orders the thread's current stream after the copy. `first` is the index in the epoch of the batch's first image,
+  /// which selects its random numbers from `draws` on.
   Batch receive(const Batch& sent, const PhiloxState& draws, std::int64_t first) const;
 
  private:
@@ -28,8 +29,8 @@ class BatchCopier {
   const Device device_;
   bool loads_there_;
   Augmentation augment_;
-  bool moves_targets_ = false;  // as x's pixels move
-  Tensor table_;                // of normalize: what becomes of each pixel
+  bool moves_targets_ = false;  // augmentation moves the pixels of y with those of x
+  Tensor table_;                // of normalize: the normalised value of each pixel value
 };
 
 }  // namespace bytetape::data

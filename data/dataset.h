@@ -7,19 +7,18 @@
 #include "bytetape/core/tensor.h"
 #include "bytetape/data/normalize.h"
 
-/// Data sets and loaders.
+/// Datasets and loaders.
 namespace bytetape::data {
 
-/// Examples gathered along a first dim: x what the model sees, y what it should say.
+/// A batch of examples along the first dim: inputs x and targets y.
 struct Batch {
   Tensor x, y;
 };
 
-/// Which part of a data set: the examples to train on (60,000 of MNIST, 50,000 of CIFAR-10), or those to test on
-/// (10,000).
+/// A part of a dataset: the training examples (60,000 in MNIST, 50,000 in CIFAR-10) or the test examples (10,000).
 enum class Split : std::uint8_t { train, test };
 
-/// What one example looks like, without the batch dim.
+/// The shapes and dtypes of an example, without the batch dim.
 struct ExampleSpec {
   Shape x_shape;
   DType x_dtype = DType::f32;
@@ -27,41 +26,49 @@ struct ExampleSpec {
   DType y_dtype = DType::i64;
 };
 
-/// A numbered set of examples. A subclass says how many there are, what one looks like, and how to write some of them
-/// into a batch; memory is allocated here, so that it is on the ledger once and alike for every dataset.
+/// Base class of datasets: indexed examples that are copied into batches (torch.utils.data.Dataset).
+///
+/// A subclass defines the number of examples, their shapes and dtypes, and how to write examples into a batch. This
+/// class allocates the batches, so that the ledger has them once and in the same way for every dataset.
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  /// Number of examples.
+  /// Returns the number of examples.
   virtual std::int64_t size() const = 0;
-  /// What every example looks like.
+  /// Returns the shapes and dtypes that all examples have.
   virtual ExampleSpec example() const = 0;
 
-  /// An uninitialised batch of n examples under the role `input`, the phase `data` and the op "collate". On a meta
-  /// device it costs what a real batch costs, and holds nothing.
+  /// Returns an uninitialised batch of n examples, with the role `input`, the phase `data` and the op "collate".
+  /// On a meta device the batch is accounted like a real one and has no data.
   Batch allocate(std::int64_t n, Device device = Device::cpu()) const;
-  /// The same on the host, in memory that is pinned for `device`. Throws DeviceError where there is none.
+  /// Returns an uninitialised batch of n examples in host memory that is pinned for `device`.
+  /// Throws DeviceError if the device has no pinned memory.
   Batch allocate_pinned(std::int64_t n, Device device) const;
-  /// Writes the examples `indices` to a batch that allocate(indices.size()) made; on a meta device nothing is written.
-  /// Safe to call from several threads. Throws ShapeError where an index is outside 0 .. size() - 1, and whatever
-  /// fill() throws.
+  /// Writes the examples `indices` to a batch that allocate(indices.size()) returned.
+  /// Nothing is written on a meta device. May be called from several threads at once.
+  /// Throws ShapeError if an index is not in 0 .. size() - 1.
+  /// Exceptions from fill() pass through.
   void load(std::span<const std::int64_t> indices, Batch& batch) const;
-  /// The examples `indices` as a new batch on the CPU. Throws as load() does.
+  /// Returns the examples `indices` as a new batch on the CPU.
+  /// Throws what load() throws.
   Batch get(std::span<const std::int64_t> indices) const;
 
  protected:
-  /// Writes example indices[i] to row i of x and y, which are row-major. The indices are checked. Must be safe to call
-  /// from several threads at once.
+  /// Writes example indices[i] to row i of x and y, which are row-major.
+  /// The indices are valid. Must be safe to call from several threads at once.
   virtual void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const = 0;
 };
 
-/// Rows of two tensors: x (n, ...) and y (n, ...), row-major on the CPU; or on a meta device, for batches there. As
-/// they are; or, with `normalize`, u8 images (n, h, w) or (n, c, h, w) as f32 (c, h, w), where images without channels
-/// get c = 1.
+/// The rows of two tensors x (n, ...) and y (n, ...), row-major on the CPU, or on a meta device for meta batches
+/// (torch.utils.data.TensorDataset).
+///
+/// With `normalize`, x has u8 images (n, h, w) or (n, c, h, w), and an example has normalised f32 images (c, h, w).
+/// Images without a channel dim get c = 1.
 class TensorDataset final : public Dataset {
  public:
-  /// Throws ShapeError where x and y differ in n, have no dim, or are not row-major; DeviceError on another device; and
-  /// what normalized_pixels() throws.
+  /// Throws ShapeError if x and y differ in n, have no dim, or are not row-major.
+  /// Throws DeviceError if x or y is neither on the CPU nor on a meta device.
+  /// Throws what normalized_pixels() throws.
   TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normalize = {});
 
   std::int64_t size() const override { return x_.size(0); }
@@ -72,7 +79,7 @@ class TensorDataset final : public Dataset {
 
  private:
   Tensor x_, y_;
-  std::optional<std::vector<float>> pixels_;  // normalised ones, 256 a channel
+  std::optional<std::vector<float>> pixels_;  // normalised values, 256 per channel
 };
 
 }  // namespace bytetape::data

@@ -5,9 +5,11 @@
 
 namespace bytetape::data {
 
-/// `n` drawn digits that stand in for MNIST where it cannot be had: pen strokes with a random slant, size, place,
-/// wobble and thickness, anti-aliased, with some noise. Image i depends on the seed and i alone, to the bit on every
-/// machine; labels are uniform. Named "generated digits". Throws ValueError where n < 0.
+/// Draws `n` digits, as a replacement for MNIST if that is not available.
+/// The images are anti-aliased pen strokes with random slant, size, position, wobble and thickness, and some noise.
+/// Image i depends only on `seed` and i, and has the same bits on every machine. Labels are uniform. The name is
+/// "generated digits".
+/// Throws ValueError if n < 0.
 Mnist generated_digits(std::int64_t n, std::uint64_t seed);
 
 }  // namespace bytetape::data

@@ -8,13 +8,13 @@
 
 namespace bytetape::data {
 
-/// A number for each channel of an image, or one for all of them.
+/// One number for each channel of an image, or one for all channels.
 class PerChannel {
  public:
-  static constexpr int most = 8;  ///< channels
+  static constexpr int most = 8;  ///< maximum number of channels
 
   constexpr PerChannel(double of_all) : values_{of_all}, size_(1) {}
-  /// Throws ShapeError on none, or more than `most`.
+  /// Throws ShapeError if there are no values, or more than `most`.
   constexpr PerChannel(std::initializer_list<double> values) : size_(static_cast<int>(values.size())) {
     if (size_ < 1 || size_ > most) fail<ShapeError>("expected 1 to ", most, " channels, got ", size_);
     for (std::size_t i = 0; i < values.size(); ++i) values_[i] = values.begin()[i];
@@ -30,25 +30,26 @@ class PerChannel {
   int size_;
 };
 
-/// x = (v / 255 - mean) / std, for u8 images (torchvision's ToTensor and Normalize).
+/// Normalisation of u8 images: x = (v / 255 - mean) / std (torchvision's ToTensor and Normalize).
 struct Normalize {
   PerChannel mean = 0, std = 1;
 
   constexpr double operator()(int v, std::int64_t channel) const { return (v / 255.0 - mean[channel]) / std[channel]; }
 };
 
-/// The mean and standard deviation of MNIST's training images, as everybody uses them.
+/// The customary mean and standard deviation of MNIST's training images.
 inline constexpr Normalize mnist_normalize{0.1307, 0.3081};
 
-/// What `by` makes of every pixel that `images` may have: element 256 c + v is that of v in channel c. Throws
-/// DTypeError where images are not u8, ShapeError where they are neither (n, h, w) nor (n, c, h, w) or have other
-/// channels, ValueError unless std > 0.
+/// Returns the normalised values of all pixel values: element 256 c + v is that of value v in channel c.
+/// Throws DTypeError if `images` is not u8.
+/// Throws ShapeError if `images` is neither (n, h, w) nor (n, c, h, w), or the number of channels is not that of `by`.
+/// Throws ValueError unless std > 0.
 std::vector<double> normalized_pixels(const Tensor& images, const Normalize& by);
-/// Those numbers as gather_images() and augment_images() take them: (c, 256) on that device, under the role `input`.
+/// Returns the values as a tensor (c, 256) for gather_images() and augment_images(), with the role `input`.
 Tensor pixel_table(const std::vector<double>& pixels, DType dtype, Device device);
-/// (n, h, w) as (n, 1, h, w).
+/// Returns images (n, h, w) as (n, 1, h, w), sharing memory. Images (n, c, h, w) are returned as they are.
 Tensor with_channels(const Tensor& images);
-/// (n, 1, h, w) as (n, h, w).
+/// Returns images (n, 1, h, w) as (n, h, w), sharing memory.
 Tensor without_channels(const Tensor& images);
 
 }  // namespace bytetape::data

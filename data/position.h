@@ -6,13 +6,14 @@
 
 namespace bytetape::data {
 
-/// Which epoch a loader starts next, and behind how many of its batches.
+/// A position of a loader: the epoch that it starts next, and the number of its batches that are skipped.
 struct Position {
   std::int64_t epoch = 0, batch = 0;
 
-  static constexpr std::int64_t epochs = std::int64_t{1} << 22;  // that have draws of their own: seeds.h
+  static constexpr std::int64_t epochs = std::int64_t{1} << 22;  // epochs with separate random numbers (seeds.h)
 
-  /// Throws ValueError unless 0 <= epoch < epochs, and 0 <= batch <= batches, of which the epoch has so many.
+  /// Returns a position in an epoch of `batches` batches.
+  /// Throws ValueError unless 0 <= epoch < epochs and 0 <= batch <= batches.
   static Position in(std::int64_t epoch, std::int64_t batch, std::int64_t batches) {
     check<ValueError>(epoch >= 0 && epoch < epochs, "epochs count from 0 to ", epochs - 1, ", and epoch ", epoch,
                       " is none to start at");
@@ -20,7 +21,7 @@ struct Position {
                       " is none to start at");
     return {epoch, batch};
   }
-  /// What it is; then it is the start of the epoch after that.
+  /// Returns the position, and moves it to the start of the following epoch.
   Position take() { return std::exchange(*this, {epoch + 1, 0}); }
 };
 

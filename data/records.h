@@ -8,22 +8,26 @@
 
 namespace bytetape::data {
 
-/// Images with labels that stay in their files, however large these are: what a batch needs is read when it is loaded,
-/// and nothing else is held. A file is records of one size, a label byte and then the pixels, as CIFAR-10's binary
-/// version has them (https://www.cs.toronto.edu/~kriz/cifar.html); the files are one after another. x is u8 of the
-/// shape of an image, y i64.
+/// A dataset of labelled images that are read from files batch by batch, and not kept in memory.
+///
+/// A file is a sequence of records of one size: a label byte, then the pixels, as in CIFAR-10's binary version
+/// (https://www.cs.toronto.edu/~kriz/cifar.html). Several files are concatenated. x is u8 with the shape of an image, y
+/// is i64.
 class ImageRecords final : public Dataset {
  public:
-  /// Throws FileError where a file cannot be opened or is not one or more whole records; ShapeError where an image has
-  /// no pixels, ValueError unless there are files and 1 to 256 classes. Batches throw FileError where a label is no
-  /// class or a file has become shorter. The message has the path, and the byte at which it was found.
+  /// `image` is the shape of an image, such as (c, h, w).
+  /// Throws FileError if a file cannot be opened, is empty, or does not consist of whole records.
+  /// Throws ShapeError if an image has no pixels.
+  /// Throws ValueError if there are no files, or `classes` is not from 1 to 256.
+  /// Loading a batch throws FileError if a label is not below `classes` or a file has become shorter. The message has
+  /// the path and the position in bytes.
   ImageRecords(const std::vector<std::filesystem::path>& files, const Shape& image, int classes);
-  /// Of one file, or of memory (memory_input()).
+  /// Reads one file, or memory (memory_input()).
   ImageRecords(std::unique_ptr<const Input> file, const Shape& image, int classes);
 
   std::int64_t size() const override { return first_.back(); }
   ExampleSpec example() const override { return {image_, DType::u8, {}, DType::i64}; }
-  /// All of it, read into memory.
+  /// Reads all examples into memory.
   Batch read_all() const;
 
  protected:
@@ -35,7 +39,7 @@ class ImageRecords final : public Dataset {
   std::int64_t read_record(std::int64_t index, std::span<std::byte> pixels) const;
 
   std::vector<std::unique_ptr<const Input>> files_;
-  std::vector<std::int64_t> first_{0};  // example of each file, and one behind the last
+  std::vector<std::int64_t> first_{0};  // first example of each file, then the number of examples
   Shape image_;
   std::size_t pixels_;
   int classes_;

@@ -5,20 +5,20 @@
 
 namespace bytetape::data {
 
-/// Which examples an epoch has, and in which order (torch.utils.data.Sampler).
+/// Selects the examples of an epoch and their order (torch.utils.data.Sampler).
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// Examples in an epoch.
+  /// Returns the number of examples in an epoch.
   virtual std::int64_t size() const = 0;
-  /// Their indices. The same epoch always has the same.
+  /// Returns the indices of the examples of an epoch. The result depends only on `epoch`.
   virtual std::vector<std::int64_t> order(std::uint64_t epoch) const = 0;
 };
 
-/// 0, 1, ... n - 1.
+/// The indices 0, 1, ..., n - 1, in this order.
 class SequentialSampler final : public Sampler {
  public:
-  /// Throws ValueError where n < 0, or n > 2^40.
+  /// Throws ValueError if n is negative or above 2^40.
   explicit SequentialSampler(std::int64_t n);
   std::int64_t size() const override { return n_; }
   std::vector<std::int64_t> order(std::uint64_t epoch) const override;
@@ -27,18 +27,18 @@ class SequentialSampler final : public Sampler {
   std::int64_t n_;
 };
 
-/// How a RandomSampler draws.
+/// Options of a RandomSampler.
 struct RandomSamplerOptions {
-  bool replacement = false;                 ///< an example may come again in an epoch
+  bool replacement = false;                 ///< draw with replacement, so an example may be repeated in an epoch
   std::optional<std::int64_t> num_samples;  ///< examples in an epoch; default: all n
   std::uint64_t seed = 0;
 };
 
-/// Indices below n, drawn anew in each epoch.
+/// Random indices below n, drawn anew in each epoch.
 class RandomSampler final : public Sampler {
  public:
-  /// Throws ValueError where n or num_samples is negative or above 2^40, or more are to be drawn than there are:
-  /// without replacement more than n, with it any of none.
+  /// Throws ValueError if n or num_samples is negative or above 2^40.
+  /// Throws ValueError if num_samples is above n without replacement, or n is 0 and num_samples is not.
   explicit RandomSampler(std::int64_t n, const RandomSamplerOptions& options = {});
   std::int64_t size() const override { return options_.num_samples.value_or(n_); }
   std::vector<std::int64_t> order(std::uint64_t epoch) const override;
@@ -48,7 +48,7 @@ class RandomSampler final : public Sampler {
   RandomSamplerOptions options_;
 };
 
-/// The given indices, in another order in each epoch: a part of a data set to train on, the rest for validation.
+/// The given indices, in a new random order in each epoch. Use it to split a dataset into training and validation.
 class SubsetRandomSampler final : public Sampler {
  public:
   explicit SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed = 0);

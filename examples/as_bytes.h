@@ -10,8 +10,8 @@
 
 namespace bytetape::examples {
 
-/// Of an option in bytes: "512MiB" and "1.5 GB" become whole bytes, rounded down; a number alone stays as it is.
-/// (CLI11's AsSizeValue takes whole numbers only.)
+/// Validator of an option in bytes: converts "512MiB" and "1.5 GB" to whole bytes, rounded down.
+/// A number without a unit is not changed. CLI11's AsSizeValue supports whole numbers only.
 inline CLI::Validator as_bytes() {
   const auto scale = [](std::string& text) -> std::string {
     static const std::map<std::string, double> units{

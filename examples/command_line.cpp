@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "examples/as_bytes.h"
-#include "examples/from_0.h"
+#include "examples/validators.h"
 
 namespace bytetape::examples {
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
@@ -30,11 +30,12 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
          "make training fit --memory-limit: layers run forward again in backward, or what they keep for it goes to "
          "the host, as few as will do")
       ->needs(limit);
-  app.add_flag("--recompute", o.levers.recompute, "keep less for backward: what one op can make again is made again");
-  app.add_flag("--step-in-backward", o.levers.step_in_backward,
+  app.add_flag("--recompute", o.memory_options.recompute,
+               "keep less for backward: what one op can make again is made again");
+  app.add_flag("--step-in-backward", o.memory_options.step_in_backward,
                "hold few gradients at a time: backward updates each parameter once its gradient is whole");
   auto* offload = app.add_flag_callback(
-      "--save-on-cpu", [&] { o.levers.saved = {.keep = 0}; },
+      "--save-on-cpu", [&] { o.memory_options.saved = {.keep = 0}; },
       "on a GPU, keep what is for backward on the host; on the CPU nothing");
   app.add_flag("--amp", o.amp, "mixed precision: compute in bf16 where torch.autocast does");
   auto* graph =

@@ -12,17 +12,18 @@ class App;
 
 namespace bytetape::examples {
 
-/// What a command line says.
+/// The options of a command line.
 struct Options : TrainingOptions {
   std::string model, optimizer, data, device = "cpu", resume, memory_report, memory_log, json, picture;
   int threads = 0;
-  bool fit = false;                // training into the limit
-  bool predict = false;            // the memory, in place of training
-  std::uint64_t memory_limit = 0;  // bytes; 0: all that the device has
+  bool fit = false;                // choose memory options with which training fits into the limit
+  bool predict = false;            // predict the memory instead of training
+  std::uint64_t memory_limit = 0;  // bytes; 0: all memory of the device
 
-  /// Whether the memory report is a page for a browser, by its ending; else it is the timeline.
+  /// Returns true if the memory report is an HTML page, by its file extension; else it is the timeline as JSON.
   bool reports_page() const { return memory_report.ends_with(".html"); }
-  /// Where memory is recorded, beside the page unless told; "" where nothing asks for it.
+  /// Returns the path of the memory recording: --memory-log, else a file beside the HTML page, else "" for no
+  /// recording.
   std::string recorded_to() const {
     if (!memory_log.empty() || !reports_page()) return memory_log;
     return std::filesystem::path(memory_report).replace_extension(".memlog").string();
@@ -33,17 +34,17 @@ struct Options : TrainingOptions {
   }
 };
 
-/// What the examples' options have to say that is not the same for all.
+/// The help texts of options that differ between the examples.
 struct OptionTexts {
   std::vector<std::string> models;
-  std::vector<std::string> optimizers = {};  // where there is a choice
+  std::vector<std::string> optimizers = {};  // empty if there is no choice
   std::string data, lr, until;
-  std::string picture_option = {}, picture = {};  // where there is one
+  std::string picture_option = {}, picture = {};  // empty if there is no picture
 };
 
 inline constexpr const char* until_accuracy = "stop after the epoch that reaches this test accuracy, in %";
 
-/// Adds every option to `app`; what `o` holds is the defaults.
+/// Adds all options to `app`. The values of `o` are their defaults.
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts);
 
 }  // namespace bytetape::examples

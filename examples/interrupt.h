@@ -2,12 +2,12 @@
 
 namespace bytetape::examples {
 
-/// From here on the first SIGINT (Ctrl-C) or SIGTERM is noted, for training to stop behind its step, and a second one
-/// ends the process. A signal that is ignored, as SIGINT is in a script's background, stays so.
+/// Notes the first SIGINT (Ctrl-C) or SIGTERM, so that training can stop after its step. A second one ends the process.
+/// A signal that is ignored stays ignored, such as SIGINT in a background job of a script.
 void catch_interrupts();
-/// From here on the first one ends the process: training is over.
+/// Restores the default: a signal ends the process. Call it when training is over.
 void release_interrupts();
-/// The signal that was noted; 0: none.
+/// Returns the noted signal, or 0 if there was none.
 int interrupted();
 
 }  // namespace bytetape::examples

@@ -3,14 +3,14 @@
 
 namespace bytetape::examples {
 
-/// What --data says of MNIST.
+/// The help text of --data for MNIST.
 inline constexpr const char* mnist_data =
     "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits";
 
-/// Real ones, and those that are drawn in their place.
+/// The number of images in MNIST and in the generated digits.
 inline constexpr ImageCounts mnist_images{60000, 10000};
 
-/// Real MNIST where it is found, else drawn digits, which it says.
+/// Loads MNIST if it is found. Else generates digits, and prints that it does.
 Splits load_mnist_splits(const Options& o);
 
 }  // namespace bytetape::examples

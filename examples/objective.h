@@ -5,20 +5,20 @@
 
 namespace bytetape::examples {
 
-/// What a network is trained for, and the figure that says how well it does.
+/// The loss that a network is trained with, and the metric that it is tested with.
 struct Objective {
   Tensor (*loss)(const Tensor& output, const Tensor& images, const Tensor& labels);
-  /// Sums over a batch what each image counts for; the figure is the mean over all images.
+  /// Returns the sum of the images' scores over a batch. The metric is the mean score of all images.
   Tensor (*score)(const Tensor& output, const Tensor& images, const Tensor& labels);
   DType score_dtype;
-  const char *name, *short_name;                  // of the figure
-  std::string (*text)(double figure);             // as it is shown
-  bool (*reaches)(double figure, double option);  // what --until says
+  const char *name, *short_name;                  // of the metric
+  std::string (*text)(double figure);             // formats the metric
+  bool (*reaches)(double figure, double option);  // whether the metric reaches the value of --until
 };
 
-/// The class of an image: cross-entropy; the figure is the part of the images that are told right.
+/// Classification of images. The loss is cross-entropy, the metric is accuracy.
 Objective classification();
-/// The image itself, by way of few numbers: mean squared error, which is the figure too.
+/// Reconstruction of images by an autoencoder. The loss and the metric are the mean squared error.
 Objective reconstruction();
 
 }  // namespace bytetape::examples

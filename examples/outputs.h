@@ -5,11 +5,12 @@
 
 namespace bytetape::examples {
 
-/// What the results are called where they cannot be written.
+/// The name of the JSON results in errors.
 inline constexpr const char* json_name = "the results";
 
-/// Throws FileError where a file that the options name cannot be written, ValueError where two options name one file.
-/// --resume and --checkpoint may. `picture_option` is what the picture's is called.
+/// Checks the output files that the options name. `picture_option` is the name of the picture's option.
+/// Throws FileError if a file cannot be written.
+/// Throws ValueError if two options name the same file, except --resume and --checkpoint.
 void check_outputs(const Options& o, const std::string& picture_option);
 
 }  // namespace bytetape::examples

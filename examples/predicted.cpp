@@ -34,7 +34,7 @@ class PredictedTraining {
         training_(splits_->training.x, splits_->training.y, example.normalize),
         testing_(splits_->testing.x, splits_->testing.y, example.normalize) {
     splits_.reset();
-    o.levers.apply(model_);
+    o.memory_options.apply(model_);
     run_.emplace(Task{example.name, model_, example.objective, recipe_, training_, testing_}, endless(o));
     first_ = run_->steps() - steps_taken(run_->steps(), of);
   }
@@ -98,11 +98,11 @@ Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const Im
   return steps * (step.end_event - step.first_event) <= most_events ? Epoch::whole : Epoch::last_steps;
 }
 
-/// Training as the options say, with more levers.
+/// Training as the options say, with more memory options.
 auto training_with(const Example& example, const Options& o, const ImageCounts& images) {
-  return [&example, o, images](const nn::Levers& levers) {
+  return [&example, o, images](const nn::MemoryOptions& memory_options) {
     Options with = o;
-    with.levers = o.levers.with(levers);
+    with.memory_options = o.memory_options.with(memory_options);
     return PredictedTraining(example, with, images);
   };
 }

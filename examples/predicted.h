@@ -6,19 +6,19 @@
 
 namespace bytetape::examples {
 
-/// What training as the options say does to the memory of their device, which need not be there: all that the example
-/// makes, an epoch, its test, and steps until they settle. Of a long epoch the last few steps stand for all. Recorded
-/// where the options say.
+/// Predicts the memory of training with these options, on their device, which need not exist.
+/// Covers the example's setup, an epoch, its test, and steps until they repeat. The last steps of a long epoch stand
+/// for all of it. The prediction is recorded if the options ask for it.
 memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images);
 
-/// What each lever would save, in words; the options' limit does not count.
+/// Describes how much each memory option would save. Ignores the memory limit.
 std::vector<std::string> savings(const Example& example, const Options& o, const ImageCounts& images);
 
-/// What makes training fit into the options' limit.
+/// Finds memory options with which training fits into the memory limit.
 nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images);
 
-/// "--batch-size 96 is the largest that fits into 512 MiB", or that none does, or any: the options' limit, or what the
-/// device has.
+/// Describes the largest batch size that fits: "--batch-size 96 is the largest that fits into 512 MiB", or that none or
+/// any fits. The limit is --memory-limit, or the memory of the device.
 std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images);
 
 }  // namespace bytetape::examples

@@ -41,11 +41,12 @@ void write_files(const Run& run, const std::optional<TrainingResult>& measured, 
   print_files(o, measured && !measured->is_finished());
 }
 
-/// Sets the options' levers so that training fits their limit, and says which; what does not fit runs out of memory.
+/// Sets the options' memory options so that training fits their limit, and says which; what does not fit runs out of
+/// memory.
 void choose_levers(const Example& example, Options& o, const ImageCounts& images) {
   const nn::Fit found = fit(example, o, images);
   fmt::print("{}\n\n", found.text());
-  o.levers = o.levers.with(found.levers);
+  o.memory_options = o.memory_options.with(found.memory_options);
 }
 
 /// With advice: what would take less, and which batch fits.
@@ -130,7 +131,7 @@ bool train(const Example& example, Options o, ImageCounts& images, std::optional
   manual_seed(o.seed);
   const DefaultDevice here(Device::parse(o.device));
   nn::Sequential model = example.make_model(o);
-  o.levers.apply(model);
+  o.memory_options.apply(model);
   fmt::print("{}\n", nn::summary(model));
   const Recipe recipe = example.make_recipe(model, o);
   return train(splits, example, model, recipe, resumed, recording, {example.name, splits->name, example.objective, o});

@@ -6,18 +6,18 @@
 
 namespace bytetape::examples {
 
-/// Images u8 (n, h, w) or (n, c, h, w) and labels, to train and to test on.
+/// Training and test images u8 (n, h, w) or (n, c, h, w), with labels.
 struct Splits {
-  std::string name;  // as it is shown
+  std::string name;  // name in outputs
   data::Batch training, testing;
 };
 
-/// How many images there are to train and to test on.
+/// The numbers of training and test images.
 struct ImageCounts {
   std::int64_t training, testing;
 };
 
-/// An example: networks that are trained on one data set.
+/// An example program: networks that are trained on one dataset.
 struct Example {
   std::string name, description;
   OptionTexts texts;
@@ -26,16 +26,16 @@ struct Example {
   data::Normalize normalize;
   Objective objective;
   Splits (*load)(const Options& o);
-  ImageCounts images;  // of the whole data set, for predictions
+  ImageCounts images;  // size of the dataset, for predictions
   nn::Sequential (*make_model)(const Options& o);
   Recipe (*make_recipe)(nn::Module& model, const Options& o);
-  /// What the trained model makes of the test images, for where the options ask for a picture.
+  /// Draws the trained model's outputs for test images, if the options ask for a picture.
   Canvas (*draw)(nn::Module& model, const data::ResidentImages& testing) = nullptr;
 };
 
-/// All of an example's main(): reads the command line, trains on the device that it names with live progress, or
-/// predicts the memory there, prints and writes what came of it, and says on stderr what went wrong. Gives the exit
-/// status: 128 + the signal's number where training was interrupted.
+/// Runs an example: parses the command line, trains with live progress or predicts memory, and reports results and
+/// errors. Results are printed and written to files, errors are printed to stderr. Returns the exit status, which is
+/// 128 + the signal's number if training was interrupted.
 int run_example(const Example& example, int argc, char** argv);
 
 }  // namespace bytetape::examples

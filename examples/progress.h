@@ -7,7 +7,7 @@
 
 namespace bytetape::examples {
 
-/// What the line shows besides how far it is.
+/// The numbers in a progress line.
 struct ProgressNumbers {
   double loss = 0;
   std::string figure;  // "acc 98.72 %"
@@ -15,14 +15,14 @@ struct ProgressNumbers {
   std::size_t memory = 0, peak_memory = 0;  // bytes
 };
 
-/// One live line on a terminal, redrawn ten times a second at most; elsewhere a plain line at every quarter.
+/// A progress line, redrawn at most ten times a second on a terminal. Elsewhere prints a plain line at each quarter.
 class Progress {
  public:
-  /// Of `total`, `done` are there already.
+  /// `done` of `total` steps are already done.
   Progress(std::string title, std::int64_t done, std::int64_t total, std::FILE* out);
-  /// Asks for the numbers where it draws the line, and else not: to look at them may be a wait for a device.
+  /// Updates the line. Calls `numbers` only if the line is drawn, because reading them may wait for a device.
   void update(std::int64_t done, const std::function<ProgressNumbers()>& numbers);
-  /// The last state, left standing.
+  /// Draws the final state, which stays on the terminal.
   void finish(std::int64_t done, const ProgressNumbers& numbers);
 
  private:

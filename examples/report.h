@@ -6,19 +6,19 @@
 
 namespace bytetape::examples {
 
-/// What was trained on what.
+/// A training run: its example, dataset, objective and options.
 struct Run {
   std::string example, dataset;
   Objective objective;
   Options options;
 };
 
-/// A table of what came of a run on the default device, and where its memory went.
+/// Prints a table of a run's results, and of the memory of the default device.
 void print_results(const Run& run, const TrainingResult& r);
-/// Where else to look, and what a run that was interrupted goes on from.
+/// Prints the names of the files written, and how to resume an interrupted run.
 void print_files(const Options& o, bool is_interrupted);
-/// The same for programs, to the file that the options name, of a run that was measured or of a prediction, of which
-/// the figures are null.
+/// Writes the results as JSON to the file that the options name.
+/// `measured` is nullopt for a prediction. Its values are then null.
 void write_json(const Run& run, const std::optional<TrainingResult>& measured, const memory::Statistics& memory);
 
 }  // namespace bytetape::examples

@@ -5,19 +5,20 @@
 
 namespace bytetape::examples {
 
-/// All that a run goes on from; with the same options, to the same bits. Schedules are not in it: here a rate depends
-/// on where the run stands alone.
+/// The state of a run, from which it can be resumed. With the same options, the resumed run has the same bits.
+/// Schedules are not included, because the learning rate depends only on `reached`.
 struct RunState {
-  std::string of;  // whose it is: another run's is refused
+  std::string of;  // identifies the run; a checkpoint of another run is refused
   nn::Module& model;
   optim::Optimizer& optimizer;
-  NamedTensors sums;   // of the epoch so far
-  std::int64_t steps;  // of an epoch
+  NamedTensors sums;   // loss and score, summed over the epoch so far
+  std::int64_t steps;  // per epoch
   data::Position reached;
 
   void save(const std::string& path) const;
-  /// Throws ValueError where it is another run's or stands in no epoch, before anything is changed, and what Checkpoint
-  /// throws.
+  /// Restores the state from a checkpoint.
+  /// Throws ValueError if the checkpoint is another run's or its position is invalid. Nothing has changed then.
+  /// Throws what Checkpoint throws.
   void load(const Checkpoint& saved);
 };
 

@@ -30,9 +30,9 @@ void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
   if (!step_in_backward_) optimizer_.zero_grad();
   Tensor output, loss;
   {
-    const SaveOnCpu offload(levers_.saved);
+    const SaveOnCpu offload(memory_options_.saved);
     std::optional<Recompute> recompute;
-    if (levers_.recompute) recompute.emplace();
+    if (memory_options_.recompute) recompute.emplace();
     output = model_(images);
     loss = objective_.loss(output, images, labels);
   }

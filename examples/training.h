@@ -12,45 +12,44 @@
 
 namespace bytetape::examples {
 
-/// How long and on what a network is trained.
+/// Options of a training run.
 struct TrainingOptions {
   int epochs = 3;
   std::int64_t batch_size = 64;
-  double lr = 1e-3;             // the highest one
-  double until = 100;           // stops where the objective says that a test reaches this
-  bool graph = false;           // steps are captured
-  bool amp = false;             // steps compute in bf16 where Autocast does
-  bool detect_anomaly = false;  // a step throws where a NaN is made
+  double lr = 1e-3;             // peak learning rate
+  double until = 100;           // stop if a test reaches this, as the objective defines
+  bool graph = false;           // capture steps
+  bool amp = false;             // run steps under Autocast in bf16
+  bool detect_anomaly = false;  // throw if a step produces a NaN
   std::uint64_t seed = 0;
-  nn::Levers levers;       // what keeps the memory low
-  std::string checkpoint;  // where the state goes once resumed, at the end of each epoch, and where interrupted
+  nn::MemoryOptions memory_options;  // options that lower the memory
+  std::string checkpoint;            // state file, written on resume, after each epoch and on interrupt
 };
 
-/// By what rule.
+/// The optimizer, learning rate schedule and augmentation of a training run.
 struct Recipe {
   std::unique_ptr<optim::Optimizer> optimizer;
-  double (*lr)(double part) = nullptr;  // as a part of the highest one, when `part` of the steps are taken
-  Augmentation augment = {};            // of the training images
+  double (*lr)(double part) = nullptr;  // fraction of the peak rate after a fraction `part` of the steps
+  Augmentation augment = {};            // augmentation of the training images
 };
 
-/// From 1 down to 0.
+/// A schedule that falls linearly from 1 to 0.
 inline double falling(double part) { return 1 - part; }
-/// From 0 up to 1 in the first fifth, then down to 0.
+/// A schedule that rises linearly from 0 to 1 in the first fifth, then falls linearly to 0.
 inline double rising_then_falling(double part) { return part < 0.2 ? part / 0.2 : (1 - part) / 0.8; }
 
-/// What came of it.
+/// The results of a training run.
 struct TrainingResult {
-  data::Position reached;             // where training stands
-  std::optional<double> test_figure;  // the objective's, of the epoch that ended; none where interrupted
-  double train_seconds = 0;           // of the epochs, without the tests between them ...
+  data::Position reached;             // position that training has reached
+  std::optional<double> test_figure;  // metric after the last epoch; none if interrupted
+  double train_seconds = 0;           // duration of the epochs, without the tests between them ...
   double first_to_last_seconds = 0;   // ... and with them
   double images_per_s = 0;
 
   bool is_finished() const { return test_figure.has_value(); }
 };
 
-/// A training step. It counts on the device what an epoch comes to, as a look at a step's loss would be a wait for the
-/// device.
+/// A training step. Sums loss and score on the device, because reading them in each step would wait for the device.
 class TrainingStep {
  public:
   TrainingStep(nn::Module& model, optim::Optimizer& optimizer, const Objective& objective, const TrainingOptions& o)
@@ -58,16 +57,17 @@ class TrainingStep {
         optimizer_(optimizer),
         objective_(objective),
         computed_(o.amp ? DType::bf16 : DType::f32),
-        levers_(o.levers) {
-    if (levers_.step_in_backward) step_in_backward_.emplace(optimizer);
+        memory_options_(o.memory_options) {
+    if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer);
   }
 
   void operator()(const Tensor& images, const Tensor& labels);
   void start_epoch();
-  /// Of the epoch so far: sums over steps and images. Both wait for the device.
+  /// Return the loss summed over the steps, and the score summed over the images, of the epoch so far. Both wait for
+  /// the device.
   double loss() const { return loss_.item<double>(); }
   double score() const { return score_.item<double>(); }
-  /// The two, as a checkpoint has them.
+  /// Returns the two sums, for checkpoints.
   NamedTensors state_dict() const { return {{"loss", loss_}, {"score", score_}}; }
 
  private:
@@ -75,39 +75,40 @@ class TrainingStep {
   optim::Optimizer& optimizer_;
   const Objective& objective_;
   DType computed_;
-  nn::Levers levers_;
+  nn::MemoryOptions memory_options_;
   std::optional<optim::StepInBackward> step_in_backward_;
   Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
 };
 
-/// What is trained on what.
+/// A model, and the objective, recipe and data that it is trained with.
 struct Task {
-  std::string name;  // whose checkpoints fit whose
+  std::string name;  // checkpoints are compatible between tasks of the same name
   nn::Module& model;
   const Objective& objective;
   const Recipe& recipe;
   const data::ResidentImages &training, &testing;
 };
 
-/// A network that learns, and where it stands.
+/// Trains a model, and keeps its position.
 class Training {
  public:
-  /// All that is referred to must outlive it. Throws ValueError where there are no images to test on, or fewer to train
-  /// on than in a batch.
+  /// Everything that `task` refers to must outlive the Training.
+  /// Throws ValueError if there are no test images, or fewer training images than the batch size.
   Training(const Task& task, const TrainingOptions& o);
 
-  /// Trains up to the last epoch, the test that reaches o.until, or a signal (interrupt.h), and tests after each epoch.
-  /// Throws ValueError where an epoch's loss is NaN.
+  /// Trains until the last epoch, a test that reaches o.until, or a signal (interrupt.h). Tests after each epoch.
+  /// Throws ValueError if an epoch's loss is NaN.
   TrainingResult run();
 
-  /// Goes on where a run stood; with the same options, to the same bits. Throws what RunState::load throws.
+  /// Resumes an earlier run. With the same options, the results have the same bits.
+  /// Throws what RunState::load throws.
   void resume(const Checkpoint& saved);
 
-  /// Steps of an epoch.
+  /// Returns the number of steps in an epoch.
   std::int64_t steps() const { return loader_.size(); }
-  /// What run() takes for each batch of the loader.
+  /// Takes one step. run() calls it for each batch of the loader.
   void take_step(const Tensor& images, const Tensor& labels);
-  /// The score of all test images, for which the device is not waited for; undefined where interrupted.
+  /// Returns the summed score of all test images; undefined if interrupted. Does not wait for the device.
   Tensor test();
   data::ResidentLoader& loader() { return loader_; }
 
@@ -125,7 +126,7 @@ class Training {
   TrainingStep step_;
   CapturedStep<std::reference_wrapper<TrainingStep>> captured_{std::ref(step_)};
   TrainingResult result_;
-  std::int64_t images_ = 0;  // that were trained on here
+  std::int64_t images_ = 0;  // number of images trained on since construction
 };
 
 }  // namespace bytetape::examples

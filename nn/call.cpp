@@ -16,25 +16,25 @@
 namespace bytetape::nn {
 namespace {
 
-using memory::current_scope;
+using memory::ambient;
 using memory::NameId;
 using memory::Phase;
-using memory::running_module;
 
 /// The module that runs. Null also for one without a cell, with which nothing is registered that it could name.
 const Module* running() {
-  return running_module && *running_module ? static_cast<const Module*>(**running_module) : nullptr;
+  return ambient.running_module && *ambient.running_module ? static_cast<const Module*>(**ambient.running_module)
+                                                           : nullptr;
 }
 
-Phase phase_of_call() { return current_scope.phase == Phase::setup ? Phase::forward : current_scope.phase; }
+Phase phase_of_call() { return ambient.scope.phase == Phase::setup ? Phase::forward : ambient.scope.phase; }
 
 }  // namespace
 
 Call::Call(const Module& module, Repeatable)
-    : caller_(running_module),
-      scope_(current_scope.with(module.path_below(running()), current_scope.op, phase_of_call())),
-      is_within_itself_(running_module == &module.cell_ || running() == &module) {
-  running_module = &module.cell_;
+    : caller_(ambient.running_module),
+      scope_(ambient.scope.with(module.path_below(running()), ambient.scope.op, phase_of_call())),
+      is_within_itself_(ambient.running_module == &module.cell_ || running() == &module) {
+  ambient.running_module = &module.cell_;
 }
 
 Call::Call(const Module& module) : Call(module, Repeatable{}) {
@@ -43,7 +43,7 @@ Call::Call(const Module& module) : Call(module, Repeatable{}) {
                         "again: return nn::call(*this, body, inputs...) in its place");
 }
 
-Call::~Call() { running_module = caller_; }
+Call::~Call() { ambient.running_module = caller_; }
 
 Tensor Module::operator()(const Tensor& x) {
   return call(
@@ -51,7 +51,7 @@ Tensor Module::operator()(const Tensor& x) {
 }
 
 NameId Module::path_below(const Module* caller) const {
-  const NameId around = current_scope.module;
+  const NameId around = ambient.scope.module;
   if (caller == this) return around;
   const std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
   auto path = static_cast<NameId>(place);

@@ -12,17 +12,19 @@
 
 namespace bytetape::nn {
 
-/// While it lives, `module` is the one that runs on this thread: its path stands in errors and on the ledger, below
-/// that of the module that called it. call() is the better choice for a function of tensors, as it can be checkpointed.
-/// A function of other arguments or results begins with a Call:
+/// Scope in which `module` is the running module of this thread.
+///
+/// Errors and the ledger show the module's path, below the path of the module that called it. Prefer nn::call() for a
+/// function of tensors, as nn::call() supports checkpointing. A function with other arguments or results begins with a
+/// Call:
 ///
 ///     std::int64_t next_token(const std::vector<std::int64_t>& tokens) {
 ///       const nn::Call call(*this);
 ///
-/// Throws NotImplemented if the module is checkpointed: what follows could not be run again. Throws ValueError if a
-/// module that is registered nowhere has parameters that train, and a module that has registered parameters or children
-/// calls it while gradients are recorded: parameters() would not have them, so no optimizer would train them.
-/// Parameters that are tied to some of the caller's model are no such ones.
+/// Throws NotImplemented if the module is checkpointed, because the code after the Call cannot be recomputed.
+/// Throws ValueError if gradients are recorded, `module` is not registered anywhere, has parameters that require grad,
+/// and is called by a module that has registered parameters or children. The caller's parameters() would miss the
+/// parameters, so no optimizer would train them. Parameters tied to parameters of the caller's model are exempt.
 class Call {
  public:
   [[nodiscard]] explicit Call(const Module& module);
@@ -33,30 +35,31 @@ class Call {
  protected:
   struct Repeatable {};
   Call(const Module& module, Repeatable);
-  /// Whether the module ran already: one function of it calls another.
+  /// True if the module was already running: one of its functions calls another.
   bool is_within_itself() const { return is_within_itself_; }
-  /// Whether the module's path is another than that around the call.
+  /// True if the module's path differs from the path around the call.
   bool has_own_path() const { return has_own_path_; }
 
  private:
   const memory::ModuleCell* caller_;
-  const memory::NameId around_ = memory::current_scope.module;
+  const memory::NameId around_ = memory::ambient.scope.module;
   memory::ScopeGuard scope_;
-  bool is_within_itself_, has_own_path_ = memory::current_scope.module != around_;
+  bool is_within_itself_, has_own_path_ = memory::ambient.scope.module != around_;
 };
 
 }  // namespace bytetape::nn
 
 namespace bytetape::detail {
 
-/// A call of a module whose body can be run again. Tells a recording which tensors go in and come out.
+/// A call of a module whose body can be recomputed. Reports the input and result tensors to a memory recording.
 class RepeatableCall : nn::Call {
  public:
   [[nodiscard]] explicit RepeatableCall(const nn::Module& module);
   bool is_checkpoint() const { return is_checkpoint_; }
   void note_inputs(std::initializer_list<const Tensor*> inputs) const;
   void note_results(const std::vector<Tensor>& results) const;
-  /// Whether either is of use.
+  /// True if note_inputs() and note_results() have an effect: memory is being recorded, and the call is not a
+  /// recomputation.
   bool is_recorded() const { return is_recorded_; }
 
  private:
@@ -67,20 +70,22 @@ class RepeatableCall : nn::Call {
 
 namespace bytetape::nn {
 
-/// body(inputs...) as a call of `module`: its path stands in errors and on the ledger, and where the module is
-/// checkpointed this is a checkpoint(). A module of other inputs than one x defines its own operator() or named
-/// functions with it:
+/// Runs body(inputs...) as a call of `module`, and as a checkpoint() if the module is checkpointed.
+///
+/// Errors and the ledger show the module's path. A module whose input is not a single tensor x defines its own
+/// operator() or named functions with nn::call():
 ///
 ///     Tensor operator()(const Tensor& x, const Tensor& skip) {
 ///       const auto body = [this](const Tensor& x, const Tensor& skip) { return conv(cat({up(x), skip}, 1)); };
 ///       return nn::call(*this, body, x, skip);
 ///     }
 ///
-/// body returns a Tensor, a std::vector<Tensor>, or a std::pair or std::tuple of Tensors. Inputs may be undefined. A
-/// checkpointed module's body is kept until backward and runs again there: it captures by value, and takes every tensor
-/// that it needs as an input. A call within a call of the same module belongs to that one.
+/// `body` returns a Tensor, a std::vector<Tensor>, or a std::pair or std::tuple of Tensors. `inputs` may be undefined.
+/// The body of a checkpointed module is kept until backward, which runs it again. So it must capture by value, and take
+/// every tensor that it needs as an input. A nested call of the same module is part of the outer call.
 ///
-/// Throws what body and checkpoint() throw, and ValueError as Call does.
+/// Exceptions from `body` and checkpoint() pass through.
+/// Throws ValueError under the conditions of Call.
 template <class F, std::derived_from<Tensor>... Inputs>
 std::invoke_result_t<F&, const Inputs&...> call(const Module& module, F&& body, const Inputs&... inputs) {
   using Result = std::invoke_result_t<F&, const Inputs&...>;

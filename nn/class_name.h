@@ -4,7 +4,7 @@
 
 namespace bytetape::nn {
 
-/// A type's name without its namespaces: "Net", "ModuleList<Block>".
+/// Returns the name of a type without its namespaces: "Net", "ModuleList<Block>".
 std::string class_name(const std::type_info& type);
 
 }  // namespace bytetape::nn

@@ -18,23 +18,28 @@
 #include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/setting.h"
+#include "bytetape/nn/ambient.h"
 #include "bytetape/nn/module_path.h"
+
+namespace bytetape::detail {
+
+/// The model that memory options were applied to.
+struct SeenModel {
+  std::vector<std::string> modules;  // in their order
+  int models = 0;
+};
+
+}  // namespace bytetape::detail
 
 namespace bytetape::nn {
 namespace {
 
+using bytetape::detail::nn_ambient;
+using bytetape::detail::SeenModel;
 using memory::format_bytes;
 using memory::Prediction;
 using Paths = std::set<std::string>;
-using Predict = std::function<Prediction(const Levers&, std::size_t limit)>;
-
-/// The model that levers were applied to.
-struct Seen {
-  std::vector<std::string> modules;  // in their order
-  int models = 0;
-};
-/// Where Levers::apply() says so, for a search on this thread.
-constinit thread_local Seen* seen_model = nullptr;
+using Predict = std::function<Prediction(const MemoryOptions&, std::size_t limit)>;
 
 std::size_t peak_saved(const Prediction& p) {
   return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
@@ -84,10 +89,10 @@ class Search {
       peak_ = without.peak_allocated();
       missing_ = peak_ - std::min(peak_, limit_);
       if (!(options.checkpoint && checkpoint(options.tries)) && options.offload && has_pinned) offload();
-      with = predict_(levers_, limit_);
+      with = predict_(memory_options_, limit_);
     }
     const std::size_t enough = with.fits() ? 0 : smallest_limit();
-    return {levers_, limit_, std::move(without), std::move(with), part_of_forward(chosen_), enough};
+    return {memory_options_, limit_, std::move(without), std::move(with), part_of_forward(chosen_), enough};
   }
 
  private:
@@ -99,28 +104,28 @@ class Search {
   };
 
   /// Without a limit.
-  Prediction look(const Levers& levers) {
-    Seen seen;
-    const bytetape::detail::Setting<Seen*> here(seen_model, &seen);
-    Prediction p = predict_(levers, memory::PredictOptions{}.limit);
-    check<ValueError>(seen.models == 1, "fit: the program applies its levers to ", seen.models,
+  Prediction look(const MemoryOptions& memory_options) {
+    SeenModel seen;
+    const bytetape::detail::Setting<SeenModel*> here(nn_ambient.seen_model, &seen);
+    Prediction p = predict_(memory_options, memory::PredictOptions{}.limit);
+    check<ValueError>(seen.models == 1, "fit: the program applies its memory options to ", seen.models,
                       " models, where it takes one: put them into one module");
     if (modules_.empty()) modules_ = std::move(seen.modules);
     return p;
   }
-  bool fits(const Levers& levers) { return predict_(levers, limit_).fits(); }
-  Levers levers_of(const Paths& modules) const {
-    Levers levers{.saved = saved_};
+  bool fits(const MemoryOptions& memory_options) { return predict_(memory_options, limit_).fits(); }
+  MemoryOptions options_of(const Paths& modules) const {
+    MemoryOptions memory_options{.saved = saved_};
     for (const std::string& m : modules_) {
       if (!modules.contains(m)) continue;
       const auto made = made_.find(m);
-      levers.checkpointed.push_back(made == made_.end() ? m : made->second.name);
+      memory_options.checkpointed.push_back(made == made_.end() ? m : made->second.name);
     }
-    return levers;
+    return memory_options;
   }
   void choose(Paths modules, std::size_t peak) {
     chosen_ = std::move(modules);
-    levers_ = levers_of(chosen_);
+    memory_options_ = options_of(chosen_);
     peak_ = peak;
   }
 
@@ -142,9 +147,9 @@ class Search {
   bool checkpoint(std::size_t tries) {
     const std::size_t saved = peak_saved(look(without_levers_));
     for (const std::string& m : modules_)
-      if (const std::size_t then = peak_saved(look(levers_of({m}))); then < saved)
+      if (const std::size_t then = peak_saved(look(options_of({m}))); then < saved)
         useful_.push_back({m, saved - then, saved - then, made_by({m})});
-    while (!(peak_ <= limit_ && fits(levers_)))
+    while (!(peak_ <= limit_ && fits(memory_options_)))
       if (!add_one(true) && !add_one(false) && !split_one()) return false;
     leave_out();
     choose_cheaper(tries);
@@ -161,7 +166,7 @@ class Search {
     for (Useful& u : useful_) {
       if (gains_fall && !enough && highest >= u.gain) break;
       if (is_part_of_choice(u.path)) continue;
-      const Levers then = levers_of(and_also(u.path));
+      const MemoryOptions then = options_of(and_also(u.path));
       const std::size_t peak = look(then).peak_allocated();
       u.gain = peak_ - std::min(peak, peak_);
       if (u.gain > highest) highest = u.gain, best = u.path;
@@ -170,7 +175,7 @@ class Search {
     }
     if (!enough && !best) return false;
     const Paths then = and_also(enough ? *enough : *best);
-    choose(then, look(levers_of(then)).peak_allocated());
+    choose(then, look(options_of(then)).peak_allocated());
     return true;
   }
   bool is_part_of_choice(const std::string& m) const {
@@ -189,7 +194,7 @@ class Search {
       then.erase(m);
       for (const Useful& part : useful_)
         if (is_part(part.path, m)) then.insert(part.path);
-      if (const std::size_t peak = look(levers_of(then)).peak_allocated(); peak < peak_) {
+      if (const std::size_t peak = look(options_of(then)).peak_allocated(); peak < peak_) {
         choose(std::move(then), peak);
         return true;
       }
@@ -218,7 +223,7 @@ class Search {
     collect(0, none, now.again, cheaper, looked_at);
     std::stable_sort(cheaper.begin(), cheaper.end(), [](const auto& a, const auto& b) { return a.again < b.again; });
     for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i)
-      if (fits(levers_of(cheaper[i].modules))) return choose(cheaper[i].modules, peak_);
+      if (fits(options_of(cheaper[i].modules))) return choose(cheaper[i].modules, peak_);
   }
   /// Sets with modules from number `from` on that run less again than `limit` and may be enough.
   void collect(std::size_t from, const Choice& with, std::size_t limit, std::vector<Choice>& to,
@@ -245,7 +250,7 @@ class Search {
     for (std::size_t i = 0; i < dearest.size();) {
       Paths then = chosen_;
       then.erase(dearest[i]);
-      if (!fits(levers_of(then))) {
+      if (!fits(options_of(then))) {
         ++i;
         continue;
       }
@@ -267,10 +272,10 @@ class Search {
   /// Whether it is enough that what is saved goes to the host: then the most stays that may, to a sixty-fourth.
   bool keep_most() {
     saved_ = without_levers_.saved;
-    const std::size_t saved = peak_saved(look(levers_of(chosen_)));
+    const std::size_t saved = peak_saved(look(options_of(chosen_)));
     const auto keeping = [&](std::size_t bytes) {
       saved_ = {.keep = bytes, .min_bytes = std::min(SaveOnCpuOptions{}.min_bytes, limit_ / 256)};
-      return fits(levers_of(chosen_));
+      return fits(options_of(chosen_));
     };
     std::size_t keep = 0, too_much = saved;
     const bool is_enough = keeping(0);
@@ -285,41 +290,41 @@ class Search {
 
   /// That is enough for what was chosen, to a 1024th.
   std::size_t smallest_limit() {
-    std::size_t too_small = limit_, enough = look(levers_).peak_reserved();
+    std::size_t too_small = limit_, enough = look(memory_options_).peak_reserved();
     while (enough > too_small && enough - too_small > std::max<std::size_t>(memory::rounding, enough / 1024)) {
       const std::size_t middle = too_small + (enough - too_small) / 2;
-      (predict_(levers_, middle).fits() ? enough : too_small) = middle;
+      (predict_(memory_options_, middle).fits() ? enough : too_small) = middle;
     }
     return enough;
   }
 
   const std::size_t limit_;
   const Predict& predict_;
-  const Levers without_levers_;
+  const MemoryOptions without_levers_;
   std::vector<std::string> modules_;  // of the model, in their order
   Paths chosen_;                      // to be checkpointed
   std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
-  std::map<std::string, Made> made_;  // without levers
+  std::map<std::string, Made> made_;  // without memory options
   SaveOnCpuOptions saved_ = without_levers_.saved;
-  Levers levers_;            // what is chosen
-  std::size_t peak_ = 0;     // of allocated bytes with it
-  std::size_t missing_ = 0;  // bytes, without levers
+  MemoryOptions memory_options_;  // what is chosen
+  std::size_t peak_ = 0;          // of allocated bytes with it
+  std::size_t missing_ = 0;       // bytes, without memory options
 };
 
 }  // namespace
 
-void Levers::apply(Module& model) const {
+void MemoryOptions::apply(Module& model) const {
   std::vector<std::string> all = checkpointed;
   for (const auto& [path, module] : model.named_modules()) {
     if (module->is_checkpointed()) all.push_back(path);
-    if (seen_model && !path.empty()) seen_model->modules.push_back(path);
+    if (nn_ambient.seen_model && !path.empty()) nn_ambient.seen_model->modules.push_back(path);
   }
-  if (seen_model) ++seen_model->models;
+  if (nn_ambient.seen_model) ++nn_ambient.seen_model->models;
   checkpoint_modules(model, all);
 }
 
-Levers Levers::with(const Levers& more) const {
-  Levers all = *this;
+MemoryOptions MemoryOptions::with(const MemoryOptions& more) const {
+  MemoryOptions all = *this;
   all.checkpointed.insert(all.checkpointed.end(), more.checkpointed.begin(), more.checkpointed.end());
   if (more.offloads()) all.saved = more.saved;
   all.recompute |= more.recompute;
@@ -329,15 +334,16 @@ Levers Levers::with(const Levers& more) const {
 
 std::string Fit::text() const {
   const std::string before = format_bytes(without.peak_reserved()), room = format_bytes(limit);
-  const bool checkpoints = !levers.checkpointed.empty();
-  if (fits() && !checkpoints && !levers.offloads()) return fmt::format("fits into {} as it is: {}", room, before);
+  const bool checkpoints = !memory_options.checkpointed.empty();
+  if (fits() && !checkpoints && !memory_options.offloads())
+    return fmt::format("fits into {} as it is: {}", room, before);
   std::string how;
   if (checkpoints)
-    how = fmt::format("checkpoints of {}, which run {:.0f} % of forward again", fmt::join(levers.checkpointed, ", "),
-                      100 * again);
-  if (levers.offloads())
+    how = fmt::format("checkpoints of {}, which run {:.0f} % of forward again",
+                      fmt::join(memory_options.checkpointed, ", "), 100 * recompute_fraction);
+  if (memory_options.offloads())
     how += fmt::format("{}{} of what is saved on the host", checkpoints ? ", and " : "",
-                       levers.saved.keep ? "all but " + format_bytes(levers.saved.keep) : "all");
+                       memory_options.saved.keep ? "all but " + format_bytes(memory_options.saved.keep) : "all");
   if (fits())
     return fmt::format("fits into {} with {}: {} instead of {}", room, how, format_bytes(with.peak_reserved()), before);
   const std::string least = fmt::format("{} ({} bytes)", format_bytes(enough), memory::format_exact(enough));

@@ -12,50 +12,55 @@
 
 namespace bytetape::nn {
 
-/// What makes training take less memory, and more time. A program that is given one does as it says:
+/// Options that lower the memory of training at the cost of time.
+///
+/// The program applies the options that it is given:
 ///
 ///     struct Training {
 ///       Net net;
-///       nn::Levers levers;
-///       explicit Training(const nn::Levers& levers) : levers(levers) { levers.apply(net); }
+///       nn::MemoryOptions memory_options;
+///       explicit Training(const nn::MemoryOptions& options) : memory_options(options) {
+///         memory_options.apply(net);
+///       }
 ///       void operator()() {
-///         const SaveOnCpu offload(levers.saved);
+///         const SaveOnCpu offload(memory_options.saved);
 ///         ...
-struct Levers {
-  std::vector<std::string> checkpointed;  ///< modules, by their paths (checkpoint_modules)
-  /// What is saved for backward stays on the device, unless told.
+struct MemoryOptions {
+  std::vector<std::string> checkpointed;  ///< paths of the modules to checkpoint; see checkpoint_modules()
+  /// Which saved tensors are offloaded. Default: none, all stay on the device.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
-  bool recompute = false;         ///< forward runs under Recompute; fit() leaves it as it is
-  bool step_in_backward = false;  ///< optim::StepInBackward is there in place of zero_grad() and step(); likewise
+  bool recompute = false;         ///< run forward under Recompute; fit() does not set it
+  bool step_in_backward = false;  ///< use optim::StepInBackward for zero_grad() and step(); fit() does not set it
 
-  /// Has these modules of the model checkpointed, besides those that are. Throws ValueError where it has no such
-  /// module.
+  /// Makes the modules in `checkpointed` of `model` checkpointed. Modules that are already checkpointed stay so.
+  /// Throws ValueError if the model has no module of such a path.
   void apply(Module& model) const;
-  /// These, and more; what goes to the host is as `more` says where it says so.
-  Levers with(const Levers& more) const;
+  /// Returns the union of these options and `more`. `saved` is that of `more` if `more` offloads.
+  MemoryOptions with(const MemoryOptions& more) const;
   bool offloads() const { return saved.keep != SaveOnCpuOptions::everything; }
 };
 
-/// What fit() may use.
+/// Limits on the search of fit().
 struct FitOptions {
-  bool checkpoint = true;
-  bool offload = true;  ///< where the device has pinned memory
-  /// How many sets of modules are tried that run less again than the first one found; each is a prediction.
+  bool checkpoint = true;  ///< may checkpoint modules
+  bool offload = true;     ///< may offload saved tensors, if the device has pinned memory
+  /// How many cheaper sets of checkpointed modules are tried after the first set that fits. Each try is a prediction.
   std::size_t tries = 256;
 };
 
-/// What fit() finds.
+/// The result of fit().
 struct Fit {
-  Levers levers;                     ///< none where the program fits as it is; what was tried where none do
+  MemoryOptions memory_options;      ///< empty if the program fits without; the best ones tried if nothing fits
   std::size_t limit = 0;             ///< bytes
-  memory::Prediction without, with;  ///< any levers, and with these under the limit
-  double again = 0;                  ///< which part of what forward makes, in bytes, it makes a second time
-  /// Where it does not fit, the smallest limit found, in bytes, under which it does with these levers; else 0.
+  memory::Prediction without, with;  ///< without memory options; with these ones and under the limit
+  double recompute_fraction = 0;     ///< the fraction of forward activations, in bytes, that is recomputed
+  /// If the program does not fit: the smallest limit found, in bytes, under which it fits with these memory options.
+  /// Else 0.
   std::size_t enough = 0;
 
   bool fits() const { return with.fits(); }
-  /// "fits into 512 MiB with checkpoints of layer1, layer2.0, which run 41 % of forward again: 498 MiB instead of 1.21
-  /// GiB", or what is missing and which limit would be enough.
+  /// Describes the result, or names the limit that would be enough: "fits into 512 MiB with checkpoints of layer1,
+  /// layer2.0, which run 41 % of forward again: 498 MiB instead of 1.21 GiB".
   std::string text() const;
 };
 
@@ -63,32 +68,35 @@ struct Fit {
 
 namespace bytetape::detail {
 nn::Fit fit(std::size_t limit, const nn::FitOptions& options, Device device,
-            const std::function<memory::Prediction(const nn::Levers&, std::size_t limit)>& predict);
+            const std::function<memory::Prediction(const nn::MemoryOptions&, std::size_t limit)>& predict);
 }  // namespace bytetape::detail
 
 namespace bytetape::nn {
 
-/// Chooses levers under which predict(device, [&] { return fn(levers); }) fits into `limit` bytes: none where that is
-/// not needed; else checkpoints of as few modules as it finds, none of which can be left out; else what is saved goes
-/// to the host, but for as much as fits, and where that is not enough, with checkpoints. From predictions alone, so
-/// that the device need not be there; fn() calls levers.apply() with its model, once.
+/// Finds memory options with which predict(device, [&] { return fn(memory_options); }) fits into `limit` bytes.
+///
+/// Tries, in this order: no memory options; checkpoints of few modules, none of which can be left out; offload of saved
+/// tensors, keeping as many bytes on the device as fit; offload and checkpoints. All results come from predictions, so
+/// the device need not exist. fn() calls memory_options.apply() once, with its model.
 ///
 ///     const nn::Fit fit = nn::fit(Device::cuda(), std::size_t{8} << 30,
-///                                 [](const nn::Levers& levers) { return Training(levers); });
+///                                 [](const nn::MemoryOptions& memory_options) { return Training(memory_options); });
 ///     std::cout << fit.text() << '\n';
-///     Training training(fit.levers);
+///     Training training(fit.memory_options);
 ///
-/// Predictions are made as `supposed` says, but for its limit. Throws ValueError where fn applies its levers to no
-/// model or to several, or `supposed` names a recording, and what memory::predict() throws.
-template <std::invocable<const Levers&> F>
+/// `supposed` has the options of each prediction, except the limit.
+///
+/// Throws ValueError if fn applies its memory options to no model or to several, or if `supposed` names a recording.
+/// Exceptions from memory::predict() pass through.
+template <std::invocable<const MemoryOptions&> F>
 Fit fit(Device device, std::size_t limit, F&& fn, const FitOptions& options = {},
         const memory::PredictOptions& supposed = {}) {
-  return bytetape::detail::fit(limit, options, device, [&](const Levers& levers, std::size_t room) {
+  return bytetape::detail::fit(limit, options, device, [&](const MemoryOptions& memory_options, std::size_t room) {
     check<ValueError>(supposed.recording.empty(), "fit: a recording is of one prediction: predict what was found");
     memory::PredictOptions with_limit = supposed;
     with_limit.limit = room;
     return memory::predict(
-        device, [&] { return fn(levers); }, with_limit);
+        device, [&] { return fn(memory_options); }, with_limit);
   });
 }
 

@@ -1,19 +1,19 @@
 #pragma once
 /// \file
-/// Layers without parameters of their own.
+/// Layers without parameters.
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/core/random.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
 
-/// relu(x) (torch.nn.ReLU).
+/// Returns relu(x) (torch.nn.ReLU).
 struct ReLU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "ReLU()"; }
   FusionRole fusion_role() const override;
 };
-/// gelu(x, approximate) (torch.nn.GELU).
+/// Returns gelu(x, approximate) (torch.nn.GELU).
 class GELU : public Module {
  public:
   explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
@@ -25,23 +25,23 @@ class GELU : public Module {
  private:
   Approximate approximate_;
 };
-/// silu(x) (torch.nn.SiLU).
+/// Returns silu(x) (torch.nn.SiLU).
 struct SiLU : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "SiLU()"; }
 };
-/// tanh(x) (torch.nn.Tanh).
+/// Returns tanh(x) (torch.nn.Tanh).
 struct Tanh : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Tanh()"; }
 };
-/// sigmoid(x) (torch.nn.Sigmoid).
+/// Returns sigmoid(x) (torch.nn.Sigmoid).
 struct Sigmoid : Module {
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Sigmoid()"; }
 };
 
-/// leaky_relu(x, negative_slope) (torch.nn.LeakyReLU).
+/// Returns leaky_relu(x, negative_slope) (torch.nn.LeakyReLU).
 class LeakyReLU : public Module {
  public:
   explicit LeakyReLU(double negative_slope = 0.01) : negative_slope_(negative_slope) {}
@@ -51,7 +51,7 @@ class LeakyReLU : public Module {
  private:
   double negative_slope_;
 };
-/// softmax(x, dim) (torch.nn.Softmax).
+/// Returns softmax(x, dim) (torch.nn.Softmax).
 class Softmax : public Module {
  public:
   explicit Softmax(std::int64_t dim) : dim_(dim) {}
@@ -62,8 +62,8 @@ class Softmax : public Module {
   std::int64_t dim_;
 };
 
-/// In training zeroes elements with probability p and scales the rest by 1 / (1 - p); in evaluation does nothing
-/// (torch.nn.Dropout). Draws from default_generator().
+/// Zeroes each element with probability p and scales the rest by 1 / (1 - p), in training mode (torch.nn.Dropout).
+/// Returns x in evaluation mode. Draws from default_generator().
 class Dropout : public Module {
  public:
   /// Throws ValueError unless 0 <= p <= 1.
@@ -75,10 +75,11 @@ class Dropout : public Module {
   double p_;
 };
 
-/// (n, c, h, w) -> (n, c * h * w), in PyTorch's order of elements whatever the layout in memory (torch.nn.Flatten).
+/// Flattens dims into one, by default (n, c, h, w) -> (n, c * h * w) (torch.nn.Flatten).
+/// The order of elements is PyTorch's, in every memory format.
 class Flatten : public Module {
  public:
-  /// Joins the dims from start_dim to end_dim, which may count from the end.
+  /// Flattens the dims start_dim to end_dim, both included. Negative dims count from the end.
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_(start_dim), end_(end_dim) {}
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;

@@ -4,20 +4,20 @@
 
 namespace bytetape::nn {
 
-/// y = x W^T + b for x (..., in_features) (torch.nn.Linear). weight (out, in) and bias (out) start in
-/// U(-1/sqrt(in), 1/sqrt(in)).
+/// Computes y = x W^T + b for x (..., in_features) (torch.nn.Linear).
+/// weight (out, in) and bias (out) are initialised from U(-1/sqrt(in), 1/sqrt(in)).
 class Linear : public Module {
  public:
-  /// Throws ValueError where a size is not positive.
+  /// Throws ValueError if a size is not positive.
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
   Tensor forward(const Tensor& x) override;
   using Module::operator();
-  /// activation(x W^T + b) as one op.
+  /// Returns activation(x W^T + b), computed as one op.
   Tensor operator()(const Tensor& x, Activation activation);
   std::string describe() const override;
   FusionRole fusion_role() const override;
 
-  Parameter weight, bias;  ///< bias is undefined without one
+  Parameter weight, bias;  ///< bias is undefined if the layer has none
 };
 
 }  // namespace bytetape::nn

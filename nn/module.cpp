@@ -77,7 +77,7 @@ Registration Module::register_slot(Slot::Kind kind, std::string name, const Tens
   const memory::OpScope scope(op);
   check_name(name);
   auto slot = std::make_shared<Slot>(kind, std::move(name), op);
-  if (!memory::current_scope.module) slot->set_module(memory::root_path(class_name(typeid(*this))));  // until adopted
+  if (!memory::ambient.scope.module) slot->set_module(memory::root_path(class_name(typeid(*this))));  // until adopted
   slot->put(value);
   cell();  // Call finds the module that runs by it
   return Registration(slots_.emplace_back(std::move(slot)));
@@ -117,9 +117,11 @@ void Module::adopt(ChildModule child) {
     module.name_ = child.place();
     module.place_ = 0;
     std::string path = module.name_;  // below the module that runs, whose own the scope has, or below the root
-    const auto runs = [](const Module& m) { return memory::running_module && *memory::running_module == m.cell_; };
+    const auto runs = [](const Module& m) {
+      return memory::ambient.running_module && *memory::ambient.running_module == m.cell_;
+    };
     for (const Module* m = this; m->parent_module() && !runs(*m); m = m->parent_module()) path = m->name_ + "." + path;
-    module.rebook(memory::current_scope.module, path);
+    module.rebook(memory::ambient.scope.module, path);
   }
   children_.push_back(std::move(child));
 }

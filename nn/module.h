@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/named_tensors.h"
 #include "bytetape/nn/parameter.h"
 
@@ -18,22 +18,25 @@ namespace bytetape::nn {
 
 class FusionRole;
 
-/// Named tensors in order of registration, with PyTorch's names: "conv1.weight".
+/// Tensors with their names, in order of registration. Names are PyTorch's: "conv1.weight".
 using NamedTensors = bytetape::NamedTensors;
 
-/// An entry in a module's list of children.
+/// A registered child of a module.
 struct ChildModule {
   std::string name;
-  std::shared_ptr<Module> owned;  ///< null where the child is a member of the parent
+  std::shared_ptr<Module> owned;  ///< null if the child is a member of the parent
   memory::ModuleCell cell;
-  /// Throws ValueError where a member has ended.
+  /// Returns the child.
+  /// Throws ValueError if the child is a member that was destroyed.
   Module& module() const;
-  /// Its part of the paths in errors and on the ledger: the name, behind a number also the class, as in "7 Linear".
+  /// Returns the child's part of a path in errors and on the ledger: its name, and its class if the name is a number,
+  /// as in "7 Linear".
   std::string place() const;
 };
 
-/// A part of a model: parameters, buffers, children, and what it makes of its inputs. Derive, register members in the
-/// constructor:
+/// Base class of layers and models: parameters, buffers, children, and a forward function (torch.nn.Module).
+///
+/// Derive from Module, and register members in the constructor:
 ///
 ///     struct Net : nn::Module {
 ///       nn::Linear fc1{784, 128}, fc2{128, 10};
@@ -42,7 +45,7 @@ struct ChildModule {
 ///       Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))) * scale; }
 ///     };
 ///
-/// Not copyable. A module moves with its members; whoever registered it finds it in its new place.
+/// Modules can be moved but not copied. Members move along, and a parent finds a moved child in its new place.
 class Module {
  public:
   Module() = default;
@@ -50,28 +53,32 @@ class Module {
   Module& operator=(Module&&) = delete;
   virtual ~Module();
 
-  /// What the module makes of x. Called through operator(), and by Sequential. A module of other inputs leaves it out,
-  /// and returns nn::call(*this, body, inputs...) from the functions that it has (nn/call.h). Throws NotImplemented
-  /// where it is left out.
+  /// Computes the module's output. Called through operator(), and by Sequential.
+  /// A module whose input is not a single tensor does not override forward(). Its functions return nn::call(*this,
+  /// body, inputs...) instead (nn/call.h).
+  /// Throws NotImplemented if it is not overridden.
   virtual Tensor forward(const Tensor& x);
-  /// forward(x), as a call of the module.
+  /// Runs forward(x) as a call of the module.
   Tensor operator()(const Tensor& x);
 
-  /// Every parameter of this module and below, each once. Like all that follow, throws ValueError where a child is gone
-  /// that was registered as a member.
+  /// Returns the parameters of this module and its descendants, each once.
+  /// This function and all below throw ValueError if a child that was registered as a member was destroyed.
   std::vector<Tensor> parameters() const;
-  /// The same with names. A tied parameter comes under its first name; with remove_duplicate = false under each.
+  /// Returns the parameters with their names. A tied parameter has its first name, or each name in its own entry if
+  /// remove_duplicate is false.
   NamedTensors named_parameters(bool remove_duplicate = true) const;
-  /// What is saved and moved but not trained, of this module and below; names as named_parameters() has them.
+  /// Returns the buffers of this module and its descendants, with names as in named_parameters().
+  /// Buffers are saved and moved with the module but not trained.
   NamedTensors named_buffers(bool remove_duplicate = true) const;
-  /// This module ("") and everything below, with paths.
+  /// Returns this module, under the path "", and all its descendants with their paths.
   std::vector<std::pair<std::string, Module*>> named_modules();
-  /// The parameter, buffer or module of a path, such as "4.weight" or "layer1.0"; any name of a tied one. Throws
-  /// ValueError if the module has none of that path.
+  /// Return the parameter, buffer or module of a path, such as "4.weight" or "layer1.0". A tied one has several paths.
+  /// Throws ValueError if the module has none of that path.
   Tensor get_parameter(const std::string& path) const;
   Tensor get_buffer(const std::string& path) const;
   Module& get_submodule(const std::string& path);
-  /// This module as the class that it is: `net[4].as<nn::Linear>().weight`. Throws ValueError if it is another.
+  /// Returns this module as its class M: `net[4].as<nn::Linear>().weight`.
+  /// Throws ValueError if the module is not an M.
   template <class M>
   M& as() {
     M* const module = dynamic_cast<M*>(this);
@@ -79,59 +86,73 @@ class Module {
     return *module;
   }
 
-  /// Training mode, or evaluation: Dropout and BatchNorm2d differ. On at start.
+  /// Sets training mode (on) or evaluation mode (off) for this module and its descendants. Default: on.
+  /// Dropout and batch normalisation depend on the mode.
   Module& train(bool on = true);
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
 
-  /// Whether each call of the module, where a graph is recorded, is a checkpoint(): what it makes is not kept for
-  /// backward, but made again. Off at start. The module must then stay where it is until backward. A function that
-  /// begins with nn::Call cannot be run again: it throws NotImplemented.
+  /// Sets whether each call of the module is a checkpoint() while gradients are recorded. Default: off.
+  /// A checkpointed module does not keep its activations for backward, but recomputes them. It must not be moved before
+  /// backward. Its functions that begin with nn::Call throw NotImplemented, because they cannot be recomputed.
   Module& set_checkpointed(bool on = true);
   bool is_checkpointed() const { return checkpointed_; }
 
-  /// Moves parameters, gradients and buffers in place: tensors held elsewhere (an optimizer's) follow. Throws
-  /// DeviceError where there is no data to move (from a meta device), and leaves the model as it was.
+  /// Moves parameters, gradients and buffers to `device`, in place. Handles elsewhere, such as an optimizer's, see the
+  /// move.
+  /// Throws DeviceError if there is no data to move (from a meta device). The model is then unchanged.
   Module& to(Device device);
-  /// Converts floating parameters, gradients and buffers in place. Throws DTypeError unless dtype is floating.
+  /// Converts floating parameters, gradients and buffers to `dtype`, in place.
+  /// Throws DTypeError if `dtype` is not floating.
   Module& to(DType dtype);
-  /// Both at once. Throws what either throws.
+  /// Moves and converts at once.
+  /// Throws DeviceError and DTypeError as the overloads above.
   Module& to(Device device, DType dtype);
-  /// f(module) for everything below, then for this.
+  /// Calls f on all descendants, then on this module.
   Module& apply(const std::function<void(Module&)>& f);
-  /// Forgets every gradient.
+  /// Sets all gradients to undefined.
   void zero_grad();
 
-  /// Parameters and buffers by name, a tied one under each of its names; they share the module's memory.
+  /// Returns parameters and buffers by name. They share the module's memory. A tied tensor is listed under each of its
+  /// names.
   NamedTensors state_dict() const;
-  /// Copies values in. Throws ValueError naming every missing, unexpected and repeated key, on an undefined tensor and
-  /// where a buffer is an expanded view, ShapeError on a misfit, before anything is written. Dtypes are converted;
-  /// strict = false loads what is there.
+  /// Copies the values of `state` into the parameters and buffers, converted to their dtypes.
+  /// If `strict` is false, keys may be missing or unexpected.
+  /// Throws ValueError, naming every missing, unexpected or repeated key, if the keys do not match.
+  /// Throws ValueError if a tensor of `state` is undefined or a buffer is an expanded view.
+  /// Throws ShapeError if a shape does not match.
+  /// Throws DeviceError if a tensor of `state` has no data (on a meta device) and the model has.
+  /// After an exception nothing has been written.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
-  /// "Linear(784, 10)", for the summary and for errors; by default the name of the class.
+  /// Returns a description for summary() and errors, such as "Linear(784, 10)". Default: the name of the class.
   virtual std::string describe() const;
   /// What the module is to Sequential, which runs a layer and the activation behind it as one op (nn/fusion.h). By
   /// default it runs alone.
   virtual FusionRole fusion_role() const;
 
  protected:
-  /// Registers a new f32 parameter on default_device(), to be initialised, for a member nn::Parameter. Like all that
-  /// follow, throws ValueError where the name is empty, has a '.' or is taken. `layout` gives its strides.
+  /// Registers a new, uninitialised f32 parameter on default_device(), for a member nn::Parameter.
+  /// `layout` computes its strides from its shape. Default: row-major.
+  /// This function and all below throw ValueError if the name is empty, contains '.' or is taken.
   Registration register_parameter(std::string name, const Shape& shape,
                                   Strides (*layout)(const Shape&) = contiguous_strides);
-  /// Registers `value` as a parameter, and lets it require grad, unless it is another module's too: then it stays as it
-  /// is. An undefined tensor takes the name alone (PyTorch's None), to be assigned later. Throws AutogradError where it
-  /// is no leaf, DTypeError on integers.
+  /// Registers `value` as a parameter, and makes it require grad.
+  /// A tensor that another module has registered keeps its requires_grad. An undefined tensor reserves the name, to be
+  /// assigned later (PyTorch's None).
+  /// Throws AutogradError if `value` is not a leaf.
+  /// Throws DTypeError if `value` is not floating.
   Registration register_parameter(std::string name, const Tensor& value);
-  /// Registers a tensor that is saved and moved with the module but not trained, for a member nn::Buffer.
+  /// Registers a buffer, for a member nn::Buffer. Buffers are saved and moved with the module but not trained.
   Registration register_buffer(std::string name, const Tensor& value);
-  /// Registers a member. It may move; where it ends before this module, what needs it throws ValueError.
+  /// Registers a child that is a member. The child may be moved. If it is destroyed before this module, functions that
+  /// need it throw ValueError.
   void register_module(std::string name, Module& child);
-  /// Registers a child that this module owns. Throws ValueError where it is null.
+  /// Registers a child that this module owns.
+  /// Throws ValueError if `child` is null.
   void register_module(std::string name, std::shared_ptr<Module> child);
 
-  /// bytetape::to, which the module's own would hide from its member functions.
+  /// The function bytetape::to(), which Module::to() would hide in member functions.
   static Tensor to(const Tensor& x, Device device);
   static Tensor to(const Tensor& x, DType dtype);
   static Tensor to(const Tensor& x, Device device, DType dtype);
@@ -139,7 +160,7 @@ class Module {
  private:
   friend class Call;
 
-  // Names here are chosen with care: they would hide a user's types, and ops, from the functions of modules.
+  // These names must not be common ones: they hide a user's types and ops in the functions of derived modules.
   const memory::ModuleCell& cell();
   memory::NameId place_named(const char* kind, const std::string& name) const;
   void check_name(const std::string& name) const;
@@ -159,18 +180,19 @@ class Module {
 
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
-  memory::ModuleCell cell_, parent_;             // the parent is the first that registered this
-  std::string name_;                             // its place in that parent; empty for the root
-  mutable std::atomic<std::uint64_t> place_{0};  // where one above last ran it: the path around it, and its own
+  memory::ModuleCell cell_, parent_;             // parent_ is the first module that registered this one
+  std::string name_;                             // the place in that parent; empty for the root
+  mutable std::atomic<std::uint64_t> place_{0};  // cached by the last call from above: the path around it, and its own
   bool training_ = true, checkpointed_ = false;
 };
 
-/// Has the modules of these paths ("layer1.0", or as the ledger and memory::advise have it, "layer1.0 Block")
-/// checkpointed, and no other of the model. Throws ValueError on a path that is none, before anything changes.
+/// Makes the modules of these paths checkpointed, and all other modules of `model` not checkpointed.
+/// A path is as in named_modules(), "layer1.0", or as on the ledger and in memory::advise(), "layer1.0 Block".
+/// Throws ValueError if the model has no module of such a path. No module has changed then.
 void checkpoint_modules(Module& model, const std::vector<std::string>& places);
 
-/// A table of the modules with their parameters' shapes and counts, their bytes with the buffers', and the totals by
-/// dtype and device.
+/// Returns a table of the modules: shapes and counts of their parameters, bytes of parameters and buffers, and totals
+/// by dtype and device.
 std::string summary(Module& model);
 
 }  // namespace bytetape::nn

@@ -12,13 +12,14 @@
 
 namespace bytetape::nn {
 
-/// What a list of M takes: a module to be moved in, or a std::shared_ptr to one.
+/// A module to be moved into a list of M, or a std::shared_ptr to one.
 template <class T, class M>
 concept ModuleOrPointer = (std::derived_from<std::decay_t<T>, M> && !std::is_lvalue_reference_v<T>) ||
                           std::is_convertible_v<T, std::shared_ptr<M>>;
 
-/// Modules in a row, named "0", "1", ... unless push_back names them (torch.nn.ModuleList). It owns them; what they
-/// make of their inputs is up to the module that it is a member of:
+/// A list of modules that it owns, named "0", "1", ... unless push_back names them (torch.nn.ModuleList).
+///
+/// The module that has the list as a member calls its elements:
 ///
 ///     nn::ModuleList<Block> blocks;
 ///     ...
@@ -35,13 +36,14 @@ class ModuleList : public Module {
     (push_back(std::forward<Modules>(modules)), ...);
   }
 
-  /// Adds a module behind the others, named by its number. Throws ValueError on a null pointer, and where that name is
-  /// taken.
+  /// Appends a module, named by its index.
+  /// Throws ValueError if the pointer is null or the name is taken.
   template <ModuleOrPointer<M> T>
   ModuleList& push_back(T&& module) {
     return push_back(std::to_string(size()), std::forward<T>(module));
   }
-  /// The same under a name of its own.
+  /// Appends a module under the given name.
+  /// Throws ValueError if the pointer is null or the name is taken.
   template <ModuleOrPointer<M> T>
   ModuleList& push_back(std::string name, T&& module) {
     std::shared_ptr<M> owned;
@@ -56,13 +58,14 @@ class ModuleList : public Module {
   std::string describe() const override { return "ModuleList"; }
 
   std::size_t size() const { return modules_.size(); }
-  /// Throws ValueError past the end.
+  /// Returns module number i.
+  /// Throws ValueError if i is negative or not less than size().
   M& operator[](std::int64_t i) {
     check<ValueError>(std::cmp_less(i, size()) && i >= 0, describe(), " of length ", size(), " has no [", i, "]");
     return *modules_[static_cast<std::size_t>(i)];
   }
 
-  /// Goes through the modules as `for (M& module : list)`.
+  /// Iterates over the modules: `for (M& module : list)`.
   class Iterator {
    public:
     M& operator*() const { return **at_; }

@@ -3,9 +3,9 @@
 
 namespace bytetape::nn {
 
-/// A module's path as named_modules() has it, "0.fc1", of one as the ledger does: "0 Block.fc1".
+/// Removes class names from a path: the ledger's "0 Block.fc1" becomes "0.fc1", as in named_modules().
 std::string path_without_classes(const std::string& path);
-/// Whether the module of path `inner` is below that of `outer`.
+/// Returns whether the module with path `inner` is a descendant of the module with path `outer`.
 bool is_below(const std::string& inner, const std::string& outer);
 
 }  // namespace bytetape::nn

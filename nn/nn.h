@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Every layer.
+/// Includes every layer.
 #include "bytetape/nn/call.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/fit.h"

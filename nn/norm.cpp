@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/group_norm.h"
-#include "bytetape/autograd/ops/norm.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/nn/call.h"
 #include "bytetape/nn/fusion.h"
 #include "bytetape/nn/init.h"
@@ -65,8 +65,8 @@ Tensor BatchNorm::operator()(const Tensor& x, const Tensor& residual, Activation
   return call(*this, body, x, residual);
 }
 
-FusionRole BatchNorm1d::fusion_role() const { return FusionRole::for_layer(*this, NormKernels::epilogues); }
-FusionRole BatchNorm2d::fusion_role() const { return FusionRole::for_layer(*this, NormKernels::epilogues); }
+FusionRole BatchNorm1d::fusion_role() const { return FusionRole::for_layer(*this, BatchNormKernels::epilogues); }
+FusionRole BatchNorm2d::fusion_role() const { return FusionRole::for_layer(*this, BatchNormKernels::epilogues); }
 
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options)
     : num_groups_(num_groups), num_channels_(num_channels), eps_(options.eps) {

@@ -10,7 +10,7 @@ namespace bytetape::nn {
 using memory::Role;
 
 Slot::Slot(Kind kind, std::string name, memory::NameId op)
-    : kind_(kind), name_(std::move(name)), op_(op), module_(memory::current_scope.module) {}
+    : kind_(kind), name_(std::move(name)), op_(op), module_(memory::ambient.scope.module) {}
 
 Slot::~Slot() {
   if (value_.defined()) --value_.impl()->slots;

@@ -11,12 +11,12 @@ namespace bytetape::nn {
 class Module;
 class Parameter;
 
-/// A place in a module for one tensor, which the module and its member share. All that a module does with its tensors
-/// goes through these.
+/// The storage place of one named tensor in a module. The module and its member Parameter share it.
+/// The module's functions access their tensors through slots.
 class Slot {
  public:
   enum class Kind { parameter, buffer };
-  /// `op` is what errors and the ledger call the place: "parameter 'weight' of Linear".
+  /// `op` is the name of the slot in errors and on the ledger, such as "parameter 'weight' of Linear".
   Slot(Kind kind, std::string name, memory::NameId op);
   ~Slot();
   Slot(const Slot&) = delete;
@@ -24,13 +24,14 @@ class Slot {
 
   Kind kind() const { return kind_; }
   const std::string& name() const { return name_; }
-  /// What is in the place; undefined where nothing is.
+  /// Returns the tensor in the slot; undefined if the slot is empty.
   const Tensor& get();
-  /// Puts x there, as Module::register_parameter and register_buffer say.
+  /// Puts x into the slot, with the conditions of Module::register_parameter and register_buffer.
   void put(const Tensor& x);
-  /// The module that the place belongs to, as the ledger calls it.
+  /// Returns the path on the ledger of the module that has the slot.
   memory::NameId module() const { return module_; }
-  /// Renames it, and books what is there under the new name, but for a tensor that is booked under another place.
+  /// Sets the module's path, and books the tensor under it. A tensor that is booked under another slot's module stays
+  /// there.
   void set_module(memory::NameId path);
 
  private:
@@ -40,11 +41,12 @@ class Slot {
   const memory::NameId op_;
   memory::NameId module_;
   Tensor value_;
-  Parameter* member_ = nullptr;  // shows the value as a member of the module
+  Parameter* member_ = nullptr;  // the module's member that shows the value
 };
 
-/// What registering gives, for the member that is to be the parameter. It is no Tensor: that would be a handle of its
-/// own, and assigning to it would leave the module with the old parameter.
+/// The result of registering a tensor, from which a member Parameter is assigned.
+/// It is not a Tensor: a Tensor would be a separate handle, and assigning to it would leave the module with the old
+/// parameter.
 class Registration {
  private:
   friend class Module;
@@ -53,30 +55,32 @@ class Registration {
   std::shared_ptr<Slot> slot_;
 };
 
-/// A module's parameter as its member (torch.nn.Parameter): a Tensor, and the module's own place for it.
+/// A parameter or buffer as a member of a module (torch.nn.Parameter): a Tensor, and the slot of the module that has
+/// it.
 ///
 ///     nn::Parameter weight = register_parameter("weight", {10, 784});
 ///
-/// Assigning a tensor replaces the parameter, also for parameters(), state_dict() and whatever else the module does;
-/// assigning another parameter ties the two; assigning an undefined tensor removes it, as None does in PyTorch. An
-/// optimizer that was made before has the old one, and says so in step().
+/// Assigning a tensor replaces the parameter in the module, also for parameters() and state_dict(). Assigning another
+/// parameter ties the two. Assigning an undefined tensor removes the parameter, as None does in PyTorch. An existing
+/// optimizer still has the old parameter, and its step() then throws ValueError.
 class Parameter : public Tensor {
  public:
-  /// No parameter yet.
+  /// Makes an undefined parameter that is not registered.
   Parameter() = default;
   Parameter(Registration r) { *this = std::move(r); }
-  /// A plain handle to the tensor, as `Tensor w = layer.weight;`: no module's member, and assigning to it changes no
-  /// module.
+  /// Makes a plain handle to the tensor, as does `Tensor w = layer.weight;`. Assigning to the handle changes no module.
   Parameter(const Parameter& x) : Tensor(x), is_handle_(true) {}
-  /// Takes over the place: modules move.
+  /// Takes over the slot, because modules can be moved.
   Parameter(Parameter&& other) noexcept;
   ~Parameter();
 
-  /// Becomes the member of that place.
+  /// Makes this the member of the registered slot.
   Parameter& operator=(Registration r);
-  /// Throws what Module::register_parameter throws on the tensor, and ValueError where no module has registered this.
+  /// Replaces the parameter in its module by x.
+  /// Throws ValueError if this parameter is not registered.
+  /// Throws what Module::register_parameter throws for x.
   Parameter& operator=(const Parameter& x) { return put(x); }
-  /// What a swap of two would do is not told: assign one after the other.
+  /// Deleted, so std::swap does not compile. Assign one parameter after the other.
   template <std::same_as<Parameter> T>
   Parameter& operator=(T&& x) = delete;
   template <std::same_as<Tensor> T>  // a template, so that `= {}` is not ambiguous
@@ -89,10 +93,10 @@ class Parameter : public Tensor {
   Parameter& put(const Tensor& x);
   void leave();
   std::shared_ptr<Slot> slot_;
-  bool is_handle_ = false;  // a copy
+  bool is_handle_ = false;  // made by the copy constructor
 };
 
-/// The same for a tensor that is saved and moved with the module but not trained (torch.nn.Buffer).
+/// A buffer as a member of a module: saved and moved with the module but not trained (torch.nn.Buffer).
 using Buffer = Parameter;
 
 }  // namespace bytetape::nn

@@ -4,11 +4,11 @@
 
 namespace bytetape::nn {
 
-/// The largest element of each window of (n, c, h, w); stride defaults to the kernel's size (torch.nn.MaxPool2d). What
-/// is out of range is found by max_pool2d(), in forward.
+/// Maximum of each window of x (n, c, h, w) (torch.nn.MaxPool2d).
+/// max_pool2d() checks the arguments, when forward() is called.
 class MaxPool2d : public Module {
  public:
-  /// A stride of 0 stands for the kernel's size. A window that is not square: MaxPool2d(Size2(3, 4)).
+  /// A stride of 0 means kernel_size. A window that is not square: MaxPool2d(Size2(3, 4)).
   explicit MaxPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
@@ -17,11 +17,11 @@ class MaxPool2d : public Module {
   Pool2dParams params_;
 };
 
-/// The mean of each window (torch.nn.AvgPool2d), otherwise as MaxPool2d.
+/// Mean of each window of x (n, c, h, w) (torch.nn.AvgPool2d).
 class AvgPool2d : public Module {
  public:
-  /// Padding counts as zeros, or without count_include_pad not at all. There is no ceil_mode, which is PyTorch's fourth
-  /// argument, and no divisor_override.
+  /// A stride of 0 means kernel_size. Padding counts as zeros in the mean, or not at all if count_include_pad is false.
+  /// PyTorch's ceil_mode (its fourth argument) and divisor_override are not supported.
   explicit AvgPool2d(Size2 kernel_size, Size2 stride = 0, Size2 padding = 0, bool count_include_pad = true);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
@@ -31,10 +31,10 @@ class AvgPool2d : public Module {
   bool count_include_pad_;
 };
 
-/// (n, c, h, w) -> (n, c, h', w') of any size, by means of windows that cover all of x (torch.nn.AdaptiveAvgPool2d).
+/// Mean of windows that cover x, for any output size: (n, c, h, w) -> (n, c, h', w') (torch.nn.AdaptiveAvgPool2d).
 class AdaptiveAvgPool2d : public Module {
  public:
-  /// One number stands for both: AdaptiveAvgPool2d(1) is the mean of each channel.
+  /// One number is both height and width: AdaptiveAvgPool2d(1) computes the mean of each channel.
   explicit AdaptiveAvgPool2d(Size2 output_size) : output_size_(output_size) {}
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;

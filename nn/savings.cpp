@@ -19,9 +19,9 @@ std::size_t peak_pinned(const memory::Prediction& p) {
 }
 
 std::vector<Saving> candidates(const FitOptions& options) {
-  std::vector<Saving> all{{.lever = "Recompute", .levers = {.recompute = true}},
-                          {.lever = "StepInBackward", .levers = {.step_in_backward = true}}};
-  if (options.offload) all.push_back({.lever = "SaveOnCpu", .levers = {.saved = {.keep = 0}}});
+  std::vector<Saving> all{{.memory_option = "Recompute", .memory_options = {.recompute = true}},
+                          {.memory_option = "StepInBackward", .memory_options = {.step_in_backward = true}}};
+  if (options.offload) all.push_back({.memory_option = "SaveOnCpu", .memory_options = {.saved = {.keep = 0}}});
   return all;
 }
 
@@ -31,7 +31,8 @@ std::string Saving::text() const {
   using memory::format_bytes;
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
   const std::string host = pinned ? fmt::format(", +{} of pinned memory of the host", format_bytes(pinned)) : "";
-  return fmt::format("{}: peak \u2212{} (\u2212{:.0f} %){}", lever, format_bytes(peak - peak_then), 100 * part, host);
+  return fmt::format("{}: peak \u2212{} (\u2212{:.0f} %){}", memory_option, format_bytes(peak - peak_then), 100 * part,
+                     host);
 }
 
 }  // namespace bytetape::nn
@@ -39,12 +40,12 @@ std::string Saving::text() const {
 namespace bytetape::detail {
 
 std::vector<nn::Saving> savings(const nn::FitOptions& options,
-                                const std::function<memory::Prediction(const nn::Levers&)>& predict) {
+                                const std::function<memory::Prediction(const nn::MemoryOptions&)>& predict) {
   const memory::Prediction as_it_is = predict({});
   std::vector<nn::Saving> found;
   if (!as_it_is.fits()) return found;
   for (nn::Saving& s : nn::candidates(options)) {
-    const memory::Prediction with = predict(s.levers);
+    const memory::Prediction with = predict(s.memory_options);
     s.peak = as_it_is.peak_allocated();
     s.peak_then = with.peak_allocated();
     s.pinned = nn::peak_pinned(with) - std::min(nn::peak_pinned(with), nn::peak_pinned(as_it_is));

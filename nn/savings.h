@@ -10,14 +10,15 @@
 
 namespace bytetape::nn {
 
-/// What one lever alone would change in the steps of a program.
+/// The predicted effect of a single memory option on a program.
 struct Saving {
-  std::string lever;          ///< "Recompute", "SaveOnCpu", "StepInBackward"
-  Levers levers;              ///< it alone
-  std::size_t peak = 0;       ///< bytes allocated at most, as the program is
-  std::size_t peak_then = 0;  ///< with the lever
-  std::size_t pinned = 0;     ///< bytes of the host that it takes on top
-  /// "Recompute: peak -311 MiB (-23 %)", "SaveOnCpu: peak -1.20 GiB (-71 %), +1.22 GiB of pinned memory of the host".
+  std::string memory_option;     ///< "Recompute", "SaveOnCpu", "StepInBackward"
+  MemoryOptions memory_options;  ///< only that option
+  std::size_t peak = 0;          ///< peak of allocated bytes without the option
+  std::size_t peak_then = 0;     ///< peak of allocated bytes with the option
+  std::size_t pinned = 0;        ///< additional bytes of pinned host memory
+  /// Describes the saving: "Recompute: peak -311 MiB (-23 %)", "SaveOnCpu: peak -1.20 GiB (-71 %), +1.22 GiB of pinned
+  /// memory of the host".
   std::string text() const;
 };
 
@@ -25,28 +26,33 @@ struct Saving {
 
 namespace bytetape::detail {
 std::vector<nn::Saving> savings(const nn::FitOptions& options,
-                                const std::function<memory::Prediction(const nn::Levers&)>& predict);
+                                const std::function<memory::Prediction(const nn::MemoryOptions&)>& predict);
 }  // namespace bytetape::detail
 
 namespace bytetape::nn {
 
-/// What each lever would save beside those that the program has: it is predicted as it is, and with each of
-/// `Recompute`, `StepInBackward` and `SaveOnCpu` (of all that it takes) alone, as fit() does; those that lower its peak
-/// by 1 % or more, the lowest peak first. Which checkpoints would, memory::advise() tells of a recording.
+/// Predicts how much each memory option would save in addition to the options that the program has.
 ///
-///     const auto training = [](const nn::Levers& levers) { return Training(levers); };
+/// The program is predicted as it is, and with each of `Recompute`, `StepInBackward` and `SaveOnCpu` (of all saved
+/// tensors) alone. Returns the options that lower its peak by 1 % or more, the lowest peak first. memory::advise()
+/// advises on checkpoints.
+///
+///     const auto training = [](const nn::MemoryOptions& memory_options) { return Training(memory_options); };
 ///     for (const nn::Saving& s : nn::savings(Device::cuda(), training))
 ///       std::cout << s.text() << '\n';
 ///
-/// Of `options`, `offload` says whether SaveOnCpu is tried, which a captured step cannot have. A lever that fn does not
-/// follow saves nothing. Throws ValueError where `supposed` names a recording, and what memory::predict() throws.
-template <std::invocable<const Levers&> F>
+/// SaveOnCpu is tried if `options.offload` is true. Set it to false for captured steps, which do not support SaveOnCpu.
+/// A memory option that fn ignores saves nothing.
+///
+/// Throws ValueError if `supposed` names a recording.
+/// Exceptions from memory::predict() pass through.
+template <std::invocable<const MemoryOptions&> F>
 std::vector<Saving> savings(Device device, F&& fn, const FitOptions& options = {},
                             const memory::PredictOptions& supposed = {}) {
   check<ValueError>(supposed.recording.empty(), "savings: a recording is of one prediction");
-  return bytetape::detail::savings(options, [&](const Levers& levers) {
+  return bytetape::detail::savings(options, [&](const MemoryOptions& memory_options) {
     return memory::predict(
-        device, [&] { return fn(levers); }, supposed);
+        device, [&] { return fn(memory_options); }, supposed);
   });
 }
 

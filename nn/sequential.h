@@ -6,17 +6,19 @@
 
 namespace bytetape::nn {
 
-/// Modules one after the other, named "0", "1", ... or as push_back says (torch.nn.Sequential), each of which has a
-/// forward(x). They are moved in, or come as a std::shared_ptr:
+/// Runs modules one after the other; each has a forward(x) (torch.nn.Sequential).
+///
+/// The modules are named "0", "1", ... or as given to push_back. They are moved in, or passed as a std::shared_ptr:
 ///
 ///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), Block(128));
 ///     net.push_back("head", nn::Linear(128, 10));
 ///
-/// A Linear, Conv2d or BatchNorm2d and the ReLU behind it run as one op, which is booked under the first: one launch
-/// and one tensor less; so do a Linear and a GELU by tanh, with one launch less. On the CPU the bits are those of two.
-/// Layers of your own can do so, too (nn/fusion.h). A class derived from a layer runs its own forward.
+/// A Linear, Conv2d or BatchNorm and a following ReLU run as one op, with one launch and one tensor less. So do a
+/// Linear and a tanh GELU, with one launch less. The op is booked under the first of the two. On the CPU the results
+/// are bit-identical to those of separate ops. Layers of your own can take part
+/// (nn/fusion.h). A class derived from a layer runs its own forward.
 ///
-/// Of one Sequential alone a Sequential is made by moving it: it is not nested.
+/// A Sequential constructed from a single Sequential moves it and does not nest it.
 class Sequential : public ModuleList<> {
  public:
   using ModuleList::ModuleList;
@@ -24,10 +26,13 @@ class Sequential : public ModuleList<> {
   std::string describe() const override { return "Sequential"; }
 };
 
-/// model(input) in `segments` parts of as many layers each, of which the last, with the rest, keeps what it makes and
-/// every other is a checkpoint() (torch.utils.checkpoint.checkpoint_sequential). A layer and an activation that a part
-/// ends between run as two. The model must stay where it is until backward. Throws ValueError unless segments is 1 to
-/// the number of layers.
+/// Runs model(input) in `segments` segments and checkpoints all but the last
+/// (torch.utils.checkpoint.checkpoint_sequential).
+///
+/// Segments have the same number of layers; the last also has the remainder. A layer and an activation in different
+/// segments run as two ops. The model must not be moved before backward.
+///
+/// Throws ValueError if `segments` is not from 1 to the number of layers.
 Tensor checkpoint_sequential(Sequential& model, std::int64_t segments, const Tensor& input);
 
 }  // namespace bytetape::nn

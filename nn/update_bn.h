@@ -8,16 +8,18 @@
 
 namespace bytetape::nn {
 
-/// While it lives, a model trains (Module::train), and every BatchNorm in it averages the statistics of all batches
-/// that it sees, from the first of them on. Then modes and momenta are as they were. What update_bn() is made of.
+/// Scope in which a model is in training mode and each BatchNorm averages the statistics of all batches that it sees.
+///
+/// The average starts with the first batch in the scope. The end restores modes and momenta. update_bn() uses this
+/// class.
 class BatchNormUpdate {
  public:
-  /// Throws CaptureError in a step that is being captured: a replay would repeat the weight of one batch.
+  /// Throws CaptureError if a step is being captured, because a replay would repeat the weight of one batch.
   explicit BatchNormUpdate(Module& model);
   ~BatchNormUpdate();
   BatchNormUpdate(const BatchNormUpdate&) = delete;
   BatchNormUpdate& operator=(const BatchNormUpdate&) = delete;
-  /// True if the model has no BatchNorm with running statistics.
+  /// Returns true if the model has no BatchNorm with running statistics.
   bool is_empty() const { return norms_.empty(); }
 
  private:
@@ -25,16 +27,20 @@ class BatchNormUpdate {
   std::vector<BatchNorm*> norms_;
 };
 
-/// Replaces the running statistics of every BatchNorm in `model` by averages over the batches of `loader`
-/// (torch.optim.swa_utils.update_bn). Call it for a model whose parameters were replaced, such as by averages:
+/// Replaces the running statistics of each BatchNorm in `model` by averages over the batches of `loader`
+/// (torch.optim.swa_utils.update_bn).
 ///
-///     ema.copy_to(averaged);                // the parameters; batch norm's statistics are another model's still
+/// Use it for a model whose parameters were replaced, such as by averages:
+///
+///     ema.copy_to(averaged);                // copies parameters, but not the statistics of batch norm
 ///     nn::update_bn(train_loader, averaged);
 ///
-/// `forward(batch)` runs the model on each element of the loader: the model is in training mode, nothing is recorded,
-/// and each batch counts alike, as in PyTorch. Modes and momenta are restored. Goes through one epoch of the loader; a
-/// model without running statistics leaves the loader alone. Throws ValueError if the loader has no batch, and what
-/// `forward` throws; a BatchNorm that has normalised no batch by then keeps its statistics.
+/// `forward(batch)` runs the model on each element of one epoch of `loader`. The model is in training mode, and
+/// gradients are not recorded. All batches have the same weight, as in PyTorch. Modes and momenta are restored. A model
+/// without running statistics does not use the loader. A BatchNorm that sees no batch keeps its statistics.
+///
+/// Throws ValueError if the loader has no batch.
+/// Exceptions from `forward` pass through.
 template <class Loader, std::invocable<decltype(*std::declval<Loader&>().begin())> Forward>
 void update_bn(Loader&& loader, Module& model, Forward&& forward) {
   const BatchNormUpdate update(model);
@@ -48,7 +54,7 @@ void update_bn(Loader&& loader, Module& model, Forward&& forward) {
   check<ValueError>(has_batch, "update_bn: the loader has no batch");
 }
 
-/// The same by model(x), where an element of the loader is x itself, or has a member x.
+/// Replaces the running statistics by calling model(x). An element of the loader is x itself, or has a member x.
 template <class Loader>
 void update_bn(Loader&& loader, Module& model) {
   update_bn(loader, model, [&model](const auto& batch) {

@@ -4,8 +4,8 @@
 
 namespace bytetape::nn {
 
-/// interpolate(x, options) of (n, c, h, w) (torch.nn.Upsample): Upsample({.scale_factor = 2}). What is out of range is
-/// found by interpolate(), in forward.
+/// Returns interpolate(x, options) for x (n, c, h, w) (torch.nn.Upsample): Upsample({.scale_factor = 2}).
+/// interpolate() checks the options, when forward() is called.
 class Upsample : public Module {
  public:
   explicit Upsample(const InterpolateOptions& options) : options_(options) {}

@@ -48,30 +48,31 @@ void AdamBase::prepare(const std::vector<Tensor>& gradients) {
   }
 }
 
-void AdamBase::set_paces() {
-  paces_.clear();
-  const ParamGroup* of = nullptr;  // whose pace the last is: as a rule its neighbours' too
+void AdamBase::set_step_params() {
+  step_params_.clear();
+  const ParamGroup* of = nullptr;  // whose step params the last are: as a rule its neighbours' too
   for (const std::size_t i : moved()) {
     const ParamGroup& g = group(i);
-    if (of != &g || paces_.back().step != steps(i)) {
+    if (of != &g || step_params_.back().step != steps(i)) {
       const double lr = *g.lr, decay = *g.weight_decay;
-      const AdamPace pace{.lr = lr,
-                          .beta1 = (*g.betas)[0],
-                          .beta2 = (*g.betas)[1],
-                          .eps = *g.eps,
-                          .weight_decay = decoupled_ ? 0 : decay,
-                          .keep = decoupled_ ? 1 - lr * decay : 1};
-      paces_.push_back(at_step(pace, steps(i)));
+      const AdamStepParams step_params{.lr = lr,
+                                       .beta1 = (*g.betas)[0],
+                                       .beta2 = (*g.betas)[1],
+                                       .eps = *g.eps,
+                                       .weight_decay = decoupled_ ? 0 : decay,
+                                       .keep = decoupled_ ? 1 - lr * decay : 1};
+      step_params_.push_back(at_step(step_params, steps(i)));
       of = &g;
     } else {
-      paces_.push_back(paces_.back());
+      step_params_.push_back(step_params_.back());
     }
   }
 }
 
 void AdamBase::launch() {
-  run<&OptimizerKernels::adam>(parameters()[0].device(), slots_,
-                               AdamParams{paces_, static_cast<const AdamPace*>(carried()), found_inf(), faults_seen()});
+  run<&OptimizerKernels::adam>(
+      parameters()[0].device(), slots_,
+      AdamParams{step_params_, static_cast<const AdamStepParams*>(replay_params()), found_inf(), faults_seen()});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)

@@ -5,25 +5,34 @@
 
 namespace bytetape::optim {
 
-/// Scales the gradients of `parameters`, in place, by min(1, max_norm / (norm + 1e-6)), where norm is the Euclidean
-/// norm of all of them as one vector (torch.nn.utils.clip_grad_norm_ with norm_type 2). Parameters without a gradient
-/// are passed over. Not recorded. With max_norm infinite a finite norm scales nothing.
+/// Scales the gradients of `parameters` in place so that their norm is at most `max_norm`
+/// (torch.nn.utils.clip_grad_norm_).
+///
+/// The factor is min(1, max_norm / (norm + 1e-6)). norm is the Euclidean norm of all gradients as one vector.
+/// Parameters without a gradient are skipped. If max_norm is infinite, gradients of finite norm do not change. An
+/// infinite norm makes gradients 0, or NaN if max_norm is infinite too; a NaN norm makes them NaN (as in PyTorch).
+/// Nothing is scaled while a fault is pending on a device (core/device/fault.h). Not recorded on the tape.
 ///
 ///     loss.backward();
 ///     optim::clip_grad_norm_(model.parameters(), 1.0);
 ///     adam.step();
 ///
-/// Returns the norm from before, a scalar where the gradients are, which the host does not wait for: f64 where a
-/// gradient is, else f32; 0 where there are none. A norm that is not finite scales as it does in PyTorch: infinite, to
-/// 0, or to NaN where max_norm is infinite too; NaN, to NaN. Nothing is scaled while a fault is pending on a device
-/// (core/device/fault.h). Throws ValueError where max_norm is negative or NaN, a parameter is undefined, or a gradient
-/// has gaps, repeats elements or shares memory with another; DeviceError where devices differ.
+/// Returns the norm before scaling: a scalar on the gradients' device, f64 if any gradient is, else f32. 0 if there are
+/// no gradients. The host does not wait for it.
+///
+/// Throws ValueError if max_norm is negative or NaN, or a parameter is undefined.
+/// Throws ValueError if a gradient has gaps, repeats elements or shares memory with another.
+/// Throws DeviceError if gradients are on different devices.
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm);
 
-/// Brings every element of the gradients of `parameters` into [-clip_value, clip_value], in place
-/// (torch.nn.utils.clip_grad_value_); NaN stays. Parameters without a gradient are passed over. Not recorded. Nothing
-/// is written while a fault is pending on a device. Throws ValueError where clip_value is negative or NaN, and what
-/// clip_grad_norm_ throws of the rest.
+/// Clamps each element of the gradients of `parameters` to [-clip_value, clip_value], in place
+/// (torch.nn.utils.clip_grad_value_).
+///
+/// NaN stays NaN. Parameters without a gradient are skipped. Nothing is written while a fault is pending on a device.
+/// Not recorded on the tape.
+///
+/// Throws ValueError if clip_value is negative or NaN.
+/// Throws what clip_grad_norm_ throws for the parameters and gradients.
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
 
 }  // namespace bytetape::optim

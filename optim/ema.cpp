@@ -43,7 +43,7 @@ EMA::EMA(std::vector<Tensor> parameters, const EMAOptions& options) : parameters
   check<ValueError>(!options.use_buffers, "use_buffers needs the model: EMA(model, {.use_buffers = true})");
   check<ValueError>(!parameters_.empty(), "an average needs at least one parameter");
   check_parameters(parameters_);
-  paces_.assign(parameters_.size(), {1 - options.decay});
+  step_params_.assign(parameters_.size(), {1 - options.decay});
   for (const Tensor& p : parameters_) {
     averages_.push_back(new_state(p));
     copy(p, averages_.back());
@@ -72,7 +72,7 @@ void EMA::update() {
   std::vector<OptimizerSlot> slots;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     slots.push_back({.parameter = averages_[i].write(), .gradient = parameters_[i].read()});
-  run<&OptimizerKernels::ema>(device, slots, EmaParams{paces_});
+  run<&OptimizerKernels::ema>(device, slots, EmaParams{step_params_});
   for (const Tensor& average : averages_) average.storage().bump_version();
 }
 

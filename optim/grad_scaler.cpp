@@ -90,7 +90,7 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
 
 /// Of a step that is recorded: behind the recording they are as before, and a replay begins with them.
 void GradScaler::keep_stages() {
-  detail::Capture* const capture = detail::capture_running;
+  detail::Capture* const capture = detail::core_ambient.capture;
   if (!capture || recorded_by_ == capture) return;
   recorded_by_ = capture;
   capture->on_end([this, before = known_] {
@@ -106,7 +106,7 @@ void GradScaler::keep_stages() {
                             ? "step() was called for this optimizer since the last update() already"
                             : "a captured step begins as it was recorded: between unscale_(), step() and update()");
   };
-  capture->carried().add(
+  capture->replay_params().add(
       0, [](void*) {}, check_stages);
 }
 
@@ -117,8 +117,8 @@ void GradScaler::set_stage(Known& known, Stage stage, const Optimizer& optimizer
     if (!alive.expired()) known_[i] = {alive, stage, optimizer.zeroed_};
   };
   set();
-  if (detail::capture_running)
-    detail::capture_running->carried().add(
+  if (detail::core_ambient.capture)
+    detail::core_ambient.capture->replay_params().add(
         0, [set](void*) { set(); }, [] {});
 }
 
@@ -128,8 +128,8 @@ void GradScaler::set_all_ready() {
     for (Known& k : known_) k.stage = Stage::ready;
   };
   set();
-  if (detail::capture_running)
-    detail::capture_running->carried().add(
+  if (detail::core_ambient.capture)
+    detail::core_ambient.capture->replay_params().add(
         0, [set](void*) { set(); }, [] {});
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Every schedule of the learning rate.
+/// Includes every learning rate schedule.
 #include "bytetape/optim/lr_scheduler/chained.h"
 #include "bytetape/optim/lr_scheduler/cosine_annealing_lr.h"
 #include "bytetape/optim/lr_scheduler/lambda_lr.h"

@@ -79,7 +79,7 @@ void Optimizer::take_step(const float* found_inf, const std::function<void()>& u
   for (const std::size_t i : moved_)
     if (const Tensor g = parameters_[i].grad(); !g.is_same(gradients[i]))
       run<&CopyKernels::copy>(g.device(), g.read(), gradients[i].write());
-  detail::capture_running ? record_advance(is_scaled) : advance(is_scaled);
+  detail::core_ambient.capture ? record_advance(is_scaled) : advance(is_scaled);
   launch();
   note_writes();
 }
@@ -115,15 +115,15 @@ void Optimizer::advance(bool is_scaled) {
 void Optimizer::count_step(bool is_scaled) {
   is_scaled_ = is_scaled;
   for (const std::size_t i : moved_) ++given_[i];
-  set_paces();
+  set_step_params();
 }
 
 void Optimizer::record_advance(bool is_scaled) {
-  detail::Capture& capture = *detail::capture_running;
+  detail::Capture& capture = *detail::core_ambient.capture;
   capture.on_end([this, given = given_, was_scaled = is_scaled_] {
     given_ = given;
     is_scaled_ = was_scaled;
-    carried_ = nullptr;
+    replay_params_ = nullptr;
   });
   count_step(is_scaled);
   std::vector<const Storage*> places;  // which the capture holds, so that none is another's
@@ -143,9 +143,9 @@ void Optimizer::record_advance(bool is_scaled) {
   const auto replayed = [this, is_scaled, moved = moved_](void* out) {
     moved_ = moved;
     advance(is_scaled);
-    std::memcpy(out, paces().data(), paces().size());
+    std::memcpy(out, step_params().data(), step_params().size());
   };
-  carried_ = capture.carried().add(paces().size(), replayed, check_all);
+  replay_params_ = capture.replay_params().add(step_params().size(), replayed, check_all);
 }
 
 void Optimizer::note_writes() {

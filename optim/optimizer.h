@@ -18,115 +18,123 @@
 /// Optimizers.
 namespace bytetape::optim {
 
-/// Base of what updates parameters by their gradients. Keeps handles to the parameters, which share their data with the
-/// module's. Its state is made on a parameter's first step, under the role `optimizer state`, and booked under the
-/// module that the parameter belongs to.
+/// Base class of optimizers, which update parameters by their gradients (torch.optim.Optimizer).
+///
+/// An optimizer keeps handles to the parameters, which share their data with the module's. A parameter's first step
+/// allocates its state, with the role `optimizer state`, booked under the parameter's module.
 class Optimizer {
  public:
-  /// `name` is what errors and the ledger call the optimizer ("sgd"); `defaults` are the options that it has, and what
-  /// groups that leave them out go by; lr is one, 0 where it is left out. Throws ValueError where there is no
-  /// parameter, one comes twice or is undefined, not a leaf or not dense, or a group has another option; DTypeError on
-  /// integers, and DeviceError where devices differ.
+  /// `name` is the optimizer's name in errors and on the ledger ("sgd"). `defaults` has the options that the optimizer
+  /// supports, with their values for groups that leave them out. lr is always one; its default is 0.
+  /// Throws ValueError if there is no parameter, a group has an option that `defaults` lacks, or two parameters share
+  /// memory.
+  /// Throws ValueError if a parameter is listed twice, undefined, not a leaf or not dense.
+  /// Throws DTypeError if a parameter is not floating.
+  /// Throws DeviceError if parameters are on different devices.
   Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name);
-  /// One group, of no option but lr.
+  /// Makes an optimizer of one group, whose only option is lr.
   Optimizer(std::vector<Tensor> parameters, std::string_view name);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient, in place; the others, and their state, stay as they are. Not
-  /// recorded. On a device a step does nothing while a fault is pending (core/device/fault.h), and once the fault was
-  /// thrown it counts as not taken: the first step after one waits for the device. Throws ValueError where an
-  /// assignment has put another tensor in a parameter's place in its module.
+  /// Updates each parameter that has a gradient, in place. Not recorded on the tape.
+  /// Other parameters and their state do not change. A device skips the step while a fault is pending
+  /// (core/device/fault.h). A skipped step is not counted: the first step after the fault was thrown waits for the
+  /// device's count.
+  /// Throws ValueError if an assignment has replaced a parameter in its module.
   void step() {
     take_step(nullptr, [] {});
   }
-  /// Drops the gradients (PyTorch's set_to_none).
+  /// Sets the gradients to undefined (PyTorch's set_to_none).
   void zero_grad();
 
-  /// Their options are for whoever comes to change, and go for the steps from then on, a captured step's replays too;
-  /// one that is reset is again what the optimizer was made with. step() throws ValueError on what the constructor
-  /// refuses.
+  /// Returns the groups, whose options may be changed.
+  /// Changes apply from the next step on, also to replays of a captured step. An option that is reset gets the value
+  /// that the optimizer was made with. step() throws ValueError if an option is out of range, as the constructor does.
   std::span<ParamGroup> param_groups();
   std::span<const ParamGroup> param_groups() const { return groups_; }
-  /// Of the first group.
+  /// Returns the learning rate of the first group.
   double lr() const { return groups_[0].lr.value_or(*defaults_.lr); }
-  /// Of every group, for the steps from now on. Throws ValueError on a negative rate.
+  /// Sets the learning rate of all groups, from the next step on.
+  /// Throws ValueError if `lr` is negative or not finite.
   void set_lr(double lr);
-  /// Of all groups, in their order.
+  /// Returns the parameters of all groups, in order.
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
-  /// What training goes on from: "param_groups.0.lr", and of the parameters that have taken steps "state.0.step" and
-  /// PyTorch's names for what is kept ("state.0.exp_avg"). Waits for the device, and throws a fault that is pending.
+  /// Returns the state: "param_groups.0.lr", and for parameters that have taken steps "state.0.step" and tensors with
+  /// PyTorch's names ("state.0.exp_avg"). Waits for the device, and throws a fault that is pending.
   StateDict state_dict();
-  /// Copies it in, converted to each parameter's dtype and device; steps from then on are, bit for bit, those of the
-  /// optimizer that it was taken from. Make schedules before: they set rates when they are made. Throws ValueError,
-  /// naming what is missing or unexpected, and ShapeError, before anything is written.
+  /// Restores a state, converted to each parameter's dtype and device. Later steps are bit-identical to those of the
+  /// optimizer that the state was taken from. Construct schedules before: their constructors set rates.
+  /// Throws ValueError, naming what is missing or unexpected, if the names do not match.
+  /// Throws ShapeError if a shape does not match. Nothing has been written then.
   void load_state_dict(const StateDict& state);
 
  protected:
   memory::NameId name() const { return name_; }
-  /// What slots have in common: parameter i, its 16-bit copy under autocast, its gradient g, and where its skipped
-  /// steps are counted.
+  /// Returns the part of a slot that all optimizers share: parameter i, its 16-bit autocast copy, its gradient g, and
+  /// the device's count of its skipped steps.
   OptimizerSlot slot(std::size_t i, const Tensor& g) const;
-  /// Parameters of the last step, by the order of their slots.
+  /// The indices of the parameters that the last step updates, in the order of their slots.
   const std::vector<std::size_t>& moved() const { return moved_; }
-  /// Steps that parameter i has taken, the one that is being taken included; under a gradient scaler those that the
-  /// device was given, which knows what it skipped.
+  /// The number of steps that parameter i has taken, including the current one. Under a gradient scaler, the number of
+  /// steps launched, as only the device knows which it skipped.
   std::int64_t steps(std::size_t i) const { return is_scaled_ ? given_[i] : given_[i] - known_skips_[i]; }
-  /// Of a step that is being captured: memory of the device where a replay finds paces(); else null.
-  const void* carried() const { return carried_; }
-  /// Of a step under a gradient scaler: memory of the device where 0 says that it is to be taken; else null.
+  /// In a step that is being captured: device memory from which a replay reads the step params. Else null.
+  const void* replay_params() const { return replay_params_; }
+  /// In a step under a gradient scaler: device memory that is 0 if the step is to be taken. Else null.
   const float* found_inf() const { return found_inf_; }
-  /// How many thrown faults of the device the paces take into account; nothing where the device counts.
+  /// The number of thrown faults that the step params account for; nullopt if the device itself counts skipped steps.
   std::optional<std::uint64_t> faults_seen() const {
-    const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !carried_;
+    const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !replay_params_;
     return is_counted_here ? std::optional(faults_seen_) : std::nullopt;
   }
-  /// The options of parameter i.
+  /// The group of parameter i, with its options.
   const ParamGroup& group(std::size_t i) const { return groups_[group_of_[i]]; }
-  /// check_options() of every group; for constructors.
+  /// Checks the options of all groups. Constructors of derived classes call it.
   void check_groups();
   void check_group(const ParamGroup& group) const;
-  /// What is kept of a parameter from step to step.
+  /// A tensor that an optimizer keeps for a parameter from step to step.
   struct State {
-    std::string_view name;     // PyTorch's
-    Tensor* tensor;            // undefined before the first step
-    bool is_optional = false;  // a parameter that has taken steps may lack it
+    std::string_view name;     // PyTorch's name
+    Tensor* tensor;            // undefined until the first step
+    bool is_optional = false;  // a parameter that has taken steps may have none
   };
   bool has_taken_steps(std::size_t i) const { return given_[i] > 0; }
-  /// Throws ValueError naming the argument, also on a NaN.
+  /// Throws ValueError, naming the argument, if `value` is negative, infinite or NaN.
   static void check_not_negative(const char* name, double value);
 
  private:
   friend class GradScaler;
-  /// step(); under a gradient scaler with its word of device memory, and `unscale` for what is left to do to the
-  /// gradients, once nothing can fail for want of memory.
+  /// Takes a step. Under a gradient scaler, `found_inf` is the scaler's flag in device memory, else null. `unscale`
+  /// unscales the gradients if that was not done. It is called once all memory of the step is allocated.
   void take_step(const float* found_inf, const std::function<void()>& unscale);
-  /// Throws ValueError, naming the option, where one is out of its range.
+  /// Throws ValueError, naming the option, if an option is out of its range.
   virtual void check_options(const ParamGroup&) const {}
-  /// Of the step that is recorded: what throws CaptureError where its replay cannot step by the options of then.
+  /// Returns a check for replays of the step that is being captured. The check throws CaptureError if a replay cannot
+  /// use the options of its time.
   virtual std::function<void()> replay_check() const {
     return [] {};
   }
-  /// What is kept of parameter i.
+  /// Returns the state tensors of parameter i.
   virtual std::vector<State> states(std::size_t) { return {}; }
-  // Then it is these four in turn; of one that is captured and replayed the host takes the second alone.
+  // A step calls these four in order. On a replay the host calls advance() only.
 
-  /// Makes a slot for each moved() parameter, with `gradients` by parameter, and what state it lacks. All memory of a
-  /// step is taken here, so that one that failed can be taken again.
+  /// Makes a slot, and missing state, for each moved() parameter. `gradients` is indexed by parameter.
+  /// Allocates all memory of a step, so that a step that ran out of memory can be taken again.
   virtual void prepare(const std::vector<Tensor>& gradients) = 0;
-  /// Counts the step, on the host alone, and sets its paces.
+  /// Counts the step on the host, and sets the step params.
   void advance(bool is_scaled);
-  /// Updates the parameters by their slots.
+  /// Launches the kernel that updates the parameters of all slots.
   virtual void launch() = 0;
-  /// Counts the writes.
+  /// Bumps the versions of the updated parameters.
   void note_writes();
 
-  /// Sets the pace of each slot, by its group() and steps().
-  virtual void set_paces() = 0;
-  /// What they are: what a kernel finds at carried().
-  virtual std::span<const std::byte> paces() const = 0;
+  /// Sets the step params of each slot from its group() and steps().
+  virtual void set_step_params() = 0;
+  /// Returns the step params as bytes, as kernels read them at replay_params().
+  virtual std::span<const std::byte> step_params() const = 0;
   void count_step(bool is_scaled);
   void record_advance(bool is_scaled);
   std::vector<Tensor> gradients() const;
@@ -137,19 +145,19 @@ class Optimizer {
   Loaded read_state(const StateDict& state);
 
   std::vector<ParamGroup> groups_;
-  ParamGroup defaults_;  // of no parameters
+  ParamGroup defaults_;  // has no parameters
   std::vector<Tensor> parameters_;
   std::vector<std::size_t> group_of_;  // by parameter
-  std::vector<std::int64_t> given_;    // by parameter, how many of its steps the device was given
+  std::vector<std::int64_t> given_;    // by parameter: number of steps launched on the device
   std::vector<std::size_t> moved_;
-  Tensor skips_;                           // by parameter, how many of those it skipped
-  std::vector<std::int64_t> known_skips_;  // ... as last read
-  bool is_scaled_ = false;                 // the last step was a gradient scaler's: there may be skips to read
+  Tensor skips_;                           // by parameter: number of launched steps that the device skipped
+  std::vector<std::int64_t> known_skips_;  // skips_ as last read
+  bool is_scaled_ = false;                 // the last step was under a gradient scaler, so skips_ may have changed
   std::uint64_t faults_seen_ = 0, zeroed_ = 0;
   memory::NameId name_;
-  const void* carried_ = nullptr;
+  const void* replay_params_ = nullptr;
   const float* found_inf_ = nullptr;
-  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // captured steps and scalers look for it
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // captured steps and scalers check it
 };
 
 }  // namespace bytetape::optim

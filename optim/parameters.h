@@ -5,17 +5,22 @@
 
 namespace bytetape::optim {
 
-/// Throws ValueError where a tensor comes twice, is undefined, not a leaf or not dense, DTypeError on integers, and
-/// DeviceError where devices differ.
+/// Checks the parameters of an optimizer.
+/// Throws ValueError if a tensor is listed twice, undefined, not a leaf or not dense, or two share memory.
+/// Throws DTypeError if a tensor is not floating.
+/// Throws DeviceError if devices differ.
 void check_parameters(const std::vector<Tensor>& parameters);
-/// Throws ValueError where an assignment has put another tensor in the place of parameter number i in its module.
+/// Throws ValueError if an assignment has replaced parameter number i in its module.
 void check_in_place(const Tensor& parameter, std::size_t i);
 
-/// An uninitialised tensor of a parameter's shape, dtype, device and layout, under the role `optimizer state`, booked
-/// under the parameter's module. Throws CaptureError within a step that is being captured: it would be a replay's as
-/// well.
+/// Returns an uninitialised tensor with the parameter's shape, dtype, device and layout. It has the role `optimizer
+/// state` and is booked under the parameter's module.
+/// Throws CaptureError if a step is being captured, because replays would allocate the state again.
 Tensor new_state(const Tensor& parameter);
-/// Throws where a parameter is no longer like the state that was made for it: it was moved, converted or resized.
+/// Checks that `parameter` matches the state that was made for it.
+/// Throws ShapeError if its shape or layout has changed.
+/// Throws DTypeError if its dtype has changed.
+/// Throws DeviceError if it was moved.
 void check_state(const Tensor& state, const Tensor& parameter);
 
 }  // namespace bytetape::optim

@@ -62,17 +62,18 @@ void SGD::prepare(const std::vector<Tensor>& gradients) {
   }
 }
 
-void SGD::set_paces() {
-  paces_.clear();
+void SGD::set_step_params() {
+  step_params_.clear();
   for (const std::size_t i : moved()) {
     const ParamGroup& g = group(i);
-    paces_.push_back({*g.lr, *g.momentum, *g.dampening, *g.weight_decay, *g.nesterov, steps(i)});
+    step_params_.push_back({*g.lr, *g.momentum, *g.dampening, *g.weight_decay, *g.nesterov, steps(i)});
   }
 }
 
 void SGD::launch() {
-  run<&OptimizerKernels::sgd>(parameters()[0].device(), slots_,
-                              SgdParams{paces_, static_cast<const SgdPace*>(carried()), found_inf(), faults_seen()});
+  run<&OptimizerKernels::sgd>(
+      parameters()[0].device(), slots_,
+      SgdParams{step_params_, static_cast<const SgdStepParams*>(replay_params()), found_inf(), faults_seen()});
 }
 
 }  // namespace bytetape::optim

@@ -5,18 +5,20 @@
 
 namespace bytetape::optim {
 
-/// While it lives, backward() steps the optimizer, parameter by parameter: as soon as a gradient is whole it is used
-/// and let go, so that no two need be held at once. Neither step() nor zero_grad() is called then:
+/// Scope in which backward() steps the optimizer, one parameter at a time.
+///
+/// As soon as a gradient is complete, it is used and released, so that no two gradients are held at once. The program
+/// calls neither step() nor zero_grad():
 ///
 ///     optim::Adam adam(net.parameters());
 ///     const optim::StepInBackward steps(adam);
 ///     for (auto [x, t] : loader) cross_entropy(net(x), t).backward();
 ///
-/// The parameters become those of backward() and step(), bit for bit. What needs all gradients at once (clipping by
-/// their norm, a gradient scaler, accumulation over batches) cannot be had. The optimizer must outlive it.
+/// The parameters are bit-identical to those of backward() and step(). Clipping by norm, gradient scalers and gradient
+/// accumulation are not possible, because they need all gradients at once. The optimizer must outlive the scope.
 class StepInBackward {
  public:
-  /// Drops the gradients there are.
+  /// Sets existing gradients to undefined.
   [[nodiscard]] explicit StepInBackward(Optimizer& optimizer);
   ~StepInBackward();
   StepInBackward(const StepInBackward&) = delete;

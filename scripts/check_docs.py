@@ -10,7 +10,7 @@ must stand in that file line by line, indented alike; a line of nothing but "...
 With a region (```cpp examples/quickstart.cpp#quickstart) it must be all that stands there between two lines
 "// [quickstart]".
 
-README.md and the pages of docs/ but decisions.md are for users: a class that they name in code, or a function that they
+README.md and the pages of docs/ but architecture.md and decisions.md are for users: a class that they name in code, or a function that they
 name with its namespace or call, must be declared in a header that bytetape.h includes, directly or not.
 
 usage: scripts/check_docs.py [FILE...]        checks these files, or every .md that git knows
@@ -124,7 +124,8 @@ def left_out(docs, headers, root="bytetape.h"):
 def headers_left_out():
     paths = [ROOT / "bytetape.h"] + [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.h")]
     headers = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
-    pages = [ROOT / "README.md"] + [page for page in (ROOT / "docs").glob("*.md") if page.name != "decisions.md"]
+    of_contributors = ("architecture.md", "decisions.md")
+    pages = [ROOT / "README.md"] + [page for page in (ROOT / "docs").glob("*.md") if page.name not in of_contributors]
     # core/cpu is not installed, and the namespace `elementwise` is how ops are written.
     private = ("core/cpu/", "autograd/ops/elementwise.h")
     installed = {path: text for path, text in headers.items() if not path.startswith(private)}

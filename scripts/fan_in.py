@@ -16,7 +16,7 @@ import tempfile
 
 # The share of all sources, in percent, that a header may reach.
 CEILINGS = {
-    "core/dispatch.h": 34,
+    "core/dispatch.h": 35,
     "core/kernels/pointwise.h": 3,
     "core/memory/allocator.h": 18,
     "core/memory/ledger/scope.h": 42,

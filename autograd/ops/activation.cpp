@@ -63,11 +63,11 @@ Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, co
 
 Tensor activation_and_bias_grad(Activation activation, Saved& saved, const Tensor& gy, InputGrads& gx,
                                 Channels channels, DType bias_dtype) {
-  const bool of_image = channels == Channels::of_image;
-  const std::int64_t count = gy.size(of_image ? 1 : -1);
+  const bool channel_dim = channels == Channels::channel_dim;
+  const std::int64_t count = gy.size(channel_dim ? 1 : -1);
   if (!gx.needs(2) || grad_enabled()) {
     const Tensor g = activation_grad(activation, saved, gy, gx);
-    if (gx.needs(2)) gx[2] = of_image ? sum(to(g, bias_dtype), {0, 2, 3}) : sum_to(to(g, bias_dtype), count);
+    if (gx.needs(2)) gx[2] = channel_dim ? sum(to(g, bias_dtype), {0, 2, 3}) : sum_to(to(g, bias_dtype), count);
     return g;
   }
   const Tensor gb = empty(count, accumulated(gy.dtype()) == bias_dtype ? bias_dtype : gy.dtype(), gy.device());
@@ -77,7 +77,7 @@ Tensor activation_and_bias_grad(Activation activation, Saved& saved, const Tenso
     gx[2] = to(gb, bias_dtype);
   };
   if (activation == Activation::none || !same_layout(gy.shape(), gy.strides(), saved.get().strides())) {
-    const Tensor g = activation_grad(activation, saved, gy, gx), dense = of_image ? channels_last(g) : contiguous(g);
+    const Tensor g = activation_grad(activation, saved, gy, gx), dense = channel_dim ? channels_last(g) : contiguous(g);
     run(Activation::none, dense, {}, {});
     return dense;
   }

@@ -4,7 +4,7 @@
 
 namespace bytetape {
 
-/// What the rule of an activation needs: its input, or its result y.
+/// Whether the activation's rule needs its input. If not, it needs the result y.
 inline bool saves_input(Activation activation) { return activation == Activation::gelu_tanh; }
 
 /// Throws the ValueError of check_epilogue().
@@ -16,17 +16,18 @@ void check_epilogue(Activation activation) {
     fail_epilogue(activation, Kernels::epilogues);
 }
 
-/// gy as it comes through the activation, by ops that are differentiable, from what its rule needs.
+/// Returns the gradient of the activation's input, made of differentiable ops. `saved` is the tensor that its rule
+/// needs.
 Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy);
-/// For the rule of an op that applies an activation to its result and saves what that needs: the gradient of what the
-/// activation was applied to, from gy, the result's. Lets go what was saved where the graph does not stay.
+/// Returns the gradient of the activation's input, for the rule of an op with an activation in its epilogue. gy is the
+/// gradient of the op's result. Releases `saved` unless the graph is kept.
 Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, const InputGrads& gx);
 
-/// Where the channels are, each of which has an element of the bias.
-enum class Channels { last, of_image };
-/// The same for an op whose input 2 is a bias, and whose result is row-major or a channels-last image: leaves the
-/// bias's gradient, where it is asked for, in gx[2], in the bias's dtype. One kernel makes both where nothing is
-/// recorded.
+/// The dim of the channels. Each channel has one element of the bias.
+enum class Channels { last, channel_dim };
+/// Returns activation_grad(), and puts the bias's gradient, if it is needed, into gx[2] as `bias_dtype`.
+/// The bias must be input 2 of the op, and the op's result row-major or a channels-last image. One kernel computes both
+/// if nothing is recorded.
 Tensor activation_and_bias_grad(Activation activation, Saved& saved, const Tensor& gy, InputGrads& gx,
                                 Channels channels, DType bias_dtype);
 

@@ -4,29 +4,32 @@
 namespace bytetape {
 
 /// \name Arithmetic
-/// Elementwise, of two tensors with NumPy broadcasting, or of a tensor and a number. Tensors need one dtype (not bool)
-/// and one device: DTypeError, DeviceError; ShapeError where the shapes do not broadcast. A number takes the tensor's
-/// dtype: DTypeError where it is none of its values (1.5 for integers); ValueError where both are numbers.
-/// Differentiable twice and more.
+/// Elementwise, on two tensors with NumPy broadcasting, or on a tensor and a number. Differentiable to any order.
+/// Tensors must have one dtype, not bool, and one device. A number takes the tensor's dtype.
+/// Throws DTypeError if dtypes differ, are bool, or cannot represent the number (1.5 for integers).
+/// Throws DeviceError if devices differ.
+/// Throws ShapeError if the shapes do not broadcast.
+/// Throws ValueError if both operands are numbers.
 /// @{
 
 Tensor add(const Operand& a, const Operand& b);
 Tensor sub(const Operand& a, const Operand& b);
 Tensor mul(const Operand& a, const Operand& b);
-/// Integers truncate towards zero, and give 0 for a division by zero.
+/// Divides a by b. Integers truncate towards zero; division by zero gives 0.
 Tensor div(const Operand& a, const Operand& b);
 Tensor pow(const Operand& a, const Operand& exponent);
-/// The larger of two elements. Equal ones share the gradient evenly; NaN wins.
+/// The larger of two elements. Equal elements share the gradient evenly. NaN is propagated.
 Tensor maximum(const Operand& a, const Operand& b);
-/// The smaller of two elements; otherwise as maximum.
+/// The smaller of two elements. Equal elements share the gradient evenly. NaN is propagated.
 Tensor minimum(const Operand& a, const Operand& b);
 Tensor neg(const Tensor& x);
 /// @}
 
 /// \name Arithmetic in place
-/// The same into the first tensor, which is returned and whose shape must be the broadcast one: ShapeError.
-/// AutogradError on a leaf that requires grad, or a view on the tape; ValueError where memory overlaps
-/// (check_in_place).
+/// Writes the result into the first tensor, and returns it. Errors are those of the arithmetic ops, and:
+/// Throws ShapeError if the first tensor does not have the broadcast shape.
+/// Throws AutogradError if it is a leaf that requires grad, or a view on the tape that check_in_place() rejects.
+/// Throws ValueError if elements share memory (check_in_place()).
 /// @{
 
 Tensor add_(const Tensor& a, const Operand& b);
@@ -38,7 +41,7 @@ Tensor neg_(const Tensor& x);
 /// @}
 
 /// \name Operators
-/// Signs for add, sub, mul, div and neg, and for their forms in place.
+/// Operators for add, sub, mul, div and neg, and for their in-place forms.
 /// @{
 
 inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }

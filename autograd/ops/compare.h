@@ -4,9 +4,11 @@
 namespace bytetape {
 
 /// \name Comparisons
-/// Elementwise, of two tensors with NumPy broadcasting, or of a tensor and a number: bool tensors. One dtype (bool only
-/// for eq and ne), one device; a number takes the tensor's dtype, and is a DTypeError where that has no such value.
-/// ValueError where both are numbers. Not differentiable.
+/// Elementwise, on two tensors with NumPy broadcasting, or on a tensor and a number. Returns a bool tensor. Not
+/// differentiable.
+/// Tensors must have one dtype, bool only for eq and ne, and one device. A number takes the tensor's dtype.
+/// Throws DTypeError if dtypes differ, or if the dtype cannot represent the number.
+/// Throws ValueError if both operands are numbers.
 /// @{
 
 Tensor eq(const Operand& a, const Operand& b);
@@ -24,8 +26,10 @@ inline Tensor operator>(const Operand& a, const Operand& b) { return gt(a, b); }
 inline Tensor operator>=(const Operand& a, const Operand& b) { return ge(a, b); }
 /// @}
 
-/// condition ? a : b, all broadcast together. condition is bool; a and b have one dtype (DTypeError), which a number
-/// takes. ValueError where both are numbers. Differentiable in a and b.
+/// Returns condition ? a : b, elementwise, all broadcast together. Differentiable in a and b.
+/// `condition` is bool. a and b have one dtype, which a number takes.
+/// Throws DTypeError if the dtypes do not fit.
+/// Throws ValueError if both a and b are numbers.
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 
 }  // namespace bytetape

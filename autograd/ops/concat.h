@@ -7,20 +7,21 @@
 
 namespace bytetape {
 
-/// Joins tensors along an existing dim; the other sizes, dtypes and devices must agree. ValueError where there are
-/// none. Differentiable.
+/// Joins tensors along an existing dim. The other sizes, dtypes and devices must agree. Differentiable.
+/// Throws ValueError if `tensors` is empty.
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 /// Joins tensors of one shape along a new dim. Differentiable.
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 
-/// Views of x along dim, of so many slices each; what is left over makes a last one that is smaller. They share x's
-/// storage. ValueError where split_size is not positive. Differentiable.
+/// Splits x into views of `split_size` along dim. The last may be smaller. They share x's storage. Differentiable.
+/// Throws ValueError if split_size is not positive.
 std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t dim = 0);
-/// The same of sizes that add up to dim's (ShapeError).
+/// Splits x into views of the given sizes along dim.
+/// Throws ShapeError if the sizes do not add up to the dim's size.
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> sizes, std::int64_t dim = 0);
-/// Views of x along dim, up to so many, of equal sizes but for the last (torch.chunk: there may be fewer). ValueError
-/// where `chunks` is not positive. Differentiable.
+/// Splits x into at most `chunks` views of equal size along dim. The last may be smaller (torch.chunk). Differentiable.
+/// Throws ValueError if `chunks` is not positive.
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim = 0);
 
 }  // namespace bytetape

@@ -22,8 +22,9 @@ struct Conv2dBackward final : Node {
 
   void backward(const Grads& gy, InputGrads& gx) override {
     if (!gx.needs(0) && gx.needs(1) && gx.needs(2) && !grad_enabled()) return grads_of_parameters(gy[0], gx);
-    const Tensor g = channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::of_image, bias_dtype));
-    if (gx.needs(0)) gx[0] = input_grad(g, lowered_again(weight.get(), g.dtype()), x_shape, params);
+    const Tensor g =
+        channels_last(activation_and_bias_grad(activation, y, gy[0], gx, Channels::channel_dim, bias_dtype));
+    if (gx.needs(0)) gx[0] = input_grad(g, autocast_copy_again(weight.get(), g.dtype()), x_shape, params);
     if (!gx.needs(1)) return;
     const Tensor image = x.get();
     gx[1] = weight_grad(image, g, w_layout, weight_grad_dtype(image, g, w_layout, weight_dtype, params, gx), params);
@@ -69,8 +70,8 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
               Activation activation) {
   const Op<"conv2d"> op;
   check_epilogue<ConvKernels>(activation);
-  const LoweredWeight low_weight(weight), low_bias(bias);
-  const Tensor x = lowered(input);
+  const AutocastWeight low_weight(weight), low_bias(bias);
+  const Tensor x = autocast_copy(input);
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);
   const Tensor image = channels_last(x), w = dense(low_weight.value),
                b = bias.defined() ? contiguous(low_bias.value) : bias;

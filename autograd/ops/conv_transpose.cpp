@@ -26,8 +26,8 @@ struct ConvTranspose2dBackward final : Node {
 
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor g =
-        channels_last(activation_and_bias_grad(Activation::none, x, gy[0], gx, Channels::of_image, bias_dtype));
-    if (gx.needs(0)) gx[0] = conv2d(g, lowered_again(weight.get(), g.dtype()), {}, params);
+        channels_last(activation_and_bias_grad(Activation::none, x, gy[0], gx, Channels::channel_dim, bias_dtype));
+    if (gx.needs(0)) gx[0] = conv2d(g, autocast_copy_again(weight.get(), g.dtype()), {}, params);
     if (!gx.needs(1)) return;
     const Tensor image = x.get();
     gx[1] = weight_grad(g, image, w_layout, weight_grad_dtype(g, image, w_layout, weight_dtype, params, gx), params);
@@ -73,8 +73,8 @@ Tensor extended(Tensor x, const ConvTranspose2dParams& p) {
 
 void add_bias(const Tensor& bias, const Tensor& y) {
   const ConstView b = bias.read(),
-                  of_image(b.data(), b.dtype, b.device, {1, b.shape[0], 1, 1}, {0, b.strides[0], 0, 0});
-  run<&ArithmeticKernels::add>(y.device(), y.read(), of_image.expand(y.shape()), y.write());
+                  channel_dim(b.data(), b.dtype, b.device, {1, b.shape[0], 1, 1}, {0, b.strides[0], 0, 0});
+  run<&ArithmeticKernels::add>(y.device(), y.read(), channel_dim.expand(y.shape()), y.write());
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ void add_bias(const Tensor& bias, const Tensor& y) {
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dParams& params) {
   const Op<"conv_transpose2d"> op;
-  const LoweredWeight low_weight(weight), low_bias(bias);
-  const Tensor x = lowered(input);
+  const AutocastWeight low_weight(weight), low_bias(bias);
+  const Tensor x = autocast_copy(input);
   const Conv2dParams conv{params.stride, params.padding, params.dilation, params.groups};
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params, conv);
   const Tensor image = channels_last(extended(x, params)), w = dense(low_weight.value);

@@ -3,30 +3,34 @@
 
 namespace bytetape {
 
-/// A copy with its own storage and x's (dense) strides. Differentiable.
+/// Returns a copy with its own storage, and with x's strides if they are dense. Differentiable.
 Tensor clone(const Tensor& x);
-/// x itself where it is row-major already, else a row-major copy. Differentiable.
+/// Returns x if it is row-major, else a row-major copy. Differentiable.
 Tensor contiguous(const Tensor& x);
-/// x (n, c, h, w) stored channels-last: itself where it is already, else a copy. Differentiable.
+/// Returns x (n, c, h, w) if it is channels-last, else a channels-last copy. Differentiable.
 Tensor channels_last(const Tensor& x);
-/// x with another dtype, converted as C++ does it; x itself where it has it. What was made as input stays input on the
-/// ledger. Differentiable between floating dtypes.
+/// Returns x converted to another dtype as C++ converts, or x itself if it has the dtype.
+/// A copy of an input stays an input on the ledger. Differentiable between floating dtypes.
 Tensor to(const Tensor& x, DType dtype);
-/// x on another device; x itself where it is there. To a meta device: shape and bytes, no data. What was made as input
-/// stays input on the ledger. Differentiable.
+/// Returns x on another device, or x itself if it is there. A copy to a meta device has shape and bytes, but no data.
+/// A copy of an input stays an input on the ledger. Differentiable.
 Tensor to(const Tensor& x, Device device);
-/// Both in one copy.
+/// Returns x on another device and in another dtype, in one copy.
 Tensor to(const Tensor& x, Device device, DType dtype);
 
 /// \name Overwriting
-/// What is overwritten gets no gradient. AutogradError on a leaf that requires grad, or a view on the tape; ValueError
-/// where elements share memory (check_in_place).
+/// The overwritten values get no gradient.
+/// Throws AutogradError if the tensor is a leaf that requires grad, or a view on the tape that check_in_place()
+/// rejects.
+/// Throws ValueError if elements share memory (check_in_place()).
 /// @{
 
-/// Writes b (broadcast, converted, from any device) into a. ShapeError where it does not fit, DeviceError
-/// where b holds no data and a should. Differentiable in b.
+/// Copies b into a, broadcast and converted to a's dtype. b may be on any device. Differentiable in b.
+/// Throws ShapeError if b does not broadcast to a's shape.
+/// Throws DeviceError if b is on a meta device and a is not.
 Tensor copy_(const Tensor& a, const Tensor& b);
-/// Writes `value` everywhere. DTypeError where the dtype has it not (1.5 for integers).
+/// Sets all elements to `value`.
+/// Throws DTypeError if the dtype cannot represent it (1.5 for integers).
 Tensor fill_(const Tensor& x, Scalar value);
 Tensor zero_(const Tensor& x);
 /// @}

@@ -4,9 +4,10 @@
 
 namespace bytetape {
 
-/// Zeroes each element with probability p and scales the rest by 1 / (1 - p); x itself where !training or p is 0.
-/// Keeps no mask: backward draws the same bits again. Throws ValueError unless 0 <= p <= 1. Differentiable twice and
-/// more.
+/// Zeroes each element with probability p and scales the others by 1 / (1 - p). Returns x itself if !training or p is
+/// 0.
+/// Saves no mask, because backward generates the same random bits again. Differentiable to any order.
+/// Throws ValueError unless 0 <= p <= 1.
 Tensor dropout(const Tensor& x, double p, bool training = true, Generator& generator = default_generator());
 
 }  // namespace bytetape

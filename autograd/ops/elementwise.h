@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How elementwise ops are put together; not an op itself. An op and its twin in place are one function each here:
+/// Helpers that build elementwise ops. An op and its in-place form are one function each:
 ///
 ///     Tensor exp(const Tensor& x) { return unary<"exp", &PointwiseKernels::exp, ExpBackward>(x); }
 ///     Tensor exp_(const Tensor& x) { return unary_<"exp_", &PointwiseKernels::exp, ExpBackward>(x); }
@@ -12,37 +12,39 @@ namespace bytetape::elementwise {
 
 using memory::OpName;
 
-/// Defined (ValueError), not bool (DTypeError).
+/// Throws ValueError if x is undefined.
+/// Throws DTypeError if x is bool.
 inline void check_arithmetic(const Tensor& x) {
   check_defined(x);
   check<DTypeError>(x.dtype() != DType::boolean, "expected numbers, got ", describe(x),
                     "; convert it with to(x, dtype)");
 }
-/// A number takes x's dtype: it has to be one of its values.
+/// Throws DTypeError if x's dtype cannot represent the number.
 void check_fits(Scalar number, const Tensor& x);
-/// Two tensors of one dtype and device, or a tensor and a number that fits it.
+/// Checks two tensors of one dtype and device, or a tensor and a number that its dtype can represent.
 void check_pair(const Operand& a, const Operand& b);
-/// What a = f(a, b) needs, into a.
+/// Checks the operands of the in-place op a = f(a, b).
 void check_into(const Tensor& a, const Operand& b);
 
-/// The one that is a tensor; the first of two. Throws ValueError where none is.
+/// Returns the operand that is a tensor; a if both are.
+/// Throws ValueError if both are numbers.
 inline const Tensor& tensor_of(const Operand& a, const Operand& b) {
   check<ValueError>(!a.is_number() || !b.is_number(), "expected a tensor, got two numbers");
   return a.is_number() ? b.tensor() : a.tensor();
 }
-/// The uninitialised result of a broadcast op: dense like whichever tensor already has its shape.
+/// Returns the uninitialised result of a broadcast op, with the strides of an operand that has its shape and is dense.
 Tensor output(const Operand& a, const Operand& b, DType dtype);
-/// x as an input of the kernel that writes y: broadcast, or the number repeated, as exact as the kernel computes.
+/// Returns x as an input of the kernel that writes y: broadcast, or the number repeated, in the kernel's own precision.
 inline ConstView input(const Operand& x, const Tensor& y) {
   if (x.is_number()) return ConstView::constant(x.number(), y.dtype(), y.device(), y.shape()).unrounded(x.number());
   return x.tensor().shape() == y.shape() ? x.tensor().read() : x.tensor().read().expand(y.shape());
 }
-/// The same for a kernel that compares: a number as a tensor of `dtype` would hold it.
+/// Returns x as an input of a comparison that writes y: a number is rounded to `dtype` first.
 inline ConstView held_input(const Operand& x, DType dtype, const Tensor& y) {
   return x.is_number() ? ConstView::constant(x.number(), dtype, y.device(), y.shape()) : input(x, y);
 }
 
-/// Puts what comes out of an op onto the tape: y, or its first input where it was overwritten.
+/// Puts an op's result on the tape: y, or its first input if the op is in place.
 inline void finish(Node* node, const Tensor& y, bool in_place) {
   if (in_place) return detail::add_overwritten(node, y);
   detail::check_anomaly(y);
@@ -51,8 +53,8 @@ inline void finish(Node* node, const Tensor& y, bool in_place) {
 
 // ---- one input
 
-/// y = f(arguments..., x). A Rule with a member x keeps the input, one with a member y the output; what else it needs
-/// are the arguments, which its set() gets.
+/// Runs y = f(arguments..., x) as an op. A Rule with a member x saves the input. One with a member y saves the output.
+/// The rule's set() receives the arguments.
 template <auto Kernel, class Rule, class... Arguments>
 Tensor run_unary(const Tensor& x, bool in_place, const Arguments&... arguments) {
   Tensor y = in_place ? x : empty_like(x);
@@ -80,9 +82,9 @@ Tensor unary_(const Tensor& x, const Arguments&... arguments) {
   return run_unary<Kernel, Rule>(x, true, arguments...);
 }
 
-/// What was saved, and where a backward kernel of (saved, gy) writes where nothing is recorded: over gy, or over what
-/// was saved, where nobody else holds it. Saved is let go only where no memory is needed: the step can be taken again
-/// without it.
+/// Returns the saved tensor, and the tensor that a backward kernel of (saved, gy) writes. Without recording that is gy
+/// or the saved tensor, if nobody else holds it. The saved tensor is released only if no memory is allocated, so that a
+/// step that runs out of memory can be taken again.
 struct SavedAndResult {
   Tensor saved, result;
 };
@@ -92,7 +94,7 @@ inline SavedAndResult result_over(Saved& saved, const Tensor& gy, const InputGra
   const bool over_gy = may_overwrite(gy) && same_layout(gy.shape(), gy.strides(), x.strides());
   return {x, over_gy ? gy : over_saved ? saved.take(gx) : output(x, gy, gy.dtype())};
 }
-/// The gradient that the kernel gives there, by the op's arguments.
+/// Runs the backward kernel with the op's arguments, and returns the gradient.
 template <auto Kernel, class... Arguments>
 Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx, const Arguments&... arguments) {
   const SavedAndResult over = result_over(saved, gy, gx);
@@ -102,7 +104,7 @@ Tensor fused(Saved& saved, const Tensor& gy, const InputGrads& gx, const Argumen
 
 // ---- two inputs
 
-/// An operand on its way into a rule: a tensor that is about to be overwritten is kept as a copy.
+/// An operand that a rule may save. A tensor that is about to be overwritten is saved as a copy.
 struct Keepable {
   const Operand& operand;
   bool is_overwritten;
@@ -110,7 +112,7 @@ struct Keepable {
 /// An operand that backward needs: a saved tensor, or a number.
 class SavedOperand {
  public:
-  /// Owns what an Operand refers to.
+  /// Owns the tensor that an Operand refers to.
   struct Value {
     Tensor tensor;
     Scalar number;
@@ -129,8 +131,8 @@ class SavedOperand {
   Scalar number_ = 0;
 };
 
-/// Base of the rules of two operands. Where an operand has not the output's shape, its gradient is summed back to it. A
-/// rule that needs its operands hides keep(), which comes before the kernel runs.
+/// Base of the rules with two operands. It sums a gradient to the operand's shape if that was broadcast. A rule that
+/// needs its operands hides keep(), which is called before the kernel runs.
 struct BinaryNode : Node {
   Shape a_shape, b_shape;
   void keep(const Keepable&, const Keepable&) {}
@@ -142,7 +144,7 @@ Tensor run_binary(const Operand& a, const Operand& b, const Tensor& y, bool in_p
   if (node) {
     if (!a.is_number()) node->a_shape = a.tensor().shape();
     if (!b.is_number()) node->b_shape = b.tensor().shape();
-    // b may be another view of what is overwritten: a *= a
+    // b may be another view of the overwritten tensor: a *= a.
     const bool b_too = in_place && !b.is_number() && &b.tensor().storage() == &y.storage();
     node->keep({a, in_place}, {b, b_too});
   }
@@ -150,7 +152,7 @@ Tensor run_binary(const Operand& a, const Operand& b, const Tensor& y, bool in_p
   finish(node.get(), y, in_place);
   return y;
 }
-/// An operand as an op takes it that needs f32; owns what it was converted to.
+/// An operand of an op that computes in f32. Owns the converted tensor.
 class Widened {
  public:
   explicit Widened(const Operand& x) : operand_(x), tensor_(widened(x.tensor())) {}
@@ -160,13 +162,13 @@ class Widened {
   Operand operand_;
   Tensor tensor_;
 };
-/// f(a, b) of what both tensors are under autocast.
+/// Calls f(a, b) on both tensors, converted as autocast requires.
 template <class F>
 Tensor of_promoted(const Operand& a, const Operand& b, const F& f) {
   const DType dtype = promoted(a.tensor().dtype(), b.tensor().dtype());
   return f(to(a.tensor(), dtype), to(b.tensor(), dtype));
 }
-/// f(a, b) of numbers.
+/// Runs the elementwise op f(a, b).
 template <OpName name, auto Kernel, class Rule>
 Tensor binary(const Operand& a, const Operand& b) {
   const Op<name> op;
@@ -175,7 +177,7 @@ Tensor binary(const Operand& a, const Operand& b) {
   check_pair(a, b);
   return run_binary<Kernel, Rule>(a, b, output(a, b, tensor_of(a, b).dtype()), false);
 }
-/// a = f(a, b).
+/// Runs the in-place op a = f(a, b).
 template <OpName name, auto Kernel, class Rule>
 Tensor binary_(const Tensor& a, const Operand& b) {
   const Op<name> op;

@@ -4,28 +4,30 @@
 
 namespace bytetape {
 
-/// \name Losses of each element
-/// Of floating x and a target like it; the result is a scalar, or has x's shape for Reduction::none. Under Autocast
-/// they compute in f32, and give it. ShapeError where the shapes differ, which PyTorch warns of: expand() one where
-/// that is meant; DTypeError and DeviceError as in arithmetic. Differentiable twice and more, in the target too.
+/// \name Elementwise losses
+/// x is floating-point, and target is like x. The result is a scalar, or has x's shape for Reduction::none. Under
+/// Autocast they compute in f32 and return it. Differentiable to any order, also in the target.
+/// Throws ShapeError if the shapes differ (PyTorch warns). Call expand() to broadcast.
+/// Throws DTypeError or DeviceError if dtypes or devices differ.
 /// @{
 
 /// (x - target)^2 (torch.nn.functional.mse_loss).
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
-/// |x - target|, with the gradient 0 where they are equal (torch.nn.functional.l1_loss).
+/// |x - target|, with gradient 0 at equality (torch.nn.functional.l1_loss).
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
-/// d^2 / 2 of d = x - target up to |d| = delta, delta (|d| - delta / 2) from there (torch.nn.functional.huber_loss;
-/// Huber 1964). ValueError unless delta > 0.
+/// d^2 / 2 for |d| <= delta, else delta (|d| - delta / 2), with d = x - target (torch.nn.functional.huber_loss; Huber,
+/// 1964).
+/// Throws ValueError unless delta > 0.
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean, double delta = 1);
 
-/// As the arguments of torch.nn.functional.binary_cross_entropy_with_logits.
+/// The arguments of torch.nn.functional.binary_cross_entropy_with_logits.
 struct BinaryCrossEntropyOptions {
-  Tensor weight = {};                     ///< of each loss, broadcast to x; undefined stands for ones
-  Reduction reduction = Reduction::mean;  ///< mean: over all elements, whatever their weights
-  Tensor pos_weight = {};                 ///< what a target of 1 counts, broadcast to x; undefined stands for ones
+  Tensor weight = {};                     ///< weight of each loss, broadcast to x; undefined means 1
+  Reduction reduction = Reduction::mean;  ///< mean: over all elements, regardless of weights
+  Tensor pos_weight = {};                 ///< weight of positive targets, broadcast to x; undefined means 1
 };
-/// weight * -(pos_weight * target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x))), without overflow; targets
-/// are 0 to 1 (torch.nn.functional.binary_cross_entropy_with_logits).
+/// weight * -(pos_weight * target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x))), without overflow.
+/// Targets are in [0, 1] (torch.nn.functional.binary_cross_entropy_with_logits).
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options = {});
 /// @}

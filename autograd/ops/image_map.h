@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How ops are put together whose results are images linear in x; not an op itself.
+/// Helpers that build ops whose result is an image, and linear in the image x.
 #include <tuple>
 
 #include "bytetape/autograd/op.h"
@@ -8,8 +8,8 @@
 
 namespace bytetape {
 
-/// A map of images (n, c, h, w) that is linear in them: one kernel takes x to y, another gy to gx, and each is the rule
-/// of the other. Nothing is saved. What is made keeps x's memory format.
+/// Runs a linear map of images (n, c, h, w). One kernel maps x to y, and another maps gy to gx. Each is the backward
+/// rule of the other. Saves nothing. The result keeps x's memory format.
 template <memory::OpName name, auto Kernel, memory::OpName backward_name, auto BackwardKernel, class... Params>
 struct ImageMap {
   Shape x_shape, y_shape;

@@ -3,17 +3,19 @@
 
 namespace bytetape {
 
-/// The slices of x along dim that index, i64 (m), counts, in its order; one may come several times
-/// (torch.index_select). Result: x's shape with m in the place of dim. Throws DTypeError on another index, ShapeError
-/// on one of another rank and on a scalar x, ValueError where an element is not in [0, x.size(dim)). Differentiable
-/// twice and more: what a slice came for several times is added up in the index's order, so gradients repeat bit for
-/// bit.
+/// Selects slices of x along dim (torch.index_select). `index` is an i64 tensor of shape (m); indices may repeat.
+/// The result has x's shape with size m in dim. Differentiable to any order. Gradients of repeated indices are summed
+/// in the order of `index`, so they are deterministic.
+/// Throws DTypeError if index is not i64.
+/// Throws ShapeError if index is not 1-D, or x is a scalar.
+/// Throws ValueError if an index is not in [0, x.size(dim)).
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 
-/// 1 in the place that each element of x, i64, counts, else 0: i64 (..., num_classes)
-/// (torch.nn.functional.one_hot, whose num_classes may be left out: it would have to be read off a device). Throws
-/// DTypeError on another x, ValueError where num_classes is not positive or an element is not in [0, num_classes). Not
+/// Returns the one-hot encoding of x: i64 (..., num_classes), 1 at the class of each element and 0 elsewhere. x is i64.
+/// As torch.nn.functional.one_hot, but num_classes is required, because inferring it would read the device. Not
 /// differentiable.
+/// Throws DTypeError if x is not i64.
+/// Throws ValueError if num_classes is not positive, or an element is not in [0, num_classes).
 Tensor one_hot(const Tensor& x, std::int64_t num_classes);
 
 }  // namespace bytetape

@@ -18,7 +18,7 @@ struct MatmulBackward final : Node {
   Shape a_shape, b_shape;
   DType a_dtype = DType::f32, b_dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override {
-    const auto turned = [&](const Saved& x) { return transpose(lowered_again(x.get(), gy[0].dtype()), -2, -1); };
+    const auto turned = [&](const Saved& x) { return transpose(autocast_copy_again(x.get(), gy[0].dtype()), -2, -1); };
     if (gx.needs(0)) gx[0] = to(sum_to(matmul(gy[0], turned(b)), a_shape), a_dtype);
     if (gx.needs(1)) gx[1] = to(sum_to(matmul(turned(a), gy[0]), b_shape), b_dtype);
   }
@@ -42,7 +42,7 @@ struct LinearBackward final : Node {
     const std::int64_t out = through.shape().back(), in = x_shape.back();
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
     const Tensor g = reshape(through, {rows, out});
-    if (gx.needs(0)) gx[0] = view(matmul(g, lowered_again(weight.get(), g.dtype())), x_shape);
+    if (gx.needs(0)) gx[0] = view(matmul(g, autocast_copy_again(weight.get(), g.dtype())), x_shape);
     if (gx.needs(1)) gx[1] = weight_grad(g, reshape(x.get(), {rows, in}), weight_dtype);
   }
 
@@ -116,7 +116,7 @@ Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype) {
 
 Tensor matmul(const Tensor& left, const Tensor& right) {
   const Op<"matmul"> op;
-  const LoweredWeight low_left(left), low_right(right);
+  const AutocastWeight low_left(left), low_right(right);
   const Tensor &a = low_left.value, &b = low_right.value;
   check_same_type(a, b);
   check_floating(a);
@@ -149,8 +149,8 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation activation) {
   const Op<"linear"> op;
   check_epilogue<MatmulKernels>(activation);
-  const LoweredWeight low_weight(w), low_bias(b);
-  const Tensor x = lowered(input), &weight = low_weight.value, &bias = low_bias.value;
+  const AutocastWeight low_weight(w), low_bias(b);
+  const Tensor x = autocast_copy(input), &weight = low_weight.value, &bias = low_bias.value;
   check_same_type(x, weight);
   check_floating(x);
   check(x.rank() > 0 && weight.rank() == 2, "expected an input (..., in) and a weight (out, in), got input ",

@@ -4,11 +4,11 @@
 
 namespace bytetape {
 
-/// torch.matmul: (m, k) @ (k, n); vectors are promoted and dropped again; leading dims are batches and broadcast.
-/// Floating, one dtype, one device. Differentiable twice and more.
+/// Matrix product (m, k) @ (k, n), with batches and vectors as torch.matmul. Leading dims are batches and broadcast.
+/// Tensors must be floating-point, of one dtype and device. Differentiable to any order.
 Tensor matmul(const Tensor& a, const Tensor& b);
-/// activation(x (..., in) @ weight (out, in)^T + bias (out)); bias may be undefined. Result (..., out). gelu_tanh keeps
-/// what it is applied to for backward. Differentiable twice and more.
+/// Returns activation(x @ weight^T + bias): x (..., in), weight (out, in), bias (out) or undefined -> (..., out).
+/// gelu_tanh saves its input for backward. Differentiable to any order.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
 
 }  // namespace bytetape

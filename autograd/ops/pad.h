@@ -7,19 +7,20 @@
 
 namespace bytetape {
 
-/// What pad() puts around a tensor: a constant; what a mirror at the outermost element shows; the outermost element.
+/// The values of padding: a constant, the mirror image at the outermost element, or the outermost element.
 enum class PadMode : std::uint8_t { constant, reflect, replicate };
 
-/// Pads x in its last dims: two numbers each, how many elements more at its begin and end, the last dim's first
-/// (torch.nn.functional.pad). A negative number cuts off as many; where nothing is added, the result is a view of x.
-/// `value` is for PadMode::constant alone. Throws ShapeError where there are not two numbers for up to x.rank() dims,
-/// more would be cut off than there is, reflect should add as many as a dim has or more, or replicate has none to
-/// repeat; DTypeError where x's dtype has no such value. Differentiable twice and more.
+/// Pads the last dims of x (torch.nn.functional.pad). Differentiable to any order.
+/// `padding` has two numbers per dim, the elements to add at its begin and end, starting with the last dim. Negative
+/// numbers crop. If nothing is added, the result is a view of x. `value` is for PadMode::constant only.
+/// Throws ShapeError if padding does not have two numbers for each of at most x.rank() dims, crops more than there is,
+/// reflects as many elements as the dim has or more, or replicates an empty dim.
+/// Throws DTypeError if x's dtype cannot represent `value`.
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, PadMode mode = PadMode::constant,
            Scalar value = 0);
 
 namespace detail {
-/// x within a tensor of `shape`, from `start` on, and `value` around it: what narrow takes out again.
+/// Returns a tensor of `shape` that holds x from `start` on, and `value` elsewhere. The inverse of narrow.
 Tensor place(const Tensor& x, const Shape& shape, const Dims& start, Scalar value = 0);
 }  // namespace detail
 

@@ -4,9 +4,12 @@
 namespace bytetape {
 
 /// \name Pointwise functions
-/// Elementwise, of one floating tensor (abs and clamp: any numbers). DTypeError on others. Differentiable twice and
-/// more. The forms that end in _ write into x and return it: AutogradError on a leaf that requires grad, or a view on
-/// the tape; ValueError where elements share memory (check_in_place).
+/// Elementwise, on a floating-point tensor (abs and clamp also on integers). Differentiable to any order. Functions
+/// that end in _ write into x and return it.
+/// Throws DTypeError if x has another dtype.
+/// Throws AutogradError, in place, if x is a leaf that requires grad, or a view on the tape that check_in_place()
+/// rejects.
+/// Throws ValueError, in place, if elements share memory (check_in_place()).
 /// @{
 
 Tensor exp(const Tensor& x);
@@ -18,29 +21,32 @@ Tensor rsqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
 /// 1 / (1 + exp(-x)).
 Tensor sigmoid(const Tensor& x);
-/// max(x, 0); the gradient at 0 is 0, as in PyTorch.
+/// max(x, 0). The gradient at 0 is 0, as in PyTorch.
 Tensor relu(const Tensor& x);
-/// x where it is positive, else x * negative_slope (Maas, Hannun & Ng, "Rectifier nonlinearities improve neural network
-/// acoustic models", 2013); the gradient at 0 is the slope, as in PyTorch.
+/// x if x > 0, else x * negative_slope (Maas, Hannun & Ng, "Rectifier nonlinearities improve neural network acoustic
+/// models", 2013). The gradient at 0 is the slope, as in PyTorch.
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
-/// log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold, where the two are equal in floating
-/// point (Dugas et al., "Incorporating second-order functional knowledge for better option pricing", 2000). Computes in
-/// f32 under Autocast. Throws ValueError if beta is 0.
+/// log(1 + exp(beta x)) / beta, a smooth relu. Returns x if beta x > threshold, where both are equal in floating point.
+/// Computes in f32 under Autocast (Dugas et al., "Incorporating second-order functional knowledge for better option
+/// pricing", 2000).
+/// Throws ValueError if beta is 0.
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
 /// x * Phi(x), the exact form (Hendrycks & Gimpel, "Gaussian error linear units", 2016).
 Tensor gelu(const Tensor& x);
-/// How gelu() computes Phi: exactly, or as 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// The formula of Phi in gelu(): exact, or 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 enum class Approximate { none, tanh };
-/// The same by an approximation (the argument `approximate` of torch.nn.functional.gelu).
+/// x * Phi(x), exact or approximate (`approximate` of torch.nn.functional.gelu).
 Tensor gelu(const Tensor& x, Approximate approximate);
 /// x * sigmoid(x) (Elfwing, Uchibe & Doya, "Sigmoid-weighted linear units", 2018).
 Tensor silu(const Tensor& x);
 Tensor abs(const Tensor& x);
-/// The sign, -1, 0 or 1; its gradient is 0.
+/// The sign: -1, 0 or 1. Its gradient is 0.
 Tensor sign(const Tensor& x);
-/// min(max(x, low), high). Throws ValueError where low > high, DTypeError where one is no value of x's dtype.
+/// min(max(x, low), high).
+/// Throws ValueError if low > high.
+/// Throws DTypeError if x's dtype cannot represent a bound.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 /// max(x, low).
 Tensor clamp(const Tensor& x, Scalar low);

@@ -5,11 +5,12 @@
 namespace bytetape {
 
 /// \name Random numbers
-/// Fill x, floating, and return it; what is overwritten gets no gradient. Throw DTypeError on integers, ValueError
-/// where high < low, the range is infinite or std is negative, and what check_in_place() throws.
+/// Fills x, floating-point, and returns it. The overwritten values get no gradient. Throws as check_in_place(), and:
+/// Throws DTypeError if x is not floating-point.
+/// Throws ValueError if high < low, the range is infinite, or std is negative.
 /// @{
 
-/// Uniform in [low, high).
+/// Fills x with uniform numbers in [low, high).
 Tensor uniform_(const Tensor& x, double low = 0, double high = 1, Generator& generator = default_generator());
 Tensor normal_(const Tensor& x, double mean = 0, double std = 1, Generator& generator = default_generator());
 /// @}

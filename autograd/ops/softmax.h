@@ -3,10 +3,10 @@
 
 namespace bytetape {
 
-/// exp(x) / sum(exp(x)) along dim; shifted by the maximum, so that nothing overflows. Floating. Differentiable twice
-/// and more.
+/// exp(x) / sum(exp(x)) along dim, of floating-point x. Shifted by the maximum, so it does not overflow. Differentiable
+/// to any order.
 Tensor softmax(const Tensor& x, std::int64_t dim);
-/// The logarithm of softmax(x, dim), also where that rounds to 0. Floating. Differentiable twice and more.
+/// log(softmax(x, dim)), of floating-point x, accurate even if softmax rounds to 0. Differentiable to any order.
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
 
 }  // namespace bytetape

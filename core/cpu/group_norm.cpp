@@ -2,8 +2,8 @@
 // by side as fit a row of lanes: their moments in two passes, then the result, over elements that stay in the cache.
 #include <cmath>
 
+#include "bytetape/core/cpu/batch_norm.h"
 #include "bytetape/core/cpu/copy.h"
-#include "bytetape/core/cpu/norm.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/kernels/group_norm.h"

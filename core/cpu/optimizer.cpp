@@ -34,7 +34,7 @@ void for_each_slot_stretch(std::span<const Slot> slots, F&& f) {
 
 /// Momentum's three cases are settled before the loop, which then has no branches.
 template <bool momentum, bool first_step, bool nesterov, class T>
-void sgd_stretch(const SgdPace& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
+void sgd_stretch(const SgdStepParams& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
                  T* __restrict buffer) {
   using C = compute_t<T>;
   const auto lr = static_cast<C>(p.lr), decay = static_cast<C>(p.weight_decay), keep = static_cast<C>(p.momentum),
@@ -53,7 +53,7 @@ void sgd_stretch(const SgdPace& p, std::int64_t count, T* __restrict parameter, 
 }
 
 template <class T>
-void adam_stretch(const AdamPace& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
+void adam_stretch(const AdamStepParams& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
                   T* __restrict exp_avg, T* __restrict exp_avg_sq) {
   using C = compute_t<T>;
   const auto keep = static_cast<C>(p.keep), decay = static_cast<C>(p.weight_decay), take1 = static_cast<C>(1 - p.beta1),
@@ -72,7 +72,7 @@ void adam_stretch(const AdamPace& p, std::int64_t count, T* __restrict parameter
 
 /// As torch.lerp: from the nearer end.
 template <class T>
-void ema_stretch(const EmaPace& p, std::int64_t count, T* __restrict average, const T* __restrict next) {
+void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict average, const T* __restrict next) {
   using C = compute_t<T>;
   const auto weight = static_cast<C>(p.weight), rest = 1 - weight;
   const bool is_near = weight < C(0.5);
@@ -91,50 +91,52 @@ bool skips(std::span<const Slot> slots, const float* found_inf) {
   return skipped;
 }
 
-/// stretch(slot, pace, begin, end, zero of the dtype) for stretches of all slots, unless the step is skipped.
-template <class Slot, class Pace, class F>
-void update_all(std::span<const Slot> slots, const OptimizerParams<Pace>& p, F&& stretch) {
+/// stretch(slot, step params, begin, end, zero of the dtype) for stretches of all slots, unless the step is skipped.
+template <class Slot, class StepParams, class F>
+void update_all(std::span<const Slot> slots, const OptimizerParams<StepParams>& p, F&& stretch) {
   if (skips(slots, p.found_inf)) return;
   for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
     const Slot& s = slots[k];
-    const Pace pace = p.found_inf ? after_skips(p.paces[k], *s.skipped) : p.paces[k];
-    visit_floating(s.parameter.dtype, [&](auto zero) { stretch(s, pace, begin, end, zero); });
+    const StepParams params = p.found_inf ? after_skips(p.step_params[k], *s.skipped) : p.step_params[k];
+    visit_floating(s.parameter.dtype, [&](auto zero) { stretch(s, params, begin, end, zero); });
   });
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
-  update_all(slots, p, [](const SgdSlot& s, const SgdPace& pace, std::int64_t begin, std::int64_t end, auto zero) {
-    using T = decltype(zero);
-    T *parameter = s.parameter.as<T>() + begin,
-      *buffer = pace.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
-    const T* gradient = s.gradient.as<T>() + begin;
-    const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
-      sgd_stretch<momentum, first_step, nesterov>(pace, end - begin, parameter, gradient, buffer);
-    };
-    using No = std::false_type;
-    using Yes = std::true_type;
-    if (pace.momentum == 0)
-      stretch(No(), No(), No());
-    else if (pace.step == 1)
-      pace.is_nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
-    else
-      pace.is_nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
-  });
+  update_all(slots, p,
+             [](const SgdSlot& s, const SgdStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+               using T = decltype(zero);
+               T *parameter = s.parameter.as<T>() + begin,
+                 *buffer = params.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
+               const T* gradient = s.gradient.as<T>() + begin;
+               const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
+                 sgd_stretch<momentum, first_step, nesterov>(params, end - begin, parameter, gradient, buffer);
+               };
+               using No = std::false_type;
+               using Yes = std::true_type;
+               if (params.momentum == 0)
+                 stretch(No(), No(), No());
+               else if (params.step == 1)
+                 params.is_nesterov ? stretch(Yes(), Yes(), Yes()) : stretch(Yes(), Yes(), No());
+               else
+                 params.is_nesterov ? stretch(Yes(), No(), Yes()) : stretch(Yes(), No(), No());
+             });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
-  update_all(slots, p, [](const AdamSlot& s, const AdamPace& pace, std::int64_t begin, std::int64_t end, auto zero) {
-    using T = decltype(zero);
-    adam_stretch(pace, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin, s.exp_avg.as<T>() + begin,
-                 s.exp_avg_sq.as<T>() + begin);
-  });
+  update_all(slots, p,
+             [](const AdamSlot& s, const AdamStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+               using T = decltype(zero);
+               adam_stretch(params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
+                            s.exp_avg.as<T>() + begin, s.exp_avg_sq.as<T>() + begin);
+             });
 }
 
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
   update_all(slots, p,
-             [](const OptimizerSlot& s, const EmaPace& pace, std::int64_t begin, std::int64_t end, auto zero) {
+             [](const OptimizerSlot& s, const EmaStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
                using T = decltype(zero);
-               ema_stretch(pace, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin);
+               ema_stretch(params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin);
              });
 }
 

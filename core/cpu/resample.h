@@ -14,7 +14,7 @@ namespace detail {
 
 /// How y is made of x, told alike in both directions: `to` is the weighted sum of range_of(to), divided by divisor(to).
 template <class Axis>
-struct Onward {
+struct ForwardTaps {
   const Axis& axis;
   resample::Range range_of(std::int64_t to) const { return axis.inputs_of(to); }
   auto weight(std::int64_t to, std::int64_t from) const { return axis.weight(to, from); }
@@ -23,7 +23,7 @@ struct Onward {
 
 /// How gx is made of gy: each input asks which outputs have it in them, so that it is written once, by one thread.
 template <class Axis>
-struct Back {
+struct BackwardTaps {
   const Axis& axis;
   resample::Range range_of(std::int64_t to) const { return axis.outputs_of(to); }
   double weight(std::int64_t to, std::int64_t from) const {
@@ -34,9 +34,9 @@ struct Back {
 
 /// What a way tells, worked out once for the first pixels of a line. Of others it asks the way.
 template <class Way>
-class LookedUp {
+class CachedTaps {
  public:
-  LookedUp(const Way& way, std::int64_t outputs) : way_(way) {
+  CachedTaps(const Way& way, std::int64_t outputs) : way_(way) {
     for (int pairs = 0; known_ < std::min(outputs, most); ++known_) {
       const resample::Range range = way.range_of(known_);
       if (pairs + range.end - range.begin > 2 * most) break;
@@ -143,7 +143,7 @@ void weigh_row(const Axis& rows, const Axis& columns, std::int64_t h, const Cons
 
 template <class Way>
 void weigh(const Way& down, const Way& across, const ConstView& from, const View& to) {
-  const LookedUp rows(down, to.shape[2]), columns(across, to.shape[3]);
+  const CachedTaps rows(down, to.shape[2]), columns(across, to.shape[3]);
   const bool side_by_side = adjacent(from) && adjacent(to);
   visit_floating(from.dtype, [&](auto element) {
     using T = decltype(element);
@@ -164,15 +164,15 @@ void weigh(const Way& down, const Way& across, const ConstView& from, const View
 /// y from x as `rows` and `columns` tell.
 template <class Axis>
 void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
-  using detail::Onward;
-  detail::weigh(Onward<Axis>{rows}, Onward<Axis>{columns}, x, y);
+  using detail::ForwardTaps;
+  detail::weigh(ForwardTaps<Axis>{rows}, ForwardTaps<Axis>{columns}, x, y);
 }
 
 /// gx from gy.
 template <class Axis>
 void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
-  using detail::Back;
-  detail::weigh(Back<Axis>{rows}, Back<Axis>{columns}, gy, gx);
+  using detail::BackwardTaps;
+  detail::weigh(BackwardTaps<Axis>{rows}, BackwardTaps<Axis>{columns}, gy, gx);
 }
 
 }  // namespace bytetape::cpu

@@ -8,7 +8,7 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/allocator/twins.h"
+#include "bytetape/core/memory/allocator/meta_allocators.h"
 
 namespace bytetape {
 namespace {
@@ -23,7 +23,7 @@ memory::Allocator& host_allocator(int index) {
 
 memory::Allocator& meta_host_allocator(int index) {
   check<DeviceError>(index == 0, "there is one cpu, not a cpu:", index);
-  static auto* a = memory::make_twin(Device::meta(), memory::mode_from_environment()).release();
+  static auto* a = memory::make_meta_allocator(Device::meta(), memory::mode_from_environment()).release();
   return *a;
 }
 
@@ -55,15 +55,15 @@ void synchronize(Device device) {
 }
 
 memory::Allocator& memory::allocator(Device device) {
-  if (device.is_meta && current_twins) [[unlikely]]
-    return current_twins->allocator(device);
+  if (device.is_meta && ambient.meta_allocators) [[unlikely]]
+    return ambient.meta_allocators->allocator(device);
   const Backend& b = backend(device);
   return (device.is_meta ? b.meta_allocator : b.allocator)(device.index);
 }
 
 memory::PinnedMemory* memory::pinned_for(Device device) {
-  if (device.is_meta && current_twins) [[unlikely]]
-    return current_twins->pinned(device);
+  if (device.is_meta && ambient.meta_allocators) [[unlikely]]
+    return ambient.meta_allocators->pinned(device);
   const Backend& b = backend(device);
   const auto pinned = device.is_meta ? b.meta_pinned : b.pinned;
   return pinned ? &pinned(device.index) : nullptr;

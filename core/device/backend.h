@@ -13,73 +13,75 @@ class Allocator;
 class PinnedMemory;
 }  // namespace memory
 
-/// An address and where it is.
+/// An address and its device.
 template <class Pointer>
 struct Place {
   Pointer data;
   Device device;
 };
 
-/// Work of a device, recorded to be given to it again and again.
-class Recording {
+/// Recorded work of a device, which can be launched many times (a CUDA graph).
+class DeviceGraph {
  public:
-  virtual ~Recording() = default;
+  virtual ~DeviceGraph() = default;
   virtual void replay() = 0;
 };
 
-/// What a device type brings: its kernels, and an allocator for each of its devices.
+/// A device type's kernels, allocators and functions.
 struct Backend {
   const KernelTable* kernels = nullptr;
-  /// The allocator of device number `index`. Throws DeviceError, and says why, where there is none.
+  /// Returns the allocator of device number `index`.
+  /// Throws DeviceError, with the reason, if there is no such device.
   memory::Allocator& (*allocator)(int index) = nullptr;
-  /// The allocator of the device's meta twin.
+  /// Returns the allocator of the meta device that stands for device number `index`.
   memory::Allocator& (*meta_allocator)(int index) = nullptr;
-  /// Copies bytes between the host and a device of the type, or between two of them, after the work that the thread's
-  /// stream was given so far; returns once the host may use `to`, and write over `from`, but for pinned memory, which
-  /// is read until the device has come past a mark made now. Null where the device's memory is the host's.
+  /// Copies bytes between the host and a device of the type, or between two such devices, in the order of the thread's
+  /// stream. When it returns, the host may use `to` and overwrite `from`. Exception: pinned memory is read until the
+  /// device has passed a mark made now. Null if the device uses host memory.
   void (*transfer)(Place<const void*> from, Place<void*> to, std::size_t bytes) = nullptr;
-  /// Copies bytes of device number `index` to memory that is pinned for it, after the work that the thread's stream was
-  /// given so far; they are there once the device has come past a mark made now. Null where there is no such memory.
+  /// Copies bytes of device number `index` to memory that is pinned for it, in the order of the thread's stream. They
+  /// have arrived once the device has passed a mark made now. Null if there is no pinned memory.
   void (*to_pinned)(int index, const void* from, void* to, std::size_t bytes) = nullptr;
-  /// Waits for all work of device number `index`. Null where work is done when a kernel returns.
+  /// Waits for all work of device number `index`. Null if kernels finish before they return.
   void (*synchronize)(int index) = nullptr;
-  /// What `work` gives device number `index` to do on this thread, not done but recorded. Null where that cannot be.
-  std::unique_ptr<Recording> (*record)(int index, const std::function<void()>& work) = nullptr;
-  /// How many faults of device number `index` were thrown so far (core/device/fault.h): before each, steps of
-  /// optimizers may have been skipped. Null where kernels throw at once.
+  /// Records the work that `work` launches on device number `index` from this thread, without running it. Null if the
+  /// device does not support it.
+  std::unique_ptr<DeviceGraph> (*record)(int index, const std::function<void()>& work) = nullptr;
+  /// Returns the number of faults of device number `index` thrown so far (core/device/fault.h). Optimizer steps may
+  /// have been skipped before each. Null if kernels throw at once.
   std::uint64_t (*faults_thrown)(int index) = nullptr;
-  /// What stream `to` of device number `index` is given from now on waits for what `from` was given so far. Null where
-  /// work is done when a kernel returns.
+  /// Makes later work of stream `to` of device number `index` wait for earlier work of stream `from`. Null if kernels
+  /// finish before they return.
   void (*order)(int index, int from, int to) noexcept = nullptr;
-  /// The same, until the device has come past a mark. Null where there are no marks.
-  void (*order_behind)(int index, std::uint64_t mark, int to) noexcept = nullptr;
-  /// Memory of the host that is pinned for device number `index`, and what stands for it of the device's meta twin.
-  /// Null where that would be of no use.
+  /// Makes later work of stream `to` wait until the device has passed `mark`. Null if there are no marks.
+  void (*wait_mark)(int index, std::uint64_t mark, int to) noexcept = nullptr;
+  /// Returns the host memory pinned for device number `index`. `meta_pinned` is the same for its meta device. Null if
+  /// pinned memory has no use.
   memory::PinnedMemory& (*pinned)(int index) = nullptr;
   memory::PinnedMemory& (*meta_pinned)(int index) = nullptr;
-  /// A number, not 0, for how far the thread's stream of device number `index` will have come with what it was given so
-  /// far; later ones are higher. Null where there is no pinned memory, which waits for them.
+  /// Returns a mark: a nonzero number that the device passes once it has done the earlier work of the thread's stream.
+  /// Later marks are higher. Null if there is no pinned memory.
   std::uint64_t (*mark)(int index) = nullptr;
 };
 
-/// Replaces what is known of a device type, or with a null table goes back to what the build brings. Call it while no
-/// tensor of the type lives.
+/// Replaces the backend of a device type. A null table restores the built-in one. No tensor of the type may exist.
 void register_backend(DeviceType type, const Backend& backend);
-/// What runs a device. It may be that no such device is there: its allocator says so.
+/// Returns the backend of a device. It exists even without such a device, and its allocator then throws.
 const Backend& backend(Device device);
 
-/// Waits until all work given to the device is done (torch.cuda.synchronize). Throws what a kernel left as a fault.
+/// Waits until the device has done all its work (torch.cuda.synchronize). Throws the fault that a kernel found, if any.
 void synchronize(Device device);
 
 namespace detail {
-/// The one thing that core takes from cuda/, at link time.
+/// The only symbol of cuda/ that core uses, resolved at link time.
 const Backend& cuda_backend();
 }  // namespace detail
 
 namespace memory {
-/// The allocator that every byte on `device` comes from. Throws DeviceError where there is no such device.
+/// Returns the allocator of all memory on `device`.
+/// Throws DeviceError if there is no such device.
 Allocator& allocator(Device device);
-/// The host's memory that is pinned for `device`; null where there is none.
+/// Returns the host memory pinned for `device`, or null if there is none.
 PinnedMemory* pinned_for(Device device);
 }  // namespace memory
 

@@ -20,9 +20,9 @@ void DeviceFinder::used(Storage& s) {
   device_ = s.device();
 }
 
-const void* Carried::add(std::size_t bytes, std::function<void(void*)> update, std::function<void()> check) {
+const void* ReplayParams::add(std::size_t bytes, std::function<void(void*)> update, std::function<void()> check) {
   static const memory::NameId name = memory::intern("captured_step");
-  const memory::ScopeGuard scope(memory::current_scope.with(0, name, memory::current_scope.phase));
+  const memory::ScopeGuard scope(memory::ambient.scope.with(0, name, memory::ambient.scope.phase));
   const memory::OutsidePools outside;
   if (!block_) block_ = make_ref<Storage>(capacity * sizeof(std::uint64_t), device_, memory::Role::workspace);
   const std::size_t first = words_.size(), words = (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
@@ -33,15 +33,15 @@ const void* Carried::add(std::size_t bytes, std::function<void(void*)> update, s
   return static_cast<const std::uint64_t*>(block_->data()) + first;
 }
 
-void Carried::check() const {
+void ReplayParams::check() const {
   for (const Entry& e : entries_) e.check();
 }
 
-void Carried::update() {
+void ReplayParams::update() {
   for (const Entry& e : entries_) e.update(words_.data() + e.first);
 }
 
-void Carried::send() {
+void ReplayParams::send() {
   if (block_) block_->before_write();
   if (words_ == sent_) return;
   const std::size_t bytes = words_.size() * sizeof(std::uint64_t);
@@ -58,14 +58,14 @@ void run_backwards(const std::vector<std::function<void()>>& all) {
 }  // namespace
 
 Capture::Capture(Device device, const memory::Pool& pool)
-    : device_(device), pool_(pool), carried_(std::make_unique<Carried>(device)) {
-  capture_running = this;
+    : device_(device), pool_(pool), replay_params_(std::make_unique<ReplayParams>(device)) {
+  core_ambient.capture = this;
 }
-Capture::~Capture() { capture_running = nullptr; }
+Capture::~Capture() { core_ambient.capture = nullptr; }
 
 void Capture::used(Storage& s) {
   if (s.device() == device_) {
-    s.stay();
+    s.disallow_eviction();
     if (!pool_.owns(s.block())) held_.add(s);
   } else if (device_.is_meta || !s.device().is_meta) {  // where a device is recorded, what is meta is no part of it
     fail_in_capture(concat("uses memory of ", s.device(), ", which replaying it on ", device_,
@@ -81,46 +81,47 @@ void Capture::written(Storage& s) {
 }
 
 void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
-  for (const auto& known : lowered_)
+  for (const auto& known : autocast_copies_)
     if (known.shadow.storage == shadow.storage) return;
-  lowered_.push_back({Ref<Storage>(&s), shadow, false});
+  autocast_copies_.push_back({Ref<Storage>(&s), shadow, false});
 }
 
 PhiloxState Capture::drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now) {
   for (const auto& d : drawn_)
-    if (d->place == place) return {0, now.offset - d->start.offset, d->carried};
+    if (d->place == place) return {0, now.offset - d->start.offset, d->replay_params};
   auto d = std::make_shared<Drawn>(Drawn{place, now});
   on_end([d] {
     std::lock_guard lock(d->place->mutex);
     d->count = d->place->state.offset - d->start.offset;
     d->place->state = d->start;
   });
-  d->carried = static_cast<const PhiloxState*>(carried_->add(sizeof(PhiloxState), [d, at = device_](void* out) {
-    std::lock_guard lock(d->place->mutex);
-    PhiloxState& stands = at.is_meta ? d->start : d->place->state;
-    std::memcpy(out, &stands, sizeof(PhiloxState));
-    stands.offset += d->count;
-  }));
+  d->replay_params =
+      static_cast<const PhiloxState*>(replay_params_->add(sizeof(PhiloxState), [d, at = device_](void* out) {
+        std::lock_guard lock(d->place->mutex);
+        PhiloxState& stands = at.is_meta ? d->start : d->place->state;
+        std::memcpy(out, &stands, sizeof(PhiloxState));
+        stands.offset += d->count;
+      }));
   drawn_.push_back(d);
-  return {0, 0, d->carried};
+  return {0, 0, d->replay_params};
 }
 
 void Capture::undo() {
-  capture_running = nullptr;
+  core_ambient.capture = nullptr;
   run_backwards(take_back_);
   run_backwards(undo_);
 }
 
 Capture::Result Capture::finish() {
-  capture_running = nullptr;
+  core_ambient.capture = nullptr;
   run_backwards(take_back_);
   Result r;
-  r.carried = std::move(carried_);
-  for (auto& lowered : lowered_) {
-    const Storage::Shadow& last = lowered.of->shadow();
-    lowered.is_written = last.storage == lowered.shadow.storage && last.version == lowered.of->version() &&
-                         written_.contains(last.storage.get());
-    r.lowered.push_back(std::move(lowered));
+  r.replay_params = std::move(replay_params_);
+  for (auto& copy : autocast_copies_) {
+    const Storage::Shadow& last = copy.of->shadow();
+    copy.is_written = last.storage == copy.shadow.storage && last.version == copy.of->version() &&
+                      written_.contains(last.storage.get());
+    r.autocast_copies.push_back(std::move(copy));
   }
   r.held = held_.take();
   r.written = written_.take();

@@ -18,14 +18,14 @@ class Pool;
 }
 
 /// \file
-/// What a captured step (autograd/capture.h) needs from the rooms whose work it records.
+/// What other folders tell a captured step (autograd/capture.h) about the work that it records.
 namespace bytetape::detail {
 
-/// Sees, while it lives, the storages that its thread works with.
+/// Observes the storages that its thread uses, while it lives.
 class StepWatch {
  public:
-  StepWatch() : previous_(step_watch) { step_watch = this; }
-  virtual ~StepWatch() { step_watch = previous_; }
+  StepWatch() : previous_(core_ambient.step_watch) { core_ambient.step_watch = this; }
+  virtual ~StepWatch() { core_ambient.step_watch = previous_; }
   StepWatch(const StepWatch&) = delete;
   StepWatch& operator=(const StepWatch&) = delete;
   virtual void used(Storage& s) = 0;
@@ -35,11 +35,11 @@ class StepWatch {
   StepWatch* previous_;
 };
 
-/// Finds out which GPU, or meta twin of one, a step works on.
+/// Finds the GPU, or the meta device of one, that a step uses.
 class DeviceFinder final : public StepWatch {
  public:
   void used(Storage& s) override;
-  /// The one device whose work can be recorded; none where there was none or more than one.
+  /// The only device whose work can be recorded. None if the step used none, or several.
   std::optional<Device> found() const { return several_ ? std::nullopt : device_; }
 
  private:
@@ -47,24 +47,25 @@ class DeviceFinder final : public StepWatch {
   bool several_ = false;
 };
 
-/// What changes from step to step and is the host's: it goes to the device before each replay.
-class Carried {
+/// Host values that change from step to step, such as learning rates. They are sent to the device before each replay.
+class ReplayParams {
  public:
-  explicit Carried(Device device) : device_(device) {}
-  /// Device memory for `bytes`, which `update` writes before each replay; `check` runs before any update, and throws
-  /// where there can be no replay. Throws CaptureError past capacity.
+  explicit ReplayParams(Device device) : device_(device) {}
+  /// Returns device memory of `bytes`, which `update` fills before each replay. `check` runs before all updates, and
+  /// throws if a replay is impossible.
+  /// Throws CaptureError if the capacity is exceeded.
   const void* add(
       std::size_t bytes, std::function<void(void*)> update, std::function<void()> check = [] {});
   void check() const;
-  /// Asks for all anew; the host counts a step.
+  /// Asks all entries for new values. The host's counts advance by a step.
   void update();
-  /// Gives the device what it does not have yet.
+  /// Sends the changed values to the device.
   void send();
 
  private:
-  static constexpr std::size_t capacity = 8192;  // words: what a copy to the device need not wait for
+  static constexpr std::size_t capacity = 8192;  // in words; a copy of this size does not make the host wait
   struct Entry {
-    std::size_t first;  // word
+    std::size_t first;  // index of its first word
     std::function<void(void*)> update;
     std::function<void()> check;
   };
@@ -74,8 +75,7 @@ class Carried {
   std::vector<Entry> entries_;
 };
 
-/// Storages, each once and in the order in which they came: they are let go in that order, which the program alone
-/// decides.
+/// A set of storages in insertion order. They are released in that order, so that the program alone determines it.
 class StorageList {
  public:
   void add(Storage& s) {
@@ -89,7 +89,7 @@ class StorageList {
   std::vector<Ref<Storage>> all_;
 };
 
-/// A step while it is recorded, by the thread that takes it.
+/// A step that is being recorded, on the thread that takes it.
 class Capture final : public StepWatch {
  public:
   Capture(Device device, const memory::Pool& pool);
@@ -97,43 +97,45 @@ class Capture final : public StepWatch {
 
   void used(Storage& s) override;
   void written(Storage& s) override;
-  /// A tensor that the step reads in an input's place, and must not write.
+  /// Adds a tensor that the step reads instead of an input. The step must not write it.
   void add_stand_in(const Tensor& x) { stand_ins_.insert(&x.storage()); }
   bool is_stand_in(const Tensor& x) const { return stand_ins_.contains(&x.storage()); }
-  /// The step reads or writes `shadow` in place of s.
+  /// Notes that the step reads or writes `shadow` instead of s.
   void uses_shadow(Storage& s, const Storage::Shadow& shadow);
-  /// A generator stood at `now`, of which a number was taken: where a replay finds it.
+  /// Returns the state that a replay draws from, after a generator at position `now` was used.
   PhiloxState drawn_from(const std::shared_ptr<Generator::Place>& place, const PhiloxState& now);
-  /// The step replaces a leaf's gradient, or adds to what it is: whether it is the first to touch it.
+  /// Notes that the step replaces a leaf's gradient or, if `adds`, adds to it. Returns whether this is the leaf's first
+  /// time.
   bool touches_grad(const Tensor& leaf, const Tensor& grad, bool adds) {
     const bool is_first = touched_.insert(leaf.impl()).second;
     if (is_first) leaves_.push_back({leaf, adds, grad});
     return is_first;
   }
-  /// What must be undone on the host if the step fails.
+  /// Adds a function that restores host state if the step fails.
   void on_failure(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
-  /// Takes back what the host has counted on: a recording is no step, the replay that follows it is.
+  /// Adds a function that takes back the host's counts of this step. Recording is not a step; the replay that follows
+  /// is.
   void on_end(std::function<void()> take_back) { take_back_.push_back(std::move(take_back)); }
-  Carried& carried() { return *carried_; }
+  ReplayParams& replay_params() { return *replay_params_; }
   Device device() const { return device_; }
 
-  /// Ends a recording that failed: the host stands where the step found it.
+  /// Ends a failed recording, and restores the host state of before the step.
   void undo();
   struct Leaf {
     Tensor leaf;
-    bool adds;    // to the gradient that it finds
-    Tensor grad;  // the one that it found
+    bool adds;    // to an existing gradient
+    Tensor grad;  // the existing gradient
   };
-  /// What a replay needs; ends the recording.
+  /// Returns what a replay needs, and ends the recording.
   struct Result {
-    std::unique_ptr<Carried> carried;
+    std::unique_ptr<ReplayParams> replay_params;
     std::vector<Ref<Storage>> held, written;  // outside the pool
-    struct Lowered {
+    struct AutocastCopy {
       Ref<Storage> of;
       Storage::Shadow shadow;
-      bool is_written;  // by the step, along with the last write of `of`
+      bool is_written;  // by the step, together with the last write of `of`
     };
-    std::vector<Lowered> lowered;
+    std::vector<AutocastCopy> autocast_copies;
     std::vector<Leaf> leaves;
   };
   Result finish();
@@ -141,30 +143,27 @@ class Capture final : public StepWatch {
  private:
   struct Drawn {
     std::shared_ptr<Generator::Place> place;
-    PhiloxState start;        // of the recording; where a meta device stands, which moves no generator
-    std::uint64_t count = 0;  // counters that a step takes
-    const PhiloxState* carried = nullptr;
+    PhiloxState start;        // at recording; for a meta device the current state
+    std::uint64_t count = 0;  // counters that a step uses
+    const PhiloxState* replay_params = nullptr;
   };
 
   Device device_;
   const memory::Pool& pool_;
-  std::unique_ptr<Carried> carried_;
+  std::unique_ptr<ReplayParams> replay_params_;
   StorageList held_, written_;
   std::unordered_set<const Storage*> stand_ins_;
-  std::vector<Result::Lowered> lowered_;
+  std::vector<Result::AutocastCopy> autocast_copies_;
   std::vector<Leaf> leaves_;
-  std::unordered_set<const TensorImpl*> touched_;  // of the leaves
+  std::unordered_set<const TensorImpl*> touched_;  // addresses of the leaves
   std::vector<std::shared_ptr<Drawn>> drawn_;
   std::vector<std::function<void()>> undo_, take_back_;
 };
 
-/// The thread's; null where none is being recorded.
-inline constinit thread_local Capture* capture_running = nullptr;
-
 [[noreturn]] void fail_in_capture(std::string_view what);
-/// Throws CaptureError, saying that the step `what` ("waits for the device"), where one is being recorded.
+/// Throws CaptureError, saying that the step does `what` ("waits for the device"), if a step is being recorded.
 inline void refuse_in_capture(std::string_view what) {
-  if (capture_running) [[unlikely]]
+  if (core_ambient.capture) [[unlikely]]
     fail_in_capture(what);
 }
 

@@ -2,13 +2,14 @@
 
 #include <utility>
 
-namespace bytetape {
-namespace {
-constinit thread_local Device current{};
-}
+#include "bytetape/core/ambient.h"
 
-Device default_device() { return current; }
-DefaultDevice::DefaultDevice(Device device) : previous_(std::exchange(current, device)) {}
-DefaultDevice::~DefaultDevice() { current = previous_; }
+namespace bytetape {
+
+using detail::core_ambient;
+
+Device default_device() { return core_ambient.default_device; }
+DefaultDevice::DefaultDevice(Device device) : previous_(std::exchange(core_ambient.default_device, device)) {}
+DefaultDevice::~DefaultDevice() { core_ambient.default_device = previous_; }
 
 }  // namespace bytetape

@@ -3,12 +3,12 @@
 
 namespace bytetape {
 
-/// Where factories, layers, loaders and memory::Step are on this thread, unless they are told
-/// (torch.get_default_device). The CPU at start.
+/// Returns the default device of this thread's factories, layers, loaders and memory::Step (torch.get_default_device).
+/// Initially the CPU.
 Device default_device();
 
-/// Sets default_device() for a C++ scope (torch.set_default_device): with Device::meta() a model of any size is built,
-/// and its training predicted, without touching memory.
+/// Sets default_device() on this thread while it lives (torch.set_default_device). With Device::meta() you can build a
+/// model of any size, and predict its training, without allocating memory.
 class DefaultDevice {
  public:
   [[nodiscard]] explicit DefaultDevice(Device device);

@@ -7,23 +7,24 @@
 
 namespace bytetape {
 
-/// The CPU is always there; others come with a backend (register_backend).
+/// The type of a device. The CPU always exists; others need a backend (register_backend).
 enum class DeviceType : std::uint8_t { cpu, cuda };
 
-/// Where a tensor lives. A meta device holds no data: kernels do nothing there and memory is only accounted for,
-/// exactly as the device that it stands in for would account for it.
+/// The device of a tensor. A meta device holds no data: kernels do nothing, and memory is counted exactly as on the
+/// device that it stands for.
 struct Device {
   DeviceType type = DeviceType::cpu;
-  std::uint8_t index = 0;  ///< number among the devices of its type
+  std::uint8_t index = 0;  ///< number among devices of this type
   bool is_meta = false;
 
   static constexpr Device cpu();
   /// Throws DeviceError unless 0 <= index <= 255.
   static constexpr Device cuda(int index = 0);
-  /// The data-less twin of `stands_for`, or of the CPU.
+  /// The meta device of `stands_for`, or of the CPU.
   static constexpr Device meta(Device stands_for);
   static constexpr Device meta();
-  /// "cpu", "cuda", "cuda:1", "meta" (of the CPU), "meta:cuda:1". Throws DeviceError on anything else.
+  /// Parses "cpu", "cuda", "cuda:1", "meta" (of the CPU) or "meta:cuda:1".
+  /// Throws DeviceError on other text.
   static Device parse(const std::string& text);
 
   friend constexpr bool operator==(Device, Device) = default;
@@ -36,7 +37,7 @@ constexpr Device Device::cuda(int index) {
 constexpr Device Device::meta(Device stands_for) { return {stands_for.type, stands_for.index, true}; }
 constexpr Device Device::meta() { return meta(cpu()); }
 
-/// "cpu", "cuda:1", "meta", "meta:cuda:1", ... as Device::parse() reads them.
+/// Returns the text that Device::parse() reads: "cpu", "cuda:1", "meta", "meta:cuda:1", ...
 std::string to_string(Device d);
 std::ostream& operator<<(std::ostream& out, Device d);
 

@@ -2,18 +2,21 @@
 #include "bytetape/core/tensor.h"
 
 /// \file
-/// Tensors in memory of the host that is pinned: a GPU copies from it while the host goes on.
+/// Tensors in pinned host memory. A GPU copies from it while the host continues.
 namespace bytetape {
 
-/// An uninitialised tensor on the CPU, row-major, in memory that is pinned for `device`, and on the books of that
-/// memory
-/// ("pinned:cuda"); of a meta device, on Device::meta(). Throws DeviceError where there is no such memory, ShapeError
-/// on negative sizes, OutOfMemory.
+/// Returns an uninitialised row-major CPU tensor in memory that is pinned for `device`. The ledger counts it under that
+/// memory ("pinned:cuda"). For a meta device the tensor is on Device::meta().
+/// Throws DeviceError if there is no such memory.
+/// Throws ShapeError if a size is negative.
+/// Throws OutOfMemory.
 Tensor empty_pinned(const Shape& shape, DType dtype, Device device, memory::Role role = memory::Role::temporary);
 
-/// A copy of x, row-major, in memory that is pinned for `device`, outside the graph; x itself where it lies there
-/// already (torch.Tensor.pin_memory). A copy from it to the device does not keep the host waiting; whoever writes to it
-/// by an op or through data() waits then. Throws DeviceError unless x is on the CPU, and where there is no such memory.
+/// Returns a row-major copy of x in memory that is pinned for `device`, or x itself if it is there
+/// (torch.Tensor.pin_memory).
+/// The copy is outside the graph. Copies from it to the device do not make the host wait. A write by an op or through
+/// data() waits for them.
+/// Throws DeviceError if x is not on the CPU, or if there is no such memory.
 Tensor pin_memory(const Tensor& x, Device device = Device::cuda());
 
 /// Whether x lies in pinned memory (torch.Tensor.is_pinned).

@@ -22,7 +22,7 @@ bool is_current(Storage& s) { return s.shadow().storage && s.shadow().version ==
 Ref<Storage> new_shadow(const Storage& s, DType dtype) {
   const memory::ModuleScope module(s.module());
   const memory::OutsidePools outside;  // a captured step brings it up to date before it runs
-  return make_ref<Storage>(s.bytes() / sizeof(float) * size_of(dtype), s.device(), memory::Role::lowered);
+  return make_ref<Storage>(s.bytes() / sizeof(float) * size_of(dtype), s.device(), memory::Role::autocast_copy);
 }
 
 void copy_into_shadow(Storage& s) {
@@ -34,8 +34,8 @@ void copy_into_shadow(Storage& s) {
   shadow.storage->bump_version();
   shadow.version = s.version();
   // A step that fails while it is recorded has copied nothing.
-  if (detail::capture_running)
-    detail::capture_running->on_failure([s = Ref<Storage>(&s)] { s->shadow().storage = {}; });
+  if (detail::core_ambient.capture)
+    detail::core_ambient.capture->on_failure([s = Ref<Storage>(&s)] { s->shadow().storage = {}; });
 }
 
 Tensor as_in(const Tensor& x, const Storage::Shadow& shadow) {
@@ -53,7 +53,7 @@ Tensor shadow_of(const Tensor& x, DType dtype) {
   const std::lock_guard lock(refreshing());
   if (!s.shadow().storage || s.shadow().dtype != dtype) s.shadow() = {new_shadow(s, dtype), dtype, s.version() - 1};
   if (!is_current(s)) copy_into_shadow(s);
-  if (detail::capture_running) detail::capture_running->uses_shadow(s, s.shadow());
+  if (detail::core_ambient.capture) detail::core_ambient.capture->uses_shadow(s, s.shadow());
   return as_in(x, s.shadow());
 }
 
@@ -61,7 +61,7 @@ Tensor current_shadow(const Tensor& x) {
   const std::lock_guard lock(refreshing());
   Storage& s = x.storage();
   if (!is_current(s)) return {};
-  if (detail::capture_running) detail::capture_running->uses_shadow(s, s.shadow());
+  if (detail::core_ambient.capture) detail::core_ambient.capture->uses_shadow(s, s.shadow());
   return as_in(x, s.shadow());
 }
 

@@ -2,22 +2,22 @@
 #include "bytetape/core/tensor.h"
 
 /// \file
-/// Copies of parameters in 16 bits, which their storages keep (Storage::Shadow): made once a version, not once an op.
+/// 16-bit copies of parameters (Storage::Shadow). A copy is made once per version of the parameter, not once per op.
 namespace bytetape {
 
-/// x's elements in `dtype`, where they lie in x; not on the tape. Its bytes are `lowered parameter` on the ledger,
-/// under the module of x's. Made, or made again, where x was written since.
+/// Returns x's elements in `dtype`, with x's layout, outside the tape. The copy is made on first use, and after each
+/// write of x. Its role on the ledger is `autocast copy`, under x's module.
 Tensor shadow_of(const Tensor& x, DType dtype);
-/// The one that there is, for a kernel that writes x to write too; undefined where there is none, or x was written
-/// since.
+/// Returns the current copy, which a kernel that writes x must write too. Undefined if there is none, or if it is
+/// stale.
 Tensor current_shadow(const Tensor& x);
-/// Counts a write of x, and of what current_shadow(x) gave.
+/// Counts a write of x and of current_shadow(x).
 void note_write_with_shadow(const Tensor& x);
 
 namespace detail {
-/// Makes s's shadow the one that a captured step uses, and brings it up to date: before a replay.
+/// Makes the copy that a captured step uses that of s, and updates it. Call before a replay.
 void restore_shadow(Storage& s, const Storage::Shadow& captured);
-/// Counts the shadow as written along with s.
+/// Counts a write of the copy along with s.
 void note_written_shadow(Storage& s);
 }  // namespace detail
 

@@ -26,7 +26,7 @@ std::uint64_t mark_of(Device device) { return device.is_meta ? 1 : backend(devic
 
 /// What is taken for the storage is its module's, as before.
 memory::ScopeIds Storage::scope_of(const char* op) const {
-  return memory::current_scope.with(module(), memory::intern(op), memory::current_scope.phase);
+  return memory::ambient.scope.with(module(), memory::intern(op), memory::ambient.scope.phase);
 }
 
 void Storage::copy_out() {
@@ -55,8 +55,8 @@ void Storage::evict() {
   if (!block_) return;
   const memory::ScopeGuard scope(scope_of("evict"));
   elsewhere_->set_role(role(), module());
-  allocator_->hand_savers(block_, *elsewhere_->allocator_, elsewhere_->block_);
-  let_go();
+  allocator_->transfer_saved_refs(block_, *elsewhere_->allocator_, elsewhere_->block_);
+  release();
   block_ = nullptr;
   data_ = nullptr;
   used_on_ = 0;
@@ -68,19 +68,19 @@ void Storage::restore() {
   const memory::ScopeGuard scope(scope_of("restore"));
   detail::refuse_in_capture("uses memory that was evicted");
   Storage fresh = [&] {
-    memory::ScopeIds at_home = memory::current_scope;
+    memory::ScopeIds at_home = memory::ambient.scope;
     at_home.stream = home_;
     const memory::ScopeGuard home(at_home);
     return Storage(bytes_, device_, elsewhere_->role());
   }();
-  const memory::StreamId here = memory::current_scope.stream;
+  const memory::StreamId here = memory::ambient.scope.stream;
   if (here != home_) detail::order(device_, home_, here);  // which is behind the copy out, since it let go
   fresh.used_on_.fetch_or(bit(here), std::memory_order_relaxed);
   if (!device_.is_meta) backend(device_).transfer({elsewhere_->data_, Device::cpu()}, {fresh.data_, device_}, bytes_);
   const std::uint64_t mark = mark_of(device_);
   elsewhere_->set_read_until(mark);
   allocator_->note_traffic(EventKind::to_device, bytes_);
-  elsewhere_->allocator_->hand_savers(elsewhere_->block_, *allocator_, fresh.block_);
+  elsewhere_->allocator_->transfer_saved_refs(elsewhere_->block_, *allocator_, fresh.block_);
   block_ = std::exchange(fresh.block_, nullptr);
   data_ = block_->data;
   used_on_ = here == for_copies ? came_back : bit(here);
@@ -90,7 +90,7 @@ void Storage::restore() {
 }
 
 /// For who needs it now.
-void Storage::come_back() {
+void Storage::restore_async() {
   restore();
   if (watch_) watch_->restored(*this);
 }

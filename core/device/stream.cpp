@@ -6,10 +6,10 @@
 namespace bytetape {
 namespace {
 
-using memory::current_scope;
+using memory::ambient;
 
 memory::ScopeIds on_stream(int number) {
-  return {current_scope.module, current_scope.op, current_scope.phase, static_cast<memory::StreamId>(number)};
+  return {ambient.scope.module, ambient.scope.op, ambient.scope.phase, static_cast<memory::StreamId>(number)};
 }
 
 memory::StreamId checked(int number) {
@@ -29,9 +29,9 @@ void detail::order(Device device, int from, int to) noexcept {
   if (order && !device.is_meta) order(device.index, from, to);
 }
 
-void detail::order_behind(Device device, std::uint64_t mark, int to) noexcept {
-  const auto order_behind = backend(device).order_behind;
-  if (order_behind && mark && !device.is_meta) order_behind(device.index, mark, to);
+void detail::wait_mark(Device device, std::uint64_t mark, int to) noexcept {
+  const auto wait_mark = backend(device).wait_mark;
+  if (wait_mark && mark && !device.is_meta) wait_mark(device.index, mark, to);
 }
 
 }  // namespace bytetape

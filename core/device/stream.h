@@ -6,17 +6,17 @@
 
 namespace bytetape {
 
-/// A queue of a GPU's work (torch.cuda.Stream): what one stream is given runs in order, and beside what others are
-/// given. It is a number, the same for every device and in every run; where there is no GPU it says nothing.
+/// A queue of a GPU's work (torch.cuda.Stream). Work of one stream runs in order, and in parallel with other streams.
+/// A stream is a number, the same for all devices and runs. Devices without streams ignore it.
 class Stream {
  public:
-  /// How many there are for programs; DataLoader has one more.
+  /// The number of streams for programs. DataLoader has one more, for copies.
   static constexpr int count = memory::stream_count - 1;
 
-  /// Number 0 is the device's own, where work goes that is in no StreamScope. Throws ValueError unless
-  /// 0 <= number < count.
+  /// Stream 0 is the default, for work outside any StreamScope.
+  /// Throws ValueError unless 0 <= number < count.
   explicit Stream(int number);
-  /// Where copies go that run ahead of the work that waits for them.
+  /// The stream for copies that run ahead of the work that needs them.
   static constexpr Stream for_copies() { return Stream(static_cast<memory::StreamId>(count)); }
 
   constexpr int number() const { return id_; }
@@ -30,28 +30,27 @@ class Stream {
   memory::StreamId id_;
 };
 
-/// Where this thread's work goes (torch.cuda.current_stream).
-inline Stream current_stream() { return Stream(memory::current_scope.stream); }
+/// Returns this thread's stream (torch.cuda.current_stream).
+inline Stream current_stream() { return Stream(memory::ambient.scope.stream); }
 
-/// The thread's work goes to `stream` while this lives (torch.cuda.stream):
+/// Runs the thread's work on `stream` while it lives (torch.cuda.stream):
 ///
 ///     const StreamScope scope(Stream(1));
-///     Tensor y = matmul(a, b);  // beside what the device does otherwise
+///     Tensor y = matmul(a, b);  // in parallel with other streams
 ///
-/// Nothing needs to be waited for by hand: a tensor that one stream has written is waited for by the next stream that
-/// uses it, as is one that others read by the stream that writes it; and backward runs where forward ran. Memory that a
-/// stream frees is that stream's again. A step that is recorded may use several: its graph runs side by side what they
-/// were given.
+/// Streams synchronise automatically. Before a stream reads a tensor it waits for the stream that wrote it, and before
+/// it writes one it waits for those that read it. Backward runs on the streams of forward. Memory that a stream frees
+/// is reused by that stream. A captured step may use several streams, which its graph runs in parallel.
 class StreamScope : memory::ScopeGuard {
  public:
   [[nodiscard]] explicit StreamScope(Stream stream);
 };
 
 namespace detail {
-/// What stream `to` is given from now on waits for what `from` was given so far. Nothing where a device has no streams.
+/// Makes later work of stream `to` wait for earlier work of stream `from`. Does nothing on a device without streams.
 void order(Device device, int from, int to) noexcept;
-/// The same, until the device has come past a mark of Backend's, if not 0.
-void order_behind(Device device, std::uint64_t mark, int to) noexcept;
+/// Makes later work of stream `to` wait until the device has passed a mark of Backend's. Does nothing if mark is 0.
+void wait_mark(Device device, std::uint64_t mark, int to) noexcept;
 }  // namespace detail
 
 }  // namespace bytetape

@@ -7,7 +7,7 @@
 
 namespace bytetape {
 
-/// Writes what a training run goes on from into one file:
+/// Writes the state of a training run into one file:
 ///
 ///     StateDict state;
 ///     state.add("model", {net.state_dict()});
@@ -16,12 +16,11 @@ namespace bytetape {
 ///     state.numbers["epoch"] = epoch;
 ///     save_checkpoint("run.ckpt", state);
 ///
-/// The file is one of save_safetensors, with the numbers in its metadata, and is on the disk before it takes the place
-/// of an older one: whatever happens meanwhile, the old or the new one is there and whole. Throws what
-/// save_safetensors throws.
+/// The file has the format of save_safetensors(), with the numbers in its metadata. It replaces an older file as a
+/// whole: after a crash the old or the new file is there. Throws as save_safetensors().
 void save_checkpoint(const std::string& path, const StateDict& state);
 
-/// A checkpoint, found to be whole before anything of it is used:
+/// A checkpoint file, checked completely before it is used:
 ///
 ///     const Checkpoint run("run.ckpt");
 ///     optimizer.load_state_dict(run.part("optimizer"));
@@ -29,21 +28,21 @@ void save_checkpoint(const std::string& path, const StateDict& state);
 ///     run.load_into("model", net.state_dict());
 class Checkpoint {
  public:
-  /// Throws FileError, with the path, the byte, what was expected and what was found, where the file cannot be read, is
-  /// anything but a checkpoint, or does not have its checksum.
+  /// Throws FileError, with path, byte, expected and found content, if the file cannot be read, is not a checkpoint, or
+  /// does not match its checksum.
   explicit Checkpoint(const std::string& path);
   explicit Checkpoint(SafetensorsFile file);
 
-  /// Throws ValueError where there is none of the name, or only a double.
+  /// Throws ValueError if there is no integer of this name.
   std::int64_t integer(const std::string& name) const;
-  /// Throws ValueError where there is none of the name.
+  /// Throws ValueError if there is no number of this name.
   double number(const std::string& name) const;
-  /// What was added under `prefix`, its tensors new ones on `device`. Throws ValueError where the file is one of
-  /// weights, without any number, and has no tensor there.
+  /// Returns the state that was added under `prefix`, as new tensors on `device`.
+  /// Throws ValueError if the file holds weights only, without numbers, and has no tensor under `prefix`.
   StateDict part(std::string_view prefix, Device device = default_device(),
                  memory::Role role = memory::Role::temporary) const;
-  /// Copies the tensors that were added under `prefix` into those that are there, as load_safetensors_into does. Throws
-  /// what part() throws.
+  /// Copies the tensors that were added under `prefix` into `tensors`, as load_safetensors_into() does. Throws as
+  /// part().
   void load_into(std::string_view prefix, const NamedTensors& tensors) const;
 
  private:

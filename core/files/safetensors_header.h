@@ -11,25 +11,25 @@
 #include "bytetape/core/named_tensors.h"
 
 /// \file
-/// The header of a safetensors file: 8 bytes with the length of what follows, little-endian, then JSON, which may end
-/// in spaces, and behind it the tensors' elements:
+/// The header of a safetensors file: the length of the JSON (8 bytes, little-endian), and the JSON, which may end in
+/// spaces. The elements follow.
 ///
 ///     {"__metadata__":{"key":"text"},"fc.weight":{"dtype":"F32","shape":[10,784],"data_offsets":[0,31360]}}
 ///
-/// Files of ours begin with {"__metadata__":{"bytetape.crc32":"1c291ca3": the CRC-32 of the whole file, in which these
-/// eight digits count as zeros.
+/// Files that bytetape writes begin with {"__metadata__":{"bytetape.crc32":"1c291ca3". It is the CRC-32 of the whole
+/// file, with zeros as these eight digits.
 namespace bytetape {
 
-/// Texts that go along with tensors, by key.
+/// Texts stored with the tensors, by key.
 using Metadata = std::map<std::string, std::string>;
 
-/// What a header says of a tensor.
+/// The header's entry for a tensor.
 struct TensorEntry {
   std::string name;
-  DType dtype = DType::f32;  ///< of the tensor that is loaded
+  DType dtype = DType::f32;  ///< of the loaded tensor
   Shape shape;
-  std::uint64_t begin = 0, end = 0;  ///< where its elements lie, in bytes from the first byte behind the header
-  StoredType stored = dtype;         ///< how its elements are stored, to become that dtype
+  std::uint64_t begin = 0, end = 0;  ///< position of the elements, in bytes after the header
+  StoredType stored = dtype;         ///< type of the elements in the file
 };
 
 struct SafetensorsHeader {
@@ -37,25 +37,28 @@ struct SafetensorsHeader {
   Metadata metadata;
 };
 
-/// The most bytes of JSON, by the format.
+/// The maximum bytes of JSON that the format allows.
 inline constexpr std::uint64_t most_header_bytes = 100'000'000;
 inline constexpr std::uint64_t header_length_bytes = 8;
 
-/// Of the checksum, and what stands in its place while it is made.
+/// The checksum's key, and the placeholder for its digits while it is computed.
 inline constexpr const char *checksum_key = "bytetape.crc32", *checksum_placeholder = "00000000";
-/// Where its digits are in a header's JSON; none where it has no checksum in the place that is ours.
+/// Returns the position of the checksum's digits in the JSON, or none if there is no checksum at the position that
+/// bytetape uses.
 std::optional<std::size_t> find_checksum(std::string_view json);
 
-/// "F32", as the format calls dtypes.
+/// Returns the format's name of a dtype, "F32".
 const char* safetensors_name(DType t);
 
-/// Reads JSON that lies at byte `header_length_bytes` of `from`, where `data_bytes` of elements follow it. Throws
-/// FileError unless every name comes once, each tensor has exactly the bytes of its shape, and all lie one after the
-/// other and fill the data. Tensors come in the order in which they lie.
+/// Parses the JSON at byte `header_length_bytes` of `from`, which `data_bytes` of elements follow. Entries come in the
+/// order of the file.
+/// Throws FileError unless names are unique, each tensor has exactly the bytes of its shape, and the tensors fill the
+/// data without gaps.
 SafetensorsHeader parse_safetensors_header(const Input& from, const std::string& json, std::uint64_t data_bytes);
 
-/// JSON for tensors that lie in the order given, the checksum's placeholder and metadata first, filled up with spaces
-/// so that elements are aligned. Throws ValueError where a name or a text is no UTF-8.
+/// Returns the JSON for tensors in the given order: first the checksum's placeholder and the metadata, at the end
+/// spaces that align the elements.
+/// Throws ValueError if a name or text is not UTF-8.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
 }  // namespace bytetape

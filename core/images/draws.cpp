@@ -1,13 +1,14 @@
 #include "bytetape/core/images/draws.h"
 
+#include "bytetape/core/ambient.h"
 #include "bytetape/core/error.h"
 
 namespace bytetape::detail {
 
-Draws::Draws(std::vector<PhiloxState>& states, Mode mode) : states_(states), mode_(mode), outer_(draws_running) {
-  draws_running = this;
+Draws::Draws(std::vector<PhiloxState>& states, Mode mode) : states_(states), mode_(mode), outer_(core_ambient.draws) {
+  core_ambient.draws = this;
 }
-Draws::~Draws() { draws_running = outer_; }
+Draws::~Draws() { core_ambient.draws = outer_; }
 
 PhiloxState Draws::draw(const std::function<PhiloxState()>& take) {
   if (mode_ == Mode::repeat) {

@@ -7,9 +7,8 @@
 
 namespace bytetape::detail {
 
-/// Sees, while it lives, what its thread takes from generators, whichever they are: `keep` writes it down, `repeat`
-/// hands out what was written down once more, in that order, and leaves the generators as they are, also where they
-/// are set.
+/// Keeps or repeats the random draws of its thread, from all generators, while it lives. `keep` stores them. `repeat`
+/// returns the stored draws in order, and leaves the generators unchanged, also when they are seeded or set.
 class Draws {
  public:
   enum class Mode { keep, repeat };
@@ -18,11 +17,12 @@ class Draws {
   Draws(const Draws&) = delete;
   Draws& operator=(const Draws&) = delete;
 
-  /// What a generator hands out that would give take(). Throws AutogradError where all was repeated already.
+  /// Returns the state to draw from. take() draws it from the generator.
+  /// Throws AutogradError if all stored draws were repeated already.
   PhiloxState draw(const std::function<PhiloxState()>& take);
-  /// True where this one repeats, or one around it.
+  /// Whether this, or an enclosing Draws, repeats.
   bool repeats() const { return mode_ == Mode::repeat || (outer_ && outer_->repeats()); }
-  /// Throws AutogradError where not all was repeated.
+  /// Throws AutogradError if some stored draws were not repeated.
   void check_all_repeated() const;
 
  private:
@@ -31,8 +31,5 @@ class Draws {
   std::size_t next_ = 0;
   Draws* outer_;
 };
-
-/// The thread's innermost; null as a rule.
-inline constinit thread_local Draws* draws_running = nullptr;
 
 }  // namespace bytetape::detail

@@ -5,16 +5,18 @@
 
 namespace bytetape {
 
-/// How an image (n, c, h, w) lies in memory (torch.memory_format).
+/// The memory format of an image (n, c, h, w) (torch.memory_format).
 enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
-/// Of images that are made, by convolutions and loaders: the libraries' kernels are fastest there.
+/// The format of images that convolutions and loaders make. The libraries' kernels are fastest with it.
 inline constexpr MemoryFormat image_format = MemoryFormat::channels_last;
-/// Of what an op makes of x: channels-last where x is an image whose channels are innermost, gaps or not, and that is
-/// not row-major too; else row-major (compare torch's suggest_memory_format).
+/// Returns the format for an op's result from x: channels-last if x is an image whose channels are innermost, dense or
+/// not, and x is not row-major too. Else row-major (compare torch's suggest_memory_format).
 MemoryFormat suggest_memory_format(const Tensor& x);
 
-/// Uninitialised, in a format; only rank 4 can be channels-last. Throws ShapeError, OutOfMemory.
+/// Returns an uninitialised tensor in a format. channels_last needs rank 4.
+/// Throws ShapeError if shape and format do not fit.
+/// Throws OutOfMemory.
 Tensor empty(const Shape& shape, MemoryFormat format, DType dtype, Device device,
              memory::Role role = memory::Role::temporary);
 

@@ -6,8 +6,8 @@
 
 namespace bytetape {
 
-/// An augmentation and where its numbers begin: image i draws from the counters offset + 2 i and offset + 2 i + 1,
-/// whatever else is in the batch.
+/// An augmentation and the position of its random numbers. Image i uses the counters offset + 2 i and offset + 2 i + 1,
+/// regardless of the rest of the batch.
 struct Augmenting {
   Augmentation by;
   PhiloxState state;
@@ -15,10 +15,10 @@ struct Augmenting {
   static constexpr std::int64_t counters_each = 2, words_each = 4 * counters_each;
 };
 
-/// Where the pixels of one augmented image come from: one answer for kernels of all devices, in integers.
+/// The source pixels of an augmented image, in integers, for the kernels of all devices.
 class PixelMap {
  public:
-  /// Of an image of height x width, below 2^30 each, number `image` of those that draw.
+  /// For image number `image` of the batch, of height x width, each below 2^30.
   constexpr PixelMap(const Augmenting& a, std::int64_t image, std::int64_t height, std::int64_t width)
       : height_(static_cast<std::int32_t>(height)),
         width_(static_cast<std::int32_t>(width)),
@@ -41,13 +41,13 @@ class PixelMap {
 
   constexpr bool cuts_row(std::int32_t h) const { return h >= cut_top_ && h - cut_top_ < cut_side_; }
   constexpr bool cuts_column(std::int32_t w) const { return w >= cut_left_ && w - cut_left_ < cut_side_; }
-  /// The row of the image that row h is of; -1 of zeros.
+  /// Returns the source row of row h, or -1 for zeros.
   constexpr std::int32_t row(std::int32_t h) const { return within(h + down_, height_); }
-  /// The same of columns.
+  /// Returns the source column of column w, or -1 for zeros.
   constexpr std::int32_t column(std::int32_t w) const { return within((flips_ ? width_ - 1 - w : w) + right_, width_); }
 
  private:
-  /// Uniform in [0, n).
+  /// Returns a uniform number in [0, n).
   static constexpr std::int32_t below(std::int32_t n, std::uint32_t word) {
     return static_cast<std::int32_t>(std::uint64_t{word} * static_cast<std::uint32_t>(n) >> 32);
   }

@@ -5,25 +5,25 @@
 #include "bytetape/core/kernels/interpolate.h"
 #include "bytetape/core/kernels/pool.h"
 
-/// How one spatial dim of an image becomes one of another size: one answer for kernels of all devices, and for them
-/// alone. Output o of a Windows, AdaptiveWindows or Interpolation is the sum of weight(o, i) x[i] over inputs_of(o),
-/// divided by divisor(o); outputs_of(i) are those that have input i in them, so that backward can gather too.
+/// Maps one spatial dim of an image to a dim of another size, for the kernels of all devices.
+/// With Windows, AdaptiveWindows or Interpolation, output o is the sum of weight(o, i) x[i] over i in inputs_of(o),
+/// divided by divisor(o). outputs_of(i) are the outputs that depend on input i, so that backward can gather too.
 namespace bytetape::resample {
 
 struct Range {
   std::int64_t begin, end;
 };
 
-/// a / b of what is not negative; the 32-bit division is several times as fast.
+/// Returns a / b for non-negative numbers. The 32-bit division is several times faster.
 constexpr std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return ((a | b) >> 32) == 0 ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
 }
 constexpr std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return quotient(a + b - 1, b); }
 
-/// Windows of one size.
+/// Windows of a fixed size and stride.
 struct Windows {
   std::int64_t kernel, stride, padding, inputs, outputs;
-  bool counts_padding;  // in the divisor of a mean
+  bool counts_padding;  // whether the divisor of a mean counts padding
 
   constexpr Windows(const Pool2dParams& p, const Shape& x, const Shape& y, int spatial, bool counts_padding = true)
       : kernel(p.kernel[spatial]),
@@ -34,12 +34,12 @@ struct Windows {
         counts_padding(counts_padding) {}
 
   constexpr std::int64_t start(std::int64_t output) const { return output * stride - padding; }
-  /// The positions within an output's window that are no padding.
+  /// Returns the positions in an output's window that are not padding.
   constexpr Range window(std::int64_t output) const {
     const std::int64_t at = start(output);
     return {std::max<std::int64_t>(-at, 0), std::min(kernel, inputs - at)};
   }
-  /// From the outputs of one input to those of the next, without a division.
+  /// Advances outputs_of from one input to the next, without a division.
   constexpr void advance(Range& outputs_of, std::int64_t input) const {
     if (outputs_of.begin < outputs && start(outputs_of.begin) + kernel <= input) ++outputs_of.begin;
     if (outputs_of.end < outputs && start(outputs_of.end) <= input) ++outputs_of.end;
@@ -60,8 +60,8 @@ struct Windows {
   }
 };
 
-/// Windows that cover all inputs, whatever the sizes: output o has those from floor(o n / m) up to
-/// ceil((o + 1) n / m), and solved for o that is the same with n and m exchanged.
+/// Windows that cover all inputs. Output o has the inputs from floor(o n / m) to ceil((o + 1) n / m), exclusive.
+/// outputs_of is the same with n and m exchanged.
 struct AdaptiveWindows {
   std::int64_t inputs, outputs;
 
@@ -77,13 +77,13 @@ struct AdaptiveWindows {
   }
 
  private:
-  /// Which of m equal parts of a line share some of it with part i of n.
+  /// Returns which of m equal parts of a line overlap part i of n equal parts.
   static constexpr Range overlapping(std::int64_t i, std::int64_t n, std::int64_t m) {
     return {quotient(i * m, n), quotient_up((i + 1) * m, n)};
   }
 };
 
-/// Between the inputs on both sides of an output's place; or the one before it, which is called the nearest.
+/// Interpolation between the two inputs around an output's position, or the input before it ("nearest").
 struct Interpolation {
   std::int64_t inputs, outputs;
   double step, inverse;
@@ -115,7 +115,7 @@ struct Interpolation {
 
  private:
   constexpr double half() const { return is_nearest || align_corners ? 0 : 0.5; }
-  /// Where an output lies between the inputs, in [0, inputs - 1]. The nearest is PyTorch's to the bit, in its f32.
+  /// Returns an output's position between the inputs, in [0, inputs - 1]. For nearest it has PyTorch's bits, in f32.
   constexpr double place_of(std::int64_t output) const {
     const auto last = static_cast<double>(inputs - 1);
     if (is_nearest) {
@@ -125,7 +125,8 @@ struct Interpolation {
     const double place = (static_cast<double>(output) + half()) * step - half();
     return std::clamp(place, 0.0, last);
   }
-  /// The first output whose place fulfils what holds for all after it; that is near `place`, but for roundings.
+  /// Returns the first output whose position fulfils a condition that holds for all later ones. It is near `place`, up
+  /// to rounding.
   template <class P>
   constexpr std::int64_t first_output(double place, P fulfils) const {
     const double guess = (place + half()) * inverse - half();

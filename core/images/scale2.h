@@ -4,7 +4,7 @@
 
 namespace bytetape {
 
-/// Factors of (height, width); one number stands for both.
+/// Factors of (height, width). One number sets both.
 struct Scale2 {
   double h = 0, w = 0;
 
@@ -13,7 +13,7 @@ struct Scale2 {
   constexpr Scale2(N both) : Scale2(static_cast<double>(both), static_cast<double>(both)) {}
   constexpr Scale2(double h, double w) : h(h), w(w) {}
 
-  /// 0 is the height's, 1 the width's: the order of dims.
+  /// Element 0 is the height's factor, and 1 the width's, as in the order of dims.
   constexpr double operator[](int i) const { return i == 0 ? h : w; }
 
   friend bool operator==(const Scale2&, const Scale2&) = default;

@@ -5,11 +5,10 @@
 
 namespace bytetape {
 
-/// through = gy as it came through an activation, and gb (channels) = the sums over its rows. gy, saved and through are
-/// row-major (rows, channels), and through may be gy or saved: the activation's result, or of gelu_tanh its input. Any
-/// activation that is an epilogue of a family (core/kernels/epilogue.h) may be given.
-/// Without an activation saved and through are undefined, and the sums are of gy. gb has gy's dtype, or may be f32
-/// where that has 16 bits.
+/// through = the gradient of the activation's input, and gb (channels) = its sum over the rows.
+/// gy, saved and through are row-major (rows, channels). through may be gy or saved. saved is the activation's result,
+/// or for gelu_tanh its input. Without an activation saved and through are undefined, and gb sums gy. gb has gy's
+/// dtype, or f32 if gy is 16-bit. Supports every activation that is an epilogue of a family (core/kernels/epilogue.h).
 struct BiasGradArgs {
   ConstView gy, saved;
   View through, gb;

@@ -3,7 +3,7 @@
 
 namespace bytetape {
 
-/// Element by element, on inputs that are already broadcast to y's shape. Comparisons write bool.
+/// Elementwise. Inputs are broadcast to y's shape. Comparisons write bool.
 struct CompareKernels {
   void (*eq)(const ConstView& a, const ConstView& b, const View& y);
   void (*ne)(const ConstView& a, const ConstView& b, const View& y);

@@ -16,7 +16,8 @@ struct Conv2dParams {
 };
 
 // x (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) or undefined, y (n, o, h', w'). x, y and their gradients are
-// dense, channels-last or row-major; the weight and its gradient dense in any order of dims, bias and its row-major.
+// dense, channels-last or row-major. The weight and its gradient are dense in any order of dims. bias and its gradient
+// are row-major.
 struct Conv2dArgs {
   ConstView x, weight, bias;
   View y;  // activation(convolution + bias)
@@ -28,15 +29,15 @@ struct Conv2dInputGradArgs {
   View gx;
   Conv2dParams params;
 };
-// Where gy comes through an activation that made y, gw and gb are of gy as it came through. A kernel may write that to
-// `masked`, which has y's layout and may be gy; all three are dense.
+// With an activation, whose result is y, gw and gb use the gradient of the activation's input. A kernel may write that
+// to `masked`, which has y's layout and may be gy. All three are dense.
 struct Conv2dWeightGradArgs {
   ConstView x, gy;
-  View gw, gb;  // gb may be undefined; both may be f32 where x and gy have 16 bits
+  View gw, gb;  // gb may be undefined; both may be f32 if x and gy are 16-bit
   Conv2dParams params;
   Activation activation = Activation::none;
   ConstView y = {};  // undefined without an activation
-  View masked = {};  // so too
+  View masked = {};  // undefined without an activation
 };
 
 struct ConvKernels {
@@ -45,8 +46,8 @@ struct ConvKernels {
   Planned<Conv2dArgs> conv2d;
   Planned<Conv2dInputGradArgs> conv2d_input_grad;
   Planned<Conv2dWeightGradArgs> conv2d_weight_grad;
-  /// Whether an f32 gw of 16-bit x and gy would be a 16-bit one first, that a pass more widens. Of geometry alone; null
-  /// where that never is.
+  /// Whether an f32 gw for 16-bit x and gy needs another pass that converts a 16-bit gw. Depends on geometry only. Null
+  /// if it never does.
   bool (*widens_weight_grad)(const Conv2dWeightGradArgs& args);
 };
 

@@ -5,7 +5,7 @@
 
 namespace bytetape {
 
-/// y = keep ? x / (1 - p) : 0, kept as core/philox.h says; element i of the row-major order takes word i. x may be y.
+/// y = keep ? x / (1 - p) : 0, with keep from core/philox.h. Element i in row-major order uses word i. x may be y.
 struct DropoutArgs {
   PhiloxState state;
   double p;

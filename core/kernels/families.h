@@ -2,9 +2,9 @@
 #include <cstdint>
 
 /// \file
-/// The one list of kernel families. FAMILY(Name, name, kind) stands for the struct NameKernels of core/kernels/name.h,
-/// which each backend fills in its name_kernels(). A family is `planned` if a kernel of it is Planned, and then
-/// cuda/ has its plans in name_plans(); else it is `immediate`.
+/// The list of kernel families. FAMILY(Name, name, kind) stands for the struct NameKernels of core/kernels/name.h,
+/// which each backend fills in its name_kernels(). A family is `planned` if one of its kernels is Planned; cuda/ then
+/// has its plans in name_plans(). Else it is `immediate`.
 #define BYTETAPE_KERNEL_FAMILIES(FAMILY)               \
   FAMILY(Activation, activation, planned)              \
   FAMILY(Arithmetic, arithmetic, immediate)            \
@@ -21,7 +21,7 @@
   FAMILY(LayerNorm, layer_norm, planned)               \
   FAMILY(Loss, loss, planned)                          \
   FAMILY(Matmul, matmul, planned)                      \
-  FAMILY(Norm, norm, planned)                          \
+  FAMILY(BatchNorm, batch_norm, planned)               \
   FAMILY(Optimizer, optimizer, planned)                \
   FAMILY(Pad, pad, immediate)                          \
   FAMILY(Pointwise, pointwise, immediate)              \
@@ -36,7 +36,7 @@ namespace bytetape {
 BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 #undef BYTETAPE_FAMILY
 
-/// The families by name.
+/// The families, by name.
 enum class Family : std::uint8_t {
 #define BYTETAPE_FAMILY(Name, name, kind) name,
   BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
@@ -50,7 +50,7 @@ inline constexpr int family_count = 0
 #undef BYTETAPE_FAMILY
     ;
 
-/// The Family of a struct of kernels.
+/// The Family of a struct of kernels, such as PointwiseKernels.
 template <class Kernels>
 struct FamilyOf;
 #define BYTETAPE_FAMILY(Name, name, kind)       \

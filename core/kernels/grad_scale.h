@@ -7,12 +7,11 @@
 
 namespace bytetape {
 
-// What a gradient scaler keeps on the device, dense: `scale`, f32, what losses are multiplied by; `growth_tracker`,
-// i32; `found_inf`, f32, by optimizer: 0 where all gradients are finite, 1 where one is not, UnscaleArgs::kept where
-// none was multiplied, as a fault was pending.
+// The state of a gradient scaler on the device, dense: `scale`, f32, the factor of losses; `growth_tracker`, i32; and
+// `found_inf`, f32, one per optimizer. found_inf is 0 if all gradients are finite, 1 if not, and UnscaleArgs::kept if a
+// pending fault prevented unscaling.
 
-/// Multiplies every gradient by 1 / scale, and sets found_inf, a scalar, as above. The gradients are dense, and none
-/// shares memory with another.
+/// Multiplies every gradient by 1 / scale, and sets found_inf, a scalar. Gradients are dense and share no memory.
 struct UnscaleArgs {
   static constexpr float kept = 2;
   std::span<const View> gradients;
@@ -20,19 +19,19 @@ struct UnscaleArgs {
   View found_inf;
 };
 
-/// The scale, and how many steps without an overflow came since it changed.
+/// The scale, and the number of steps without overflow since it changed.
 struct GradScale {
   float scale;
   std::int32_t growth_tracker;
 };
 
-/// How it moves: back where a step overflowed; else, after growth_interval steps that did not, up; and not at all out
-/// of what can be a scale.
+/// The rule that updates the scale. It decreases after an overflow, and increases after growth_interval steps without
+/// one. It stays a valid scale.
 struct GradScaleRule {
   double growth_factor, backoff_factor;
   std::int32_t growth_interval;
 
-  /// A positive normal number of f32: gradients are multiplied by its inverse, which is finite.
+  /// Whether v is a positive normal f32 number. Its inverse, which multiplies the gradients, is then finite.
   static constexpr bool is_scale(double v) {
     return v >= std::numeric_limits<float>::min() && v <= std::numeric_limits<float>::max();
   }
@@ -43,14 +42,14 @@ struct GradScaleRule {
   }
 };
 
-/// Moves the scale on by a step, which overflowed where any found_inf is not 0; then all of those are 0.
+/// Updates the scale after a step. The step overflowed if any found_inf is not 0. Then sets them to 0.
 struct UpdateScaleArgs {
   View scale, growth_tracker, found_inf;
   GradScaleRule rule;
 };
 
-/// torch.amp.GradScaler's kernels. While a fault is pending, steps are not taken: neither gradients nor
-/// the scale and its count are written then.
+/// The kernels of torch.amp.GradScaler. While a fault is pending they write neither gradients nor the scale and its
+/// count.
 struct GradScaleKernels {
   void (*unscale)(const UnscaleArgs& args);
   void (*update_scale)(const UpdateScaleArgs& args);

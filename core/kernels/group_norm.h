@@ -6,9 +6,9 @@
 
 namespace bytetape {
 
-// Group normalisation of x (n, c, h, w): of each image's `groups` runs of c / groups adjacent channels, which `groups`
-// divides. Images are dense, all row-major or all channels-last. weight, bias and their gradients (c), mean and rstd =
-// 1 / sqrt(var + eps) (n, groups) are row-major and have the dtype that x is accumulated in.
+// Group normalisation of x (n, c, h, w) over groups of c / groups adjacent channels of an image; `groups` divides c.
+// Images are dense, and all row-major or all channels-last. weight, bias and their gradients are (c). mean and rstd = 1
+// / sqrt(var + eps) are (n, groups). They are row-major, of the dtype in which x is accumulated.
 
 struct GroupNormArgs {
   ConstView x, weight, bias;  // weight and bias may be undefined

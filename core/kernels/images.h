@@ -4,15 +4,15 @@
 
 namespace bytetape {
 
-/// A batch of images: row i of x and of y is example indices[i], augmented by its own numbers. What is no example is a
-/// fault (core/device/fault.h).
+/// A batch of images. Row i of x and y is example indices[i], augmented with its own random numbers. An index that is
+/// no example is a fault (core/device/fault.h).
 struct GatherImagesArgs {
-  ConstView images;   // (n, c, h, w): u8, or without values any dtype, which x has
-  ConstView labels;   // i64 (n), or undefined, as y then is
-  ConstView indices;  // i64 (m); undefined: every image in turn
-  ConstView values;   // (c, 256), floating: what each u8 pixel of a channel becomes; undefined: what it is
+  ConstView images;   // (n, c, h, w): u8; without values any dtype, that of x
+  ConstView labels;   // i64 (n); undefined together with y
+  ConstView indices;  // i64 (m); undefined: all images in order
+  ConstView values;   // (c, 256), floating-point: the result of each u8 pixel per channel; undefined: unchanged
   Augmenting augmenting;
-  View x;  // (m, c, h, w), of the dtype of the values where there are any
+  View x;  // (m, c, h, w), of the dtype of values if defined
   View y;  // i64 (m)
 };
 

@@ -4,17 +4,16 @@
 
 namespace bytetape {
 
-// Of slices along a dim, which an index, i64 (m), counts. What is no slice of the tensor that is indexed is a fault
-// (core/device/fault.h).
+// Slices along a dim, selected by an index, i64 (m). An index out of range is a fault (core/device/fault.h).
 
-/// Slice j of y is slice index[j] of x, of the same dtype.
+/// Slice j of y is slice index[j] of x. Dtypes are equal.
 struct IndexSelectArgs {
   ConstView x, index;
   int dim;
   View y;
 };
-/// Slice i of y is the sum of the slices j of x with index[j] == i, added in their order; 0 where there is none. Both
-/// are floats of one dtype. An index that is no slice of y adds nothing, and is no fault of this kernel.
+/// Slice i of y is the sum of the slices j of x with index[j] == i, in order of j, or 0 if there are none. Both have
+/// one floating dtype. An index out of range is ignored here; it is no fault of this kernel.
 struct IndexSumArgs {
   ConstView x, index;
   int dim;
@@ -24,7 +23,7 @@ struct IndexSumArgs {
 struct IndexingKernels {
   void (*index_select)(const IndexSelectArgs& args);
   Planned<IndexSumArgs> index_sum;
-  /// y (m, classes) is 1 in column index[j] of row j, else 0; both i64 and row-major.
+  /// y (m, classes) is 1 in column index[j] of row j, else 0. Both are i64 and row-major.
   void (*one_hot)(const ConstView& index, const View& y);
 };
 

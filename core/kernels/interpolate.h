@@ -5,14 +5,14 @@
 
 namespace bytetape {
 
-/// What a pixel of a resized image is made of: the nearest pixel, or the four around its place, by distance.
+/// The pixel of a resized image: the nearest input pixel, or the four around its position, weighted by distance.
 enum class InterpolationMode : std::uint8_t { nearest, bilinear };
 
-/// How places in the output become places in the input.
+/// The mapping from output positions to input positions.
 struct InterpolateParams {
   InterpolationMode mode = InterpolationMode::nearest;
-  bool align_corners = false;  // of bilinear: the centres of the corner pixels lie on each other, else the corners
-  double steps[2] = {1, 1};    // in the input, for one in the output: down and across
+  bool align_corners = false;  // bilinear: align the centres of the corner pixels, not their corners
+  double steps[2] = {1, 1};    // input pixels per output pixel: vertical, horizontal
 };
 
 /// x (n, c, h, w), y (n, c, h', w').

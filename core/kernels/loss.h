@@ -7,21 +7,21 @@
 
 namespace bytetape {
 
-// logits (n, c) of f32 or f64, target i64 (n). Rows whose target is `ignore` count as 0; a target that is no class is a
-// fault (core/device/fault.h). lse (n), log(sum(exp(logits))), and count, a scalar, have the dtype of the logits.
+// logits (n, c), f32 or f64; target i64 (n). Rows with target `ignore` count as 0. A target that is no class is a fault
+// (core/device/fault.h). lse (n) = log(sum(exp(logits))), and count, a scalar, have the dtype of the logits.
 struct CrossEntropyArgs {
   ConstView logits, target;
   std::int64_t ignore;
   double smoothing;
   Reduction reduction;
   View y;            // (n) for Reduction::none, else a scalar
-  View lse;          // undefined of log-probabilities, whose lse is 0; there is no smoothing then
-  View count;        // how many targets are not `ignore`, or the sum of their weights
-  ConstView weight;  // (c) like the logits; undefined stands for ones
-  ConstView total;   // the sum of weight, a scalar, where there is smoothing
+  View lse;          // undefined for log-probabilities: lse is 0, and there is no smoothing
+  View count;        // number of targets that are not `ignore`, or the sum of their weights
+  ConstView weight;  // (c), like the logits; undefined means 1
+  ConstView total;   // the sum of weight, a scalar, needed for smoothing
 };
-/// gx = (softmax - smoothed one-hot) * gy by the same weights; gy is like y, / count for Reduction::mean. gx may be the
-/// logits.
+/// gx = (softmax - smoothed one-hot) * gy, with the same weights. gy is like y, and is divided by count for
+/// Reduction::mean. gx may be the logits.
 struct CrossEntropyBackwardArgs {
   ConstView logits, target, lse, count, gy;
   std::int64_t ignore;

@@ -5,15 +5,15 @@
 
 namespace bytetape {
 
-/// y (b, m, n) = activation(z) with z = a (b, m, k) @ b (b, k, n) + bias, which may be undefined and else is broadcast
-/// to y. y may be f32 where a and b have 16 bits.
+/// y (b, m, n) = activation(z), with z = a (b, m, k) @ b (b, k, n) + bias. bias is broadcast to y, or undefined. y may
+/// be f32 if a and b are 16-bit.
 struct MatmulArgs {
   ConstView a, b, bias;
   View y;
   Activation activation = Activation::none;
-  View z = {};  // with an activation: where z is left, in y's layout and dtype; undefined where nobody wants it
+  View z = {};  // with an activation: z is stored here, in y's layout and dtype; may be undefined
 
-  /// Where the activation finds z.
+  /// The tensor that holds z when the activation is applied.
   const View& before_activation() const { return z.defined() ? z : y; }
 };
 

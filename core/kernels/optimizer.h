@@ -9,38 +9,37 @@
 
 namespace bytetape {
 
-// A pace is all that a parameter steps by, told once, on the host and in double: its group's options, and what follows
-// from the step's number. Kernels take it by value, or `carried`: from memory of their device that holds the same
-// paces, by when the kernel runs. So a captured step, whose arguments are frozen, goes on stepping. No byte of one is
-// padding.
+// Step params are the options of a parameter's group and the values derived from the step number, computed on the host
+// in double. Kernels take them by value. In a captured step, whose arguments are frozen, they read `replay_params`
+// instead: device memory with the step params of the current replay. The structs have no padding.
 //
-// Under a gradient scaler only the device knows which steps were taken. There `step` counts those that it was given,
-// and a kernel takes off what the slot says was skipped: it steps at the pace that is left.
+// With a gradient scaler only the device knows which steps were skipped. `step` then counts all steps, and the kernel
+// subtracts the skipped ones that the slot counts.
 
-/// Of torch.optim.SGD.
-struct SgdPace {
+/// Step params of torch.optim.SGD.
+struct SgdStepParams {
   double lr, momentum, dampening, weight_decay;
   std::int64_t is_nesterov;  // 0 or 1
-  std::int64_t step;         // from 1: then the momentum buffer holds nothing yet and becomes the gradient
-  friend bool operator==(const SgdPace&, const SgdPace&) = default;
+  std::int64_t step;         // from 1; in step 1 the momentum buffer becomes the gradient
+  friend bool operator==(const SgdStepParams&, const SgdStepParams&) = default;
 };
-constexpr SgdPace at_step(SgdPace pace, std::int64_t step) {
-  pace.step = step;
-  return pace;
+constexpr SgdStepParams at_step(SgdStepParams params, std::int64_t step) {
+  params.step = step;
+  return params;
 }
 
-/// Of torch.optim.Adam, and of AdamW, whose decay is decoupled.
-struct AdamPace {
+/// Step params of torch.optim.Adam, and of AdamW, whose weight decay is decoupled.
+struct AdamStepParams {
   double lr, beta1, beta2, eps;
-  double weight_decay;  // that goes through the running averages
-  double keep;          // of the parameter: 1 - lr * weight_decay where that is decoupled, else 1
-  std::int64_t step;    // the last three are at_step()'s
+  double weight_decay;  // not decoupled: added to the gradient
+  double keep;          // factor of the parameter: 1 - lr * weight_decay if decoupled, else 1
+  std::int64_t step;    // this and the next two are set by at_step()
   double rate;          // lr / (1 - beta1^step)
   double root2;         // sqrt(1 - beta2^step)
-  friend bool operator==(const AdamPace&, const AdamPace&) = default;
+  friend bool operator==(const AdamStepParams&, const AdamStepParams&) = default;
 };
 
-/// base^n by squaring: products alone, so that every device has the same bits.
+/// base^n by squaring. It uses products only, so that all devices have the same bits.
 constexpr double power(double base, std::int64_t n) {
   double y = 1;
   for (; n > 0; n /= 2, base *= base)
@@ -48,35 +47,36 @@ constexpr double power(double base, std::int64_t n) {
   return y;
 }
 
-/// The pace of step number `step`. A template because std::sqrt, which it calls, is constexpr in no compiler's C++20,
-/// and nvcc takes what is not marked so for the host's alone.
+/// Returns the step params of step number `step`. A template because std::sqrt is not constexpr in C++20, and nvcc
+/// compiles functions without constexpr for the host only.
 template <class Int>
-constexpr AdamPace at_step(AdamPace pace, Int step) {
-  pace.step = step;
-  pace.rate = pace.lr / (1 - power(pace.beta1, step));
-  pace.root2 = std::sqrt(1 - power(pace.beta2, step));
-  return pace;
+constexpr AdamStepParams at_step(AdamStepParams params, Int step) {
+  params.step = step;
+  params.rate = params.lr / (1 - power(params.beta1, step));
+  params.root2 = std::sqrt(1 - power(params.beta2, step));
+  return params;
 }
 
-/// Of a moving average.
-struct EmaPace {
-  double weight;  // of what comes
-  friend bool operator==(const EmaPace&, const EmaPace&) = default;
+/// Step params of a moving average.
+struct EmaStepParams {
+  double weight;  // weight of the new value
+  friend bool operator==(const EmaStepParams&, const EmaStepParams&) = default;
 };
 
-/// The pace of a step before which so many were skipped.
-template <class Pace>
-constexpr Pace after_skips(const Pace& given, std::int64_t skipped) {
+/// Returns the step params of a step before which `skipped` steps were skipped.
+template <class StepParams>
+constexpr StepParams after_skips(const StepParams& given, std::int64_t skipped) {
   if constexpr (requires { given.step; })
     return at_step(given, given.step - skipped);
   else
     return given;
 }
 
-/// What a parameter of every optimizer has. The views are dense, of the same strides and dtype, but for `shadow`: a
-/// 16-bit copy of an f32 parameter, written with it, or undefined. While a fault is pending (core/device/fault.h), and
-/// where `found_inf` of the step is not 0, a kernel writes nothing but adds 1 to `skipped`, in memory of the device;
-/// null where kernels throw at once and no gradient scaler was seen, or where nobody counts.
+/// The tensors of one parameter, for all optimizers. Views are dense, of equal strides and dtype. Exception: `shadow`,
+/// a 16-bit copy of an f32 parameter, is written with it, or undefined.
+/// While a fault is pending (core/device/fault.h), or if the step's `found_inf` is not 0, a kernel only adds 1 to
+/// `skipped`, in device memory. `skipped` is null if kernels throw at once and there is no gradient scaler, or if
+/// skipped steps are not counted.
 struct OptimizerSlot {
   View parameter;
   ConstView gradient;
@@ -84,46 +84,45 @@ struct OptimizerSlot {
   std::int64_t* skipped = nullptr;
 };
 
-/// What is kept of a parameter for SGD: momentum_buffer is undefined where it has taken no step with momentum.
+/// The tensors of one parameter for SGD. momentum_buffer is undefined before the first step with momentum.
 struct SgdSlot : OptimizerSlot {
   View momentum_buffer = {};
 };
-/// What is kept of a parameter for Adam.
+/// The tensors of one parameter for Adam.
 struct AdamSlot : OptimizerSlot {
   View exp_avg, exp_avg_sq;
 };
 
-/// What slots step by.
-template <class Pace>
+/// The step params of all slots.
+template <class StepParams>
 struct OptimizerParams {
-  std::span<const Pace> paces;  // by slot
-  const Pace* carried = nullptr;
-  const float* found_inf = nullptr;  // of a gradient scaler, in memory of the device
-  /// The thrown faults (Backend::faults_thrown) that the paces take into account. After one more the step is skipped:
-  /// steps that count as taken may not have been. Nothing where the device counts.
+  std::span<const StepParams> step_params;  // one per slot
+  const StepParams* replay_params = nullptr;
+  const float* found_inf = nullptr;  // of a gradient scaler, in device memory
+  /// The number of thrown faults (Backend::faults_thrown) that the step params account for. If there are more by now,
+  /// the step is skipped, because earlier steps may have been. Empty if the device counts skipped steps.
   std::optional<std::uint64_t> faults_seen = {};
 };
-using SgdParams = OptimizerParams<SgdPace>;
-using AdamParams = OptimizerParams<AdamPace>;
-using EmaParams = OptimizerParams<EmaPace>;
+using SgdParams = OptimizerParams<SgdStepParams>;
+using AdamParams = OptimizerParams<AdamStepParams>;
+using EmaParams = OptimizerParams<EmaStepParams>;
 
-/// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32; then every gradient takes on the factor
-/// min(1, max_norm / (norm + 1e-6)), but while a fault is pending. The gradients are dense, and none
-/// shares memory with another.
+/// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32. Then every gradient is multiplied by min(1,
+/// max_norm / (norm + 1e-6)), unless a fault is pending. Gradients are dense and share no memory.
 struct ClipGradNormArgs {
   std::span<const View> gradients;
   View norm;
   double max_norm;
 };
 
-/// Every parameter in one call.
+/// Kernels that update all parameters in one call.
 struct OptimizerKernels {
   void (*sgd)(std::span<const SgdSlot> slots, const SgdParams& p);
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
-  /// Of averages, in the place of parameters, towards what is in the place of gradients (torch.lerp).
+  /// Moves averages (in place of parameters) towards values (in place of gradients) (torch.lerp).
   void (*ema)(std::span<const OptimizerSlot> slots, const EmaParams& p);
-  /// Brings every element into [-clip_value, clip_value], but NaN, which stays; nothing while a fault is pending. The
-  /// gradients are dense, and none shares memory with another.
+  /// Clamps every element to [-clip_value, clip_value]. NaN stays NaN. Does nothing while a fault is pending. Gradients
+  /// are dense and share no memory.
   void (*clip_grad_value)(std::span<const View> gradients, double clip_value);
   Planned<ClipGradNormArgs> clip_grad_norm;
 };

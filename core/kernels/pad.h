@@ -3,8 +3,8 @@
 
 namespace bytetape {
 
-/// y, which is dense, is x with before[d] elements of `value` ahead of it in each dim d, and behind it as many as y
-/// then has more. x and y have one dtype, which has the value.
+/// y, dense, is x with before[d] elements of `value` before it in each dim d, and the rest of y's size after it. x and
+/// y have one dtype, which can represent the value.
 struct PadArgs {
   ConstView x;
   Dims before;

@@ -5,22 +5,22 @@
 
 namespace bytetape {
 
-/// Scratch memory that an op took from the allocator for one kernel.
+/// Scratch memory that an op allocates for one kernel.
 struct Workspace {
   void* data = nullptr;
   std::size_t bytes = 0;
 };
 
-/// How a kernel will run.
+/// The result of planning a kernel.
 struct Plan {
-  std::size_t workspace = 0;      ///< bytes of scratch
-  std::int64_t algorithm = 0;     ///< by the device's own numbers
-  std::shared_ptr<void> program;  ///< what a library compiled; the device's own to read, on the thread that planned
+  std::size_t workspace = 0;      ///< bytes of scratch memory
+  std::int64_t algorithm = 0;     ///< number defined by the device
+  std::shared_ptr<void> program;  ///< compiled by a library; read by the device, on the planning thread
 };
 
-/// A kernel that needs scratch or a library's plan, in two halves. plan() is host code that reads geometry, dtypes,
-/// alignment and the number of threads, never data, and does not need the device: so memory is predicted where the
-/// device is not. launch() takes arguments that differ from the planned ones in addresses alone.
+/// A kernel that needs scratch memory or a library's plan. plan() is host code. It reads geometry, dtypes, alignment
+/// and the number of threads, but no data, and needs no device, so that memory can be predicted anywhere. launch()
+/// takes arguments that differ from the planned ones in addresses only.
 template <class A>
 struct Planned {
   using Args = A;

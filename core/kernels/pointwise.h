@@ -5,12 +5,12 @@
 
 namespace bytetape {
 
-/// 2 u of gelu_tanh is x * (gelu_tanh_linear + gelu_tanh_cubic * x * x).
+/// In gelu_tanh, 2 u = x * (gelu_tanh_linear + gelu_tanh_cubic * x * x).
 inline constexpr double gelu_tanh_linear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi,
                         gelu_tanh_cubic = 0.044715 * gelu_tanh_linear;
 
-/// Functions of one input, element by element; x, y and gradients have one shape and dtype. A backward kernel takes
-/// what its rule saves, the function's result y or its input x.
+/// Elementwise functions of one input. x, y and gradients have one shape and dtype. A backward kernel takes what its
+/// rule saves: the result y or the input x.
 struct PointwiseKernels {
   void (*exp)(const ConstView& x, const View& y);
   void (*log)(const ConstView& x, const View& y);
@@ -20,7 +20,7 @@ struct PointwiseKernels {
   void (*sigmoid)(const ConstView& x, const View& y);
   void (*relu)(const ConstView& x, const View& y);
   void (*gelu)(const ConstView& x, const View& y);  // exact: x * Phi(x)
-  // x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which is 0.5 x (1 + tanh(u))
+  // x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which equals 0.5 x (1 + tanh(u))
   void (*gelu_tanh)(const ConstView& x, const View& y);
   void (*silu)(const ConstView& x, const View& y);  // x * sigmoid(x)
   void (*erf)(const ConstView& x, const View& y);
@@ -28,7 +28,7 @@ struct PointwiseKernels {
   void (*sign)(const ConstView& x, const View& y);
   void (*clamp)(Scalar low, Scalar high, const ConstView& x, const View& y);  // NaN stays NaN
   void (*leaky_relu)(double slope, const ConstView& x, const View& y);        // x > 0 ? x : slope * x
-  // log(1 + exp(beta x)) / beta, and x itself where beta x > threshold
+  // log(1 + exp(beta x)) / beta, or x if beta x > threshold
   void (*softplus)(double beta, double threshold, const ConstView& x, const View& y);
   void (*tanh_backward)(const ConstView& y, const ConstView& gy, const View& gx);
   void (*sigmoid_backward)(const ConstView& y, const ConstView& gy, const View& gx);
@@ -37,7 +37,7 @@ struct PointwiseKernels {
   void (*gelu_tanh_backward)(const ConstView& x, const ConstView& gy, const View& gx);
   void (*silu_backward)(const ConstView& x, const ConstView& gy, const View& gx);
   void (*softplus_backward)(double beta, double threshold, const ConstView& x, const ConstView& gy, const View& gx);
-  // `saved` is x, or y where slope >= 0
+  // `saved` is x, or may be y if slope >= 0
   void (*leaky_relu_backward)(double slope, const ConstView& saved, const ConstView& gy, const View& gx);
 };
 

@@ -4,22 +4,22 @@
 
 namespace bytetape {
 
-/// Geometry of a 2-d pooling window. A stride of 0 is the kernel's size to ops; kernels get it as it is meant.
+/// Geometry of a 2-d pooling window. For ops a stride of 0 means the kernel's size. Kernels get the actual stride.
 struct Pool2dParams {
   Size2 kernel = 2, stride = 0, padding = 0;
 };
 
-/// x (n, c, h, w), y (n, c, h', w'); indices (u8 or i32) have y's shape and count within the window, row-major.
+/// x (n, c, h, w), y (n, c, h', w'). indices (u8 or i32) have y's shape, and are row-major positions in the window.
 struct PoolKernels {
-  // NaN wins; indices may be undefined: not kept
+  // NaN is propagated; indices may be undefined
   void (*max_pool2d)(const ConstView& x, const Pool2dParams& p, const View& y, const View& indices);
   void (*max_pool2d_backward)(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx);
   // y = x[indices]
   void (*max_pool2d_gather)(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y);
-  // padding counts as zeros of the window, or not at all
+  // padding counts as zeros, or not at all
   void (*avg_pool2d)(const ConstView& x, const Pool2dParams& p, bool count_include_pad, const View& y);
   void (*avg_pool2d_backward)(const ConstView& gy, const Pool2dParams& p, bool count_include_pad, const View& gx);
-  // output i of m is the mean of the inputs from floor(i n / m) up to ceil((i + 1) n / m)
+  // output i of m is the mean of the inputs from floor(i n / m) to ceil((i + 1) n / m), exclusive
   void (*adaptive_avg_pool2d)(const ConstView& x, const View& y);
   void (*adaptive_avg_pool2d_backward)(const ConstView& gy, const View& gx);
 };

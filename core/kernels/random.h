@@ -12,12 +12,12 @@ struct RandpermArgs {
   View y;
 };
 
-/// Numbers drawn as core/random.h says.
+/// Random numbers from the Philox stream of core/random.h.
 struct RandomKernels {
   void (*uniform)(PhiloxState state, double low, double high, const View& y);
   void (*normal)(PhiloxState state, double mean, double std, const View& y);  // Box-Muller, in double
   void (*randint)(PhiloxState state, std::int64_t low, std::int64_t high, const View& y);
-  Planned<RandpermArgs> randperm;  // order of 64-bit keys, ties by index
+  Planned<RandpermArgs> randperm;  // sorts by 64-bit keys, then by index
 };
 
 }  // namespace bytetape

@@ -3,7 +3,7 @@
 
 namespace bytetape {
 
-/// Along dim; backward takes the result y.
+/// Softmax along dim. Backward takes the result y.
 struct SoftmaxKernels {
   void (*softmax)(const ConstView& x, int dim, const View& y);
   void (*log_softmax)(const ConstView& x, int dim, const View& y);

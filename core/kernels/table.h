@@ -5,15 +5,14 @@
 
 namespace bytetape {
 
-/// What a device can do: the kernels of its families. A kernel is a plain function on views, or Planned if it needs
-/// scratch (core/kernels/planned.h): kernels never allocate. Ops check shapes, dtypes and devices before they run one.
+/// The kernels of a device. A kernel is a plain function on views, or Planned if it needs scratch memory
+/// (core/kernels/planned.h), because kernels never allocate. Ops check shapes, dtypes and devices before they run one.
 ///
-/// Names in the families: x inputs, y outputs, g gradients (gy of y, gx of x). Views may have any strides, and floats
-/// are accumulated in at least f32, unless a family says otherwise. Only inputs of elementwise kernels may be
-/// constants.
+/// Names: x is an input, y an output, g a gradient (gy of y, gx of x). Views may have any strides, and floats are
+/// accumulated in at least f32, unless a family says otherwise. Only inputs of elementwise kernels may be constants.
 class KernelTable {
  public:
-  /// A table of the families given, which must outlive it. The device lacks the kernels of all others.
+  /// Makes a table of the given families, which must outlive it. The device lacks all other families.
   template <class... Kernels>
   explicit KernelTable(const Kernels&... families) {
     (set(families), ...);
@@ -27,7 +26,7 @@ class KernelTable {
   template <class Kernels>
   void set(const Kernels&&) = delete;
 
-  /// A kernel, such as find(&PointwiseKernels::relu). It is null if the device lacks it.
+  /// Returns a kernel, as in find(&PointwiseKernels::relu), or null if the device lacks it.
   template <class Entry, class Kernels>
   Entry find(Entry Kernels::*kernel) const {
     const auto* family = static_cast<const Kernels*>(families_[index<Kernels>]);

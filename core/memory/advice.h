@@ -7,33 +7,37 @@
 
 namespace bytetape::memory {
 
-/// What checkpoint() of modules would change in a step: what each makes on its way is freed behind its forward, and
-/// made again before its backward.
+/// The effect of checkpointing some modules in a step. The activations of each are freed after its forward and
+/// recomputed before its backward.
 struct Advice {
-  std::vector<std::string> modules;  ///< their paths on the ledger, which nn::checkpoint_modules takes
-  std::size_t peak = 0;              ///< of allocated bytes in the step as it was recorded
-  std::size_t peak_then = 0;         ///< with these checkpointed
-  /// What their forward took, as a part of the step's: what comes on top. None of a meta device, where kernels do
-  /// nothing.
+  std::vector<std::string> modules;  ///< paths on the ledger, as nn::checkpoint_modules takes them
+  std::size_t peak = 0;              ///< peak allocated bytes of the step as recorded
+  std::size_t peak_then = 0;         ///< peak allocated bytes with these modules checkpointed
+  /// The forward time of these modules as a fraction of the step's forward time: the time that recomputation adds. None
+  /// on a meta device, where kernels do not run.
   std::optional<double> forward_time = 0;
-  /// "checkpoint net.layer1, net.layer2: peak -412 MiB (-23 %), +18 % forward time", where that is known.
+  /// For example "checkpoint net.layer1, net.layer2: peak -412 MiB (-23 %), +18 % forward time". The time is left out
+  /// if it is not known.
   std::string text() const;
 };
 
-/// Of the device's training step that holds most, every module whose checkpoint would lower the peak by 1 % or more,
-/// and the set that comes of adding to the best one whichever lowers it most, as long as that is 1 %; the lowest peak
-/// first, of equal ones the one that takes least time. Modules may run several times in the step. From the recording
-/// alone: levels are added up anew, event by event. The peak is at most `peak_then` where blocks are as large as they
-/// were: what cannot be known is taken to be worst. Tensors that a module uses besides its inputs, or keeps in members,
-/// are not counted. Of a GPU, times are those of its host.
+/// Returns checkpoints that would lower the peak of the device's training step with the highest peak.
+///
+/// Each module whose checkpoint lowers the peak by 1 % or more is listed. So is a greedy set: it starts from the best
+/// module, and adds the one that lowers the peak most while that is 1 % or more. The lowest peak comes first. If peaks
+/// are equal, the one that takes less time does.
+///
+/// Levels are recomputed from the recording, event by event. A module may run several times in the step. The real peak
+/// is at most `peak_then` if blocks have the recorded sizes, because unknowns are assumed to be worst. Tensors that a
+/// module uses besides its inputs, or keeps in members, are not counted. On a GPU, times are host times.
 std::vector<Advice> advise(const Log& log, const DeviceLog& device);
 
-/// Sentences on modules that hold 1 % of that step's peak or more, and that advise() can say nothing about: those whose
-/// functions begin with nn::Call, and what runs under SaveOnCpu.
+/// Returns sentences about modules that hold 1 % or more of that step's peak and that advise() cannot assess: modules
+/// whose functions do not begin with nn::Call, and work under SaveOnCpu.
 std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device);
 
-/// The best advice for each device, and why there is none of some modules, in words that begin with the device's name:
-/// what write_report(log, path) shows.
+/// Returns up to five pieces of advice for each device, the best first, and the reasons why some modules have none.
+/// Each sentence begins with the device's name. write_report(log, path) shows them.
 std::vector<std::string> advice_texts(const Log& log);
 
 }  // namespace bytetape::memory

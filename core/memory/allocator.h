@@ -12,113 +12,110 @@
 #include "bytetape/core/memory/allocator/policies.h"
 #include "bytetape/core/memory/allocator/spin_lock.h"
 #include "bytetape/core/memory/allocator/unlocked.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/snapshot.h"
 
-/// Where the bytes are: allocators, their books, and how to read them.
+/// Memory: allocators, their ledgers, recordings, predictions and reports.
 namespace bytetape::memory {
 
 class SegmentNumbers;
 struct Shortage;
 
-class Allocator;
-
-/// Where a thread's blocks come from: of the allocator `owner`, policies of their own (Pool).
-struct PoolPlace {
-  const Allocator* owner = nullptr;
-  Policies* policies = nullptr;
-};
-inline constinit thread_local PoolPlace current_pool{};
-
-/// The one way to memory of a device: a policy over an upstream, a ledger of every byte, a hard limit. Thread-safe.
-/// Each stream of a GPU has a policy of its own: what it frees, it alone takes again, in the order of its work. Blocks
-/// must all have come back before it is destroyed.
+/// The only source of a device's memory: a policy over an upstream, a ledger of every byte, and a hard limit.
+/// Thread-safe. Each stream of a GPU has its own policy, so a stream reuses only the blocks that it freed, in the order
+/// of its work. All blocks must be deallocated before the allocator is destroyed.
 class Allocator {
  public:
   using Mode = AllocationMode;
 
-  /// Takes from `upstream` and books for `device`; a Backend hands it out. `name` is the device's unless given. Where
-  /// it is not listed, recordings do not see it.
+  /// Takes memory from `upstream` and accounts it to `device`. Backends make allocators. `name` defaults to the
+  /// device's name. Recordings do not see an allocator with `is_listed` false.
   Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mode = Mode::caching, std::string name = {},
             bool is_listed = true);
   ~Allocator();
 
-  /// A block of at least `bytes`, rounded up to `rounding` (0 counts as 1), tagged with `role` and the thread's scope.
-  /// Throws OutOfMemory after giving the cache back and trying once more, or what the upstream failed of.
+  /// Returns a block of at least `bytes`, rounded up to `rounding` (0 counts as 1), with `role` and the thread's scope.
+  /// Throws OutOfMemory if a second try, after the cache was released, fails too.
+  /// Throws the upstream's error if it failed for another reason.
   Block* allocate(std::size_t bytes, Role role);
-  /// Takes a block back: into the cache of the stream that took it, or in Mode::direct to the upstream. Work of other
-  /// streams with it has been waited for there (Storage does).
+  /// Returns a block to the cache of the stream that allocated it, or in Mode::direct to the upstream. The caller has
+  /// waited there for the work of other streams that used the block; Storage does.
   void deallocate(Block* block) noexcept;
-  /// O(1), and itself an event. Nothing happens where nothing changes. The caller holds the block; a freed one cannot
-  /// be told from its successor, which is why only Storage, which owns its block, calls these.
+  /// Changes a block's role, or its role and module. O(1). Logs an event if something changes. The caller must own the
+  /// block: a freed block cannot be told from its successor, so only Storage calls these.
   void retag(Block* block, Role role);
   void retag(Block* block, Role role, NameId module);
-  /// While anybody holds a temporary for backward, its role is `saved`. Calls come in pairs; with the last drop the
-  /// role changes back, unless the block is about to be freed anyway. `saver` becomes the block's, until it drops it.
+  /// Counts a reference that backward holds to a block. A temporary has the role `saved` while the count is above 0.
+  /// Calls come in pairs. The last drop_saved() restores the role, unless the block is about to be freed. `saver` is
+  /// stored in the block until that saver drops it.
   void hold_saved(Block* block, const void* saver = nullptr);
   void drop_saved(Block* block, bool about_to_free, const void* saver = nullptr);
 
-  std::uint32_t savers_of(const Block* block) const;
-  /// Tells a recording that a call of a module got the block (EventKind::argument) or returned it (result), behind
-  /// `before` others of this device.
+  std::uint32_t saved_refs(const Block* block) const;
+  /// Records that a module's call got the block (EventKind::argument) or returned it (EventKind::result). `before` is
+  /// the number of blocks of this device that the call passed before it.
   void note_passed(const Block& block, EventKind kind, std::uint64_t before);
-  /// Who holds `from` for backward holds `to`, of another allocator, in its place.
-  void hand_savers(Block* from, Allocator& its, Block* to);
+  /// Moves the saved references of `from` to `to`, a block of the allocator `its`.
+  void transfer_saved_refs(Block* from, Allocator& its, Block* to);
 
-  /// No more than this is ever reserved. Default: what the upstream has. Below what is reserved now: unused segments go
-  /// back first, and what is in use stays.
+  /// Sets the most bytes that may be reserved. The default is the upstream's capacity. If more are reserved now, unused
+  /// segments are returned first; blocks in use stay.
   void set_limit(std::size_t bytes);
   /// Returns every unused segment to the upstream.
   void empty_cache();
-  /// Switches between caching and one segment a block. Throws ValueError while anything is allocated.
+  /// Switches between caching and one segment for each block.
+  /// Throws ValueError if anything is allocated.
   void set_mode(Mode mode);
   Mode mode() const {
     const std::lock_guard lock(mutex_);
     return mode_;
   }
 
-  /// Marks a step of this thread in the log, ending its open one; use memory::Step. 0 stands for the last number + 1.
-  /// Returns the number. It stays open where the thread ends without end_step().
+  /// Begins a step of this thread and ends the one that it has open. Use memory::Step instead. 0 stands for the last
+  /// number + 1. Returns the number. The step stays open if the thread ends without end_step().
   std::uint32_t begin_step(std::uint32_t step = 0);
-  /// The same, but throws ValueError where this thread has one open, which goes on.
+  /// Begins a step of this thread.
+  /// Throws ValueError if the thread has a step open. The open step goes on.
   OpenStep begin_sole_step(std::uint32_t step = 0);
-  /// Nothing happens where this thread has none open.
+  /// Ends this thread's step. Does nothing if none is open.
   void end_step();
-  /// Ends that one, whichever thread's it is. Nothing happens where it has ended.
+  /// Ends `step`, whichever thread began it. Does nothing if it has ended.
   void end_step(const OpenStep& step);
-  /// Peaks start over from what is held now.
+  /// Resets peaks to the current values.
   void reset_peaks();
-  /// Forgets events and steps so far, counts steps from 1 again (on from those that are still open), and keeps at most
-  /// `capacity` of each from now on. Throws ValueError, and changes nothing, where there is no memory for as many.
+  /// Clears the events and steps, and keeps at most `capacity` of each from now on. Steps count from 1 again, or on
+  /// from those that are still open.
+  /// Throws ValueError, and changes nothing, if there is no memory for `capacity`.
   void reset_log(std::size_t capacity = Ledger::default_log_capacity);
 
-  /// Segments that only the threads whose current_pool names them take from; use memory::Pool.
+  /// Opens a pool: segments that serve only threads whose Ambient::pool names it. Use memory::Pool instead.
   Policies& open_pool();
-  /// Its segments go back to the upstream, each once nothing of it is allocated any more.
+  /// Closes a pool. Each segment returns to the upstream once none of its blocks is allocated.
   void close_pool(Policies& pool);
-  /// Allocates what lies unused in a pool, piece by piece, under the role `workspace`.
+  /// Allocates all free memory of a pool, block by block, with the role `workspace`.
   std::vector<Block*> take_unused(const Policies& pool);
 
-  /// From now on, what happens goes to a recording too, from records on that rebuild what is held; null: no longer.
+  /// Sends events to a recording too, beginning with records that rebuild the current state. Null stops that.
   void record_to(Track* track);
-  /// Books a transfer of the device or a wait for it.
+  /// Logs a transfer of the device, or a wait for it.
   void note_traffic(EventKind kind, std::size_t bytes);
 
-  /// Who allocated a block; its module may have been retagged since.
+  /// The module and op that allocated a block. The module may have been retagged since.
   ScopeIds owner_of(const Block* block) const;
-  /// Why a block is held.
+  /// The role of a block.
   Role role_of(const Block* block) const;
 
   Statistics statistics() const;
-  /// What is used beyond the ledger, where that can be measured.
+  /// The memory used beyond the ledger. None if it cannot be measured.
   std::optional<Outside> outside() const { return upstream_.outside(); }
   std::size_t capacity() const { return upstream_.capacity(); }
   std::size_t limit() const;
-  /// What the ledger's reports call it: "cpu", "cuda:0", "pinned:cuda", ...
+  /// The name in reports: "cpu", "cuda:0", "pinned:cuda", ...
   const std::string& name() const { return name_; }
-  /// A copy of all the books, the log among them.
+  /// A copy of the ledger's totals, tables, steps and events.
   Snapshot snapshot() const;
-  /// Copies of the blocks that are handed out, in no order that equal runs could not repeat.
+  /// Copies of the allocated blocks. The order is the same in equal runs.
   std::vector<Block> blocks() const;
   Device device() const { return device_; }
 
@@ -126,8 +123,8 @@ class Allocator {
   std::unique_ptr<Policy> make_policy(bool in_pool);
   void make_policy_here();
   Policy* policy_here() const {
-    const Policies& policies = current_pool.owner == this ? *current_pool.policies : policies_;
-    return policies.of(current_scope.stream & streams_).get();
+    const Policies& policies = ambient.pool.owner == this ? *ambient.pool.policies : policies_;
+    return policies.of(ambient.scope.stream & streams_).get();
   }
   Block* allocate_anew(std::size_t bytes, std::size_t size, Role role);
   Block* try_allocate(std::size_t bytes, std::size_t size);
@@ -141,10 +138,10 @@ class Allocator {
   const Device device_;
   const std::string name_;
   const bool is_listed_;
-  const StreamId streams_;  // a mask: what of a stream's number counts here
+  const StreamId streams_;  // mask of stream numbers: all bits on a GPU, 0 on the CPU
   Mode mode_;
-  mutable std::mutex growing_;  // of who takes segments or gives them back, and so may wait for the upstream
-  mutable SpinLock mutex_;      // of all that follows; taken second
+  mutable std::mutex growing_;  // held to take or return segments, which may wait for the upstream
+  mutable SpinLock mutex_;      // guards the members below; locked after growing_
   UnlockedUpstream upstream_;
   Ledger ledger_;
   std::shared_ptr<SegmentNumbers> numbers_;
@@ -153,7 +150,7 @@ class Allocator {
   std::size_t limit_;
 };
 
-/// Caching unless BYTETAPE_NO_CACHE is set in the environment.
+/// Returns Mode::caching, or Mode::direct if the environment variable BYTETAPE_NO_CACHE is set.
 Allocator::Mode mode_from_environment();
 
 }  // namespace bytetape::memory

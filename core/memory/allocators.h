@@ -5,12 +5,12 @@ namespace bytetape::memory {
 
 class Allocator;
 
-/// An allocator tells the process of itself when it is made, and when it ends.
+/// Adds an allocator to the process's list, and removes it. The allocator's constructor and destructor call these.
 void enlist(Allocator& a);
 void delist(Allocator& a);
-/// And when it has a new limit. Its locks must not be held.
+/// Notes a new limit in a running recording. The caller must not hold the allocator's locks.
 void note_limit(const Allocator& a);
-/// f(allocator) for each of the process, the oldest first. None is made and none ends meanwhile.
+/// Calls f(allocator) for each listed allocator, the oldest first. The list does not change during the calls.
 void each_allocator(const std::function<void(Allocator&)>& f);
 
 }  // namespace bytetape::memory

@@ -6,13 +6,13 @@
 
 namespace bytetape::memory {
 
-/// "alloc 512 B (of 4 asked) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
+/// Describes an event: "alloc 512 B (of 4 asked) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
 std::string describe(const Event& e);
 
-/// Whether the names of ops and modules count where logs are compared.
+/// Whether a comparison of logs looks at the names of ops and modules.
 enum class Names : bool { ignored, compared };
 
-/// Where two logs first differ, in words; empty where they are equal, record by record.
+/// Describes the first difference of two logs, record by record. Empty if they are equal.
 std::string first_difference(const std::vector<Event>& a, const std::vector<Event>& b, Names names = Names::compared);
 
 }  // namespace bytetape::memory

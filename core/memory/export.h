@@ -5,19 +5,19 @@
 
 namespace bytetape::memory {
 
-/// Recordings in the formats of others. Equal recordings write equal bytes.
+/// Exports of recordings to the formats of other tools. Equal recordings write equal bytes.
 
-/// Trace-event JSON, for ui.perfetto.dev and chrome://tracing: for each device counters of what each role holds and of
-/// what is reserved, and its steps; for each thread its phases, modules and ops, with an arrow from where a block was
-/// saved for backward to where backward let it go.
+/// Writes trace-event JSON, for ui.perfetto.dev and chrome://tracing. Each device has its steps, and counters of bytes
+/// by role and of reserved bytes. Each thread has its phases, modules and ops. An arrow leads from where a block was
+/// saved for backward to where backward released it.
 void write_chrome_trace(const Log& log, std::ostream& out);
 
-/// A pickle of what torch.cuda.memory._snapshot() gives, for pytorch.org/memory_viz and torch.cuda._memory_viz: the
-/// devices with events are devices 0, 1, ... there, frames are tensor, op, module, phase and step, and the category of
-/// a block is its role.
+/// Writes a pickle like torch.cuda.memory._snapshot(), for pytorch.org/memory_viz and torch.cuda._memory_viz. The
+/// devices with events are devices 0, 1, ... there. Frames are tensor, op, module, phase and step. The category of a
+/// block is its role.
 void write_torch_snapshot(const Log& log, std::ostream& out);
 
-/// A line of names, then one for each record of each device.
+/// Writes CSV: a header line, then a line for each record of each device.
 void write_csv(const Log& log, std::ostream& out);
 
 }  // namespace bytetape::memory

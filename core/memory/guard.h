@@ -6,14 +6,14 @@
 
 namespace bytetape::memory {
 
-/// A C++ scope left more memory than it found. what() names by module, op and role what was left.
+/// Thrown if a C++ scope left more memory than it found. what() names the module, op and role of what was left.
 class LeakError : public Error {
  public:
   explicit LeakError(const Difference& left);
 };
 
-/// Finds what a C++ scope leaves behind, for tests: where more is held at its end than when it was made, throws
-/// LeakError. Made first, it sees the scope's own variables end:
+/// Finds leaks of a C++ scope, for tests. The destructor throws LeakError if more is held than at the construction.
+/// Construct the guard first, so that the scope's other variables are destroyed before it:
 ///
 ///     TEST(Model, LeaksNothing) {
 ///       step();  // the first one makes gradients and the optimizer's state
@@ -21,14 +21,14 @@ class LeakError : public Error {
 ///       step();
 ///     }
 ///
-/// Where an exception leaves the scope it says nothing.
+/// The guard does nothing if an exception leaves the scope.
 class Guard {
  public:
-  /// What is done in place of throwing.
+  /// A function to call instead of throwing.
   using Report = std::function<void(const Difference& left)>;
 
   [[nodiscard]] explicit Guard(Device device = default_device(), Report report = {});
-  /// The same of any memory, such as pinned_for(device)->allocator().
+  /// The same for any memory, such as pinned_for(device)->allocator().
   [[nodiscard]] explicit Guard(const Allocator& allocator, Report report = {});
   ~Guard() noexcept(false);
   Guard(const Guard&) = delete;

@@ -14,11 +14,11 @@ struct Holder {
   Role role = Role::temporary;
 };
 
-/// Whoever holds anything, the largest first; equals by name, then role. `table` is indexed by NameId.
+/// Returns the holders of more than 0 bytes, the largest first; ties by name, then role. `table` is indexed by NameId.
 std::vector<Holder> holders_of(const std::vector<RoleBytes>& table);
-/// All roles of one name.
+/// The sum over all roles of one name.
 std::size_t total(const RoleBytes& bytes);
-/// The name, or "(outside modules)".
+/// The name of a module, or "(outside modules)".
 std::string display_name(NameId module);
 
 }  // namespace bytetape::memory

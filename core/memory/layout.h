@@ -8,22 +8,22 @@
 
 namespace bytetape::memory {
 
-/// How the bytes that are reserved are used; they sum to them.
+/// The use of the reserved bytes. The parts sum to `reserved()`.
 struct Usage {
-  std::size_t requested = 0;  ///< as programs asked for them
-  std::size_t rounding = 0;   ///< what blocks are larger than that
-  std::size_t unused = 0;     ///< in segments that hold nothing: can be given back
-  std::size_t stranded = 0;   ///< between the blocks of the others
+  std::size_t requested = 0;  ///< bytes as requested
+  std::size_t rounding = 0;   ///< bytes by which blocks are larger than their requests
+  std::size_t unused = 0;     ///< bytes in segments without blocks, which can be returned
+  std::size_t stranded = 0;   ///< free bytes in segments with blocks
 
   std::size_t reserved() const { return requested + rounding + unused + stranded; }
 };
 
-/// The segments and what is held of each, recomputed from events.
+/// The segments and the bytes used in each, recomputed from events.
 class Layout {
  public:
   void apply(const Event& e);
   std::size_t reserved() const { return reserved_; }
-  /// Takes time by the number of segments.
+  /// O(number of segments).
   Usage usage() const;
 
  private:
@@ -34,7 +34,7 @@ class Layout {
   std::size_t requested_ = 0, reserved_ = 0;
 };
 
-/// When `reserved` was first at its highest, and how it was used once the request was served that it rose for.
+/// The first moment at which `reserved` was highest, and its use after the request that raised it was served.
 struct ReservedPeak {
   Usage usage;
   std::uint32_t step = 0;

@@ -5,23 +5,23 @@
 
 namespace bytetape::memory {
 
-/// Finds the peak among events: the first moment at which most bytes are allocated. Until the next free, roles and
-/// modules that change are the peak's too, as most blocks get theirs right behind their allocation. A Ledger keeps its
-/// books of the peak by the same rule.
+/// Finds the peak of a sequence of events: the first moment with the most allocated bytes. Retags after the peak still
+/// belong to it until the next free, because most blocks get their role and module right after their allocation. A
+/// Ledger uses the same rule.
 class PeakFinder {
  public:
-  /// `allocated`: the bytes that are allocated before the first event.
+  /// `allocated`: the bytes allocated before the first event.
   explicit PeakFinder(std::size_t allocated = 0)
       : allocated_(allocated), peak_(allocated), is_at_peak_(allocated > 0) {}
 
-  /// Takes the next event.
+  /// Adds the next event.
   void see(const Event& e);
 
   std::size_t bytes() const { return peak_; }
-  /// How many events come before the alloc that reached the peak.
+  /// The number of events before the alloc that reached the peak.
   std::size_t reached() const { return reached_; }
-  /// How many events it takes to know who holds the peak: up to that alloc, or to a retag behind it. 0 where no event
-  /// reached it.
+  /// The number of events after which the holders of the peak are known: up to that alloc, or to a retag after it. 0 if
+  /// no event reached the peak.
   std::size_t end() const { return end_; }
 
  private:

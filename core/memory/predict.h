@@ -16,38 +16,39 @@
 
 namespace bytetape::memory {
 
-/// What a prediction supposes.
+/// Options of predict().
 struct PredictOptions {
   std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< bytes that may be reserved on the device
-  int threads = 0;     ///< of the CPU, which workspaces depend on, as set_num_threads(); 0: those of this thread
-  int min_steps = 3;   ///< that are taken in any case: a captured step is recorded by its third call
-  int max_steps = 16;  ///< that are taken where they do not come to repeat
-  /// A file that it is recorded in (Recording), up to the last step or to where memory ran out: for a report, or to be
-  /// compared with a run's. Its times are the prediction's own. "": none.
+  int threads = 0;     ///< CPU threads, as in set_num_threads(), which workspaces depend on; 0: this thread's number
+  int min_steps = 3;   ///< least number of steps: a captured step is recorded by its third call
+  int max_steps = 16;  ///< most steps, if they do not come to repeat
+  /// The file of a Recording of the prediction, for a report or a comparison with a real run. It ends with the last
+  /// step, or where memory ran out. Times are those of the prediction. Default: "", none.
   std::string recording = {};
-  std::string program = {};  ///< what the recording says was run; "": the process, predicted
+  std::string program = {};  ///< title in the recording; "": the process's name, predicted
 };
 
-/// What a predicted step will take.
+/// The memory that a predicted step takes.
 struct PredictedStep {
-  std::size_t first_event = 0, end_event = 0;  ///< its part of Prediction::snapshot's events
-  std::size_t allocated = 0;                   ///< the most bytes handed out at a time
-  RoleBytes by_role{};                         ///< of these, indexed by Role
-  std::size_t reserved = 0;                    ///< the most bytes taken from the system
+  std::size_t first_event = 0, end_event = 0;  ///< range in Prediction::snapshot's events
+  std::size_t allocated = 0;                   ///< peak of allocated bytes
+  RoleBytes by_role{};                         ///< of `allocated`, indexed by Role
+  std::size_t reserved = 0;                    ///< peak of reserved bytes
 };
 
-/// What a program will do to a device's memory. Events and bytes are those of the real run, record by record, where
-/// that starts from nothing held and an empty cache and has as many threads.
+/// The memory of a program on a device. Events and bytes equal those of a real run, record by record, if that run
+/// starts with nothing held, an empty cache and the same number of threads.
 struct Prediction {
-  Device device;                     ///< the real one
-  Snapshot snapshot;                 ///< its books behind the last step, or where memory ran out
-  std::vector<Snapshot> others;      ///< of the host, at the end: its memory, pinned or not, that a GPU's program takes
-  std::vector<PredictedStep> steps;  ///< that were taken, one in which memory ran out among them
-  /// The last so many steps are event by event like as many before, as all later ones are: 1 as a rule, more where
-  /// places take turns; 0 where steps have not settled. Segments may have other numbers.
+  Device device;                     ///< the real device
+  Snapshot snapshot;                 ///< its ledger after the last step, or where memory ran out
+  std::vector<Snapshot> others;      ///< host memory at the end, pinned and pageable, that a GPU's program takes
+  std::vector<PredictedStep> steps;  ///< steps taken, including one in which memory ran out
+  /// The period of the steps: each of the last `period` steps has the same events as the step `period` before it, and
+  /// so have all later ones. Usually 1; more if blocks alternate between places. 0 if steps have not settled. Segment
+  /// numbers may differ.
   std::size_t period = 0;
-  int threads = 0;                           ///< that it is for
-  std::optional<OutOfMemory> out_of_memory;  ///< where the limit was too low
+  int threads = 0;                           ///< CPU threads assumed
+  std::optional<OutOfMemory> out_of_memory;  ///< set if the limit was too low
 
   bool is_settled() const { return period > 0; }
   bool fits() const { return !out_of_memory; }
@@ -56,14 +57,15 @@ struct Prediction {
 };
 
 namespace detail {
-/// Takes steps until they settle.
+/// Calls `step` until the steps settle.
 using TakeSteps = std::function<void(const std::function<void()>& step)>;
 Prediction predict(Device device, const std::function<void(const TakeSteps&)>& program, const PredictOptions& options);
 }  // namespace detail
 
-/// Runs a program's own code on the meta device that stands in for `device`, which need not be there, and says what it
-/// will do to that device's memory. fn() builds what a training loop has before its first step; what it returns takes a
-/// step when it is called, until steps are like those before:
+/// Predicts a program's memory on `device` by running its code on the matching meta device. `device` need not exist.
+///
+/// fn() builds everything that a training loop has before its first step. The result is called for each step, until
+/// steps repeat:
 ///
 ///     const memory::Prediction p = memory::predict(Device::cuda(), [] {
 ///       auto net = std::make_shared<Net>();
@@ -75,17 +77,20 @@ Prediction predict(Device device, const std::function<void(const TakeSteps&)>& p
 ///       };
 ///     }, {.limit = std::size_t{8} << 30});
 ///
-/// Device::meta(device) is default_device() meanwhile. A class with a model, an optimizer and an operator() does as
-/// well: it is neither copied nor moved. Where steps differ by turns (a last batch that is smaller), a step is best a
-/// whole epoch.
+/// Device::meta(device) is the default_device() during the prediction. fn() may also return a class with a model, an
+/// optimizer and an operator(); the object is neither copied nor moved. If steps differ regularly, such as a smaller
+/// last batch, let a step be a whole epoch.
 ///
-/// Memory of meta devices is the prediction's own on this thread, from nothing held: nothing that the process holds is
-/// seen or changed. The default generator is a copy, the thread's scopes are put back; modes (NoGrad, Autocast) are
-/// those around the call. Threads may predict at the same time. Meta tensors that fn leaves outside stay usable.
+/// The prediction has its own meta memory on this thread, empty at first. It neither sees nor changes what the process
+/// holds. The default generator is a copy, and the thread's scopes are restored. Modes such as NoGrad and Autocast are
+/// those around the call. Threads may predict at the same time. Meta tensors that fn stores outside stay usable.
 ///
-/// Where the limit is too low, the prediction says so and is not settled. Throws ValueError where max_steps < 1 or
-/// threads is none, DeviceError where there can be no such device, CaptureError in a step that is being captured,
-/// FileError where its recording cannot be written, ValueError where one runs already, and what fn throws.
+/// If the limit is too low, `out_of_memory` is set and the prediction is not settled.
+/// Throws ValueError if max_steps < 1, if threads is invalid, or if a recording is asked for while one runs.
+/// Throws DeviceError if no such device can exist.
+/// Throws CaptureError in a step that is being captured.
+/// Throws FileError if the recording cannot be written.
+/// Exceptions from fn pass through.
 template <std::invocable F>
 requires std::invocable < std::invoke_result_t<F&>
 & > Prediction predict(Device device, F&& fn, const PredictOptions& options = {}) {
@@ -96,21 +101,23 @@ requires std::invocable < std::invoke_result_t<F&>
   return detail::predict(device, program, options);
 }
 
-/// What largest() finds.
+/// The result of largest().
 struct Largest {
-  std::optional<std::int64_t> n;  ///< none where not even `low` fits
-  Prediction prediction;          ///< of n, else of `low`
+  std::optional<std::int64_t> n;  ///< none if `low` does not fit
+  Prediction prediction;          ///< for n, or for `low` if n is none
 };
 
 namespace detail {
 Largest largest(std::int64_t low, std::int64_t high, const std::function<Prediction(std::int64_t)>& predict_for);
 }  // namespace detail
 
-/// The largest n from `low` to `high` for which predict(device, [&] { return fn(n); }) fits into `limit` bytes: a
-/// batch, the side of an image, the length of a sequence. Tries `low`, then twice as many until one is too much, then
-/// halves what is between; what fails of fragmentation is no end, as more of it may be laid out in another way. So what
-/// n takes must not fall as n grows. Throws ValueError unless low <= high and 1 <= low, or where options name a limit
-/// or a recording too, and what predict() throws.
+/// Finds the largest n from `low` to `high` for which predict(device, [&] { return fn(n); }) fits into `limit` bytes: a
+/// batch size, the side of an image, the length of a sequence.
+///
+/// Tries `low`, then doubles until n does not fit, then bisects. Memory must not decrease as n grows. Larger n are
+/// tried after a failure from fragmentation, because they may be laid out differently.
+/// Throws ValueError unless 1 <= low <= high, or if `options` has a limit or a recording.
+/// Exceptions from predict() pass through.
 ///
 ///     const auto batch = memory::largest(Device::cuda(), std::size_t{8} << 30, 1, 4096,
 ///                                        [](std::int64_t n) { return Training(n); });
@@ -127,8 +134,8 @@ Largest largest(Device device, std::size_t limit, std::int64_t low, std::int64_t
   });
 }
 
-/// A page of text: what the first step and the settled one take, by role, beside each other, and summarize() of the
-/// books.
+/// Returns a page of text: the bytes of the first and of the settled step by role, then summarize() of the snapshot.
+/// `modules` is the most rows of modules.
 std::string summarize(const Prediction& p, std::size_t modules = 8);
 
 }  // namespace bytetape::memory

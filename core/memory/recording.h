@@ -8,26 +8,31 @@ namespace bytetape::memory {
 
 class Recorder;
 
-/// Writes what happens to every device's memory to a file, as it happens, while it lives: the events of the ledgers,
-/// and beside them the time, the thread, who freed and who saved each block, the tensor that it was made for, and when
-/// modules and ops began and ended. docs/memory_formats.md has the format. read_log() reads the file, even if the
-/// program was killed: at most the last fifth of a second is missing then.
+/// Records the memory of every device to a file while the object exists. The file has the ledgers' events, and for each
+/// the time and the thread. It also has the tensor that a block was made for, who freed and who saved it, and when
+/// modules and ops began and ended. docs/memory_formats.md has the format.
+///
+/// read_log() reads the file, even if the program was killed. Then at most the last 0.2 s are missing.
 ///
 ///     memory::Recording recording("run.memlog");
 ///
-/// What is held when it begins comes first. Costs each event a look at the clock and a copy of 72 bytes, and a thread
-/// of its own that packs and writes. One at a time.
+/// The blocks held at the beginning come first. Each event costs a look at the clock and a copy of 72 bytes. A separate
+/// thread packs and writes. Only one recording can run at a time.
 class Recording {
  public:
-  /// `program`: what is run, for whoever reads the file; "" stands for the process's name. Replaces the file. Throws
-  /// FileError where it cannot be written, ValueError where a recording runs already.
+  /// Begins the recording and replaces the file. `program` is a title for readers of the file; "" stands for the
+  /// process's name.
+  /// Throws FileError if the file cannot be written.
+  /// Throws ValueError if a recording is running.
   [[nodiscard]] explicit Recording(const std::string& path, const std::string& program = {});
-  /// Ends it, as finish() does; what went wrong then is not told.
+  /// Ends the recording like finish(), but ignores errors.
   ~Recording();
 
-  /// Ends it and completes the file. Throws FileError where the disk was full or failed. Does nothing the second time.
+  /// Ends the recording and completes the file. Does nothing the second time.
+  /// Throws FileError if the disk is full or failed.
   void finish();
-  /// Brings what happened so far to the file, which stays open. Throws FileError likewise.
+  /// Writes all events so far to the file, which stays open.
+  /// Throws FileError if the disk is full or failed.
   void flush();
   const std::string& path() const { return path_; }
 
@@ -36,16 +41,17 @@ class Recording {
   std::unique_ptr<Recorder> recorder_;
 };
 
-/// The file of the recording that runs; "" where none does.
+/// The file of the running recording; "" if none runs.
 std::string recording_path();
 
-/// The recording that runs, as far as it has come; else the last that was finished, as long as its file is there; else
-/// what the ledgers of the process keep (log_of). Throws FileError where the recording's file failed.
+/// Returns the running recording so far. If none runs, the last finished one, as long as its file exists. Else the logs
+/// that the process's ledgers keep (log_of).
+/// Throws FileError if the recording's file failed.
 Log log_so_far();
 
-/// Reads a recording. A file that breaks off gives what is whole of it, and is not `complete`; one that is damaged
-/// gives what comes before that, and `damage` says where it is. Throws FileError, which names the place, where it is no
-/// recording, or damaged in its first chunk.
+/// Reads a recording. If the file breaks off, the whole part is returned and `complete` is false. If it is damaged, the
+/// part before the damage is returned and `damage` says where that is.
+/// Throws FileError, which names the place, if the file is not a recording or is damaged in its first chunk.
 Log read_log(const std::string& path);
 
 }  // namespace bytetape::memory

@@ -6,8 +6,8 @@
 
 namespace bytetape::memory {
 
-/// The books recomputed from the log: apply a snapshot's events one by one to see who held the bytes at any of them.
-/// Exact where the log is whole: nothing dropped, and nothing held when it was last reset.
+/// A ledger's totals recomputed from its log: apply a snapshot's events one by one to see who held the bytes after
+/// each. Exact if the log is whole: no events were dropped, and nothing was held when it was last reset.
 class Replay {
  public:
   void apply(const Event& e);
@@ -16,10 +16,10 @@ class Replay {
   std::size_t requested() const { return requested_; }
   std::size_t reserved() const { return reserved_; }
   const RoleBytes& by_role() const { return by_role_; }
-  /// Indexed by NameId; shorter than the name table where later names hold nothing.
+  /// Indexed by NameId. Shorter than the name table if the last names hold nothing.
   const std::vector<RoleBytes>& by_module() const { return by_module_; }
   const std::vector<RoleBytes>& by_op() const { return by_op_; }
-  /// The most that each held at once so far; indexed alike.
+  /// The most bytes that each name held at once so far. Indexed likewise.
   const std::vector<std::size_t>& most_by_module() const { return most_by_module_; }
   const std::vector<std::size_t>& most_by_op() const { return most_by_op_; }
 

@@ -7,27 +7,29 @@
 
 namespace bytetape::memory {
 
-/// What a report shows.
+/// The contents of a report.
 struct Report {
   const Log* run = nullptr;
-  const Log* other = nullptr;       ///< a second run to hold against it: SGD beside Adam, predicted beside measured
+  const Log* other = nullptr;       ///< a second run to compare with: SGD and Adam, predicted and measured
   std::vector<std::string> advice;  ///< sentences, shown first
 };
 
-/// Whether this library was built with what reports are drawn with.
+/// Whether this build includes d3, which reports need.
 bool can_write_reports();
 
-/// Writes a recording as one HTML file that needs nothing else: docs/memory.md ("The report") tells what it shows.
-/// Equal recordings write equal bytes. Throws Error where this library was built without d3.
+/// Writes a recording as one self-contained HTML file. docs/memory.md ("The report") describes it. Equal recordings
+/// write equal bytes.
+/// Throws Error if this library was built without d3.
 void write_report(const Report& report, std::ostream& out);
-/// The same into a file, which appears or is replaced whole or not at all, as write_timeline's. Throws FileError.
+/// Writes the report to a file, which appears or is replaced whole or not at all, as write_timeline's is.
+/// Throws FileError if the file cannot be written.
 void write_report(const Report& report, const std::string& path);
-/// A run, with what advise() says of it.
+/// Writes a report of a run, with the advice of advise().
 void write_report(const Log& run, const std::string& path);
-/// The recording that runs, as far as it has come; else the last that was finished; else what the ledgers of the
-/// process keep, which the page says (log_so_far).
+/// Writes a report of log_so_far(): the running recording, else the last finished one, else the logs of the process's
+/// ledgers. The page says so in the last case.
 void write_report(const std::string& path);
-/// Two runs beside each other.
+/// Writes a report that compares two runs.
 void write_report(const Log& run, const Log& other, const std::string& path);
 
 }  // namespace bytetape::memory

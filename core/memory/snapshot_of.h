@@ -4,10 +4,10 @@
 
 namespace bytetape::memory {
 
-/// The books of a recorded device, written again from its records: what Allocator::snapshot() would have said when the
-/// recording ended, had the program begun with it. Totals, peaks and counts are of what was recorded, `capacity`
-/// is as it was when it began. Events are those of a Ledger, in its order, without the holds and drops that
-/// recordings alone have. Names become the process's.
+/// Recomputes a snapshot of a recorded device from its records: the result of Allocator::snapshot() at the end of the
+/// recording, if the program had begun with it. Totals, peaks and counts cover the recording. `capacity` is from its
+/// beginning. Events are in the ledger's order, without those that only recordings have. Names become names of this
+/// process.
 Snapshot snapshot_of(const Log& log, const DeviceLog& device);
 
 }  // namespace bytetape::memory

@@ -2,14 +2,14 @@
 #include <cstdint>
 
 #include "bytetape/core/device/default_device.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
 #include "bytetape/core/memory/ledger/ledger.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 
 class Allocator;
 
-/// Marks one training (or evaluation) step on a device's timeline, and puts the thread into the forward phase:
+/// Marks a training or evaluation step on a device's timeline, and sets the thread's phase to forward:
 ///
 ///     for (auto [x, t] : loader) {
 ///       const memory::Step step;
@@ -17,13 +17,13 @@ class Allocator;
 ///       optimizer.step();
 ///     }
 ///
-/// A thread's steps on one device do not nest: where one is open, a second one is a ValueError. Threads may have steps
-/// open at the same time. Each is booked what its thread does; a thread without one (a loader's worker) adds to the
-/// step that has been open longest. Where another thread destroys a step it ends too, and the phase of either thread
-/// stays.
+/// Steps of one thread on one device do not nest. Several threads may have steps open. Events belong to the step of
+/// their thread. A thread without one, such as a loader's worker, adds to the step that has been open longest. If
+/// another thread destroys a step, the step ends and no thread's phase changes.
 class Step {
  public:
-  /// `number` >= 1; 0, the default, counts on from the device's last step, from 1.
+  /// Begins a step. `number` must be at least 1, or 0 (default) for the device's last number + 1, from 1.
+  /// Throws ValueError if the thread has a step open on this device.
   [[nodiscard]] explicit Step(Device device = default_device(), std::uint32_t number = 0);
   ~Step();
   Step(const Step&) = delete;

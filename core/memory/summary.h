@@ -6,8 +6,9 @@
 
 namespace bytetape::memory {
 
-/// A page of text: the peak and who held it, by role and by module path (the largest `modules` of them; by op where no
-/// module was named); and what rose and fell in the first step, a typical one and the last, phase by phase.
+/// Returns a page of text: the peak and its holders by role and module path, then the bytes allocated and freed by
+/// phase in the first, a typical and the last step. `modules` is the most rows of modules. If no module was named, the
+/// holders are listed by op.
 std::string summarize(const Snapshot& snapshot, std::size_t modules = 12);
 
 }  // namespace bytetape::memory

@@ -6,12 +6,12 @@
 
 namespace bytetape::memory {
 
-/// Writes a snapshot as JSON: statistics, who held the peak, every step, every event. Equal runs write
-/// equal bytes. docs/memory_formats.md has the format.
+/// Writes a snapshot as JSON: statistics, holders of the peak, every step, every event. Equal runs write equal bytes.
+/// docs/memory_formats.md has the format.
 void write_timeline(const Snapshot& snapshot, std::ostream& out);
-/// The same into a file, which appears or is replaced whole or not at all; a symlink stays, and what it leads to is
-/// written. Anything but a regular file (a device, a FIFO) is written straight through. Throws FileError; whatever is
-/// thrown, no part of a file stays behind.
+/// Writes the timeline to a file, which appears or is replaced whole or not at all. A symlink stays, and its target is
+/// written. Anything but a regular file (a device, a FIFO) is written directly.
+/// Throws FileError if the file cannot be written. No partial file is left after any exception.
 void write_timeline(const Snapshot& snapshot, const std::string& path);
 
 }  // namespace bytetape::memory

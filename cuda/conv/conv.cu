@@ -1,6 +1,6 @@
-// Convolution through cuDNN, whose fast kernels want weights as (o, kh, kw, c / groups), which is channels-last, and
-// all addresses aligned: it is given copies of others. What cuDNN does not take (f64, rare geometries, 2^31 elements)
-// becomes products of matrices in im2col.cu, and images of few channels are conv_mma.cu's and conv_direct.cu's.
+// Convolution with cuDNN. Its fast kernels need weights in the order (o, kh, kw, c / groups), which is channels-last,
+// and aligned addresses. Other operands are copied. What cuDNN does not support (f64, rare geometries, 2^31 elements)
+// runs as matrix products in im2col.cu. Images of few channels run in conv_mma.cu and conv_direct.cu.
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/conv/conv_direct.h"
@@ -18,7 +18,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// What comes after a convolution that no engine finishes.
+/// Applies bias and activation after a convolution, if no engine applied them in its epilogue.
 struct Finish {
   bool relu;
   template <class C>

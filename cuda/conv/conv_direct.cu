@@ -17,7 +17,7 @@ struct alignas(16) Quad {
 
 __device__ Quad& quad_at(float* p) { return *reinterpret_cast<Quad*>(p); }
 
-/// What a tile sees of x, and where its pixels are.
+/// The part of x that a tile depends on, and the places of the tile's pixels.
 template <int channels, class T>
 __device__ void load_tile(const DirectConv& d, const Image<T>& x, const Tile& tile, float* values, Place* places) {
   constexpr int width = DirectConv::width(channels);

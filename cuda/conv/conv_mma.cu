@@ -1,5 +1,5 @@
-// Forward: patches of a tile are the rows of a matrix that no memory holds. Threads gather their words of it from x in
-// shared memory, and hold their words of the weight in registers.
+// Forward. The patches of a tile are the rows of a matrix that is never stored. Threads gather their words of the
+// matrix from x in shared memory, and hold their words of the weight in registers.
 #include "bytetape/cuda/conv/conv_mma.cuh"
 
 #include <limits>
@@ -12,9 +12,9 @@ namespace {
 
 using namespace conv_mma_detail;
 
-/// The weight of the outputs from `first` on as columns of forward's products, then their bias. Of product j, which
-/// makes a part of the outputs' half j / (vector / 2), thread (r, t) will hold words 8 s + t and 8 s + t + 4 of column
-/// r: they lie at ((s, j), r, t).
+/// Stores the weight of the outputs from `first` on as columns of the products, then their bias. Product j computes a
+/// part of half j / (vector / 2) of the outputs. Its thread (r, t) uses words 8 s + t and 8 s + t + 4 of column r,
+/// which are stored at ((s, j), r, t).
 template <class T, int padded>
 __device__ void load_weight(const MmaConv& d, const Weight<const T>& weight, const T* bias, int first,
                             std::uint32_t* words, float* biases) {

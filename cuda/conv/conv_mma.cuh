@@ -3,20 +3,20 @@
 #include "bytetape/cuda/conv/conv_tiles.cuh"
 #include "bytetape/cuda/matmul/mma.cuh"
 
-/// What forward and weight_grad on tensor cores share. Which of a product's rows and columns are which outputs is free,
-/// and chosen so that a thread's outputs of a pixel are 16 bytes that lie together.
+/// Helpers for forward and weight_grad on tensor cores. The assignment of outputs to rows and columns of a product is
+/// free. Here a thread's outputs of a pixel are 16 adjacent bytes.
 namespace bytetape::cuda::conv_mma_detail {
 
 inline constexpr int warp = MmaConv::warp, warps = MmaConv::warps, threads = MmaConv::threads;
 inline constexpr unsigned whole_warp = 0xffffffff;
-inline constexpr int rows = 16;  // of a product, and of pixels that a warp takes at a time
+inline constexpr int rows = 16;  // rows of a product; pixels that a warp takes at a time
 
-/// Outputs of a thread's vector, and of a thread block.
+/// The outputs of a thread's vector, and of a thread block.
 template <class T>
 inline constexpr int vector = MmaConv::vector_bytes / sizeof(T);
 template <class T>
 inline constexpr int group = MmaConv::group_bytes / sizeof(T);
-/// Steps of 8 words along a patch.
+/// The number of steps of 8 words along a patch.
 template <class T, int padded>
 inline constexpr int steps = padded / (8 * per_word<T>);
 
@@ -29,7 +29,7 @@ __device__ void load_tile(const MmaConv& d, const Image<T>& x, const Tile& tile,
   place_pixels(d, tile, d.c, places);
 }
 
-/// f(T{}, padded) with both as types.
+/// Calls f(T{}, padded), with `padded` a std::integral_constant.
 template <class F>
 void visit(const MmaConv& d, DType dtype, const F& f) {
   visit_tiled(dtype, [&](auto zero) {

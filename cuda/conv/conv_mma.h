@@ -3,39 +3,40 @@
 
 namespace bytetape::cuda {
 
-/// A convolution of few channels as a product of patches, gathered from shared memory, and the weight, on tensor cores:
-/// of 16-bit types, and of f32 where TF32 is allowed. Sums are f32.
+/// A convolution of few channels on tensor cores, as a product of the weight and patches that are gathered from shared
+/// memory. For 16-bit types, and for f32 if TF32 is allowed. Sums are f32.
 struct MmaConv : ConvTiles {
-  static constexpr int most_patch = 31;                             // elements
-  static constexpr std::size_t group_bytes = 128;                   // of a pixel of y: the outputs of a thread block
-  static constexpr std::size_t vector_bytes = 16;                   // of them, a thread's at a time
-  static constexpr int forward_blocks = 4, weight_grad_blocks = 3;  // that a processor holds at a time, by registers
+  static constexpr int most_patch = 31;                             // elements of a patch
+  static constexpr std::size_t group_bytes = 128;                   // outputs of a thread block at a pixel of y
+  static constexpr std::size_t vector_bytes = 16;                   // outputs of a thread at a time
+  static constexpr int forward_blocks = 4, weight_grad_blocks = 3;  // thread blocks on a multiprocessor at a time
 
-  std::size_t element;  // bytes
-  int padded;           // elements of a patch, a one behind them that makes the bias's gradient, and zeros: 16 or 32
-  int output_groups;    // thread blocks that share the outputs of a tile
+  std::size_t element;  // bytes of an element
+  int padded;           // 16 or 32: a patch, a one for the bias's gradient, and zeros
+  int output_groups;    // thread blocks among which a tile's outputs are divided
 
   MmaConv(const ConvSizes& s, ConvMap map);
   constexpr int patch() const { return c * taps(); }
-  /// Where element k of a patch, in the order (kh, kw, c), is in shared memory from the patch's first.
+  /// The offset of element k of a patch in shared memory, from the patch's first element. Elements are in the order
+  /// (kh, kw, c).
   constexpr int offset(int k) const {
     const int tap = k / c, y = tap / kw, x = tap - y * kw;
     return (y * dilation[0] * columns + x * dilation[1]) * c + k - tap * c;
   }
-  /// Forward: of shared memory, for the weight of a thread block's outputs and their bias as f32.
+  /// Forward: the shared memory for the weight of a thread block's outputs and their bias as f32.
   std::size_t weight_bytes() const {
     return (static_cast<std::size_t>(padded) + sizeof(float) / element) * group_bytes;
   }
 };
 
-/// Plan::algorithm of what is made so.
+/// The value of Plan::algorithm for this algorithm.
 inline constexpr std::int64_t conv_mma = 2;
 
-/// Whether forward or weight_grad are made so, `y` being y or its gradient.
+/// Whether forward or weight_grad use this algorithm. `y` is y or its gradient.
 bool is_mma(const ConvSizes& s, ConvMap map, const ConstView& y);
 
 void mma_forward(const Conv2dArgs& args);
-/// `ws` has MmaConv::sum_bytes().
+/// `ws` has at least MmaConv::sum_bytes() bytes.
 void mma_weight_grad(const Conv2dWeightGradArgs& args, void* ws);
 
 }  // namespace bytetape::cuda

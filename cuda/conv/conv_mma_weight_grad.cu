@@ -1,5 +1,5 @@
-// The weight's gradient: gy goes from memory to registers, where pairs of pixels make words; patches are gathered from
-// x in shared memory.
+// The weight's gradient. gy is loaded into registers, where pairs of pixels form words. Patches are gathered from x in
+// shared memory.
 #include "bytetape/cuda/conv/conv_mma.cuh"
 #include "bytetape/cuda/runtime/launch.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using namespace conv_mma_detail;
 
-/// A word of gy as it comes through relu, whose result is y: nothing where that is 0.
+/// Applies relu's gradient to a word of gy: zero where relu's result y is 0.
 template <class T>
 __device__ std::uint32_t through_relu(std::uint32_t gy, std::uint32_t y) {
   if constexpr (std::is_same_v<T, float>) return __uint_as_float(y) <= 0 ? 0 : gy;

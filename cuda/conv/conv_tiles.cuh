@@ -1,15 +1,16 @@
 #pragma once
 #include "bytetape/cuda/conv/conv_tiles.h"
 
-/// What kernels over tiles of y's pixels share.
+/// Helpers for kernels over tiles of y's pixels.
 namespace bytetape::cuda {
 
-/// Of a tile's pixel: its patch's first element in shared memory, and its number in y from the tile's first.
+/// The place of a tile's pixel: x is the offset of its patch in shared memory, y its number in y from the tile's first
+/// pixel.
 struct alignas(ConvTiles::place_bytes) Place {
   std::uint32_t x, y;
 };
 
-/// f(T{}) for what has kernels over tiles: all but f64.
+/// Calls f(T{}) for the dtypes with kernels over tiles: all but f64.
 template <class F>
 void visit_tiled(DType dtype, const F& f) {
   switch (dtype) {
@@ -22,7 +23,7 @@ void visit_tiled(DType dtype, const F& f) {
   }
 }
 
-/// x in memory.
+/// The layout of x in memory.
 template <class T>
 struct Image {
   const T* data;
@@ -37,7 +38,7 @@ struct Image {
         column_step(static_cast<int>(x.strides[3])) {}
 };
 
-/// The weight, or its gradient, in memory.
+/// The layout of the weight or its gradient in memory.
 template <class T>
 struct Weight {
   T* data;
@@ -55,7 +56,7 @@ struct Weight {
   }
 };
 
-/// Some of the pixels of an image of y.
+/// A rectangle of pixels of an image of y.
 struct Tile {
   int n, row, column, width, count;
 
@@ -67,14 +68,14 @@ struct Tile {
     width = min(d.tile_w, d.ow - column);
     count = width * min(d.tile_h, d.oh - row);
   }
-  /// The number of its first pixel in y.
+  /// The number of the tile's first pixel in y.
   __device__ std::uint32_t first(const ConvTiles& d) const {
     return (static_cast<std::uint32_t>(n) * d.oh + row) * d.ow + column;
   }
 };
 
-/// f(i, its channels) for pixel i of what a tile sees of x, which are zero beyond x's. A thread has a few pixels' loads
-/// under way together.
+/// Calls f(i, channels) for each pixel i of x that a tile depends on. Channels outside x are zero. A thread loads
+/// several pixels at once.
 template <int channels, class T, class F>
 __device__ void for_each_seen(const ConvTiles& d, const Image<T>& x, const Tile& tile, const F& f) {
   constexpr int at_once = 4, threads = ConvTiles::threads;
@@ -98,7 +99,7 @@ __device__ void for_each_seen(const ConvTiles& d, const Image<T>& x, const Tile&
   }
 }
 
-/// Where the pixels of a tile are, a pixel of x taking `width` elements of shared memory.
+/// Computes the places of a tile's pixels. A pixel of x takes `width` elements of shared memory.
 __device__ inline void place_pixels(const ConvTiles& d, const Tile& tile, int width, Place* places) {
   for (int i = threadIdx.x; i < tile.count; i += ConvTiles::threads) {
     const int y = i / tile.width, z = i - y * tile.width;

@@ -1,5 +1,5 @@
-// The weight's gradient by warpgroups. gy goes through shared memory into registers; x goes through registers into
-// shared memory, transposed, since products read the terms of a sum side by side.
+// The weight's gradient with warpgroup instructions. gy goes through shared memory into registers. x goes through
+// registers into shared memory and is transposed, because the terms of a sum must be adjacent there.
 #include "bytetape/cuda/conv/conv_warpgroup.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr int rows = WarpgroupConv::rows, columns = WarpgroupConv::columns, thre
 constexpr int warp = 32;
 constexpr int pitch = outputs + 8;  // floats of a pixel of gy: a warp's loads fall into different banks
 
-/// What is constant for the channels of a thread block. A place is a pixel of a tile, of all its images.
+/// Constants for the channels of a thread block. A place is a pixel of a tile, for all images of the tile.
 template <int channels_>
 struct Layout {
   static constexpr int channels = channels_, quads = channels / 4, places = rows * columns;

@@ -347,7 +347,7 @@ std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device)
   if (const auto* found = library.graphs.find(key)) return *found;
   // Compiled beside what is being recorded: a stream that records takes none of what this may need.
   const OutsideRecording outside;
-  library.use(streams_of(device.index).get(memory::current_scope.stream));
+  library.use(streams_of(device.index).get(memory::ambient.scope.stream));
   auto graph = build_with_memory(problem, library, tf32, device);
   library.drop_some(device.index);
   return library.graphs.add(key, std::move(graph));

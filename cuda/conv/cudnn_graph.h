@@ -8,31 +8,31 @@
 
 namespace bytetape::cuda {
 
-/// One convolution as cuDNN is asked for it, on tensors of cudnn_alignment.
+/// A convolution for cuDNN. Tensors are aligned to cudnn_alignment.
 struct ConvProblem {
   ConvSizes sizes;
   ConvMap map;
-  bool channels_last;  ///< x, weight and y, which else are row-major
+  bool channels_last;  ///< whether x, weight and y are channels-last; if not, row-major
   bool with_bias;
-  Activation activation;        ///< of forward
+  Activation activation;        ///< activation of forward
   std::size_t workspace;        ///< bytes that cuDNN may use
-  std::size_t usual_workspace;  ///< without a cap
+  std::size_t usual_workspace;  ///< bytes without a cap
 };
 
-/// Where the tensors, or their gradients, are.
+/// The addresses of the tensors or their gradients.
 struct ConvMemory {
   const void *x, *weight, *y, *bias;
 };
 
 class ConvGraph;
 
-/// How cuDNN computes it, found once for each device and kept while it is among those used last; null where no
-/// deterministic engine of cuDNN can. Engines compute in f32, without rounding f32 to fewer bits unless allow_tf32().
-/// Throws Error, and keeps nothing, where the device is short of memory for an engine's code.
+/// Returns cuDNN's graph for a convolution, or null if cuDNN has no deterministic engine for it. Recently used graphs
+/// are cached for each device. Engines compute in f32, and round to TF32 only if allow_tf32().
+/// Throws Error, and caches nothing, if the device lacks memory for an engine's code.
 std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device);
-/// Launches it; `workspace` has the problem's bytes.
+/// Launches a graph. `workspace` has at least the problem's bytes.
 void run(const std::shared_ptr<ConvGraph>& graph, const ConvMemory& memory, void* workspace, Device device);
-/// How many are kept for a device: those of a large model, in training and in evaluation.
+/// The number of graphs cached for a device: enough for a large model in training and evaluation.
 inline std::atomic<std::size_t> most_graphs{512};
 
 }  // namespace bytetape::cuda

@@ -10,19 +10,19 @@ namespace {
 
 constexpr int warp = 32, warps = 8;  // of a block: a warp a pixel at a time
 
-/// Images of one height and width in memory.
+/// The layout of images in memory.
 struct Images {
   std::int64_t h, w, strides[4];
   explicit Images(const ConstView& x) : h(x.shape[2]), w(x.shape[3]) {
     for (int d = 0; d < 4; ++d) strides[d] = x.strides[d];
   }
-  /// Of pixel (y, x) of image n, channel 0.
+  /// The offset of pixel (y, x) of image n, channel 0.
   __device__ std::int64_t at(std::int64_t n, std::int64_t y, std::int64_t x) const {
     return n * strides[0] + y * strides[2] + x * strides[3];
   }
 };
 
-/// A pixel of a batch, by its number.
+/// The coordinates of a pixel of a batch, by its number.
 struct Pixel {
   std::int64_t n, y, x;
   __device__ Pixel(std::int64_t i, std::int64_t h, std::int64_t w) {
@@ -33,7 +33,7 @@ struct Pixel {
   }
 };
 
-/// What pixels of an h x w grid see of other images.
+/// Maps the pixels of an h x w grid to the pixels of other images that they depend on.
 struct Window {
   std::int64_t h, w;
   std::uint32_t kh, kw, channels, patch;  // channels of a group; elements of a patch, all groups

@@ -1,33 +1,33 @@
 #pragma once
 #include <cstdint>
 
-/// Hopper's products of matrices (sm_90a): a warpgroup of four warps adds a (64 x 8) b (8 x n) of f32, as TF32, to its
-/// sums, and goes on before they are there. As PTX's `wgmma.mma_async` has it, warp w of the four holds rows 16 w to
-/// 16 w + 15 of a as mma.cuh says, and thread 4 r + t of it
+/// Hopper's asynchronous matrix products (sm_90a). A warpgroup of four warps adds a (64 x 8) b (8 x n), f32 rounded to
+/// TF32, to its sums. The layout is that of PTX's `wgmma.mma_async`: warp w holds rows 16 w to 16 w + 15 of a as in
+/// mma.cuh. Its thread 4 r + t holds
 ///
-///   of sum  columns 8 j + 2 t and 8 j + 2 t + 1 of row 16 w + r, then of row 16 w + r + 8, for each j
+///     of sum  columns 8 j + 2 t and 8 j + 2 t + 1 of row 16 w + r, then of row 16 w + r + 8, for each j
 ///
-/// b lies in shared memory in pieces of 128 bytes: 4 rows' elements of each of 8 columns.
+/// b is in shared memory in pieces of 128 bytes: 4 rows of 8 columns, column by column.
 namespace bytetape::cuda {
 
-/// b as the instruction wants it. Bytes: from a piece to that of the other rows, and to that of the next 8 columns.
-/// Adding n to it moves b by 16 n bytes.
+/// Returns the descriptor of b. The steps are in bytes: from a piece to the one of the other rows, and to the one of
+/// the next 8 columns. Adding n to the descriptor moves b by 16 n bytes.
 __device__ inline std::uint64_t wgmma_operand(const void* shared, int rows_step, int columns_step) {
   const auto address = static_cast<std::uint64_t>(__cvta_generic_to_shared(shared));
   return (address & 0x3ffff) >> 4 | static_cast<std::uint64_t>(rows_step >> 4) << 16 |
          static_cast<std::uint64_t>(columns_step >> 4) << 32;
 }
 
-/// What the warpgroup's threads wrote to registers is there for the products that follow.
+/// Makes the registers that the warpgroup's threads wrote visible to the following products.
 __device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-/// Ends a batch of products.
+/// Commits a batch of products.
 __device__ inline void wgmma_end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// Waits for all batches but the last `pending`: their sums, and the registers and memory that they read.
+/// Waits for all batches except the last `pending`. Then their sums are complete, and their inputs may be overwritten.
 template <int pending>
 __device__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
-/// What this thread wrote to shared memory is there for products, once a barrier says so to their warpgroup.
+/// Makes this thread's writes to shared memory visible to products after the next barrier.
 __device__ inline void publish_to_wgmma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ inline void wgmma(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {

@@ -1,7 +1,7 @@
-// Blocks of one y make one image after another, those of neighbouring x parts of the same, so that each thread draws an
-// image's numbers once. A thread makes elements of x counted as x lies in memory, so that a warp writes one run of it;
-// pixels and what they become are read through the cache. The first m threads see to the labels, and to indices that
-// are no example.
+// The y dim of blocks runs over images, the x dim over parts of an image, so that each thread draws an image's random
+// numbers once. A thread computes elements of x in memory order, so that a warp writes adjacent memory. Source pixels
+// and lookup tables are read through the cache. The first m threads also handle the labels, and check the indices of
+// examples.
 #include <algorithm>
 #include <type_traits>
 
@@ -15,7 +15,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// A vector with a step; may be none.
+/// A strided vector; may be undefined.
 template <class T>
 struct Column {
   T* data;

@@ -1,7 +1,7 @@
 #pragma once
-// Kernels over images (n, c, h, w). A thread makes some neighbouring channels of a pixel, or one: threads lie along the
-// channels and pixels of a row (x) where channels are adjacent in memory, else along its pixels, and blocks along the
-// rows (y).
+// Helpers for kernels over images (n, c, h, w). A thread computes one channel of a pixel, or several neighbouring ones.
+// If channels are adjacent in memory, the x dim of threads runs along the channels and pixels of a row, else along the
+// pixels of a row. The y dim of blocks runs along the rows.
 #include <algorithm>
 
 #include "bytetape/core/images/resample.h"
@@ -12,7 +12,7 @@ namespace bytetape::cuda {
 
 template <int lanes, class T>
 __device__ void store(T* to, const Packed<T, lanes>& values) {
-  if constexpr (sizeof(values) == sizeof(uint4))  // the compiler would store what comes out of a loop one by one
+  if constexpr (sizeof(values) == sizeof(uint4))  // the compiler would store values from a loop one by one
     __stwb(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(values));
   else
     values.store(to);
@@ -35,11 +35,11 @@ struct ImagePixels {
   }
 };
 
-/// How threads lie over what is made, shape (n, c, h, w), `lanes` channels each.
+/// The arrangement of threads over a result of shape (n, c, h, w), with `lanes` channels for each thread.
 struct Layout {
-  std::int64_t inner;           // threads' work in a row: pixels, times vectors of channels where these are adjacent
-  std::int64_t inner_channels;  // those vectors, else 1
-  std::int64_t outer_channels;  // channels that are rows of their own, else 1
+  std::int64_t inner;           // vectors in a row: pixels, times vectors of channels if these are adjacent
+  std::int64_t inner_channels;  // vectors of channels if adjacent, else 1
+  std::int64_t outer_channels;  // channels that form their own rows, else 1
   std::int64_t rows, height;
   dim3 blocks, threads;
 
@@ -57,7 +57,7 @@ struct Layout {
     blocks.y = static_cast<unsigned>(std::min((rows + threads.y - 1) / threads.y, most));
   }
 
-  /// f(n, c, h, w) for all that is this thread's.
+  /// Calls f(n, c, h, w) for each vector of this thread.
   template <int lanes, class F>
   __device__ void for_each(const F& f) const {
     const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -72,7 +72,7 @@ struct Layout {
   }
 };
 
-/// True where channels can be taken `lanes` at a time: adjacent and aligned, in every pixel.
+/// Whether channels can be accessed `lanes` at a time: adjacent and aligned in every pixel.
 template <class T>
 bool fits(const ConstView& v, int lanes) {
   if (!v.defined()) return true;

@@ -11,7 +11,7 @@ using resample::quotient;
 using resample::Range;
 using resample::Windows;
 
-/// Positions in windows, u8 or i32, row-major.
+/// The positions of maxima in their windows, u8 or i32, row-major.
 struct Indices {
   ImagePixels<std::uint8_t> narrow;
   ImagePixels<std::int32_t> wide;

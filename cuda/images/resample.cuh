@@ -1,5 +1,5 @@
 #pragma once
-// Images from images of another size, as core/images/resample.h tells; the counterpart of core/cpu/resample.h.
+// Resampling of images to another size, as defined in core/images/resample.h. The counterpart of core/cpu/resample.h.
 #include <type_traits>
 
 #include "bytetape/cuda/images/pixels.cuh"
@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-// Asks for each input which outputs have it in them: every element is written once, by one thread, and sums are in one
-// order.
+// Gathers for each input the outputs that depend on it. So every element is written once, by one thread, and sums have
+// a fixed order.
 template <class T, int lanes, class Axis>
 __global__ void __launch_bounds__(block_size)
     weigh_backward_kernel(Layout layout, Axis rows, Axis columns, ImagePixels<const T> gy, ImagePixels<T> gx) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-/// f(element, lanes): of the type of both views, and the number of channels that a thread takes at once.
+/// Calls f(zero, lanes): a zero of the views' element type, and the number of channels that a thread handles at once.
 template <class F>
 void with_lanes(const ConstView& from, const ConstView& to, F&& f) {
   visit_floating(to.dtype, [&](auto zero) {

@@ -5,8 +5,9 @@
 
 namespace bytetape::cuda {
 
-/// Milliseconds that the device takes for 20 runs: recorded first, since for what is short launching takes longer. No
-/// other thread may work on the stream meanwhile: its work would be recorded too.
+/// Returns the milliseconds for 20 runs on the device. The runs are recorded as a graph first, because launching short
+/// kernels takes longer than running them. No other thread may use the stream during the recording, or its work would
+/// be recorded too.
 template <class F>
 float time_of(cudaStream_t stream, const F& run) {
   cudaGraph_t graph = nullptr;
@@ -24,7 +25,7 @@ float time_of(cudaStream_t stream, const F& run) {
   cudaEvent_t start = nullptr, stop = nullptr;
   check(cudaEventCreate(&start));
   check(cudaEventCreate(&stop));
-  check(cudaGraphLaunch(recorded, stream));  // the first one takes longer
+  check(cudaGraphLaunch(recorded, stream));  // a warm-up, because the first launch takes longer
   check(cudaEventRecord(start, stream));
   check(cudaGraphLaunch(recorded, stream));
   check(cudaEventRecord(stop, stream));
@@ -38,8 +39,8 @@ float time_of(cudaStream_t stream, const F& run) {
   return ms;
 }
 
-/// The number of the fastest of `count` algorithms; the earlier of equals. run(i) is false where number i cannot run; 0
-/// where none can.
+/// Returns the number of the fastest of `count` algorithms. A later one must be 2 % faster to win. run(i) returns false
+/// if algorithm i cannot run. Returns 0 if none can.
 template <class F>
 int fastest(int count, cudaStream_t stream, const F& run) {
   float best = std::numeric_limits<float>::infinity();

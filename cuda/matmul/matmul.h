@@ -3,7 +3,7 @@
 
 namespace bytetape::cuda {
 
-/// The launch of a product, for kernels made of products; `ws` has at least plan(args).workspace bytes.
+/// Launches a product, for kernels that consist of products. `ws` has at least plan(args).workspace bytes.
 void multiply(const MatmulArgs& args, Workspace ws);
 
 }  // namespace bytetape::cuda

@@ -10,10 +10,10 @@ namespace bytetape::cuda {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// How a row-major (batch, rows, cols) view looks to a library that counts columns first: as cols x rows, or where its
-/// rows are adjacent as the transpose of that.
+/// A row-major (batch, rows, cols) view as a column-major library sees it: a cols x rows matrix, or the transpose of
+/// one if elements of a column are adjacent.
 struct MatrixLayout {
-  std::int64_t leading = 0;  ///< elements from one column of the library's to the next; 0 where it needs a copy
+  std::int64_t leading = 0;  ///< leading dimension in elements; 0 if the view must be copied
   bool transposed = false;
 };
 
@@ -26,22 +26,22 @@ inline MatrixLayout layout_of(const ConstView& x) {
   return {};
 }
 
-/// Bytes of a dense copy, where x needs one.
+/// Returns the bytes of a dense copy if x needs one, else 0.
 inline std::size_t copy_bytes(const ConstView& x) {
   return x.numel() == 0 || layout_of(x).leading ? 0 : aligned(static_cast<std::size_t>(x.numel()) * size_of(x.dtype));
 }
 
-/// Products of one call: some of cuBLASLt's kernels have a block for each along a dim of their grid, which has 65,535
-/// at most. A power of two, so that the next ones are as aligned as the first.
+/// The most products of one call. Some of cuBLASLt's kernels have a block for each along a grid dim, of at most 65,535.
+/// A power of two keeps the alignment of the later calls.
 inline constexpr std::int64_t most_products = std::int64_t{1} << 15;
 
-/// f(first, count) for calls that together make `batch` products.
+/// Calls f(first, count) for ranges that together cover `batch` products.
 template <class F>
 void for_calls(std::int64_t batch, const F& f) {
   for (std::int64_t first = 0; first < batch; first += most_products) f(first, std::min(most_products, batch - first));
 }
 
-/// Bytes that cuBLASLt may use.
+/// Returns the bytes that cuBLASLt may use as workspace.
 std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap);
 
 }  // namespace bytetape::cuda

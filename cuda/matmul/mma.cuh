@@ -4,25 +4,25 @@
 
 #include "bytetape/core/dtype.h"
 
-/// Products of matrices on tensor cores (sm_80 and newer), by a warp: sum (16 x 8) += a (16 x k) b (k x 8), k being 8
-/// words of 32 bits, each two elements of 16 bits or one of f32, as TF32. Thread 4 r + t holds, as PTX's `mma.m16n8k16`
-/// and `mma.m16n8k8` have it,
+/// Matrix products on tensor cores (sm_80 and newer), by a warp: sum (16 x 8) += a (16 x k) b (k x 8). k is 8 words of
+/// 32 bits. A word has two 16-bit elements, or one f32 rounded to TF32. The layout is that of PTX's `mma.m16n8k16` and
+/// `mma.m16n8k8`. Thread 4 r + t holds
 ///
-///   of a    words t of rows r and r + 8, then words t + 4 of both
-///   of b    words t and t + 4 of column r
-///   of sum  columns 2t and 2t + 1 of row r, then of row r + 8
+///     of a    words t of rows r and r + 8, then words t + 4 of both
+///     of b    words t and t + 4 of column r
+///     of sum  columns 2t and 2t + 1 of row r, then of row r + 8
 namespace bytetape::cuda {
 
 template <class T>
 inline constexpr int per_word = 4 / static_cast<int>(sizeof(T));
 
-/// The bits of element e of a word.
+/// The mask of element e of a word.
 template <class T>
 inline constexpr std::uint32_t element_mask(int e) {
   return per_word<T> == 1 ? 0xffffffff : 0xffffu << 16 * e;
 }
 
-/// What tensor cores take for v: of f32, TF32.
+/// Rounds f32 to TF32. Returns other types unchanged.
 template <class T>
 __device__ T factor(T v) {
   if constexpr (std::is_same_v<T, float>) {
@@ -42,7 +42,7 @@ __device__ std::uint32_t word_of(const T (&v)[per_word<T>]) {
     return v[0].bits | static_cast<std::uint32_t>(v[1].bits) << 16;
 }
 
-/// All threads of a warp call it together.
+/// sum += a b. All threads of a warp must call this together.
 template <class T>
 __device__ void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   if constexpr (std::is_same_v<T, float>)
@@ -65,7 +65,7 @@ __device__ void multiply_add(float (&sum)[4], const std::uint32_t (&a)[4], std::
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// A word of results: v rounded to T, or where T is f32 its first.
+/// Packs results into a word: v rounded to T, or v[0] if T is f32.
 template <class T>
 __device__ std::uint32_t narrowed_word(const float (&v)[per_word<T>]) {
   std::uint32_t word;
@@ -78,7 +78,7 @@ __device__ std::uint32_t narrowed_word(const float (&v)[per_word<T>]) {
   return word;
 }
 
-/// 16 bytes of elements, which a thread moves at once.
+/// 16 bytes of elements, which a thread moves at once if they are aligned.
 struct alignas(16) Vector {
   std::uint32_t words[4];
 

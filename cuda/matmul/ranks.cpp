@@ -48,7 +48,7 @@ void set_rank(const RankKey& key, int rank) {
 }
 
 void tune(bool on) { tuning = on; }
-bool is_tuning() { return tuning.load(std::memory_order_relaxed) && !bytetape::detail::capture_running; }
+bool is_tuning() { return tuning.load(std::memory_order_relaxed) && !bytetape::detail::core_ambient.capture; }
 
 std::string tuned() {
   const std::lock_guard lock(table().mutex);

@@ -1,4 +1,4 @@
-// The result of group normalisation, and its table.
+// Forward of group normalisation, and its kernel table.
 #include "bytetape/cuda/norm/group_norm.cuh"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"

@@ -1,18 +1,18 @@
 #pragma once
-// Group normalisation: a block takes a group of an image, whose elements it walks in vectors of `lanes`, along the
-// pixels of a channel or, of channels-last images, along the channels of a pixel.
+// Group normalisation. A block takes a group of an image, and walks its elements in vectors of `lanes`: along the
+// pixels of a channel, or in channels-last images along the channels of a pixel.
 #include "bytetape/core/kernels/group_norm.h"
+#include "bytetape/cuda/norm/batch_norm.cuh"
 #include "bytetape/cuda/norm/layer_norm.cuh"
-#include "bytetape/cuda/norm/norm.cuh"
 
 namespace bytetape::cuda {
 
-/// Some neighbours in a group: how far from its first element, and the first one's channel in it.
+/// The place of a vector in a group: its offset from the group's first element, and its first channel within the group.
 struct Neighbours {
   std::int64_t at, channel;
 };
 
-/// Dense images (n, c, h, w) of n * groups groups.
+/// Dense images of shape (n, c, h, w), with n * groups groups.
 template <bool channels_last>
 struct Groups {
   std::int64_t count, groups, channels, of_group, pixels;
@@ -25,10 +25,10 @@ struct Groups {
         pixels(x.shape[2] * x.shape[3]) {}
 
   __host__ __device__ std::int64_t elements() const { return of_group * pixels; }
-  /// True where no vector of so many leaves a channel, or a pixel's channels of the group.
+  /// Whether vectors of `lanes` elements stay within a channel, or within a pixel's channels of the group.
   bool fits(int lanes) const { return (channels_last ? of_group : pixels) % lanes == 0; }
 
-  /// The first channel of group i, counted over all images, and where the group begins.
+  /// The first channel of group i, counted over all images, and the group's first element.
   __device__ std::int64_t first_channel(std::int64_t i) const { return (i - quotient(i, groups) * groups) * of_group; }
   __device__ std::int64_t begin(std::int64_t i) const {
     if constexpr (channels_last) return quotient(i, groups) * channels * pixels + first_channel(i);
@@ -43,13 +43,14 @@ struct Groups {
     }
     return {vector * lanes, quotient(vector * lanes, pixels)};
   }
-  /// The channel in the group of neighbour k.
+  /// The channel of element k of the vector, within the group.
   __device__ static std::int64_t channel(const Neighbours& of, int k) {
     return channels_last ? of.channel + k : of.channel;
   }
 };
 
-/// f(lanes, groups) for x and images like it; lanes is 16 bytes' worth where all can be taken so, else 1.
+/// Calls f(lanes, groups) for x and images of its layout. `lanes` is 16 bytes of elements if all images allow that,
+/// else 1.
 template <class T, class F>
 void with_groups(const ConstView& x, std::int64_t count, std::initializer_list<const ConstView*> images, F&& f) {
   constexpr int most = 16 / sizeof(T);
@@ -65,14 +66,14 @@ void with_groups(const ConstView& x, std::int64_t count, std::initializer_list<c
     with(Groups<true>(x, count));
 }
 
-/// Threads of a block for groups of so many vectors: whole warps, a power of two.
+/// The number of threads of a block for groups of `vectors` vectors: a power of two, at least a warp.
 inline unsigned group_threads(std::int64_t vectors) {
   unsigned threads = 32;
   while (threads < wide_block && threads * 4 < vectors) threads *= 2;
   return threads;
 }
 
-/// Blocks, of which each takes one group or more.
+/// The number of blocks. Each takes one or more groups.
 inline unsigned group_blocks(std::int64_t groups) {
   return static_cast<unsigned>(std::min(groups, std::int64_t{1} << 20));
 }

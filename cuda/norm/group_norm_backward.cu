@@ -1,5 +1,6 @@
-// Gradients of group normalisation. With h = (x - mean) rstd: sums of gy and of gy h over the pixels of each channel of
-// each image come first. Weighted by its channels they give a group's part in gx; added over the images, gb and gw.
+// Gradients of group normalisation. With h = (x - mean) rstd, the first pass sums gy and gy h over the pixels of each
+// channel of each image. Sums weighted over a group's channels give the group's terms in gx. Sums over the images give
+// gb and gw.
 #include "bytetape/cuda/norm/group_norm.cuh"
 #include "bytetape/cuda/pointwise/columns.cuh"
 

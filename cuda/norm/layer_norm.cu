@@ -1,4 +1,4 @@
-// The result of layer normalisation, and its table.
+// Forward of layer normalisation, and its kernel table.
 #include "bytetape/cuda/norm/layer_norm.cuh"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
@@ -6,7 +6,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// y = (x - mean) r weight + bias of some neighbours, with x - mean = x - pivot - distance.
+/// Computes y = (x - mean) r weight + bias for neighbouring elements, with x - mean = x - pivot - distance.
 template <int lanes, class T, class C = compute_t<T>>
 __device__ Packed<T, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const C* weight,
                                        const C* bias, std::int64_t at) {

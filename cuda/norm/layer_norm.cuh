@@ -1,6 +1,6 @@
 #pragma once
-// Layer normalisation. Up to 32 threads share a row, or a whole block where the row is long; they hold it in registers,
-// so that it is read once, up to 8192 elements.
+// Layer normalisation. Up to 32 threads share a row, or a whole block if the row is long. They hold up to 8192 elements
+// in registers, so that the row is read once.
 #include <algorithm>
 
 #include "bytetape/core/kernels/layer_norm.h"
@@ -10,7 +10,7 @@
 
 namespace bytetape::cuda {
 
-/// Elements that lie together, or `otherwise` so often where nothing is given.
+/// Loads adjacent elements, or returns `otherwise` for each if `from` is null.
 template <int lanes, class C>
 __device__ Packed<C, lanes> load_or(const C* from, std::int64_t at, C otherwise) {
   if (from) return load<lanes>(from + at);
@@ -20,15 +20,15 @@ __device__ Packed<C, lanes> load_or(const C* from, std::int64_t at, C otherwise)
 }
 inline constexpr int wide_block = 512;
 
-/// The sums of v over the threads of a row (x), in a fixed order; each of them gets them. Rows are side by side in a
-/// warp, or one is the whole block; every thread of the block calls this.
+/// Sums each v[k] over the threads of a row (x) in a fixed order. Each thread gets the sums. A warp holds several rows,
+/// or the whole block holds one. Every thread of the block must call this.
 template <int K, class C>
 __device__ void sum_over_row(C (&v)[K]) {
   for (unsigned apart = min(blockDim.x, 32u) / 2; apart > 0; apart /= 2)
     for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(~0u, v[k], apart);
   if (blockDim.x <= 32) return;
   __shared__ C shared[K][wide_block / 32];
-  __syncthreads();  // all have read what was left last time
+  __syncthreads();  // all threads have read the previous call's values
   if (threadIdx.x % 32 == 0)
     for (int k = 0; k < K; ++k) shared[k][threadIdx.x / 32] = v[k];
   __syncthreads();
@@ -39,7 +39,7 @@ __device__ void sum_over_row(C (&v)[K]) {
   }
 }
 
-/// Threads of a row: a power of two up to a warp's, or whole warps.
+/// The number of threads of a row: a power of two up to a warp, or whole warps.
 inline unsigned row_threads(std::int64_t vectors, int held) {
   if (vectors > std::int64_t{32} * held)
     return static_cast<unsigned>((vectors + std::int64_t{32} * held - 1) / (std::int64_t{32} * held) * 32);
@@ -48,8 +48,8 @@ inline unsigned row_threads(std::int64_t vectors, int held) {
   return threads;
 }
 
-/// f(lanes, held, threads) for rows of n elements: how many neighbours a thread takes at once, how often, and the
-/// threads (x) of as many rows (y) as a block takes; held is 0 where a row is too long.
+/// Calls f(lanes, held, threads) for rows of n elements. A thread handles `lanes` neighbours at once and holds `held`
+/// such vectors; 0 if a row is too long. `threads` are those of a row (x), and the rows of a block (y).
 template <class T, class F>
 void with_layout(std::int64_t n, bool is_aligned, F&& f) {
   constexpr int most = 16 / sizeof(T), few = most > 4 ? 1 : 2, many = 4 * few, many_single = 8;
@@ -78,7 +78,7 @@ bool aligned(std::initializer_list<const ConstView*> views) {
   return std::all_of(views.begin(), views.end(),
                      [](const ConstView* v) { return detail::is_aligned<T>(*v, static_cast<int>(16 / sizeof(T))); });
 }
-/// The same for coefficients, of which as many are taken at once.
+/// The same for coefficients, which are loaded `lanes` at a time in the computed type.
 template <class T>
 bool coefficients_aligned(std::initializer_list<const ConstView*> views) {
   return std::all_of(views.begin(), views.end(), [](const ConstView* v) {
@@ -86,7 +86,7 @@ bool coefficients_aligned(std::initializer_list<const ConstView*> views) {
   });
 }
 
-/// Blocks that keep the device busy with rows, of which each takes `at_once`.
+/// The number of blocks that keep the device busy, each with `at_once` rows at a time.
 inline unsigned row_blocks(std::int64_t rows, unsigned at_once, Device device) {
   return static_cast<unsigned>(std::min((rows + at_once - 1) / at_once, std::int64_t{processors(device)} * 16));
 }

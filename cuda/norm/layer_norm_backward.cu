@@ -1,4 +1,4 @@
-// Gradients of layer normalisation. A thread keeps its columns from row to row, and with them its share of the
+// Gradients of layer normalisation. A thread keeps its columns from row to row, and accumulates its part of the
 // gradients of weight and bias.
 #include "bytetape/cuda/norm/layer_norm.cuh"
 #include "bytetape/cuda/pointwise/columns.cuh"
@@ -6,7 +6,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Where the blocks' shares of gw and gb go, each `step` after the last; null for one that nobody asked for.
+/// The addresses of the blocks' sums for gw and gb, `step` elements apart. Null if a gradient is not needed.
 template <class C>
 struct Shares {
   C *gw, *gb;

@@ -1,6 +1,6 @@
-// Clipping by value, in one launch; and by the norm of all gradients, in two: blocks leave sums of squares; then each
-// adds all of those up, in one order, to the norm, and scales its share. So nothing counts which block was the last,
-// and nothing is cleared.
+// Clipping by value, in one launch, and by the norm of all gradients, in two. The first launch's blocks store sums of
+// squares. In the second, each block adds all of them in the same order to get the norm, and scales its share. So no
+// counters of blocks are needed, and nothing has to be cleared.
 #include "bytetape/cuda/optim/clip.h"
 
 #include "bytetape/cuda/optim/gradients.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int warp_size = 32, warps = block_size / warp_size;
 
-/// The sum over the block, on every thread. All threads come here, once in a launch.
+/// Returns the sum over the block to every thread. All threads must call this, once in a launch.
 __device__ double sum_of_block(double v) {
   __shared__ double of_warp[warps];
   for (int d = warp_size / 2; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);

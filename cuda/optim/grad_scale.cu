@@ -1,5 +1,5 @@
-// A gradient scaler's two launches a step: all gradients come down by the scale, and then the scale goes its way. What
-// they find out stays on the device.
+// The two launches of a gradient scaler's step: one divides all gradients by the scale, the other updates the scale.
+// Their results stay on the device.
 #include "bytetape/core/kernels/grad_scale.h"
 
 #include "bytetape/cuda/optim/gradients.cuh"

@@ -8,7 +8,7 @@
 
 namespace bytetape::cuda {
 
-/// f(slot, begin, size) for this block's chunks: `size` elements of the slot from `begin` on.
+/// Calls f(slot, begin, size) for each chunk of this block: elements `begin` to `begin + size` of the slot.
 template <int most, class Slot, class F>
 __device__ void for_each_chunk(const GradientTable<most, Slot>& table, F&& f) {
   for (std::uint32_t c = blockIdx.x; c < table.chunks; c += gridDim.x) {
@@ -18,8 +18,8 @@ __device__ void for_each_chunk(const GradientTable<most, Slot>& table, F&& f) {
   }
 }
 
-/// f(pointer to n elements, n as a constant) for the elements of this block's chunks, in vectors where they are
-/// aligned.
+/// Calls f(pointer, n) for the elements of this block's chunks, n at a time, with n a std::integral_constant. Aligned
+/// elements come as vectors of 16 bytes, others one by one.
 template <class T, int most, class F>
 __device__ void for_each_vector(const GradientTable<most>& table, F&& f) {
   constexpr int lanes = 16 / sizeof(T);
@@ -32,7 +32,8 @@ __device__ void for_each_vector(const GradientTable<most>& table, F&& f) {
   });
 }
 
-/// launch(table, zero) with a table that is no larger than need be: it is copied at every launch.
+/// Calls launch(table, zero) with the smallest type of table that fits, because tables are copied at each launch.
+/// `zero` has the type of the elements.
 template <class Slot, class F>
 void with_table(const LargestGradientTable<Slot>& table, F&& launch) {
   visit_floating(table.dtype, [&](auto zero) {

@@ -1,5 +1,5 @@
-// One launch updates every parameter of a dtype: slots travel in the kernel's arguments, and each block takes one chunk
-// of one of them, found in a table of where their chunks begin.
+// One launch updates all parameters of a dtype. Slots are kernel arguments. A block updates one chunk of a parameter,
+// which it finds in a table of the parameters' first chunks.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -14,8 +14,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// A parameter, its gradient, its 16-bit shadow if any, and what is kept of it from step to step: dense memory in one
-/// order.
+/// A parameter with its gradient, its 16-bit autocast copy if any, and its optimizer state: dense memory in one order.
 template <class T, int kept>
 struct Memory {
   T* parameter;
@@ -24,24 +23,24 @@ struct Memory {
   void* shadow;
   std::int64_t size;
   std::int64_t* skipped;
-  int pace;  // its number among those of the launch, or of all slots where paces are carried
+  int number;  // of its step params, among those of the launch, or of all slots where step params are carried
   bool is_shadow_f16;
 };
 
-// A rule says how an element moves at a pace, in the words and the order of core/cpu/optimizer.cpp. Of a sum of two
-// products it says which one is fused: left to the compiler, elements that are updated one by one could come to other
-// bits.
+// A rule says how an element moves by its step params, in the words and the order of core/cpu/optimizer.cpp. Of a sum
+// of two products it says which one is fused: left to the compiler, elements that are updated one by one could come to
+// other bits.
 
 template <class T>
 struct Sgd {
   using Element = T;
   using C = compute_t<T>;
-  using Pace = SgdPace;
+  using StepParams = SgdStepParams;
   static constexpr int states = 1, room = 1;
   C lr, decay, keep, take;
   bool is_nesterov, is_first;
 
-  __device__ explicit Sgd(const SgdPace& p)
+  __device__ explicit Sgd(const SgdStepParams& p)
       : lr(static_cast<C>(p.lr)),
         decay(static_cast<C>(p.weight_decay)),
         keep(static_cast<C>(p.momentum)),
@@ -63,11 +62,11 @@ template <class T>
 struct Adam {
   using Element = T;
   using C = compute_t<T>;
-  using Pace = AdamPace;
+  using StepParams = AdamStepParams;
   static constexpr int states = 2, room = 2;
   C keep, decay, take1, keep2, take2, rate, root2, eps;
 
-  __device__ explicit Adam(const AdamPace& p)
+  __device__ explicit Adam(const AdamStepParams& p)
       : keep(static_cast<C>(p.keep)),
         decay(static_cast<C>(p.weight_decay)),
         take1(static_cast<C>(1 - p.beta1)),
@@ -90,11 +89,11 @@ template <class T>
 struct Ema {
   using Element = T;
   using C = compute_t<T>;
-  using Pace = EmaPace;
+  using StepParams = EmaStepParams;
   static constexpr int states = 0, room = 1;
   C weight;
 
-  __device__ explicit Ema(const EmaPace& p) : weight(static_cast<C>(p.weight)) {}
+  __device__ explicit Ema(const EmaStepParams& p) : weight(static_cast<C>(p.weight)) {}
   __device__ C updated(C average, C next, C (&)[room]) const {
     return weight < C(0.5) ? average + weight * (next - average) : next - (next - average) * (1 - weight);
   }
@@ -104,37 +103,37 @@ struct Ema {
 template <class Rule, int most>
 struct Batch {
   using Slot = Memory<typename Rule::Element, Rule::room>;
-  static constexpr int most_paces = most <= 16 ? 8 : 24;
-  std::int64_t chunk;                     // elements of a block, whole vectors
-  StepAnswer answer{};                    // nothing is written where it says so
-  const float* found_inf;                 // nor where this does, of a gradient scaler; or null
-  const typename Rule::Pace* carried;     // paces of all slots, or null
-  typename Rule::Pace paces[most_paces];  // else those of this launch
-  int pace_count = 0, count = 0;
+  static constexpr int most_step_params = most <= 16 ? 8 : 24;
+  std::int64_t chunk;                                       // elements of a block, whole vectors
+  StepAnswer answer{};                                      // nothing is written where it says so
+  const float* found_inf;                                   // nor where this does, of a gradient scaler; or null
+  const typename Rule::StepParams* replay_params;           // step params of all slots, or null
+  typename Rule::StepParams step_params[most_step_params];  // else those of this launch
+  int step_param_count = 0, count = 0;
   std::uint32_t first[most];  // the first block of each slot
   Slot slots[most];
 
-  Batch(std::int64_t chunk, const float* found_inf, const typename Rule::Pace* carried)
-      : chunk(chunk), found_inf(found_inf), carried(carried) {}
+  Batch(std::int64_t chunk, const float* found_inf, const typename Rule::StepParams* replay_params)
+      : chunk(chunk), found_inf(found_inf), replay_params(replay_params) {}
   template <int more>
   explicit Batch(const Batch<Rule, more>& b)
       : chunk(b.chunk),
         answer(b.answer),
         found_inf(b.found_inf),
-        carried(b.carried),
-        pace_count(b.pace_count),
+        replay_params(b.replay_params),
+        step_param_count(b.step_param_count),
         count(b.count) {
-    std::copy_n(b.paces, pace_count, paces);
+    std::copy_n(b.step_params, step_param_count, step_params);
     std::copy_n(b.first, count, first);
     std::copy_n(b.slots, count, slots);
   }
-  /// The number of a pace, as a rule the last; most_paces where there is no room for another.
-  int number_of(const typename Rule::Pace& pace) {
-    for (int i = pace_count; i-- > 0;)
-      if (paces[i] == pace) return i;
-    if (pace_count == most_paces) return most_paces;
-    paces[pace_count] = pace;
-    return pace_count++;
+  /// The number of step params, as a rule the last; most_step_params where there is no room for another.
+  int number_of(const typename Rule::StepParams& params) {
+    for (int i = step_param_count; i-- > 0;)
+      if (step_params[i] == params) return i;
+    if (step_param_count == most_step_params) return most_step_params;
+    step_params[step_param_count] = params;
+    return step_param_count++;
   }
 };
 
@@ -189,11 +188,13 @@ __device__ bool is_aligned(const Slot& slot) {
 /// At which a slot steps. Under a gradient scaler one thread finds it out for the block: it is some 100 instructions in
 /// double. While a step is skipped the count is being written, but then nothing that follows from it is.
 template <class Rule, int most, class Slot>
-__device__ typename Rule::Pace pace_of(const Batch<Rule, most>& batch, const Slot& slot) {
-  const typename Rule::Pace& given = batch.carried ? batch.carried[slot.pace] : batch.paces[slot.pace];
+__device__ typename Rule::StepParams step_params_of(const Batch<Rule, most>& batch, const Slot& slot) {
+  const typename Rule::StepParams& given =
+      batch.replay_params ? batch.replay_params[slot.number] : batch.step_params[slot.number];
   if (!batch.found_inf) return given;
-  static_assert(std::is_trivially_default_constructible_v<typename Rule::Pace>, "shared memory is not initialised");
-  __shared__ typename Rule::Pace taken;
+  static_assert(std::is_trivially_default_constructible_v<typename Rule::StepParams>,
+                "shared memory is not initialised");
+  __shared__ typename Rule::StepParams taken;
   if (threadIdx.x == 0) taken = after_skips(given, *slot.skipped);
   __syncthreads();
   return taken;
@@ -206,7 +207,7 @@ __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constan
   if (batch.found_inf) skips |= *batch.found_inf != 0;
   const int at = slot_of(batch.first, batch.count, blockIdx.x);
   const auto& slot = batch.slots[at];
-  const Rule rule(pace_of(batch, slot));
+  const Rule rule(step_params_of(batch, slot));
   const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
                      end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
@@ -226,7 +227,7 @@ void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t st
 
 /// Moves the slots of the rule's dtype; states_of() gives what is kept of one.
 template <class Rule, class Slot, class F>
-void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::Pace>& p, StepLaunches& step,
+void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::StepParams>& p, StepLaunches& step,
                 F&& states_of) {
   using T = typename Rule::Element;
   const auto is_ours = [](const Slot& s) { return s.parameter.dtype == dtype_of<T> && s.parameter.numel() > 0; };
@@ -239,29 +240,29 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
   constexpr int most = 448;
   using All = Batch<Rule, most>;
-  All batch(chunk, p.found_inf, p.carried);
+  All batch(chunk, p.found_inf, p.replay_params);
   std::int64_t blocks = 0;
   const auto flush = [&] {
     batch.answer = step.next();
-    if (batch.count <= 16 && batch.pace_count <= Batch<Rule, 16>::most_paces)
+    if (batch.count <= 16 && batch.step_param_count <= Batch<Rule, 16>::most_step_params)
       launch(Batch<Rule, 16>(batch), blocks, stream);
     else if (batch.count <= 128)
       launch(Batch<Rule, 128>(batch), blocks, stream);
     else
       launch(batch, blocks, stream);
-    batch.count = batch.pace_count = 0;
+    batch.count = batch.step_param_count = 0;
     blocks = 0;
   };
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Slot& s = slots[i];
     if (!is_ours(s)) continue;
     const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
-    int pace = p.carried ? static_cast<int>(i) : batch.number_of(p.paces[i]);
+    int number = p.replay_params ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
     const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||
-                         (!p.carried && pace == All::most_paces);
+                         (!p.replay_params && number == All::most_step_params);
     if (is_full) {
       flush();
-      if (!p.carried) pace = batch.number_of(p.paces[i]);
+      if (!p.replay_params) number = batch.number_of(p.step_params[i]);
     }
     batch.first[batch.count] = static_cast<std::uint32_t>(blocks);
     typename All::Slot& slot = batch.slots[batch.count];
@@ -271,7 +272,7 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
             s.shadow.data(),
             s.parameter.numel(),
             s.skipped,
-            pace,
+            number,
             s.shadow.dtype == DType::f16};
     states_of(s, slot.states);
     ++batch.count;

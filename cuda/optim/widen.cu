@@ -1,4 +1,4 @@
-// Widens the gradients of many leaves in one launch, each thread eight elements at a time.
+// Widens the gradients of many leaves in one launch. Each thread widens eight elements at a time.
 #include "bytetape/cuda/optim/widen.h"
 
 #include "bytetape/cuda/optim/gradients.cuh"

@@ -5,7 +5,7 @@
 
 namespace bytetape::cuda {
 
-/// As CopyKernels::widen_all.
+/// Implements CopyKernels::widen_all.
 void widen_all(std::span<const ConstView> from, std::span<const View> to);
 
 }  // namespace bytetape::cuda

@@ -1,6 +1,6 @@
-// The gradient of a bias, whose activation gy comes through on the way: gy is read once. A thread keeps its columns
-// from row to row, and adds a few rows at a time in the type they are computed in, then these in f64; threads of a
-// column combine in a tree, and blocks that share the rows leave their sums to a second launch.
+// The gradients of an activation and of a bias, in one pass over gy. A thread keeps its columns from row to row. It
+// adds a few rows at a time in the computed type, and adds these sums in f64. The threads of a column combine in a
+// tree. Blocks that share rows leave their sums to a second launch.
 #include "bytetape/core/kernels/activation.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/conv/bias_grad.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int threads = BiasGradLayout::threads, warp = BiasGradLayout::warp, unroll = BiasGradLayout::unroll;
 
-/// Of an activation; without one gy alone.
+/// The matrices for an activation's gradient. Without an activation, gy alone is used.
 template <class T>
 struct Matrices {
   const T *gy, *saved;

@@ -8,8 +8,8 @@
 
 namespace bytetape::cuda {
 
-// Between elements as they are stored and as they are computed with: by the device's own instructions, which are worth
-// ten of the portable ones.
+// Conversion between the stored and the computed type of elements. The device's instructions are about ten times as
+// fast as the portable code.
 
 template <class T>
 __device__ compute_t<T> widened(T v) {
@@ -37,7 +37,7 @@ __device__ T narrowed(compute_t<T> v) {
   }
 }
 
-/// n elements that lie together and aligned, moved as words: of smaller ones the compiler takes four at a time.
+/// n adjacent, aligned elements, moved as 32-bit words. The compiler moves at most four smaller elements at a time.
 template <class T, int n>
 struct alignas(sizeof(T) * n) Packed {
   T values[n];

@@ -1,5 +1,5 @@
-// A copy that turns rows into columns (channels-last to row-major, a transposed matrix) goes through tiles in shared
-// memory, so that it reads and writes whole lines; all others are elementwise.
+// Copies. Transposing copies (channels-last to row-major, a transposed matrix) go through tiles in shared memory, so
+// that they read and write whole cache lines. All others are elementwise.
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/optim/widen.h"

@@ -1,4 +1,4 @@
-// Thread c draws the four words of Philox counter c, and drops and scales the four elements that they belong to.
+// Thread c draws the four words of Philox counter c, and applies them to four elements: each is zeroed or scaled.
 #include <array>
 
 #include "bytetape/core/kernels/dropout.h"

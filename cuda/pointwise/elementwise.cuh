@@ -1,7 +1,7 @@
 #pragma once
-// y = f(x...) element by element, the counterpart of core/cpu/elementwise.h. A thread takes a vector of 16 bytes where
-// the innermost dim of all operands is dense or repeats one element (dense tensors, a row or a number for each channel
-// broadcast), and else one element.
+// Elementwise kernels y = f(x...), the counterpart of core/cpu/elementwise.h. A thread handles a vector of 16 bytes if,
+// in each operand, the innermost dim is dense or repeats one element. That covers dense tensors and broadcast rows or
+// channels. Else it handles one element.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -14,7 +14,7 @@
 namespace bytetape::cuda {
 namespace detail {
 
-/// An input: memory, or where `data` is null a number.
+/// An input: memory, or a number if `data` is null.
 template <class T>
 struct Source {
   const T* data;
@@ -38,7 +38,7 @@ struct alignas(sizeof(T) * n) Lanes {
   T values[n];
 };
 
-/// n elements from i on, or the one there n times.
+/// Loads n elements from index i on, or element i n times if `repeats`.
 template <int n, class T>
 __device__ Lanes<compute_t<T>, n> load(const Source<T>& x, std::int64_t i, bool repeats) {
   Lanes<compute_t<T>, n> wide;
@@ -52,7 +52,7 @@ __device__ Lanes<compute_t<T>, n> load(const Source<T>& x, std::int64_t i, bool 
   return wide;
 }
 
-/// f's result as it is stored.
+/// Converts a result of f to the stored type.
 template <class Out, class V>
 __device__ Out stored(V v) {
   if constexpr (std::is_same_v<Out, V>)
@@ -68,13 +68,14 @@ __device__ void apply(const F& f, Out* y, const V&... x) {
   out.store(y);
 }
 
-/// Divides indices by a number that the host knows.
+/// Divides indices by a number that is known on the host.
 template <class I>
 struct Divisor {
   I value;
   __device__ I quotient(I i) const { return i / value; }
 };
-/// Indices below 2^31 by a multiplication: Granlund and Montgomery, Division by invariant integers (1994), figure 4.1.
+/// Divides indices below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers using
+/// multiplication" (1994), figure 4.1.
 template <>
 struct Divisor<std::uint32_t> {
   std::uint32_t value, factor, shift;
@@ -86,7 +87,7 @@ struct Divisor<std::uint32_t> {
   __device__ std::uint32_t quotient(std::uint32_t i) const { return (__umulhi(i, factor) + i) >> shift; }
 };
 
-/// A walk that a kernel takes as an argument, its elements counted in I; of the dims the innermost is the first.
+/// A Walk as a kernel argument, with indices of type I. The innermost dim comes first.
 template <int K, class I>
 struct Steps {
   int rank = 0;
@@ -99,7 +100,7 @@ struct Steps {
     for (int d = 0; d < rank; ++d) {
       const int of = rank - 1 - d;
       count *= static_cast<I>(walk.shape[of]);
-      if (d + 1 < rank) sizes[d] = Divisor<I>{static_cast<I>(walk.shape[of])};  // the outermost divides nothing
+      if (d + 1 < rank) sizes[d] = Divisor<I>{static_cast<I>(walk.shape[of])};  // the outermost dim needs no division
       for (int k = 0; k < K; ++k) strides[k][d] = walk.strides[k][of];
     }
     for (int k = 0; k < K; ++k) {
@@ -108,7 +109,7 @@ struct Steps {
     }
     rank = std::max(rank, 1);
   }
-  /// Offsets of element i, counted with the last dim of the walk innermost.
+  /// Finds the offsets of element i, counted with the last dim of the walk innermost.
   __device__ void find(I i, std::int64_t (&offsets)[K]) const {
     for (int k = 0; k < K; ++k) offsets[k] = first[k];
 #pragma unroll
@@ -122,7 +123,8 @@ struct Steps {
   }
 };
 
-/// Where the kernel works. A step of the walk is a vector of n elements; `tail` elements come after the last.
+/// The elements of a launch. A step of the walk is a vector of n elements. `tail` single elements follow the last
+/// vector.
 template <int K>
 struct Range {
   Steps<K, std::uint32_t> steps;
@@ -163,12 +165,12 @@ bool is_aligned(const ConstView& x, int lanes) {
   return x.is_constant() || reinterpret_cast<std::uintptr_t>(x.data()) % (sizeof(T) * lanes) == 0;
 }
 
-/// What the launch looks at, whatever the element type.
+/// An operand without its element type, for the launch.
 struct Operand {
   const ConstView& view;
-  int size;  // of an element, in bytes
+  int size;  // bytes of an element
 
-  /// True where, walked by `strides`, its vectors each lie in one place or are of one element.
+  /// Whether the operand can be walked by `strides` in vectors: each is aligned and adjacent, or repeats one element.
   bool packs(const Strides& strides, int lanes) const {
     if (strides.back() == 0) return true;
     if (strides.back() != 1 || reinterpret_cast<std::uintptr_t>(view.data()) % (size * lanes) != 0) return false;
@@ -178,7 +180,7 @@ struct Operand {
   }
 };
 
-/// How y and the inputs are walked; y has n elements.
+/// Plans the walk of y and the inputs. y has n elements.
 template <int K>
 Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
   const ConstView& y = operands[0].view;
@@ -186,7 +188,7 @@ Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
   if (std::all_of(
           operands.begin() + 1, operands.end(),
           [&](const Operand& x) { return x.view.is_constant() || same_layout(y.shape, y.strides, x.view.strides); }) &&
-      (y.is_contiguous() || is_dense(y.shape, y.strides))) {  // as a rule: one dim
+      (y.is_contiguous() || is_dense(y.shape, y.strides))) {  // the usual case: one dim
     walk.shape.push_back(n);
     for (int k = 0; k < K; ++k) walk.strides[k].push_back(operands[k].view.is_constant() ? 0 : 1);
     return walk;
@@ -199,9 +201,9 @@ Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
   return walk;
 }
 
-inline constexpr std::int64_t most = std::int64_t{1} << 31;  // a kernel counts fewer
+inline constexpr std::int64_t most = std::int64_t{1} << 31;  // limit of a kernel's indices
 
-/// Launches a kernel over a walk that begins at the offsets `first`, in parts if need be.
+/// Launches a kernel over a walk from the offsets `first` on. Splits the walk if it is too large for one launch.
 template <int K>
 void launch_over(const Walk<K>& walk, std::array<std::int64_t, K> first, std::uint32_t tail, const void* kernel,
                  void** arguments, Device device) {
@@ -220,8 +222,8 @@ void launch_over(const Walk<K>& walk, std::array<std::int64_t, K> first, std::ui
   check_launch();
 }
 
-/// Launches one of the two kernels: of vectors of `lanes` elements, or of elements. All that does not depend on dtypes
-/// is here, as it would take the compiler long to do for each.
+/// Launches one of two kernels, over vectors of `lanes` elements or over single elements. This code does not depend on
+/// dtypes, because compiling it for each takes long.
 template <int K>
 void launch(const std::array<Operand, K>& operands, int lanes, const void* of_vectors, const void* of_elements,
             void** arguments) {
@@ -231,7 +233,7 @@ void launch(const std::array<Operand, K>& operands, int lanes, const void* of_ve
   Walk<K> walk = plan_walk<K>(operands, n);
   const int last = walk.shape.size() - 1;
   const bool is_whole = walk.shape[last] % lanes == 0;
-  // A result that is expanded has all its elements in one place: no vector may be written there.
+  // All elements of an expanded result share one place, so no vectors may be written.
   bool packs = walk.strides[0][last] == 1 && (is_whole || (last == 0 && n < most));
   for (int k = 0; k < K; ++k) packs = packs && operands[k].packs(walk.strides[k], lanes);
   if (packs) {
@@ -244,7 +246,7 @@ void launch(const std::array<Operand, K>& operands, int lanes, const void* of_ve
 
 }  // namespace detail
 
-/// Out and In are the element types stored; f is called with values of the computed types.
+/// Launches y = f(x...). Out and In are the stored element types. f gets values of the computed types.
 template <class Out, class... In, class F, class... X>
 void elementwise(const F& f, const View& y, const X&... x) {
   constexpr int lanes = static_cast<int>(16 / std::max({sizeof(Out), sizeof(In)...}));

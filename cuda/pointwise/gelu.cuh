@@ -1,10 +1,11 @@
 #pragma once
-// gelu by tanh, which is x * sigmoid(2 u): stable on both sides.
+// The tanh approximation of gelu, as x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3). Numerically stable for
+// both signs.
 #include "bytetape/core/kernels/pointwise.h"
 
 namespace bytetape::cuda {
 
-/// sigmoid(2 u).
+/// Returns sigmoid(2 u).
 template <class C>
 __device__ C gelu_tanh_cdf(C x) {
   return 1 / (1 + ::exp(x * (C(-gelu_tanh_linear) - C(gelu_tanh_cubic) * x * x)));
@@ -16,7 +17,7 @@ struct GeluTanh {
     return x * gelu_tanh_cdf(x);
   }
 };
-// With s = sigmoid(2 u): s (1 + x (1 - s) d(2 u)/dx)
+// The derivative: s (1 + x (1 - s) d(2 u)/dx) with s = sigmoid(2 u).
 struct GeluTanhBackward {
   template <class C>
   __device__ C operator()(C x, C gy) const {

@@ -1,5 +1,5 @@
-// A thread writes an element of y, in the order in which y lies in memory: x's where it has one there. Dims that are
-// walked as one are merged, so that as few as possible are told apart.
+// A thread writes an element of y, in y's memory order. It copies x's element if there is one at that place. Adjacent
+// dims are merged, so that few dims remain.
 #include "bytetape/core/kernels/pad.h"
 #include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
@@ -8,13 +8,13 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Dims of y from the innermost on, and where x lies in them.
+/// The dims of y from the innermost on, and the position of x in each.
 struct PaddedDims {
   int rank = 0;
   std::int64_t sizes[max_rank], before[max_rank], x_sizes[max_rank], x_strides[max_rank];
 
   explicit PaddedDims(const PadArgs& a) {
-    // The walk's dims in y's order, each with its number.
+    // The walk's dims in y's order, each with its number
     int order[max_rank], count = 0;
     for (int d = 0; d < a.y.rank(); ++d) {
       int at = count++;

@@ -1,5 +1,5 @@
-// Thread c turns the four words of Philox counter c into two or four elements: the same words, in the same order of
-// rounding, as on the CPU.
+// Thread c converts the four words of Philox counter c to two or four elements. Words and rounding are the same as on
+// the CPU.
 #include <array>
 #include <numbers>
 
@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::array<std::uint32_t, 4>;
 
-/// Draws for a dense y, the row-major order of which is that of its memory.
+/// Fills a dense y whose memory is in row-major order.
 template <class Make, class T = typename Make::Element>
 __global__ void __launch_bounds__(block_size)
     dense_kernel(PhiloxState state, Make make, T* y, std::int64_t n, bool is_aligned) {

@@ -1,7 +1,6 @@
-// Slices by index. A thread takes an element of the result, or 16 bytes of one slice where all lies so; a third operand
-// beside the result and x walks along the indexed dim alone, and finds the slice. What several places of an index have
-// in common is added up by one thread in their order, for which they are sorted: without atomics, every run gives the
-// same bits.
+// Slices by index. A thread copies an element of the result, or 16 bytes of a slice if the layout allows that. A third
+// operand walks along the indexed dim alone, and finds the slice. If an index repeats, one thread adds its slices in
+// their order, for which the positions are sorted. Without atomics, every run has the same bits.
 #include "bytetape/cuda/reduce/indexing.h"
 
 #include <bit>
@@ -17,7 +16,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// What counts slices, of which there are `bound`.
+/// An index of slices. Valid values are below `bound`.
 struct Index {
   const std::int64_t* data;
   std::int64_t size, step, bound;
@@ -26,7 +25,7 @@ struct Index {
       : data(v.as<std::int64_t>()), size(v.shape[0]), step(v.strides[0]), bound(bound) {}
   __device__ std::int64_t operator[](std::int64_t j) const { return data[j * step]; }
   __device__ bool is_slice(std::int64_t i) const { return i >= 0 && i < bound; }
-  /// Leaves a fault where element j is the first that is none.
+  /// Reports a fault if element j is the first invalid one.
   __device__ void check(const FaultSlot& faults, std::int64_t j) const {
     const std::int64_t i = (*this)[j];
     if (!is_slice(i))

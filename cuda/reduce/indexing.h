@@ -5,8 +5,8 @@
 
 namespace bytetape::cuda {
 
-/// How index_sum uses its scratch, in bytes from its begin: the index and its places, twice each, for the sort; where
-/// each slice's places start; the sort's own.
+/// The layout of index_sum's scratch, as offsets in bytes. It begins with the indices and their positions, twice each
+/// for the sort. `starts` has each slice's first position. `sort` is the scratch of the sort.
 struct IndexSumScratch {
   std::size_t buffer, starts, sort, bytes;
   explicit IndexSumScratch(const IndexSumArgs& a);

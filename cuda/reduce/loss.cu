@@ -1,6 +1,6 @@
-// Cross entropy. Some lanes share a row, as the plan says, and read it once: maximum and sum of exponentials are kept
-// together, and the sum is rescaled where the maximum moves (Milakov & Gimelshein, "Online normalizer calculation for
-// softmax", 2018).
+// Cross entropy. Several lanes share a row, as the plan says, and read it once. They keep the maximum and the sum of
+// exponentials together, and rescale the sum when the maximum changes (Milakov & Gimelshein, "Online normalizer
+// calculation for softmax", 2018).
 #include <algorithm>
 #include <limits>
 
@@ -27,7 +27,8 @@ struct Larger {
   }
 };
 
-/// op over v of `lanes` neighbours, or for 0 of the block, on every one of them. All threads of the block come here.
+/// Reduces v with op over `lanes` neighbours, or over the block if `lanes` is 0. Every thread gets the result. All
+/// threads of the block must call this.
 template <int lanes, class T, class Op>
 __device__ T reduce(T v, Op op) {
   for (int d = (lanes ? lanes : warp_size) / 2; d > 0; d /= 2) v = op(v, __shfl_xor_sync(all_lanes, v, d));

@@ -1,24 +1,24 @@
 #pragma once
-// What forward and backward of cross entropy share.
+// Helpers for forward and backward of cross entropy.
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
 
 namespace bytetape::cuda {
 
-/// What kernels are compiled for: plain rows shall not pay for the others.
+/// Variants of the kernels, so that plain rows do not pay for the others.
 enum class Rows { plain, weighted, log_probabilities };
 inline Rows rows_of(const ConstView& lse, const ConstView& weight) {
   return !lse.defined() ? Rows::log_probabilities : weight.defined() ? Rows::weighted : Rows::plain;
 }
 
-/// Of f32 and f64: 16-bit logits are widened by the op.
+/// Calls f(T{}) for f32 or f64. The op widens 16-bit logits.
 template <class F>
 void visit_wide(DType t, F&& f) {
   t == DType::f64 ? f(double{}) : f(float{});
 }
 
-/// A vector with a step.
+/// A strided vector.
 template <class T>
 struct Column {
   T* data;
@@ -27,7 +27,7 @@ struct Column {
 };
 template <class T>
 Column<T> column(const View& v) {
-  return {v.as<T>(), v.rank() > 0 ? v.strides[0] : 0};  // of a scalar every element is the one
+  return {v.as<T>(), v.rank() > 0 ? v.strides[0] : 0};  // a scalar repeats its only element
 }
 template <class T>
 Column<const T> column(const ConstView& v) {
@@ -59,11 +59,11 @@ struct Targets {
   __device__ bool is_fault(std::int64_t t) const { return t != ignore && !is_class(t); }
 };
 
-/// What each class counts.
+/// The weight of each class.
 template <class T>
 struct Weights {
   Column<const T> of_class;
-  const T* total;  // of all, where there is smoothing
+  const T* total;  // sum of all weights if there is label smoothing; or null
 
   Weights(const ConstView& weight, const ConstView& total) : of_class(column<T>(weight)), total(total.as<T>()) {}
   __device__ T operator[](std::int64_t c) const { return of_class.data ? of_class[c] : T{1}; }

@@ -1,5 +1,5 @@
-// Reductions in one of two arrangements (reduce_layout.h): along rows of x or across its columns. Threads combine their
-// inputs four at a time in the type they are computed in, and these in a wider one; then threads combine in a tree.
+// Reductions along rows of x or across its columns (reduce_layout.h). A thread combines its inputs four at a time in
+// the computed type, and these results in a wider one. Then threads combine in a tree.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int warp = 32, most_threads = 1024, column_threads = 256, unroll = reduce_unroll;
 
-// How to reduce: lanes hold a few inputs, totals many.
+// The kinds of reduction. `lanes` accumulate a few inputs, `totals` many.
 
 template <class T>
 struct Sum {

@@ -1,6 +1,6 @@
-// Softmax and its kin: functions of rows along a dim. Where a row lies in memory as one run, a group of threads holds
-// it in registers if it fits. Else it is read again for each pass: by the whole block, or where other rows are adjacent
-// to it by threads that stand side by side across rows.
+// Softmax and related functions of rows along a dim. If a row is contiguous, a group of threads holds it in registers
+// as far as it fits. Else each pass reads the row again: by the whole block, or if rows are adjacent element by
+// element, by threads side by side across rows.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,8 +19,8 @@ namespace {
 constexpr int warp = 32, most_threads = 1024, unroll = 4;
 constexpr std::int64_t enough_blocks = 264;  // two for each processor of an H100
 
-// What is done with a row, which knows how to pass over its elements. One that keeps what a pass makes of them need not
-// make it again.
+// The functions of a row. The row can pass over its elements. A row that stores the results of a pass need not compute
+// them again.
 
 struct Softmax {
   static constexpr int inputs = 1;

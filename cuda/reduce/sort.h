@@ -8,18 +8,18 @@ struct CUstream_st;
 
 namespace bytetape::cuda {
 
-/// n keys and as many numbers that go with them.
+/// n keys and their n values.
 struct Pairs {
   std::uint64_t* keys;
   std::int64_t* values;
 };
 
-/// Bytes of n keys or numbers, so that the next ones are aligned.
+/// The bytes of a buffer of n keys or values, rounded up so that the next buffer is aligned.
 std::size_t sort_buffer(std::int64_t n);
-/// Bytes that sorting n pairs may take beside two buffers of keys and two of numbers.
+/// The bytes of scratch that sorting n pairs needs besides two buffers of keys and two of values.
 std::size_t sort_scratch(std::int64_t n);
-/// Sorts n pairs, more than none, by the low `bits` bits of their keys; those of equal ones stay in their order. It
-/// goes back and forth between `pairs` and `other`; the result says for each of the two where it ended.
+/// Sorts n > 0 pairs by the low `bits` bits of their keys. The sort is stable. It alternates between `pairs` and
+/// `other`. The result points to the sorted keys and values in either.
 Pairs sort_pairs(Pairs pairs, Pairs other, std::int64_t n, int bits, Workspace scratch, CUstream_st* stream);
 
 }  // namespace bytetape::cuda

@@ -9,7 +9,7 @@
 namespace bytetape::cuda {
 namespace {
 
-// Each device has its own for each of its streams, beside the kernels' code, and 0 at first.
+// Each device has counters for each of its streams, as device variables, which begin at 0.
 __device__ unsigned counters[memory::stream_count * arrival_counters];
 
 }  // namespace
@@ -23,7 +23,7 @@ unsigned* arrivals(Device device) {
     check(cudaGetSymbolAddress(&address, counters));
     all[device.index] = static_cast<unsigned*>(address);
   });
-  return all[device.index] + memory::current_scope.stream * arrival_counters;
+  return all[device.index] + memory::ambient.scope.stream * arrival_counters;
 }
 
 }  // namespace bytetape::cuda

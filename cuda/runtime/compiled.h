@@ -3,8 +3,8 @@
 
 namespace bytetape::cuda {
 
-/// cudaSuccess where the thread's device can run our kernels: cudaErrorNoKernelImageForDevice where they were compiled
-/// for other architectures.
+/// Returns cudaSuccess if this build has kernels for the thread's device, and cudaErrorNoKernelImageForDevice if it was
+/// compiled for other architectures only.
 cudaError_t status_of_code();
 
 }  // namespace bytetape::cuda

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/runtime/streams.h"
@@ -13,12 +14,13 @@
 namespace bytetape::cuda {
 namespace {
 
-// A fault is a stream's, and so is the word that says to steps that one is pending. Only work of the stream writes it:
-// a kernel that leaves a fault, take_over_kernel, forget_kernel. So no step finds that it changes while it runs,
-// whatever other streams do. What a stream has waited for it takes over before its next step.
+// A fault belongs to a stream, and so does the word that tells steps of a pending fault. Only work of the stream writes
+// the word: a kernel that reports a fault, take_over_kernel and forget_kernel. So the word never changes while a step
+// runs, whatever other streams do. Before a step, the stream takes over the faults of the streams that it has waited
+// for.
 
-// Each device has its own, beside the kernels' code: memory that an allocator would have to give is not needed, and a
-// device on which nothing was made yet holds 0 bytes.
+// Each device has its own words, as device variables of the kernels' module. So they need no allocator, and an unused
+// device holds 0 bytes.
 __device__ unsigned pending_words[memory::stream_count], claimed_words[memory::stream_count];
 
 constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
@@ -62,7 +64,6 @@ struct Faults {
 
 /// By device. Never destroyed: kernels may write there to the end of the process.
 std::array<std::atomic<Faults*>, 256> all;
-constinit thread_local std::uint64_t thrown_here = 0;
 
 Faults* faults_if_any(int index) { return all[static_cast<std::size_t>(index)].load(std::memory_order_acquire); }
 
@@ -92,7 +93,7 @@ __global__ void take_over_kernel(unsigned* pending, std::uint32_t from, int to) 
 
 FaultPlaces fault_places(Device device) {
   Faults& f = faults(device);
-  const int here = memory::current_scope.stream;
+  const int here = memory::ambient.scope.stream;
   f.use(here);
   return f.places(here);
 }
@@ -101,10 +102,10 @@ const unsigned* settled_pending(Device device) {
   Faults& f = faults(device);
   const cudaStream_t stream = stream_of(device);
   Streams& streams = streams_for_work(device.index);
-  const int here = memory::current_scope.stream;
+  const int here = memory::ambient.scope.stream;
   const std::uint32_t waited_for = streams.take_waits(here);
   // A recorded step takes over from any stream: it will be replayed after faults of streams that have left none so far.
-  const std::uint32_t may_have_left = recording.streams == &streams ? ~std::uint32_t{0} : f.used.load();
+  const std::uint32_t may_have_left = ambient.recording.streams == &streams ? ~std::uint32_t{0} : f.used.load();
   if (const std::uint32_t from = waited_for & may_have_left & ~bit(here)) {
     f.use(here);
     take_over_kernel<<<1, 1, 0, stream>>>(f.pending, from, here);
@@ -133,12 +134,10 @@ void throw_pending_fault(int index) {
   synchronize_streams(index);
   forget_launches(index);
   lock.unlock();
-  ++thrown_here;
-  const memory::ScopeGuard scope(memory::current_scope.with(left.module, left.op, memory::current_scope.phase));
+  ++ambient.faults_thrown;
+  const memory::ScopeGuard scope(memory::ambient.scope.with(left.module, left.op, memory::ambient.scope.phase));
   throw_fault(left.fault);
 }
-
-std::uint64_t faults_thrown_here() { return thrown_here; }
 
 std::unique_lock<std::mutex> hold_faults(Device device) { return std::unique_lock(faults(device).mutex); }
 

@@ -4,47 +4,44 @@
 
 #include "bytetape/core/device/device.h"
 #include "bytetape/core/device/fault.h"
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ambient.h"
 
 namespace bytetape::cuda {
 
-/// What a kernel leaves for the host: one for each stream of a device, in pinned host memory that the device maps. The
-/// stream's first kernel that finds it free keeps it; the host reads it once it is written, after waiting for the
+/// A fault that a kernel reports to the host. Each stream of a device has one record, in pinned host memory that the
+/// device maps. The stream's first kernel that finds the record free writes it. The host reads it after waiting for the
 /// stream.
 struct alignas(128) FaultRecord {
   enum State : unsigned { free, written };
   unsigned state = free;
-  memory::NameId op = 0, module = 0;  // whose kernel left it
+  memory::NameId op = 0, module = 0;  // op and module of the kernel that wrote it
   Fault fault;
 };
 
-/// Where the faults of a stream go.
+/// The addresses of a stream's fault state.
 struct FaultPlaces {
   FaultRecord* record;
-  unsigned* pending;  // on the device: 1 while steps on the stream are to be skipped. Only its own work writes it
-  unsigned* claimed;  // on the device: 1 from when a kernel begins to write the record until it is forgotten
+  unsigned* pending;  // on the device: 1 while steps on the stream are skipped; written by the stream's own work only
+  unsigned* claimed;  // on the device: 1 from when a kernel begins to write the record until the fault is forgotten
 };
 
-/// Those of the thread's stream. Made when first asked for.
+/// Returns the addresses of the thread's stream. They are made on first use.
 FaultPlaces fault_places(Device device);
-/// The same word of the thread's stream, once it has taken over what the streams have left that it waited for: then
-/// nothing changes it but what the stream is given.
-/// The caller holds the faults.
+/// Returns `pending` of the thread's stream, after it took over the pending faults of the streams that it waited for.
+/// After that only the stream's own later work changes the word. The caller must hold hold_faults().
 const unsigned* settled_pending(Device device);
-/// Throws what a kernel has left, in the name of its op. The host has waited for the device. Before it is thrown each
-/// stream forgets the faults of what it was given so far.
+/// Throws a kernel's fault under the name of its op, if there is one. The host must have waited for the device. Before
+/// the throw, each stream forgets the faults of its work so far.
 void throw_pending_fault(int index);
-/// How many this thread has thrown, on any device.
-std::uint64_t faults_thrown_here();
-/// No fault of the device is forgotten while it is held.
+/// Returns a lock. No fault of the device is forgotten while it is held.
 std::unique_lock<std::mutex> hold_faults(Device device);
 
-/// Where a kernel leaves a fault, and in whose name: an argument of its launch.
+/// A kernel argument: the place for its faults, and the names of its op and module.
 struct FaultSlot : FaultPlaces {
   memory::NameId op, module;
 
   explicit FaultSlot(Device device)
-      : FaultPlaces(fault_places(device)), op(memory::current_scope.op), module(memory::current_scope.module) {}
+      : FaultPlaces(fault_places(device)), op(memory::ambient.scope.op), module(memory::ambient.scope.module) {}
 };
 
 #ifdef __CUDACC__
@@ -52,19 +49,20 @@ __device__ inline bool is_taken(const FaultSlot& slot) {
   return *static_cast<const volatile unsigned*>(slot.claimed) != 0;
 }
 
-/// Keeps `fault` where none is kept. Which one of a launch's that is, is for the kernel to make the same in every run:
-/// only one thread of a launch may come here, as a rule the one whose element comes first.
+/// Reports `fault` unless one is reported already. Only one thread of a launch may call this, the same in every run:
+/// usually the one whose element comes first.
 __device__ inline void leave(const FaultSlot& slot, const Fault& fault) {
-  if (atomicCAS(slot.claimed, 0u, 1u) != 0) return;  // a GPU has no atomics in the host's memory
+  if (atomicCAS(slot.claimed, 0u, 1u) != 0) return;  // not on the record, because a GPU has no atomics in host memory
   *slot.pending = 1;
   slot.record->op = slot.op;
   slot.record->module = slot.module;
   slot.record->fault = fault;
-  __threadfence_system();  // the host may look while another thread's kernel writes
+  __threadfence_system();  // the host may read while a kernel of another thread writes
   *static_cast<volatile unsigned*>(&slot.record->state) = FaultRecord::written;
 }
 
-/// The same for the lowest row that has a fault, as on the CPU; looking for one costs only who has one.
+/// Reports `fault` if `row` is the first row with one, as on the CPU. Only threads with a fault search the earlier
+/// rows.
 template <class F>
 __device__ void leave_if_first(const FaultSlot& slot, const Fault& fault, std::int64_t row, const F& is_fault) {
   if (is_taken(slot)) return;

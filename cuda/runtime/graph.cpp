@@ -7,6 +7,7 @@
 
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/graph_fills.h"
 #include "bytetape/cuda/runtime/launch.h"
@@ -21,7 +22,7 @@ struct Destroy {
 };
 using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
 
-class Graph final : public Recording {
+class Graph final : public DeviceGraph {
  public:
   using Kept = std::vector<std::shared_ptr<const void>>;
 
@@ -46,7 +47,7 @@ class Graph final : public Recording {
     const std::unique_lock held = hold_faults(device_);  // none is forgotten between the branches' begin and end
     last_ = stream_of(device_);
     Streams& real = streams_of(device_.index);
-    const int here = memory::current_scope.stream;
+    const int here = memory::ambient.scope.stream;
     if (has_branches_) real.join(here);
     settled_pending(device_);  // where the graph's steps read it
     check(cudaGraphLaunch(graph_, last_));
@@ -71,11 +72,11 @@ class RecordingScope {
   RecordingScope(int index, Streams& streams, Graph::Kept& kept) : real_(streams_of(index)) {
     real_.join(here_);
     streams.begin_recording(here_);
-    recording = {&streams, index, &kept};
+    ambient.recording = {&streams, index, &kept};
   }
   ~RecordingScope() {
-    const std::uint32_t streams = recording.streams->used();
-    recording = {};
+    const std::uint32_t streams = ambient.recording.streams->used();
+    ambient.recording = {};
     real_.join(here_);
     real_.fork(here_, streams);
   }
@@ -84,12 +85,12 @@ class RecordingScope {
 
  private:
   Streams& real_;
-  const int here_ = memory::current_scope.stream;
+  const int here_ = memory::ambient.scope.stream;
 };
 
 }  // namespace
 
-std::unique_ptr<Recording> record(int index, const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> record(int index, const std::function<void()>& work) {
   Streams streams;
   Graph::Kept kept;
   {

@@ -1,5 +1,5 @@
-// What libraries record as memsets. Between kernels of a graph a memset takes some 5 us, most of which the device waits
-// for another of its engines; a kernel that does the same takes 2.
+// Replaces memsets that libraries record. A memset between kernels of a graph takes about 5 us, mostly waiting for
+// another engine of the device. An equivalent kernel takes 2 us.
 #include "bytetape/cuda/runtime/graph_fills.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Bytes of `word`, over and over, from an address that is a multiple of 4 on.
+/// Fills `bytes` bytes with repetitions of `word`, from an address that is a multiple of 4.
 __global__ void fill_kernel(std::uint32_t* to, std::uint32_t word, std::size_t bytes) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x, words = bytes / 4;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < words; i += step) to[i] = word;

@@ -3,7 +3,7 @@
 
 namespace bytetape::cuda {
 
-/// Puts kernels in the place of a graph's memsets, which do the same and take less.
+/// Replaces a graph's memset nodes by equivalent kernels, which take less time.
 void fill_by_kernels(cudaGraph_t graph);
 
 }  // namespace bytetape::cuda

@@ -5,36 +5,35 @@
 
 #include "bytetape/core/device/device.h"
 
-/// What every kernel's launch needs.
+/// Functions for launching kernels.
 namespace bytetape::cuda {
 
-/// Throws Error with the running op and what the driver says, unless ok. Of what a kernel did to the device, which
-/// shows late and lasts, it names the op whose kernel that was, or where that cannot be told those that it may be.
+/// Checks a status of the CUDA runtime.
+/// Throws Error, with the running op and the driver's message, if `status` is a failure. A kernel's failure appears
+/// later and lasts. Then the message names the op that launched the kernel, or the ops that may have.
 void check(cudaError_t status);
-/// What the last launch of this thread was told, or what an earlier kernel did.
+/// Checks the last launch of this thread, and whether an earlier kernel failed.
 inline void check_launch() { check(cudaGetLastError()); }
-/// Remembers that the running op gives device number `index` work; stream_of() does it.
+/// Notes that the running op launches work on device number `index`. stream_of() calls it.
 void note_launch(int index);
-/// All that this thread gave device number `index` has ended well.
+/// Forgets this thread's launches on device number `index`, as all of them have succeeded.
 void forget_launches(int index);
 
-/// The number of the device that CUDA takes this thread's calls for, and whose errors they return.
-inline constinit thread_local int current_device = -1;
-
-/// Makes `device` the thread's current one, and gives the stream that the thread's work goes to, in order: the one of
-/// its scope, or what records its work.
+/// Makes `device` the thread's current one. Returns the stream for the thread's work: the one of its scope, or the one
+/// that records its work.
 cudaStream_t stream_of(Device device);
-/// Waits for all of a device's streams.
+/// Waits on the host for all streams of a device.
 void synchronize_streams(int index);
 
-/// Multiprocessors of a device.
+/// The number of multiprocessors of a device.
 int processors(Device device);
-/// Its compute capability: 90 for 9.0.
+/// The compute capability of a device: 90 for 9.0.
 int capability(Device device);
 
-/// Threads of a block, where nothing speaks for another number.
+/// The default number of threads in a block.
 inline constexpr int block_size = 256;
-/// Blocks of block_size threads that cover n, but no more than a few for each processor: the rest is looped over.
+/// The number of blocks of block_size threads that cover n elements, limited to a few for each multiprocessor. Kernels
+/// loop over the rest.
 unsigned blocks_for(std::int64_t n, Device device);
 
 }  // namespace bytetape::cuda

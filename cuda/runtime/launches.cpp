@@ -9,6 +9,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/launch.h"
 
 namespace bytetape::cuda {
@@ -64,7 +65,7 @@ std::string name_of(const memory::ScopeIds& s) {
 }
 
 [[noreturn]] void fail_of_a_kernel(const std::string& words) {
-  const Launches launches = current_device < 0 ? Launches{} : launches_of(current_device);
+  const Launches launches = ambient.current_device < 0 ? Launches{} : launches_of(ambient.current_device);
   const std::size_t kept = launches.kept();
   if (kept > 0 && (launches.count == 1 || launches_block)) {
     const memory::ScopeGuard there(launches.newest());
@@ -83,7 +84,7 @@ std::string name_of(const memory::ScopeIds& s) {
 }  // namespace
 
 void note_launch(int index) {
-  const memory::ScopeIds& s = memory::current_scope;
+  const memory::ScopeIds& s = memory::ambient.scope;
   Launches& launches = launches_of(index);
   if (launches.count > 0 && launches.newest().op == s.op && launches.newest().module == s.module) return;
   launches.ring[launches.count++ % Launches::most] = s;

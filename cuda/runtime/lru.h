@@ -6,24 +6,24 @@
 
 namespace bytetape::cuda {
 
-/// The values that were used last, by key.
+/// A cache of recently used values, by key.
 template <class Key, class Value, class Hash>
 class Lru {
  public:
-  /// The value of a key, which counts as used; null where there is none.
+  /// Returns the value of a key and marks it as used; null if there is none.
   Value* find(const Key& key) {
     const auto at = places_.find(key);
     if (at == places_.end()) return nullptr;
     values_.splice(values_.begin(), values_, at->second);
     return &at->second->second;
   }
-  /// A value for a key that has none. References to the others stay valid.
+  /// Adds the value of a new key. References to other values stay valid.
   Value& add(const Key& key, Value value) {
     values_.emplace_front(key, std::move(value));
     places_[key] = values_.begin();
     return values_.front().second;
   }
-  /// Takes out the value that was used longest ago; there is one.
+  /// Removes and returns the least recently used value. The cache must not be empty.
   Value drop_last() {
     Value value = std::move(values_.back().second);
     places_.erase(values_.back().first);
@@ -34,7 +34,7 @@ class Lru {
 
  private:
   using Values = std::list<std::pair<Key, Value>>;
-  Values values_;  // the one used last comes first
+  Values values_;  // most recently used first
   std::unordered_map<Key, typename Values::iterator, Hash> places_;
 };
 

@@ -4,8 +4,8 @@
 
 namespace bytetape::cuda {
 
-/// Bytes of a device that the driver books on this process, its context among them; nothing where it does not tell (a
-/// container that hides processes, no NVML). Takes a millisecond, at the first call some more.
+/// Returns the bytes of a device that the driver attributes to this process, including its context. None if the driver
+/// does not say (no NVML, or a container that hides processes). Takes a millisecond, and longer at the first call.
 std::optional<std::size_t> process_bytes(int index);
 
 }  // namespace bytetape::cuda

@@ -9,6 +9,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator/upstream.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/runtime/compiled.h"
 #include "bytetape/cuda/runtime/fault.h"
@@ -26,7 +27,7 @@ cudaError_t make_current(int index) noexcept {
   int now = -1;
   cudaError_t status = cudaGetDevice(&now);
   if (status == cudaSuccess && now != index) status = cudaSetDevice(index);
-  if (status == cudaSuccess) current_device = index;
+  if (status == cudaSuccess) ambient.current_device = index;
   return status;
 }
 
@@ -81,7 +82,7 @@ Opened& enter(int index) {
 bool is_current(int index) noexcept { return make_current(index) == cudaSuccess; }
 
 Streams& where_work_goes(Opened& device, int index) {
-  return recording.streams && recording.index == index ? *recording.streams : device.streams;
+  return ambient.recording.streams && ambient.recording.index == index ? *ambient.recording.streams : device.streams;
 }
 
 /// Memory that the driver gives for a device.
@@ -164,7 +165,7 @@ class PinnedUpstream final : public DriverUpstream {
 
 cudaStream_t stream_of(Device device) {
   note_launch(device.index);
-  return where_work_goes(enter(device.index), device.index).get(memory::current_scope.stream);
+  return where_work_goes(enter(device.index), device.index).get(memory::ambient.scope.stream);
 }
 Streams& streams_of(int index) { return enter(index).streams; }
 Streams& streams_for_work(int index) { return where_work_goes(enter(index), index); }
@@ -187,7 +188,7 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   const bool to_host = to.device == Device::cpu(), from_host = from.device == Device::cpu();
   const Device device = to_host ? from.device : to.device;
   if (!to_host && !from_host) synchronize(from.device.index);
-  const int number = memory::current_scope.stream;
+  const int number = memory::ambient.scope.stream;
   Streams& streams = enter(device.index).streams;
   check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, streams.get(number)));
   if (from_host) return;
@@ -198,7 +199,7 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
 }
 
 void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
-  const cudaStream_t stream = enter(index).streams.get(memory::current_scope.stream);
+  const cudaStream_t stream = enter(index).streams.get(memory::ambient.scope.stream);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
 }
 
@@ -215,14 +216,14 @@ void order(int index, int from, int to) noexcept {
   status == cudaSuccess ? streams.order(from, to) : streams.note_failure(status);
 }
 // Marks are of the device's own streams, as is who waits for them: nothing that is recorded is copied ahead.
-void order_behind(int index, std::uint64_t mark, int to) noexcept {
+void wait_mark(int index, std::uint64_t mark, int to) noexcept {
   Opened& device = opened(index);
   const cudaError_t status = make_current(index);
-  status == cudaSuccess ? device.marks.order_behind(mark, device.streams, to) : device.streams.note_failure(status);
+  status == cudaSuccess ? device.marks.wait_mark(mark, device.streams, to) : device.streams.note_failure(status);
 }
 std::uint64_t mark(int index) {
   Opened& device = enter(index);
-  return device.marks.mark(device.streams, memory::current_scope.stream);
+  return device.marks.mark(device.streams, memory::ambient.scope.stream);
 }
 void wait_for(int index, std::uint64_t mark) noexcept {
   Opened& device = opened(index);

@@ -3,7 +3,7 @@
 
 namespace bytetape::cuda {
 
-/// The number of the last slot whose first chunk is `chunk` or comes before it.
+/// Returns the slot that `chunk` belongs to: the last one whose first chunk is not above it.
 __device__ inline int slot_of(const std::uint32_t* first, int count, std::uint32_t chunk) {
   int at = 0;
   for (int end = count; end - at > 1;) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/runtime.h"
@@ -14,12 +15,12 @@
 namespace bytetape::cuda {
 namespace {
 
-// Each stream of a device has a ring: so many steps may be given to it before a launch of one is too late.
+// Each stream of a device has a ring of words. A word is reused after `ring` later steps of the process.
 constexpr unsigned ring = 256;
 __device__ unsigned kept_words[memory::stream_count * ring];
 __device__ unsigned skipped_word = 1;
 
-/// Where a device has them.
+/// The addresses of the words on a device.
 struct Words {
   unsigned *kept = nullptr, *skipped = nullptr;
 };
@@ -39,17 +40,9 @@ const Words& words_of(Device device) {
 
 unsigned* next_word(Device device) {
   static std::atomic<unsigned> count{0};
-  return words_of(device).kept + memory::current_scope.stream * ring +
+  return words_of(device).kept + memory::ambient.scope.stream * ring +
          count.fetch_add(1, std::memory_order_relaxed) % ring;
 }
-
-/// What this thread clipped last and has taken no step with: its answer. A fault that the thread is told of ends it.
-struct Clipped {
-  const unsigned* answer = nullptr;
-  const Streams* streams = nullptr;  // or what recorded it
-  std::uint64_t told = 0;
-};
-constinit thread_local Clipped clipped{};
 
 }  // namespace
 
@@ -63,11 +56,12 @@ StepLaunches::StepLaunches(Device device, Kind kind, std::optional<std::uint64_t
 
 StepAnswer StepLaunches::next() {
   if (!std::exchange(is_first_, false)) return {first_.keep, nullptr, nullptr};
-  const Clipped here{first_.keep, &streams_for_work(device_.index), faults_thrown_here()};
-  if (kind_ == Kind::clipping) clipped = here;
+  const Clipped here{first_.keep, &streams_for_work(device_.index), ambient.faults_thrown};
+  if (kind_ == Kind::clipping) ambient.clipped = here;
   if (kind_ == Kind::step) {
-    if (clipped.streams == here.streams && clipped.told == here.told) first_.clipped = clipped.answer;
-    clipped = {};
+    const Clipped& last = ambient.clipped;
+    if (last.streams == here.streams && last.faults_thrown == here.faults_thrown) first_.clipped = last.answer;
+    ambient.clipped = {};
   }
   return first_;
 }

@@ -68,7 +68,7 @@ void Streams::order(int from, int to) noexcept {
   settle(made ? made : wait_for(first.stream, first.event, second.stream), from, to);
 }
 
-void Streams::order_behind(cudaEvent_t event, int from, int number) noexcept {
+void Streams::wait_mark(cudaEvent_t event, int from, int number) noexcept {
   One& one = all_[static_cast<std::size_t>(number)];
   const std::lock_guard lock(mutex_);
   const cudaError_t made = make(one);
@@ -163,11 +163,11 @@ void Marks::wait_for(std::uint64_t mark) noexcept {
   }
 }
 
-void Marks::order_behind(std::uint64_t mark, Streams& streams, int to) noexcept {
+void Marks::wait_mark(std::uint64_t mark, Streams& streams, int to) noexcept {
   const std::lock_guard lock(mutex_);
   if (mark <= passed_) return;
   const Mark& m = marks_[mark - passed_ - 1];
-  streams.order_behind(m.event, m.stream, to);
+  streams.wait_mark(m.event, m.stream, to);
 }
 
 void Marks::drop_first() {

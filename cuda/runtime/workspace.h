@@ -6,8 +6,8 @@
 
 namespace bytetape::cuda {
 
-/// What set_workspace_cap() says of a device, or of the one that it stands in for; nothing where it was not called.
-/// Then what a product or a convolution usually gets counts, which is what committed ranks were measured with.
+/// The cap from set_workspace_cap() for a device, or for the device that a meta device stands for. None, the default,
+/// allows the usual workspace of a product or convolution. The committed ranks were measured with that.
 using WorkspaceCap = std::optional<std::size_t>;
 WorkspaceCap workspace_cap(Device device);
 

@@ -10,7 +10,7 @@
 #include "examples/bytetape-memory/page.h"
 #include "examples/bytetape-memory/predict.h"
 #include "examples/bytetape-memory/summary.h"
-#include "examples/from_0.h"
+#include "examples/validators.h"
 
 namespace {
 

@@ -18,7 +18,7 @@ struct Paint {
   const char *glyph, *colour;
 };
 constexpr std::array<Paint, memory::role_count> paints{{{"█", "34"},    // parameter
-                                                        {"▙", "94"},    // lowered parameter
+                                                        {"▙", "94"},    // autocast copy
                                                         {"▓", "33"},    // gradient
                                                         {"▒", "35"},    // optimizer state
                                                         {"▚", "36"},    // input

@@ -7,13 +7,15 @@
 #include "bytetape/core/state_dict.h"
 #include "bytetape/optim/optimizer.h"
 
-/// Schedules of the learning rate.
+/// Learning rate schedules.
 namespace bytetape::optim::lr_scheduler {
 
-/// Base of what sets the learning rates of an optimizer's groups, epoch by epoch or step by step
-/// (torch.optim.lr_scheduler.LRScheduler). Made, it sets those of epoch 0; a step after the optimizer's sets the next.
-/// Rates come from those of the epoch before, as in PyTorch, so that schedules of one optimizer multiply. Captured
-/// steps go on at the rates that they find. Refers to the optimizer, which outlives it.
+/// Base class of schedules, which set the learning rates of an optimizer's groups per epoch or step
+/// (torch.optim.lr_scheduler.LRScheduler).
+///
+/// The constructor sets the rates of epoch 0. Each step(), after the optimizer's step, sets those of the next epoch.
+/// New rates are computed from the current ones, as in PyTorch, so several schedules of one optimizer multiply. Replays
+/// of a captured step use the current rates. The optimizer must outlive the schedule.
 ///
 ///     optim::SGD sgd(model.parameters(), {.lr = 0.1});
 ///     optim::lr_scheduler::StepLR schedule(sgd, {.step_size = 30});
@@ -27,32 +29,33 @@ class LRScheduler {
   LRScheduler(const LRScheduler&) = delete;
   LRScheduler& operator=(const LRScheduler&) = delete;
 
-  /// Sets the rates of the next epoch. Throws CaptureError within a step that is being captured: it is the host's.
+  /// Sets the rates of the next epoch.
+  /// Throws CaptureError if a step is being captured, because a replay does not run host code.
   void step();
-  /// By group, what the last step set.
+  /// Returns the rates that the last step set, by group.
   const std::vector<double>& get_last_lr() const { return last_lrs_; }
-  /// Which epoch they are for, from 0.
+  /// Returns the epoch of the current rates, from 0.
   std::int64_t last_epoch() const { return last_epoch_; }
   Optimizer& optimizer() const { return optimizer_; }
 
-  /// Where it stands; its options are the constructor's.
+  /// Returns the state. Options are not in it: give them to the constructor.
   virtual StateDict state_dict() const { return own_state(); }
-  /// Goes on from there. The rates and momenta themselves come with the optimizer's state, to be loaded after the
-  /// schedule was made. Throws ValueError, naming what is missing or unexpected, before anything is changed.
+  /// Restores a state. Rates and momenta are in the optimizer's state: load that after the schedule was constructed.
+  /// Throws ValueError, naming what is missing or unexpected, if the names do not match. Nothing has changed then.
   virtual void load_state_dict(const StateDict& state);
 
  protected:
   explicit LRScheduler(Optimizer& optimizer);
 
-  /// What group number g began with.
+  /// Returns the initial rate of group g.
   double base_lr(std::size_t g) const { return base_lrs_[g]; }
   void set_base_lr(std::size_t g, double lr);
 
-  /// Sets epoch 0 on top of the rates of now; the last thing that a constructor does.
+  /// Sets the rates of epoch 0, from the current ones. Each derived constructor calls it last.
   virtual void begin();
-  /// Goes on by an epoch.
+  /// Advances by one epoch.
   virtual void advance();
-  /// Sets the rate of group number g, which is that of the epoch before, to that of last_epoch().
+  /// Changes the rate of group g from that of the previous epoch to that of last_epoch().
   virtual void update(ParamGroup& group, std::size_t g) = 0;
   void update_all();
 
@@ -66,14 +69,15 @@ class LRScheduler {
   std::vector<double> base_lrs_, last_lrs_;  // by group
 };
 
-/// A number for all groups, or one for each.
+/// One number for all groups, or one for each.
 class PerGroup {
  public:
   PerGroup(double value) : values_{value} {}
   PerGroup(std::initializer_list<double> values) : values_(values) {}
   PerGroup(std::vector<double> values) : values_(std::move(values)) {}
 
-  /// By group. Throws ValueError, calling it `name`, where there are neither 1 nor as many.
+  /// Returns the numbers by group.
+  /// Throws ValueError, with `name`, if there is neither one number nor one for each group.
   std::vector<double> of(const Optimizer& optimizer, const char* name) const;
 
  private:

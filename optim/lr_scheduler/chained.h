@@ -5,22 +5,22 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// What schedules made of schedules share.
+/// Base class of schedules that consist of schedules.
 class SchedulerList : public LRScheduler {
  public:
   using Schedulers = std::vector<std::shared_ptr<LRScheduler>>;
-  /// With each part's below "schedulers.0".
+  /// Returns the state, with the states of the parts below "schedulers.0", "schedulers.1", ...
   StateDict state_dict() const final;
   void load_state_dict(const StateDict& state) final;
 
  protected:
-  /// Throws ValueError where there is none, one is null, or one is of another optimizer.
+  /// Throws ValueError if `schedulers` is empty, or one is null or has another optimizer.
   SchedulerList(Optimizer& optimizer, const Schedulers& schedulers);
 
   std::size_t size() const { return schedulers_.size(); }
   void begin_part(std::size_t i) { schedulers_[i]->begin(); }
   void advance_part(std::size_t i) { schedulers_[i]->advance(); }
-  /// Begins it at the rates that its groups began with.
+  /// Restarts part i from the initial rates of the groups.
   void restart_part(std::size_t i);
 
  private:
@@ -28,10 +28,10 @@ class SchedulerList : public LRScheduler {
   Schedulers schedulers_;
 };
 
-/// Several schedules, each stepped in each epoch: their factors multiply (torch.optim.lr_scheduler.ChainedScheduler).
+/// Steps several schedules in each epoch, so that their factors multiply (torch.optim.lr_scheduler.ChainedScheduler).
 class ChainedScheduler final : public SchedulerList {
  public:
-  /// Throws ValueError where there is none, one is null, or they are of different optimizers.
+  /// Throws ValueError if `schedulers` is empty, one is null, or they have different optimizers.
   explicit ChainedScheduler(const Schedulers& schedulers);
 
  private:
@@ -39,7 +39,7 @@ class ChainedScheduler final : public SchedulerList {
   void advance() override;
 };
 
-/// Several schedules, one after the other: number i + 1 begins anew in epoch milestones[i]
+/// Runs several schedules in sequence: schedule i + 1 starts in epoch milestones[i]
 /// (torch.optim.lr_scheduler.SequentialLR).
 ///
 ///     using namespace optim::lr_scheduler;
@@ -49,8 +49,9 @@ class ChainedScheduler final : public SchedulerList {
 ///                           {5});
 class SequentialLR final : public SchedulerList {
  public:
-  /// Throws ValueError where there is none, one is null or of another optimizer, or milestones are not one fewer,
-  /// ascending from 0.
+  /// Throws ValueError if `schedulers` is empty, or one is null or has another optimizer.
+  /// Throws ValueError unless there is one milestone less than schedules, and milestones are ascending and not
+  /// negative.
   SequentialLR(Optimizer& optimizer, const Schedulers& schedulers, std::vector<std::int64_t> milestones);
 
  private:

@@ -5,15 +5,16 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// lr = base_lr * lr_lambda(epoch) (torch.optim.lr_scheduler.LambdaLR).
+/// Sets lr = base_lr * lr_lambda(epoch) (torch.optim.lr_scheduler.LambdaLR).
 ///
 ///     optim::lr_scheduler::LambdaLR schedule(sgd, [](std::int64_t epoch) { return std::pow(0.95, epoch); });
 class LambdaLR final : public LRScheduler {
  public:
   using Lambda = std::function<double(std::int64_t epoch)>;
-  /// Throws ValueError where lr_lambda is empty.
+  /// Throws ValueError if lr_lambda is empty.
   LambdaLR(Optimizer& optimizer, Lambda lr_lambda);
-  /// By group. Throws ValueError where there are not as many, or one is empty.
+  /// Takes a function for each group.
+  /// Throws ValueError if their number is not that of the groups, or one is empty.
   LambdaLR(Optimizer& optimizer, std::vector<Lambda> lr_lambdas);
 
  private:

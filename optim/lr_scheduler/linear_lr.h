@@ -3,15 +3,15 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// As torch.optim.lr_scheduler.LinearLR's.
+/// The options of torch.optim.lr_scheduler.LinearLR.
 struct LinearLROptions {
-  double start_factor = 1.0 / 3;  ///< of the rate, in epoch 0
-  double end_factor = 1;          ///< of the rate, from epoch total_iters on
-  std::int64_t total_iters = 5;   ///< epochs
+  double start_factor = 1.0 / 3;  ///< factor of the rate in epoch 0
+  double end_factor = 1;          ///< factor of the rate from epoch total_iters on
+  std::int64_t total_iters = 5;   ///< epochs between the two
 };
 
-/// lr times a factor that goes from start_factor to end_factor in equal steps (torch.optim.lr_scheduler.LinearLR): a
-/// warmup.
+/// Linear warmup: multiplies lr by a factor that goes from start_factor to end_factor in equal steps
+/// (torch.optim.lr_scheduler.LinearLR).
 class LinearLR final : public LRScheduler {
  public:
   /// Throws ValueError unless start_factor is in (0, 1], end_factor in [0, 1] and total_iters at least 1.

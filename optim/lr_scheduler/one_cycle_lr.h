@@ -5,30 +5,31 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// How OneCycleLR goes from one value to another.
+/// The interpolation that OneCycleLR uses within a phase.
 enum class AnnealStrategy { cos, linear };
 
-/// As torch.optim.lr_scheduler.OneCycleLR's.
+/// The options of torch.optim.lr_scheduler.OneCycleLR.
 struct OneCycleLROptions {
-  PerGroup max_lr = 0;                        ///< the highest rate; to be given
-  std::optional<std::int64_t> total_steps{};  ///< of the cycle; or the next two, which are multiplied
+  PerGroup max_lr = 0;                        ///< the highest rate; required
+  std::optional<std::int64_t> total_steps{};  ///< steps of the cycle; default: epochs * steps_per_epoch
   std::optional<std::int64_t> epochs{}, steps_per_epoch{};
-  double pct_start = 0.3;  ///< which part of the cycle goes up
+  double pct_start = 0.3;  ///< fraction of the cycle in which the rate rises
   AnnealStrategy anneal_strategy = AnnealStrategy::cos;
-  bool cycle_momentum = true;                          ///< momentum, or Adam's betas[0], goes against the rate
-  PerGroup base_momentum = 0.85, max_momentum = 0.95;  ///< where the rate is highest, and at both ends
+  bool cycle_momentum = true;                          ///< momentum, or Adam's betas[0], falls while the rate rises
+  PerGroup base_momentum = 0.85, max_momentum = 0.95;  ///< momentum at the highest rate, and at both ends
   double div_factor = 25;                              ///< the first rate is max_lr / div_factor
   double final_div_factor = 1e4;                       ///< the last rate is the first / final_div_factor
-  bool three_phase = false;                            ///< up, down to the first rate, then down to the last
+  bool three_phase = false;                            ///< phases: up, down to the first rate, down to the last rate
 };
 
-/// Up to max_lr and down to next to nothing, in one cycle of total_steps steps; stepped after each of the optimizer's
-/// (Smith & Topin, "Super-convergence: very fast training of neural networks using large learning rates", 2018, as
-/// torch.optim.lr_scheduler.OneCycleLR).
+/// One cycle: the rate rises to max_lr and falls almost to 0 (torch.optim.lr_scheduler.OneCycleLR; Smith & Topin,
+/// "Super-convergence: very fast training of neural networks using large learning rates", 2018).
+///
+/// The cycle has total_steps steps. Call step() after each step of the optimizer.
 class OneCycleLR final : public LRScheduler {
  public:
-  /// Throws ValueError, naming the option, where it is out of its range, there is no number of steps, or the optimizer
-  /// has neither momentum nor betas to cycle.
+  /// Throws ValueError, naming the option, if an option is out of its range.
+  /// Throws ValueError if the number of steps is not given, or the optimizer has neither momentum nor betas to cycle.
   OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options);
 
  private:
@@ -36,7 +37,7 @@ class OneCycleLR final : public LRScheduler {
   struct Range {
     double max_lr, base_momentum, max_momentum;
   };
-  /// A part of the cycle: where it ends, and what it goes from and to.
+  /// A phase of the cycle: its last step, and the values at its start and end.
   struct Phase {
     double end_step, start_lr, end_lr, start_momentum, end_momentum;
   };

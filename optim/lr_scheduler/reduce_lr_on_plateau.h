@@ -5,22 +5,23 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// As torch.optim.lr_scheduler.ReduceLROnPlateau's.
+/// The options of torch.optim.lr_scheduler.ReduceLROnPlateau.
 struct ReduceLROnPlateauOptions {
   enum class Mode { min, max };
   enum class ThresholdMode { rel, abs };
-  Mode mode = Mode::min;                              ///< whether less or more is better
-  double factor = 0.1;                                ///< times the rate
-  std::int64_t patience = 10;                         ///< epochs in a row without anything better that are let pass
-  double threshold = 1e-4;                            ///< by how much what is better is to be so
-  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< whether that is a part of the best, or a difference
-  std::int64_t cooldown = 0;                          ///< epochs after a reduction that do not count
+  Mode mode = Mode::min;                              ///< whether lower (min) or higher (max) metrics are better
+  double factor = 0.1;                                ///< factor of the rate in a reduction
+  std::int64_t patience = 10;                         ///< consecutive epochs without improvement before a reduction
+  double threshold = 1e-4;                            ///< least improvement that counts
+  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< threshold is a fraction of the best metric, or a difference
+  std::int64_t cooldown = 0;                          ///< epochs after a reduction that are not counted
   PerGroup min_lr = 0;                                ///< the lowest rate
-  double eps = 1e-8;                                  ///< a reduction by less is left out
+  double eps = 1e-8;                                  ///< smaller reductions are not made
 };
 
-/// Reduces the rates where a metric has not got better for a while (torch.optim.lr_scheduler.ReduceLROnPlateau). Refers
-/// to the optimizer, which outlives it.
+/// Reduces the learning rates if a metric has stopped improving (torch.optim.lr_scheduler.ReduceLROnPlateau).
+///
+/// The optimizer must outlive the schedule.
 ///
 ///     optim::lr_scheduler::ReduceLROnPlateau schedule(sgd, {.factor = 0.5, .patience = 3});
 ///     for (int epoch = 0; epoch < 90; ++epoch) schedule.step(train_and_validate(model, sgd));
@@ -29,15 +30,16 @@ class ReduceLROnPlateau {
   /// Throws ValueError, naming the option, unless factor is in (0, 1) and the others are at least 0.
   explicit ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options = {});
 
-  /// Takes the metric of an epoch; NaN is not better. Throws CaptureError within a step that is being captured: it is
-  /// the host's.
+  /// Takes the metric of an epoch, and reduces the rates if it is time. NaN is no improvement.
+  /// Throws CaptureError if a step is being captured, because a replay does not run host code.
   void step(double metric);
-  /// By group, what the last step left.
+  /// Returns the rates after the last step, by group.
   const std::vector<double>& get_last_lr() const { return last_lrs_; }
 
-  /// Where it stands; its options are the constructor's, and the rates come with the optimizer's state.
+  /// Returns the state. Options are not in it: give them to the constructor. Rates are in the optimizer's state.
   StateDict state_dict() const;
-  /// Goes on from there. Throws ValueError, naming what is missing or unexpected, before anything is changed.
+  /// Restores a state.
+  /// Throws ValueError, naming what is missing or unexpected, if the names do not match. Nothing has changed then.
   void load_state_dict(const StateDict& state);
 
  private:

@@ -3,8 +3,8 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// Throws ValueError where a state of schedules, one of a list's among them, has a count that is none, or a rate that
-/// is not finite.
+/// Throws ValueError if a schedule's state, including those of its parts, has an invalid count or a rate that is not
+/// finite.
 void check_values(const StateDict& state);
 
 }  // namespace bytetape::optim::lr_scheduler

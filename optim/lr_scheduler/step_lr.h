@@ -3,13 +3,13 @@
 
 namespace bytetape::optim::lr_scheduler {
 
-/// As torch.optim.lr_scheduler.StepLR's.
+/// The options of torch.optim.lr_scheduler.StepLR.
 struct StepLROptions {
-  std::int64_t step_size = 0;  ///< epochs; to be given
-  double gamma = 0.1;          ///< times the rate
+  std::int64_t step_size = 0;  ///< epochs between two changes; required
+  double gamma = 0.1;          ///< factor of the rate
 };
 
-/// lr *= gamma, every step_size epochs (torch.optim.lr_scheduler.StepLR).
+/// Multiplies lr by gamma every step_size epochs (torch.optim.lr_scheduler.StepLR).
 class StepLR final : public LRScheduler {
  public:
   /// Throws ValueError unless step_size is at least 1.

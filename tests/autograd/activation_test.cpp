@@ -4,9 +4,9 @@
 
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/matmul.h"
-#include "bytetape/core/kernels/norm.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
@@ -27,7 +27,7 @@ std::vector<FusingOp> fusing_ops() {
   return {
       {"linear", MatmulKernels::epilogues, [=](Activation a) { return linear(x, w, b, a); }},
       {"conv2d", ConvKernels::epilogues, [=](Activation a) { return conv2d(image, kernel, b, {}, a); }},
-      {"batch_norm", NormKernels::epilogues,
+      {"batch_norm", BatchNormKernels::epilogues,
        [=](Activation a) { return batch_norm(image, {}, {}, {}, {}, true, 0.1, 1e-5, a); }},
   };
 }

@@ -17,7 +17,7 @@ using test::random_leaf;
 using test::random_tensor;
 
 Tensor of(DType dtype, const Shape& shape) { return random_tensor(shape, dtype); }
-std::size_t held() { return test::held_as(memory::Role::lowered); }
+std::size_t held() { return test::held_as(memory::Role::autocast_copy); }
 
 /// The largest value of each is near 1 in these tests: within a few roundings of 8 bits.
 testing::AssertionResult near(const Tensor& actual, const Tensor& expected) {
@@ -30,7 +30,7 @@ std::size_t copies_made(const std::function<void()>& f) {
   f();
   std::size_t n = 0;
   for (const memory::Event& e : a.snapshot().events)
-    n += e.kind == memory::EventKind::alloc && e.role == memory::Role::lowered;
+    n += e.kind == memory::EventKind::alloc && e.role == memory::Role::autocast_copy;
   return n;
 }
 
@@ -82,8 +82,8 @@ TEST(Autocast, CopyIsBookedUnderTheParametersModule) {
   const auto snapshot = memory::allocator(Device::cpu()).snapshot();
   const memory::NameId module = root.parameters()[0].storage().module();
   EXPECT_NE(module, 0u);
-  EXPECT_EQ(snapshot.by_module.at(module)[static_cast<std::size_t>(memory::Role::lowered)], held());
-  EXPECT_THAT(memory::summarize(snapshot), testing::HasSubstr("lowered parameter"));
+  EXPECT_EQ(snapshot.by_module.at(module)[static_cast<std::size_t>(memory::Role::autocast_copy)], held());
+  EXPECT_THAT(memory::summarize(snapshot), testing::HasSubstr("autocast copy"));
 }
 
 TEST(Autocast, CopiesNothingButParameters) {

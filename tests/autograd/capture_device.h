@@ -25,10 +25,10 @@ class Capture : public testing::Test {
   static Tensor random_there(const Shape& shape) { return to(random_tensor(shape, DType::f32), gpu); }
 
  private:
-  struct Counted final : Recording {
+  struct Counted final : DeviceGraph {
     void replay() override { ++replays; }
   };
-  static std::unique_ptr<Recording> record(int, const std::function<void()>& work) {
+  static std::unique_ptr<DeviceGraph> record(int, const std::function<void()>& work) {
     ++recordings;
     work();
     return std::make_unique<Counted>();

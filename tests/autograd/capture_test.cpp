@@ -213,12 +213,12 @@ TEST_F(Capture, DrawsFromSeveralGenerators) {
 
 TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {
   Generator g(5);
-  const PhiloxState* carried = nullptr;
+  const PhiloxState* replay_params = nullptr;
   auto step = capture([&] {
     rand({10}, DType::f32, gpu, g);
     const PhiloxState s = g.take(8);
-    carried = s.start;
-    if (carried) {
+    replay_params = s.start;
+    if (replay_params) {
       EXPECT_EQ(s.offset, 3u);  // counters since the start
     }
   });
@@ -228,8 +228,8 @@ TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {
     rand({i * 100}, DType::f32, gpu, g);
     const PhiloxState before = g.state();
     step();
-    EXPECT_EQ(carried->seed, before.seed);
-    EXPECT_EQ(carried->offset, before.offset);
+    EXPECT_EQ(replay_params->seed, before.seed);
+    EXPECT_EQ(replay_params->offset, before.offset);
     EXPECT_EQ(g.state().offset, before.offset + 5);
   }
 }
@@ -281,8 +281,8 @@ class Counting final : public optim::Optimizer {
  private:
   void prepare(const std::vector<Tensor>&) override {}
   void launch() override {}
-  void set_paces() override { pace_ = steps(0); }
-  std::span<const std::byte> paces() const override { return std::as_bytes(std::span(&pace_, 1)); }
+  void set_step_params() override { pace_ = steps(0); }
+  std::span<const std::byte> step_params() const override { return std::as_bytes(std::span(&pace_, 1)); }
   std::int64_t pace_ = 0;
 };
 

@@ -190,7 +190,7 @@ TEST(Checkpoint, RunsAgainInTheModesOfTheFirstTime) {
   const Tensor x = random_tensor({2, 4}, DType::f32), w = random_leaf({3, 4}, DType::f32);
   std::vector<std::string> modes;
   const auto f = [&](const Tensor& t) {
-    const memory::ScopeIds& scope = memory::current_scope;
+    const memory::ScopeIds& scope = memory::ambient.scope;
     modes.push_back(detail::concat(autocast_dtype(), ' ', default_device(), ' ', grad_enabled(), ' ',
                                    to_string(scope.phase), ' ', memory::name_of(scope.module), ' ', scope.op));
     return tanh(linear(t, w));

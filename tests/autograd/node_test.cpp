@@ -194,13 +194,13 @@ TEST(Backward, ReentersTheScopeOfTheForwardOp) {
   }
   const memory::ModuleScope outer(memory::intern("elsewhere"));
   y.register_hook([](const Tensor&) {
-    EXPECT_EQ(memory::name_of(memory::current_scope.module), "net.fc1");
-    EXPECT_EQ(memory::name_of(memory::current_scope.op), "mul");
-    EXPECT_EQ(memory::current_scope.phase, memory::Phase::backward);
+    EXPECT_EQ(memory::name_of(memory::ambient.scope.module), "net.fc1");
+    EXPECT_EQ(memory::name_of(memory::ambient.scope.op), "mul");
+    EXPECT_EQ(memory::ambient.scope.phase, memory::Phase::backward);
     return Tensor();
   });
   sum(y).backward();
-  EXPECT_EQ(memory::name_of(memory::current_scope.module), "elsewhere");
+  EXPECT_EQ(memory::name_of(memory::ambient.scope.module), "elsewhere");
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_F(SavesOnCpu, WhatARecordedStepWorksWithStays) {
   const Tensor a = x.detach().set_requires_grad();
   const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
   Tensor y = exp(a), z = tanh(y);
-  y.storage().stay();
+  y.storage().disallow_eviction();
   for (int i = 0; i < 5; ++i) z = tanh(z);
   EXPECT_FALSE(y.storage().is_evicted());
 }

@@ -78,33 +78,33 @@ class StorageOrder : public testing::Test {
   StorageOrder() {
     self = this;
     world = &now;
-    register_backend(DeviceType::cuda,
-                     {.kernels = &cpu::kernels(),
-                      .allocator = [](int) -> memory::Allocator& { return self->device; },
-                      .transfer =
-                          [](Place<const void*> from, Place<void*> to, std::size_t) {
-                            world->use(from.data, false, "the copy reads on the host");
-                            world->use(to.data, true, "the copy writes on the device");
-                          },
-                      .to_pinned =
-                          [](int, const void* from, void* to, std::size_t) {
-                            world->use(from, false, "the copy out reads on the device");
-                            world->use(to, true, "the copy out writes on the host");
-                          },
-                      .synchronize = [](int) {},
-                      .order =
-                          [](int, int from, int to) noexcept {
-                            catch_up(clock_of(to), clock_of(from));
-                            catch_up(clock_of(to), world->host);
-                          },
-                      .order_behind = [](int, std::uint64_t mark,
-                                         int to) noexcept { catch_up(clock_of(to), world->marks[mark - 1]); },
-                      .pinned = [](int) -> memory::PinnedMemory& { return self->pinned; },
-                      .mark =
-                          [](int) {
-                            world->marks.push_back(clock_of(current_stream().number()));
-                            return std::uint64_t{world->marks.size()};
-                          }});
+    register_backend(
+        DeviceType::cuda,
+        {.kernels = &cpu::kernels(),
+         .allocator = [](int) -> memory::Allocator& { return self->device; },
+         .transfer =
+             [](Place<const void*> from, Place<void*> to, std::size_t) {
+               world->use(from.data, false, "the copy reads on the host");
+               world->use(to.data, true, "the copy writes on the device");
+             },
+         .to_pinned =
+             [](int, const void* from, void* to, std::size_t) {
+               world->use(from, false, "the copy out reads on the device");
+               world->use(to, true, "the copy out writes on the host");
+             },
+         .synchronize = [](int) {},
+         .order =
+             [](int, int from, int to) noexcept {
+               catch_up(clock_of(to), clock_of(from));
+               catch_up(clock_of(to), world->host);
+             },
+         .wait_mark = [](int, std::uint64_t mark, int to) noexcept { catch_up(clock_of(to), world->marks[mark - 1]); },
+         .pinned = [](int) -> memory::PinnedMemory& { return self->pinned; },
+         .mark =
+             [](int) {
+               world->marks.push_back(clock_of(current_stream().number()));
+               return std::uint64_t{world->marks.size()};
+             }});
   }
   ~StorageOrder() override {
     pinned.settle();
@@ -140,7 +140,7 @@ class StorageOrder : public testing::Test {
  private:
   static Clock& clock_of(int stream) { return world->known[static_cast<std::size_t>(stream)]; }
   static memory::ScopeIds on(int stream) {
-    memory::ScopeIds ids = memory::current_scope;
+    memory::ScopeIds ids = memory::ambient.scope;
     ids.stream = static_cast<memory::StreamId>(stream);
     return ids;
   }

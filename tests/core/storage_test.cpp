@@ -68,10 +68,10 @@ TEST(Storage, IsDroppedForItsWatchOnceNobodyKeepsIt) {
   };
   const auto watch = make_ref<Watch>();
   const Tensor large = empty({100}), small = empty({3});
-  detail::saved_watch = watch.get();
+  detail::core_ambient.saved_watch = watch.get();
   for (const Tensor& x : {large, small})
     for (int i = 0; i < 2; ++i) x.storage().hold_saved();
-  detail::saved_watch = nullptr;
+  detail::core_ambient.saved_watch = nullptr;
   EXPECT_EQ(watch->holds, 2);
   large.storage().drop_saved();
   EXPECT_EQ(watch->drops, 0) << "another node keeps it";

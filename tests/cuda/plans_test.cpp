@@ -8,9 +8,9 @@
 #include <limits>
 #include <random>
 
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/core/kernels/loss.h"
-#include "bytetape/core/kernels/norm.h"
 #include "bytetape/cuda/conv/conv_direct.h"
 #include "bytetape/cuda/reduce/reduce_layout.h"
 
@@ -252,20 +252,21 @@ TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
 TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
   const auto of = [](const Shape& shape, bool training, bool gx, bool gw, bool gb, bool masked) {
     const View x = image(shape), c = dense({shape[1]});
-    return norm_plans().batch_norm_backward.plan(BatchNormBackwardArgs{.x = x,
-                                                                       .training = training,
-                                                                       .masked = masked ? x : View(),
-                                                                       .gx = gx ? x : View(),
-                                                                       .gw = gw ? c : View(),
-                                                                       .gb = gb ? c : View()});
+    return batch_norm_plans().batch_norm_backward.plan(BatchNormBackwardArgs{.x = x,
+                                                                             .training = training,
+                                                                             .masked = masked ? x : View(),
+                                                                             .gx = gx ? x : View(),
+                                                                             .gw = gw ? c : View(),
+                                                                             .gb = gb ? c : View()});
   };
   for (const Shape& shape : {Shape{2, 8, 4, 4}, Shape{64, 64, 56, 56}, Shape{256, 2048, 7, 7}}) {
     const std::int64_t runs =
-        norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).algorithm;
+        batch_norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).algorithm;
     EXPECT_EQ(runs == 1, shape[0] == 2);
     const std::size_t numbers = static_cast<std::size_t>(shape[1]) * sizeof(float),
                       partials = runs > 1 ? static_cast<std::size_t>(2 * runs) * numbers : 0;
-    EXPECT_EQ(norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).workspace, partials);
+    EXPECT_EQ(batch_norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = image(shape)}).workspace,
+              partials);
     EXPECT_EQ(of(shape, true, true, true, true, true).workspace, partials + 2 * numbers);
     EXPECT_EQ(of(shape, true, false, false, false, false).workspace, partials);
     EXPECT_EQ(of(shape, false, true, false, false, false).workspace, 0u) << "nothing is summed";

@@ -47,7 +47,7 @@ TEST(Call, BooksAFunctionOfAnySignatureUnderItsModule) {
   EXPECT_EQ(booked_under(model(randn({2, 3}))), "enc.cell");
   EXPECT_EQ(booked_under(model.enc.cell.step(randn({2, 3}), randn({2, 4}))), "cell");
   EXPECT_THROWS_SAYING(model(randn({2, 5})), ShapeError, "in module 'enc.cell.input'");
-  EXPECT_EQ(memory::current_scope.module, 0u);
+  EXPECT_EQ(memory::ambient.scope.module, 0u);
 }
 
 /// As Cell, by call().
@@ -116,7 +116,7 @@ TEST(Call, OfABodyBooksItUnderItsModule) {
   EXPECT_EQ(booked_under(outer(randn({2, 3}))), "joined");
   EXPECT_THROWS_SAYING(outer.joined(randn({2, 5}), randn({2, 4})), ShapeError, "in module 'joined.left'");
   EXPECT_THROWS_SAYING(outer(randn({2, 5})), ShapeError, "in module 'joined.left'");
-  EXPECT_EQ(memory::current_scope.module, 0u);
+  EXPECT_EQ(memory::ambient.scope.module, 0u);
 }
 
 TEST(Call, TellsARecordingWhatGoesInAndComesOut) {
@@ -157,7 +157,7 @@ TEST(Call, SetsThePhase) {
   struct Looks : nn::Module {
     memory::Phase phase() const {
       const nn::Call call(*this);
-      return memory::current_scope.phase;
+      return memory::ambient.scope.phase;
     }
   };
   EXPECT_EQ(Looks().phase(), memory::Phase::forward);

@@ -164,7 +164,7 @@ TEST(CheckpointEffects, OfModulesWithTwoInputsAreWhatIsPromised) {
 struct SegmentTraining {
   UNet<> net;
   optim::SGD sgd{net.parameters(), {.lr = 0.1}};
-  explicit SegmentTraining(const nn::Levers& levers) { levers.apply(net); }
+  explicit SegmentTraining(const nn::MemoryOptions& memory_options) { memory_options.apply(net); }
   void operator()() {
     const Step step;
     sgd.zero_grad();
@@ -175,13 +175,13 @@ struct SegmentTraining {
 };
 
 TEST(CheckpointEffects, OfModulesWithTwoInputsAreFoundByFit) {
-  const auto training = [](const nn::Levers& levers) { return SegmentTraining(levers); };
+  const auto training = [](const nn::MemoryOptions& memory_options) { return SegmentTraining(memory_options); };
   const Prediction plain = predict(Device::cpu(), [&] { return training({}); });
   std::size_t limit = plain.peak_allocated() * 17 / 20;
   nn::Fit f = nn::fit(Device::cpu(), limit, training);
   if (!f.fits()) f = nn::fit(Device::cpu(), limit = f.enough, training);  // scratch depends on the kernels
   ASSERT_TRUE(f.fits()) << f.text();
-  EXPECT_GE(std::count_if(f.levers.checkpointed.begin(), f.levers.checkpointed.end(),
+  EXPECT_GE(std::count_if(f.memory_options.checkpointed.begin(), f.memory_options.checkpointed.end(),
                           [](const std::string& m) { return m.starts_with("ups."); }),
             1)
       << f.text();
@@ -193,7 +193,7 @@ TEST(CheckpointEffects, OfModulesWithTwoInputsAreFoundByFit) {
   const std::size_t limit_before = books.limit();
   books.set_limit(books.statistics().reserved.current + limit);
   {
-    SegmentTraining real(f.levers);
+    SegmentTraining real(f.memory_options);
     for (int i = 0; i < 3; ++i) real();
   }
   books.set_limit(limit_before);

@@ -44,8 +44,11 @@ Sequential random_model(unsigned seed) {
 
 struct Training {
   Sequential net;
-  Levers levers;
-  Training(unsigned seed, const Levers& levers) : net(random_model(seed)), levers(levers) { levers.apply(net); }
+  MemoryOptions memory_options;
+  Training(unsigned seed, const MemoryOptions& memory_options)
+      : net(random_model(seed)), memory_options(memory_options) {
+    memory_options.apply(net);
+  }
   void operator()() {
     const memory::Step step;
     net.zero_grad();
@@ -112,18 +115,20 @@ TEST(FitChoice, RunsLeastAgain) {
     const std::size_t need = memory::predict(Device::cpu(), [&] { return Training(seed, {}); }).peak_reserved();
     for (const int percent : {85, 70, 60}) {
       const std::size_t limit = need * static_cast<std::size_t>(percent) / 100;
-      const Fit f = fit(Device::cpu(), limit, [&](const Levers& levers) { return Training(seed, levers); });
+      const Fit f = fit(Device::cpu(), limit,
+                        [&](const MemoryOptions& memory_options) { return Training(seed, memory_options); });
       const Choices choices(seed, limit);
       const double least = choices.least_part();
       SCOPED_TRACE(f.text());
-      EXPECT_LE(f.again, least + 1e-9) << "seed " << seed << ", " << percent << " %";
+      EXPECT_LE(f.recompute_fraction, least + 1e-9) << "seed " << seed << ", " << percent << " %";
       tight += least > 0 && least < 2;
       const Fit first =
-          fit(Device::cpu(), limit, [&](const Levers& levers) { return Training(seed, levers); }, {.tries = 0});
-      at_once += first.again <= least + 1e-9;
-      EXPECT_GE(first.again, f.again);
-      for (const std::string& module : first.levers.checkpointed) {
-        Levers fewer = first.levers;
+          fit(Device::cpu(), limit, [&](const MemoryOptions& memory_options) { return Training(seed, memory_options); },
+              {.tries = 0});
+      at_once += first.recompute_fraction <= least + 1e-9;
+      EXPECT_GE(first.recompute_fraction, f.recompute_fraction);
+      for (const std::string& module : first.memory_options.checkpointed) {
+        MemoryOptions fewer = first.memory_options;
         std::erase(fewer.checkpointed, module);
         EXPECT_FALSE(choices.fits(fewer.checkpointed)) << module;
       }

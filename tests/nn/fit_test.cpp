@@ -25,8 +25,8 @@ Sequential block() {
 struct Training {
   Sequential net{Sequential(block(), block(), block()), Sequential(block(), block(), block()), Linear(width, 10)};
   optim::SGD sgd{net.parameters(), {.lr = 0.1, .momentum = 0.9}};
-  Levers levers;
-  explicit Training(const Levers& levers) : levers(levers) { levers.apply(net); }
+  MemoryOptions memory_options;
+  explicit Training(const MemoryOptions& memory_options) : memory_options(memory_options) { memory_options.apply(net); }
 
   Tensor operator()() {
     const memory::Step step;
@@ -35,7 +35,7 @@ struct Training {
     const Tensor y = randint(0, 10, batch, DType::i64, default_device(), default_generator(), memory::Role::input);
     Tensor loss;
     {
-      const SaveOnCpu offload(levers.saved);
+      const SaveOnCpu offload(memory_options.saved);
       loss = cross_entropy(net(x), y);
     }
     loss.backward();
@@ -47,17 +47,17 @@ struct Training {
 
 Fit fit_training(Device device, std::size_t limit, const FitOptions& options = {}) {
   return fit(
-      device, limit, [](const Levers& levers) { return Training(levers); }, options);
+      device, limit, [](const MemoryOptions& memory_options) { return Training(memory_options); }, options);
 }
 std::size_t peak(Device device) {
-  return memory::predict(device, [] { return Training(Levers{}); }).peak_reserved();
+  return memory::predict(device, [] { return Training(MemoryOptions{}); }).peak_reserved();
 }
-bool fits(Device device, std::size_t limit, const Levers& levers) {
-  return memory::predict(device, [&] { return Training(levers); }, {.limit = limit}).fits();
+bool fits(Device device, std::size_t limit, const MemoryOptions& memory_options) {
+  return memory::predict(device, [&] { return Training(memory_options); }, {.limit = limit}).fits();
 }
 
 /// Losses of some steps, and their last weights, under a limit.
-std::vector<float> train(Device device, std::size_t limit, const Levers& levers) {
+std::vector<float> train(Device device, std::size_t limit, const MemoryOptions& memory_options) {
   memory::empty_cache(device);
   EXPECT_EQ(test::allocated(device), 0u);
   memory::set_limit(limit, device);
@@ -65,7 +65,7 @@ std::vector<float> train(Device device, std::size_t limit, const Levers& levers)
   {
     const DefaultDevice here(device);
     manual_seed(5);
-    Training training(levers);
+    Training training(memory_options);
     for (int i = 0; i < 2; ++i) values.push_back(training().item<float>());
     for (const Tensor& p : training.net.parameters())
       for (const float v : p.to_vector<float>()) values.push_back(v);
@@ -79,10 +79,10 @@ std::vector<float> train(Device device, std::size_t limit, const Levers& levers)
 
 TEST(Fit, LeavesAloneWhatFits) {
   const std::size_t need = peak(Device::cpu());
-  const Fit f = fit(Device::cpu(), need, [](const Levers& levers) { return Training(levers); });
+  const Fit f = fit(Device::cpu(), need, [](const MemoryOptions& memory_options) { return Training(memory_options); });
   EXPECT_TRUE(f.fits());
-  EXPECT_TRUE(f.levers.checkpointed.empty());
-  EXPECT_FALSE(f.levers.offloads());
+  EXPECT_TRUE(f.memory_options.checkpointed.empty());
+  EXPECT_FALSE(f.memory_options.offloads());
   EXPECT_THAT(f.text(), testing::HasSubstr("as it is"));
 }
 
@@ -96,21 +96,21 @@ TEST(Fit, ChoosesCheckpointsNoneOfWhichCanBeLeftOut) {
     const auto limit = static_cast<std::size_t>(part * static_cast<double>(need));
     const Fit f = fit_training(cpu, limit);
     ASSERT_TRUE(f.fits()) << f.text();
-    EXPECT_FALSE(f.levers.offloads());
+    EXPECT_FALSE(f.memory_options.offloads());
     EXPECT_LE(f.with.peak_reserved(), limit);
     EXPECT_LE(f.without.peak_allocated(), need);
     EXPECT_GT(f.without.peak_allocated(), limit);
-    EXPECT_GT(f.again, 0);
-    EXPECT_LT(f.again, 1);
-    for (const std::string& module : f.levers.checkpointed) {
-      Levers fewer = f.levers;
+    EXPECT_GT(f.recompute_fraction, 0);
+    EXPECT_LT(f.recompute_fraction, 1);
+    for (const std::string& module : f.memory_options.checkpointed) {
+      MemoryOptions fewer = f.memory_options;
       std::erase(fewer.checkpointed, module);
       EXPECT_FALSE(fits(cpu, limit, fewer)) << module;
     }
-    EXPECT_GE(f.levers.checkpointed.size(), chosen_before);
-    chosen_before = f.levers.checkpointed.size();
+    EXPECT_GE(f.memory_options.checkpointed.size(), chosen_before);
+    chosen_before = f.memory_options.checkpointed.size();
     if (part > 0.5) continue;
-    EXPECT_EQ(train(cpu, limit, f.levers), expected);
+    EXPECT_EQ(train(cpu, limit, f.memory_options), expected);
   }
   EXPECT_GE(chosen_before, 2u);
 }
@@ -128,8 +128,8 @@ TEST(Fit, ThatFailsNamesTheSmallestLimitThatWouldDo) {
   for (const FitOptions& options : {FitOptions{}, FitOptions{.checkpoint = false}}) {
     const Fit f = fit_training(cpu, std::size_t{1} << 20, options);
     ASSERT_FALSE(f.fits());
-    EXPECT_TRUE(fits(cpu, f.enough, f.levers));
-    EXPECT_FALSE(fits(cpu, f.enough - f.enough / 512, f.levers));
+    EXPECT_TRUE(fits(cpu, f.enough, f.memory_options));
+    EXPECT_FALSE(fits(cpu, f.enough - f.enough / 512, f.memory_options));
     EXPECT_TRUE(fit_training(cpu, f.enough, options).fits());
     EXPECT_THAT(f.text(), testing::HasSubstr("; the smallest limit that would do is "));
     EXPECT_THAT(f.text(), testing::HasSubstr(" (" + memory::format_exact(f.enough) + " bytes)"));
@@ -139,15 +139,15 @@ TEST(Fit, ThatFailsNamesTheSmallestLimitThatWouldDo) {
 
 TEST(Fit, NeedsOneModel) {
   const auto apply = [](int models) {
-    return [models](const Levers& levers) {
+    return [models](const MemoryOptions& memory_options) {
       auto net = std::make_shared<Sequential>(Linear(2, 2));
-      for (int i = 0; i < models; ++i) levers.apply(*net);
+      for (int i = 0; i < models; ++i) memory_options.apply(*net);
       return [net] { empty({1 << 20}); };
     };
   };
   for (const int models : {0, 2})
     EXPECT_THROWS_SAYING(fit(Device::cpu(), 1 << 20, apply(models)), ValueError,
-                         "fit: the program applies its levers to " + std::to_string(models) + " models");
+                         "fit: the program applies its memory options to " + std::to_string(models) + " models");
 }
 
 TEST(Fit, KnowsAModelThatRunsInAScope) {
@@ -159,18 +159,18 @@ TEST(Fit, KnowsAModelThatRunsInAScope) {
     }
   };
   const std::size_t limit = peak(Device::cpu()) / 2;
-  const Fit f = fit(Device::cpu(), limit, [](const Levers& levers) { return Scoped(levers); });
+  const Fit f = fit(Device::cpu(), limit, [](const MemoryOptions& memory_options) { return Scoped(memory_options); });
   const Fit plain = fit_training(Device::cpu(), limit);
-  EXPECT_EQ(f.levers.checkpointed, plain.levers.checkpointed);
-  EXPECT_EQ(f.again, plain.again);
+  EXPECT_EQ(f.memory_options.checkpointed, plain.memory_options.checkpointed);
+  EXPECT_EQ(f.recompute_fraction, plain.recompute_fraction);
 }
 
 TEST(Fit, LeversLeaveTheProgramsOwnCheckpoints) {
   Sequential net{Sequential(Linear(4, 4), Tanh()), Sequential(Linear(4, 4), Tanh())};
   checkpoint_modules(net, {"0"});
-  Levers{.checkpointed = {"1"}}.apply(net);
+  MemoryOptions{.checkpointed = {"1"}}.apply(net);
   for (const auto& [path, module] : net.named_modules()) EXPECT_EQ(module->is_checkpointed(), path.size() == 1) << path;
-  EXPECT_THROW(Levers{.checkpointed = {"2"}}.apply(net), ValueError);
+  EXPECT_THROW(MemoryOptions{.checkpointed = {"2"}}.apply(net), ValueError);
 }
 
 class FitOnAGpu : public testing::Test {
@@ -187,14 +187,14 @@ TEST_F(FitOnAGpu, KeepsAsMuchAsThereIsRoomFor) {
     const auto limit = static_cast<std::size_t>(part * static_cast<double>(need));
     const Fit f = fit_training(gpu, limit, {.checkpoint = false});
     ASSERT_TRUE(f.fits()) << f.text();
-    EXPECT_TRUE(f.levers.checkpointed.empty());
-    ASSERT_TRUE(f.levers.offloads());
+    EXPECT_TRUE(f.memory_options.checkpointed.empty());
+    ASSERT_TRUE(f.memory_options.offloads());
     EXPECT_THAT(f.text(), testing::HasSubstr("of what is saved on the host"));
-    Levers more = f.levers;
-    more.saved.keep += f.levers.saved.keep / 16 + need / 32;
+    MemoryOptions more = f.memory_options;
+    more.saved.keep += f.memory_options.saved.keep / 16 + need / 32;
     EXPECT_FALSE(fits(gpu, limit, more));
     if (part > 0.4) continue;
-    EXPECT_EQ(train(gpu, limit, f.levers), expected);
+    EXPECT_EQ(train(gpu, limit, f.memory_options), expected);
   }
 }
 
@@ -205,10 +205,10 @@ TEST_F(FitOnAGpu, OffloadsWhereCheckpointsAreNotEnough) {
     if (fit_training(gpu, limit, {.offload = false}).fits()) continue;
     const Fit f = fit_training(gpu, limit);
     ASSERT_TRUE(f.fits()) << f.text();
-    EXPECT_TRUE(f.levers.offloads());
-    EXPECT_TRUE(f.levers.checkpointed.empty());  // which are not needed then
+    EXPECT_TRUE(f.memory_options.offloads());
+    EXPECT_TRUE(f.memory_options.checkpointed.empty());  // which are not needed then
     const std::vector<float> expected = train(gpu, fake->device.capacity(), {});
-    EXPECT_EQ(train(gpu, limit, f.levers), expected);
+    EXPECT_EQ(train(gpu, limit, f.memory_options), expected);
     return;
   }
   FAIL() << "checkpoints were always enough";

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/matmul.h"
-#include "bytetape/core/kernels/norm.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -25,8 +25,8 @@ void expect_takes(const nn::Module& layer, Epilogues epilogues) {
 TEST(FusionRole, OfLayersIsThatOfTheirFamily) {
   expect_takes(nn::Linear(3, 4), MatmulKernels::epilogues);
   expect_takes(nn::Conv2d(3, 4, 1), ConvKernels::epilogues);
-  expect_takes(nn::BatchNorm1d(3), NormKernels::epilogues);
-  expect_takes(nn::BatchNorm2d(3), NormKernels::epilogues);
+  expect_takes(nn::BatchNorm1d(3), BatchNormKernels::epilogues);
+  expect_takes(nn::BatchNorm2d(3), BatchNormKernels::epilogues);
   expect_takes(nn::LayerNorm(Shape{3}), {});
   expect_takes(nn::GELU(), {});
   expect_takes(nn::Sequential(nn::Linear(3, 4)), {});

@@ -18,18 +18,18 @@ namespace {
 
 constexpr std::int64_t width = 256, large_batch = 1024, small_batch = 16;
 
-/// Does as its levers say.
+/// Does as its memory options say.
 struct Training {
   Sequential net{Linear(width, width), BatchNorm1d(width), ReLU(), Linear(width, width), BatchNorm1d(width), ReLU(),
                  Linear(width, width)};
   optim::SGD sgd{net.parameters(), {.lr = 0.1}};
-  Levers levers;
+  MemoryOptions memory_options;
   std::int64_t batch;
   std::optional<optim::StepInBackward> in_backward;
 
-  Training(const Levers& levers, std::int64_t batch) : levers(levers), batch(batch) {
-    levers.apply(net);
-    if (levers.step_in_backward) in_backward.emplace(sgd);
+  Training(const MemoryOptions& memory_options, std::int64_t batch) : memory_options(memory_options), batch(batch) {
+    memory_options.apply(net);
+    if (memory_options.step_in_backward) in_backward.emplace(sgd);
   }
   void operator()() {
     const memory::Step step;
@@ -37,30 +37,30 @@ struct Training {
     if (!in_backward) sgd.zero_grad();
     Tensor loss;
     {
-      const SaveOnCpu offload(levers.saved);
+      const SaveOnCpu offload(memory_options.saved);
       std::optional<Recompute> recompute;
-      if (levers.recompute) recompute.emplace();
+      if (memory_options.recompute) recompute.emplace();
       loss = mse_loss(net(x), x);
     }
     loss.backward();
     if (!in_backward) sgd.step();
   }
 };
-Training training(const Levers& levers) { return {levers, large_batch}; }
+Training training(const MemoryOptions& memory_options) { return {memory_options, large_batch}; }
 
 std::vector<std::string> names(const std::vector<Saving>& all) {
   std::vector<std::string> found;
-  for (const Saving& s : all) found.push_back(s.lever);
+  for (const Saving& s : all) found.push_back(s.memory_option);
   return found;
 }
 
 /// The peak of steps that are taken.
-std::size_t measured(Device device, const Levers& levers, std::int64_t batch = large_batch) {
+std::size_t measured(Device device, const MemoryOptions& memory_options, std::int64_t batch = large_batch) {
   memory::empty_cache(device);
   EXPECT_EQ(test::allocated(device), 0u);
   memory::reset_peaks(device);
   const DefaultDevice here(device);
-  Training program(levers, batch);
+  Training program(memory_options, batch);
   for (int i = 0; i < 3; ++i) program();
   return memory::stats(device).allocated.peak;
 }
@@ -68,16 +68,16 @@ std::size_t measured(Device device, const Levers& levers, std::int64_t batch = l
 TEST(Savings, AreWhatStepsComeTo) {
   const auto [large, small] = std::pair(std::string("Recompute"), std::string("StepInBackward"));
   for (const auto& [batch, expected] : {std::pair(large_batch, large), std::pair(small_batch, small)}) {
-    const auto of_batch = [n = batch](const Levers& levers) { return Training(levers, n); };
+    const auto of_batch = [n = batch](const MemoryOptions& memory_options) { return Training(memory_options, n); };
     const std::vector<Saving> all = savings(Device::cpu(), of_batch);
     EXPECT_THAT(names(all), testing::ElementsAre(expected));
     for (const Saving& s : all) {
       SCOPED_TRACE(s.text());
       EXPECT_EQ(s.peak, measured(Device::cpu(), {}, batch));
-      EXPECT_EQ(s.peak_then, measured(Device::cpu(), s.levers, batch));
+      EXPECT_EQ(s.peak_then, measured(Device::cpu(), s.memory_options, batch));
       EXPECT_LT(s.peak_then, s.peak);
       EXPECT_EQ(s.pinned, 0u);
-      EXPECT_THAT(s.text(), testing::StartsWith(s.lever + ": peak \u2212"));
+      EXPECT_THAT(s.text(), testing::StartsWith(s.memory_option + ": peak \u2212"));
       EXPECT_THAT(s.text(), testing::EndsWith("%)"));
     }
   }
@@ -86,11 +86,12 @@ TEST(Savings, AreWhatStepsComeTo) {
 TEST(Savings, OfADeviceWithPinnedMemoryAreMore) {
   const test::FakeGpu fake;
   const std::vector<Saving> all = savings(fake.gpu, training);
-  const auto offload = std::find_if(all.begin(), all.end(), [](const Saving& s) { return s.lever == "SaveOnCpu"; });
+  const auto offload =
+      std::find_if(all.begin(), all.end(), [](const Saving& s) { return s.memory_option == "SaveOnCpu"; });
   ASSERT_NE(offload, all.end());
   EXPECT_GT(offload->pinned, 0u);
-  EXPECT_TRUE(offload->levers.offloads());
-  EXPECT_EQ(offload->peak_then, measured(fake.gpu, offload->levers));
+  EXPECT_TRUE(offload->memory_options.offloads());
+  EXPECT_EQ(offload->peak_then, measured(fake.gpu, offload->memory_options));
   EXPECT_THAT(offload->text(), testing::HasSubstr(" of pinned memory of the host"));
   EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
                              [](const Saving& a, const Saving& b) { return a.peak_then < b.peak_then; }));
@@ -98,7 +99,7 @@ TEST(Savings, OfADeviceWithPinnedMemoryAreMore) {
 }
 
 TEST(Savings, OfALeverThatAProgramDoesNotFollowAreNone) {
-  EXPECT_TRUE(savings(Device::cpu(), [](const Levers&) { return training({}); }).empty());
+  EXPECT_TRUE(savings(Device::cpu(), [](const MemoryOptions&) { return training({}); }).empty());
 }
 
 TEST(Savings, OfWhatDoesNotFitAreNone) {
@@ -112,10 +113,10 @@ TEST(Savings, RefuseARecording) {
                        "fit: a recording is of one prediction");
 }
 
-TEST(Levers, AddUp) {
-  const Levers some{.checkpointed = {"0"}, .saved = {.keep = 5}, .recompute = true};
-  const Levers more{.checkpointed = {"1"}, .step_in_backward = true};
-  const Levers all = some.with(more);
+TEST(MemoryOptions, AddUp) {
+  const MemoryOptions some{.checkpointed = {"0"}, .saved = {.keep = 5}, .recompute = true};
+  const MemoryOptions more{.checkpointed = {"1"}, .step_in_backward = true};
+  const MemoryOptions all = some.with(more);
   EXPECT_EQ(all.checkpointed, (std::vector<std::string>{"0", "1"}));
   EXPECT_EQ(all.saved.keep, 5u);
   EXPECT_TRUE(all.recompute && all.step_in_backward);

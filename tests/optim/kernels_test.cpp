@@ -1,5 +1,5 @@
-// What kernels of optimizers do beyond what the optimizers ask of them in a plain step: 16-bit shadows, paces that lie
-// in memory of the device, steps that are skipped.
+// What kernels of optimizers do beyond what the optimizers ask of them in a plain step: 16-bit shadows, step params
+// that lie in memory of the device, steps that are skipped.
 #include "bytetape/core/kernels/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -54,30 +54,31 @@ struct Problem {
   Device device() const { return parameters[0].device(); }
 };
 
-template <class Pace>
-using Paces = std::vector<Pace>;
-const Paces<SgdPace> sgd_paces{
+template <class StepParams>
+using AllStepParams = std::vector<StepParams>;
+const AllStepParams<SgdStepParams> sgd_paces{
     {0.1, 0.9, 0.1, 0.01, 0, 2}, {0.2, 0.9, 0.1, 0.01, 0, 1}, {0.1, 0.8, 0, 0, 1, 1}, {0.3, 0, 0, 0.1, 0, 5}};
-AdamPace adam_pace_of(double lr, double keep, std::int64_t step) {
+AdamStepParams adam_pace_of(double lr, double keep, std::int64_t step) {
   return at_step(
-      AdamPace{.lr = lr, .beta1 = 0.9, .beta2 = 1 - lr / 10, .eps = 1e-6, .weight_decay = lr / 5, .keep = keep}, step);
+      AdamStepParams{.lr = lr, .beta1 = 0.9, .beta2 = 1 - lr / 10, .eps = 1e-6, .weight_decay = lr / 5, .keep = keep},
+      step);
 }
-const Paces<AdamPace> adam_paces{adam_pace_of(0.1, 1, 3), adam_pace_of(0.2, 0.99, 1), adam_pace_of(0.1, 1, 3),
-                                 adam_pace_of(0.3, 0.9, 70)};
+const AllStepParams<AdamStepParams> adam_paces{adam_pace_of(0.1, 1, 3), adam_pace_of(0.2, 0.99, 1),
+                                               adam_pace_of(0.1, 1, 3), adam_pace_of(0.3, 0.9, 70)};
 
-void sgd(const Problem& p, const Paces<SgdPace>& paces, const SgdPace* carried = nullptr,
-         const float* found_inf = nullptr) {
+void sgd(const Problem& p, const AllStepParams<SgdStepParams>& step_params,
+         const SgdStepParams* replay_params = nullptr, const float* found_inf = nullptr) {
   std::vector<SgdSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)  // without momentum there need be no buffer
     slots.push_back({p.slot(i), sgd_paces[i].momentum != 0 ? p.first[i].write() : View()});
-  run<&OptimizerKernels::sgd>(p.device(), slots, SgdParams{paces, carried, found_inf});
+  run<&OptimizerKernels::sgd>(p.device(), slots, SgdParams{step_params, replay_params, found_inf});
 }
-void adam(const Problem& p, const Paces<AdamPace>& paces, const AdamPace* carried = nullptr,
-          const float* found_inf = nullptr) {
+void adam(const Problem& p, const AllStepParams<AdamStepParams>& step_params,
+          const AdamStepParams* replay_params = nullptr, const float* found_inf = nullptr) {
   std::vector<AdamSlot> slots;
   for (std::size_t i = 0; i < p.parameters.size(); ++i)
     slots.push_back({p.slot(i), p.first[i].write(), p.second[i].write()});
-  run<&OptimizerKernels::adam>(p.device(), slots, AdamParams{paces, carried, found_inf});
+  run<&OptimizerKernels::adam>(p.device(), slots, AdamParams{step_params, replay_params, found_inf});
 }
 
 class OptimizerKernel : public testing::TestWithParam<const char*> {
@@ -103,38 +104,38 @@ TEST_P(OptimizerKernel, WritesTheShadowOfAParameter) {
       }
 }
 
-/// Paces in memory of the device.
-template <class Pace>
-Tensor carried(const Paces<Pace>& paces, Device device) {
-  std::vector<std::uint8_t> bytes(paces.size() * sizeof(Pace));
-  std::memcpy(bytes.data(), paces.data(), bytes.size());
+/// AllStepParams in memory of the device.
+template <class StepParams>
+Tensor replay_params(const AllStepParams<StepParams>& step_params, Device device) {
+  std::vector<std::uint8_t> bytes(step_params.size() * sizeof(StepParams));
+  std::memcpy(bytes.data(), step_params.data(), bytes.size());
   return from_vector(bytes, {static_cast<std::int64_t>(bytes.size())}, device);
 }
 
-TEST_P(OptimizerKernel, ReadsPacesThatAreCarried) {
+TEST_P(OptimizerKernel, ReadsStepParamsOfAReplay) {
   if (device() == Device::cpu()) GTEST_SKIP() << "nothing is captured there";
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
     SCOPED_TRACE(detail::concat(dtype));
     const Problem by_value(device(), dtype), by_memory = by_value.copy();
     sgd(by_value, sgd_paces);
-    const Tensor for_sgd = carried(sgd_paces, device());
-    sgd(by_memory, Paces<SgdPace>(4), static_cast<const SgdPace*>(for_sgd.storage().data()));
+    const Tensor for_sgd = replay_params(sgd_paces, device());
+    sgd(by_memory, AllStepParams<SgdStepParams>(4), static_cast<const SgdStepParams*>(for_sgd.storage().data()));
     EXPECT_EQ(by_memory.values(), by_value.values());
     adam(by_value, adam_paces);
-    const Tensor for_adam = carried(adam_paces, device());
-    adam(by_memory, Paces<AdamPace>(4), static_cast<const AdamPace*>(for_adam.storage().data()));
+    const Tensor for_adam = replay_params(adam_paces, device());
+    adam(by_memory, AllStepParams<AdamStepParams>(4), static_cast<const AdamStepParams*>(for_adam.storage().data()));
     EXPECT_EQ(by_memory.values(), by_value.values());
   }
 }
 
-// Paces of a gradient scaler's step count what the device was given: it takes off what it skipped.
+// AllStepParams of a gradient scaler's step count what the device was given: it takes off what it skipped.
 TEST_P(OptimizerKernel, TakesSkippedStepsOffUnderAScaler) {
   const std::vector<std::int64_t> skipped{0, 4, 1, 17};
-  Paces<SgdPace> given_sgd = sgd_paces;
-  Paces<AdamPace> given_adam = adam_paces;
+  AllStepParams<SgdStepParams> given_sgd = sgd_paces;
+  AllStepParams<AdamStepParams> given_adam = adam_paces;
   for (std::size_t i = 0; i < skipped.size(); ++i) {
     given_sgd[i].step += skipped[i];
-    const AdamPace& p = adam_paces[i];
+    const AdamStepParams& p = adam_paces[i];
     given_adam[i] = adam_pace_of(p.lr, p.keep, p.step + skipped[i]);
   }
   const Tensor found_inf = zeros({}, DType::f32, device());
@@ -152,9 +153,9 @@ TEST_P(OptimizerKernel, TakesSkippedStepsOffUnderAScaler) {
     EXPECT_EQ(scaled.values(), plain.values());
     EXPECT_EQ(scaled.skips.to_vector<std::int64_t>(), skipped);
     if (device() == Device::cpu()) continue;
-    const Tensor for_adam = carried(given_adam, device());
+    const Tensor for_adam = replay_params(given_adam, device());
     adam(plain, adam_paces);
-    adam(scaled, Paces<AdamPace>(4), static_cast<const AdamPace*>(for_adam.storage().data()), word);
+    adam(scaled, AllStepParams<AdamStepParams>(4), static_cast<const AdamStepParams*>(for_adam.storage().data()), word);
     EXPECT_EQ(scaled.values(), plain.values());
   }
 }
@@ -176,7 +177,7 @@ TEST_P(OptimizerKernel, SkipsWhatOverflowed) {
 }
 
 TEST_P(OptimizerKernel, AveragesByEachSlotsWeight) {
-  const Paces<EmaPace> paces{{0.1}, {0.75}, {1}, {0}};
+  const AllStepParams<EmaStepParams> step_params{{0.1}, {0.75}, {1}, {0}};
   for (const auto& [dtype, most] :
        {std::pair{DType::f64, 1e-15}, {DType::f32, 1e-6}, {DType::bf16, 1e-2}, {DType::f16, 1e-3}})
     for (const bool is_carried : {false, true}) {
@@ -188,13 +189,14 @@ TEST_P(OptimizerKernel, AveragesByEachSlotsWeight) {
       for (std::size_t i = 0; i < 4; ++i) {
         slots.push_back(p.slot(i));
         const Tensor a = to(p.parameters[i], DType::f64), b = to(p.gradients[i], DType::f64);
-        expected.push_back(a * (1 - paces[i].weight) + b * paces[i].weight);
+        expected.push_back(a * (1 - step_params[i].weight) + b * step_params[i].weight);
       }
-      const Tensor memory = carried(paces, device());
-      const Paces<EmaPace> none(4);
-      run<&OptimizerKernels::ema>(
-          device(), slots,
-          is_carried ? EmaParams{none, static_cast<const EmaPace*>(memory.storage().data())} : EmaParams{paces});
+      const Tensor memory = replay_params(step_params, device());
+      const AllStepParams<EmaStepParams> none(4);
+      run<&OptimizerKernels::ema>(device(), slots,
+                                  is_carried
+                                      ? EmaParams{none, static_cast<const EmaStepParams*>(memory.storage().data())}
+                                      : EmaParams{step_params});
       for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(test::all_close(p.parameters[i], expected[i], most, most)) << i;
       EXPECT_EQ(p.parameters[2].to_vector<double>(), p.gradients[2].to_vector<double>());
     }
@@ -207,10 +209,10 @@ TEST(Power, IsThatOfTheStandardLibrary) {
 }
 
 // More than a launch takes by value.
-TEST_P(OptimizerKernel, TakesAnyNumberOfPaces) {
+TEST_P(OptimizerKernel, TakesAnyNumberOfStepParams) {
   std::vector<Tensor> parameters;
   std::vector<AdamSlot> slots;
-  Paces<AdamPace> paces;
+  AllStepParams<AdamStepParams> step_params;
   std::vector<double> expected;
   const Tensor g = ones({3}, DType::f64, device());
   std::vector<Tensor> averages;
@@ -219,10 +221,10 @@ TEST_P(OptimizerKernel, TakesAnyNumberOfPaces) {
     for (int k = 0; k < 2; ++k) averages.push_back(zeros({3}, DType::f64, device()));
     const Tensor &m = averages[2 * i], &v = averages[2 * i + 1];
     slots.push_back({{parameters[i].write(), g.read()}, m.write(), v.write()});
-    paces.push_back(
-        at_step(AdamPace{.lr = 1.0 + i % 29, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0, .keep = 1}, 1));
+    step_params.push_back(
+        at_step(AdamStepParams{.lr = 1.0 + i % 29, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0, .keep = 1}, 1));
   }
-  run<&OptimizerKernels::adam>(device(), slots, AdamParams{paces});  // every step is one of length `rate`
+  run<&OptimizerKernels::adam>(device(), slots, AdamParams{step_params});  // every step is one of length `rate`
   for (int i = 0; i < 30; ++i)
     EXPECT_EQ(parameters[i].to_vector<double>(), (std::vector<double>(3, -1.0 - i % 29))) << i;
 }

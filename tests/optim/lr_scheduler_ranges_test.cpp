@@ -138,8 +138,8 @@ class Plain final : public Optimizer {
  private:
   void prepare(const std::vector<Tensor>&) override {}
   void launch() override {}
-  void set_paces() override {}
-  std::span<const std::byte> paces() const override { return {}; }
+  void set_step_params() override {}
+  std::span<const std::byte> step_params() const override { return {}; }
 };
 
 TEST(OneCycleLROfNoMomentum, CyclesTheRateAlone) {

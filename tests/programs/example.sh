@@ -77,7 +77,7 @@ predict() {
   says out.txt 'predicted for cuda: fits into 7.50 GiB; from step '
   grep -qE '^(--batch-size [0-9]+ is the largest that|any --batch-size) fits into 7.50 GiB$' out.txt || fail "no batch is named"
   expect 0 --predict --device cuda --graph --amp
-  says out.txt 'lowered parameter'
+  says out.txt 'autocast copy'
   expect 1 --predict --memory-limit "$tight"
   says out.txt 'predicted for cpu on '
   says out.txt ' does not fit into '

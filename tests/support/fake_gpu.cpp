@@ -57,7 +57,7 @@ void order(int, int from, int to) noexcept {
   if (from == Stream::for_copies().number()) do_late();
 }
 
-void order_behind(int, std::uint64_t mark, int to) noexcept {
+void wait_mark(int, std::uint64_t mark, int to) noexcept {
   fake->done.push_back(detail::concat("#", mark, ">", to));
   do_late(mark);
 }
@@ -78,7 +78,7 @@ FakeGpu::FakeGpu() : pinned(gpu, std::make_unique<memory::HostUpstream>(), wait_
                                       .to_pinned = to_pinned,
                                       .synchronize = [](int) { do_late(); },
                                       .order = order,
-                                      .order_behind = order_behind,
+                                      .wait_mark = wait_mark,
                                       .pinned = [](int) -> memory::PinnedMemory& { return fake->pinned; },
                                       .meta_pinned = [](int) -> memory::PinnedMemory& { return fake->pinned_twin; },
                                       .mark = mark});

@@ -8,6 +8,7 @@
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/kernels/activation.h"
 #include "bytetape/core/kernels/arithmetic.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/compare.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/copy.h"
@@ -16,7 +17,6 @@
 #include "bytetape/core/kernels/images.h"
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/kernels/matmul.h"
-#include "bytetape/core/kernels/norm.h"
 #include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/kernels/pointwise.h"
 #include "bytetape/core/kernels/pool.h"
@@ -68,10 +68,10 @@ void dropout(const DropoutArgs& args, const Plan& plan, Workspace ws) {
 template <auto Kernel, class Slot, class Params>
 void step_deferred(std::span<const Slot> slots, const Params& params) {
   give([kept = std::vector<Slot>(slots.begin(), slots.end()),
-        paces = std::vector(params.paces.begin(), params.paces.end()), params] {
+        step_params = std::vector(params.step_params.begin(), params.step_params.end()), params] {
     Params now = params;
-    now.paces = params.carried ? std::span(params.carried, kept.size()) : std::span(paces);
-    now.carried = nullptr;
+    now.step_params = params.replay_params ? std::span(params.replay_params, kept.size()) : std::span(step_params);
+    now.replay_params = nullptr;
     cpu::kernels().find(Kernel)(kept, now);
   });
 }
@@ -135,8 +135,9 @@ const KernelTable& kernels() {
     add<LossKernels>(
         table, [](LossKernels& k) { defer<&LossKernels::cross_entropy, &LossKernels::cross_entropy_backward>(k); });
     add<MatmulKernels>(table, [](MatmulKernels& k) { defer<&MatmulKernels::matmul>(k); });
-    add<NormKernels>(table, [](NormKernels& k) {
-      defer<&NormKernels::batch_norm_statistics, &NormKernels::batch_norm_apply, &NormKernels::batch_norm_backward>(k);
+    add<BatchNormKernels>(table, [](BatchNormKernels& k) {
+      defer<&BatchNormKernels::batch_norm_statistics, &BatchNormKernels::batch_norm_apply,
+            &BatchNormKernels::batch_norm_backward>(k);
     });
     add<OptimizerKernels>(table, [](OptimizerKernels& k) {
       k.sgd = step_deferred<&OptimizerKernels::sgd, SgdSlot, SgdParams>;
@@ -158,13 +159,13 @@ const KernelTable& kernels() {
   return all;
 }
 
-struct Replay final : Recording {
+struct Replay final : DeviceGraph {
   Work work;
   void replay() override {
     for (const auto& each : work) each();
   }
 };
-std::unique_ptr<Recording> record(int, const std::function<void()>& work) {
+std::unique_ptr<DeviceGraph> record(int, const std::function<void()>& work) {
   struct Recorder {
     explicit Recorder(Work& into) { recorded = &into; }
     ~Recorder() { recorded = nullptr; }

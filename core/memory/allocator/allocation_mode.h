@@ -3,10 +3,10 @@
 
 namespace bytetape::memory {
 
-/// How an Allocator makes blocks.
+/// How an Allocator serves blocks.
 enum class AllocationMode : std::uint8_t {
-  caching,  ///< pieces of cached segments, best fit: CachingPolicy
-  direct,   ///< a segment each, returned at once: DirectPolicy
+  caching,  ///< best fit from cached segments: CachingPolicy
+  direct,   ///< a segment for each block, returned at once: DirectPolicy
 };
 
 }  // namespace bytetape::memory

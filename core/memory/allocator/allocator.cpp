@@ -52,8 +52,8 @@ std::unique_ptr<Policy> Allocator::make_policy(bool in_pool) {
 
 // Work that the host does not see uses a pool's blocks again, so that they come back to it in every mode.
 void Allocator::make_policy_here() {
-  const bool in_pool = current_pool.owner == this;
-  auto& policy = (in_pool ? *current_pool.policies : policies_).of(current_scope.stream & streams_);
+  const bool in_pool = ambient.pool.owner == this;
+  auto& policy = (in_pool ? *ambient.pool.policies : policies_).of(ambient.scope.stream & streams_);
   if (!policy) policy = make_policy(in_pool);
 }
 
@@ -103,9 +103,9 @@ Block* Allocator::try_allocate(std::size_t bytes, std::size_t size) {
 void Allocator::book(Block& b, std::size_t bytes, Role role) {
   b.requested = bytes;
   b.role = role;
-  b.module = current_scope.module;
-  b.op = current_scope.op;
-  b.phase = current_scope.phase;
+  b.module = ambient.scope.module;
+  b.op = ambient.scope.op;
+  b.phase = ambient.scope.phase;
   b.savers = 0;
   ledger_.on_alloc(b);
 }
@@ -186,7 +186,7 @@ void Allocator::drop_saved(Block* block, bool about_to_free, const void* saver) 
     rebook(*block, Role::temporary, block->module);
 }
 
-std::uint32_t Allocator::savers_of(const Block* block) const {
+std::uint32_t Allocator::saved_refs(const Block* block) const {
   const std::lock_guard lock(mutex_);
   return block->savers;
 }
@@ -196,7 +196,7 @@ void Allocator::note_passed(const Block& block, EventKind kind, std::uint64_t be
   ledger_.on_passed(block, kind, before);
 }
 
-void Allocator::hand_savers(Block* from, Allocator& its, Block* to) {
+void Allocator::transfer_saved_refs(Block* from, Allocator& its, Block* to) {
   const void* saver = nullptr;
   std::uint32_t savers = 0;
   {
@@ -351,7 +351,7 @@ Shortage Allocator::shortage(std::size_t bytes) {
           ledger_.statistics(),
           upstream_.capacity(),
           ledger_.open_step(),
-          current_scope.phase};
+          ambient.scope.phase};
 }
 
 // What takes time, without the locks.
@@ -360,7 +360,7 @@ void Allocator::complete(Shortage& s, const std::vector<Block>& held) const {
   s.holders = holdings_of(held);
   std::vector<std::size_t> sizes;
   for (const Block& b : held) sizes.push_back(b.requested);
-  s.room_if_packed = room_if_packed(std::move(sizes), s.statistics.reserved.current + s.available());
+  s.max_fit_if_compacted = max_fit_if_compacted(std::move(sizes), s.statistics.reserved.current + s.available());
 }
 
 }  // namespace bytetape::memory

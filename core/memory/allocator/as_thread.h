@@ -3,7 +3,7 @@
 
 namespace bytetape::memory {
 
-/// While it lives, thread_number() of this thread is another's: for books that are written again from a recording.
+/// Replaces thread_number() of this thread for a C++ scope. Used to recompute a ledger from a recording.
 class AsThread {
  public:
   [[nodiscard]] explicit AsThread(std::uint64_t number);

@@ -8,18 +8,20 @@
 
 namespace bytetape::memory {
 
-/// Free blocks, best fit first. Bins of similar sizes (eight to a doubling), a tree in each, and a bitmap of the bins
-/// that hold any: finding, taking and returning cost the same however many other sizes are around.
+/// Free blocks, found by best fit. Blocks of similar sizes share a bin (eight bins to a doubling). Each bin is a tree,
+/// and a bitmap marks the bins that are not empty. The cost of an operation does not depend on how many other sizes
+/// exist.
 class FreeBlocks {
  public:
-  /// Removes and returns the smallest block of at least `size`, the first by (segment, offset) of equals; or null.
+  /// Removes and returns the smallest block of at least `size` bytes. Ties go to the first by (segment, offset). Null
+  /// if there is none.
   Block* take_best_fit(std::size_t size);
   void insert(Block* b);
   void remove(Block* b);
-  /// Bytes of the largest block; 0 where there is none.
+  /// The size of the largest block, in bytes; 0 if there is none.
   std::size_t largest() const;
 
-  /// Visits every block, smallest first. `visit` may remove the block that it is given.
+  /// Calls visit(block) for every block, the smallest first. `visit` may remove the block that it gets.
   template <class F>
   void for_each(F visit) const {
     for (const FreeTree& bin : bins_)

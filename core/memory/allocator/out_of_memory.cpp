@@ -138,10 +138,10 @@ std::string verdict(const Shortage& s) {
   if (!s.fragmented())
     return fmt::format("a true shortage: {} are free, {} are missing for this request", format_bytes(s.free()),
                        format_bytes(s.missing()));
-  const bool would_fit = s.needed() <= s.room_if_packed;
+  const bool would_fit = s.needed() <= s.max_fit_if_compacted;
   return fmt::format("{}: {} are free in all, but {}\n{}laid anew, what is held would leave {}{} in one piece",
                      would_fit ? "fragmentation" : "a shortage", format_bytes(s.free()), obstacle(s),
-                     would_fit ? "" : "even ", would_fit ? "" : "only ", format_bytes(s.room_if_packed));
+                     would_fit ? "" : "even ", would_fit ? "" : "only ", format_bytes(s.max_fit_if_compacted));
 }
 
 /// What the program will ask for after this request nobody knows here, but its earlier peak is a hint.

@@ -7,7 +7,7 @@
 
 namespace bytetape::memory {
 
-std::size_t room_if_packed(std::vector<std::size_t> sizes, std::size_t budget) {
+std::size_t max_fit_if_compacted(std::vector<std::size_t> sizes, std::size_t budget) {
   std::sort(sizes.begin(), sizes.end(), std::greater<>());
   SimulatedUpstream upstream(budget);
   std::size_t reserved = 0;

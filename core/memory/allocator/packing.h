@@ -4,8 +4,8 @@
 
 namespace bytetape::memory {
 
-/// The largest request, in bytes, that the caching policy could serve next, had it laid blocks that were asked for with
-/// these sizes anew, the largest first, in segments of `budget` bytes in all. 0 where they alone do not fit.
-std::size_t room_if_packed(std::vector<std::size_t> sizes, std::size_t budget);
+/// Returns the largest request, in bytes, that the caching policy could serve after it laid out blocks of `sizes` anew,
+/// the largest first, in segments of at most `budget` bytes in all. 0 if the blocks alone do not fit.
+std::size_t max_fit_if_compacted(std::vector<std::size_t> sizes, std::size_t budget);
 
 }  // namespace bytetape::memory

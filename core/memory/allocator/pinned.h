@@ -9,18 +9,17 @@
 
 namespace bytetape::memory {
 
-/// Memory of the host that cannot be swapped out (page-locked), so that a device copies from it while the host goes on:
-/// an allocator with books of its own, and the blocks that nobody holds any more but the device may still be reading.
-/// Those stay allocated until as many more have followed them, by when their copies have long ended: so which block is
-/// taken never depends on how fast the device is.
+/// Pinned (page-locked) host memory, which a device can copy from or to asynchronously. It has its own allocator and
+/// ledger. A released block that the device may still use is kept back until `kept_back` more blocks were released, by
+/// when its copy has long finished. So the choice of blocks never depends on the device's speed.
 class PinnedMemory {
  public:
-  /// Waits until a device has come past a mark that it was given (Backend::mark).
+  /// Waits until a device has passed a mark from Backend::mark.
   using Wait = void (*)(int index, std::uint64_t mark) noexcept;
-  /// How many blocks are kept back.
+  /// The number of blocks that are kept back.
   static constexpr std::size_t kept_back = 4;
 
-  /// Of `device`, or of the device that it stands for, where there is nothing to wait for.
+  /// Makes the pinned memory of `device`. On a meta device there is nothing to wait for.
   PinnedMemory(Device device, std::unique_ptr<Upstream> upstream, Wait wait = nullptr,
                Allocator::Mode mode = Allocator::Mode::caching, bool is_listed = true);
   ~PinnedMemory() { settle(); }
@@ -30,11 +29,12 @@ class PinnedMemory {
   Allocator& allocator() { return allocator_; }
   bool is_meta() const { return device_.is_meta; }
 
-  /// As Allocator says; waits for the blocks that are kept back rather than have too little.
+  /// Allocates a block like Allocator::allocate(). If memory is short, waits for the blocks that are kept back and
+  /// tries again.
   Block* allocate(std::size_t bytes, Role role);
-  /// The device reads the block until it has come past `mark`; 0 where it does not.
+  /// Releases a block, which the device uses until it has passed `mark`. 0: the device does not use it.
   void deallocate(Block* block, std::uint64_t mark) noexcept;
-  /// Takes in all that is kept back, waiting for it.
+  /// Waits for all blocks that are kept back, and deallocates them.
   void settle() noexcept;
   void wait_for(std::uint64_t mark) const noexcept;
 
@@ -49,7 +49,7 @@ class PinnedMemory {
   Device device_;
   Wait wait_;
   Allocator allocator_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::array<Kept, kept_back> kept_{};
   std::size_t oldest_ = 0;
 };

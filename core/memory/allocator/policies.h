@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <memory>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 
 class Policy;
 
-/// A policy for each stream, made when it is first used: what a stream frees, it alone takes again, in the order of its
+/// One policy for each stream, made on first use. A stream reuses only the blocks that it freed, in the order of its
 /// work.
 class Policies {
  public:
@@ -18,17 +18,17 @@ class Policies {
   Policies(Policies&&) noexcept;
   Policies& operator=(Policies&&) noexcept;
 
-  /// Null where there is none yet.
+  /// The policy of a stream; null before its first use.
   std::unique_ptr<Policy>& of(StreamId stream) { return all_[stream]; }
   const std::unique_ptr<Policy>& of(StreamId stream) const { return all_[stream]; }
-  /// f(policy) for each, by stream.
+  /// Calls f(policy) for each policy, in the order of streams.
   template <class F>
   void each(F f) const {
     for (const auto& policy : all_)
       if (policy) f(*policy);
   }
   bool has(const Policy* policy) const;
-  /// Bytes of their caches, but for one policy's.
+  /// The cached bytes of all policies except `other`.
   std::size_t cached_but_for(const Policy* other) const;
   void release_cached() const;
   bool hold_segments() const;

@@ -13,14 +13,14 @@
 
 namespace bytetape::memory {
 
-/// Requests up to this share segments of their own.
+/// Requests up to this size, in bytes, share segments of their own.
 inline constexpr std::size_t small_limit = std::size_t{1} << 20;
 
-/// Told of every segment taken (true) or returned (false).
+/// A function that is called for every segment taken (true) or returned (false).
 using SegmentObserver = std::function<void(const Block& segment, bool acquired)>;
 
-/// Numbers the segments of an allocator in the order of taking; from 0 again once all have gone back, so that equal
-/// programs that start from nothing see equal numbers.
+/// Numbers the segments of an allocator in the order in which they are taken. Numbers start at 0 again once all
+/// segments were returned, so equal programs that start from nothing see equal numbers.
 class SegmentNumbers {
  public:
   std::uint32_t take() { return ++held_, next_++; }
@@ -32,47 +32,52 @@ class SegmentNumbers {
   std::uint32_t next_ = 0, held_ = 0;
 };
 
-/// Turns segments of an upstream into blocks. Not locked; its Allocator holds the lock, but for the length of an
-/// upstream's call: before each, what is held here is whole.
+/// Serves blocks from segments of an upstream. Not thread-safe: the Allocator holds its lock, and releases it only
+/// during a call of the upstream. The policy's state is consistent before each such call.
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// A block of at least `size` bytes (a positive multiple of `rounding`) from the cache; nullptr where that has none.
+  /// Returns a block of at least `size` bytes (a positive multiple of `rounding`) from the cache; null if none is large
+  /// enough.
   virtual Block* allocate_cached(std::size_t size) = 0;
-  /// The same, taking at most `budget` bytes more from the upstream; nullptr where neither cache nor upstream can serve
-  /// it.
+  /// The same, but may take at most `budget` bytes more from the upstream. Null if neither cache nor upstream can serve
+  /// the request.
   virtual Block* allocate(std::size_t size, std::size_t budget) = 0;
   virtual void deallocate(Block* block) = 0;
   /// Returns unused segments to the upstream.
   virtual void release_cached() = 0;
-  /// The largest request that the cache could serve now without the upstream.
+  /// The largest request that the cache can serve, in bytes.
   virtual std::size_t largest_free() const = 0;
-  /// Bytes of the cache.
+  /// The cached bytes.
   virtual std::size_t cached() const = 0;
-  /// Bytes of the cache that no request of `size` bytes is served from, however large their pieces.
+  /// The cached bytes that cannot serve a request of `size` bytes, whatever the size of their pieces.
   virtual std::size_t unusable_for(std::size_t size) const = 0;
-  /// Hands out a piece of the cache as it is; nullptr where there is none.
+  /// Allocates a cached piece without splitting it; null if there is none.
   virtual Block* take_cached() { return nullptr; }
   /// Whether any segment is held.
   virtual bool holds_segments() const = 0;
-  /// f(first block) for each segment, in no order that equal runs could not repeat.
+  /// Calls f(first block) for each segment. The order is the same in equal runs.
   virtual void each_segment(const std::function<void(const Block&)>& f) const = 0;
 };
 
-/// What becomes of large segments that lie unused where a request above 1 MiB finds no block that is large enough.
+/// What happens to unused large segments if a request above 1 MiB finds no block that is large enough.
 enum class Unused : std::uint8_t {
-  merged,  ///< where they have half the bytes of the segment that it would take, up to 16 times as many, they go back
-           ///< before it is taken, and it has all of theirs
-  kept,    ///< they stay: what a captured step has recorded writes to them
+  merged,  ///< replaced by one segment of at least their total size, if that is at most twice their total and at most
+           ///< 16 times the segment that the request would take
+  kept,    ///< they stay, because a captured step writes to them
 };
 
-/// Best fit over cached segments, splitting and merging. Small requests (up to 1 MiB) share 2 MiB segments; larger ones
-/// share 20 MiB segments; from 10 MiB each takes its own, rounded to 2 MiB. (The classes of PyTorch's CUDA caching
-/// allocator, which keeps what lies unused.) Where segments become one, either bytes are added or fewer segments are
-/// left, and all else that takes one adds bytes: a loop that runs short of nothing, and whose bytes are bounded, comes
-/// to take none. A limit that is never reached changes nothing of what is taken. Where the budget is tighter than a new
-/// segment, it is what the budget leaves; where it leaves none, and no segment is unused, a small request takes its
-/// bytes from the large ones.
+/// Best fit from cached segments, with splitting and merging.
+///
+/// Small requests (up to 1 MiB) share segments of 2 MiB. Larger ones share segments of 20 MiB. From 10 MiB on, each
+/// request takes its own segment, rounded up to 2 MiB. These are the size classes of PyTorch's CUDA caching allocator,
+/// which does not merge unused segments.
+///
+/// A loop with bounded memory comes to take no more segments. Each merge adds bytes or leaves fewer segments, and each
+/// other new segment adds bytes. A limit that is never reached changes nothing.
+///
+/// A new segment shrinks to the remaining budget if necessary. If no budget is left and no segment is unused, a small
+/// request is served from large segments.
 class CachingPolicy final : public Policy {
  public:
   CachingPolicy(Upstream& upstream, SegmentObserver observer,
@@ -110,13 +115,13 @@ class CachingPolicy final : public Policy {
   const Unused unused_;
   FreeBlocks small_, large_;
   std::deque<Block> storage_;  // blocks never move
-  Block* spare_ = nullptr;     // a list by `after`
+  Block* spare_ = nullptr;     // recycled blocks, a list linked by `after`
   std::minstd_rand ranks_;
   std::shared_ptr<SegmentNumbers> numbers_;
   std::size_t segments_ = 0;
 };
 
-/// Every block its own segment, returned at once: lets a sanitizer see each use after free.
+/// Gives every block its own segment, returned at once, so that sanitizers detect each use after free.
 class DirectPolicy final : public Policy {
  public:
   DirectPolicy(Upstream& upstream, SegmentObserver observer,
@@ -135,7 +140,7 @@ class DirectPolicy final : public Policy {
   Upstream& upstream_;
   SegmentObserver observer_;
   std::shared_ptr<SegmentNumbers> numbers_;
-  Block* first_ = nullptr;  // of a list by `smaller` and `larger`, which no tree needs here
+  Block* first_ = nullptr;  // first of a list linked by `smaller` and `larger`, which have no other use here
 };
 
 }  // namespace bytetape::memory

@@ -5,18 +5,18 @@
 
 namespace bytetape::memory {
 
-/// Segments of its own within an allocator: for work that will be repeated at the same addresses, without the host (a
-/// captured step). Blocks come from it while a PoolScope names it, and go back to it for good.
+/// A set of segments of an allocator for one piece of work that is repeated at the same addresses without the host,
+/// such as a captured step. Blocks come from the pool while a PoolScope names it, and always return to it.
 class Pool {
  public:
   explicit Pool(Allocator& allocator) : allocator_(allocator), policies_(allocator.open_pool()) {}
-  /// Segments go back to the upstream, each once nothing of it is allocated any more.
+  /// Closes the pool. Each segment returns to the upstream once none of its blocks is allocated.
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Allocates what lies unused, until the end: it is neither free nor anybody else's. Role `workspace`, in the name of
-  /// the op that is running.
+  /// Allocates all free memory of the pool until the pool is destroyed, so that nobody else gets it. The role is
+  /// `workspace`, and the op is the running one.
   void hold_unused() { unused_ = allocator_.take_unused(policies_); }
   bool owns(const Block* block) const { return block && policies_.has(block->policy); }
 
@@ -27,13 +27,13 @@ class Pool {
   std::vector<Block*> unused_;
 };
 
-/// What this thread allocates from the pool's allocator comes from the pool.
+/// Makes this thread's allocations from the pool's allocator come from the pool.
 class PoolScope {
  public:
-  [[nodiscard]] explicit PoolScope(const Pool& pool) : previous_(current_pool) {
-    current_pool = {&pool.allocator_, &pool.policies_};
+  [[nodiscard]] explicit PoolScope(const Pool& pool) : previous_(ambient.pool) {
+    ambient.pool = {&pool.allocator_, &pool.policies_};
   }
-  ~PoolScope() { current_pool = previous_; }
+  ~PoolScope() { ambient.pool = previous_; }
   PoolScope(const PoolScope&) = delete;
   PoolScope& operator=(const PoolScope&) = delete;
 
@@ -41,12 +41,12 @@ class PoolScope {
   PoolPlace previous_;
 };
 
-/// What this thread allocates comes from no pool: memory that is written before recorded work runs, and so must not be
-/// what that work used earlier.
+/// Makes this thread's allocations come from no pool. For memory that is written before recorded work runs, and so must
+/// not be memory that this work used earlier.
 class OutsidePools {
  public:
-  [[nodiscard]] OutsidePools() : previous_(current_pool) { current_pool = {}; }
-  ~OutsidePools() { current_pool = previous_; }
+  [[nodiscard]] OutsidePools() : previous_(ambient.pool) { ambient.pool = {}; }
+  ~OutsidePools() { ambient.pool = previous_; }
   OutsidePools(const OutsidePools&) = delete;
   OutsidePools& operator=(const OutsidePools&) = delete;
 

@@ -4,9 +4,9 @@
 
 namespace bytetape::memory {
 
-/// Bytes of this process that are in physical memory now; nothing where the system does not tell (it does on Linux).
+/// Returns the bytes of this process in physical memory. None if the system does not say; Linux does.
 std::optional<std::size_t> resident_bytes();
-/// Those of them that lie in `bytes` from `data` on, which starts a page.
+/// The same for the range of `bytes` bytes from `data`, which must be page-aligned.
 std::optional<std::size_t> resident_bytes(const void* data, std::size_t bytes);
 
 }  // namespace bytetape::memory

@@ -4,8 +4,8 @@
 
 namespace bytetape::memory {
 
-/// A lock for sections of some tens of nanoseconds: one atomic exchange to take, a store to give back. Whoever waits
-/// long yields. For std::lock_guard.
+/// A lock for critical sections of some tens of nanoseconds, for std::lock_guard. Locking is one atomic exchange,
+/// unlocking one store. A thread that waits long yields.
 class SpinLock {
  public:
   void lock() {

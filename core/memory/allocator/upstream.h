@@ -9,36 +9,36 @@
 
 namespace bytetape::memory {
 
-/// Where segments come from. Implementations: host memory, a simulation; a backend brings its own.
+/// A source of segments: host memory, a simulation, or a backend's device memory.
 class Upstream {
  public:
   virtual ~Upstream() = default;
-  /// At least `bytes`, aligned to 4096; nullptr where there is no more.
+  /// Returns at least `bytes`, aligned to 4096 bytes; null if there is no more memory.
   virtual void* allocate(std::size_t bytes) noexcept = 0;
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
-  /// Throws where the last allocate() failed for another reason than that there is no more.
+  /// Throws if the last allocate() failed for a reason other than lack of memory.
   virtual void check_failure() {}
-  /// Bytes that this upstream can give in all.
+  /// The total bytes of this upstream.
   virtual std::size_t capacity() const = 0;
-  /// What is used of this memory beyond the segments, as measured now; nothing where that cannot be.
+  /// The memory used beyond the segments, measured now. None if it cannot be measured.
   virtual std::optional<Outside> outside() const { return std::nullopt; }
 };
 
-/// Pageable host memory, backed by huge pages where the system grants them.
+/// Pageable host memory, in huge pages if the system grants them.
 class HostUpstream final : public Upstream {
  public:
   void* allocate(std::size_t bytes) noexcept override;
   void deallocate(void* data, std::size_t bytes) noexcept override;
-  /// Physical memory, or what the process's control group allows of it, as first asked for.
+  /// The bytes of physical memory, or the process's control group limit if that is less. Read at the first call.
   std::size_t capacity() const override;
-  /// Resident bytes of the process, less those of the segments. On Linux.
+  /// The resident bytes of the process outside the segments. Linux only.
   std::optional<Outside> outside() const override;
 
  private:
-  std::map<const void*, std::size_t> segments_;  // its nodes are small, so that no step takes a large piece for them
+  std::map<const void*, std::size_t> segments_;  // a map, as its small nodes never take a large piece in a step
 };
 
-/// Hands out addresses that nothing may touch: the bookkeeping of a device without the device.
+/// An upstream of addresses that must not be accessed. It simulates a device's memory without the device.
 class SimulatedUpstream : public Upstream {
  public:
   explicit SimulatedUpstream(std::size_t capacity = std::numeric_limits<std::size_t>::max()) : capacity_(capacity) {}

@@ -6,7 +6,8 @@
 
 namespace bytetape::memory {
 
-/// to_string() of the first `count` values of Role, Phase or EventKind: what their numbers in a file stand for.
+/// Returns to_string() of the first `count` values of Role, Phase or EventKind. Files list them to explain their
+/// numbers.
 template <class Enum>
 std::vector<std::string> enum_names(int count) {
   std::vector<std::string> names;

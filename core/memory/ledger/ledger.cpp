@@ -80,7 +80,7 @@ void Ledger::start_peak() {
   ++peak_;
   at_peak_now_ = true;
   stats_.peak_step = current().step;
-  stats_.peak_phase = current_scope.phase;
+  stats_.peak_phase = ambient.scope.phase;
 }
 
 // ---- events
@@ -98,7 +98,7 @@ void Ledger::check_sums() const {
 
 Event Ledger::event(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step) const {
   return {b.offset, b.size, b.requested, b.segment,           step,      b.module, b.op,
-          kind,     b.role, old_role,    current_scope.phase, old_module};
+          kind,     b.role, old_role,    ambient.scope.phase, old_module};
 }
 
 void Ledger::log(EventKind kind, const Block& b, Role old_role, NameId old_module, std::uint32_t step) {
@@ -193,8 +193,8 @@ void Ledger::on_retag(Block& b, Role role, NameId module) {
 void Ledger::on_out_of_memory(std::size_t requested) {
   Block b;
   b.requested = requested;
-  b.module = current_scope.module;
-  b.op = current_scope.op;
+  b.module = ambient.scope.module;
+  b.op = ambient.scope.op;
   log(EventKind::out_of_memory, b, b.role, b.module);
 }
 
@@ -210,8 +210,8 @@ void Ledger::on_traffic(EventKind kind, std::size_t bytes) {
   }
   Block b;
   b.size = b.requested = bytes;
-  b.module = current_scope.module;
-  b.op = current_scope.op;
+  b.module = ambient.scope.module;
+  b.op = ambient.scope.op;
   log(kind, b, b.role, b.module);
 }
 

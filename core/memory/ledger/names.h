@@ -7,11 +7,11 @@ namespace bytetape::memory {
 
 /// An interned string: equal names have equal ids; 0 is the empty name.
 using NameId = std::uint32_t;
-/// The id of `name`, a new one at its first use.
+/// Returns the id of `name`. The first call for a name makes a new id.
 NameId intern(std::string_view name);
-/// The name of an id that intern() gave; the reference holds for good.
+/// Returns the name of an id from intern(). The reference stays valid for the process's lifetime.
 const std::string& name_of(NameId id);
-/// The id of `parent.child`, or of `child` where parent is empty.
+/// Returns the id of `parent.child`, or of `child` if the parent is empty or a root path.
 NameId join_path(NameId parent, std::string_view child);
 
 }  // namespace bytetape::memory

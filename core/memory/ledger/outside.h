@@ -4,10 +4,10 @@
 
 namespace bytetape::memory {
 
-/// What is used of a memory beyond the segments.
+/// The memory used beyond the segments.
 struct Outside {
-  std::size_t bytes = 0;              ///< in all
-  std::optional<std::size_t> others;  ///< other processes' share of that, where the driver tells
+  std::size_t bytes = 0;              ///< total
+  std::optional<std::size_t> others;  ///< bytes of other processes; none if the driver does not say
 
   friend bool operator==(const Outside&, const Outside&) = default;
 };

@@ -3,26 +3,26 @@
 
 namespace bytetape::memory {
 
-/// Why a block is held. Exact, never inferred: set where the fact is known.
+/// The purpose of a block. Roles are never inferred: code sets them where the purpose is known.
 enum class Role : std::uint8_t {
   parameter,        ///< registered with a module, as a parameter or a buffer
-  lowered,          ///< a parameter's copy in 16 bits, which autocast computes with
-  gradient,         ///< some tensor's grad()
+  autocast_copy,    ///< a parameter's 16-bit copy for autocast
+  gradient,         ///< a tensor's grad()
   optimizer_state,  ///< made by an optimizer
-  input,            ///< a batch, or what a file of data was read into
-  saved,            ///< a temporary that the tape keeps for backward, for as long as any node does
-  temporary,        ///< everything else that an op makes
-  workspace,        ///< a kernel's scratch, for the length of one op
+  input,            ///< a batch, or data read from a file
+  saved,            ///< a temporary, while a tape node keeps it for backward
+  temporary,        ///< any other result of an op
+  workspace,        ///< a kernel's scratch memory, during one op
 };
 inline constexpr int role_count = 8;
 /// "parameter", "optimizer state", ...
 const char* to_string(Role r);
 
-/// What the program was doing, by thread.
+/// The part of a training step that a thread executes.
 enum class Phase : std::uint8_t {
   setup,      ///< everything else
   data,       ///< a Dataset allocates or fills a batch
-  forward,    ///< within a memory::Step or the call of a module, where it is none of the others
+  forward,    ///< in a memory::Step or a module's call, outside the other phases
   backward,   ///< Tensor::backward() or grad()
   optimizer,  ///< Optimizer::step()
 };

@@ -5,8 +5,8 @@
 
 namespace bytetape::memory {
 
-/// What the ledger calls a module that has no parent, for the ops that it runs itself: "(root) Net". Paths of its
-/// children do not begin with it: join_path() leaves it out.
+/// Returns the ledger's name for a module without a parent, such as "(root) Net". It holds the ops that the module runs
+/// itself. Paths of its children do not begin with it, because join_path() leaves it out.
 NameId root_path(std::string_view class_name);
 bool is_root_path(std::string_view path);
 

@@ -51,24 +51,20 @@ bool is_root_path(std::string_view path) { return path.starts_with(root_prefix);
 
 NameId Scope::path_below_current(std::string_view name) {
   check<ValueError>(!name.empty(), "a memory::Scope needs a name");
-  return join_path(current_scope.module, name);
-}
-
-namespace {
-constinit thread_local std::uint64_t number_of_this_thread = 0;
+  return join_path(ambient.scope.module, name);
 }
 
 std::uint64_t thread_number() {
   static std::atomic<std::uint64_t> last{0};
-  if (number_of_this_thread == 0) number_of_this_thread = ++last;
-  return number_of_this_thread;
+  if (ambient.thread_number == 0) ambient.thread_number = ++last;
+  return ambient.thread_number;
 }
 
-AsThread::AsThread(std::uint64_t number) : own_(thread_number()) { number_of_this_thread = number; }
-AsThread::~AsThread() { number_of_this_thread = own_; }
+AsThread::AsThread(std::uint64_t number) : own_(thread_number()) { ambient.thread_number = number; }
+AsThread::~AsThread() { ambient.thread_number = own_; }
 
 const char* to_string(Role r) {
-  constexpr const char* text[] = {"parameter", "lowered parameter",  "gradient",         "optimizer state",
+  constexpr const char* text[] = {"parameter", "autocast copy",      "gradient",         "optimizer state",
                                   "input",     "saved for backward", "output/temporary", "workspace"};
   return text[static_cast<int>(r)];
 }
@@ -83,7 +79,7 @@ const char* to_string(Phase p) {
 namespace bytetape::detail {
 
 std::string where() {
-  const memory::ScopeIds s = memory::current_scope;
+  const memory::ScopeIds s = memory::ambient.scope;
   std::string text = memory::name_of(s.op);
   const std::string& module = memory::name_of(s.module);
   if (!module.empty() && !memory::is_root_path(module))

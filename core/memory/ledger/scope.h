@@ -3,23 +3,23 @@
 #include <cstddef>
 #include <string_view>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/recording/recording_hooks.h"
 
 namespace bytetape::memory {
 
-/// Sets the thread's scope for a C++ scope and puts the old one back.
+/// Sets the thread's scope for a C++ scope, and restores the old one.
 class ScopeGuard {
  public:
-  [[nodiscard]] explicit ScopeGuard(ScopeIds s) : previous_(current_scope) {
-    current_scope = s;
+  [[nodiscard]] explicit ScopeGuard(ScopeIds s) : previous_(ambient.scope) {
+    ambient.scope = s;
     if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
       note_scope(previous_, s, true);
   }
   ~ScopeGuard() {
     if (is_recording.load(std::memory_order_relaxed)) [[unlikely]]
-      note_scope(previous_, current_scope, false);
-    current_scope = previous_;
+      note_scope(previous_, ambient.scope, false);
+    ambient.scope = previous_;
   }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
@@ -28,12 +28,12 @@ class ScopeGuard {
   ScopeIds previous_;
 };
 
-/// The op that is running; what errors and the ledger name. Ops made of ops are named by the outermost.
+/// Sets the running op, which errors and the ledger name. Ops that an op calls have the name of the outermost.
 class OpScope : ScopeGuard {
  public:
   [[nodiscard]] explicit OpScope(NameId op)
       : ScopeGuard(
-            current_scope.with(current_scope.module, current_scope.op ? current_scope.op : op, current_scope.phase)) {}
+            ambient.scope.with(ambient.scope.module, ambient.scope.op ? ambient.scope.op : op, ambient.scope.phase)) {}
 };
 
 /// An op's name as a template argument.
@@ -44,7 +44,7 @@ struct OpName {
     for (std::size_t i = 0; i < N; ++i) text[i] = name[i];
   }
 };
-/// The first line of every op: `const Op<"relu"> op;`. Interns the name once.
+/// Sets the running op by its name, which is interned once. The first line of every op: `const Op<"relu"> op;`.
 template <OpName name>
 class Op : OpScope {
  public:
@@ -57,27 +57,27 @@ class Op : OpScope {
   }
 };
 
-/// What the thread is doing.
+/// Sets the thread's phase.
 class PhaseScope : ScopeGuard {
  public:
   [[nodiscard]] explicit PhaseScope(Phase p)
-      : ScopeGuard(current_scope.with(current_scope.module, current_scope.op, p)) {}
+      : ScopeGuard(ambient.scope.with(ambient.scope.module, ambient.scope.op, p)) {}
 };
 
-/// The module that is running, by its path from the root.
+/// Sets the running module, by its path from the root.
 class ModuleScope : ScopeGuard {
  public:
   [[nodiscard]] explicit ModuleScope(NameId path)
-      : ScopeGuard(current_scope.with(path, current_scope.op, current_scope.phase)) {}
+      : ScopeGuard(ambient.scope.with(path, ambient.scope.op, ambient.scope.phase)) {}
 };
 
-/// A part of a program under a name of the user's (torch.profiler.record_function): what is allocated while it lives is
-/// booked as a module's of that name, below the module that runs.
+/// Names a part of a program (torch.profiler.record_function). Allocations in the scope are attributed to a module of
+/// that name, below the running module.
 ///
 ///     const memory::Scope scope("augmentation");
 class Scope : ModuleScope {
  public:
-  /// Throws ValueError where the name is empty.
+  /// Throws ValueError if the name is empty.
   [[nodiscard]] explicit Scope(std::string_view name) : ModuleScope(path_below_current(name)) {}
 
  private:

@@ -30,12 +30,12 @@ Block block_of(const Event& e) {
 /// Tells a ledger what a recording's ledger was told, as the thread that did it and in its phase.
 class Retelling {
  public:
-  explicit Retelling(std::size_t records) : around_(current_scope) { ledger_.reset_log(records); }
-  ~Retelling() { current_scope = around_; }
+  explicit Retelling(std::size_t records) : around_(ambient.scope) { ledger_.reset_log(records); }
+  ~Retelling() { ambient.scope = around_; }
 
   void tell(const Event& e, std::uint32_t thread) {
     const AsThread as(thread);
-    current_scope.phase = e.phase;
+    ambient.scope.phase = e.phase;
     const bool begins = e.kind == EventKind::step_begin;
     if (begins || (e.step && !find(e.step, thread))) begin(e.step, thread);  // or it is open since before the recording
     Block b = block_of(e);

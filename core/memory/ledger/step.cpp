@@ -10,13 +10,13 @@ Step::Step(Device device, std::uint32_t number)
     : allocator_(allocator(device)),
       step_(allocator_.begin_sole_step(number)),
       thread_(thread_number()),
-      around_(current_scope) {
-  current_scope.phase = Phase::forward;
+      around_(ambient.scope) {
+  ambient.scope.phase = Phase::forward;
 }
 
 Step::~Step() {
   allocator_.end_step(step_);
-  if (thread_ == thread_number()) current_scope = around_;
+  if (thread_ == thread_number()) ambient.scope = around_;
 }
 
 }  // namespace bytetape::memory

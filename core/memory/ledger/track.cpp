@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "bytetape/core/memory/allocator/twins.h"
+#include "bytetape/core/memory/allocator/meta_allocators.h"
 #include "bytetape/core/memory/ledger/made_for.h"
 #include "bytetape/core/memory/ledger/thread_number.h"
 
@@ -31,8 +31,8 @@ void Track::add(const Event& e) {
   const std::lock_guard lock(mutex_);
   constexpr std::size_t most = 4096;
   if (records_.capacity() == 0) records_.reserve(most);
-  const NameId what = e.kind == EventKind::alloc ? made_for : 0;
-  records_.push_back({e, now() - start_, current_scope.module, current_scope.op, what, this_thread()});
+  const NameId what = e.kind == EventKind::alloc ? ambient.made_for : 0;
+  records_.push_back({e, now() - start_, ambient.scope.module, ambient.scope.op, what, this_thread()});
   if (records_.size() == most) sink_(std::exchange(records_, {}));
 }
 
@@ -43,14 +43,14 @@ void Track::flush() {
 
 // ---- scopes
 
-void Marks::start(std::uint64_t at, const Twins* of) {
+void Marks::start(std::uint64_t at, const MetaAllocators* of) {
   const std::lock_guard lock(mutex_);
   of_ = of;
   start_ = at;
   marks_.clear();
 }
 
-bool Marks::counts_here() const { return current_twins == of_; }
+bool Marks::counts_here() const { return ambient.meta_allocators == of_; }
 
 void Marks::add(Mark m) {
   const std::lock_guard lock(mutex_);

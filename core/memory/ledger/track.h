@@ -10,20 +10,20 @@
 
 namespace bytetape::memory {
 
-class Twins;
+class MetaAllocators;
 
-/// Nanoseconds of a clock that never goes back.
+/// The time of a monotonic clock, in nanoseconds.
 std::uint64_t now();
 
-/// What one device's ledger tells a recording.
+/// Collects the events of one device's ledger for a recording.
 class Track {
  public:
   using Sink = std::function<void(std::vector<Record>)>;
-  /// `sink` gets the records in order, with locks held: the allocator's among them, unless flush() calls it.
+  /// `sink` gets the records in order. Locks are held then, including the allocator's unless flush() calls it.
   Track(std::uint64_t start, Sink sink) : start_(start), sink_(std::move(sink)) {}
 
   void add(const Event& e);
-  /// Gives the sink what it has not got yet.
+  /// Sends the remaining records to the sink.
   void flush();
 
  private:
@@ -33,11 +33,13 @@ class Track {
   std::vector<Record> records_;
 };
 
-/// What threads tell of their scopes. The process has one, which never ends: a scope may be left after its recording.
+/// Collects the scope marks of all threads. The process has one object, which is never destroyed, because a scope may
+/// outlive its recording.
 class Marks {
  public:
-  /// From now on, scopes that run on these twins count; null: all that run on the process's memory.
-  void start(std::uint64_t at, const Twins* of);
+  /// Collects marks from now on. `of` selects the scopes of threads that use these meta allocators; null, those of all
+  /// threads that use the process's memory.
+  void start(std::uint64_t at, const MetaAllocators* of);
   bool counts_here() const;
   void add(Mark m);
   std::vector<Mark> take();
@@ -45,7 +47,7 @@ class Marks {
  private:
   SpinLock mutex_;
   std::uint64_t start_ = 0;
-  std::atomic<const Twins*> of_{nullptr};
+  std::atomic<const MetaAllocators*> of_{nullptr};
   std::vector<Mark> marks_;
 };
 Marks& marks();

@@ -11,25 +11,26 @@
 
 namespace bytetape::memory {
 
-/// Records from `begin` on, up to `end`.
+/// The records from `begin` up to but not including `end`.
 struct Range {
   std::size_t begin = 0, end = 0;
   bool has(std::size_t i) const { return begin <= i && i < end; }
 };
 
-/// The training step (one that began, ran backward and ended) with the highest level, the first of equals.
+/// Returns the training step with the highest peak, the first of equals. A training step began, ran backward and ended.
 std::optional<Range> highest_training_step(const std::vector<Record>& records);
 
-/// Whether a path on the ledger is the module's or below it.
+/// Whether a path is that of the module or of one below it.
 bool is_within(std::string_view path, std::string_view module);
 
-/// What a checkpoint of a module changes in a step: it is taken of each call, as the module may run several times.
+/// The effect of checkpointing a module in a step. A module may run several times; each call is checkpointed.
 struct CheckpointEffect {
-  /// A block that its call makes and only its nodes keep: gone from a record on until the second run.
+  /// A block of the call that only the call's nodes keep. A checkpoint frees it from record `from` until the
+  /// recomputation.
   struct Away {
     std::size_t block, from;
   };
-  /// A block that the second run makes again while its first copy is still there.
+  /// A block that the recomputation makes while its first copy still exists.
   struct Twice {
     std::size_t block;
     Range when;
@@ -37,40 +38,40 @@ struct CheckpointEffect {
   struct OfCall {
     std::vector<Away> away;
     std::vector<Twice> twice;
-    std::vector<std::size_t> kept;  // blocks of its inputs, which stay until the second run has ended
-    Range again;                    // where the second run takes place
-    std::size_t rise = 0;           // how far it goes above the level before it
+    std::vector<std::size_t> kept;  // input blocks, which stay until the recomputation has ended
+    Range again;                    // records during which the recomputation runs
+    std::size_t rise = 0;           // bytes by which the recomputation rises above the level before it
   };
   std::string module;
   std::vector<OfCall> calls;
 };
 
-/// A step of a recording: the blocks in it, the calls of modules, and the levels with some modules checkpointed.
+/// A recorded step: its blocks, its module calls, and its levels with some modules checkpointed.
 class RecordedStep {
  public:
   RecordedStep(const Log& log, const DeviceLog& device, Range step);
 
   std::size_t peak() const { return levels_[peak_at_]; }
-  /// Modules that ran forward in it, by their paths, and of what they saved the bytes that are held at the peak.
+  /// The modules that ran forward in the step, by path, with the bytes that they saved and that are held at the peak.
   std::map<std::string, std::size_t> saved_by_module() const;
-  /// Modules of which the recording has calls, but not whole ones, in one piece each.
+  /// Modules with calls that are not recorded whole and in one piece.
   const std::set<std::string>& torn_calls() const { return torn_; }
-  /// Whether the recording tells of the module's calls what went in and came out.
+  /// Whether the recording has the inputs and results of the module's calls.
   bool knows_calls_of(const std::string& module) const { return calls_.contains(module); }
-  /// Whether it tells of any module's.
+  /// Whether the recording has those of any module's calls.
   bool knows_calls() const { return !calls_.empty(); }
-  /// Whether some of what is saved goes to the host.
+  /// Whether some saved tensors are offloaded to the host.
   bool offloads() const { return offloads_; }
-  /// None where the module has torn calls, or a checkpoint would let nothing go.
+  /// The effect of a checkpoint. None if the module has torn calls, or if the checkpoint would free nothing.
   std::optional<CheckpointEffect> effect_of(const std::string& module) const;
   std::vector<CheckpointEffect> effects() const;
-  /// The step's peak with all of these, none of which is in another.
+  /// The step's peak with all of these effects. No module may be inside another.
   std::size_t peak_with(const std::vector<const CheckpointEffect*>& effects) const;
-  /// The part of the step's forward time that the module takes.
+  /// The fraction of the step's forward time that the module takes.
   double forward_time(const std::string& module) const;
 
  private:
-  /// A node keeps a block.
+  /// A reference that a tape node holds to a block.
   struct Hold {
     std::size_t at;
     NameId by_module, by_op;
@@ -79,7 +80,7 @@ class RecordedStep {
   };
   struct Life {
     std::size_t bytes, born, died;
-    NameId by_module = 0;  // who made it, and who freed it
+    NameId by_module = 0;  // who allocated the block, and who freed it
     NameId freed_by = 0;
     bool died_in_backward = false;
     std::vector<Hold> holds;
@@ -111,12 +112,12 @@ class RecordedStep {
   const Log& log_;
   const std::vector<Record>& records_;
   const Range step_;
-  std::vector<std::size_t> levels_;  // behind each record of the step
-  std::size_t peak_at_ = 0;          // of these
+  std::vector<std::size_t> levels_;  // after each record of the step
+  std::size_t peak_at_ = 0;          // index into levels_
   bool offloads_ = false;
   std::vector<Life> lives_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> alive_;  // lives, by place
-  std::vector<std::pair<std::size_t, std::size_t>> holds_;                // records, and lives
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> alive_;  // index into lives_, by place
+  std::vector<std::pair<std::size_t, std::size_t>> holds_;                // index of the record, and into lives_
   std::map<std::string, std::vector<Call>> calls_;
   std::set<std::string> torn_;
 };

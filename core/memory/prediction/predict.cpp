@@ -10,9 +10,9 @@
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/device/default_device.h"
 #include "bytetape/core/images/draws.h"
+#include "bytetape/core/memory/allocator/meta_allocators.h"
 #include "bytetape/core/memory/allocator/pool.h"
-#include "bytetape/core/memory/allocator/twins.h"
-#include "bytetape/core/memory/ledger/running_module.h"
+#include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/peak.h"
 #include "bytetape/core/memory/prediction/repeats.h"
@@ -25,6 +25,7 @@
 namespace bytetape::memory {
 namespace {
 
+using bytetape::detail::core_ambient;
 using bytetape::detail::Setting;
 
 constexpr std::size_t log_capacity = std::size_t{1} << 18;  // events: some hundred steps of a ResNet-18
@@ -46,28 +47,29 @@ class Threads {
 /// What a thread finds that has just begun, with meta devices of its own.
 class FreshThread {
  public:
-  FreshThread(Device meta, Twins& twins) : memory_(current_twins, &twins), here_(meta) {
+  FreshThread(Device meta, MetaAllocators& meta_allocators)
+      : memory_(ambient.meta_allocators, &meta_allocators), here_(meta) {
     generator_.set_state(default_generator().state());
   }
 
  private:
-  const Setting<Twins*> memory_;
+  const Setting<MetaAllocators*> memory_;
   const DefaultDevice here_;
   Generator generator_;
   const ScopeGuard scope_{ScopeIds{}};
   const OutsidePools pools_;
-  const Setting<const ModuleCell*> module_{running_module, nullptr};
-  const Setting<bytetape::detail::StepWatch*> watch_{bytetape::detail::step_watch, nullptr};
-  const Setting<bytetape::detail::SavedWatch*> saved_{bytetape::detail::saved_watch, nullptr};
-  const Setting<bytetape::detail::Draws*> draws_{bytetape::detail::draws_running, nullptr};
+  const Setting<const ModuleCell*> module_{ambient.running_module, nullptr};
+  const Setting<bytetape::detail::StepWatch*> watch_{core_ambient.step_watch, nullptr};
+  const Setting<bytetape::detail::SavedWatch*> saved_{core_ambient.saved_watch, nullptr};
+  const Setting<bytetape::detail::Draws*> draws_{core_ambient.draws, nullptr};
   const DefaultGenerator drawn_from_{generator_};
 };
 
 /// What happens to a prediction's memory, in a file, where there is to be one.
 class Taken {
  public:
-  Taken(const PredictOptions& o, const Twins& twins) {
-    if (!o.recording.empty()) recorder_ = start_recorder(o.recording, o.program, &twins);
+  Taken(const PredictOptions& o, const MetaAllocators& meta_allocators) {
+    if (!o.recording.empty()) recorder_ = start_recorder(o.recording, o.program, &meta_allocators);
   }
   /// Where it was not finished something else was thrown.
   ~Taken() {
@@ -97,22 +99,22 @@ class Taken {
 class Rehearsal {
  public:
   Rehearsal(Device device, const PredictOptions& options)
-      : meta_(Device::meta(device)), options_(options), threads_(options.threads), taken_(options, twins_) {
+      : meta_(Device::meta(device)), options_(options), threads_(options.threads), taken_(options, all_) {
     p_.device = {device.type, device.index, false};
     p_.threads = num_threads();
-    Allocator& books = twins_.allocator(meta_);
+    Allocator& books = all_.allocator(meta_);
     books.reset_log(log_capacity);
     books.set_limit(options.limit);
     taken_.add(books);
-    twins_.on_made([this](Allocator& a) { taken_.add(a); });
+    all_.on_made([this](Allocator& a) { taken_.add(a); });
   }
 
   Prediction run(const std::function<void(const detail::TakeSteps&)>& program) {
-    const FreshThread fresh(meta_, twins_);
+    const FreshThread fresh(meta_, all_);
     unless_memory_runs_out([&] { program([this](const auto& step) { take_steps(step); }); });
     taken_.finish();
-    for (const Allocator* books : twins_.all())
-      if (books != &twins_.allocator(meta_) && books->statistics().allocations) p_.others.push_back(books->snapshot());
+    for (const Allocator* books : all_.all())
+      if (books != &all_.allocator(meta_) && books->statistics().allocations) p_.others.push_back(books->snapshot());
     return std::move(p_);
   }
 
@@ -146,7 +148,7 @@ class Rehearsal {
   }
 
   void look() {
-    p_.snapshot = twins_.allocator(meta_).snapshot();
+    p_.snapshot = all_.allocator(meta_).snapshot();
     repeats_.look(p_.snapshot);
     if (!p_.steps.empty()) p_.steps.back().end_event = p_.snapshot.events.size();
   }
@@ -171,7 +173,7 @@ class Rehearsal {
   const Device meta_;
   const PredictOptions options_;
   const Threads threads_;
-  Twins twins_;
+  MetaAllocators all_;
   Taken taken_;  // ends before these
   Repeats repeats_;
   Prediction p_;

@@ -6,22 +6,23 @@
 
 namespace bytetape::memory {
 
-/// Finds out when the steps of a program do to one device's memory what earlier ones did. They may do so by turns: what
-/// is kept from step to step is made before its predecessor goes, and then has its place.
+/// Finds when the steps of a program repeat on one device's memory. Steps may repeat with a period above 1. For
+/// example, a tensor that is kept from step to step is made before its predecessor is freed, so the two alternate
+/// between places.
 class Repeats {
  public:
-  /// The books behind the program's start, then behind each step.
+  /// Takes the snapshot after the program's start, then the one after each step.
   void look(const Snapshot& s);
-  /// The least number of steps of which the last so many were, one by one, like as many before; 0 where there is none.
+  /// The period: the smallest p for which each of the last p steps was like the step p before it. 0 if there is none.
   std::size_t period() const;
 
  private:
   struct End {
-    std::ptrdiff_t event = 0;  // of the log
+    std::ptrdiff_t event = 0;  // index into the log
     std::size_t allocated = 0, reserved = 0;
   };
   std::vector<End> ends_;
-  std::vector<std::size_t> in_a_row_;  // by period: steps up to the last that were like the one so many before
+  std::vector<std::size_t> in_a_row_;  // by period p: how many last steps in a row were like the step p before
 };
 
 }  // namespace bytetape::memory

@@ -9,53 +9,54 @@
 #include "bytetape/core/files/input.h"
 #include "bytetape/core/memory/log.h"
 
-/// \file
-/// The file of a recording. A line of text, then chunks: a header of 16 bytes, then bytes that zlib packed. A chunk's
-/// kind says what they are, unpacked:
+/// The file format of recordings. A file is a line of text, then chunks. A chunk is a header of 16 bytes, then zlib
+/// data. The kind of a chunk determines its unpacked contents:
 ///
-///     N  names, each ended by a 0 byte: they are numbered from 1 in the order of the file
+///     N  names, each ended by a 0 byte; numbered from 1 in file order
 ///     P  JSON: {"program"}
-///     D  JSON: {"name", "capacity", "limit"} of a device: they are numbered from 0
-///     R  a device's number (u32), then its records, column after column
-///     L  JSON: {"device", "limit"}: a limit that holds for the device's records from here on
-///     M  marks, column after column
-///     E  JSON: {"device", "outside", "others", "statistics"} as its part ended
+///     D  JSON: {"name", "capacity", "limit"} of a device; numbered from 0
+///     R  a device's number (u32), then its records, column by column
+///     L  JSON: {"device", "limit"}: a limit for the device's records from here on
+///     M  marks, column by column
+///     E  JSON: {"device", "outside", "others", "statistics"} at the device's end
 ///     Z  nothing: the recording ended
 ///
-/// Numbers are little-endian; columns stand in the order of memlog_columns.h, times as differences from the one before.
-/// What a chunk names stands before it. docs/memory_formats.md has the same, with an example.
+/// Numbers are little-endian. Columns are in the order of memlog_columns.h. Times are differences from the previous
+/// row. Chunks refer only to names and devices from earlier chunks. docs/memory_formats.md describes the format with an
+/// example.
 namespace bytetape::memory {
 
 inline constexpr char memlog_first_line[] = "bytetape-memlog 1\n";
 
-/// What stands before the bytes of a chunk.
+/// The header of a chunk.
 struct ChunkHeader {
   char kind;
   char zeros[3];
-  std::uint32_t packed;    ///< bytes that follow
-  std::uint32_t unpacked;  ///< bytes that they become
-  std::uint32_t crc;       ///< CRC-32 of those that follow
+  std::uint32_t packed;    ///< packed bytes, which follow
+  std::uint32_t unpacked;  ///< unpacked bytes
+  std::uint32_t crc;       ///< CRC-32 of the packed bytes
 };
 static_assert(sizeof(ChunkHeader) == 16);
 
-/// A chunk as it stands in a file.
+/// Returns a chunk as stored in a file: header and packed bytes.
 std::string packed_chunk(char kind, const std::string& bytes);
 
-/// Writes chunk by chunk, straight to the file. Throws FileError.
+/// Writes a recording chunk by chunk, directly to the file.
+/// Member functions throw FileError if writing fails.
 class LogWriter {
  public:
   LogWriter(const std::string& path, const std::string& program);
 
-  /// Devices are numbered from 0 in the order of these calls. Sizes of SIZE_MAX: no bound.
+  /// Adds a device. Devices are numbered from 0 in the order of these calls. SIZE_MAX means no bound.
   void device(const std::string& name, std::size_t capacity, std::size_t limit);
-  /// A limit that was set behind the records that were written so far.
+  /// Sets a device's limit for the records that follow.
   void limit(std::uint32_t device, std::size_t bytes);
-  /// NameIds are the process's.
+  /// NameIds are those of the process.
   void records(std::uint32_t device, std::vector<Record> records);
   void marks(std::vector<Mark> marks);
   void device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside);
   void end();
-  /// Leaves nothing in buffers of the process.
+  /// Flushes the process's buffers.
   void flush();
 
  private:
@@ -66,11 +67,11 @@ class LogWriter {
 
   const std::string path_;
   std::ofstream out_;
-  std::unordered_map<NameId, NameId> numbers_{{0, 0}};  // of the file, by the process's
+  std::unordered_map<NameId, NameId> numbers_{{0, 0}};  // numbers in the file, by NameId of the process
   std::string new_names_;
 };
 
-/// What read_log() does, of any input.
+/// Reads a recording from any input, like read_log(path).
 Log read_log(const Input& from);
 
 }  // namespace bytetape::memory

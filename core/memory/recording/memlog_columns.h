@@ -6,11 +6,10 @@
 
 #include "bytetape/core/memory/log.h"
 
-/// \file
-/// The columns of a recording's chunks, told once for who writes and who reads.
+/// The columns of a recording's chunks, defined once for the writer and the reader.
 namespace bytetape::memory {
 
-/// f(member) for each column of records: member(r) is r's cell.
+/// Calls f(member) for each column of records. member(r) is the cell of row r.
 template <class F>
 void each_column(const Record*, F f) {
   f([](auto& r) -> auto& { return r.event.kind; });
@@ -31,7 +30,7 @@ void each_column(const Record*, F f) {
   f([](auto& r) -> auto& { return r.thread; });
   f([](auto& r) -> auto& { return r.time; });
 }
-/// The same of marks.
+/// The same for marks.
 template <class F>
 void each_column(const Mark*, F f) {
   f([](auto& m) -> auto& { return m.kind; });
@@ -42,7 +41,7 @@ void each_column(const Mark*, F f) {
   f([](auto& m) -> auto& { return m.time; });
 }
 
-/// f(name) for each cell that is a name's number.
+/// Calls f(name) for each cell that is a NameId.
 template <class F>
 void each_name(Record& r, F f) {
   for (NameId* name : {&r.event.module, &r.event.old_module, &r.event.op, &r.by_module, &r.by_op, &r.what}) f(*name);
@@ -52,7 +51,7 @@ void each_name(Mark& m, F f) {
   f(m.name);
 }
 
-/// Bytes of a row.
+/// The bytes of a row.
 template <class Row>
 std::size_t row_bytes() {
   std::size_t bytes = 0;
@@ -68,7 +67,7 @@ void append_columns(const std::vector<Row>& rows, std::string& to) {
   });
 }
 
-/// Fills the rows from as many bytes as they take.
+/// Fills `rows` from rows.size() * row_bytes<Row>() bytes.
 template <class Row>
 void read_columns(const char* from, std::vector<Row>& rows) {
   each_column(rows.data(), [&](auto cell) {

@@ -7,7 +7,8 @@
 
 namespace bytetape::memory {
 
-Recorder::Recorder(const std::string& path, const std::string& program, const Twins* of) : writer_(path, program) {
+Recorder::Recorder(const std::string& path, const std::string& program, const MetaAllocators* of)
+    : writer_(path, program) {
   marks().start(start_, of);
   thread_ = std::thread([this] { run(); });
 }

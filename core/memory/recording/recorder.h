@@ -15,25 +15,27 @@
 namespace bytetape::memory {
 
 class Allocator;
-class Twins;
+class MetaAllocators;
 
-/// Gives allocators their tracks, and writes what tracks and marks hold: full ones at once, the rest five times a
-/// second, from a thread of its own.
+/// Gives allocators their tracks, and writes the records and marks to a file from its own thread. Full tracks are
+/// written at once, the rest five times a second.
 class Recorder {
  public:
-  /// Marks are those of the process, or of what runs on these twins.
-  Recorder(const std::string& path, const std::string& program, const Twins* of = nullptr);
+  /// Begins a file. Marks are those of threads that use the process's memory, or the meta allocators `of`.
+  Recorder(const std::string& path, const std::string& program, const MetaAllocators* of = nullptr);
   ~Recorder();
 
-  /// Takes down what happens to the allocator from now on, and how it stands.
+  /// Records the allocator's current state, and its events from now on.
   void attach(Allocator& a);
-  /// No longer: its books are closed.
+  /// Stops recording the allocator and writes its final totals.
   void detach(Allocator& a);
-  /// Takes down the limit of an allocator, which has a new one. Does nothing if it is not attached.
+  /// Records the new limit of an allocator. Does nothing if it is not attached.
   void note_limit(const Allocator& a);
-  /// What happened so far goes to the file. Throws what went wrong up to now.
+  /// Writes all events so far to the file.
+  /// Throws the first error that occurred so far.
   void flush();
-  /// Completes the file. Throws likewise. No allocator may be attached any more.
+  /// Completes the file. No allocator may be attached.
+  /// Throws the first error that occurred.
   void finish();
 
  private:
@@ -51,13 +53,13 @@ class Recorder {
   void guarded(const std::function<void()>& write);
 
   const std::uint64_t start_ = now();
-  std::mutex writing_;  // of these; taken before tracks' locks, and those before queue_'s
+  std::mutex writing_;  // guards the members below; locked before tracks' locks, and those before waiting_
   LogWriter writer_;
   std::map<const Allocator*, Device> devices_;
   std::uint32_t devices_made_ = 0;
-  std::exception_ptr failure_;  // the first; nothing is written after it
+  std::exception_ptr failure_;  // the first error; nothing is written after it
 
-  std::mutex waiting_;  // of these
+  std::mutex waiting_;  // guards the members below
   std::condition_variable wakes_;
   std::vector<Chunk> queue_;
   bool ends_ = false;
@@ -65,12 +67,15 @@ class Recorder {
   std::thread thread_;
 };
 
-/// Makes a recorder the one that runs, as threads tell one alone of their scopes: a recording's, which takes down every
-/// allocator that is listed; or, of twins, a prediction's, which takes down those that are attached to it. Throws
-/// FileError, or ValueError where one runs already.
+/// Starts a recorder. Only one can run, because threads report their scopes to one. With `of` null it is a Recording's
+/// and records every listed allocator. Else it is a prediction's and records the meta allocators that are attached to
+/// it.
+/// Throws FileError if the file cannot be written.
+/// Throws ValueError if a recorder is running.
 std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program,
-                                         const Twins* of = nullptr);
-/// Completes its file, once no allocator that is not listed is attached any more. Throws FileError.
+                                         const MetaAllocators* of = nullptr);
+/// Completes the recorder's file. Allocators that are not listed must have been detached.
+/// Throws FileError if writing failed.
 void finish_recorder(std::unique_ptr<Recorder> recorder);
 
 }  // namespace bytetape::memory

@@ -80,7 +80,8 @@ void each_allocator(const std::function<void(Allocator&)>& f) {
   for (Allocator* a : r.allocators) f(*a);
 }
 
-std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program, const Twins* of) {
+std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::string& program,
+                                         const MetaAllocators* of) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   check<ValueError>(r.predicted_to.empty(), "a prediction is being recorded, to '", r.predicted_to, "'");

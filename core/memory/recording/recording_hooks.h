@@ -1,13 +1,14 @@
 #pragma once
 #include <atomic>
 
-#include "bytetape/core/memory/ledger/current_scope.h"
+#include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
 
-/// Whether a Recording (recording.h) runs, and scopes are to tell it what begins and ends.
+/// Whether a Recording (recording.h) runs, so that scopes report to it.
 inline constinit std::atomic<bool> is_recording{false};
-/// Tells it that this thread's scope becomes `inner`, or with `begins` false is no longer, within `outer`.
+/// Reports to the recording that this thread's scope, so far `outer`, becomes `inner`; with `begins` false, that it
+/// becomes `outer` again.
 void note_scope(const ScopeIds& outer, const ScopeIds& inner, bool begins);
 
 }  // namespace bytetape::memory

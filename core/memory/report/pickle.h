@@ -8,7 +8,8 @@
 
 namespace bytetape::memory {
 
-/// Writes a pickle of protocol 2 (Python's pickletools.py tells the opcodes): dicts, lists, strings and integers.
+/// Writes a pickle of protocol 2 with dicts, lists, strings and integers. Python's pickletools.py documents the
+/// opcodes.
 ///
 ///     PickleWriter p(out);
 ///     p.begin_dict();
@@ -27,13 +28,13 @@ class PickleWriter {
   void end_dict();
   void begin_list();
   void end_list();
-  /// UTF-8. Equal strings are written once.
+  /// Adds a UTF-8 string. Equal strings are written once.
   void add(std::string_view text);
   void add(const char* text) { add(std::string_view(text)); }
-  /// Below 2^63.
+  /// Adds an integer below 2^63.
   void add(std::uint64_t number);
   void add_false();
-  /// Numbers what was added last, so that repeat(number) adds it again.
+  /// Returns a number for the value that was added last. repeat(number) adds the value again.
   std::uint32_t remember();
   void repeat(std::uint32_t number);
   void finish();
@@ -41,7 +42,7 @@ class PickleWriter {
  private:
   struct Open {
     bool is_list = false;
-    int items = 0;  // since the last mark
+    int items = 0;  // since the last MARK opcode
   };
   void op(char code);
   void u32(std::uint32_t value);

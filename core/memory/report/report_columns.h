@@ -7,20 +7,20 @@
 
 namespace bytetape::memory {
 
-/// What a column of a page is and where it lies.
+/// The type and the place of a column in a page.
 struct ReportColumn {
-  const char* type;       ///< of an element: "u8", "u16", "u32" or "f64"
-  std::uint64_t scale;    ///< what elements are multiplied with
-  std::size_t at, count;  ///< the first byte; elements
+  const char* type;       ///< element type: "u8", "u16", "u32" or "f64"
+  std::uint64_t scale;    ///< factor of the stored elements
+  std::size_t at, count;  ///< offset in bytes; number of elements
 };
 
-/// Columns of whole numbers on their way into a page: each as elements of the smallest type that holds it,
-/// little-endian, at a multiple of 8 bytes, large ones after division by 512 where that leaves no rest.
+/// Packs columns of integers for a page. Each column has the smallest type that holds it, in little-endian order, at a
+/// multiple of 8 bytes. Columns of multiples of 512 are divided by 512 if they are too large otherwise.
 class ReportColumns {
  public:
   /// Appends a column. Numbers from 2^53 on are not exact.
   ReportColumn add(const std::vector<std::uint64_t>& values);
-  /// All of them, deflated (RFC 1950), in base64.
+  /// All columns, deflated (RFC 1950), as base64.
   std::string text() const;
 
  private:
@@ -30,7 +30,7 @@ class ReportColumns {
   std::string bytes_;
 };
 
-/// RFC 4648, with padding.
+/// Encodes bytes as base64 (RFC 4648) with padding.
 std::string base64(std::string_view bytes);
 
 }  // namespace bytetape::memory

@@ -6,15 +6,15 @@
 
 namespace bytetape::memory {
 
-/// A recording's marks as columns: a row wherever a thread's phase or module changes, and what they are from then on.
-/// So a page can tell of a moment in which nothing was allocated.
+/// A recording's marks as columns, for moments without allocations. There is a row for each change of a thread's phase
+/// or module, with the values from then on.
 struct ReportScopes {
   explicit ReportScopes(const std::vector<Mark>& marks);
 
   using Column = std::vector<std::uint64_t>;
-  Column elapsed;  ///< nanoseconds since the row before
+  Column elapsed;  ///< nanoseconds since the previous row
   Column thread, phase, module;
-  Column stage;  ///< the outermost phase: backward's, also where it runs a checkpoint's forward again
+  Column stage;  ///< the outermost phase: backward even while it recomputes a checkpoint's forward
 };
 
 }  // namespace bytetape::memory

@@ -5,9 +5,10 @@
 
 namespace bytetape::memory {
 
-/// Totals as a JSON object, but for what was held at the peak.
+/// Returns the totals as a JSON object, without the bytes by role at the peak.
 std::string to_json(const Statistics& s);
-/// What to_json() told. Throws ValueError where it is not that.
+/// Reads a result of to_json().
+/// Throws ValueError if the text is not one.
 Statistics statistics_from_json(const std::string& text);
 
 }  // namespace bytetape::memory

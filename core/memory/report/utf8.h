@@ -3,7 +3,7 @@
 
 namespace bytetape::memory {
 
-/// What is no UTF-8 becomes U+FFFD: readers of files refuse it.
+/// Returns the name with invalid UTF-8 replaced by U+FFFD, because readers of files reject it.
 std::string utf8(const std::string& name);
 
 }  // namespace bytetape::memory

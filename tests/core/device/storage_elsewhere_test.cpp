@@ -307,7 +307,7 @@ TEST_F(Elsewhere, IsRefusedWhereThereIsNone) {
   empty({0}, DType::f32, gpu).storage().evict();
   const Tensor x = random();
   x.storage().copy_out();
-  x.storage().stay();
+  x.storage().disallow_eviction();
   EXPECT_THROWS_SAYING(x.storage().evict(), CaptureError, "a captured step works with this memory");
 }
 

@@ -28,7 +28,7 @@ std::unique_ptr<Allocator> device, twin;
 const Device gpu = Device::cuda();
 
 /// Of a step that was computed while it was recorded.
-struct Done final : Recording {
+struct Done final : DeviceGraph {
   void replay() override {}
 };
 
@@ -39,7 +39,7 @@ class Streams : public testing::Test {
                      {.kernels = &cpu::kernels(),
                       .allocator = [](int) -> Allocator& { return *device; },
                       .meta_allocator = [](int) -> Allocator& { return *twin; },
-                      .record = [](int, const std::function<void()>& work) -> std::unique_ptr<Recording> {
+                      .record = [](int, const std::function<void()>& work) -> std::unique_ptr<DeviceGraph> {
                         work();
                         return std::make_unique<Done>();
                       },

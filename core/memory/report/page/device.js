@@ -6,7 +6,7 @@ const KIND = {
   toDevice: 8, toHost: 9, wait: 10, hold: 11, drop: 12,
 };
 const ROLE = {
-  parameter: 0, lowered: 1, gradient: 2, optimizerState: 3, input: 4, saved: 5, temporary: 6, workspace: 7,
+  parameter: 0, autocastCopy: 1, gradient: 2, optimizerState: 3, input: 4, saved: 5, temporary: 6, workspace: 7,
 };
 const ROLE_COUNT = 8;
 const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };

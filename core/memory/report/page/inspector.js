@@ -1,7 +1,7 @@
 // Beside the timeline: the moment under the cursor with its levels, which are also the legend, and the block that is
 // pointed at or pinned.
 
-const STACK = [ROLE.parameter, ROLE.lowered, ROLE.optimizerState, ROLE.gradient, ROLE.input, ROLE.saved,
+const STACK = [ROLE.parameter, ROLE.autocastCopy, ROLE.optimizerState, ROLE.gradient, ROLE.input, ROLE.saved,
   ROLE.temporary, ROLE.workspace];  // from the bottom; what lasts lies below what comes and goes
 
 function drawInspector(change) {

@@ -1,7 +1,7 @@
 // The table module × role at the cursor: a tree of modules whose leaves are ops.
 
 const SPLIT = [
-  ["parameters", [ROLE.parameter, ROLE.lowered]],
+  ["parameters", [ROLE.parameter, ROLE.autocastCopy]],
   ["activations", [ROLE.saved, ROLE.temporary]],
   ["gradients", [ROLE.gradient]],
   ["optimizer state", [ROLE.optimizerState]],

@@ -148,7 +148,7 @@ TEST_F(Shortages, AFragmentedOneSaysSo) {
       e.what(),
       HasSubstr("fragmentation: 20.0 MiB are free in all, but the largest piece is 5.00 MiB short of this request\n"
                 "laid anew, what is held would leave 20.0 MiB in one piece\n"));
-  EXPECT_EQ(e.shortage().room_if_packed, 20 * MiB);
+  EXPECT_EQ(e.shortage().max_fit_if_compacted, 20 * MiB);
   EXPECT_THAT(e.what(), HasSubstr("what would fit now: 4.00 MiB"));
   EXPECT_EQ(sum(parse(e.what())), 40 * MiB);
   expect_exactly_fits(e.shortage().fits());

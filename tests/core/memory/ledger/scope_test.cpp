@@ -38,8 +38,8 @@ TEST(Scope, KeepsOpAndPhase) {
   const memory::PhaseScope phase(memory::Phase::data);
   const memory::Op<"relu"> op;
   const memory::Scope scope("augmentation");
-  EXPECT_EQ(memory::current_scope.phase, memory::Phase::data);
-  EXPECT_EQ(memory::name_of(memory::current_scope.op), "relu");
+  EXPECT_EQ(memory::ambient.scope.phase, memory::Phase::data);
+  EXPECT_EQ(memory::name_of(memory::ambient.scope.op), "relu");
 }
 
 TEST(Scope, NeedsAName) { EXPECT_THROWS_SAYING(const memory::Scope unnamed(""), ValueError, "needs a name"); }

@@ -137,14 +137,14 @@ TEST_F(SnapshotsOfRecordings, OpenTheStepThatTheRecordingBeganIn) {
 }
 
 TEST_F(SnapshotsOfRecordings, LeaveTheThreadAsItWas) {
-  const ScopeIds before = current_scope;
+  const ScopeIds before = ambient.scope;
   const std::uint64_t thread = thread_number();
   record([&](Allocator& a) {
     const PhaseScope phase(Phase::optimizer);
     allocate(a, 512);
   });
   recorded();
-  EXPECT_EQ(current_scope.phase, before.phase);
+  EXPECT_EQ(ambient.scope.phase, before.phase);
   EXPECT_EQ(thread_number(), thread);
 }
 

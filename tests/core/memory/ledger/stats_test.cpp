@@ -1,4 +1,5 @@
 #include "bytetape/core/memory/stats.h"
+#include "bytetape/core/memory/report/statistics_json.h"
 
 #include <gtest/gtest.h>
 
@@ -57,6 +58,20 @@ TEST_P(Stats, ThePeakIsTakenApartByRoleModuleAndOp) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, Stats, ::testing::Values(Device::cpu(), Device::meta()),
                          [](const auto& info) { return std::string(info.param.is_meta ? "Meta" : "Cpu"); });
+
+TEST(StatisticsFile, IsReadUnderARolesFormerName) {
+  memory::Statistics s;
+  s.by_role[static_cast<std::size_t>(Role::autocast_copy)] = {.current = 3, .peak = 7};
+  std::string text = memory::to_json(s);
+  const std::string now = "autocast copy", former = "lowered parameter";
+  ASSERT_NE(text.find(now), std::string::npos);
+  text.replace(text.find(now), now.size(), former);
+  const memory::Statistics read = memory::statistics_from_json(text);
+  EXPECT_EQ(read.by_role[static_cast<std::size_t>(Role::autocast_copy)].current, 3u);
+  EXPECT_EQ(read.by_role[static_cast<std::size_t>(Role::autocast_copy)].peak, 7u);
+  EXPECT_THROW(memory::statistics_from_json(text.replace(text.find(former), former.size(), "another role")),
+               ValueError);
+}
 
 }  // namespace
 }  // namespace bytetape

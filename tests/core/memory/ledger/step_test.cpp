@@ -22,14 +22,14 @@ class Steps : public ::testing::Test {
 };
 
 TEST_F(Steps, PutTheThreadIntoTheForwardPhase) {
-  ASSERT_EQ(current_scope.phase, Phase::setup);
+  ASSERT_EQ(ambient.scope.phase, Phase::setup);
   {
     const Step step(Device::meta());
-    EXPECT_EQ(current_scope.phase, Phase::forward);
+    EXPECT_EQ(ambient.scope.phase, Phase::forward);
     const PhaseScope inner(Phase::optimizer);
-    EXPECT_EQ(current_scope.phase, Phase::optimizer);
+    EXPECT_EQ(ambient.scope.phase, Phase::optimizer);
   }
-  EXPECT_EQ(current_scope.phase, Phase::setup);
+  EXPECT_EQ(ambient.scope.phase, Phase::setup);
 }
 
 TEST_F(Steps, CountOnTheirOwnDevice) {
@@ -47,7 +47,7 @@ TEST_F(Steps, EndWhereAnExceptionPasses) {
     const Step step(Device::meta());
     throw std::runtime_error("in the middle");
   } catch (const std::runtime_error&) {}
-  EXPECT_EQ(current_scope.phase, Phase::setup);
+  EXPECT_EQ(ambient.scope.phase, Phase::setup);
   EXPECT_EQ(allocator(Device::meta()).snapshot().events.back().kind, EventKind::step_end);
 }
 
@@ -63,7 +63,7 @@ TEST_F(Steps, DoNotNest) {
     } catch (const ValueError& e) {
       EXPECT_STREQ(e.what(), "step 7 is still open on meta: a thread's steps on one device do not nest");
     }
-    EXPECT_EQ(current_scope.phase, Phase::data);
+    EXPECT_EQ(ambient.scope.phase, Phase::data);
     EXPECT_EQ(a.snapshot().events.size(), events);
     const Step elsewhere(Device::cpu());
     a.deallocate(a.allocate(512, Role::temporary));
@@ -119,14 +119,14 @@ TEST_F(Steps, OfTwoThreadsAreOpenAtTheSameTime) {
 }
 
 TEST_F(Steps, EndOnWhicheverThreadDestroysThem) {
-  const ScopeGuard scope(current_scope);
+  const ScopeGuard scope(ambient.scope);
   Allocator& a = allocator(Device::meta());
   auto step = std::make_unique<Step>(Device::meta(), 5);
   std::jthread([&] {
     const PhaseScope phase(Phase::data);
     const Step own(Device::meta(), 8);
     step.reset();
-    EXPECT_EQ(current_scope.phase, Phase::forward) << "this thread's";
+    EXPECT_EQ(ambient.scope.phase, Phase::forward) << "this thread's";
     EXPECT_EQ(a.snapshot().events.back().kind, EventKind::step_end);
     EXPECT_EQ(a.snapshot().events.back().step, 5u);
     a.deallocate(a.allocate(512, Role::temporary));

@@ -147,7 +147,7 @@ TEST(Predict, DisturbsNothing) {
   const std::size_t marks = log_of({});
   const memory::ModuleScope module(memory::intern("outer"));
   const memory::Op<"outside"> op;
-  const memory::ScopeIds scope = memory::current_scope;
+  const memory::ScopeIds scope = memory::ambient.scope;
   const Autocast autocast(DType::bf16);
   const Prediction p = memory::predict(Device::cpu(), [] {
     manual_seed(7);
@@ -161,9 +161,9 @@ TEST(Predict, DisturbsNothing) {
   EXPECT_EQ(log_of(Device::meta()), before_on_meta);
   EXPECT_EQ(default_generator().state().seed, drawn.seed);
   EXPECT_EQ(default_generator().state().offset, drawn.offset);
-  EXPECT_EQ(memory::current_scope.module, scope.module);
-  EXPECT_EQ(memory::current_scope.op, scope.op);
-  EXPECT_EQ(memory::current_scope.phase, scope.phase);
+  EXPECT_EQ(memory::ambient.scope.module, scope.module);
+  EXPECT_EQ(memory::ambient.scope.op, scope.op);
+  EXPECT_EQ(memory::ambient.scope.phase, scope.phase);
   EXPECT_EQ(default_device(), Device::cpu());
   EXPECT_EQ(autocast_dtype(), DType::bf16);
   EXPECT_EQ(p.snapshot.events[0].phase, memory::Phase::setup) << "it begins where a thread does";
@@ -273,7 +273,7 @@ TEST(Predict, IsRecordedUpToWhereMemoryRunsOut) {
 }
 
 TEST(Predict, SeesTheModesAroundIt) {
-  const auto lowered = static_cast<std::size_t>(memory::Role::lowered);
+  const auto lowered = static_cast<std::size_t>(memory::Role::autocast_copy);
   EXPECT_EQ(predict().snapshot.statistics.by_role[lowered].peak, 0u);
   const Autocast autocast(DType::bf16);
   EXPECT_GT(predict().snapshot.statistics.by_role[lowered].peak, 0u);

@@ -62,10 +62,10 @@ TEST(Repeats, AreNoStepsBehindWhichMoreIsAllocated) {
 
 // Each is on a stream of its own, which has its own segments.
 TEST(Repeats, AreNoStepsBehindWhichMoreIsReserved) {
-  const ScopeGuard back{current_scope};
+  const ScopeGuard back{ambient.scope};
   Allocator a = make_allocator(Device::meta(Device::cuda()));
   const auto step = [&](std::size_t i) {
-    current_scope.stream = static_cast<decltype(current_scope.stream)>(i);
+    ambient.scope.stream = static_cast<decltype(ambient.scope.stream)>(i);
     a.deallocate(a.allocate(12 * mib, Role::temporary));
   };
   EXPECT_EQ(period_of(a, 4, step), 0u);

@@ -68,7 +68,7 @@ TEST(PeakFinder, KeepsTheRuleOfTheLedger) {
         a.deallocate(*at);
         held.erase(at);
       } else {
-        a.retag(held[static_cast<std::size_t>(pick())], static_cast<Role>(draw() % role_count), current_scope.module);
+        a.retag(held[static_cast<std::size_t>(pick())], static_cast<Role>(draw() % role_count), ambient.scope.module);
       }
     }
     const Snapshot s = a.snapshot();

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "bytetape/core/kernels/norm.h"
-#include "bytetape/cuda/norm/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
+#include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {
@@ -47,8 +47,8 @@ static Plan plan(const BatchNormBackwardArgs& a) {
       .algorithm = runs};
 }
 
-const NormKernels& norm_plans() {
-  static const NormKernels all{
+const BatchNormKernels& batch_norm_plans() {
+  static const BatchNormKernels all{
       .batch_norm_statistics = {plan, nullptr},
       .batch_norm_backward = {plan, nullptr},
   };

@@ -1,5 +1,5 @@
 // Gradients of batch normalisation: gy goes through the activation, is summed over each channel, and then makes gx.
-#include "bytetape/core/cpu/norm.h"
+#include "bytetape/core/cpu/batch_norm.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/kernels/arithmetic.h"

@@ -82,7 +82,7 @@ OpRow taken_twice(OpRow row) {
   return row;
 }
 
-std::vector<OpRow> norm_rows() {
+std::vector<OpRow> batch_norm_rows() {
   return {
       norm_row(
           "training", true,

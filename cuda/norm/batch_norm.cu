@@ -1,14 +1,14 @@
-// The result of batch normalisation, and its table.
-#include "bytetape/cuda/norm/norm.h"
+// Forward of batch normalisation, and its kernel table.
+#include "bytetape/cuda/norm/batch_norm.h"
 
-#include "bytetape/cuda/norm/norm_map.cuh"
+#include "bytetape/cuda/norm/batch_norm_map.cuh"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
 namespace {
 
-/// y of x, and of a residual where there are two inputs.
+/// Computes y from x, or from x and a residual if there are two inputs.
 template <class T, int n>
 struct Forward : Normalise<T> {
   static constexpr int inputs = n;
@@ -36,11 +36,11 @@ void batch_norm_apply(const BatchNormApplyArgs& a) {
 
 }  // namespace
 
-const NormKernels& norm_kernels() {
-  static const NormKernels all{
-      .batch_norm_statistics = {norm_plans().batch_norm_statistics.plan, batch_norm_statistics},
+const BatchNormKernels& batch_norm_kernels() {
+  static const BatchNormKernels all{
+      .batch_norm_statistics = {batch_norm_plans().batch_norm_statistics.plan, batch_norm_statistics},
       .batch_norm_apply = batch_norm_apply,
-      .batch_norm_backward = {norm_plans().batch_norm_backward.plan, batch_norm_backward},
+      .batch_norm_backward = {batch_norm_plans().batch_norm_backward.plan, batch_norm_backward},
   };
   return all;
 }

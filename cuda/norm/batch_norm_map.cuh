@@ -1,6 +1,6 @@
 #pragma once
-// y = f(numbers of the channel, x...), element by element.
-#include "bytetape/cuda/norm/norm.cuh"
+// Elementwise y = f(numbers of the channel, x...).
+#include "bytetape/cuda/norm/batch_norm.cuh"
 
 namespace bytetape::cuda {
 namespace detail {
@@ -10,8 +10,8 @@ struct MapInputs {
   const T* data[inputs];
 };
 
-/// Blocks for each processor, which all run together: what is known of a channel is read by few. So many that others
-/// compute while some wait for their pixel.
+/// The number of blocks for each multiprocessor. All of them run together, so few blocks read the numbers of a channel.
+/// There are enough that some compute while others wait for memory.
 constexpr int map_blocks = 4;
 
 template <class T, int lanes, class F>
@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(block_size, map_blocks)
 
 }  // namespace detail
 
-/// F has `inputs`, a number; of<lanes>(c), what it needs to know of some channels; and f(that, lane, values of x).
+/// Launches y = f(x...). F has the constant `inputs`, a function of<lanes>(c) that returns the numbers of the channels
+/// from c on, and operator()(numbers, lane, values of x).
 template <class T, class F, class... X>
 void map(const F& f, const View& y, const X&... x) {
   if (y.numel() == 0) return;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "bytetape/core/cpu/channels.h"
-#include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
 
 namespace bytetape::cpu {
 

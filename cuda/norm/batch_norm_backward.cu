@@ -1,8 +1,8 @@
-// Gradients of batch normalisation: a first pass sums over each channel, and puts gy through the activation where y
-// tells how; a second makes gx.
-#include "bytetape/cuda/norm/norm.h"
-#include "bytetape/cuda/norm/norm_map.cuh"
-#include "bytetape/cuda/norm/norm_runs.cuh"
+// Gradients of batch normalisation. The first pass sums over each channel, and applies the activation's gradient if y
+// is given. The second computes gx.
+#include "bytetape/cuda/norm/batch_norm.h"
+#include "bytetape/cuda/norm/batch_norm_map.cuh"
+#include "bytetape/cuda/norm/batch_norm_runs.cuh"
 
 namespace bytetape::cuda {
 namespace {

@@ -1,22 +1,22 @@
 #pragma once
-// Sums over pixels: the pixels are cut into runs, of a block each, which leave two numbers a channel; the last of the
-// blocks that share channels puts those together, in the order of the runs. Of a single run the numbers are the
-// channel's at once.
-#include "bytetape/cuda/norm/norm.cuh"
+// Sums over pixels. The pixels are cut into runs with a block each, which leave two numbers for each channel. The last
+// of the blocks that share channels combines these numbers in the order of the runs. If there is only one run, its
+// numbers are the result.
+#include "bytetape/cuda/norm/batch_norm.cuh"
 #include "bytetape/cuda/runtime/arrivals.cuh"
 
 namespace bytetape::cuda {
 
-/// Threads of a block: few and large blocks leave little to put together.
+/// Threads of a block. Few large blocks leave little to combine.
 inline constexpr int run_threads = 512;
-/// Threads side by side, each with 16 bytes of a pixel, or with one channel: few, so that the blocks which put
-/// together what others left are many, and have little each.
+/// Threads side by side, each with 16 bytes of a pixel or with one channel. The number is small, so that the combining
+/// blocks are many and have little work each.
 template <int lanes>
 constexpr int widest_run = lanes > 1 ? 8 : 32;
-/// Channels of a block, at most.
+/// The most channels of a block.
 inline constexpr int most_channels = 64;
 
-/// Pixels of this block's run, and of the thread those that are blockDim.y apart from the first on.
+/// The pixels of this block's run. A thread takes every blockDim.y-th from its first one on.
 struct Run {
   std::int64_t first, end, step;
   __device__ Run(std::int64_t length, std::int64_t pixels)
@@ -25,12 +25,12 @@ struct Run {
 
 inline std::int64_t run_length(std::int64_t pixels, std::int64_t runs) { return (pixels + runs - 1) / runs; }
 
-/// Two numbers for each run and channel; null where there is one run.
+/// Two numbers for each run and channel. `data` is null if there is one run.
 template <class C>
 struct Partials {
   C* data;
   std::int64_t channels;
-  unsigned* arrivals;  // of the blocks that share channels
+  unsigned* arrivals;  // counters of the blocks that share channels
 
   Partials(void* data, std::int64_t channels, Device device)
       : data(static_cast<C*>(data)), channels(channels), arrivals(data ? cuda::arrivals(device) : nullptr) {}
@@ -39,8 +39,8 @@ struct Partials {
   }
 };
 
-/// Merges what the threads of a block hold, numbered in rows of `width`, at most `widest` and a warp's, into the first
-/// row: first within each warp, then over the warps.
+/// Merges the accumulators of a block's threads into the first row of threads. A row has `width` threads, at most
+/// `widest` and at most a warp. Merges within each warp first, then across warps.
 template <int widest, class A>
 __device__ void merge_rows(A& mine, unsigned thread, unsigned width) {
   A other;
@@ -58,11 +58,11 @@ __device__ void merge_rows(A& mine, unsigned thread, unsigned width) {
       for (int i = 0; i < A::size; ++i) other.numbers[i] = shared[i][warp * width + lane];
       mine.merge(other);
     }
-    __syncthreads();  // all were read before the next ones are written
+    __syncthreads();  // all values are read before the next ones are written
   }
 }
 
-/// Two sums for each of a thread's channels.
+/// Two sums for each channel of a thread.
 template <class C, int lanes>
 struct PairSums {
   using Number = C;
@@ -76,10 +76,11 @@ struct PairSums {
   }
 };
 
-/// The channel that a thread puts an end to, one of the block's: what it needs to know of it comes while others add up.
+/// The channel that a thread finishes, one of the block's. The numbers that it needs are loaded while other threads
+/// add.
 template <class F>
 struct End {
-  const unsigned i = threadIdx.y * blockDim.x + threadIdx.x;  // in the block
+  const unsigned i = threadIdx.y * blockDim.x + threadIdx.x;  // number of the thread in the block
   const std::int64_t c;
   const bool is_mine;
   typename F::Known known;
@@ -90,7 +91,7 @@ struct End {
   }
 };
 
-/// The sums over all runs for the channels of this block. As many threads share a channel as there are.
+/// Adds up the runs for the channels of this block, and finishes them. All threads share the channels evenly.
 template <int lanes, class C, class F>
 __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, const F& finish, const End<F>& end) {
   constexpr int width = std::min<int>(lanes, 16 / sizeof(C)), at_once = 4;
@@ -128,10 +129,12 @@ __device__ void finish_channels(const Partials<C>& partials, std::int64_t runs, 
   if (end.is_mine) finish(end.c, end.known, totals[0][end.i], totals[1][end.i], totals[2][end.i]);
 }
 
-/// What the block's threads hold for their channels, as A's first() and second() of a lane, merged over the block and
-/// then, by finish.add(run, first, second, pivot, sums...), over runs; ends in finish(channel, known, first, second)
-/// where one run is all, else in finish(channel, known, sums..., pivot), with known = finish.of(channel). The pivot is
-/// the first run's first number. Every thread of the block calls this.
+/// Merges the accumulators of a block's threads, A::first(lane) and A::second(lane), over the block, then over the
+/// runs.
+///
+/// With one run, calls finish(channel, known, first, second). With several, calls finish.add(run, first, second, pivot,
+/// sums...) for each run, then finish(channel, known, sums..., pivot). `known` is finish.of(channel). `pivot` is the
+/// first number of the first run. Every thread of the block must call this.
 template <int lanes, class A, class F>
 __device__ void finish_run(A& mine, const Partials<typename A::Number>& partials, const F& finish) {
   using C = typename A::Number;

@@ -1,5 +1,5 @@
 // The result of batch normalisation, and its table.
-#include "bytetape/core/cpu/norm.h"
+#include "bytetape/core/cpu/batch_norm.h"
 
 #include "bytetape/core/cpu/table.h"
 
@@ -48,8 +48,8 @@ Plan plan(const Args& args) {
 
 }  // namespace
 
-const NormKernels& norm_kernels() {
-  static const NormKernels all{
+const BatchNormKernels& batch_norm_kernels() {
+  static const BatchNormKernels all{
       .batch_norm_statistics = {plan, batch_norm_statistics},
       .batch_norm_apply = batch_norm_apply,
       .batch_norm_backward = {plan, batch_norm_backward},

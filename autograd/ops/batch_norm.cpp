@@ -1,4 +1,4 @@
-#include "bytetape/autograd/ops/norm.h"
+#include "bytetape/autograd/ops/batch_norm.h"
 
 #include <cmath>
 
@@ -10,7 +10,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/view.h"
-#include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
 
 namespace bytetape {
 namespace {
@@ -74,15 +74,15 @@ struct BatchNormBackward final : Node {
   /// activation(bn(x)), where x tells what the activation did.
   Tensor remake() const override {
     const Tensor input = x.get(), made = empty_like(input);
-    run<&NormKernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
-                                                                           read(weight.get()),
-                                                                           read(bias.get()),
-                                                                           mean.get().read(),
-                                                                           var.get().read(),
-                                                                           {},
-                                                                           eps,
-                                                                           activation,
-                                                                           write_image(made)});
+    run<&BatchNormKernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
+                                                                                read(weight.get()),
+                                                                                read(bias.get()),
+                                                                                mean.get().read(),
+                                                                                var.get().read(),
+                                                                                {},
+                                                                                eps,
+                                                                                activation,
+                                                                                write_image(made)});
     return made;
   }
   /// Of statistics that are recorded with it: in training they depend on x.
@@ -120,7 +120,7 @@ struct BatchNormBackward final : Node {
     Tensor masked;
     if (result.defined() || addend.defined())
       masked = lends(gy) ? gy : addend.defined() && lends(addend) ? addend : empty_like(input);
-    run_planned<&NormKernels::batch_norm_backward>(
+    run_planned<&BatchNormKernels::batch_norm_backward>(
         input.device(), {read_image(input), read(scale), read(shift), mean.get().read(), var.get().read(),
                          read_image(result), read_image(gy), eps, training, activation, write_image(masked),
                          write_image(gx[0]), write(gx[1]), write(gx[2]), read_image(addend)});
@@ -149,7 +149,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   check_per_channel(running_var, "running_var", x);
   check_residual(residual, x);
   check_counter(num_batches_tracked, x);
-  check_epilogue<NormKernels>(activation);
+  check_epilogue<BatchNormKernels>(activation);
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
   check<ValueError>(std::isfinite(momentum), "momentum must be finite, got ", momentum);
   check<ValueError>(training || (running_mean.defined() && running_var.defined()),
@@ -166,12 +166,12 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   if (training) {
     mean = empty({channels}, accumulated(x.dtype()), device);
     var = empty_like(mean);
-    run_planned<&NormKernels::batch_norm_statistics>(
+    run_planned<&BatchNormKernels::batch_norm_statistics>(
         device, {read_image(x), mean.write(), var.write(), momentum, write(running_mean), write(running_var),
                  write(num_batches_tracked)});
     running.note_moved();
   }
-  run<&NormKernels::batch_norm_apply>(
+  run<&BatchNormKernels::batch_norm_apply>(
       device, BatchNormApplyArgs{read_image(x), read(weight), read(bias), mean.read(), var.read(), read_image(residual),
                                  eps, activation, write_image(y)});
   detail::check_anomaly(y);

@@ -7,7 +7,8 @@
 
 namespace bytetape::examples {
 
-/// Of an option: CLI11 reads -1 as an unsigned number, and takes NaN to be in any range.
+/// Validator of a finite number that is at least `least`.
+/// CLI11 alone is not enough: it reads -1 as an unsigned number, and accepts NaN in any range.
 template <class T>
 CLI::Validator finite_from(T least, const std::string& name) {
   const auto fault = [least](const std::string& text) {

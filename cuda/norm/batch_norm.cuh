@@ -1,12 +1,12 @@
 #pragma once
-// What the kernels of batch normalisation share. A block's threads stand side by side along the channels where those
-// are adjacent in memory (channels-last images, rows of features), else along the pixels; each keeps its channels,
-// `lanes` of them, and walks pixels.
+// Helpers for the kernels of batch normalisation. If channels are adjacent in memory (channels-last images, rows of
+// features), the x dim of a block's threads runs along the channels, else along the pixels. Each thread keeps `lanes`
+// channels and walks pixels.
 #include <algorithm>
 #include <array>
 
 #include "bytetape/core/images/resample.h"
-#include "bytetape/core/kernels/norm.h"
+#include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
 #include "bytetape/cuda/runtime/launch.h"
@@ -15,7 +15,7 @@ namespace bytetape::cuda {
 
 using resample::quotient;
 
-/// Pixels (n, h, w) of K images of one shape, in the order in which those of the first lie.
+/// The pixels (n, h, w) of K images of one shape, in the memory order of the first image.
 template <std::size_t K>
 struct Pixels {
   std::int64_t count, channels, channel_strides[K];
@@ -42,7 +42,7 @@ struct Pixels {
     }
   }
   bool channels_adjacent() const { return channels > 1 && channel_strides[0] == 1; }
-  /// True where each pixel's channels can be taken `lanes` at a time from aligned memory.
+  /// Whether each pixel's channels can be accessed `lanes` at a time: adjacent and aligned.
   bool fits(int lanes) const {
     bool fits = channels % lanes == 0;
     for (std::size_t k = 0; k < K; ++k) {
@@ -51,12 +51,12 @@ struct Pixels {
     }
     return fits;
   }
-  /// Offsets of channel c of pixel p.
+  /// Finds the offsets of channel c of pixel p.
   __device__ void find(std::int64_t p, std::int64_t c, std::int64_t (&at)[K]) const {
     for (std::size_t k = 0; k < K; ++k) at[k] = c * channel_strides[k];
     if (rank > 1)
 #pragma unroll
-      for (int d = 2; d > 0; --d) {  // unrolled: what is indexed by a variable is copied to memory first
+      for (int d = 2; d > 0; --d) {  // unrolled, because an array indexed by a variable is copied to memory
         if (d >= rank) continue;
         const std::int64_t rest = quotient(p, sizes[d]), i = p - rest * sizes[d];
         for (std::size_t k = 0; k < K; ++k) at[k] += i * strides[k][d];
@@ -66,7 +66,7 @@ struct Pixels {
   }
 };
 
-/// Calls f with the number of channels that a thread takes at once: those of 16 bytes, or one.
+/// Calls f(lanes) with the number of channels that a thread handles at once: 16 bytes of them, or one.
 template <class T, std::size_t K, class F>
 void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& images, F&& f) {
   constexpr int most = 16 / sizeof(T);
@@ -78,9 +78,9 @@ void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& 
     f(std::integral_constant<int, 1>());
 }
 
-/// How blocks lie over channels (x) and pixels (y): powers of two.
+/// The arrangement of blocks over channels (x) and pixels (y). Both dims of a block are powers of two.
 struct Tiles {
-  unsigned count;  // side by side, that cover the channels
+  unsigned count;  // blocks side by side that cover the channels
   dim3 threads;
 
   template <std::size_t K>
@@ -93,19 +93,19 @@ struct Tiles {
   }
 };
 
-/// The first of the channels of this thread.
+/// The first channel of this thread.
 template <int lanes>
 __device__ std::int64_t first_channel() {
   return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * lanes;
 }
 
-/// One for each channel, in T or the type that T is accumulated in; null where none is given.
+/// A number for each channel, in T or the type that T accumulates in. `data` is null if none are given.
 template <class T>
 struct PerChannel {
   using C = compute_t<T>;
   const void* data;
   std::int64_t stride;
-  bool is_wide, is_packed;  // 16 bytes of wide ones can be taken at once
+  bool is_wide, is_packed;  // 16 bytes of wide numbers can be loaded at once
 
   explicit PerChannel(const ConstView& v)
       : data(v.data()),
@@ -116,7 +116,7 @@ struct PerChannel {
     if (!data) return otherwise;
     return is_wide ? static_cast<const C*>(data)[c * stride] : widened(static_cast<const T*>(data)[c * stride]);
   }
-  /// Those of channels c, c + 1, ...
+  /// Gets the numbers of channels c, c + 1, ...
   template <int lanes>
   __device__ void get(std::int64_t c, C otherwise, C (&to)[lanes]) const {
     constexpr int step = 16 / sizeof(C);
@@ -132,7 +132,7 @@ struct PerChannel {
   }
 };
 
-/// The same to write; what nobody asked for is dropped.
+/// A result for each channel. Does nothing if `data` is null.
 template <class T>
 struct ChannelResult {
   using C = compute_t<T>;
@@ -151,7 +151,7 @@ struct ChannelResult {
   }
 };
 
-/// (x - mean) scale + shift, the same bits wherever it is computed.
+/// (x - mean) scale + shift. All kernels compute the same bits.
 template <class T>
 struct Normalise {
   using C = compute_t<T>;

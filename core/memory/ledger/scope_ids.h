@@ -6,24 +6,22 @@
 
 namespace bytetape::memory {
 
-/// Where a GPU's work goes (core/device/stream.h), of stream_count; 0 is the device's own.
+/// The number of a GPU's stream (core/device/stream.h), below stream_count; 0 is the default stream.
 using StreamId = std::uint8_t;
 inline constexpr int stream_count = 16;
 
-/// Who is allocating: recorded on every block and event, but for the stream, which says where blocks come from.
+/// The names under which a thread allocates. Blocks and events store all but the stream, which selects the policy that
+/// serves the block.
 struct ScopeIds {
   NameId module = 0;
   NameId op = 0;
   Phase phase = Phase::setup;
   StreamId stream = 0;
 
-  /// Another one on the same stream.
+  /// Returns other names on the same stream.
   ScopeIds with(NameId its_module, NameId its_op, Phase its_phase) const {
     return {its_module, its_op, its_phase, stream};
   }
 };
-
-/// This thread's scope.
-inline constinit thread_local ScopeIds current_scope{};
 
 }  // namespace bytetape::memory

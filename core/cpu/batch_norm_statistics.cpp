@@ -1,7 +1,7 @@
 // Mean and variance of each channel, and the running ones that they move.
 #include <limits>
 
-#include "bytetape/core/cpu/norm.h"
+#include "bytetape/core/cpu/batch_norm.h"
 #include "bytetape/core/cpu/sum.h"
 
 namespace bytetape::cpu {

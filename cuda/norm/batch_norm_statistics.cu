@@ -1,12 +1,12 @@
-// Mean and variance of each channel, and the running ones that they move.
-#include "bytetape/cuda/norm/norm.h"
-#include "bytetape/cuda/norm/norm_runs.cuh"
+// The mean and variance of each channel, and the update of the running ones.
+#include "bytetape/cuda/norm/batch_norm.h"
+#include "bytetape/cuda/norm/batch_norm_runs.cuh"
 
 namespace bytetape::cuda {
 namespace {
 
-/// A thread's means and sums of squared distances from them for `lanes` channels, and the count of pixels (Chan, Golub
-/// & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+/// A thread's means and sums of squared deviations for `lanes` channels, and its number of pixels. Merged after Chan,
+/// Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
 template <class C, int lanes>
 struct Moments {
   using Number = C;

@@ -1,4 +1,4 @@
-#include "bytetape/autograd/ops/norm.h"
+#include "bytetape/autograd/ops/batch_norm.h"
 
 #include <gmock/gmock.h>
 

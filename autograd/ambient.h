@@ -1,0 +1,39 @@
+#pragma once
+#include <type_traits>
+
+#include "bytetape/core/dtype.h"
+
+namespace bytetape {
+
+class SavedTensorHooks;
+
+namespace detail {
+
+class CheckpointFrame;
+
+/// The thread's modes that autograd reads. A scope sets each mode and restores the old value at its end.
+/// docs/architecture.md lists the modes of all folders.
+struct AutogradAmbient {
+  /// Whether ops are recorded on the tape: grad_enabled(). Set by GradMode and NoGrad, and by backward (to its
+  /// `create_graph`). Default: true.
+  bool grad_mode = true;
+  /// Whether the activations of batch_norm are recomputed in backward: recomputing(). Set by Recompute. Default: false.
+  bool recompute = false;
+  /// Whether results are checked for NaNs: detecting_anomaly(). Set by DetectAnomaly. Default: false.
+  bool detect_anomaly = false;
+  /// Whether a checkpointed function is being recomputed: runs_again(). Set by CheckpointFrame. Default: false.
+  bool runs_again = false;
+  /// The dtype of low-precision ops: autocast_dtype(). Set by Autocast. Default: f32, which is no autocast.
+  DType autocast = DType::f32;
+  /// The checkpointed function that runs. Set by CheckpointFrame. Default: null, none.
+  CheckpointFrame* checkpoint = nullptr;
+  /// The hooks for tensors saved for backward. Set by SavedTensorHooks. Default: null, none.
+  const SavedTensorHooks* saved_tensor_hooks = nullptr;
+};
+// Access to a thread-local variable with a destructor would cost a call.
+static_assert(std::is_trivially_destructible_v<AutogradAmbient>);
+
+inline constinit thread_local AutogradAmbient autograd_ambient{};
+
+}  // namespace detail
+}  // namespace bytetape

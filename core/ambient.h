@@ -1,0 +1,40 @@
+#pragma once
+#include <type_traits>
+
+#include "bytetape/core/device/device.h"
+
+namespace bytetape {
+
+class Generator;
+
+namespace detail {
+
+class Capture;
+class Draws;
+class SavedWatch;
+class StepWatch;
+
+/// The thread's modes that core reads. A scope sets each mode and restores the old value at its end.
+/// core/memory/ambient.h has those of memory. docs/architecture.md lists the modes of all folders.
+struct CoreAmbient {
+  /// The device of factories, layers, loaders and memory::Step. Set by DefaultDevice. Default: the CPU.
+  Device default_device{};
+  /// The generator of ops and initialisers. Set by DefaultGenerator. Default: null, the generator that all threads
+  /// share.
+  Generator* generator = nullptr;
+  /// Keeps or repeats random draws. Set by Draws, for checkpoint(). Default: null.
+  Draws* draws = nullptr;
+  /// Sees each storage that is used or written. Set by StepWatch, for capture(). Default: null.
+  StepWatch* step_watch = nullptr;
+  /// The step that is being recorded. Set by Capture until its recording ends. Default: null.
+  Capture* capture = nullptr;
+  /// Sees each storage that becomes saved for backward. Set by SaveOnCpu, reset while backward runs. Default: null.
+  SavedWatch* saved_watch = nullptr;
+};
+// Access to a thread-local variable with a destructor would cost a call.
+static_assert(std::is_trivially_destructible_v<CoreAmbient>);
+
+inline constinit thread_local CoreAmbient core_ambient{};
+
+}  // namespace detail
+}  // namespace bytetape

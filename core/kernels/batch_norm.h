@@ -1,0 +1,45 @@
+#pragma once
+#include "bytetape/core/kernels/epilogue.h"
+#include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/view.h"
+
+namespace bytetape {
+
+// Batch normalisation of x (n, c, h, w) over (n, h, w), fused: y = activation(bn(x) + residual). Images have one dtype.
+// weight and bias are (c) or undefined; mean and the biased var are (c). Values per channel have x's dtype, or the
+// dtype in which x is accumulated.
+
+struct BatchNormStatisticsArgs {
+  ConstView x;
+  View mean, var;
+  double momentum;  // moves these towards mean and unbiased variance; each may be undefined
+  View running_mean, running_var;
+  View batches;  // an i64 scalar to increment, or undefined
+};
+struct BatchNormApplyArgs {
+  ConstView x, weight, bias, mean, var, residual;  // residual may be undefined
+  double eps;
+  Activation activation;
+  View y;
+};
+// The activation's gradient uses y. If y is undefined it uses bn(x), which is recomputed.
+struct BatchNormBackwardArgs {
+  ConstView x, weight, bias, mean, var, y, gy;  // bias is needed to recompute bn(x); y may be undefined
+  double eps;
+  bool training;  // if true, mean and var depend on x
+  Activation activation;
+  // With y: the gradient of the activation's input. With addend only: gy + addend. May alias gy or addend.
+  View masked;
+  View gx, gw, gb;        // each may be undefined
+  ConstView addend = {};  // added to gy first, and rounded; may be undefined
+};
+
+struct BatchNormKernels {
+  static constexpr Epilogues epilogues{Activation::relu};
+
+  Planned<BatchNormStatisticsArgs> batch_norm_statistics;
+  void (*batch_norm_apply)(const BatchNormApplyArgs& args);
+  Planned<BatchNormBackwardArgs> batch_norm_backward;
+};
+
+}  // namespace bytetape
