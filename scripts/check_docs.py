@@ -77,8 +77,16 @@ def region_fault(code, region, text):
     return None
 
 
+def long_lines(text):
+    """The numbers of lines of prose with more than 120 characters; code and a link's address may be longer."""
+    prose = CODE.sub(lambda m: "\n" * m[0].count("\n") if m[0].startswith("```") else m[0], text)
+    return [n for n, line in enumerate(prose.splitlines(), 1) if len(re.sub(r"\]\([^)]*\)", "]()", line)) > 120]
+
+
 def faults(doc):
     text = doc.read_text()
+    for number in long_lines(text):
+        yield f"{doc}:{number}: has more than 120 characters"
     for block in BLOCK.finditer(text):
         number = text.count("\n", 0, block.start()) + 1
         source = ROOT / block["path"]
@@ -167,7 +175,9 @@ def self_test():
     for text, names in name_cases:
         if [fault.split()[2].rstrip(",") for fault in left_out(text, headers)] != names:
             sys.exit(f"self-test: expected {names} of:\n{text}")
-    print(f"self-test: {len(cases) + len(region_cases) + len(name_cases)} cases as expected")
+    if long_lines("a " * 60 + "\n" + "a " * 60 + "b\n```\n" + "c" * 130 + "\n```\n[d](" + "e" * 120 + ")\n") != [2]:
+        sys.exit("self-test: expected the second line alone to be too long")
+    print(f"self-test: {1 + len(cases) + len(region_cases) + len(name_cases)} cases as expected")
 
 
 def main():
