@@ -108,14 +108,14 @@ def check_edges(page):
     equal("are equal" in texts(page, ".verdict")[0], True, "a run that began within a step, beside itself")
 
 
-def check_limits(page):
+def check_limits(page, expected):
     """A limit that is set while the recording runs is drawn from there on, and in the figures."""
     page.settle()
     limits = page.evaluate("app.timeline && limitsIn(currentDevice(), app.timeline.columns).map((l) => l.limit)")
-    equal(limits[-2:], [12 << 20, 11 << 20], "limits that are drawn")
+    equal(limits[-2:], expected["limits"], "limits that are drawn")
     equal(len(limits) - len(set(limits)), 0, "each has one stretch")
-    equal(texts(page, ".facts .note")[1], "of 12.0 MiB then", "limit at the peak")
-    equal(page.evaluate("app.timeline.y.domain()[1]") > 12 << 20, True, "a limit a little above what is reserved is in view")
+    equal(texts(page, ".facts .note")[1], f"of {expected['limit_at_peak']} then", "limit at the peak")
+    equal(page.evaluate("app.timeline.y.domain()[1]") > limits[-2], True, "a limit a little above what is reserved is in view")
     stretches = page.evaluate("limitsIn(currentDevice(), app.timeline.columns)")
     begins = page.evaluate("app.timeline.x(currentDevice().steps[2].begin)")
     equal(abs(stretches[-1]["x"] - begins) < 3, True, f"the lower one begins with the third step, at {begins}: {stretches}")
@@ -373,7 +373,7 @@ def check_all(page, folder, screenshots):
     page.open(folder / "settled.html")
     check_peak(page, expected["settled"])
     page.open(folder / "limited.html")
-    check_limits(page)
+    check_limits(page, expected)
     layouts("limited")
     page.open(folder / "books.html")
     check_books(page)

@@ -110,16 +110,24 @@ memory::Log settled(const std::string& folder) {
   return memory::read_log(path);
 }
 
+/// A limit a little above what a recording without one reserved, by that and the ballast below; and a lower one.
+struct Limits {
+  explicit Limits(const memory::Log& unlimited)
+      : first(unlimited.devices[0].end->reserved.peak + (std::size_t{2} << 20)),
+        second(first - (std::size_t{1} << 20)) {}
+  std::size_t first, second;
+};
+
 /// A recording as recorded() makes it, under a limit, which is lowered before the third step. The peak comes before.
-memory::Log limited(const std::string& folder) {
+memory::Log limited(const std::string& folder, const Limits& limits) {
   memory::Allocator& allocator = memory::allocator(Device::cpu());
   const std::size_t before = allocator.limit();
   Tensor ballast;
   const memory::Log log = recorded(
       folder, "limited", [](auto p) { return optim::SGD(p, {.lr = 0.01}); },
       [&](int step) {
-        if (step == 1) allocator.set_limit(std::size_t{12} << 20), ballast = empty({5 << 16});
-        if (step == 3) allocator.set_limit(std::size_t{11} << 20), ballast = {};
+        if (step == 1) allocator.set_limit(limits.first), ballast = empty({5 << 16});
+        if (step == 3) allocator.set_limit(limits.second), ballast = {};
       });
   allocator.set_limit(before);
   return log;
@@ -255,7 +263,8 @@ int main(int argc, char** argv) {
   memory::write_report(nothing, folder + "/nothing.html");
   const memory::Log late = settled(folder);
   memory::write_report(late, folder + "/settled.html");
-  memory::write_report(limited(folder), folder + "/limited.html");
+  const Limits limits(sgd);
+  memory::write_report(limited(folder, limits), folder + "/limited.html");
   const memory::Snapshot books = memory::allocator(Device::cpu()).snapshot();
   const memory::Log ledgers = memory::log_of({books}, "books");
   memory::write_report(ledgers, folder + "/books.html");
@@ -269,6 +278,8 @@ int main(int argc, char** argv) {
   std::ofstream(folder + "/expected.json") << json{{"one", expected_of(adam, adam.devices[0])},
                                                    {"settled", expected_of(late, late.devices[0])["at_peak"]},
                                                    {"large", expected_of(million, million.devices[0])["at_peak"]},
+                                                   {"limits", {limits.first, limits.second}},
+                                                   {"limit_at_peak", memory::format_bytes(limits.first)},
                                                    {"first_difference", first_difference(sgd, adam)},
                                                    {"formatted", formatted()}};
 }
