@@ -226,7 +226,9 @@ void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
   for (const auto& [path, module] : modules) known.push_back(path);
   for (const std::string& path : paths)
     check<ValueError>(has(known, path), "checkpoint_modules: ", model.describe(), " has no module '", path, "'");
-  for (const auto& [path, module] : modules) module->set_checkpointed(has(paths, path));
+  for (const auto& [path, module] : modules) module->set_checkpointed(false);
+  for (const auto& [path, module] : modules)  // a shared one has several
+    if (has(paths, path)) module->set_checkpointed();
 }
 
 Module& Module::train(bool on) {

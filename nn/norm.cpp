@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/group_norm.h"
@@ -33,7 +34,8 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, Activation 
   check(x.defined() && x.rank() >= kind_.least_rank && x.rank() <= kind_.most_rank, kind_.name, " expects ",
         kind_.expected, " with c = ", num_features_, ", got ", bytetape::describe(x));
   const bool use_batch = is_training() || !options_.track_running_stats;
-  if (use_batch && averaged_) return normalise_and_average(x, residual, activation);
+  const bool is_counted = bytetape::detail::runs_again();  // by the first run of a checkpoint
+  if (use_batch && averaged_ && !is_counted) return normalise_and_average(x, residual, activation);
   return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps, activation,
                     residual, num_batches_tracked);
 }

@@ -86,6 +86,21 @@ TEST(Autocast, CopyIsBookedUnderTheParametersModule) {
   EXPECT_THAT(memory::summarize(snapshot), testing::HasSubstr("autocast copy"));
 }
 
+TEST(Autocast, CopyGetsTheModuleOfAParameterThatIsRegisteredElsewhere) {
+  const auto fc = std::make_shared<nn::Linear>(3, 4);
+  const Autocast autocast(DType::bf16);
+  (*fc)(of(DType::f32, {2, 3}));
+  const std::size_t copies = held();
+  EXPECT_GT(copies, 0u);
+  struct Net : nn::Module {
+    explicit Net(const std::shared_ptr<nn::Linear>& fc) { register_module("fc", fc); }
+  };
+  const Net net(fc);
+  const auto snapshot = memory::allocator(Device::cpu()).snapshot();
+  EXPECT_EQ(snapshot.by_module.at(memory::intern("fc")).at(static_cast<std::size_t>(memory::Role::autocast_copy)),
+            copies);
+}
+
 TEST(Autocast, CopiesNothingButParameters) {
   const Autocast autocast(DType::bf16);
   const Tensor x = of(DType::f32, {2, 3}), w = of(DType::f32, {4, 3});

@@ -82,6 +82,18 @@ TEST(NllLoss, IsCrossEntropyBehindLogSoftmax) {
   EXPECT_THROWS_SAYING(nll_loss(x, classes({0, 3, 4, 1, 2, 2, 0})), ValueError, "nll_loss: target 4 is not in [0, 4)");
 }
 
+TEST(NllLoss, OfHalfFloatsIgnoresTheSameTargets) {
+  const Tensor target = classes({0, 7, 3, 1, 7, 2});
+  for (const DType half : {DType::bf16, DType::f16}) {
+    const Tensor x = to(log_softmax(random_tensor({6, 4}, DType::f32), 1), half);
+    for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
+      const NllLossOptions options{.reduction = reduction, .ignore_index = 7};
+      const Tensor wide = nll_loss(to(x, DType::f32), target, options);
+      EXPECT_EQ(nll_loss(x, target, options).item<float>(), to(wide, half).item<float>());
+    }
+  }
+}
+
 TEST(BinaryCrossEntropy, SurvivesLargeLogits) {
   const Tensor x = make_tensor({1e4, -1e4, 1e4, -1e4}, 4, DType::f32).set_requires_grad();
   const Tensor t = make_tensor({1, 0, 0, 1}, 4, DType::f32);

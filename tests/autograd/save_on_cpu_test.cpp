@@ -272,6 +272,22 @@ TEST_F(SavesOnCpu, IsPredictedToTheByte) {
   EXPECT_EQ(test::first_difference(fake->pinned.allocator().snapshot().events, pinned->events), "");
 }
 
+TEST_F(SavesOnCpu, APredictionWithinTheScopeIsOfTheProgramAlone) {
+  const auto program = [] {
+    auto model = std::make_shared<Net>();
+    return [=] {
+      const memory::Step step;
+      model->zero_grad();
+      mean((*model)(empty({256, 64}, DType::f32, default_device(), Role::input))).backward();
+    };
+  };
+  const memory::Prediction alone = memory::predict(gpu, program);
+  const SaveOnCpu offload({.keep = 0, .min_bytes = 1});
+  const memory::Prediction within = memory::predict(gpu, program);
+  EXPECT_EQ(test::first_difference(within.snapshot.events, alone.snapshot.events), "");
+  EXPECT_EQ(within.others.size(), alone.others.size());
+}
+
 TEST(SavesOnCpuWithoutAGpu, NothingHappens) {
   const Tensor a = rand({100}).set_requires_grad();
   const SaveOnCpu offload({.keep = 0, .min_bytes = 1});

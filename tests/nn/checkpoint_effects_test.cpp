@@ -318,6 +318,44 @@ TEST(CheckpointEffects, OfAccumulatedGradientsAreThoseOfEachBatch) {
   EXPECT_GT(promised, saved * 8 / 10);
 }
 
+// ---- an input of two modules
+
+/// Saves 14 results of some columns of its input, and not the input.
+struct Branch : nn::Module {
+  Tensor forward(const Tensor& x) override {
+    Tensor h = narrow(x, 1, 0, 64) * 0.5;
+    for (int i = 0; i < 14; ++i) h = tanh(h);
+    return sum(h, 1, true);
+  }
+};
+/// Two branches of an input that nobody else saves, and behind them what is saved too.
+struct Fork : nn::Module {
+  nn::Linear stem{32, 8 * 64}, tail{32, 64};
+  Branch first, second;
+  Fork() {
+    register_module("stem", stem);
+    register_module("tail", tail);
+    register_module("first", first);
+    register_module("second", second);
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensor both;
+    {
+      const Tensor h = stem(x), a = first(h);
+      both = a + second(h);
+    }
+    Tensor h = tail(x);
+    for (int i = 0; i < 12; ++i) h = tanh(h);
+    return sum(h, 1, true) + both;
+  }
+};
+
+TEST(CheckpointEffects, OfAnInputOfTwoModulesKeepItForBoth) {
+  const Trained plain = train(seeded<Fork>(), regress<Fork>, {});
+  EXPECT_TRUE(advises(advice_of(plain), {"first", "second"}));
+  check_promises(seeded<Fork>, regress<Fork>, plain);
+}
+
 // ---- who else holds what a module makes
 
 /// Keeps results and inner tensors in members, until they are overwritten, and makes some for nothing.

@@ -68,6 +68,20 @@ TEST(CheckpointedModules, AreThoseThatAreNamed) {
   EXPECT_TRUE(moved.is_checkpointed());
 }
 
+TEST(CheckpointedModules, OfSeveralPathsAreNamedByAnyOfThem) {
+  const auto shared = std::make_shared<Block>();
+  Sequential net;
+  net.push_back("a", shared).push_back("b", shared);
+  for (const char* path : {"a", "b"}) {
+    checkpoint_modules(net, {path});
+    EXPECT_TRUE(shared->is_checkpointed()) << path;
+    EXPECT_FALSE(shared->a.is_checkpointed());
+    checkpoint_modules(net, {std::string(path) + ".a"});
+    EXPECT_FALSE(shared->is_checkpointed());
+    EXPECT_TRUE(shared->a.is_checkpointed()) << path;
+  }
+}
+
 TEST(CheckpointedModules, AreNotFusedWithTheLayerBehind) {
   Sequential net(Linear(8, 8), ReLU());
   const Tensor x = randn({4, 8}).set_requires_grad();

@@ -207,6 +207,9 @@ TEST_F(FitOnAGpu, OffloadsWhereCheckpointsAreNotEnough) {
     ASSERT_TRUE(f.fits()) << f.text();
     EXPECT_TRUE(f.memory_options.offloads());
     EXPECT_TRUE(f.memory_options.checkpointed.empty());  // which are not needed then
+    MemoryOptions more = f.memory_options;
+    more.saved.keep += f.memory_options.saved.keep / 16 + need / 32;
+    EXPECT_FALSE(fits(gpu, limit, more)) << "no more is offloaded than must be";
     const std::vector<float> expected = train(gpu, fake->device.capacity(), {});
     EXPECT_EQ(train(gpu, limit, f.memory_options), expected);
     return;

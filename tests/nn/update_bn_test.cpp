@@ -92,6 +92,20 @@ TEST(UpdateBn, AveragesAllBatchesAlike) {
   EXPECT_TRUE(near(norm.running_mean, before * 0.3 + mean(x, 0) * 0.7)) << "the momentum is what it was";
 }
 
+// What backward runs again has been averaged already.
+TEST(UpdateBn, CountsABatchOfACheckpointOnce) {
+  const std::vector<Tensor> batches{randn({6, 3}) * 2, randn({6, 3}) + 1, randn({6, 3})};
+  const auto average = [&](bool checkpointed) {
+    nn::BatchNorm1d norm(3);
+    norm.set_checkpointed(checkpointed);
+    const nn::BatchNormUpdate update(norm);
+    for (const Tensor& x : batches) sum(tanh(norm(x))).backward();
+    EXPECT_EQ(norm.num_batches_tracked.item<int>(), 3);
+    return norm.running_mean.to_vector<float>();
+  };
+  EXPECT_EQ(average(true), average(false));
+}
+
 struct Net : nn::Module {
   nn::Dropout dropout;
   nn::BatchNorm1d norm{3}, apart{3, {.track_running_stats = false}};

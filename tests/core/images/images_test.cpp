@@ -2,6 +2,7 @@
 #include "bytetape/core/images/images.h"
 
 #include "bytetape/core/factories.h"
+#include "bytetape/core/images/pixel_map.h"
 #include "tests/support/expect.h"
 
 namespace bytetape {
@@ -30,6 +31,31 @@ TEST(Images, EachInputHasItsShape) {
   EXPECT_THROWS_SAYING(Inputs{.labels = arange(4)}.gather(), ShapeError, words);
   EXPECT_THROWS_SAYING(Inputs{.indices = zeros({2, 1}, DType::i64)}.gather(), ShapeError, words);
   EXPECT_THROWS_SAYING((Inputs{.values = rand({2, 256})}.gather()), ShapeError, words);
+}
+
+// Rows are made in parts of 512 columns.
+TEST(Images, OfAnyWidthAreCutWhereTheMapSays) {
+  constexpr std::int64_t n = 24, height = 9, width = 1200;
+  const Augmentation by{.crop_padding = 4, .flip = 0.5, .cutout = 101};
+  Generator generator(5);
+  const Augmenting augmenting{by, generator.state()};
+  const Tensor x = rand({n, 1, height, width}), y = augment_images(x, by, generator);
+  const std::vector<float> from = x.to_vector<float>(), to = y.to_vector<float>();
+  const auto at = [](std::int64_t i, std::int64_t h, std::int64_t w) {
+    return static_cast<std::size_t>((i * height + h) * width + w);
+  };
+  int cut_behind_the_first_part = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const PixelMap map(augmenting, i, height, width);
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w) {
+        const std::int32_t row = map.row(h), column = map.column(w);
+        const bool cut = map.cuts_row(h) && map.cuts_column(w), shown = row >= 0 && column >= 0 && !cut;
+        ASSERT_EQ(to[at(i, h, w)], shown ? from[at(i, row, column)] : 0) << "image " << i << ", " << h << ", " << w;
+        cut_behind_the_first_part += cut && row >= 0 && column >= 0 && w >= 512;
+      }
+  }
+  EXPECT_GT(cut_behind_the_first_part, 0);
 }
 
 TEST(Images, EachOptionHasItsRange) {

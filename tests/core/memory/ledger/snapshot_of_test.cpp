@@ -114,6 +114,28 @@ TEST_F(SnapshotsOfRecordings, HaveTheStepsOfSeveralThreads) {
   EXPECT_EQ(s.steps[1].phases[0].rose, 5120u);
 }
 
+TEST_F(SnapshotsOfRecordings, EndTheThreadsOwnStepOfEqualNumbers) {
+  record([&](Allocator& a) {
+    for (const std::uint64_t thread : {901, 902}) {
+      const AsThread as(thread);
+      a.begin_sole_step(5);
+      allocate(a, 512 * (thread - 900));
+    }
+    {
+      const AsThread as(902);  // which began last
+      a.end_step();
+    }
+    const AsThread as(901);
+    allocate(a, 4096);
+    a.end_step();
+  });
+  const Snapshot s = recorded();
+  EXPECT_EQ(text(s), text(now_));
+  ASSERT_EQ(s.steps.size(), 2u);
+  EXPECT_EQ(s.steps[0].phases[0].rose, 1024u);
+  EXPECT_EQ(s.steps[1].phases[0].rose, 4608u);
+}
+
 TEST_F(SnapshotsOfRecordings, OpenTheStepThatTheRecordingBeganIn) {
   const test::TemporaryDir dir;
   Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "recorded");

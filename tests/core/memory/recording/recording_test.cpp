@@ -304,6 +304,14 @@ TEST_F(Recordings, AreFoundFromAnotherFolder) {
   std::filesystem::current_path(before);
 }
 
+TEST_F(Recordings, ThatAreFinishedAreWhatALogIsOfBehindARecordedPredictionToo) {
+  Recording recording(path(), "the run");
+  steps(3);
+  recording.finish();
+  predict(Device::cpu(), [] { return [] { empty({64}); }; }, {.recording = path() + "2"});
+  EXPECT_EQ(log_so_far().program, "the run");
+}
+
 TEST_F(Recordings, OfLedgersHaveNoOneWhoFreedOrKept) {
   const ModuleScope module(intern("a.module"));
   Event e{.bytes = 512, .requested = 4, .module = intern("a.module"), .op = intern("an op")};
