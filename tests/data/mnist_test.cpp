@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "tests/data/files.h"
+#include "tests/support/source_dir.h"
 
 namespace bytetape::data {
 namespace {
@@ -140,7 +141,7 @@ TEST_F(MnistTest, CorruptAndMissingFilesAreNamed) {
 // The real data lies in $BYTETAPE_DATA, in the cache, or in shared/data beside the checkout.
 TEST(RealMnist, IsWhatItIs) {
   auto dir = find_mnist();
-  const auto beside = std::filesystem::path(BYTETAPE_SOURCE_DIR) / "../shared/data";
+  const auto beside = test::source_dir() / "../shared/data";
   if (!dir && std::filesystem::is_directory(beside)) dir = find_mnist(beside);
   if (!dir) {
     std::cout << "[   NOTE   ] MNIST is not on this machine: only generated files were tested\n";

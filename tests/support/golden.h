@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_dir.h"
+
 namespace bytetape::test {
 
 /// The cells of the lines of a table in tests/golden that begin with `name`, without it.
 inline std::vector<std::vector<std::string>> golden_lines(const char* table, const std::string& name) {
-  std::ifstream file(std::string(BYTETAPE_SOURCE_DIR "/tests/golden/") + table);
+  std::ifstream file(source_dir() / "tests/golden" / table);
   std::vector<std::vector<std::string>> found;
   for (std::string line, cell; std::getline(file, line);) {
     std::istringstream cells(line);

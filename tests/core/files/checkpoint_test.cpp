@@ -9,6 +9,7 @@
 #include "tests/support/expect.h"
 #include "tests/support/file_limits.h"
 #include "tests/support/random.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape {
@@ -137,7 +138,7 @@ TEST_F(CheckpointFile, EveryDamagedBitIsFound) {
 TEST_F(CheckpointFile, OtherFilesAreNone) {
   save_safetensors(path_, some(1).tensors, {{"epoch", "three"}});
   EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, path_ + ": at byte 8: 'epoch': expected a number, found 'three'");
-  const std::string theirs = BYTETAPE_SOURCE_DIR "/tests/golden/theirs.safetensors";
+  const std::string theirs = test::source_dir() / "tests/golden/theirs.safetensors";
   EXPECT_THROWS_SAYING(Checkpoint{theirs}, FileError, "expected a header that begins with a checksum");
 }
 

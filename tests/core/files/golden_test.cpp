@@ -5,12 +5,13 @@
 #include "bytetape/core/files/npy.h"
 #include "bytetape/core/files/safetensors.h"
 #include "tests/support/random.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape {
 namespace {
 
-std::string golden(const std::string& name) { return BYTETAPE_SOURCE_DIR "/tests/golden/" + name; }
+std::string golden(const std::string& name) { return test::source_dir() / "tests/golden" / name; }
 
 /// Tensor k of the script's list.
 Tensor tensor(int k, DType dtype, const Shape& shape) {

@@ -1,0 +1,3 @@
+#include "tests/support/source_dir.h"
+
+std::filesystem::path bytetape::test::source_dir() { return BYTETAPE_SOURCE_DIR; }
