@@ -2,6 +2,7 @@
 /// \file
 /// Includes every header that a program needs: `#include <bytetape/bytetape.h>`. It leaves out internal headers, such
 /// as those of a backend. scripts/check_docs.py checks that it declares every name that the docs use.
+#include "bytetape/autograd/anomaly.h"
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/checkpoint.h"

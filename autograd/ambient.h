@@ -5,11 +5,13 @@
 
 namespace bytetape {
 
+class OpObserver;
 class SavedTensorHooks;
 
 namespace detail {
 
 class CheckpointFrame;
+class ObservedOp;
 
 /// The thread's modes that autograd reads. A scope sets each mode and restores the old value at its end.
 /// docs/architecture.md lists the modes of all folders.
@@ -19,6 +21,10 @@ struct AutogradAmbient {
   bool grad_mode = true;
   /// Whether the activations of batch_norm are recomputed in backward: recomputing(). Set by Recompute. Default: false.
   bool recompute = false;
+  /// The innermost observer of ops. Set by OpObserver. Default: null, none.
+  OpObserver* op_observer = nullptr;
+  /// The op that runs. Set by Op while there is an observer. Default: null, none.
+  ObservedOp* op_call = nullptr;
   /// Whether results are checked for NaNs: detecting_anomaly(). Set by DetectAnomaly. Default: false.
   bool detect_anomaly = false;
   /// Whether a checkpointed function is being recomputed: runs_again(). Set by CheckpointFrame. Default: false.

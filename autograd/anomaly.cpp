@@ -1,9 +1,24 @@
 #include "bytetape/autograd/anomaly.h"
 
+#include <utility>
+
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels/reduce.h"
 
 namespace bytetape {
+
+using detail::autograd_ambient;
+
+bool detecting_anomaly() { return autograd_ambient.detect_anomaly; }
+DetectAnomaly::DetectAnomaly() : previous_(std::exchange(autograd_ambient.detect_anomaly, true)) {}
+DetectAnomaly::~DetectAnomaly() { autograd_ambient.detect_anomaly = previous_; }
+
+// The parts of a composite op were observed themselves. A tensor that a rule makes on its way is a gradient too.
+void DetectAnomaly::result(const OpCall& call, const Tensor& y) {
+  const bool backward = memory::ambient.scope.phase == memory::Phase::backward;
+  if (call.kind != OpKind::composite) throw_if_nan(y, backward ? "a gradient made by backward" : "the result");
+}
 
 void throw_if_nan(const Tensor& x, const char* what) {
   if (!x.defined() || !is_floating(x.dtype()) || x.device().is_meta || x.numel() == 0) return;

@@ -10,11 +10,10 @@ namespace bytetape {
 ///     const Autocast autocast(DType::bf16);
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
-/// - linear, matmul, conv2d and conv_transpose2d compute in the low dtype and return it.
-/// - Losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt, softplus
-///   and number / tensor compute in f32 and return it.
-/// - Ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) use the widest
-///   floating dtype of their inputs.
+/// The AutocastClass in an op's definition says which dtype the op computes in and returns. docs/ops.md lists them:
+/// - Products and convolutions compute in the low dtype.
+/// - Losses, softmax, most norms, sums and some functions, such as exp and pow, compute in f32.
+/// - Ops of several tensors, such as x + y and cat, use the widest floating dtype of their inputs.
 /// - All other ops, and in-place ops, keep the dtype of their input. f64 and integers never change.
 ///
 /// Leaves that require grad, tensors of modules, and their gradients stay f32. Ops read a cached 16-bit copy of them,

@@ -284,7 +284,7 @@ Tensor hand_over(Captures& captures, std::size_t i, const Tensor& input) {
 }  // namespace
 
 void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) const {
-  const Op<"backward"> op;
+  const memory::Op<"backward"> op;
   const memory::PhaseScope phase(Phase::backward);
   const GradMode mode(create_graph);
   Backward run(retain_graph || create_graph, create_graph, nullptr);
@@ -295,7 +295,7 @@ void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) 
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
-  const Op<"grad"> op;
+  const memory::Op<"grad"> op;
   const memory::PhaseScope phase(Phase::backward);
   const auto& seeds = options.seeds;
   check<ValueError>(seeds.empty() || seeds.size() == outputs.size(), seeds.size(), " seeds for ", outputs.size(),

@@ -16,8 +16,4 @@ bool recomputing() { return autograd_ambient.recompute; }
 Recompute::Recompute() : previous_(std::exchange(autograd_ambient.recompute, true)) {}
 Recompute::~Recompute() { autograd_ambient.recompute = previous_; }
 
-bool detecting_anomaly() { return autograd_ambient.detect_anomaly; }
-DetectAnomaly::DetectAnomaly() : previous_(std::exchange(autograd_ambient.detect_anomaly, true)) {}
-DetectAnomaly::~DetectAnomaly() { autograd_ambient.detect_anomaly = previous_; }
-
 }  // namespace bytetape

@@ -40,19 +40,4 @@ class Recompute {
 /// Whether a Recompute is active on this thread.
 bool recomputing();
 
-/// Throws AutogradError, naming the op and module, at the first forward or backward op whose result holds a NaN.
-/// Active on this thread while it lives. It reads every result, so it is slow (torch.autograd.detect_anomaly).
-class DetectAnomaly {
- public:
-  [[nodiscard]] DetectAnomaly();
-  ~DetectAnomaly();
-  DetectAnomaly(const DetectAnomaly&) = delete;
-  DetectAnomaly& operator=(const DetectAnomaly&) = delete;
-
- private:
-  bool previous_;
-};
-/// Whether a DetectAnomaly is active on this thread.
-bool detecting_anomaly();
-
 }  // namespace bytetape

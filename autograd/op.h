@@ -3,15 +3,13 @@
 /// Includes all that an op needs: its scope, the checks, the kernels and the tape.
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/node.h"
+#include "bytetape/autograd/op_scope.h"
 #include "bytetape/autograd/record.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
-#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
-
-using memory::Op;
 
 /// Throws ValueError if a or b is undefined.
 /// Throws DeviceError if they are on different devices.

@@ -1,7 +1,6 @@
 #include "bytetape/autograd/record.h"
 
 #include "bytetape/autograd/ambient.h"
-#include "bytetape/autograd/anomaly.h"
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/core/device/overlap.h"
 #include "bytetape/core/error.h"
@@ -59,19 +58,11 @@ void add_output(Node& node, const Tensor& x) {
 
 void add_overwritten(Node* node, const Tensor& x) {
   x.storage().bump_version();
-  check_anomaly(x);
+  note_result(x);
   if (!node) return;
   add_output(*node, x);
   x.storage().bump_rebased();
   x.impl()->rebased_seen = x.storage().rebased();
-}
-
-void check_anomaly(const Tensor& output) {
-  if (!detecting_anomaly()) [[likely]]
-    return;
-  // What a rule makes on its way is a gradient too.
-  const bool backward = memory::ambient.scope.phase == memory::Phase::backward;
-  throw_if_nan(output, backward ? "a gradient made by backward" : "the result");
 }
 
 }  // namespace detail

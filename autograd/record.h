@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
 
@@ -21,7 +22,12 @@ void connect(Node& node, std::span<const Tensor* const> inputs);
 void add_output(Node& node, const Tensor& x);
 /// Counts a write to x, and invalidates views of x that are on the tape.
 void add_overwritten(Node* node, const Tensor& x);
-void check_anomaly(const Tensor& output);
+/// Tells the observers of ops (autograd/op_observer.h) that y is a result of the running op.
+void observe_result(const Tensor& y);
+inline void note_result(const Tensor& y) {
+  if (autograd_ambient.op_observer) [[unlikely]]
+    observe_result(y);
+}
 /// Throws AutogradError if x is a view that an in-place op on the tape has invalidated.
 void check_view(const Tensor& x);
 }  // namespace detail
@@ -43,7 +49,7 @@ Ref<N> prepare(const Inputs&... inputs) {
 /// nothing has to be recorded.
 template <class N, class... Inputs>
 N* record_outputs(std::initializer_list<std::reference_wrapper<const Tensor>> outputs, const Inputs&... inputs) {
-  for (const Tensor& y : outputs) detail::check_anomaly(y);
+  for (const Tensor& y : outputs) detail::note_result(y);
   const Ref<N> node = prepare<N>(inputs...);
   if (!node) return nullptr;
   for (const Tensor& y : outputs) detail::add_output(*node, y);
@@ -61,7 +67,7 @@ N* record(const Tensor& output, const Inputs&... inputs) {
 /// Records an op of one output and a list of inputs.
 template <class N>
 N* record_list(const Tensor& output, std::span<const Tensor> inputs) {
-  detail::check_anomaly(output);
+  detail::note_result(output);
   std::vector<const Tensor*> list;
   bool any = false;
   for (const Tensor& x : inputs) {

@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```[\w+-]+ (?P<path>[^\s#]+)(?:#(?P<region>\S+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)")
+OP_ROW = re.compile(r"\| `\w+` \|.*\| (kernel|view|composite) \|")
 FOLDERS = ("core", "autograd", "nn", "optim", "data")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]bytetape/(?P<path>[^>"]+)[>"]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace bytetape(?:::(?P<name>[\w:]+))? \{", re.MULTILINE)
@@ -78,9 +79,10 @@ def region_fault(code, region, text):
 
 
 def long_lines(text):
-    """The numbers of lines of prose with more than 120 characters; code and a link's address may be longer."""
+    """The numbers of lines of prose with more than 120 characters; code, a link's address and docs/ops.md's table, which
+    a test writes, may be longer."""
     prose = CODE.sub(lambda m: "\n" * m[0].count("\n") if m[0].startswith("```") else m[0], text)
-    return [n for n, line in enumerate(prose.splitlines(), 1) if len(re.sub(r"\]\([^)]*\)", "]()", line)) > 120]
+    return [n for n, line in enumerate(prose.splitlines(), 1) if len(re.sub(r"\]\([^)]*\)", "]()", line)) > 120 and not OP_ROW.match(line)]
 
 
 def faults(doc):

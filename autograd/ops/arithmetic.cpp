@@ -17,8 +17,10 @@ struct AddBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(gy[0], b_shape);
   }
 };
-Tensor add(const Operand& a, const Operand& b) { return binary<"add", &ArithmeticKernels::add, AddBackward>(a, b); }
-Tensor add_(const Tensor& a, const Operand& b) { return binary_<"add_", &ArithmeticKernels::add, AddBackward>(a, b); }
+constexpr OpDefinition add_op{
+    .name = "add", .inputs = {"a", "b"}, .family = Family::arithmetic, .autocast = AutocastClass::widest};
+Tensor add(const Operand& a, const Operand& b) { return binary<add_op, &ArithmeticKernels::add, AddBackward>(a, b); }
+Tensor add_(const Tensor& a, const Operand& b) { return binary_<add_op, &ArithmeticKernels::add, AddBackward>(a, b); }
 
 struct SubBackward final : BinaryNode {
   void backward(const Grads& gy, InputGrads& gx) override {
@@ -26,8 +28,10 @@ struct SubBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(-gy[0], b_shape);
   }
 };
-Tensor sub(const Operand& a, const Operand& b) { return binary<"sub", &ArithmeticKernels::sub, SubBackward>(a, b); }
-Tensor sub_(const Tensor& a, const Operand& b) { return binary_<"sub_", &ArithmeticKernels::sub, SubBackward>(a, b); }
+constexpr OpDefinition sub_op{
+    .name = "sub", .inputs = {"a", "b"}, .family = Family::arithmetic, .autocast = AutocastClass::widest};
+Tensor sub(const Operand& a, const Operand& b) { return binary<sub_op, &ArithmeticKernels::sub, SubBackward>(a, b); }
+Tensor sub_(const Tensor& a, const Operand& b) { return binary_<sub_op, &ArithmeticKernels::sub, SubBackward>(a, b); }
 
 struct MulBackward final : BinaryNode {
   SavedOperand a{this}, b{this};
@@ -40,8 +44,10 @@ struct MulBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(gy[0] * a.get(), b_shape);
   }
 };
-Tensor mul(const Operand& a, const Operand& b) { return binary<"mul", &ArithmeticKernels::mul, MulBackward>(a, b); }
-Tensor mul_(const Tensor& a, const Operand& b) { return binary_<"mul_", &ArithmeticKernels::mul, MulBackward>(a, b); }
+constexpr OpDefinition mul_op{
+    .name = "mul", .inputs = {"a", "b"}, .family = Family::arithmetic, .autocast = AutocastClass::widest};
+Tensor mul(const Operand& a, const Operand& b) { return binary<mul_op, &ArithmeticKernels::mul, MulBackward>(a, b); }
+Tensor mul_(const Tensor& a, const Operand& b) { return binary_<mul_op, &ArithmeticKernels::mul, MulBackward>(a, b); }
 
 struct DivBackward final : BinaryNode {
   SavedOperand a{this}, b{this};
@@ -55,11 +61,13 @@ struct DivBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(-(ga * (a.get() / b.get())), b_shape);
   }
 };
+constexpr OpDefinition div_op{
+    .name = "div", .inputs = {"a", "b"}, .family = Family::arithmetic, .autocast = AutocastClass::widest};
 Tensor div(const Operand& a, const Operand& b) {
-  if (a.is_number()) return binary<"div", &ArithmeticKernels::div, DivBackward>(a, Widened(b));
-  return binary<"div", &ArithmeticKernels::div, DivBackward>(a, b);
+  if (a.is_number()) return binary<div_op, &ArithmeticKernels::div, DivBackward>(a, Widened(b));
+  return binary<div_op, &ArithmeticKernels::div, DivBackward>(a, b);
 }
-Tensor div_(const Tensor& a, const Operand& b) { return binary_<"div_", &ArithmeticKernels::div, DivBackward>(a, b); }
+Tensor div_(const Tensor& a, const Operand& b) { return binary_<div_op, &ArithmeticKernels::div, DivBackward>(a, b); }
 
 struct PowBackward final : BinaryNode {
   SavedOperand a{this}, exponent{this};
@@ -86,11 +94,13 @@ struct PowBackward final : BinaryNode {
     gx[1] = sum_to(gy[0] * slope_in_exponent(base, e.tensor), b_shape);
   }
 };
+constexpr OpDefinition pow_op{
+    .name = "pow", .inputs = {"a", "exponent"}, .family = Family::arithmetic, .autocast = AutocastClass::f32};
 Tensor pow(const Operand& a, const Operand& exponent) {
-  return binary<"pow", &ArithmeticKernels::pow, PowBackward>(Widened(a), Widened(exponent));
+  return binary<pow_op, &ArithmeticKernels::pow, PowBackward>(Widened(a), Widened(exponent));
 }
 Tensor pow_(const Tensor& a, const Operand& exponent) {
-  return binary_<"pow_", &ArithmeticKernels::pow, PowBackward>(a, exponent);
+  return binary_<pow_op, &ArithmeticKernels::pow, PowBackward>(a, exponent);
 }
 
 /// Rule of the one of two that is `First` of them: all of gy, or half of it where they are equal, as in PyTorch.
@@ -114,17 +124,24 @@ struct ChoiceBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(share(other, x, gy[0]), b_shape);
   }
 };
+constexpr OpDefinition maximum_op{
+    .name = "maximum", .inputs = {"a", "b"}, .family = Family::arithmetic, .autocast = AutocastClass::widest};
 Tensor maximum(const Operand& a, const Operand& b) {
-  return binary<"maximum", &ArithmeticKernels::maximum, ChoiceBackward<&ArithmeticKernels::maximum_backward, gt>>(a, b);
+  return binary<maximum_op, &ArithmeticKernels::maximum, ChoiceBackward<&ArithmeticKernels::maximum_backward, gt>>(a,
+                                                                                                                   b);
 }
+constexpr OpDefinition minimum_op{
+    .name = "minimum", .inputs = {"a", "b"}, .family = Family::arithmetic, .autocast = AutocastClass::widest};
 Tensor minimum(const Operand& a, const Operand& b) {
-  return binary<"minimum", &ArithmeticKernels::minimum, ChoiceBackward<&ArithmeticKernels::minimum_backward, lt>>(a, b);
+  return binary<minimum_op, &ArithmeticKernels::minimum, ChoiceBackward<&ArithmeticKernels::minimum_backward, lt>>(a,
+                                                                                                                   b);
 }
 
 struct NegBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = -gy[0]; }
 };
-Tensor neg(const Tensor& x) { return unary<"neg", &ArithmeticKernels::neg, NegBackward, check_arithmetic>(x); }
-Tensor neg_(const Tensor& x) { return unary_<"neg_", &ArithmeticKernels::neg, NegBackward, check_arithmetic>(x); }
+constexpr OpDefinition neg_op{.name = "neg", .family = Family::arithmetic};
+Tensor neg(const Tensor& x) { return unary<neg_op, &ArithmeticKernels::neg, NegBackward, check_arithmetic>(x); }
+Tensor neg_(const Tensor& x) { return unary_<neg_op, &ArithmeticKernels::neg, NegBackward, check_arithmetic>(x); }
 
 }  // namespace bytetape

@@ -134,12 +134,24 @@ struct BatchNormBackward final : Node {
       fused(gy[0], gx);
   }
 };
+constexpr OpDefinition batch_norm_op{
+    .name = "batch_norm",
+    .inputs = {"x", "weight", "bias", "running_mean", "running_var", "residual", "num_batches_tracked"},
+    .attributes = {{"training", AttributeType::boolean},
+                   {"momentum", AttributeType::number},
+                   {"eps", AttributeType::number},
+                   {"activation", AttributeType::text}},
+    .family = Family::batch_norm,
+    .autocast = AutocastClass::widest,
+    .writes = {"running_mean", "running_var", "num_batches_tracked"},
+    .flop = norm_flop};
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
                   const Tensor& added, const Tensor& num_batches_tracked) {
   if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // moved already
     return batch_norm(input, weight, bias, {}, {}, true, momentum, eps, activation, added, {});
-  const Op<"batch_norm"> op;
+  const Op<batch_norm_op> op(input, weight, bias, running_mean, running_var, added, num_batches_tracked, training,
+                             momentum, eps, activation);
   const auto [x, residual] = promoted_pair(input, added);
   check_floating(x);
   check(x.rank() >= 2 && x.rank() <= 4, "expected x (n, c), (n, c, l) or (n, c, h, w), got ", describe(x));
@@ -174,7 +186,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   run<&BatchNormKernels::batch_norm_apply>(
       device, BatchNormApplyArgs{read_image(x), read(weight), read(bias), mean.read(), var.read(), read_image(residual),
                                  eps, activation, write_image(y)});
-  detail::check_anomaly(y);
+  detail::note_result(y);
   if (!node) return y;
   detail::add_output(*node, y);
 

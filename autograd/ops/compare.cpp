@@ -8,31 +8,36 @@ namespace bytetape {
 
 using namespace elementwise;
 
-template <OpName name, auto Kernel>
+/// bool has no order.
+enum class Compares { equality, order };
+template <const OpDefinition& definition, auto Kernel, Compares what>
 Tensor compare(const Operand& a, const Operand& b) {
-  const Op<name> op;
-  if (promotes(a.tensor(), b.tensor())) return of_promoted(a, b, compare<name, Kernel>);
+  const Op<definition> op(a, b);
   const Tensor& x = tensor_of(a, b);
+  if (what == Compares::order) check_arithmetic(x);
+  if (promotes(a.tensor(), b.tensor())) return op.composed(of_promoted(a, b, compare<definition, Kernel, what>));
   check_pair(a, b);
   Tensor y = output(a, b, DType::boolean);
   run<Kernel>(y.device(), held_input(a, x.dtype(), y), held_input(b, x.dtype(), y), y.write());
-  return y;
+  return op.result(std::move(y));
 }
 
-/// The same for an order, which bool has none of.
-template <OpName name, auto Kernel>
-Tensor order(const Operand& a, const Operand& b) {
-  const Op<name> op;
-  check_arithmetic(tensor_of(a, b));
-  return compare<name, Kernel>(a, b);
+constexpr OpDefinition comparison(detail::ConstantName name) {
+  return {.name = name, .inputs = {"a", "b"}, .family = Family::compare, .autocast = AutocastClass::widest};
 }
 
-Tensor eq(const Operand& a, const Operand& b) { return compare<"eq", &CompareKernels::eq>(a, b); }
-Tensor ne(const Operand& a, const Operand& b) { return compare<"ne", &CompareKernels::ne>(a, b); }
-Tensor lt(const Operand& a, const Operand& b) { return order<"lt", &CompareKernels::lt>(a, b); }
-Tensor le(const Operand& a, const Operand& b) { return order<"le", &CompareKernels::le>(a, b); }
-Tensor gt(const Operand& a, const Operand& b) { return order<"gt", &CompareKernels::gt>(a, b); }
-Tensor ge(const Operand& a, const Operand& b) { return order<"ge", &CompareKernels::ge>(a, b); }
+constexpr OpDefinition eq_op = comparison("eq");
+Tensor eq(const Operand& a, const Operand& b) { return compare<eq_op, &CompareKernels::eq, Compares::equality>(a, b); }
+constexpr OpDefinition ne_op = comparison("ne");
+Tensor ne(const Operand& a, const Operand& b) { return compare<ne_op, &CompareKernels::ne, Compares::equality>(a, b); }
+constexpr OpDefinition lt_op = comparison("lt");
+Tensor lt(const Operand& a, const Operand& b) { return compare<lt_op, &CompareKernels::lt, Compares::order>(a, b); }
+constexpr OpDefinition le_op = comparison("le");
+Tensor le(const Operand& a, const Operand& b) { return compare<le_op, &CompareKernels::le, Compares::order>(a, b); }
+constexpr OpDefinition gt_op = comparison("gt");
+Tensor gt(const Operand& a, const Operand& b) { return compare<gt_op, &CompareKernels::gt, Compares::order>(a, b); }
+constexpr OpDefinition ge_op = comparison("ge");
+Tensor ge(const Operand& a, const Operand& b) { return compare<ge_op, &CompareKernels::ge, Compares::order>(a, b); }
 
 struct WhereBackward final : BinaryNode {
   Saved condition{this};
@@ -42,10 +47,12 @@ struct WhereBackward final : BinaryNode {
     if (gx.needs(1)) gx[1] = sum_to(where(c, 0, gy[0]), b_shape);
   }
 };
+constexpr OpDefinition where_op{
+    .name = "where", .inputs = {"condition", "a", "b"}, .family = Family::compare, .autocast = AutocastClass::widest};
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
-  const Op<"where"> op;
+  const Op<where_op> op(condition, a, b);
   if (promotes(a.tensor(), b.tensor()))
-    return of_promoted(a, b, [&](const Tensor& v, const Tensor& w) { return where(condition, v, w); });
+    return op.composed(of_promoted(a, b, [&](const Tensor& v, const Tensor& w) { return where(condition, v, w); }));
   check<ValueError>(
       !a.is_number() || !b.is_number(),
       "expected a tensor among the two values, got two numbers; to(condition, dtype) may be what is meant");

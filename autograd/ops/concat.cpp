@@ -59,8 +59,14 @@ struct CatBackward final : Node {
       if (gx.needs(i)) gx[i] = narrow(gy[0], dim, start, lengths[i]);
   }
 };
+constexpr OpDefinition cat_op{.name = "cat",
+                              .inputs = {"tensors"},
+                              .attributes = {{"dim", AttributeType::integer}},
+                              .family = Family::copy,
+                              .autocast = AutocastClass::widest,
+                              .flop = no_flop};
 Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
-  const Op<"cat"> op;
+  const Op<cat_op> op(list, dim);
   check_all_defined(list);
   const std::vector<Tensor> tensors = promoted(list);
   check(tensors[0].rank() > 0, "scalars have no dim to join, got ", describe(tensors[0]), "; use stack");
@@ -84,15 +90,20 @@ Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
   return y;
 }
 
+constexpr OpDefinition stack_op{.name = "stack",
+                                .inputs = {"tensors"},
+                                .attributes = {{"dim", AttributeType::integer}},
+                                .kind = OpKind::composite,
+                                .autocast = AutocastClass::widest};
 Tensor stack(const std::vector<Tensor>& list, std::int64_t dim) {
-  const Op<"stack"> op;
+  const Op<stack_op> op(list, dim);
   check_all_defined(list);
   const std::vector<Tensor> tensors = promoted(list);
   check_alike(tensors, -1);
   const int d = wrap_dim(dim, tensors[0].shape(), 1);
   std::vector<Tensor> parts;
   for (const Tensor& x : tensors) parts.push_back(unsqueeze(x, d));
-  return cat(parts, d);
+  return op.result(cat(parts, d));
 }
 
 struct SplitBackward final : Node {
@@ -129,18 +140,27 @@ static std::vector<std::int64_t> even_sizes(std::int64_t all, std::int64_t size)
   return sizes;
 }
 
+constexpr OpDefinition split_op{.name = "split",
+                                .outputs = {"parts"},
+                                .attributes = {{"split_size", AttributeType::integer}, {"dim", AttributeType::integer}},
+                                .kind = OpKind::composite};
 std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t dim) {
-  const Op<"split"> op;
+  const Op<split_op> op(x, split_size, dim);
   const int d = dim_to_split(x, dim);
   check<ValueError>(split_size > 0, "split_size must be positive, got ", split_size);
-  return split_into(x, d, even_sizes(x.size(d), split_size));
+  return op.results(split_into(x, d, even_sizes(x.size(d), split_size)));
 }
 
 std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> sizes, std::int64_t dim) {
   return split(x, std::vector<std::int64_t>(sizes), dim);
 }
+constexpr OpDefinition split_sizes_op{
+    .name = "split",
+    .outputs = {"parts"},
+    .attributes = {{"sizes", AttributeType::integers}, {"dim", AttributeType::integer}},
+    .kind = OpKind::composite};
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
-  const Op<"split"> op;
+  const Op<split_sizes_op> op(x, sizes, dim);
   const int d = dim_to_split(x, dim);
   std::int64_t total = 0;
   bool fits = !sizes.empty();
@@ -149,16 +169,20 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
     if (fits) total += size;
   }
   check(fits && total == x.size(d), "the sizes do not add up to dim ", dim, " of ", describe(x));
-  return split_into(x, d, sizes);
+  return op.results(split_into(x, d, sizes));
 }
 
+constexpr OpDefinition chunk_op{.name = "chunk",
+                                .outputs = {"parts"},
+                                .attributes = {{"chunks", AttributeType::integer}, {"dim", AttributeType::integer}},
+                                .kind = OpKind::composite};
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
-  const Op<"chunk"> op;
+  const Op<chunk_op> op(x, chunks, dim);
   const int d = dim_to_split(x, dim);
   check<ValueError>(chunks > 0, "chunks must be positive, got ", chunks);
   const std::int64_t size = x.size(d) / chunks + (x.size(d) % chunks != 0);
-  if (size == 0) return split_into(x, d, std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0));
-  return split_into(x, d, even_sizes(x.size(d), size));
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(chunks), 0);
+  return op.results(split_into(x, d, size == 0 ? none : even_sizes(x.size(d), size)));
 }
 
 }  // namespace bytetape

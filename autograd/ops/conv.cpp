@@ -66,12 +66,26 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 
 }  // namespace
 
+constexpr OpDefinition conv2d_op{.name = "conv2d",
+                                 .inputs = {"x", "weight", "bias"},
+                                 .attributes = {{"stride", AttributeType::integers},
+                                                {"padding", AttributeType::integers},
+                                                {"dilation", AttributeType::integers},
+                                                {"groups", AttributeType::integer},
+                                                {"activation", AttributeType::text}},
+                                 .family = Family::conv,
+                                 .autocast = AutocastClass::low,
+                                 .flop = [](const OpCall& call) {
+                                   const Tensor& w = call.inputs[1].tensor();
+                                   return 2 * one_per_output(call) * static_cast<double>(w.numel() / w.size(0));
+                                 }};
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
               Activation activation) {
-  const Op<"conv2d"> op;
+  const Op<conv2d_op> op(input, weight, bias, params.stride, params.padding, params.dilation, params.groups,
+                         activation);
   check_epilogue<ConvKernels>(activation);
   const AutocastWeight low_weight(weight), low_bias(bias);
-  const Tensor x = autocast_copy(input);
+  const Tensor x = op.input(input);
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);
   const Tensor image = channels_last(x), w = dense(low_weight.value),
                b = bias.defined() ? contiguous(low_bias.value) : bias;

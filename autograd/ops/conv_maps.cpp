@@ -66,8 +66,20 @@ void check_bias(const Tensor& bias, const Tensor& x, const Tensor& weight, std::
 
 Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.strides()) ? weight : contiguous(weight); }
 
+/// Of gy (n, o, h, w) and a weight of o filters: each element of gy meets its filter.
+double flop_of(const Tensor& gy, const Tensor& weight) {
+  return 2 * static_cast<double>(gy.numel()) * static_cast<double>(weight.numel() / weight.size(0));
+}
+
+constexpr OpDefinition input_grad_op{
+    .name = "conv2d_input_grad",
+    .inputs = {"gy", "weight"},
+    .outputs = {"gx"},
+    .attributes = {{"x_shape", AttributeType::integers}},
+    .family = Family::conv,
+    .flop = [](const OpCall& call) { return flop_of(call.inputs[0].tensor(), call.inputs[1].tensor()); }};
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {
-  const Op<"conv2d_input_grad"> op;
+  const Op<input_grad_op> op(gy, weight, x_shape);
   const Tensor g = channels_last(gy), w = dense(weight);
   Tensor gx = empty(x_shape, image_format, g.dtype(), g.device());
   run_planned<&ConvKernels::conv2d_input_grad>(g.device(), {g.read(), w.read(), gx.write(), params});
@@ -80,9 +92,15 @@ Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, 
   return gx;
 }
 
+constexpr OpDefinition weight_grad_op{
+    .name = "conv2d_weight_grad",
+    .inputs = {"x", "gy"},
+    .outputs = {"gw"},
+    .family = Family::conv,
+    .flop = [](const OpCall& call) { return flop_of(call.inputs[1].tensor(), call.outputs[0]); }};
 Tensor weight_grad(const Tensor& x, const Tensor& gy, const WeightLayout& weight, DType dtype,
                    const Conv2dParams& params) {
-  const Op<"conv2d_weight_grad"> op;
+  const Op<weight_grad_op> op(x, gy);
   const Tensor image = channels_last(x), g = channels_last(gy);
   Tensor gw = run_weight_grad(image, g, weight, dtype, params, false).weight;
   if (auto* node = record<WeightGradBackward>(gw, image, g)) {

@@ -79,11 +79,26 @@ void add_bias(const Tensor& bias, const Tensor& y) {
 
 }  // namespace
 
+constexpr OpDefinition conv_transpose2d_op{.name = "conv_transpose2d",
+                                           .inputs = {"x", "weight", "bias"},
+                                           .attributes = {{"stride", AttributeType::integers},
+                                                          {"padding", AttributeType::integers},
+                                                          {"output_padding", AttributeType::integers},
+                                                          {"dilation", AttributeType::integers},
+                                                          {"groups", AttributeType::integer}},
+                                           .family = Family::conv,
+                                           .autocast = AutocastClass::low,
+                                           .flop = [](const OpCall& call) {
+                                             const Tensor& w = call.inputs[1].tensor();
+                                             return 2 * one_per_input(call) *
+                                                    static_cast<double>(w.numel() / w.size(0));
+                                           }};
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dParams& params) {
-  const Op<"conv_transpose2d"> op;
+  const Op<conv_transpose2d_op> op(input, weight, bias, params.stride, params.padding, params.output_padding,
+                                   params.dilation, params.groups);
   const AutocastWeight low_weight(weight), low_bias(bias);
-  const Tensor x = autocast_copy(input);
+  const Tensor x = op.input(input);
   const Conv2dParams conv{params.stride, params.padding, params.dilation, params.groups};
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params, conv);
   const Tensor image = channels_last(extended(x, params)), w = dense(low_weight.value);

@@ -27,8 +27,9 @@ static Tensor copied(const Tensor& x, const Strides& strides) {
   return y;
 }
 
+constexpr OpDefinition clone_op{.name = "clone", .family = Family::copy, .flop = no_flop};
 Tensor clone(const Tensor& x) {
-  const Op<"clone"> op;
+  const Op<clone_op> op(x);
   check_defined(x);
   Tensor y = empty_like(x);
   run<&CopyKernels::copy>(x.device(), x.read(), y.write());
@@ -36,14 +37,16 @@ Tensor clone(const Tensor& x) {
   return y;
 }
 
+constexpr OpDefinition contiguous_op{.name = "contiguous", .family = Family::copy, .flop = no_flop};
 Tensor contiguous(const Tensor& x) {
-  const Op<"contiguous"> op;
+  const Op<contiguous_op> op(x);
   check_defined(x);
   return x.is_contiguous() ? x : copied(x, contiguous_strides(x.shape()));
 }
 
+constexpr OpDefinition channels_last_op{.name = "channels_last", .family = Family::copy, .flop = no_flop};
 Tensor channels_last(const Tensor& x) {
-  const Op<"channels_last"> op;
+  const Op<channels_last_op> op(x);
   check_defined(x);
   check(x.rank() == 4, "expected (n, c, h, w), got ", describe(x));
   return is_channels_last(x.shape(), x.strides()) ? x : copied(x, channels_last_strides(x.shape()));
@@ -54,15 +57,19 @@ struct ToBackward final : Node {
   DType dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device, dtype); }
 };
+constexpr OpDefinition to_op{.name = "to",
+                             .attributes = {{"device", AttributeType::text}, {"dtype", AttributeType::text}},
+                             .family = Family::copy,
+                             .flop = no_flop};
 Tensor to(const Tensor& x, Device device, DType dtype) {
-  const Op<"to"> op;
+  const Op<to_op> op(x, device, dtype);
   check_defined(x);
   if (x.device() == device && x.dtype() == dtype) return x;
   check_has_data(x, device);
   Tensor y = empty_like(x, dtype, device);
   if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);  // a batch stays a batch
   copy_across(x, y);
-  if (!is_floating(dtype)) return y;
+  if (!is_floating(dtype)) return op.result(std::move(y));
   if (auto* node = record<ToBackward>(y, x)) {
     node->device = x.device();
     node->dtype = x.dtype();
@@ -81,8 +88,10 @@ struct CopyInPlaceBackward final : Node {
     if (gx.needs(1)) gx[1] = to(to(sum_to(gy[0], shape), dtype), device);
   }
 };
+constexpr OpDefinition copy__op{
+    .name = "copy_", .inputs = {"a", "b"}, .family = Family::copy, .writes = {"a"}, .flop = no_flop};
 Tensor copy_(const Tensor& a, const Tensor& b) {
-  const Op<"copy_"> op;
+  const Op<copy__op> op(a, b);
   check_defined(a, "the first input");
   check_defined(b, "the second input");
   check(broadcasts_to(b.shape(), a.shape()), describe(b), " does not fit into ", describe(a));
@@ -100,16 +109,22 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
   return a;
 }
 
+constexpr OpDefinition fill__op{.name = "fill_",
+                                .attributes = {{"value", AttributeType::number}},
+                                .family = Family::copy,
+                                .writes = {"x"},
+                                .flop = no_flop};
 Tensor fill_(const Tensor& x, Scalar value) {
-  const Op<"fill_"> op;
+  const Op<fill__op> op(x, value);
   check_defined(x);
   check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
   return overwrite(x, [&] { run<&CopyKernels::fill>(x.device(), value, x.write()); });
 }
 
+constexpr OpDefinition zero__op{.name = "zero_", .kind = OpKind::composite, .writes = {"x"}};
 Tensor zero_(const Tensor& x) {
-  const Op<"zero_"> op;
-  return fill_(x, 0);
+  const Op<zero__op> op(x);
+  return op.result(fill_(x, 0));
 }
 
 }  // namespace bytetape

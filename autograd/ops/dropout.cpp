@@ -14,8 +14,11 @@ struct DropoutBackward final : Node {
     if (auto* node = record<DropoutBackward>(gx[0], gy[0])) node->p = p, node->state = state;
   }
 };
+constexpr OpDefinition dropout_op{.name = "dropout",
+                                  .attributes = {{"p", AttributeType::number}, {"training", AttributeType::boolean}},
+                                  .family = Family::dropout};
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
-  const Op<"dropout"> op;
+  const Op<dropout_op> op(x, p, training);
   check_floating(x);
   check<ValueError>(p >= 0 && p <= 1, "expected a probability, got p = ", p);
   if (!training || p == 0) return x;
@@ -25,7 +28,7 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   // After all that may fail, so that a step that did draws the same numbers again.
   const PhiloxState state = generator.take(x.numel(), x.device());
   kernel.launch({state, p, x.read(), y.write()});
-  detail::check_anomaly(y);
+  detail::note_result(y);
   if (!node) return y;
   detail::add_output(*node, y);
   node->p = p;

@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// Helpers that build elementwise ops. An op and its in-place form are one function each:
+/// Helpers that build elementwise ops. An op and its in-place form have one definition, and are one function
+/// each:
 ///
-///     Tensor exp(const Tensor& x) { return unary<"exp", &PointwiseKernels::exp, ExpBackward>(x); }
-///     Tensor exp_(const Tensor& x) { return unary_<"exp_", &PointwiseKernels::exp, ExpBackward>(x); }
+///     constexpr OpDefinition exp_op{.name = "exp", .family = Family::pointwise, .autocast = AutocastClass::f32};
+///     Tensor exp(const Tensor& x) { return unary<exp_op, &PointwiseKernels::exp, ExpBackward>(x); }
+///     Tensor exp_(const Tensor& x) { return unary_<exp_op, &PointwiseKernels::exp, ExpBackward>(x); }
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/operand.h"
 #include "bytetape/autograd/ops/copy.h"
 
 namespace bytetape::elementwise {
-
-using memory::OpName;
 
 /// Throws ValueError if x is undefined.
 /// Throws DTypeError if x is bool.
@@ -47,7 +47,7 @@ inline ConstView held_input(const Operand& x, DType dtype, const Tensor& y) {
 /// Puts an op's result on the tape: y, or its first input if the op is in place.
 inline void finish(Node* node, const Tensor& y, bool in_place) {
   if (in_place) return detail::add_overwritten(node, y);
-  detail::check_anomaly(y);
+  detail::note_result(y);
   if (node) detail::add_output(*node, y);
 }
 
@@ -68,15 +68,16 @@ Tensor run_unary(const Tensor& x, bool in_place, const Arguments&... arguments) 
   if constexpr (sizeof...(arguments) > 0) node->set(arguments...);
   return y;
 }
-template <OpName name, auto Kernel, class Rule, auto Check = check_floating, class... Arguments>
-Tensor unary(const Tensor& x, const Arguments&... arguments) {
-  const Op<name> op;
+template <const OpDefinition& definition, auto Kernel, class Rule, auto Check = check_floating, class... Arguments>
+Tensor unary(const Tensor& given, const Arguments&... arguments) {
+  const Op<definition> op(given, arguments...);
+  const Tensor& x = op.input(given);
   Check(x, arguments...);
   return run_unary<Kernel, Rule>(x, false, arguments...);
 }
-template <OpName name, auto Kernel, class Rule, auto Check = check_floating, class... Arguments>
+template <const OpDefinition& definition, auto Kernel, class Rule, auto Check = check_floating, class... Arguments>
 Tensor unary_(const Tensor& x, const Arguments&... arguments) {
-  const Op<name> op;
+  const Op<in_place_of<definition>> op(x, arguments...);
   Check(x, arguments...);
   check_in_place(x);
   return run_unary<Kernel, Rule>(x, true, arguments...);
@@ -169,18 +170,18 @@ Tensor of_promoted(const Operand& a, const Operand& b, const F& f) {
   return f(to(a.tensor(), dtype), to(b.tensor(), dtype));
 }
 /// Runs the elementwise op f(a, b).
-template <OpName name, auto Kernel, class Rule>
+template <const OpDefinition& definition, auto Kernel, class Rule>
 Tensor binary(const Operand& a, const Operand& b) {
-  const Op<name> op;
-  if (promotes(a.tensor(), b.tensor())) return of_promoted(a, b, binary<name, Kernel, Rule>);
+  const Op<definition> op(a, b);
+  if (promotes(a.tensor(), b.tensor())) return op.composed(of_promoted(a, b, binary<definition, Kernel, Rule>));
   check_arithmetic(tensor_of(a, b));
   check_pair(a, b);
   return run_binary<Kernel, Rule>(a, b, output(a, b, tensor_of(a, b).dtype()), false);
 }
 /// Runs the in-place op a = f(a, b).
-template <OpName name, auto Kernel, class Rule>
+template <const OpDefinition& definition, auto Kernel, class Rule>
 Tensor binary_(const Tensor& a, const Operand& b) {
-  const Op<name> op;
+  const Op<in_place_of<definition>> op(a, b);
   check_into(a, b);
   return run_binary<Kernel, Rule>(a, b, a, true);
 }

@@ -96,20 +96,39 @@ static Tensor difference_loss(const Tensor& input, const Tensor& wanted, Reducti
   return reduced(y, reduction);
 }
 
+constexpr OpDefinition mse_loss_op{.name = "mse_loss",
+                                   .inputs = {"x", "target"},
+                                   .attributes = {{"reduction", AttributeType::text}},
+                                   .family = Family::elementwise_loss,
+                                   .autocast = AutocastClass::f32,
+                                   .flop = one_per_input};
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
-  const Op<"mse_loss"> op;
-  return difference_loss<Mse>(x, target, reduction);
+  const Op<mse_loss_op> op(x, target, reduction);
+  return op.result(difference_loss<Mse>(x, target, reduction));
 }
 
+constexpr OpDefinition l1_loss_op{.name = "l1_loss",
+                                  .inputs = {"x", "target"},
+                                  .attributes = {{"reduction", AttributeType::text}},
+                                  .family = Family::elementwise_loss,
+                                  .autocast = AutocastClass::f32,
+                                  .flop = one_per_input};
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
-  const Op<"l1_loss"> op;
-  return difference_loss<L1>(x, target, reduction);
+  const Op<l1_loss_op> op(x, target, reduction);
+  return op.result(difference_loss<L1>(x, target, reduction));
 }
 
+constexpr OpDefinition huber_loss_op{
+    .name = "huber_loss",
+    .inputs = {"x", "target"},
+    .attributes = {{"reduction", AttributeType::text}, {"delta", AttributeType::number}},
+    .family = Family::elementwise_loss,
+    .autocast = AutocastClass::f32,
+    .flop = one_per_input};
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta) {
-  const Op<"huber_loss"> op;
+  const Op<huber_loss_op> op(x, target, reduction, delta);
   check<ValueError>(delta > 0, "delta must be positive, got ", delta);
-  return difference_loss<Huber>(x, target, reduction, {delta});
+  return op.result(difference_loss<Huber>(x, target, reduction, {delta}));
 }
 
 /// As operands of the next loss: undefined ones stand for 1.
@@ -156,16 +175,23 @@ static Tensor bce_with_logits(const Tensor& x, const Tensor& target, const Tenso
   return y;
 }
 
+constexpr OpDefinition binary_cross_entropy_with_logits_op{.name = "binary_cross_entropy_with_logits",
+                                                           .inputs = {"x", "target", "weight", "pos_weight"},
+                                                           .attributes = {{"reduction", AttributeType::text}},
+                                                           .family = Family::elementwise_loss,
+                                                           .autocast = AutocastClass::f32,
+                                                           .flop = one_per_input};
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& wanted,
                                         const BinaryCrossEntropyOptions& options) {
-  const Op<"binary_cross_entropy_with_logits"> op;
-  const Tensor x = widened(input), target = widened(wanted), weight = widened(options.weight),
-               pos_weight = widened(options.pos_weight);
+  const Op<binary_cross_entropy_with_logits_op> op(input, wanted, options.weight, options.pos_weight,
+                                                   options.reduction);
+  const Tensor x = op.input(input), target = op.input(wanted), weight = op.input(options.weight),
+               pos_weight = op.input(options.pos_weight);
   check_target(x, target);
   check_weight(weight, "weight", x);
   check_weight(pos_weight, "pos_weight", x);
   const Tensor losses = bce_with_logits(x, target, pos_weight);
-  return reduced(weight.defined() ? losses * weight : losses, options.reduction);
+  return op.result(reduced(weight.defined() ? losses * weight : losses, options.reduction));
 }
 
 }  // namespace bytetape

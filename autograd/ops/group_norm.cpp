@@ -95,15 +95,22 @@ static Tensor group_norm_image(const Tensor& x, std::int64_t groups, const Tenso
   return y;
 }
 
+constexpr OpDefinition group_norm_op{
+    .name = "group_norm",
+    .inputs = {"x", "weight", "bias"},
+    .attributes = {{"num_groups", AttributeType::integer}, {"eps", AttributeType::number}},
+    .family = Family::group_norm,
+    .autocast = AutocastClass::f32,
+    .flop = norm_flop};
 Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
-  const Op<"group_norm"> op;
-  const Tensor x = widened(input);
+  const Op<group_norm_op> op(input, weight, bias, num_groups, eps);
+  const Tensor x = op.input(input);
   check_inputs(x, num_groups, weight, bias, eps);
   const auto coefficients = [&](const Tensor& v) {
     return v.defined() ? contiguous(to(v, accumulated(x.dtype()))) : v;
   };
   const Tensor y = group_norm_image(as_image(x), num_groups, coefficients(weight), coefficients(bias), eps);
-  return x.rank() == 4 ? y : view(y, x.shape());
+  return op.result(x.rank() == 4 ? y : view(y, x.shape()));
 }
 
 }  // namespace bytetape

@@ -10,18 +10,19 @@ namespace bytetape {
 
 /// Runs a linear map of images (n, c, h, w). One kernel maps x to y, and another maps gy to gx. Each is the backward
 /// rule of the other. Saves nothing. The result keeps x's memory format.
-template <memory::OpName name, auto Kernel, memory::OpName backward_name, auto BackwardKernel, class... Params>
+template <const OpDefinition& definition, auto Kernel, const OpDefinition& backward_definition, auto BackwardKernel,
+          class... Params>
 struct ImageMap {
   Shape x_shape, y_shape;
   MemoryFormat format = image_format;
   std::tuple<Params...> params;
 
   Tensor operator()(const Tensor& x) const {
-    const memory::Op<name> op;
+    const Op<definition> op(x);
     return apply<Kernel, Backward>(x, y_shape);
   }
   Tensor backward(const Tensor& gy) const {
-    const memory::Op<backward_name> op;
+    const Op<backward_definition> op(gy);
     return apply<BackwardKernel, BackwardBackward>(gy, x_shape);
   }
 

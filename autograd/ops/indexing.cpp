@@ -30,8 +30,13 @@ struct IndexSelectBackward final : Node {
   std::int64_t slices = 0;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = index_sum(gy[0], dim, index.get(), slices); }
 };
+constexpr OpDefinition index_select_op{.name = "index_select",
+                                       .inputs = {"x", "index"},
+                                       .attributes = {{"dim", AttributeType::integer}},
+                                       .family = Family::indexing,
+                                       .flop = no_flop};
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
-  const Op<"index_select"> op;
+  const Op<index_select_op> op(x, index, dim);
   check_same_device(x, index);
   check_indices(index);
   check(x.rank() > 0, "a scalar has no dim to select from, got ", describe(x));
@@ -54,8 +59,14 @@ struct IndexSumBackward final : Node {
   int dim = 0;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = index_select(gy[0], dim, index.get()); }
 };
+constexpr OpDefinition index_sum_op{.name = "index_sum",
+                                    .inputs = {"x", "index"},
+                                    .attributes = {{"dim", AttributeType::integer}, {"slices", AttributeType::integer}},
+                                    .family = Family::indexing,
+                                    .flop = one_per_input};
 /// As many slices, each the sum of those of x that the index says belong there: what index_select spread.
 Tensor index_sum(const Tensor& x, int dim, const Tensor& index, std::int64_t slices) {
+  const Op<index_sum_op> op(x, index, dim, slices);
   Tensor y = with_slices(x, dim, slices);
   run_planned<&IndexingKernels::index_sum>(x.device(), {x.read(), index.read(), dim, y.write()});
   if (auto* node = record<IndexSumBackward>(y, x)) {
@@ -67,8 +78,12 @@ Tensor index_sum(const Tensor& x, int dim, const Tensor& index, std::int64_t sli
 
 }  // namespace
 
+constexpr OpDefinition one_hot_op{.name = "one_hot",
+                                  .attributes = {{"num_classes", AttributeType::integer}},
+                                  .family = Family::indexing,
+                                  .flop = no_flop};
 Tensor one_hot(const Tensor& x, std::int64_t num_classes) {
-  const Op<"one_hot"> op;
+  const Op<one_hot_op> op(x, num_classes);
   check_defined(x);
   check_indices(x);
   check<ValueError>(num_classes > 0, "num_classes must be positive, got ", num_classes);
@@ -77,7 +92,7 @@ Tensor one_hot(const Tensor& x, std::int64_t num_classes) {
   const Tensor rows = reshape(x, x.numel());
   Tensor y = empty({x.numel(), num_classes}, DType::i64, x.device());
   run<&IndexingKernels::one_hot>(x.device(), rows.read(), y.write());
-  return view(y, shape);
+  return op.result(view(y, shape));
 }
 
 }  // namespace bytetape

@@ -9,7 +9,10 @@
 namespace bytetape {
 namespace {
 
-using Interpolate = ImageMap<"interpolate", &InterpolateKernels::interpolate, "interpolate_backward",
+// The kernels of interpolate, which map images to images.
+constexpr OpDefinition forward_op{.name = "interpolate", .family = Family::interpolate};
+constexpr OpDefinition backward_op{.name = "interpolate_backward", .family = Family::interpolate};
+using Interpolate = ImageMap<forward_op, &InterpolateKernels::interpolate, backward_op,
                              &InterpolateKernels::interpolate_backward, InterpolateParams>;
 
 constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // far from overflow
@@ -49,8 +52,15 @@ double step_of(std::int64_t inputs, std::int64_t outputs, double factor, const I
 
 }  // namespace
 
+constexpr OpDefinition interpolate_op{.name = "interpolate",
+                                      .attributes = {{"size", AttributeType::integers},
+                                                     {"scale_factor_h", AttributeType::number},
+                                                     {"scale_factor_w", AttributeType::number},
+                                                     {"mode", AttributeType::text},
+                                                     {"align_corners", AttributeType::boolean}},
+                                      .kind = OpKind::composite};
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
-  const Op<"interpolate"> op;
+  const Op<interpolate_op> op(x, o.size, o.scale_factor[0], o.scale_factor[1], o.mode, o.align_corners);
   check_floating(x);
   check(x.rank() == 4, "expected x (n, c, h, w), got ", describe(x));
   check_options(o);
@@ -60,7 +70,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     map.y_shape[2 + i] = output_size(x, i, o);
     params.steps[i] = step_of(x.size(2 + i), map.y_shape[2 + i], o.scale_factor[i], o);
   }
-  return map(x);
+  return op.result(map(x));
 }
 
 }  // namespace bytetape

@@ -91,7 +91,7 @@ static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, con
                                                                mean.write(), rstd.write(), read(residual), write(sum)});
   const Ref<LayerNormBackward> node =
       adds ? prepare<LayerNormBackward>(x, weight, bias, residual) : prepare<LayerNormBackward>(x, weight, bias);
-  detail::check_anomaly(y);
+  detail::note_result(y);
   if (!node) return {y, sum};
   detail::add_output(*node, y);
   if (adds) detail::add_output(*node, sum);
@@ -122,19 +122,36 @@ static AddLayerNorm normalise(const Tensor& x, const Tensor& residual, const Sha
   return {view(made.y, x.shape()), made.sum.defined() ? view(made.sum, x.shape()) : made.sum};
 }
 
+constexpr OpDefinition layer_norm_op{
+    .name = "layer_norm",
+    .inputs = {"x", "weight", "bias"},
+    .attributes = {{"normalized_shape", AttributeType::integers}, {"eps", AttributeType::number}},
+    .family = Family::layer_norm,
+    .autocast = AutocastClass::f32,
+    .flop = norm_flop};
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
-  const Op<"layer_norm"> op;
-  return normalise(widened(x), {}, normalized_shape, weight, bias, eps).y;
+  const Op<layer_norm_op> op(x, weight, bias, normalized_shape, eps);
+  return op.result(normalise(op.input(x), {}, normalized_shape, weight, bias, eps).y);
 }
 
+constexpr OpDefinition add_layer_norm_op{
+    .name = "add_layer_norm",
+    .inputs = {"x", "residual", "weight", "bias"},
+    .outputs = {"y", "sum"},
+    .attributes = {{"normalized_shape", AttributeType::integers}, {"eps", AttributeType::number}},
+    .family = Family::layer_norm,
+    .autocast = AutocastClass::f32,
+    .flop = norm_flop};
 AddLayerNorm add_layer_norm(const Tensor& input, const Tensor& added, const Shape& normalized_shape,
                             const Tensor& weight, const Tensor& bias, double eps) {
-  const Op<"add_layer_norm"> op;
-  const auto [x, residual] = promoted_pair(widened(input), widened(added));
+  const Op<add_layer_norm_op> op(input, added, weight, bias, normalized_shape, eps);
+  const auto [x, residual] = promoted_pair(op.input(input), op.input(added));
   check_defined(residual, "the residual");
   check_residual(residual, x);
-  return normalise(x, residual, normalized_shape, weight, bias, eps);
+  const AddLayerNorm made = normalise(x, residual, normalized_shape, weight, bias, eps);
+  op.results({made.y, made.sum});
+  return made;
 }
 
 }  // namespace bytetape

@@ -172,35 +172,50 @@ static Tensor in_f32(const Tensor& x, const F& f) {
 /// What belongs to x, in its dtype.
 static Tensor like(const Tensor& other, const Tensor& x) { return other.defined() ? to(other, x.dtype()) : other; }
 
+constexpr OpDefinition cross_entropy_op{.name = "cross_entropy",
+                                        .inputs = {"logits", "target", "weight"},
+                                        .attributes = {{"ignore_index", AttributeType::integer},
+                                                       {"label_smoothing", AttributeType::number},
+                                                       {"reduction", AttributeType::text}},
+                                        .family = Family::loss,
+                                        .autocast = AutocastClass::f32,
+                                        .flop = one_per_input};
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
-  const Op<"cross_entropy"> op;
+  const Op<cross_entropy_op> op(logits, target, options.weight, options.ignore_index, options.label_smoothing,
+                                options.reduction);
   check_inputs(logits, target, options);
   check_weight(options.weight, logits);
   const bool holds_classes = target.dtype() == DType::i64;
   if (size_of(logits.dtype()) == 2)
-    return in_f32(logits, [&](const Tensor& x) {
+    return op.composed(in_f32(logits, [&](const Tensor& x) {
       CrossEntropyOptions wide = options;
       wide.weight = like(options.weight, x);
       return cross_entropy(x, holds_classes ? target : to(target, x.dtype()), wide);
-    });
-  if (!holds_classes) return loss_of_probabilities(logits, target, options);
-  return loss_of_classes(logits, target, options.weight,
-                         {options.ignore_index, options.label_smoothing, options.reduction});
+    }));
+  if (!holds_classes) return op.composed(loss_of_probabilities(logits, target, options));
+  return op.result(loss_of_classes(logits, target, options.weight,
+                                   {options.ignore_index, options.label_smoothing, options.reduction}));
 }
 
+constexpr OpDefinition nll_loss_op{
+    .name = "nll_loss",
+    .inputs = {"log_probabilities", "target", "weight"},
+    .attributes = {{"ignore_index", AttributeType::integer}, {"reduction", AttributeType::text}},
+    .family = Family::loss,
+    .autocast = AutocastClass::f32};
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const NllLossOptions& options) {
-  const Op<"nll_loss"> op;
+  const Op<nll_loss_op> op(log_probabilities, target, options.weight, options.ignore_index, options.reduction);
   check_same_device(log_probabilities, target);
   check_floating(log_probabilities);
   check<DTypeError>(target.dtype() == DType::i64, "the target holds class indices (i64), got ", describe(target));
   check_classes(log_probabilities, target);
   check_weight(options.weight, log_probabilities);
   if (size_of(log_probabilities.dtype()) == 2)
-    return in_f32(log_probabilities, [&](const Tensor& x) {
+    return op.composed(in_f32(log_probabilities, [&](const Tensor& x) {
       return nll_loss(x, target, {like(options.weight, x), options.reduction, options.ignore_index});
-    });
-  return loss_of_classes(log_probabilities, target, options.weight,
-                         {options.ignore_index, 0, options.reduction, /*takes_logits=*/false});
+    }));
+  return op.result(loss_of_classes(log_probabilities, target, options.weight,
+                                   {options.ignore_index, 0, options.reduction, /*takes_logits=*/false}));
 }
 
 }  // namespace bytetape

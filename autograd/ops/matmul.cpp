@@ -114,8 +114,16 @@ Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype) {
 
 }  // namespace
 
+constexpr OpDefinition matmul_op{.name = "matmul",
+                                 .inputs = {"a", "b"},
+                                 .family = Family::matmul,
+                                 .autocast = AutocastClass::low,
+                                 .flop = [](const OpCall& call) {
+                                   return 2 * one_per_output(call) *
+                                          static_cast<double>(call.inputs[0].tensor().shape().back());
+                                 }};
 Tensor matmul(const Tensor& left, const Tensor& right) {
-  const Op<"matmul"> op;
+  const Op<matmul_op> op(left, right);
   const AutocastWeight low_left(left), low_right(right);
   const Tensor &a = low_left.value, &b = low_right.value;
   check_same_type(a, b);
@@ -123,15 +131,16 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   check(a.rank() > 0 && b.rank() > 0, "expected at least one dimension each, got ", describe(a), " and ", describe(b));
   check(a.shape().back() == (b.rank() == 1 ? b.numel() : rows_of(b)), "the columns of ", describe(a),
         " do not match the rows of ", describe(b));
-  if (a.rank() == 1) return squeeze(matmul(unsqueeze(low_left.on_tape, 0), low_right.on_tape), b.rank() == 1 ? 0 : -2);
-  if (b.rank() == 1) return squeeze(matmul(low_left.on_tape, unsqueeze(low_right.on_tape, 1)), -1);
+  if (a.rank() == 1)
+    return op.composed(squeeze(matmul(unsqueeze(low_left.on_tape, 0), low_right.on_tape), b.rank() == 1 ? 0 : -2));
+  if (b.rank() == 1) return op.composed(squeeze(matmul(low_left.on_tape, unsqueeze(low_right.on_tape, 1)), -1));
   Shape shape = batch_of(a);
   check(broadcast_into(shape, batch_of(b)), "the batches of ", describe(a), " and ", describe(b), " do not broadcast");
   shape.push_back(rows_of(a));
   shape.push_back(cols_of(b));
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: a batch is just more rows, also for b's gradient
     const std::int64_t rows = numel(batch_of(a)) * rows_of(a);
-    return view(matmul(reshape(low_left.on_tape, {rows, cols_of(a)}), low_right.on_tape), shape);
+    return op.composed(view(matmul(reshape(low_left.on_tape, {rows, cols_of(a)}), low_right.on_tape), shape));
   }
   Tensor y = empty(shape, a.dtype(), a.device());
   multiply(a, b, y);
@@ -146,11 +155,20 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   return y;
 }
 
+constexpr OpDefinition linear_op{.name = "linear",
+                                 .inputs = {"x", "weight", "bias"},
+                                 .attributes = {{"activation", AttributeType::text}},
+                                 .family = Family::matmul,
+                                 .autocast = AutocastClass::low,
+                                 .flop = [](const OpCall& call) {
+                                   return 2 * one_per_output(call) *
+                                          static_cast<double>(call.inputs[1].tensor().size(1));
+                                 }};
 Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation activation) {
-  const Op<"linear"> op;
+  const Op<linear_op> op(input, w, b, activation);
   check_epilogue<MatmulKernels>(activation);
   const AutocastWeight low_weight(w), low_bias(b);
-  const Tensor x = autocast_copy(input), &weight = low_weight.value, &bias = low_bias.value;
+  const Tensor x = op.input(input), &weight = low_weight.value, &bias = low_bias.value;
   check_same_type(x, weight);
   check_floating(x);
   check(x.rank() > 0 && weight.rank() == 2, "expected an input (..., in) and a weight (out, in), got input ",
@@ -179,7 +197,7 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
   const View y_view = result(y), z_view = z.defined() ? result(z) : View();
   const ConstView b_view = bias.defined() ? bias.read().expand(y_view.shape) : ConstView();
   run_planned<&MatmulKernels::matmul>(x.device(), {x_view, w_view, b_view, y_view, activation, z_view});
-  detail::check_anomaly(y);
+  detail::note_result(y);
   if (!node) return y;
   detail::add_output(*node, y);
   if (z.defined()) detail::add_output(*node, z);

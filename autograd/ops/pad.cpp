@@ -92,7 +92,14 @@ struct PlaceBackward final : Node {
       if (gy[0].size(d) != shape[d]) gx[0] = narrow(gx[0], d, start[d], shape[d]);
   }
 };
+constexpr OpDefinition place_op{.name = "place",
+                                .attributes = {{"shape", AttributeType::integers},
+                                               {"start", AttributeType::integers},
+                                               {"value", AttributeType::number}},
+                                .family = Family::pad,
+                                .flop = no_flop};
 Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Scalar value) {
+  const Op<place_op> op(x, shape, start, value);
   Tensor y = empty(shape, suggest_memory_format(x), x.dtype(), x.device());
   run<&PadKernels::pad>(x.device(), PadArgs{x.read(), start, value, y.write()});
   if (auto* node = record<PlaceBackward>(y, x)) {
@@ -102,13 +109,18 @@ Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Sca
   return y;
 }
 
+constexpr OpDefinition pad_op{.name = "pad",
+                              .attributes = {{"padding", AttributeType::integers},
+                                             {"mode", AttributeType::text},
+                                             {"value", AttributeType::number}},
+                              .kind = OpKind::composite};
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& numbers, PadMode mode, Scalar value) {
-  const Op<"pad"> op;
+  const Op<pad_op> op(x, numbers, mode, value);
   check_defined(x);
   const Padding padding(x, numbers);
-  if (mode != PadMode::constant) return pad_by_index(x, padding, mode);
+  if (mode != PadMode::constant) return op.result(pad_by_index(x, padding, mode));
   check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
-  return pad_by_value(x, padding, value);
+  return op.result(pad_by_value(x, padding, value));
 }
 
 }  // namespace bytetape

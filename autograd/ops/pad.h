@@ -9,6 +9,9 @@ namespace bytetape {
 
 /// The values of padding: a constant, the mirror image at the outermost element, or the outermost element.
 enum class PadMode : std::uint8_t { constant, reflect, replicate };
+constexpr const char* name_of(PadMode m) {
+  return m == PadMode::constant ? "constant" : m == PadMode::reflect ? "reflect" : "replicate";
+}
 
 /// Pads the last dims of x (torch.nn.functional.pad). Differentiable to any order.
 /// `padding` has two numbers per dim, the elements to add at its begin and end, starting with the last dim. Negative

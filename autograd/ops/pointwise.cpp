@@ -18,29 +18,33 @@ struct ExpBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * y.get(); }
 };
-Tensor exp(const Tensor& x) { return unary<"exp", &PointwiseKernels::exp, ExpBackward>(widened(x)); }
-Tensor exp_(const Tensor& x) { return unary_<"exp_", &PointwiseKernels::exp, ExpBackward>(x); }
+constexpr OpDefinition exp_op{.name = "exp", .family = Family::pointwise, .autocast = AutocastClass::f32};
+Tensor exp(const Tensor& x) { return unary<exp_op, &PointwiseKernels::exp, ExpBackward>(x); }
+Tensor exp_(const Tensor& x) { return unary_<exp_op, &PointwiseKernels::exp, ExpBackward>(x); }
 
 struct LogBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / x.get(); }
 };
-Tensor log(const Tensor& x) { return unary<"log", &PointwiseKernels::log, LogBackward>(widened(x)); }
-Tensor log_(const Tensor& x) { return unary_<"log_", &PointwiseKernels::log, LogBackward>(x); }
+constexpr OpDefinition log_op{.name = "log", .family = Family::pointwise, .autocast = AutocastClass::f32};
+Tensor log(const Tensor& x) { return unary<log_op, &PointwiseKernels::log, LogBackward>(x); }
+Tensor log_(const Tensor& x) { return unary_<log_op, &PointwiseKernels::log, LogBackward>(x); }
 
 struct SqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / (y.get() * 2); }
 };
-Tensor sqrt(const Tensor& x) { return unary<"sqrt", &PointwiseKernels::sqrt, SqrtBackward>(x); }
-Tensor sqrt_(const Tensor& x) { return unary_<"sqrt_", &PointwiseKernels::sqrt, SqrtBackward>(x); }
+constexpr OpDefinition sqrt_op{.name = "sqrt", .family = Family::pointwise};
+Tensor sqrt(const Tensor& x) { return unary<sqrt_op, &PointwiseKernels::sqrt, SqrtBackward>(x); }
+Tensor sqrt_(const Tensor& x) { return unary_<sqrt_op, &PointwiseKernels::sqrt, SqrtBackward>(x); }
 
 struct RsqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * (pow(y.get(), 3) * -0.5); }
 };
-Tensor rsqrt(const Tensor& x) { return unary<"rsqrt", &PointwiseKernels::rsqrt, RsqrtBackward>(widened(x)); }
-Tensor rsqrt_(const Tensor& x) { return unary_<"rsqrt_", &PointwiseKernels::rsqrt, RsqrtBackward>(x); }
+constexpr OpDefinition rsqrt_op{.name = "rsqrt", .family = Family::pointwise, .autocast = AutocastClass::f32};
+Tensor rsqrt(const Tensor& x) { return unary<rsqrt_op, &PointwiseKernels::rsqrt, RsqrtBackward>(x); }
+Tensor rsqrt_(const Tensor& x) { return unary_<rsqrt_op, &PointwiseKernels::rsqrt, RsqrtBackward>(x); }
 
 struct TanhBackward final : Node {
   Saved y{this};
@@ -48,8 +52,9 @@ struct TanhBackward final : Node {
     gx[0] = grad_enabled() ? gy[0] * (1 - y.get() * y.get()) : fused<&PointwiseKernels::tanh_backward>(y, gy[0], gx);
   }
 };
-Tensor tanh(const Tensor& x) { return unary<"tanh", &PointwiseKernels::tanh, TanhBackward>(x); }
-Tensor tanh_(const Tensor& x) { return unary_<"tanh_", &PointwiseKernels::tanh, TanhBackward>(x); }
+constexpr OpDefinition tanh_op{.name = "tanh", .family = Family::pointwise};
+Tensor tanh(const Tensor& x) { return unary<tanh_op, &PointwiseKernels::tanh, TanhBackward>(x); }
+Tensor tanh_(const Tensor& x) { return unary_<tanh_op, &PointwiseKernels::tanh, TanhBackward>(x); }
 
 struct SigmoidBackward final : Node {
   Saved y{this};
@@ -58,15 +63,17 @@ struct SigmoidBackward final : Node {
         grad_enabled() ? gy[0] * (y.get() * (1 - y.get())) : fused<&PointwiseKernels::sigmoid_backward>(y, gy[0], gx);
   }
 };
-Tensor sigmoid(const Tensor& x) { return unary<"sigmoid", &PointwiseKernels::sigmoid, SigmoidBackward>(x); }
-Tensor sigmoid_(const Tensor& x) { return unary_<"sigmoid_", &PointwiseKernels::sigmoid, SigmoidBackward>(x); }
+constexpr OpDefinition sigmoid_op{.name = "sigmoid", .family = Family::pointwise};
+Tensor sigmoid(const Tensor& x) { return unary<sigmoid_op, &PointwiseKernels::sigmoid, SigmoidBackward>(x); }
+Tensor sigmoid_(const Tensor& x) { return unary_<sigmoid_op, &PointwiseKernels::sigmoid, SigmoidBackward>(x); }
 
 struct ReluBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = activation_grad(Activation::relu, y, gy[0], gx); }
 };
-Tensor relu(const Tensor& x) { return unary<"relu", &PointwiseKernels::relu, ReluBackward>(x); }
-Tensor relu_(const Tensor& x) { return unary_<"relu_", &PointwiseKernels::relu, ReluBackward>(x); }
+constexpr OpDefinition relu_op{.name = "relu", .family = Family::pointwise};
+Tensor relu(const Tensor& x) { return unary<relu_op, &PointwiseKernels::relu, ReluBackward>(x); }
+Tensor relu_(const Tensor& x) { return unary_<relu_op, &PointwiseKernels::relu, ReluBackward>(x); }
 
 /// gy where v, x or a result of its sign, is positive; else gy * slope.
 static Tensor leaky_relu_grad(double slope, Saved& v, const Tensor& gy, const InputGrads& gx) {
@@ -87,15 +94,17 @@ struct FoldingLeakyReluBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = leaky_relu_grad(slope, x, gy[0], gx); }
 };
 static void check_leaky_relu(const Tensor& x, double) { check_floating(x); }
+constexpr OpDefinition leaky_relu_op{
+    .name = "leaky_relu", .attributes = {{"negative_slope", AttributeType::number}}, .family = Family::pointwise};
 Tensor leaky_relu(const Tensor& x, double slope) {
   if (slope < 0)
-    return unary<"leaky_relu", &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
-  return unary<"leaky_relu", &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
+    return unary<leaky_relu_op, &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
+  return unary<leaky_relu_op, &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
 }
 Tensor leaky_relu_(const Tensor& x, double slope) {
   if (slope < 0)
-    return unary_<"leaky_relu_", &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
-  return unary_<"leaky_relu_", &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
+    return unary_<leaky_relu_op, &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
+  return unary_<leaky_relu_op, &PointwiseKernels::leaky_relu, LeakyReluBackward, check_leaky_relu>(x, slope);
 }
 
 struct SoftplusBackward final : Node {
@@ -115,8 +124,13 @@ static void check_softplus(const Tensor& x, double beta, double) {
   check_floating(x);
   check<ValueError>(beta != 0, "expected a beta other than 0");
 }
+constexpr OpDefinition softplus_op{
+    .name = "softplus",
+    .attributes = {{"beta", AttributeType::number}, {"threshold", AttributeType::number}},
+    .family = Family::pointwise,
+    .autocast = AutocastClass::f32};
 Tensor softplus(const Tensor& x, double beta, double threshold) {
-  return unary<"softplus", &PointwiseKernels::softplus, SoftplusBackward, check_softplus>(widened(x), beta, threshold);
+  return unary<softplus_op, &PointwiseKernels::softplus, SoftplusBackward, check_softplus>(x, beta, threshold);
 }
 
 struct ErfBackward final : Node {
@@ -125,8 +139,9 @@ struct ErfBackward final : Node {
     gx[0] = gy[0] * (exp(-(x.get() * x.get())) * (2 * std::numbers::inv_sqrtpi));
   }
 };
-Tensor erf(const Tensor& x) { return unary<"erf", &PointwiseKernels::erf, ErfBackward>(x); }
-Tensor erf_(const Tensor& x) { return unary_<"erf_", &PointwiseKernels::erf, ErfBackward>(x); }
+constexpr OpDefinition erf_op{.name = "erf", .family = Family::pointwise};
+Tensor erf(const Tensor& x) { return unary<erf_op, &PointwiseKernels::erf, ErfBackward>(x); }
+Tensor erf_(const Tensor& x) { return unary_<erf_op, &PointwiseKernels::erf, ErfBackward>(x); }
 
 struct GeluBackward final : Node {
   Saved x{this};
@@ -140,18 +155,21 @@ struct GeluBackward final : Node {
     gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&PointwiseKernels::gelu_backward>(x, gy[0], gx);
   }
 };
-Tensor gelu(const Tensor& x) { return unary<"gelu", &PointwiseKernels::gelu, GeluBackward>(x); }
-
 struct GeluTanhBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override {
     gx[0] = activation_grad(Activation::gelu_tanh, x, gy[0], gx);
   }
 };
+constexpr OpDefinition gelu_op{
+    .name = "gelu", .attributes = {{"approximate", AttributeType::text}}, .family = Family::pointwise};
 Tensor gelu(const Tensor& x, Approximate approximate) {
-  if (approximate == Approximate::none) return gelu(x);
-  return unary<"gelu", &PointwiseKernels::gelu_tanh, GeluTanhBackward>(x);
+  const Op<gelu_op> op(x, approximate);
+  check_floating(x);
+  if (approximate == Approximate::none) return run_unary<&PointwiseKernels::gelu, GeluBackward>(x, false);
+  return run_unary<&PointwiseKernels::gelu_tanh, GeluTanhBackward>(x, false);
 }
+Tensor gelu(const Tensor& x) { return gelu(x, Approximate::none); }
 
 struct SiluBackward final : Node {
   Saved x{this};
@@ -163,20 +181,23 @@ struct SiluBackward final : Node {
     gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&PointwiseKernels::silu_backward>(x, gy[0], gx);
   }
 };
-Tensor silu(const Tensor& x) { return unary<"silu", &PointwiseKernels::silu, SiluBackward>(x); }
-Tensor silu_(const Tensor& x) { return unary_<"silu_", &PointwiseKernels::silu, SiluBackward>(x); }
+constexpr OpDefinition silu_op{.name = "silu", .family = Family::pointwise};
+Tensor silu(const Tensor& x) { return unary<silu_op, &PointwiseKernels::silu, SiluBackward>(x); }
+Tensor silu_(const Tensor& x) { return unary_<silu_op, &PointwiseKernels::silu, SiluBackward>(x); }
 
 struct AbsBackward final : Node {
   Saved x{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * sign(x.get()); }
 };
-Tensor abs(const Tensor& x) { return unary<"abs", &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
-Tensor abs_(const Tensor& x) { return unary_<"abs_", &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
+constexpr OpDefinition abs_op{.name = "abs", .family = Family::pointwise};
+Tensor abs(const Tensor& x) { return unary<abs_op, &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
+Tensor abs_(const Tensor& x) { return unary_<abs_op, &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
 
 struct SignBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
 };
-Tensor sign(const Tensor& x) { return unary<"sign", &PointwiseKernels::sign, SignBackward>(x); }
+constexpr OpDefinition sign_op{.name = "sign", .family = Family::pointwise};
+Tensor sign(const Tensor& x) { return unary<sign_op, &PointwiseKernels::sign, SignBackward>(x); }
 
 struct ClampBackward final : Node {
   Saved x{this};
@@ -193,11 +214,14 @@ static void check_clamp(const Tensor& x, Scalar low, Scalar high) {
   check_fits(high, x);
   check<ValueError>(low.to<double>() <= high.to<double>(), "expected low <= high, got ", low, " and ", high);
 }
+constexpr OpDefinition clamp_op{.name = "clamp",
+                                .attributes = {{"low", AttributeType::number}, {"high", AttributeType::number}},
+                                .family = Family::pointwise};
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
-  return unary<"clamp", &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
+  return unary<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
 Tensor clamp_(const Tensor& x, Scalar low, Scalar high) {
-  return unary_<"clamp_", &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
+  return unary_<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }
 /// A number that no element of x exceeds.
 static Scalar greatest(const Tensor& x) {

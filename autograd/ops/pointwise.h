@@ -37,6 +37,7 @@ Tensor erf(const Tensor& x);
 Tensor gelu(const Tensor& x);
 /// The formula of Phi in gelu(): exact, or 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 enum class Approximate { none, tanh };
+constexpr const char* name_of(Approximate a) { return a == Approximate::none ? "none" : "tanh"; }
 /// x * Phi(x), exact or approximate (`approximate` of torch.nn.functional.gelu).
 Tensor gelu(const Tensor& x, Approximate approximate);
 /// x * sigmoid(x) (Elfwing, Uchibe & Doya, "Sigmoid-weighted linear units", 2018).

@@ -70,9 +70,14 @@ struct MaxPool2dBackwardBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = max_pool2d_gather(gy[0], indices.get(), plan); }
 };
 
+constexpr OpDefinition max_pool2d_backward_op{.name = "max_pool2d_backward",
+                                              .inputs = {"gy", "indices"},
+                                              .outputs = {"gx"},
+                                              .family = Family::pool,
+                                              .flop = one_per_input};
 /// Each element of gy to the place in x that was the largest.
 Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Pooling& plan) {
-  const Op<"max_pool2d_backward"> op;
+  const Op<max_pool2d_backward_op> op(gy, indices);
   Tensor gx = empty(plan.x_shape, plan.format, gy.dtype(), gy.device());
   run<&PoolKernels::max_pool2d_backward>(gy.device(), gy.read(), indices.read(), plan.params, gx.write());
   if (auto* node = record<MaxPool2dBackwardBackward>(gx, gy)) {
@@ -82,9 +87,11 @@ Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Poolin
   return gx;
 }
 
+constexpr OpDefinition max_pool2d_gather_op{
+    .name = "max_pool2d_gather", .inputs = {"x", "indices"}, .family = Family::pool};
 /// The elements of x in the places that were the largest.
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan) {
-  const Op<"max_pool2d_gather"> op;
+  const Op<max_pool2d_gather_op> op(x, indices);
   Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device());
   run<&PoolKernels::max_pool2d_gather>(x.device(), x.read(), indices.read(), plan.params, y.write());
   if (auto* node = record<MaxPool2dBackward>(y, x)) {
@@ -100,15 +107,26 @@ void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
   gx[0] = max_pool2d_backward(g, indices.get(), plan);
 }
 
-using AvgPool2d = ImageMap<"avg_pool2d", &PoolKernels::avg_pool2d, "avg_pool2d_backward",
-                           &PoolKernels::avg_pool2d_backward, Pool2dParams, bool>;
-using AdaptiveAvgPool2d = ImageMap<"adaptive_avg_pool2d", &PoolKernels::adaptive_avg_pool2d,
-                                   "adaptive_avg_pool2d_backward", &PoolKernels::adaptive_avg_pool2d_backward>;
+// The kernels of the average pools, which map images to images.
+constexpr OpDefinition average_op{.name = "avg_pool2d", .family = Family::pool, .flop = one_per_input};
+constexpr OpDefinition average_backward_op{.name = "avg_pool2d_backward", .family = Family::pool};
+using AvgPool2d = ImageMap<average_op, &PoolKernels::avg_pool2d, average_backward_op, &PoolKernels::avg_pool2d_backward,
+                           Pool2dParams, bool>;
+constexpr OpDefinition adaptive_op{.name = "adaptive_avg_pool2d", .family = Family::pool, .flop = one_per_input};
+constexpr OpDefinition adaptive_backward_op{.name = "adaptive_avg_pool2d_backward", .family = Family::pool};
+using AdaptiveAvgPool2d = ImageMap<adaptive_op, &PoolKernels::adaptive_avg_pool2d, adaptive_backward_op,
+                                   &PoolKernels::adaptive_avg_pool2d_backward>;
 
 }  // namespace
 
+constexpr OpDefinition max_pool2d_op{.name = "max_pool2d",
+                                     .attributes = {{"kernel", AttributeType::integers},
+                                                    {"stride", AttributeType::integers},
+                                                    {"padding", AttributeType::integers}},
+                                     .family = Family::pool,
+                                     .flop = one_per_input};
 Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
-  const Op<"max_pool2d"> op;
+  const Op<max_pool2d_op> op(x, params.kernel, params.stride, params.padding);
   const Pooling plan = plan_pooling(x, params);
   Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device()), indices;
   const bool narrow = plan.params.kernel.h * plan.params.kernel.w <= 256;
@@ -121,15 +139,23 @@ Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
   return y;
 }
 
+constexpr OpDefinition avg_pool2d_op{.name = "avg_pool2d",
+                                     .attributes = {{"kernel", AttributeType::integers},
+                                                    {"stride", AttributeType::integers},
+                                                    {"padding", AttributeType::integers},
+                                                    {"count_include_pad", AttributeType::boolean}},
+                                     .kind = OpKind::composite};
 Tensor avg_pool2d(const Tensor& x, const Pool2dParams& params, bool count_include_pad) {
-  const Op<"avg_pool2d"> op;
+  const Op<avg_pool2d_op> op(x, params.kernel, params.stride, params.padding, count_include_pad);
   const Pooling plan = plan_pooling(x, params);
-  if (is_all_of(x, plan.params)) return mean(x, {2, 3}, true);
-  return AvgPool2d{plan.x_shape, plan.y_shape, plan.format, {plan.params, count_include_pad}}(x);
+  if (is_all_of(x, plan.params)) return op.result(mean(x, {2, 3}, true));
+  return op.result(AvgPool2d{plan.x_shape, plan.y_shape, plan.format, {plan.params, count_include_pad}}(x));
 }
 
+constexpr OpDefinition adaptive_avg_pool2d_op{
+    .name = "adaptive_avg_pool2d", .attributes = {{"output_size", AttributeType::integers}}, .kind = OpKind::composite};
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size) {
-  const Op<"adaptive_avg_pool2d"> op;
+  const Op<adaptive_avg_pool2d_op> op(x, output_size);
   check_image(x);
   Shape y_shape = x.shape();
   for (int i = 0; i < 2; ++i) {
@@ -138,8 +164,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size) {
     check(x.size(2 + i) >= 1, "there is nothing to average in ", describe(x));
     y_shape[2 + i] = output_size[i];
   }
-  if (output_size == 1) return mean(x, {2, 3}, true);
-  return AdaptiveAvgPool2d{x.shape(), y_shape, suggest_memory_format(x), {}}(x);
+  if (output_size == 1) return op.result(mean(x, {2, 3}, true));
+  return op.result(AdaptiveAvgPool2d{x.shape(), y_shape, suggest_memory_format(x), {}}(x));
 }
 
 }  // namespace bytetape

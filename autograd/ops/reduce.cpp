@@ -42,8 +42,13 @@ struct SumBackward final : Node {
   DType dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(to(gy[0], dtype), kept), shape); }
 };
+constexpr OpDefinition sum_op{.name = "sum",
+                              .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                              .family = Family::reduce,
+                              .autocast = AutocastClass::f32,
+                              .flop = one_per_input};
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Op<"sum"> op;
+  const Op<sum_op> op(x, dims, keepdim);
   check_defined(x);
   const Reduced shapes(x, dims, keepdim);
   const bool is_wide = autocast_enabled() && is_floating(x.dtype());
@@ -63,8 +68,12 @@ struct MeanBackward final : Node {
   std::int64_t n = 1;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
 };
+constexpr OpDefinition mean_op{.name = "mean",
+                               .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                               .family = Family::reduce,
+                               .flop = one_per_input};
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Op<"mean"> op;
+  const Op<mean_op> op(x, dims, keepdim);
   check_floating(x);
   const Reduced shapes(x, dims, keepdim);
   const std::int64_t n = elements_reduced(x, shapes.kept);
@@ -78,14 +87,19 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   return y;
 }
 
+constexpr OpDefinition var_op{.name = "var",
+                              .attributes = {{"dims", AttributeType::integers},
+                                             {"keepdim", AttributeType::boolean},
+                                             {"correction", AttributeType::number}},
+                              .kind = OpKind::composite};
 Tensor var(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
-  const Op<"var"> op;
+  const Op<var_op> op(x, dims, keepdim, correction);
   check_floating(x);
   // Squares of 16-bit floats soon leave their range.
-  if (size_of(x.dtype()) == 2) return to(var(to(x, DType::f32), dims, keepdim, correction), x.dtype());
+  if (size_of(x.dtype()) == 2) return op.result(to(var(to(x, DType::f32), dims, keepdim, correction), x.dtype()));
   const auto n = static_cast<double>(elements_reduced(x, reduced_shape(x.shape(), dims, true)));
   const Tensor centred = x - mean(x, dims, true);
-  return sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction);
+  return op.result(sum(centred * centred, dims, keepdim) / std::max(0.0, n - correction));
 }
 
 /// gy / y for a root y, and 0 where that is 0: whatever is differentiated through it is 0 there too.
@@ -98,10 +112,15 @@ struct StdBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = over_root(gy[0], y.get()) * 0.5; }
 };
+constexpr OpDefinition std_op{.name = "std",
+                              .attributes = {{"dims", AttributeType::integers},
+                                             {"keepdim", AttributeType::boolean},
+                                             {"correction", AttributeType::number}},
+                              .kind = OpKind::composite};
 Tensor std(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
-  const Op<"std"> op;
+  const Op<std_op> op(x, dims, keepdim, correction);
   check_floating(x);
-  if (size_of(x.dtype()) == 2) return to(std(to(x, DType::f32), dims, keepdim, correction), x.dtype());
+  if (size_of(x.dtype()) == 2) return op.result(to(std(to(x, DType::f32), dims, keepdim, correction), x.dtype()));
   const Tensor variance = var(x, dims, keepdim, correction), y = sqrt(variance.detach());
   if (auto* node = record<StdBackward>(y, variance)) node->y.save_output(y);
   return y;
@@ -114,11 +133,15 @@ struct NormBackward final : Node {
     gx[0] = x.get() * over_root(reshape(gy[0], kept), reshape(y.get(), kept));
   }
 };
+constexpr OpDefinition norm_op{.name = "norm",
+                               .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                               .kind = OpKind::composite,
+                               .autocast = AutocastClass::f32};
 Tensor norm(const Tensor& input, const Dims& dims, bool keepdim) {
-  const Op<"norm"> op;
-  const Tensor x = widened(input);
+  const Op<norm_op> op(input, dims, keepdim);
+  const Tensor x = op.input(input);
   check_floating(x);
-  if (size_of(x.dtype()) == 2) return to(norm(to(x, DType::f32), dims, keepdim), x.dtype());
+  if (size_of(x.dtype()) == 2) return op.result(to(norm(to(x, DType::f32), dims, keepdim), x.dtype()));
   const Tensor v = x.detach(), y = sqrt(sum(v * v, dims, keepdim));
   if (auto* node = record<NormBackward>(y, x)) {
     node->x.save(x);
@@ -158,37 +181,54 @@ Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
   return y;
 }
 
+constexpr OpDefinition max_op{.name = "max",
+                              .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                              .family = Family::reduce,
+                              .flop = one_per_input};
 Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Op<"max"> op;
+  const Op<max_op> op(x, dims, keepdim);
   return extreme<&ReduceKernels::max>(x, dims, keepdim);
 }
 
+constexpr OpDefinition min_op{.name = "min",
+                              .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                              .family = Family::reduce,
+                              .flop = one_per_input};
 Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Op<"min"> op;
+  const Op<min_op> op(x, dims, keepdim);
   return extreme<&ReduceKernels::min>(x, dims, keepdim);
 }
 
+constexpr OpDefinition argmax_op{.name = "argmax",
+                                 .attributes = {{"dim", AttributeType::integer}, {"keepdim", AttributeType::boolean}},
+                                 .family = Family::reduce,
+                                 .flop = one_per_input};
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
-  const Op<"argmax"> op;
+  const Op<argmax_op> op(x, dim, keepdim);
   check_defined(x);
   const int d = wrap_dim(dim, x.shape());
-  if (x.rank() == 0) return reshape(argmax(reshape(x, {1}), 0), {});
+  if (x.rank() == 0) return op.composed(reshape(argmax(reshape(x, {1}), 0), {}));
   const Reduced shapes(x, {d}, keepdim);
   check(x.shape()[d] > 0, "nothing to choose from in dim ", dim, " of ", describe(x));
   Tensor y = empty(shapes.result, DType::i64, x.device());
   run<&ReduceKernels::argmax>(x.device(), x.read(), d, as_kept(y, shapes.kept));
-  return y;
+  return op.result(std::move(y));
 }
 
+constexpr OpDefinition argmax_of_all_op{.name = "argmax", .kind = OpKind::composite};
 Tensor argmax(const Tensor& x) {
-  const Op<"argmax"> op;
+  const Op<argmax_of_all_op> op(x);
   check_defined(x);
   check(x.numel() > 0, "nothing to choose from in ", describe(x));
-  return argmax(reshape(x, {x.numel()}), 0);
+  return op.result(argmax(reshape(x, {x.numel()}), 0));
 }
 
+constexpr OpDefinition sum_to_op{.name = "sum_to",
+                                 .attributes = {{"shape", AttributeType::integers}},
+                                 .kind = OpKind::composite,
+                                 .autocast = AutocastClass::f32};
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  const Op<"sum_to"> op;
+  const Op<sum_to_op> op(x, shape);
   check_defined(x);
   if (x.shape() == shape) return x;
   check(broadcasts_to(shape, x.shape()), describe(x), " is no broadcast of ", shape);
@@ -197,7 +237,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (int i = 0; i < x.rank(); ++i)
     if (i < added || (shape[i - added] == 1 && x.shape()[i] != 1)) repeated.push_back(i);
   const Tensor y = repeated.empty() ? x : sum(x, repeated, true);
-  return added == 0 ? y : reshape(y, shape);
+  return op.result(added == 0 ? y : reshape(y, shape));
 }
 
 }  // namespace bytetape

@@ -67,8 +67,10 @@ static Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strid
   return y;
 }
 
+constexpr OpDefinition view_op{
+    .name = "view", .attributes = {{"shape", AttributeType::integers}}, .kind = OpKind::view};
 Tensor view(const Tensor& x, const Shape& shape) {
-  const Op<"view"> op;
+  const Op<view_op> op(x, shape);
   check_defined(x);
   const Shape full = complete(x, shape);
   const auto strides = strides_as(x, full);
@@ -77,16 +79,22 @@ Tensor view(const Tensor& x, const Shape& shape) {
   return reshaped(x, full, *strides);
 }
 
+constexpr OpDefinition reshape_op{
+    .name = "reshape", .attributes = {{"shape", AttributeType::integers}}, .kind = OpKind::view};
 Tensor reshape(const Tensor& x, const Shape& shape) {
-  const Op<"reshape"> op;
+  const Op<reshape_op> op(x, shape);
   check_defined(x);
   const Shape full = complete(x, shape);
   if (const auto strides = strides_as(x, full)) return reshaped(x, full, *strides);
-  return reshaped(contiguous(x), full, contiguous_strides(full));
+  return op.composed(reshaped(contiguous(x), full, contiguous_strides(full)));
 }
 
+constexpr OpDefinition flatten_op{
+    .name = "flatten",
+    .attributes = {{"start_dim", AttributeType::integer}, {"end_dim", AttributeType::integer}},
+    .kind = OpKind::composite};
 Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
-  const Op<"flatten"> op;
+  const Op<flatten_op> op(x, start_dim, end_dim);
   check_defined(x);
   const int first = wrap_dim(start_dim, x.shape()), last = wrap_dim(end_dim, x.shape());
   check(first <= last, "start_dim ", start_dim, " comes after end_dim ", end_dim, " of ", describe(x));
@@ -96,7 +104,7 @@ Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   for (int i = first; i <= last && i < x.rank(); ++i) joined *= x.shape()[i];
   shape.push_back(joined);
   for (int i = last + 1; i < x.rank(); ++i) shape.push_back(x.shape()[i]);
-  return reshape(x, shape);
+  return op.result(reshape(x, shape));
 }
 
 struct PermuteBackward final : Node {
@@ -118,8 +126,11 @@ static Tensor permuted(const Tensor& x, const Dims& dims) {
   return y;
 }
 
+constexpr OpDefinition transpose_op{.name = "transpose",
+                                    .attributes = {{"dim0", AttributeType::integer}, {"dim1", AttributeType::integer}},
+                                    .kind = OpKind::view};
 Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
-  const Op<"transpose"> op;
+  const Op<transpose_op> op(x, dim0, dim1);
   check_defined(x);
   const int a = wrap_dim(dim0, x.shape()), b = wrap_dim(dim1, x.shape());
   Dims dims;
@@ -127,8 +138,10 @@ Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
   return permuted(x, dims);
 }
 
+constexpr OpDefinition permute_op{
+    .name = "permute", .attributes = {{"dims", AttributeType::integers}}, .kind = OpKind::view};
 Tensor permute(const Tensor& x, const Dims& dims) {
-  const Op<"permute"> op;
+  const Op<permute_op> op(x, dims);
   check_defined(x);
   check(dims.size() == x.rank(), "expected ", x.rank(), " dims for ", describe(x), ", got ", dims);
   Dims wrapped = dims;
@@ -150,8 +163,13 @@ struct NarrowBackward final : Node {
   std::int64_t start = 0;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = put_back(gy[0], shape, dim, start); }
 };
+constexpr OpDefinition narrow_op{.name = "narrow",
+                                 .attributes = {{"dim", AttributeType::integer},
+                                                {"start", AttributeType::integer},
+                                                {"length", AttributeType::integer}},
+                                 .kind = OpKind::view};
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
-  const Op<"narrow"> op;
+  const Op<narrow_op> op(x, dim, start, length);
   check_defined(x);
   check(x.rank() > 0, "a scalar has no dim to narrow, got ", describe(x));
   const int d = wrap_dim(dim, x.shape());
@@ -177,8 +195,11 @@ struct SelectBackward final : Node {
     gx[0] = put_back(unsqueeze(gy[0], dim), shape, dim, index);
   }
 };
+constexpr OpDefinition select_op{.name = "select",
+                                 .attributes = {{"dim", AttributeType::integer}, {"index", AttributeType::integer}},
+                                 .kind = OpKind::view};
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
-  const Op<"select"> op;
+  const Op<select_op> op(x, dim, index);
   check_defined(x);
   check(x.rank() > 0, "a scalar has no dim to select from, got ", describe(x));
   const int d = wrap_dim(dim, x.shape());
@@ -201,8 +222,10 @@ struct ExpandBackward final : Node {
   Shape shape;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sum_to(gy[0], shape); }
 };
+constexpr OpDefinition expand_op{
+    .name = "expand", .attributes = {{"shape", AttributeType::integers}}, .kind = OpKind::view};
 Tensor expand(const Tensor& x, const Shape& shape) {
-  const Op<"expand"> op;
+  const Op<expand_op> op(x, shape);
   check_defined(x);
   const int added = shape.size() - x.rank();
   check(added >= 0, describe(x), " has more dims than ", shape);
@@ -219,8 +242,10 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   return y;
 }
 
+constexpr OpDefinition squeeze_op{
+    .name = "squeeze", .attributes = {{"dim", AttributeType::integer}}, .kind = OpKind::view};
 Tensor squeeze(const Tensor& x, std::int64_t dim) {
-  const Op<"squeeze"> op;
+  const Op<squeeze_op> op(x, dim);
   check_defined(x);
   const int d = wrap_dim(dim, x.shape());
   Shape shape = x.shape();
@@ -232,8 +257,9 @@ Tensor squeeze(const Tensor& x, std::int64_t dim) {
   return reshaped(x, shape, strides);
 }
 
+constexpr OpDefinition squeeze_all_op{.name = "squeeze", .kind = OpKind::view};
 Tensor squeeze(const Tensor& x) {
-  const Op<"squeeze"> op;
+  const Op<squeeze_all_op> op(x);
   check_defined(x);
   Shape shape;
   Strides strides;
@@ -245,8 +271,10 @@ Tensor squeeze(const Tensor& x) {
   return reshaped(x, shape, strides);
 }
 
+constexpr OpDefinition unsqueeze_op{
+    .name = "unsqueeze", .attributes = {{"dim", AttributeType::integer}}, .kind = OpKind::view};
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
-  const Op<"unsqueeze"> op;
+  const Op<unsqueeze_op> op(x, dim);
   check_defined(x);
   const int d = wrap_dim(dim, x.shape(), 1);
   Shape shape = x.shape();

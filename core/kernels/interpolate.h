@@ -7,6 +7,7 @@ namespace bytetape {
 
 /// The pixel of a resized image: the nearest input pixel, or the four around its position, weighted by distance.
 enum class InterpolationMode : std::uint8_t { nearest, bilinear };
+constexpr const char* name_of(InterpolationMode m) { return m == InterpolationMode::nearest ? "nearest" : "bilinear"; }
 
 /// The mapping from output positions to input positions.
 struct InterpolateParams {

@@ -25,8 +25,9 @@ void log_cosh_kernel(const Tensor& x, Tensor& y) {  // both row-major
     *to = std::abs(*from) + std::log1p(std::exp(-2 * std::abs(*from))) - T(std::numbers::ln2);
 }
 
+constexpr OpDefinition log_cosh_op{.name = "log_cosh"};  // of one input x, one output y and no attributes
 Tensor log_cosh(const Tensor& x) {
-  const Op<"log_cosh"> op;
+  const Op<log_cosh_op> op(x);  // names the op in errors and on the ledger, and shows it to observers
   check_floating(x);
   check<DTypeError>(size_of(x.dtype()) >= 4, "expected f32 or f64, got ", describe(x));
   const Tensor dense = contiguous(x);

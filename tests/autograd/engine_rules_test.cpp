@@ -1,4 +1,5 @@
 // Rules that a test writes, and what the engine makes of what they give.
+#include "bytetape/autograd/anomaly.h"
 #include "bytetape/autograd/engine.h"
 
 #include <cmath>

@@ -12,10 +12,10 @@ std::vector<OpRow> random_rows() { return {}; }
 const std::vector<OpRow>& op_list() {
   static const std::vector<OpRow> list = [] {
     std::vector<OpRow> all;
-    const auto add = [&](std::vector<OpRow> rows) {
-      for (OpRow& row : rows) all.push_back(std::move(row));
+    const auto add = [&](std::vector<OpRow> rows, std::optional<Family> family = {}) {
+      for (OpRow& row : rows) all.emplace_back(std::move(row)).family = family;
     };
-#define BYTETAPE_FAMILY(Name, name, kind) add(name##_rows());
+#define BYTETAPE_FAMILY(Name, name, kind) add(name##_rows(), Family::name);
     BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 #undef BYTETAPE_FAMILY
     add(concat_rows());

@@ -94,7 +94,7 @@ enum class Gradients { none, once, twice };
 
 /// Everything that the tests need to know of an op (or of one way to call it).
 struct OpRow {
-  std::string op;       // as messages name it
+  std::string op;       // as messages name it, and its definition
   std::string variant;  // tells rows of one op apart
   Function f;
   Reference reference;
@@ -102,10 +102,11 @@ struct OpRow {
   Draw draw = Draw::normal;
   std::vector<BadInput> bad;
   Gradients gradients = Gradients::twice;
-  double tolerance = 1;             // times that of the dtype
-  bool has_empty_case = true;       // false where the op needs an element
-  Case large = {};                  // enough work for several threads; else (300, 401), and (401) for further inputs
-  bool same_on_any_threads = true;  // false: last bits of gradients depend on the number of threads
+  double tolerance = 1;               // times that of the dtype
+  bool has_empty_case = true;         // false where the op needs an element
+  Case large = {};                    // enough work for several threads; else (300, 401), and (401) for further inputs
+  bool same_on_any_threads = true;    // false: last bits of gradients depend on the number of threads
+  std::optional<Family> family = {};  // of the table that has the row
 
   std::string name() const { return variant.empty() ? op : op + "_" + variant; }
 };

@@ -1,0 +1,111 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "bytetape/core/kernels/families.h"
+
+namespace bytetape {
+
+class OpCall;
+
+/// The dtype that an op computes in and returns under Autocast. Integers and f64 never change.
+enum class AutocastClass : std::uint8_t {
+  keep,    ///< that of its input
+  low,     ///< the 16-bit dtype of the Autocast
+  f32,     ///< f32 for 16-bit inputs
+  widest,  ///< the widest floating dtype of its inputs
+};
+/// What an op consists of.
+enum class OpKind : std::uint8_t {
+  kernel,     ///< kernels of its family, after copies into their layout if need be
+  view,       ///< another view of its input's memory
+  composite,  ///< other ops, which observers see as well
+};
+/// The type of an attribute. `number` is a double; an integer argument is converted.
+enum class AttributeType : std::uint8_t { boolean, integer, number, integers, text };
+
+/// The name and type of an argument of an op that is not a tensor.
+struct AttributeDefinition {
+  std::string_view name;
+  AttributeType type;
+};
+
+namespace detail {
+
+/// A short list that can be a constant.
+template <class T, std::size_t capacity>
+struct ConstantList {
+  std::array<T, capacity> items{};
+  std::size_t count = 0;
+
+  constexpr ConstantList() = default;
+  constexpr ConstantList(std::initializer_list<T> list) {
+    for (const T& item : list) items[count++] = item;
+  }
+  constexpr std::size_t size() const { return count; }
+  constexpr const T& operator[](std::size_t i) const { return items[i]; }
+  constexpr const T* begin() const { return items.data(); }
+  constexpr const T* end() const { return items.data() + count; }
+};
+
+/// The name of an op, with room for the underscore of its in-place form.
+struct ConstantName {
+  std::array<char, 40> text{};
+  std::size_t size = 0;
+
+  template <std::size_t n>
+  constexpr ConstantName(const char (&name)[n]) {
+    for (const char c : std::string_view(name, n - 1)) text[size++] = c;
+  }
+  constexpr operator std::string_view() const { return {text.data(), size}; }
+};
+
+}  // namespace detail
+
+/// Counts floating-point operations of a call from shapes.
+using CountFlop = double (*)(const OpCall& call);
+double one_per_output(const OpCall& call);  ///< the elements of all outputs; the default
+double one_per_input(const OpCall& call);   ///< the elements of the first input, for sums
+double norm_flop(const OpCall& call);       ///< 8 for each element of the first input: statistics, scale and shift
+double no_flop(const OpCall& call);         ///< 0, for copies
+
+/// What is known of an op before it runs. An op has one, a constant beside its function:
+///
+///     constexpr OpDefinition index_select_op{.name = "index_select", .inputs = {"x", "index"},
+///                                            .attributes = {{"dim", AttributeType::integer}},
+///                                            .family = Family::indexing};
+struct OpDefinition {
+  /// The name in errors, on the ledger and for observers.
+  detail::ConstantName name;
+  /// The tensors that it reads, in order of its arguments. An optional input may be undefined. The last may be a list.
+  detail::ConstantList<std::string_view, 8> inputs{"x"};
+  /// The tensors that it returns. The last may be a list.
+  detail::ConstantList<std::string_view, 4> outputs{"y"};
+  /// Its other arguments.
+  detail::ConstantList<AttributeDefinition, 8> attributes{};
+  /// The family of its kernels; none if it is made of other ops, is a view, or is a user's own.
+  std::optional<Family> family{};
+  OpKind kind = OpKind::kernel;
+  AutocastClass autocast = AutocastClass::keep;
+  /// The inputs that it overwrites.
+  detail::ConstantList<std::string_view, 4> writes{};
+  CountFlop flop = one_per_output;
+};
+
+/// The definition of the in-place form of an op, such as relu_ of relu: it writes its first input, whose dtype it
+/// keeps.
+constexpr OpDefinition in_place(OpDefinition op) {
+  op.name.text[op.name.size++] = '_';
+  op.autocast = AutocastClass::keep;
+  op.writes = {op.inputs[0]};
+  return op;
+}
+
+const char* to_string(AutocastClass c);
+const char* to_string(OpKind k);
+
+}  // namespace bytetape
