@@ -11,8 +11,8 @@ namespace bytetape {
 ///     Tensor loss = cross_entropy(model(x), y);
 ///
 /// - linear, matmul, conv2d and conv_transpose2d compute in the low dtype and return it.
-/// - Losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, exp, log, pow, rsqrt, softplus
-///   and number / tensor compute in f32 and return it.
+/// - Losses, softmax, log_softmax, layer_norm, add_layer_norm, group_norm, norm, sum, cumsum, exp, log, pow, rsqrt,
+///   softplus and number / tensor compute in f32 and return it.
 /// - Ops of several tensors (x + y, x < y, maximum, where, cat, stack, batch_norm with a residual) use the widest
 ///   floating dtype of their inputs.
 /// - All other ops, and in-place ops, keep the dtype of their input. f64 and integers never change.

@@ -1,0 +1,33 @@
+#include "bytetape/autograd/ops/scan.h"
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/kernels/scan.h"
+
+namespace bytetape {
+
+static Tensor cumsum_along(const Tensor& x, std::int64_t dim, bool is_reversed);
+
+struct CumsumBackward final : Node {
+  int dim = 0;
+  bool is_reversed = false;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = cumsum_along(gy[0], dim, !is_reversed); }
+};
+static Tensor cumsum_along(const Tensor& x, std::int64_t dim, bool is_reversed) {
+  check_defined(x);
+  const int d = wrap_dim(dim, x.shape());
+  if (x.rank() == 0) return reshape(cumsum_along(reshape(x, {1}), 0, is_reversed), {});
+  Tensor y = empty_like(x, is_floating(x.dtype()) ? x.dtype() : DType::i64);
+  run<&ScanKernels::cumsum>(x.device(), x.read(), d, is_reversed, y.write());
+  if (auto* node = record<CumsumBackward>(y, x)) {
+    node->dim = d;
+    node->is_reversed = is_reversed;
+  }
+  return y;
+}
+Tensor cumsum(const Tensor& x, std::int64_t dim) {
+  const Op<"cumsum"> op;
+  return cumsum_along(widened(x), dim, false);
+}
+
+}  // namespace bytetape
