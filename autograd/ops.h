@@ -21,5 +21,6 @@
 #include "bytetape/autograd/ops/pool.h"
 #include "bytetape/autograd/ops/random.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/autograd/ops/scan.h"
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"

@@ -1,23 +1,16 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 
 #include "bytetape/core/ambient.h"
-#include "bytetape/core/device/device.h"
+#include "bytetape/core/device/residency.h"
+#include "bytetape/core/device/stream_order.h"
 #include "bytetape/core/dtype.h"
 #include "bytetape/core/intrusive.h"
 #include "bytetape/core/memory/ambient.h"
 
 namespace bytetape {
-namespace memory {
-class Allocator;
-class PinnedMemory;
-struct Block;
-}  // namespace memory
-
-class Storage;
 namespace detail {
 /// Observes which storages nodes save for backward (autograd/save_on_cpu.h). Called from several threads.
 class SavedWatch : public RefCounted {
@@ -39,7 +32,7 @@ void note_write(StepWatch& watch, Storage& s);
 }  // namespace detail
 
 /// The bytes that tensors share. It counts its owners, and its writes, so that backward detects overwritten saved
-/// tensors. It also knows the streams that use it, so that each waits for the others as needed.
+/// tensors. StreamOrder knows the streams that use the bytes, and Residency where the bytes are.
 class Storage final : public RefCounted {
  public:
   /// Allocates `bytes` on the device.
@@ -54,15 +47,16 @@ class Storage final : public RefCounted {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
-  Device device() const { return device_; }
+  void* data() const { return residency_.data(); }
+  std::size_t bytes() const { return residency_.bytes(); }
+  Device device() const { return residency_.device(); }
   /// The allocator's block; null if the storage is wrapped, empty or evicted.
-  const memory::Block* block() const { return block_; }
+  const memory::Block* block() const { return residency_.block(); }
   /// The pinned memory that the bytes are in, or null.
-  memory::PinnedMemory* pinned() const { return pinned_; }
+  memory::PinnedMemory* pinned() const { return residency_.pinned(); }
   /// Whether the ledger counts the bytes, on the device or in pinned memory.
-  bool is_ours() const { return block_ || elsewhere_; }
+  bool is_ours() const { return residency_.is_ours(); }
+  const Residency& residency() const { return residency_; }
 
   /// \name Eviction
   /// The bytes of a device's storage can move to pinned host memory and back. The ledger keeps their role. Tensors,
@@ -76,44 +70,36 @@ class Storage final : public RefCounted {
   /// Throws ValueError if the memory is wrapped.
   /// Throws CaptureError if a step is being captured, or if a captured step uses the storage.
   /// Throws OutOfMemory.
-  void copy_out();
+  void copy_out() { residency_.copy_out(order_); }
   /// Returns the memory to the device's allocator, once the copy is done. Throws as copy_out() does.
-  void evict();
-  bool is_evicted() const { return elsewhere_ && !block_; }
+  void evict() { residency_.evict(order_); }
+  bool is_evicted() const { return residency_.is_evicted(); }
   /// Allocates device memory, and copies the bytes back on the thread's stream. Does nothing if they are on the device.
   /// Throws OutOfMemory, and leaves the bytes on the host.
-  void restore();
+  void restore() { residency_.restore(order_); }
   /// Discards an unneeded copy.
-  void drop_copy() {
-    if (block_) elsewhere_ = {};
-  }
+  void drop_copy() { residency_.drop_copy(); }
   /// Disallows eviction from now on, because recorded work has the address.
-  void disallow_eviction() {
-    stays_ = true;
-    drop_copy();
-  }
-  bool stays() const { return stays_; }
+  void disallow_eviction() { residency_.disallow_eviction(); }
+  bool stays() const { return residency_.stays(); }
   /// @}
 
-  /// Call before the thread's stream, or the host, reads: it waits for the last writer.
+  /// Call before the thread's stream, or the host, reads. Restores evicted bytes, tells the step's watch, and makes the
+  /// stream wait for the last writer.
   void before_read() {
-    const bool known = used_on_.load(std::memory_order_relaxed) >> memory::ambient.scope.stream & 1;
-    if (!known | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
+    if (!order_.may_read() | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
       order_read();
   }
-  /// Call before the thread's stream, or the host, writes: it waits for all users.
+  /// Call before the thread's stream, or the host, writes. Restores evicted bytes, discards their copy, tells the
+  /// step's watch, and makes the stream wait for all users.
   void before_write() {
-    const bool alone = used_on_.load(std::memory_order_relaxed) == bit(memory::ambient.scope.stream);
-    if (!alone | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
+    if (!order_.may_write() | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
       order_write();
   }
   /// For pinned memory: the device may read it until it has passed `mark` (Backend::mark).
-  void set_read_until(std::uint64_t mark);
+  void set_read_until(std::uint64_t mark) { order_.set_read_until(mark); }
   /// Makes the host wait for those reads.
-  void wait_for_device_reads() {
-    if (used_on_.load(std::memory_order_relaxed) & device_reads) [[unlikely]]
-      end_device_reads();
-  }
+  void wait_for_device_reads() { order_.wait_for_device_reads(pinned()); }
 
   void set_role(memory::Role role);
   void set_role(memory::Role role, memory::NameId module);
@@ -121,7 +107,7 @@ class Storage final : public RefCounted {
   /// The module to which the ledger attributes the bytes.
   memory::NameId module() const { return owner().module; }
   /// The module, and the op that allocated the bytes.
-  memory::ScopeIds owner() const;
+  memory::ScopeIds owner() const { return residency_.owner(); }
   /// Counts a Saved that holds the storage. While there is one, a temporary has the role "saved for backward". `saver`
   /// identifies the holder for why_alive(). The caller of drop_saved() must still own a reference. If that is the last
   /// reference, the role stays.
@@ -152,37 +138,13 @@ class Storage final : public RefCounted {
   void bump_rebased() { ++rebased_; }
 
  private:
-  static constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
-  /// In used_on_: a copy from pinned memory to the device may still run.
-  static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
-  /// In used_on_: copy_out() reads it until copied_at_. The next write discards the copy.
-  static constexpr std::uint32_t copied = std::uint32_t{1} << 30;
-  /// In used_on_: the stream for copies wrote last. No other stream then counts as the only user before it writes.
-  static constexpr std::uint32_t came_back = std::uint32_t{1} << 29;
   void order_read();
   void order_write();
-  void restore_async();
-  void release() noexcept;
-  memory::ScopeIds scope_of(const char* op) const;
-  std::uint32_t savers() const;
-  void drop_saved(const void* saver, bool about_to_free);
-  void end_device_reads();
-  void order_others(memory::StreamId behind) noexcept;
+  void restore_for_use();
 
-  memory::Allocator* allocator_ = nullptr;
-  memory::Block* block_ = nullptr;
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
-  Device device_;
-  memory::StreamId home_ = memory::ambient.scope.stream;  // stream that owns the block
-  memory::StreamId written_on_ = home_;                   // stream of the last write
-  std::atomic<std::uint32_t> used_on_{bit(home_)};        // one bit per stream, since the last write
-  std::atomic<std::uint64_t> copied_at_{0};               // mark after its last copy to the host, until the next write
-  std::atomic<std::uint64_t> read_until_{0};              // valid while device_reads is set
-  memory::PinnedMemory* pinned_ = nullptr;
-  Ref<Storage> elsewhere_;         // copy in pinned memory; the only copy if the block is null
+  Residency residency_;
+  StreamOrder order_;
   Ref<detail::SavedWatch> watch_;  // while a node saves this storage
-  bool stays_ = false;
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
   Shadow shadow_;

@@ -146,11 +146,16 @@ class Tensor {
   /// \name For ops and kernels
   /// @{
 
+  /// Returns a view for a kernel to read, once the thread's stream waits for the stream of the last write. Streams that
+  /// only read do not wait for each other. Evicted bytes are restored first, and a step that is being captured learns
+  /// of the use. Call it after the op's checks, on the stream that runs the kernel (core/device/stream_order.h).
   ConstView read() const {
     self().storage->before_read();
     return view_of_all<ConstView>();
   }
-  /// Returns a view for a kernel to write. In-place ops count the write with Storage::bump_version.
+  /// Returns a view for a kernel to write, once the thread's stream waits for all streams that have used the memory
+  /// since the last write, and for the last writer. The host waits for copies from pinned memory. Otherwise as read().
+  /// A copy on the host that copy_out() began is discarded. In-place ops count the write with Storage::bump_version.
   View write() const {
     self().storage->before_write();
     return view_of_all<View>();

@@ -28,6 +28,7 @@
   FAMILY(Pool, pool, immediate)                        \
   FAMILY(Random, random, planned)                      \
   FAMILY(Reduce, reduce, planned)                      \
+  FAMILY(Scan, scan, immediate)                        \
   FAMILY(Softmax, softmax, immediate)
 
 namespace bytetape {

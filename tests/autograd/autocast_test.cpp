@@ -50,6 +50,7 @@ TEST(Autocast, OpsThatNeedF32) {
       {"1 / x", [](const Tensor& x) { return 1 / x; }},
       {"sum", [](const Tensor& x) { return sum(x); }},
       {"sum of rows", [](const Tensor& x) { return sum(x, 1, true); }},
+      {"cumsum", [](const Tensor& x) { return cumsum(x, 1); }},
       {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},

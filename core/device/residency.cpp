@@ -1,0 +1,107 @@
+// A storage's bytes go to pinned memory and come back. Both ways are copies of a stream, and the host waits for
+// neither: the block is the next one's as soon as its stream, behind the copy, comes to what the host asks for next.
+// Copies ahead are waited for one by one, by their marks: a wait for all that their stream was given would be one for
+// the copy that has just begun, and neither would run beside the other.
+#include "bytetape/core/device/residency.h"
+
+#include <utility>
+
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/capture.h"
+#include "bytetape/core/device/stream.h"
+#include "bytetape/core/error.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/block.h"
+#include "bytetape/core/memory/allocator/pinned.h"
+#include "bytetape/core/storage.h"
+
+namespace bytetape {
+namespace {
+
+using memory::EventKind;
+
+/// Until it has come past what the thread's stream was given so far.
+std::uint64_t mark_of(Device device) { return device.is_meta ? 1 : backend(device).mark(device.index); }
+
+}  // namespace
+
+Residency::Booked Residency::booked() const { return is_evicted() ? copy_->residency().held() : held(); }
+
+memory::ScopeIds Residency::owner() const {
+  const Booked b = booked();
+  return b ? b.allocator->owner_of(b.block) : memory::ScopeIds{};
+}
+
+/// What is taken for the storage is its module's, as before.
+memory::ScopeIds Residency::scope_of(const char* op) const {
+  return memory::ambient.scope.with(owner().module, memory::intern(op), memory::ambient.scope.phase);
+}
+
+void Residency::copy_out(StreamOrder& order) {
+  if (copy_ || bytes_ == 0) return;
+  const memory::ScopeGuard scope(scope_of("evict"));
+  check<ValueError>(block_ && !pinned_, "only memory of bytetape's own, on a device, can be evicted");
+  detail::refuse_in_capture("evicts memory");
+  check<CaptureError>(!stays_, "a captured step works with this memory where it is; it cannot be evicted");
+  memory::PinnedMemory* const pinned = memory::pinned_for(device_);
+  check<DeviceError>(pinned, "there is no host memory that is pinned for ", device_, ", to evict to");
+  auto copy = make_ref<Storage>(bytes_, *pinned, allocator_->role_of(block_));
+  const StreamScope stream(Stream::for_copies());
+  order.order_read(device_);
+  if (!device_.is_meta) backend(device_).to_pinned(device_.index, data_, copy->data(), bytes_);
+  const std::uint64_t mark = mark_of(device_);
+  copy->set_read_until(mark);
+  order.note_copied_out(mark);
+  allocator_->note_traffic(EventKind::to_host, bytes_);
+  copy_ = std::move(copy);
+}
+
+void Residency::evict(StreamOrder& order) {
+  copy_out(order);
+  if (!block_) return;
+  const memory::ScopeGuard scope(scope_of("evict"));
+  copy_->set_role(allocator_->role_of(block_), owner().module);
+  const Booked host = copy_->residency().held();
+  allocator_->transfer_saved_refs(block_, *host.allocator, host.block);
+  order.order_free(device_);
+  allocator_->deallocate(block_);
+  block_ = nullptr;
+  data_ = nullptr;
+  order.forget_users();
+}
+
+void Residency::restore(StreamOrder& order) {
+  if (!is_evicted()) return;
+  const memory::ScopeGuard scope(scope_of("restore"));
+  detail::refuse_in_capture("uses memory that was evicted");
+  const Booked host = booked();
+  const memory::StreamId here = memory::ambient.scope.stream, home = order.home();
+  memory::Block* const fresh = [&] {
+    memory::ScopeIds at_home = memory::ambient.scope;
+    at_home.stream = home;
+    const memory::ScopeGuard guard(at_home);
+    return allocator_->allocate(bytes_, host.allocator->role_of(host.block));
+  }();
+  if (here != home) detail::order(device_, home, here);  // which is behind the copy out, since it let go
+  std::uint64_t mark = 0;
+  try {
+    if (!device_.is_meta) backend(device_).transfer({copy_->data(), Device::cpu()}, {fresh->data, device_}, bytes_);
+    mark = mark_of(device_);
+  } catch (...) {
+    if (here != home) detail::order(device_, here, home);
+    allocator_->deallocate(fresh);
+    throw;
+  }
+  copy_->set_read_until(mark);
+  allocator_->note_traffic(EventKind::to_device, bytes_);
+  host.allocator->transfer_saved_refs(host.block, *allocator_, fresh);
+  hold({allocator_, fresh}, fresh->data);
+  order.note_copied_back(mark);
+  copy_ = {};
+}
+
+void Residency::drop_copy() {
+  if (block_) copy_ = {};
+}
+
+}  // namespace bytetape
