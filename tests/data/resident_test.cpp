@@ -215,9 +215,9 @@ TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {
     EXPECT_EQ(epoch(resumed, expected), std::vector(second.begin() + done, second.end()));
   }
   EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(0, 9); }),
-            "ResidentLoader: an epoch has 8 batches, and batch 9 is none to start at");
+            "ResidentLoader: expected a batch from 0 to 8 to start at, got 9");
   EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(-1); }),
-            "ResidentLoader: epochs count from 0 to 4194303, and epoch -1 is none to start at");
+            "ResidentLoader: expected an epoch from 0 to 4194303 to start at, got -1");
 }
 
 TEST(ResidentLoader, IsPredictedToTheByte) {
