@@ -1,5 +1,5 @@
-// Trains a deep residual net that needs a multiple of the memory that it is given, as nn::fit makes it, and without a
-// limit beside it; a JSON line for each way.
+// Trains a deep residual network under a limit of a fraction of the memory that it needs, with the options of nn::fit,
+// and without a limit. Prints a JSON line for each kind of options.
 #include <bytetape/bytetape.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,7 @@ struct Settings {
   double times = 2.5;
 };
 
-/// He et al.'s net for CIFAR-10 of 6 * blocks + 2 layers: ResNet-56 of 9 blocks a stage.
+/// The network of He et al. for CIFAR-10 with 6 * blocks + 2 layers. With 9 blocks per stage it is ResNet-56.
 nn::Sequential deep_resnet(std::int64_t blocks) {
   nn::Sequential net;
   net.push_back("conv1", nn::Conv2d(3, 16, 3, {.padding = 1, .bias = false}));
@@ -67,8 +67,8 @@ class Training {
 };
 
 struct Run {
-  std::vector<float> losses;  // of the first steps, from one seed
-  double ms = 0;              // a step of those behind
+  std::vector<float> losses;  // losses of the first steps, from one seed
+  double ms = 0;              // mean time of the later steps
   std::size_t allocated = 0, reserved = 0;
 };
 
@@ -99,7 +99,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// In turns with what it is compared with.
+/// Times training with and without the limit, in turns, and prints a JSON line.
 void compare(const Settings& s, const char* way, const nn::FitOptions& options) {
   const auto training = [&](const nn::MemoryOptions& memory_options) { return Training(s, memory_options); };
   const std::size_t need = memory::predict(s.device, [&] { return Training(s, nn::MemoryOptions()); }).peak_allocated();
@@ -130,18 +130,19 @@ void compare(const Settings& s, const char* way, const nn::FitOptions& options) 
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Trains a ResNet-56 in less memory than it needs, and with all; a JSON line for each way to do so."};
+  CLI::App app{
+      "Trains a ResNet-56 in less memory than it needs, and without a limit; prints a JSON line for each way."};
   Settings s;
   std::string device = "cpu";
   int threads = 0;
   app.add_option("--device", device, "cpu or cuda")->capture_default_str();
-  app.add_option("--batch-size", s.batch, "images a step")->capture_default_str();
-  app.add_option("--blocks", s.blocks, "of a stage, of which there are three; of two layers each")
+  app.add_option("--batch-size", s.batch, "images per step")->capture_default_str();
+  app.add_option("--blocks", s.blocks, "blocks of two layers in each of the three stages")->capture_default_str();
+  app.add_option("--times", s.times, "memory that the network needs, as a multiple of the limit")
       ->capture_default_str();
-  app.add_option("--times", s.times, "what the net needs of the limit, before anything is done about it")
+  app.add_option("--steps", s.steps, "steps that are timed in a row")->capture_default_str();
+  app.add_option("--rounds", s.rounds, "rounds with and without the limit, of which the median counts")
       ->capture_default_str();
-  app.add_option("--steps", s.steps, "that are timed in a row")->capture_default_str();
-  app.add_option("--rounds", s.rounds, "of steps with and without, whose median counts")->capture_default_str();
   app.add_option("--threads", threads, "CPU threads; default: all");
   CLI11_PARSE(app, argc, argv);
   return bench::run("fitting", [&] {

@@ -9,12 +9,12 @@
 
 namespace bytetape::bench {
 
-/// Median, smallest and largest of seven bursts, in nanoseconds a call.
+/// The median, minimum and maximum of seven bursts, in nanoseconds per call.
 struct Timing {
   double median, min, max;
 };
 
-/// Times `burst` calls of f and one of finish, which waits for them, seven times, after a warm-up.
+/// Times seven bursts after a warm-up. A burst is `burst` calls of f and a call of finish, which waits for them.
 template <class F>
 Timing time(
     int warmup, int burst, F&& f, const std::function<void()>& finish = [] {}) {
@@ -32,7 +32,7 @@ Timing time(
   return {t[3], t.front(), t.back()};
 }
 
-/// What main returns of a program: 1, and the message on stderr, where `body` throws an Error.
+/// Runs `body` and returns the exit status. If it throws an Error, prints the message to stderr and returns 1.
 template <class F>
 int run(const char* name, F&& body) {
   try {

@@ -1,5 +1,5 @@
-// Splits a training step of each workload by layer; one JSON line each. A layer is timed alone, on the input that the
-// layers before it make, so the parts need not add up to the step: there they overlap in the caches.
+// Times the layers of each workload's training step, and prints a JSON line for each. A layer is timed alone, on the
+// result of the layers before it. The sum may differ from the step's time, because layers share caches in a step.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -20,13 +20,13 @@ void print(const bench::Workload& w, const std::string& part, double forward, do
   std::cout << line.dump() << std::endl;
 }
 
-/// Nanoseconds of f, median.
+/// Returns the median time of f in nanoseconds.
 template <class F>
 double median(F&& f) {
   return bench::time(5, 10, f).median;
 }
 
-/// Times a function of `x` there and back; gives its result, detached. Backward makes the gradients of `inputs`.
+/// Times forward and backward of a function. Backward computes the gradients of `inputs`. Returns the detached result.
 template <class F>
 Tensor split(const bench::Workload& w, const std::string& part, const std::vector<Tensor>& inputs, F&& forward) {
   double there = 0, back = 0;
@@ -47,7 +47,7 @@ void split(const bench::Workload& w) {
   for (std::size_t i = 0; i < model->size(); ++i) {
     nn::Module& layer = (*model)[i];
     std::vector<Tensor> inputs = layer.parameters();
-    if (i > 0) inputs.push_back(x.set_requires_grad());  // the images want no gradient
+    if (i > 0) inputs.push_back(x.set_requires_grad());  // the images need no gradient
     x = split(w, std::to_string(i) + " " + layer.describe(), inputs, [&] { return layer(x); });
   }
   const Tensor y = randint(0, 10, {w.batch});
@@ -62,7 +62,7 @@ void split(const bench::Workload& w) {
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times the layers of the training workloads, one by one; one JSON line each."};
+  CLI::App app{"Times the layers of the training workloads one by one; prints a JSON line for each."};
   int threads = 0;
   app.add_option("--threads", threads, "CPU threads; default: all");
   CLI11_PARSE(app, argc, argv);

@@ -1,5 +1,5 @@
-// Times batches on their way to a GPU, steps, and both at once; one JSON line. What overlaps well takes as long as the
-// longest of its parts.
+// Times the transfer of batches to a GPU, training steps, and both together, and prints a JSON line. With perfect
+// overlap, both together take as long as the longer one.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ struct Options {
   int workers = 8, steps = 40;
 };
 
-/// A light net, whose step does not dwarf the copy of its batch.
+/// A small network, whose step does not take much longer than the copy of its batch.
 class Stem {
  public:
   void step(const Tensor& x, const Tensor& y) {
@@ -33,7 +33,7 @@ class Stem {
   optim::SGD optimizer_{net_.parameters(), {.lr = 0.01}};
 };
 
-/// Milliseconds a batch of going through `loader`, with `use` of each.
+/// Returns the milliseconds per batch of a pass through `loader` that calls `use` for each batch.
 template <class F>
 double per_batch(data::DataLoader& loader, int batches, const F& use) {
   const auto pass = [&](int wanted) {
@@ -77,14 +77,14 @@ nlohmann::ordered_json measure(const Options& o) {
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times a loader's batches on their way to a GPU, steps, and both at once; one JSON line."};
+  CLI::App app{"Times a loader's transfers to a GPU, training steps, and both together; prints a JSON line."};
   Options o;
   std::string device = "cuda";
-  app.add_option("--device", device, "cuda, or cpu, where nothing overlaps");
+  app.add_option("--device", device, "cuda; or cpu, on which nothing overlaps");
   app.add_option("--batch", o.batch, "images")->capture_default_str();
-  app.add_option("--size", o.size, "of an image, in pixels")->capture_default_str();
-  app.add_option("--workers", o.workers, "threads that load")->capture_default_str();
-  app.add_option("--steps", o.steps, "of a burst; seven bursts are timed")->capture_default_str();
+  app.add_option("--size", o.size, "height and width of an image, in pixels")->capture_default_str();
+  app.add_option("--workers", o.workers, "threads that load batches")->capture_default_str();
+  app.add_option("--steps", o.steps, "steps in a burst; seven bursts are timed")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return bench::run("loading", [&] {
     const DefaultDevice there(Device::parse(device));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of benchmarks' JSON lines that repeat a row, prints the one with the median time: medians.py FILE."""
+"""Prints for each benchmark in a file of JSON lines the line with the median time. usage: medians.py FILE"""
 import json
 import statistics
 import sys

@@ -1,4 +1,4 @@
-// Times what the framework costs around the arithmetic; one JSON line each, named as shared/bench/torch_peer.cpp does.
+// Times the framework's overheads, and prints a JSON line for each, with the names of shared/bench/torch_peer.cpp.
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <functional>
@@ -19,25 +19,25 @@ std::string device_name() { return default_device() == Device::cpu() ? "cpu" : "
 constexpr std::size_t events = std::size_t{1} << 20;
 
 void figure(const char* name, double per, int burst, const std::function<void()>& f) {
-  memory::allocator(default_device()).reset_log(events);  // room for every event: a full log only counts
+  memory::allocator(default_device()).reset_log(events);  // room for every event, because a full log only counts
   const bench::Timing t = bench::time(burst / 4 + 1, burst, f, [] { synchronize(default_device()); });
   const nlohmann::ordered_json line{
       {"name", name}, {"device", device_name()}, {"ns", t.median / per}, {"min", t.min / per}, {"max", t.max / per}};
   std::cout << line.dump() << std::endl;
 }
 
-/// Allocate and free a block that the cache holds, tracked.
+/// Allocates and frees a cached block, with tracking.
 void allocations() {
   memory::Allocator& a = memory::allocator(default_device());
   const auto pair = [&](std::size_t bytes) { return [&a, bytes] { a.deallocate(a.allocate(bytes, {})); }; };
   a.reset_log(events);
-  for (std::size_t i = 0; i < events / 2; ++i) pair(512)();  // a log's first use pays for its pages
+  for (std::size_t i = 0; i < events / 2; ++i) pair(512)();  // the first use of a log's pages is slow
   figure("alloc_free_hit", 1, 20000, pair(std::size_t{4} << 20));
   figure("alloc_free_small", 1, 20000, pair(512));
   figure("alloc_free_64mib", 1, 20000, pair(std::size_t{64} << 20));
 }
 
-/// The log as write_timeline's JSON.
+/// Writes the log as JSON with write_timeline.
 void dump() {
   memory::Allocator& a = memory::allocator(default_device());
   a.reset_log(100'000);
@@ -90,7 +90,7 @@ void steps() {
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times allocation, dispatch, recording and whole steps; one JSON line each."};
+  CLI::App app{"Times allocation, dispatch, recording and whole steps; prints a JSON line for each."};
   int threads = 0;
   std::string device = "cpu";
   app.add_option("--device", device, "cpu or cuda");

@@ -10,7 +10,7 @@
 
 namespace bytetape::bench {
 
-/// One row of the table of workloads; PyTorch's side states the same ones.
+/// A workload. PyTorch's side has the same ones.
 struct Workload {
   std::string name, precision;
   std::int64_t batch;
@@ -58,7 +58,7 @@ inline const std::vector<Workload>& workloads() {
 /// A model, its optimizer and one batch on default_device().
 class Training {
  public:
-  /// With `recomputes`, forward keeps less for backward (Recompute).
+  /// With `recomputes`, forward saves less for backward (Recompute).
   explicit Training(const Workload& w, bool recomputes = false)
       : model_(w.model()),
         optimizer_(w.optimizer(*model_)),
@@ -70,7 +70,7 @@ class Training {
     y_.storage().set_role(memory::Role::input);
   }
 
-  /// All that a training loop does on data already there.
+  /// Takes a training step on a batch that is already on the device.
   Tensor step() {
     const Autocast autocast(computed_);
     optimizer_->zero_grad();

@@ -1,5 +1,5 @@
-// Times how long a training loop on the CPU waits for its batches, with the examples' networks, data and ways of
-// loading; a JSON line each.
+// Times how long a training loop on the CPU waits for its batches, with the networks, data and loaders of the examples.
+// Prints a JSON line for each.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -35,12 +35,12 @@ const std::array<Example, 2> trained_examples{
       {.crop_padding = 2, .padding_mode = PaddingMode::reflect, .flip = 0.5}},
      {"mnist --model cnn", examples::mnist_cnn, bench::adam, {28, 28}, 64, data::mnist_normalize}}};
 
-/// Milliseconds a step, and how many of them the loop waits.
+/// Milliseconds per step, and milliseconds per step that the loop waits.
 struct Times {
   double step, wait;
 };
 
-/// Of one pass through `loader`.
+/// Returns the times of one pass through `loader`.
 template <class Loader, class F>
 Times pass(Loader& loader, const F& train) {
   using Clock = std::chrono::steady_clock;
@@ -58,7 +58,7 @@ Times pass(Loader& loader, const F& train) {
   return {ms(Clock::now() - start), ms(waited)};
 }
 
-/// Prints the median of seven passes by the share that is waited, after one to warm up.
+/// Prints the median of seven passes, sorted by the share of waiting, after a warm-up pass.
 template <class Loader, class F>
 void measure(const Example& e, const std::string& loading, Loader&& loader, const F& train) {
   pass(loader, train);
@@ -99,11 +99,11 @@ void measure(const Example& e, std::int64_t steps) {
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times how long a training loop on the CPU waits for its batches; a JSON line each."};
+  CLI::App app{"Times how long a training loop on the CPU waits for its batches; prints a JSON line for each."};
   int threads = 0;
   std::int64_t steps = 20;
   app.add_option("--threads", threads, "CPU threads that compute; default: all");
-  app.add_option("--steps", steps, "of a pass; seven passes are timed")->capture_default_str();
+  app.add_option("--steps", steps, "steps in a pass; seven passes are timed")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return bench::run("waiting", [&] {
     if (threads) set_num_threads(threads);

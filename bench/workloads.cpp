@@ -1,4 +1,4 @@
-// Times the training workloads of shared/bench; one JSON line each, as torch_peer.py prints them.
+// Times the training workloads of shared/bench. Prints a JSON line for each, in the format of torch_peer.py.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace bytetape;
 
-/// eager: the step as it is; graph: captured.
+/// `mode` is "eager", or "graph" for a captured step.
 nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes) {
   const Device device = default_device();
   const bool on_cpu = device == Device::cpu();
@@ -47,7 +47,7 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"ms_per_step", ms},
           {"ms_min", t.min / 1e6},
           {"ms_max", t.max / 1e6},
-          {"cpu_ms_per_step", cpu_ms},  // of all threads, spinning ones too
+          {"cpu_ms_per_step", cpu_ms},  // of all threads, including spinning ones
           {"items_per_s", static_cast<double>(w.batch) / ms * 1e3},
           {"peak_allocated", s.allocated.peak},
           {"peak_reserved", s.reserved.peak},
@@ -60,7 +60,7 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times training workloads; one JSON line each."};
+  CLI::App app{"Times training workloads; prints a JSON line for each."};
   int threads = 0;
   std::string device = "cpu";
   bool tunes = false, recomputes = false;
@@ -68,15 +68,16 @@ int main(int argc, char** argv) {
   std::vector<std::string> names, modes{"eager"};
   app.add_option("--threads", threads, "CPU threads; default: all");
   app.add_option("--device", device, "cpu or cuda");
-  app.add_option("--modes", modes, "eager, graph (captured; on cuda)")
+  app.add_option("--modes", modes, "eager; graph (a captured step, on cuda only)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"eager", "graph"}));
-  app.add_flag("--recompute", recomputes, "keep less for backward, which makes it again");
-  app.add_flag("--tune", tunes, "try all that cuBLASLt and cuDNN propose; print lines for cuda/matmul/ranks.inc");
+  app.add_flag("--recompute", recomputes, "save less for backward, which recomputes it");
+  app.add_flag("--tune", tunes,
+               "try all algorithms that cuBLASLt and cuDNN propose; print lines for cuda/matmul/ranks.inc");
   app.add_option("--workspace-cap", workspace_cap,
-                 "bytes that cuBLASLt and cuDNN may use; default: what each usually gets");
-  app.add_option("workload", names, "names; default: all whose precision the device is measured in");
+                 "workspace bytes that cuBLASLt and cuDNN may use; default: their usual caps");
+  app.add_option("workload", names, "names of workloads; default: all with the precisions of the device");
   CLI11_PARSE(app, argc, argv);
   return bench::run("workloads", [&] {
     if (threads) set_num_threads(threads);

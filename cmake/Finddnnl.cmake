@@ -1,4 +1,4 @@
-# oneDNN, past its own package file: Debian's build can drive GPUs and so asks for OpenCL, which our use of it needs not.
+# Finds oneDNN without its own package file, because Debian's requires OpenCL for GPUs, which we do not use.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)
 mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)

@@ -1,22 +1,22 @@
-# Sets BYTETAPE_HAS_CUDA: whether the CUDA kernels are compiled. Under AUTO they are where an nvcc can compile them and a
-# GPU of this machine can run them; ON insists. Else there are the plans alone, and BYTETAPE_CUDA_ABSENT says why: the
-# error of Device::cuda() quotes it.
+# Sets BYTETAPE_HAS_CUDA: whether the CUDA kernels are compiled. With AUTO they are if an nvcc can compile them and a GPU
+# of this machine can run them. With ON a failure is an error. Without kernels only the plans are compiled, and
+# BYTETAPE_CUDA_ABSENT has the reason, which the error of Device::cuda() quotes.
 set(BYTETAPE_CUDA_MINIMUM 12.4)
 set(BYTETAPE_HAS_CUDA OFF)
 set(BYTETAPE_CUDA_ABSENT)
 
 set(BYTETAPE_CUDA_KERNELS OFF CACHE INTERNAL "BYTETAPE_HAS_CUDA, for scripts")
 
-# Leaves CUDA out for a reason, which is an error where it was insisted on.
+# Leaves CUDA out for a reason. This is an error with BYTETAPE_CUDA=ON.
 macro(bytetape_leave_cuda_out)
   set(BYTETAPE_HAS_CUDA OFF)
   string(CONCAT BYTETAPE_CUDA_ABSENT ${ARGN})
   if(BYTETAPE_CUDA AND NOT BYTETAPE_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "BYTETAPE_CUDA=${BYTETAPE_CUDA}, but ${BYTETAPE_CUDA_ABSENT}. To build without CUDA: -DBYTETAPE_CUDA=OFF")
+    message(FATAL_ERROR "BYTETAPE_CUDA=${BYTETAPE_CUDA}, but ${BYTETAPE_CUDA_ABSENT}. To build without CUDA, use -DBYTETAPE_CUDA=OFF")
   endif()
 endmacro()
 
-# The GPUs of this machine, a "name, compute capability" each; without nvidia-smi, the device files.
+# Finds the GPUs of this machine: "name, compute capability" for each, or the device files without nvidia-smi.
 function(bytetape_find_gpus gpus)
   set(found)
   find_program(BYTETAPE_NVIDIA_SMI nvidia-smi)
@@ -34,7 +34,7 @@ function(bytetape_find_gpus gpus)
   set(${gpus} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Those of them that kernels run on, which need Ampere (8.0) or later; and the architectures to compile for.
+# Selects the GPUs that can run the kernels, which need Ampere (8.0) or later, and the architectures to compile for.
 function(bytetape_usable_gpus gpus usable architectures)
   set(kept)
   set(targets)
@@ -46,7 +46,7 @@ function(bytetape_usable_gpus gpus usable architectures)
       list(APPEND kept ${gpu})
       set(target ${CMAKE_MATCH_1}${CMAKE_MATCH_2})
       if(NOT "${known}" MATCHES "compute_${target}\n")
-        set(target 90) # newer than this nvcc: it compiles Hopper's code when it first runs it
+        set(target 90) # a GPU newer than this nvcc compiles Hopper's code when it first runs it
       endif()
       list(APPEND targets ${target})
     endif()
@@ -93,8 +93,8 @@ if(BYTETAPE_CUDA STREQUAL "AUTO")
       set(none "no GPU that can run the kernels, which need compute capability 8.0 or later (${gpus})")
     endif()
     bytetape_leave_cuda_out("there was an nvcc (${nvcc}) but ${none} when it was configured")
-    message(WARNING "The CUDA kernels are left out: there is an nvcc (${nvcc}) but ${none}. To compile them all the same, for "
-      "another machine or for a container that is given a GPU when it runs: -DBYTETAPE_CUDA=ON")
+    message(WARNING "The CUDA kernels are left out: there is an nvcc (${nvcc}) but ${none}. To compile them for another "
+      "machine, or for a container that gets a GPU when it runs, use -DBYTETAPE_CUDA=ON")
     return()
   endif()
   if(architectures AND NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
@@ -108,7 +108,7 @@ if(NOT CMAKE_CUDA_COMPILER)
   bytetape_leave_cuda_out("the nvcc that was found, ${nvcc}, cannot compile with this C++ compiler (see CMakeFiles/CMakeError.log)")
   return()
 endif()
-# Ampere and Hopper; newer ones compile Hopper's code when they first run it.
+# Ampere and Hopper. Newer GPUs compile Hopper's code when they first run it.
 if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   set(CMAKE_CUDA_ARCHITECTURES 80 90)
 endif()
@@ -116,7 +116,7 @@ if(BYTETAPE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${BYTETAPE_CCACHE})
 endif()
 enable_language(CUDA)
-# An nvcc may compile with an older GCC (Debian's does). Programs are linked with the C++ compiler's library, not with that.
+# An nvcc may compile with an older GCC (Debian's does). Programs must link with the C++ compiler's library, not that GCC's.
 list(FILTER CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES EXCLUDE REGEX "/gcc/")
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has had it since 12.0
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
@@ -132,8 +132,8 @@ endif()
 set(BYTETAPE_HAS_CUDA ON)
 set(BYTETAPE_CUDA_KERNELS ON CACHE INTERNAL "BYTETAPE_HAS_CUDA, for scripts")
 
-# Convolutions go through cuDNN 9, by the headers of cudnn-frontend (nvidia-cudnn-frontend on PyPI, which
-# scripts/install_dependencies fetches); without them, through kernels of our own.
+# Convolutions use cuDNN 9 through the headers of cudnn-frontend (nvidia-cudnn-frontend on PyPI, which
+# scripts/install_dependencies fetches). Without them they use our own kernels.
 find_path(BYTETAPE_CUDNN_FRONTEND cudnn_frontend.h
   HINTS $ENV{HOME}/.cache/bytetape/cudnn-frontend/include DOC "Folder of cudnn_frontend.h")
 find_library(BYTETAPE_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} DOC "libcudnn")

@@ -1,4 +1,4 @@
-# Debian's packages, by their CMake names; docs/install.md says what each is for.
+# Debian's packages, by their CMake names. docs/install.md says what each is for.
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)

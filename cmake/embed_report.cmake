@@ -1,4 +1,4 @@
-# Writes OUTPUT, a source with what core/memory/report/report_page.h declares: the files of FOLDER and the script D3 as text.
+# Writes OUTPUT, a source that defines core/memory/report/report_page.h: the files of FOLDER and the script D3 as text.
 # Run as a script: cmake -DOUTPUT=... -DFOLDER=... -DD3=... -DD3_LICENCE=... -P embed_report.cmake
 file(READ ${FOLDER}/page.html html)
 file(READ ${FOLDER}/style.css style)
@@ -6,13 +6,13 @@ set(d3)
 if(D3)
   file(READ ${D3} d3)
 endif()
-# Whoever gets a report gets d3, and so its licence.
+# A report contains d3, and so must contain its licence.
 if(D3 AND D3_LICENCE)
   file(READ ${D3_LICENCE} licence)
   string(REPLACE "*/" "* /" licence "${licence}")
   string(PREPEND d3 "/*\n${licence}*/\n")
 endif()
-# One script: in the order of their names, which begin with a number where it matters.
+# All scripts become one, in the order of their names.
 file(GLOB files ${FOLDER}/*.js)
 list(SORT files)
 set(script)

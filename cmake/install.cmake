@@ -11,7 +11,7 @@ foreach(folder ${BYTETAPE_FOLDERS})
   if(TARGET bytetape_${folder})
     list(APPEND targets bytetape_${folder})
   endif()
-  # core/cpu is core's own affair, and what cuda/ needs a toolkit for is cuda's.
+  # core/cpu is private to core, and cuda/ headers that need the toolkit are private to cuda.
   if(NOT folder STREQUAL "cuda")
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers
       FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE)

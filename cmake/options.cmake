@@ -4,10 +4,10 @@ option(BYTETAPE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(BYTETAPE_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
 option(BYTETAPE_WERROR "Treat warnings as errors" OFF)
 option(BYTETAPE_FUZZ "Build the fuzz targets (clang)" OFF)
-option(BYTETAPE_ONEDNN "Use oneDNN for convolution and matmul where it is found" ON)
+option(BYTETAPE_ONEDNN "Use oneDNN for convolution and matmul if it is found" ON)
 option(BYTETAPE_OPENMP "Run CPU kernels on several threads" ON)
-option(BYTETAPE_NATIVE "Compile CPU kernels for the machine that builds them" ON)
-set(BYTETAPE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (where there is an nvcc, and a GPU that runs them), ON or OFF")
+option(BYTETAPE_NATIVE "Compile CPU kernels for the processor of this machine" ON)
+set(BYTETAPE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (if there is an nvcc, and a GPU that can run them), ON or OFF")
 set_property(CACHE BYTETAPE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -15,8 +15,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # no library waits for one that only programs need
-# Kernels that are not optimised are of no use: also inside a project that names no build type.
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # a library does not wait for libraries that only programs need
+# Release is the default, also inside another project, because unoptimised kernels are too slow.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -25,7 +25,7 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(BYTETAPE_CCACHE ccache)
   mark_as_advanced(BYTETAPE_CCACHE)
   if(BYTETAPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # It keeps what was compiled with a precompiled header only if it need not know when that was made.
+    # Without this, ccache does not cache files that use a precompiled header, because the header has a time.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${BYTETAPE_CCACHE})
   endif()

@@ -1,5 +1,5 @@
-# The page of memory reports, compiled into core: no file is looked for when a program runs. d3 draws its axes; without it
-# everything builds, and write_report says what is missing.
+# Compiles the page of memory reports into core, so that a program needs no file to write one. The page uses d3. Without d3
+# everything builds, and write_report throws an error that says what is missing.
 find_file(BYTETAPE_D3 d3.min.js PATHS /usr/share/nodejs/d3/dist /usr/lib/nodejs/d3/dist NO_DEFAULT_PATH
   DOC "d3.min.js, version 5.16 or later")
 find_file(BYTETAPE_D3_LICENCE copyright PATHS /usr/share/doc/node-d3 NO_DEFAULT_PATH DOC "The licence of that d3")

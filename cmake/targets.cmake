@@ -1,8 +1,9 @@
-# Warnings are for bytetape's developers, and errors for CI: a newer compiler's false alarm must not stop a user's build.
+# Warnings are for bytetape's developers, and errors for CI, because a newer compiler's false warning must not stop a
+# user's build.
 function(bytetape_warnings target)
   if(PROJECT_IS_TOP_LEVEL)
-    # GCC 12 sees uninitialised and overlapping memory where there is none, in its own std::string among others; later ones
-    # see std::sort leave short arrays.
+    # False warnings: GCC 12 about uninitialised and overlapping memory, for instance in std::string, and later versions
+    # about std::sort beyond the end of short arrays.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<$<BOOL:${BYTETAPE_WERROR}>:-Werror>
       -Wno-missing-field-initializers
       $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized -Wno-maybe-uninitialized -Wno-restrict>
@@ -10,7 +11,7 @@ function(bytetape_warnings target)
   endif()
 endfunction()
 
-# One library a folder, or of the sources given: bytetape_<name>, exported as bytetape::<name>.
+# Makes a library of the folder, or of the given sources: bytetape_<name>, exported as bytetape::<name>.
 function(bytetape_library name)
   set(sources ${ARGN})
   if(NOT sources)
@@ -22,14 +23,14 @@ function(bytetape_library name)
   target_compile_features(bytetape_${name} PUBLIC cxx_std_20)
   target_include_directories(bytetape_${name} PUBLIC
     $<BUILD_INTERFACE:${BYTETAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  # Position-independent code that GCC may still inline within a file, as clang does anyway.
+  # Lets GCC inline position-independent code within a file, as clang does.
   target_compile_options(bytetape_${name} PRIVATE
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fno-semantic-interposition>)
   bytetape_warnings(bytetape_${name})
 endfunction()
 
-# The programs of this folder: <name>.cpp, or a folder <name> with a main.cpp. A source with a header of its own name
-# is no program but a part of all of them: of a library that they share.
+# Makes the programs of this folder: <name>.cpp, or a folder <name> with a main.cpp. A source with a header of the same name
+# is not a program, but part of a library that all programs share.
 function(bytetape_programs)
   find_package(CLI11 REQUIRED)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)

@@ -16,7 +16,7 @@ namespace {
 using memory::Op;
 using memory::Role;
 
-// A stretch of the generator's stream for x.
+// Takes a range of the generator's stream for x.
 PhiloxState draw(Generator& generator, const Tensor& x, std::int64_t words_each) {
   return generator.take(words_each * x.numel(), x.device());
 }
@@ -27,14 +27,14 @@ Tensor filled(Tensor y, Scalar value) {
   return y;
 }
 
-// How many numbers there are from start to end; neither these nor the last of them overflows.
+// Returns the number of values from start to end. Checks that neither the number nor the last value overflows.
 std::int64_t count_integers(std::int64_t start, std::int64_t end, std::int64_t step, DType dtype) {
   const __int128 span = static_cast<__int128>(end) - start, stride = step;
   check<ValueError>(step != 0 && (span == 0 || (span > 0) == (step > 0)), "steps of ", step, " do not lead from ",
                     start, " to ", end);
   const __int128 count = (span + stride - (step > 0 ? 1 : -1)) / stride;
-  check<ValueError>(count <= std::int64_t{1} << 62, "from ", start, " to ", end, " there are too many elements");
-  const auto last = static_cast<std::int64_t>(start + (count - 1) * stride);  // not past end, if there is one
+  check<ValueError>(count <= std::int64_t{1} << 62, "too many elements from ", start, " to ", end);
+  const auto last = static_cast<std::int64_t>(start + (count - 1) * stride);  // not past end, if count > 0
   check<ValueError>(count == 0 || (fits(start, dtype) && fits(last, dtype)), "the numbers from ", start, " to ", end,
                     " do not fit into ", dtype);
   return static_cast<std::int64_t>(count);
@@ -43,11 +43,11 @@ std::int64_t count_integers(std::int64_t start, std::int64_t end, std::int64_t s
 std::int64_t count_floats(double start, double end, double step, DType dtype) {
   check<ValueError>(std::isfinite(start) && std::isfinite(end) && std::isfinite(step), "expected finite numbers, got ",
                     start, " to ", end, " in steps of ", step);
-  check<DTypeError>(is_floating(dtype), "whole numbers need whole bounds and steps; got ", dtype, " from ", start,
-                    " to ", end, " in steps of ", step);
+  check<DTypeError>(is_floating(dtype), "integers need integer bounds and steps; got ", dtype, " from ", start, " to ",
+                    end, " in steps of ", step);
   const double steps = (end - start) / step;
   check<ValueError>(step != 0 && steps >= 0, "steps of ", step, " do not lead from ", start, " to ", end);
-  check<ValueError>(steps <= 0x1p62, "from ", start, " to ", end, " there are too many elements");
+  check<ValueError>(steps <= 0x1p62, "too many elements from ", start, " to ", end);
   return static_cast<std::int64_t>(std::ceil(steps));
 }
 
@@ -167,7 +167,8 @@ template Tensor from_vector(const std::vector<bool>&, const Shape&, Device, Role
 
 Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
   const Op<"from_blob"> op;
-  check<ValueError>(data != nullptr || numel(shape) == 0, "a null pointer holds no elements");
+  check<ValueError>(data != nullptr || numel(shape) == 0, "expected a pointer to ", numel(shape),
+                    " elements, got null");
   const std::size_t bytes = bytes_of(shape, dtype);
   auto impl = make_ref<TensorImpl>(shape, dtype);
   impl->storage = make_ref<Storage>(data, bytes, Device::cpu(), std::move(release));

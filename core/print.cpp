@@ -15,7 +15,7 @@
 namespace bytetape {
 namespace {
 
-constexpr std::int64_t summarise_past = 1000, edge = 3;  // elements; shown at each end of a dim
+constexpr std::int64_t summarise_past = 1000, edge = 3;  // elements; elements shown at each end of a dim
 constexpr std::size_t line_width = 100;
 
 std::int64_t shown_size(std::int64_t size, bool summarise) { return summarise ? std::min(size, 2 * edge) : size; }
@@ -26,7 +26,7 @@ Tensor part(const Tensor& x, int dim, std::int64_t start, std::int64_t length) {
   return x.alias(shape, x.strides(), x.storage_offset() + start * x.strides()[dim]);
 }
 
-// Copies the elements that are shown to the host: of each dim that is too long, both ends.
+// Copies the shown elements to the host: all of a short dim, and both ends of a long one.
 void copy_shown(const Tensor& x, const Tensor& host, int dim) {
   if (dim == x.rank()) return copy_across(x, host);
   const std::int64_t size = x.shape()[dim];
@@ -35,7 +35,7 @@ void copy_shown(const Tensor& x, const Tensor& host, int dim) {
   copy_shown(part(x, dim, size - edge, edge), part(host, dim, edge, edge), dim + 1);
 }
 
-// One style for all numbers of a tensor, so that they compare at a glance: "1.", "1.2500" or "1.2500e-06".
+// Formats all numbers of a tensor in the same style, for comparison: "1.", "1.2500" or "1.2500e-06".
 std::vector<std::string> cells_of(const std::vector<double>& values) {
   bool whole = true;
   double largest = 0, smallest = std::numeric_limits<double>::infinity();
@@ -83,7 +83,8 @@ class Printer {
       out_ << fmt::format("{:>{}}", cells_[next_++], width_);
       return;
     }
-    const int inside = shape_.size() - 1 - dim;  // dims within this one: as many line breaks between two parts
+    const int inside =
+        shape_.size() - 1 - dim;  // dims inside this one, which is the number of line breaks between two parts
     const bool row = inside == 0;
     const std::size_t indent = static_cast<std::size_t>(dim) + 1;
     const std::size_t per_line = std::max<std::size_t>(1, (line_width - indent) / (width_ + 2));

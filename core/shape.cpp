@@ -109,7 +109,7 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
 }
 
 int wrap_dim(std::int64_t dim, const Shape& shape, int added) {
-  const int n = std::max(shape.size() + added, 1);  // a scalar has dims -1 and 0, as in PyTorch
+  const int n = std::max(shape.size() + added, 1);  // a 0-D tensor accepts dims -1 and 0, as in PyTorch
   if (dim < -n || dim >= n)
     fail<ShapeError>("dim ", dim, " is out of range for ", added ? "a dim added to shape " : "shape ", shape, " (", -n,
                      " to ", n - 1, ")");

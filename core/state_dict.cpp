@@ -18,7 +18,7 @@ StateDict::Number number_of(const StateDict& state, const std::string& name) {
   return at->second;
 }
 
-/// Of both kinds, told apart.
+/// The names of tensors and numbers, marked by kind.
 std::set<std::string> names_of(const StateDict& state) {
   std::set<std::string> names;
   for (const auto& [name, tensor] : state.tensors) names.insert("tensor '" + name + "'");
@@ -40,9 +40,9 @@ void StateDict::add(std::string_view prefix, const StateDict& part) {
   std::set<std::string_view> there;
   for (const auto& [name, tensor] : tensors) there.insert(name);
   for (const auto& [name, tensor] : part.tensors)
-    check<ValueError>(!there.contains(path + name), "the state has a tensor '", path, name, "' already");
+    check<ValueError>(!there.contains(path + name), "the state already has a tensor '", path, name, "'");
   for (const auto& [name, number] : part.numbers)
-    check<ValueError>(!numbers.contains(path + name), "the state has a number '", path, name, "' already");
+    check<ValueError>(!numbers.contains(path + name), "the state already has a number '", path, name, "'");
   for (const auto& [name, tensor] : part.tensors) tensors.emplace_back(path + name, tensor);
   for (const auto& [name, number] : part.numbers) numbers.emplace(path + name, number);
 }

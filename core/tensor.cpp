@@ -13,7 +13,7 @@
 namespace bytetape {
 namespace {
 
-// Shape and strides come before the storage: what was just written in parts is slow to copy whole.
+// Takes an impl with shape and strides, and adds the storage. Copying a shape right after writing its parts is slow.
 Tensor with_storage(Ref<TensorImpl> impl, std::size_t bytes, Device device, memory::Role role) {
   const memory::MadeFor tensor(impl->dtype, impl->shape);
   impl->storage = make_ref<Storage>(bytes, device, role);
@@ -31,7 +31,7 @@ std::size_t bytes_of(const Shape& shape, DType dtype) {
 
 Tensor empty(const Shape& shape, DType dtype, Device device, memory::Role role) {
   const memory::Op<"empty"> op;
-  const std::size_t bytes = bytes_of(shape, dtype);  // first: what it lets through has strides
+  const std::size_t bytes = bytes_of(shape, dtype);  // first, because strides overflow for shapes that it rejects
   return with_storage(make_ref<TensorImpl>(shape, dtype), bytes, device, role);
 }
 
@@ -65,7 +65,8 @@ Tensor Tensor::alias(const Shape& shape, const Strides& strides, std::int64_t of
 }
 
 void Tensor::set_data(const Tensor& x) const {
-  check(shape() == x.shape(), "set_data() of ", describe(*this), ": ", describe(x), " has another shape");
+  check(shape() == x.shape(), "set_data(): expected a tensor of the same shape as ", describe(*this), ", got ",
+        describe(x));
   const memory::Role role = storage().role();
   const memory::NameId module = storage().module();
   impl_->storage = x.impl()->storage;
@@ -77,8 +78,9 @@ void Tensor::set_data(const Tensor& x) const {
 }
 
 void* Tensor::checked_data(DType wanted) const {
-  check<DTypeError>(wanted == dtype(), "data of type ", wanted, " asked of ", describe(*this));
-  check<DeviceError>(device() == Device::cpu(), "data on ", device(), " cannot be read here: copy the tensor to cpu");
+  check<DTypeError>(wanted == dtype(), "data(): expected a tensor of dtype ", wanted, ", got ", describe(*this));
+  check<DeviceError>(device() == Device::cpu(), "data on ", device(),
+                     " cannot be read on the host: copy the tensor to cpu");
   return address();
 }
 

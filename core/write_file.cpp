@@ -21,28 +21,29 @@ namespace fs = std::filesystem;
 
 struct Target {
   fs::path path;
-  fs::path part;  ///< what is renamed to `path` in the end; empty where `path` is written straight through
+  fs::path part;  ///< temporary file that is renamed to `path` at the end; empty if `path` is written directly
 };
 
-/// What a chain of symlinks leads to, be it there or not.
+/// Returns the target of a chain of symlinks, which need not exist.
 fs::path followed(fs::path path) {
-  std::error_code ignored;  // what cannot be read is no link
+  std::error_code ignored;  // a path that cannot be read is not a link
   while (fs::is_symlink(path, ignored)) path = path.parent_path() / fs::read_symlink(path, ignored);
   return path;
 }
 
 Target target_of(const std::string& name, const std::string& what) {
   check<FileError>(name.find('\0') == std::string::npos, "cannot write ", what, " to '", name.c_str(),
-                   "': no path has a zero byte");
+                   "': expected a path without a zero byte");
   const fs::path path = name;
-  std::error_code ignored;  // opening says it again
+  std::error_code ignored;  // opening reports the error
   const fs::file_type type = fs::status(path, ignored).type();
-  if (type != fs::file_type::regular && type != fs::file_type::not_found) return {path, {}};  // a loop of links too
+  if (type != fs::file_type::regular && type != fs::file_type::not_found)
+    return {path, {}};  // also for a loop of links
   const fs::path target = followed(path);
   return {target, target.string() + ".part"};
 }
 
-/// The file that is written beside its place: nobody else's meanwhile, and removed at the end unless it was renamed.
+/// A temporary file beside the target. It is locked, and the destructor removes it unless it was renamed.
 class Part {
  public:
   explicit Part(const fs::path& path)
@@ -62,7 +63,7 @@ class Part {
   Part& operator=(const Part&) = delete;
 
   bool is_open() const { return file_ >= 0; }
-  /// Takes the permissions of what it will replace, where there is something.
+  /// Copies the permissions of the target, if it exists.
   bool take_mode_of(const fs::path& target) const {
     std::error_code error;
     const fs::file_status old = fs::status(target, error);
@@ -71,7 +72,7 @@ class Part {
   bool rename_to(const fs::path& target) { return is_renamed_ = std::rename(path_.c_str(), target.c_str()) == 0; }
 
  private:
-  /// Where files can be locked: whoever has the lock writes, unless the file took its place just before.
+  /// Locks the file if the file system can. Returns false if another writer has the lock or has just renamed the file.
   bool is_ours() const {
     if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
     struct stat opened = {}, named = {};
@@ -97,7 +98,7 @@ fs::path folder_of(const Target& target) {
   return folder.empty() ? "." : folder;
 }
 
-/// Waits until a file, or the names in a folder, are where a loss of power leaves them.
+/// Waits until a file, or the names in a folder, are safe from a loss of power.
 bool sync(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -108,7 +109,7 @@ bool sync(const fs::path& path) {
   return done;
 }
 
-/// Some folders may be written but not read, and some file systems cannot sync one: then that is as much as there is.
+/// Syncs a folder. Succeeds if it cannot be opened for reading or if the file system cannot sync folders.
 bool sync_folder(const fs::path& folder) { return sync(folder) || errno == EACCES || errno == EINVAL; }
 
 bool is_writable_or_new(const fs::path& path) {
@@ -137,7 +138,8 @@ bool may_write_through(const fs::path& path) {
 }
 
 void check_done(bool done, const std::string& path, const std::string& what) {
-  if (!done) fail<FileError>("cannot write ", what, " to '", path, "': ", errno ? std::strerror(errno) : "it failed");
+  if (!done)
+    fail<FileError>("cannot write ", what, " to '", path, "': ", errno ? std::strerror(errno) : "unknown error");
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace bytetape::data {
 namespace fs = std::filesystem;
 using memory::Op;
 
-/// The first of the six files that `dir` lacks; empty where it has them all.
+/// Returns the first of the six files that is missing in `dir`; "" if none is.
 static std::string missing_file(const fs::path& dir) {
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // a file that cannot be accessed counts as missing
   for (const Split split : {Split::train, Split::test})
     for (const fs::path& file : cifar10_files(dir, split))
       if (!fs::is_regular_file(file, ignored)) return file.filename();
@@ -30,7 +30,7 @@ std::optional<fs::path> find_cifar10(const std::optional<fs::path>& dir) {
     if (missing_file(folder).empty()) return folder;
   check_folder(dir);
   if (!dir) return std::nullopt;
-  fail<FileError>(dir->string(), ": expected CIFAR-10's six files, ", missing_file(*dir), " is missing");
+  fail<FileError>(dir->string(), ": expected CIFAR-10's six files, but ", missing_file(*dir), " is missing");
 }
 
 std::vector<fs::path> cifar10_files(const fs::path& dir, Split split) {

@@ -15,14 +15,14 @@ namespace bytetape::data {
 using memory::PhaseScope;
 using memory::Role;
 
-/// Whether y is an image of x's size, which crop and flip move with x; false where it has no place in x, as a label.
-/// Throws ValueError where it may have one that cannot be known.
+/// Returns true if y is an image of x's size, which crop and flip must move with x; false if y has no positions in x,
+/// like a label. Throws ValueError if y has another shape, because it may have positions that are not known.
 static bool are_images_alike(const ExampleSpec& spec) {
   const Shape &x = spec.x_shape, &y = spec.y_shape;
   if (y.size() < 2) return false;
   check<ValueError>(y.size() <= 3 && y[y.size() - 2] == x[x.size() - 2] && y[y.size() - 1] == x[x.size() - 1],
-                    "augment moves the pixels of x, ", x, ", and cannot move y, ", y,
-                    ", along: expected labels, or images (h, w) or (k, h, w) of the same size; augment in the dataset");
+                    "augment moves the pixels of x, ", x, ", but cannot move those of y, ", y,
+                    ": expected labels, or images (h, w) or (k, h, w) of the same size; else augment in the dataset");
   return true;
 }
 
@@ -31,7 +31,7 @@ BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& option
       device_(options.device),
       loads_there_(device_.type == DeviceType::cpu),
       augment_(options.augment) {
-  memory::allocator(device_);  // is there such a device?
+  memory::allocator(device_);  // throws if there is no such device
   if (!options.normalize && !augment_.changes_anything()) return;
   const PhaseScope phase(memory::Phase::data);
   const ExampleSpec spec = dataset.example();
@@ -40,7 +40,7 @@ BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& option
     const std::vector<double> pixels = normalized_pixels(none, *options.normalize);
     table_ = pixel_table(pixels, DType::f32, device_);
   }
-  augment_images(with_channels(none), augment_);  // throws what each batch would
+  augment_images(with_channels(none), augment_);  // throws now what each batch would throw
   if (augment_.moves()) moves_targets_ = are_images_alike(spec);
 }
 
@@ -61,7 +61,7 @@ Batch BatchCopier::send(const Batch& loaded) const {
   return b;
 }
 
-// The copies are waited for here: a wait that is asked for once the next batch was sent would be for that too.
+// Waits for the copies here, because a later wait would also wait for the next batch, which is sent by then.
 Batch BatchCopier::receive(const Batch& sent, const PhiloxState& draws, std::int64_t first) const {
   const PhaseScope phase(memory::Phase::data);
   sent.x.storage().before_read();

@@ -53,15 +53,15 @@ void normalize_rows(const Tensor& from, const std::vector<float>& pixels, std::s
 
 void check_rows(const char* what, const Tensor& x) {
   check<ValueError>(x.defined(), what, " is an undefined tensor");
-  check(x.rank() > 0, what, " needs a first dim to count examples, got ", describe(x));
-  check<DeviceError>(x.device() == Device::cpu() || x.device().is_meta, what,
-                     " is expected on cpu or a meta device, got ", describe(x));
-  check(x.is_contiguous(), what, " is expected row-major, got ", describe(x), " with strides ", x.strides());
+  check(x.rank() > 0, what, " must have examples along its first dim, got ", describe(x));
+  check<DeviceError>(x.device() == Device::cpu() || x.device().is_meta, what, " must be on cpu or a meta device, got ",
+                     describe(x));
+  check(x.is_contiguous(), what, " must be row-major, got ", describe(x), " with strides ", x.strides());
 }
 
 }  // namespace
 
-/// A batch of tensors that `make` makes: empty() or empty_pinned().
+/// Returns a batch of uninitialised tensors from `make`, which is empty() or empty_pinned().
 static Batch make_batch(const ExampleSpec& spec, std::int64_t n, Device device, decltype(empty)* make) {
   const CollateOp op;
   const PhaseScope phase(memory::Phase::data);
@@ -82,10 +82,10 @@ void Dataset::load(std::span<const std::int64_t> indices, Batch& batch) const {
   const ExampleSpec spec = example();
   check(batch.x.defined() && batch.y.defined() && batch.x.shape() == with_batch(wanted, spec.x_shape) &&
             batch.y.shape() == with_batch(wanted, spec.y_shape),
-        "a batch of ", wanted, " examples has x ", with_batch(wanted, spec.x_shape), " and y ",
+        "expected a batch of ", wanted, " examples with x ", with_batch(wanted, spec.x_shape), " and y ",
         with_batch(wanted, spec.y_shape), ", got x ", describe(batch.x), " and y ", describe(batch.y));
-  check<DTypeError>(batch.x.dtype() == spec.x_dtype && batch.y.dtype() == spec.y_dtype, "a batch has x ", spec.x_dtype,
-                    " and y ", spec.y_dtype, ", got x ", describe(batch.x), " and y ", describe(batch.y));
+  check<DTypeError>(batch.x.dtype() == spec.x_dtype && batch.y.dtype() == spec.y_dtype, "expected a batch with x ",
+                    spec.x_dtype, " and y ", spec.y_dtype, ", got x ", describe(batch.x), " and y ", describe(batch.y));
   for (std::int64_t i : indices) check(i >= 0 && i < n, "example ", i, " of a dataset of ", n);
   if (!batch.x.device().is_meta) fill(indices, batch.x, batch.y);
 }
@@ -101,7 +101,8 @@ TensorDataset::TensorDataset(Tensor x, Tensor y, std::optional<Normalize> normal
   const Op<"TensorDataset"> op;
   check_rows("x", x_);
   check_rows("y", y_);
-  check(x_.size(0) == y_.size(0), "x and y differ in the number of examples: ", describe(x_), " and ", describe(y_));
+  check(x_.size(0) == y_.size(0), "expected x and y with the same number of examples, got ", describe(x_), " and ",
+        describe(y_));
   if (!normalize) return;
   const std::vector<double> pixels = normalized_pixels(x_, *normalize);
   pixels_.emplace(pixels.begin(), pixels.end());

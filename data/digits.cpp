@@ -10,15 +10,15 @@
 #include "bytetape/core/philox.h"
 #include "bytetape/data/glyphs.h"
 
-// Only + - * / and sqrt, which IEEE 754 rounds alike everywhere; data/CMakeLists.txt keeps the compiler from fusing
-// them.
+// Uses only + - * / and sqrt, whose results IEEE 754 defines exactly, so that images are the same on every machine.
+// data/CMakeLists.txt prevents the compiler from fusing these operations.
 namespace bytetape::data {
 namespace {
 
 constexpr int side = 28;
 using Canvas = std::array<float, std::size_t{side} * side>;
 
-/// The random words of one image: 2^16 counters of the seed's stream are its own.
+/// The random words of one image. Each image has 2^16 counters of the seed's stream.
 class Dice {
  public:
   Dice(std::uint64_t seed, std::int64_t image) : seed_(seed), at_(static_cast<std::uint64_t>(image) << 16) {}
@@ -38,7 +38,7 @@ class Dice {
   std::size_t left_ = 0;
 };
 
-/// From a glyph's unit box to pixels.
+/// A map from a glyph's unit box to pixels.
 struct Placement {
   float xx, xy, yx, yy, x0, y0;
   Point operator()(Point p) const {
@@ -50,7 +50,7 @@ struct Placement {
 Placement random_placement(Dice& dice) {
   const float width = dice.uniform(8, 17), height = dice.uniform(14, 21);
   const float slant = dice.uniform(-0.25f, 0.55f), turn = dice.uniform(-0.3f, 0.3f);
-  const float cosine = 1 - turn * turn / 2, sine = turn;  // close enough for so small an angle
+  const float cosine = 1 - turn * turn / 2, sine = turn;  // approximations for a small angle
   constexpr float middle = (side - 1) / 2.0f;
   return {cosine * width,
           -cosine * slant * height - sine * height,
@@ -62,7 +62,7 @@ Placement random_placement(Dice& dice) {
 
 float square(float v) { return v * v; }
 
-/// Lowers each pixel's squared distance to the pen's line where the segment from a to b comes within `reach`.
+/// Lowers the squared distances of pixels to the pen's line, for pixels within `reach` of the segment from a to b.
 void draw_segment(Point a, Point b, float reach, Canvas& distance) {
   const auto first = [&](float v) { return std::clamp(static_cast<int>(v - reach), 0, side - 1); };
   const auto last = [&](float v) { return std::clamp(static_cast<int>(v + reach) + 1, 0, side - 1); };
@@ -77,7 +77,7 @@ void draw_segment(Point a, Point b, float reach, Canvas& distance) {
     }
 }
 
-/// Catmull and Rom's spline from b to c, at t in [0, 1].
+/// Returns the point at t in [0, 1] of the Catmull-Rom spline from b to c.
 Point on_spline(Point a, Point b, Point c, Point d, float t) {
   const auto at = [t](float a, float b, float c, float d) {
     return b + 0.5f * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)));

@@ -14,10 +14,11 @@ namespace {
 
 constexpr std::array magic{std::byte{0x1f}, std::byte{0x8b}};
 
-// No deflate stream grows by more (https://zlib.net/zlib_tech.html, "Maximum Compression Factor").
+// The largest factor by which a deflate stream can grow (https://zlib.net/zlib_tech.html, "Maximum Compression
+// Factor").
 constexpr std::uint64_t most_growth = 1032;
 
-/// A few bytes that were read ahead, then the rest.
+/// A source that returns bytes that were read ahead, then the rest of another source.
 class Rejoined final : public Source {
  public:
   Rejoined(std::span<const std::byte> head, std::unique_ptr<Source> rest) : rest_(std::move(rest)) {
@@ -80,7 +81,7 @@ class Inflated final : public Source {
 
   void refill() {
     const std::size_t got = packed_->read(buffer_.data(), buffer_.size());
-    check<FileError>(got > 0, name_, ": expected a whole gzip stream, found one cut off after ", size_, " bytes");
+    check<FileError>(got > 0, name_, ": expected a complete gzip stream, found one that ends after ", size_, " bytes");
     stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
     stream_.avail_in = static_cast<uInt>(got);
   }

@@ -37,7 +37,8 @@ T from_big_endian(const std::byte* p) {
   return std::bit_cast<T>(bits);
 }
 
-/// f(an element as stored, an element as read) of the file's type code; false where there is no such code.
+/// Calls f(stored element, returned element) with the types of the file's type code. Returns false if the code is
+/// unknown.
 template <class F>
 bool visit_code(std::byte code, F&& f) {
   switch (std::to_integer<int>(code)) {
@@ -61,7 +62,7 @@ bool visit_code(std::byte code, F&& f) {
 struct Header {
   std::byte code{};
   Shape shape;
-  std::uint64_t bytes = 0;  // of the elements, as stored
+  std::uint64_t bytes = 0;  // stored bytes of all elements
 };
 
 Header read_header(Source& source, const std::string& name) {
@@ -97,7 +98,8 @@ Header read_header(Source& source, const std::string& name) {
   return h;
 }
 
-/// Reads elements in pieces that fit the stack; returns the bytes read, fewer than `n` elements' only at the end.
+/// Reads `n` elements in pieces that fit the stack. Returns the bytes read, which are fewer only at the end of the
+/// file.
 template <class Stored, class T>
 std::uint64_t read_elements(Source& source, T* to, std::uint64_t n) {
   if constexpr (sizeof(Stored) == 1 && std::is_same_v<Stored, T>) {

@@ -26,8 +26,8 @@ std::shared_ptr<const Sampler> make_sampler(std::int64_t n, const DataLoaderOpti
 
 }  // namespace
 
-/// One pass over the data: a ring of batches (the wanted one and those ahead of it), which the iterating thread
-/// allocates and takes in order, and the workers fill in between.
+/// One pass over the data: a ring with the current batch and the prefetched ones. The iterating thread allocates the
+/// batches and takes them in order. The workers fill them.
 class DataLoader::Iterator::Epoch {
  public:
   Epoch(const Dataset& dataset, std::shared_ptr<const BatchCopier> copier, const Sampler& sampler,
@@ -42,8 +42,8 @@ class DataLoader::Iterator::Epoch {
         ring_(options.workers ? std::min<std::size_t>(static_cast<std::size_t>(options.prefetch) + 1, batches) : 0),
         scheduled_(from.batch),
         started_(from.batch) {
-    check<ValueError>(static_cast<std::int64_t>(order_.size()) == sampler.size(), "the sampler gave an order of ",
-                      order_.size(), " examples, and says that it has ", sampler.size());
+    check<ValueError>(static_cast<std::int64_t>(order_.size()) == sampler.size(), "expected an order of ",
+                      sampler.size(), " examples from the sampler, which is its size(), got ", order_.size());
     const auto workers = std::min<std::size_t>(static_cast<std::size_t>(options.workers), ring_.size());
     for (std::size_t i = 0; i < workers; ++i)
       workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -79,14 +79,14 @@ class DataLoader::Iterator::Epoch {
     if (got.error) std::rethrow_exception(got.error);
     sent_ = copier_->send(got.batch);
   }
-  /// What a worker threw waits until its batch is wanted.
+  /// Sends the next batch to the device early. A worker's exception is thrown later, when that batch is taken.
   void send_ahead() {
     try {
       if (!loaded_) loaded_ = load_next();
       if (loaded_->error) return;
       sent_ = copier_->send(loaded_->batch);
       loaded_.reset();
-    } catch (const OutOfMemory&) {}  // no room to work ahead: tried again once the batch is wanted
+    } catch (const OutOfMemory&) {}  // no memory to work ahead: the batch is loaded when it is needed
   }
   Job& job(std::int64_t batch) { return ring_[static_cast<std::size_t>(batch) % ring_.size()]; }
 
@@ -119,7 +119,7 @@ class DataLoader::Iterator::Epoch {
         b = allocate(scheduled_);
       } catch (const OutOfMemory&) {
         if (scheduled_ == taken_) throw;
-        return;  // no room to load ahead: tried again once the batch is wanted
+        return;  // no memory to prefetch: retried when the batch is needed
       }
       {
         std::lock_guard lock(mutex_);
@@ -155,25 +155,27 @@ class DataLoader::Iterator::Epoch {
   const std::int64_t batch_size_, batches_;
   const std::vector<std::int64_t> order_;
   const PhiloxState draws_;
-  std::int64_t taken_;         // by the iterating thread, whose the next two are too
-  std::optional<Job> loaded_;  // what it took
-  std::optional<Batch> sent_;  // what goes to the device
+  std::int64_t taken_;         // number of batches taken; only the iterating thread uses it and the next two
+  std::optional<Job> loaded_;  // the batch taken last
+  std::optional<Batch> sent_;  // the batch in transfer to the device
 
-  std::mutex mutex_;  // guards what follows; a job that is started and not done is its worker's alone
+  std::mutex mutex_;  // guards the members below; a job that is started and not done belongs to its worker
   std::condition_variable_any wanted_, done_;
   std::vector<Job> ring_;
   std::int64_t scheduled_, started_;
-  std::vector<std::jthread> workers_;  // last, so that they are joined before anything they use goes
+  std::vector<std::jthread>
+      workers_;  // last member, so that they are joined before the members that they use are destroyed
 };
 
 DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
     : dataset_(&dataset), options_(options) {
   const memory::Op<"DataLoader"> op;
-  check<ValueError>(dataset.size() >= 0, "the dataset says that it has ", dataset.size(), " samples");
+  check<ValueError>(dataset.size() >= 0, "expected a dataset with size() >= 0, got ", dataset.size());
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
   check<ValueError>(options.workers >= 0, "expected workers >= 0, got ", options.workers);
   check<ValueError>(options.prefetch >= 1, "expected prefetch >= 1, got ", options.prefetch);
-  check<ValueError>(!options.sampler || !options.shuffle, "a sampler says the order: it excludes shuffle");
+  check<ValueError>(!options.sampler || !options.shuffle,
+                    "expected a sampler or shuffle, got both: the sampler sets the order");
   sampler_ = make_sampler(dataset.size(), options);
   copier_ = std::make_shared<BatchCopier>(dataset, options);
 }

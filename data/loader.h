@@ -74,7 +74,7 @@ class DataLoader {
  private:
   const Dataset* dataset_;
   DataLoaderOptions options_;
-  std::shared_ptr<const Sampler> sampler_;  // options_.sampler, or the one that options_.shuffle asks for
+  std::shared_ptr<const Sampler> sampler_;  // options_.sampler, or the one for options_.shuffle
   std::shared_ptr<const BatchCopier> copier_;
   Position next_;
 };

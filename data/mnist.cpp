@@ -21,15 +21,15 @@ constexpr Files files_of(Split split) {
                                : Files{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 }
 
-/// The plain file, or the one with .gz; an empty path where there is neither.
+/// Returns the plain file, or the one with .gz, or an empty path if there is neither.
 fs::path find_file(const fs::path& dir, const char* name) {
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // a file that cannot be accessed counts as missing
   for (const char* suffix : {"", ".gz"})
     if (fs::path path = dir / (std::string(name) + suffix); fs::is_regular_file(path, ignored)) return path;
   return {};
 }
 
-/// The first of the four files that `dir` lacks; null where it has them all.
+/// Returns the first of the four files that is missing in `dir`; null if none is.
 const char* missing_file(const fs::path& dir) {
   for (const Split split : {Split::train, Split::test})
     for (const char* name : {files_of(split).images, files_of(split).labels})
@@ -39,7 +39,7 @@ const char* missing_file(const fs::path& dir) {
 
 fs::path existing_file(const fs::path& dir, const char* name) {
   fs::path path = find_file(dir, name);
-  check<FileError>(!path.empty(), dir.string(), ": expected MNIST's four files, ", name, "[.gz] is missing");
+  check<FileError>(!path.empty(), dir.string(), ": expected MNIST's four files, but ", name, "[.gz] is missing");
   return path;
 }
 
@@ -64,7 +64,7 @@ std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
     if (!missing_file(folder)) return folder;
   check_folder(dir);
   if (!dir) return std::nullopt;
-  existing_file(*dir, missing_file(*dir));  // which says what is missing
+  existing_file(*dir, missing_file(*dir));  // throws an error that names the missing file
   return std::nullopt;
 }
 

@@ -6,8 +6,8 @@
 namespace bytetape::data {
 
 std::vector<double> normalized_pixels(const Tensor& images, const Normalize& by) {
-  check<DTypeError>(images.dtype() == DType::u8, "only u8 images are normalised, got ", describe(images));
-  check(images.rank() == 3 || images.rank() == 4, "images to normalise are (n, h, w) or (n, c, h, w), got ",
+  check<DTypeError>(images.dtype() == DType::u8, "expected u8 images to normalise, got ", describe(images));
+  check(images.rank() == 3 || images.rank() == 4, "expected images (n, h, w) or (n, c, h, w) to normalise, got ",
         describe(images));
   const std::int64_t channels = images.rank() == 4 ? images.size(1) : 1;
   check(by.mean.fits(channels) && by.std.fits(channels), "mean of ", by.mean.size(), " and std of ", by.std.size(),

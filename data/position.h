@@ -15,10 +15,10 @@ struct Position {
   /// Returns a position in an epoch of `batches` batches.
   /// Throws ValueError unless 0 <= epoch < epochs and 0 <= batch <= batches.
   static Position in(std::int64_t epoch, std::int64_t batch, std::int64_t batches) {
-    check<ValueError>(epoch >= 0 && epoch < epochs, "epochs count from 0 to ", epochs - 1, ", and epoch ", epoch,
-                      " is none to start at");
-    check<ValueError>(batch >= 0 && batch <= batches, "an epoch has ", batches, " batches, and batch ", batch,
-                      " is none to start at");
+    check<ValueError>(epoch >= 0 && epoch < epochs, "expected an epoch from 0 to ", epochs - 1, " to start at, got ",
+                      epoch);
+    check<ValueError>(batch >= 0 && batch <= batches, "expected a batch from 0 to ", batches, " to start at, got ",
+                      batch);
     return {epoch, batch};
   }
   /// Returns the position, and moves it to the start of the following epoch.

@@ -19,7 +19,8 @@ ImageRecords::ImageRecords(const Shape& image, int classes)
     : image_(image), pixels_(pixels_of(image)), classes_(classes) {
   const Op<"ImageRecords"> op;
   check(pixels_ > 0, "expected images with pixels, got ", image);
-  check<ValueError>(classes >= 1 && classes <= 256, "expected 1 to 256 classes, as a label is a byte, got ", classes);
+  check<ValueError>(classes >= 1 && classes <= 256, "expected 1 to 256 classes, because a label is a byte, got ",
+                    classes);
 }
 
 ImageRecords::ImageRecords(const std::vector<std::filesystem::path>& files, const Shape& image, int classes)
@@ -63,7 +64,7 @@ void ImageRecords::fill(std::span<const std::int64_t> indices, Tensor& x, Tensor
   }
 }
 
-/// The label; the pixels go where they belong.
+/// Reads the pixels of an example and returns its label.
 std::int64_t ImageRecords::read_record(std::int64_t index, std::span<std::byte> pixels) const {
   const auto behind = std::upper_bound(first_.begin(), first_.end(), index);
   const Input& file = *files_[static_cast<std::size_t>(behind - first_.begin() - 1)];

@@ -16,7 +16,7 @@ namespace {
 using memory::PhaseScope;
 using memory::Role;
 
-/// x in that dtype on that device: itself where it is so already.
+/// Returns x in that dtype on that device. No copy is made if x has both already.
 Tensor brought(const Tensor& x, DType dtype, Device device) {
   if (x.device() == device && x.dtype() == dtype) return x;
   check<DeviceError>(!x.device().is_meta || device.is_meta, describe(x), " holds no data");
@@ -42,14 +42,14 @@ ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const
   check_defined(labels, "labels");
   const std::vector<double> values = normalized_pixels(images, normalize);
   const bool are_targets = labels.rank() > 2;
-  check<DTypeError>(are_targets || labels.dtype() == DType::i64, "labels are i64, got ", describe(labels));
+  check<DTypeError>(are_targets || labels.dtype() == DType::i64, "expected i64 labels, got ", describe(labels));
   check(are_targets || labels.shape() == Shape{images.size(0)}, "expected a label for each image, got ",
         describe(images), " and ", describe(labels));
   check(!are_targets || (labels.rank() <= 4 && labels.size(0) == images.size(0) && labels.size(-2) == images.size(-2) &&
                          labels.size(-1) == images.size(-1)),
         "expected a target (h, w) or (k, h, w) of its size for each image, got ", describe(images), " and ",
         describe(labels));
-  check<DTypeError>(is_floating(options.dtype), "images are normalised to a floating dtype, not ", options.dtype);
+  check<DTypeError>(is_floating(options.dtype), "expected a floating dtype for normalised images, got ", options.dtype);
   images_ = with_channels(brought(images, DType::u8, options.device));
   labels_ = brought(labels, labels.dtype(), options.device);
   values_ = pixel_table(values, options.dtype, options.device);

@@ -14,7 +14,7 @@ namespace {
 using Indices = std::vector<std::int64_t>;
 using memory::Op;
 
-constexpr std::int64_t most = std::int64_t{1} << 40;  // numbers that an epoch draws: seeds.h
+constexpr std::int64_t most = std::int64_t{1} << 40;  // random numbers that an epoch has (seeds.h)
 
 void check_examples(std::int64_t n) { check<ValueError>(n >= 0 && n <= most, "expected 0 to 2^40 examples, got ", n); }
 
@@ -24,13 +24,13 @@ Indices counted(std::int64_t n) {
   return all;
 }
 
-/// Number `i` of those that an epoch draws, below `bound`.
+/// Returns the epoch's random number `i`, below `bound`.
 std::uint64_t draw(const PhiloxState& state, std::uint64_t i, std::uint64_t bound) {
   const auto word = philox(state.seed, state.offset + i);
   return bits64(word[1], word[0]) % bound;
 }
 
-/// Fisher and Yates's random order.
+/// Returns a random order, by the Fisher-Yates shuffle.
 void shuffle(Indices& order, const PhiloxState& state) {
   for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[draw(state, left, left)]);
 }

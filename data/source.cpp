@@ -7,7 +7,7 @@
 namespace bytetape::data {
 namespace {
 
-/// An input from front to back.
+/// A source that reads an input from start to end.
 class InputSource final : public Source {
  public:
   explicit InputSource(std::unique_ptr<const Input> input) : input_(std::move(input)) {}

@@ -25,10 +25,10 @@ inline CLI::Validator as_bytes() {
     unit = CLI::detail::to_lower(CLI::detail::trim(unit));
     if (error == std::errc() && unit.empty() && value == std::floor(value)) return "";
     const auto factor = units.find(unit);
-    if (error != std::errc() || factor == units.end()) return "No size such as 512MiB or 1.5GB: " + text;
+    if (error != std::errc() || factor == units.end()) return "expected a size such as 512MiB or 1.5GB, got " + text;
     const double bytes = std::floor(value * factor->second);
-    if (bytes < 1 && value > 0) return "Less than a byte: " + text;
-    if (!(bytes >= 0 && bytes < 0x1p64)) return "No size of 64 bits: " + text;
+    if (bytes < 1 && value > 0) return "expected at least one byte, got " + text;
+    if (!(bytes >= 0 && bytes < 0x1p64)) return "expected 0 to 2^64 - 1 bytes, got " + text;
     text = fmt::format("{:.0f}", bytes);
     return "";
   };

@@ -1,4 +1,4 @@
-// The smallest training program: a network, its loss and a report of its memory.
+// The smallest training program: a network, its loss and a memory report.
 // [digits]
 #include <bytetape/bytetape.h>
 

@@ -7,9 +7,9 @@
 namespace bytetape::examples {
 namespace {
 
-// Any thread may get the signal, and sig_atomic_t is for one.
+// Atomic, because any thread may receive the signal, and sig_atomic_t is safe in one thread only.
 std::atomic<int> noted = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // or no signal handler may write it
+static_assert(std::atomic<int>::is_always_lock_free);  // signal handlers may write lock-free atomics only
 
 void handle(void (*handler)(int)) {
   for (const int each : {SIGINT, SIGTERM})

@@ -6,7 +6,7 @@
 
 namespace bytetape::examples {
 
-// As predicted: the training set first, which the order of arguments would not tell.
+// Loads the training set first, as predictions do. In one call, the order of the arguments would be unspecified.
 static Splits splits_of(const std::function<data::Mnist(data::Split)>& load) {
   const data::Mnist training = load(data::Split::train), testing = load(data::Split::test);
   return {training.name, {training.images, training.labels}, {testing.images, testing.labels}};

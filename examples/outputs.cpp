@@ -15,9 +15,9 @@ struct File {
   std::string option, path;
 };
 
-/// Whether what is written to one would replace the other. A device or a FIFO is not replaced.
+/// Returns true if writing one file would replace the other. A device or a FIFO is never replaced.
 bool is_one_file(const fs::path& a, const fs::path& b) {
-  std::error_code ignored;  // what cannot be reached is said where it is opened
+  std::error_code ignored;  // opening the file reports its error
   if (a.empty() || b.empty() || (fs::exists(a, ignored) && !fs::is_regular_file(a, ignored))) return false;
   return fs::weakly_canonical(fs::absolute(a), ignored) == fs::weakly_canonical(fs::absolute(b), ignored);
 }
@@ -35,22 +35,22 @@ void check_outputs(const Options& o, const std::string& picture_option) {
   check_file(o.checkpoint, "the checkpoint");
 
   check<Error>(!o.reports_page() || memory::can_write_reports(),
-               "--memory-report: this was built without d3, which draws pages: install the package node-d3 and build "
+               "--memory-report: this build has no d3, which HTML reports need: install the package node-d3 and build "
                "again, or name a file that does not end in .html, for the timeline as JSON");
 
-  std::error_code ignored;  // what cannot be reached has been said
+  std::error_code ignored;  // check_file has reported errors
   const std::string recording = o.recorded_to();
   check<ValueError>(!o.reports_page() || !fs::exists(recording, ignored) || fs::is_regular_file(recording, ignored),
-                    "--memory-log: the page of --memory-report is made from '", recording,
-                    "', which is no regular file: name one");
+                    "--memory-log: '", recording,
+                    "' is not a regular file, and --memory-report reads the recording from it: name another file");
 
   const std::vector<File> files{
       {"--json", o.json},          {"--memory-report", o.memory_report}, {"--memory-log", o.recorded_to()},
       {picture_option, o.picture}, {"--checkpoint", o.checkpoint},       {"--resume", o.resume}};
-  for (std::size_t i = 0; i + 2 < files.size(); ++i)  // the last two may be one
+  for (std::size_t i = 0; i + 2 < files.size(); ++i)  // --checkpoint and --resume may name one file
     for (std::size_t j = i + 1; j < files.size(); ++j)
       check<ValueError>(!is_one_file(files[i].path, files[j].path), files[i].option, " and ", files[j].option,
-                        " name one file, '", files[j].path, "': give each its own");
+                        " name the same file, '", files[j].path, "': give each its own");
 }
 
 }  // namespace bytetape::examples

@@ -12,10 +12,10 @@
 namespace bytetape::examples {
 namespace {
 
-// By this many steps they repeat, by turns of so many or of a divisor of that.
+// After `settled_by` steps the memory of steps repeats, with a period that divides `turns`.
 constexpr std::int64_t settled_by = 6, turns = 12;
 
-/// Whether each step of an epoch is taken, or only its last few, behind which memory is as behind all of them.
+/// The steps of an epoch that are predicted: all, or only the last few, after which memory is as after all of them.
 enum class Epoch : bool { whole, last_steps };
 
 std::int64_t steps_taken(std::int64_t steps, Epoch of) {
@@ -23,8 +23,8 @@ std::int64_t steps_taken(std::int64_t steps, Epoch of) {
   return settled_by + 1 + (steps - settled_by - 1) % turns;
 }
 
-/// What main() makes of an example, on the default device, a meta one, in that order; and what Training::run() then
-/// does, step by step: epochs, each with a test behind it.
+/// Allocates what main() allocates for an example, in the same order, on the default device, which is a meta device.
+/// Then does what Training::run() does, step by step: epochs, each followed by a test.
 class PredictedTraining {
  public:
   PredictedTraining(const Example& example, const Options& o, const ImageCounts& images, Epoch of = Epoch::last_steps)
@@ -39,14 +39,14 @@ class PredictedTraining {
     first_ = run_->steps() - steps_taken(run_->steps(), of);
   }
 
-  /// Takes a step, and once they repeat all that are left of the epoch.
+  /// Takes a step. Once steps repeat, also takes the rest of the epoch.
   void operator()() {
     do take_step();
     while (at_ && batch_ - first_ > settled_by);
   }
 
  private:
-  /// Images as they are read, which is to the host.
+  /// A batch on the host, as the dataset is read.
   static data::Batch batch(const Example& example, std::int64_t n) {
     Shape shape = example.image;
     shape.insert(0, n);
@@ -54,7 +54,8 @@ class PredictedTraining {
             empty(n, DType::i64, Device::meta(), memory::Role::input)};
   }
 
-  /// Schedules give no rate behind the last epoch, where few large batches soon are.
+  /// Sets a huge number of epochs, because schedules have no rate after the last one, which few large batches soon
+  /// pass.
   static TrainingOptions endless(TrainingOptions o) {
     o.epochs = std::numeric_limits<int>::max();
     return o;
@@ -74,8 +75,8 @@ class PredictedTraining {
     run_->test();
   }
 
-  std::int64_t epoch_ = 0, batch_ = 0;  // where training stands
-  std::int64_t first_ = 0;              // step that is taken of each epoch
+  std::int64_t epoch_ = 0, batch_ = 0;  // position of training
+  std::int64_t first_ = 0;              // first step that is taken in each epoch
   std::optional<Splits> splits_;
   nn::Sequential model_;
   Recipe recipe_;
@@ -84,13 +85,13 @@ class PredictedTraining {
   std::optional<data::ResidentLoader::Iterator> at_;
 };
 
-// Up to the test, and until steps repeat behind it: epochs of a few steps do so by turns.
+// Predict up to the test, and until steps repeat after it. Epochs of few steps repeat with a period.
 const memory::PredictOptions behind_test{.min_steps = settled_by + 1 + 3, .max_steps = 4 * (settled_by + 1)};
 
-// An epoch whose log has no more is predicted step by step, in some tenths of a second.
+// An epoch with at most this many events is predicted step by step, which takes some tenths of a second.
 constexpr std::size_t most_events = std::size_t{1} << 17;
 
-/// Whole where its log is short enough. `few`: with the last steps alone.
+/// Returns Epoch::whole if the whole epoch's log is short enough. `few` is the prediction with the last steps only.
 Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const ImageCounts& images) {
   if (!few.is_settled()) return Epoch::last_steps;
   const memory::PredictedStep& step = few.steps.back();
@@ -98,7 +99,7 @@ Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const Im
   return steps * (step.end_event - step.first_event) <= most_events ? Epoch::whole : Epoch::last_steps;
 }
 
-/// Training as the options say, with more memory options.
+/// Returns a function that makes training with the options and additional memory options.
 auto training_with(const Example& example, const Options& o, const ImageCounts& images) {
   return [&example, o, images](const nn::MemoryOptions& memory_options) {
     Options with = o;
@@ -107,10 +108,11 @@ auto training_with(const Example& example, const Options& o, const ImageCounts& 
   };
 }
 
-/// A recorded step cannot wait for copies to the host.
+/// Excludes offload under --graph, because a captured step cannot wait for copies to the host.
 nn::FitOptions usable_levers(const Options& o) { return {.offload = !o.graph}; }
 
-/// What the device has for its ledger: a GPU's context, libraries and other processes have the rest.
+/// Returns the bytes of the device that the allocator can use. On a GPU, the context, libraries and other processes
+/// use the rest.
 std::size_t room_of(const memory::Allocator& a) {
   const std::optional<memory::Outside> outside = a.device().type == DeviceType::cpu ? std::nullopt : a.outside();
   return a.capacity() - std::min(a.capacity(), outside ? outside->bytes : 0);

@@ -17,19 +17,19 @@
 namespace bytetape::examples {
 namespace {
 
-/// What the options ask for that cannot be had is said before anything is done.
+/// Throws if the options cannot be satisfied, before anything is done.
 void check_options(const Example& example, const Options& o, Device device) {
-  memory::allocator(o.predict ? Device::meta(device) : device);  // is there a backend?
-  check<ValueError>(!o.fit || o.memory_limit > 0, "--fit needs a --memory-limit to fit into");
+  memory::allocator(o.predict ? Device::meta(device) : device);  // throws if there is no backend
+  check<ValueError>(!o.fit || o.memory_limit > 0, "--fit needs a --memory-limit above 0");
   if (!o.picture.empty()) check_pictures();
   check_outputs(o, example.texts.picture_option);
   const bool trains = !o.predict && !device.is_meta;
   check<ValueError>(trains || (o.checkpoint.empty() && o.resume.empty() && o.picture.empty()),
-                    device.is_meta ? "on " + o.device : "with --predict",
-                    " nothing is trained: leave out --checkpoint, --resume and pictures");
+                    device.is_meta ? "--device " + o.device : "--predict",
+                    " trains nothing: leave out --checkpoint, --resume and pictures");
 }
 
-/// Of a run with these books, which where it is predicted measured nothing.
+/// Writes the files that the options name. `measured` is nullopt for a prediction.
 void write_files(const Run& run, const std::optional<TrainingResult>& measured, const memory::Snapshot& memory,
                  const std::function<void(const std::string&)>& write_page) {
   const Options& o = run.options;
@@ -41,15 +41,15 @@ void write_files(const Run& run, const std::optional<TrainingResult>& measured, 
   print_files(o, measured && !measured->is_finished());
 }
 
-/// Sets the options' memory options so that training fits their limit, and says which; what does not fit runs out of
-/// memory.
+/// Sets the memory options so that training fits the limit, and prints them. If nothing fits, training runs out of
+/// memory later.
 void choose_levers(const Example& example, Options& o, const ImageCounts& images) {
   const nn::Fit found = fit(example, o, images);
   fmt::print("{}\n\n", found.text());
   o.memory_options = o.memory_options.with(found.memory_options);
 }
 
-/// With advice: what would take less, and which batch fits.
+/// Writes the report with advice: how to save memory, and the largest batch that fits.
 void write_page(const memory::Log& log, const Example& example, const Options& o, const ImageCounts& images,
                 const std::string& path) {
   std::vector<std::string> advice = memory::advice_texts(log);
@@ -59,8 +59,8 @@ void write_page(const memory::Log& log, const Example& example, const Options& o
   memory::write_report(memory::Report{&log, nullptr, advice}, path);
 }
 
-/// Says what training would take, and where there is a limit which batch fits. Throws OutOfMemory where this one does
-/// not.
+/// Prints the memory that training would take and, under a limit, the largest batch that fits.
+/// Throws OutOfMemory if this batch does not fit.
 void print_prediction(const Example& example, const Options& options) {
   {
     const DefaultDevice here(Device::meta(Device::parse(options.device)));
@@ -68,7 +68,7 @@ void print_prediction(const Example& example, const Options& options) {
     fmt::print("{}\n", nn::summary(model));
   }
   const auto& [training, testing] = example.images;
-  fmt::print("training, with batches of {} of {} images on the device, and {} to test on, as\n", options.batch_size,
+  fmt::print("training in batches of {}, with {} training and {} test images on the device,\n", options.batch_size,
              training, testing);
   Options o = options;
   if (o.fit) choose_levers(example, o, example.images);
@@ -77,8 +77,8 @@ void print_prediction(const Example& example, const Options& options) {
   if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.images));
   if (o.memory_limit && Device::parse(o.device).type == DeviceType::cuda)
     fmt::print(
-        "CUDA's context and libraries come on top (534 MiB on an H100): take them off a card's memory for "
-        "--memory-limit\n");
+        "CUDA's context and libraries take more memory (534 MiB on an H100): set --memory-limit to the GPU's memory "
+        "minus that\n");
   const auto write = [&](const std::string& path) {
     write_page(memory::read_log(o.recorded_to()), example, o, example.images, path);
   };
@@ -86,13 +86,13 @@ void print_prediction(const Example& example, const Options& options) {
   if (p.out_of_memory) throw *p.out_of_memory;
 }
 
-/// On the default device.
+/// Copies a split to the default device.
 data::ResidentImages resident(const data::Batch& split, const data::Normalize& normalize) {
   return {split.x, split.y, normalize};
 }
 
-/// Trains, says what came of it, and draws it, which comes last: what fails there costs nothing else. The splits end
-/// once they lie on the device: a GPU has its own. Gives whether training was finished.
+/// Trains, prints and writes the results, then draws the picture. The picture is last, so that an error there loses
+/// nothing else. Frees the splits once they are copied to the device. Returns true if training was finished.
 bool train(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
            const std::optional<Checkpoint>& resumed, std::optional<memory::Recording>& recording, const Run& run) {
   const Options& o = run.options;
@@ -118,11 +118,11 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
     example.draw(model, testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
   }
-  if (recording) recording->finish();  // with what training holds in the end, as a prediction's has
+  if (recording) recording->finish();  // before training frees its memory, as in a prediction's recording
   return result.is_finished();
 }
 
-/// On the device that the options name. `images` is how many there are, once they are read.
+/// Trains on the device that the options name. Sets `images` once the dataset is read. Returns true if finished.
 bool train(const Example& example, Options o, ImageCounts& images, std::optional<memory::Recording>& recording) {
   const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
   std::optional<Splits> splits = example.load(o);
@@ -137,7 +137,7 @@ bool train(const Example& example, Options o, ImageCounts& images, std::optional
   return train(splits, example, model, recipe, resumed, recording, {example.name, splits->name, example.objective, o});
 }
 
-/// Of a run that ended before its time. What fails here must not hide why that was.
+/// Writes the report of a run that ran out of memory. Errors are printed, not thrown, so that they do not hide that.
 void write_page_up_to_here(memory::Recording& recording, const Example& example, const Options& o,
                            const ImageCounts& images) {
   try {
@@ -148,7 +148,7 @@ void write_page_up_to_here(memory::Recording& recording, const Example& example,
   } catch (const Error& e) { std::cerr << "no memory report: " << e.what() << '\n'; }
 }
 
-/// Gives the exit status.
+/// Returns the exit status.
 int run(const Example& example, const Options& o) {
   const Device device = Device::parse(o.device);
   check_options(example, o, device);

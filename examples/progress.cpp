@@ -77,8 +77,8 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
                            : seconds < 10 ? fmt::format("in {:.2f} s", seconds)
                                           : "in " + clock(seconds);
   const std::string now = memory::format_bytes(n.memory), peak = memory::format_bytes(n.peak_memory);
-  const double loss = std::fabs(n.loss);  // never negative; a NaN has no sign to show
-  std::vector<std::string> fields{fmt::format("{:>3} %", static_cast<int>(100 * part)),  // 100 at the end only
+  const double loss = std::fabs(n.loss);  // never negative; fabs removes the sign of a NaN
+  std::vector<std::string> fields{fmt::format("{:>3} %", static_cast<int>(100 * part)),  // rounded down
                                   fmt::format("loss {:.4f}", loss),
                                   n.figure,
                                   fmt::format("{:>6} img/s", grouped(n.images_per_s)),
@@ -88,7 +88,7 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
 
   fields.back() = fmt::format("{:<9}", time);  // the bar keeps its length to the end
   const int width = columns(out_) - 1 - static_cast<int>(title_.size()) - 4;
-  const auto room = [&] {  // for the bar; a line that wraps cannot be redrawn
+  const auto room = [&] {  // columns left for the bar; a line that wraps cannot be redrawn
     return width - static_cast<int>(fmt::formatted_size("{}", fmt::join(fields, "  ")));
   };
   if (room() < fewest_cells)

@@ -1,4 +1,4 @@
-// A model, trained; and where its memory went.
+// Trains a small model and prints a summary of its memory.
 // [quickstart]
 #include <bytetape/bytetape.h>
 
@@ -17,7 +17,7 @@ struct Net : nn::Module {
 };
 
 int main(int argc, char** argv) try {
-  share_cores(argv);  // threads that wait sleep soon, so that neighbours cost little
+  share_cores(argv);  // idle threads sleep soon, so that other programs slow training little
   const DefaultDevice here(Device::parse(argc > 1 ? argv[1] : "cpu"));  // meta predicts the memory
   const data::Mnist digits = data::generated_digits(8192, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);
@@ -30,7 +30,7 @@ int main(int argc, char** argv) try {
     const Tensor loss = cross_entropy(net(batch.x), batch.y);
     loss.backward();
     sgd.step();
-    if (loss.device().is_meta) continue;  // it holds no value to print
+    if (loss.device().is_meta) continue;  // a meta tensor has no value to print
     std::cout << "\rloss " << std::fixed << std::setprecision(4) << loss.item<float>() << std::flush;
   }
   if (!default_device().is_meta) std::cout << "\n\n";

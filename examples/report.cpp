@@ -37,7 +37,7 @@ void print_results(const Run& run, const TrainingResult& r) {
   row("training time", fmt::format("{:.2f} s, {:.0f} images/s, {}", r.train_seconds, r.images_per_s, workers(device)));
   row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
   fmt::print("\n{}", memory::summarize(memory::snapshot(device)));
-  std::fflush(stdout);  // it is there, whatever becomes of the files
+  std::fflush(stdout);  // the results are printed even if a file cannot be written
 }
 
 void write_json(const Run& run, const std::optional<TrainingResult>& measured, const memory::Statistics& memory) {
@@ -72,9 +72,9 @@ void print_files(const Options& o, bool is_interrupted) {
   if (!is_interrupted) {
     row("checkpoint", o.checkpoint);
   } else if (o.checkpoint.empty()) {
-    fmt::print("where it stood is lost: --checkpoint FILE keeps it\n");
+    fmt::print("the training state is lost: with --checkpoint FILE it is saved\n");
   } else {
-    fmt::print("the same command goes on with --resume {}\n", o.checkpoint);
+    fmt::print("to go on, run the same command with --resume {}\n", o.checkpoint);
   }
 }
 

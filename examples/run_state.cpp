@@ -4,7 +4,7 @@ namespace bytetape::examples {
 
 void RunState::save(const std::string& path) const {
   StateDict state;
-  state.add("of", {{}, {{of, 1}}});  // numbers alone have names that may be any text
+  state.add("of", {{}, {{of, 1}}});  // as the name of a number, because only those may be any text
   state.add("model", {model.state_dict()});
   state.add("optimizer", optimizer.state_dict());
   state.add("generator", default_generator().state_dict());
@@ -16,9 +16,9 @@ void RunState::save(const std::string& path) const {
 
 void RunState::load(const Checkpoint& saved) {
   const auto found = saved.part("of").numbers;
-  check<ValueError>(found.size() == 1, "the file of --resume is no checkpoint of this program");
+  check<ValueError>(found.size() == 1, "--resume: expected a checkpoint of this program, got another checkpoint");
   const std::string& other = found.begin()->first;
-  check<ValueError>(other == of, "the file of --resume is a checkpoint of ", other, ", this is ", of,
+  check<ValueError>(other == of, "--resume: expected a checkpoint of ", of, ", got one of ", other,
                     ": give the options that it was made with, or another file");
   reached = data::Position::in(saved.integer("epoch"), saved.integer("batch"), steps);
   saved.load_into("model", model.state_dict());

@@ -54,7 +54,7 @@ Training::Training(const Task& task, const TrainingOptions& o)
 TrainingResult Training::run() {
   std::optional<DetectAnomaly> anomaly;
   if (o_.detect_anomaly) anomaly.emplace();
-  if (has_begun()) save();  // it may be another file than the one that was resumed
+  if (has_begun()) save();  // --checkpoint may name another file than --resume
   const auto first = Clock::now();
   while (!is_over()) {
     const auto start = Clock::now();
@@ -93,8 +93,8 @@ Tensor Training::test() {
   return score;
 }
 
-/// Tests where an epoch has ended, also one that was resumed from its end, and wherever a run of more epochs was. Not
-/// over before the first step, behind which there is something to go on from.
+/// Returns true if training is over. Tests first if training is at the end of an epoch (also right after a resume), or
+/// has resumed a run that went further than o.epochs. Training is never over before its first step.
 bool Training::is_over() {
   const auto& [epoch, batch] = result_.reached;
   result_.test_figure.reset();
@@ -115,7 +115,8 @@ void Training::train_epoch() {
   const auto start = Clock::now();
   const auto numbers = [&] {
     ProgressNumbers n = look();
-    n.images_per_s = static_cast<double>(images_ - images_before) / seconds_since(start);  // once the device took them
+    n.images_per_s =
+        static_cast<double>(images_ - images_before) / seconds_since(start);  // look() waited for the device
     return n;
   };
   if (batch == 0) step_.start_epoch();
@@ -127,8 +128,8 @@ void Training::train_epoch() {
   }
   progress.finish(batch, numbers());
   const double loss = step_.loss();
-  check<ValueError>(!std::isnan(loss), "the loss of epoch ", epoch + 1, " is NaN: give a lower --lr than ", o_.lr,
-                    ", or --detect-anomaly, which stops at the op that makes the first NaN");
+  check<ValueError>(!std::isnan(loss), "the loss of epoch ", epoch + 1, " is NaN: lower --lr, which is ", o_.lr,
+                    ", or run with --detect-anomaly, which stops at the op that makes the first NaN");
   if (batch == steps()) result_.reached = {epoch + 1, 0};
 }
 
@@ -143,7 +144,7 @@ void Training::take_step(const Tensor& images, const Tensor& labels) {
   images_ += images.size(0);
 }
 
-/// Of the epoch so far.
+/// Returns the numbers of the epoch so far. Waits for the device.
 ProgressNumbers Training::look() const {
   const auto steps = static_cast<double>(result_.reached.batch);
   const double figure = step_.score() / (steps * static_cast<double>(o_.batch_size));

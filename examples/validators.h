@@ -17,7 +17,7 @@ CLI::Validator finite_from(T least, const std::string& name) {
     const auto [stop, error] = std::from_chars(text.data(), end, value);
     const bool fits =
         error == std::errc() && stop == end && std::isfinite(static_cast<double>(value)) && value >= least;
-    return fits ? "" : "Number less than " + std::to_string(static_cast<int>(least)) + ", or none: " + text;
+    return fits ? "" : "expected a number of at least " + std::to_string(static_cast<int>(least)) + ", got " + text;
   };
   return {fault, name};
 }

@@ -50,7 +50,7 @@ void AdamBase::prepare(const std::vector<Tensor>& gradients) {
 
 void AdamBase::set_step_params() {
   step_params_.clear();
-  const ParamGroup* of = nullptr;  // whose step params the last are: as a rule its neighbours' too
+  const ParamGroup* of = nullptr;  // group of the last step params, which its next parameter reuses
   for (const std::size_t i : moved()) {
     const ParamGroup& g = group(i);
     if (of != &g || step_params_.back().step != steps(i)) {

@@ -27,7 +27,7 @@ void check_shapes(const std::vector<Tensor>& averages, const std::vector<Tensor>
   check<ValueError>(others.size() == averages.size(), "expected ", averages.size(),
                     " tensors, one for each average, got ", others.size());
   for (std::size_t i = 0; i < others.size(); ++i) {
-    check_defined(others[i], "a tensor in an average's place");
+    check_defined(others[i], "a tensor to use as an average");
     check(others[i].shape() == averages[i].shape(), "tensor ", i, ", ", describe(others[i]),
           ", does not fit the average ", describe(averages[i]));
   }
@@ -41,7 +41,7 @@ EMA::EMA(std::vector<Tensor> parameters, const EMAOptions& options) : parameters
   const Op op;
   check<ValueError>(options.decay >= 0 && options.decay <= 1, "decay must be from 0 to 1, got ", options.decay);
   check<ValueError>(!options.use_buffers, "use_buffers needs the model: EMA(model, {.use_buffers = true})");
-  check<ValueError>(!parameters_.empty(), "an average needs at least one parameter");
+  check<ValueError>(!parameters_.empty(), "expected at least one parameter to average, got none");
   check_parameters(parameters_);
   step_params_.assign(parameters_.size(), {1 - options.decay});
   for (const Tensor& p : parameters_) {
@@ -64,7 +64,7 @@ void EMA::update() {
   const Device device = parameters_[0].device();
   if (!has_begun_) {
     detail::refuse_in_capture("takes an average's first update");
-    synchronize(device);  // a step that a fault has skipped is none to begin with
+    synchronize(device);  // throws a fault, whose skipped step must not start the averages
     for (std::size_t i = 0; i < parameters_.size(); ++i) copy(parameters_[i], averages_[i]);
     has_begun_ = true;
     return;

@@ -21,7 +21,7 @@ namespace {
 
 using Op = memory::Op<"grad_scaler">;
 
-constexpr std::size_t most_optimizers = 64;  // words of found_inf
+constexpr std::size_t most_optimizers = 64;  // elements of found_inf
 
 void check_options(const GradScalerOptions& o) {
   check<ValueError>(GradScaleRule::is_scale(o.init_scale),
@@ -44,8 +44,8 @@ GradScaler::GradScaler(const GradScalerOptions& options)
 void GradScaler::make_words(Device device) {
   const Op op;
   if (scale_.defined())
-    return check<DeviceError>(scale_.device() == device, "what is scaled is on ", device, ", but the scale is on ",
-                              scale_.device());
+    return check<DeviceError>(scale_.device() == device, "expected a tensor on ", scale_.device(),
+                              ", where the scale is, got one on ", device);
   detail::refuse_in_capture("scales a loss for the first time");
   constexpr auto role = memory::Role::optimizer_state;
   Tensor scale = full({}, start_.scale, DType::f32, device, role);
@@ -66,21 +66,21 @@ Tensor GradScaler::scale(const Tensor& outputs) {
   return to(outputs, dtype) * to(scale_, dtype);
 }
 
-/// What is known of the optimizer; a place for one that is new.
+/// Returns the state of an optimizer. Adds one if the optimizer is new.
 GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
-  check<ValueError>(scale_.defined(), "no loss was scaled before: backward starts from scale(loss)");
+  check<ValueError>(scale_.defined(), "no loss was scaled yet: run backward from scale(loss) first");
   auto at =
       std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.alive.lock() == optimizer.alive_; });
   if (at == known_.end()) {
     at = std::find_if(known_.begin(), known_.end(),
                       [](const Known& k) { return k.alive.expired() && k.stage == Stage::ready; });
     if (at == known_.end()) {
-      check<ValueError>(known_.size() < most_optimizers, "a scaler serves ", most_optimizers, " optimizers at most");
+      check<ValueError>(known_.size() < most_optimizers, "a scaler serves at most ", most_optimizers, " optimizers");
       at = known_.emplace(at);
     }
     *at = {optimizer.alive_};
   }
-  if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a step that failed is taken again
+  if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a failed step is repeated
     keep_stages();
     at->stage = Stage::ready;
     run<&CopyKernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
@@ -88,7 +88,7 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
   return *at;
 }
 
-/// Of a step that is recorded: behind the recording they are as before, and a replay begins with them.
+/// Restores the stages after a capture, and checks before each replay that they are those of the capture's start.
 void GradScaler::keep_stages() {
   detail::Capture* const capture = detail::core_ambient.capture;
   if (!capture || recorded_by_ == capture) return;
@@ -103,14 +103,15 @@ void GradScaler::keep_stages() {
     for (std::size_t i = 0; i < before.size(); ++i)
       check<ValueError>(known_[i].stage == before[i].stage,
                         known_[i].stage == Stage::stepped
-                            ? "step() was called for this optimizer since the last update() already"
-                            : "a captured step begins as it was recorded: between unscale_(), step() and update()");
+                            ? "step() was already called for this optimizer since the last update()"
+                            : "a captured step must start at the same point between unscale_(), step() and update() as "
+                              "when it was captured");
   };
   capture->replay_params().add(
       0, [](void*) {}, check_stages);
 }
 
-/// Replays leave what the recorded step leaves.
+/// Sets the stage of an optimizer, now and after each replay of the current capture.
 void GradScaler::set_stage(Known& known, Stage stage, const Optimizer& optimizer) {
   keep_stages();
   const auto set = [this, i = &known - known_.data(), stage, &optimizer, alive = std::weak_ptr(optimizer.alive_)] {
@@ -139,12 +140,12 @@ View GradScaler::found_inf(const Known& known) const {
 
 std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) const {
   std::vector<Tensor> all = gradients_to_write(optimizer.parameters());
-  check<ValueError>(!all.empty(), "no parameter of the optimizer has a gradient");
+  check<ValueError>(!all.empty(), "no parameter of the optimizer has a gradient: run backward first");
   for (const Tensor& g : all) {
     check<DTypeError>(g.dtype() != DType::f16, "a gradient, ", describe(g),
-                      ", is f16: under Autocast parameters, and so their gradients, are f32");
-    check<DeviceError>(g.device() == scale_.device(), "a gradient, ", describe(g), ", is not where the scale is, on ",
-                       scale_.device());
+                      ", is f16: use Autocast with f32 parameters, whose gradients are f32");
+    check<DeviceError>(g.device() == scale_.device(), "expected a gradient on the scale's device, got ", describe(g),
+                       " and a scale on ", scale_.device());
   }
   return all;
 }
@@ -161,8 +162,8 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   const memory::PhaseScope phase(memory::Phase::optimizer);
   Known& known = this->known(optimizer);
   check<ValueError>(known.stage != Stage::unscaled,
-                    "unscale_() was called for this optimizer since the last update() already");
-  check<ValueError>(known.stage != Stage::stepped, "unscale_() was called after step()");
+                    "unscale_() was already called for this optimizer since the last update()");
+  check<ValueError>(known.stage != Stage::stepped, "unscale_() must be called before step(), got it after step()");
   unscale(scaled_gradients(optimizer), known);
   set_stage(known, Stage::unscaled, optimizer);
 }
@@ -172,7 +173,7 @@ void GradScaler::step(Optimizer& optimizer) {
   const Op op;
   Known& known = this->known(optimizer);
   check<ValueError>(known.stage != Stage::stepped,
-                    "step() was called for this optimizer since the last update() already");
+                    "step() was already called for this optimizer since the last update()");
   std::vector<Tensor> gradients;
   if (known.stage == Stage::ready) gradients = scaled_gradients(optimizer);
   optimizer.take_step(found_inf(known).as<float>(), [&] {
@@ -188,7 +189,7 @@ void GradScaler::update() {
   const memory::PhaseScope phase(memory::Phase::optimizer);
   const auto is_ready = [](const Known& k) { return k.stage == Stage::ready; };
   check<ValueError>(!std::all_of(known_.begin(), known_.end(), is_ready),
-                    "update() needs a step(): nothing was unscaled since the last one");
+                    "update() must follow a step() or unscale_(), got none since the last update()");
   const View words = found_inf_.write(),
              used(words.data(), words.dtype, words.device, {static_cast<std::int64_t>(known_.size())}, {1});
   run<&GradScaleKernels::update_scale>(
@@ -200,7 +201,7 @@ void GradScaler::update() {
   set_all_ready();
 }
 
-/// Where the scale stands.
+/// Returns the current scale and growth tracker.
 GradScale GradScaler::now() const {
   if (!scale_.defined()) return start_;
   return {scale_.item<float>(), growth_tracker_.item<std::int32_t>()};

@@ -24,7 +24,7 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults,
     parameters_.insert(parameters_.end(), g.params.begin(), g.params.end());
     group_of_.resize(parameters_.size(), static_cast<std::size_t>(&g - groups_.data()));
   }
-  check<ValueError>(!parameters_.empty(), "an optimizer needs at least one parameter");
+  check<ValueError>(!parameters_.empty(), "expected at least one parameter, got none");
   check_parameters(parameters_);
   given_.resize(parameters_.size());
   known_skips_.resize(parameters_.size());
@@ -84,8 +84,8 @@ void Optimizer::take_step(const float* found_inf, const std::function<void()>& u
   note_writes();
 }
 
-/// By parameter: its gradient, or where that lies in another layout memory for it in the parameter's; undefined where
-/// there is none.
+/// Returns for each parameter its gradient, or uninitialised memory in the parameter's layout if the gradient has
+/// another layout. Undefined if there is no gradient.
 std::vector<Tensor> Optimizer::gradients() const {
   std::vector<Tensor> all;
   all.reserve(parameters_.size());
@@ -126,7 +126,7 @@ void Optimizer::record_advance(bool is_scaled) {
     replay_params_ = nullptr;
   });
   count_step(is_scaled);
-  std::vector<const Storage*> places;  // which the capture holds, so that none is another's
+  std::vector<const Storage*> places;  // unique, because the capture holds them
   for (const std::size_t i : moved_) places.push_back(&parameters_[i].storage());
   const auto check_all = [this, is_scaled, alive = std::weak_ptr(alive_), moved = moved_, places,
                           check_options = replay_check()] {
@@ -134,11 +134,11 @@ void Optimizer::record_advance(bool is_scaled) {
     for (std::size_t k = 0; k < moved.size(); ++k) {
       const Tensor& p = parameters_[moved[k]];
       check<CaptureError>(!p.impl()->replaced && &p.storage() == places[k], "parameter ", moved[k], ", ", describe(p),
-                          ", was replaced or moved since the step was captured: capture it anew");
+                          ", was replaced or moved since the step was captured: capture it again");
     }
     check_groups();
     check_options();
-    if (!is_scaled) read_skip_counts();  // it may throw a fault, so before any of the step is counted
+    if (!is_scaled) read_skip_counts();  // before the step is counted, because it may throw a fault
   };
   const auto replayed = [this, is_scaled, moved = moved_](void* out) {
     moved_ = moved;
@@ -152,8 +152,8 @@ void Optimizer::note_writes() {
   for (const std::size_t i : moved_) note_write_with_shadow(parameters_[i]);
 }
 
-// Where kernels leave faults, and under a gradient scaler, a step that was given to the device may be skipped; the
-// device keeps count.
+// The device may skip a step that was launched: after a kernel's fault, or under a gradient scaler. It counts these
+// steps.
 void Optimizer::make_skip_counts(bool is_scaled) {
   const Device device = parameters_[0].device();
   const auto faults_thrown = backend(device).faults_thrown;
@@ -164,14 +164,14 @@ void Optimizer::make_skip_counts(bool is_scaled) {
   if (faults_thrown && !device.is_meta) faults_seen_ = faults_thrown(device.index);
 }
 
-/// What the device skipped, where that may have changed: after a fault, and after steps under a gradient scaler; or
-/// surely, while one may be pending.
+/// Reads the counts of skipped steps if they may have changed: after a fault or steps under a gradient scaler. With
+/// `surely` reads them always, because a fault may be pending.
 void Optimizer::read_skip_counts(bool surely) {
   if (!skips_.defined() || skips_.device().is_meta) return;
   const auto faults_thrown = backend(skips_.device()).faults_thrown;
   const std::uint64_t thrown = faults_thrown ? faults_thrown(skips_.device().index) : 0;
   if (thrown == faults_seen_ && !is_scaled_ && !surely) return;
-  known_skips_ = skips_.to_vector<std::int64_t>();  // waits for every step so far; throws a fault that came since
+  known_skips_ = skips_.to_vector<std::int64_t>();  // waits for all steps, and throws a new fault
   is_scaled_ = false;
   faults_seen_ = thrown;
 }

@@ -13,7 +13,7 @@ namespace {
 
 std::string group_path(std::size_t g) { return "param_groups." + std::to_string(g); }
 std::string state_path(std::size_t i) { return "state." + std::to_string(i); }
-constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // which a double still counts
+constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // doubles represent all integers up to it
 
 }  // namespace
 
@@ -35,18 +35,18 @@ StateDict Optimizer::state_dict() {
   return all;
 }
 
-/// A state that fits.
+/// A state that was checked against the optimizer.
 struct Optimizer::Loaded {
   struct Kept {
     Tensor* place;
-    Tensor memory, values;  // values are undefined where the parameter keeps none
+    Tensor memory, values;  // values: undefined if the parameter has none
   };
   std::vector<ParamGroup> groups{};
   std::vector<std::int64_t> steps{};  // by parameter
   std::vector<Kept> kept{};
 };
 
-/// Into `loaded`, and what of the state it is into `expected`.
+/// Reads the state of parameter i into `loaded`. Adds the names that it read to `expected`.
 void Optimizer::read_parameter(const StateDict& state, std::size_t i, Loaded& loaded, StateDict& expected) {
   const Tensor& p = parameters_[i];
   const std::string path = state_path(i);
@@ -74,13 +74,13 @@ void Optimizer::read_parameter(const StateDict& state, std::size_t i, Loaded& lo
   expected.add(path, wanted);
 }
 
-/// Reads all, and takes the memory that is lacking, before anything is written.
+/// Reads and checks the whole state, and allocates missing memory, before anything is written.
 Optimizer::Loaded Optimizer::read_state(const StateDict& state) {
   Loaded loaded;
   StateDict expected;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     StateDict options = options_of(param_groups()[g]);
-    options.numbers.erase("initial_lr");  // a schedule's, and there may have been none
+    options.numbers.erase("initial_lr");  // only a schedule sets it
     if (state.numbers.contains(group_path(g) + ".initial_lr")) options.numbers["initial_lr"] = 0.0;
     expected.add(group_path(g), options);
   }

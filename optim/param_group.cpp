@@ -5,7 +5,7 @@
 namespace bytetape::optim {
 namespace {
 
-/// f(name, pointer to member) for every option that an optimizer has or has not.
+/// Calls f(name, pointer to member) for every option of any optimizer.
 template <class F>
 void for_each_option(F&& f) {
   f("lr", &ParamGroup::lr);
@@ -40,7 +40,7 @@ void complete(ParamGroup& group, const ParamGroup& defaults) {
 void check_has_no_more(const ParamGroup& group, const ParamGroup& defaults) {
   for_each_option([&](const char* name, auto option) {
     check<ValueError>(!(group.*option) || defaults.*option, "a parameter group has ", name,
-                      ", which is no option of this optimizer");
+                      ", which is not an option of this optimizer");
   });
 }
 
@@ -61,8 +61,8 @@ ParamGroup with_options(const ParamGroup& group, const StateDict& state) {
   });
   if (state.numbers.contains("initial_lr")) loaded.initial_lr = state.number("initial_lr");
   const std::int64_t params = state.integer("params");
-  check<ValueError>(params == static_cast<std::int64_t>(group.params.size()), "the state has a parameter group of ",
-                    params, " parameters, here there are ", group.params.size());
+  check<ValueError>(params == static_cast<std::int64_t>(group.params.size()), "expected a parameter group of ",
+                    group.params.size(), " parameters in the state, got ", params);
   return loaded;
 }
 

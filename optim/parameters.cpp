@@ -12,7 +12,7 @@
 namespace bytetape::optim {
 namespace {
 
-/// Of dense tensors: one launch updates them all, each by threads of its own.
+/// Checks that no dense parameters share memory, because one launch updates all of them in parallel.
 void check_apart(const std::vector<Tensor>& parameters) {
   std::vector<std::tuple<const Storage*, std::size_t, const Tensor*>> places;
   for (const Tensor& p : parameters)
@@ -31,7 +31,7 @@ void check_apart(const std::vector<Tensor>& parameters) {
   const std::string& module = memory::name_of(p.storage().module());
   fail<ValueError>("parameter ", second, ", ", describe(p), module.empty() ? "" : " of module '", module,
                    module.empty() ? "" : "'", ", appears twice: it is parameter ", first,
-                   " too; give a tied parameter once, as parameters() and named_parameters() do");
+                   " too; pass a tied parameter once, as parameters() and named_parameters() do");
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ void check_parameters(const std::vector<Tensor>& parameters) {
     const Tensor& p = parameters[i];
     check<ValueError>(p.defined(), "parameter ", i, " is an undefined tensor");
     if (const auto [seen, is_new] = first.emplace(p.impl(), i); !is_new) fail_twice(p, seen->second, i);
-    check<ValueError>(p.is_leaf(), "parameter ", i, ", ", describe(p), ", is no leaf: an op made it");
+    check<ValueError>(p.is_leaf(), "parameter ", i, ", ", describe(p), ", must be a leaf, but is the result of an op");
     check<DTypeError>(is_floating(p.dtype()), "parameter ", i, " must be floating, got ", describe(p));
     check<ValueError>(is_dense(p.shape(), p.strides()), "parameter ", i, ", ", describe(p), ", has strides ",
                       p.strides(), ", which leave gaps or repeat elements");
@@ -54,12 +54,12 @@ void check_parameters(const std::vector<Tensor>& parameters) {
 
 void check_in_place(const Tensor& p, std::size_t i) {
   check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
-                    ", was replaced in its module by an assignment; make a new optimizer, and new averages, of the "
+                    ", was replaced in its module by an assignment; make a new optimizer, and new averages, from the "
                     "module's parameters");
 }
 
 Tensor new_state(const Tensor& p) {
-  detail::refuse_in_capture("takes a parameter's first step, which makes its state");
+  detail::refuse_in_capture("takes a parameter's first step, which allocates its state");
   const memory::ModuleScope module(p.storage().module());
   return empty_strided(p.shape(), p.strides(), p.dtype(), p.device(), memory::Role::optimizer_state);
 }

@@ -34,13 +34,13 @@ void SGD::check_options(const ParamGroup& g) const {
 }
 
 std::function<void()> SGD::replay_check() const {
-  std::vector<std::size_t> without;  // buffers, and so for good
+  std::vector<std::size_t> without;  // parameters without momentum buffers, which replays cannot add
   for (const std::size_t i : moved())
     if (!momentum_buffers_[i].defined()) without.push_back(i);
   return [this, without] {
     for (const std::size_t i : without)
       check<CaptureError>(*group(i).momentum == 0, "momentum is ", *group(i).momentum,
-                          ", but was 0 when the step was captured, without momentum buffers: capture it anew");
+                          ", but was 0 when the step was captured, without momentum buffers: capture it again");
   };
 }
 

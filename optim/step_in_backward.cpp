@@ -6,7 +6,7 @@ StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.par
   optimizer.zero_grad();
   for (const Tensor& p : parameters_)
     handles_.push_back(p.register_post_accumulate_grad_hook([&optimizer](Tensor whole) {
-      optimizer.step();  // of the one that has a gradient
+      optimizer.step();  // updates only this parameter, because no other has a gradient
       whole.set_grad({});
     }));
 }

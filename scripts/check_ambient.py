@@ -43,11 +43,11 @@ def faults(root):
         if path.endswith("/ambient.h"):
             found |= {(path, member) for member in members(text)}
         elif "thread_local" in COMMENT.sub("", text) and f"`{path}`" not in page:
-            yield f"{path}: has a thread-local variable. Make it a member of the folder's ambient.h, or, if it is no mode, list the file in {PAGE}"
+            yield f"{path}: has a thread-local variable. Make it a member of the folder's ambient.h, or, if it is not a mode, list the file in {PAGE}"
     for path, member in sorted(found - listed):
         yield f"{path}: {PAGE} has no row for `{member}`"
     for path, member in sorted(listed - found):
-        yield f"{PAGE}: lists `{member}`, which is no member in {path}"
+        yield f"{PAGE}: lists `{member}`, which is not a member in {path}"
 
 
 def self_test():

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Fails on docs that lie: quoted code that is not in its file, links to files that are not there, and names from headers
-that bytetape.h, which says that it has everything, leaves out.
+"""Fails on wrong docs: quoted code that is not in its file, links to missing files, and names from headers that bytetape.h
+does not include, although it should include all.
 
 A code block whose fence names a file after the language, as in
 
     ```cpp examples/custom_op/main.cpp
 
-must stand in that file line by line, indented alike; a line of nothing but "..." or "// ..." stands for any lines left out.
-With a region (```cpp examples/quickstart.cpp#quickstart) it must be all that stands there between two lines
-"// [quickstart]".
+must be in that file line by line, with the same indentation. A line "..." or "// ..." stands for any omitted lines. With a
+region (```cpp examples/quickstart.cpp#quickstart) it must be all lines between two lines "// [quickstart]".
 
-README.md and the pages of docs/ but architecture.md and decisions.md are for users: a class that they name in code, or a function that they
-name with its namespace or call, must be declared in a header that bytetape.h includes, directly or not.
+README.md and the pages of docs/ are for users, except architecture.md and decisions.md. A class that they name in code, or
+a function that they call or name with its namespace, must be declared in a header that bytetape.h includes, directly or
+not.
 
 usage: scripts/check_docs.py [FILE...]        checks these files, or every .md that git knows
        scripts/check_docs.py --self-test      checks the checker
@@ -31,14 +31,14 @@ OP_ROW = re.compile(r"\| `\w+` \|.*\| (kernel|view|composite) \|")
 FOLDERS = ("core", "autograd", "nn", "optim", "data")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]bytetape/(?P<path>[^>"]+)[>"]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace bytetape(?:::(?P<name>[\w:]+))? \{", re.MULTILINE)
-# At the start of a line, so neither members nor what is nested.
+# At the start of a line, so neither members nor nested names match.
 CLASS = re.compile(r"^(?:struct|class|enum class) (?P<name>\w+)[^;\n]*\{", re.MULTILINE)
 FUNCTION = re.compile(r"^(?!using|return)[\w:][\w:<>,&* ]*?[ &*](?P<name>\w+)\(", re.MULTILINE)
 GAP = re.compile(r"^\s*(//|#)?\s*\.\.\.$")
 
 
 def pieces(code):
-    """The runs of lines between gaps, blank lines at their ends left out."""
+    """The runs of lines between gaps, without blank lines at their ends."""
     piece = []
     for line in code.splitlines() + ["..."]:
         if not GAP.match(line):
@@ -51,7 +51,7 @@ def pieces(code):
 
 
 def find(piece, lines, start):
-    """Where `piece` ends in `lines`, from `start` on; None where it is not there."""
+    """The index after `piece` in `lines`, searched from `start` on; None if it is missing."""
     for at in range(start, len(lines) - len(piece) + 1):
         window = "\n".join(lines[at : at + len(piece)])
         if textwrap.dedent(window).split("\n") == piece:
@@ -69,18 +69,18 @@ def quote_fault(code, text):
 
 
 def region_fault(code, region, text):
-    """What is wrong with a quote of a whole region, or None."""
+    """The fault of a quote of a whole region, or None."""
     parts = re.split(rf"^\s*(?://|#) \[{re.escape(region)}\]\n", text, flags=re.MULTILINE)
     if len(parts) != 3:
         return f"has {len(parts) - 1} markers [{region}], not 2"
     if textwrap.dedent(parts[1]).strip() != textwrap.dedent(code).strip():
-        return f"is not (any longer) what is quoted, between its markers [{region}]"
+        return f"differs from the quote between its markers [{region}]"
     return None
 
 
 def long_lines(text):
-    """The numbers of lines of prose with more than 120 characters; code, a link's address and docs/ops.md's table, which
-    a test writes, may be longer."""
+    """The numbers of lines of prose with more than 120 characters. Code, addresses of links, and the table of docs/ops.md,
+    which a test writes, may be longer."""
     prose = CODE.sub(lambda m: "\n" * m[0].count("\n") if m[0].startswith("```") else m[0], text)
     return [n for n, line in enumerate(prose.splitlines(), 1) if len(re.sub(r"\]\([^)]*\)", "]()", line)) > 120 and not OP_ROW.match(line)]
 
@@ -93,19 +93,19 @@ def faults(doc):
         number = text.count("\n", 0, block.start()) + 1
         source = ROOT / block["path"]
         if not source.is_file():
-            yield f"{doc}:{number}: quotes {block['path']}, which is not there"
+            yield f"{doc}:{number}: quotes {block['path']}, which does not exist"
         elif block["region"]:
             if what := region_fault(block["code"], block["region"], source.read_text()):
                 yield f"{doc}:{number}: {block['path']} {what}"
         elif first := quote_fault(block["code"], source.read_text()):
-            yield f"{doc}:{number}: not (any longer) in {block['path']}: the lines from '{first.strip()}'"
+            yield f"{doc}:{number}: {block['path']} does not have the quoted lines from '{first.strip()}'"
     for link in LINK.finditer(CODE.sub(lambda m: "\n" * m[0].count("\n"), text)):
         if not (doc.parent / link["path"]).exists():
-            yield f"{doc}:{text.count(chr(10), 0, link.start()) + 1}: links to {link['path']}, which is not there"
+            yield f"{doc}:{text.count(chr(10), 0, link.start()) + 1}: links to {link['path']}, which does not exist"
 
 
 def declared(header):
-    """The patterns by which docs name what a header's text declares, by the name."""
+    """The patterns with which docs use a header's declarations, by name."""
     namespace = (NAMESPACE.search(header) or {"name": None})["name"]
     patterns = {match["name"]: rf"\b{match['name']}\b" for match in CLASS.finditer(header)}
     for match in FUNCTION.finditer(header):
@@ -115,7 +115,7 @@ def declared(header):
 
 
 def left_out(docs, headers, root="bytetape.h"):
-    """Each name in the text `docs` that is declared, but in no header that `root` includes; `headers` are texts by path."""
+    """Each name in `docs` that is declared only in headers that `root` does not include. `headers` are texts by path."""
     reached, waiting = set(), [root]
     while waiting:
         path = waiting.pop()
@@ -128,7 +128,7 @@ def left_out(docs, headers, root="bytetape.h"):
     for path in sorted(set(headers) - reached):
         for name, pattern in sorted(declared(headers[path]).items()):
             if name not in known and re.search(pattern, code):
-                yield f"{path}: declares {name}, which the docs name, and {root} does not include it"
+                yield f"{path}: declares {name}, which the docs name, but {root} does not include it"
 
 
 def headers_left_out():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on an include that runs against the table of CONTRIBUTING.md, "Folders".
+"""Fails on an include that breaks the rules in CONTRIBUTING.md, "Folders".
 
 usage: scripts/check_includes.py [--root DIR]    checks a tree, this one by default
        scripts/check_includes.py --self-test     checks the checker, on trees made for it
@@ -11,7 +11,7 @@ import re
 import sys
 import tempfile
 
-# What a folder may include of ours besides itself: a folder, or one header.
+# The folders or headers of ours that a folder may include besides itself.
 MAY_INCLUDE = {
     "core": [],
     "autograd": ["core"],
@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "data": ["core"],
     "cuda": ["core"],
 }
-# Ours to use in sources; a header that named one would pass it on to everybody who includes us.
+# Libraries for sources only. A public header that includes one would require it of all users.
 PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "CLI/", "gtest/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<quoted>[^"]+)"|<(?P<angled>[^>]+)>|(?P<macro>\w+))')
@@ -31,7 +31,7 @@ def is_public(path):
 
 
 def fault(path, match):
-    """What is wrong with one include line of the file at `path` (relative to the root), or None."""
+    """The fault of an include line of the file at `path` (relative to the root), or None."""
     if match["macro"]:
         return "includes through a macro, which cannot be checked"
     name = match["quoted"] or match["angled"]
@@ -39,11 +39,11 @@ def fault(path, match):
         if match["quoted"]:
             return f'includes "{name}": write "bytetape/<folder>/..."'
         if is_public(path) and name.startswith(PRIVATE_LIBRARIES):
-            return f"includes <{name}>, but a public header needs nothing but the standard library"
+            return f"includes <{name}>, but a public header may include only the standard library and other public headers"
         return None
     inner, folder = name.removeprefix("bytetape/"), path.parts[0]
     if inner.startswith("core/cpu/") and (folder != "core" or is_public(path)):
-        return f"includes {name}, which is core's own"
+        return f"includes {name}, which is private to core"
     if inner.split("/")[0] == folder or any(inner == m or inner.startswith(m + "/") for m in MAY_INCLUDE[folder]):
         return None
     return f"includes {name}, but {folder} may include only: {', '.join([folder] + MAY_INCLUDE[folder])}"
@@ -62,7 +62,7 @@ def faults(root):
 
 
 def self_test():
-    """Each line alone in a tree: whether it is let through."""
+    """Checks whether each line, alone in a tree, is allowed."""
     cases = [
         ("core/a.cpp", '#include "bytetape/core/b.h"', True),
         ("core/a.cpp", '#include "bytetape/autograd/node.h"', False),
@@ -108,7 +108,7 @@ def main():
     if arguments.self_test:
         return self_test()
     found = list(faults(arguments.root))
-    print("\n".join(found) or "includes follow the plan")
+    print("\n".join(found) or "all includes follow the rules")
     sys.exit(bool(found))
 
 

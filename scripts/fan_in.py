@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints how many sources each of our headers reaches, through whatever includes it: what an edit of it compiles again.
+"""Prints how many sources include each of our headers, directly or not: the sources that an edit of it recompiles.
 
-usage: scripts/fan_in.py [--root DIR] [--most N]    the table of the N (30) headers that reach most, * where there is a ceiling
-       scripts/fan_in.py --check                    fails if a header reaches more of all sources than its ceiling below
-       scripts/fan_in.py --why HEADER               the headers through which it reaches most, and how many sources each
+usage: scripts/fan_in.py [--root DIR] [--most N]    prints the N (30) headers that most sources include, with their ceilings
+       scripts/fan_in.py --check                    fails if a larger share of sources includes a header than its ceiling
+       scripts/fan_in.py --why HEADER               prints the headers through which most sources include it, with counts
        scripts/fan_in.py --self-test                checks the counting, on a tree made for it
 """
 
@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 
-# The share of all sources, in percent, that a header may reach.
+# The largest share of all sources, in percent, that may include a header.
 CEILINGS = {
     "core/dispatch.h": 35,
     "core/kernels/pointwise.h": 3,
@@ -28,7 +28,7 @@ SUFFIXES = {".h", ".cuh", ".cpp", ".cu"}
 
 
 def read_tree(root):
-    """What each file of ours includes of ours: {path: {path}}, paths relative to the root."""
+    """The files of ours that each file of ours includes: {path: {path}}, relative to the root."""
     files = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
@@ -72,7 +72,7 @@ def print_table(reach, total, most):
 
 def print_why(header, includes, reach):
     if header not in includes:
-        sys.exit(f"there is no {header}")
+        sys.exit(f"fan_in.py: {header} does not exist")
     through = {path: {path} if path.endswith((".cpp", ".cu")) else reach[path] for path in includes if header in includes[path]}
     for path, sources in sorted(through.items(), key=lambda item: (-len(item[1]), item[0])):
         others = set().union(*(other for name, other in through.items() if name != path))

@@ -1,4 +1,5 @@
-// What the allocator reserves for the same requests as PyTorch's would, and the least that any could: a Markdown table.
+// Prints a Markdown table of the bytes that our allocator and PyTorch's reserve for the same requests, and of the lower
+// bound for any allocator.
 #include <bytetape/bytetape.h>
 #include <bytetape/core/memory/format.h>
 #include <bytetape/core/memory/resimulate.h>
@@ -21,11 +22,11 @@ using memory::EventKind;
 
 constexpr std::size_t no_limit = memory::PredictOptions{}.limit;
 
-/// What a policy makes of a trace.
+/// The result of a policy for a trace.
 struct Reserved {
   std::size_t peak = 0;              // bytes
-  std::size_t taken = 0, given = 0;  // segments
-  bool is_enough = true;             // the limit
+  std::size_t taken = 0, given = 0;  // segments taken from the system and given back
+  bool is_enough = true;             // whether the limit is enough
 };
 
 Reserved reserved(const memory::DeviceLog& d, const memory::MakePolicy& policy, std::size_t limit) {
@@ -40,7 +41,7 @@ Reserved reserved(const memory::DeviceLog& d, const memory::MakePolicy& policy, 
   return all;
 }
 
-/// The most that is held at once, each block rounded to 512 bytes.
+/// Returns the peak of the held bytes, with each block rounded up to 512 bytes.
 std::size_t lower_bound(const memory::DeviceLog& d) {
   return reserved(d, memory::policy_of(memory::AllocationMode::direct), no_limit).peak;
 }
@@ -66,7 +67,8 @@ void print(const bench::Trace& t) {
              memory::format_bytes(our), times(our), memory::format_bytes(their), times(their));
 }
 
-/// A trace without a limit, and how many limits from the lower bound to half more are enough for it.
+/// The results of a trace without a limit, and the number of limits, from 1 to 1.5 times the lower bound, that are
+/// enough.
 struct Outcome {
   std::size_t least = 0;
   Reserved ours, theirs;
@@ -84,7 +86,7 @@ Outcome outcome_of(const memory::DeviceLog& d) {
   return o;
 }
 
-/// Ours beside PyTorch's, over many traces.
+/// Sums of our results and PyTorch's over many traces.
 class Count {
  public:
   void add(const Outcome& o) {
@@ -107,7 +109,7 @@ class Count {
 
  private:
   struct Sums {
-    double logarithms = 0;  // of the peak's ratio to the lower bound
+    double logarithms = 0;  // sum of log(peak / lower bound)
     std::size_t taken = 0, given = 0;
     int enough = 0;
     void add(const Reserved& r, std::size_t least, int limits_enough) {
@@ -146,12 +148,13 @@ void print_grid() {
 int main(int argc, char** argv) {
   CLI::App app{"Peak reserved bytes of the same requests: the lower bound, ours, PyTorch's", "fragmentation"};
   std::vector<std::string> logs;
-  app.add_option("LOG", logs, "recordings to replay besides");
+  app.add_option("LOG", logs, "recordings to replay too");
   bool grid = false;
   app.add_flag(
       "--grid", grid,
-      "instead: how often ours are less, equal and more in 640 traces of the examples' models, how many segments are "
-      "taken and given back, and how many limits, from the lower bound to half more, are enough");
+      "count instead, in 640 traces of the examples' models, how often our peak is less than, equal to and more than "
+      "PyTorch's, how many segments are taken and given back, and how many limits up to 1.5 times the bound are "
+      "enough");
   CLI11_PARSE(app, argc, argv);
   try {
     if (grid) {

@@ -20,10 +20,10 @@ struct Model {
   std::function<nn::Sequential()> make;
   Shape image;
   std::int64_t batch, test_batch;
-  bool is_classifier;  // or trained on its own images
+  bool is_classifier;  // else it is an autoencoder
 };
 
-/// Those of the table, then those of the grid alone.
+/// The models. The first `in_table` are in the table, and all are in the grid.
 constexpr std::size_t in_table = 3;
 const std::vector<Model>& models() {
   static const std::vector<Model> all{
@@ -36,7 +36,7 @@ const std::vector<Model>& models() {
   return all;
 }
 
-/// A model in training, and in a test; with a type, under autocast to it.
+/// Trains and tests a model, under autocast if a dtype is given.
 class Run {
  public:
   explicit Run(const Model& m, std::optional<DType> autocast = {})
@@ -75,7 +75,7 @@ class Run {
 
 using Take = std::function<void(Run&)>;
 
-/// `take` is one step of the prediction, which is all of the trace.
+/// Returns the trace of a prediction. `take` runs the whole program, as one step of the prediction.
 Trace trace(const std::string& name, const Model& m, const Take& take, std::optional<DType> autocast = {}) {
   const memory::Prediction p = memory::predict(Device::cuda(),
                                                [&] {
@@ -86,7 +86,7 @@ Trace trace(const std::string& name, const Model& m, const Take& take, std::opti
   return {name, memory::log_of({p.snapshot}, name).devices.front()};
 }
 
-/// Epochs of four batches, a smaller one, and tests.
+/// Returns a program of n epochs: four batches, a smaller one, and tests.
 Take epochs(int n, std::int64_t batch, std::int64_t last, const std::vector<std::int64_t>& tests) {
   return [=](Run& run) {
     for (int epoch = 0; epoch < n; ++epoch) {
@@ -97,7 +97,7 @@ Take epochs(int n, std::int64_t batch, std::int64_t last, const std::vector<std:
   };
 }
 
-/// Steps of batches between a quarter and nine quarters of one.
+/// Returns a program of n steps, with random batches from 0.25 to 2.25 times `batch`.
 Take any_batch(int n, std::int64_t batch) {
   return [=](Run& run) {
     std::minstd_rand random(1);

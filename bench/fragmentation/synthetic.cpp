@@ -12,7 +12,7 @@ using memory::EventKind;
 
 constexpr double KiB = 1024, MiB = 1024 * KiB;
 
-/// A program that allocates and frees, written down as a recording. A block's segment is its own number.
+/// A program that allocates and frees, as a recording. Each block has its own segment number.
 class Program {
  public:
   std::uint32_t allocate(double bytes) {
@@ -40,7 +40,8 @@ class Program {
   std::uint32_t last_ = 0;
 };
 
-/// Six layers of width 512 with 8 heads, in f32: what forward keeps of `tokens` in 8 sequences, and backward frees.
+/// The blocks that six transformer layers of width 512 with 8 heads, in f32, save in forward for 8 sequences of
+/// `tokens`, and free in backward.
 void transformer_step(Program& p, double tokens) {
   constexpr double batch = 8, width = 512, heads = 8, bytes = 4;
   const double activation = batch * tokens * width * bytes, scores = batch * heads * tokens * tokens * bytes;
@@ -66,7 +67,7 @@ Trace sequences() {
   return {"transformer, any length", p.log()};
 }
 
-/// Blocks of sizes between two, evenly by their logarithm; 200 are held at a time, and one of them ends at random.
+/// Random blocks with log-uniform sizes. 200 are held at a time, and a random one of them is freed.
 Trace random_blocks(const std::string& name, double smallest, double largest, unsigned seed) {
   Program p;
   std::minstd_rand random(seed);

@@ -7,10 +7,12 @@
 
 namespace bytetape::bench {
 
-/// What PyTorch's CUDA caching allocator does with one stream, by its documented rules and default options: requests up
-/// to 1 MiB come from segments of 2 MiB, below 10 MiB from segments of 20 MiB, larger ones from their own, rounded to
-/// 2 MiB; the smallest free block that fits, of equal ones that of the lowest address; a block is split where 512 bytes
-/// remain of a small one, more than 1 MiB of a large one; neighbours merge; segments go back where there is no more.
+/// PyTorch's CUDA caching allocator for one stream, by its documented rules and default options:
+/// - Requests up to 1 MiB come from segments of 2 MiB, requests below 10 MiB from segments of 20 MiB. Larger ones have
+///   their own segment, rounded up to 2 MiB.
+/// - A request takes the smallest free block that fits, with the lowest address among equals.
+/// - A block is split if at least 512 bytes of a small one or more than 1 MiB of a large one remain. Neighbours merge.
+/// - Unused segments are returned if the system has no more memory.
 class TorchPolicy final : public memory::Policy {
  public:
   TorchPolicy(memory::Upstream& upstream, memory::SegmentObserver observer)
@@ -43,7 +45,7 @@ class TorchPolicy final : public memory::Policy {
   memory::SegmentObserver observer_;
   memory::SegmentNumbers numbers_;
   Pool small_, large_;
-  std::set<memory::Block*> segments_;  // their first blocks
+  std::set<memory::Block*> segments_;  // first blocks of the segments
 };
 
 }  // namespace bytetape::bench

@@ -7,21 +7,22 @@
 
 namespace bytetape::bench {
 
-/// Requests and frees, under a name.
+/// A named trace of requests and frees.
 struct Trace {
   std::string name;
   memory::DeviceLog device;
 };
 
-/// What the examples' models ask for in training and in tests, as predicted for a GPU: with batches of one size but for
-/// the last, and with batches of any size.
+/// Returns traces of the examples' models in training and tests, as predicted for a GPU: with batches of one size
+/// except the last, and with batches of any size.
 std::vector<Trace> model_traces();
 
-/// f(trace) for each of 640: five models of the examples, in f32 and under autocast to bf16, at sixteen batches, in
-/// four programs, after which they are named.
+/// Calls f(trace) for 640 traces: five models of the examples, in f32 and under autocast to bf16, with sixteen batch
+/// sizes, in four programs, which name them.
 void each_of_grid(const std::function<void(const Trace&)>& f);
 
-/// What sequences of any length ask for in a transformer, and blocks of random sizes and lives. Of fixed seeds.
+/// Returns traces of a transformer with sequences of any length, and of blocks with random sizes and lifetimes. The
+/// seeds are fixed.
 std::vector<Trace> synthetic_traces();
 
 }  // namespace bytetape::bench

@@ -1,5 +1,5 @@
-// A library that the driver loads into a program (CUDA_INJECTION64_PATH): when the program ends, its last kernels and
-// copies, with their times by CUPTI's activity records, stand in the file that KERNEL_TRACE names.
+// A library that the CUDA driver loads into a program (CUDA_INJECTION64_PATH). At the end of the program it writes the
+// last kernels and copies, with their times from CUPTI's activity records, to the file named by KERNEL_TRACE.
 #include <cupti.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Activity {
   std::int32_t grid_x, grid_y;
   std::string name;
 };
-// Some steps of every workload, unless told.
+// The number of activities to keep: KERNEL_TRACE_MOST, else some steps of every workload.
 std::size_t most() {
   const char* told = std::getenv("KERNEL_TRACE_MOST");
   return told ? std::strtoull(told, nullptr, 10) : 6000;
@@ -24,11 +24,11 @@ std::size_t most() {
 const std::size_t most_kept = most();
 constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
 
-// Never ended: CUPTI may call at the end of the process.
+// Never destroyed, because CUPTI may call at the end of the process.
 auto& activities = *new std::deque<Activity>;
 auto& mutex = *new std::mutex;
 
-#if CUPTI_API_VERSION < 130000  // `start` and `end` are where version 6 has them
+#if CUPTI_API_VERSION < 130000  // version 5 has `start` and `end` in the same places as version 6
 using Memcpy = CUpti_ActivityMemcpy5;
 #else
 using Memcpy = CUpti_ActivityMemcpy6;

@@ -19,7 +19,8 @@ std::string shortest(T value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-/// As short as it can be read back from, bit for bit; what a double has (a point, an exponent, a word) no integer has.
+/// The shortest text that reads back to the same bits. A double has a point, an exponent or a word, an integer has
+/// none.
 std::string text_of(std::int64_t value) { return shortest(value); }
 std::string text_of(double value) {
   const std::string text = shortest(value);
@@ -40,7 +41,7 @@ std::optional<Number> number_in(const std::string& text) {
   return whole ? whole : parsed<double>(text);
 }
 
-constexpr const char* hint = "a file of weights is no checkpoint: load it with load_safetensors_into";
+constexpr const char* hint = "a file of weights is not a checkpoint: load it with load_safetensors_into";
 
 }  // namespace
 
@@ -74,7 +75,8 @@ Checkpoint::Checkpoint(SafetensorsFile file) : file_(std::move(file)) {
 }
 
 void Checkpoint::check_number(const std::string& name) const {
-  check<ValueError>(!numbers_.numbers.empty(), file_.name(), ": has no number '", name, "', nor any other; ", hint);
+  check<ValueError>(!numbers_.numbers.empty(), file_.name(), ": expected a number '", name, "', found no numbers; ",
+                    hint);
 }
 std::int64_t Checkpoint::integer(const std::string& name) const {
   check_number(name);
@@ -89,9 +91,9 @@ void Checkpoint::check_has(std::string_view prefix) const {
   const std::string path = std::string(prefix) + ".";
   const auto& all = file_.tensors();
   const bool has = std::any_of(all.begin(), all.end(), [&](const auto& t) { return t.name.starts_with(path); });
-  check<ValueError>(has || all.empty() || !numbers_.numbers.empty(), file_.name(), ": has nothing under '", prefix,
-                    "', and no number: its first tensor is '", all.empty() ? "" : printable(all.front().name), "'; ",
-                    hint);
+  check<ValueError>(has || all.empty() || !numbers_.numbers.empty(), file_.name(), ": expected a part '", prefix,
+                    "', found no numbers, and the first tensor '", all.empty() ? "" : printable(all.front().name),
+                    "'; ", hint);
 }
 
 StateDict Checkpoint::part(std::string_view prefix, Device device, memory::Role role) const {

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files hold little-endian elements");
 
-/// f(block) for stretches of x's elements in row-major order, of `most` at most.
+/// Calls f(block) for blocks of at most `most` elements of x, in row-major order.
 void for_each_block(const Tensor& x, std::int64_t most, const std::function<void(const Tensor&)>& f) {
   if (x.numel() == 0) return;
   if (x.numel() <= most) return f(x);
@@ -32,7 +32,7 @@ void for_each_block(const Tensor& x, std::int64_t most, const std::function<void
   }
 }
 
-/// f(block, the same block row-major in the piece as `dtype`, its bytes).
+/// Calls f(block, staged, bytes) for blocks of x. `staged` is a row-major view of the block in `piece`, with `dtype`.
 template <class F>
 void for_each_piece(const Tensor& x, DType dtype, const Piece& piece, const F& f) {
   const auto most = static_cast<std::int64_t>(piece.bytes().size() / size_of(dtype));
@@ -42,7 +42,7 @@ void for_each_piece(const Tensor& x, DType dtype, const Piece& piece, const F& f
   });
 }
 
-/// From front to back, so that `from` may be the end of `to`: no element is overwritten before it is read.
+/// Widens elements from first to last, so that `from` may be the end of `to`: each is read before it is overwritten.
 template <class From, class To>
 void widen(std::span<const std::byte> from, std::span<std::byte> to) {
   for (std::size_t i = 0; i < from.size() / sizeof(From); ++i) {

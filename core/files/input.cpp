@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 std::string system_message(int error) { return std::generic_category().message(error); }
 
-/// Whether nothing was written to what both describe.
+/// Whether the file was not written to between two calls of stat.
 bool is_same(const struct stat& a, const struct stat& b) {
   const auto is_equal = [](const timespec& s, const timespec& t) {
     return s.tv_sec == t.tv_sec && s.tv_nsec == t.tv_nsec;
@@ -24,7 +24,7 @@ bool is_same(const struct stat& a, const struct stat& b) {
   return a.st_size == b.st_size && is_equal(a.st_mtim, b.st_mtim);
 }
 
-/// An open file; closed at the end.
+/// An open file, closed by the destructor.
 struct Descriptor {
   int number = -1;
   Descriptor() = default;
@@ -38,13 +38,14 @@ struct Descriptor {
 class FileInput final : public Input {
  public:
   explicit FileInput(const fs::path& path) : Input(path.string()) {
-    check<FileError>(path.native().find('\0') == std::string::npos, name().c_str(), ": no path has a zero byte");
+    check<FileError>(path.native().find('\0') == std::string::npos, name().c_str(),
+                     ": expected a path without a zero byte");
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     check<FileError>(status.type() != fs::file_type::not_found, name(), ": no such file");
     check<FileError>(!error, name(), ": cannot be opened: ", error.message());
     check<FileError>(!fs::is_directory(status), name(), ": expected a file, found a directory");
-    check<FileError>(fs::is_regular_file(status), name(), ": expected a regular file");
+    check<FileError>(fs::is_regular_file(status), name(), ": expected a regular file, found a device, pipe or socket");
     file_.number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     check<FileError>(file_.number >= 0, name(), ": cannot be opened: ", system_message(errno));
     opened_ = status_now();
@@ -67,10 +68,10 @@ class FileInput final : public Input {
   }
 
  private:
-  /// Of what was opened: the path may by now lead to another file.
+  /// The status of the opened file. The path may lead to another file by now.
   struct stat status_now() const {
     struct stat status {};
-    check<FileError>(::fstat(file_.number, &status) == 0, name(), ": has no size: ", system_message(errno));
+    check<FileError>(::fstat(file_.number, &status) == 0, name(), ": cannot read its size: ", system_message(errno));
     return status;
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 using memory::Op;
 
-/// x with its dims in the opposite order.
+/// Returns x with its dims in reverse order.
 Tensor reversed(const Tensor& x) {
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -44,8 +44,8 @@ Tensor load(const Input& from, Device device, memory::Role role) {
 void save_npy(const std::string& path, const Tensor& x) {
   const Op<"save_npy"> op;
   check_defined(x);
-  check<DTypeError>(npy_descr(x.dtype()) != nullptr, "NumPy has no ", x.dtype(), ", which ", describe(x),
-                    " is: convert it to f32");
+  check<DTypeError>(npy_descr(x.dtype()) != nullptr, "expected a dtype that NumPy has, got ", describe(x),
+                    ": convert it to f32");
   check<DeviceError>(!x.device().is_meta, describe(x), " holds no data");
   write_file(path, "the array", [&](std::ostream& out) {
     out << format_npy_header(x.dtype(), x.shape());

@@ -11,7 +11,7 @@ namespace bytetape {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::uint64_t most_bytes = 65536;  // of the dict: no array of ours takes more than a few hundred
+constexpr std::uint64_t most_bytes = 65536;  // of the dict; ours take at most a few hundred
 using Narrow = StoredType::Narrow;
 constexpr std::array<std::pair<std::string_view, StoredType>, 11> types{{{"<f8", DType::f64},
                                                                          {"<f4", DType::f32},
@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, StoredType>, 11> types{{{"<f8",
                                                                          {"<u2", Narrow::u16},
                                                                          {"<u4", Narrow::u32}}};
 
-/// Takes the dict apart, from front to back.
+/// Parses the dict, from start to end.
 class Reader {
  public:
   Reader(const Input& from, std::string_view text, std::uint64_t first) : from_(from), text_(text), first_(first) {}
@@ -82,7 +82,7 @@ class Reader {
       product *= std::max<std::uint64_t>(n, 1);
       header_.shape.push_back(static_cast<std::int64_t>(n));
       if (take(',')) continue;
-      check_here(header_.shape.size() > 1, "expected ',' behind a single size, found ", found());
+      check_here(header_.shape.size() > 1, "expected ',' after a single size, found ", found());
       expect(')');
       break;
     }
@@ -130,7 +130,7 @@ class Reader {
     const bool there = take(c);
     check_here(there, "expected '", c, "', found ", found());
   }
-  /// What stands next, for messages.
+  /// The next characters, for messages.
   std::string found() const {
     return at_ < text_.size() ? "'" + std::string(text_.substr(at_, 20)) + "'" : "the end of the header";
   }
@@ -147,12 +147,12 @@ class Reader {
   NpyHeader header_;
 };
 
-/// The version, and how many bytes the dict's length takes.
+/// Checks the magic bytes and the version. Returns the size of the length field.
 std::size_t read_prefix(const Input& from) {
   std::array<std::byte, magic.size() + 2> prefix;
   from.read_all(0, prefix);
   from.check_at(std::memcmp(prefix.data(), magic.data(), magic.size()) == 0, 0,
-                "expected an .npy file, which begins with \\x93NUMPY, found another");
+                "expected an .npy file, which begins with \\x93NUMPY, found other bytes");
   const int major = std::to_integer<int>(prefix[magic.size()]), minor = std::to_integer<int>(prefix[magic.size() + 1]);
   from.check_at(major >= 1 && major <= 3 && minor == 0, magic.size(), "expected version 1.0, 2.0 or 3.0, found ", major,
                 ".", minor);
@@ -169,7 +169,7 @@ const char* npy_descr(StoredType t) {
 NpyHeader parse_npy_header(const Input& from) {
   const std::size_t width = read_prefix(from);
   constexpr std::uint64_t length_at = magic.size() + 2;
-  std::uint32_t length = 0;  // of one that takes two bytes, the others stay 0
+  std::uint32_t length = 0;  // the field may have two bytes; the others stay 0
   from.read_all(length_at, std::as_writable_bytes(std::span(&length, 1)).first(width));
   const std::uint64_t first = length_at + width, left = from.bytes_from(first);
   from.check_at(length <= std::min(most_bytes, left), length_at, "expected a header of at most ",

@@ -22,7 +22,7 @@ namespace {
 using memory::Op;
 using memory::Role;
 
-/// CRC-32 of bytes as they come.
+/// The CRC-32 of a stream of bytes.
 class Checksum {
  public:
   void add(const void* bytes, std::size_t n) { sum_ = crc32_z(sum_, static_cast<const Bytef*>(bytes), n); }
@@ -41,14 +41,16 @@ void check_savable(const NamedTensors& tensors, const Metadata& metadata) {
   for (const auto& [name, x] : tensors) {
     check<ValueError>(x.defined(), "the tensor '", name, "' is undefined");
     check<DeviceError>(!x.device().is_meta, "the tensor '", name, "', ", describe(x), ", holds no data");
-    check<ValueError>(name != "__metadata__", "no tensor may be called '", name, "': the format does not allow it");
+    check<ValueError>(name != "__metadata__", "a tensor must not be called '", name, "', which the format reserves");
     check<ValueError>(names.insert(name).second, "two tensors are called '", name, "'");
   }
   for (const auto& [key, text] : metadata)
-    check<ValueError>(!key.starts_with("bytetape."), "the metadata '", key, "' begin with 'bytetape.', as our own do");
+    check<ValueError>(!key.starts_with("bytetape."), "the metadata '", key,
+                      "' must not begin with 'bytetape.', which is reserved");
 }
 
-/// Wider elements first, so that all are aligned, as the format's own library has it and PyTorch wants it.
+/// Orders tensors by the size of their elements, the widest first, so that all are aligned. PyTorch needs that, and the
+/// format's own library does the same.
 NamedTensors in_file_order(NamedTensors tensors) {
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
@@ -64,12 +66,12 @@ std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
     header.tensors.push_back({name, x.dtype(), x.shape(), begin, end});
   }
   std::string json = format_safetensors_header(header);
-  check<ValueError>(json.size() <= most_header_bytes, "the header would take ", json.size(), " bytes, of ",
-                    most_header_bytes, " that the format allows");
+  check<ValueError>(json.size() <= most_header_bytes, "expected a header of at most ", most_header_bytes,
+                    " bytes, got ", json.size(), ": save fewer tensors or shorter metadata in one file");
   return json;
 }
 
-/// Hands out all of a file, a piece at a time: put(bytes, n).
+/// Calls put(bytes, n) for all pieces of a file, in order.
 template <class Put>
 void each_piece(const std::string& json, const NamedTensors& tensors, const Put& put) {
   const std::uint64_t length = json.size();
@@ -79,7 +81,8 @@ void each_piece(const std::string& json, const NamedTensors& tensors, const Put&
     write_elements(x, [&](std::span<const std::byte> bytes) { put(bytes.data(), bytes.size()); });
 }
 
-/// The checksum stands in front, and is known at the end: what cannot go back (a FIFO) is gone through twice.
+/// Writes a file. The checksum is at its start, but is known at its end. If `out` cannot seek back (a FIFO), goes
+/// through the tensors twice.
 void write(std::ostream& out, std::string json, const NamedTensors& tensors) {
   Checksum sum;
   const bool goes_back = out.tellp() != std::ostream::pos_type(-1);
@@ -148,7 +151,7 @@ void SafetensorsFile::verify(std::string json) const {
   if (checksum_at_)
     input_->check_at(sum.digits() == expected, header_length_bytes + *checksum_at_, "expected the checksum ", expected,
                      ", found ", sum.digits(),
-                     ": the file was damaged or changed since it was saved (what changes it on purpose drops '",
+                     ": the file was damaged or changed since it was saved (a program that changes it must remove '",
                      checksum_key, "')");
 }
 
@@ -159,7 +162,7 @@ std::vector<const TensorEntry*> SafetensorsFile::entries_below(std::string_view 
   return found;
 }
 
-/// The elements as they are staged, once they are widened.
+/// The bytes of all elements while they are staged, after widening.
 std::uint64_t SafetensorsFile::staged_bytes() const {
   std::uint64_t bytes = 0;
   for (const TensorEntry& t : tensors()) bytes += (t.end - t.begin) / size_of(t.stored) * size_of(t.dtype);
@@ -198,7 +201,7 @@ void SafetensorsFile::load_into(const NamedTensors& tensors, bool strict, std::s
           " in the model");
     found.emplace_back(&t, x);
   }
-  const Piece piece(staged_bytes());  // now: nothing is written yet
+  const Piece piece(staged_bytes());  // allocated before anything is written
   input_->check_unchanged();
   for (const auto& [t, x] : found) read_elements(*input_, data_at() + t->begin, t->stored, x, piece);
   input_->check_unchanged();

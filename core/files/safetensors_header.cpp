@@ -17,7 +17,7 @@ constexpr const char* metadata_key = "__metadata__";
 constexpr std::array dtypes{DType::f64, DType::f32, DType::bf16, DType::f16,
                             DType::i64, DType::i32, DType::u8,   DType::boolean};
 
-/// Integers that no dtype has; they are widened.
+/// Integer types without a dtype of ours. They are widened.
 constexpr std::array<std::pair<std::string_view, StoredType::Narrow>, 4> narrow_types{
     {{"I8", StoredType::Narrow::i8},
      {"I16", StoredType::Narrow::i16},
@@ -37,7 +37,7 @@ std::optional<StoredType> type_named(std::string_view name) {
   return {};
 }
 
-/// Goes through JSON, and leaves in `at` how far it came, for messages.
+/// An iterator over JSON that stores its position in `at`, for messages.
 struct Cursor {
   using iterator_category = std::forward_iterator_tag;
   using value_type = char;
@@ -60,14 +60,14 @@ struct Cursor {
   friend bool operator==(const Cursor& a, const Cursor& b) { return a.p == b.p; }
 };
 
-/// Takes a header from nlohmann's parser as it comes (json::json_sax_t), so that keys that are repeated show.
+/// Reads a header with nlohmann's SAX parser (json::json_sax_t), which reports repeated keys.
 class Reader {
  public:
   Reader(const Input& from, const std::string& json) : from_(from), json_(json), at_(json.data()) {}
 
   SafetensorsHeader read() && {
     check_here(json_.starts_with('{'), "expected a header that begins with '{'");
-    const std::size_t zero = json_.find('\0');  // where the parser would stop
+    const std::size_t zero = json_.find('\0');  // the parser would stop there
     if (zero != std::string::npos) at_ += zero;
     check_here(zero == std::string::npos, "expected JSON, found a zero byte");
     nlohmann::json::sax_parse(Cursor{at_, &at_}, Cursor{json_.data() + json_.size(), &at_}, this);
@@ -106,7 +106,8 @@ class Reader {
   }
   bool string(std::string& text) {
     if (place_ == Place::metadata) {
-      check_here(header_.metadata.emplace(key_, text).second, "the metadata '", key_, "' come twice");
+      check_here(header_.metadata.emplace(key_, text).second, "expected the metadata '", key_,
+                 "' once, found it again");
       return true;
     }
     check_here(place_ == Place::value && field_ == Field::dtype, "expected ", wanted(), ", found the text '", text,
@@ -142,7 +143,7 @@ class Reader {
   enum class Place { outside, top, name, entry, value, list, metadata };
   enum class Field { dtype, shape, data_offsets };
   static constexpr std::array field_names{"dtype", "shape", "data_offsets"};
-  static constexpr std::size_t most_quoted = 200;  // of the parser's words, which quote what they are about
+  static constexpr std::size_t most_quoted = 200;  // characters of the parser's message, which quotes the JSON
 
   template <class... Args>
   void check_here(bool ok, const Args&... args) const {
@@ -156,11 +157,11 @@ class Reader {
   const char* wanted() const {
     switch (place_) {
       case Place::list:
-        return "a whole number that is not negative";
+        return "a non-negative integer";
       case Place::value:
         return field_ == Field::dtype ? "the name of a dtype" : "a list of numbers";
       case Place::metadata:
-        return "metadata that are text";
+        return "a text as metadata";
       default:
         return "an object";
     }
@@ -222,7 +223,7 @@ class Reader {
   std::vector<std::uint64_t> numbers_;
 };
 
-/// One after the other, without gaps, up to the end.
+/// Checks that the tensors follow each other without gaps, up to the end of the file.
 void check_places(const Input& from, const std::vector<TensorEntry>& tensors, std::uint64_t data,
                   std::uint64_t data_bytes) {
   std::uint64_t end = 0;
@@ -230,12 +231,12 @@ void check_places(const Input& from, const std::vector<TensorEntry>& tensors, st
     from.check_at(t.end <= data_bytes, data + t.begin, "tensor '", t.name, "': expected it within ", data_bytes,
                   " bytes of data, found data_offsets [", t.begin, ", ", t.end, "]");
     from.check_at(t.begin == end, data + end, "tensor '", t.name, "': expected data_offsets from ", end,
-                  ", where the one before ends, found [", t.begin, ", ", t.end,
-                  "]: ", t.begin < end ? "they overlap" : "there is a hole");
+                  ", where the tensor before it ends, found [", t.begin, ", ", t.end,
+                  "]: ", t.begin < end ? "they overlap" : "there is a gap");
     end = t.end;
   }
-  from.check_at(end == data_bytes, data + end, "expected the end of the file behind the last tensor, found ",
-                data_bytes - end, " bytes more");
+  from.check_at(end == data_bytes, data + end, "expected the end of the file after the last tensor, found ",
+                data_bytes - end, " more bytes");
 }
 
 }  // namespace
@@ -272,7 +273,9 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
     std::string json = all.dump();
     json.resize((json.size() + 7) / 8 * 8, ' ');
     return json;
-  } catch (const nlohmann::json::type_error& e) { fail<ValueError>("a name or a text is no UTF-8: ", e.what()); }
+  } catch (const nlohmann::json::type_error& e) {
+    fail<ValueError>("a name or metadata text is not UTF-8: ", e.what());
+  }
 }
 
 }  // namespace bytetape

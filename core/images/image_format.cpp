@@ -9,7 +9,7 @@ MemoryFormat suggest_memory_format(const Tensor& x) {
 
 Tensor empty(const Shape& shape, MemoryFormat format, DType dtype, Device device, memory::Role role) {
   if (format == MemoryFormat::contiguous) return empty(shape, dtype, device, role);
-  bytes_of(shape, dtype);  // first: what it lets through has strides
+  bytes_of(shape, dtype);  // first, because strides overflow for shapes that it rejects
   return empty_strided(shape, channels_last_strides(shape), dtype, device, role);
 }
 

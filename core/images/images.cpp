@@ -66,7 +66,7 @@ void check_augmentation(const Augmentation& by, const Tensor& images) {
         "crop_padding ", by.crop_padding, " that reflects needs larger images than ", describe(images));
 }
 
-/// Uninitialised, as augment_images() returns it.
+/// Returns an uninitialised result of augment_images().
 Tensor empty_batch(const Tensor& x, const Tensor& values, memory::Role role) {
   return values.defined() ? empty(x.shape(), image_format, values.dtype(), x.device(), role)
                           : empty(x.shape(), suggest_memory_format(x), x.dtype(), x.device(), role);
@@ -74,13 +74,13 @@ Tensor empty_batch(const Tensor& x, const Tensor& values, memory::Role role) {
 
 ConstView if_defined(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }
 
-/// What is made of each image, and from where in the stream.
+/// Returns the augmentation, with the random numbers that it takes from the generator's stream.
 Augmenting drawn(const Augmentation& by, const Tensor& images, Generator& generator) {
   if (!by.changes_anything()) return {by, {}};
   return {by, generator.take(Augmenting::words_each * images.size(0), images.device())};
 }
 
-/// (n, h, w) as (n, 1, h, w).
+/// Returns a view of targets (n, h, w) as (n, 1, h, w).
 Tensor with_channels(const Tensor& targets) {
   if (targets.rank() == 4) return targets;
   Shape shape = targets.shape();
@@ -90,7 +90,7 @@ Tensor with_channels(const Tensor& targets) {
   return targets.alias(shape, strides, targets.storage_offset());
 }
 
-/// The uninitialised targets of m images.
+/// Returns uninitialised targets of m images.
 Tensor empty_targets(const Tensor& targets, std::int64_t m, memory::Role role) {
   Shape shape = targets.shape();
   shape[0] = m;
@@ -98,7 +98,7 @@ Tensor empty_targets(const Tensor& targets, std::int64_t m, memory::Role role) {
   return empty(shape, suggest_memory_format(targets), targets.dtype(), targets.device(), role);
 }
 
-/// Moves the targets of images to y as the images are.
+/// Crops and flips targets into y in the same way as their images.
 void move_targets(const Tensor& targets, const Tensor& indices, const Augmenting& augmenting, const Tensor& y) {
   const Augmenting moving{augmenting.by.without_cutout(), augmenting.state};
   run<&ImagesKernels::gather_images>(

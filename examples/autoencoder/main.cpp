@@ -1,4 +1,4 @@
-// Trains an autoencoder on MNIST, which passes each digit through 32 numbers, and says where the memory went.
+// Trains an autoencoder on MNIST, which encodes each digit as 32 numbers, and reports its memory.
 #include "examples/autoencoder/models.h"
 #include "examples/autoencoder/reconstructions.h"
 #include "examples/mnist_splits.h"
@@ -27,16 +27,16 @@ Options defaults() {
 
 int main(int argc, char** argv) {
   return run_example({.name = "autoencoder",
-                      .description = "Trains an autoencoder on MNIST and says where the memory went.",
+                      .description = "Trains an autoencoder on MNIST and reports the memory of training.",
                       .texts = {.models = {"convolutional"},
                                 .data = mnist_data,
-                                .lr = "Adam's first learning rate; falls linearly to 0",
+                                .lr = "Adam's first learning rate, which falls linearly to 0",
                                 .until = "stop after the epoch that reaches this error on the test images",
                                 .picture_option = "--reconstructions",
                                 .picture = "write a picture (PNG) of digits and their reconstructions to this file"},
                       .defaults = defaults(),
                       .image = {1, 28, 28},
-                      .normalize = {},  // 0 to 1
+                      .normalize = {},  // pixels stay 0 to 1
                       .objective = reconstruction(),
                       .load = load_mnist_splits,
                       .images = mnist_images,

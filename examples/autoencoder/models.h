@@ -3,10 +3,10 @@
 
 namespace bytetape::examples {
 
-/// How many numbers an image becomes.
+/// The number of values that encode an image.
 inline constexpr std::int64_t code_size = 32;
 
-/// (n, c * h * w) -> (n, c, h, w).
+/// Reshapes (n, c * h * w) to (n, c, h, w).
 class Unflatten : public nn::Module {
  public:
   explicit Unflatten(const Shape& image) : image_(image) {}
@@ -20,7 +20,8 @@ class Unflatten : public nn::Module {
   Shape image_;
 };
 
-/// Images of 28x28 through two convolutions of stride 2 to 32 numbers, and the same way back: 0.12 M parameters.
+/// Encodes images of 28x28 as 32 numbers with two convolutions of stride 2, and decodes them with two transposed ones.
+/// It has 0.12 M parameters.
 inline nn::Sequential autoencoder() {
   nn::Sequential net;
   net.push_back("conv1", nn::Conv2d(1, 16, 3, {.stride = 2, .padding = 1})).push_back("relu1", nn::ReLU());

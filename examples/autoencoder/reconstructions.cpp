@@ -15,7 +15,7 @@ constexpr int scale = 3, image_size = 28 * scale, gap = 12;
 constexpr int left = 150, top = 96, margin = 32, pair_height = 2 * image_size + 32;
 constexpr Color dark{32, 33, 36}, grey{95, 99, 104};
 
-/// An image, and where it goes: column and row of pairs.
+/// An image and its place in the picture: the column of its digit and the row of its pair.
 struct Place {
   std::int64_t image;
   int digit, pair;
@@ -40,9 +40,9 @@ Canvas draw_reconstructions(nn::Module& model, const data::ResidentImages& testi
   const NoGrad no_grad;
   model.eval();
   Canvas canvas(left + digits * (image_size + gap) - gap + margin, top + pairs * pair_height);
-  canvas.draw_text("Digits and what is left of them", margin, 44, 26, dark);
+  canvas.draw_text("Digits and their reconstructions", margin, 44, 26, dark);
   canvas.draw_text(
-      fmt::format("Test images of {} numbers, and below each what the network draws from {}.", 28 * 28, code_size),
+      fmt::format("Test images of {} pixels. Below each, its reconstruction from {} numbers.", 28 * 28, code_size),
       margin, 70, 16, grey);
   for (int pair = 0; pair < pairs; ++pair) {
     const int middle = top + pair * pair_height + image_size / 2 + 5;

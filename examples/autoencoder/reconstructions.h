@@ -5,7 +5,7 @@
 
 namespace bytetape::examples {
 
-/// The first digits of each kind, each above what the model makes of it.
+/// Draws the first test images of each digit, each above its reconstruction by the model.
 Canvas draw_reconstructions(nn::Module& model, const data::ResidentImages& testing);
 
 }  // namespace bytetape::examples

@@ -14,14 +14,14 @@ namespace {
 
 using memory::EventKind;
 
-/// How many records come up to the peak, those that say who holds it among them.
+/// The number of records up to the peak, including the retags of the blocks held then.
 std::size_t records_to_peak(const memory::DeviceLog& device) {
   memory::PeakFinder peak;
   for (const memory::Record& r : device.records) peak.see(r.event);
   return peak.end();
 }
 
-/// As they were made, but with the role and the module that they have in the end.
+/// The allocations of the blocks that are held after some records, with their last role and module. The largest first.
 std::vector<memory::Record> held_after(const memory::DeviceLog& device, std::size_t records) {
   std::map<std::pair<std::uint32_t, std::uint64_t>, memory::Record> held;
   for (std::size_t i = 0; i < records; ++i) {

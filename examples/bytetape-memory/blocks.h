@@ -6,7 +6,8 @@
 
 namespace bytetape::examples {
 
-/// The largest blocks that were held when most was: their tensors, roles, modules, ops and birth. A table, or "".
+/// Returns a table of the largest blocks at the peak: their tensors, roles, modules, ops and origin. "" if there are
+/// none.
 std::string largest_blocks(const memory::Log& log, const memory::DeviceLog& device, std::size_t count);
 
 }  // namespace bytetape::examples

@@ -32,7 +32,7 @@ std::string signed_bytes(const Sum& s) {
 }
 
 void print(const Sum& s) {
-  // "−" and "·" are bytes more than characters; fmt counts characters
+  // fmt pads by characters, which matters because "−" and "·" have several bytes
   fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_bytes(s.a), memory::format_bytes(s.b),
              signed_bytes(s));
 }
@@ -40,7 +40,7 @@ void print(const Sum& s) {
 std::vector<Sum> totals(const memory::Statistics& a, const memory::Statistics& b) {
   return {{"peak allocated", a.allocated.peak, b.allocated.peak},
           {"peak reserved", a.reserved.peak, b.reserved.peak},
-          {"held in the end", a.allocated.current, b.allocated.current}};
+          {"held at the end", a.allocated.current, b.allocated.current}};
 }
 
 std::vector<Sum> roles(const memory::Statistics& a, const memory::Statistics& b) {
@@ -51,7 +51,7 @@ std::vector<Sum> roles(const memory::Statistics& a, const memory::Statistics& b)
   return sums;
 }
 
-/// Those that held another number of bytes, the largest change first.
+/// The modules whose bytes differ, the largest change first.
 std::vector<Sum> modules(const std::vector<memory::RoleBytes>& a, const std::vector<memory::RoleBytes>& b) {
   std::vector<Sum> sums;
   for (memory::NameId id = 0; id < std::max(a.size(), b.size()); ++id) {
@@ -70,7 +70,7 @@ void print(const char* title, const std::vector<Sum>& sums, std::size_t most) {
   if (sums.size() > most) fmt::print("  and {} more\n", sums.size() - most);
 }
 
-/// Gives whether they differ in what happened to memory.
+/// Prints the differences. Returns true if the events differ in more than names.
 bool compare(const memory::Snapshot& a, const memory::Snapshot& b) {
   const std::string first = memory::first_difference(a.events, b.events, memory::Names::ignored);
   const std::string named = memory::first_difference(a.events, b.events);
@@ -78,8 +78,8 @@ bool compare(const memory::Snapshot& a, const memory::Snapshot& b) {
   if (first.empty())
     fmt::print("the same {} events\n", memory::format_exact(a.events.size()));
   else
-    fmt::print("not counting names, nor who holds what for backward, they first differ in {}\n", first);
-  if (named != first) fmt::print("another op or module is named first in {}\n", named);
+    fmt::print("apart from names and saved references, the first difference is {}\n", first);
+  if (named != first) fmt::print("the first difference in names is {}\n", named);
   print("", totals(a.statistics, b.statistics), modules_shown);
   print("peaks by role", roles(a.statistics, b.statistics), modules_shown);
   print("held at the peak, where it differs", modules(a.by_module_at_peak, b.by_module_at_peak), modules_shown);
@@ -91,7 +91,7 @@ struct Pair {
   const memory::DeviceLog *a, *b;  // null: only the other recording has it
 };
 
-/// By name; what is left, in order: a prediction's "meta" beside the "cpu" that it stands for.
+/// Pairs devices by name, then the rest in order, so that a prediction's "meta" is paired with the run's "cpu".
 std::vector<Pair> paired(Devices as, Devices bs) {
   std::vector<Pair> pairs;
   const auto pair_with = [&](const memory::DeviceLog*& a, auto is_its) {
@@ -108,14 +108,14 @@ std::vector<Pair> paired(Devices as, Devices bs) {
   return pairs;
 }
 
-/// Those of the device of that name, in either recording; all where it is "".
+/// Returns the pairs with a device of that name in either recording; all pairs if it is "".
 std::vector<Pair> chosen(std::vector<Pair> pairs, const std::string& device) {
   if (device.empty()) return pairs;
   std::set<std::string> names;
   for (const Pair& p : pairs)
     for (const memory::DeviceLog* d : {p.a, p.b})
       if (d) names.insert(d->name);
-  check<ValueError>(names.contains(device), "nothing was recorded of '", device, "', but of ",
+  check<ValueError>(names.contains(device), "--device: no events of '", device, "' in the recordings, only of ",
                     fmt::format("{}", fmt::join(names, ", ")));
   std::erase_if(pairs, [&](const Pair& p) { return !(p.a && p.a->name == device) && !(p.b && p.b->name == device); });
   return pairs;
@@ -132,7 +132,7 @@ int difference(const std::string& path_a, const std::string& path_b, const std::
       differ |= compare(memory::snapshot_of(a, *p.a), memory::snapshot_of(b, *p.b));
       continue;
     }
-    fmt::print("\n{}: only {} has events of it\n", (p.a ? p.a : p.b)->name, p.a ? "A" : "B");
+    fmt::print("\n{}: only {} has events of this device\n", (p.a ? p.a : p.b)->name, p.a ? "A" : "B");
     differ = true;
   }
   if (status_of(a) || status_of(b)) return 2;

@@ -3,9 +3,9 @@
 
 namespace bytetape::examples {
 
-/// Compares two recordings, device by device and event by event, or the device of that name alone and its partner.
-/// Gives the exit status: 1 where they differ, 2 where one is damaged. Throws ValueError, which names the devices that
-/// there are, where neither recording has that one.
+/// Compares two recordings by device and event. With a `device`, compares only that device and its partner.
+/// Returns the exit status: 1 if they differ, 2 if one is damaged.
+/// Throws ValueError, naming the existing devices, if neither recording has `device`.
 int difference(const std::string& a, const std::string& b, const std::string& device);
 
 }  // namespace bytetape::examples

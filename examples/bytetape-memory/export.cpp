@@ -18,12 +18,13 @@ namespace bytetape::examples {
 int write_export(const std::string& path, const std::string& format, const std::string& device,
                  const std::string& out) {
   std::error_code none;
-  check<ValueError>(!std::filesystem::equivalent(path, out, none), "'", out, "' is the recording itself: name another");
+  check<ValueError>(!std::filesystem::equivalent(path, out, none), "'", out,
+                    "' is the recording itself: name another file");
   memory::Log log = read_recording(path);
   std::cout << headline(log, path);
   if (!device.empty() || format == "json") {
     const memory::DeviceLog& chosen = choose_device(log, device);
-    if (format == "json") std::cout << "of " << introduce(log, chosen) << '\n';
+    if (format == "json") std::cout << "device: " << introduce(log, chosen) << '\n';
     log.devices = {memory::DeviceLog(chosen)};
   }
   write_file(out, "the export", [&](std::ostream& to) {

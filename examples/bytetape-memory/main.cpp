@@ -1,4 +1,4 @@
-// What a recording of memory (memory::Recording, run.memlog) says, without a browser.
+// Prints, compares and converts memory recordings (memory::Recording, run.memlog).
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
@@ -17,13 +17,12 @@ namespace {
 using namespace bytetape;
 
 constexpr const char* description =
-    "Reads recordings of memory, which programs write with bytetape::memory::Recording: who held\n"
-    "what, when and why. A recording whose program was stopped is read as far as it goes, and one\n"
-    "that is damaged up to there.";
+    "Reads memory recordings, which programs write with bytetape::memory::Recording. A recording of a\n"
+    "program that was stopped is read to its end. A damaged recording is read up to the damage.";
 constexpr const char* statuses =
-    "Exit status: 0; 1 where something failed, where a recording is damaged, where predict finds that\n"
-    "it does not fit, and where diff finds a difference in what memory did; 2 where the command line is\n"
-    "wrong, and of diff where something failed or is damaged.\n\n"
+    "Exit status: 0 for success. 1 if a command fails, a recording is damaged, predict finds that the\n"
+    "limit is too low, or diff finds a difference. 2 if the command line is wrong, or if diff fails or\n"
+    "reads a damaged recording.\n\n"
     "  bytetape-memory summary run.memlog\n"
     "  bytetape-memory report run.memlog run.html\n"
     "  bytetape-memory diff before.memlog after.memlog\n"
@@ -39,8 +38,8 @@ struct Arguments {
 void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
   command.add_option(name, path, "a recording, such as run.memlog")->required();
 }
-void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the one that held most") {
-  command.add_option("--device", a.device, std::string("which device's; default: ") + otherwise);
+void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the one with the highest peak") {
+  command.add_option("--device", a.device, std::string("name of the device; default: ") + otherwise);
 }
 
 int run(const CLI::App& app, const Arguments& a) {
@@ -60,37 +59,37 @@ int main(int argc, char** argv) {
   app.footer(statuses);
   app.require_subcommand(1);
 
-  CLI::App* summary = app.add_subcommand("summary", "timelines, the peak and who held it, and the steps, as text");
+  CLI::App* summary = app.add_subcommand("summary", "print timelines, the peak and its holders, and steps");
   add_log(*summary, a.log);
 
-  CLI::App* report = app.add_subcommand("report", "one HTML file, which opens in a browser from disk");
-  report->add_option("LOG [OTHER] OUT.html", a.page, "a recording, another to lay beside it, and the file to write")
+  CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");
+  report->add_option("LOG [OTHER] OUT.html", a.page, "a recording, another one to compare with, and the page to write")
       ->required()
       ->expected(1, 3);
 
-  CLI::App* diff = app.add_subcommand("diff", "two recordings, event by event: the first difference, and the sums");
+  CLI::App* diff = app.add_subcommand("diff", "compare two recordings: the first event that differs, and the sums");
   add_log(*diff, a.log, "A");
   add_log(*diff, a.other, "B");
-  add_device(*diff, a, "all that either has");
+  add_device(*diff, a, "all devices");
 
-  CLI::App* to = app.add_subcommand("export", "what other programs read");
+  CLI::App* to = app.add_subcommand("export", "write a file for other programs");
   add_log(*to, a.log);
   to->add_option("--to", a.format,
-                 "chrome: ui.perfetto.dev and chrome://tracing\n"
-                 "torch: pytorch.org/memory_viz and torch.cuda._memory_viz\n"
+                 "chrome: for ui.perfetto.dev and chrome://tracing\n"
+                 "torch: for pytorch.org/memory_viz and torch.cuda._memory_viz\n"
                  "csv: a line for each event\n"
-                 "json: the timeline of one device, as write_timeline writes it")
+                 "json: the timeline of one device, in the format of write_timeline")
       ->required()
       ->check(CLI::IsMember({"chrome", "torch", "csv", "json"}));
   to->add_option("OUT", a.out, "the file to write")->required();
   add_device(*to, a);
 
-  CLI::App* predict = app.add_subcommand("predict", "the same requests under another limit or policy: would they fit?");
+  CLI::App* predict = app.add_subcommand("predict", "predict whether the requests fit another limit or policy");
   add_log(*predict, a.log);
   predict->add_option("--limit", a.limit, "bytes that may be reserved, such as 512MiB; 0: no limit")
       ->transform(examples::as_bytes())
       ->check(examples::finite_from_0<std::uint64_t>());
-  predict->add_option("--policy", a.policy, "caching, or direct: each block its own piece of the system's memory")
+  predict->add_option("--policy", a.policy, "caching; or direct: each block is its own piece of system memory")
       ->check(CLI::IsMember({"caching", "direct"}));
   add_device(*predict, a);
 

@@ -11,9 +11,10 @@
 namespace bytetape::examples {
 
 int page(const std::vector<std::string>& paths) {
-  check<ValueError>(paths.size() > 1, "a recording and the page to write are needed: report run.memlog run.html");
+  check<ValueError>(paths.size() > 1,
+                    "report: expected a recording and the page to write, as in: report run.memlog run.html");
   const std::string& out = paths.back();
-  check<ValueError>(out.ends_with(".html"), "the page to write is the last, OUT.html, not '", out, "'");
+  check<ValueError>(out.ends_with(".html"), "report: expected the page OUT.html as the last argument, got '", out, "'");
   const memory::Log run = read_recording(paths.front());
   fmt::print("{}", headline(run, paths.front()));
   int status = status_of(run);
@@ -21,7 +22,7 @@ int page(const std::vector<std::string>& paths) {
     memory::write_report(run, out);
   } else {
     const memory::Log other = read_recording(paths[1]);
-    fmt::print("beside {}", headline(other, paths[1]));
+    fmt::print("compared with {}", headline(other, paths[1]));
     memory::write_report(run, other, out);
     status = std::max(status, status_of(other));
   }

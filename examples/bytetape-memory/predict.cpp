@@ -26,10 +26,10 @@ std::string when(std::uint32_t step, memory::Phase phase) {
 void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f, std::size_t limit) {
   const memory::Event& e = f.request.event;
   const std::size_t cached = f.reserved - f.allocated, free = limit - f.allocated;
-  fmt::print("\nit does not fit: {} asked for by {}{} fail in {}\n", format_bytes(f.requested),
+  fmt::print("\nit does not fit: {} requested by {}{} fail in {}\n", format_bytes(f.requested),
              log.names[e.op].empty() ? "no op" : log.names[e.op],
              log.names[e.module].empty() ? "" : " in module '" + log.names[e.module] + "'", when(e.step, e.phase));
-  fmt::print("{} are held then, {} are cached, in pieces of at most {}, {} are left of the limit\n",
+  fmt::print("at that point {} are held, {} are cached in pieces of at most {}, and {} of the limit are left\n",
              format_bytes(f.allocated), format_bytes(cached), format_bytes(f.largest_free),
              format_bytes(limit - f.reserved));
   if (f.requested <= free)
@@ -38,14 +38,14 @@ void print_failure(const memory::Log& log, const memory::Resimulated::Failure& f
     fmt::print("a true shortage: {} are missing\n", format_bytes(f.requested - free));
 }
 
-/// Whether the run had more to ask for.
+/// Whether the run made more requests than were recorded.
 bool ended_early(const memory::Log& log, const memory::DeviceLog& device) {
   return !log.complete || std::any_of(device.records.begin(), device.records.end(), [](const memory::Record& r) {
     return r.event.kind == memory::EventKind::out_of_memory;
   });
 }
 
-/// In MiB: one that is enough where `limit` is not, of which the next smaller one that was tried was not.
+/// Returns a limit in MiB that is enough if `limit` is not, by bisection. One MiB less is not enough.
 std::size_t enough(const memory::Log& log, const memory::DeviceLog& device, const memory::MakePolicy& policy,
                    std::size_t limit) {
   constexpr std::size_t mib = std::size_t{1} << 20;
@@ -63,17 +63,17 @@ void print_row(const char* name, std::size_t recorded, std::size_t predicted) {
   fmt::print("  {:<30} {:>10} {:>10}\n", name, format_bytes(recorded), format_bytes(predicted));
 }
 
-/// What was recorded beside what would be.
+/// Prints the recorded and the predicted figures.
 void print_table(const memory::Snapshot& a, const memory::Snapshot& b, bool is_cut) {
   const memory::ReservedPeak at_a = memory::reserved_peak(a.events), at_b = memory::reserved_peak(b.events);
-  fmt::print("\n{:<32} {:>10} {:>10}\n", "", "recorded", is_cut ? "until then" : "predicted");
+  fmt::print("\n{:<32} {:>10} {:>10}\n", "", "recorded", is_cut ? "until failure" : "predicted");
   print_row("peak allocated", a.statistics.allocated.peak, b.statistics.allocated.peak);
   print_row("peak reserved", a.statistics.reserved.peak, b.statistics.reserved.peak);
-  print_row("  asked for by then", at_a.usage.requested, at_b.usage.requested);
+  print_row("  requested", at_a.usage.requested, at_b.usage.requested);
   print_row("  rounding", at_a.usage.rounding, at_b.usage.rounding);
-  print_row("  in segments without use", at_a.usage.unused, at_b.usage.unused);
+  print_row("  unused segments", at_a.usage.unused, at_b.usage.unused);
   print_row("  stranded between blocks", at_a.usage.stranded, at_b.usage.stranded);
-  fmt::print("\nthe highest is reserved in {}\n", when(at_b.step, at_b.phase));
+  fmt::print("\nthe reserved peak is in {}\n", when(at_b.step, at_b.phase));
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ int predict(const std::string& path, const std::string& device_name, const std::
   if (predicted.failure) {
     print_failure(log, *predicted.failure, limit);
     fmt::print("a limit of {} MiB is enough{}\n", enough(log, device, make_policy, limit),
-               ended_early(log, device) ? " for what was recorded, behind which the run wanted more" : "");
+               ended_early(log, device) ? " for the recorded requests; the run made more" : "");
   }
   print_table(memory::snapshot_of(log, device), after, predicted.failure.has_value());
   if (predicted.failure) return 1;

@@ -4,8 +4,8 @@
 
 namespace bytetape::examples {
 
-/// Serves the requests of a recorded device anew, by another policy (caching or direct) or under a limit, and prints
-/// what would be reserved and whether it fits. 0 is no limit. Gives the exit status: 1 where it does not.
+/// Replays the requests of a recorded device with a policy (caching or direct) and a limit (0: none). Prints the
+/// reserved bytes and whether they fit. Returns the exit status: 1 if they do not fit.
 int predict(const std::string& path, const std::string& device, const std::string& policy, std::uint64_t most);
 
 }  // namespace bytetape::examples

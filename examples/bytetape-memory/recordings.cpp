@@ -39,7 +39,7 @@ std::vector<std::string> names_but_for(const memory::Log& log, const memory::Dev
 
 memory::Log read_recording(const std::string& path) {
   memory::Log log = memory::read_log(path);
-  if (!log.damage.empty()) std::cerr << "bytetape-memory: " << log.damage << "; nothing behind that was read\n";
+  if (!log.damage.empty()) std::cerr << "bytetape-memory: " << log.damage << "; the rest was not read\n";
   return log;
 }
 
@@ -54,9 +54,9 @@ std::string headline(const memory::Log& log, const std::string& path) {
       fmt::format("{}, recorded in {}: {} events in {}\n", log.program.empty() ? "a program" : log.program, path,
                   memory::format_exact(events), time);
   if (!log.damage.empty())
-    text += "it is damaged there: what comes after that is not here\n";
+    text += "the recording is damaged after these events\n";
   else if (!log.complete)
-    text += "it breaks off there: the program ended before the recording did\n";
+    text += "the recording breaks off after these events: the program ended before it was finished\n";
   return text;
 }
 
@@ -78,15 +78,16 @@ const memory::DeviceLog& choose_device(const memory::Log& log, const std::string
     most = held;
   }
   const std::vector<std::string> all = names_but_for(log, nullptr);
-  check<ValueError>(!all.empty(), "nothing happened in this recording");
-  check<ValueError>(chosen, "nothing was recorded of '", name, "', but of ", fmt::format("{}", fmt::join(all, ", ")));
+  check<ValueError>(!all.empty(), "the recording has no events");
+  check<ValueError>(chosen, "--device: no events of '", name, "' in the recording, only of ",
+                    fmt::format("{}", fmt::join(all, ", ")));
   return *chosen;
 }
 
 std::string introduce(const memory::Log& log, const memory::DeviceLog& chosen) {
   const std::vector<std::string> others = names_but_for(log, &chosen);
   if (others.empty()) return chosen.name;
-  return fmt::format("{} (--device chooses another: {})", chosen.name, fmt::join(others, ", "));
+  return fmt::format("{} (other devices: {})", chosen.name, fmt::join(others, ", "));
 }
 
 }  // namespace bytetape::examples

@@ -5,10 +5,10 @@
 
 namespace bytetape::examples {
 
-/// A character for each level, from "▁" to "█" at `peak`; a space only for 0.
+/// Returns a character for each level, from "▁" to "█" at `peak`, and a space for 0.
 std::string sparkline(const std::vector<std::size_t>& levels, std::size_t peak);
 
-/// Columns of the terminal that stdout is, at most `most`; 80 where it is none.
+/// Returns the columns of stdout's terminal, or 80 if it is not a terminal, but at most `most`.
 std::size_t terminal_width(std::size_t most);
 
 }  // namespace bytetape::examples

@@ -26,7 +26,7 @@ void print_device(const memory::Log& log, const memory::DeviceLog& device) {
   fmt::print("\n{}\n{}\n", device.name, timelines(device, terminal_width(widest)));
   fmt::print("{}\n", memory::summarize(s));
   const memory::Usage u = memory::reserved_peak(s.events).usage;
-  fmt::print("{} reserved at most: {} asked for, {} rounding, {} in segments without use, {} between blocks\n\n",
+  fmt::print("peak of {} reserved: {} requested, {} rounding, {} unused segments, {} stranded between blocks\n\n",
              memory::format_bytes(u.reserved()), memory::format_bytes(u.requested), memory::format_bytes(u.rounding),
              memory::format_bytes(u.unused), memory::format_bytes(u.stranded));
   fmt::print("{}", largest_blocks(log, device, blocks_shown));

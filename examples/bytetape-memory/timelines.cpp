@@ -16,10 +16,10 @@ constexpr std::size_t label_width = 22, peak_width = 10, fewest_columns = 20;
 
 struct Row {
   std::string label;
-  std::vector<std::size_t> levels;  // the highest of each column
+  std::vector<std::size_t> levels;  // maximum of each column
   std::size_t peak = 0;
 
-  /// Also where no event falls into the column but the next one.
+  /// Raises the maximum of a column.
   void see(std::size_t column, std::size_t level) {
     levels[column] = std::max(levels[column], level);
     peak = std::max(peak, level);
@@ -60,7 +60,7 @@ class Timelines {
     if (e.kind == memory::EventKind::step_begin) mark_step(std::to_string(e.step), column);
   }
 
-  /// Where there is room for its number.
+  /// Writes a step's number if there is room for it.
   void mark_step(const std::string& number, std::size_t column) {
     if (column < free_from_ || column + number.size() > columns_) return;
     steps_.replace(column, number.size(), number);

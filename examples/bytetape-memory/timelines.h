@@ -6,8 +6,8 @@
 
 namespace bytetape::examples {
 
-/// A line for what is allocated, for each role that ever holds anything and for what is reserved, as high as each was
-/// when, event by event, with their peaks behind; and one of the steps. At most `width` columns wide.
+/// Returns the levels by event, at most `width` columns wide: a line each for allocated bytes, roles with bytes and
+/// reserved bytes, followed by its peak, and a line of step numbers.
 std::string timelines(const memory::DeviceLog& device, std::size_t width);
 
 }  // namespace bytetape::examples

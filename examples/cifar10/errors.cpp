@@ -13,7 +13,7 @@ struct Mistake {
   float confidence;
 };
 
-/// All of them, the surest first.
+/// Returns all mistakes, the most confident first.
 std::vector<Mistake> find_mistakes(nn::Module& model, const data::ResidentImages& testing) {
   const NoGrad no_grad;
   model.eval();
@@ -52,9 +52,9 @@ Canvas draw_errors(nn::Module& model, const data::ResidentImages& testing) {
   const std::vector<Mistake> mistakes = find_mistakes(model, testing);
   const auto shown = std::min(mistakes.size(), std::size_t{columns * rows});
   Canvas canvas(2 * margin + columns * cell_width - gap, header + rows * cell_height + margin / 2);
-  canvas.draw_text(fmt::format("{} of {} test images are told wrong", mistakes.size(), testing.size()), margin, 44, 26,
-                   dark);
-  canvas.draw_text("The surest mistakes. In red what the network says, and how sure it is; below it what is there.",
+  canvas.draw_text(fmt::format("{} of {} test images are classified wrong", mistakes.size(), testing.size()), margin,
+                   44, 26, dark);
+  canvas.draw_text("The most confident mistakes. Red: the network's answer and its confidence. Black: the true class.",
                    margin, 70, 16, grey);
   for (std::size_t i = 0; i < shown; ++i) {
     const Tensor index = from_vector(std::vector{mistakes[i].image}, {1}, testing.device());

@@ -5,8 +5,7 @@
 
 namespace bytetape::examples {
 
-/// The mistakes of which a classifier of CIFAR-10 is surest: each image, below it what the model says it is and what
-/// it is.
+/// Draws the most confident mistakes of a CIFAR-10 classifier: each image, with the predicted and the true class below.
 Canvas draw_errors(nn::Module& model, const data::ResidentImages& testing);
 
 }  // namespace bytetape::examples

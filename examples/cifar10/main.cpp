@@ -1,4 +1,4 @@
-// Trains a small convolution network or a ResNet-18 on CIFAR-10 and says where the memory went.
+// Trains a small convolution network or a ResNet-18 on CIFAR-10 and reports its memory.
 #include <fmt/format.h>
 
 #include "examples/cifar10/errors.h"
@@ -15,7 +15,7 @@ Splits load(const Options& o) {
   std::string folders;
   for (const auto& folder : data::cifar10_folders()) folders += (folders.empty() ? "" : ", ") + folder.string();
   check<FileError>(dir.has_value(), "CIFAR-10's six files are not in ", folders,
-                   ": get them with scripts/download_cifar10, or say where they are with --data");
+                   ": get them with scripts/download_cifar10, or give their folder with --data");
   const data::Cifar10 training = data::load_cifar10(*dir, data::Split::train),
                       testing = data::load_cifar10(*dir, data::Split::test);
   return {"CIFAR-10", {training.images, training.labels}, {testing.images, testing.labels}};
@@ -25,7 +25,7 @@ nn::Sequential make_model(const Options& o) { return o.model == "resnet18" ? res
 
 Recipe make_recipe(nn::Module& model, const Options& o) {
   const optim::SGDOptions sgd{.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
-  const std::int64_t crop_padding = o.model == "small" ? 2 : 4;  // what few epochs of a small net gain by
+  const std::int64_t crop_padding = o.model == "small" ? 2 : 4;  // 2 is better for few epochs of the small net
   return {std::make_unique<optim::SGD>(model.parameters(), sgd),
           rising_then_falling,
           {.crop_padding = crop_padding, .padding_mode = PaddingMode::reflect, .flip = 0.5}};
@@ -45,11 +45,12 @@ Options defaults() {
 int main(int argc, char** argv) {
   return run_example(
       {.name = "cifar10",
-       .description = "Trains on CIFAR-10 and says where the memory went.",
+       .description = "Trains on CIFAR-10 and reports the memory of training.",
        .texts = {.models = {"small", "resnet18"},
                  .data = "folder with the six files of CIFAR-10's binary version; default: $BYTETAPE_DATA, "
                          "~/.cache/bytetape/cifar-10-batches-bin",
-                 .lr = "SGD's highest learning rate; rises linearly from 0 in the first fifth, then falls to 0",
+                 .lr =
+                     "SGD's highest learning rate; the rate rises linearly from 0 in the first fifth, then falls to 0",
                  .until = until_accuracy,
                  .picture_option = "--errors",
                  .picture = "write a picture (PNG) of the most confident mistakes to this file"},

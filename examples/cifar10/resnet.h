@@ -3,8 +3,8 @@
 
 namespace bytetape::examples {
 
-/// Two 3x3 convolutions beside a shortcut, which is 1x1 where the shape changes (He et al., "Deep residual learning for
-/// image recognition", 2016).
+/// Two 3x3 convolutions and a shortcut, which is a 1x1 convolution if the shape changes.
+/// He et al., "Deep residual learning for image recognition", 2016.
 struct BasicBlock : nn::Module {
   nn::Conv2d conv1, conv2;
   nn::BatchNorm2d bn1, bn2;
@@ -29,13 +29,13 @@ struct BasicBlock : nn::Module {
   }
 };
 
-/// (n, c, h, w) -> (n, c).
+/// Averages each channel: (n, c, h, w) to (n, c).
 struct GlobalAveragePool : nn::Module {
   Tensor forward(const Tensor& x) override { return mean(x, {2, 3}); }
 };
 
-/// ResNet-18 for CIFAR-10's images of 32x32: a 3x3 stem, four stages of two blocks, `width` channels in the stem and
-/// the first stage; 11.17 M parameters with 64.
+/// ResNet-18 for CIFAR-10's images of 32x32: a 3x3 stem and four stages of two blocks.
+/// `width` is the number of channels in the stem and the first stage. With 64 it has 11.17 M parameters.
 inline nn::Sequential resnet18(std::int64_t width = 64) {
   nn::Sequential net;
   net.push_back("conv1", nn::Conv2d(3, width, 3, {.padding = 1, .bias = false}));

@@ -1,5 +1,5 @@
-// An op of one's own, outside the library, under the contract of the ops inside it: named in errors and on the ledger,
-// checked before it runs, differentiable twice, predictable on a meta device.
+// A custom op outside the library. Like the built-in ops, it is named in errors and in the memory report, checks its
+// input, is twice differentiable, and its memory can be predicted on a meta device.
 #include <bytetape/bytetape.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ using namespace bytetape;
 Tensor log_cosh(const Tensor& x);
 
 struct LogCoshBackward final : Node {
-  Saved x{this};  // counted as "saved for backward"; an in-place change until then is an error
+  Saved x{this};  // counted as "saved for backward"; backward throws if x was changed in place
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * tanh(x.get()); }
 };
 

@@ -1,4 +1,4 @@
-// A training loop that holds more memory with every step, and how to find out why: docs/memory.md, "Finding a leak".
+// Finds a leak: a training loop that holds more memory after every step. See docs/memory.md, "Finding a leak".
 // usage: leak [REPORT.html]
 #include <bytetape/bytetape.h>
 
@@ -37,21 +37,21 @@ void find_and_mend(const std::filesystem::path& report) {
   };
 
   // [find]
-  std::vector<Tensor> history;  // the loss on images held out, to be drawn later
+  std::vector<Tensor> history;  // the loss on held-out images, to be plotted later
   const auto epoch = [&] {
     for (const data::Batch& batch : loader) {
       train(batch);
       history.push_back(cross_entropy(net(held_out), labels));
     }
   };
-  epoch();  // the first one makes gradients, too
+  epoch();  // the first epoch also allocates the gradients
   const memory::Holdings before = memory::mark();
   epoch();
   const memory::Difference grown = memory::diff(before, memory::mark());
   std::cout << grown << '\n' << why_alive(grown) << '\n';
   // [find]
   if (recording) {
-    recording->finish();  // what follows is mended
+    recording->finish();  // the leak is fixed below
     memory::write_report(memory::read_log(recording->path()), report.string());
   }
 
@@ -59,7 +59,7 @@ void find_and_mend(const std::filesystem::path& report) {
   // [mend]
   std::vector<float> losses;
   const auto mended_epoch = [&] {
-    const memory::Guard guard;  // throws LeakError where more is held at the end
+    const memory::Guard guard;  // throws LeakError if more memory is held at the end
     for (const data::Batch& batch : loader) {
       train(batch);
       const NoGrad no_grad;
@@ -74,7 +74,7 @@ void find_and_mend(const std::filesystem::path& report) {
 int main(int argc, char** argv) {
   const std::filesystem::path report = argc > 1 ? argv[1] : "";
   if (argc > 2 || (argc == 2 && report.extension() != ".html")) {
-    std::cerr << "usage: leak [REPORT.html]; the name of the page ends in .html\n";
+    std::cerr << "usage: leak [REPORT.html]; the report's name must end in .html\n";
     return 2;
   }
   try {

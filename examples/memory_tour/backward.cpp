@@ -1,11 +1,11 @@
-// What forward and backward take.
+// The memory of forward and backward.
 #include "examples/memory_tour/stop.h"
 
 namespace bytetape::examples {
 namespace {
 
 using memory::Role;
-constexpr std::size_t segment = std::size_t{2} << 20;  // that small blocks share
+constexpr std::size_t segment = std::size_t{2} << 20;  // bytes of a segment for small blocks
 
 }  // namespace
 
@@ -31,12 +31,13 @@ Stop linear_stop() {
       {516096, {{Role::parameter, parameters}, {Role::gradient, parameters}, {Role::input, x}, {Role::temporary, y}}},
       {0, {}}};
   return {
-      "What does a layer take?",
-      "One Linear(256, 250) and one example. The weight is 250 x 256 floats, the bias 250.",
+      "How much memory does a layer take?",
+      "One Linear(256, 250) and one example. The weight has 250 x 256 floats, the bias 250.",
       {{"", program, expected}},
-      "Backward makes a gradient for every parameter, as large as it, and they stay. PyTorch's figures are these and "
-      "cuBLAS's workspaces, on an H100 33 MiB from the first product on and 32 more from the first backward, until the "
-      "process ends. Here a product's scratch is a block for the length of the op: it shows in the peak alone."};
+      "Backward makes a gradient for every parameter, of the same size, and keeps it. PyTorch's figures are the same "
+      "plus cuBLAS's workspaces. On an H100 these take 33 MiB from the first matrix product on and 32 MiB more from "
+      "the first backward on, until the process ends. Here a matrix product's workspace is freed after the op, so it "
+      "shows only in the peak."};
 }
 
 Stop saved_stop() {
@@ -58,13 +59,12 @@ Stop saved_stop() {
         (5 + n) * tensor,
         {{Role::parameter, 3 * tensor}, {Role::input, tensor}, {Role::temporary, tensor}, {Role::saved, n * tensor}}};
   };
-  return {
-      "What does an op keep for backward?",
-      "What its rule needs, and nothing else: of x @ w that is x, for w's gradient; of x + w nothing. Only u, v and w "
-      "require gradients. Each tensor is 16,384 bytes.",
-      {{"", program, {saving(0), saving(0), saving(1), saving(2)}, {.has_peaks = false}}},
-      "A tensor that the program holds anyway, x here, costs nothing more by being kept. What nobody else holds, "
-      "x * 2 or x + 2, lives on until backward: that is what is called activations."};
+  return {"What does an op save for backward?",
+          "Only what its gradient needs: x @ w saves x for w's gradient, and x + w saves nothing. Only u, v and w "
+          "require gradients. Each tensor is 16,384 bytes.",
+          {{"", program, {saving(0), saving(0), saving(1), saving(2)}, {.has_peaks = false}}},
+          "A saved tensor that the program holds anyway, such as x, takes no extra memory. Intermediate results that "
+          "nothing else holds, such as x * 2 or x + 2, stay until backward. These are the activations."};
 }
 
 Stop sequential_stop() {
@@ -88,12 +88,12 @@ Stop sequential_stop() {
       {170496, {{Role::parameter, parameters}, {Role::input, x}, {Role::temporary, y}}},
       {172544, {{Role::parameter, parameters}, {Role::input, x}, {Role::saved, hidden + y}}},
       {332800, {{Role::parameter, parameters}, {Role::gradient, parameters}, {Role::input, x}, {Role::temporary, y}}}};
-  return {
-      "What does training take that inference does not?",
-      "Two layers and two activations, a batch of five.",
-      {{"", program, expected}},
-      "Training keeps what lies between the layers: relu its result, which the next layer needs as well, and sigmoid "
-      "its own. What comes before an activation is let go. Backward frees it all as it goes, and leaves gradients."};
+  return {"How much more memory does training take than inference?",
+          "Two layers and two activations, a batch of five.",
+          {{"", program, expected}},
+          "Training saves the results of the activations: relu's, which the next layer needs too, and sigmoid's. The "
+          "inputs of the activations are freed at once. Backward frees the saved tensors one by one, and leaves "
+          "gradients."};
 }
 
 Stop layer_norm_stop() {
@@ -111,11 +111,11 @@ Stop layer_norm_stop() {
       {1024, {{Role::parameter, 512}, {Role::input, 512}}, segment},
       {2560, {{Role::parameter, 512}, {Role::input, 512}, {Role::saved, 1024}, {Role::temporary, 512}}, segment, 2560}};
   return {
-      "What does a line of arithmetic hold at its highest?",
-      "Layer norm by hand over ten elements, and as one op.",
+      "How much memory does a line of arithmetic take at its peak?",
+      "Layer norm of ten elements, written by hand and as one op.",
       {{"", program, expected, {.bars_are_peaks = true}}},
-      "Every step of the line makes a tensor, and C++ holds them all to the end of the line. The op makes its result, "
-      "and keeps two numbers a row."};
+      "Each operation in the line makes a tensor, and C++ holds all of them until the end of the line. The op makes "
+      "only its result, and saves two numbers per row."};
 }
 
 }  // namespace bytetape::examples

@@ -1,4 +1,4 @@
-// What recurrent nets, attention and normalisation take.
+// The memory of recurrent networks, attention and normalisation.
 #include <fmt/format.h>
 
 #include "examples/memory_tour/stop.h"
@@ -28,10 +28,10 @@ Stop recurrent_stop() {
         {parameters + x + states, {{Role::parameter, parameters}, {Role::input, x}, {Role::saved, states}}});
   }
   return {"What grows with the length of a sequence?",
-          "A recurrent cell, tanh(input(x) + hidden(h)), over T steps: 16 sequences, a state of 64 floats.",
+          "A recurrent cell, tanh(input(x) + hidden(h)), over T steps, with 16 sequences and a state of 64 floats.",
           {{"", cells, expected}},
-          "One state for each step, 4,096 bytes: what tanh gives is what the next step takes, so it is kept once. The "
-          "weights are used T times, and there once."};
+          "The saved states: 4,096 bytes per step. The result of tanh is also the input of the next step, so it is "
+          "saved only once. The weights are used T times, but stored once."};
 }
 
 Stop attention_stop() {
@@ -48,12 +48,13 @@ Stop attention_stop() {
     expected.push_back({qkv + weights + y, {{Role::parameter, qkv}, {Role::saved, weights}, {Role::temporary, y}}});
   }
   return {
-      "And in attention?",
-      "softmax(Q K^T / 8) V over T tokens of 64 floats, from ops.",
+      "What grows with the length of a sequence in attention?",
+      "softmax(Q K^T / 8) V over T tokens of 64 floats, written with separate ops.",
       {{"", attention, expected}},
-      "Twice the tokens, four times the weights of attention: T x T floats are kept for backward, a head and example, "
-      "and three times as many are there on the way: scores, scaled scores, weights. At T = 64 they are a fifth of "
-      "what is held, at 512 two thirds."};
+      "Twice the tokens take four times the memory for attention weights: T x T floats are saved for backward, per "
+      "head "
+      "and example. During forward there are three times as many: scores, scaled scores and weights. The saved weights "
+      "are a fifth of the memory held at T = 64, and two thirds at T = 512."};
 }
 
 Stop batch_norm_stop() {
@@ -71,12 +72,12 @@ Stop batch_norm_stop() {
     at();
   });
   return {
-      "What does a batch norm keep?",
-      "Between two convolutions, of maps of 1 MiB each.",
+      "What does a batch norm save for backward?",
+      "A batch norm between two convolutions, with feature maps of 1 MiB each.",
       {{"", norms, {}, {.has_peaks = false}}},
-      "Its input, and two numbers a channel. Its result is let go; what relu makes of that is kept once, for relu and "
-      "for the second convolution. In one op with relu the result is never there. Under Recompute not even relu's "
-      "map is kept, but made once more from what norm keeps anyway."};
+      "Its input, and two numbers per channel. Its result is freed. The result of relu is saved once, for relu and "
+      "for the second convolution. In one op with relu, the result of the norm is never stored. Under Recompute the "
+      "result of relu is not saved either, but recomputed from what norm saves anyway."};
 }
 
 }  // namespace bytetape::examples

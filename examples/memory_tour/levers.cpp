@@ -1,4 +1,4 @@
-// How training takes less.
+// Ways to train with less memory.
 #include <deque>
 
 #include "examples/memory_tour/stop.h"
@@ -6,14 +6,14 @@
 namespace bytetape::examples {
 namespace {
 
-/// Of four layers each. What a layer gives is half a MiB for a batch of 1,024.
+/// Makes six blocks of four layers. A layer's result is half a MiB for a batch of 1,024.
 std::deque<nn::Sequential> six_blocks() {
   std::deque<nn::Sequential> blocks;
   for (int i = 0; i < 6; ++i) blocks.emplace_back(nn::Linear(128, 128), nn::GELU(), nn::Linear(128, 128), nn::GELU());
   return blocks;
 }
 
-/// A MiB of parameters a layer.
+/// Makes four layers, each with 1 MiB of parameters.
 nn::Sequential four_layers() {
   return nn::Sequential(nn::Linear(512, 512), nn::Linear(512, 512), nn::Linear(512, 512), nn::Linear(512, 512));
 }
@@ -42,13 +42,13 @@ Stop checkpoint_stop() {
     sum(h).backward();
     at("backward");
   });
-  return {"What if the activations do not fit?",
-          "Six blocks of four layers, with every activation kept; and with checkpoint(), which keeps what goes into a "
-          "block, and runs the block once more in backward.",
-          {{"", kept, {}, as_timed_curve}, {"", checkpointed, {}, as_timed_curve}},
-          "One activation a block in place of four, and in backward those of one block more. The price is a second "
-          "forward; "
-          "the bits are the same."};
+  return {
+      "What if the activations do not fit?",
+      "Six blocks of four layers: with all activations saved, and with checkpoint(), which saves only the input of a "
+      "block and runs the block again in backward.",
+      {{"", kept, {}, as_timed_curve}, {"", checkpointed, {}, as_timed_curve}},
+      "A checkpointed block saves one activation instead of four. Backward needs the activations of one block at a "
+      "time. The price is a second forward. The results have the same bits."};
 }
 
 Stop step_in_backward_stop() {
@@ -74,11 +74,12 @@ Stop step_in_backward_stop() {
     at();
   });
   return {
-      "Must all gradients be there at once?",
-      "Four layers of a MiB each, trained by SGD: all gradients, then a step; and each used as soon as it is whole.",
+      "Must all gradients be held at the same time?",
+      "Four layers of 1 MiB each, trained by SGD: with a step after backward, and with each parameter updated as soon "
+      "as its gradient is complete.",
       {{"", at_once, {}, as_curve}, {"", one_by_one, {}, as_curve}},
-      "No two layers' gradients are held at a time, and the parameters come out the same, bit for bit. What needs all "
-      "gradients at once, clipping by their norm or accumulation, cannot be had so."};
+      "The gradients of only one layer are held at a time, and the parameters are the same, bit for bit. Clipping by "
+      "norm and gradient accumulation are not possible, because they need all gradients at once."};
 }
 
 Stop saved_tensor_hooks_stop() {
@@ -100,10 +101,10 @@ Stop saved_tensor_hooks_stop() {
   });
   const Look at_rest{.has_peaks = false};
   return {"Can activations be kept in fewer bytes?",
-          "What a node would keep is offered to a hook first, which may keep something else, here a copy in bf16.",
+          "A hook receives each tensor that an op saves, and may save something else instead, here a copy in bf16.",
           {{"", in_f32, {}, at_rest}, {"", in_bf16, {}, at_rest}},
-          "Half the bytes, for gradients of bf16's digits. "
-          "A tensor that two nodes keep is offered to it twice: there nothing would be won."};
+          "Half the bytes, but gradients of bf16 precision. A tensor that two ops save is passed to the hook twice, "
+          "so two bf16 copies take as much as one f32 tensor."};
 }
 
 }  // namespace bytetape::examples

@@ -6,7 +6,7 @@
 
 namespace bytetape::examples {
 
-/// A program with its own text: SHOWN([](Watch& at) { ... }), so that what is read is what runs.
+/// A program and its source text. SHOWN([](Watch& at) { ... }) makes both from the same code.
 struct Shown {
   std::string text;
   Program run;
@@ -14,14 +14,14 @@ struct Shown {
 #define SHOWN(...) \
   ::bytetape::examples::Shown { #__VA_ARGS__, __VA_ARGS__ }
 
-/// A line of a program's text.
+/// A line of a program's source text.
 struct Line {
   std::string code;
-  bool is_read = false;  // the books are read behind it, by a call of `at` that is not shown
+  bool is_read = false;  // whether statistics are read after it, by a call of `at` that is not shown
 };
 
-/// What lies between the outermost braces of a lambda, a statement a line. The preprocessor has taken line breaks and
-/// comments away.
+/// Returns the text between the outermost braces of a lambda, one statement per line. The preprocessor has removed the
+/// line breaks and comments.
 std::vector<Line> lines_of(const std::string& lambda);
 
 }  // namespace bytetape::examples

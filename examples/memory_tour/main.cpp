@@ -1,5 +1,4 @@
-// A tour through the memory of training, which measures what it says, and predicts it before: docs/memory.md, "The
-// tour".
+// A tour through the memory of training. Each figure is predicted, then measured. See docs/memory.md, "The tour".
 #include <bytetape/core/memory/format.h>
 #include <fmt/format.h>
 
@@ -24,13 +23,13 @@ struct Options {
   int stop = 0;  // 0: all
 };
 
-/// In the order of the tour.
+/// The stops in the order of the tour.
 constexpr Stop (*stops[])() = {
     tensor_stop,     rounding_stop,   dtype_stop,      linear_stop,           saved_stop,
     sequential_stop, layer_norm_stop, optimizer_stop,  workspace_stop,        recurrent_stop,
     attention_stop,  batch_norm_stop, checkpoint_stop, step_in_backward_stop, saved_tensor_hooks_stop};
 
-/// What was seen on the way.
+/// Counts of what the tour measured, and the differences from what was expected or predicted.
 struct Seen {
   std::size_t programs = 0, readings = 0, events = 0;
   std::vector<std::string> differences;
@@ -40,7 +39,7 @@ void visit(const Stop& stop, int number, const PyTorchTour& pytorch, Seen& seen)
   std::vector<Measurement> found;
   for (const Part& part : stop.parts) {
     const Program named = [&](Watch& at) {
-      const memory::Scope scope(fmt::format("{} {}", number, stop.title));  // what a report calls it
+      const memory::Scope scope(fmt::format("{} {}", number, stop.title));  // the module's name in a report
       part.shown.run(at);
     };
     found.push_back(measure(named, part.look.is_timed));
@@ -62,22 +61,24 @@ Seen walk(int only, const PyTorchTour& pytorch) {
   return seen;
 }
 
-/// Gives the exit status.
+/// Returns the exit status.
 int run(const Options& o) {
   const DefaultDevice here(Device::parse(o.device));
-  set_num_threads(2);  // which scratch on the CPU depends on: the same everywhere
+  set_num_threads(2);  // workspaces on the CPU depend on it
   std::optional<memory::Recording> recording;
   if (!o.report.empty()) {
-    check<ValueError>(o.report.ends_with(".html"), "--report is FILE.html, not '", o.report, "'");
-    check<Error>(memory::can_write_reports(), "this build writes no reports: d3 was not found");
+    check<ValueError>(o.report.ends_with(".html"), "--report: expected FILE.html, got '", o.report, "'");
+    check<Error>(memory::can_write_reports(),
+                 "this build has no d3, which HTML reports need: install the package node-d3 and build again");
     recording.emplace(std::filesystem::path(o.report).replace_extension(".memlog").string(), "memory_tour");
   }
   PyTorchTour pytorch;
   if (!o.pytorch.empty()) {
     pytorch = read_pytorch_tour(o.pytorch);
     fmt::print("\n");
-    print_words(fmt::format("Beside ours: what PyTorch {} allocates on {}, workspaces of cuBLAS and cuDNN included.",
-                            pytorch.version, pytorch.device));
+    print_words(
+        fmt::format("The column PyTorch: the bytes that PyTorch {} allocates on {}, with cuBLAS and cuDNN workspaces.",
+                    pytorch.version, pytorch.device));
   }
   const Seen seen = walk(o.stop, pytorch);
   if (recording) {
@@ -91,8 +92,8 @@ int run(const Options& o) {
   if (o.stop) return 0;
   fmt::print("\n");
   print_words(
-      fmt::format("Can all of it be computed beforehand? All {} programs were, before they ran: {} readings of "
-                  "bytes allocated, reserved and by role, and {} events, each as it then was.",
+      fmt::format("Can all of this be predicted? All {} programs were predicted before they ran: {} readings of "
+                  "allocated bytes, reserved bytes and bytes by role, and {} events. All were exact.",
                   seen.programs, memory::format_exact(seen.readings), memory::format_exact(seen.events)));
   return 0;
 }
@@ -102,14 +103,15 @@ int run(const Options& o) {
 int main(int argc, char** argv) {
   share_cores(argv);
   Options o;
-  CLI::App app{"Walks through the memory of training by measuring it.", "memory_tour"};
+  CLI::App app{"A tour through the memory of training, with predictions and measurements.", "memory_tour"};
   app.option_defaults()->always_capture_default();
-  app.add_option("--device", o.device, "cpu or cuda; meta or meta:cuda measure what stands in for them");
-  app.add_option("--stop", o.stop, "show this one alone; 0: all")
+  app.add_option("--device", o.device, "cpu or cuda; meta and meta:cuda simulate them");
+  app.add_option("--stop", o.stop, "show only this stop; 0: all")
       ->check(CLI::Range(0, static_cast<int>(std::size(stops))));
-  app.add_option("--pytorch", o.pytorch, "show PyTorch's figures beside: what examples/memory_tour/pytorch.py wrote");
+  app.add_option("--pytorch", o.pytorch,
+                 "show PyTorch's figures too, from a file that examples/memory_tour/pytorch.py wrote");
   app.add_option("--memory-report,--report", o.report,
-                 "write the memory of all of it to this file, FILE.html, for a browser");
+                 "write a memory report of the tour to this file, FILE.html, for a browser");
   try {
     app.parse(argc, argv);
     return run(o);

@@ -2,6 +2,7 @@
 #include "bytetape/core/memory/allocator.h"
 
 #include <bytetape/core/memory/allocators.h>
+#include <bytetape/core/memory/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +11,8 @@
 namespace bytetape::examples {
 namespace {
 
-/// Those from the `first` on. Steps count on from those of programs before, as the recording of all of them needs.
+/// Returns the events from `first` on, with their steps counted from 1. In `books` the steps of all programs are
+/// numbered consecutively, as the recording needs.
 std::vector<memory::Event> events_from(const memory::Snapshot& books, std::size_t first) {
   std::vector<memory::Event> events(books.events.begin() + static_cast<std::ptrdiff_t>(first), books.events.end());
   const auto in_step = std::find_if(events.begin(), events.end(), [](const memory::Event& e) { return e.step != 0; });
@@ -50,16 +52,17 @@ Measurement measure(const Program& program, bool is_timed) {
   const memory::Prediction p = memory::predict(default_device(),
                                                [&] {
                                                  program(predicted);
-                                                 return [] {};  // the program is whole: no step follows
+                                                 return [] {};  // the program is complete: no step follows
                                                },
                                                {.min_steps = 1, .max_steps = 1});
 
-  memory::each_allocator([](memory::Allocator& a) {  // a program may look at other devices, too
+  memory::each_allocator([](memory::Allocator& a) {  // a program may read other devices too
     a.empty_cache();
     a.reset_peaks();
   });
   const memory::Snapshot before = memory::snapshot(default_device());
-  check<ValueError>(before.statistics.reserved.current == 0, "something is held on ", default_device(), " already");
+  check<ValueError>(before.statistics.reserved.current == 0, "expected no memory in use on ", default_device(),
+                    ", got ", memory::format_bytes(before.statistics.reserved.current), " reserved");
   program(found);
   Measurement m{found.levels(), predicted.levels(),
                 events_from(memory::snapshot(default_device()), before.events.size()), events_from(p.snapshot, 0)};

@@ -15,7 +15,7 @@ namespace {
 using memory::format_exact;
 
 constexpr int width = 100, code_width = 41, peak_width = 12, bar_width = 9;
-constexpr std::size_t legend_columns = 5;  // with which the longest names fit
+constexpr std::size_t legend_columns = 5;  // with five columns, the longest names fit
 constexpr int curve_width = 80, curve_height = 4;
 
 std::size_t highest_of(const Measurement& found) {
@@ -28,7 +28,7 @@ const memory::RoleBytes& drawn(const Level& level, const Look& look) {
   return look.bars_are_peaks ? level.by_role_at_peak : level.by_role;
 }
 
-/// Without the blanks at its end.
+/// Prints a line without its trailing blanks.
 void print_line(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   fmt::print("{}\n", line);
@@ -38,7 +38,8 @@ struct Figures {
   std::string allocated, predicted, pytorch, peak, reserved;
 };
 
-/// Behind what is on the left, which is as wide as code. Columns that are not shown are empty.
+/// Formats a line: the left text, padded to the width of code, the figures and the picture. An empty figure takes no
+/// column.
 std::string columns(const std::string& left, const Figures& f, const std::string& picture) {
   const auto width_of = [](const std::string& figure, int width) { return figure.empty() ? 0 : width; };
   return fmt::format("  {:{}}{:>11}{:>11}{:>{}}{:>{}}{:>12}  {}", left, code_width, f.allocated, f.predicted, f.pytorch,
@@ -64,7 +65,7 @@ std::string pytorch_figure(const Measurement& found, std::size_t level) {
   return bytes ? format_exact(*bytes) : "·";
 }
 
-/// `text` is a line of code, or a label; what does not fit beside the figures has a line of its own.
+/// Prints a line of code or a label, and the figures of a level. A long text gets a line of its own.
 void print_level(std::string text, const Measurement& all, std::size_t i, const Look& look) {
   const Level &found = all.levels[i], &predicted = all.predicted.at(i);
   if (text.size() > code_width) {
@@ -87,7 +88,7 @@ void print_legend(const Measurement& found, const Look& look) {
   }
 }
 
-/// The code, and beside each line behind which the books were read what they said.
+/// Prints the code. Beside each line after which statistics were read, prints the figures.
 void print_listing(const std::vector<Line>& lines, const Measurement& found, const Look& look) {
   print_header(found, look);
   std::size_t level = 0;
@@ -105,7 +106,7 @@ void print_table(const Measurement& found, const Look& look) {
   for (std::size_t i = 0; i < found.levels.size(); ++i) print_level(found.levels[i].label, found, i, look);
 }
 
-/// One behind the other, unless each reading stands for a line.
+/// Prints the figures beside the code if each belongs to a line, else the code followed by the figures.
 void print_code_and_figures(const Part& part, const Measurement& found) {
   const std::vector<Line> lines = lines_of(part.shown.text);
   const auto reads = std::count_if(lines.begin(), lines.end(), [](const Line& line) { return line.is_read; });
@@ -140,7 +141,7 @@ void print_curve(const Measurement& found, std::size_t highest) {
 
 void print_verdict(const Measurement& found) {
   std::string text = found.is_as_predicted() ? "as predicted" : "NOT as predicted";
-  if (!found.events.empty()) text += fmt::format(", event by event: {} of them", format_exact(found.events.size()));
+  if (!found.events.empty()) text += fmt::format(", in each of {} events", format_exact(found.events.size()));
   if (found.seconds > 0) text += fmt::format("; takes {:.1f} ms", found.seconds * 1e3);
   fmt::print("  {} {}\n", found.is_as_predicted() ? "✓" : "✗", dim(text));
 }

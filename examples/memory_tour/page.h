@@ -6,10 +6,10 @@
 
 namespace bytetape::examples {
 
-/// Prints words, broken into lines.
+/// Prints a text, broken into lines.
 void print_words(const std::string& words);
-/// Prints a stop, 100 columns wide: its question, and for each part the code, what was measured beside what was
-/// predicted, and the picture of it.
+/// Prints a stop, 100 columns wide: its question, and for each part the code, the measured and predicted figures and a
+/// picture.
 void print(const Stop& stop, int number, const std::vector<Measurement>& found);
 
 }  // namespace bytetape::examples

@@ -13,7 +13,7 @@
 namespace bytetape::examples {
 namespace {
 
-/// How a role is drawn: told apart without colours, too.
+/// The glyph and the colour of a role. Roles can be told apart without colours too.
 struct Paint {
   const char *glyph, *colour;
 };

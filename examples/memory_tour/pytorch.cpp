@@ -34,7 +34,7 @@ PyTorchReadings PyTorchTour::readings(int stop, int part) const {
 
 PyTorchTour read_pytorch_tour(const std::string& path) {
   std::ifstream file(path);
-  check<FileError>(file.is_open(), path, ": cannot be read");
+  check<FileError>(file.is_open(), "cannot read '", path, "'");
   PyTorchTour tour;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
@@ -42,10 +42,10 @@ PyTorchTour read_pytorch_tour(const std::string& path) {
     try {
       add_line(tour, line);
     } catch (const nlohmann::json::exception&) {
-      fail<FileError>(path, ": line ", number, " is not what examples/memory_tour/pytorch.py writes");
+      fail<FileError>(path, ": line ", number, ": expected a line that examples/memory_tour/pytorch.py writes");
     }
   }
-  check<FileError>(!tour.version.empty(), path, ": no line says which PyTorch, on which device");
+  check<FileError>(!tour.version.empty(), path, ": expected a line with PyTorch's version and device, got none");
   return tour;
 }
 

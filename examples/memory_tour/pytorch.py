@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The programs of the tour in PyTorch, on a GPU: what its allocator says at the same readings.
+"""Runs the programs of the tour in PyTorch on a GPU, and prints its allocated bytes at the same readings.
 
 usage: examples/memory_tour/pytorch.py > pytorch.jsonl, then memory_tour --device cuda --pytorch pytorch.jsonl
 
-A line for each program: {"stop", "part", "allocated": [bytes by reading, null where PyTorch has no such thing]}, both
-counted from 1; before them {"pytorch", "device"}. Each begins with nothing held, an empty cache and no cuBLAS workspace;
-what cuBLAS and cuDNN then take through the allocator is in the figures.
+The first line is {"pytorch", "device"}. Then each program has a line {"stop", "part", "allocated": [bytes by reading]}.
+Stops and parts count from 1. A reading that PyTorch does not have is null. Each program starts with no memory held, an
+empty cache and no cuBLAS workspace. The bytes include the workspaces of cuBLAS and cuDNN.
 """
 
 import gc
@@ -232,7 +232,7 @@ def one_by_one(at):
     at()
     loss.backward()
     at()
-    for hook in hooks:  # each holds its parameter by what it calls, which no collector sees
+    for hook in hooks:  # a hook's function holds its parameter in a cycle that the garbage collector does not see
         hook.remove()
 
 
@@ -275,7 +275,7 @@ def readings_of(program):
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     if torch.cuda.memory_allocated():
-        sys.exit(f"pytorch.py: {torch.cuda.memory_allocated()} bytes are held before {program.__name__}")
+        sys.exit(f"pytorch.py: {torch.cuda.memory_allocated()} bytes are allocated before {program.__name__}, expected 0")
     at = Watch()
     program(at)
     return at.readings
@@ -283,7 +283,7 @@ def readings_of(program):
 
 def main():
     if not torch.cuda.is_available():
-        sys.exit("pytorch.py: PyTorch finds no GPU")
+        sys.exit("pytorch.py: needs a GPU, but PyTorch finds none")
     print(json.dumps({"pytorch": torch.__version__, "device": torch.cuda.get_device_name()}))
     for stop, part, program in PROGRAMS:
         print(json.dumps({"stop": stop, "part": part, "allocated": readings_of(program)}))

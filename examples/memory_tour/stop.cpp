@@ -15,7 +15,7 @@ std::string where(const Level& level, std::size_t number) {
 void compare(const Level& found, const Figures& expected, const std::string& at, std::vector<std::string>& out) {
   const auto check_figure = [&](const std::string& what, std::size_t is, std::size_t should) {
     if (is != should)
-      out.push_back(fmt::format("{}, {}: {}, not {}", at, what, format_exact(is), format_exact(should)));
+      out.push_back(fmt::format("{}, {}: expected {}, got {}", at, what, format_exact(should), format_exact(is)));
   };
   check_figure("allocated", found.allocated, expected.allocated);
   if (expected.reserved) check_figure("reserved", found.reserved, *expected.reserved);
@@ -39,13 +39,13 @@ Tensor weight(const Shape& shape) {
 std::vector<std::string> differences(const Part& part, const Measurement& found) {
   std::vector<std::string> out;
   if (!part.expected.empty() && part.expected.size() != found.levels.size())
-    out.push_back(fmt::format("{} readings, not {}", found.levels.size(), part.expected.size()));
+    out.push_back(fmt::format("expected {} readings, got {}", part.expected.size(), found.levels.size()));
   else
     for (std::size_t i = 0; i < part.expected.size(); ++i)
       compare(found.levels[i], part.expected[i], where(found.levels[i], i + 1), out);
   if (!found.pytorch.empty() && found.pytorch.size() != found.levels.size())
-    out.push_back(fmt::format("{} readings, but {} of PyTorch's", found.levels.size(), found.pytorch.size()));
-  if (!found.is_as_predicted()) out.push_back("the prediction differs from what was measured");
+    out.push_back(fmt::format("expected {} readings of PyTorch, got {}", found.levels.size(), found.pytorch.size()));
+  if (!found.is_as_predicted()) out.push_back("the prediction differs from the measurement");
   return out;
 }
 

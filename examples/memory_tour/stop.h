@@ -8,28 +8,28 @@
 
 namespace bytetape::examples {
 
-/// What the books must say at a level, to the byte.
+/// The exact statistics that are expected at a level.
 struct Figures {
   std::size_t allocated = 0;
-  std::vector<std::pair<memory::Role, std::size_t>> by_role = {};  // all that is not 0; what is allocated is their sum
-  std::optional<std::size_t> reserved = {}, peak = {};             // where they are the same on every device
+  std::vector<std::pair<memory::Role, std::size_t>> by_role = {};  // roles with bytes; their sum is `allocated`
+  std::optional<std::size_t> reserved = {}, peak = {};             // set if they are the same on every device
 };
 
-/// How a part is shown.
+/// The layout of a part on the page.
 struct Look {
   bool has_code = true, has_rows = true;
-  bool has_peaks = true;        // what was held at the most since the level before
-  bool bars_are_peaks = false;  // else what is held at the level
-  bool has_curve = false;       // what was allocated, event by event
-  bool has_steps = false;       // likewise, level by level
+  bool has_peaks = true;        // show the peak since the previous level
+  bool bars_are_peaks = false;  // bars show the peak; else the bytes held at the level
+  bool has_curve = false;       // plot allocated bytes by event
+  bool has_steps = false;       // plot allocated bytes by level
   bool is_timed = false;
 };
 
 /// A program of a stop.
 struct Part {
-  std::string words;  // said before it; "" for none
+  std::string words;  // printed before the part; "" for none
   Shown shown;
-  std::vector<Figures> expected = {};  // by level; none: what is predicted is all that is known
+  std::vector<Figures> expected = {};  // by level; if empty, only the prediction is checked
   Look look = {};
 };
 
@@ -40,7 +40,7 @@ struct Stop {
 };
 
 /// \name The stops
-/// For the default device, whose figures they hold.
+/// Return the stops, with the figures expected on the default device.
 /// @{
 Stop tensor_stop();
 Stop rounding_stop();
@@ -59,12 +59,12 @@ Stop step_in_backward_stop();
 Stop saved_tensor_hooks_stop();
 /// @}
 
-/// A batch, as loaders make it: f32, of the role input.
+/// Returns a random batch, f32, with the role input.
 Tensor batch(const Shape& shape);
-/// A weight that is trained: f32, of the role parameter.
+/// Returns a random weight that requires a gradient, f32, with the role parameter.
 Tensor weight(const Shape& shape);
 
-/// What differs from what is expected or was predicted, in sentences; none where all is as it should be.
+/// Describes each difference between the measured figures and the expected or predicted ones.
 std::vector<std::string> differences(const Part& part, const Measurement& found);
 
 }  // namespace bytetape::examples

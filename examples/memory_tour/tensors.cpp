@@ -1,4 +1,4 @@
-// What one tensor takes.
+// The memory of one tensor.
 #include <fmt/format.h>
 
 #include "examples/memory_tour/stop.h"
@@ -6,11 +6,11 @@
 namespace bytetape::examples {
 namespace {
 
-constexpr std::size_t segment = std::size_t{2} << 20;  // that small blocks share
+constexpr std::size_t segment = std::size_t{2} << 20;  // bytes of a segment for small blocks
 constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 511) / 512 * 512; }
 constexpr Look at_rest{.has_peaks = false};
 
-/// Of results of `bytes`.
+/// Returns the figures if `bytes` of results are held.
 Figures results(std::size_t bytes, std::optional<std::size_t> reserved = {}) {
   return {bytes, {{memory::Role::temporary, bytes}}, reserved};
 }
@@ -29,13 +29,14 @@ Stop tensor_stop() {
     at();
   });
   return {
-      "Why are 4 KiB of a tensor 2 MiB of the card?",
-      "Memory is taken from the system in segments, and handed out in blocks: asking a driver for each tensor would "
-      "cost more than most ops do.",
+      "Why does a tensor of 4 KiB take 2 MiB of the device?",
+      "The allocator takes segments from the system and hands out blocks of them, because a system call for each "
+      "tensor would take longer than most ops.",
       {{"", one_tensor, {results(0, 0), results(4096, segment), results(0, segment), results(0, 0)}, at_rest}},
-      "The tensor is 4,096 bytes; its segment is 2 MiB, of which the rest is for the tensors to come. A block that "
-      "was freed stays cached, so a card looks full (nvidia-smi sees what is reserved) where the program holds "
-      "nothing. PyTorch's figures are the same, all eight."};
+      "The tensor has 4,096 bytes. Its segment has 2 MiB, and the rest is for later tensors. A freed block stays in "
+      "the "
+      "cache. So a GPU can look full in nvidia-smi, which shows reserved bytes, although the program holds nothing. "
+      "All eight figures are the same in PyTorch."};
 }
 
 Stop rounding_stop() {
@@ -54,13 +55,14 @@ Stop rounding_stop() {
   std::vector<Figures> of_some, of_all;
   for (const std::size_t n : {0, 1, 128, 129, 256, 800, 1024, 1025}) of_some.push_back(results(rounded(4 * n)));
   for (std::size_t n = 0; n < 1050; ++n) of_all.push_back(results(rounded(4 * n)));
-  return {"Why 512?",
-          "Sizes are rounded up to 512 bytes: every block then begins where a kernel may load its widest, and what one "
-          "tensor frees fits the next one of nearly its size.",
-          {{"", some_sizes, of_some, at_rest},
-           {"Every size up to 1,049 floats:", all_sizes, of_all, {.has_rows = false, .has_steps = true}}},
-          "A bias of 10 floats takes as much as one of 128, which counts only where small tensors are many. The books "
-          "keep what was asked for, too."};
+  return {
+      "Why are sizes rounded up to 512 bytes?",
+      "Sizes are rounded up to multiples of 512 bytes. Then each block is aligned for a kernel's widest loads, and a "
+      "freed block fits the next tensor of nearly the same size.",
+      {{"", some_sizes, of_some, at_rest},
+       {"Every size up to 1,049 floats:", all_sizes, of_all, {.has_rows = false, .has_steps = true}}},
+      "A bias of 10 floats takes as much as one of 128. This matters only if there are many small tensors. The "
+      "statistics also have the requested bytes."};
 }
 
 Stop dtype_stop() {
@@ -73,10 +75,10 @@ Stop dtype_stop() {
   });
   std::vector<Figures> expected;
   for (const std::size_t size : {8, 4, 2, 2, 8, 4, 1, 1}) expected.push_back(results(1024 * size));
-  return {"What does an element take?",
-          "A thousand and twenty-four of them, in each dtype.",
+  return {"How much memory does an element take?",
+          "Tensors of 1,024 elements, one for each dtype.",
           {{"", dtypes, expected, at_rest}},
-          "bf16 and f16 halve f32, and a bool takes a byte."};
+          "bf16 and f16 take half of f32, and a bool takes one byte."};
 }
 
 }  // namespace bytetape::examples

@@ -1,4 +1,4 @@
-// What a training step takes.
+// The memory of a training step.
 #include <fmt/format.h>
 
 #include <functional>
@@ -35,7 +35,7 @@ Shown three_steps(const MakeOptimizer& optimizer_of) {
 
 constexpr std::size_t parameters = 257024, x = 102400, y = 100352;
 
-/// Of an optimizer that keeps `state` bytes, and on a GPU a count of the steps that were skipped.
+/// Returns the figures for an optimizer with `state` bytes of state, plus a count of skipped steps on a GPU.
 std::vector<Figures> figures_of_three_steps(std::size_t state) {
   if (default_device().type == DeviceType::cuda) state += 512;
   std::vector<Figures> all;
@@ -67,15 +67,16 @@ Stop optimizer_stop() {
   const Shown adam = three_steps([](std::vector<Tensor> p) { return std::make_unique<optim::Adam>(std::move(p)); });
   const Look again{.has_code = false, .has_curve = true};
   return {
-      "Why does the third step need more than the first? What does Adam cost over SGD?",
-      "Linear(256, 250), 257,024 bytes of parameters, and a batch of 100.",
+      "Why does the third step need more than the first? How much more does Adam need than SGD?",
+      "Linear(256, 250), which has 257,024 bytes of parameters, and a batch of 100.",
       {{"SGD:", sgd, figures_of_three_steps(0), {.has_curve = true}},
        {"SGD with momentum:", momentum, figures_of_three_steps(parameters), again},
        {"Adam:", adam, figures_of_three_steps(2 * parameters), again}},
-      "Optimizers make their state in the first step, behind its backward, and keep it: momentum once the parameters, "
-      "Adam twice. From the second step on it lies below all the rest, so that a batch that fit the first step may "
-      "not fit the second. The step itself takes nothing here (PyTorch's, once the parameters); on a GPU there "
-      "are 512 bytes more, a count of the steps that were skipped."};
+      "An optimizer allocates its state in the first step, after backward, and keeps it. Momentum takes as many bytes "
+      "as the parameters, Adam twice as many. From the second step on the state adds to everything else, so a batch "
+      "that fits the first step may not fit the second. The step itself takes no memory here; PyTorch's takes as much "
+      "as "
+      "the parameters. On a GPU a count of skipped steps takes 512 bytes more."};
 }
 
 }  // namespace bytetape::examples

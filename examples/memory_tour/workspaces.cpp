@@ -1,4 +1,4 @@
-// The scratch of kernels.
+// The workspaces of kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string named(std::optional<std::size_t> cap) {
   return cap ? fmt::format("at most {} MiB", *cap / mib) : "without a cap";
 }
 
-/// The GPU that the tour runs on, else what stands in for one.
+/// Returns the GPU that the tour runs on, else a meta device that simulates one.
 Device a_gpu() {
   const Device here = default_device();
   return here.type == DeviceType::cuda ? here : Device::meta(Device::cuda());
@@ -82,23 +82,28 @@ Stop workspace_stop() {
     of_products.push_back({x, {{Role::input, x}}, {}, 2 * x + workspace});
   }
   return {
-      "Where do bytes come from that no tensor holds?",
-      "From the scratch of kernels: a convolution or a product is faster with some. It is booked as workspace, for the "
-      "length of one op.",
+      "Which bytes belong to no tensor?",
+      "The workspaces of kernels. They make convolutions and matrix products faster. A workspace is allocated for one "
+      "op, "
+      "with the role workspace.",
       {{"", convolution(), {}, peaks},
-       {"On the CPU it may grow with the threads; a prediction for sixteen starts none of them:",
+       {"On the CPU the workspace may grow with the number of threads. A prediction for 16 threads starts none of "
+        "them:",
         convolution_by_threads(),
         {},
         peaks},
-       {"On a GPU it can be capped, for less memory and maybe less speed. What stands in for a GPU knows it as well. "
-        "Without any, cuDNN has nothing, and convolutions are products of matrices, some pixels at a time:",
+       {"On a GPU the workspace can be capped, for less memory and maybe less speed. A prediction for a GPU follows "
+        "the "
+        "cap. With a cap of 0 no cuDNN algorithm fits, and a convolution is computed as matrix products, some pixels "
+        "at "
+        "a time:",
         capped_convolution(),
         {},
         peaks},
-       {"And of a product, cuBLASLt's:", capped_product(), of_products, peaks}},
-      "Scratch comes from the same cache as tensors, so that it is theirs again behind the op. What stays of the "
-      "convolution beside its result is x as it reads it, channels-last: of images in that layout there is no copy. "
-      "What lies outside the books, CUDA's context and the code of libraries, is measured and named: "
+       {"The workspace of a matrix product, for cuBLASLt:", capped_product(), of_products, peaks}},
+      "Workspaces come from the same cache as tensors, so tensors can use the bytes after the op. Besides its result, "
+      "the convolution leaves a channels-last copy of x. Images that are channels-last already are not copied. "
+      "Memory outside the allocator, such as CUDA's context and the code of libraries, is measured too: see "
       "memory::Snapshot::outside."};
 }
 

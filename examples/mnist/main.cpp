@@ -1,4 +1,4 @@
-// Trains an MLP or a convolution network on MNIST and says where the memory went.
+// Trains an MLP or a convolution network on MNIST and reports its memory.
 #include "examples/mnist/models.h"
 #include "examples/mnist_splits.h"
 
@@ -27,11 +27,11 @@ Options defaults() {
 
 int main(int argc, char** argv) {
   return run_example({.name = "mnist",
-                      .description = "Trains on MNIST and says where the memory went.",
+                      .description = "Trains on MNIST and reports the memory of training.",
                       .texts = {.models = {"cnn", "mlp"},
                                 .optimizers = {"adam", "sgd"},
                                 .data = mnist_data,
-                                .lr = "the first learning rate, which falls linearly to 0; plain SGD wants some 0.1",
+                                .lr = "first learning rate, which falls linearly to 0; SGD needs about 0.1",
                                 .until = until_accuracy},
                       .defaults = defaults(),
                       .image = {1, 28, 28},

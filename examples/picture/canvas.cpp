@@ -5,7 +5,7 @@
 
 namespace bytetape::examples {
 
-static_assert(sizeof(Color) == 3);  // a row of pixels is what image libraries take
+static_assert(sizeof(Color) == 3);  // image libraries expect three bytes a pixel
 
 Canvas::Canvas(int width, int height)
     : width_(width),

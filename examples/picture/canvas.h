@@ -10,10 +10,10 @@ struct Color {
   std::uint8_t red, green, blue;
 };
 
-/// Where text stands beside the point that it is given.
+/// The part of a text that is placed at the given x.
 enum class Align : std::uint8_t { left, center, right };
 
-/// A picture with text in it: pixels from the top left on, white at first.
+/// A picture with text, white at first. Coordinates are in pixels from the top left.
 class Canvas {
  public:
   Canvas(int width, int height);
@@ -21,12 +21,12 @@ class Canvas {
   int width() const { return width_; }
   int height() const { return height_; }
 
-  /// Pixels u8 (1 or 3, h, w) with their top left at (x, y), each as a square of `scale`. What lies outside is cut off.
+  /// Draws pixels u8 (1 or 3, h, w) with the top left at (x, y), each as a square of `scale`. Clips to the canvas.
   void draw_image(const Tensor& pixels, int x, int y, int scale);
-  /// A line of text on the baseline y, `size` pixels high from line to line.
+  /// Draws a line of text with the baseline y, in a font of `size` pixels.
   void draw_text(const std::string& text, int x, int y, double size, Color color, Align align = Align::left);
 
-  /// Throws FileError as write_file does.
+  /// Throws FileError if the file cannot be written.
   void write_png(const std::string& path) const;
 
  private:
@@ -36,10 +36,11 @@ class Canvas {
   std::vector<Color> pixels_;
 };
 
-/// The pixels u8 of floating images (n, c, h, w) that were normalised so.
+/// Returns the u8 pixels of floating images (n, c, h, w) that were normalised by `normalize`.
 Tensor pixels_of(const Tensor& images, const data::Normalize& normalize);
 
-/// Throws ValueError, saying what is missing, where this build cannot write pictures, FileError where the font is gone.
+/// Throws ValueError, naming the missing packages, if this build cannot write pictures.
+/// Throws FileError if the font cannot be read.
 void check_pictures();
 
 }  // namespace bytetape::examples

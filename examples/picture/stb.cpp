@@ -1,4 +1,4 @@
-// Text and PNG by stb (https://github.com/nothings/stb), in a font that is read when it is first needed.
+// Text and PNG by stb (https://github.com/nothings/stb). The font is read when it is first needed.
 #include "examples/picture/canvas.h"
 
 #include <bytetape/core/write_file.h>
@@ -15,17 +15,17 @@ namespace {
 
 class Font {
  public:
-  /// Throws FileError where it cannot be read.
+  /// Throws FileError if the file cannot be read.
   explicit Font(const char* path) {
     std::ifstream in(path, std::ios::binary);
     file_.assign(std::istreambuf_iterator<char>(in), {});
     const auto* bytes = reinterpret_cast<const unsigned char*>(file_.data());
     check<FileError>(!file_.empty() && stbtt_InitFont(&info, bytes, stbtt_GetFontOffsetForIndex(bytes, 0)),
-                     "cannot read the font '", path, "' that pictures are labelled in: install fonts-dejavu-core");
+                     "cannot read the font '", path, "', which pictures need: install fonts-dejavu-core");
   }
   float scale(double size) const { return stbtt_ScaleForPixelHeight(&info, static_cast<float>(size)); }
   float width(const std::string& text, float scale) const;
-  /// From the start of text[i] to that of the next.
+  /// Returns the pixels from the start of text[i] to the start of the next letter.
   float advance(const std::string& text, std::size_t i, float scale) const {
     int advance = 0, bearing = 0;
     stbtt_GetCodepointHMetrics(&info, text[i], &advance, &bearing);
@@ -50,7 +50,7 @@ const Font& font() {
   return font;
 }
 
-/// How much of each pixel a letter covers, 0 to 255; its left edge stands at the part `shift` of a pixel.
+/// The coverage of each pixel by a letter, 0 to 255. The letter starts at the fraction `shift` of a pixel.
 struct Letter {
   int left = 0, top = 0, width = 0, height = 0;  // from the pen
   std::vector<unsigned char> cover;
@@ -89,7 +89,7 @@ void Canvas::write_png(const std::string& path) const {
   };
   write_file(path, "the picture", [&](std::ostream& out) {
     const bool is_written = stbi_write_png_to_func(append, &out, width_, height_, 3, pixels_.data(), 0) != 0;
-    check<FileError>(is_written, "cannot write the picture to '", path, "': there is no memory to compress it in");
+    check<FileError>(is_written, "cannot write the picture to '", path, "': not enough memory to compress it");
   });
 }
 

@@ -23,7 +23,7 @@ LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {
 void LRScheduler::set_base_lr(std::size_t g, double lr) { optimizer_.param_groups()[g].initial_lr = base_lrs_[g] = lr; }
 
 void LRScheduler::step() {
-  detail::refuse_in_capture("steps a schedule, which is the host's: step it after the call");
+  detail::refuse_in_capture("steps a schedule: step it on the host, after the call");
   advance();
 }
 

@@ -20,11 +20,11 @@ Optimizer& optimizer_of(const SchedulerList::Schedulers& schedulers) {
 
 SchedulerList::SchedulerList(Optimizer& optimizer, const Schedulers& schedulers)
     : LRScheduler(optimizer), schedulers_(schedulers) {
-  check<ValueError>(!schedulers_.empty(), "a list of schedules needs at least one");
+  check<ValueError>(!schedulers_.empty(), "expected at least one schedule, got none");
   for (std::size_t i = 0; i < schedulers_.size(); ++i) {
     check<ValueError>(schedulers_[i] != nullptr, "schedule ", i, " of the list is null");
     check<ValueError>(&schedulers_[i]->optimizer() == &optimizer, "schedule ", i,
-                      " of the list is another optimizer's");
+                      " of the list belongs to another optimizer");
   }
 }
 
@@ -67,12 +67,12 @@ SequentialLR::SequentialLR(Optimizer& optimizer, const Schedulers& schedulers, s
                     " schedules, got ", milestones_.size());
   check<ValueError>(
       std::is_sorted(milestones_.begin(), milestones_.end()) && (milestones_.empty() || milestones_[0] >= 0),
-      "SequentialLR needs milestones that ascend from 0");
-  for (ParamGroup& g : optimizer.param_groups()) g.lr = g.initial_lr;  // as its parts have moved it
+      "SequentialLR needs milestones in ascending order, from 0 on");
+  for (ParamGroup& g : optimizer.param_groups()) g.lr = g.initial_lr;  // the constructors of the parts have changed it
   begin();
 }
 
-/// Which part sets the rates of an epoch.
+/// Returns the index of the part that sets the rates of an epoch.
 std::size_t SequentialLR::part_of(std::int64_t epoch) const {
   return static_cast<std::size_t>(std::upper_bound(milestones_.begin(), milestones_.end(), epoch) -
                                   milestones_.begin());

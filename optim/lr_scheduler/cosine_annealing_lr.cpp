@@ -20,7 +20,7 @@ void CosineAnnealingLR::update(ParamGroup& group, std::size_t g) {
   const std::int64_t epoch = last_epoch();
   const double lr = *group.lr;
   if (epoch == 0) return;
-  if ((epoch - 1 - T_max) % (2 * T_max) == 0)  // the last was eta_min, which no factor leads up from
+  if ((epoch - 1 - T_max) % (2 * T_max) == 0)  // the last rate was eta_min, from which no factor raises it
     group.lr = lr + (base_lr(g) - eta_min) * (1 - cos_at(1)) / 2;
   else
     group.lr = (1 + cos_at(epoch)) / (1 + cos_at(epoch - 1)) * (lr - eta_min) + eta_min;

@@ -17,7 +17,7 @@ void LinearLR::update(ParamGroup& group, std::size_t) {
   if (epoch == 0)
     group.lr = *group.lr * start;
   else if (epoch == total && end == 0)
-    group.lr = 0;  // which the recursion misses by a rounding, maybe on the other side
+    group.lr = 0;  // the recursion gives a rounding error instead, which may be negative
   else if (epoch <= total)
     group.lr =
         *group.lr *

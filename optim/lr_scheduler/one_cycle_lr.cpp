@@ -11,7 +11,7 @@ std::int64_t steps_of(const OneCycleLROptions& o) {
   check<ValueError>(o.total_steps || (o.epochs && o.steps_per_epoch),
                     "OneCycleLR needs total_steps, or epochs and steps_per_epoch");
   const std::int64_t epochs = o.total_steps ? 1 : *o.epochs, each = o.total_steps ? *o.total_steps : *o.steps_per_epoch;
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // which a double still counts
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // doubles represent all integers up to it
   check<ValueError>(epochs >= 1 && each >= 1 && epochs <= most / each, "OneCycleLR needs 1 to 2^53 steps, got ", epochs,
                     " times ", each);
   return epochs * each;
@@ -42,7 +42,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& o)
     check_momentum("max_momentum", max_momentum[g]);
     const ParamGroup& group = optimizer.param_groups()[g];
     check<ValueError>(!o.cycle_momentum || group.momentum || group.betas,
-                      "OneCycleLR: the optimizer has neither momentum nor betas, which cycle_momentum asks for");
+                      "OneCycleLR: cycle_momentum needs an optimizer with momentum or betas");
     ranges_.push_back({max_lr[g], base_momentum[g], max_momentum[g]});
   }
   for (std::size_t g = 0; g < ranges_.size(); ++g) set_base_lr(g, ranges_[g].max_lr / o.div_factor);
@@ -66,8 +66,8 @@ double OneCycleLR::annealed(double start, double end, double pct) const {
 }
 
 void OneCycleLR::advance() {
-  check<ValueError>(last_epoch() < total_steps_, "OneCycleLR was made for ", total_steps_,
-                    " steps, which have been taken");
+  check<ValueError>(last_epoch() < total_steps_, "OneCycleLR: expected at most ", total_steps_,
+                    " steps, which have all been taken");
   LRScheduler::advance();
 }
 
@@ -79,7 +79,7 @@ void OneCycleLR::update(ParamGroup& group, std::size_t g) {
   const Phase& phase = all[k];
   const double start_step = k == 0 ? 0 : all[k - 1].end_step, length = phase.end_step - start_step,
                pct =
-                   length == 0 ? 1 : std::min((step - start_step) / length, 1.0);  // a step behind the last stays there
+                   length == 0 ? 1 : std::min((step - start_step) / length, 1.0);  // steps after the last keep its rate
   group.lr = annealed(phase.start_lr, phase.end_lr, pct);
   if (!options_.cycle_momentum) return;
   const double momentum = annealed(phase.start_momentum, phase.end_momentum, pct);

@@ -29,7 +29,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlate
 }
 
 void ReduceLROnPlateau::step(double metric) {
-  detail::refuse_in_capture("steps a schedule, which is the host's: step it after the call");
+  detail::refuse_in_capture("steps a schedule: step it on the host, after the call");
   ++last_epoch_;
   if (is_better(metric)) {
     best_ = metric;

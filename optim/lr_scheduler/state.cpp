@@ -21,7 +21,7 @@ bool is_rate(std::string_view name) {
 }  // namespace
 
 void check_values(const StateDict& state) {
-  constexpr double most = 9007199254740992;  // 2^53: what a double counts to
+  constexpr double most = 9007199254740992;  // 2^53: doubles represent all integers up to it
   for (const auto& [name, number] : state.numbers) {
     const double value = state.number(name);
     check<ValueError>(!is_count(name) || (value >= 0 && value < most), "the state's '", name, "' must be a count, got ",

@@ -165,7 +165,8 @@ TEST(BadInput, ADatasetOfNegativeSize) {
     void fill(std::span<const std::int64_t>, Tensor&, Tensor&) const override {}
   };
   const Broken broken;
-  EXPECT_THROWS_SAYING(data::DataLoader(broken, {}), ValueError, "DataLoader: the dataset says that it has -1");
+  EXPECT_THROWS_SAYING(data::DataLoader(broken, {}), ValueError,
+                       "DataLoader: expected a dataset with size() >= 0, got -1");
 }
 
 TEST(BadInput, ALargeBatchInSixteenBits) {

@@ -124,7 +124,8 @@ TEST(Factories, FromBlobWrapsAndReleases) {
     EXPECT_EQ(released, 0);
   }
   EXPECT_EQ(released, 1);
-  EXPECT_THROWS_SAYING(from_blob(nullptr, {2}, DType::f32), ValueError, "from_blob: a null pointer");
+  EXPECT_THROWS_SAYING(from_blob(nullptr, {2}, DType::f32), ValueError,
+                       "from_blob: expected a pointer to 2 elements, got null");
   EXPECT_EQ(from_blob(nullptr, {0, 2}, DType::f32).numel(), 0);
 }
 
@@ -165,7 +166,7 @@ TEST(Arange, OfFloats) {
   EXPECT_THROWS_SAYING(arange(0.0, 0.5, -1.0), ValueError, "steps of -1 do not lead from 0 to 0.5");
   EXPECT_THROWS_SAYING(arange(0.0, 1.0, 0.0), ValueError, "steps of 0");
   EXPECT_THROWS_SAYING(arange(0.0, 0.0, 0.0), ValueError, "steps of 0");
-  EXPECT_THROWS_SAYING(arange(0.5, 1.5, 1.0, DType::i64), DTypeError, "whole numbers need whole bounds");
+  EXPECT_THROWS_SAYING(arange(0.5, 1.5, 1.0, DType::i64), DTypeError, "integers need integer bounds");
 }
 
 // torch.arange(0, 10, 2.5), torch.arange(0, 1, 0.1), ...

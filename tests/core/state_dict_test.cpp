@@ -79,9 +79,9 @@ TEST(StateDict, NothingIsAddedTwice) {
   all.add("a", number);
   all.add("a", tensor);
   EXPECT_THAT([&] { all.add("a", number); },
-              testing::ThrowsMessage<ValueError>("the state has a number 'a.seed' already"));
+              testing::ThrowsMessage<ValueError>("the state already has a number 'a.seed'"));
   EXPECT_THAT([&] { all.add("a", tensor); },
-              testing::ThrowsMessage<ValueError>("the state has a tensor 'a.w' already"));
+              testing::ThrowsMessage<ValueError>("the state already has a tensor 'a.w'"));
   EXPECT_EQ(all.numbers.size(), 1u);
   EXPECT_EQ(all.tensors.size(), 1u);
 }

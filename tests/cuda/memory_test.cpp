@@ -46,7 +46,7 @@ TEST_F(CudaMemory, OutOfItExplains) {
     const Tensor more = held + held;
     FAIL() << "there was room for two";
   } catch (const OutOfMemory& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: 40.0 MiB (41,943,040 bytes) asked for by add in "
+    EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: 40.0 MiB (41,943,040 bytes) requested by add in "
                                              "module 'net.wide'"));
     EXPECT_THAT(e.what(), testing::HasSubstr("a true shortage"));
     EXPECT_THAT(e.what(), testing::ContainsRegex("\n  outside the ledger .*CUDA's context(, libraries, other "
@@ -119,7 +119,7 @@ TEST_F(CudaMemory, AStepThatRanOutOfItCanBeTakenAgain) {
     } catch (const OutOfMemory& e) {
       ++failed;
       EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: "));
-      EXPECT_THAT(e.what(), testing::HasSubstr("asked for by "));
+      EXPECT_THAT(e.what(), testing::HasSubstr("requested by "));
     }
     net.zero_grad();
     ASSERT_EQ(allocated(gpu), before) << "with " << extra << " bytes to spare";

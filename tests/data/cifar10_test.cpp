@@ -69,8 +69,9 @@ TEST_F(Cifar10Test, LooksWhereItSays) {
 TEST_F(Cifar10Test, AnExplicitFolderMustHoldTheFiles) {
   write_all();
   std::filesystem::remove(dir_.path() / "data_batch_4.bin");
-  EXPECT_EQ(error_of<FileError>([&] { find_cifar10(dir_.path()); }),
-            "find_cifar10: " + dir_.path().string() + ": expected CIFAR-10's six files, data_batch_4.bin is missing");
+  EXPECT_EQ(
+      error_of<FileError>([&] { find_cifar10(dir_.path()); }),
+      "find_cifar10: " + dir_.path().string() + ": expected CIFAR-10's six files, but data_batch_4.bin is missing");
 }
 
 TEST_F(Cifar10Test, AnExplicitFolderMustBeThereAndReadable) {

@@ -187,9 +187,9 @@ TEST_P(Copier, RefusesToMoveTargetsOfAnotherSize) {
     Shape all = target;
     all.insert(0, 11);
     const TensorDataset set(images, zeros(all));
-    EXPECT_THROWS_SAYING(
-        DataLoader(set, o), ValueError,
-        detail::concat("augment moves the pixels of x, (3, 5), and cannot move y, ", target, ", along"));
+    EXPECT_THROWS_SAYING(DataLoader(set, o), ValueError,
+                         detail::concat("augment moves the pixels of x, (3, 5), but cannot move those of y, ", target,
+                                        ": expected labels"));
   };
   for (const Augmentation& moving : {Augmentation{.crop_padding = 1}, Augmentation{.flip = 0.5}}) {
     o.augment = moving;

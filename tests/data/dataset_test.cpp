@@ -106,9 +106,11 @@ TEST(TensorDataset, BatchesAreChecked) {
     return error_of<decltype(error)>([&] { set.load(one, batch); });
   };
   const Tensor x = u8({1, 2}), y = numbers(1);
-  EXPECT_THAT(message(DTypeError(""), zeros({1, 2}), y), HasSubstr("a batch has x u8 and y i64, got x f32(1, 2)"));
+  EXPECT_THAT(message(DTypeError(""), zeros({1, 2}), y),
+              HasSubstr("expected a batch with x u8 and y i64, got x f32(1, 2)"));
   EXPECT_THAT(message(DTypeError(""), x, zeros(1)), HasSubstr("y f32(1,)"));
-  EXPECT_THAT(message(ShapeError(""), u8({2, 2}), y), HasSubstr("a batch of 1 examples has x (1, 2) and y (1,)"));
+  EXPECT_THAT(message(ShapeError(""), u8({2, 2}), y),
+              HasSubstr("expected a batch of 1 examples with x (1, 2) and y (1,)"));
   EXPECT_THAT(message(ShapeError(""), x, numbers(2)), HasSubstr("y i64(2,)"));
   EXPECT_THAT(message(ShapeError(""), {}, y), HasSubstr("a batch of 1 examples"));
   EXPECT_THAT(message(ShapeError(""), x, {}), HasSubstr("a batch of 1 examples"));
@@ -119,10 +121,10 @@ TEST(TensorDataset, BadTensorsAreNamed) {
     return error_of<decltype(error)>([&] { TensorDataset(x, y, by); });
   };
   EXPECT_EQ(message(ShapeError(""), u8({3, 2}), numbers(4)),
-            "TensorDataset: x and y differ in the number of examples: u8(3, 2) on cpu and i64(4,) on cpu");
-  EXPECT_THAT(message(ShapeError(""), u8({}), numbers(1)), HasSubstr("x needs a first dim to count examples"));
+            "TensorDataset: expected x and y with the same number of examples, got u8(3, 2) on cpu and i64(4,) on cpu");
+  EXPECT_THAT(message(ShapeError(""), u8({}), numbers(1)), HasSubstr("x must have examples along its first dim"));
   EXPECT_THAT(message(ShapeError(""), u8({3, 2}).alias({2, 3}, {1, 2}, 0), numbers(2)), HasSubstr("row-major"));
-  EXPECT_THAT(message(DTypeError(""), numbers(3), numbers(3), Normalize{}), HasSubstr("only u8 images"));
+  EXPECT_THAT(message(DTypeError(""), numbers(3), numbers(3), Normalize{}), HasSubstr("expected u8 images"));
   EXPECT_THAT(message(ShapeError(""), u8({3, 2}), numbers(3), Normalize{}), HasSubstr("(n, h, w) or (n, c, h, w)"));
   EXPECT_THAT(message(ValueError(""), u8({3, 2, 2}), numbers(3), Normalize{0.5, 0}), HasSubstr("expected std > 0"));
 }

@@ -156,7 +156,7 @@ TEST(Idx, GzipCutOff) {
     const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kept));
     const std::string message = parse_error(part);
     const bool too_small = kept * 1032 < 5008;
-    EXPECT_TRUE(too_small || message.find("expected a whole gzip stream, found one cut off after " +
+    EXPECT_TRUE(too_small || message.find("expected a complete gzip stream, found one that ends after " +
                                           std::to_string(kept) + " bytes") != std::string::npos)
         << message;
   }

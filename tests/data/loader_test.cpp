@@ -339,7 +339,7 @@ TEST(Loader, OptionsAreChecked) {
   EXPECT_EQ(message({.workers = -1}), "DataLoader: expected workers >= 0, got -1");
   EXPECT_EQ(message({.prefetch = 0}), "DataLoader: expected prefetch >= 1, got 0");
   EXPECT_EQ(message({.shuffle = true, .sampler = std::make_shared<SequentialSampler>(4)}),
-            "DataLoader: a sampler says the order: it excludes shuffle");
+            "DataLoader: expected a sampler or shuffle, got both: the sampler sets the order");
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST_F(MnistTest, AnExplicitFolderMustHoldTheFiles) {
   std::filesystem::remove(dir_.path() / "t10k-labels-idx1-ubyte");
   EXPECT_THAT(
       error_of<FileError>([&] { find_mnist(dir_.path()); }),
-      HasSubstr(dir_.path().string() + ": expected MNIST's four files, t10k-labels-idx1-ubyte[.gz] is missing"));
+      HasSubstr(dir_.path().string() + ": expected MNIST's four files, but t10k-labels-idx1-ubyte[.gz] is missing"));
 }
 
 TEST_F(MnistTest, AnExplicitFolderMustBeThere) {
@@ -133,7 +133,7 @@ TEST_F(MnistTest, LabelsMustBeDigits) {
 TEST_F(MnistTest, CorruptAndMissingFilesAreNamed) {
   write_all();
   dir_.write("train-images-idx3-ubyte.gz", bytes({0x1f, 0x8b, 8, 0}));
-  EXPECT_THAT(load_error(Split::train), HasSubstr("train-images-idx3-ubyte.gz: expected a whole gzip stream"));
+  EXPECT_THAT(load_error(Split::train), HasSubstr("train-images-idx3-ubyte.gz: expected a complete gzip stream"));
   std::filesystem::remove(dir_.path() / "train-images-idx3-ubyte.gz");
   EXPECT_THAT(load_error(Split::train), HasSubstr("train-images-idx3-ubyte[.gz] is missing"));
 }

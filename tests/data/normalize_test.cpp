@@ -39,7 +39,7 @@ TEST(Normalize, BadInputIsNamed) {
   EXPECT_EQ(error_of<DTypeError>([] {
               normalized_pixels(zeros({2, 4, 5}), {});
             }),
-            "only u8 images are normalised, got f32(2, 4, 5) on cpu");
+            "expected u8 images to normalise, got f32(2, 4, 5) on cpu");
   EXPECT_EQ(error_of<ShapeError>([] { PerChannel{1, 2, 3, 4, 5, 6, 7, 8, 9}; }), "expected 1 to 8 channels, got 9");
 }
 

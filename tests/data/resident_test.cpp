@@ -106,14 +106,14 @@ TEST(ResidentImages, AreCheckedAndSoAreIndices) {
     return error_of<decltype(error)>([&] { ResidentImages(images, labels, mnist_normalize, o); });
   };
   EXPECT_EQ(message(DTypeError(""), e.labels, e.labels),
-            "ResidentImages: only u8 images are normalised, got i64(3,) on cpu");
-  EXPECT_EQ(message(DTypeError(""), e.images, zeros(3)), "ResidentImages: labels are i64, got f32(3,) on cpu");
+            "ResidentImages: expected u8 images to normalise, got i64(3,) on cpu");
+  EXPECT_EQ(message(DTypeError(""), e.images, zeros(3)), "ResidentImages: expected i64 labels, got f32(3,) on cpu");
   EXPECT_EQ(message(ShapeError(""), e.images, arange(4)),
             "ResidentImages: expected a label for each image, got u8(3, 2, 2) on cpu and i64(4,) on cpu");
   EXPECT_THAT(message(ShapeError(""), e.images, zeros({3, 1}, DType::i64)),
               testing::HasSubstr("a label for each image"));
   EXPECT_EQ(message(DTypeError(""), e.images, e.labels, {.dtype = DType::u8}),
-            "ResidentImages: images are normalised to a floating dtype, not u8");
+            "ResidentImages: expected a floating dtype for normalised images, got u8");
   EXPECT_EQ(message(ValueError(""), {}, e.labels), "ResidentImages: images is an undefined tensor");
   EXPECT_EQ(message(DeviceError(""), empty({3, 2, 2}, DType::u8, Device::meta()), e.labels),
             "ResidentImages: u8(3, 2, 2) on meta holds no data");
@@ -215,9 +215,9 @@ TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {
     EXPECT_EQ(epoch(resumed, expected), std::vector(second.begin() + done, second.end()));
   }
   EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(0, 9); }),
-            "ResidentLoader: an epoch has 8 batches, and batch 9 is none to start at");
+            "ResidentLoader: expected a batch from 0 to 8 to start at, got 9");
   EXPECT_EQ(error_of<ValueError>([&] { whole.set_position(-1); }),
-            "ResidentLoader: epochs count from 0 to 4194303, and epoch -1 is none to start at");
+            "ResidentLoader: expected an epoch from 0 to 4194303 to start at, got -1");
 }
 
 TEST(ResidentLoader, IsPredictedToTheByte) {

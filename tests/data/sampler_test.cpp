@@ -93,7 +93,7 @@ TEST(Sampler, HasAsManyExamplesAsItSays) {
   EXPECT_THAT(error_of<ValueError>([&] {
                 for (const auto& batch : loader) static_cast<void>(batch);
               }),
-              testing::HasSubstr("the sampler gave an order of 5 examples, and says that it has 10"));
+              testing::HasSubstr("expected an order of 10 examples from the sampler, which is its size(), got 5"));
 }
 
 }  // namespace

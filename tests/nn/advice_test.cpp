@@ -180,7 +180,7 @@ TEST(Advice, IsNoneOfCallsThatAreNotWholeOrOverlap) {
     ASSERT_EQ(why.size(), is_whole ? 0u : 1u);
     if (is_whole) return;
     EXPECT_EQ(why[0],
-              "no checkpoint is advised of net (1.00 KiB): calls of it overlap, run backward, or have no input or no "
+              "no checkpoint is advised for net (1.00 KiB): its calls overlap, run backward, or have no input or no "
               "result on this device");
   };
   using Records = std::vector<Record>;

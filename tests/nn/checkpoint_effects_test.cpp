@@ -216,7 +216,7 @@ TEST(CheckpointEffects, OfWhatCannotRunAgainAreNoneAndTheReportSaysWhy) {
     for (const std::string& module : a.modules) EXPECT_NE(module, "ups.1 PlainUp");
   const std::vector<std::string> why = why_not_advised(t.log, cpu(t.log));
   ASSERT_EQ(why.size(), 1u);
-  EXPECT_THAT(why[0], testing::StartsWith("no checkpoint is advised of ups.1 PlainUp ("));
+  EXPECT_THAT(why[0], testing::StartsWith("no checkpoint is advised for ups.1 PlainUp ("));
   EXPECT_THAT(why[0], testing::HasSubstr("nn::call(*this, body, inputs...)"));
   EXPECT_THAT(advice_texts(t.log), testing::Contains("cpu: " + why[0]));
   EXPECT_THROWS_SAYING(train(UNet<PlainUp>(), step, {"ups.1"}), NotImplemented,
@@ -232,7 +232,8 @@ TEST(CheckpointEffects, OfARecordingWithoutCallsAreNoneAndTheReportSaysWhy) {
   EXPECT_TRUE(advice_of(t).empty());
   const std::vector<std::string> why = why_not_advised(t.log, cpu(t.log));
   ASSERT_EQ(why.size(), 1u);
-  EXPECT_THAT(why[0], testing::HasSubstr("the recording does not say what goes into modules; an earlier version"));
+  EXPECT_THAT(why[0],
+              testing::HasSubstr("the recording does not have the inputs of modules, because an earlier version"));
 }
 
 // ---- modules that run more than once
@@ -437,8 +438,8 @@ TEST(CheckpointEffects, UnderSaveOnCpuAreNoneAndTheReportSaysWhy) {
   EXPECT_EQ(why_not_advised(stays, gpu_of(stays)), none);
   EXPECT_TRUE(advise(goes, gpu_of(goes)).empty());
   EXPECT_EQ(why_not_advised(goes, gpu_of(goes)),
-            std::vector<std::string>{"no checkpoint is advised, as what is saved goes to the host: SaveOnCpu's keep "
-                                     "says how much stays"});
+            std::vector<std::string>{"no checkpoint is advised, because saved tensors go to the host: SaveOnCpu's "
+                                     "`keep` is how many bytes stay"});
 }
 
 TEST(CheckpointEffects, BesideAnOptimizersStateOnTheHostHold) {

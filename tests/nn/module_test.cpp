@@ -207,7 +207,7 @@ TEST(Module, OutOfMemoryNamesTheParameter) {
   const DefaultDevice here(Device::meta());
   const std::size_t limit = memory::snapshot(Device::meta()).limit;
   memory::set_limit(1 << 20, Device::meta());
-  EXPECT_THROWS_SAYING(nn::Linear(1 << 10, 1 << 10), OutOfMemory, "asked for by parameter 'weight' of Linear");
+  EXPECT_THROWS_SAYING(nn::Linear(1 << 10, 1 << 10), OutOfMemory, "requested by parameter 'weight' of Linear");
   memory::set_limit(limit, Device::meta());
 }
 

@@ -118,7 +118,7 @@ TEST(EMA, CopiesOnlyToWhatHoldsIt) {
 }
 
 TEST(EMA, ChecksItsParameters) {
-  EXPECT_THAT([] { EMA({}); }, ThrowsMessage<ValueError>(HasSubstr("ema: an average needs at least one parameter")));
+  EXPECT_THAT([] { EMA({}); }, ThrowsMessage<ValueError>(HasSubstr("ema: expected at least one parameter")));
   EXPECT_THAT([] { EMA({leaf({1})}, {.decay = 1.5}); },
               ThrowsMessage<ValueError>(HasSubstr("decay must be from 0 to 1")));
   EXPECT_THAT([] { EMA({leaf({1})}, {.use_buffers = true}); },
@@ -177,7 +177,8 @@ TEST(EMA, TakesNoStateWithoutData) {
   state.tensors[0].second = empty({2}, DType::f64, Device::meta());
   EXPECT_THAT([&] { ema.load_state_dict(state); }, ThrowsMessage<DeviceError>(HasSubstr("holds no data")));
   state.tensors[0].second = {};
-  EXPECT_THAT([&] { ema.load_state_dict(state); }, ThrowsMessage<ValueError>(HasSubstr("average's place")));
+  EXPECT_THAT([&] { ema.load_state_dict(state); },
+              ThrowsMessage<ValueError>(HasSubstr("a tensor to use as an average")));
   EXPECT_EQ(ema.averages()[0].to_vector<double>(), before);
 }
 

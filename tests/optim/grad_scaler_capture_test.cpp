@@ -27,9 +27,11 @@ TEST(GradScalerInACapturedStep, MayBeUpdatedOutside) {
   for (int i = 0; i < 6; ++i) {
     step();
     EXPECT_EQ(step.is_captured(), i >= 2);
-    if (i >= 2) { EXPECT_THROWS_SAYING(step(), ValueError, "step() was called for this optimizer since the last"); }
+    if (i >= 2) {
+      EXPECT_THROWS_SAYING(step(), ValueError, "step() was already called for this optimizer since the last");
+    }
     s.scaler.update();
-    EXPECT_THROWS_SAYING(s.scaler.update(), ValueError, "update() needs a step()");
+    EXPECT_THROWS_SAYING(s.scaler.update(), ValueError, "update() must follow a step()");
   }
 }
 
@@ -43,7 +45,8 @@ TEST(GradScalerInACapturedStep, MayBeSteppedOutside) {
   for (int i = 0; i < 6; ++i) {
     s.sgd.zero_grad();
     unscaled();
-    EXPECT_THROWS_SAYING(s.scaler.unscale_(s.sgd), ValueError, "unscale_() was called for this optimizer since");
+    EXPECT_THROWS_SAYING(s.scaler.unscale_(s.sgd), ValueError,
+                         "unscale_() was already called for this optimizer since");
     s.scaler.step(s.sgd);
     update();
   }
@@ -76,9 +79,9 @@ TEST(GradScalerInACapturedStep, IsReplayedFromWhereItWasRecorded) {
   s.sgd.zero_grad();
   s.backward();
   s.scaler.unscale_(s.sgd);
-  EXPECT_THROWS_SAYING(step(), ValueError, "a captured step begins as it was recorded");
+  EXPECT_THROWS_SAYING(step(), ValueError, "a captured step must start at the same point");
   s.scaler.step(s.sgd);
-  EXPECT_THROWS_SAYING(step(), ValueError, "step() was called for this optimizer since the last update() already");
+  EXPECT_THROWS_SAYING(step(), ValueError, "step() was already called for this optimizer since the last update()");
   s.scaler.update();
   step();
 }
@@ -91,7 +94,8 @@ TEST(GradScaler, TakesOneStepAnUpdateWhateverIsZeroed) {
   scaler.step(sgd);
   sgd.zero_grad();
   scaler.scale(sum(p * p)).backward();
-  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "step() was called for this optimizer since the last update()");
+  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError,
+                       "step() was already called for this optimizer since the last update()");
 }
 
 // What was scaled or unscaled in between is not differentiated with numbers of later.

@@ -190,7 +190,7 @@ TEST(GradScaler, Serves64OptimizersAtATime) {
   std::vector<std::unique_ptr<SGD>> all;
   for (int i = 0; i < 64; ++i) step(*all.emplace_back(std::make_unique<SGD>(std::vector{p}, SGDOptions{.lr = 1})));
   SGD one_more({p}, {.lr = 1});
-  EXPECT_THROWS_SAYING(step(one_more), ValueError, "64 optimizers at most");
+  EXPECT_THROWS_SAYING(step(one_more), ValueError, "at most 64 optimizers");
 }
 
 // A gradient in another layout than its parameter's is copied for the step, after it was unscaled.
@@ -362,22 +362,24 @@ TEST(GradScaler, RefusesBadOrder) {
   const Tensor p = leaf({1});
   SGD sgd({p}, {.lr = 1});
   GradScaler scaler;
-  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "grad_scaler: no loss was scaled before");
+  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "grad_scaler: no loss was scaled yet");
   EXPECT_THROWS_SAYING(scaler.scale(zeros({2}, DType::i64)), DTypeError, "expected a floating dtype");
   backward(scaler, p, {1});
-  EXPECT_THROWS_SAYING(scaler.update(), ValueError, "update() needs a step()");
+  EXPECT_THROWS_SAYING(scaler.update(), ValueError, "update() must follow a step()");
   scaler.unscale_(sgd);
   EXPECT_THROWS_SAYING(scaler.unscale_(sgd), ValueError,
-                       "unscale_() was called for this optimizer since the last update()");
+                       "unscale_() was already called for this optimizer since the last update()");
   scaler.step(sgd);
-  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "step() was called for this optimizer since the last update()");
-  EXPECT_THROWS_SAYING(scaler.unscale_(sgd), ValueError, "unscale_() was called after step()");
+  EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError,
+                       "step() was already called for this optimizer since the last update()");
+  EXPECT_THROWS_SAYING(scaler.unscale_(sgd), ValueError, "unscale_() must be called before step()");
   EXPECT_EQ(p.detach().item<double>(), 0);
   scaler.update();
-  EXPECT_THROWS_SAYING(scaler.update(), ValueError, "update() needs a step()");
+  EXPECT_THROWS_SAYING(scaler.update(), ValueError, "update() must follow a step()");
   sgd.zero_grad();
   EXPECT_THROWS_SAYING(scaler.step(sgd), ValueError, "no parameter of the optimizer has a gradient");
-  EXPECT_THROWS_SAYING(scaler.scale(zeros({}, DType::f32, Device::meta())), DeviceError, "the scale is on cpu");
+  EXPECT_THROWS_SAYING(scaler.scale(zeros({}, DType::f32, Device::meta())), DeviceError,
+                       "expected a tensor on cpu, where the scale is");
   Tensor half = leaf({1}, DType::f16);
   half.set_grad(ones({1}, DType::f16));
   SGD of_half({half}, {.lr = 1});

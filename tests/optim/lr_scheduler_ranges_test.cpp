@@ -80,7 +80,7 @@ TEST_F(Ranges, OfAState) {
 TEST_F(Ranges, OfLists) {
   const auto one = std::make_shared<StepLR>(optimizer, StepLROptions{.step_size = 1});
   EXPECT_THROWS_SAYING(ChainedScheduler({nullptr, one}), ValueError, "at least one schedule");
-  EXPECT_THROWS_SAYING(SequentialLR(optimizer, {one, one}, {-1}), ValueError, "ascend from 0");
+  EXPECT_THROWS_SAYING(SequentialLR(optimizer, {one, one}, {-1}), ValueError, "in ascending order, from 0 on");
 }
 
 // By how much a metric must be better than the best one, 2.
@@ -146,7 +146,8 @@ TEST(OneCycleLROfNoMomentum, CyclesTheRateAlone) {
   Plain plain;
   OneCycleLR schedule(plain, {.max_lr = 1, .total_steps = 5, .cycle_momentum = false});
   schedule.step();
-  EXPECT_THROWS_SAYING(OneCycleLR(plain, {.max_lr = 1, .total_steps = 5}), ValueError, "neither momentum nor betas");
+  EXPECT_THROWS_SAYING(OneCycleLR(plain, {.max_lr = 1, .total_steps = 5}), ValueError,
+                       "cycle_momentum needs an optimizer with momentum or betas");
 }
 
 }  // namespace

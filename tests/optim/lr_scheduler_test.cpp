@@ -289,7 +289,7 @@ TEST(OneCycleLR, EndsWithTheCycle) {
   EXPECT_EQ(optimizer->lr(), 1);
   for (int i = 0; i < 10; ++i) schedule.step();
   const double last = optimizer->lr();
-  EXPECT_THAT([&] { schedule.step(); }, ThrowsMessage<ValueError>(HasSubstr("10 steps, which have been taken")));
+  EXPECT_THAT([&] { schedule.step(); }, ThrowsMessage<ValueError>(HasSubstr("expected at most 10 steps")));
   EXPECT_EQ(optimizer->lr(), last);
   EXPECT_EQ(schedule.last_epoch(), 10);
 }
@@ -348,7 +348,7 @@ TEST(LRSchedulers, NameTheOptionThatIsOutOfRange) {
       [&] {
         ChainedScheduler({a, b});
       },
-      ThrowsMessage<ValueError>(HasSubstr("schedule 1 of the list is another")));
+      ThrowsMessage<ValueError>(HasSubstr("schedule 1 of the list belongs to another")));
   EXPECT_THAT(
       [&] {
         ChainedScheduler({a, nullptr});
@@ -356,8 +356,16 @@ TEST(LRSchedulers, NameTheOptionThatIsOutOfRange) {
       ThrowsMessage<ValueError>(HasSubstr("schedule 1 of the list is null")));
   EXPECT_THAT([&] { SequentialLR(o, {a}, {3}); },
               ThrowsMessage<ValueError>(HasSubstr("one milestone fewer than its 1")));
-  EXPECT_THAT([&] { SequentialLR(o, {a, a, a}, {5, 3}); }, ThrowsMessage<ValueError>(HasSubstr("ascend from 0")));
-  EXPECT_THAT([&] { SequentialLR(o, {a, a, a}, {-1, 3}); }, ThrowsMessage<ValueError>(HasSubstr("ascend from 0")));
+  EXPECT_THAT(
+      [&] {
+        SequentialLR(o, {a, a, a}, {5, 3});
+      },
+      ThrowsMessage<ValueError>(HasSubstr("in ascending order, from 0 on")));
+  EXPECT_THAT(
+      [&] {
+        SequentialLR(o, {a, a, a}, {-1, 3});
+      },
+      ThrowsMessage<ValueError>(HasSubstr("in ascending order, from 0 on")));
 }
 
 }  // namespace

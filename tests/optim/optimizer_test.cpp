@@ -212,14 +212,14 @@ TEST(Optimizer, LeavesOutParametersWithoutElements) {
 TEST(Optimizer, ChecksItsParameters) {
   const auto make = [](std::vector<Tensor> p) { return [=] { SGD sgd(p); }; };
   const Tensor p = leaf({2, 3});
-  EXPECT_THAT(make({}), ThrowsMessage<ValueError>(HasSubstr("sgd: an optimizer needs at least one parameter")));
+  EXPECT_THAT(make({}), ThrowsMessage<ValueError>(HasSubstr("sgd: expected at least one parameter")));
   EXPECT_THAT(make({p, {}}), ThrowsMessage<ValueError>(HasSubstr("parameter 1 is an undefined tensor")));
   EXPECT_THAT(make({p, p}), ThrowsMessage<ValueError>(HasSubstr(
-                                "sgd: parameter 1, f32(2, 3) on cpu, appears twice: it is parameter 0 too; give a")));
+                                "sgd: parameter 1, f32(2, 3) on cpu, appears twice: it is parameter 0 too; pass a")));
   const Tensor whole = randn({6}), part = narrow(whole, 0, 0, 3), other = narrow(whole, 0, 3, 3);
   EXPECT_THAT(make({whole, other}), ThrowsMessage<ValueError>(HasSubstr("share memory")));
   EXPECT_NO_THROW(make({part, other})());
-  EXPECT_THAT(make({p * 2}), ThrowsMessage<ValueError>(HasSubstr("no leaf")));
+  EXPECT_THAT(make({p * 2}), ThrowsMessage<ValueError>(HasSubstr("must be a leaf")));
   EXPECT_THAT(make({ones({2}, DType::i64)}), ThrowsMessage<DTypeError>(HasSubstr("must be floating")));
   EXPECT_THAT(make({narrow(randn({2, 3}), 1, 0, 2)}), ThrowsMessage<ValueError>(HasSubstr("gaps")));
   EXPECT_THAT(make({p, empty({2}, DType::f32, Device::meta())}), ThrowsMessage<DeviceError>(HasSubstr("meta")));

@@ -98,7 +98,7 @@ TEST(ParamGroup, IsRefusedWhereTheOptimizerLacksItsOption) {
       [&] {
         SGD({{.params = {a}}, {.params = {b}, .eps = 1e-3}});
       },
-      ThrowsMessage<ValueError>(HasSubstr("sgd: a parameter group has eps, which is no option")));
+      ThrowsMessage<ValueError>(HasSubstr("sgd: a parameter group has eps, which is not an option")));
   EXPECT_THAT([&] { Adam({{.params = {a}, .momentum = 0.9}}); }, ThrowsMessage<ValueError>(HasSubstr("has momentum")));
   EXPECT_THAT([&] { SGD({{.params = {a}}, {.params = {a}}}); }, ThrowsMessage<ValueError>(HasSubstr("appears twice")));
   EXPECT_THAT([&] { SGD({{.params = {a}, .lr = -0.5}}); }, ThrowsMessage<ValueError>(HasSubstr("got -0.5")));

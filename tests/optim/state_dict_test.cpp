@@ -189,7 +189,7 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = most; }),
               ThrowsMessage<ValueError>(HasSubstr("must be positive and below 2^53, got 9007199254740992")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["param_groups.1.params"] = std::int64_t{4}; }),
-              ThrowsMessage<ValueError>(HasSubstr("a parameter group of 4 parameters, here there are 1")));
+              ThrowsMessage<ValueError>(HasSubstr("expected a parameter group of 1 parameters in the state, got 4")));
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{0}; }),
               ThrowsMessage<ValueError>(HasSubstr("must be positive")));
   if (!good.tensors.empty()) {

@@ -58,7 +58,7 @@ usage() {
   expect 2 --data nowhere --graph --detect-anomaly
   says err.txt '--graph excludes --detect-anomaly'
   expect 1 --device meta --checkpoint run.ckpt
-  says err.txt 'on meta nothing is trained: leave out --checkpoint'
+  says err.txt '--device meta trains nothing: leave out --checkpoint'
 }
 
 meta() {
@@ -74,7 +74,7 @@ predict() {
   expect 0 --predict --device cuda --memory-limit 7.5GiB --data nowhere "${outputs[@]}"
   check_results
   says results.json "\"test_$figure\": null"
-  says out.txt 'predicted for cuda: fits into 7.50 GiB; from step '
+  says out.txt 'predicted for cuda: fits into 7.50 GiB; all steps from step '
   grep -qE '^(--batch-size [0-9]+ is the largest that|any --batch-size) fits into 7.50 GiB$' out.txt || fail "no batch is named"
   expect 0 --predict --device cuda --graph --amp
   says out.txt 'autocast copy'
@@ -86,7 +86,7 @@ predict() {
   expect 1 --predict --memory-limit 1MiB
   says out.txt 'not even --batch-size 1 fits into 1.00 MiB'
   expect 1 --predict --checkpoint run.ckpt
-  says err.txt 'with --predict nothing is trained: leave out --checkpoint'
+  says err.txt '--predict trains nothing: leave out --checkpoint'
   expect 0 --predict --memory-log predicted.memlog
   says out.txt 'memory log: predicted.memlog'
   expect 0 --predict --memory-log levers.memlog --step-in-backward --recompute
@@ -96,13 +96,13 @@ predict() {
 # What is predicted is drawn, with advice; where no page can be drawn, that is said.
 predicted_page() {
   if ! "$program" --predict --memory-report page.html > out.txt 2> err.txt; then
-    says err.txt 'this was built without d3'
+    says err.txt 'this build has no d3'
     return
   fi
   says out.txt 'memory log: page.memlog'
   grep -qE '"advice":\["[^"]*: peak ' page.html || fail "the page advises nothing"
   expect 1 --predict --memory-report page.html --memory-log /dev/null
-  says err.txt "is made from '/dev/null', which is no regular file"
+  says err.txt "'/dev/null' is not a regular file"
 }
 
 # check_largest LIMIT BATCH ARGUMENTS...: where memory runs out the largest batch is named, and it is the largest
@@ -134,7 +134,7 @@ bad_outputs() {
     # shellcheck disable=SC2086  # words
     expect 1 --data nowhere $option
     says err.txt "${option%% *} and --"
-    says err.txt " name one file, '${option##* }': give each its own"
+    says err.txt " name the same file, '${option##* }': give each its own"
   done
 }
 
@@ -188,7 +188,7 @@ check_resume() {
   check_results
   says results.json "\"test_$figure\": null"
   says out.txt 'interrupted        after '
-  says out.txt 'the same command goes on with --resume run.ckpt'
+  says out.txt 'run the same command with --resume run.ckpt'
   when 'epoch 2/2 ' 'kill -s TERM' "$@" --checkpoint run.ckpt --resume run.ckpt
   ((status == 143)) || fail "exit $status after SIGTERM"
   expect 0 "${fewer[@]}" --resume run.ckpt # has gone further
@@ -200,7 +200,7 @@ check_resume() {
   [[ $(grep test_ again.json) == "$(grep test_ results.json)" ]] || fail "a finished run has another result"
   cmp again.ckpt whole.ckpt || fail "a finished run has no checkpoint"
   expect 1 "$@" --seed 5 --resume run.ckpt
-  says err.txt "--resume is a checkpoint of $example --model"
+  says err.txt "--resume: expected a checkpoint of $example --model"
   says err.txt '--seed 0 on '
   head -c 5000 run.ckpt > part.ckpt
   expect 1 "$@" --resume part.ckpt
@@ -212,14 +212,14 @@ check_picture() {
   local option=$1 file=$2 status
   shift 2
   "$program" --data nowhere "$option" "$file" > out.txt 2> err.txt || true
-  if grep -F 'this build writes no pictures' err.txt; then exit 77; fi
+  if grep -F 'this build cannot write pictures' err.txt; then exit 77; fi
   expect 0 "$@" "$option" "$file"
   [[ $(head -c 8 "$file" | od -An -tx1) == ' 89 50 4e 47 0d 0a 1a 0a' ]] || fail "$file is no PNG"
   says out.txt "picture: $file"
   expect 1 --data nowhere "$option" missing/picture.png
   says err.txt "cannot write the picture to 'missing/picture.png': No such file or directory"
   expect 1 --data nowhere "$option" one.png --json one.png
-  says err.txt "--json and $option name one file"
+  says err.txt "--json and $option name the same file"
 
   # A folder that vanishes meanwhile costs the picture alone.
   mkdir gone

@@ -83,7 +83,7 @@ def check_saved(page):
     tab(page, "saved")
     held = texts(page, ".saved tbody td:nth-child(4)")
     equal("relu in first, linear in first.down" in held, True, "a relu is held by itself and the layer after it")
-    equal(all(t != "nobody yet" for t in texts(page, ".saved tbody td:nth-child(5)")), True, "backward lets all go")
+    equal(all(t != "not released" for t in texts(page, ".saved tbody td:nth-child(5)")), True, "backward lets all go")
 
 
 def check_edges(page):
@@ -114,7 +114,7 @@ def check_limits(page, expected):
     limits = page.evaluate("app.timeline && limitsIn(currentDevice(), app.timeline.columns).map((l) => l.limit)")
     equal(limits[-2:], expected["limits"], "limits that are drawn")
     equal(len(limits) - len(set(limits)), 0, "each has one stretch")
-    equal(texts(page, ".facts .note")[1], f"of {expected['limit_at_peak']} then", "limit at the peak")
+    equal(texts(page, ".facts .note")[1], f"limit {expected['limit_at_peak']} then", "limit at the peak")
     equal(page.evaluate("app.timeline.y.domain()[1]") > limits[-2], True, "a limit a little above what is reserved is in view")
     stretches = page.evaluate("limitsIn(currentDevice(), app.timeline.columns)")
     begins = page.evaluate("app.timeline.x(currentDevice().steps[2].begin)")
@@ -123,21 +123,21 @@ def check_limits(page, expected):
 
 def check_books(page):
     """What ledgers cannot know is not shown: times, who freed a block, who kept it for backward."""
-    equal(texts(page, ".warning")[0].startswith("This is what the ledgers keep of themselves: without times"), True,
+    equal(texts(page, ".warning")[0].startswith("This report comes from the ledgers' logs. They do not have times"), True,
           "a warning")
     equal(page.evaluate("document.getElementById('axis').hidden"), True, "there is no axis of time")
     shows = lambda text: text in page.evaluate("document.body.innerText")
     for unit in ("ns", "µs", "ms"):
         equal(f"\u00a0{unit}" in page.evaluate("document.getElementById('inspector').innerText"), False, f"a time in {unit}")
     tab(page, "saved")
-    equal(shows("held by backward of") or shows("let go by"), False, "who kept a tensor")
+    equal(shows("held by backward of") or shows("released by"), False, "who kept a tensor")
     equal(len(texts(page, ".saved tbody tr")) > 4, True, "rows of what was kept")
     page.evaluate("document.querySelector('.saved tbody tr').click()")
     page.settle()
     equal("freed by" in texts(page, ".block dt") or "saved for" in texts(page, ".block dt"), False, "who freed a block")
     equal("freed" in texts(page, ".block dt"), True, "when it was freed")
     written = written_when_near(page)
-    equal("which one ran is in recordings alone" in written, True, "what stands in place of modules")
+    equal("only a recording says which module ran" in written, True, "what stands in place of modules")
     equal([t for t in written if "stem" in t], [], "modules that ran")
 
 
@@ -381,7 +381,7 @@ def check_all(page, folder, screenshots):
     page.open(folder / "beside_books.html")
     check_beside_books(page)
     page.open(folder / "damaged.html")
-    equal(texts(page, ".warning")[0], "The recording is damaged, and what comes after that is not here: "
+    equal(texts(page, ".warning")[0], "The recording is damaged, and events after the damage are missing: "
           "run.memlog: at byte 812: the checksum of a chunk is wrong.", "what is said of a damaged recording")
     equal(any("not finished" in w for w in texts(page, ".warning")), False, "it is said once")
 

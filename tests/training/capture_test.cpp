@@ -159,7 +159,7 @@ TEST(CapturedTraining, RefusesWhatOnlyTheHostTakes) {
   };
   auto with_schedule = capture([&] { train(), schedule.step(); });
   with_schedule(), with_schedule();
-  EXPECT_THROWS_SAYING(with_schedule(), CaptureError, "steps a schedule, which is the host's");
+  EXPECT_THROWS_SAYING(with_schedule(), CaptureError, "steps a schedule: step it on the host");
   EXPECT_EQ(schedule.last_epoch(), 2);
 
   auto step = capture(train);

@@ -14,7 +14,7 @@ namespace bytetape::memory {
 namespace {
 constexpr std::size_t most = std::size_t{1} << 62;  // bytes of a request, so that rounding up cannot overflow
 
-/// f(first block) for each segment of an allocator's policies and of its pools, open and closed.
+/// Calls f(first block) for each segment of an allocator's policies and of its open and closed pools.
 template <class Pools, class F>
 void each_segment(const Policies& policies, const Pools& pools, const Pools& closed_pools, const F& f) {
   const auto walk = [&](const Policies& all) { all.each([&](const Policy& p) { p.each_segment(f); }); };
@@ -50,7 +50,7 @@ std::unique_ptr<Policy> Allocator::make_policy(bool in_pool) {
   return std::make_unique<DirectPolicy>(upstream_, observe, numbers_);
 }
 
-// Work that the host does not see uses a pool's blocks again, so that they come back to it in every mode.
+// Makes the policy of this thread's stream and pool. A pool caches in every mode, because replays use its blocks again.
 void Allocator::make_policy_here() {
   const bool in_pool = ambient.pool.owner == this;
   auto& policy = (in_pool ? *ambient.pool.policies : policies_).of(ambient.scope.stream & streams_);
@@ -70,7 +70,8 @@ Block* Allocator::allocate(std::size_t bytes, Role role) {
   return allocate_anew(bytes, size, role);
 }
 
-// Whoever waited for another thread's segment finds what that one left of it.
+// Allocates from a new segment if necessary. After waiting for another thread's segment, its rest may serve the
+// request.
 Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) {
   std::unique_lock growing(growing_);
   std::unique_lock lock(mutex_);
@@ -256,7 +257,7 @@ void Allocator::set_mode(Mode mode) {
   if (const std::size_t held = ledger_.allocated())
     fail<ValueError>("the allocator's mode can only change while nothing is allocated; ", held, " bytes are");
   mode_ = mode;
-  const auto old = std::exchange(policies_, {});  // which give their segments back without the lock: nobody finds them
+  const auto old = std::exchange(policies_, {});  // destroyed without the lock, because no other thread can use them
 }
 
 std::uint32_t Allocator::begin_step(std::uint32_t step) {
@@ -319,7 +320,7 @@ Snapshot Allocator::snapshot() const {
 }
 
 std::vector<Block> Allocator::blocks() const {
-  const std::lock_guard growing(growing_);  // a segment on its way would be half a one
+  const std::lock_guard growing(growing_);  // waits for segments that are being taken
   const std::lock_guard lock(mutex_);
   return copy_blocks();
 }
@@ -354,7 +355,7 @@ Shortage Allocator::shortage(std::size_t bytes) {
           ambient.scope.phase};
 }
 
-// What takes time, without the locks.
+// Fills the fields that take time, without the locks.
 void Allocator::complete(Shortage& s, const std::vector<Block>& held) const {
   if (device_.type != DeviceType::cpu) s.outside = upstream_.outside();
   s.holders = holdings_of(held);

@@ -9,15 +9,15 @@ namespace {
 
 constexpr std::size_t unbounded = std::numeric_limits<std::size_t>::max();
 
-/// The number in a file; unbounded where there is none: "max", or no such file.
+/// Returns the number in a file; unbounded if the file has "max" or does not exist.
 std::size_t read_bound(const std::string& path) {
   std::ifstream file(path);
   std::size_t bytes = 0;
   return file >> bytes ? bytes : unbounded;
 }
 
-/// The least bound of a group and of those above it. In a container the path may be the host's, where only the mount's
-/// root is to be seen.
+/// Returns the lowest bound of a group and its parents. In a container the path may be the host's, and only the root of
+/// the mount may be visible.
 std::size_t least_bound(const std::string& mount, std::string group, const std::string& file) {
   std::size_t least = unbounded;
   for (;;) {
@@ -33,7 +33,7 @@ std::size_t least_bound(const std::string& mount, std::string group, const std::
 std::size_t cgroup_memory_limit(const std::string& membership, const std::string& root) {
   std::size_t least = read_bound(root + "/memory.max");
   std::ifstream groups(membership);
-  for (std::string line; std::getline(groups, line);) {  // "4:cpu,memory:/a/b", or "0::/a/b" of version 2
+  for (std::string line; std::getline(groups, line);) {  // "4:cpu,memory:/a/b", or "0::/a/b" in version 2
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";

@@ -5,7 +5,7 @@ namespace bytetape::memory {
 void FreeTree::insert(Block& b) {
   Block** at = &root_;
   while (*at && (*at)->rank > b.rank) at = comes_before(**at, b) ? &(*at)->larger : &(*at)->smaller;
-  // What was there is parted into what comes before b and what comes after, and hangs below it.
+  // Splits the subtree at this place into the blocks before b and the blocks after b, which become b's children.
   Block* rest = *at;
   *at = &b;
   Block **before = &b.smaller, **after = &b.larger;
@@ -22,7 +22,7 @@ void FreeTree::insert(Block& b) {
   *before = *after = nullptr;
 }
 
-// What hung below the block is joined in its place, the higher rank above.
+// Merges the block's children in its place, so that the higher rank is above.
 void FreeTree::remove_at(Block** at) {
   Block *before = (*at)->smaller, *after = (*at)->larger;
   while (before && after)

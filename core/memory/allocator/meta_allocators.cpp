@@ -45,10 +45,10 @@ std::vector<Allocator*> MetaAllocators::all() const {
   return all;
 }
 
-// Tensors find their allocator by its address.
+// Allocators with live tensors are kept, because tensors refer to them by address.
 MetaAllocators::~MetaAllocators() {
   static std::mutex mutex;
-  static auto* kept = new std::vector<Twin>;  // never destroyed, as the process's allocators are not
+  static auto* kept = new std::vector<Twin>;  // never destroyed, like the process's allocators
   for (const Twin& t : all_)
     if (t.pinned) t.pinned->settle();
   const std::lock_guard lock(mutex);

@@ -17,7 +17,7 @@ namespace memory {
 
 std::size_t Shortage::needed() const {
   const std::size_t rounded = (requested + rounding - 1) / rounding * rounding;
-  return requested == 0 ? rounding : std::max(requested, rounded);  // an absurd size wraps
+  return requested == 0 ? rounding : std::max(requested, rounded);  // rounding up a huge size overflows
 }
 
 std::size_t Shortage::available() const {
@@ -47,7 +47,7 @@ void write_row(std::string& out, const std::string& name, std::size_t bytes, con
   out += '\n';
 }
 
-/// The line below the rule, to which all above it add up: the limit, or of a GPU all that it has.
+/// The line below the rule, which is the sum of the rows above: the limit, or a GPU's whole memory.
 struct Whole {
   const char* name;
   std::size_t bytes;
@@ -87,7 +87,7 @@ void write_table(std::string& out, const Shortage& s) {
     write_row(out, "limit", s.limit);
   const Statistics& books = s.statistics;
   if (const std::size_t waste = books.allocated.current - books.requested.current)
-    print(out, "  rounding takes {} of what the roles hold\n", format_bytes(waste));
+    print(out, "  the roles include {} of rounding\n", format_bytes(waste));
 }
 
 std::string text_of(const Holding& h) {
@@ -121,36 +121,37 @@ void write_holders(std::string& out, const Shortage& s) {
   if (rest) print(out, "  {:>9}  in {} more\n", format_bytes(rest), s.holders.size() - shown);
 }
 
-/// Why what is free does not serve the request.
+/// The reason why the free bytes do not serve the request.
 std::string obstacle(const Shortage& s) {
   const std::size_t free = s.free();
   if (s.elsewhere > 0 && s.needed() > free - s.unusable - s.elsewhere)
-    return fmt::format("{} of it serve other streams or captured steps", format_bytes(s.elsewhere));
+    return fmt::format("{} of it belong to other streams or captured steps", format_bytes(s.elsewhere));
   if (s.needed() > free - s.unusable)
-    return fmt::format("{} of it are for requests up to {}", format_bytes(s.unusable), format_bytes(small_limit));
-  return fmt::format("the largest piece is {} short of this request", format_bytes(s.missing()));
+    return fmt::format("{} of it serve only requests up to {}", format_bytes(s.unusable), format_bytes(small_limit));
+  return fmt::format("the largest piece is {} too small for this request", format_bytes(s.missing()));
 }
 
 std::string verdict(const Shortage& s) {
   if (s.refused())
-    return fmt::format("refused by the system: the limit leaves {}, but the system has no more to give",
+    return fmt::format("refused by the system: the limit leaves {}, but the system has no more memory",
                        format_bytes(s.available()));
   if (!s.fragmented())
     return fmt::format("a true shortage: {} are free, {} are missing for this request", format_bytes(s.free()),
                        format_bytes(s.missing()));
   const bool would_fit = s.needed() <= s.max_fit_if_compacted;
-  return fmt::format("{}: {} are free in all, but {}\n{}laid anew, what is held would leave {}{} in one piece",
-                     would_fit ? "fragmentation" : "a shortage", format_bytes(s.free()), obstacle(s),
-                     would_fit ? "" : "even ", would_fit ? "" : "only ", format_bytes(s.max_fit_if_compacted));
+  return fmt::format(
+      "{}: {} are free in total, but {}\n{}if all blocks were placed anew, {}{} would be free in one piece",
+      would_fit ? "fragmentation" : "a shortage", format_bytes(s.free()), obstacle(s), would_fit ? "" : "even ",
+      would_fit ? "" : "only ", format_bytes(s.max_fit_if_compacted));
 }
 
-/// What the program will ask for after this request nobody knows here, but its earlier peak is a hint.
+/// A hint about later requests. They are not known here, but the earlier peak is.
 std::string outlook(const Shortage& s) {
   const auto& [now, peak] = s.statistics.allocated;
   if (peak > now)
-    return fmt::format("what follows may need more: up to {} were held at once before, {} more than now",
+    return fmt::format("later requests may need more: the peak so far was {} allocated, {} more than now",
                        format_bytes(peak), format_bytes(peak - now));
-  return "what follows may need more: memory::predict() says what a whole step takes";
+  return "later requests may need more: memory::predict() shows the memory of a whole step";
 }
 
 std::string when(const Shortage& s) {
@@ -161,15 +162,15 @@ std::string when(const Shortage& s) {
 std::string explain(const Shortage& s) {
   const std::string who = detail::where();
   std::string out;
-  print(out, "out of memory on {}: {} ({} bytes) asked for", s.name, format_bytes(s.requested),
+  print(out, "out of memory on {}: {} ({} bytes) requested", s.name, format_bytes(s.requested),
         format_exact(s.requested));
   if (!who.empty()) print(out, " by {}", who);
   out += when(s) + "\n\n";
   write_table(out, s);
   write_holders(out, s);
   print(out, "\n{}\n{}\n", verdict(s), outlook(s));
-  print(out, "what would fit now: {} ({} bytes) in one piece", format_bytes(s.fits()), format_exact(s.fits()));
-  if (const std::string path = recording_path(); !path.empty()) print(out, "\nwhat led to it is in {}", path);
+  print(out, "the largest request that fits now: {} ({} bytes)", format_bytes(s.fits()), format_exact(s.fits()));
+  if (const std::string path = recording_path(); !path.empty()) print(out, "\nall events are recorded in {}", path);
   return out;
 }
 

@@ -28,7 +28,7 @@ void PinnedMemory::settle() noexcept {
   for (std::size_t i = 0; i < kept_back; ++i) take_in(keep({}));
 }
 
-/// Keeps `next` back in the place of the oldest one.
+/// Keeps `next` and returns the oldest kept block.
 PinnedMemory::Kept PinnedMemory::keep(Kept next) noexcept {
   const std::lock_guard lock(mutex_);
   std::swap(kept_[oldest_], next);

@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t MiB = std::size_t{1} << 20;
 constexpr std::size_t small_segment = 2 * MiB;
 constexpr std::size_t large_segment = 20 * MiB, own_segment_from = 10 * MiB, own_rounding = 2 * MiB;
-constexpr std::size_t most_merged = 16;  // times the bytes of the segment that a request takes otherwise
+constexpr std::size_t most_merged = 16;  // maximum size of a merged segment, as a multiple of the usual one
 
-/// Whether the block is all of its segment.
+/// Whether the block is the whole segment.
 bool is_segment(const Block& b) { return !b.before && !b.after; }
 
 std::size_t bytes_in(const FreeBlocks& pool) {
@@ -58,7 +58,7 @@ void CachingPolicy::make_free(Block* b) {
   pool_of(b).insert(b);
 }
 
-/// Null where the upstream has no `bytes` more.
+/// Takes a segment from the upstream. Returns null if the upstream does not have `bytes` more.
 Block* CachingPolicy::new_segment(std::size_t bytes, bool small) {
   Block* b = new_block();
   void* data = upstream_.allocate(bytes);
@@ -92,8 +92,8 @@ void CachingPolicy::split(Block* b, std::size_t size) {
   make_free(tail);
 }
 
-/// One segment in place of the unused large ones, where these have half its bytes; or null. What a limit has to do with
-/// it is only whether there are as many: so one that is never reached changes nothing.
+/// Replaces the unused large segments by one segment, if they have at least half its bytes; else returns null. The
+/// limit only decides whether the bytes are available, so a limit that is never reached changes nothing.
 Block* CachingPolicy::merge_unused(std::size_t size, std::size_t& budget) {
   std::size_t unused = 0;
   large_.for_each([&](const Block* b) { unused += is_segment(*b) ? b->size : 0; });
@@ -104,7 +104,7 @@ Block* CachingPolicy::merge_unused(std::size_t size, std::size_t& budget) {
   return new_segment(bytes, false);
 }
 
-/// Where budget or upstream have no more, of exactly `size`.
+/// Adds a segment for `size`. It has exactly `size` if the budget or the upstream does not have more.
 Block* CachingPolicy::add_segment(std::size_t size, std::size_t budget) {
   const std::size_t bytes = std::min(segment_size_for(size), budget / rounding * rounding);
   if (size > bytes) return nullptr;
@@ -119,7 +119,7 @@ bool CachingPolicy::holds_unused_segment() const {
 }
 
 Block* CachingPolicy::take_small_from_large(std::size_t size) {
-  // An unused segment serves more once it is returned: its bytes may then become one of any size.
+  // An unused segment is better returned to the upstream, because its bytes can then serve a segment of any size.
   if (size > small_limit || holds_unused_segment()) return nullptr;
   return large_.take_best_fit(size);
 }
@@ -166,7 +166,7 @@ void CachingPolicy::deallocate(Block* b) {
 }
 
 void CachingPolicy::release_unused(std::initializer_list<FreeBlocks*> pools) {
-  Block *unused = nullptr, **last = &unused;  // a list by `after`
+  Block *unused = nullptr, **last = &unused;  // a list linked by `after`
   for (FreeBlocks* pool : pools)
     pool->for_each([&](Block* b) {
       if (!is_segment(*b)) return;
@@ -176,7 +176,7 @@ void CachingPolicy::release_unused(std::initializer_list<FreeBlocks*> pools) {
     });
   while (Block* b = unused) {
     unused = b->after;
-    observer_(*b, false);  // the books first: from here on the bytes may be anybody's
+    observer_(*b, false);  // before deallocate(), after which another thread may get the bytes
     upstream_.deallocate(b->data, b->size);
     numbers_->give_back();
     --segments_;
@@ -224,7 +224,7 @@ Block* DirectPolicy::allocate(std::size_t size, std::size_t budget) {
   return first_ = b.release();
 }
 
-// The upstream comes last: meanwhile nothing may be left here, and another mode be set.
+// Calls the upstream last, because the mode may change meanwhile and destroy this policy once it has no blocks.
 void DirectPolicy::deallocate(Block* b) {
   const std::unique_ptr<Block> gone(b);
   if (b->larger) b->larger->smaller = b->smaller;

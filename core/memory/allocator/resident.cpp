@@ -23,8 +23,8 @@ std::size_t page_size() {
 
 }  // namespace
 
-// By the page tables. What /proc/self/statm says is put together from counts by processor, and late: on a machine of
-// many it was 24 MB off.
+// Reads the page tables. /proc/self/statm sums counts per processor and is late: on a machine with many processors it
+// was 24 MB off.
 std::optional<std::size_t> resident_bytes() {
   std::ifstream file("/proc/self/smaps_rollup");
   std::string word;
@@ -35,12 +35,12 @@ std::optional<std::size_t> resident_bytes() {
 }
 
 std::optional<std::size_t> resident_bytes(const void* data, std::size_t bytes) {
-  std::array<unsigned char, 4096> pages{};  // one a page: its lowest bit tells
+  std::array<unsigned char, 4096> pages{};  // one for each page; the lowest bit is set if it is resident
   std::size_t resident = 0;
   const std::size_t most = pages.size() * page_size();
   for (std::size_t done = 0; done < bytes; done += most) {
     const std::size_t length = std::min(most, bytes - done);
-    void* at = const_cast<char*>(static_cast<const char*>(data) + done);  // mincore only looks
+    void* at = const_cast<char*>(static_cast<const char*>(data) + done);  // mincore does not write
     if (mincore(at, length, pages.data()) != 0) return std::nullopt;
     const std::size_t count = (length + page_size() - 1) / page_size();
     for (std::size_t i = 0; i < count; ++i) resident += (pages[i] & 1) * page_size();

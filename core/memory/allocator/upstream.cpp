@@ -51,7 +51,7 @@ std::optional<Outside> HostUpstream::outside() const {
     ours += *resident;
   }
   if (!process) return std::nullopt;
-  return Outside{*process - std::min(*process, ours), {}};  // the system counts pages a little late
+  return Outside{*process - std::min(*process, ours), {}};  // may be less, because the system counts pages late
 }
 
 void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {
@@ -59,7 +59,7 @@ void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {
   used_ += bytes;
   const std::uintptr_t at = next_;
   next_ = (at + bytes + page - 1) / page * page;
-  if (next_ <= at) next_ = page;  // past the end of the addresses, which stand for nothing anyway
+  if (next_ <= at) next_ = page;  // wraps around; simulated addresses are not used
   return reinterpret_cast<void*>(at);
 }
 

@@ -17,7 +17,7 @@ using Effects = std::vector<const CheckpointEffect*>;
 
 bool is_timed(const DeviceLog& device) { return !device.name.starts_with("meta"); }
 
-/// The effect that lowers the peak most beside those that are chosen; null where that is less than `least`.
+/// The effect that lowers the peak most in addition to `chosen`; null if none lowers it by at least `least`.
 const CheckpointEffect* best_beside(const Effects& chosen, const std::vector<CheckpointEffect>& all,
                                     const RecordedStep& step, std::size_t least) {
   const CheckpointEffect* best = nullptr;
@@ -92,7 +92,8 @@ std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device
   if (!range) return {};
   const RecordedStep step(log, device, *range);
   if (step.offloads())
-    return {"no checkpoint is advised, as what is saved goes to the host: SaveOnCpu's keep says how much stays"};
+    return {
+        "no checkpoint is advised, because saved tensors go to the host: SaveOnCpu's `keep` is how many bytes stay"};
   std::map<std::string, std::size_t> unknown, torn;
   for (const auto& [module, bytes] : step.saved_by_module()) {
     if (bytes == 0 || bytes < step.peak() / 100) continue;
@@ -104,17 +105,17 @@ std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device
   std::vector<std::string> reasons;
   if (!unknown.empty() && !step.knows_calls())
     reasons.push_back(
-        fmt::format("no checkpoint is advised of {}: the recording does not say what goes into modules; an "
-                    "earlier version wrote it, or all of them begin with nn::Call",
+        fmt::format("no checkpoint is advised for {}: the recording does not have the inputs of modules, because an "
+                    "earlier version wrote it or all modules begin with nn::Call",
                     list_of(unknown)));
   else if (!unknown.empty())
     reasons.push_back(
-        fmt::format("no checkpoint is advised of {}: it can be run again only if its functions return "
+        fmt::format("no checkpoint is advised for {}: a module can be recomputed only if its functions return "
                     "nn::call(*this, body, inputs...)",
                     list_of(unknown)));
   if (!torn.empty())
     reasons.push_back(
-        fmt::format("no checkpoint is advised of {}: calls of it overlap, run backward, or have no input "
+        fmt::format("no checkpoint is advised for {}: its calls overlap, run backward, or have no input "
                     "or no result on this device",
                     list_of(torn)));
   return reasons;

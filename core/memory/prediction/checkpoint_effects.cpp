@@ -1,7 +1,7 @@
-// Of a step, each block's life is known: when it was born, in which module, who kept it, when it died; and of each call
-// of a module, which blocks went in and came out. A module that is checkpointed lets go, behind its forward, of the
-// blocks that were born in it and that its nodes alone keep; they are born again, with what else its forward takes,
-// when its backward first needs one. Until then it keeps its inputs. What cannot be known is taken to be worst.
+// A recording has each block's life in a step: when and in which module it was allocated, which nodes held it, and when
+// it was freed. It also has the inputs and results of each call of a module. A checkpointed module frees the blocks
+// that were allocated in it and that only its nodes hold, after its forward. It keeps its inputs. When its backward
+// first needs a block, it runs forward again and allocates them again. Unknowns are assumed to be worst.
 #include "bytetape/core/memory/prediction/checkpoint_effects.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::optional<Range> highest_training_step(const std::vector<Record>& records) {
 RecordedStep::RecordedStep(const Log& log, const DeviceLog& device, Range step)
     : log_(log), records_(device.records), step_(step) {
   Replay replay;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> held;  // bytes, by place, when the step begins
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> held;  // bytes at the start of the step, by place
   for (std::size_t i = 0; i < step.begin; ++i) {
     const Record& r = records_[i];
     replay.apply(r.event);
@@ -68,7 +68,7 @@ RecordedStep::RecordedStep(const Log& log, const DeviceLog& device, Range step)
   check_calls();
 }
 
-// ---- what happened
+// ---- the recorded step
 
 void RecordedStep::take(std::size_t i) {
   const Record& r = records_[i];
@@ -101,7 +101,7 @@ void RecordedStep::make(std::size_t i) {
   lives_.push_back({.bytes = r.event.bytes, .born = i, .died = step_.end, .by_module = r.by_module});
 }
 
-// Nodes run backward in reverse, in the module and op that made them: of several that keep a block, the last lets go
+// Ends a hold. Nodes run backward in reverse, in the module and op of their forward, so the last matching hold ends
 // first.
 void RecordedStep::drop(Life& life, std::size_t i) {
   const Record& r = records_[i];
@@ -143,7 +143,7 @@ void RecordedStep::check_calls() {
       if (c.is_open() || !is_in_one_piece(c, module)) torn_.insert(module);
 }
 
-/// Whether its thread does nothing else meanwhile, and no other thread runs the module.
+/// Whether the call's thread ran only the module during the call, and no other thread ran the module.
 bool RecordedStep::is_in_one_piece(const Call& call, const std::string& module) const {
   const std::uint32_t thread = records_[call.forward.begin].thread;
   for (std::size_t i = call.forward.begin; i < call.forward.end; ++i) {
@@ -169,7 +169,7 @@ std::map<std::string, std::size_t> RecordedStep::saved_by_module() const {
 
 double RecordedStep::forward_time(const std::string& module) const {
   const std::uint64_t from = records_[step_.begin].time, to = records_[step_.end].time;
-  std::uint64_t all = 0, taken = 0, since = from;  // what led to a backward; since the last one, or the optimizer
+  std::uint64_t all = 0, taken = 0, since = from;  // time of forwards that a backward followed
   bool is_forward = true;
   for (std::size_t i = step_.begin + 1; i < step_.end; ++i) {
     const bool was_forward =
@@ -189,7 +189,7 @@ double RecordedStep::forward_time(const std::string& module) const {
   return all ? static_cast<double>(taken) / static_cast<double>(all) : 0;
 }
 
-// ---- what a checkpoint changes
+// ---- the effect of a checkpoint
 
 std::vector<CheckpointEffect> RecordedStep::effects() const {
   std::vector<CheckpointEffect> all;
@@ -208,7 +208,7 @@ std::optional<CheckpointEffect> RecordedStep::effect_of(const std::string& modul
   return frees ? std::optional(std::move(effect)) : std::nullopt;
 }
 
-/// Of nodes that the call makes.
+/// The holds of a block by nodes that the call recorded.
 std::vector<RecordedStep::Hold> RecordedStep::holds_of(const Life& life, const Call& call,
                                                        const std::string& module) const {
   std::vector<Hold> own;
@@ -223,9 +223,9 @@ CheckpointEffect::OfCall RecordedStep::effect_of(const Call& call, const std::st
   const auto from = std::lower_bound(holds_.begin(), holds_.end(), std::pair(call.forward.begin, std::size_t{0}));
   for (auto h = from; h != holds_.end() && h->first < call.forward.end; ++h)
     if (auto own = holds_of(lives_[h->second], call, module); !own.empty()) held[h->second] = std::move(own);
-  if (held.empty()) return effect;  // no node will ask for anything
+  if (held.empty()) return effect;  // no node needs a saved tensor
 
-  // Where in an op's backward it asks, a recording does not tell: at the latest, the first node lets go then.
+  // A recording does not say when an op's backward reads its saved tensors. It is no later than the first release.
   std::size_t first = step_.end, last = step_.end, last_of_inputs = step_.begin;
   for (const auto& [block, own] : held)
     for (const Hold& h : own) {
@@ -245,8 +245,8 @@ CheckpointEffect::OfCall RecordedStep::effect_of(const Call& call, const std::st
   return effect;
 }
 
-/// Of a block that the call makes and its nodes keep. A result is the caller's too, until its backward begins: from
-/// then on only nodes can let go of it.
+/// Adds a block that the call allocates and its nodes hold to the effect. The caller may hold a result too, until
+/// backward begins. From then on only nodes can free it.
 void RecordedStep::note_made(CheckpointEffect::OfCall& effect, std::size_t block, const std::vector<Hold>& own,
                              const Call& call, const std::string& module) const {
   const Life& life = lives_[block];
@@ -279,10 +279,10 @@ std::size_t RecordedStep::start_of_backward(std::size_t i) const {
   return i;
 }
 
-/// The most that its own blocks come to. The second run keeps what nodes save until it ends.
+/// The peak of the blocks that the recomputation allocates. It holds the blocks that nodes save until it ends.
 std::size_t RecordedStep::rise_of(Range forward) const {
   const auto is_earlier = [](const Life& life, std::size_t i) { return life.born < i; };
-  std::vector<std::pair<std::size_t, std::size_t>> frees;  // records, and bytes
+  std::vector<std::pair<std::size_t, std::size_t>> frees;  // record and bytes
   const auto first = std::lower_bound(lives_.begin(), lives_.end(), forward.begin, is_earlier);
   const auto end = std::lower_bound(first, lives_.end(), forward.end, is_earlier);
   const auto is_own = [&](const Life& life) { return records_[life.born].thread == records_[forward.begin].thread; };
@@ -312,7 +312,7 @@ std::size_t RecordedStep::peak_with(const std::vector<const CheckpointEffect*>& 
       for (const std::size_t block : call.kept) kept_until[block] = std::max(kept_until[block], call.again.end);
   for (const auto& [block, until] : kept_until) add({lives_[block].died, until}, lives_[block].bytes);
 
-  std::vector<std::size_t> away;  // bytes of each call when it runs again
+  std::vector<std::size_t> away;  // freed bytes of each call when it is recomputed
   for (const CheckpointEffect* e : effects)
     for (const auto& call : e->calls) {
       away.push_back(0);
@@ -348,7 +348,7 @@ std::size_t RecordedStep::peak_with(const std::vector<const CheckpointEffect*>& 
   return highest;
 }
 
-/// Without workspaces that are taken in it: nothing else runs while a kernel has one.
+/// The highest level in a range, less the workspaces allocated in it, because nothing else runs while a kernel has one.
 std::size_t RecordedStep::highest_between_kernels(Range range, const std::vector<std::size_t>& levels) const {
   const auto level = [&](std::size_t i) { return levels[i - step_.begin]; };
   std::size_t workspaces = 0, highest = level(range.begin);

@@ -5,7 +5,7 @@
 namespace bytetape::memory {
 namespace {
 
-/// The event at which what is reserved is first at its highest.
+/// The first event at which the reserved bytes reach their peak.
 std::size_t find_peak(const std::vector<Event>& events) {
   std::size_t reserved = 0, peak = 0, at = 0;
   for (std::size_t i = 0; i < events.size(); ++i) {

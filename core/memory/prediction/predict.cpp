@@ -30,7 +30,7 @@ using bytetape::detail::Setting;
 
 constexpr std::size_t log_capacity = std::size_t{1} << 18;  // events: some hundred steps of a ResNet-18
 
-/// num_threads() for a C++ scope.
+/// Sets num_threads() for a C++ scope.
 class Threads {
  public:
   explicit Threads(int n) : previous_(num_threads()) {
@@ -44,7 +44,7 @@ class Threads {
   int previous_;
 };
 
-/// What a thread finds that has just begun, with meta devices of its own.
+/// Gives this thread the state of a new thread, with its own meta devices, for a C++ scope.
 class FreshThread {
  public:
   FreshThread(Device meta, MetaAllocators& meta_allocators)
@@ -65,13 +65,13 @@ class FreshThread {
   const DefaultGenerator drawn_from_{generator_};
 };
 
-/// What happens to a prediction's memory, in a file, where there is to be one.
+/// Records a prediction's memory events in a file if the options name one.
 class Taken {
  public:
   Taken(const PredictOptions& o, const MetaAllocators& meta_allocators) {
     if (!o.recording.empty()) recorder_ = start_recorder(o.recording, o.program, &meta_allocators);
   }
-  /// Where it was not finished something else was thrown.
+  /// Finishes the file if an exception ended the prediction. That exception is more important than an error here.
   ~Taken() {
     try {
       finish();
@@ -119,7 +119,7 @@ class Rehearsal {
   }
 
  private:
-  // The books are read while the program still holds what it holds.
+  // Reads the statistics before the program frees its memory.
   void take_steps(const std::function<void()>& step) {
     look();
     unless_memory_runs_out([&] {
@@ -174,7 +174,7 @@ class Rehearsal {
   const PredictOptions options_;
   const Threads threads_;
   MetaAllocators all_;
-  Taken taken_;  // ends before these
+  Taken taken_;  // destroyed before all_
   Repeats repeats_;
   Prediction p_;
 };
@@ -204,7 +204,7 @@ Largest detail::largest(std::int64_t low, std::int64_t high,
     best = {n, std::move(p)};
     return Tried::fits;
   };
-  // What fragmentation stops may fit again when it is larger, and is laid out in another way.
+  // If fragmentation stops n, a larger n may fit again, because its blocks are placed differently.
   std::int64_t too_large = high + 1;
   for (std::int64_t n = low; n < high;) {
     n = n > high / 2 ? high : 2 * n;

@@ -1,4 +1,4 @@
-// A prediction as a page of text.
+// Formats a prediction as a page of text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace bytetape::memory {
 namespace {
 
-constexpr int bar_width = 22;  // with which a page is 80 columns wide
+constexpr int bar_width = 22;  // for a page of 80 columns
 
 template <class... Args>
 void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
@@ -23,15 +23,15 @@ void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
 
 bool is_limited(const Prediction& p) { return p.snapshot.limit != std::numeric_limits<std::size_t>::max(); }
 
-/// "on 2 threads", of which a GPU's memory does not know.
+/// "cpu on 2 threads", or "cuda:0", whose memory does not depend on the threads.
 std::string whose(const Prediction& p) {
   const std::string device = to_string(p.device);
   if (p.device.type != DeviceType::cpu) return device;
   return fmt::format("{} on {} thread{}", device, p.threads, p.threads == 1 ? "" : "s");
 }
 
-/// The numbers of the first and the last step that was marked (memory::Step) as this one was taken; its place, from 1,
-/// where none was.
+/// The numbers of the first and the last step that the program marked (memory::Step) in a predicted step. If it marked
+/// none, both are the predicted step's place, from 1.
 struct Numbers {
   std::size_t first, last;
 };
@@ -48,24 +48,24 @@ std::string verdict(const Prediction& p) {
   const std::string limit = format_bytes(p.snapshot.limit);
   const std::size_t taken = p.steps.size();
   if (!p.fits())
-    return taken == 0 ? fmt::format("what is made before the first step does not fit into {}", limit)
+    return taken == 0 ? fmt::format("the setup before the first step does not fit into {}", limit)
                       : fmt::format("step {} does not fit into {}", numbers_of(p, taken - 1).last, limit);
   std::string text = is_limited(p) ? fmt::format("fits into {}; ", limit) : "";
-  if (p.period == 1) return text + fmt::format("from step {} on all are alike", numbers_of(p, taken - 2).first);
+  if (p.period == 1) return text + fmt::format("all steps from step {} on are alike", numbers_of(p, taken - 2).first);
   if (p.is_settled())
-    return text +
-           fmt::format("from step {} on every {} are alike", numbers_of(p, taken - 2 * p.period).first, p.period);
-  return text + fmt::format("{} step{} and none like an earlier one", taken, taken == 1 ? "" : "s");
+    return text + fmt::format("from step {} on, steps repeat with a period of {}",
+                              numbers_of(p, taken - 2 * p.period).first, p.period);
+  return text + fmt::format("{} step{}, none like an earlier one", taken, taken == 1 ? "" : "s");
 }
 
-/// Of those that repeat the one that takes most.
+/// The step that takes most memory, of the steps that repeat.
 const PredictedStep& settled(const Prediction& p) {
   const auto takes_less = [](const PredictedStep& a, const PredictedStep& b) { return a.allocated < b.allocated; };
   return *std::max_element(p.steps.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(p.period, 1)),
                            p.steps.end(), takes_less);
 }
 
-/// `first`: none where it is the last, too.
+/// Writes a row with the bytes of the first and the last step. `first` is nullopt if they are the same step.
 void write_row(std::string& out, const char* name, std::optional<std::size_t> first, std::size_t last,
                std::size_t whole) {
   const std::string bar = format_bar(last, whole, bar_width);
@@ -73,7 +73,7 @@ void write_row(std::string& out, const char* name, std::optional<std::size_t> fi
         bar.empty() ? "" : "  ", bar);
 }
 
-/// The first step beside a late one.
+/// Writes a table of the first step and a late one.
 void write_steps(std::string& out, const Prediction& p) {
   const PredictedStep &first = p.steps.front(), &last = settled(p);
   const bool is_one = &first == &last;
@@ -95,7 +95,7 @@ std::string summarize(const Prediction& p, std::size_t modules) {
   if (!p.steps.empty()) write_steps(out, p);
   print(out, "\n{}", summarize(p.snapshot, modules));
   for (const Snapshot& s : p.others)
-    print(out, "beside it, on {}: peak {} allocated, {} reserved\n", s.name, format_bytes(s.statistics.allocated.peak),
+    print(out, "also on {}: peak {} allocated, {} reserved\n", s.name, format_bytes(s.statistics.allocated.peak),
           format_bytes(s.statistics.reserved.peak));
   return out;
 }

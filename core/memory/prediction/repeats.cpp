@@ -10,8 +10,8 @@ namespace {
 
 bool is_mark(EventKind k) { return k == EventKind::step_begin || k == EventKind::step_end; }
 
-/// Equal, but for the numbers of steps, and of segments where they are in the same order: what depends on those depends
-/// on their order alone.
+/// Whether two steps have equal events. The numbers of steps may differ. The numbers of segments may differ if their
+/// order is the same, because placement depends on the order only.
 bool are_alike(std::span<const Event> a, std::span<const Event> b) {
   std::map<std::uint32_t, std::uint32_t> segments;
   const auto is_alike = [&](const Event& x, Event y) {
@@ -30,7 +30,7 @@ bool are_alike(std::span<const Event> a, std::span<const Event> b) {
 void Repeats::look(const Snapshot& s) {
   const Statistics& books = s.statistics;
   ends_.push_back({std::ssize(s.events), books.allocated.current, books.reserved.current});
-  const std::size_t last = ends_.size() - 1;  // number 0 is the program's start
+  const std::size_t last = ends_.size() - 1;  // entry 0 is the program's start
   const auto step = [&](std::size_t i) {
     return std::span(s.events.begin() + ends_[i - 1].event, s.events.begin() + ends_[i].event);
   };

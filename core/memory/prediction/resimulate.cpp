@@ -40,7 +40,7 @@ class Resimulation {
   }
 
  private:
-  using Place = std::pair<std::uint32_t, std::uint64_t>;  // a segment, and where in it
+  using Place = std::pair<std::uint32_t, std::uint64_t>;  // segment and offset
 
   void take(const Record& r) {
     switch (r.event.kind) {
@@ -73,7 +73,7 @@ class Resimulation {
     allocated_ += b->size;
     const auto [at, is_new] = held_.try_emplace(place_of(r), b);
     if (is_new) return;
-    give_back(at->second);  // a record is missing: what was there has been freed
+    give_back(at->second);  // the record of its free is missing
     at->second = b;
   }
 
@@ -90,7 +90,7 @@ class Resimulation {
     policy_->deallocate(b);
   }
 
-  /// As Allocator does it.
+  /// Serves a request in the same way as Allocator.
   Block* serve(const Record& r) {
     const std::size_t size = rounded(r.event.requested);
     Block* b = policy_->allocate(size, budget());
@@ -112,7 +112,7 @@ class Resimulation {
 
   static Place place_of(const Record& r) { return {r.event.segment, r.event.offset}; }
 
-  /// The record, of the block that is in the place of its own.
+  /// Adds a record with the place and size of the block that replaces the recorded one.
   void add(Record r, const Block& b) {
     r.event.segment = b.segment;
     r.event.offset = b.offset;
@@ -138,8 +138,8 @@ class Resimulation {
   Resimulated result_;
   std::size_t allocated_ = 0, reserved_ = 0;
   SimulatedUpstream upstream_;
-  std::unique_ptr<Policy> policy_;  // tells on_segment() of segments also as it ends
-  std::map<Place, Block*> held_;    // by where the recording had them
+  std::unique_ptr<Policy> policy_;  // calls on_segment() also in its destructor
+  std::map<Place, Block*> held_;    // by their places in the recording
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace bytetape::memory {
 namespace {
 
-/// Whether an event's module and op are those that its thread ran, and not those that the block is from.
+/// Whether an event's module and op are those of its thread. For other events they are those of the block.
 bool is_of_its_thread(EventKind k) {
   using enum EventKind;
   return k == alloc || k == out_of_memory || k == to_device || k == to_host || k == wait;

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Writers stay far below these.
+// Writers make much smaller chunks.
 constexpr std::uint32_t most_packed = 1u << 26, most_unpacked = 1u << 26;
 
 class Reader {
@@ -27,9 +27,9 @@ class Reader {
     std::string line(sizeof(memlog_first_line) - 1, '\0');
     from_.read(0, reinterpret_cast<std::byte*>(line.data()), line.size());
     const std::string_view expected = memlog_first_line, format = expected.substr(0, expected.rfind(' ') + 1);
-    from_.check_at(line.starts_with(format), 0, "this is no recording of memory: it does not begin with '", format,
-                   "'");
-    from_.check_at(line == expected, format.size(), "this recording's format is of another version than 1");
+    from_.check_at(line.starts_with(format), 0, "expected a memory recording, which begins with '", format,
+                   "', found another file");
+    from_.check_at(line == expected, format.size(), "expected a recording of version 1, found another version");
     at_ = line.size();
     if (read_chunk()) read_others();
     return std::move(log_);
@@ -41,24 +41,25 @@ class Reader {
     from_.check_at(ok, at_, args...);
   }
 
-  /// What comes before a damaged chunk is sound, as each has a sum of its own.
+  /// Reads chunks up to the end or the first damaged one. Earlier chunks are sound, because each has a checksum.
   void read_others() {
     try {
       while (!log_.complete && read_chunk()) {}
-      check_here(!log_.complete || from_.bytes_from(at_) == 0, "the recording ended, but bytes follow");
+      check_here(!log_.complete || from_.bytes_from(at_) == 0,
+                 "expected the end of the file after the recording, found more bytes");
     } catch (const FileError& e) { log_.damage = e.what(); }
   }
 
-  /// False where the file breaks off.
+  /// Reads a chunk. Returns false if the file breaks off.
   bool read_chunk() {
     ChunkHeader h{};
     if (from_.bytes_from(at_) < sizeof(h)) return false;
     from_.read_all(at_, std::as_writable_bytes(std::span(&h, 1)));
-    constexpr ChunkHeader nothing{};  // which a disk may hold behind what was written last
+    constexpr ChunkHeader nothing{};  // a disk may have zeros after the last bytes written
     if (std::memcmp(&h, &nothing, sizeof h) == 0) return false;
-    check_here(!h.zeros[0] && !h.zeros[1] && !h.zeros[2], "no chunk begins here");
-    check_here(h.packed <= most_packed && h.unpacked <= most_unpacked, "a chunk of ", h.packed, " bytes that become ",
-               h.unpacked, ": larger than any that is written");
+    check_here(!h.zeros[0] && !h.zeros[1] && !h.zeros[2], "expected the start of a chunk, found other bytes");
+    check_here(h.packed <= most_packed && h.unpacked <= most_unpacked, "expected a chunk of at most ", most_packed,
+               " bytes, found one of ", h.packed, ", unpacked ", h.unpacked);
     if (from_.bytes_from(at_ + sizeof(h)) < h.packed) return false;
     const std::string bytes = unpacked(h);
     take(h.kind, bytes);
@@ -100,12 +101,12 @@ class Reader {
         log_.complete = true;
         return;
       default:
-        check_here(false, "a chunk of no known kind, ", static_cast<int>(kind));
+        check_here(false, "found a chunk of unknown kind ", static_cast<int>(kind));
     }
   }
 
   void take_names(const std::string& bytes) {
-    check_here(!bytes.empty() && bytes.back() == '\0', "the last of the names is not ended");
+    check_here(!bytes.empty() && bytes.back() == '\0', "expected a zero byte after the last name");
     for (std::size_t at = 0; at < bytes.size(); at += log_.names.back().size() + 1) log_.names.emplace_back(&bytes[at]);
   }
 
@@ -118,13 +119,13 @@ class Reader {
   }
 
   DeviceLog& device(std::uint64_t number) {
-    check_here(number < log_.devices.size(), "device ", number, " of ", log_.devices.size());
+    check_here(number < log_.devices.size(), "expected a device below ", log_.devices.size(), ", found ", number);
     return log_.devices[number];
   }
 
   void take_records(const std::string& bytes) {
     std::uint32_t number = 0;
-    check_here(bytes.size() >= sizeof(number), "records of no device");
+    check_here(bytes.size() >= sizeof(number), "expected records with a device number, found ", bytes.size(), " bytes");
     std::memcpy(&number, bytes.data(), sizeof(number));
     std::vector<Record>& to = device(number).records;
     const auto from = rows<Record>(bytes, sizeof(number));
@@ -142,7 +143,7 @@ class Reader {
     if (measured("outside")) d.outside = Outside{field<std::uint64_t>(end, "outside"), {}};
     if (d.outside && measured("others")) d.outside->others = field<std::uint64_t>(end, "others");
     const auto books = end.find("statistics");
-    check_here(books != end.end(), "no 'statistics'");
+    check_here(books != end.end(), "expected 'statistics', found none");
     try {
       d.end = statistics_from_json(books->dump());
     } catch (const ValueError& e) { check_here(false, e.what()); }
@@ -151,7 +152,8 @@ class Reader {
   template <class Row>
   std::vector<Row> rows(const std::string& bytes, std::size_t from) {
     const std::size_t left = bytes.size() - from;
-    check_here(left % row_bytes<Row>() == 0, left, " bytes are no whole number of rows of ", row_bytes<Row>());
+    check_here(left % row_bytes<Row>() == 0, "expected whole rows of ", row_bytes<Row>(), " bytes, found ", left,
+               " bytes");
     std::vector<Row> all(left / row_bytes<Row>());
     check_flags<Row>(bytes.data() + from, all.size());
     read_columns(bytes.data() + from, all);
@@ -159,29 +161,32 @@ class Reader {
     for (Row& row : all) {
       row.time = time += row.time;
       check_row(row);
-      each_name(row,
-                [&](NameId name) { check_here(name < log_.names.size(), "name ", name, " of ", log_.names.size()); });
+      each_name(row, [&](NameId name) {
+        check_here(name < log_.names.size(), "expected a name below ", log_.names.size(), ", found ", name);
+      });
     }
     return all;
   }
 
-  /// The second column of marks is a bool, which holds 0 or 1 alone.
+  /// Checks the second column of marks, which is a bool and must be 0 or 1.
   template <class Row>
   void check_flags(const char* columns, std::size_t n) const {
     if constexpr (std::is_same_v<Row, Mark>)
       for (std::size_t i = n; i < 2 * n; ++i)
-        check_here(columns[i] == 0 || columns[i] == 1, "a mark neither begins nor ends");
+        check_here(columns[i] == 0 || columns[i] == 1,
+                   "expected a mark that begins or ends (1 or 0), found another value");
   }
   void check_row(const Record& r) const {
     const Event& e = r.event;
-    check_here(static_cast<int>(e.kind) < event_kind_count, "an event of kind ", static_cast<int>(e.kind));
-    check_here(static_cast<int>(e.role) < role_count && static_cast<int>(e.old_role) < role_count, "role ",
-               static_cast<int>(e.role), " or ", static_cast<int>(e.old_role));
-    check_here(static_cast<int>(e.phase) < phase_count, "phase ", static_cast<int>(e.phase));
+    check_here(static_cast<int>(e.kind) < event_kind_count, "found an event of unknown kind ",
+               static_cast<int>(e.kind));
+    check_here(static_cast<int>(e.role) < role_count && static_cast<int>(e.old_role) < role_count,
+               "found an unknown role: ", static_cast<int>(e.role), " or ", static_cast<int>(e.old_role));
+    check_here(static_cast<int>(e.phase) < phase_count, "found the unknown phase ", static_cast<int>(e.phase));
   }
   void check_row(const Mark& m) const {
-    check_here(m.kind <= Mark::Kind::phase && static_cast<int>(m.phase) < phase_count, "a mark of kind ",
-               static_cast<int>(m.kind), ", phase ", static_cast<int>(m.phase));
+    check_here(m.kind <= Mark::Kind::phase && static_cast<int>(m.phase) < phase_count,
+               "found a mark of unknown kind or phase: ", static_cast<int>(m.kind), ", ", static_cast<int>(m.phase));
   }
 
   Json json(const std::string& bytes) const {
@@ -194,7 +199,7 @@ class Reader {
     const auto at = object.find(key);
     const bool fits =
         at != object.end() && (std::is_same_v<T, std::string> ? at->is_string() : at->is_number_unsigned());
-    check_here(fits, "no '", key, "', or of another type");
+    check_here(fits, "expected '", key, "' of the right type");
     return at->template get<T>();
   }
   std::size_t bound(const Json& object, const char* key) const {

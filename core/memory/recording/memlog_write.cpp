@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
-/// What is no UTF-8 becomes U+FFFD.
+/// Formats JSON. Invalid UTF-8 becomes U+FFFD.
 std::string text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 template <class Row>
@@ -35,7 +35,7 @@ std::string checked(const std::string& path) {
 
 }  // namespace
 
-// At level 1: it must keep up with training.
+// Packs at level 1, because it must keep up with training.
 std::string packed_chunk(char kind, const std::string& bytes) {
   uLongf size = compressBound(bytes.size());
   std::string chunk(sizeof(ChunkHeader) + size, '\0');

@@ -46,7 +46,7 @@ void Recorder::detach(Allocator& a) {
   devices_.erase(at);
 }
 
-// What happened under the old limit goes before the new one.
+// Writes the events under the old limit before the new limit.
 void Recorder::note_limit(const Allocator& a) {
   const std::lock_guard lock(writing_);
   const auto at = devices_.find(&a);

@@ -18,29 +18,29 @@
 namespace bytetape::memory {
 namespace {
 
-/// The allocators of the process, and who takes down what they do.
+/// The allocators of the process, and the recorder of their events.
 struct Registry {
   std::mutex mutex;
   std::vector<Allocator*> allocators;
-  Recorder* recorder = nullptr;    // a recording's
-  Recorder* running = nullptr;     // that, or a prediction's
-  std::string path, predicted_to;  // of its file, and of a prediction's, as given; "" where none runs
-  std::string file;                // the first, from any folder
-  std::string finished;            // file of the last recording that is finished; "" before there is one
+  Recorder* recorder = nullptr;    // recorder of a recording
+  Recorder* running = nullptr;     // recorder of a recording or a prediction
+  std::string path, predicted_to;  // files of a recording and a prediction, as given; "" if none runs
+  std::string file;                // absolute form of `path`
+  std::string finished;            // file of the last finished recording; "" if there is none
 };
 Registry& registry() {
   static Registry* r = new Registry;  // outlives every static allocator
   return *r;
 }
 
-/// The program as it was called, without its folder.
+/// Returns the name of the program as it was called, without its folder.
 std::string name_of_process() {
   std::string name;
   std::getline(std::ifstream("/proc/self/cmdline"), name, '\0');
   return std::filesystem::path(name).filename();
 }
 
-/// The path as it is from other folders, where the program may go.
+/// Returns the absolute path, because the program may change its folder.
 std::string absolute(const std::string& path) {
   std::error_code failed;
   const std::filesystem::path whole = std::filesystem::absolute(path, failed);
@@ -84,8 +84,9 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
                                          const MetaAllocators* of) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  check<ValueError>(r.predicted_to.empty(), "a prediction is being recorded, to '", r.predicted_to, "'");
-  check<ValueError>(r.path.empty(), "a recording runs already, to '", r.path, "': finish() it first");
+  check<ValueError>(r.predicted_to.empty(), "a prediction is being recorded to '", r.predicted_to,
+                    "': wait until it ends");
+  check<ValueError>(r.path.empty(), "a recording to '", r.path, "' is already running: finish() it first");
   const std::string what = program.empty() ? name_of_process() + (of ? ", predicted" : "") : program;
   auto recorder = std::make_unique<Recorder>(path, what, of);
   if (!of) {
@@ -99,7 +100,7 @@ std::unique_ptr<Recorder> start_recorder(const std::string& path, const std::str
   return recorder;
 }
 
-// What threads told is this recorder's until its file is complete: no other one may begin before that.
+// Finishes a recorder. No other one may begin before its file is complete, because threads still hold its events.
 void finish_recorder(std::unique_ptr<Recorder> recorder) {
   struct Ends {
     ~Ends() {
@@ -127,7 +128,7 @@ Recording::Recording(const std::string& path, const std::string& program)
 Recording::~Recording() {
   try {
     finish();
-  } catch (const std::exception&) {}  // as the header says
+  } catch (const std::exception&) {}  // the header documents it
 }
 
 void Recording::finish() {
@@ -144,7 +145,7 @@ Log log_so_far() {
   if (r.recorder) {
     r.recorder->flush();
     Log log = read_log(r.file);
-    log.complete = true;  // nothing broke off
+    log.complete = true;  // the ledgers' logs are not cut off
     for (const Allocator* a : r.allocators) {
       const auto its = std::ranges::find(log.devices, a->name(), &DeviceLog::name);
       if (its != log.devices.end()) its->outside = a->outside();

@@ -25,7 +25,7 @@ std::string describe(const Event& e) {
     out << to_string(e.kind) << ' ' << e.bytes;
     return out.str();
   }
-  out << to_string(e.kind) << ' ' << e.bytes << " B (of " << e.requested << " asked) at " << e.segment << '+'
+  out << to_string(e.kind) << ' ' << e.bytes << " B (" << e.requested << " requested) at " << e.segment << '+'
       << e.offset << ", ";
   if (e.kind == EventKind::retag) out << to_string(e.old_role) << " of '" << name_of(e.old_module) << "' -> ";
   out << to_string(e.role) << " of '" << name_of(e.module) << "' by " << name_of(e.op) << ", " << to_string(e.phase)

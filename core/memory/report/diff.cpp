@@ -24,7 +24,7 @@ class Sums {
     sum.bytes += sign * h.bytes;
     sum.blocks += sign * h.blocks;
   }
-  /// Those that are not nothing. Ids depend on what the process did before; names do not.
+  /// The sums that are not 0, sorted by names, because ids depend on what the process did before.
   std::vector<Holding> rows() const {
     std::vector<Holding> rows;
     for (const auto& [key, sum] : rows_)
@@ -62,7 +62,7 @@ Holdings mark(const Allocator& a) {
 Holdings mark(Device device) { return mark(allocator(device)); }
 
 Difference diff(const Holdings& before, const Holdings& after) {
-  check<ValueError>(before.name == after.name, "the marks are of different memories, ", before.name, " and ",
+  check<ValueError>(before.name == after.name, "diff: expected marks of the same memory, got ", before.name, " and ",
                     after.name);
   Sums sums;
   for (const Holding& h : after.rows) sums.add(h);

@@ -17,16 +17,16 @@
 namespace bytetape::memory {
 namespace {
 
-// What the format calls processes: one is all threads of the program, each other one a device.
+// Processes in the format: one for all threads of the program, and one for each device.
 constexpr std::size_t threads = 1, first_device = 2;
 
-/// As JSON; what is no UTF-8 becomes U+FFFD.
+/// Quotes a string as JSON. Invalid UTF-8 becomes U+FFFD.
 std::string quoted(const std::string& text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Microseconds.
+/// A time in microseconds.
 std::string stamp(std::uint64_t nanoseconds) { return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000); }
 
 class ChromeWriter {
@@ -114,14 +114,14 @@ class ChromeWriter {
           break;
         case EventKind::argument:
         case EventKind::result:
-          break;  // for advise() alone
+          break;  // only advise() uses them
         default:
           instant(r, d.name);
       }
     }
   }
 
-  /// Those that ever hold anything.
+  /// The roles that any block has.
   static std::vector<std::size_t> roles_in(const DeviceLog& d) {
     std::array<bool, role_count> is_in{};
     for (const Record& r : d.records)
@@ -153,13 +153,13 @@ class ChromeWriter {
          quoted(name));
   }
 
-  // ---- from saved to backward
+  // ---- arrows from saving to backward
 
   using Place = std::pair<std::uint32_t, std::uint64_t>;
   using Holds = std::map<Place, std::vector<const Record*>>;
   static Place place_of(const Record& r) { return {r.event.segment, r.event.offset}; }
 
-  /// From the hold that the drop ends: the last one of the same op in the same module.
+  /// Draws an arrow to a drop from the hold that it ends: the last one of the same op in the same module.
   void arrow(std::vector<const Record*>& holds, const Record& drop) {
     auto it = std::find_if(holds.rbegin(), holds.rend(),
                            [&](const Record* h) { return h->by_op == drop.by_op && h->by_module == drop.by_module; });
@@ -180,7 +180,7 @@ class ChromeWriter {
   const Log& log_;
   std::ostream& out_;
   std::vector<std::string> names_;
-  std::size_t ids_ = 0;  // of steps and arrows
+  std::size_t ids_ = 0;  // ids given to steps and arrows
   bool is_first_ = true;
 };
 

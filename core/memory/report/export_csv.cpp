@@ -10,7 +10,7 @@
 namespace bytetape::memory {
 namespace {
 
-/// RFC 4180: in quotes where it holds what separates, and quotes doubled.
+/// Formats a cell by RFC 4180: in quotes if it contains a separator, with quotes doubled.
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -15,13 +15,13 @@
 namespace bytetape::memory {
 namespace {
 
-/// Bytes that could still be reserved at a record; 0 where nobody knows how many there are.
+/// Bytes that could still be reserved at a record; 0 if the capacity is unknown.
 std::uint64_t free_of(const DeviceLog& d, std::size_t record, std::uint64_t reserved) {
   const std::uint64_t bound = std::min<std::uint64_t>(d.limit_at(record), d.capacity);
   return bound == std::numeric_limits<std::uint64_t>::max() ? 0 : bound - std::min(bound, reserved);
 }
 
-/// Who did something, as frames of a stack.
+/// The origin of an event, as frames of a stack.
 struct Frames {
   NameId tensor = 0, module = 0, op = 0;
   Phase phase = Phase::setup;
@@ -32,7 +32,7 @@ Frames of_doer(const Record& r) { return {0, r.by_module, r.by_op, r.event.phase
 
 struct Held {
   const Record* alloc = nullptr;
-  std::size_t number = 0;  // among the records
+  std::size_t number = 0;  // index of the record
 };
 struct Segment {
   std::uint64_t address = 0, bytes = 0;
@@ -43,7 +43,7 @@ using Segments = std::map<std::uint32_t, Segment>;
 /// The segments and blocks of a device, record by record. Each segment has addresses of its own.
 class Addresses {
  public:
-  /// Before the places of the record are asked for; after() once that is done.
+  /// before() applies the allocations of a record, and after() its frees. Call of() and at() between them.
   void before(const Record& r, std::size_t number) {
     const Event& e = r.event;
     if (e.kind == EventKind::segment_alloc) {
@@ -61,7 +61,7 @@ class Addresses {
     const auto s = segments_.find(e.segment);
     return e.offset + (s == segments_.end() ? 0 : s->second.address);
   }
-  /// Null where the records tell of none.
+  /// The block of an event; null if its allocation is not in the records.
   const Held* at(const Event& e) const {
     const auto s = segments_.find(e.segment);
     if (s == segments_.end()) return nullptr;
@@ -76,16 +76,16 @@ class Addresses {
   Segments segments_;
 };
 
-/// What a block came to be: a snapshot there has no events for that.
+/// The last role and module of a block. PyTorch's format has no events for changes of them.
 struct Tag {
-  Role role = Role::temporary;  ///< the last one that says more than output/temporary
-  NameId module = 0;            ///< the last one
+  Role role = Role::temporary;  ///< the last role other than output/temporary
+  NameId module = 0;            ///< the last module
 };
 Frames of_alloc(const Record& r, const Tag& tag) {
   return {r.what, tag.module, r.event.op, r.event.phase, r.event.step};
 }
 
-/// For each record that is an alloc.
+/// The tag of each alloc, by record.
 std::vector<Tag> tags_of(const DeviceLog& d) {
   std::vector<Tag> tags(d.records.size());
   Addresses at;
@@ -132,7 +132,7 @@ class TorchWriter {
   }
 
  private:
-  /// What is held in the end.
+  /// The state at the end of the recording.
   struct End {
     Segments segments;
     std::vector<Tag> tags;
@@ -151,7 +151,7 @@ class TorchWriter {
         case EventKind::segment_alloc:
         case EventKind::segment_free:
           reserved += e.kind == EventKind::segment_alloc ? e.bytes : -e.bytes;
-          // memory_viz (of 2025) fails where there are categories, but none is unknown
+          // memory_viz (of 2025) fails if there are categories but none is "unknown"
           entry(to_string(e.kind), r, "addr", at.of(e), e.bytes, of_doer(r), "unknown");
           break;
         case EventKind::alloc:
@@ -165,7 +165,7 @@ class TorchWriter {
           entry("oom", r, "device_free", free_of(d, i, reserved), e.requested, of_doer(r), nullptr);
           break;
         default:
-          break;  // no such thing there
+          break;  // PyTorch's format has no such event
       }
       at.after(r);
     }
@@ -224,7 +224,7 @@ class TorchWriter {
     pickle_.end_list();
   }
 
-  /// Null: free.
+  /// Adds a block, or a free piece if `alloc` is null.
   void piece(std::uint64_t address, std::uint64_t size, const Record* alloc, const Tag& tag) {
     pickle_.begin_dict();
     field("address", address);
@@ -241,7 +241,7 @@ class TorchWriter {
     pickle_.end_dict();
   }
 
-  /// "tensor:0:f32 64x10", "net.fc1:0:linear", "step:3:forward" there.
+  /// Adds frames, which memory_viz shows as "tensor:0:f32 64x10", "net.fc1:0:linear" and "step:3:forward".
   void add(const Frames& f) {
     if (const auto known = frames_.find(f.key()); known != frames_.end()) return pickle_.repeat(known->second);
     pickle_.begin_list();

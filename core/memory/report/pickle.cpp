@@ -5,11 +5,11 @@
 namespace bytetape::memory {
 namespace {
 
-// pickletools.py: what each does to the stack
+// Opcodes. Python's pickletools.py documents their effects.
 constexpr char proto = '\x80', empty_dict = '}', empty_list = ']', mark = '(', setitems = 'u', appends = 'e',
                binunicode = 'X', bininteger = 'J', long1 = '\x8a', newfalse = '\x89', long_binput = 'r',
                long_binget = 'j', stop = '.';
-constexpr int most_items = 1000;  // as Python's writer has it: readers may take them as a call's arguments
+constexpr int most_items = 1000;  // as in Python's writer, because readers may pass the items as arguments of a call
 
 }  // namespace
 

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A limit that is none has no number.
+// The limit in bytes, or null if there is none.
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
 
 Json to_json(const ReportColumn& c) { return {{"type", c.type}, {"scale", c.scale}, {"at", c.at}, {"count", c.count}}; }
@@ -63,7 +63,7 @@ Json to_json(const DeviceLog& d, ReportColumns& columns) {
           {"segments", {{"number", add(s.number)}, {"bytes", add(s.bytes)}}}};
 }
 
-/// A run's header; its columns go into `data`.
+/// Returns a run's header. Adds its columns to `data`.
 Json to_json(const Log& log, Json& data) {
   ReportColumns columns;
   Json devices = Json::array();
@@ -80,7 +80,7 @@ Json to_json(const Log& log, Json& data) {
       {"names", log.names},     {"scopes", scopes},         {"devices", devices}};
 }
 
-/// JSON that can stand in a page's script element: a name may hold any bytes, "</script>" among them.
+/// Formats JSON for a script element. Escapes '<', because a name may contain "</script>".
 std::string script_text(const Json& value) {
   std::string safe;
   for (const char c : value.dump(-1, ' ', false, Json::error_handler_t::replace)) {
@@ -102,7 +102,7 @@ Json header(const Report& report, Json& data) {
           {"runs", runs}};
 }
 
-/// A ledger's log does not say who keeps what, nor how long anything takes.
+/// Returns advice on a run; none for ledgers' logs, which have neither times nor the ops that save tensors.
 std::vector<std::string> advice_on(const Log& run) {
   return run.from_ledgers ? std::vector<std::string>() : advice_texts(run);
 }
@@ -112,11 +112,10 @@ std::vector<std::string> advice_on(const Log& run) {
 bool can_write_reports() { return !report_page::d3.empty(); }
 
 void write_report(const Report& report, std::ostream& out) {
-  check<ValueError>(report.run != nullptr, "write_report: no run was given");
-  check<Error>(
-      !report_page::d3.empty(),
-      "write_report: this library was built without d3, which draws the report's pictures: install the package "
-      "node-d3 (or set BYTETAPE_D3 to a d3.min.js) and build it again");
+  check<ValueError>(report.run != nullptr, "write_report: expected a run, got a null pointer");
+  check<Error>(!report_page::d3.empty(),
+               "write_report: this library was built without d3, which draws the report: install the package node-d3 "
+               "(or set BYTETAPE_D3 to a d3.min.js) and build it again");
   Json data = Json::array();
   const std::string head = script_text(header(report, data));
   const std::string body = script_text(data);

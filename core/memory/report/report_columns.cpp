@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "pages hold little-endian elements");
 
-// Sizes and offsets of blocks are multiples of it, as a rule.
+// Sizes and offsets of blocks are usually multiples of 512.
 constexpr std::uint64_t common_divisor = 512;
 
 template <class T>
@@ -25,7 +25,7 @@ bool fits(std::uint64_t largest) {
 std::string deflate(const std::string& bytes) {
   uLongf size = compressBound(bytes.size());
   std::string packed(size, '\0');
-  // Level 4 takes a third of the default's time and packs columns as well, to 1 %.
+  // Level 4 takes a third of the default level's time. Its output is at most 1 % larger.
   const int status = compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
                                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), 4);
   check<Error>(status == Z_OK, "write_report: zlib failed with status ", status);

@@ -21,7 +21,7 @@ ReportScopes::ReportScopes(const std::vector<Mark>& marks) {
       if (m.kind == Mark::Kind::phase) inner.phase = m.phase;
       if (inner.stage == Phase::setup) inner.stage = inner.phase;
       if (m.kind == Mark::Kind::module) inner.module = m.name;
-    } else if (scopes.size() > 1) {  // else it began before the recording
+    } else if (scopes.size() > 1) {  // otherwise the scope began before the recording
       scopes.pop_back();
     }
     elapsed.push_back(m.time > time ? m.time - time : 0);

@@ -11,7 +11,7 @@ ReportTables::ReportTables(const std::vector<Record>& records, const std::vector
   };
   for (const Record& r : records) {
     take_limits(static_cast<std::size_t>(&r - records.data()));
-    if (r.event.kind == EventKind::argument || r.event.kind == EventKind::result) continue;  // advise() reads them
+    if (r.event.kind == EventKind::argument || r.event.kind == EventKind::result) continue;  // only advise() uses them
     const auto target = book(r);
     if (!target) {
       ++unmatched;

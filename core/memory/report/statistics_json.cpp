@@ -21,7 +21,7 @@ void read(const Json& from, Watermark& to) {
   from.at("peak").get_to(to.peak);
 }
 
-/// The figures of a role, which files written before 2026-11-24 may have under its former name.
+/// The figures of a role. Files written before 2026-11-24 have the autocast copy under its former name.
 const Json& find_role(const Json& roles, Role role) {
   const bool is_former = role == Role::autocast_copy && !roles.contains(to_string(role));
   return roles.at(is_former ? "lowered parameter" : to_string(role));
@@ -57,7 +57,7 @@ Statistics statistics_from_json(const std::string& text) {
     read(from.at("to_host"), s.to_host);
     from.at("waits").get_to(s.waits);
     for (std::size_t r = 0; r < role_count; ++r) read(find_role(from.at("roles"), static_cast<Role>(r)), s.by_role[r]);
-  } catch (const Json::exception& e) { fail<ValueError>("no statistics of memory: ", e.what()); }
+  } catch (const Json::exception& e) { fail<ValueError>("expected memory statistics as JSON: ", e.what()); }
   return s;
 }
 

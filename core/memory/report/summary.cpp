@@ -14,7 +14,7 @@
 namespace bytetape::memory {
 namespace {
 
-constexpr std::size_t name_width = 23, longest_name = 40;  // with which a page is 80 columns wide
+constexpr std::size_t name_width = 23, longest_name = 40;  // for a page of 80 columns
 constexpr int bar_width = 24, most_width = 8;
 
 template <class... Args>
@@ -34,7 +34,7 @@ void write_header(std::string& out, const Snapshot& s) {
   out += '\n';
 }
 
-constexpr std::size_t share_width = 20;  // of what follows, without the name
+constexpr std::size_t share_width = 20;  // columns of a share, without the name
 
 void write_share(std::string& out, const std::string& name, std::size_t width, std::size_t bytes, std::size_t whole) {
   print(out, "  {:<{}} {:>9} {:>5}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
@@ -50,7 +50,7 @@ void write_roles(std::string& out, const Snapshot& s) {
   }
 }
 
-/// "….block3.bn1": the end of a path says more than its start.
+/// "….block3.bn1": shortens a path at its start, because its end is more specific.
 std::string shortened(const std::string& path) {
   std::size_t start = 0;
   while (path.size() - start > longest_name) {
@@ -61,7 +61,7 @@ std::string shortened(const std::string& path) {
   return start == 0 ? path : "…" + path.substr(start);
 }
 
-/// Characters, where every byte but UTF-8's continuations begins one.
+/// The number of characters of a UTF-8 text.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
@@ -72,7 +72,7 @@ struct Line {
   std::size_t most;  // at any time
 };
 
-/// One line a name, the largest first.
+/// One line for each name, the largest first.
 std::vector<Line> by_size(const std::vector<RoleBytes>& table, const std::vector<std::size_t>& most) {
   std::vector<std::pair<std::size_t, Line>> lines;
   for (NameId id = 0; id < table.size(); ++id)
@@ -86,7 +86,7 @@ std::vector<Line> by_size(const std::vector<RoleBytes>& table, const std::vector
   return sorted;
 }
 
-/// "saved for backward 22.0 MiB", "other 1.25 MiB": what makes up less than a twentieth is put together.
+/// "saved for backward 22.0 MiB", "other 1.25 MiB". Roles with less than a twentieth of the bytes count as "other".
 std::vector<std::string> list_roles(const RoleBytes& bytes) {
   std::vector<std::string> roles;
   std::size_t rest = 0;
@@ -108,7 +108,7 @@ void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
   const std::size_t count = std::min(shown, lines.size()), whole = s.statistics.allocated.peak;
   std::size_t width = name_width;
   for (std::size_t i = 0; i < count; ++i) width = std::max(width, width_of(lines[i].name));
-  print(out, "\n{:<{}}{:>{}}\n", named ? "held then, by module" : "held then, by op", share_width + width, "at most",
+  print(out, "\n{:<{}}{:>{}}\n", named ? "held then, by module" : "held then, by op", share_width + width, "own peak",
         most_width);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t held = total(lines[i].bytes);
@@ -148,13 +148,13 @@ bool alike(const StepSummary& a, const StepSummary& b) {
 
 using Steps = std::vector<const StepSummary*>;
 
-/// Of the steps after the first, the one that most are like.
+/// The step that most of the steps after the first are like.
 struct Typical {
   const StepSummary* step = nullptr;
   std::size_t count = 0;
 };
 Typical find_typical(const Steps& steps) {
-  constexpr std::size_t most_kinds = 64;  // where all differ there is no typical one, and no need to compare them all
+  constexpr std::size_t most_kinds = 64;  // bounds the comparisons if all steps differ and none is typical
   std::vector<Typical> kinds;
   for (std::size_t i = 1; i < steps.size(); ++i) {
     const auto it =
@@ -168,7 +168,7 @@ Typical find_typical(const Steps& steps) {
   return most == kinds.end() ? Typical{} : *most;
 }
 
-/// The first, the typical, the one with the peak, and the last, unless the typical one stands for it.
+/// The first step, the typical one, the one with the peak and the last. Steps like the typical one are left out.
 Steps worth_showing(const Steps& steps, const StepSummary* typical, std::uint32_t peak_step) {
   const auto stands_for = [&](const StepSummary* s) { return typical && typical != s && alike(*typical, *s); };
   Steps shown{steps.front()};
@@ -179,7 +179,7 @@ Steps worth_showing(const Steps& steps, const StepSummary* typical, std::uint32_
   return shown;
 }
 
-/// All that moved between the first step and the last one, outside of any.
+/// The sum of the changes outside any step, between the first step and the last one.
 StepSummary between(const std::vector<StepSummary>& all, std::size_t first, std::size_t last) {
   StepSummary sum;
   sum.before = all[first].after;
@@ -197,8 +197,8 @@ StepSummary between(const std::vector<StepSummary>& all, std::size_t first, std:
 
 void write_steps(std::string& out, const Snapshot& s) {
   if (s.steps.empty()) return;
-  print(out, "\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "what rose and fell", name_width + 2, "before", "rose",
-        "fell", "peak", "after");
+  print(out, "\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "steps and phases", name_width + 2, "before", "allocated",
+        "freed", "peak", "after");
   Steps steps;
   for (const StepSummary& step : s.steps)
     if (step.step) steps.push_back(&step);
@@ -219,14 +219,14 @@ void write_steps(std::string& out, const Snapshot& s) {
             s.dropped_steps ? "logged " : "");
   }
   if (const StepSummary gaps = between(s.steps, first, last); !gaps.is_quiet())
-    write_summary(out, "between steps, in all", gaps);
+    write_summary(out, "between steps, total", gaps);
   if (last + 1 < s.steps.size()) write_summary(out, "after " + step_name(steps.back()->step), s.steps.back());
 }
 
 void write_outside(std::string& out, Device device, const Outside& outside) {
   print(out, "outside the ledger: {} ", format_bytes(outside.bytes));
   if (device.type == DeviceType::cpu)
-    print(out, "resident (code, stacks, logs, what libraries hold)\n");
+    print(out, "resident (code, stacks, logs, libraries)\n");
   else if (outside.others)
     print(out, "used on the device: {} by CUDA's context and libraries, {} by other processes\n",
           format_bytes(outside.bytes - *outside.others), format_bytes(*outside.others));
@@ -247,7 +247,7 @@ void write_footer(std::string& out, const Snapshot& s) {
           format_bytes(books.to_host.bytes), format_exact(books.waits));
   if (s.outside) write_outside(out, s.device, *s.outside);
   if (s.dropped || s.dropped_steps)
-    print(out, "the log is full: {} events{} are only in the totals\n", format_exact(s.dropped),
+    print(out, "the log is full: {} events{} are in the totals only\n", format_exact(s.dropped),
           s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The names that a file mentions, in alphabetical order: ids of the process depend on what else it did.
+/// The names in a file, in alphabetical order, because the process's ids depend on what else it did.
 class FileNames {
  public:
   explicit FileNames(const Snapshot& s) {
@@ -44,11 +44,11 @@ class FileNames {
     sorted_.push_back(id);
   }
   static constexpr std::size_t unknown = ~std::size_t{0};
-  std::vector<std::size_t> position_;  // by id, which are dense
+  std::vector<std::size_t> position_;  // by id; ids are dense
   std::vector<NameId> sorted_;
 };
 
-// A limit that is none has no number.
+// The limit in bytes, or null if there is none.
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
 
 /// {"parameter": 512, ...}, the largest first.
@@ -76,9 +76,9 @@ Json to_json(const StepSummary& s) {
   return {{"step", s.step}, {"before", s.before}, {"after", s.after}, {"peak", s.peak}, {"phases", phases}};
 }
 
-/// By std::to_chars, as these are most of the file.
+/// Writes the events with std::to_chars, for speed, because they are most of the file.
 void write_rows(const Snapshot& s, const FileNames& names, std::ostream& out) {
-  std::array<char, 12 * 21 + 3> row;  // numbers of 20 digits at most, what is between, and ",\n["
+  std::array<char, 12 * 21 + 3> row;  // numbers of at most 20 digits, separators, and ",\n["
   for (const Event& e : s.events) {
     char* at = row.data();
     if (&e != s.events.data()) *at++ = ',';
@@ -97,7 +97,7 @@ void write_rows(const Snapshot& s, const FileNames& names, std::ostream& out) {
   }
 }
 
-/// A name may hold any bytes; what is no UTF-8 becomes U+FFFD.
+/// Formats JSON. A name may hold any bytes, and invalid UTF-8 becomes U+FFFD.
 std::string text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace

@@ -210,7 +210,7 @@ TEST_F(Streams, ShareTheLimitAndSayWhereTheRestIs) {
       FAIL() << "expected OutOfMemory";
     } catch (const OutOfMemory& e) {
       EXPECT_GT(e.shortage().elsewhere, std::size_t{15} << 20);
-      EXPECT_THAT(e.what(), testing::HasSubstr("serve other streams or captured steps"));
+      EXPECT_THAT(e.what(), testing::HasSubstr("belong to other streams or captured steps"));
     }
   }
   EXPECT_EQ(empty({19 << 20}, DType::u8, gpu).numel(), 19 << 20);  // the other streams' caches have gone back

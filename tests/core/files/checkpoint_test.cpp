@@ -54,13 +54,14 @@ TEST_F(CheckpointFile, HasWhatWasSavedByItsParts) {
 
 TEST_F(CheckpointFile, AFileOfWeightsIsToldApart) {
   const Tensor weight = zeros({3});
-  const std::string words = "a file of weights is no checkpoint: load it with load_safetensors_into";
+  const std::string words = "a file of weights is not a checkpoint: load it with load_safetensors_into";
   save_safetensors(path_, {{"weight", full({3}, 2)}});
   const Checkpoint run(path_);
   EXPECT_THROWS_SAYING(run.part("model"), ValueError,
-                       path_ + ": has nothing under 'model', and no number: its first tensor is 'weight'; " + words);
+                       path_ + ": expected a part 'model', found no numbers, and the first tensor 'weight'; " + words);
   EXPECT_THROWS_SAYING(run.load_into("model", {{"weight", weight}}), ValueError, words);
-  EXPECT_THROWS_SAYING(run.integer("epoch"), ValueError, path_ + ": has no number 'epoch', nor any other; " + words);
+  EXPECT_THROWS_SAYING(run.integer("epoch"), ValueError,
+                       path_ + ": expected a number 'epoch', found no numbers; " + words);
   EXPECT_THROWS_SAYING(run.number("lr"), ValueError, words);
   save_safetensors(path_, {{"weight", full({3}, 2)}}, {{"format", "pt"}});
   EXPECT_THROWS_SAYING(Checkpoint{path_}, FileError, "'format': expected a number, found 'pt'; " + words);

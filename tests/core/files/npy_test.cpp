@@ -138,7 +138,7 @@ TEST_F(Npy, DictsThatAreNone) {
   refused("{'descr': [('a', '<f4')]}", "expected a text in quotes, found '[('a', '<f4')]}'");
   refused("{'fortran_order': 0}", "expected True or False, found '0}'");
   refused("{'shape': [2]}", "expected '(', found '[2]}'");
-  refused("{'shape': (2)}", "expected ',' behind a single size, found ')}'");
+  refused("{'shape': (2)}", "expected ',' after a single size, found ')}'");
   refused("{'shape': (-2,)}", "expected a size, found '-2,)}'");
   refused("{'shape': (2.5,)}", "found '.5,)}'");
   refused("{'shape': (99999999999999999999,)}", "expected a size, found '99999");
@@ -184,7 +184,8 @@ TEST_F(Npy, CutOffAnywhere) {
 
 TEST_F(Npy, WhatCannotBeSavedOrRead) {
   EXPECT_THROWS_SAYING(save_npy(path_, Tensor()), ValueError, "save_npy: ");
-  EXPECT_THROWS_SAYING(save_npy(path_, ones({2}, DType::bf16)), DTypeError, "NumPy has no bf16");
+  EXPECT_THROWS_SAYING(save_npy(path_, ones({2}, DType::bf16)), DTypeError,
+                       "expected a dtype that NumPy has, got bf16(2,)");
   EXPECT_THROWS_SAYING(save_npy(path_, ones({2}, DType::f32, Device::meta())), DeviceError, "holds no data");
   EXPECT_THROWS_SAYING(save_npy(dir_ / "a/b", ones({2})), FileError, "cannot write the array to '");
   EXPECT_THROWS_SAYING(load_npy(path_), FileError, "load_npy: " + path_ + ": no such file");

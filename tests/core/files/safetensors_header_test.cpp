@@ -163,18 +163,18 @@ TEST(SafetensorsHeader, JsonOfAnotherForm) {
   refused(R"({"a":"b"})", "expected an object, found the text 'b'");
   refused(R"({"a":[]})", "expected an object, found a list");
   refused(R"({"a":null})", "expected an object, found null");
-  refused(R"({"__metadata__":{"a":1}})", "expected metadata that are text, found the number 1");
-  refused(R"({"__metadata__":{"a":{"b":"c"}}})", "expected metadata that are text, found an object");
-  refused(R"({"__metadata__":{"a":["b"]}})", "expected metadata that are text, found a list");
+  refused(R"({"__metadata__":{"a":1}})", "expected a text as metadata, found the number 1");
+  refused(R"({"__metadata__":{"a":{"b":"c"}}})", "expected a text as metadata, found an object");
+  refused(R"({"__metadata__":{"a":["b"]}})", "expected a text as metadata, found a list");
   refused(R"({"__metadata__":{"a":null}})", "found null");
   refused(R"({"__metadata__":[]})", "expected an object, found a list");
   refused(R"({"a":{"dtype":4}})", "expected the name of a dtype, found the number 4");
   refused(R"({"a":{"dtype":["F32"]}})", "expected the name of a dtype, found a list");
   refused(R"({"a":{"shape":"F32"}})", "expected a list of numbers, found the text 'F32'");
   refused(R"({"a":{"shape":{}}})", "expected a list of numbers, found an object");
-  refused(R"({"a":{"shape":[[1]]}})", "expected a whole number that is not negative, found a list");
-  refused(R"({"a":{"shape":["1"]}})", "expected a whole number that is not negative, found the text '1'");
-  refused(R"({"a":{"shape":[-1]}})", "expected a whole number that is not negative, found the number -1");
+  refused(R"({"a":{"shape":[[1]]}})", "expected a non-negative integer, found a list");
+  refused(R"({"a":{"shape":["1"]}})", "expected a non-negative integer, found the text '1'");
+  refused(R"({"a":{"shape":[-1]}})", "expected a non-negative integer, found the number -1");
   refused(R"({"a":{"shape":[1.0]}})", "found the number 1.0");
   refused(R"({"a":{"shape":[1e3]}})", "found the number 1e3");
   refused(R"({"a":{"shape":[18446744073709551616]}})", "found the number 18446744073709551616");
@@ -189,7 +189,8 @@ TEST(SafetensorsHeader, NamesThatComeTwice) {
   const std::string a = R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   EXPECT_THAT(json_error("{" + a + "," + a + "}"), HasSubstr("expected each name once, found 'a' again"));
   EXPECT_THAT(json_error(R"({"__metadata__":{},"__metadata__":{}})"), HasSubstr("found '__metadata__' again"));
-  EXPECT_THAT(json_error(R"({"__metadata__":{"k":"1","k":"1"}})"), HasSubstr("the metadata 'k' come twice"));
+  EXPECT_THAT(json_error(R"({"__metadata__":{"k":"1","k":"1"}})"),
+              HasSubstr("expected the metadata 'k' once, found it again"));
   EXPECT_THAT(json_error(R"({"a":{"dtype":"U8","dtype":"U8"}})"), HasSubstr("expected 'dtype' once, found it again"));
 }
 
@@ -228,16 +229,16 @@ TEST(SafetensorsHeader, OffsetsThatDoNotFit) {
   EXPECT_THAT(json_error(entry("U8", "[4]", "[0,4]"), "123"),
               HasSubstr("expected it within 3 bytes of data, found data_offsets [0, 4]"));
   EXPECT_THAT(json_error(entry("U8", "[2]", "[1,3]"), "123"),
-              HasSubstr("expected data_offsets from 0, where the one before ends, found [1, 3]: there is a hole"));
+              HasSubstr("expected data_offsets from 0, where the tensor before it ends, found [1, 3]: there is a gap"));
   const std::string trailing = json_error(entry("U8", "[2]", "[0,2]"), "12345");
-  EXPECT_THAT(trailing, HasSubstr("expected the end of the file behind the last tensor, found 3 bytes more"));
+  EXPECT_THAT(trailing, HasSubstr("expected the end of the file after the last tensor, found 3 more bytes"));
   EXPECT_THAT(trailing, HasSubstr("at byte " + std::to_string(8 + entry("U8", "[2]", "[0,2]").size() + 2)));
   const auto two = [](const std::string& first, const std::string& second) {
     return R"({"b":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
            R"(},"c":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}";
   };
   EXPECT_THAT(json_error(two("[0,4]", "[2,6]"), "123456"),
-              HasSubstr("tensor 'c': expected data_offsets from 4, where the one before ends, found [2, 6]: they "
+              HasSubstr("tensor 'c': expected data_offsets from 4, where the tensor before it ends, found [2, 6]: they "
                         "overlap"));
   EXPECT_THAT(json_error(two("[5,9]", "[0,4]"), "123456789"), HasSubstr("tensor 'b': expected data_offsets from 4"));
   EXPECT_THAT(json_error(two("[0,4]", "[0,4]"), "1234"), HasSubstr("they overlap"));

@@ -215,9 +215,9 @@ TEST_F(Safetensors, WhatCannotBeSaved) {
     save_safetensors(path_, tensors, metadata);
   };
   EXPECT_THROWS_SAYING(save({{"x", x}, {"x", x}}), ValueError, "save_safetensors: two tensors are called 'x'");
-  EXPECT_THROWS_SAYING(save({{"__metadata__", x}}), ValueError, "may be called '__metadata__'");
+  EXPECT_THROWS_SAYING(save({{"__metadata__", x}}), ValueError, "must not be called '__metadata__'");
   EXPECT_THROWS_SAYING(save({{"x", Tensor()}}), ValueError, "'x' is undefined");
-  EXPECT_THROWS_SAYING(save({{"\xff", x}}), ValueError, "no UTF-8");
+  EXPECT_THROWS_SAYING(save({{"\xff", x}}), ValueError, "is not UTF-8");
   EXPECT_THROWS_SAYING(save({{"x", x}}, {{"bytetape.crc32", "0"}}), ValueError, "begin with 'bytetape.'");
   EXPECT_THROWS_SAYING(save({{"x", zeros({2}, DType::f32, Device::meta())}}), DeviceError, "holds no data");
   EXPECT_EQ(dir_.files(), 0);
@@ -330,11 +330,11 @@ TEST_F(Safetensors, GoesThroughAFifo) {
 
 TEST_F(Safetensors, NoPathHasAZeroByte) {
   const std::string path("mine\0.ck", 8);
-  EXPECT_THAT(
-      [&] { save_safetensors(path, {}); },
-      testing::ThrowsMessage<FileError>("save_safetensors: cannot write tensors to 'mine': no path has a zero byte"));
+  EXPECT_THAT([&] { save_safetensors(path, {}); },
+              testing::ThrowsMessage<FileError>(
+                  "save_safetensors: cannot write tensors to 'mine': expected a path without a zero byte"));
   EXPECT_THAT([&] { load_safetensors(path); },
-              testing::ThrowsMessage<FileError>("load_safetensors: mine: no path has a zero byte"));
+              testing::ThrowsMessage<FileError>("load_safetensors: mine: expected a path without a zero byte"));
 }
 
 }  // namespace

@@ -1,19 +1,19 @@
-// Between forward and backward: what a step keeps, who holds it, which backward lets it go; with its life as a bar.
+// The tensors that a step saves for backward, which ops hold them, which backward releases them, and their lifetimes.
 
 const savedShown = { step: null, sort: { by: 1, reversed: false }, all: false };
 const FIRST_ROWS = 60;
 
 function drawSaved(view, device) {
   const steps = device.steps;
-  if (steps.length === 0) return view.append(note("No step was marked (memory::Step): there is none to choose."));
+  if (steps.length === 0) return view.append(note("The program marked no step with memory::Step."));
   const step = steps.find((s) => s.number === savedShown.step) ?? stepOfPeak(device);
   const rows = savedDuring(device, step);
-  view.append(heading("Kept from forward for backward",
+  view.append(heading("Saved in forward for backward",
     select("step", steps.map((s) => [s.number, String(s.number)]), step.number, (number) => {
       savedShown.step = number;
       redrawTab();
     }), note(savedSummary(device, rows))));
-  if (rows.length === 0) return view.append(note("Nothing was kept for backward in this step."));
+  if (rows.length === 0) return view.append(note("No tensor was saved for backward in this step."));
   view.append(savedTable(device, rows, step));
 }
 
@@ -22,7 +22,7 @@ function stepOfPeak(device) {
   return device.steps.find((s) => s.begin <= peak && peak <= s.end) ?? device.steps[device.steps.length - 1];
 }
 
-// Blocks in role "saved for backward" that a node began to keep within the step.
+// Blocks with the role "saved for backward" that an op saved within the step.
 function savedDuring(device, step) {
   const { kind, role } = device.events;
   const found = new Set();
@@ -30,10 +30,10 @@ function savedDuring(device, step) {
     if (role[i] === ROLE.saved && (kind[i] === KIND.alloc || kind[i] === KIND.retag || kind[i] === KIND.hold))
       found.add(device.blockOf[i]);
   const rows = [...found].map((b) => savedRow(device, b, step));
-  return rows.sort((a, b) => b.life - a.life);  // of equal sizes the longest-lived first
+  return rows.sort((a, b) => b.life - a.life);  // so that equal sizes are sorted by lifetime
 }
 
-// Its life within the step: a mask or a table may be kept in others too.
+// A block's lifetime within the step. A mask or a table may be saved in other steps too.
 function savedRow(device, b, step) {
   const saves = savesOf(device, b).filter((s) => s.from <= step.end && s.to >= step.begin);
   const from = d3.min(saves, (s) => s.from);
@@ -43,7 +43,7 @@ function savedRow(device, b, step) {
     b, from, to, born: blocks.born[b], died: blocks.died[b], bytes: blocks.bytes[b],
     title: device.titleOf(b), made: byOfBlock(device, b),
     holders: [...new Set(saves.map((s) => byText(device, s.from)))],
-    release: to < device.count ? byText(device, to) : "nobody yet",
+    release: to < device.count ? byText(device, to) : "not released",
     life: device.time[Math.min(to, device.count - 1)] - device.time[from] || to - from,
   };
 }
@@ -56,12 +56,12 @@ function byOfBlock(device, b) {
 function savedSummary(device, rows) {
   const at = rows.length ? d3.max(rows, (r) => r.from) : 0;
   const sum = d3.sum(rows.filter((r) => r.from <= at && r.to > at), (r) => r.bytes);
-  return `${formatExact(rows.length)} blocks, ${formatBytes(sum)} of them at once when the last was kept`;
+  return `${formatExact(rows.length)} blocks, ${formatBytes(sum)} held when the last one was saved`;
 }
 
 const keeperColumns = [
   { label: "held by backward of", value: (r) => r.holders[0] ?? "", cell: (r) => listText(r.holders, 2), class: "name" },
-  { label: "let go by", value: (r) => r.release, cell: (r) => r.release, class: "name" },
+  { label: "released by", value: (r) => r.release, cell: (r) => r.release, class: "name" },
 ];
 
 function savedTable(device, rows, step) {
@@ -69,9 +69,9 @@ function savedTable(device, rows, step) {
   const columns = [
     { label: "tensor", value: (r) => r.title, cell: (r) => r.title, class: "tensor" },
     { label: "size", number: true, value: (r) => r.bytes, cell: (r) => bytesOf(r.bytes) },
-    { label: "made in", value: (r) => r.made, cell: (r) => r.made, class: "name" },
+    { label: "allocated in", value: (r) => r.made, cell: (r) => r.made, class: "name" },
     ...(device.isRecorded ? keeperColumns : []),
-    { label: "life", value: (r) => r.life, class: "life", cell: (r) => lifeBar(device, r, x) },
+    { label: "lifetime", value: (r) => r.life, class: "life", cell: (r) => lifeBar(device, r, x) },
   ];
   const first = inOrder(rows, columns, savedShown.sort).slice(0, savedShown.all ? rows.length : FIRST_ROWS);
   const table = sortableTable(columns, first, savedShown.sort, redrawTab,
@@ -89,16 +89,16 @@ function restOf(rows) {
   } }, `show all ${formatExact(rows.length)}`);
 }
 
-// Pale while the block only exists, solid while it is kept.
+// Pale while the block is allocated, solid while it is saved for backward.
 function lifeBar(device, r, x) {
   const piece = (from, to, kind) =>
     element("i", { class: kind, style: `left:${x(from)}%;width:${Math.max(0.3, x(to) - x(from))}%` });
   return element("span", { class: "lane",
-    title: `made at event ${r.born}, kept from ${r.from} to ${r.to}, freed at ${r.died}` },
+    title: `allocated at event ${r.born}, saved from ${r.from} to ${r.to}, freed at ${r.died}` },
   piece(r.born, r.died, "alive"), piece(r.from, r.to, "kept"));
 }
 
-// Over the bars: which phase ran.
+// The phases of the step, above the bars.
 function phaseRuler(device, step, x) {
   const runs = [];
   for (let i = step.begin; i <= step.end; ++i) {

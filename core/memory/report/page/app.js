@@ -1,8 +1,8 @@
-// What is shown, and whoever shows it: a change goes through show(), which tells every part.
+// The state of the page. show() changes it, and calls every part of the page with the change.
 
 const app = { run: 0, device: 0, cursor: 0, hovered: null, axis: "event", tab: "phases" };
 let report = null;
-const parts = [];  // called with what changed
+const parts = [];  // functions that are called with each change
 
 function currentDevice() { return deviceOf(report.runs[app.run], app.device); }
 function otherRun() { return report.runs[1 - app.run]; }
@@ -12,7 +12,7 @@ function show(change) {
   for (const part of parts) part(change);
 }
 
-// A device that nothing was recorded of shows nothing.
+// [[index, name]] of the devices with events. The others are not shown.
 function shownDevices(run) {
   return run.devices.map((d, i) => [i, d.name]).filter(([i]) => run.devices[i].events.kind.count > 0);
 }
@@ -51,7 +51,7 @@ function fact(label, value, note) {
     element("strong", {}, value), element("span", { class: "note" }, note));
 }
 
-// The figures that one asks for first.
+// The key figures.
 function drawFacts() {
   const device = currentDevice();
   const { history, header } = device;
@@ -63,7 +63,7 @@ function drawFacts() {
     fact("peak allocated", bytesOf(history.allocated[history.peak]), device.whenOf(header.peak.reached)),
     fact("peak reserved", bytesOf(reserved.bytes), limitText(device, reserved.event)),
     fact("rounding at the peak", bytesOf(history.allocated[history.peak] - level[REQUESTED]),
-      `${formatShare(history.allocated[history.peak] - level[REQUESTED], history.allocated[history.peak])} of it`),
+      `${formatShare(history.allocated[history.peak] - level[REQUESTED], history.allocated[history.peak])} of allocated`),
     fact("held at the end", bytesOf(atEnd), `${formatBytes(last[RESERVED])} reserved`),
     fact(device.isRecorded ? "recorded" : "logged", formatCount(device.count, "event"),
       `${formatCount(device.steps.length, "step")}, ${formatCount(device.blocks.bytes.length, "block")}`),
@@ -71,14 +71,14 @@ function drawFacts() {
   document.getElementById("facts").replaceChildren(...facts, ...warnings(device, atEnd));
 }
 
-// "of 512 MiB", with a word where another limit was set later.
+// "limit 512 MiB"; with "then" if the limit was changed later.
 function limitText(device, i) {
   const limit = device.limitAt(i);
-  const text = limit == null ? "no limit" : `of ${formatBytes(limit)}`;
+  const text = limit == null ? "no limit" : `limit ${formatBytes(limit)}`;
   return device.limitAt(device.count) === limit ? text : `${text} then`;
 }
 
-// The most that is reserved, and the first event after which it is.
+// The peak of reserved bytes, and the first event that reaches it.
 function reservedPeak(device) {
   let reserved = 0;
   const peak = { bytes: 0, event: 0 };
@@ -91,19 +91,19 @@ function reservedPeak(device) {
   return peak;
 }
 
-// What the figures leave out.
+// Warnings about missing events.
 function warnings({ header, failures }, atEnd) {
   const { complete, damage, fromLedgers } = report.runs[app.run];
   const text = [
-    fromLedgers && "This is what the ledgers keep of themselves: without times, and without who freed a block or kept it " +
-      "for backward. A memory::Recording has those.",
-    damage && `The recording is damaged, and what comes after that is not here: ${damage}.`,
-    !complete && !damage && "The recording was not finished: what came after its last event is not here.",
-    failures.length > 0 && `${formatCount(failures.length, "request")} could not be met: red in the picture.`,
-    header.dropped && `${formatExact(header.dropped)} events were not kept.`,
+    fromLedgers && "This report comes from the ledgers' logs. They do not have times, nor who freed a block or saved it " +
+      "for backward. A memory::Recording has all of these.",
+    damage && `The recording is damaged, and events after the damage are missing: ${damage}.`,
+    !complete && !damage && "The recording was not finished, and later events are missing.",
+    failures.length > 0 && `${formatCount(failures.length, "request")} ran out of memory: see the red lines in the timeline.`,
+    header.dropped && `${formatExact(header.dropped)} events are missing, because the log was full.`,
     header.end && header.end.allocated.current !== atEnd &&
-      `The books say ${formatExact(header.end.allocated.current)} bytes at the end, the events ${formatExact(atEnd)}.`,
-    header.unmatched && `${formatExact(header.unmatched)} events mean blocks whose beginning was not kept.`,
+      `At the end ${formatExact(header.end.allocated.current)} bytes are allocated, but the events add up to ${formatExact(atEnd)}.`,
+    header.unmatched && `${formatExact(header.unmatched)} events belong to blocks whose allocation was not logged.`,
   ].filter(Boolean);
   return text.map((t) => element("p", { class: "warning" }, t));
 }
@@ -114,7 +114,7 @@ function drawAdvice() {
   place.replaceChildren(element("h2", {}, "Advice"), element("ul", {}, report.advice.map((a) => element("li", {}, a))));
 }
 
-// The system's theme, until the button chose one.
+// The system's theme, which applies until the button is used.
 const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 
 function setTheme(theme) {
@@ -125,7 +125,7 @@ function setTheme(theme) {
 function toggleTheme() { setTheme(app.theme === "dark" ? "light" : "dark"); }
 function followSystem() { setTheme(systemIsDark.matches ? "dark" : "light"); }
 
-// In place of all that would be shown.
+// Shows a text instead of the views.
 function say(text) { document.querySelector("main").replaceChildren(element("p", { class: "empty" }, text)); }
 
 async function start() {
@@ -137,7 +137,7 @@ async function start() {
   if (first < 0) {
     const unmatched = d3.sum(report.runs.flatMap((run) => run.devices), (device) => device.unmatched);
     say(unmatched
-      ? `Nothing can be shown: ${formatExact(unmatched)} events mean blocks whose beginning was not kept. A memory::Recording keeps it.`
+      ? `Nothing can be shown: ${formatExact(unmatched)} events belong to blocks whose allocation was not logged. Use a memory::Recording.`
       : "Nothing was recorded.");
     document.documentElement.dataset.drawn = "true";
     return;

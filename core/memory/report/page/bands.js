@@ -1,4 +1,5 @@
-// Under the timeline: which step, phase and module ran. Sampled once a pixel, so that it costs the same at any zoom.
+// Bands under the timeline: the step, phase and module that ran. Sampled once per pixel, so that the cost does not
+// depend on the zoom.
 
 const BAND_HEIGHT = 18;
 const BAND_GAP = 3;
@@ -16,12 +17,12 @@ function drawBands(timeline) {
     context.fillText(band, MARGIN.left - 8, top + BAND_HEIGHT / 2);
     context.textAlign = "left";
     if (band === "module" && !timeline.device.isRecorded)
-      context.fillText("which one ran is in recordings alone", MARGIN.left + 4, top + BAND_HEIGHT / 2);
+      context.fillText("only a recording says which module ran", MARGIN.left + 4, top + BAND_HEIGHT / 2);
     else for (const run of bandRuns(timeline, band)) drawBandRun(context, timeline.device, band, run, top);
   });
 }
 
-// Neighbouring pixels of one value.
+// Runs of neighbouring pixels with the same value.
 function bandRuns(timeline, band) {
   const runs = [];
   for (const { x, width, value } of bandSamples(timeline, band)) {
@@ -32,7 +33,8 @@ function bandRuns(timeline, band) {
   return runs;
 }
 
-// By time, what the marks of scopes say, which also change where no event is; otherwise what events say.
+// [{x, width, value}]. By time, the values come from the marks of scopes, which also change between events. By event,
+// they come from the events.
 function bandSamples(timeline, band) {
   const { columns, device, byTime, width, x } = timeline;
   if (!byTime || !device.scopes[band]?.length)
@@ -44,7 +46,7 @@ function bandSamples(timeline, band) {
   });
 }
 
-// Outside all scopes a step is in its forward phase, which has no mark.
+// The phase outside all scopes. Within a step it is forward, which has no mark.
 function ownPhase(device, band, i) { return band === "phase" && device.main.step[i] ? PHASE.forward : 0; }
 
 function drawBandRun(context, device, band, { x, width, value }, top) {
@@ -55,7 +57,7 @@ function drawBandRun(context, device, band, { x, width, value }, top) {
   if (width < 12) return;
   const labels = bandLabels(device, band, value);
   const length = (text) => context.measureText(text).width;
-  const number = band === "step" && length(labels[1]) < width ? labels[1] : null;  // even where it is tight
+  const number = band === "step" && length(labels[1]) < width ? labels[1] : null;  // even without a margin
   const label = labels.find((text) => length(text) <= width - 8) ?? number;
   if (!label) return;
   context.fillStyle = themeColor("--band-ink");
@@ -64,7 +66,7 @@ function drawBandRun(context, device, band, { x, width, value }, top) {
 
 const SHORT_PHASES = ["set", "data", "fwd", "bwd", "opt"];
 
-// The first that fits is shown.
+// Labels of a run, the longest first. The first that fits is drawn.
 function bandLabels(device, band, value) {
   if (band === "step") return [`step ${value}`, `${value}`];
   if (band === "phase") return [report.phases[value], SHORT_PHASES[value]];
@@ -80,7 +82,7 @@ function bandColor(device, band, value) {
 
 const MODULE_COLORS = 8;
 
-// Modules are coloured by the first name in which their paths differ: under one root, by its children.
+// Modules are coloured by the first name at which their paths differ. If all are in one root, that is its children.
 class RootModules {
   constructor(device) {
     this.paths = device.names.map((name) => name.split("."));

@@ -1,8 +1,8 @@
-// Numbers as the library's own reports write them (core/memory/report/format.cpp).
+// Numbers in the same format as in the library's text reports (core/memory/report/format.cpp).
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-// Ties go to the even digit, as in C++: 1.125 is 1.12.
+// Rounds ties to the even digit, as C++ does: 1.125 is 1.12.
 function fixed(value, digits) {
   const scaled = value * 10 ** digits;
   let whole = Math.round(scaled);
@@ -28,7 +28,7 @@ function formatExact(count) {
 // "1 step", "1,200 steps".
 function formatCount(n, what) { return `${formatExact(n)} ${what}${n === 1 ? "" : "s"}`; }
 
-// "+1.50 KiB", of a change.
+// "+1.50 KiB", for a change.
 function formatChange(bytes) {
   return bytes > 0 ? "+" + formatBytes(bytes) : formatBytes(bytes);
 }
@@ -40,20 +40,20 @@ function formatShare(part, whole) {
   return percent < 1 ? "<1 %" : `${fixed(percent, 0)} %`;
 }
 
-// "12.3 ms", of nanoseconds.
+// "12.3 ms", from nanoseconds.
 function formatTime(ns) {
   for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]])
     if (Math.abs(ns) >= size) return `${+(ns / size).toPrecision(4)}\u00a0${unit}`;
   return `${Math.round(ns)}\u00a0ns`;
 }
 
-// Ticks of an axis, about `count` of them and a power of two apart: sizes in memory are.
+// About `count` ticks of an axis. Their distance is a power of two, because sizes in memory often are.
 function byteTicks(lowest, highest, count) {
   const step = 2 ** Math.max(0, Math.round(Math.log2((highest - lowest) / count)));
   return d3.range(Math.ceil(lowest / step) * step, highest, step);
 }
 
-// Of a tick: no more digits than it needs.
+// The text of a tick, without trailing zeros.
 function formatTick(bytes) {
   let unit = 0;
   for (; bytes >= 1024 && unit < UNITS.length - 1; ++unit) bytes /= 1024;

@@ -1,8 +1,8 @@
-// The frame of the small line charts: bytes upwards, something to the right, as wide as the view.
+// The axes of the small line charts: bytes vertically, steps or events horizontally, as wide as the view.
 
 const CHART = { left: 76, right: 34, bottom: 26, top: 18 };
 
-// Steps or events from 0 to `last`, bytes to `highest`; `label` names a whole number below the picture.
+// Steps or events from 0 to `last`, bytes from 0 to `highest`. `label` returns the text of a horizontal tick.
 function lineChart(view, height, last, highest, label) {
   const width = view.clientWidth;
   const x = d3.scaleLinear([0, Math.max(1, last)], [CHART.left + 10, width - CHART.right]);

@@ -1,4 +1,4 @@
-// What the page's two data elements hold: a header in JSON, and for each run its columns, deflated, in base64
+// Reads the page's two data elements: a header in JSON, and the columns of each run, deflated and in base64
 // (core/memory/report/report_columns.h).
 
 const COLUMN_TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array };
@@ -23,7 +23,7 @@ function readTable(buffer, columns) {
   return Object.fromEntries(Object.entries(columns).map(([name, c]) => [name, readColumn(buffer, c)]));
 }
 
-// The runs; their devices are replayed when they are first shown.
+// Reads the runs. Their devices are replayed when they are first shown.
 async function readReport() {
   const header = JSON.parse(document.getElementById("header").textContent);
   const data = JSON.parse(document.getElementById("data").textContent);

@@ -1,4 +1,4 @@
-// One device of a run, event by event. What is true "at" event i is true after it.
+// One device of a run, event by event. The state "at" event i is the state after it.
 
 const NONE = 0xffffffff;
 const KIND = {
@@ -14,7 +14,7 @@ const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };
 class Device {
   constructor(header, { buffer, names, scopes, fromLedgers }) {
     this.header = header;
-    this.isRecorded = !fromLedgers;  // else nobody knows when, who freed a block and who kept it for backward
+    this.isRecorded = !fromLedgers;  // ledgers' logs have no times, nor who freed or saved a block
     this.name = header.name;
     this.names = names;
     this.events = readTable(buffer, header.events);
@@ -30,7 +30,7 @@ class Device {
     this.roots = new RootModules(this);
   }
 
-  // Chains the events of each block, and says when blocks and segments came and went.
+  // Links the events of each block, and finds the events that allocate and free blocks and segments.
   link() {
     const { kind, target } = this.events;
     const { blocks, segments } = this;
@@ -41,8 +41,8 @@ class Device {
     blocks.died = new Uint32Array(blocks.bytes.length).fill(n);
     segments.born = new Uint32Array(segments.bytes.length);
     segments.died = new Uint32Array(segments.bytes.length).fill(n);
-    this.roleBefore = new Uint8Array(n);  // of the block that the event is about
-    this.failures = [];  // events in which a request could not be met
+    this.roleBefore = new Uint8Array(n);  // role of the event's block before the event
+    this.failures = [];  // events of requests that ran out of memory
     const last = new Uint32Array(blocks.bytes.length);
     let made = 0;
     for (let i = 0; i < n; ++i) {
@@ -67,7 +67,7 @@ class Device {
     }
   }
 
-  // What the main thread was doing at each event, whichever thread's event it is.
+  // Finds the step, phase, module and op of the main thread at each event, also at the events of other threads.
   carryForward() {
     const { thread, step, phase, byModule, byOp } = this.events;
     const main = { step: step.slice(), phase: phase.slice(), module: byModule.slice(), op: byOp.slice() };
@@ -92,24 +92,24 @@ class Device {
     return chain;
   }
 
-  // What may be reserved after event i; null: as much as there is.
+  // The limit of reserved bytes after event i; null: no limit.
   limitAt(i) { return this.header.limits.findLast(({ from }) => from <= i).bytes; }
 
   moduleName(id) { return this.names[id] || "(outside modules)"; }
   opName(id) { return this.names[id] || "(no op)"; }
-  // "f32 64x3x32x32", or the op that made it.
+  // "f32 64x3x32x32", or the op that allocated the block.
   titleOf(b) { return this.names[this.blocks.what[b]] || this.opName(this.blocks.op[b]); }
-  // "forward of step 3"
+  // "forward, step 3"
   whenOf(i) {
     const phase = report.phases[this.events.phase[i]];
     return this.events.step[i] ? `${phase}, step ${this.events.step[i]}` : `${phase}, outside steps`;
   }
 
-  // Numbers of the steps, and the events where each began and ended.
+  // [{number, begin, end}]: steps, with their first and last events.
   get steps() { return (this.stepList ??= stepsOf(this)); }
 }
 
-// When the thread's phase and module changed, and to what; empty where the recording has no marks.
+// The changes of the thread's phase and module, with times; empty if the recording has no marks.
 function scopesOf({ elapsed, thread, phase, stage, module }, mainThread) {
   const time = sumsOf(elapsed);
   const rows = d3.range(time.length).filter((i) => thread[i] === mainThread);
@@ -124,7 +124,7 @@ function sumsOf(differences) {
   return sums;
 }
 
-// Whose steps are marked; without any, who allocates most.
+// The thread that marks steps; if none does, the one with the most events.
 function trainingThread({ kind, thread }) {
   const marked = thread.filter((_, i) => kind[i] === KIND.stepBegin);
   return mostFrequent(marked.length ? marked : thread);

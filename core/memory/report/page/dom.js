@@ -1,4 +1,4 @@
-// Elements in one expression, and the few that every view has.
+// A function that makes elements, and elements that all views use.
 
 // element("td", {class: "number", onclick: f}, "text", child, ...)
 function element(tag, attributes = {}, ...children) {
@@ -12,7 +12,7 @@ function element(tag, attributes = {}, ...children) {
   return e;
 }
 
-// A size in three digits; the exact one shows when pointed at.
+// A size with three digits. The tooltip has the exact size.
 function bytesOf(bytes, format = formatBytes) {
   return element("span", { class: "bytes", "data-bytes": bytes, title: `${formatExact(bytes)} bytes` }, format(bytes));
 }
@@ -22,12 +22,12 @@ function numberCell(content) { return element("td", { class: "number" }, content
 function roleColor(role) { return `var(--role-${role})`; }
 function swatch(role) { return element("i", { class: "swatch", style: `background:${roleColor(role)}` }); }
 
-// Has a row be clicked, also by the keyboard.
+// Attributes that make a row clickable, also by the keyboard.
 function clickable(click) {
   return { tabindex: 0, onclick: click, onkeydown: (e) => { if (e.key === "Enter") click(); } };
 }
 
-// Draws `parent` anew; what had the focus in it, by its place, has it again.
+// Redraws `parent` and keeps the focus on the element at the same position.
 function keepFocus(parent, draw) {
   const focusable = () => [...parent.querySelectorAll("button, select, [tabindex]")];
   const at = focusable().indexOf(document.activeElement);
@@ -35,7 +35,7 @@ function keepFocus(parent, draw) {
   if (at >= 0) focusable()[at]?.focus({ preventScroll: true });
 }
 
-// Buttons of which one is pressed.
+// Buttons, one of which is pressed.
 function choice(parent, options, chosen, choose) {
   keepFocus(parent, () => parent.replaceChildren(...options.map(([value, label]) =>
     element("button", { "aria-pressed": String(value === chosen), onclick: () => choose(value) }, label))));
@@ -48,7 +48,7 @@ function select(label, options, chosen, choose) {
   return element("label", { class: "select" }, label, " ", list);
 }
 
-// columns: [{label, number, value(row), cell(row)}]; a click on a head sorts by it, the largest first.
+// columns: [{label, number, value(row), cell(row)}]. A click on a column's head sorts by it, the largest first.
 function sortableTable(columns, rows, sort, redraw, rowAttributes = () => ({})) {
   const sorted = inOrder(rows, columns, sort);
   return element("table", {},
@@ -57,7 +57,7 @@ function sortableTable(columns, rows, sort, redraw, rowAttributes = () => ({})) 
       element("td", { class: c.number ? "number" : c.class }, c.cell(row)))))));
 }
 
-// Numbers fall, texts rise; the other way round when reversed.
+// Sorts numbers in descending order and texts in ascending order, or the reverse.
 function inOrder(rows, columns, { by, reversed }) {
   const { value } = columns[by];
   const order = (a, b) => (typeof value(a) === "string" ? value(a).localeCompare(value(b)) : value(b) - value(a));
@@ -76,7 +76,7 @@ function tableHead(columns, sort, redraw) {
       element("button", { onclick: click(c), title: `Sort by ${column.label}` }, column.label))));
 }
 
-// The theme's value of a CSS variable, for canvases; a picture asks a thousand times.
+// The theme's value of a CSS variable, for canvases. Cached, because a picture needs it a thousand times.
 const themeColors = new Map();
 function themeColor(name) {
   if (!themeColors.has(name))
@@ -84,7 +84,7 @@ function themeColor(name) {
   return themeColors.get(name);
 }
 
-// A canvas as sharp as the screen, of that many CSS pixels; its context draws in those.
+// Sizes a canvas in CSS pixels, at the screen's resolution. The returned context draws in CSS pixels.
 function sizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);

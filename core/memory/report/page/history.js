@@ -1,8 +1,8 @@
-// The levels of a device at any event, found in constant time: every 32nd event's are kept, the rest is added up from
-// there; and which blocks were alive, likewise.
+// The levels of a device at any event, in constant time: the levels at every 32nd event are stored, and the others are
+// summed from there. LiveSets does the same for the set of live blocks.
 
 const STRIDE = 32;
-// The columns of a kept row, after the roles'.
+// The columns of a stored row, after the columns of the roles.
 const REQUESTED = ROLE_COUNT;
 const RESERVED = ROLE_COUNT + 1;
 const ROW = ROLE_COUNT + 2;
@@ -23,10 +23,10 @@ class History {
       this.alive.apply(i);
     }
     this.pyramid = new Pyramid(this.allocated);
-    this.peak = Math.max(0, device.header.peak.end - 1);  // once all that is held has the role that counts
+    this.peak = Math.max(0, device.header.peak.end - 1);  // after the retags that follow the allocation at the peak
   }
 
-  // Books event i in a row; what it adds to the allocated bytes.
+  // Adds event i to a row. Returns the change of the allocated bytes.
   apply(i, level) {
     const { events, blocks, segments, blockOf } = this.device;
     const kind = events.kind[i];
@@ -65,7 +65,7 @@ class History {
   }
 }
 
-// The blocks alive at any event, from sets kept now and then: the larger they are, the seldomer.
+// The blocks alive at any event. Some sets are stored: the larger the set, the fewer of them.
 class LiveSets {
   constructor(device) {
     this.device = device;
@@ -93,7 +93,7 @@ class LiveSets {
   }
 }
 
-// Event i's change to a set of blocks, `place` saying where each lies in it.
+// Applies event i to the list `live` of blocks. `place` has the index of each block in the list.
 function change(device, i, live, place) {
   const kind = device.events.kind[i];
   if (kind === KIND.alloc) {

@@ -1,8 +1,8 @@
-// Beside the timeline: the moment under the cursor with its levels, which are also the legend, and the block that is
-// pointed at or pinned.
+// The panel beside the timeline: the event under the cursor, its levels, which are also the legend, and the block under
+// the pointer or the pinned one.
 
 const STACK = [ROLE.parameter, ROLE.autocastCopy, ROLE.optimizerState, ROLE.gradient, ROLE.input, ROLE.saved,
-  ROLE.temporary, ROLE.workspace];  // from the bottom; what lasts lies below what comes and goes
+  ROLE.temporary, ROLE.workspace];  // from the bottom; long-lived roles are below short-lived ones
 
 function drawInspector(change) {
   const relevant = ["cursor", "pinned", "hovered", "run", "device"].some((key) => key in change);
@@ -14,7 +14,7 @@ function drawInspector(change) {
     momentOf(device, i), legendOf(device, i), b === NONE ? hint() : blockCard(device, b, i));
 }
 
-function hint() { return element("p", { class: "hint" }, "Point at the picture to name a block; click to pin it."); }
+function hint() { return element("p", { class: "hint" }, "Point at the timeline to see a block. Click to pin it."); }
 
 function momentOf(device, i) {
   const { events } = device;
@@ -35,15 +35,15 @@ function happened(device, i) {
     case KIND.alloc: return `${size} allocated as ${report.roles[role[i]]}`;
     case KIND.free: return `${size} of ${report.roles[role[i]]} freed`;
     case KIND.retag: return `${size} became ${report.roles[role[i]]}`;
-    case KIND.hold: return `${size} kept for backward`;
-    case KIND.drop: return `${size} no longer kept for one backward`;
+    case KIND.hold: return `${size} saved for backward`;
+    case KIND.drop: return `${size} released by one backward`;
     case KIND.segmentAlloc: return `segment of ${formatBytes(device.segments.bytes[target[i]])} taken from the system`;
-    case KIND.segmentFree: return `segment of ${formatBytes(device.segments.bytes[target[i]])} given back`;
+    case KIND.segmentFree: return `segment of ${formatBytes(device.segments.bytes[target[i]])} returned to the system`;
     case KIND.stepBegin: return `step ${target[i]} began`;
     case KIND.stepEnd: return `step ${target[i]} ended`;
-    case KIND.outOfMemory: return `${formatBytes(target[i])} were asked for and could not be had`;
-    case KIND.toDevice: return `${formatBytes(target[i])} went to the device`;
-    case KIND.toHost: return `${formatBytes(target[i])} came from the device`;
+    case KIND.outOfMemory: return `out of memory: ${formatBytes(target[i])} requested`;
+    case KIND.toDevice: return `${formatBytes(target[i])} copied to the device`;
+    case KIND.toHost: return `${formatBytes(target[i])} copied to the host`;
     default: return "the host waited for the device";
   }
 }
@@ -66,10 +66,10 @@ function blockCard(device, b, i) {
     ["role", [swatch(role), report.roles[role]]],
     ["size", sizeText(device, b)],
     ["module", device.moduleName(device.moduleOf(b, Math.max(i, blocks.born[b])))],
-    ["made by", `${device.opName(blocks.op[b])} (${device.whenOf(blocks.born[b])})`],
+    ["allocated by", `${device.opName(blocks.op[b])} (${device.whenOf(blocks.born[b])})`],
     ...keepers(device, b),
     [device.isRecorded ? "freed by" : "freed", freedText(device, b)],
-    ["lies in", `segment ${device.segments.number[blocks.segment[b]]} at ${formatBytes(blocks.offset[b])}`],
+    ["place", `segment ${device.segments.number[blocks.segment[b]]} at ${formatBytes(blocks.offset[b])}`],
   ];
   return element("div", { class: "block" },
     element("h2", {}, device.titleOf(b), b === app.pinned && element("em", {}, "pinned")),
@@ -89,7 +89,7 @@ function keepers(device, b) {
   return [["saved for", `backward of ${listText(names, 3)}`]];
 }
 
-// "conv2d in net.conv1", of who did event i.
+// "conv2d in net.conv1": the op and module of event i.
 function byText(device, i) {
   const { byOp, byModule } = device.events;
   const op = device.names[byOp[i]];
@@ -100,7 +100,7 @@ function byText(device, i) {
 function freedText(device, b) {
   const at = device.blocks.died[b];
   if (!device.isRecorded) return at >= device.count ? "not yet" : device.whenOf(at);
-  return at >= device.count ? "nobody yet" : `${byText(device, at)} (${device.whenOf(at)})`;
+  return at >= device.count ? "not yet" : `${byText(device, at)} (${device.whenOf(at)})`;
 }
 
 function listText(names, most) {

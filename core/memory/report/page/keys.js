@@ -1,4 +1,4 @@
-// What the timeline does at the keyboard.
+// The keys of the timeline.
 
 function timelineKey(timeline, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;

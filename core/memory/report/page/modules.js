@@ -35,7 +35,7 @@ function moduleTree(device, i) {
   return root;
 }
 
-// Ops are told from modules of the same name by the path's last separator.
+// The path's last separator distinguishes an op from a module of the same name.
 function book(root, path, role, bytes) {
   let at = root;
   at.bytes[role] += bytes;
@@ -53,7 +53,7 @@ function book(root, path, role, bytes) {
 function splitBar(tree) {
   const parts = SPLIT.map(([label, roles]) => ({ label, roles, bytes: d3.sum(roles, (r) => tree.bytes[r]) }));
   return element("div", { class: "split" },
-    element("div", { class: "split-bar", role: "img", "aria-label": "shares of what is allocated" },
+    element("div", { class: "split-bar", role: "img", "aria-label": "shares of the allocated bytes" },
       STACK.filter((role) => tree.bytes[role]).map((role) =>
         element("i", { style: `flex-grow:${tree.bytes[role]};background:${roleColor(role)}`,
           title: `${report.roles[role]}: ${formatExact(tree.bytes[role])} bytes` }))),
@@ -90,7 +90,7 @@ function addRows(rows, parent, depth, table) {
   }
 }
 
-// Modules with modules in them, those with nothing but ops not; of many the outermost.
+// Whether a row is open at first: modules that contain modules are. In a large tree only the outermost ones are.
 function opensByItself(n, depth, { isLarge }) {
   return [...n.children.values()].some((c) => !c.isOp) && (!isLarge || depth === 0);
 }
@@ -107,7 +107,7 @@ function moduleRow(n, depth, open, { columns, highest }) {
     columns.slice(1).map((c) => amountCell(c.value(n), c.role, highest)));
 }
 
-// A number over a bar of its size.
+// A number above a bar of proportional length.
 function amountCell(bytes, role, highest) {
   const share = role === undefined || !highest ? 0 : Math.min(100, (100 * bytes) / highest);
   return element("td", { class: bytes ? "number" : "number zero" }, bytes ? bytesOf(bytes) : "·",

@@ -1,14 +1,14 @@
-// What is held after each phase of each step, as stacked bars: training memory in one look.
+// Stacked bars of the bytes held after each phase of each step.
 
 const BAR_HEIGHT = 240;
 const phasesShown = { from: 0 };
 const STEPS_SHOWN = 3;
 
-// [{label, step, event}], in order: the stages and the event after which each was over; `step` counts from 1, whatever
-// the program's number, so that two runs of one process stand beside each other; 0 is before the first.
+// A stage is {label, step, event}: `event` is its last. `step` counts from 1, not by the program's number, so that two
+// runs of one process align. Step 0 is before the first step.
 
-// Before the first step: model, optimizer and data are made in whatever order; each stage ends with the last block made
-// for it.
+// The stages before the first step, in order of their last events. Model, optimizer and data may come in any order. A
+// stage ends with the last block of its role.
 function setupStages(device, end) {
   const { kind, role } = device.events;
   const made = [["model built", ROLE.parameter], ["optimizer made", ROLE.optimizerState], ["input loaded", ROLE.input]];
@@ -22,7 +22,7 @@ function setupStages(device, end) {
 
 const STAGE_OF_PHASE = ["between", "input loaded", "forward", "backward", "optimizer step"];
 
-// A forward after backward, in which nothing is kept, is the program reading its loss: no stage.
+// The stages of a step. A forward that saves nothing, such as reading the loss after backward, is no stage.
 function stepStages(device, step, count) {
   const cleared = zeroGradEnd(device, step.begin, step.end);
   const stages = cleared < 0 ? [] : [{ label: "zero_grad", step: count, event: cleared }];
@@ -34,8 +34,8 @@ function stepStages(device, step, count) {
   return stages;
 }
 
-// Runs of one phase in the thread that trains, [{phase, from, to}]: by the marks of its scopes, so that one in which
-// nothing was allocated is there too, `to` being the event before it;
+// [{phase, from, to}]: runs of one phase in the training thread, by the marks of its scopes. A phase without events is
+// included. Its `to` is the event before it.
 function scopeRuns(device, { begin, end }) {
   const { time, stage } = device.scopes;
   const eventBefore = (t) => d3.bisectLeft(device.time, t) - 1;
@@ -52,7 +52,7 @@ function scopeRuns(device, { begin, end }) {
   return runs;
 }
 
-// ... or, without any, by the events.
+// The same by the events, for a recording without marks.
 function eventRuns(device, { begin, end }) {
   const { thread, phase } = device.events;
   const runs = [];
@@ -70,7 +70,7 @@ function makesWork(device, i) {
   return kind[i] === KIND.hold || role[i] === ROLE.saved || (kind[i] === KIND.alloc && byModule[i] !== 0);
 }
 
-// The last gradient freed before backward: zero_grad(); -1 where there was none. Forward frees none.
+// The event of the last gradient that is freed before backward, by zero_grad(), because forward frees none; -1: none.
 function zeroGradEnd(device, begin, end) {
   const { kind, role, thread, phase } = device.events;
   let cleared = -1;
@@ -89,7 +89,7 @@ function drawPhases(view, device) {
   if (other) runs.push({ device: other, label: runLabel(1 - app.run) });
   const lists = runs.map((run) => shownStages(run.device));
   if (lists.every((l) => l.length === 0))
-    return view.append(note("No step was marked (memory::Step), and no parameters were made: there are no phases."));
+    return view.append(note("There are no phases: the program marked no step with memory::Step and made no parameters."));
   const labels = new Set(lists.flat().map((s) => s.label));
   const shown = runs.map((run, r) => ({ ...run, stages: completed(run.device, lists[r], labels) }));
   const highest = d3.max(shown, (run) => d3.max(run.stages, (s) => run.device.history.allocated[s.event])) || 512;
@@ -97,7 +97,7 @@ function drawPhases(view, device) {
     phaseChart(shown, highest), roleKey(shown));
 }
 
-// What a meta device predicts: "cuda:0" of "meta:cuda:0".
+// The device that a meta device predicts: "cuda:0" for "meta:cuda:0".
 function standsFor(name) { return name === "meta" ? "cpu" : name.replace("meta:", ""); }
 
 function matchingDevice(run, device) {
@@ -118,7 +118,7 @@ function stepPicker(device) {
     });
 }
 
-// The preamble, and three steps.
+// The stages before the first step, and those of three steps.
 function shownStages(device) {
   const { from } = phasesShown;
   const steps = device.steps.slice(from, from + STEPS_SHOWN);
@@ -128,8 +128,9 @@ function shownStages(device) {
 
 const STEP_STAGES = ["zero_grad", "input loaded", "forward", "backward", "optimizer step"];
 
-// A stage in which nothing was allocated or freed left no event, and zero_grad() never a mark: where other steps have
-// it, this one's is what was held before. Steps that repeat a stage (gradients that accumulate) stay as they are.
+// Adds the stages that a step lacks although other steps have them, with the bytes held before. A stage without
+// allocations and frees leaves no event, and zero_grad() leaves no mark. Steps that repeat a stage, as gradient
+// accumulation does, are not changed.
 function completed(device, stages, labels) {
   const whole = stages.filter((s) => s.step === 0);
   for (const [step, own] of d3.groups(stages.filter((s) => s.step !== 0), (s) => s.step)) {
@@ -155,7 +156,7 @@ function phaseChart(runs, highest) {
     element("div", { class: "phase-groups" }, groups.map(([step, group]) => phaseGroup(runs, step, group, y))));
 }
 
-// Stages of the runs that are the same stand beside each other: [{label, step, events: one a run, or undefined}].
+// Aligns equal stages of the runs: [{label, step, events: one per run, or undefined}].
 function alignStages(lists) {
   const slots = lists[0].map((s) => ({ label: s.label, step: s.step, events: [s.event] }));
   lists.slice(1).forEach((stages, l) => {
@@ -192,7 +193,7 @@ function phaseBar({ device, label }, slot, event, y) {
     element("b", {}, bytesOf(allocated)), ...parts.reverse());
 }
 
-// Roles that any bar shows, and which bar of a pair is which run's.
+// The key: the roles in the bars, and which run is left and right.
 function roleKey(runs) {
   const used = STACK.filter((role) => runs.some(({ device, stages }) =>
     stages.some((s) => device.history.at(s.event)[role])));

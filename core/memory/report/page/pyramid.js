@@ -1,5 +1,5 @@
-// Where a long row of numbers is highest and lowest between any two places: over every 8, 64, 512 ... of them the place
-// of each is kept, so that a pixel of a million events costs as much as one of ten.
+// Finds the index of the maximum and minimum of a long array between any two indices. The indices of the extremes of
+// each 8, 64, 512 ... values are stored, so that a pixel of a million events costs as much as one of ten.
 
 const FAN = 8;
 
@@ -32,7 +32,7 @@ class Pyramid {
     return { levels, beats };
   }
 
-  // The first place of the highest value in [from, to].
+  // The first index of the maximum in [from, to].
   highest(from, to) { return this.search(this.high, from, to); }
   lowest(from, to) { return this.search(this.low, from, to); }
 
@@ -40,7 +40,7 @@ class Pyramid {
     let best = from;
     let at = from;
     while (at <= to) {
-      // The largest group that begins here and ends in time.
+      // The largest group that begins at `at` and ends by `to`.
       let height = 0;
       let size = 1;
       while (height < levels.length && at % (size * FAN) === 0 && at + size * FAN - 1 <= to) {

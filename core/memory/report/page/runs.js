@@ -1,36 +1,36 @@
-// Run against run, event by event: predicted beside measured, yesterday's beside today's.
+// Compares two runs event by event, such as a prediction and a measurement.
 
 function drawRuns(view, device) {
   const other = matchingDevice(otherRun(), device);
-  if (!other) return view.append(note("The other run recorded nothing."));
+  if (!other) return view.append(note("The other run has no events."));
   const at = firstDifference(device, other, signature);
   const named = at < 0 ? firstDifference(device, other, namesOf) : at;
   const [a, b] = [runLabel(app.run), runLabel(1 - app.run)];
-  const byAnother = named < 0 ? "" : `; the first that is another op's or module's is event ${formatExact(named)}`;
+  const byAnother = named < 0 ? "" : ` Event ${formatExact(named)} is the first with another op or module.`;
   const verdict = at < 0
-    ? `All ${formatExact(device.count)} events are equal: same blocks, same places, same roles, same order${byAnother}.`
-    : `The first difference is event ${formatExact(at)}; ${at ? "those before it are equal" : "none is before it"}.`;
+    ? `All ${formatExact(device.count)} events are equal: same blocks, same places, same roles, same order.${byAnother}`
+    : `The first difference is event ${formatExact(at)}${at ? "; all events before it are equal" : ""}.`;
   view.append(heading("Run against run"), element("p", { class: "verdict", "data-first-difference": at }, verdict),
     runChart(view, device, other, [a, b]), element("div", { class: "columns" }, sumsTable(device, other, [a, b]),
       named >= 0 ? differenceTable(device, other, named, [a, b]) : null));
 }
 
-// What must be equal of event i: everything but time, thread and names; of steps their count, as a process goes on
-// counting.
+// The values of event i that must be equal: all but time, thread and names. Steps are counted from the run's first one,
+// because a process does not restart its step numbers.
 function signature(device, i) {
   const { kind, phase, step, role } = device.events;
   const count = step[i] && step[i] - (device.steps[0]?.number ?? step[i]) + 1;
   return [kind[i], phase[i], count, role[i], ...subjectOf(device, i)].join("|");
 }
 
-// Whose it is: "conv2 · conv2d".
+// The module and op of event i: "conv2 · conv2d".
 function namesOf(device, i) {
   const b = device.blockOf[i];
   const op = b === NONE ? "" : device.names[device.blocks.op[b]];
   return [device.names[device.events.module[i]], op].filter(Boolean).join(" · ");
 }
 
-// The block or the segment that event i is about, or what else it tells.
+// The block or the segment of event i, or else the event's target.
 function subjectOf({ events, blocks, segments, blockOf }, i) {
   const b = blockOf[i];
   const target = events.target[i];
@@ -46,7 +46,7 @@ function subjectOf({ events, blocks, segments, blockOf }, i) {
   }
 }
 
-// -1 where there is none.
+// The first event at which `of` differs; -1: none.
 function firstDifference(a, b, of) {
   const count = Math.min(a.count, b.count);
   for (let i = 0; i < count; ++i) if (of(a, i) !== of(b, i)) return i;
@@ -80,7 +80,7 @@ function differenceTable(a, b, at, labels) {
       numberCell(formatExact(i)), [a, b].map((d) => element("td", { class: "name" }, text(d, i)))))));
 }
 
-// Both runs' allocated bytes by event, the highest of each pixel.
+// Both runs' allocated bytes by event, with the maximum of each pixel.
 function runChart(view, a, b, labels) {
   const highest = d3.max([a, b], (d) => d.history.allocated[d.history.peak]);
   const { svg, x, y } = lineChart(view, 170, Math.max(a.count, b.count), highest, formatExact);

@@ -1,14 +1,14 @@
-// When a block was kept for backward, and by whom. A recording tells each node's hold and drop; the plain log only that
-// the role became "saved for backward" and no longer was.
+// The time for which a block is saved for backward, and the op that saves it. A recording has an event for each node
+// that saves or releases a block. A ledger's log has only the changes of the role "saved for backward".
 
-// [{from, to}]: events; `to` is the device's count where it is kept still.
+// [{from, to}]: events. `to` is the device's count if the block is not released.
 function savesOf(device, b) {
   const chain = device.eventsOf(b);
   const held = chain.some((e) => device.events.kind[e] === KIND.hold);
   return held ? holdsIn(device, chain) : savedIn(device, chain);
 }
 
-// A drop ends the latest hold by the same op and module: backward runs in those of its forward op.
+// A drop ends the latest hold by the same op and module, because backward runs in the op and module of its forward.
 function holdsIn(device, chain) {
   const { kind, byOp, byModule } = device.events;
   const [open, saves] = [[], []];

@@ -1,4 +1,4 @@
-// What is reserved and not allocated at the cursor, why, and where every block lies.
+// The bytes that are reserved but not allocated at the cursor, the reasons, and the place of every block.
 
 const MAP_ROW = 16;
 const MAP_GAP = 5;
@@ -8,8 +8,8 @@ function drawSegments(view, device) {
   const segments = segmentsAt(device, app.cursor);
   const sums = sumSegments(device, segments);
   view.append(heading("Reserved, not allocated", note(momentText(device)), peakButton(device)),
-    reservedBar(sums), note("Unused segments go back to the system with empty_cache(). A piece that is free beside a " +
-      "block in use stays: it serves requests that fit, and nobody else, until that block is freed."),
+    reservedBar(sums), note("empty_cache() returns unused segments to the system. Free bytes in a segment with a block " +
+      "in use stay reserved until that block is freed. Only requests that fit can use them."),
     segmentMap(view, device, segments));
   const stranded = segments.filter((s) => s.blocks.length && s.free > 0).sort((a, b) => b.free - a.free);
   if (stranded.length) view.append(strandedTable(device, stranded));
@@ -43,13 +43,13 @@ function sumSegments(device, segments) {
 
 function reservedBar({ reserved, asked, rounding, usable, stranded }) {
   const parts = [
-    ["asked for", asked, "asked", "what tensors and kernels asked for"],
+    ["requested", asked, "asked", "bytes that tensors and kernels requested"],
     ["rounding", rounding, "rounding", "blocks are multiples of 512 bytes, and large ones keep a remainder"],
-    ["free, whole segments", usable, "usable", "nothing lies in them"],
-    ["stranded", stranded, "stranded", "free pieces of segments in which something lies"],
+    ["unused segments", usable, "usable", "segments without a block in use"],
+    ["stranded", stranded, "stranded", "free bytes in segments with a block in use"],
   ];
   return element("div", { class: "split reserved" },
-    element("div", { class: "split-bar", role: "img", "aria-label": "parts of what is reserved" },
+    element("div", { class: "split-bar", role: "img", "aria-label": "parts of the reserved bytes" },
       parts.filter(([, bytes]) => bytes).map(([label, bytes, kind]) => element("i",
         { class: kind, style: `flex-grow:${bytes}`, title: `${label}: ${formatExact(bytes)} bytes` }))),
     element("dl", {}, parts.map(([label, bytes, kind, why]) =>
@@ -59,9 +59,9 @@ function reservedBar({ reserved, asked, rounding, usable, stranded }) {
     element("div", {}, element("dt", {}, "reserved"), element("dd", {}, bytesOf(reserved)))));
 }
 
-// Segments one after the other, as wide as they are large, in rows.
+// Segments in rows, each as wide as it is large.
 function segmentMap(view, device, segments) {
-  if (segments.length === 0) return note("No segment is held here.");
+  if (segments.length === 0) return note("No segment is reserved here.");
   const width = view.clientWidth;
   const total = d3.sum(segments, (s) => s.bytes);
   const perByte = Math.min(width / d3.max(segments, (s) => s.bytes), (width * MAP_ROWS) / total);
@@ -70,7 +70,7 @@ function segmentMap(view, device, segments) {
   const canvas = element("canvas", { class: "map", role: "img", "aria-label": "segments and the blocks in them" });
   const context = sizeCanvas(canvas, width, height);
   for (const box of boxes) drawSegment(context, device, box);
-  const caption = element("p", { class: "note map-caption" }, "Point at a block to name it.");
+  const caption = element("p", { class: "note map-caption" }, "Point at a block to see its name.");
   canvas.addEventListener("mousemove", (event) => { caption.textContent = mapText(device, boxes, event); });
   canvas.addEventListener("click", (event) => {
     const block = blockInMap(device, boxes, event);
@@ -115,7 +115,7 @@ function blockInMap(device, boxes, event) {
 
 function mapText(device, boxes, event) {
   const box = boxUnder(boxes, event);
-  if (!box) return "Point at a block to name it.";
+  if (!box) return "Point at a block to see its name.";
   const { segment } = box;
   const where = `segment ${segment.number} (${formatBytes(segment.bytes)}, ${formatBytes(segment.free)} free)`;
   const b = blockInMap(device, boxes, event);
@@ -127,12 +127,12 @@ function mapText(device, boxes, event) {
 function strandedTable(device, segments) {
   const rows = segments.slice(0, 20);
   return element("table", {},
-    element("thead", {}, element("tr", {}, ["segment", "size", "free in it", "pinned by", "", "until"].map((label, c) =>
+    element("thead", {}, element("tr", {}, ["segment", "size", "free in it", "kept by", "allocated in", "freed"].map((label, c) =>
       element("th", { class: c === 1 || c === 2 ? "number" : "" }, label)))),
     element("tbody", {}, rows.map((s) => strandedRow(device, s))));
 }
 
-// Of several blocks the one that stays longest pins the segment; of those that stay, the largest.
+// The block that keeps the segment is the one that is freed last. If several are never freed, it is the largest.
 function strandedRow(device, segment) {
   const { blocks } = device;
   const pin = d3.greatest(segment.blocks, (a, b) =>

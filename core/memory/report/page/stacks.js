@@ -1,4 +1,4 @@
-// What the timeline draws of the levels: stacks of roles, the line of what is reserved.
+// The stacks of roles and the line of reserved bytes in the timeline.
 
 const PALE = 0.6;
 
@@ -20,7 +20,7 @@ function sumOfRoles(level) {
   return sum;
 }
 
-// What lies above the first `from` bytes.
+// Draws the part of a stack above the first `from` bytes.
 function drawStack(context, x, width, level, y, colors, from) {
   let below = 0;
   STACK.forEach((role, s) => {
@@ -54,7 +54,7 @@ function drawReserved({ context, columns, y, device }) {
   for (const stretch of limitsIn(device, columns)) if (isShown(stretch.limit, y)) drawLimit(context, y(stretch.limit), stretch);
 }
 
-// Neighbouring columns under one limit, where there is one: [{limit, x, width}].
+// Neighbouring columns with the same limit: [{limit, x, width}]. Columns without a limit are left out.
 function limitsIn(device, columns) {
   const stretches = [];
   for (const { x, width, to } of columns) {
@@ -66,8 +66,8 @@ function limitsIn(device, columns) {
   return stretches.filter(({ limit }) => limit != null);
 }
 
-// Over the picture where the line is higher than that.
-// Left of the cursor where that would cross it.
+// Labels the line of reserved bytes: above the picture if the line is higher, and left of the cursor if the label would
+// cross it.
 function labelReserved({ context, columns, x: scale, y }) {
   const { x, width, highest } = columns[columns.length - 1];
   const isInside = isShown(highest[RESERVED], y);
@@ -84,7 +84,7 @@ function labelReserved({ context, columns, x: scale, y }) {
   context.textAlign = "left";
 }
 
-// Where a request could not be met.
+// Draws a line at each request that ran out of memory.
 function drawFailures({ context, device, x, width }) {
   context.fillStyle = themeColor("--warning");
   for (const i of device.failures) {
@@ -106,7 +106,7 @@ function drawLimit(context, top, { limit, x, width }) {
   rimmedText(context, label, MARGIN.left + x + 4, top - 3);
 }
 
-// With a rim, as it may lie upon the stack.
+// Draws text with a rim, which keeps it readable on the stack.
 function rimmedText(context, label, ...place) {
   context.strokeStyle = themeColor("--surface");
   context.lineWidth = 4;

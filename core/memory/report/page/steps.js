@@ -1,11 +1,10 @@
-// Step against step: what was held after one and what after another; the view of leaks, and of why a later step takes
-// more than the first.
+// Compares the bytes held after two steps, to find leaks, and to see why a later step takes more than the first.
 
 const stepsShown = { a: null, b: null, at: "end" };
 
 function drawSteps(view, device) {
   const steps = device.steps;
-  if (steps.length < 2) return view.append(note("Two steps are needed (memory::Step marks them)."));
+  if (steps.length < 2) return view.append(note("This view needs two steps, marked with memory::Step."));
   const a = Math.min(stepsShown.a ?? 0, steps.length - 1);
   const b = Math.min(stepsShown.b ?? steps.length - 1, steps.length - 1);
   const options = steps.map((s, i) => [i, String(s.number)]);
@@ -26,7 +25,7 @@ function momentOfStep(device, step) {
   return stepsShown.at === "end" ? step.end : device.history.pyramid.highest(step.begin, step.end);
 }
 
-// Peak and level after, of every step; a click chooses what to compare to.
+// The peak of every step and the bytes held after it. A click chooses the step to compare to.
 function stepChart(view, device, a, b) {
   const { history, steps } = device;
   const peaks = steps.map((s) => history.allocated[history.pyramid.highest(s.begin, s.end)]);
@@ -52,7 +51,7 @@ function drawGrowth(view, device, from, to) {
   for (const b of before) changes.add(b, from, -1);
   for (const b of after) changes.add(b, to, 1);
   const change = device.history.allocated[to] - device.history.allocated[from];
-  view.append(element("p", { class: "verdict", "data-change": change }, change === 0 ? "As much is held at both."
+  view.append(element("p", { class: "verdict", "data-change": change }, change === 0 ? "Both hold the same number of bytes."
     : [element("strong", {}, formatChange(change)), ` (${formatExact(change)} bytes)`]),
   element("div", { class: "columns" }, changes.tables()),
   newBlocks(device, unreplaced(device, before, after, from, to), to));
@@ -86,7 +85,7 @@ class Growth {
   }
 }
 
-// Blocks that are new and no mere successors: a gradient that was freed and made again is not.
+// The new blocks that do not replace an equal block. A gradient that was freed and allocated again is left out.
 function unreplaced(device, before, after, from, to) {
   const { bytes, op } = device.blocks;
   const key = (b, i) => [device.roleOf(b, i), device.moduleOf(b, i), op[b], bytes[b]].join("|");
@@ -100,14 +99,14 @@ function unreplaced(device, before, after, from, to) {
   });
 }
 
-// Blocks of one kind are one row: what a leak leaves behind in every step.
+// One row for each kind of block, because a leak leaves blocks of the same kind in every step.
 function newBlocks(device, blocks, i) {
-  if (blocks.length === 0) return note("No block is new, but for those that took the place of equal ones.");
+  if (blocks.length === 0) return note("There are no new blocks, except those that replaced equal ones.");
   const { bytes } = device.blocks;
   const kind = (b) => [device.titleOf(b), bytes[b], device.roleOf(b, i), byOfBlock(device, b)].join("|");
   const kinds = [...d3.group(blocks.sort((a, b) => a - b), kind).values()]
     .map((same) => [same, same.length * bytes[same[0]]]).sort(([a, aBytes], [b, bBytes]) => bBytes - aBytes || a[0] - b[0]);
-  const labels = ["tensor", "blocks", "in all", "role", "made in", "first"];
+  const labels = ["tensor", "blocks", "total", "role", "allocated in", "first"];
   return element("div", {}, element("h3", {}, formatCount(blocks.length, "new block")),
     element("table", { class: "new-blocks" },
       element("thead", {}, element("tr", {}, labels.map((label, c) =>

@@ -1,8 +1,8 @@
-// Zoomed in until an event is some pixels wide, each block is a strip of its own within its role, those that came
-// first lowest: a strip moves down where one below it goes.
+// If an event is some pixels wide, each block is drawn as a strip within its role, the oldest at the bottom. A strip
+// moves down when a strip below it ends.
 
-const STRIP_EVENT_WIDTH = 4;  // pixels of an event, from which on strips are drawn
-const STRIP_HEIGHT = 3;       // of a strip that is drawn at all
+const STRIP_EVENT_WIDTH = 4;  // least pixels of an event for which strips are drawn
+const STRIP_HEIGHT = 3;       // least pixels of a strip that is drawn
 const MOST_BLOCKS = 20000;
 
 const RANK = STACK.reduce((ranks, role, place) => Object.assign(ranks, { [role]: place }), {});
@@ -14,7 +14,7 @@ function stackAt(device, i) {
   return live.sort((x, y) => (isBelow(x, y) ? -1 : 1));
 }
 
-// Turns the stack at event i - 1 into the one at i.
+// Updates the stack from event i - 1 to event i.
 function moveOn(device, stack, i) {
   const kind = device.events.kind[i];
   const b = device.blockOf[i];
@@ -35,7 +35,7 @@ function blockAt(device, i, bytes) {
   return NONE;
 }
 
-// How high the middle of block b lies in the stack at event i; undefined where it is not in it.
+// The height of the middle of block b in the stack at event i; undefined if it is not in the stack.
 function middleInStack(device, i, b) {
   let below = 0;
   for (const s of stackAt(device, i)) {
@@ -74,7 +74,7 @@ function outlineStrips(context, runs) {
   context.globalAlpha = 1;
 }
 
-// The block that is pointed at, or pinned.
+// Marks the block under the pointer, or the pinned one.
 function markStrips(context, runs) {
   context.fillStyle = themeColor("--ink");
   context.globalAlpha = 0.25;
@@ -82,7 +82,7 @@ function markStrips(context, runs) {
   context.globalAlpha = 1;
 }
 
-// Along the foot of the picture, at any zoom: from where to where a block lives.
+// Draws a block's lifetime at the bottom of the picture, at any zoom.
 function drawLife({ context, device, x, width }, b) {
   if (b === NONE) return;
   const place = (i) => Math.max(0, Math.min(width, x(app.timeline.placeOf(i))));
@@ -91,7 +91,7 @@ function drawLife({ context, device, x, width }, b) {
   context.fillRect(MARGIN.left + from, MARGIN.top + PLOT_HEIGHT, Math.max(2, to - from), 3);
 }
 
-// The rectangles of all strips: a block has one for each stretch of events in which it stays where it is.
+// The rectangles of all strips. A block has one for each run of events in which its place does not change.
 function runsOf({ columns, device, y }) {
   const open = new Map();  // block: its rectangle
   const runs = [];
@@ -117,7 +117,7 @@ function runsOf({ columns, device, y }) {
   return runs;
 }
 
-// Each block's name once, in its largest rectangle.
+// Writes each block's name once, in its largest rectangle.
 function labelStrips({ context, device }, runs) {
   const largest = new Map();
   for (const run of runs) if (!(run.width <= largest.get(run.b)?.width)) largest.set(run.b, run);

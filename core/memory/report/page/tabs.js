@@ -1,4 +1,4 @@
-// The views under the timeline, one at a time.
+// The tabs under the timeline. One view is shown at a time.
 
 const TABS = [
   { id: "phases", label: "Phases", draw: drawPhases },
@@ -37,7 +37,7 @@ function drawTabBar() {
     }, label)));
 }
 
-// Left and right go from tab to tab, as in any list of tabs.
+// The left and right arrow keys go from tab to tab.
 function tabKey(tabs, event) {
   const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!by) return;

@@ -1,5 +1,5 @@
-// The run as a stack of roles over time, on a canvas: per pixel column the stack where its events were lowest, and pale
-// behind it the one where they were highest; so no peak is lost at any zoom. d3 gives scales, axes, zoom and the brush.
+// The run as a stack of roles over time, on a canvas. Each pixel column shows the lowest stack of its events, and the
+// highest in pale colours behind it, so that no peak is lost at any zoom. d3 provides scales, axes, zoom and brush.
 
 const MARGIN = { left: 76, right: 34, top: 18 };
 const PLOT_HEIGHT = 350;
@@ -20,8 +20,8 @@ class Timeline {
     this.brushPlace = this.brushSvg.append("g");
     const main = element("div", { class: "layers" }, this.canvas, this.svg.node());
     root.append(main, element("div", { class: "layers" }, this.overview, this.brushSvg.node()));
-    this.window = null;  // what is in view, in the axis' units
-    this.lift = { from: 0, share: 1 };  // and of the height: from where, how much of it
+    this.window = null;  // range of the axis in view
+    this.lift = { from: 0, share: 1 };  // range of the height in view: its start and length, as shares
     this.update = this.update.bind(this);
     this.listen();
   }
@@ -68,7 +68,7 @@ class Timeline {
     this.device = currentDevice();
     this.byTime = app.axis === "time";
     const first = this.byTime ? this.device.time[0] : 0;
-    const last = this.byTime ? this.device.time[this.device.count - 1] + 1 : this.device.count;  // which has a place too
+    const last = this.byTime ? this.device.time[this.device.count - 1] + 1 : this.device.count;  // end of the last event
     this.whole = [first, Math.max(last, first + 1)];
     this.resize();
     this.showAll();
@@ -95,13 +95,13 @@ class Timeline {
     if (this.window) this.showWindow(this.window);
   }
 
-  // Before the browser paints: a resized canvas is empty.
+  // Draws before the browser paints, because a resized canvas is empty.
   redraw() {
     this.resize();
     if (this.window) this.draw();
   }
 
-  // Ten events fill the picture; in time, what ten of the closest could need.
+  // The deepest zoom: ten events fill the picture. By time, 1 µs does.
   deepest() { return Math.max(1, this.byTime ? (this.whole[1] - this.whole[0]) / 1000 : this.device.count / 10); }
 
   drawOverview(full) {
@@ -119,7 +119,7 @@ class Timeline {
       .call(this.brush.extent([[0, 0], [this.width, OVERVIEW_HEIGHT]]));
   }
 
-  // Of pixel column x: the first and the last event that shows in it.
+  // The first and the last event in pixel column x.
   eventsIn(scale, x) {
     const from = this.eventAt(scale.invert(x));
     const end = scale.invert(x + 1);
@@ -132,7 +132,7 @@ class Timeline {
   showWindow([from, to]) {
     const [begin, end] = this.whole;
     const k = Math.min(this.deepest(), Math.max(1, (end - begin) / Math.max(to - from, 1e-9)));
-    const first = Math.max(begin, Math.min(from, end - (end - begin) / k));  // nothing lies outside
+    const first = Math.max(begin, Math.min(from, end - (end - begin) / k));  // no empty space beside the run
     const transform = d3.zoomIdentity.scale(k).translate(-this.base(first), 0);
     this.surface.call(this.zoom.transform, transform);
   }
@@ -148,7 +148,7 @@ class Timeline {
     if (event.selection) this.follow(() => this.showWindow(event.selection.map(this.base.invert)));
   }
 
-  // Zoom and brush move each other, and not in a circle.
+  // Zoom and brush move each other. This prevents an endless loop.
   follow(move) {
     if (this.follows) return;
     this.follows = true;
@@ -201,7 +201,8 @@ class Timeline {
     return columns;
   }
 
-  // What is reserved, and limits above it, are shown where they do not press what is allocated flat; strips need the room.
+  // The height of the picture in bytes. It includes reserved bytes and limits unless they are far above the allocated
+  // bytes. Strips need more of the height.
   ceiling() {
     const top = d3.max(this.columns, (c) => sumOfRoles(c.highest));
     const reserved = d3.max(this.columns, (c) => c.highest[RESERVED]);
@@ -226,7 +227,7 @@ class Timeline {
       .attr("y2", MARGIN.top + PLOT_HEIGHT + BANDS_HEIGHT).attr("display", x < 0 || x > this.width ? "none" : null);
   }
 
-  // The event and the block at a place of the picture: what is drawn solid before what is drawn pale.
+  // The event and the block at a point of the picture. The solid stack has priority over the pale one.
   under([px, py]) {
     const x = px - MARGIN.left;
     const column = this.columns.find((c) => x < c.x + c.width) ?? this.columns[this.columns.length - 1];
@@ -253,7 +254,7 @@ class Timeline {
     this.surface.call(this.zoom.scaleBy, factor, [center, 0]);
   }
 
-  // Shift and the wheel zoom upwards, around the pointer.
+  // Shift and the wheel zoom vertically, around the pointer.
   wheel(event) {
     if (!event.shiftKey) return;
     event.preventDefault();
@@ -261,7 +262,7 @@ class Timeline {
     this.liftBy(Math.exp(-(event.deltaY || event.deltaX) / 400), this.y.invert(py) / this.ceiling());
   }
 
-  // Stretches the height around `center`, a share of it: what lies there stays where it is.
+  // Zooms vertically around `center`, a share of the height, which stays in place.
   liftBy(factor, center) {
     const share = Math.min(1, Math.max(1e-3, this.lift.share / factor));
     const from = center - ((center - this.lift.from) * share) / this.lift.share;
@@ -269,7 +270,7 @@ class Timeline {
     this.schedule();
   }
 
-  // Of the block that is pinned, or of what is highest under the cursor.
+  // The center of a vertical zoom: the pinned block, or the top of the stack at the cursor.
   centerOfLift() {
     const total = this.device.history.allocated[app.cursor];
     return (app.pinned === NONE ? total : middleInStack(this.device, app.cursor, app.pinned) ?? total) / this.ceiling();
@@ -280,7 +281,7 @@ class Timeline {
     this.showWindow(this.whole);
   }
 
-  // Moves the cursor, and the window after it.
+  // Moves the cursor, and the window if the cursor leaves it.
   moveTo(cursor) {
     show({ cursor: Math.max(0, Math.min(this.device.count - 1, cursor)), hovered: null });
     const place = this.middleOf(app.cursor);
@@ -291,7 +292,7 @@ class Timeline {
   }
 }
 
-// d3 hands its event over as a global up to version 5, as an argument from 6 on.
+// d3 passes its event as a global up to version 5, and as an argument from version 6 on.
 function listener(f) { return (event) => f(d3.event ?? event); }
 function pointerIn(event, node) {
   const box = node.getBoundingClientRect();

@@ -1,5 +1,5 @@
-// The bill that closes: what each role asked for, rounding, cache and what lies outside the ledger add up to what the
-// device says is used.
+// All bytes of the device: the requested bytes of each role, rounding, cache and memory outside the ledger. They add up
+// to the bytes in use on the device.
 
 function drawWaterfall(view, device) {
   const lines = billOf(device, app.cursor);
@@ -17,7 +17,7 @@ function drawWaterfall(view, device) {
     note(outsideText(device)));
 }
 
-// [{label, bytes, role or kind}], from the device's row and what each live block asked for.
+// [{label, bytes, role or kind}], from the device's levels and the requested bytes of each live block.
 function billOf(device, i) {
   const asked = new Float64Array(ROLE_COUNT);
   for (const b of device.history.alive.at(i)) asked[device.roleOf(b, i)] += device.blocks.requested[b];
@@ -48,9 +48,9 @@ function billRow({ label, bytes, role, kind }, x, from) {
 }
 
 function outsideText({ header }) {
-  if (header.outside == null) return "What lies outside the ledger was not measured here.";
+  if (header.outside == null) return "Memory outside the ledger was not measured.";
   const what = header.others != null ? "context and libraries, other processes"
     : header.name.startsWith("cuda") ? "context and libraries of the device, and other processes"
-      : "code, stacks, and what libraries hold";
-  return `Outside the ledger (${what}) was measured at the end. The lines add up to the byte.`;
+      : "code, stacks and libraries";
+  return `Memory outside the ledger (${what}) was measured at the end of the run. The lines add up exactly.`;
 }

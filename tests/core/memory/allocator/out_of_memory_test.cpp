@@ -82,19 +82,19 @@ TEST_F(Shortages, SayWhoAskedForWhat) {
   const Op<"matmul"> op;
   EXPECT_THAT(
       fail(48 * MiB + 17 * MiB).what(),
-      HasSubstr("out of memory on meta: 65.0 MiB (68,157,440 bytes) asked for by matmul in module 'net.fc2'\n"));
+      HasSubstr("out of memory on meta: 65.0 MiB (68,157,440 bytes) requested by matmul in module 'net.fc2'\n"));
 }
 
 TEST_F(Shortages, SayInWhichStepAndPhase) {
   allocator.set_limit(MiB);
   {
     const PhaseScope phase(Phase::backward);
-    EXPECT_THAT(fail(2 * MiB).what(), HasSubstr("asked for (backward)\n"));
+    EXPECT_THAT(fail(2 * MiB).what(), HasSubstr("requested (backward)\n"));
   }
   const OpenStep step = allocator.begin_sole_step(7);
   const ScopeGuard scope({intern("net.fc2"), intern("matmul"), Phase::forward});
   const OutOfMemory e = fail(2 * MiB);
-  EXPECT_THAT(e.what(), HasSubstr("asked for by matmul in module 'net.fc2' in step 7 (forward)\n"));
+  EXPECT_THAT(e.what(), HasSubstr("requested by matmul in module 'net.fc2' in step 7 (forward)\n"));
   EXPECT_EQ(e.shortage().step, 7u);
   EXPECT_EQ(e.shortage().phase, Phase::forward);
   allocator.end_step(step);
@@ -102,7 +102,7 @@ TEST_F(Shortages, SayInWhichStepAndPhase) {
 
 TEST_F(Shortages, SayNothingOfWhoOutsideOpsAndModules) {
   allocator.set_limit(MiB);
-  EXPECT_THAT(fail(2 * MiB).what(), HasSubstr("(2,097,152 bytes) asked for\n"));
+  EXPECT_THAT(fail(2 * MiB).what(), HasSubstr("(2,097,152 bytes) requested\n"));
 }
 
 TEST_F(Shortages, TheTableSumsToTheLimit) {
@@ -120,7 +120,7 @@ TEST_F(Shortages, TheTableSumsToTheLimit) {
   EXPECT_EQ(table.rows[6].first, "cached");
   EXPECT_EQ(table.rows[7].first, "not reserved");
   EXPECT_EQ(table.rows[7].second, e.shortage().unreserved);
-  EXPECT_THAT(e.what(), HasSubstr("rounding takes"));
+  EXPECT_THAT(e.what(), HasSubstr("of rounding"));
   for (Block* b : held) allocator.deallocate(b);
 }
 
@@ -131,7 +131,7 @@ TEST_F(Shortages, ATrueOneSaysHowMuchIsMissing) {
   EXPECT_FALSE(e.shortage().fragmented());
   EXPECT_EQ(e.shortage().missing(), 6 * MiB);
   EXPECT_THAT(e.what(), HasSubstr("a true shortage: 24.0 MiB are free, 6.00 MiB are missing for this request\n"));
-  EXPECT_THAT(e.what(), HasSubstr("what would fit now: 24.0 MiB (25,165,824 bytes) in one piece"));
+  EXPECT_THAT(e.what(), HasSubstr("the largest request that fits now: 24.0 MiB (25,165,824 bytes)"));
   expect_exactly_fits(e.shortage().fits());
   allocator.deallocate(held);
 }
@@ -146,10 +146,11 @@ TEST_F(Shortages, AFragmentedOneSaysSo) {
   EXPECT_EQ(e.shortage().cached() + e.shortage().unreserved, 20 * MiB);
   EXPECT_THAT(
       e.what(),
-      HasSubstr("fragmentation: 20.0 MiB are free in all, but the largest piece is 5.00 MiB short of this request\n"
-                "laid anew, what is held would leave 20.0 MiB in one piece\n"));
+      HasSubstr(
+          "fragmentation: 20.0 MiB are free in total, but the largest piece is 5.00 MiB too small for this request\n"
+          "if all blocks were placed anew, 20.0 MiB would be free in one piece\n"));
   EXPECT_EQ(e.shortage().max_fit_if_compacted, 20 * MiB);
-  EXPECT_THAT(e.what(), HasSubstr("what would fit now: 4.00 MiB"));
+  EXPECT_THAT(e.what(), HasSubstr("the largest request that fits now: 4.00 MiB"));
   EXPECT_EQ(sum(parse(e.what())), 40 * MiB);
   expect_exactly_fits(e.shortage().fits());
   for (std::size_t i = 1; i < 10; i += 2) allocator.deallocate(blocks[i]);
@@ -161,8 +162,9 @@ TEST_F(Shortages, PiecesOfSmallSegmentsDoNotServeLargeRequests) {
   const OutOfMemory e = fail(MiB + MiB / 2);
   EXPECT_TRUE(e.shortage().fragmented());
   EXPECT_EQ(e.shortage().fits(), MiB);
-  EXPECT_THAT(e.what(), HasSubstr("a shortage: 2.00 MiB are free in all, but 2.00 MiB of it are for requests up to "
-                                  "1.00 MiB\neven laid anew, what is held would leave only 1.00 MiB in one piece\n"));
+  EXPECT_THAT(e.what(),
+              HasSubstr("a shortage: 2.00 MiB are free in total, but 2.00 MiB of it serve only requests up to "
+                        "1.00 MiB\neven if all blocks were placed anew, only 1.00 MiB would be free in one piece\n"));
   expect_exactly_fits(MiB);
   allocator.deallocate(held);
 }
@@ -193,7 +195,7 @@ TEST_F(Shortages, ALimitBelowWhatIsReservedIsShown) {
   EXPECT_EQ(sum(table), 40 * MiB);
   EXPECT_THAT(e.what(), HasSubstr("over the limit by"));
   EXPECT_EQ(e.shortage().unreserved, 0u);
-  EXPECT_THAT(e.what(), HasSubstr("what would fit now: 0 B"));
+  EXPECT_THAT(e.what(), HasSubstr("the largest request that fits now: 0 B"));
   allocator.deallocate(held);
 }
 
@@ -322,7 +324,7 @@ TEST_F(Shortages, SayWhereTheRecordingIs) {
   EXPECT_THAT(fail(2 * MiB).what(), Not(HasSubstr("what led to it")));
   const test::TemporaryDir dir;
   const Recording recording(dir / "run.memlog");
-  EXPECT_THAT(fail(2 * MiB).what(), ::testing::EndsWith("\nwhat led to it is in " + (dir / "run.memlog")));
+  EXPECT_THAT(fail(2 * MiB).what(), ::testing::EndsWith("\nall events are recorded in " + (dir / "run.memlog")));
 }
 
 TEST_F(Shortages, NothingLeaksAndTheProcessGoesOn) {
@@ -416,7 +418,7 @@ TEST_F(Pages, OfATrueShortage) {
   model();
   for (int i = 0; i < 4; ++i) take("net.conv1", "conv2d", Role::saved, 9 * MiB);
   EXPECT_EQ(page("net.fc1", "linear", 120 * MiB), R"(
-out of memory on cpu: 120 MiB (125,829,120 bytes) asked for by linear in module 'net.fc1' in step 12 (forward)
+out of memory on cpu: 120 MiB (125,829,120 bytes) requested by linear in module 'net.fc1' in step 12 (forward)
 
   parameter               4.54 MiB             4,755,456   ▉
   gradient                4.50 MiB             4,718,592   ▉
@@ -435,8 +437,8 @@ largest holders
    36.0 KiB  net.conv1  parameter           parameter 'weight' of Conv2d
 
 a true shortage: 46.0 MiB are free, 74.0 MiB are missing for this request
-what follows may need more: memory::predict() says what a whole step takes
-what would fit now: 38.0 MiB (39,845,888 bytes) in one piece
+later requests may need more: memory::predict() shows the memory of a whole step
+the largest request that fits now: 38.0 MiB (39,845,888 bytes)
 )");
 }
 
@@ -450,7 +452,7 @@ TEST_F(Pages, OfFragmentation) {
     held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
   }
   EXPECT_EQ(page("net.fc1", "linear", 20 * MiB), R"(
-out of memory on cpu: 20.0 MiB (20,971,520 bytes) asked for by linear in module 'net.fc1' in step 12 (forward)
+out of memory on cpu: 20.0 MiB (20,971,520 bytes) requested by linear in module 'net.fc1' in step 12 (forward)
 
   parameter               4.54 MiB             4,755,456   █▍
   gradient                4.50 MiB             4,718,592   █▍
@@ -468,10 +470,10 @@ largest holders
    4.50 MiB  net.fc1    parameter           parameter 'weight' of Linear
    36.0 KiB  net.conv1  parameter           parameter 'weight' of Conv2d
 
-fragmentation: 28.0 MiB are free in all, but the largest piece is 11.0 MiB short of this request
-laid anew, what is held would leave 22.0 MiB in one piece
-what follows may need more: up to 54.0 MiB were held at once before, 18.0 MiB more than now
-what would fit now: 9.00 MiB (9,437,184 bytes) in one piece
+fragmentation: 28.0 MiB are free in total, but the largest piece is 11.0 MiB too small for this request
+if all blocks were placed anew, 22.0 MiB would be free in one piece
+later requests may need more: the peak so far was 54.0 MiB allocated, 18.0 MiB more than now
+the largest request that fits now: 9.00 MiB (9,437,184 bytes)
 )");
 }
 
@@ -479,7 +481,7 @@ TEST_F(Pages, OfAGpuThatOthersUse) {
   start(Device::cuda(), std::make_unique<SharedUpstream>(256 * MiB, 140 * MiB));
   model();
   EXPECT_EQ(page("net.conv2", "conv2d", 120 * MiB), R"(
-out of memory on cuda: 120 MiB (125,829,120 bytes) asked for by conv2d in module 'net.conv2' in step 12 (forward)
+out of memory on cuda: 120 MiB (125,829,120 bytes) requested by conv2d in module 'net.conv2' in step 12 (forward)
 
   parameter               4.54 MiB             4,755,456   ▍
   gradient                4.50 MiB             4,718,592   ▍
@@ -497,8 +499,8 @@ largest holders
    36.0 KiB  net.conv1  parameter        parameter 'weight' of Conv2d
 
 a true shortage: 98.0 MiB are free, 22.0 MiB are missing for this request
-what follows may need more: memory::predict() says what a whole step takes
-what would fit now: 94.0 MiB (98,566,144 bytes) in one piece
+later requests may need more: memory::predict() shows the memory of a whole step
+the largest request that fits now: 94.0 MiB (98,566,144 bytes)
 )");
 }
 
@@ -507,7 +509,7 @@ TEST_F(Pages, OfARefusal) {
   allocator->set_limit(256 * MiB);
   model();
   EXPECT_EQ(page("net.conv2", "conv2d", 96 * MiB), R"(
-out of memory on cpu: 96.0 MiB (100,663,296 bytes) asked for by conv2d in module 'net.conv2' in step 12 (forward)
+out of memory on cpu: 96.0 MiB (100,663,296 bytes) requested by conv2d in module 'net.conv2' in step 12 (forward)
 
   parameter               4.54 MiB             4,755,456   ▍
   gradient                4.50 MiB             4,718,592   ▍
@@ -523,9 +525,9 @@ largest holders
    4.50 MiB  net.fc1    parameter        parameter 'weight' of Linear
    36.0 KiB  net.conv1  parameter        parameter 'weight' of Conv2d
 
-refused by the system: the limit leaves 234 MiB, but the system has no more to give
-what follows may need more: memory::predict() says what a whole step takes
-what would fit now: 2.00 MiB (2,097,152 bytes) in one piece
+refused by the system: the limit leaves 234 MiB, but the system has no more memory
+later requests may need more: memory::predict() shows the memory of a whole step
+the largest request that fits now: 2.00 MiB (2,097,152 bytes)
 )");
 }
 

@@ -75,7 +75,7 @@ TEST(Predict, FindsStepsThatRepeatByTurns) {
   const Prediction p = memory::predict(Device::cpu(), [] { return ByTurns(); });
   EXPECT_EQ(p.period % 3, 0u);
   EXPECT_GT(p.period, 0u);
-  EXPECT_NE(memory::summarize(p).find(" on every "), std::string::npos) << memory::summarize(p);
+  EXPECT_NE(memory::summarize(p).find("repeat with a period of "), std::string::npos) << memory::summarize(p);
 }
 
 TEST(Predict, DoesNotTakeEqualGrowthForRest) {
@@ -209,14 +209,15 @@ TEST(Predict, IsRecordedWhereToldTo) {
   for (const memory::Mark& m : log.marks) EXPECT_NE(log.names[m.name], "elsewhere");
 
   memory::Recording recording(path);
-  EXPECT_THROWS_SAYING(predict({.recording = dir / "other.memlog"}), ValueError, "a recording runs already");
+  EXPECT_THROWS_SAYING(predict({.recording = dir / "other.memlog"}), ValueError,
+                       "is already running: finish() it first");
 }
 
 TEST(Predict, IsAloneInItsRecording) {
   const test::TemporaryDir dir;
   const auto with_another = [&] {
     EXPECT_THROWS_SAYING(const memory::Recording other(dir / "other.memlog"), ValueError,
-                         "a prediction is being recorded, to '");
+                         "a prediction is being recorded to '");
     const memory::Scope scope("around");
     memory::predict(Device::cpu(), [] {
       const memory::Scope within("within");
@@ -382,7 +383,7 @@ TEST(Predict, OfAGpuNeedsNoneAndShowsTheHostsMemory) {
   EXPECT_GT(p.snapshot.statistics.to_device.count, 0u);
   ASSERT_FALSE(p.others.empty());
   EXPECT_EQ(p.others[0].name, "pinned:meta:cuda:3");
-  EXPECT_NE(memory::summarize(p).find("beside it, on pinned:meta:cuda:3: peak "), std::string::npos);
+  EXPECT_NE(memory::summarize(p).find("also on pinned:meta:cuda:3: peak "), std::string::npos);
 }
 
 TEST(Predict, TakesTheModeOfTheDevice) {
@@ -396,16 +397,18 @@ TEST(Predict, IsToldInWords) {
   if (memory::mode_from_environment() != memory::Allocator::Mode::caching)
     GTEST_SKIP() << "without a cache steps settle sooner";
   const std::string text = memory::summarize(predict({.threads = 1}));
-  EXPECT_NE(text.find("predicted for cpu on 1 thread: from step 3 on all are alike\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("predicted for cpu on 1 thread: all steps from step 3 on are alike\n"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("\nat a step's peak                 step 1          step 4\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\n  optimizer state"), std::string::npos) << text;
   EXPECT_NE(text.find("\nmemory on meta: peak "), std::string::npos) << text;
-  EXPECT_NE(memory::summarize(predict({.limit = 8 * MiB})).find(": fits into 8.00 MiB; from step"), std::string::npos);
+  EXPECT_NE(memory::summarize(predict({.limit = 8 * MiB})).find(": fits into 8.00 MiB; all steps from step"),
+            std::string::npos);
   EXPECT_NE(memory::summarize(predict({.limit = MiB / 4})).find(": step 1 does not fit into 256 KiB\n"),
             std::string::npos);
-  EXPECT_NE(memory::summarize(predict({.limit = 1024})).find(": what is made before the first step does not fit"),
+  EXPECT_NE(memory::summarize(predict({.limit = 1024})).find(": the setup before the first step does not fit"),
             std::string::npos);
-  EXPECT_NE(memory::summarize(predict({.max_steps = 2})).find(": 2 steps and none like an earlier one\n"),
+  EXPECT_NE(memory::summarize(predict({.max_steps = 2})).find(": 2 steps, none like an earlier one\n"),
             std::string::npos);
 }
 

@@ -212,7 +212,7 @@ TEST_F(Recordings, ThatAreDamagedInTheirFirstChunkAreRefused) {
     }
   }
   EXPECT_GT(refused, static_cast<int>(second / 2));
-  EXPECT_THROWS_SAYING(read("nothing of the kind"), FileError, "run.memlog: at byte 0: this is no recording of memory");
+  EXPECT_THROWS_SAYING(read("nothing of the kind"), FileError, "run.memlog: at byte 0: expected a memory recording");
 }
 
 /// A recording of one device and two names, with one more chunk, of which a byte is `value`.
@@ -235,21 +235,22 @@ TEST_F(Recordings, AreReadUpToWhatNoRecordOrMarkHolds) {
     std::string says;
   };
   const std::string roles = std::to_string(role_count), phases = std::to_string(phase_count);
-  const Case cases[] = {{'R', 0, 0, "device 1 of 1"},
-                        {'R', 4, event_kind_count - 1, "an event of kind " + std::to_string(event_kind_count)},
-                        {'R', 5, role_count - 1, "role " + roles + " or 0"},
-                        {'R', 6, role_count - 1, "role 0 or " + roles},
-                        {'R', 7, phase_count - 1, "phase " + phases},
-                        {'R', 40, 2, "name 3 of 3"},  // module, old module, op, by module, by op, what
-                        {'R', 44, 2, "name 3 of 3"},
-                        {'R', 48, 2, "name 3 of 3"},
-                        {'R', 52, 2, "name 3 of 3"},
-                        {'R', 56, 2, "name 3 of 3"},
-                        {'R', 60, 2, "name 3 of 3"},
-                        {'M', 0, 2, "a mark of kind 3, phase 0"},
-                        {'M', 1, 1, "a mark neither begins nor ends"},
-                        {'M', 2, phase_count - 1, "a mark of kind 0, phase " + phases},
-                        {'M', 3, 2, "name 3 of 3"}};
+  const Case cases[] = {
+      {'R', 0, 0, "expected a device below 1, found 1"},
+      {'R', 4, event_kind_count - 1, "an event of unknown kind " + std::to_string(event_kind_count)},
+      {'R', 5, role_count - 1, "an unknown role: " + roles + " or 0"},
+      {'R', 6, role_count - 1, "an unknown role: 0 or " + roles},
+      {'R', 7, phase_count - 1, "the unknown phase " + phases},
+      {'R', 40, 2, "expected a name below 3, found 3"},  // module, old module, op, by module, by op, what
+      {'R', 44, 2, "expected a name below 3, found 3"},
+      {'R', 48, 2, "expected a name below 3, found 3"},
+      {'R', 52, 2, "expected a name below 3, found 3"},
+      {'R', 56, 2, "expected a name below 3, found 3"},
+      {'R', 60, 2, "expected a name below 3, found 3"},
+      {'M', 0, 2, "a mark of unknown kind or phase: 3, 0"},
+      {'M', 1, 1, "expected a mark that begins or ends"},
+      {'M', 2, phase_count - 1, "a mark of unknown kind or phase: 0, " + phases},
+      {'M', 3, 2, "expected a name below 3, found 3"}};
   for (const Case& c : cases) {
     const std::string& bytes = c.kind == 'R' ? record : mark;
     EXPECT_EQ(read_chunk(c.kind, bytes, c.at, c.most).damage, "") << c.kind << c.at;
@@ -264,7 +265,7 @@ TEST_F(Recordings, SayThatBytesFollowTheirEnd) {
   Recording(path()).finish();
   const Log log = read(bytes() + "more");
   EXPECT_TRUE(log.complete);
-  EXPECT_THAT(log.damage, ::testing::HasSubstr("the recording ended, but bytes follow"));
+  EXPECT_THAT(log.damage, ::testing::HasSubstr("expected the end of the file after the recording"));
 }
 
 TEST_F(Recordings, AreWhatALogIsOfOnceTheyAreFinished) {
@@ -432,7 +433,7 @@ TEST_F(Recordings, RunOneAtATime) {
   EXPECT_EQ(recording_path(), "");
   Recording first(path());
   EXPECT_EQ(recording_path(), path());
-  EXPECT_THROWS_SAYING(Recording second(path() + "2"), ValueError, "a recording runs already");
+  EXPECT_THROWS_SAYING(Recording second(path() + "2"), ValueError, "is already running: finish() it first");
   first.finish();
   first.finish();
   EXPECT_EQ(recording_path(), "");

@@ -114,7 +114,8 @@ TEST_P(Diff, SeesABlockThatChangedItsRole) {
 
 TEST_P(Diff, IsOfOneMemory) {
   Allocator other(Device::meta(), std::make_unique<SimulatedUpstream>(), GetParam(), "pinned:cuda");
-  EXPECT_THROWS_SAYING(diff(mark(allocator), mark(other)), ValueError, "different memories, meta and pinned:cuda");
+  EXPECT_THROWS_SAYING(diff(mark(allocator), mark(other)), ValueError,
+                       "expected marks of the same memory, got meta and pinned:cuda");
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Diff, ::testing::Values(Allocator::Mode::caching, Allocator::Mode::direct),

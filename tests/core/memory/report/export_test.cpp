@@ -193,7 +193,7 @@ TEST(Events, AreToldInWords) {
   other[2].requested = 1001;
   const std::string difference = first_difference(events, other);
   EXPECT_NE(difference.find("event 2 of "), std::string::npos) << difference;
-  EXPECT_NE(difference.find("1024 B (of 1001 asked) at 0+0"), std::string::npos) << difference;
+  EXPECT_NE(difference.find("1024 B (1001 requested) at 0+0"), std::string::npos) << difference;
   other = events;
   const auto segment = std::ranges::find(other, EventKind::segment_alloc, &Event::kind);
   ASSERT_NE(segment, other.end());

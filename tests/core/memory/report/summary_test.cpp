@@ -53,12 +53,12 @@ at the peak (step 1, backward)
   parameter                2.00 MiB  13 %  ███▎
   gradient                 1.00 MiB   7 %  █▋
 
-held then, by module                        at most
+held then, by module                       own peak
   net.conv1                13.0 MiB  87 %  13.0 MiB  saved for backward 12.0 MiB
                                                      gradient 1.00 MiB
   net.fc1                  2.00 MiB  13 %  2.00 MiB  parameter 2.00 MiB
 
-what rose and fell            before       rose       fell       peak      after
+steps and phases              before  allocated      freed       peak      after
   before step 1                    ·   2.00 MiB          ·   2.00 MiB   2.00 MiB
   step 1                    2.00 MiB   13.0 MiB   12.0 MiB   15.0 MiB   3.00 MiB
     forward                            12.0 MiB          ·   14.0 MiB
@@ -126,7 +126,7 @@ TEST_F(Summary, ShortensLongPathsFromTheFront) {
 TEST_F(Summary, GoesByOpWhereNoModuleIsNamed) {
   const Op<"matmul"> op;
   kept.push_back(allocator.allocate(MiB, Role::workspace));
-  EXPECT_THAT(text(), ContainsRegex("held then, by op +at most\n  matmul "));
+  EXPECT_THAT(text(), ContainsRegex("held then, by op +own peak\n  matmul "));
 }
 
 TEST_F(Summary, OfNothingIsAPageToo) {
@@ -138,10 +138,10 @@ TEST_F(Summary, SaysWhatTheLogLostOfEventsOrOfSteps) {
   Snapshot s = allocator.snapshot();
   EXPECT_THAT(summarize(s), Not(HasSubstr("the log is full")));
   s.dropped = 3;
-  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 3 events are only in the totals"));
+  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 3 events are in the totals only"));
   s.dropped = 0;
   s.dropped_steps = 2;
-  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 0 events and 2 steps are only in the totals"));
+  EXPECT_THAT(summarize(s), HasSubstr("the log is full: 0 events and 2 steps are in the totals only"));
 }
 
 TEST_F(Summary, SaysWhatWentEitherWayOrWasWaitedFor) {
@@ -162,7 +162,7 @@ TEST_F(Summary, SaysWhatTheLogLost) {
   allocator.reset_log(10);
   for (int i = 0; i < 20; ++i) step(MiB);
   EXPECT_THAT(text(), HasSubstr("the log is full: "));
-  EXPECT_THAT(text(), HasSubstr(" and 10 steps are only in the totals"));
+  EXPECT_THAT(text(), HasSubstr(" and 10 steps are in the totals only"));
 }
 
 }  // namespace
