@@ -61,12 +61,16 @@ class Nodes {
   std::map<std::tuple<NameId, std::string_view, std::string_view>, NameId> ids_{{{0, "", ""}, 0}};
 };
 
+Nodes& nodes() {
+  static Nodes* all = new Nodes;  // outlives every static tensor
+  return *all;
+}
+
 /// Calls f with the nodes, locked.
 template <class F>
 decltype(auto) locked(F f) {
-  static Nodes* nodes = new Nodes;  // outlives every static tensor
-  const std::lock_guard lock(nodes->mutex);
-  return f(*nodes);
+  const std::lock_guard lock(nodes().mutex);
+  return f(nodes());
 }
 
 }  // namespace
