@@ -10,7 +10,7 @@
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
-#include "bytetape/core/memory/ledger/root_path.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/nn/class_name.h"
 
 namespace bytetape::nn {
@@ -64,19 +64,26 @@ NameId Module::path_below(const Module* caller) const {
     if (path == 0) place_.store(path = memory::root_path(class_name(typeid(*this))), std::memory_order_relaxed);
     return path;
   }
-  const std::string name = caller ? caller->path_to(*this) : "";
-  path = memory::join_path(around, name.empty() ? name_ : name);
+  std::vector<const ChildModule*> way;
+  if (caller && caller->find_way(*this, way)) {
+    path = around;
+    for (; !way.empty(); way.pop_back()) path = way.back()->path_below(path);
+  } else {
+    path = memory::with_parent(path_, around);
+  }
   if (from_above) place_.store(std::uint64_t{around} << 32 | path, std::memory_order_relaxed);
   return path;
 }
 
-// A module that is shared has a name in each of its parents. Empty where it is not below this one.
-std::string Module::path_to(const Module& module) const {
-  for (const ChildModule& c : children_)
-    if (&c.module() == &module) return c.place();
-  for (const ChildModule& c : children_)
-    if (const std::string rest = c.module().path_to(module); !rest.empty()) return c.place() + "." + rest;
-  return "";
+// The children that lead to it, the last one first. A module that is shared has a name in each of its parents.
+bool Module::find_way(const Module& module, std::vector<const ChildModule*>& way) const {
+  for (const bool directly : {true, false})
+    for (const ChildModule& c : children_)
+      if (directly ? &c.module() == &module : c.module().find_way(module, way)) {
+        way.push_back(&c);
+        return true;
+      }
+  return false;
 }
 
 bool Module::trains() const {

@@ -19,7 +19,6 @@
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/setting.h"
 #include "bytetape/nn/ambient.h"
-#include "bytetape/nn/module_path.h"
 
 namespace bytetape::detail {
 
@@ -37,6 +36,8 @@ namespace {
 using bytetape::detail::nn_ambient;
 using bytetape::detail::SeenModel;
 using memory::format_bytes;
+using memory::is_within;
+using memory::NameId;
 using memory::Prediction;
 using Paths = std::set<std::string>;
 using Predict = std::function<Prediction(const MemoryOptions&, std::size_t limit)>;
@@ -45,14 +46,19 @@ std::size_t peak_saved(const Prediction& p) {
   return p.snapshot.statistics.by_role[static_cast<std::size_t>(memory::Role::saved)].peak;
 }
 
+bool overlap(const std::string& a, const std::string& b) { return is_within(a, b) || is_within(b, a); }
+bool is_below(const std::string& inner, const std::string& outer) { return inner != outer && is_within(inner, outer); }
+
+NameId without_first(NameId path) {
+  const NameId parent = memory::parent_of(path);
+  return parent ? memory::with_parent(path, without_first(parent)) : 0;
+}
+
 /// Of a path on the ledger, what is within the model, which may run within scopes.
-std::string within_model(std::string path, const std::vector<std::string>& modules) {
-  for (std::string part = path;;) {
-    if (std::find(modules.begin(), modules.end(), path_without_classes(part)) != modules.end()) return part;
-    const std::size_t dot = part.find('.');
-    if (dot == std::string::npos) return path;
-    part.erase(0, dot + 1);
-  }
+NameId within_model(NameId path, const std::vector<std::string>& modules) {
+  for (NameId part = path; part; part = without_first(part))
+    if (std::find(modules.begin(), modules.end(), memory::plain_path(part)) != modules.end()) return part;
+  return path;
 }
 
 /// A module as the ledger has it, and bytes that it makes in a step's forward.
@@ -67,12 +73,9 @@ std::map<std::string, Made> made_in_forward(const Prediction& p, const std::vect
   for (std::size_t i = p.steps.back().first_event; i < p.steps.back().end_event; ++i) {
     const memory::Event& e = p.snapshot.events[i];
     if (e.kind != memory::EventKind::alloc || e.phase != memory::Phase::forward) continue;
-    const std::string name = within_model(memory::name_of(e.module), modules);
-    for (std::size_t end = name.find('.'); end != std::string::npos; end = name.find('.', end + 1))
-      made[path_without_classes(name.substr(0, end))].name = name.substr(0, end);
-    Made& m = made[path_without_classes(name)];
-    m.name = name;
-    m.bytes += e.bytes;
+    const NameId module = within_model(e.module, modules);
+    made[memory::plain_path(module)].bytes += e.bytes;
+    for (NameId m = module; m; m = memory::parent_of(m)) made[memory::plain_path(m)].name = memory::name_of(m);
   }
   return made;
 }
@@ -133,7 +136,7 @@ class Search {
   std::size_t made_by(const Paths& modules) const {
     std::size_t bytes = 0;
     for (const auto& [path, made] : made_) {
-      const auto has = [&, &of = path](const auto& m) { return m == of || is_below(of, m); };
+      const auto has = [&, &of = path](const auto& m) { return is_within(of, m); };
       if (std::any_of(modules.begin(), modules.end(), has)) bytes += made.bytes;
     }
     return bytes;
@@ -179,8 +182,7 @@ class Search {
     return true;
   }
   bool is_part_of_choice(const std::string& m) const {
-    return std::any_of(chosen_.begin(), chosen_.end(),
-                       [&](const auto& c) { return c == m || is_below(c, m) || is_below(m, c); });
+    return std::any_of(chosen_.begin(), chosen_.end(), [&](const auto& c) { return overlap(c, m); });
   }
   Paths and_also(const std::string& m) const {
     Paths then = chosen_;
@@ -233,7 +235,7 @@ class Search {
     if (with.saves >= missing_) to.push_back(with);
     for (std::size_t i = from; i < useful_.size(); ++i) {
       const Useful& u = useful_[i];
-      const auto overlaps = [&](const std::string& m) { return is_below(u.path, m) || is_below(m, u.path); };
+      const auto overlaps = [&](const std::string& m) { return overlap(u.path, m); };
       if (with.again + u.again >= limit || std::any_of(with.modules.begin(), with.modules.end(), overlaps)) continue;
       Choice then = with;
       then.modules.insert(u.path);

@@ -7,10 +7,9 @@
 
 #include "bytetape/core/device/default_device.h"
 #include "bytetape/core/error.h"
-#include "bytetape/core/memory/ledger/root_path.h"
+#include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/nn/class_name.h"
 #include "bytetape/nn/fusion.h"
-#include "bytetape/nn/module_path.h"
 
 namespace bytetape::nn {
 
@@ -22,7 +21,7 @@ Module::Module(Module&& other) noexcept
       children_(std::move(other.children_)),
       cell_(std::move(other.cell_)),
       parent_(std::move(other.parent_)),
-      name_(std::move(other.name_)),
+      path_(other.path_),
       training_(other.training_),
       checkpointed_(other.checkpointed_) {
   if (cell_) *cell_ = this;
@@ -44,11 +43,10 @@ Module& ChildModule::module() const {
   return *static_cast<Module*>(*cell);
 }
 
-std::string ChildModule::place() const {
+NameId ChildModule::path_below(NameId parent) const {
   const bool is_number = name.find_first_not_of("0123456789") == std::string::npos;
-  if (!is_number) return name;
   const Module& child = module();
-  return name + " " + class_name(typeid(child));
+  return memory::child_path(parent, name, is_number ? class_name(typeid(child)) : "");
 }
 
 Tensor Module::forward(const Tensor&) {
@@ -76,8 +74,7 @@ Registration Module::register_slot(Slot::Kind kind, std::string name, const Tens
   const NameId op = place_named(kind == Slot::Kind::parameter ? "parameter" : "buffer", name);
   const memory::OpScope scope(op);
   check_name(name);
-  auto slot = std::make_shared<Slot>(kind, std::move(name), op);
-  if (!memory::ambient.scope.module) slot->set_module(memory::root_path(class_name(typeid(*this))));  // until adopted
+  auto slot = std::make_shared<Slot>(kind, std::move(name), op, own_path());
   slot->put(value);
   cell();  // Call finds the module that runs by it
   return Registration(slots_.emplace_back(std::move(slot)));
@@ -114,30 +111,22 @@ void Module::adopt(ChildModule child) {
   const ModuleCell& here = cell();  // also where the child is another's first: Call finds the one that runs by it
   if (!module.parent_module()) {
     module.parent_ = here;
-    module.name_ = child.place();
-    module.place_ = 0;
-    std::string path = module.name_;  // below the module that runs, whose own the scope has, or below the root
-    const auto runs = [](const Module& m) {
-      return memory::ambient.running_module && *memory::ambient.running_module == m.cell_;
-    };
-    for (const Module* m = this; m->parent_module() && !runs(*m); m = m->parent_module()) path = m->name_ + "." + path;
-    module.rebook(memory::ambient.scope.module, path);
+    module.rebook(child.path_below(own_path()));
   }
   children_.push_back(std::move(child));
 }
 
-// The books learn the longer path: "fc" below "net" becomes "net.fc". A scope that is open around it stays in front.
-void Module::rebook(NameId around, const std::string& name) {
-  const NameId here = memory::join_path(around, name);
-  const std::string prefix = around ? memory::name_of(around) + "." : "";
-  for (const auto& slot : slots_) {
-    const std::string& path = memory::name_of(slot->module());
-    slot->set_module(slot->module() == around || memory::is_root_path(path) ? here
-                     : path.starts_with(prefix) ? memory::join_path(here, path.substr(prefix.size()))
-                                                : memory::join_path(here, path));
-  }
+// Where its tensors are booked.
+NameId Module::own_path() const { return path_ ? path_ : memory::root_path(class_name(typeid(*this))); }
+
+// The books learn the longer path: "fc" below "net" becomes "net.fc".
+void Module::rebook(NameId path) {
+  path_ = path;
+  place_ = 0;
+  for (const auto& slot : slots_) slot->set_module(path);
   for (const ChildModule& c : children_)
-    if (c.module().parent_ == cell_) c.module().rebook(around, name);  // another parent's are booked below that one
+    if (c.module().parent_ == cell_)
+      c.module().rebook(c.path_below(path));  // another parent's are booked below that one
 }
 
 NamedTensors Module::named(std::initializer_list<Slot::Kind> kinds) const {
@@ -217,7 +206,7 @@ Module& Module::set_checkpointed(bool on) {
 
 void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
   std::vector<std::string> paths;
-  for (const std::string& place : places) paths.push_back(path_without_classes(place));
+  for (const std::string& place : places) paths.push_back(memory::plain_path(memory::intern(place)));
   const auto modules = model.named_modules();
   const auto has = [](const auto& names, const std::string& name) {
     return std::any_of(names.begin(), names.end(), [&](const auto& n) { return n == name; });

@@ -29,9 +29,9 @@ struct ChildModule {
   /// Returns the child.
   /// Throws ValueError if the child is a member that was destroyed.
   Module& module() const;
-  /// Returns the child's part of a path in errors and on the ledger: its name, and its class if the name is a number,
-  /// as in "7 Linear".
-  std::string place() const;
+  /// Returns the child's path in errors and on the ledger, below the parent's. It has the class if the name is a
+  /// number, as in "7 Linear".
+  memory::NameId path_below(memory::NameId parent) const;
 };
 
 /// Base class of layers and models: parameters, buffers, children, and a forward function (torch.nn.Module).
@@ -166,7 +166,8 @@ class Module {
   void check_name(const std::string& name) const;
   Registration register_slot(Slot::Kind kind, std::string name, const Tensor& value);
   void adopt(ChildModule child);
-  void rebook(memory::NameId around, const std::string& name);
+  memory::NameId own_path() const;
+  void rebook(memory::NameId path);
   NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;
   [[noreturn]] void fail_as(const std::type_info& wanted) const;
   void convert(const std::function<Tensor(const Tensor&)>& f);
@@ -174,14 +175,14 @@ class Module {
   const Module* parent_module() const { return parent_ ? static_cast<const Module*>(*parent_) : nullptr; }
   bool trains() const;
   bool is_tied_to_model(const Module& module) const;
-  std::string path_to(const Module& module) const;
+  bool find_way(const Module& module, std::vector<const ChildModule*>& way) const;
   memory::NameId path_below(const Module* caller) const;
   void check_registered(const Module& module) const;
 
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
-  memory::ModuleCell cell_, parent_;             // parent_ is the first module that registered this one
-  std::string name_;                             // the place in that parent; empty for the root
+  memory::ModuleCell cell_, parent_;                    // parent_ is the first module that registered this one
+  memory::NameId path_ = memory::ambient.scope.module;  // in that parent; of the root, the scope that it was made in
   mutable std::atomic<std::uint64_t> place_{0};  // cached by the last call from above: the path around it, and its own
   bool training_ = true, checkpointed_ = false;
 };

@@ -9,8 +9,8 @@ namespace bytetape::nn {
 
 using memory::Role;
 
-Slot::Slot(Kind kind, std::string name, memory::NameId op)
-    : kind_(kind), name_(std::move(name)), op_(op), module_(memory::ambient.scope.module) {}
+Slot::Slot(Kind kind, std::string name, memory::NameId op, memory::NameId module)
+    : kind_(kind), name_(std::move(name)), op_(op), module_(module) {}
 
 Slot::~Slot() {
   if (value_.defined()) --value_.impl()->slots;
@@ -48,8 +48,8 @@ void Slot::put(const Tensor& x) {
 }
 
 void Slot::set_module(memory::NameId path) {
-  if (value_.defined() && value_.storage().module() == module_)
-    value_.storage().set_role(value_.storage().role(), path);
+  for (const Tensor& x : {value_, value_.defined() ? value_.grad() : Tensor()})
+    if (x.defined() && x.storage().module() == module_) x.storage().set_role(x.storage().role(), path);
   module_ = path;
 }
 

@@ -17,7 +17,8 @@ class Slot {
  public:
   enum class Kind { parameter, buffer };
   /// `op` is the name of the slot in errors and on the ledger, such as "parameter 'weight' of Linear".
-  Slot(Kind kind, std::string name, memory::NameId op);
+  /// `module` is the path of the module that has it.
+  Slot(Kind kind, std::string name, memory::NameId op, memory::NameId module);
   ~Slot();
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
@@ -28,10 +29,8 @@ class Slot {
   const Tensor& get();
   /// Puts x into the slot, with the conditions of Module::register_parameter and register_buffer.
   void put(const Tensor& x);
-  /// Returns the path on the ledger of the module that has the slot.
-  memory::NameId module() const { return module_; }
-  /// Sets the module's path, and books the tensor under it. A tensor that is booked under another slot's module stays
-  /// there.
+  /// Sets the module's path, and books the tensor and its gradient under it. What is booked under another slot's module
+  /// stays there.
   void set_module(memory::NameId path);
 
  private:

@@ -9,7 +9,6 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/nn/fit.h"
-#include "bytetape/nn/module_path.h"
 #include "tests/support/expect.h"
 
 namespace bytetape::nn {
@@ -63,7 +62,7 @@ class Choices {
     for (auto i = plain.steps.back().first_event; i < plain.steps.back().end_event; ++i) {
       const memory::Event& e = plain.snapshot.events[i];
       if (e.kind != memory::EventKind::alloc || e.phase != memory::Phase::forward) continue;
-      made_[path_without_classes(memory::name_of(e.module))] += e.bytes;
+      made_[memory::plain_path(e.module)] += e.bytes;
     }
     Sequential net = random_model(seed);
     for (const auto& [path, module] : net.named_modules())
@@ -76,7 +75,7 @@ class Choices {
     std::size_t part = 0, all = 0;
     for (const auto& [path, bytes] : made_) {
       all += bytes;
-      const auto has = [&, &of = path](const std::string& m) { return m == of || is_below(of, m); };
+      const auto has = [&, &of = path](const std::string& m) { return memory::is_within(of, m); };
       if (std::any_of(modules.begin(), modules.end(), has)) part += bytes;
     }
     return static_cast<double>(part) / static_cast<double>(all);
@@ -89,7 +88,7 @@ class Choices {
       for (std::size_t i = 0; i < all_.size(); ++i)
         if (bits >> i & 1) set.push_back(all_[i]);
       const bool nested = std::any_of(set.begin(), set.end(), [&](const auto& a) {
-        return std::any_of(set.begin(), set.end(), [&](const auto& b) { return is_below(a, b); });
+        return std::any_of(set.begin(), set.end(), [&](const auto& b) { return a != b && memory::is_within(a, b); });
       });
       if (!nested) sets.emplace_back(part(set), set);
     }

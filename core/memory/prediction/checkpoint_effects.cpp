@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "bytetape/core/memory/ledger/root_path.h"
+#include "bytetape/core/memory/ledger/names.h"
 #include "bytetape/core/memory/replay.h"
 
 namespace bytetape::memory {
@@ -17,10 +17,6 @@ bool runs_backward(const Record& r) { return r.event.phase == Phase::backward; }
 std::pair<std::uint32_t, std::uint64_t> place_of(const Record& r) { return {r.event.segment, r.event.offset}; }
 
 }  // namespace
-
-bool is_within(std::string_view path, std::string_view module) {
-  return path == module || (path.starts_with(module) && path[module.size()] == '.');
-}
 
 std::optional<Range> highest_training_step(const std::vector<Record>& records) {
   std::optional<Range> found;
@@ -159,7 +155,7 @@ std::map<std::string, std::size_t> RecordedStep::saved_by_module() const {
   std::map<std::string, std::size_t> saved;
   for (const Mark& m : log_.marks)
     if (m.kind == Mark::Kind::module && m.begins && m.phase == Phase::forward && from <= m.time && m.time <= to)
-      if (m.name && !is_root_path(name(m.name))) saved[name(m.name)] = 0;
+      if (m.name && !is_root_path(intern(name(m.name)))) saved[name(m.name)] = 0;
   for (const Life& life : lives_)
     if (const std::size_t at = step_.begin + peak_at_; !life.holds.empty() && life.born <= at && at < life.died)
       for (auto& [module, bytes] : saved)
@@ -194,7 +190,8 @@ double RecordedStep::forward_time(const std::string& module) const {
 std::vector<CheckpointEffect> RecordedStep::effects() const {
   std::vector<CheckpointEffect> all;
   for (const auto& [module, calls] : calls_)
-    if (auto effect = is_root_path(module) ? std::nullopt : effect_of(module)) all.push_back(std::move(*effect));
+    if (auto effect = is_root_path(intern(module)) ? std::nullopt : effect_of(module))
+      all.push_back(std::move(*effect));
   return all;
 }
 

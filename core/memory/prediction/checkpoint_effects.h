@@ -20,9 +20,6 @@ struct Range {
 /// Returns the training step with the highest peak, the first of equals. A training step began, ran backward and ended.
 std::optional<Range> highest_training_step(const std::vector<Record>& records);
 
-/// Whether a path is that of the module or of one below it.
-bool is_within(std::string_view path, std::string_view module);
-
 /// The effect of checkpointing a module in a step. A module may run several times; each call is checkpointed.
 struct CheckpointEffect {
   /// A block of the call that only the call's nodes keep. A checkpoint frees it from record `from` until the
