@@ -211,6 +211,18 @@ TEST_F(Capture, DrawsFromSeveralGenerators) {
   EXPECT_EQ(stand_at(true), stand_at(false));
 }
 
+TEST_F(Capture, DrawsNoNumbersForWhatHoldsNoData) {
+  Generator g(5);
+  auto step = capture([&](const Tensor& x) {
+    rand({10}, DType::f32, Device::meta(), g);
+    return x * 2;
+  });
+  const Tensor x = random_there({3});
+  for (int i = 0; i < 5; ++i) step(x);
+  EXPECT_TRUE(step.is_captured());
+  EXPECT_EQ(g.state().offset, 0u);
+}
+
 TEST_F(Capture, CarriesTheGeneratorOverBeforeEachReplay) {
   Generator g(5);
   const PhiloxState* replay_params = nullptr;

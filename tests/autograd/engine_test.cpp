@@ -8,6 +8,7 @@
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/random.h"
 
 namespace bytetape {
@@ -114,6 +115,14 @@ TEST(Backward, StoresGradientsAsTheirLeaves) {
   const Tensor expanded = expand(random_tensor({1, 4}), {3, 4}).detach().set_requires_grad();
   (expanded * 1).backward(random_tensor({3, 4}));
   EXPECT_TRUE(expanded.grad().is_contiguous());
+}
+
+TEST(Backward, KeepsOfAGradientOnlyThePartThatIsTheLeafs) {
+  const Tensor x = random_leaf({64}), rest = random_tensor({640}), w = random_tensor({704});
+  const std::size_t before = test::allocated();
+  sum(cat({x, rest}) * w).backward();
+  EXPECT_EQ(test::allocated() - before, test::rounded(x.nbytes()));
+  EXPECT_TRUE(all_close(x.grad(), narrow(w, 0, 0, 64)));
 }
 
 TEST(Backward, OfAHugeChainOverflowsNoStack) {

@@ -36,6 +36,13 @@ TEST(CrossEntropy, IgnoresTargets) {
   EXPECT_LT(g[1], 0);
 }
 
+TEST(CrossEntropy, OfProbabilitiesIgnoresNoClassNotEvenTheFirst) {
+  const Tensor x = random_leaf({3, 4}), target = softmax(random_tensor({3, 4}), 1);
+  for (const std::int64_t ignored : {0, 3})
+    EXPECT_THROWS_SAYING(cross_entropy(x, target, {.ignore_index = ignored}), ValueError, "is a class");
+  EXPECT_NO_THROW(cross_entropy(x, target, {.ignore_index = -1}));
+}
+
 TEST(CrossEntropy, OfWeightsOfZeroHasNoMeanHoweverItIsDifferentiated) {
   const Tensor x = random_leaf({2, 2});
   const Tensor y = cross_entropy(x, classes({0, 0}), {.weight = make_tensor({0, 1}, {2})});

@@ -223,6 +223,15 @@ TEST(Matmul, OfAVectorAndABatchHasNoRows) {
   EXPECT_EQ(matmul(random_tensor({1, 2, 3}), v).shape(), (Shape{1, 2}));
 }
 
+TEST(Matmul, OfABatchWithOneMatrixMakesOneGradientForIt) {
+  const Tensor a = random_tensor({64, 4, 96}, DType::f32), b = test::random_leaf({96, 32}, DType::f32);
+  const Tensor y = matmul(a, b), seed = ones_like(y);
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = test::allocated();
+  y.backward(seed);
+  EXPECT_LT(test::statistics().allocated.peak - before, 16 * b.nbytes()) << "not one for each of the 64";
+}
+
 // Gradients come to the result and, by way of the first gradient, to what the activation was given.
 TEST(Linear, IsDifferentiatedTogetherWithItsGradient) {
   for (const Activation activation : {Activation::gelu_tanh, Activation::relu}) {

@@ -103,6 +103,16 @@ TEST(MaxPool2d, SendsTheGradientBackToWhatWasPicked) {
     }
 }
 
+TEST(MaxPool2d, SavesAByteForAPlaceInAWindowOfUpTo256) {
+  const Tensor x = image("channels-last", {2, 512, 16, 17}).detach().set_requires_grad();
+  for (const std::int64_t width : {16, 17}) {
+    const std::size_t before = test::allocated();
+    const Tensor y = max_pool2d(x, {.kernel = {16, width}, .stride = {1, 1}});
+    const std::size_t places = static_cast<std::size_t>(y.numel()) * (width == 16 ? 1 : 4);
+    EXPECT_EQ(test::allocated() - before, test::rounded(y.nbytes()) + test::rounded(places)) << width;
+  }
+}
+
 // Sums of up to nine bf16 gradients are rounded once, at the end.
 TEST(MaxPool2d, SumsHalfPrecisionGradientsInSinglePrecision) {
   const Pool2dParams p{.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}};

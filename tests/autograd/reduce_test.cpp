@@ -69,6 +69,15 @@ TEST(Std, HasNoGradientWhereAllAreEqual) {
   EXPECT_TRUE(all_close(x.grad().to_vector<double>(), {0, 0, 0, -0.5, 0, 0.5}));
 }
 
+// The variance is above the range of f16.
+TEST(Std, OfHalvesDoesNotOverflow) {
+  const Tensor x = make_tensor({300, -300}, {2}, DType::f16).set_requires_grad(), y = bytetape::std(x, {}, false, 0);
+  EXPECT_EQ(y.dtype(), DType::f16);
+  EXPECT_EQ(y.item<double>(), 300);
+  y.backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector{0.5, -0.5}));
+}
+
 // PyTorch's: divided by max(0, n - correction).
 TEST(Var, OfTooFewIsNotFinite) {
   EXPECT_TRUE(std::isnan(mean(empty({0, 3})).item<float>()));

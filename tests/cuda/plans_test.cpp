@@ -11,8 +11,10 @@
 #include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/core/kernels/loss.h"
+#include "bytetape/core/kernels/random.h"
 #include "bytetape/cuda/conv/conv_direct.h"
 #include "bytetape/cuda/reduce/reduce_layout.h"
+#include "bytetape/cuda/reduce/sort.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -247,6 +249,8 @@ TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
     EXPECT_EQ(p.workspace, static_cast<std::size_t>(2 * p.algorithm * n) * sizeof(float));
     for (const bool weight : {true, false}) EXPECT_EQ(of(rows, n, weight, !weight).workspace, p.workspace);
   }
+  for (const auto& [n, most] : {std::pair{64, 792}, {256, 792}, {257, 264}, {4096, 264}})
+    EXPECT_EQ(of(792 * 1000, n, true, true).algorithm, most) << "narrow rows take more blocks";
 }
 
 TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
@@ -273,6 +277,24 @@ TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
     for (int alone = 0; alone < 3; ++alone)
       EXPECT_EQ(of(shape, false, true, alone == 0, alone == 1, alone == 2).workspace, partials) << alone;
   }
+}
+
+TEST(BatchNormPlan, HasAsManyBlocksInEachLayout) {
+  const Shape shape{64, 64, 56, 56};
+  const auto runs = [](const View& x) {
+    return batch_norm_plans().batch_norm_statistics.plan(BatchNormStatisticsArgs{.x = x}).algorithm;
+  };
+  EXPECT_EQ(runs(image(shape)), 64) << "of two blocks side by side, each of 32 channels";
+  EXPECT_EQ(runs(dense(shape)), 2) << "of a block for each channel";
+}
+
+TEST(RandpermPlan, HoldsTheIndicesTwiceWhereTheResultHasGaps) {
+  const auto bytes = [](std::int64_t stride) {
+    const View y(nullptr, DType::i64, Device::cuda(), {1000}, {stride});
+    return random_plans().randperm.plan(RandpermArgs{.state = {}, .y = y}).workspace;
+  };
+  EXPECT_GE(bytes(1), 3 * 1000 * sizeof(std::int64_t)) << "keys twice, indices once";
+  EXPECT_EQ(bytes(2), bytes(1) + sort_buffer(1000));
 }
 
 }  // namespace

@@ -118,6 +118,17 @@ TEST_P(Copier, AugmentsByThePlaceInTheEpoch) {
   }
 }
 
+TEST_P(Copier, AugmentsAsBeforeWhereARunWasInterrupted) {
+  for (const Device device : {Device::cpu(), gpu}) {
+    auto o = options(device);
+    o.augment = {.crop_padding = 2, .flip = 0.5};
+    DataLoader whole(set, o), resumed(set, o);
+    const auto all = images_of(whole, {3, 5});
+    resumed.set_position(0, 1);
+    EXPECT_EQ(images_of(resumed, {3, 5}), std::vector(all.begin() + 4 * 3 * 5, all.end())) << device;
+  }
+}
+
 TEST_P(Copier, RefusesToAugmentWhatCannotBe) {
   auto o = options(gpu);
   o.augment = {.crop_padding = 3, .padding_mode = PaddingMode::reflect};

@@ -230,6 +230,16 @@ TEST(Call, RefusesAChildThatTrainsBesideRegisteredParametersAlone) {
   EXPECT_NO_THROW(net(randn({2, 3})));
 }
 
+TEST(Call, RefusesAnUnregisteredContainerWhosePartsTrain) {
+  struct Net : nn::Module {
+    nn::Linear known{3, 3};
+    nn::Sequential forgotten{nn::Linear(3, 3), nn::ReLU()};
+    Net() { register_module("known", known); }
+    Tensor forward(const Tensor& x) override { return forgotten(known(x)); }
+  } net;
+  EXPECT_THROWS_SAYING(net(randn({2, 3})), ValueError, "Net runs Sequential, which is registered with no module");
+}
+
 TEST(Call, IsSilentWhereNothingTrainsUnregistered) {
   Forgetful net;
   const Tensor x = randn({2, 3});
