@@ -13,6 +13,9 @@
 #include "bytetape/core/kernels/batch_norm.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 /// x as the kernels see it: (n, c) is (n, c, 1, 1), and (n, c, l) is (n, c, 1, l).
@@ -137,10 +140,7 @@ struct BatchNormBackward final : Node {
 constexpr OpDefinition batch_norm_op{
     .name = "batch_norm",
     .inputs = {"x", "weight", "bias", "running_mean", "running_var", "residual", "num_batches_tracked"},
-    .attributes = {{"training", AttributeType::boolean},
-                   {"momentum", AttributeType::number},
-                   {"eps", AttributeType::number},
-                   {"activation", AttributeType::text}},
+    .attributes = {{"training", boolean}, {"momentum", number}, {"eps", number}, {"activation", text}},
     .family = Family::batch_norm,
     .autocast = AutocastClass::widest,
     .writes = {"running_mean", "running_var", "num_batches_tracked"},

@@ -7,6 +7,9 @@
 #include "bytetape/core/kernels/copy.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 // Every tensor against the first: dtype, device, rank and the sizes, but for that of `free_dim`.
@@ -61,7 +64,7 @@ struct CatBackward final : Node {
 };
 constexpr OpDefinition cat_op{.name = "cat",
                               .inputs = {"tensors"},
-                              .attributes = {{"dim", AttributeType::integer}},
+                              .attributes = {{"dim", integer}},
                               .family = Family::copy,
                               .autocast = AutocastClass::widest,
                               .flop = no_flop};
@@ -92,7 +95,7 @@ Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
 
 constexpr OpDefinition stack_op{.name = "stack",
                                 .inputs = {"tensors"},
-                                .attributes = {{"dim", AttributeType::integer}},
+                                .attributes = {{"dim", integer}},
                                 .kind = OpKind::composite,
                                 .autocast = AutocastClass::widest};
 Tensor stack(const std::vector<Tensor>& list, std::int64_t dim) {
@@ -142,7 +145,7 @@ static std::vector<std::int64_t> even_sizes(std::int64_t all, std::int64_t size)
 
 constexpr OpDefinition split_op{.name = "split",
                                 .outputs = {"parts"},
-                                .attributes = {{"split_size", AttributeType::integer}, {"dim", AttributeType::integer}},
+                                .attributes = {{"split_size", integer}, {"dim", integer}},
                                 .kind = OpKind::composite};
 std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t dim) {
   const Op<split_op> op(x, split_size, dim);
@@ -154,11 +157,10 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t
 std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> sizes, std::int64_t dim) {
   return split(x, std::vector<std::int64_t>(sizes), dim);
 }
-constexpr OpDefinition split_sizes_op{
-    .name = "split",
-    .outputs = {"parts"},
-    .attributes = {{"sizes", AttributeType::integers}, {"dim", AttributeType::integer}},
-    .kind = OpKind::composite};
+constexpr OpDefinition split_sizes_op{.name = "split",
+                                      .outputs = {"parts"},
+                                      .attributes = {{"sizes", integers}, {"dim", integer}},
+                                      .kind = OpKind::composite};
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
   const Op<split_sizes_op> op(x, sizes, dim);
   const int d = dim_to_split(x, dim);
@@ -174,7 +176,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 
 constexpr OpDefinition chunk_op{.name = "chunk",
                                 .outputs = {"parts"},
-                                .attributes = {{"chunks", AttributeType::integer}, {"dim", AttributeType::integer}},
+                                .attributes = {{"chunks", integer}, {"dim", integer}},
                                 .kind = OpKind::composite};
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t dim) {
   const Op<chunk_op> op(x, chunks, dim);

@@ -8,6 +8,9 @@
 #include "bytetape/core/kernels/conv.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 using namespace conv_maps;
@@ -68,11 +71,11 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 
 constexpr OpDefinition conv2d_op{.name = "conv2d",
                                  .inputs = {"x", "weight", "bias"},
-                                 .attributes = {{"stride", AttributeType::integers},
-                                                {"padding", AttributeType::integers},
-                                                {"dilation", AttributeType::integers},
-                                                {"groups", AttributeType::integer},
-                                                {"activation", AttributeType::text}},
+                                 .attributes = {{"stride", integers},
+                                                {"padding", integers},
+                                                {"dilation", integers},
+                                                {"groups", integer},
+                                                {"activation", text}},
                                  .family = Family::conv,
                                  .autocast = AutocastClass::low,
                                  .flop = [](const OpCall& call) {

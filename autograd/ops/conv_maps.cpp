@@ -10,6 +10,8 @@
 #include "bytetape/core/kernels/conv.h"
 
 namespace bytetape::conv_maps {
+
+using enum AttributeType;
 namespace {
 
 struct InputGradBackward final : Node {
@@ -75,7 +77,7 @@ constexpr OpDefinition input_grad_op{
     .name = "conv2d_input_grad",
     .inputs = {"gy", "weight"},
     .outputs = {"gx"},
-    .attributes = {{"x_shape", AttributeType::integers}},
+    .attributes = {{"x_shape", integers}},
     .family = Family::conv,
     .flop = [](const OpCall& call) { return flop_of(call.inputs[0].tensor(), call.inputs[1].tensor()); }};
 Tensor input_grad(const Tensor& gy, const Tensor& weight, const Shape& x_shape, const Conv2dParams& params) {

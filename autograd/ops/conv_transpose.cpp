@@ -14,6 +14,9 @@
 #include "bytetape/core/kernels/conv.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 using namespace conv_maps;
@@ -81,11 +84,11 @@ void add_bias(const Tensor& bias, const Tensor& y) {
 
 constexpr OpDefinition conv_transpose2d_op{.name = "conv_transpose2d",
                                            .inputs = {"x", "weight", "bias"},
-                                           .attributes = {{"stride", AttributeType::integers},
-                                                          {"padding", AttributeType::integers},
-                                                          {"output_padding", AttributeType::integers},
-                                                          {"dilation", AttributeType::integers},
-                                                          {"groups", AttributeType::integer}},
+                                           .attributes = {{"stride", integers},
+                                                          {"padding", integers},
+                                                          {"output_padding", integers},
+                                                          {"dilation", integers},
+                                                          {"groups", integer}},
                                            .family = Family::conv,
                                            .autocast = AutocastClass::low,
                                            .flop = [](const OpCall& call) {

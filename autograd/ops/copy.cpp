@@ -7,6 +7,9 @@
 #include "bytetape/core/kernels/copy.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 void check_has_data(const Tensor& x, Device target) {
@@ -57,10 +60,8 @@ struct ToBackward final : Node {
   DType dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = to(gy[0], device, dtype); }
 };
-constexpr OpDefinition to_op{.name = "to",
-                             .attributes = {{"device", AttributeType::text}, {"dtype", AttributeType::text}},
-                             .family = Family::copy,
-                             .flop = no_flop};
+constexpr OpDefinition to_op{
+    .name = "to", .attributes = {{"device", text}, {"dtype", text}}, .family = Family::copy, .flop = no_flop};
 Tensor to(const Tensor& x, Device device, DType dtype) {
   const Op<to_op> op(x, device, dtype);
   check_defined(x);
@@ -109,11 +110,8 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
   return a;
 }
 
-constexpr OpDefinition fill__op{.name = "fill_",
-                                .attributes = {{"value", AttributeType::number}},
-                                .family = Family::copy,
-                                .writes = {"x"},
-                                .flop = no_flop};
+constexpr OpDefinition fill__op{
+    .name = "fill_", .attributes = {{"value", number}}, .family = Family::copy, .writes = {"x"}, .flop = no_flop};
 Tensor fill_(const Tensor& x, Scalar value) {
   const Op<fill__op> op(x, value);
   check_defined(x);

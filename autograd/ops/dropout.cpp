@@ -4,6 +4,9 @@
 #include "bytetape/core/kernels/dropout.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 /// Linear in x: its gradient drops and scales the same elements, and so does that one's.
 struct DropoutBackward final : Node {
   double p = 0;
@@ -14,9 +17,8 @@ struct DropoutBackward final : Node {
     if (auto* node = record<DropoutBackward>(gx[0], gy[0])) node->p = p, node->state = state;
   }
 };
-constexpr OpDefinition dropout_op{.name = "dropout",
-                                  .attributes = {{"p", AttributeType::number}, {"training", AttributeType::boolean}},
-                                  .family = Family::dropout};
+constexpr OpDefinition dropout_op{
+    .name = "dropout", .attributes = {{"p", number}, {"training", boolean}}, .family = Family::dropout};
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const Op<dropout_op> op(x, p, training);
   check_floating(x);

@@ -9,6 +9,7 @@
 namespace bytetape {
 
 using namespace elementwise;
+using enum AttributeType;
 
 namespace {
 
@@ -98,7 +99,7 @@ static Tensor difference_loss(const Tensor& input, const Tensor& wanted, Reducti
 
 constexpr OpDefinition mse_loss_op{.name = "mse_loss",
                                    .inputs = {"x", "target"},
-                                   .attributes = {{"reduction", AttributeType::text}},
+                                   .attributes = {{"reduction", text}},
                                    .family = Family::elementwise_loss,
                                    .autocast = AutocastClass::f32,
                                    .flop = one_per_input};
@@ -109,7 +110,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
 
 constexpr OpDefinition l1_loss_op{.name = "l1_loss",
                                   .inputs = {"x", "target"},
-                                  .attributes = {{"reduction", AttributeType::text}},
+                                  .attributes = {{"reduction", text}},
                                   .family = Family::elementwise_loss,
                                   .autocast = AutocastClass::f32,
                                   .flop = one_per_input};
@@ -118,13 +119,12 @@ Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return op.result(difference_loss<L1>(x, target, reduction));
 }
 
-constexpr OpDefinition huber_loss_op{
-    .name = "huber_loss",
-    .inputs = {"x", "target"},
-    .attributes = {{"reduction", AttributeType::text}, {"delta", AttributeType::number}},
-    .family = Family::elementwise_loss,
-    .autocast = AutocastClass::f32,
-    .flop = one_per_input};
+constexpr OpDefinition huber_loss_op{.name = "huber_loss",
+                                     .inputs = {"x", "target"},
+                                     .attributes = {{"reduction", text}, {"delta", number}},
+                                     .family = Family::elementwise_loss,
+                                     .autocast = AutocastClass::f32,
+                                     .flop = one_per_input};
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta) {
   const Op<huber_loss_op> op(x, target, reduction, delta);
   check<ValueError>(delta > 0, "delta must be positive, got ", delta);
@@ -177,7 +177,7 @@ static Tensor bce_with_logits(const Tensor& x, const Tensor& target, const Tenso
 
 constexpr OpDefinition binary_cross_entropy_with_logits_op{.name = "binary_cross_entropy_with_logits",
                                                            .inputs = {"x", "target", "weight", "pos_weight"},
-                                                           .attributes = {{"reduction", AttributeType::text}},
+                                                           .attributes = {{"reduction", text}},
                                                            .family = Family::elementwise_loss,
                                                            .autocast = AutocastClass::f32,
                                                            .flop = one_per_input};

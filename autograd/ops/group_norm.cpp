@@ -11,6 +11,9 @@
 #include "bytetape/core/kernels/group_norm.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 void check_inputs(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
@@ -95,13 +98,12 @@ static Tensor group_norm_image(const Tensor& x, std::int64_t groups, const Tenso
   return y;
 }
 
-constexpr OpDefinition group_norm_op{
-    .name = "group_norm",
-    .inputs = {"x", "weight", "bias"},
-    .attributes = {{"num_groups", AttributeType::integer}, {"eps", AttributeType::number}},
-    .family = Family::group_norm,
-    .autocast = AutocastClass::f32,
-    .flop = norm_flop};
+constexpr OpDefinition group_norm_op{.name = "group_norm",
+                                     .inputs = {"x", "weight", "bias"},
+                                     .attributes = {{"num_groups", integer}, {"eps", number}},
+                                     .family = Family::group_norm,
+                                     .autocast = AutocastClass::f32,
+                                     .flop = norm_flop};
 Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
   const Op<group_norm_op> op(input, weight, bias, num_groups, eps);
   const Tensor x = op.input(input);

@@ -7,6 +7,9 @@
 #include "bytetape/core/kernels/indexing.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 void check_indices(const Tensor& index) {
@@ -32,7 +35,7 @@ struct IndexSelectBackward final : Node {
 };
 constexpr OpDefinition index_select_op{.name = "index_select",
                                        .inputs = {"x", "index"},
-                                       .attributes = {{"dim", AttributeType::integer}},
+                                       .attributes = {{"dim", integer}},
                                        .family = Family::indexing,
                                        .flop = no_flop};
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
@@ -61,7 +64,7 @@ struct IndexSumBackward final : Node {
 };
 constexpr OpDefinition index_sum_op{.name = "index_sum",
                                     .inputs = {"x", "index"},
-                                    .attributes = {{"dim", AttributeType::integer}, {"slices", AttributeType::integer}},
+                                    .attributes = {{"dim", integer}, {"slices", integer}},
                                     .family = Family::indexing,
                                     .flop = one_per_input};
 /// As many slices, each the sum of those of x that the index says belong there: what index_select spread.
@@ -78,10 +81,8 @@ Tensor index_sum(const Tensor& x, int dim, const Tensor& index, std::int64_t sli
 
 }  // namespace
 
-constexpr OpDefinition one_hot_op{.name = "one_hot",
-                                  .attributes = {{"num_classes", AttributeType::integer}},
-                                  .family = Family::indexing,
-                                  .flop = no_flop};
+constexpr OpDefinition one_hot_op{
+    .name = "one_hot", .attributes = {{"num_classes", integer}}, .family = Family::indexing, .flop = no_flop};
 Tensor one_hot(const Tensor& x, std::int64_t num_classes) {
   const Op<one_hot_op> op(x, num_classes);
   check_defined(x);

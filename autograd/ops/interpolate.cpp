@@ -7,6 +7,9 @@
 #include "bytetape/core/kernels/interpolate.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 // The kernels of interpolate, which map images to images.
@@ -53,11 +56,11 @@ double step_of(std::int64_t inputs, std::int64_t outputs, double factor, const I
 }  // namespace
 
 constexpr OpDefinition interpolate_op{.name = "interpolate",
-                                      .attributes = {{"size", AttributeType::integers},
-                                                     {"scale_factor_h", AttributeType::number},
-                                                     {"scale_factor_w", AttributeType::number},
-                                                     {"mode", AttributeType::text},
-                                                     {"align_corners", AttributeType::boolean}},
+                                      .attributes = {{"size", integers},
+                                                     {"scale_factor_h", number},
+                                                     {"scale_factor_w", number},
+                                                     {"mode", text},
+                                                     {"align_corners", boolean}},
                                       .kind = OpKind::composite};
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   const Op<interpolate_op> op(x, o.size, o.scale_factor[0], o.scale_factor[1], o.mode, o.align_corners);

@@ -12,6 +12,9 @@
 #include "bytetape/core/kernels/layer_norm.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 void check_inputs(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps) {
@@ -122,27 +125,25 @@ static AddLayerNorm normalise(const Tensor& x, const Tensor& residual, const Sha
   return {view(made.y, x.shape()), made.sum.defined() ? view(made.sum, x.shape()) : made.sum};
 }
 
-constexpr OpDefinition layer_norm_op{
-    .name = "layer_norm",
-    .inputs = {"x", "weight", "bias"},
-    .attributes = {{"normalized_shape", AttributeType::integers}, {"eps", AttributeType::number}},
-    .family = Family::layer_norm,
-    .autocast = AutocastClass::f32,
-    .flop = norm_flop};
+constexpr OpDefinition layer_norm_op{.name = "layer_norm",
+                                     .inputs = {"x", "weight", "bias"},
+                                     .attributes = {{"normalized_shape", integers}, {"eps", number}},
+                                     .family = Family::layer_norm,
+                                     .autocast = AutocastClass::f32,
+                                     .flop = norm_flop};
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
   const Op<layer_norm_op> op(x, weight, bias, normalized_shape, eps);
   return op.result(normalise(op.input(x), {}, normalized_shape, weight, bias, eps).y);
 }
 
-constexpr OpDefinition add_layer_norm_op{
-    .name = "add_layer_norm",
-    .inputs = {"x", "residual", "weight", "bias"},
-    .outputs = {"y", "sum"},
-    .attributes = {{"normalized_shape", AttributeType::integers}, {"eps", AttributeType::number}},
-    .family = Family::layer_norm,
-    .autocast = AutocastClass::f32,
-    .flop = norm_flop};
+constexpr OpDefinition add_layer_norm_op{.name = "add_layer_norm",
+                                         .inputs = {"x", "residual", "weight", "bias"},
+                                         .outputs = {"y", "sum"},
+                                         .attributes = {{"normalized_shape", integers}, {"eps", number}},
+                                         .family = Family::layer_norm,
+                                         .autocast = AutocastClass::f32,
+                                         .flop = norm_flop};
 AddLayerNorm add_layer_norm(const Tensor& input, const Tensor& added, const Shape& normalized_shape,
                             const Tensor& weight, const Tensor& bias, double eps) {
   const Op<add_layer_norm_op> op(input, added, weight, bias, normalized_shape, eps);

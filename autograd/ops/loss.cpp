@@ -11,6 +11,9 @@
 #include "bytetape/core/kernels/loss.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 int class_dim(const Tensor& logits) { return logits.rank() == 1 ? 0 : 1; }
@@ -172,14 +175,13 @@ static Tensor in_f32(const Tensor& x, const F& f) {
 /// What belongs to x, in its dtype.
 static Tensor like(const Tensor& other, const Tensor& x) { return other.defined() ? to(other, x.dtype()) : other; }
 
-constexpr OpDefinition cross_entropy_op{.name = "cross_entropy",
-                                        .inputs = {"logits", "target", "weight"},
-                                        .attributes = {{"ignore_index", AttributeType::integer},
-                                                       {"label_smoothing", AttributeType::number},
-                                                       {"reduction", AttributeType::text}},
-                                        .family = Family::loss,
-                                        .autocast = AutocastClass::f32,
-                                        .flop = one_per_input};
+constexpr OpDefinition cross_entropy_op{
+    .name = "cross_entropy",
+    .inputs = {"logits", "target", "weight"},
+    .attributes = {{"ignore_index", integer}, {"label_smoothing", number}, {"reduction", text}},
+    .family = Family::loss,
+    .autocast = AutocastClass::f32,
+    .flop = one_per_input};
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const Op<cross_entropy_op> op(logits, target, options.weight, options.ignore_index, options.label_smoothing,
                                 options.reduction);
@@ -197,12 +199,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
                                    {options.ignore_index, options.label_smoothing, options.reduction}));
 }
 
-constexpr OpDefinition nll_loss_op{
-    .name = "nll_loss",
-    .inputs = {"log_probabilities", "target", "weight"},
-    .attributes = {{"ignore_index", AttributeType::integer}, {"reduction", AttributeType::text}},
-    .family = Family::loss,
-    .autocast = AutocastClass::f32};
+constexpr OpDefinition nll_loss_op{.name = "nll_loss",
+                                   .inputs = {"log_probabilities", "target", "weight"},
+                                   .attributes = {{"ignore_index", integer}, {"reduction", text}},
+                                   .family = Family::loss,
+                                   .autocast = AutocastClass::f32};
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const NllLossOptions& options) {
   const Op<nll_loss_op> op(log_probabilities, target, options.weight, options.ignore_index, options.reduction);
   check_same_device(log_probabilities, target);

@@ -10,6 +10,9 @@
 #include "bytetape/core/walk.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 // For inputs of rank 2 and more.
@@ -157,7 +160,7 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
 
 constexpr OpDefinition linear_op{.name = "linear",
                                  .inputs = {"x", "weight", "bias"},
-                                 .attributes = {{"activation", AttributeType::text}},
+                                 .attributes = {{"activation", text}},
                                  .family = Family::matmul,
                                  .autocast = AutocastClass::low,
                                  .flop = [](const OpCall& call) {

@@ -11,6 +11,9 @@
 #include "bytetape/core/kernels/pad.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 /// Elements more at the begin and the end of each dim.
@@ -93,9 +96,7 @@ struct PlaceBackward final : Node {
   }
 };
 constexpr OpDefinition place_op{.name = "place",
-                                .attributes = {{"shape", AttributeType::integers},
-                                               {"start", AttributeType::integers},
-                                               {"value", AttributeType::number}},
+                                .attributes = {{"shape", integers}, {"start", integers}, {"value", number}},
                                 .family = Family::pad,
                                 .flop = no_flop};
 Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Scalar value) {
@@ -109,11 +110,8 @@ Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Sca
   return y;
 }
 
-constexpr OpDefinition pad_op{.name = "pad",
-                              .attributes = {{"padding", AttributeType::integers},
-                                             {"mode", AttributeType::text},
-                                             {"value", AttributeType::number}},
-                              .kind = OpKind::composite};
+constexpr OpDefinition pad_op{
+    .name = "pad", .attributes = {{"padding", integers}, {"mode", text}, {"value", number}}, .kind = OpKind::composite};
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& numbers, PadMode mode, Scalar value) {
   const Op<pad_op> op(x, numbers, mode, value);
   check_defined(x);

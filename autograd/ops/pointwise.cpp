@@ -13,6 +13,7 @@
 namespace bytetape {
 
 using namespace elementwise;
+using enum AttributeType;
 
 struct ExpBackward final : Node {
   Saved y{this};
@@ -95,7 +96,7 @@ struct FoldingLeakyReluBackward final : Node {
 };
 static void check_leaky_relu(const Tensor& x, double) { check_floating(x); }
 constexpr OpDefinition leaky_relu_op{
-    .name = "leaky_relu", .attributes = {{"negative_slope", AttributeType::number}}, .family = Family::pointwise};
+    .name = "leaky_relu", .attributes = {{"negative_slope", number}}, .family = Family::pointwise};
 Tensor leaky_relu(const Tensor& x, double slope) {
   if (slope < 0)
     return unary<leaky_relu_op, &PointwiseKernels::leaky_relu, FoldingLeakyReluBackward, check_leaky_relu>(x, slope);
@@ -124,11 +125,10 @@ static void check_softplus(const Tensor& x, double beta, double) {
   check_floating(x);
   check<ValueError>(beta != 0, "expected a beta other than 0");
 }
-constexpr OpDefinition softplus_op{
-    .name = "softplus",
-    .attributes = {{"beta", AttributeType::number}, {"threshold", AttributeType::number}},
-    .family = Family::pointwise,
-    .autocast = AutocastClass::f32};
+constexpr OpDefinition softplus_op{.name = "softplus",
+                                   .attributes = {{"beta", number}, {"threshold", number}},
+                                   .family = Family::pointwise,
+                                   .autocast = AutocastClass::f32};
 Tensor softplus(const Tensor& x, double beta, double threshold) {
   return unary<softplus_op, &PointwiseKernels::softplus, SoftplusBackward, check_softplus>(x, beta, threshold);
 }
@@ -161,8 +161,7 @@ struct GeluTanhBackward final : Node {
     gx[0] = activation_grad(Activation::gelu_tanh, x, gy[0], gx);
   }
 };
-constexpr OpDefinition gelu_op{
-    .name = "gelu", .attributes = {{"approximate", AttributeType::text}}, .family = Family::pointwise};
+constexpr OpDefinition gelu_op{.name = "gelu", .attributes = {{"approximate", text}}, .family = Family::pointwise};
 Tensor gelu(const Tensor& x, Approximate approximate) {
   const Op<gelu_op> op(x, approximate);
   check_floating(x);
@@ -214,9 +213,8 @@ static void check_clamp(const Tensor& x, Scalar low, Scalar high) {
   check_fits(high, x);
   check<ValueError>(low.to<double>() <= high.to<double>(), "expected low <= high, got ", low, " and ", high);
 }
-constexpr OpDefinition clamp_op{.name = "clamp",
-                                .attributes = {{"low", AttributeType::number}, {"high", AttributeType::number}},
-                                .family = Family::pointwise};
+constexpr OpDefinition clamp_op{
+    .name = "clamp", .attributes = {{"low", number}, {"high", number}}, .family = Family::pointwise};
 Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
   return unary<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
 }

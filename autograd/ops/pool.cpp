@@ -9,6 +9,9 @@
 #include "bytetape/core/kernels/pool.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 /// What the ops that undo and redo a pooling need to know of it.
@@ -120,9 +123,7 @@ using AdaptiveAvgPool2d = ImageMap<adaptive_op, &PoolKernels::adaptive_avg_pool2
 }  // namespace
 
 constexpr OpDefinition max_pool2d_op{.name = "max_pool2d",
-                                     .attributes = {{"kernel", AttributeType::integers},
-                                                    {"stride", AttributeType::integers},
-                                                    {"padding", AttributeType::integers}},
+                                     .attributes = {{"kernel", integers}, {"stride", integers}, {"padding", integers}},
                                      .family = Family::pool,
                                      .flop = one_per_input};
 Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
@@ -139,12 +140,10 @@ Tensor max_pool2d(const Tensor& x, const Pool2dParams& params) {
   return y;
 }
 
-constexpr OpDefinition avg_pool2d_op{.name = "avg_pool2d",
-                                     .attributes = {{"kernel", AttributeType::integers},
-                                                    {"stride", AttributeType::integers},
-                                                    {"padding", AttributeType::integers},
-                                                    {"count_include_pad", AttributeType::boolean}},
-                                     .kind = OpKind::composite};
+constexpr OpDefinition avg_pool2d_op{
+    .name = "avg_pool2d",
+    .attributes = {{"kernel", integers}, {"stride", integers}, {"padding", integers}, {"count_include_pad", boolean}},
+    .kind = OpKind::composite};
 Tensor avg_pool2d(const Tensor& x, const Pool2dParams& params, bool count_include_pad) {
   const Op<avg_pool2d_op> op(x, params.kernel, params.stride, params.padding, count_include_pad);
   const Pooling plan = plan_pooling(x, params);
@@ -153,7 +152,7 @@ Tensor avg_pool2d(const Tensor& x, const Pool2dParams& params, bool count_includ
 }
 
 constexpr OpDefinition adaptive_avg_pool2d_op{
-    .name = "adaptive_avg_pool2d", .attributes = {{"output_size", AttributeType::integers}}, .kind = OpKind::composite};
+    .name = "adaptive_avg_pool2d", .attributes = {{"output_size", integers}}, .kind = OpKind::composite};
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size) {
   const Op<adaptive_avg_pool2d_op> op(x, output_size);
   check_image(x);

@@ -11,6 +11,9 @@
 #include "bytetape/core/kernels/reduce.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 // Shapes of a reduction's result: with the reduced dims at size 1, as kernels write it, and as the caller gets it.
@@ -43,7 +46,7 @@ struct SumBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(to(gy[0], dtype), kept), shape); }
 };
 constexpr OpDefinition sum_op{.name = "sum",
-                              .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                              .attributes = {{"dims", integers}, {"keepdim", boolean}},
                               .family = Family::reduce,
                               .autocast = AutocastClass::f32,
                               .flop = one_per_input};
@@ -69,7 +72,7 @@ struct MeanBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = expand(reshape(gy[0] / n, kept), shape); }
 };
 constexpr OpDefinition mean_op{.name = "mean",
-                               .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                               .attributes = {{"dims", integers}, {"keepdim", boolean}},
                                .family = Family::reduce,
                                .flop = one_per_input};
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -88,9 +91,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 constexpr OpDefinition var_op{.name = "var",
-                              .attributes = {{"dims", AttributeType::integers},
-                                             {"keepdim", AttributeType::boolean},
-                                             {"correction", AttributeType::number}},
+                              .attributes = {{"dims", integers}, {"keepdim", boolean}, {"correction", number}},
                               .kind = OpKind::composite};
 Tensor var(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
   const Op<var_op> op(x, dims, keepdim, correction);
@@ -113,9 +114,7 @@ struct StdBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = over_root(gy[0], y.get()) * 0.5; }
 };
 constexpr OpDefinition std_op{.name = "std",
-                              .attributes = {{"dims", AttributeType::integers},
-                                             {"keepdim", AttributeType::boolean},
-                                             {"correction", AttributeType::number}},
+                              .attributes = {{"dims", integers}, {"keepdim", boolean}, {"correction", number}},
                               .kind = OpKind::composite};
 Tensor std(const Tensor& x, const Dims& dims, bool keepdim, double correction) {
   const Op<std_op> op(x, dims, keepdim, correction);
@@ -134,7 +133,7 @@ struct NormBackward final : Node {
   }
 };
 constexpr OpDefinition norm_op{.name = "norm",
-                               .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                               .attributes = {{"dims", integers}, {"keepdim", boolean}},
                                .kind = OpKind::composite,
                                .autocast = AutocastClass::f32};
 Tensor norm(const Tensor& input, const Dims& dims, bool keepdim) {
@@ -182,7 +181,7 @@ Tensor extreme(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 constexpr OpDefinition max_op{.name = "max",
-                              .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                              .attributes = {{"dims", integers}, {"keepdim", boolean}},
                               .family = Family::reduce,
                               .flop = one_per_input};
 Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -191,7 +190,7 @@ Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 constexpr OpDefinition min_op{.name = "min",
-                              .attributes = {{"dims", AttributeType::integers}, {"keepdim", AttributeType::boolean}},
+                              .attributes = {{"dims", integers}, {"keepdim", boolean}},
                               .family = Family::reduce,
                               .flop = one_per_input};
 Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -200,7 +199,7 @@ Tensor min(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 constexpr OpDefinition argmax_op{.name = "argmax",
-                                 .attributes = {{"dim", AttributeType::integer}, {"keepdim", AttributeType::boolean}},
+                                 .attributes = {{"dim", integer}, {"keepdim", boolean}},
                                  .family = Family::reduce,
                                  .flop = one_per_input};
 Tensor argmax(const Tensor& x, std::int64_t dim, bool keepdim) {
@@ -223,10 +222,8 @@ Tensor argmax(const Tensor& x) {
   return op.result(argmax(reshape(x, {x.numel()}), 0));
 }
 
-constexpr OpDefinition sum_to_op{.name = "sum_to",
-                                 .attributes = {{"shape", AttributeType::integers}},
-                                 .kind = OpKind::composite,
-                                 .autocast = AutocastClass::f32};
+constexpr OpDefinition sum_to_op{
+    .name = "sum_to", .attributes = {{"shape", integers}}, .kind = OpKind::composite, .autocast = AutocastClass::f32};
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   const Op<sum_to_op> op(x, shape);
   check_defined(x);

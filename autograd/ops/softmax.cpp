@@ -8,6 +8,9 @@
 #include "bytetape/core/kernels/softmax.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 template <auto Kernel, class Rule>
@@ -42,10 +45,8 @@ struct SoftmaxBackward final : Node {
         grad_enabled() ? p * (g - sum(p * g, {dim}, true)) : fused_along<&SoftmaxKernels::softmax_backward>(p, g, dim);
   }
 };
-constexpr OpDefinition softmax_op{.name = "softmax",
-                                  .attributes = {{"dim", AttributeType::integer}},
-                                  .family = Family::softmax,
-                                  .autocast = AutocastClass::f32};
+constexpr OpDefinition softmax_op{
+    .name = "softmax", .attributes = {{"dim", integer}}, .family = Family::softmax, .autocast = AutocastClass::f32};
 Tensor softmax(const Tensor& x, std::int64_t dim) {
   const Op<softmax_op> op(x, dim);
   return op.result(along<&SoftmaxKernels::softmax, SoftmaxBackward>(op.input(x), dim));
@@ -60,10 +61,8 @@ struct LogSoftmaxBackward final : Node {
                            : fused_along<&SoftmaxKernels::log_softmax_backward>(log_p, g, dim);
   }
 };
-constexpr OpDefinition log_softmax_op{.name = "log_softmax",
-                                      .attributes = {{"dim", AttributeType::integer}},
-                                      .family = Family::softmax,
-                                      .autocast = AutocastClass::f32};
+constexpr OpDefinition log_softmax_op{
+    .name = "log_softmax", .attributes = {{"dim", integer}}, .family = Family::softmax, .autocast = AutocastClass::f32};
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   const Op<log_softmax_op> op(x, dim);
   return op.result(along<&SoftmaxKernels::log_softmax, LogSoftmaxBackward>(op.input(x), dim));

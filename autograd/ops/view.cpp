@@ -9,6 +9,9 @@
 #include "bytetape/core/walk.h"
 
 namespace bytetape {
+
+using enum AttributeType;
+
 namespace {
 
 Tensor share(const Tensor& x, const Shape& shape, const Strides& strides, std::int64_t offset) {
@@ -67,8 +70,7 @@ static Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strid
   return y;
 }
 
-constexpr OpDefinition view_op{
-    .name = "view", .attributes = {{"shape", AttributeType::integers}}, .kind = OpKind::view};
+constexpr OpDefinition view_op{.name = "view", .attributes = {{"shape", integers}}, .kind = OpKind::view};
 Tensor view(const Tensor& x, const Shape& shape) {
   const Op<view_op> op(x, shape);
   check_defined(x);
@@ -79,8 +81,7 @@ Tensor view(const Tensor& x, const Shape& shape) {
   return reshaped(x, full, *strides);
 }
 
-constexpr OpDefinition reshape_op{
-    .name = "reshape", .attributes = {{"shape", AttributeType::integers}}, .kind = OpKind::view};
+constexpr OpDefinition reshape_op{.name = "reshape", .attributes = {{"shape", integers}}, .kind = OpKind::view};
 Tensor reshape(const Tensor& x, const Shape& shape) {
   const Op<reshape_op> op(x, shape);
   check_defined(x);
@@ -90,9 +91,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 constexpr OpDefinition flatten_op{
-    .name = "flatten",
-    .attributes = {{"start_dim", AttributeType::integer}, {"end_dim", AttributeType::integer}},
-    .kind = OpKind::composite};
+    .name = "flatten", .attributes = {{"start_dim", integer}, {"end_dim", integer}}, .kind = OpKind::composite};
 Tensor flatten(const Tensor& x, std::int64_t start_dim, std::int64_t end_dim) {
   const Op<flatten_op> op(x, start_dim, end_dim);
   check_defined(x);
@@ -126,9 +125,8 @@ static Tensor permuted(const Tensor& x, const Dims& dims) {
   return y;
 }
 
-constexpr OpDefinition transpose_op{.name = "transpose",
-                                    .attributes = {{"dim0", AttributeType::integer}, {"dim1", AttributeType::integer}},
-                                    .kind = OpKind::view};
+constexpr OpDefinition transpose_op{
+    .name = "transpose", .attributes = {{"dim0", integer}, {"dim1", integer}}, .kind = OpKind::view};
 Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
   const Op<transpose_op> op(x, dim0, dim1);
   check_defined(x);
@@ -138,8 +136,7 @@ Tensor transpose(const Tensor& x, std::int64_t dim0, std::int64_t dim1) {
   return permuted(x, dims);
 }
 
-constexpr OpDefinition permute_op{
-    .name = "permute", .attributes = {{"dims", AttributeType::integers}}, .kind = OpKind::view};
+constexpr OpDefinition permute_op{.name = "permute", .attributes = {{"dims", integers}}, .kind = OpKind::view};
 Tensor permute(const Tensor& x, const Dims& dims) {
   const Op<permute_op> op(x, dims);
   check_defined(x);
@@ -163,11 +160,8 @@ struct NarrowBackward final : Node {
   std::int64_t start = 0;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = put_back(gy[0], shape, dim, start); }
 };
-constexpr OpDefinition narrow_op{.name = "narrow",
-                                 .attributes = {{"dim", AttributeType::integer},
-                                                {"start", AttributeType::integer},
-                                                {"length", AttributeType::integer}},
-                                 .kind = OpKind::view};
+constexpr OpDefinition narrow_op{
+    .name = "narrow", .attributes = {{"dim", integer}, {"start", integer}, {"length", integer}}, .kind = OpKind::view};
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
   const Op<narrow_op> op(x, dim, start, length);
   check_defined(x);
@@ -195,9 +189,8 @@ struct SelectBackward final : Node {
     gx[0] = put_back(unsqueeze(gy[0], dim), shape, dim, index);
   }
 };
-constexpr OpDefinition select_op{.name = "select",
-                                 .attributes = {{"dim", AttributeType::integer}, {"index", AttributeType::integer}},
-                                 .kind = OpKind::view};
+constexpr OpDefinition select_op{
+    .name = "select", .attributes = {{"dim", integer}, {"index", integer}}, .kind = OpKind::view};
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
   const Op<select_op> op(x, dim, index);
   check_defined(x);
@@ -222,8 +215,7 @@ struct ExpandBackward final : Node {
   Shape shape;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = sum_to(gy[0], shape); }
 };
-constexpr OpDefinition expand_op{
-    .name = "expand", .attributes = {{"shape", AttributeType::integers}}, .kind = OpKind::view};
+constexpr OpDefinition expand_op{.name = "expand", .attributes = {{"shape", integers}}, .kind = OpKind::view};
 Tensor expand(const Tensor& x, const Shape& shape) {
   const Op<expand_op> op(x, shape);
   check_defined(x);
@@ -242,8 +234,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   return y;
 }
 
-constexpr OpDefinition squeeze_op{
-    .name = "squeeze", .attributes = {{"dim", AttributeType::integer}}, .kind = OpKind::view};
+constexpr OpDefinition squeeze_op{.name = "squeeze", .attributes = {{"dim", integer}}, .kind = OpKind::view};
 Tensor squeeze(const Tensor& x, std::int64_t dim) {
   const Op<squeeze_op> op(x, dim);
   check_defined(x);
@@ -271,8 +262,7 @@ Tensor squeeze(const Tensor& x) {
   return reshaped(x, shape, strides);
 }
 
-constexpr OpDefinition unsqueeze_op{
-    .name = "unsqueeze", .attributes = {{"dim", AttributeType::integer}}, .kind = OpKind::view};
+constexpr OpDefinition unsqueeze_op{.name = "unsqueeze", .attributes = {{"dim", integer}}, .kind = OpKind::view};
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
   const Op<unsqueeze_op> op(x, dim);
   check_defined(x);
