@@ -138,7 +138,7 @@ struct Arguments {
 
 template <class V>
 __device__ Candidate<V> shuffle(Candidate<V> v, int mask) {
-  return {shuffle(v.value, mask), shuffle(v.at, mask)};
+  return {cuda::shuffle(v.value, mask), cuda::shuffle(v.at, mask)};
 }
 
 template <class R>

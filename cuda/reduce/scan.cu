@@ -166,7 +166,7 @@ void launch(const ConstView& x, int dim, bool is_reversed, const View& y) {
     return std::all_of(s.begin(), s.end(), [](std::int64_t v) { return v % items == 0; });
   };
   r.is_vector = r.steps[0] == 1 && r.steps[1] == 1 && r.size % items == 0 && is_even(walk.strides[0]) &&
-                is_even(walk.strides[1]) && detail::is_aligned<Out>(y, items) && detail::is_aligned<T>(x, items);
+                is_even(walk.strides[1]) && is_aligned(y, sizeof(Out) * items) && is_aligned(x, sizeof(T) * items);
   const int threads = arrange(r);
   const auto blocks = static_cast<unsigned>(ceil_div(r.rows.count, threads / r.along));
   cumsum_kernel<T><<<blocks, threads, 0, stream_of(y.device)>>>(r, x.as<T>(), y.as<Out>());
