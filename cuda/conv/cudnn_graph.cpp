@@ -21,6 +21,7 @@
 #include "bytetape/cuda/precision.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/lru.h"
+#include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/streams.h"
 
 namespace bytetape::cuda {
@@ -123,12 +124,8 @@ struct Library {
   }
 };
 
-// Never closed: at the program's end the driver may be gone first.
 Library& library_of(Device device) {
-  static auto* all = new std::array<std::unique_ptr<Library>, 256>;
-  static std::array<std::once_flag, 256> made;
-  std::call_once(made[device.index], [&] { (*all)[device.index] = std::make_unique<Library>(device); });
-  return *(*all)[device.index];
+  return once_per_device(device.index, [device] { return Library(device); });
 }
 
 fe::DataType_t type_of(DType t) {

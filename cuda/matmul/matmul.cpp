@@ -25,6 +25,7 @@
 #include "bytetape/cuda/pointwise/activation.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/lru.h"
+#include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/streams.h"
 
 namespace bytetape::cuda {
@@ -36,13 +37,12 @@ void check(cublasStatus_t status) {
 }
 
 cublasLtHandle_t handle_of(Device device) {
-  static std::array<cublasLtHandle_t, 256> all{};
-  static std::array<std::once_flag, 256> made;
-  std::call_once(made[device.index], [&] {
+  return once_per_device(device.index, [] {
     const OutsideRecording outside;
-    check(cublasLtCreate(&all[device.index]));
+    cublasLtHandle_t made = nullptr;
+    check(cublasLtCreate(&made));
+    return made;
   });
-  return all[device.index];
 }
 
 cudaDataType_t type_of(DType t) {

@@ -1,9 +1,7 @@
 #include "bytetape/cuda/runtime/runtime.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/nvml.h"
+#include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/streams.h"
 
 namespace bytetape::cuda {
@@ -63,13 +62,8 @@ struct Opened {
   }
 };
 
-// Never closed: tensors in static storage may outlive it.
 Opened& opened(int index) {
-  static auto* all = new std::array<std::unique_ptr<Opened>, 256>;
-  static std::array<std::once_flag, 256> made;
-  const auto i = static_cast<std::size_t>(index);
-  std::call_once(made[i], [&] { (*all)[i] = std::make_unique<Opened>(index); });
-  return *(*all)[i];
+  return once_per_device(index, [index] { return Opened(index); });
 }
 
 Opened& enter(int index) {

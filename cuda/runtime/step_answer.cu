@@ -1,14 +1,13 @@
 #include "bytetape/cuda/runtime/step_answer.h"
 
-#include <array>
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/runtime/streams.h"
 
@@ -25,17 +24,14 @@ struct Words {
   unsigned *kept = nullptr, *skipped = nullptr;
 };
 const Words& words_of(Device device) {
-  static std::array<Words, 256> all;
-  static std::array<std::once_flag, 256> found;
-  std::call_once(found[device.index], [&] {
+  return once_per_device(device.index, [device] {
     const OutsideRecording outside;
     stream_of(device);  // makes the device current
     Words words;
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&words.kept), kept_words));
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&words.skipped), skipped_word));
-    all[device.index] = words;
+    return words;
   });
-  return all[device.index];
 }
 
 unsigned* next_word(Device device) {
