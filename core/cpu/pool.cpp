@@ -8,7 +8,6 @@
 namespace bytetape::cpu {
 namespace {
 
-using resample::AdaptiveWindows;
 using resample::Range;
 using resample::Windows;
 
@@ -137,21 +136,6 @@ void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2
   });
 }
 
-void avg_pool2d(const ConstView& x, const Pool2dParams& p, bool count_include_pad, const View& y) {
-  weigh(Windows(p, x.shape, y.shape, 0, count_include_pad), Windows(p, x.shape, y.shape, 1, count_include_pad), x, y);
-}
-void avg_pool2d_backward(const ConstView& gy, const Pool2dParams& p, bool count_include_pad, const View& gx) {
-  weigh_backward(Windows(p, gx.shape, gy.shape, 0, count_include_pad),
-                 Windows(p, gx.shape, gy.shape, 1, count_include_pad), gy, gx);
-}
-
-void adaptive_avg_pool2d(const ConstView& x, const View& y) {
-  weigh(AdaptiveWindows(x.shape, y.shape, 0), AdaptiveWindows(x.shape, y.shape, 1), x, y);
-}
-void adaptive_avg_pool2d_backward(const ConstView& gy, const View& gx) {
-  weigh_backward(AdaptiveWindows(gx.shape, gy.shape, 0), AdaptiveWindows(gx.shape, gy.shape, 1), gy, gx);
-}
-
 }  // namespace
 
 const PoolKernels& pool_kernels() {
@@ -159,10 +143,10 @@ const PoolKernels& pool_kernels() {
       .max_pool2d = max_pool2d,
       .max_pool2d_backward = max_pool2d_backward,
       .max_pool2d_gather = max_pool2d_gather,
-      .avg_pool2d = avg_pool2d,
-      .avg_pool2d_backward = avg_pool2d_backward,
-      .adaptive_avg_pool2d = adaptive_avg_pool2d,
-      .adaptive_avg_pool2d_backward = adaptive_avg_pool2d_backward,
+      .avg_pool2d = ResampleKernels::avg_pool2d,
+      .avg_pool2d_backward = ResampleKernels::avg_pool2d_backward,
+      .adaptive_avg_pool2d = ResampleKernels::adaptive_avg_pool2d,
+      .adaptive_avg_pool2d_backward = ResampleKernels::adaptive_avg_pool2d_backward,
   };
   return all;
 }

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "bytetape/core/cpu/strips.h"
-#include "bytetape/core/images/resample.h"
+#include "bytetape/core/images/resample_kernels.h"
 #include "bytetape/core/visit.h"
 
 /// Images from images of another size, as core/images/resample.h tells. A pixel is the weighted sum of columns, which
@@ -161,18 +161,18 @@ void weigh(const Way& down, const Way& across, const ConstView& from, const View
 
 }  // namespace detail
 
-/// y from x as `rows` and `columns` tell.
-template <class Axis>
-void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
-  using detail::ForwardTaps;
-  detail::weigh(ForwardTaps<Axis>{rows}, ForwardTaps<Axis>{columns}, x, y);
-}
-
-/// gx from gy.
-template <class Axis>
-void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
-  using detail::BackwardTaps;
-  detail::weigh(BackwardTaps<Axis>{rows}, BackwardTaps<Axis>{columns}, gy, gx);
-}
+struct Resampler {
+  template <class Axis>
+  static void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
+    using detail::ForwardTaps;
+    detail::weigh(ForwardTaps<Axis>{rows}, ForwardTaps<Axis>{columns}, x, y);
+  }
+  template <class Axis>
+  static void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
+    using detail::BackwardTaps;
+    detail::weigh(BackwardTaps<Axis>{rows}, BackwardTaps<Axis>{columns}, gy, gx);
+  }
+};
+using ResampleKernels = resample::Kernels<Resampler>;
 
 }  // namespace bytetape::cpu

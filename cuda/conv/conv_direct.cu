@@ -230,10 +230,6 @@ void visit(const DirectConv& d, DType dtype, const F& f) {
   });
 }
 
-bool is_aligned(const ConstView& x) {
-  return reinterpret_cast<std::uintptr_t>(x.data()) % (quad * size_of(x.dtype)) == 0;
-}
-
 }  // namespace
 
 void direct_forward(const Conv2dArgs& a) {
@@ -244,7 +240,7 @@ void direct_forward(const Conv2dArgs& a) {
     using T = decltype(zero);
     forward_kernel<T, decltype(channels)::value>
         <<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), Weight<const T>(a.weight), a.bias.as<T>(), a.y.as<T>(),
-                                              is_aligned(a.y), a.activation == Activation::relu);
+                                              is_aligned(a.y, sizeof(T) * quad), a.activation == Activation::relu);
   });
   check_launch();
 }
@@ -259,7 +255,7 @@ void direct_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
     constexpr int c = decltype(channels)::value;
     const auto kernel =
         a.activation == Activation::relu ? weight_grad_kernel<T, c, true> : weight_grad_kernel<T, c, false>;
-    const bool aligned = is_aligned(a.gy) && (!a.y.defined() || is_aligned(a.y));
+    const bool aligned = are_aligned({&a.gy, &a.y}, sizeof(T) * quad);
     kernel<<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.gy.as<T>(), a.y.as<T>(), sums, aligned);
   });
   check_launch();

@@ -37,6 +37,4 @@ void visit(const MmaConv& d, DType dtype, const F& f) {
   });
 }
 
-inline bool is_aligned(const ConstView& x) { return reinterpret_cast<std::uintptr_t>(x.data()) % sizeof(Vector) == 0; }
-
 }  // namespace bytetape::cuda::conv_mma_detail

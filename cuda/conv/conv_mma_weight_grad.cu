@@ -149,7 +149,7 @@ void mma_weight_grad(const Conv2dWeightGradArgs& a, void* ws) {
     constexpr int p = decltype(padded)::value;
     const auto kernel =
         a.activation == Activation::relu ? weight_grad_kernel<T, p, true> : weight_grad_kernel<T, p, false>;
-    const bool aligned = is_aligned(a.gy) && (!a.y.defined() || is_aligned(a.y));
+    const bool aligned = are_aligned({&a.gy, &a.y});
     kernel<<<grid, threads, d.shared, stream>>>(d, Image<T>(a.x), a.gy.as<T>(), a.y.as<T>(), sums, aligned);
   });
   check_launch();

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/conv_sizes.h"
 #include "bytetape/core/kernels/reduce.h"
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/precision.h"
 #include "bytetape/cuda/runtime/workspace.h"
 
@@ -26,9 +27,7 @@ inline Strides weight_strides(const ConstView& x, const ConstView& weight, const
 /// The alignment of all tensors given to cuDNN, in bytes. Some engines read vectors whatever alignment a graph
 /// declares.
 inline constexpr std::int64_t cudnn_alignment = 16;
-inline bool is_aligned_for_cudnn(const ConstView& x) {
-  return reinterpret_cast<std::uintptr_t>(x.data()) % cudnn_alignment == 0;
-}
+inline bool is_aligned_for_cudnn(const ConstView& x) { return is_aligned(x, cudnn_alignment); }
 
 /// Whether cuDNN may have an engine. If it has none, im2col.h computes.
 bool may_use_cudnn(const ConvSizes& s, const ConstView& x, const ConstView& y);

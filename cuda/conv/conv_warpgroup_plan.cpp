@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/conv/conv_warpgroup.h"
 #include "bytetape/cuda/precision.h"
 
@@ -8,8 +9,6 @@ namespace {
 
 /// With fewer, as many channels as there are then, cuDNN is as fast on an H100 (9.14).
 constexpr int least_shares = 4;
-
-bool is_aligned(const ConstView& x) { return reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0; }
 
 }  // namespace
 
@@ -39,8 +38,8 @@ bool is_warpgroup(const Conv2dWeightGradArgs& a) {
   const bool is_whole = s.c % 32 == 0 && s.o % WarpgroupConv::outputs == 0 && s.n >= WarpgroupConv::images &&
                         s.oh % WarpgroupConv::rows == 0 && s.ow % WarpgroupConv::columns == 0;
   return is_taken && has_taps && is_whole && are_channels_last(a.x, a.gy) &&
-         same_layout(a.gw.shape, a.gw.strides, channels_last_strides(a.gw.shape)) && is_aligned(a.x) &&
-         is_aligned(a.gy) && is_aligned(a.gw) && WarpgroupConv(s).shares >= least_shares;
+         same_layout(a.gw.shape, a.gw.strides, channels_last_strides(a.gw.shape)) &&
+         are_aligned({&a.x, &a.gy, &a.gw}) && WarpgroupConv(s).shares >= least_shares;
 }
 
 }  // namespace bytetape::cuda

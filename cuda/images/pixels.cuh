@@ -76,7 +76,7 @@ struct Layout {
 template <class T>
 bool fits(const ConstView& v, int lanes) {
   if (!v.defined()) return true;
-  bool fits = v.strides[1] == 1 && v.shape[1] % lanes == 0 && detail::is_aligned<T>(v, lanes);
+  bool fits = v.strides[1] == 1 && v.shape[1] % lanes == 0 && is_aligned(v, sizeof(T) * lanes);
   for (const int d : {0, 2, 3}) fits = fits && (v.shape[d] == 1 || v.strides[d] % lanes == 0);
   return fits;
 }

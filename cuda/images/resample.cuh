@@ -2,6 +2,7 @@
 // Resampling of images to another size, as defined in core/images/resample.h. The counterpart of core/cpu/resample.h.
 #include <type_traits>
 
+#include "bytetape/core/images/resample_kernels.h"
 #include "bytetape/cuda/images/pixels.cuh"
 
 namespace bytetape::cuda {
@@ -68,28 +69,36 @@ void with_lanes(const ConstView& from, const ConstView& to, F&& f) {
 
 }  // namespace detail
 
-template <class Axis>
-void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
-  if (y.numel() == 0) return;
-  detail::with_lanes(x, y, [&](auto zero, auto lanes) {
-    using T = decltype(zero);
-    const Layout layout(y, lanes);
-    detail::weigh_kernel<T, lanes, Axis><<<layout.blocks, layout.threads, 0, stream_of(y.device)>>>(
-        layout, rows, columns, ImagePixels<const T>(x), ImagePixels<T>(y));
-  });
-  check_launch();
-}
+struct Resampler {
+  template <class Axis>
+  static void weigh(const Axis& rows, const Axis& columns, const ConstView& x, const View& y) {
+    run(x, y, [&](auto zero, auto lanes, const auto& launch) {
+      launch(detail::weigh_kernel<decltype(zero), lanes, Axis>, rows, columns);
+    });
+  }
+  template <class Axis>
+  static void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
+    run(gy, gx, [&](auto zero, auto lanes, const auto& launch) {
+      launch(detail::weigh_backward_kernel<decltype(zero), lanes, Axis>, rows, columns);
+    });
+  }
 
-template <class Axis>
-void weigh_backward(const Axis& rows, const Axis& columns, const ConstView& gy, const View& gx) {
-  if (gx.numel() == 0) return;
-  detail::with_lanes(gy, gx, [&](auto zero, auto lanes) {
-    using T = decltype(zero);
-    const Layout layout(gx, lanes);
-    detail::weigh_backward_kernel<T, lanes, Axis><<<layout.blocks, layout.threads, 0, stream_of(gx.device)>>>(
-        layout, rows, columns, ImagePixels<const T>(gy), ImagePixels<T>(gx));
-  });
-  check_launch();
-}
+ private:
+  /// Calls f(zero, lanes, launch), with which f launches its kernel.
+  template <class F>
+  static void run(const ConstView& from, const View& to, const F& f) {
+    if (to.numel() == 0) return;
+    detail::with_lanes(from, to, [&](auto zero, auto lanes) {
+      using T = decltype(zero);
+      const Layout layout(to, lanes);
+      f(zero, lanes, [&](auto* kernel, const auto& rows, const auto& columns) {
+        kernel<<<layout.blocks, layout.threads, 0, stream_of(to.device)>>>(
+            layout, rows, columns, ImagePixels<const T>(from), ImagePixels<T>(to));
+      });
+    });
+    check_launch();
+  }
+};
+using ResampleKernels = resample::Kernels<Resampler>;
 
 }  // namespace bytetape::cuda

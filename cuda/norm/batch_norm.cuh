@@ -71,7 +71,7 @@ template <class T, std::size_t K, class F>
 void with_lanes(const Pixels<K>& pixels, const std::array<const ConstView*, K>& images, F&& f) {
   constexpr int most = 16 / sizeof(T);
   bool fits = pixels.fits(most);
-  for (const ConstView* image : images) fits = fits && detail::is_aligned<T>(*image, most);
+  for (const ConstView* image : images) fits = fits && is_aligned(*image);
   if (fits)
     f(std::integral_constant<int, most>());
   else
@@ -111,7 +111,7 @@ struct PerChannel {
       : data(v.data()),
         stride(data ? v.strides[0] : 0),
         is_wide(v.dtype == dtype_of<C>),
-        is_packed(is_wide && stride == 1 && detail::is_aligned<C>(v, 16 / sizeof(C))) {}
+        is_packed(is_wide && stride == 1 && is_aligned(v)) {}
   __device__ C at(std::int64_t c, C otherwise) const {
     if (!data) return otherwise;
     return is_wide ? static_cast<const C*>(data)[c * stride] : widened(static_cast<const T*>(data)[c * stride]);

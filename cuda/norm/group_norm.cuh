@@ -55,7 +55,7 @@ template <class T, class F>
 void with_groups(const ConstView& x, std::int64_t count, std::initializer_list<const ConstView*> images, F&& f) {
   constexpr int most = 16 / sizeof(T);
   const auto with = [&](const auto& groups) {
-    if (groups.fits(most) && aligned<T>(images))
+    if (groups.fits(most) && are_aligned(images))
       f(std::integral_constant<int, most>(), groups);
     else
       f(std::integral_constant<int, 1>(), groups);

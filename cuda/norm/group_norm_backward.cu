@@ -34,23 +34,20 @@ __global__ void __launch_bounds__(block_size)
        plane += std::int64_t{gridDim.x} * warps) {
     const std::int64_t begin = plane * groups.pixels, group = quotient(plane, groups.of_group);
     const C center = in.mean[group], r = in.rstd[group];
-    C product = 0, sum = 0;
+    C sums[2] = {};  // of products, and of gy
     for (std::int64_t i = lane; i < vectors; i += warp) {
       const auto x = load<lanes>(in.x + begin + i * lanes), gy = load<lanes>(in.gy + begin + i * lanes);
       for (int k = 0; k < lanes; ++k) {
         const C g = widened(gy.values[k]);
-        product += g * ((widened(x.values[k]) - center) * r);
-        sum += g;
+        sums[0] += g * ((widened(x.values[k]) - center) * r);
+        sums[1] += g;
       }
     }
-    for (int apart = warp / 2; apart > 0; apart /= 2) {
-      product += __shfl_xor_sync(~0u, product, apart);
-      sum += __shfl_xor_sync(~0u, sum, apart);
-    }
+    reduce_warp(Plus(), sums);
     if (lane != 0) continue;
     const std::int64_t image = quotient(plane, groups.channels), channel = plane - image * groups.channels;
-    out.products(image)[channel] = product;
-    out.sums(image)[channel] = sum;
+    out.products(image)[channel] = sums[0];
+    out.sums(image)[channel] = sums[1];
   }
 }
 

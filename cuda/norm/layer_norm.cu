@@ -132,7 +132,7 @@ void launch(const LayerNormArgs& a) {
   const Forward<T, adds> f{a.x.as<T>(), a.residual.as<T>(), a.weight.as<C>(), a.bias.as<C>(), static_cast<C>(a.eps),
                            a.y.as<T>(), a.sum.as<T>(),      a.mean.as<C>(),   a.rstd.as<C>()};
   const bool is_aligned =
-      aligned<T>({&a.x, &a.y, &a.residual, &a.sum}) && coefficients_aligned<T>({&a.weight, &a.bias});
+      are_aligned({&a.x, &a.y, &a.residual, &a.sum}) && are_aligned({&a.weight, &a.bias}, coefficient_bytes<T>);
   with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
     const unsigned blocks = row_blocks(rows, threads.y, a.x.device);
     if constexpr (held == 0)

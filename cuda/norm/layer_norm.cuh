@@ -6,6 +6,7 @@
 #include "bytetape/core/kernels/layer_norm.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/runtime/launch.h"
 
 namespace bytetape::cuda {
@@ -24,19 +25,7 @@ inline constexpr int wide_block = 512;
 /// or the whole block holds one. Every thread of the block must call this.
 template <int K, class C>
 __device__ void sum_over_row(C (&v)[K]) {
-  for (unsigned apart = min(blockDim.x, 32u) / 2; apart > 0; apart /= 2)
-    for (int k = 0; k < K; ++k) v[k] += __shfl_xor_sync(~0u, v[k], apart);
-  if (blockDim.x <= 32) return;
-  __shared__ C shared[K][wide_block / 32];
-  __syncthreads();  // all threads have read the previous call's values
-  if (threadIdx.x % 32 == 0)
-    for (int k = 0; k < K; ++k) shared[k][threadIdx.x / 32] = v[k];
-  __syncthreads();
-  for (int k = 0; k < K; ++k) {
-    C total = 0;
-    for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) total += shared[k][warp];
-    v[k] = total;
-  }
+  reduce_block<WarpOrder::from_zero, wide_block / 32>(Plus(), v, static_cast<int>(blockDim.x));
 }
 
 /// The number of threads of a row: a power of two up to a warp, or whole warps.
@@ -73,18 +62,9 @@ void with_layout(std::int64_t n, bool is_aligned, F&& f) {
     f(integral_constant<int, 1>(), integral_constant<int, 0>(), dim3(wide_block));
 }
 
+/// The bytes of a vector of coefficients, which are of the computed type and as many as 16 bytes of T.
 template <class T>
-bool aligned(std::initializer_list<const ConstView*> views) {
-  return std::all_of(views.begin(), views.end(),
-                     [](const ConstView* v) { return detail::is_aligned<T>(*v, static_cast<int>(16 / sizeof(T))); });
-}
-/// The same for coefficients, which are loaded `lanes` at a time in the computed type.
-template <class T>
-bool coefficients_aligned(std::initializer_list<const ConstView*> views) {
-  return std::all_of(views.begin(), views.end(), [](const ConstView* v) {
-    return detail::is_aligned<compute_t<T>>(*v, static_cast<int>(16 / sizeof(T)));
-  });
-}
+constexpr std::size_t coefficient_bytes = 16 / sizeof(T) * sizeof(compute_t<T>);
 
 /// The number of blocks that keep the device busy, each with `at_once` rows at a time.
 inline unsigned row_blocks(std::int64_t rows, unsigned at_once, Device device) {

@@ -179,7 +179,8 @@ void launch(const LayerNormBackwardArgs& a, std::int64_t blocks, void* ws) {
   C *const gw = a.gw.as<C>(), *const gb = a.gb.as<C>(), *const scratch = static_cast<C*>(ws);
   Shares<C> shares{gw, gb, 0};
   if (shared && blocks > 1) shares = {gw ? scratch : nullptr, gb ? scratch + n : nullptr, 2 * n};
-  const bool is_aligned = aligned<T>({&a.x, &a.gy, &a.gx, &a.addend}) && coefficients_aligned<T>({&a.weight});
+  const bool is_aligned =
+      are_aligned({&a.x, &a.gy, &a.gx, &a.addend}) && cuda::is_aligned(a.weight, coefficient_bytes<T>);
   with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
     const unsigned grid = shared ? static_cast<unsigned>(blocks) : row_blocks(rows, threads.y, a.x.device);
     if constexpr (held == 0)

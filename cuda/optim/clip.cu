@@ -5,22 +5,15 @@
 
 #include "bytetape/cuda/optim/gradients.cuh"
 #include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/runtime/step_answer.h"
 
 namespace bytetape::cuda {
 namespace {
 
-constexpr int warp_size = 32, warps = block_size / warp_size;
-
-/// Returns the sum over the block to every thread. All threads must call this, once in a launch.
+/// Returns the sum over the block to every thread.
 __device__ double sum_of_block(double v) {
-  __shared__ double of_warp[warps];
-  for (int d = warp_size / 2; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
-  if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = v;
-  __syncthreads();
-  v = of_warp[0];
-  for (int w = 1; w < warps; ++w) v += of_warp[w];
-  return v;
+  return reduce_block<WarpOrder::sequential, block_size / 32>(Plus(), v, block_size);
 }
 
 template <class T, int most>

@@ -3,6 +3,7 @@
 // tree. Blocks that share rows leave their sums to a second launch.
 #include "bytetape/core/kernels/activation.h"
 #include "bytetape/core/visit.h"
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/conv/bias_grad.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/columns.cuh"
@@ -67,24 +68,6 @@ __device__ void store_columns(const Packed<T, n>& values, T* to, std::int64_t co
   }
 }
 
-/// Over the threads that share columns: those of a warp, then the warps in order. Thread i < across * n gets the sum of
-/// the block's column i.
-template <int n>
-__device__ double sum_of_block(double (&totals)[n], int across) {
-  __shared__ double shared[threads / warp][warp * n];
-  const int lane = threadIdx.x % warp;
-#pragma unroll
-  for (int k = 0; k < n; ++k)
-    for (int apart = across; apart < warp; apart *= 2) totals[k] += __shfl_xor_sync(~0u, totals[k], apart);
-  if (lane < across)
-    for (int k = 0; k < n; ++k) shared[threadIdx.x / warp][lane * n + k] = totals[k];
-  __syncthreads();
-  double sum = 0;
-  if (static_cast<int>(threadIdx.x) < across * n)
-    for (const auto& of_warp : shared) sum += of_warp[threadIdx.x];
-  return sum;
-}
-
 /// Block (i, s): some columns of split s. Their sums, or where the rows are split those of each, row-major (splits,
 /// columns).
 template <class T, Activation activation, bool is_vector>
@@ -127,7 +110,7 @@ __global__ void __launch_bounds__(threads, BiasGradLayout::resident)
 #pragma unroll
     for (int k = 0; k < n; ++k) totals[k] += static_cast<double>(sums[k]);
   }
-  const double sum = sum_of_block(totals, across);
+  const double sum = sum_columns<warp>(totals, across);
   const std::int64_t to = first + threadIdx.x;
   if (static_cast<int>(threadIdx.x) >= across * n || to >= layout.columns) return;
   if (partials)
@@ -148,13 +131,11 @@ __global__ void __launch_bounds__(block_size)
   if (row_of_thread() == 0 && column < columns) gb.set(column, sum);
 }
 
-bool is_aligned(const ConstView& x) { return reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0; }
-
 template <class T, Activation activation>
 void launch(const BiasGradArgs& a, void* ws) {
   const BiasGradLayout layout(a.gy);
-  const bool is_vector = layout.columns % BiasGradLayout::lanes(sizeof(T)) == 0 && is_aligned(a.gy) &&
-                         is_aligned(a.saved) && is_aligned(a.through);  // null is
+  const bool is_vector =
+      layout.columns % BiasGradLayout::lanes(sizeof(T)) == 0 && are_aligned({&a.gy, &a.saved, &a.through});
   const BiasGrad<T> gb{a.gb.data(), a.gb.dtype != a.gy.dtype};
   auto* partials = layout.splits > 1 ? static_cast<double*>(ws) : nullptr;
   const dim3 grid(static_cast<unsigned>(layout.blocks), static_cast<unsigned>(layout.splits));

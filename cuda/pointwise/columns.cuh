@@ -20,17 +20,28 @@ __device__ inline std::int64_t column_of_thread() {
 }
 __device__ inline std::int64_t row_of_thread() { return threadIdx.x / side_by_side; }
 
-/// Returns the sum of v over the threads that share a column, to each of them. Every thread of the block must call
-/// this.
-__device__ inline double sum_of_column(double v) {
-  __shared__ double shared[block_size / 32][side_by_side];
-  for (int apart = side_by_side; apart < 32; apart *= 2) v += __shfl_xor_sync(~0u, v, apart);
-  if (threadIdx.x % 32 < side_by_side) shared[threadIdx.x / 32][threadIdx.x % 32] = v;
+/// Sums the columns of a block of which each thread has n. `across` threads, a power of two up to a warp, are side by
+/// side; the others share their columns. Adds within warps, then across warps. Returns the sum of column
+/// threadIdx.x % (across * n). Every thread of the block must call this.
+template <int widest, int n>
+__device__ double sum_columns(double (&v)[n], int across) {
+  __shared__ double shared[block_size / 32][widest * n];
+  const int t = threadIdx.x, lane = t % 32;
+#pragma unroll
+  for (int k = 0; k < n; ++k)
+    for (int apart = across; apart < 32; apart *= 2) v[k] += __shfl_xor_sync(~0u, v[k], apart);
+  __syncthreads();  // all threads have read the previous call's values
+  if (lane < across)
+    for (int k = 0; k < n; ++k) shared[t / 32][lane * n + k] = v[k];
   __syncthreads();
   double total = 0;
-  for (int warp = 0; warp < block_size / 32; ++warp) total += shared[warp][threadIdx.x % side_by_side];
-  __syncthreads();  // all threads have read what the next call overwrites
+  for (const auto& of_warp : shared) total += of_warp[t & (across * n - 1)];
   return total;
+}
+/// Returns the sum of v over the threads that share a column, to each of them.
+__device__ inline double sum_of_column(double v) {
+  double one[1] = {v};
+  return sum_columns<side_by_side>(one, side_by_side);
 }
 
 /// Sums `shares` (blocks, 2, n) over the blocks, into two vectors of n. One of them may be null.

@@ -116,7 +116,7 @@ bool transpose(const ConstView& x, const View& y) {
                      tiles = numel(walk.shape) * row_tiles * column_tiles;
   if (tiles >= detail::most) return false;
   const auto packs = [&](const ConstView& v, const Strides& strides, std::int64_t length, std::int64_t step) {
-    return detail::is_aligned<T>(v, lanes<T>) && length % lanes<T> == 0 && step % lanes<T> == 0 &&
+    return is_aligned(v) && length % lanes<T> == 0 && step % lanes<T> == 0 &&
            std::ranges::all_of(strides, [](std::int64_t s) { return s % lanes<T> == 0; });
   };
   const Transposition t{.batch = detail::Steps<2, std::uint32_t>(walk),

@@ -98,7 +98,7 @@ void dropout(const DropoutArgs& a, const Plan&, Workspace) {
     using T = decltype(zero);
     const Dropout<T> f(a.state, a.p);
     if (!a.x.is_contiguous() || !a.y.is_contiguous()) return run_strided(f, a.x, a.y, stream);
-    const bool is_aligned = detail::is_aligned<T>(a.x, count) && detail::is_aligned<T>(a.y, count);
+    const bool is_aligned = are_aligned({&a.x, &a.y}, sizeof(T) * count);
     dense_dropout<<<blocks_for((n + count - 1) / count, a.y.device), block_size, 0, stream>>>(
         f, a.x.as<T>(), a.y.as<T>(), n, is_aligned);
   });

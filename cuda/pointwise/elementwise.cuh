@@ -8,6 +8,7 @@
 
 #include "bytetape/core/view.h"
 #include "bytetape/core/walk.h"
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/runtime/launch.h"
 
@@ -160,20 +161,15 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-template <class T>
-bool is_aligned(const ConstView& x, int lanes) {
-  return x.is_constant() || reinterpret_cast<std::uintptr_t>(x.data()) % (sizeof(T) * lanes) == 0;
-}
-
 /// An operand without its element type, for the launch.
 struct Operand {
   const ConstView& view;
-  int size;  // bytes of an element
+  std::size_t size;  // bytes of an element
 
   /// Whether the operand can be walked by `strides` in vectors: each is aligned and adjacent, or repeats one element.
   bool packs(const Strides& strides, int lanes) const {
     if (strides.back() == 0) return true;
-    if (strides.back() != 1 || reinterpret_cast<std::uintptr_t>(view.data()) % (size * lanes) != 0) return false;
+    if (strides.back() != 1 || !is_aligned(view, size * lanes)) return false;
     for (int d = 0; d + 1 < strides.size(); ++d)
       if (strides[d] % lanes != 0) return false;
     return true;

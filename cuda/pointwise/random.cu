@@ -62,7 +62,7 @@ void generate(const PhiloxState& state, const View& y, const Make& make) {
   const cudaStream_t stream = stream_of(y.device);
   const unsigned blocks = blocks_for((n + Make::count - 1) / Make::count, y.device);
   if (y.is_contiguous()) {
-    const bool is_aligned = detail::is_aligned<T>(y, Make::count);
+    const bool is_aligned = cuda::is_aligned(y, sizeof(T) * Make::count);
     dense_kernel<<<blocks, block_size, 0, stream>>>(state, make, y.as<T>(), n, is_aligned);
   } else {
     const Strides row_major = contiguous_strides(y.shape);  // leads the walk

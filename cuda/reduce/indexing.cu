@@ -102,7 +102,7 @@ void index_select(const IndexSelectArgs& a) {
   visit_bits(a.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int lanes = 16 / sizeof(T);
-    if (detail::is_aligned<T>(a.x, lanes) && detail::is_aligned<T>(a.y, lanes) && pack(walk, slice, lanes))
+    if (are_aligned({&a.x, &a.y}) && pack(walk, slice, lanes))
       launch_select<uint4>(a, walk, slice);
     else
       launch_select<T>(a, walk, slice);

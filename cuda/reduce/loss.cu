@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bytetape/core/kernels/loss.h"
+#include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/reduce/loss.cuh"
 #include "bytetape/cuda/table.h"
 
@@ -12,14 +13,7 @@ namespace bytetape::cuda {
 namespace {
 
 constexpr int warp_size = 32;
-constexpr unsigned all_lanes = ~0u;
 
-struct Plus {
-  template <class T>
-  __device__ T operator()(T a, T b) const {
-    return a + b;
-  }
-};
 struct Larger {
   template <class T>
   __device__ T operator()(T a, T b) const {
@@ -31,16 +25,10 @@ struct Larger {
 /// threads of the block must call this.
 template <int lanes, class T, class Op>
 __device__ T reduce(T v, Op op) {
-  for (int d = (lanes ? lanes : warp_size) / 2; d > 0; d /= 2) v = op(v, __shfl_xor_sync(all_lanes, v, d));
-  if constexpr (lanes == 0) {
-    __shared__ T of_warp[warp_size];
-    __syncthreads();  // those of the call before were read
-    if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = v;
-    __syncthreads();
-    v = of_warp[0];
-    for (unsigned w = 1; w < blockDim.x / warp_size; ++w) v = op(v, of_warp[w]);
-  }
-  return v;
+  T one[1] = {v};
+  reduce_warp(op, one, lanes ? lanes : warp_size);
+  if constexpr (lanes == 0) reduce_warps<WarpOrder::sequential, warp_size>(op, one, static_cast<int>(blockDim.x));
+  return one[0];
 }
 
 /// Of elements x[lane], x[lane + lanes], ...

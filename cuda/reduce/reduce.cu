@@ -8,6 +8,7 @@
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/reduce/reduce_layout.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/table.h"
@@ -136,29 +137,17 @@ struct Arguments {
 };
 
 template <class V>
-__device__ V shuffle(V v, int mask) {
-  return static_cast<V>(__shfl_xor_sync(~0u, v, mask));
-}
-template <class V>
 __device__ Candidate<V> shuffle(Candidate<V> v, int mask) {
-  return {shuffle(v.value, mask), shuffle(v.at, mask)};
+  return {cuda::shuffle(v.value, mask), cuda::shuffle(v.at, mask)};
 }
 
-/// The total of `along` threads side by side, for the first of them. Called by all threads of the block.
 template <class R>
-__device__ typename R::Total total_of(typename R::Total v, int along) {
-  for (int mask = min(along, warp) / 2; mask > 0; mask /= 2) v = R::combine(v, shuffle(v, mask));
-  if (along <= warp) return v;
-  __shared__ typename R::Total totals[most_threads / warp];
-  const int t = threadIdx.x, lane = t % warp, warps = along / warp;
-  if (lane == 0) totals[t / warp] = v;
-  __syncthreads();
-  if (t % along < warp) {  // whole warps
-    v = lane < warps ? totals[t / warp + lane] : R::identity();
-    for (int mask = warp / 2; mask > 0; mask /= 2) v = R::combine(v, shuffle(v, mask));
+struct Combine {
+  template <class V>
+  __device__ V operator()(const V& a, const V& b) const {
+    return R::combine(a, b);
   }
-  return v;
-}
+};
 
 template <class R, class Lane>
 __device__ Lane combine_all(const Lane (&lanes)[unroll]) {
@@ -201,7 +190,7 @@ __global__ void __launch_bounds__(most_threads)
   const int along = a.along, at = static_cast<int>(threadIdx.x) & (along - 1);
   const std::int64_t output = std::int64_t{blockIdx.x} * (blockDim.x / along) + threadIdx.x / along;
   std::int64_t offsets[2];
-  a.outputs.find(min(output, a.output_count - 1), offsets);  // none leaves: all meet again in total_of
+  a.outputs.find(min(output, a.output_count - 1), offsets);  // none leaves: all meet again in reduce_block
   const T* row = x + offsets[0];
   const std::int64_t begin = blockIdx.y * a.chunk, count = min(a.chunk, a.input_count - begin), vectors = count / n;
 
@@ -228,7 +217,7 @@ __global__ void __launch_bounds__(most_threads)
     totals[0] = R::combine(totals[0], static_cast<Total>(R::lane(widened(row[a.inputs.first(i)]), i)));
 #pragma unroll
   for (int k = 1; k < n; ++k) totals[0] = R::combine(totals[0], totals[k]);
-  const Total total = total_of<R>(totals[0], along);
+  const Total total = reduce_block<WarpOrder::tree, most_threads / warp>(Combine<R>(), totals[0], along);
   if (at == 0 && output < a.output_count) store<R>(a, y, partials, output, offsets[1], total);
 }
 
@@ -279,18 +268,7 @@ __global__ void __launch_bounds__(column_threads, 4)
     }
   }
 
-  if (along > 1) {
-    __shared__ Total shared[n][column_threads];
-#pragma unroll
-    for (int k = 0; k < n; ++k) shared[k][t] = totals[k];
-    for (int half = along / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (at < half) {
-#pragma unroll
-        for (int k = 0; k < n; ++k) shared[k][t] = totals[k] = R::combine(totals[k], shared[k][t + half * across]);
-      }
-    }
-  }
+  if (along > 1) reduce_apart<column_threads>(Combine<R>(), totals, at, along, across);
   if (at != 0 || run >= runs) return;
 #pragma unroll
   for (int k = 0; k < n; ++k) {

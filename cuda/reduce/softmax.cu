@@ -11,6 +11,7 @@
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -74,12 +75,6 @@ struct LogSoftmaxBackward {
   }
 };
 
-struct Plus {
-  template <class C>
-  __device__ C operator()(C a, C b) const {
-    return a + b;
-  }
-};
 struct Larger {
   template <class C>
   __device__ C operator()(C a, C b) const {
@@ -110,30 +105,16 @@ struct Rows {
 /// f over `along` threads side by side: all threads of the block call it, and all of a row get the same bits.
 template <class F, class C>
 __device__ C over_neighbours(const F& f, C v, int along) {
-  for (int mask = min(along, warp) / 2; mask > 0; mask /= 2) v = f(v, __shfl_xor_sync(~0u, v, mask));
-  if (along <= warp) return v;
-  __shared__ C shared[most_threads / warp];
-  const int t = threadIdx.x, warps = along / warp;
-  if (t % warp == 0) shared[t / warp] = v;
-  __syncthreads();
-  v = shared[t / along * warps + t % warps];
-  for (int mask = warps / 2; mask > 0; mask /= 2) v = f(v, __shfl_xor_sync(~0u, v, mask));
-  __syncthreads();  // before the next call writes
-  return v;
+  return reduce_block<WarpOrder::tree, most_threads / warp>(f, v, along);
 }
 
 /// The same over `along` threads `across` apart, which are the whole block.
 template <class F, class C>
-__device__ C over_block(const F& f, C v, int along, int across) {
-  __shared__ C shared[most_threads];
-  const int t = threadIdx.x;
-  shared[t] = v;
-  for (int half = along / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (t < half * across) shared[t] = v = f(v, shared[t + half * across]);
-  }
+__device__ C over_block(const F& f, C v, int at, int along, int across) {
+  C one[1] = {v};
+  const auto& shared = reduce_apart<most_threads>(f, one, at, along, across);
   __syncthreads();
-  v = shared[t & (across - 1)];
+  v = shared[0][static_cast<int>(threadIdx.x) & (across - 1)];
   __syncthreads();
   return v;
 }
@@ -243,13 +224,13 @@ class StridedRow {
   __device__ C max() {
     C best = -std::numeric_limits<C>::infinity();
     each([&](std::int64_t, C x) { best = Larger()(best, x); }, [](C x) { return x; });
-    return over_block(Larger(), best, r_.along, r_.across);
+    return over_block(Larger(), best, at_, r_.along, r_.across);
   }
   template <class F>
   __device__ C sum(const F& f) {
     double total = 0;  // rows may be long
     each([&](std::int64_t, C v) { total += static_cast<double>(v); }, f);
-    return static_cast<C>(over_block(Plus(), total, r_.along, r_.across));
+    return static_cast<C>(over_block(Plus(), total, at_, r_.along, r_.across));
   }
   template <class F>
   __device__ void write(const F& f) {
@@ -334,7 +315,7 @@ void launch(int dim, const View& y, const X&... x) {
                                       : power_of_two(ceil_div(n, held<Op, T>), most_threads);
     const auto is_even = [](std::int64_t v) { return v % lanes<T> == 0; };
     r.is_vector = std::all_of(std::begin(r.steps), std::end(r.steps), [](std::int64_t s) { return s == 1; }) &&
-                  detail::is_aligned<T>(y, lanes<T>) && (detail::is_aligned<T>(x, lanes<T>) && ...) &&
+                  are_aligned({&y, &x...}) &&
                   std::all_of(walk.strides.begin(), walk.strides.end(),
                               [&](const Strides& s) { return std::all_of(s.begin(), s.end(), is_even); });
     const int threads = std::max(r.along, 4 * warp);
