@@ -25,31 +25,37 @@ __device__ void reduce_warp(const F& f, V (&v)[K], int along = 32) {
 }
 
 /// How the results of a group's warps combine. sequential: in order, from the first one on. from_zero: added in order
-/// to 0, which differs if all are -0. tree: by halves; the number of warps is a power of two.
+/// to 0, which differs if all are -0. For both, the group is the block. tree: by halves, in groups of a power of two.
 enum class WarpOrder { sequential, from_zero, tree };
 
-/// Reduces each v[k] over groups of `along` adjacent threads: a power of two up to a warp, or whole warps. `most_warps`
-/// are in a block. Combines within warps, then across warps. Each thread gets the results of its group.
+/// Combines the results v[k] of the warps of each group of `along` adjacent threads, more than a warp. Each thread gets
+/// the results of its group. `most_warps` are in a block.
 template <WarpOrder order, int most_warps, class F, int K, class V>
-__device__ void reduce_block(const F& f, V (&v)[K], int along) {
-  reduce_warp(f, v, min(along, 32));
-  if (along <= 32) return;
+__device__ void reduce_warps(const F& f, V (&v)[K], int along) {
   __shared__ V shared[K][most_warps];
-  const int t = threadIdx.x, warps = along / 32, first = t / along * warps;
+  const int t = threadIdx.x, warps = along / 32;
   __syncthreads();  // all threads have read the previous call's values
   if (t % 32 == 0)
     for (int k = 0; k < K; ++k) shared[k][t / 32] = v[k];
   __syncthreads();
   for (int k = 0; k < K; ++k) {
-    if constexpr (order != WarpOrder::tree) {
-      constexpr bool from_zero = order == WarpOrder::from_zero;
-      v[k] = from_zero ? V{} : shared[k][first];
-      for (int w = from_zero ? 0 : 1; w < warps; ++w) v[k] = f(v[k], shared[k][first + w]);
-    } else {
-      v[k] = shared[k][first + t % warps];
+    if constexpr (order == WarpOrder::tree) {
+      v[k] = shared[k][(t & -along) / 32 + (t & (warps - 1))];
       for (int mask = warps / 2; mask > 0; mask /= 2) v[k] = f(v[k], shuffle(v[k], mask));
+    } else {
+      constexpr int from = order == WarpOrder::sequential ? 1 : 0;
+      v[k] = from == 1 ? shared[k][0] : V{};
+      for (int w = from; w < warps; ++w) v[k] = f(v[k], shared[k][w]);
     }
   }
+}
+
+/// Reduces each v[k] over groups of `along` adjacent threads: a power of two up to a warp, or whole warps. Combines
+/// within warps, then across warps. Each thread gets the results of its group.
+template <WarpOrder order, int most_warps, class F, int K, class V>
+__device__ void reduce_block(const F& f, V (&v)[K], int along) {
+  reduce_warp(f, v, min(along, 32));
+  if (along > 32) reduce_warps<order, most_warps>(f, v, along);
 }
 /// The same for one value.
 template <WarpOrder order, int most_warps, class F, class V>

@@ -25,7 +25,10 @@ struct Larger {
 /// threads of the block must call this.
 template <int lanes, class T, class Op>
 __device__ T reduce(T v, Op op) {
-  return reduce_block<WarpOrder::sequential, warp_size>(op, v, lanes ? lanes : static_cast<int>(blockDim.x));
+  T one[1] = {v};
+  reduce_warp(op, one, lanes ? lanes : warp_size);
+  if constexpr (lanes == 0) reduce_warps<WarpOrder::sequential, warp_size>(op, one, static_cast<int>(blockDim.x));
+  return one[0];
 }
 
 /// Of elements x[lane], x[lane + lanes], ...

@@ -18,8 +18,8 @@ TEST(Alignment, IsOfTheFirstElement) {
 TEST(Alignment, HoldsForViewsWithoutAnAddress) {
   alignas(16) float data[4] = {};
   const ConstView none{}, constant = ConstView::constant(1, DType::f32, Device::cpu(), {2}),
-                        first(data, DType::f32, Device::cpu(), {1}, {1}),
-                        second(data + 1, DType::f32, Device::cpu(), {1}, {1});
+                          first(data, DType::f32, Device::cpu(), {1}, {1}),
+                          second(data + 1, DType::f32, Device::cpu(), {1}, {1});
   EXPECT_TRUE(are_aligned({&none, &constant, &first}));
   EXPECT_FALSE(are_aligned({&none, &first, &second}));
 }
