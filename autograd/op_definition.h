@@ -14,21 +14,21 @@ class OpCall;
 
 /// The dtype that an op computes in and returns under Autocast. Integers and f64 never change.
 enum class AutocastClass : std::uint8_t {
-  keep,    ///< that of its input
+  keep,    ///< the dtype of its input
   low,     ///< the 16-bit dtype of the Autocast
   f32,     ///< f32 for 16-bit inputs
   widest,  ///< the widest floating dtype of its inputs
 };
-/// What an op consists of.
+/// How an op computes its result.
 enum class OpKind : std::uint8_t {
-  kernel,     ///< kernels of its family, after copies into their layout if need be
-  view,       ///< another view of its input's memory
-  composite,  ///< other ops, which observers see as well
+  kernel,     ///< runs kernels of its family, after copies of inputs if a kernel needs another layout
+  view,       ///< returns a view of its input's memory
+  composite,  ///< calls other ops, which observers also see
 };
 /// The type of an attribute. `number` is a double; an integer argument is converted.
 enum class AttributeType : std::uint8_t { boolean, integer, number, integers, text };
 
-/// The name and type of an argument of an op that is not a tensor.
+/// The name and type of a non-tensor argument of an op.
 struct AttributeDefinition {
   std::string_view name;
   AttributeType type;
@@ -36,7 +36,7 @@ struct AttributeDefinition {
 
 namespace detail {
 
-/// A short list that can be a constant.
+/// A list of at most `capacity` items that can be constexpr.
 template <class T, std::size_t capacity>
 struct ConstantList {
   std::array<T, capacity> items{};
@@ -73,7 +73,7 @@ double one_per_input(const OpCall& call);   ///< the elements of the first input
 double norm_flop(const OpCall& call);       ///< 8 for each element of the first input: statistics, scale and shift
 double no_flop(const OpCall& call);         ///< 0, for copies
 
-/// What is known of an op before it runs. An op has one, a constant beside its function:
+/// The static description of an op. Define it as a constant beside the op's function:
 ///
 ///     constexpr OpDefinition index_select_op{.name = "index_select", .inputs = {"x", "index"},
 ///                                            .attributes = {{"dim", AttributeType::integer}},
@@ -81,23 +81,24 @@ double no_flop(const OpCall& call);         ///< 0, for copies
 struct OpDefinition {
   /// The name in errors, on the ledger and for observers.
   detail::ConstantName name;
-  /// The tensors that it reads, in order of its arguments. An optional input may be undefined. The last may be a list.
+  /// The tensor inputs, in the order of the op's arguments. An optional input may be undefined. The last input may be a
+  /// list.
   detail::ConstantList<std::string_view, 8> inputs{"x"};
-  /// The tensors that it returns. The last may be a list.
+  /// The tensors that the op returns. The last may be a list.
   detail::ConstantList<std::string_view, 4> outputs{"y"};
-  /// Its other arguments.
+  /// The arguments that are not tensors, in order.
   detail::ConstantList<AttributeDefinition, 8> attributes{};
-  /// The family of its kernels; none if it is made of other ops, is a view, or is a user's own.
+  /// The family of its kernels; none if the op calls other ops, is a view, or is defined outside the library.
   std::optional<Family> family{};
   OpKind kind = OpKind::kernel;
   AutocastClass autocast = AutocastClass::keep;
-  /// The inputs that it overwrites.
+  /// The inputs that the op overwrites.
   detail::ConstantList<std::string_view, 4> writes{};
   CountFlop flop = one_per_output;
 };
 
-/// The definition of the in-place form of an op, such as relu_ of relu: it writes its first input, whose dtype it
-/// keeps.
+/// The definition of the in-place form of an op, such as relu_ of relu: the in-place op writes its first input and
+/// keeps that input's dtype.
 constexpr OpDefinition in_place(OpDefinition op) {
   op.name.text[op.name.size++] = '_';
   op.autocast = AutocastClass::keep;

@@ -10,45 +10,48 @@
 
 namespace bytetape {
 
-/// The value of an attribute, of the type that the op's definition states.
+/// The value of an attribute. Its type is that of the op's definition.
 using AttributeValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>, std::string>;
 
-/// An op that runs, for observers. Valid while it runs.
+/// A running op, as observers see it. Valid until the op ends.
 class OpCall {
  public:
   OpCall(const OpDefinition& op, const OpCall* by) : definition(op), caller(by), kind(op.kind) {}
 
   const OpDefinition& definition;
-  const OpCall* const caller;   ///< the op that this one is a part of, or null
-  OpKind kind;                  ///< that of the definition, or `composite` if this call runs other ops instead
-  std::vector<Operand> inputs;  ///< tensors and numbers, in the order of definition.inputs
+  const OpCall* const caller;              ///< the op that called this op; null if the program did
+  OpKind kind;                             ///< the definition's, or `composite` if this call runs other ops instead
+  std::vector<Operand> inputs;             ///< tensors and numbers, in the order of definition.inputs
   std::vector<AttributeValue> attributes;  ///< in the order of definition.attributes
-  std::vector<Tensor> outputs;             ///< known when it ends
+  std::vector<Tensor> outputs;             ///< complete when end() is called
   bool failed = false;                     ///< whether it ended with an exception
 
-  /// Floating-point operations, from shapes. 0 for views, and for composites, whose parts count.
+  /// The number of floating-point operations, computed from shapes. 0 for views and composites. The ops that a
+  /// composite calls are counted themselves.
   double flop() const;
-  /// The bytes of all inputs and outputs, each once. 0 for views and composites.
+  /// The total bytes of all inputs and outputs, each counted once. 0 for views and composites.
   double bytes() const;
 };
 
-/// Observes the ops of its thread, while it lives: forward ops, those of backward rules (the phase of memory::ambient
-/// tells them apart), and the ops that a composite op consists of, which have a `caller`. Observers nest, and each sees
-/// all. Ops that an observer runs itself are not observed.
+/// Observes the ops of its thread while it lives. These are forward ops, ops of backward rules, and the ops that a
+/// composite op calls, which have a `caller`. `memory::ambient.scope.phase` tells forward and backward apart. Observers
+/// nest. Each one sees every op. Ops that an observer runs itself are not observed.
 class OpObserver {
  public:
   OpObserver(const OpObserver&) = delete;
   OpObserver& operator=(const OpObserver&) = delete;
   virtual ~OpObserver();
 
-  /// The next of the thread's observers.
+  /// The observer that was active when this one was constructed; null if none.
   OpObserver* outer() const { return outer_; }
-  /// The op begins: inputs and attributes are known, and not checked yet. An exception ends the op.
+  /// Called when an op begins. Its inputs and attributes are known but not yet checked. An exception from here ends the
+  /// op.
   virtual void begin(const OpCall&) {}
-  /// y was computed: an output, or a tensor with an output's elements. An exception ends the op.
+  /// Called when y was computed. y is an output, or a tensor with the same elements as an output. An exception from
+  /// here ends the op.
   virtual void result(const OpCall&, const Tensor& y) { static_cast<void>(y); }
-  /// The op ends, also by an exception, and its outputs are known. An op that returns an input as it is has that as its
-  /// output.
+  /// Called when the op ends, also if it ends with an exception. Its outputs are known. If no result was reported, its
+  /// output is its first input, which the op returned unchanged.
   virtual void end(const OpCall&) noexcept {}
 
  protected:

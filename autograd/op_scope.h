@@ -30,7 +30,7 @@ inline AttributeValue attribute_of(Device v) { return to_string(v); }
 template <class E>
 requires std::is_enum_v<E> AttributeValue attribute_of(E v) { return std::string(name_of(v)); }
 
-/// Whether `value` has the type of an attribute's definition.
+/// Whether an argument of C++ type T can be an attribute of `type`.
 template <class T>
 constexpr bool has_type(AttributeType type) {
   if (std::same_as<T, bool>) return type == AttributeType::boolean;
@@ -40,7 +40,8 @@ constexpr bool has_type(AttributeType type) {
   return type == AttributeType::integers;
 }
 
-/// Whether arguments of these types are as many inputs as the definition has, and its attributes, in order.
+/// Whether arguments of these types match the definition: the number of inputs, and the types of the attributes in
+/// order.
 template <class... Args>
 constexpr bool fits_definition(const OpDefinition& op) {
   std::size_t inputs = 0, attributes = 0;
@@ -57,7 +58,7 @@ constexpr bool fits_definition(const OpDefinition& op) {
   return fits && inputs == op.inputs.size() && attributes == op.attributes.size();
 }
 
-/// An op that runs while somebody observes.
+/// A running op of a thread that has an OpObserver.
 class ObservedOp final : public OpCall {
  public:
   explicit ObservedOp(const OpDefinition& op);
@@ -82,14 +83,14 @@ class ObservedOp final : public OpCall {
 
 }  // namespace detail
 
-/// The scope of an op that runs: its first line. The arguments are the op's inputs and attributes, in the order of its
-/// definition:
+/// The scope of a running op. Construct it in the first line of the op, from its inputs and then its attributes, each
+/// in the order of the definition:
 ///
 ///     Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
 ///       const Op<index_select_op> op(x, index, dim);
 ///
-/// Names the op in errors and on the ledger, and tells observers of it. record() tells them of its result. An op that
-/// records nothing itself returns op.result(y).
+/// Names the op in errors and on the ledger, and notifies observers. record() passes the result to observers. An op
+/// that does not call record() returns op.result(y).
 template <const OpDefinition& definition>
 class Op : memory::OpScope {
  public:
@@ -101,7 +102,7 @@ class Op : memory::OpScope {
       begin(arguments...);
   }
 
-  /// Returns x in the dtype that Autocast wants for the op: x itself, f32 or 16 bits.
+  /// Returns x converted to the dtype that Autocast requires for the op (f32 or 16 bits), or x itself.
   decltype(auto) input(const Tensor& x) const {
     if constexpr (definition.autocast == AutocastClass::f32)
       return widened(x);
@@ -110,19 +111,19 @@ class Op : memory::OpScope {
     else
       return static_cast<const Tensor&>(x);
   }
-  /// Tells observers that y is the op's only result, and returns it.
+  /// Reports y to observers as the op's only result, and returns y.
   Tensor result(Tensor y) const {
     if (call_) [[unlikely]]
       call_->set_results({y});
     return y;
   }
-  /// The same of several results.
+  /// Reports several results to observers, and returns them.
   std::vector<Tensor> results(std::vector<Tensor> ys) const {
     if (call_) [[unlikely]]
       call_->set_results(ys);
     return ys;
   }
-  /// The same of a call that ran other ops instead of a kernel.
+  /// As result(), for a call that ran other ops instead of a kernel. Sets the call's kind to `composite`.
   Tensor composed(Tensor y) const {
     if (call_) [[unlikely]]
       call_->kind = OpKind::composite;

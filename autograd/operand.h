@@ -7,7 +7,7 @@
 namespace bytetape {
 
 /// An argument of an elementwise op: a tensor, or a number, which takes the other operand's dtype.
-/// Refers to the tensor, so use it for arguments only.
+/// Holds a pointer to the tensor, which must outlive the Operand. Use it for arguments only.
 class Operand {
  public:
   Operand(const Tensor& x) : tensor_(&x) {}

@@ -15,9 +15,8 @@ namespace bytetape {
 ///     f32(64, 128) on cpu, 32.0 KiB, saved for backward, allocated by relu in fc1, is kept by
 ///       linear in fc2, which saved it <- cross_entropy <- tensor 'loss'
 ///
-/// Takes time proportional to all saved tensors on x's device. No other thread may record ops or run backward
-/// meanwhile.
-/// Throws ValueError if x is undefined.
+/// Takes time proportional to all saved tensors on x's device. No other thread may record ops or run backward during
+/// the call. Throws ValueError if x is undefined.
 std::string why_alive(const Tensor& x, const NamedTensors& known = {});
 /// Says the same for memory that grew between two marks: for the rows that grew most, the owners of their blocks.
 ///

@@ -19,10 +19,10 @@ class StepWatch;
 struct CoreAmbient {
   /// The device of factories, layers, loaders and memory::Step. Set by DefaultDevice. Default: the CPU.
   Device default_device{};
-  /// The generator of ops and initialisers. Set by DefaultGenerator. Default: null, the generator that all threads
-  /// share.
+  /// The generator of ops and initialisers. Set by DefaultGenerator. Default: null, which means the generator that all
+  /// threads share.
   Generator* generator = nullptr;
-  /// Keeps or repeats random draws. Set by Draws, for checkpoint(). Default: null.
+  /// Records or repeats random draws. Set by Draws, for checkpoint(). Default: null.
   Draws* draws = nullptr;
   /// Sees each storage that is used or written. Set by StepWatch, for capture(). Default: null.
   StepWatch* step_watch = nullptr;

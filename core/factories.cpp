@@ -55,7 +55,7 @@ std::int64_t count_floats(double start, double end, double step, DType dtype) {
 
 Tensor full(const Shape& shape, Scalar value, DType dtype, Device device, Role role) {
   const Op<"full"> op;
-  check<DTypeError>(fits(value, dtype), "the number ", value, " is no ", dtype);
+  check<DTypeError>(fits(value, dtype), dtype, " cannot represent the number ", value);
   return filled(empty(shape, dtype, device, role), value);
 }
 

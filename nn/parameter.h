@@ -11,8 +11,8 @@ namespace bytetape::nn {
 class Module;
 class Parameter;
 
-/// The storage place of one named tensor in a module. The module and its member Parameter share it.
-/// The module's functions access their tensors through slots.
+/// Holds one named tensor of a module. The module and its member Parameter share the slot. Functions of Module access
+/// tensors through slots.
 class Slot {
  public:
   enum class Kind { parameter, buffer };
@@ -44,8 +44,7 @@ class Slot {
 };
 
 /// The result of registering a tensor, from which a member Parameter is assigned.
-/// It is not a Tensor: a Tensor would be a separate handle, and assigning to it would leave the module with the old
-/// parameter.
+/// A Tensor would not do: assigning to that Tensor would not change the module's parameter.
 class Registration {
  private:
   friend class Module;
@@ -76,7 +75,8 @@ class Parameter : public Tensor {
   /// Makes this the member of the registered slot.
   Parameter& operator=(Registration r);
   /// Replaces the parameter in its module by x.
-  /// Throws ValueError if this parameter is not registered.
+  /// If this is a plain handle, only the handle changes.
+  /// Throws ValueError if this is neither registered nor a handle, and x is defined.
   /// Throws what Module::register_parameter throws for x.
   Parameter& operator=(const Parameter& x) { return put(x); }
   /// Deleted, so std::swap does not compile. Assign one parameter after the other.

@@ -23,8 +23,8 @@ void check_alike(const std::vector<Tensor>& tensors, int free_dim) {
                       ", have different dtypes; convert one with to(x, dtype)");
     bool fits = x.rank() == first.rank();
     for (int d = 0; fits && d < x.rank(); ++d) fits = d == free_dim || x.shape()[d] == first.shape()[d];
-    check(fits, "tensor ", i, ", ", describe(x), ", does not fit tensor 0, ", describe(first),
-          free_dim < 0 ? "" : detail::concat(", outside dim ", free_dim));
+    check(fits, "expected tensor ", i, " to have the shape of tensor 0, ", describe(first),
+          free_dim < 0 ? "" : detail::concat(", except in dim ", free_dim), ", got ", describe(x));
   }
 }
 
@@ -170,7 +170,8 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
     fits = fits && size >= 0 && size <= x.size(d) - total;
     if (fits) total += size;
   }
-  check(fits && total == x.size(d), "the sizes do not add up to dim ", dim, " of ", describe(x));
+  check(fits && total == x.size(d), "expected sizes that are not negative and add up to ", x.size(d),
+        ", the size of dim ", dim, " of ", describe(x), ", got ", sizes.size(), " sizes that do not");
   return op.results(split_into(x, d, sizes));
 }
 

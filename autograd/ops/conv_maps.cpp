@@ -55,8 +55,8 @@ void check_image_and_weight(const Tensor& x, const Tensor& weight, const char* s
   check(x.rank() == 4 && weight.rank() == 4, "expected x (n, c, h, w) and a weight ", shape, ", got ", describe(x),
         " and ", describe(weight));
   for (int i = 0; i < 4; ++i)
-    check((i == 0 || x.size(i) > 0) && weight.size(i) > 0, "only the batch can be empty, got ", describe(x),
-          " and weight ", describe(weight));
+    check((i == 0 || x.size(i) > 0) && weight.size(i) > 0, "expected no dim of size 0 except the batch of x, got ",
+          describe(x), " and weight ", describe(weight));
 }
 
 void check_bias(const Tensor& bias, const Tensor& x, const Tensor& weight, std::int64_t channels) {

@@ -13,8 +13,8 @@ using enum AttributeType;
 namespace {
 
 void check_has_data(const Tensor& x, Device target) {
-  check<DeviceError>(!x.device().is_meta || target.is_meta, describe(x), " holds no data that could be copied to ",
-                     target);
+  check<DeviceError>(!x.device().is_meta || target.is_meta, "cannot copy a meta tensor to ", target,
+                     ", because it has no data: got ", describe(x));
 }
 
 }  // namespace
@@ -95,7 +95,8 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
   const Op<copy__op> op(a, b);
   check_defined(a, "the first input");
   check_defined(b, "the second input");
-  check(broadcasts_to(b.shape(), a.shape()), describe(b), " does not fit into ", describe(a));
+  check(broadcasts_to(b.shape(), a.shape()), "expected b to broadcast to the shape of a, ", describe(a), ", got ",
+        describe(b));
   check_has_data(b, a.device());
   // Within one storage, elements could be overwritten before they are read. Integers have no gradient to hand on.
   Tensor from = &a.storage() == &b.storage() ? clone(b) : b;
@@ -115,7 +116,7 @@ constexpr OpDefinition fill__op{
 Tensor fill_(const Tensor& x, Scalar value) {
   const Op<fill__op> op(x, value);
   check_defined(x);
-  check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
+  check<DTypeError>(fits(value, x.dtype()), x.dtype(), " cannot represent the number ", value, ", got ", describe(x));
   return overwrite(x, [&] { run<&CopyKernels::fill>(x.device(), value, x.write()); });
 }
 

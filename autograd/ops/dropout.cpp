@@ -22,7 +22,7 @@ constexpr OpDefinition dropout_op{
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator) {
   const Op<dropout_op> op(x, p, training);
   check_floating(x);
-  check<ValueError>(p >= 0 && p <= 1, "expected a probability, got p = ", p);
+  check<ValueError>(p >= 0 && p <= 1, "p must be in [0, 1], got ", p);
   if (!training || p == 0) return x;
   const Ref<DropoutBackward> node = prepare<DropoutBackward>(x);
   Tensor y = empty_like(x);

@@ -3,8 +3,8 @@
 namespace bytetape::elementwise {
 
 void check_fits(Scalar number, const Tensor& x) {
-  check<DTypeError>(is_floating(x.dtype()) || fits(number, x.dtype()), "the number ", number, " is no ", x.dtype(),
-                    " as in ", describe(x), "; convert the tensor with to(x, dtype)");
+  check<DTypeError>(is_floating(x.dtype()) || fits(number, x.dtype()), x.dtype(), " cannot represent the number ",
+                    number, ", got ", describe(x), "; convert the tensor with to(x, dtype)");
 }
 
 void check_pair(const Operand& a, const Operand& b) {
@@ -19,8 +19,8 @@ void check_into(const Tensor& a, const Operand& b) {
   check_pair(a, b);
   if (b.is_number()) return check_in_place(a);
   check_in_place(a, {&b.tensor()});
-  check(broadcasts_to(b.tensor().shape(), a.shape()), "the result does not fit into ", describe(a), " with ",
-        describe(b.tensor()));
+  check(broadcasts_to(b.tensor().shape(), a.shape()), "expected b to broadcast to the shape of a, ", describe(a),
+        ", because the op is in place, got ", describe(b.tensor()));
 }
 
 Tensor output(const Operand& first, const Operand& second, DType dtype) {

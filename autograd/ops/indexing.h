@@ -12,10 +12,9 @@ namespace bytetape {
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 
 /// Returns the one-hot encoding of x: i64 (..., num_classes), 1 at the class of each element and 0 elsewhere. x is i64.
-/// As torch.nn.functional.one_hot, but num_classes is required, because inferring it would read the device. Not
-/// differentiable.
-/// Throws DTypeError if x is not i64.
-/// Throws ValueError if num_classes is not positive, or an element is not in [0, num_classes).
+/// As torch.nn.functional.one_hot, but num_classes is required, because inferring it would copy values from the device
+/// to the host. Not differentiable. Throws DTypeError if x is not i64. Throws ValueError if num_classes is not
+/// positive, or an element is not in [0, num_classes).
 Tensor one_hot(const Tensor& x, std::int64_t num_classes);
 
 }  // namespace bytetape

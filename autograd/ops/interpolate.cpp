@@ -22,8 +22,8 @@ constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // far 
 
 void check_options(const InterpolateOptions& o) {
   const bool has_size = o.size != 0, has_factor = o.scale_factor != 0;
-  check<ValueError>(has_size != has_factor, "expected one of size and scale_factor, got ", o.size, " and ",
-                    o.scale_factor);
+  check<ValueError>(has_size != has_factor, "expected either size or scale_factor, got size ", o.size,
+                    " and scale_factor ", o.scale_factor, " (0: not given)");
   for (int i = 0; i < 2; ++i) {
     check<ValueError>(!has_size || o.size[i] >= 1, "size must be positive, got ", o.size);
     check<ValueError>(!has_factor || o.scale_factor[i] > 0, "scale_factor must be positive, got ", o.scale_factor);
@@ -39,8 +39,8 @@ std::int64_t output_size(const Tensor& x, int spatial, const InterpolateOptions&
   const double factor = o.scale_factor[spatial], outputs = factor == 0
                                                                ? static_cast<double>(o.size[spatial])
                                                                : std::floor(factor * static_cast<double>(inputs));
-  check(outputs >= 1 && outputs <= static_cast<double>(most), "a result of ", outputs, " pixels from the ", inputs,
-        " of ", describe(x), " is none, or too large");
+  check(outputs >= 1 && outputs <= static_cast<double>(most), "expected an output size from 1 to ", most, ", got ",
+        outputs, " for input size ", inputs, " of ", describe(x));
   return static_cast<std::int64_t>(outputs);
 }
 

@@ -47,12 +47,12 @@ void check_inputs(const Tensor& logits, const Tensor& target, const CrossEntropy
   check_floating(logits);
   const bool holds_classes = target.dtype() == DType::i64;
   check<DTypeError>(holds_classes || (is_floating(target.dtype()) && target.shape() == logits.shape()),
-                    "the target holds class indices (i64), got ", describe(target),
+                    "expected a target of class indices (i64), got ", describe(target),
                     "; one of probabilities would have the shape of the logits, ", describe(logits));
   check<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                     "label_smoothing must be in [0, 1], got ", options.label_smoothing);
   if (holds_classes) return check_classes(logits, target);
-  check(logits.rank() > 0, "expected logits (n, c), got ", describe(logits));
+  check(logits.rank() > 0, "expected logits (c), (n, c) or (n, c, d1, ...), got ", describe(logits));
   check_coefficient(target, "target", logits);
   check<ValueError>(options.ignore_index < 0, "ignore_index, ", options.ignore_index,
                     ", is a class, and the target holds probabilities");
@@ -208,7 +208,7 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const Nll
   const Op<nll_loss_op> op(log_probabilities, target, options.weight, options.ignore_index, options.reduction);
   check_same_device(log_probabilities, target);
   check_floating(log_probabilities);
-  check<DTypeError>(target.dtype() == DType::i64, "the target holds class indices (i64), got ", describe(target));
+  check<DTypeError>(target.dtype() == DType::i64, "expected a target of class indices (i64), got ", describe(target));
   check_classes(log_probabilities, target);
   check_weight(options.weight, log_probabilities);
   if (size_of(log_probabilities.dtype()) == 2)

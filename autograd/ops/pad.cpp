@@ -23,8 +23,8 @@ struct Padding {
   Padding(const Tensor& x, const std::vector<std::int64_t>& numbers)
       : before(Dims::filled(x.rank(), 0)), after(before) {
     const auto count = static_cast<std::int64_t>(numbers.size());
-    check(count % 2 == 0 && count <= 2 * x.rank(), "expected two numbers for each of up to ", x.rank(), " dims of ",
-          describe(x), ", got ", count);
+    check(count % 2 == 0 && count <= 2 * x.rank(), "expected padding with two numbers per dim for at most ", x.rank(),
+          " dims of ", describe(x), ", got ", count, " numbers");
     for (int i = 0; 2 * i < count; ++i) {
       const int d = x.rank() - 1 - i;
       before[d] = numbers[static_cast<std::size_t>(2 * i)];
@@ -34,8 +34,8 @@ struct Padding {
       const auto keeps_some = [&] {
         return x.size(d) + std::min<std::int64_t>(low, 0) + std::min<std::int64_t>(high, 0) >= 0;
       };
-      check(low >= -most && high <= most && keeps_some(), "dim ", d, " of ", describe(x), " cannot be padded by ",
-            before[d], " and ", after[d]);
+      check(low >= -most && high <= most && keeps_some(), "padding must not crop more than dim ", d, " of ",
+            describe(x), " has, nor exceed 2^60, got ", before[d], " and ", after[d]);
     }
   }
 };
@@ -51,9 +51,9 @@ void check_sources(const Tensor& x, const Padding& padding, PadMode mode) {
   for (int d = 0; d < x.rank(); ++d) {
     const std::int64_t most = std::max(padding.before[d], padding.after[d]), n = x.size(d);
     if (most <= 0) continue;
-    check(mode != PadMode::reflect || most < n, "reflect needs fewer elements more than dim ", d, " of ", describe(x),
+    check(mode != PadMode::reflect || most < n, "reflect can add fewer elements than dim ", d, " of ", describe(x),
           " has, got ", most);
-    check(n > 0, "replicate has nothing to repeat in dim ", d, " of ", describe(x));
+    check(n > 0, "replicate cannot pad an empty dim, got dim ", d, " of ", describe(x));
   }
 }
 
@@ -117,7 +117,7 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& numbers, PadMode mo
   check_defined(x);
   const Padding padding(x, numbers);
   if (mode != PadMode::constant) return op.result(pad_by_index(x, padding, mode));
-  check<DTypeError>(fits(value, x.dtype()), "the number ", value, " is no ", x.dtype(), " as in ", describe(x));
+  check<DTypeError>(fits(value, x.dtype()), x.dtype(), " cannot represent the number ", value, ", got ", describe(x));
   return op.result(pad_by_value(x, padding, value));
 }
 

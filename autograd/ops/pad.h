@@ -14,11 +14,11 @@ constexpr const char* name_of(PadMode m) {
 }
 
 /// Pads the last dims of x (torch.nn.functional.pad). Differentiable to any order.
-/// `padding` has two numbers per dim, the elements to add at its begin and end, starting with the last dim. Negative
-/// numbers crop. If nothing is added, the result is a view of x. `value` is for PadMode::constant only.
-/// Throws ShapeError if padding does not have two numbers for each of at most x.rank() dims, crops more than there is,
-/// reflects as many elements as the dim has or more, or replicates an empty dim.
-/// Throws DTypeError if x's dtype cannot represent `value`.
+/// `padding` has two numbers per dim: how many elements to add at its start and at its end. The first pair is for the
+/// last dim. Negative numbers crop. If nothing is added, the result is a view of x. `value` is for PadMode::constant
+/// only. Throws ShapeError if padding does not have two numbers for each of at most x.rank() dims, crops more than
+/// there is, reflects as many elements as the dim has or more, or replicates an empty dim. Throws DTypeError if x's
+/// dtype cannot represent `value`.
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, PadMode mode = PadMode::constant,
            Scalar value = 0);
 

@@ -26,10 +26,9 @@ Tensor relu(const Tensor& x);
 /// x if x > 0, else x * negative_slope (Maas, Hannun & Ng, "Rectifier nonlinearities improve neural network acoustic
 /// models", 2013). The gradient at 0 is the slope, as in PyTorch.
 Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
-/// log(1 + exp(beta x)) / beta, a smooth relu. Returns x if beta x > threshold, where both are equal in floating point.
-/// Computes in f32 under Autocast (Dugas et al., "Incorporating second-order functional knowledge for better option
-/// pricing", 2000).
-/// Throws ValueError if beta is 0.
+/// log(1 + exp(beta x)) / beta, a smooth relu. Returns x if beta x > threshold. With the default threshold, both are
+/// equal in f32. Computes in f32 under Autocast (Dugas et al., "Incorporating second-order functional knowledge for
+/// better option pricing", 2000). Throws ValueError if beta is 0.
 Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20);
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 Tensor erf(const Tensor& x);
@@ -46,7 +45,7 @@ Tensor abs(const Tensor& x);
 /// The sign: -1, 0 or 1. Its gradient is 0.
 Tensor sign(const Tensor& x);
 /// min(max(x, low), high).
-/// Throws ValueError if low > high.
+/// Throws ValueError unless low <= high, also if a bound is NaN.
 /// Throws DTypeError if x's dtype cannot represent a bound.
 Tensor clamp(const Tensor& x, Scalar low, Scalar high);
 /// max(x, low).

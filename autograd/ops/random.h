@@ -5,9 +5,9 @@
 namespace bytetape {
 
 /// \name Random numbers
-/// Fills x, floating-point, and returns it. The overwritten values get no gradient. Throws as check_in_place(), and:
-/// Throws DTypeError if x is not floating-point.
-/// Throws ValueError if high < low, the range is infinite, or std is negative.
+/// Fill x, a floating-point tensor, and return it. The gradient of the overwritten values is 0. Throws as
+/// check_in_place(), and: Throws DTypeError if x is not floating-point. Throws ValueError if high < low, the range is
+/// infinite, or std is negative.
 /// @{
 
 /// Fills x with uniform numbers in [low, high).

@@ -16,29 +16,30 @@ struct Block;
 class Storage;
 class StreamOrder;
 
-/// The memory of a storage: a block of its device, a copy in pinned host memory, or both. Bytes of a device can move to
-/// the host and back (Storage::evict). `order` is the storage's, whose streams use the block.
+/// The memory of a storage: a block of its device, a copy in pinned host memory, or both. The bytes can move from the
+/// device to the host and back (Storage::evict). `order` arguments are the storage's StreamOrder.
 class Residency {
  public:
-  /// A block and the allocator that has its books; both null if there is none.
+  /// A block and the allocator that it came from; both null if there is none.
   struct Booked {
     memory::Allocator* allocator = nullptr;
     memory::Block* block = nullptr;
     explicit operator bool() const { return block != nullptr; }
   };
 
-  /// Memory at `data`, which someone else owns, or none yet. `pinned`: the pinned memory of what hold() gets, or null.
+  /// Starts with memory at `data` that someone else owns, or with none if `data` is null. `pinned` is the pinned memory
+  /// from which the block for hold() comes, or null.
   Residency(void* data, std::size_t bytes, Device device, memory::PinnedMemory* pinned = nullptr)
       : data_(data), bytes_(bytes), pinned_(pinned), device_(device) {}
   Residency(const Residency&) = delete;
   Residency& operator=(const Residency&) = delete;
-  /// Puts the bytes into a block, which begins at `data`.
+  /// Takes over an allocated block, which begins at `data`. Copies nothing.
   void hold(Booked block, void* data) {
     allocator_ = block.allocator;
     block_ = block.block;
     data_ = data;
   }
-  /// The block that the bytes are in, for the storage to free at its end.
+  /// The block that holds the bytes. ~Storage frees it.
   Booked held() const { return {allocator_, block_}; }
 
   void* data() const { return data_; }
@@ -52,7 +53,7 @@ class Residency {
   Booked booked() const;
   memory::ScopeIds owner() const;
 
-  // As Storage documents them.
+  // See Storage::copy_out, evict and restore.
   void copy_out(StreamOrder& order);
   void evict(StreamOrder& order);
   void restore(StreamOrder& order);

@@ -10,8 +10,9 @@ namespace memory {
 class PinnedMemory;
 }  // namespace memory
 
-/// The streams that use one piece of memory. Each waits for the others as needed, and not otherwise: a reader for the
-/// last writer, a writer for all users since the last write. A new piece is in use by the thread's stream, its home.
+/// Orders the streams that use one piece of memory. A reader waits for the last writer. A writer waits for all users
+/// since the last write. No other waits happen. New memory belongs to the thread's stream, its home stream, which
+/// counts as its first user.
 class StreamOrder {
  public:
   memory::StreamId home() const { return home_; }
@@ -21,7 +22,7 @@ class StreamOrder {
   bool may_write() const { return users() == bit(memory::ambient.scope.stream); }
   /// Makes the thread's stream wait for the last writer, and counts it as a user.
   void order_read(Device device);
-  /// Makes the thread's stream wait for all users. It is then the only one.
+  /// Makes the thread's stream wait for all users. The thread's stream is then the only user.
   void order_write(Device device);
   /// Makes the home stream wait for all users. Call before the memory is freed.
   void order_free(Device device) noexcept {
@@ -32,21 +33,22 @@ class StreamOrder {
   /// \name Copies to the host and back (core/device/residency.h)
   /// @{
 
-  /// The stream for copies reads the memory until the device has passed `mark`. Others may still read.
+  /// The stream for copies reads the memory until the device has passed `mark`. Other streams may still read the
+  /// memory.
   void note_copied_out(std::uint64_t mark);
-  /// The memory was freed.
+  /// Call after the memory was freed. Clears the users.
   void forget_users();
-  /// The thread's stream writes new memory until the device has passed `mark`.
+  /// The thread's stream copies the bytes back into new memory. The copy is done once the device has passed `mark`.
   void note_copied_back(std::uint64_t mark);
   /// @}
 
   /// \name Copies from pinned host memory
   /// @{
 
-  /// The device may read the memory until it has passed `mark` (Backend::mark).
+  /// The device may read the memory until the device has passed `mark` (Backend::mark).
   void set_read_until(std::uint64_t mark);
   std::uint64_t read_until() const { return read_until_.load(std::memory_order_relaxed); }
-  /// Makes the host wait for those reads.
+  /// Makes the host wait for the device's reads.
   void wait_for_device_reads(memory::PinnedMemory* memory) {
     if (users() & device_reads) [[unlikely]]
       end_device_reads(*memory);
@@ -59,7 +61,7 @@ class StreamOrder {
   static constexpr std::uint32_t device_reads = std::uint32_t{1} << 31;
   /// In used_on_: the stream for copies reads the memory until copied_at_.
   static constexpr std::uint32_t copied = std::uint32_t{1} << 30;
-  /// In used_on_: the stream for copies wrote last. No other stream then counts as the only user before it writes.
+  /// In used_on_: the stream for copies wrote last. While it is set, may_write() is false, so each writer waits first.
   static constexpr std::uint32_t came_back = std::uint32_t{1} << 29;
 
   std::uint32_t users() const { return used_on_.load(std::memory_order_relaxed); }

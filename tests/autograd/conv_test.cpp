@@ -318,7 +318,8 @@ TEST(Conv2d, SaysWhatDoesNotFit) {
   EXPECT_THROWS_SAYING(conv2d(select(x, 0, 0), w), ShapeError, "expected x (n, c, h, w)");
   EXPECT_THROWS_SAYING(conv2d(x, random_tensor({6, 4, 6, 3})), ShapeError, "is larger than f64(2, 4, 5, 6) on cpu");
   EXPECT_THROWS_SAYING(conv2d(x, w, random_tensor({4})), ShapeError, "expected a bias (6,)");
-  EXPECT_THROWS_SAYING(conv2d(random_tensor({2, 4, 0, 6}), w), ShapeError, "only the batch can be empty");
+  EXPECT_THROWS_SAYING(conv2d(random_tensor({2, 4, 0, 6}), w), ShapeError,
+                       "expected no dim of size 0 except the batch of x");
   EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = {0, 1}}), ValueError, "got stride (0, 1)");
   EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.padding = {0, -1}}), ValueError, "padding must not be negative");
   EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.groups = 0}), ValueError, "groups must be at least 1");

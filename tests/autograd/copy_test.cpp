@@ -81,7 +81,7 @@ TEST(To, ReachesMetaButNotBack) {
   EXPECT_EQ(y.strides(), x.strides());
   EXPECT_TRUE(to(x, Device::cpu()).is_same(x));
   EXPECT_THROWS_SAYING(to(y, Device::cpu()), DeviceError,
-                       "to: f64(4, 2, 3) on meta holds no data that could be copied to cpu");
+                       "to: cannot copy a meta tensor to cpu, because it has no data: got f64(4, 2, 3) on meta");
   Tensor target = random_tensor({4, 2, 3});
   EXPECT_THROWS_SAYING(copy_(target, y), DeviceError, "copy_: ");
 }

@@ -200,8 +200,8 @@ TEST(Arange, IsExactInLargeIntegers) {
 }
 
 TEST(Full, TakesNoNumberThatTheDTypeLacks) {
-  EXPECT_THROWS_SAYING(full({1}, 300, DType::u8), DTypeError, "full: the number 300 is no u8");
-  EXPECT_THROWS_SAYING(full({1}, 1.5, DType::i64), DTypeError, "full: the number 1.5 is no i64");
+  EXPECT_THROWS_SAYING(full({1}, 300, DType::u8), DTypeError, "full: u8 cannot represent the number 300");
+  EXPECT_THROWS_SAYING(full({1}, 1.5, DType::i64), DTypeError, "full: i64 cannot represent the number 1.5");
 }
 
 }  // namespace

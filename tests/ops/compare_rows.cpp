@@ -29,7 +29,7 @@ const Cases conditional{{in().boolean(), in()},
                         {in(4, 3).boolean().transposed(), in(4, 3).transposed()},
                         {in(3, 4).boolean().expanded(), in(3, 4).narrowed()}};
 const std::vector<BadInput> bad_choice{
-    bad<DTypeError>("the number 1.5 is no i64 as in i64(3,)", {in(3).boolean(), in(3).as(DType::i64)}),
+    bad<DTypeError>("i64 cannot represent the number 1.5, got i64(3,)", {in(3).boolean(), in(3).as(DType::i64)}),
     bad<DTypeError>("the condition must be bool, got f64(3,)", {in(3), in(3)}),
     bad<DeviceError>("on different devices", {in(3).boolean(), in(3).elsewhere()}),
     bad<ShapeError>(" do not broadcast", {in(2).boolean(), in(3)})};

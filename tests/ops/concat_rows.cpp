@@ -63,7 +63,7 @@ std::vector<OpRow> concat_rows() {
                {in(4, 3).transposed(), in(4, 2).narrowed()},
                {in(3, 4).expanded(), in(3, 2).spaced()},
                {in(2, 3, 2, 2).channels_last(), in(2, 1, 2, 2).channels_last()}},
-     .bad = {bad<ShapeError>("does not fit tensor 0", {in(2, 3), in(3, 3)})}, .large = {in(300, 200), in(300, 201)}},
+     .bad = {bad<ShapeError>("to have the shape of tensor 0", {in(2, 3), in(3, 3)})}, .large = {in(300, 200), in(300, 201)}},
     {.op = "stack", .f = [](X x) { return stack(x, -1); },
      .reference =
          [](A x) {
@@ -78,7 +78,7 @@ std::vector<OpRow> concat_rows() {
                {in(4, 3).transposed(), in(4, 3).narrowed()},
                {in(3, 4).expanded(), in(3, 4).spaced()},
                {in(2, 3, 2, 2).channels_last(), in(2, 3, 2, 2)}},
-     .bad = {bad<ShapeError>("does not fit tensor 0", {in(2), in(3)}),
+     .bad = {bad<ShapeError>("to have the shape of tensor 0", {in(2), in(3)}),
              bad<DTypeError>("have different dtypes", {in(2), in(2).as(DType::f32)})},
      .large = {in(300, 200), in(300, 200)}},
     {.op = "split", .f = [](X x) { return joined_reversed(split(x[0], 2, -1), -1); }, .reference = reversing(2), .cases = lines,
@@ -104,7 +104,7 @@ std::vector<OpRow> concat_rows() {
            return y;
          },
      .cases = lines,
-     .bad = {bad<ShapeError>("the sizes do not add up to dim 0 of f64(3,)", {in(3)}, [](X x) { return split(x[0], {1, 1})[0]; }),
+     .bad = {bad<ShapeError>("add up to 3, the size of dim 0 of f64(3,)", {in(3)}, [](X x) { return split(x[0], {1, 1})[0]; }),
              bad<ShapeError>("the sizes do not add up", {in(3)}, [](X x) { return split(x[0], {4, -1})[0]; })}},
     {.op = "chunk", .f = [](X x) { return joined_reversed(chunk(x[0], 3, -1), -1); },
      .reference = [](A x) { return reversing(std::max<std::int64_t>((x[0].size(-1) + 2) / 3, 1))(x); }, .cases = lines,

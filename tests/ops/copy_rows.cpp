@@ -17,8 +17,8 @@ std::vector<OpRow> copy_rows() {
      .cases = one},
     {.op = "copy_", .f = in_place(copy_), .reference = each([](double, double b) { return b; }), .cases = into_first,
      .bad = bad_targets(of(copy_)) +
-            std::vector{bad<ShapeError>("does not fit into f64(2,)", {in(2), in(3)}),
-                        bad<ShapeError>("does not fit into", {in(2), in(3, 2)}),
+            std::vector{bad<ShapeError>("to broadcast to the shape of a, f64(2,)", {in(2), in(3)}),
+                        bad<ShapeError>("to broadcast to the shape of a", {in(2), in(3, 2)}),
                         bad<ValueError>("the second input is an undefined tensor", {in(2), undefined})}},
     {.op = "fill_", .f = in_place(fill), .reference = each([](double) { return 2.5; }), .cases = one,
      .bad = bad_targets(fill) + std::vector{no_such_integer}},

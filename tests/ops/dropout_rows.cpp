@@ -3,7 +3,7 @@
 namespace bytetape::test {
 
 static BadInput no_probability(double p, const std::string& text) {
-  return bad<ValueError>("expected a probability, got p = " + text, {in(3)}, [p](X x) { return dropout(x[0], p); });
+  return bad<ValueError>("p must be in [0, 1], got " + text, {in(3)}, [p](X x) { return dropout(x[0], p); });
 }
 
 // A table: what belongs together stays on a line.

@@ -110,7 +110,7 @@ inline const Case large_one{in(300, 401)}, large_two{in(300, 401), in(401)};
 
 inline const BadInput integers = bad<DTypeError>("expected a floating dtype, got i64(3,)", {in(3).as(DType::i64)});
 inline const BadInput bools = bad<DTypeError>("expected numbers, got bool(3,)", {in(3).boolean()});
-inline const BadInput no_such_integer = bad<DTypeError>(" is no i64 as in i64(3,)", {in(3).as(DType::i64)});
+inline const BadInput no_such_integer = bad<DTypeError>("i64 cannot represent the number", {in(3).as(DType::i64)});
 inline const std::vector<BadInput> bad_with_number{bools, no_such_integer};
 inline const BadInput one_bool = bad<DTypeError>("expected numbers, got bool(3,)", {in(3).boolean(), in(3)});
 inline const BadInput two_dtypes =
@@ -135,12 +135,13 @@ inline std::vector<BadInput> bad_targets(const Function& f) {
           bad<ValueError>("whose elements share memory", {in(2, 3).expanded(), in(3)}, f)};
 }
 inline std::vector<BadInput> bad_pairs(Tensor (*f)(const Tensor&, const Operand&)) {
-  return bad_targets(of(f)) + std::vector{one_bool,
-                                          two_dtypes,
-                                          two_devices,
-                                          no_second,
-                                          bad<ShapeError>("the result does not fit into f64(2, 3)", {in(2, 3), in(2)}),
-                                          bad<ShapeError>("the result does not fit into f64(3,)", {in(3), in(2, 3)})};
+  return bad_targets(of(f)) +
+         std::vector{one_bool,
+                     two_dtypes,
+                     two_devices,
+                     no_second,
+                     bad<ShapeError>("expected b to broadcast to the shape of a, f64(2, 3)", {in(2, 3), in(2)}),
+                     bad<ShapeError>("expected b to broadcast to the shape of a, f64(3,)", {in(3), in(2, 3)})};
 }
 inline BadInput out_of_range(const Function& f) {
   return bad<ShapeError>("dim 2 is out of range for shape (2, 3)", {in(2, 3)}, f);

@@ -102,7 +102,7 @@ OpRow soft_row(const std::string& variant, const CrossEntropyOptions& options, c
           {bad<ValueError>("the target holds probabilities", {in(4, 3), in(4, 3)}, of_ignored),
            bad<DTypeError>("target must have the dtype of x", {in(4, 3), in(4, 3).as(DType::f32)}),
            bad<DTypeError>("one of probabilities would have the shape of the logits", {in(4, 3), in(3, 4)}),
-           bad<ShapeError>("expected logits (n, c)", {in(), in()})},
+           bad<ShapeError>("expected logits (c), (n, c)", {in(), in()})},
           Gradients::twice,
           2,
           options.reduction != Reduction::mean,

@@ -46,7 +46,7 @@ std::vector<OpRow> pointwise_rows() {
      .bad = {bools,
              bad<ValueError>("expected low <= high, got 2 and 1", {in(3)}, [](X x) { return clamp(x[0], 2, 1); }),
              bad<ValueError>("expected low <= high, got nan and 1", {in(3)}, [](X x) { return clamp(x[0], NAN, 1); }),
-             bad<DTypeError>("the number 0.5 is no i64", {in(3).as(DType::i64)},
+             bad<DTypeError>("i64 cannot represent the number 0.5", {in(3).as(DType::i64)},
                              [](X x) { return clamp(x[0], 0.5, 1); })}},
     in_place_of("exp_", exp_, std::exp, Draw::normal),
     in_place_of("log_", log_, std::log, Draw::positive),

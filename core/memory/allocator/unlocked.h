@@ -10,8 +10,8 @@
 
 namespace bytetape::memory {
 
-/// An upstream that releases the caller's spin lock during its calls, which may take milliseconds. So no other thread
-/// spins meanwhile. Calls run one at a time.
+/// An upstream that releases the caller's spin lock during allocate() and deallocate(), because they may take
+/// milliseconds. So other threads do not spin. allocate(), deallocate() and outside() run one at a time.
 class UnlockedUpstream final : public Upstream {
  public:
   UnlockedUpstream(std::unique_ptr<Upstream> upstream, SpinLock& lock) : upstream_(std::move(upstream)), lock_(lock) {}
@@ -26,7 +26,7 @@ class UnlockedUpstream final : public Upstream {
   }
   void check_failure() override { upstream_->check_failure(); }
   std::size_t capacity() const override { return upstream_->capacity(); }
-  /// The caller must not hold the lock.
+  /// The caller must not hold the spin lock.
   std::optional<Outside> outside() const override {
     const std::lock_guard call(calls_);
     return upstream_->outside();
