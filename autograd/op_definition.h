@@ -17,7 +17,7 @@ enum class AutocastClass : std::uint8_t {
   keep,    ///< the dtype of its input
   low,     ///< the 16-bit dtype of the Autocast
   f32,     ///< f32 for 16-bit inputs
-  widest,  ///< the widest floating dtype of its inputs
+  widest,  ///< the widest floating dtype of the tensors that it combines, without weights and statistics
 };
 /// How an op computes its result.
 enum class OpKind : std::uint8_t {

@@ -1,5 +1,6 @@
 #include "bytetape/autograd/op_observer.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -12,14 +13,17 @@ using detail::autograd_ambient;
 
 namespace {
 
-/// Calls f(observer) on all observers of the thread, the innermost first. They do not observe each other.
+/// Hides the thread's observers while it lives, as they do not observe each other.
+struct Unobserved {
+  OpObserver* innermost = std::exchange(autograd_ambient.op_observer, nullptr);
+  ~Unobserved() { autograd_ambient.op_observer = innermost; }
+};
+
+/// Calls f(observer) on all observers of the thread, the innermost first.
 template <class F>
 void tell(const F& f) {
-  struct Restore {
-    OpObserver* innermost = std::exchange(autograd_ambient.op_observer, nullptr);
-    ~Restore() { autograd_ambient.op_observer = innermost; }
-  } const restore;
-  for (OpObserver* o = restore.innermost; o; o = o->outer()) f(*o);
+  const Unobserved hidden;
+  for (OpObserver* o = hidden.innermost; o; o = o->outer()) f(*o);
 }
 
 double bytes_of(const Tensor& x) {
@@ -30,7 +34,7 @@ double bytes_of(const Tensor& x) {
 
 double one_per_output(const OpCall& call) {
   double n = 0;
-  for (const Tensor& y : call.outputs) n += static_cast<double>(y.numel());
+  for (const Tensor& y : call.outputs) n += y.defined() ? static_cast<double>(y.numel()) : 0;
   return n;
 }
 double one_per_input(const OpCall& call) {
@@ -49,7 +53,10 @@ const char* to_string(OpKind k) {
   return text[static_cast<int>(k)];
 }
 
-double OpCall::flop() const { return kind == OpKind::kernel ? definition.flop(*this) : 0; }
+// Formulas rely on checked shapes, which an op that has outputs has.
+double OpCall::flop() const {
+  return kind == OpKind::kernel && !failed && !outputs.empty() ? definition.flop(*this) : 0;
+}
 double OpCall::bytes() const {
   double n = 0;
   if (kind != OpKind::kernel) return n;
@@ -59,7 +66,11 @@ double OpCall::bytes() const {
 }
 
 OpObserver::OpObserver() : outer_(std::exchange(autograd_ambient.op_observer, this)) {}
-OpObserver::~OpObserver() { autograd_ambient.op_observer = outer_; }
+OpObserver::~OpObserver() {
+  OpObserver** at = &autograd_ambient.op_observer;
+  while (*at && *at != this) at = &(*at)->outer_;
+  if (*at) *at = outer_;
+}
 
 namespace detail {
 
@@ -69,23 +80,28 @@ ObservedOp::ObservedOp(const OpDefinition& op)
       exceptions_(std::uncaught_exceptions()) {}
 
 void ObservedOp::begin() {
-  has_begun_ = true;
-  tell([&](OpObserver& o) { o.begin(*this); });
+  tell([&](OpObserver& o) {
+    told_.push_back(&o);
+    o.begin(*this);
+  });
 }
 
-void ObservedOp::set_results(std::vector<Tensor> results) {
-  outputs.clear();
-  for (Tensor& y : results) {
-    outputs.push_back(std::move(y));
-    tell([&](OpObserver& o) { o.result(*this, outputs.back()); });
-  }
+void ObservedOp::set_results(const std::vector<Tensor>& results) {
+  const std::vector<Tensor> told = std::exchange(outputs, results);
+  const auto is_told = [&](const Tensor& y) {
+    return std::any_of(told.begin(), told.end(), [&](const Tensor& t) { return t.is_same(y); });
+  };
+  for (const Tensor& y : results)
+    if (!is_told(y)) tell([&](OpObserver& o) { o.result(*this, y); });
 }
 
 ObservedOp::~ObservedOp() {
   autograd_ambient.op_call = outer_;
   failed = std::uncaught_exceptions() > exceptions_;
   if (!failed && outputs.empty() && !inputs.empty()) outputs.push_back(inputs[0].tensor());
-  if (has_begun_) tell([&](OpObserver& o) { o.end(*this); });
+  tell([&](OpObserver& o) {
+    if (std::find(told_.begin(), told_.end(), &o) != told_.end()) o.end(*this);
+  });
 }
 
 // A node that is recorded outside any op is told under an empty name.

@@ -26,8 +26,8 @@ class OpCall {
   std::vector<Tensor> outputs;             ///< complete when end() is called
   bool failed = false;                     ///< whether it ended with an exception
 
-  /// The number of floating-point operations, computed from shapes. 0 for views and composites. The ops that a
-  /// composite calls are counted themselves.
+  /// The number of floating-point operations, computed from shapes. 0 for views and composites, before the op has an
+  /// output, and if it failed. The ops that a composite calls are counted themselves.
   double flop() const;
   /// The total bytes of all inputs and outputs, each counted once. 0 for views and composites.
   double bytes() const;
@@ -35,7 +35,8 @@ class OpCall {
 
 /// Observes the ops of its thread while it lives. These are forward ops, ops of backward rules, and the ops that a
 /// composite op calls, which have a `caller`. `memory::ambient.scope.phase` tells forward and backward apart. Observers
-/// nest. Each one sees every op. Ops that an observer runs itself are not observed.
+/// nest. Each one sees every op, but none of the ops that an observer runs itself. An observer ends on the thread that
+/// made it, and not within its own functions.
 class OpObserver {
  public:
   OpObserver(const OpObserver&) = delete;
@@ -58,7 +59,7 @@ class OpObserver {
   [[nodiscard]] OpObserver();
 
  private:
-  OpObserver* const outer_;
+  OpObserver* outer_;
 };
 
 }  // namespace bytetape

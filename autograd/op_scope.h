@@ -73,12 +73,12 @@ class ObservedOp final : public OpCall {
       attributes.push_back(attribute_of(argument));
   }
   void begin();
-  void set_results(std::vector<Tensor> results);
+  void set_results(const std::vector<Tensor>& results);
 
  private:
   ObservedOp* const outer_;
   const int exceptions_;
-  bool has_begun_ = false;
+  std::vector<const OpObserver*> told_;  // that it began
 };
 
 }  // namespace detail

@@ -64,6 +64,10 @@ NameId Module::place_named(const char* kind, const std::string& name) const {
 void Module::check_name(const std::string& name) const {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "a name within a module is not empty and has no '.'");
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  check<ValueError>(!name.starts_with("(root) ") && (digits == 0 || digits == name.size() || name[digits] != ' '),
+                    "a name within a module must not be a number and a space, nor begin with '(root) ', got '", name,
+                    "', which memory reports would show as a class");
   check<ValueError>(
       std::none_of(slots_.begin(), slots_.end(), [&](const auto& s) { return s->name() == name; }) &&
           std::none_of(children_.begin(), children_.end(), [&](const ChildModule& c) { return c.name == name; }),

@@ -55,9 +55,8 @@ struct Running {
       if (t->defined()) check_in_place(*t, {&x});
   }
   void note_moved() const {
-    const NoGrad no_grad;
     for (const Tensor* t : {&mean, &var, &batches})
-      if (t->defined()) detail::add_overwritten(nullptr, *t);
+      if (t->defined()) t->storage().bump_version();
   }
 };
 

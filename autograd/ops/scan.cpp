@@ -42,7 +42,8 @@ constexpr OpDefinition cumsum_op{.name = "cumsum",
                                  .flop = one_per_input};
 Tensor cumsum(const Tensor& x, std::int64_t dim) {
   const Op<cumsum_op> op(x, dim);
-  return op.result(cumsum_along(op.input(x), dim, false));
+  const Tensor y = cumsum_along(op.input(x), dim, false);
+  return x.rank() == 0 ? op.composed(y) : op.result(y);
 }
 
 }  // namespace bytetape

@@ -49,7 +49,8 @@ constexpr OpDefinition softmax_op{
     .name = "softmax", .attributes = {{"dim", integer}}, .family = Family::softmax, .autocast = AutocastClass::f32};
 Tensor softmax(const Tensor& x, std::int64_t dim) {
   const Op<softmax_op> op(x, dim);
-  return op.result(along<&SoftmaxKernels::softmax, SoftmaxBackward>(op.input(x), dim));
+  const Tensor y = along<&SoftmaxKernels::softmax, SoftmaxBackward>(op.input(x), dim);
+  return x.rank() == 0 ? op.composed(y) : op.result(y);
 }
 
 struct LogSoftmaxBackward final : Node {
@@ -65,7 +66,8 @@ constexpr OpDefinition log_softmax_op{
     .name = "log_softmax", .attributes = {{"dim", integer}}, .family = Family::softmax, .autocast = AutocastClass::f32};
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
   const Op<log_softmax_op> op(x, dim);
-  return op.result(along<&SoftmaxKernels::log_softmax, LogSoftmaxBackward>(op.input(x), dim));
+  const Tensor y = along<&SoftmaxKernels::log_softmax, LogSoftmaxBackward>(op.input(x), dim);
+  return x.rank() == 0 ? op.composed(y) : op.result(y);
 }
 
 }  // namespace bytetape

@@ -96,7 +96,7 @@ TEST(To, MovesAndConvertsInOneOp) {
   EXPECT_TRUE(all_close(x.grad(), x.detach() * 2.0, 1e-6, 1e-6));
   EXPECT_TRUE(to(x, Device::cpu(), DType::f64).is_same(x));
   EXPECT_FALSE(to(x, Device::cuda(), DType::i64).requires_grad());
-  EXPECT_THROWS_SAYING(to(to(x, Device::meta()), Device::cpu(), DType::f32), DeviceError, "holds no data");
+  EXPECT_THROWS_SAYING(to(to(x, Device::meta()), Device::cpu(), DType::f32), DeviceError, "because it has no data");
   for (const auto& move :
        {+[](const Tensor& t) { return to(t, DType::f32); }, +[](const Tensor& t) { return to(t, Device::meta()); },
         +[](const Tensor& t) { return to(t, Device::cpu(), DType::f32); }})

@@ -191,6 +191,48 @@ TEST(OpObserver, EndsAnOpByAnException) {
                           "failed flatten/reshape", "failed flatten", "begin exp", "result exp", "end exp"));
 }
 
+TEST(OpObserver, TellsTheEndToThoseThatWereToldTheBegin) {
+  const Tensor x = random_tensor({2, 3}, DType::f32);
+  Log outer, inner;
+  inner.at_begin = [](const OpCall&) { fail<ValueError>("not this one"); };
+  EXPECT_THROW(exp(x), ValueError);
+  EXPECT_TRUE(outer.lines.empty());
+  EXPECT_THAT(inner.lines, ElementsAre("begin exp", "failed exp"));
+}
+
+TEST(OpObserver, MayEndBeforeAnotherThatWasMadeLater) {
+  const Tensor x = random_tensor({2, 3}, DType::f32);
+  auto first = std::make_unique<Log>(), second = std::make_unique<Log>();
+  first.reset();
+  exp(x);
+  EXPECT_EQ(second->lines.size(), 3u);
+  auto third = std::make_unique<DetectAnomaly>();
+  second.reset();
+  exp(x);
+  third.reset();
+  EXPECT_EQ(detail::autograd_ambient.op_observer, nullptr);
+}
+
+TEST(OpObserver, SeesAResultOnce) {
+  const Tensor x = random_tensor({2, 3}, DType::f32);
+  const auto results = [](const auto& f) {
+    Log log;
+    f();
+    return std::count_if(log.lines.begin(), log.lines.end(), [](const auto& l) { return l.starts_with("result"); });
+  };
+  EXPECT_EQ(results([&] { cumsum(x, 0); }), 1);
+  EXPECT_EQ(results([&] { softmax(x, 0); }), 1);
+  EXPECT_EQ(results([&] { cross_entropy(x, zeros({2}, DType::i64)); }), 1);
+}
+
+TEST(OpObserver, SeesTheResultOfBatchNormAndNotItsStatistics) {
+  nn::BatchNorm2d norm(3);
+  Calls calls;
+  const Tensor y = norm(random_tensor({2, 3, 4, 4}, DType::f32));
+  ASSERT_EQ(calls.of["batch_norm"].outputs.size(), 1u);
+  EXPECT_TRUE(calls.of["batch_norm"].outputs[0].is_same(y));
+}
+
 TEST(OpObserver, DoesNotSeeTheOpsOfObservers) {
   const Tensor x = random_tensor({2, 3}, DType::f32);
   Log outer, inner;

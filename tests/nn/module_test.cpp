@@ -188,6 +188,10 @@ TEST(Module, RegisteringChecksNamesAndTensors) {
   nn::Linear child(1, 1);
   EXPECT_THROWS_SAYING(m.register_module("taken", child), ValueError, "module 'taken' of Open: the name is");
   EXPECT_THROWS_SAYING(m.register_parameter("a.b", {1}), ValueError, "has no '.'");
+  EXPECT_THROWS_SAYING(m.register_parameter("7 x", {1}), ValueError, "a number and a space");
+  EXPECT_THROWS_SAYING(m.register_parameter("(root) x", {1}), ValueError, "(root) ");
+  Open other;
+  for (const char* name : {"7x", "77", "x 7"}) EXPECT_NO_THROW(other.register_parameter(name, {1}));
   EXPECT_THROWS_SAYING(m.register_parameter("", {1}), ValueError, "is not empty");
   EXPECT_THROWS_SAYING(m.register_parameter("w", ones({1}, DType::i32)), DTypeError, "parameter 'w' of Open: ");
   EXPECT_THROWS_SAYING(m.register_parameter("w", randn({1}).set_requires_grad() * 2), AutogradError, "'w' of Open: ");

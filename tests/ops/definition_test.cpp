@@ -106,6 +106,25 @@ TEST_P(OpDefinitions, AreWhatObserversSee) {
   EXPECT_TRUE(!op->family || !row().family || *op->family == *row().family);
 }
 
+/// Asks for all that can be asked at any time.
+struct Asks final : OpObserver {
+  double sum = 0;
+  void begin(const OpCall& call) override { sum += call.flop() + call.bytes(); }
+  void end(const OpCall& call) noexcept override { sum += call.flop() + call.bytes(); }
+};
+TEST_P(OpDefinitions, CountNothingOfCallsThatFail) {
+  std::vector<BadInput> all = row().bad;
+  Case none = row().cases[0];
+  for (Input& i : none) i = undefined;
+  all.push_back(bad<ValueError>("undefined", none));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Inputs x = make_inputs(all[i].inputs, draw(row(), all[i].inputs, i), DType::f64);
+    Asks asks;
+    EXPECT_TRUE(all[i].verdict([&] { (all[i].f ? all[i].f : row().f)(x); }, row().op));
+    EXPECT_GE(asks.sum, 0);
+  }
+}
+
 TEST_P(OpDefinitions, TellTheDTypeUnderAutocast) {
   if (row().op == "to") return;  // has the dtype that it is given
   for (const DType given : {DType::f32, DType::bf16, DType::f64}) {

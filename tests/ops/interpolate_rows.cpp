@@ -8,26 +8,27 @@ OpRow interpolate_row(const std::string& variant, const InterpolateOptions& opti
   const auto refusing = [](const std::string& words, const InterpolateOptions& o) {
     return bad<ValueError>(words, {in(1, 1, 4, 4)}, [o](X x) { return interpolate(x[0], o); });
   };
-  return {"interpolate",
-          variant,
-          [options](X x) { return interpolate(x[0], options); },
-          [options](A x) { return ref::interpolate(x[0], options); },
-          images,
-          Draw::normal,
-          {bad<DTypeError>("floating", {in(1, 1, 4, 4).as(DType::i64)}),
-           bad<ShapeError>("expected x (n, c, h, w), got f64(4, 4)", {in(4, 4)}),
-           bad<ShapeError>("nothing to interpolate in f64(1, 1, 4, 0)", {in(1, 1, 4, 0)}),
-           bad<ShapeError>("expected an output size from 1 to", {in(1, 1, 4, 4)},
-                           [](X x) { return interpolate(x[0], {.scale_factor = 0.2}); }),
-           refusing("one of size and scale_factor, got (0, 0) and (0, 0)", {}),
-           refusing("one of size and scale_factor, got (2, 2) and (3, 3)", {.size = 2, .scale_factor = 3}),
-           refusing("size must be positive, got (2, -1)", {.size = {2, -1}}),
-           refusing("scale_factor must be positive, got (0.5, 0)", {.scale_factor = {0.5, 0}}),
-           refusing("align_corners is for bilinear", {.size = 2, .align_corners = true})},
-          Gradients::twice,
-          1,
-          true,
-          {large}};
+  return {
+      "interpolate",
+      variant,
+      [options](X x) { return interpolate(x[0], options); },
+      [options](A x) { return ref::interpolate(x[0], options); },
+      images,
+      Draw::normal,
+      {bad<DTypeError>("floating", {in(1, 1, 4, 4).as(DType::i64)}),
+       bad<ShapeError>("expected x (n, c, h, w), got f64(4, 4)", {in(4, 4)}),
+       bad<ShapeError>("nothing to interpolate in f64(1, 1, 4, 0)", {in(1, 1, 4, 0)}),
+       bad<ShapeError>("expected an output size from 1 to", {in(1, 1, 4, 4)},
+                       [](X x) { return interpolate(x[0], {.scale_factor = 0.2}); }),
+       refusing("either size or scale_factor, got size (0, 0) and scale_factor (0, 0)", {}),
+       refusing("either size or scale_factor, got size (2, 2) and scale_factor (3, 3)", {.size = 2, .scale_factor = 3}),
+       refusing("size must be positive, got (2, -1)", {.size = {2, -1}}),
+       refusing("scale_factor must be positive, got (0.5, 0)", {.scale_factor = {0.5, 0}}),
+       refusing("align_corners is for bilinear", {.size = 2, .align_corners = true})},
+      Gradients::twice,
+      1,
+      true,
+      {large}};
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct Node {
   NameId parent = 0;
   std::string name, class_name;
   std::string words{};  // empty until somebody asks
-  bool is_root() const { return name == root_name && !class_name.empty(); }
+  bool is_root() const { return parent == 0 && name == root_name && !class_name.empty(); }
 };
 
 class Nodes {
@@ -38,7 +38,7 @@ class Nodes {
   }
   const std::string& words(NameId id) {
     std::string& words = nodes_.at(id).words;
-    if (words.empty()) words = text(id, true);
+    if (id != 0 && words.empty()) words = text(id, true);  // others read the words of id 0 meanwhile
     return words;
   }
   std::string text(NameId id, bool with_classes) const {

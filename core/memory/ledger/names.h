@@ -5,7 +5,7 @@
 
 namespace bytetape::memory {
 
-/// Identifies the name of an op, or the path of a module. Equal names have equal ids; 0 is the empty name.
+/// Identifies the name of an op, or the path of a module. Equal texts have equal ids; 0 is the empty name.
 ///
 /// A path is a node of a tree. It has the parent's id, the child's name, and the child's class if reports show it.
 /// name_of() makes its text, such as "layer1.0 BasicBlock.conv1", on first use.
