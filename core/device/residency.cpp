@@ -25,6 +25,10 @@ std::uint64_t mark_of(Device device) { return device.is_meta ? 1 : backend(devic
 
 }  // namespace
 
+Residency::Residency(void* data, std::size_t bytes, Device device, memory::PinnedMemory* pinned)
+    : data_(data), bytes_(bytes), pinned_(pinned), device_(device) {}
+Residency::~Residency() = default;
+
 Residency::Booked Residency::booked() const { return is_evicted() ? copy_->residency().held() : held(); }
 
 memory::ScopeIds Residency::owner() const {

@@ -29,8 +29,8 @@ class Residency {
 
   /// Starts with memory at `data` that someone else owns, or with none if `data` is null. `pinned` is the pinned memory
   /// from which the block for hold() comes, or null.
-  Residency(void* data, std::size_t bytes, Device device, memory::PinnedMemory* pinned = nullptr)
-      : data_(data), bytes_(bytes), pinned_(pinned), device_(device) {}
+  Residency(void* data, std::size_t bytes, Device device, memory::PinnedMemory* pinned = nullptr);
+  ~Residency();
   Residency(const Residency&) = delete;
   Residency& operator=(const Residency&) = delete;
   /// Takes over an allocated block, which begins at `data`. Copies nothing.
