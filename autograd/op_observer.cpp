@@ -104,7 +104,7 @@ ObservedOp::~ObservedOp() {
   });
 }
 
-// A node that is recorded outside any op is told under an empty name.
+// Observers see a node that is recorded outside any op under an empty name.
 void observe_result(const Tensor& y) {
   static constexpr OpDefinition unnamed{.name = ""};
   OpCall outside(unnamed, nullptr);

@@ -68,7 +68,7 @@ void check_bias(const Tensor& bias, const Tensor& x, const Tensor& weight, std::
 
 Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.strides()) ? weight : contiguous(weight); }
 
-/// Of gy (n, o, h, w) and a weight of o filters: each element of gy meets its filter.
+/// Each element of gy (n, o, h, w) meets one of the o filters of the weight.
 double flop_of(const Tensor& gy, const Tensor& weight) {
   return 2 * static_cast<double>(gy.numel()) * static_cast<double>(weight.numel() / weight.size(0));
 }

@@ -36,7 +36,7 @@ memory::ScopeIds Residency::owner() const {
   return b ? b.allocator->owner_of(b.block) : memory::ScopeIds{};
 }
 
-/// What is taken for the storage is its module's, as before.
+/// Memory that is allocated for the storage belongs to its module, as before.
 memory::ScopeIds Residency::scope_of(const char* op) const {
   return memory::ambient.scope.with(owner().module, memory::intern(op), memory::ambient.scope.phase);
 }
