@@ -13,7 +13,7 @@ using test::random_leaf;
 using test::random_tensor;
 using testing::ElementsAre;
 
-/// What an observer saw, a word for each event.
+/// Keeps a line for each event that it sees.
 class Log : public OpObserver {
  public:
   std::vector<std::string> lines;
@@ -81,7 +81,6 @@ TEST(OpObserver, SeesNothingBeforeAndAfterItsLife) {
 TEST(OpObserver, SeesInputsAttributesAndOutputs) {
   const Tensor x = random_tensor({2, 3}, DType::f32);
   Log log;
-  std::vector<std::string> seen;
   log.at_begin = [&](const OpCall& call) {
     EXPECT_TRUE(call.inputs[0].tensor().is_same(x));
     EXPECT_TRUE(call.outputs.empty());
