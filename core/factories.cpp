@@ -1,5 +1,6 @@
 #include "bytetape/core/factories.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -25,6 +26,17 @@ std::int64_t words(DType t) { return t == DType::f64 ? 2 : 1; }
 Tensor filled(Tensor y, Scalar value) {
   run<&CopyKernels::fill>(y.device(), value, y.write());
   return y;
+}
+
+// Fills y with random integers in [low, high).
+Tensor filled_randomly(Tensor y, std::int64_t low, std::int64_t high, Generator& generator) {
+  run<&RandomKernels::randint>(y.device(), draw(generator, y, 2), low, high, y.write());
+  return y;
+}
+void check_range(std::int64_t low, std::int64_t high, DType dtype) {
+  check<ValueError>(low < high, "expected low < high, got ", low, " and ", high);
+  check<ValueError>(fits(low, dtype) && fits(high - 1, dtype), "the range from ", low, " to ", high - 1,
+                    " does not fit into ", dtype);
 }
 
 // Returns the number of values from start to end. Checks that neither the number nor the last value overflows.
@@ -79,6 +91,33 @@ Tensor ones_like(const Tensor& x) {
   return filled(empty_like(x), 1);
 }
 
+Tensor full_like(const Tensor& x, Scalar value) {
+  const Op<"full_like"> op;
+  check_defined(x);
+  check<DTypeError>(fits(value, x.dtype()), x.dtype(), " cannot represent the number ", value);
+  return filled(empty_like(x), value);
+}
+
+Tensor linspace(double start, double end, std::int64_t steps, DType dtype, Device device, Role role) {
+  const Op<"linspace"> op;
+  check<DTypeError>(is_floating(dtype), "expected a floating dtype, got ", dtype);
+  check<ValueError>(steps >= 0, "expected steps >= 0, got ", steps);
+  check<ValueError>(std::isfinite(end - start), "expected a finite range, got ", start, " to ", end);
+  Tensor y = empty(steps, dtype, device, role);
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  run<&CopyKernels::arange>(device, start, step, y.write());
+  if (steps > 1)
+    filled(y.alias({}, {}, steps - 1), end);  // start + step * (steps - 1) may be rounded to another number
+  return y;
+}
+
+Tensor eye(std::int64_t n, std::int64_t m, DType dtype, Device device, Role role) {
+  const Op<"eye"> op;
+  Tensor y = filled(empty({n, m}, dtype, device, role), 0);
+  filled(y.alias(std::min(n, m), m + 1, 0), 1);
+  return y;
+}
+
 Tensor arange(Scalar start, Scalar end, Scalar step, std::optional<DType> wanted, Device device, Role role) {
   const Op<"arange"> op;
   const bool whole = start.is_integral() && end.is_integral() && step.is_integral();
@@ -111,12 +150,31 @@ Tensor randn(const Shape& shape, DType dtype, Device device, Generator& generato
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
                Generator& generator, Role role) {
   const Op<"randint"> op;
-  check<ValueError>(low < high, "expected low < high, got ", low, " and ", high);
-  check<ValueError>(fits(low, dtype) && fits(high - 1, dtype), "the range from ", low, " to ", high - 1,
-                    " does not fit into ", dtype);
-  Tensor y = empty(shape, dtype, device, role);
-  run<&RandomKernels::randint>(device, draw(generator, y, 2), low, high, y.write());
+  check_range(low, high, dtype);
+  return filled_randomly(empty(shape, dtype, device, role), low, high, generator);
+}
+
+Tensor rand_like(const Tensor& x, Generator& generator) {
+  const Op<"rand_like"> op;
+  check_floating(x);
+  Tensor y = empty_like(x);
+  detail::fill_uniform(y, 0, 1, generator);
   return y;
+}
+
+Tensor randn_like(const Tensor& x, Generator& generator) {
+  const Op<"randn_like"> op;
+  check_floating(x);
+  Tensor y = empty_like(x);
+  detail::fill_normal(y, 0, 1, generator);
+  return y;
+}
+
+Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high, Generator& generator) {
+  const Op<"randint_like"> op;
+  check_defined(x);
+  check_range(low, high, x.dtype());
+  return filled_randomly(empty_like(x), low, high, generator);
 }
 
 Tensor randperm(std::int64_t n, Device device, Generator& generator, Role role) {

@@ -22,6 +22,7 @@ Tensor full(const Shape& shape, Scalar value, DType dtype = DType::f32, Device d
             memory::Role role = memory::Role::temporary);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, Scalar value);
 
 /// f32 zeros on default_device() with a role: `zeros({4}, memory::Role::input)`.
 inline Tensor zeros(const Shape& shape, memory::Role role) { return zeros(shape, DType::f32, default_device(), role); }
@@ -42,9 +43,26 @@ Tensor arange(Scalar start, Scalar end, Scalar step = 1, std::optional<DType> dt
 Tensor arange(Scalar end, std::optional<DType> dtype = {}, Device device = default_device(),
               memory::Role role = memory::Role::temporary);
 
+/// Returns `steps` numbers at equal distances, from start to end. Both are included, and one step is start.
+/// Throws DTypeError if dtype is not floating-point.
+/// Throws ValueError if steps is negative, or the range from start to end is not finite.
+Tensor linspace(double start, double end, std::int64_t steps, DType dtype = DType::f32,
+                Device device = default_device(), memory::Role role = memory::Role::temporary);
+
+/// Returns the matrix (n, m) with ones on the diagonal and zeros elsewhere.
+/// Throws ShapeError if a size is negative.
+Tensor eye(std::int64_t n, std::int64_t m, DType dtype = DType::f32, Device device = default_device(),
+           memory::Role role = memory::Role::temporary);
+/// Returns the identity matrix (n, n).
+inline Tensor eye(std::int64_t n, DType dtype = DType::f32, Device device = default_device(),
+                  memory::Role role = memory::Role::temporary) {
+  return eye(n, n, dtype, device, role);
+}
+
 /// \name Random tensors
 /// Row-major. The same generator state gives the same numbers on every device, for any number of threads. Meta tensors
-/// do not advance the generator.
+/// do not advance the generator. The `_like` forms are as those of zeros_like(): their numbers depend on the shape and
+/// the dtype, not on the strides.
 /// @{
 
 /// Uniform in [0, 1).
@@ -60,6 +78,12 @@ Tensor randn(const Shape& shape, DType dtype = DType::f32, Device device = defau
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64,
                Device device = default_device(), Generator& generator = default_generator(),
                memory::Role role = memory::Role::temporary);
+/// As rand(), of x's shape, dtype and device.
+Tensor rand_like(const Tensor& x, Generator& generator = default_generator());
+/// As randn(), of x's shape, dtype and device.
+Tensor randn_like(const Tensor& x, Generator& generator = default_generator());
+/// As randint(), of x's shape, dtype and device.
+Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high, Generator& generator = default_generator());
 /// A random permutation of 0 to n - 1, i64.
 /// Throws ValueError if n < 0.
 Tensor randperm(std::int64_t n, Device device = default_device(), Generator& generator = default_generator(),

@@ -129,6 +129,8 @@ class Tensor {
   void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
   /// Returns a tensor outside the graph that shares the data.
   Tensor detach() const;
+  /// Returns select(x, 0, i): a view of element i of the first dim. `i` may be negative. index() takes other indices.
+  Tensor operator[](std::int64_t i) const;
   /// Calls `hook` with this tensor's gradient each time backward computes it. A defined result replaces the gradient.
   /// Returns a handle for remove_hook().
   /// Throws AutogradError if the tensor requires no grad.

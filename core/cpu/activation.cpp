@@ -1,6 +1,6 @@
-// The gradient of a bias, whose activation gy comes through on the way: gy is read once. Blocks of rows give one
-// partial result each, added in the blocks' order. Blocks depend on the shape alone, so that the threads do not show in
-// the result.
+// The gradient of a bias, in one pass over gy that also applies the activation's gradient. Each block of rows gives a
+// partial sum, and the partial sums are added in order. Blocks depend on the shape alone, so the number of threads does
+// not change the bits.
 #include "bytetape/core/cpu/activation.h"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ struct RowBlocks {
   }
 };
 
-// Out of line, so that what does not alias is known to the compiler; `through` may be gy or y, element by element.
+// Out of line, so that the compiler knows which pointers do not alias. `through` may be gy or y, because each element
+// is read before it is written.
 template <class T, class C>
 [[gnu::noinline]] void mask_and_add(std::int64_t count, const T* y, const T* gy, T* __restrict through,
                                     C* __restrict sum) {
@@ -38,7 +39,7 @@ template <class T, class C>
   for (std::int64_t c = 0; c < count; ++c) sum[c] += static_cast<C>(gy[c]);
 }
 
-/// The elements of rows begin .. end - 1.
+/// Returns the elements of rows begin .. end - 1.
 template <class T, class V>
 V rows_of(const V& x, std::int64_t begin, std::int64_t end) {
   return V(x.template as<T>() + begin * x.shape[1], x.dtype, x.device, {(end - begin) * x.shape[1]}, {1});

@@ -2,14 +2,14 @@
 #include "bytetape/core/activation.h"
 #include "bytetape/core/kernels/conv.h"
 
-// What no library applies: in place, while it is in a cache.
+// Activations that no library kernel applies. They run while the result is in the cache.
 namespace bytetape::cpu {
 
-/// y = activation(z), which may be y.
+/// Computes y = activation(z). y may be z.
 void activate(Activation activation, const ConstView& z, const View& y);
-/// The same in place.
+/// Computes y = activation(y) in place.
 inline void activate(Activation activation, const View& y) { activate(activation, y, y); }
-/// The same gradients without an activation: gy as it came through that is in `masked`.
+/// Returns the arguments for a kernel without an activation: gy has passed through the activation, into `masked`.
 Conv2dWeightGradArgs through_activation(Conv2dWeightGradArgs a);
 
 }  // namespace bytetape::cpu

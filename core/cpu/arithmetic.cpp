@@ -30,7 +30,7 @@ void div(const ConstView& a, const ConstView& b, const View& y) {
     if constexpr (std::is_integral_v<T>)
       elementwise<T, T, T>(
           [](const auto& a, const auto& b) {
-            // -1 apart, as the smallest integer divided by it would trap.
+            // -1 is a case of its own, because dividing the smallest integer by -1 traps.
             return a.binaryExpr(b, [](T p, T q) {
               if (q == 0) return T{0};
               if constexpr (std::is_signed_v<T>)
@@ -65,7 +65,7 @@ struct Less {
   static bool before(auto p, auto q) { return p < q; }
 };
 
-/// The one of two that comes before the other by Order.
+/// Computes the operand that comes first by Order.
 template <class Order>
 void first_of(const ConstView& a, const ConstView& b, const View& y) {
   visit_arithmetic(y.dtype, [&](auto zero) {
@@ -76,7 +76,7 @@ void first_of(const ConstView& a, const ConstView& b, const View& y) {
   });
 }
 
-/// What of gy goes to a: nothing where b came first.
+/// Computes a's part of gy: none if b came first.
 template <class Order, class C>
 struct ShareOfFirst {
   C operator()(C a, C b, C gy) const { return Order::before(b, a) ? C{0} : a == b ? gy / 2 : gy; }

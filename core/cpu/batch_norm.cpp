@@ -1,4 +1,4 @@
-// The result of batch normalisation, and its table.
+// The result of batch normalisation, and the kernel table.
 #include "bytetape/core/cpu/batch_norm.h"
 
 #include "bytetape/core/cpu/table.h"
@@ -6,16 +6,16 @@
 namespace bytetape::cpu {
 namespace {
 
-/// v where it is not below 0, of a number or an array.
+/// Returns v where it is not below 0. v is a number or an array.
 template <class V>
 auto rectified(const V& v) {
   if constexpr (std::is_arithmetic_v<V>)
     return v < 0 ? V{0} : v;
   else
-    return v.max(typename V::Scalar{0});  // of two zeros, and of NaN, Eigen takes the first
+    return v.max(typename V::Scalar{0});  // Eigen returns v for NaN and for -0
 }
 
-/// y = finish(bn(x), residual...), element by element.
+/// Computes y = finish(bn(x), residual...) elementwise.
 template <class T, class F, class... Residual>
 void normalise(const BatchNormApplyArgs& a, const F& finish, const Residual&... residual) {
   map_channels<T>([&](std::int64_t c) { return normalisation(a, c); },

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of batch normalisation share: sums over pixels in blocks, numbers of a channel.
+// Shared by the batch normalisation kernels: sums over blocks of pixels, and per-channel values.
 #include <cmath>
 
 #include "bytetape/core/cpu/channels.h"
@@ -7,8 +7,9 @@
 
 namespace bytetape::cpu {
 
-/// Where adjacent channels are summed over pixels: blocks of pixels give one partial result each, added in the blocks'
-/// order. Blocks depend on the shape alone, so that the threads do not show in the result, and stay in the L2 cache.
+/// Blocks of pixels for sums over pixels of adjacent channels. Each block gives a partial sum, and the partial sums are
+/// added in order. Blocks depend on the shape alone, so the number of threads does not change the bits. A block fits
+/// the L2 cache.
 struct Blocks {
   std::int64_t channels, pixels, length, count;
 
@@ -16,13 +17,13 @@ struct Blocks {
     length = std::max<std::int64_t>(32, 16384 / std::max<std::int64_t>(channels, 1));
     count = (pixels + length - 1) / length;
   }
-  std::int64_t work() const { return length * channels; }  // of one
+  std::int64_t work() const { return length * channels; }  // elements of one block
   std::int64_t begin(std::int64_t block) const { return block * length; }
   std::int64_t end(std::int64_t block) const { return std::min(pixels, begin(block) + length); }
 };
 
-/// Two doubles a channel, then two numbers a block and channel (of the folded image, so that there may be several for
-/// one of x).
+/// Two doubles per channel, then two numbers per block and channel of the folded image. A channel of x may be several
+/// channels of the folded image.
 template <class C>
 struct Scratch {
   double* totals[2];
@@ -38,7 +39,7 @@ struct Scratch {
 };
 
 inline std::size_t scratch_bytes(const ConstView& x) {
-  std::size_t partials = 0;  // gy may have gaps where x has none
+  std::size_t partials = 0;  // the larger of both cases, because gy may have gaps where x has none
   if (channels_adjacent({&x}))
     for (const std::int64_t fold : {std::int64_t{1}, folding({&x})}) {
       const Blocks blocks(folded(x, fold));
@@ -48,7 +49,7 @@ inline std::size_t scratch_bytes(const ConstView& x) {
          partials * (x.dtype == DType::f64 ? sizeof(double) : sizeof(float));
 }
 
-/// Element c, or a number where nothing is given.
+/// Returns element c, or `otherwise` if v is undefined.
 inline double value(const ConstView& v, std::int64_t c, double otherwise = 0) {
   if (!v.defined()) return otherwise;
   return visit_floating(v.dtype,
@@ -63,20 +64,20 @@ inline void set(const View& v, std::int64_t c, double to) {
   });
 }
 
-/// {mean, scale, shift}, with which bn(x) = (x - mean) scale + shift.
+/// Returns {mean, scale, shift}, where bn(x) = (x - mean) scale + shift.
 template <class Args>
 std::array<double, 3> normalisation(const Args& a, std::int64_t c) {
   return {value(a.mean, c), value(a.weight, c, 1) / std::sqrt(value(a.var, c) + a.eps), value(a.bias, c)};
 }
 
-/// f(first, count) for channels taken some at a time: what is summed for them fits local arrays, which alias nothing.
+/// Calls f(first, count) for groups of channels whose sums fit local arrays, which do not alias.
 template <class F>
 void for_each_lane_group(std::int64_t channels, F&& f) {
   for (std::int64_t first = 0; first < channels; first += detail::chunk)
     f(first, std::min(detail::chunk, channels - first));
 }
 
-/// f(i) for i in [0, count), in parallel; each costs about `work` elements.
+/// Calls f(i) for i in [0, count), in parallel. A call costs about as much as `work` elements.
 template <class F>
 void for_each_item(std::int64_t count, std::int64_t work, F&& f) {
   parallel_for(count, grain / std::max<std::int64_t>(work, 1), [&](std::int64_t begin, std::int64_t end) {

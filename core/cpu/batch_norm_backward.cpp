@@ -1,4 +1,4 @@
-// Gradients of batch normalisation: gy goes through the activation, is summed over each channel, and then makes gx.
+// Gradients of batch normalisation: gy passes through the activation, is summed over each channel, and then gives gx.
 #include "bytetape/core/cpu/batch_norm.h"
 #include "bytetape/core/cpu/sum.h"
 #include "bytetape/core/cpu/table.h"
@@ -8,7 +8,7 @@
 namespace bytetape::cpu {
 namespace {
 
-/// g where y is not at or below 0, of numbers or arrays.
+/// Returns g, or 0 where y <= 0. y and g are numbers or arrays.
 template <class Y, class G>
 auto passed(const Y& y, const G& g) {
   if constexpr (std::is_arithmetic_v<G>)
@@ -17,13 +17,13 @@ auto passed(const Y& y, const G& g) {
     return y.binaryExpr(g, [](auto of_y, auto of_g) { return passed(of_y, of_g); });
 }
 
-/// bn(x) of {mean, scale, shift} and numbers or arrays.
+/// Returns bn(x) for a number or an array x.
 template <class C, class X>
 auto normalised(C mean, C scale, C shift, const X& x) {
   return (x - mean) * scale + shift;
 }
 
-/// Calls f with a constant for whether gy goes through the activation by x.
+/// Calls f with std::true_type if the activation's mask must be recomputed from x, else with std::false_type.
 template <class F>
 void with_mask(const BatchNormBackwardArgs& a, F&& f) {
   if (a.activation == Activation::relu && !a.y.defined())
@@ -32,7 +32,7 @@ void with_mask(const BatchNormBackwardArgs& a, F&& f) {
     f(std::false_type());
 }
 
-/// Numbers of some channels, each in an array.
+/// Mean, scale and shift of some channels.
 template <class C>
 struct Lanes {
   alignas(64) C mean[detail::chunk], scale[detail::chunk], shift[detail::chunk];
@@ -46,7 +46,7 @@ struct Lanes {
   }
 };
 
-// What is added for one pixel, out of line as in norm_statistics.cpp.
+// Adds the terms of one pixel. Out of line, as in batch_norm_statistics.cpp.
 template <bool masks, class T, class C>
 [[gnu::noinline]] void add_gradients(std::int64_t count, const T* __restrict x, const T* __restrict gy,
                                      const Lanes<C>& numbers, C* __restrict sum, C* __restrict product) {
@@ -60,7 +60,7 @@ template <bool masks, class T, class C>
   }
 }
 
-/// Sums over a channel's gy, and over gy * (x - mean).
+/// Computes the sums of gy and of gy * (x - mean) over the pixels of a block.
 template <bool masks, class T, class C = compute_t<T>>
 void gradient_sums_of_block(const BatchNormBackwardArgs& a, const ConstView& x, const ConstView& gy, std::int64_t begin,
                             std::int64_t end, C* sums, C* products) {
@@ -128,7 +128,7 @@ void gradient_sums(const BatchNormBackwardArgs& a, const ConstView& gy, const Wo
   });
 }
 
-/// gx of gy and x, with slopes and offsets from the sums in training.
+/// Computes gx from gy and x. In training, slopes and offsets come from the sums.
 template <bool masks, class T>
 void input_gradient(const BatchNormBackwardArgs& a, const ConstView& gy, const double* const totals[2]) {
   const auto pixels = static_cast<double>(pixel_count(a.x));

@@ -1,4 +1,4 @@
-// Mean and variance of each channel, and the running ones that they move.
+// Mean and variance of each channel, and the update of the running statistics.
 #include <limits>
 
 #include "bytetape/core/cpu/batch_norm.h"
@@ -7,8 +7,8 @@
 namespace bytetape::cpu {
 namespace {
 
-/// How many, their mean, and the sum of squared distances from it (Chan, Golub & LeVeque, "Updating formulae and a
-/// pairwise algorithm for computing sample variances", 1979).
+/// Count, mean, and sum of squared distances from the mean (Chan, Golub & LeVeque, "Updating formulae and a pairwise
+/// algorithm for computing sample variances", 1979).
 struct Moments {
   double count = 0, mean = 0, m2 = 0;
   void merge(const Moments& o) {
@@ -19,8 +19,8 @@ struct Moments {
   }
 };
 
-// What is added for one pixel. Kept out of line: inlined, GCC 12 interchanges the loops over channels and pixels, and
-// then neither is vectorised.
+// Adds the terms of one pixel. Out of line, because GCC 12 would interchange the inlined loops over channels and
+// pixels, and then vectorise neither.
 template <class T, class C>
 [[gnu::noinline]] void add_distances(std::int64_t count, const T* __restrict x, const C* __restrict from,
                                      C* __restrict sum) {
@@ -37,15 +37,15 @@ template <class T, class C>
   }
 }
 
-/// The first pixel of a channel, from which distances are taken: sums of values far from zero, and a mean rounded
-/// there, would lose what lies between them. 0 where distances from it would overflow.
+/// Returns the first pixel of a channel, which is subtracted from all pixels. Without it, rounding of large values
+/// would hide small differences. 0 if the differences could overflow.
 template <class T, class C = compute_t<T>>
 C pivot_of(const ConstView& x, std::int64_t c) {
   const auto first = static_cast<C>(x.as<T>()[c * x.strides[1]]);
   return std::abs(first) < std::numeric_limits<C>::max() / 4 ? first : C{0};
 }
 
-// The mean that a first pass gives is rounded, and what a second finds it to be off by (`rest`) corrects both moments.
+// The mean of the first pass is rounded. The second pass finds its error (`rest`), which corrects mean and variance.
 template <class T, class C = compute_t<T>>
 void moments_of_block(const ConstView& x, std::int64_t channels, std::int64_t begin, std::int64_t end, C* means,
                       C* m2s) {
@@ -80,7 +80,7 @@ Moments moments_of_plane(const ConstView& x, std::int64_t n, std::int64_t c, C p
   return {count, static_cast<double>(mean) + rest / count, m2 - rest * rest / count};
 }
 
-/// finish(c, moments) for each channel, in parallel. x has a pixel.
+/// Calls finish(c, moments) for each channel, in parallel. x must have a pixel.
 template <class T, class F>
 void moments(const ConstView& x, const Workspace& ws, F&& finish) {
   using C = compute_t<T>;
@@ -112,7 +112,7 @@ void moments(const ConstView& x, const Workspace& ws, F&& finish) {
   });
 }
 
-/// Moves what is there towards `to`.
+/// Moves element c of the running statistic towards `to`.
 void move(const View& running, std::int64_t c, double momentum, double to) {
   set(running, c, value(running, c) * (1 - momentum) + to * momentum);
 }

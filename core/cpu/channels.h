@@ -1,6 +1,6 @@
 #pragma once
-// Walking images (n, c, h, w) with a few numbers for each channel: along the channels where they are adjacent
-// (channels-last, or h = w = 1), else plane by plane.
+// Loops over images (n, c, h, w) with a few numbers per channel. Channels are the inner loop if they are adjacent
+// (channels-last, or h = w = 1). Otherwise planes are.
 #include <array>
 #include <utility>
 
@@ -16,8 +16,8 @@ inline bool channels_adjacent(std::initializer_list<const ConstView*> images) {
 
 inline std::int64_t pixel_count(const ConstView& x) { return x.shape[0] * x.shape[2] * x.shape[3]; }
 
-/// Channels-last images with nothing between their pixels, seen as fewer pixels of more channels: loops over the
-/// channels of a pixel get longer. How many pixels make one; 1 where any image has gaps.
+/// Returns how many adjacent pixels can be treated as one pixel of more channels. Loops over the channels of a pixel
+/// get longer then. 1 if an image is not dense channels-last.
 inline std::int64_t folding(std::initializer_list<const ConstView*> images) {
   const ConstView& first = **images.begin();
   if (numel(first.shape) == 0) return 1;
@@ -28,7 +28,7 @@ inline std::int64_t folding(std::initializer_list<const ConstView*> images) {
   return fold;
 }
 
-/// v as folding() says: channel c of the result is channel c % v.shape[1].
+/// Returns v with `fold` pixels as one. Channel c of the result is channel c % v.shape[1] of v.
 template <class V>
 V folded(V v, std::int64_t fold) {
   if (fold == 1) return v;
@@ -38,7 +38,8 @@ V folded(V v, std::int64_t fold) {
   return v;
 }
 
-/// f(offsets) for pixels begin .. end - 1, row-major over (n, h, w): of the pixel's first channel in each image.
+/// Calls f(offsets) for pixels begin .. end - 1, row-major over (n, h, w). The offsets are those of the pixel's first
+/// channel in each image.
 template <std::size_t K, class F>
 void for_each_pixel(const std::array<const ConstView*, K>& images, std::int64_t begin, std::int64_t end, F&& f) {
   const std::int64_t height = images[0]->shape[2], width = images[0]->shape[3];
@@ -57,7 +58,7 @@ void for_each_pixel(const std::array<const ConstView*, K>& images, std::int64_t 
   }
 }
 
-/// f(arrays) for piece after piece of channel c of image n, one array of the computed type an operand.
+/// Calls f(arrays...) for consecutive pieces of channel c of image n, with one array per image in the compute type.
 template <class T, std::size_t K, class F>
 void for_each_piece(const std::array<const ConstView*, K>& images, std::int64_t n, std::int64_t c, F&& f) {
   std::array<detail::Source<T>, K> sources;
@@ -132,7 +133,8 @@ void map_planes(std::index_sequence<P...>, const Numbers& numbers, const F& f, c
 
 }  // namespace detail
 
-/// y = f(numbers of the channel..., x...), element by element; numbers(c) is an array of doubles. y and all x hold T.
+/// Computes y = f(numbers of the channel..., x...) elementwise. numbers(c) returns an array of doubles. y and all x
+/// hold T.
 template <class T, class Numbers, class F, class... X>
 void map_channels(const Numbers& numbers, const F& f, const View& y, const X&... x) {
   if (numel(y.shape) == 0) return;

@@ -10,7 +10,7 @@
 namespace bytetape::cpu {
 namespace {
 
-/// Of a gradient, so many elements are squared and added up by one thread, whatever threads there are.
+/// The elements of a gradient that one partial sum covers. It does not depend on the number of threads.
 constexpr std::int64_t norm_piece = 16384;
 
 std::int64_t pieces_of(const View& gradient) { return (gradient.numel() + norm_piece - 1) / norm_piece; }
@@ -21,7 +21,7 @@ double sum_of_squares(const T* x, std::int64_t n) {
   return sum_of(values.unaryExpr([](T v) { return static_cast<double>(v); }).square());
 }
 
-/// g = f(g) for every element, in the dtype that it is computed in.
+/// Computes g = f(g) for every element, in the compute type of its dtype.
 template <class F>
 void map_gradients(std::span<const View> gradients, F&& f) {
   for_each_stretch(
@@ -62,7 +62,7 @@ void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws
   visit_floating(args.norm.dtype,
                  [&](auto zero) { *args.norm.as<decltype(zero)>() = static_cast<decltype(zero)>(norm); });
   const double factor = args.max_norm / (norm + 1e-6);
-  if (factor >= 1) return;  // not so of NaN, which goes into the gradients
+  if (factor >= 1) return;  // false for NaN, which goes into the gradients
   map_gradients(args.gradients, [&](auto v) { return v * static_cast<decltype(v)>(factor); });
 }
 

@@ -3,7 +3,7 @@
 
 namespace bytetape::cpu {
 
-// As OptimizerKernels has them.
+// See OptimizerKernels.
 Plan plan(const ClipGradNormArgs& args);
 void clip_grad_norm(const ClipGradNormArgs& args, const Plan& plan, Workspace ws);
 void clip_grad_value(std::span<const View> gradients, double clip_value);

@@ -1,4 +1,5 @@
 #include <functional>
+#include <limits>
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/table.h"
@@ -16,16 +17,52 @@ void compare(const ConstView& a, const ConstView& b, const View& y) {
   });
 }
 
+template <class X>
+auto is_true(const X& x) {
+  return x != typename X::Scalar(0);
+}
+struct LogicalAnd {
+  auto operator()(const auto& a, const auto& b) const { return is_true(a) && is_true(b); }
+};
+struct LogicalOr {
+  auto operator()(const auto& a, const auto& b) const { return is_true(a) || is_true(b); }
+};
+struct LogicalXor {
+  auto operator()(const auto& a, const auto& b) const { return is_true(a) != is_true(b); }
+};
+
+template <class Property>
+void classify(const ConstView& x, const View& y) {
+  visit_floating(x.dtype, [&](auto zero) { elementwise<bool, decltype(zero)>(Property(), y, x); });
+}
+template <class X>
+constexpr auto infinity = std::numeric_limits<typename X::Scalar>::infinity();
+struct IsNan {
+  auto operator()(const auto& x) const { return x != x; }
+};
+struct IsInf {
+  template <class X>
+  auto operator()(const X& x) const {
+    return x.abs() == infinity<X>;
+  }
+};
+struct IsFinite {
+  template <class X>
+  auto operator()(const X& x) const {
+    return x.abs() < infinity<X>;
+  }
+};
+
 template <class T>
 struct Choose {
-  // Arithmetic on bits: a branch would be mispredicted.
+  // Bit operations instead of a branch, which would be mispredicted.
   T operator()(bool c, T a, T b) const {
     const T mask = static_cast<T>(-static_cast<T>(c));
     return static_cast<T>((a & mask) | (b & ~mask));
   }
 };
 
-// Bits are chosen, not numbers: one loop for each size of element.
+// Bits are selected, not numbers, so there is one loop per element size.
 template <class T>
 void choose(const ConstView& condition, const ConstView& a, const ConstView& b, const View& y) {
   const auto f = [](const auto& c, const auto& a, const auto& b) {
@@ -49,6 +86,12 @@ const CompareKernels& compare_kernels() {
       .le = compare<std::less_equal<>>,
       .gt = compare<std::greater<>>,
       .ge = compare<std::greater_equal<>>,
+      .logical_and = compare<LogicalAnd>,
+      .logical_or = compare<LogicalOr>,
+      .logical_xor = compare<LogicalXor>,
+      .isnan = classify<IsNan>,
+      .isinf = classify<IsInf>,
+      .isfinite = classify<IsFinite>,
       .where = where,
   };
   return all;

@@ -10,7 +10,7 @@
 namespace bytetape::cpu::portable {
 namespace {
 
-/// Hands out pieces of the workspace one after the other; without memory it only counts them.
+/// Hands out consecutive pieces of the workspace. Without memory it only counts their bytes.
 class Arena {
  public:
   Arena() = default;
@@ -36,7 +36,7 @@ View dense(C* data, const Shape& shape) {
   return View(data, dtype_of<C>, {}, shape, contiguous_strides(shape));
 }
 
-/// Image i of a batch (n, c, h, w), seen as (h, w, c).
+/// Returns a view of image i of a batch (n, c, h, w) as (h, w, c).
 template <class V>
 V image(const V& x, std::int64_t i) {
   auto* data =
@@ -44,7 +44,7 @@ V image(const V& x, std::int64_t i) {
   return V(data, x.dtype, x.device, {x.shape[2], x.shape[3], x.shape[1]}, {x.strides[2], x.strides[3], x.strides[1]});
 }
 
-/// (o, c / groups, kh, kw) seen as (o, kh, kw, c / groups): the order of a patch.
+/// Returns a view of weight (o, c / groups, kh, kw) as (o, kh, kw, c / groups), the order of a patch.
 template <class V>
 V as_patches(const V& w) {
   V out = w;
@@ -56,7 +56,7 @@ V as_patches(const V& w) {
   return out;
 }
 
-/// The weights as patches, computed in C. Matrix g of them is (o / groups, patch).
+/// The weights as patches, converted to C. group(g) is an (o / groups, patch) matrix.
 template <class C>
 struct Weights {
   const ConvSizes& s;
@@ -71,7 +71,7 @@ struct Weights {
   }
 };
 
-/// What one thread needs besides: patches, an image of y and what gemm() packs.
+/// The scratch of one thread: patches, an image of y, and the packed blocks of gemm().
 template <class C>
 struct Slice {
   C *patches, *y;
@@ -83,7 +83,7 @@ struct Slice {
     packed = arena.bytes(std::max({pack(0, 1, 2), pack(0, 2, 1), pack(1, 2, 0)}));
   }
   Matrix<C> patch_matrix(const ConvSizes& s) const { return row_major(patches, s.pixels(), s.patch()); }
-  /// The columns of group g in the image of y, which is (pixels, o).
+  /// Returns the columns of group g in the image of y, which is (pixels, o).
   Matrix<C> y_group(const ConvSizes& s, std::int64_t g) const {
     return row_major(y, s.pixels(), s.o).block(0, g * s.group_out(), s.pixels(), s.group_out());
   }
@@ -134,11 +134,12 @@ struct InputGrad {
   }
 };
 
-/// Sums over images go into a fixed number of parts, added in order: the bits do not depend on the threads.
+/// Sums over images go into a fixed number of parts, which are added in order. So the number of threads does not change
+/// the bits.
 template <class C>
 struct WeightGrad {
   std::int64_t parts;
-  C *gw, *gb;  // one a part
+  C *gw, *gb;  // one per part
   explicit WeightGrad(const ConvSizes& s, Arena& arena)
       : parts(std::clamp<std::int64_t>((std::int64_t{1} << 22) / (s.o * s.patch()), 1, 16)) {
     parts = std::min(parts, std::max<std::int64_t>(s.n, 1));
@@ -176,7 +177,7 @@ struct WeightGrad {
   }
 };
 
-/// What a Job keeps for all threads, then a PerThread for each.
+/// The workspace has the memory that a Job shares between threads, and then a PerThread for each thread.
 template <template <class> class Job, class Args>
 Plan plan(const Args& args) {
   const ConvSizes s(args);
@@ -189,7 +190,7 @@ Plan plan(const Args& args) {
   });
 }
 
-/// f(i, PerThread) for i in [0, count), each thread with its own.
+/// Calls f(i, per_thread) for i in [0, count), in parallel. Each thread has its own PerThread.
 template <class PerThread, class F>
 void share(const ConvSizes& s, std::int64_t count, char* memory, F&& f) {
   const std::int64_t slices = std::min<std::int64_t>(num_threads(), count);

@@ -11,8 +11,8 @@
 namespace bytetape::cpu {
 namespace {
 
-constexpr std::int64_t tile = 8;    // transposed at a time, through registers
-constexpr std::int64_t strip = 16;  // rows of tiles: a cache line of f32 in x
+constexpr std::int64_t tile = 8;    // rows and columns of a tile, which is transposed in registers
+constexpr std::int64_t strip = 16;  // rows of a strip of tiles: a cache line of f32 in x
 
 template <class To, class From>
 To convert(From v) {
@@ -40,12 +40,13 @@ void copy_row(char* y, std::int64_t y_step, const char* x, std::int64_t x_step, 
     *reinterpret_cast<To*>(y + i * y_step) = convert<To>(*reinterpret_cast<const From*>(x + i * x_step));
 }
 
-/// A copy that turns rows into columns: y is dense along dim `row`, x along dim `column`; the other dims are walked.
+/// Dims of a transposing copy: y is dense along dim `row`, x along dim `column`.
 struct Transpose {
   int row = -1, column = -1;
 };
 
-// The dims (of a loop over y and x) that change places, if any do and are long enough to be cut into tiles.
+// Finds the two dims (of a loop over y and x) that the copy swaps. The result is empty if the copy swaps no dims, or
+// only dims shorter than a tile.
 Transpose find_transpose(const Loop<2>& w, std::int64_t element) {
   const int last = w.shape.size() - 1;
   if (w.strides[0][last] != element || w.strides[1][last] <= element || w.shape[last] < tile) return {};
@@ -54,7 +55,7 @@ Transpose find_transpose(const Loop<2>& w, std::int64_t element) {
   return {};
 }
 
-/// y[d, i] = x[i, d] for tile x tile elements; steps in bytes, dense along i in y and along d in x.
+/// y[d, i] = x[i, d] for tile x tile elements. Steps are in bytes. y is dense along i, x along d.
 template <class T>
 void transpose_tile(char* y, std::int64_t y_step, const char* x, std::int64_t x_step) {
   T in[tile][tile], out[tile];
@@ -65,7 +66,7 @@ void transpose_tile(char* y, std::int64_t y_step, const char* x, std::int64_t x_
   }
 }
 
-/// The same for any number of rows (d) and columns (i).
+/// As transpose_tile, for any number of rows (d) and columns (i).
 template <class T>
 void transpose_strip(char* y, std::int64_t y_step, const char* x, std::int64_t x_step, std::int64_t rows,
                      std::int64_t columns) {
@@ -146,7 +147,7 @@ void arange(Scalar start, Scalar step, const View& y) {
     using T = decltype(zero);
     T* to = y.as<T>();
     const std::int64_t n = y.numel(), stride = y.strides[0];
-    if (start.is_integral() && step.is_integral()) {  // unsigned: a product may wrap, the sum is in range again
+    if (start.is_integral() && step.is_integral()) {  // unsigned: products may wrap, sums are in range
       const auto first = static_cast<std::uint64_t>(start.to<std::int64_t>());
       const auto each = static_cast<std::uint64_t>(step.to<std::int64_t>());
       for (std::int64_t i = 0; i < n; ++i)

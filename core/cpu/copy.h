@@ -1,7 +1,7 @@
 #pragma once
 #include "bytetape/core/view.h"
 
-// The kernels that other kernels call.
+// Copy kernels that other kernels call.
 namespace bytetape::cpu {
 
 void fill(Scalar value, const View& y);

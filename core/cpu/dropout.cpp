@@ -7,7 +7,7 @@
 namespace bytetape::cpu {
 namespace {
 
-/// Chooses on bits, without a branch: which way it goes cannot be predicted.
+/// Selects without a branch, because the outcome cannot be predicted.
 template <class T>
 struct Dropout {
   using C = compute_t<T>;
@@ -21,35 +21,35 @@ struct Dropout {
     return static_cast<T>(dropout_keeps(word, threshold) ? kept : C{0});
   }
 
-  void row(const std::uint32_t* words, std::int64_t n, char* y, std::int64_t y_step, const char* x,
-           std::int64_t x_step) const {
+  /// n adjacent elements of y.
+  void row(const std::uint32_t* words, std::int64_t n, char* y, const char* x, std::int64_t x_step) const {
     const Dropout f = *this;
-    if (y_step == sizeof(T) && x_step == sizeof(T)) {  // lets the compiler vectorise
-      auto* to = reinterpret_cast<T*>(y);
+    auto* to = reinterpret_cast<T*>(y);
+    if (x_step == sizeof(T)) {  // lets the compiler vectorise
       const auto* from = reinterpret_cast<const T*>(x);
       for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], from[i]);
     } else {
-      for (std::int64_t i = 0; i < n; ++i)
-        *reinterpret_cast<T*>(y + i * y_step) = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
+      for (std::int64_t i = 0; i < n; ++i) to[i] = f(words[i], *reinterpret_cast<const T*>(x + i * x_step));
     }
   }
 };
 
+/// y is row-major.
 void drop(const DropoutArgs& a, const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     const Dropout<decltype(zero)> f(a.p);
     const auto loop = row_major_loop(y, x);
     for_each_block<1>(a.state, y.numel(), [&](std::int64_t first, std::int64_t n, const std::uint32_t* words) {
       walk_rows(loop, first, first + n, [&](std::int64_t m, const auto& at, const auto& step) {
-        f.row(words, m, at[1], step[1], at[2], step[2]);
+        f.row(words, m, at[1], at[2], step[2]);
         words += m;
       });
     });
   });
 }
 
-/// Channels-last images whose rows are whole counters: the words of a counter belong to four pixels of one channel, so
-/// that those of neighbouring channels, drawn together, are four runs of memory.
+/// Whether channels-last images have rows that are whole Philox counters. The four words of a counter belong to four
+/// pixels of one channel. Counters of neighbouring channels, drawn together, then fill four contiguous runs.
 bool draws_across_channels(const DropoutArgs& a) {
   return a.y.rank() == 4 && a.y.shape[3] % 4 == 0 && a.y.strides[1] == 1 && a.x.strides[1] == 1 && a.y.shape[1] > 1;
 }
@@ -75,7 +75,7 @@ void drop_across_channels(const DropoutArgs& a) {
               return static_cast<char*>(const_cast<void*>(v.data())) +
                      (n * s[0] + c + h * s[2] + (w + k) * s[3]) * size;
             };
-            f.row(words[k], std::min<std::int64_t>(block_counters, channels - c), at(y), size, at(x), size);
+            f.row(words[k], std::min<std::int64_t>(block_counters, channels - c), at(y), at(x), size);
           }
         }
       }
@@ -83,7 +83,8 @@ void drop_across_channels(const DropoutArgs& a) {
   });
 }
 
-// Elements are counted row-major. Two copies that transpose cost less than drawing across any other layout.
+// Random numbers are counted in row-major order. For other layouts, two transposing copies cost less than drawing in
+// the layout's order.
 Plan plan(const DropoutArgs& a) {
   const bool in_place = a.y.is_contiguous() || draws_across_channels(a);
   return {in_place ? 0 : static_cast<std::size_t>(a.y.numel()) * size_of(a.y.dtype)};
@@ -91,7 +92,7 @@ Plan plan(const DropoutArgs& a) {
 
 void dropout(const DropoutArgs& a, const Plan& plan, Workspace ws) {
   if (a.y.numel() == 0) return;
-  if (!a.y.is_contiguous() && draws_across_channels(a)) return drop_across_channels(a);
+  if (draws_across_channels(a)) return drop_across_channels(a);
   if (plan.workspace == 0) return drop(a, a.x, a.y);
   const View rows(ws.data, a.y.dtype, a.y.device, a.y.shape, contiguous_strides(a.y.shape));
   copy(a.x, rows);

@@ -19,13 +19,14 @@ namespace detail {
 
 inline constexpr std::int64_t chunk = 256;
 
-/// A run of T elements as Eigen sees it: in place where it is dense and computed in T, else gathered a chunk at a time.
+/// A run of T elements as an Eigen array. It is read in place if it is dense and computed in T, else gathered in
+/// chunks.
 template <class T>
 struct Source {
   using C = compute_t<T>;
   static constexpr bool converts = !std::is_same_v<T, C>;
   alignas(64) C buffer[chunk];
-  bool is_number = false;  // the buffer holds a constant, once and for all
+  bool is_number = false;  // whether the buffer holds a constant
 
   Source() {}  // the buffer stays uninitialised
   explicit Source(const ConstView& x) : is_number(converts && x.is_constant()) {
@@ -61,7 +62,7 @@ void apply_row(const F& f, const Inputs& inputs, std::int64_t n, const std::arra
 
 }  // namespace detail
 
-/// y = f(x...), element by element. Out and In are the element types stored; f takes Eigen arrays of the computed types
+/// Computes y = f(x...) elementwise. Out and In are the stored element types. f takes Eigen arrays of the compute types
 /// and returns an array expression.
 template <class Out, class... In, class F, class... X>
 void elementwise(const F& f, const View& y, const X&... x) {
@@ -71,7 +72,7 @@ void elementwise(const F& f, const View& y, const X&... x) {
   constexpr std::size_t K = sizeof...(In) + 1;
   const std::int64_t n = numel(y.shape);
   if (n == 0) return;
-  if (n < grain && y.is_contiguous() && ((x.is_constant() || x.is_contiguous()) && ...)) {  // nothing to plan
+  if (n < grain && y.is_contiguous() && ((x.is_constant() || x.is_contiguous()) && ...)) {  // one dense run
     const auto step = [](const ConstView& v) {
       return v.is_constant() ? 0 : static_cast<std::int64_t>(size_of(v.dtype));
     };

@@ -7,12 +7,12 @@
 namespace bytetape::cpu {
 namespace {
 
-/// y = f(x, t) of numbers.
+/// Computes y = f(x, t) elementwise. f takes single numbers.
 template <class F>
 void of_pair(const F& f, const ConstView& x, const ConstView& t, const View& y) {
   exact(f, y, x, t);
 }
-/// gx = slope(x - t) gy.
+/// Computes gx = slope(x - t) gy elementwise.
 template <class F>
 void slope_of_pair(const F& slope, const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx) {
   visit_floating(gx.dtype, [&](auto zero) {
@@ -52,7 +52,7 @@ void huber_loss_backward(double delta, const ConstView& x, const ConstView& t, c
   slope_of_pair(slope, x, t, gy, gx);
 }
 
-// log(1 + exp(-x)) is log1p(exp(-|x|)) + max(-x, 0), where nothing overflows.
+// Uses log(1 + exp(-x)) = log1p(exp(-|x|)) + max(-x, 0), which cannot overflow.
 void bce_with_logits(const ConstView& x, const ConstView& t, const ConstView& p, const View& y) {
   smooth(
       [](auto& y, const auto& x, const auto& t, const auto& p) {
@@ -72,6 +72,18 @@ void bce_with_logits_backward(const ConstView& x, const ConstView& t, const Cons
       gx, x, t, p, gy);
 }
 
+void kl_div(const ConstView& x, const ConstView& t, const View& y) {
+  smooth(
+      [](auto& y, const auto& x, const auto& t) {
+        y = t.log();
+        y = (t == 0).select(0, t * (y - x));
+      },
+      y, x, t);
+}
+void kl_div_log(const ConstView& x, const ConstView& t, const View& y) {
+  smooth([](auto& y, const auto& x, const auto& t) { y = t.exp() * (t - x); }, y, x, t);
+}
+
 }  // namespace
 
 const ElementwiseLossKernels& elementwise_loss_kernels() {
@@ -80,6 +92,8 @@ const ElementwiseLossKernels& elementwise_loss_kernels() {
       .l1_loss = l1_loss,
       .huber_loss = huber_loss,
       .bce_with_logits = bce_with_logits,
+      .kl_div = kl_div,
+      .kl_div_log = kl_div_log,
       .mse_loss_backward = mse_loss_backward,
       .l1_loss_backward = l1_loss_backward,
       .huber_loss_backward = huber_loss_backward,

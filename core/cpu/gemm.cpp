@@ -9,10 +9,10 @@ namespace {
 using Eigen::ColMajor;
 using Eigen::RowMajor;
 
-// One packed block of a (rows x depth) and of b (depth x cols) stay in a second-level cache of 512 KiB (f32).
+// A packed block of a (rows x depth) and one of b (depth x cols) fit an L2 cache of 512 KiB (f32).
 constexpr std::int64_t block_rows = 128, block_cols = 256, block_depth = 256;
 
-/// Eigen's product asks this where its packed blocks lie; its own variants allocate them.
+/// Gives Eigen's product the memory for its packed blocks. Eigen's own classes would allocate it.
 template <class T>
 class Blocking final : public Eigen::internal::level3_blocking<T, T> {
  public:

@@ -4,7 +4,7 @@
 
 namespace bytetape::cpu {
 
-/// A matrix in memory that somebody else owns; steps count elements. T is float or double, const or not.
+/// A view of a matrix. Steps are in elements. T is float or double, const or not.
 template <class T>
 struct Matrix {
   T* data = nullptr;
@@ -16,24 +16,24 @@ struct Matrix {
     return {data + row * row_step + col * col_step, n_rows, n_cols, row_step, col_step};
   }
   operator Matrix<const T>() const { return {data, rows, cols, row_step, col_step}; }
-  /// gemm() takes it as it is: one of its dims is walked one by one.
+  /// Whether gemm() can read it without a copy: one of its dims is contiguous.
   bool has_unit_step() const { return row_step == 1 || col_step == 1; }
 };
 
-/// A row-major matrix without gaps.
+/// Returns a row-major matrix without gaps.
 template <class T>
 Matrix<T> row_major(T* data, std::int64_t rows, std::int64_t cols) {
   return {data, rows, cols, cols, 1};
 }
 
-/// Rounded up to what vector loads like.
+/// Rounds up to a multiple of 64, the alignment of vector loads.
 constexpr std::size_t aligned_bytes(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Bytes of scratch that gemm() needs for y (m, n) = a (m, k) @ b (k, n); bounded, whatever the sizes.
+/// Returns the bytes of scratch that gemm() needs for y (m, n) = a (m, k) @ b (k, n). They are bounded for all sizes.
 template <class T>
 std::size_t gemm_scratch(std::int64_t m, std::int64_t n, std::int64_t k);
 
-/// y += a @ b on the calling thread. a and b have a unit step, y's col_step is 1. Allocates nothing.
+/// Computes y += a @ b on the calling thread. a and b must have a unit step, and y a col_step of 1. Allocates nothing.
 template <class T>
 void gemm(Matrix<const T> a, Matrix<const T> b, Matrix<T> y, void* scratch);
 

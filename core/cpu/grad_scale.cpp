@@ -11,7 +11,7 @@
 namespace bytetape::cpu {
 namespace {
 
-/// Multiplies n elements; false where one was not finite.
+/// Multiplies n elements. Returns false if an element is not finite.
 template <class T>
 bool unscale_stretch(T* g, std::int64_t n, compute_t<T> inverse) {
   bool is_finite = true;

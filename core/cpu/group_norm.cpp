@@ -1,5 +1,6 @@
-// Group normalisation. A thread takes a group of an image at a time, or where channels are adjacent as many groups side
-// by side as fit a row of lanes: their moments in two passes, then the result, over elements that stay in the cache.
+// Group normalisation. A thread takes one group of an image at a time. If channels are adjacent, it takes as many
+// groups as fit a row of lanes. It computes the moments in two passes, then the result, while the elements are in the
+// cache.
 #include <cmath>
 
 #include "bytetape/core/cpu/batch_norm.h"
@@ -11,14 +12,14 @@
 namespace bytetape::cpu {
 namespace {
 
-constexpr std::int64_t most_groups = detail::chunk;  // at a time
-constexpr std::int64_t fold_every = 64;              // pixels are added in the type of their sums, then these in double
+constexpr std::int64_t most_groups = detail::chunk;  // groups of an Item
+constexpr std::int64_t fold_every = 64;  // pixels summed in the compute type; these sums are added in double
 
-/// Some neighbouring groups of an image.
+/// Adjacent groups of an image.
 struct Item {
   std::int64_t image, first, groups, of_group;
 
-  std::int64_t channel() const { return first * of_group; }  // the first
+  std::int64_t channel() const { return first * of_group; }  // the first channel
   template <class T, class V>
   V of(const V& x) const {
     return V(x.template as<T>() + image * x.strides[0] + channel() * x.strides[1], x.dtype, x.device,
@@ -26,7 +27,7 @@ struct Item {
   }
 };
 
-/// f(item) for all groups of x, in parallel.
+/// Calls f(item) for all groups of x, in parallel.
 template <class F>
 void for_each_group(const ConstView& x, std::int64_t groups, F&& f) {
   const std::int64_t of_group = x.shape[1] / groups;
@@ -38,14 +39,14 @@ void for_each_group(const ConstView& x, std::int64_t groups, F&& f) {
   });
 }
 
-// What one pixel adds. Out of line as in norm_statistics.cpp.
+// Adds the terms of one pixel. Out of line, as in batch_norm_statistics.cpp.
 template <class C, class F, class... T>
 [[gnu::noinline]] void add_pixel(std::int64_t count, const F& f, const C* __restrict center, C* __restrict sum,
                                  const T* __restrict... x) {
   for (std::int64_t c = 0; c < count; ++c) sum[c] += f(center[c], static_cast<C>(x[c])...);
 }
 
-/// Of `count` adjacent channels from `first` on.
+/// sums_by_channel() for `count` adjacent channels from `first` on.
 template <class T, std::size_t K, class Center, class Sink, class... F>
 void sums_of_lanes(const std::array<const ConstView*, K>& images, std::int64_t first, std::int64_t count,
                    const Center& center, const Sink& sink, const F&... f) {
@@ -72,8 +73,8 @@ void sums_of_lanes(const std::array<const ConstView*, K>& images, std::int64_t f
   for (std::int64_t c = 0; c < count; ++c) sink(first + c, totals[c]);
 }
 
-/// sink(c, sums) for each channel c of one image, or of several of one shape and layout: the sums over its pixels of
-/// each f(center(c), values...), which are numbers or arrays.
+/// Calls sink(c, sums) for each channel c of an image, or of several images of one shape and layout. The sums are those
+/// of each f(center(c), values...) over the channel's pixels. f takes numbers or arrays.
 template <class T, std::size_t K, class Center, class Sink, class... F>
 void sums_by_channel(const std::array<const ConstView*, K>& images, const Center& center, const Sink& sink,
                      const F&... f) {
@@ -115,7 +116,7 @@ void normalise(const GroupNormArgs& a, const Item& item) {
       },
       [](C m, const auto& v) { return v - m; }, [](C m, const auto& v) { return (v - m) * (v - m); });
   for (std::int64_t g = 0; g < item.groups; ++g) {
-    const double rest = sums[g] / count;  // what the rounding of a mean far from 0 left over
+    const double rest = sums[g] / count;  // the error of the rounded mean
     mean[g] += static_cast<C>(rest);
     rstd[g] = static_cast<C>(1 / std::sqrt(std::max(squares[g] / count - rest * rest, 0.0) + a.eps));
   }
@@ -136,9 +137,9 @@ void group_norm(const GroupNormArgs& a) {
   });
 }
 
-/// Over the pixels of a channel of an image.
+/// Sums over the pixels of a channel of an image.
 struct GradientSums {
-  double gy, product;  // of gy (x - mean)
+  double gy, product;  // product: of gy (x - mean)
 };
 
 Plan plan(const GroupNormBackwardArgs& a) {
@@ -177,7 +178,7 @@ void backward_of(const GroupNormBackwardArgs& a, const Item& item, GradientSums*
       item.of<T>(a.gx), gy, x);
 }
 
-/// gw and gb of the sums of all images.
+/// Computes gw and gb from the sums of all images.
 void coefficient_gradients(const GroupNormBackwardArgs& a, const GradientSums* sums) {
   const std::int64_t channels = a.x.shape[1], of_group = channels / a.groups;
   for_each_item(channels, 4 * a.x.shape[0], [&](std::int64_t c) {

@@ -6,8 +6,8 @@
 
 namespace bytetape::cpu {
 
-/// f(row of the patch matrix, offset within the patch, input row, input column) for every tap of every output pixel;
-/// taps in the padding have row or column -1.
+/// Calls f(row of the patch matrix, offset within the patch, input row, input column) for every tap of every output
+/// pixel. Row and column are -1 for taps in the padding.
 template <class F>
 void for_each_tap(const ConvSizes& s, F&& f) {
   for (std::int64_t oy = 0; oy < s.oh; ++oy)
@@ -21,8 +21,8 @@ void for_each_tap(const ConvSizes& s, F&& f) {
         }
 }
 
-/// The patches of one group of an image as a (pixels, patch) matrix. `x` is the group's first channel, with x's
-/// strides.
+/// Copies the patches of one group of an image into a (pixels, patch) matrix. `x` is the group's first channel, with
+/// x's strides.
 template <class T, class C>
 void im2col(const ConvSizes& s, const T* x, const Strides& strides, C* patches) {
   const std::int64_t channels = s.group_in(), step = strides[1], patch = s.patch();
@@ -40,7 +40,7 @@ void im2col(const ConvSizes& s, const T* x, const Strides& strides, C* patches) 
   });
 }
 
-/// The reverse: adds the patches of group `group` into a dense (h, w, c) image.
+/// The inverse of im2col(): adds the patches of group `group` into a dense (h, w, c) image.
 template <class C>
 void col2im(const ConvSizes& s, const C* patches, std::int64_t group, C* image) {
   const std::int64_t channels = s.group_in(), patch = s.patch();

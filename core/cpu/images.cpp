@@ -20,9 +20,9 @@ void check_examples(const GatherImagesArgs& a) {
     if (const std::int64_t at = example(a, i); at < 0 || at >= n) throw_fault({Fault::Kind::example, at, n});
 }
 
-constexpr std::int32_t cut = -2;  // in the place of a column: 0 in x, whatever a pixel 0 becomes
+constexpr std::int32_t cut = -2;  // column index of a cut-out pixel, which is 0 in x even if pixel 0 is not
 
-/// Columns that a part of a row is made of; a map gives the same ones for every row and channel.
+/// Source columns of a part of a row. They are the same for every row and channel of an image.
 struct Columns {
   static constexpr std::int64_t most = 512;
   std::int64_t first, count;
@@ -37,7 +37,7 @@ struct Columns {
   }
 };
 
-/// A part of row h of channel c, of image i of the batch; `row` of example `at` is what it is made of.
+/// Computes a part of row h of channel c, of image i of the batch, from row `row` of example `at`.
 template <class From, class T>
 void gather_columns(const GatherImagesArgs& a, std::int64_t i, std::int64_t c, std::int64_t h, std::int64_t at,
                     std::int32_t row, const Columns& columns) {
@@ -58,7 +58,7 @@ void gather_columns(const GatherImagesArgs& a, std::int64_t i, std::int64_t c, s
   }
 }
 
-/// Row h of image i of the batch.
+/// Computes row h of image i of the batch.
 template <class From, class T>
 void gather_row(const GatherImagesArgs& a, std::int64_t i, std::int64_t h) {
   const std::int64_t at = example(a, i), width = a.x.shape[3];

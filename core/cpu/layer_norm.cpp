@@ -1,10 +1,11 @@
-// Layer normalisation, a row at a time: its mean, its squared distances from that, then the result; three passes over a
-// row that stays in the cache.
+// Layer normalisation by rows, in three passes over a row that stays in the cache: mean, squared distances, result.
+// RMS normalisation is the same with a mean of 0.
+#include "bytetape/core/cpu/layer_norm.h"
+
 #include <cmath>
 
 #include "bytetape/core/cpu/row.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/kernels/layer_norm.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -14,7 +15,7 @@ Row<T> row_of(const ConstView& x, std::int64_t i) {
   return {reinterpret_cast<const char*>(x.as<T>() + i * x.shape[1]), sizeof(T), x.shape[1]};
 }
 
-/// f(index of the first, values of a, values of b), piece by piece.
+/// Calls f(index, values of a, values of b) piece by piece. `index` is that of the first element.
 template <class T, class F>
 void for_each_pair(const Row<T>& a, const Row<T>& b, F&& f) {
   detail::Source<T> source;
@@ -22,7 +23,7 @@ void for_each_pair(const Row<T>& a, const Row<T>& b, F&& f) {
       [&](std::int64_t at, const auto& v) { f(at, v, source.load(b.data + at * b.step, b.step, v.size())); });
 }
 
-/// A piece of weight or bias, or of what stands for one that is not there.
+/// Pieces of weight or bias. Undefined ones are constant.
 template <class C>
 class Coefficients {
  public:
@@ -51,21 +52,23 @@ void add_rows(const LayerNormArgs& a, std::int64_t i) {
                 [&](std::int64_t at, const auto& v, const auto& r) { store<T>(a.sum, i, at, v + r); });
 }
 
+}  // namespace
+
 void layer_norm(const LayerNormArgs& a) {
   visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
     const Coefficients<C> scale(a.weight, 1), shift(a.bias, 0);
-    const bool adds = a.residual.defined();
+    const bool adds = a.residual.defined(), is_centred = a.mean.defined();
     const auto n = static_cast<double>(a.x.shape[1]);
     parallel_for(a.x.shape[0], rows_grain(a.x), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         if (adds) add_rows<T>(a, i);
         const Row<T> row = row_of<T>(adds ? a.sum : a.x, i);
-        const C center = row.sum() / static_cast<C>(n);
-        double m1 = 0, m2 = 0;  // m1: what the rounding of a mean far from 0 left over
+        const C center = is_centred ? row.sum() / static_cast<C>(n) : C{0};
+        double m1 = 0, m2 = 0;  // m1: the error of the rounded mean
         row.for_each_piece([&](std::int64_t, const auto& v) {
-          m1 += static_cast<double>(sum_of(v - center));
+          if (is_centred) m1 += static_cast<double>(sum_of(v - center));
           m2 += static_cast<double>(sum_of((v - center).square()));
         });
         const double rest = m1 / n;
@@ -74,15 +77,20 @@ void layer_norm(const LayerNormArgs& a) {
         row.for_each_piece([&](std::int64_t at, const auto& v) {
           store<T>(a.y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
         });
-        a.mean.as<C>()[i] = center + off;
+        if (is_centred) a.mean.as<C>()[i] = center + off;
         a.rstd.as<C>()[i] = r;
       }
     });
   });
 }
 
-/// Rows whose shares of gw and gb are added up together. Blocks depend on the shape alone, so that the threads do not
-/// show in the result.
+namespace {
+
+/// The number of sums over the rows: of gw, and of gb unless the mean is 0.
+int sums_of(const LayerNormBackwardArgs& a) { return a.mean.defined() ? 2 : 1; }
+
+/// Blocks of rows for the sums of gw and gb. Blocks depend on the shape alone, so the number of threads does not change
+/// the bits.
 struct RowBlocks {
   std::int64_t rows, length, count;
   explicit RowBlocks(const ConstView& x) : rows(x.shape[0]) {
@@ -92,7 +100,7 @@ struct RowBlocks {
   }
 };
 
-/// gx = values, rounded, + addend where there is one.
+/// Stores the rounded values in gx, and adds the addend if it is defined.
 template <class T>
 void store_gradient(const LayerNormBackwardArgs& a, std::int64_t i, std::int64_t at, const auto& values) {
   if (!a.addend.defined()) return store<T>(a.gx, i, at, values);
@@ -106,22 +114,23 @@ void store_gradient(const LayerNormBackwardArgs& a, std::int64_t i, std::int64_t
 }
 
 // With h = (x - mean) rstd and g = gy weight: gb = sum(gy), gw = sum(gy h) over the rows, and in each row
-// gx = rstd (g - mean(g) - h mean(g h)) + addend.
+// gx = rstd (g - mean(g) - h mean(g h)) + addend. If the mean is 0, mean(g) is 0 too, and gb is null.
 template <class T, class C = compute_t<T>>
 void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::int64_t end, C* gw, C* gb) {
   const Coefficients<C> scale(a.weight, 1);
   const std::int64_t n = a.x.shape[1];
+  const bool is_centred = a.mean.defined();
   std::fill_n(gw, n, C{0});
-  std::fill_n(gb, n, C{0});
+  if (gb) std::fill_n(gb, n, C{0});
   for (std::int64_t i = begin; i < end; ++i) {
     const Row<T> x = row_of<T>(a.x, i), gy = row_of<T>(a.gy, i);
-    const C center = a.mean.as<C>()[i], r = a.rstd.as<C>()[i];
+    const C center = is_centred ? a.mean.as<C>()[i] : C{0}, r = a.rstd.as<C>()[i];
     double sum = 0, product = 0;
     for_each_pair(x, gy, [&](std::int64_t at, const auto& v, const auto& g) {
       const auto w = scale.piece(at, v.size());
       Eigen::Map<Array<C>>(gw + at, v.size()) += g * ((v - center) * r);
-      Eigen::Map<Array<C>>(gb + at, v.size()) += g;
-      sum += static_cast<double>(sum_of(g * w));
+      if (gb) Eigen::Map<Array<C>>(gb + at, v.size()) += g;
+      if (is_centred) sum += static_cast<double>(sum_of(g * w));
       product += static_cast<double>(sum_of(g * w * ((v - center) * r)));
     });
     if (!a.gx.defined()) continue;
@@ -133,9 +142,11 @@ void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::
   }
 }
 
+}  // namespace
+
 Plan plan_layer_norm_backward(const LayerNormBackwardArgs& a) {
-  const std::size_t number = a.x.dtype == DType::f64 ? sizeof(double) : sizeof(float);
-  return {.workspace = 2 * static_cast<std::size_t>(RowBlocks(a.x).count * a.x.shape[1]) * number};
+  return {.workspace = static_cast<std::size_t>(sums_of(a) * RowBlocks(a.x).count * a.x.shape[1]) *
+                       size_of(accumulated(a.x.dtype))};
 }
 
 void layer_norm_backward(const LayerNormBackwardArgs& a, const Plan&, Workspace ws) {
@@ -144,29 +155,30 @@ void layer_norm_backward(const LayerNormBackwardArgs& a, const Plan&, Workspace 
     using C = compute_t<T>;
     const RowBlocks blocks(a.x);
     const std::int64_t n = a.x.shape[1];
+    const int sums = sums_of(a);
     auto* partials = static_cast<C*>(ws.data);
     parallel_for(blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b)
-        backward_of_block<T>(a, b * blocks.length, std::min(blocks.rows, (b + 1) * blocks.length), partials + 2 * b * n,
-                             partials + (2 * b + 1) * n);
+      for (std::int64_t b = begin; b < end; ++b) {
+        C* const gw = partials + sums * b * n;
+        backward_of_block<T>(a, b * blocks.length, std::min(blocks.rows, (b + 1) * blocks.length), gw,
+                             sums == 2 ? gw + n : nullptr);
+      }
     });
     parallel_for(n, std::max<std::int64_t>(grain / 2 / std::max<std::int64_t>(blocks.count, 1), 1),
                  [&](std::int64_t begin, std::int64_t end) {
-                   for (int which = 0; which < 2; ++which) {
+                   for (int which = 0; which < sums; ++which) {
                      const View& to = which == 0 ? a.gw : a.gb;
                      if (!to.defined()) continue;
                      for (std::int64_t j = begin; j < end; ++j) {
                        double total = 0;
                        for (std::int64_t b = 0; b < blocks.count; ++b)
-                         total += static_cast<double>(partials[(2 * b + which) * n + j]);
+                         total += static_cast<double>(partials[(sums * b + which) * n + j]);
                        to.as<C>()[j] = static_cast<C>(total);
                      }
                    }
                  });
   });
 }
-
-}  // namespace
 
 const LayerNormKernels& layer_norm_kernels() {
   static const LayerNormKernels all{

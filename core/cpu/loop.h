@@ -8,12 +8,12 @@
 
 namespace bytetape::cpu {
 
-/// Where the host reads v's first element.
+/// Returns the host address of v's first element.
 inline char* address(const ConstView& v) {
   return static_cast<char*>(const_cast<void*>(v.is_constant() ? &v.constant_bits() : v.data()));
 }
 
-/// A walk over K operands and where they begin. Strides are in bytes.
+/// A walk over K operands, and the addresses where they begin. Strides are in bytes.
 template <std::size_t K>
 struct Loop : Walk<K> {
   std::array<char*, K> data;
@@ -32,7 +32,7 @@ Loop<K> make_loop(const std::array<const ConstView*, K>& operands) {
   return loop;
 }
 
-/// row(n, pointers, byte steps) for every innermost run of the elements [begin, end), counted in the loop's order.
+/// Calls row(n, pointers, byte steps) for every innermost run of the elements [begin, end), in the loop's order.
 template <std::size_t K, class F>
 void walk_rows(const Loop<K>& w, std::int64_t begin, std::int64_t end, F&& row) {
   const int inner = w.shape.size() - 1;
@@ -62,7 +62,7 @@ void walk_rows(const Loop<K>& w, std::int64_t begin, std::int64_t end, F&& row) 
   }
 }
 
-/// walk_rows over everything, in parallel. `grain_size` elements a thread at the least.
+/// walk_rows() over all elements, in parallel. A thread gets at least `grain_size` elements.
 template <std::size_t K, class F>
 void for_each_row(const Loop<K>& w, F&& row, std::int64_t grain_size = grain) {
   parallel_for(numel(w.shape), grain_size,

@@ -6,7 +6,7 @@
 namespace bytetape::cpu {
 namespace {
 
-/// Of f32 and f64: 16-bit logits are widened by the op.
+/// Calls f for f32 or f64. The op converts 16-bit logits to f32.
 template <class F>
 void visit_wide(DType t, F&& f) {
   t == DType::f64 ? f(double{}) : f(float{});
@@ -37,7 +37,7 @@ void for_each_sample(const ConstView& logits, F&& f) {
                });
 }
 
-/// What each class counts.
+/// The weight of each class. 1 if weights are undefined.
 template <class T>
 struct Weights {
   const ConstView& of_class;
@@ -45,7 +45,7 @@ struct Weights {
   T operator[](std::int64_t c) const { return defined() ? element<T>(of_class, c) : T{1}; }
 };
 
-/// How much the targets count that are not ignored. Throws where one is no class.
+/// Returns the total weight of targets that are not ignored. Throws a fault if a target is not a class.
 template <class T>
 double count_targets(const ConstView& target, std::int64_t ignore, std::int64_t classes, const Weights<T>& weights) {
   double count = 0;
@@ -58,7 +58,7 @@ double count_targets(const ConstView& target, std::int64_t ignore, std::int64_t 
   return count;
 }
 
-/// sum_j w_j (lse - x_j) / c, `total` being the sum of the weights where there are any.
+/// Returns sum_j w_j (lse - x_j) / c. `total` is the sum of the weights, if they are defined.
 template <class T>
 T smooth_loss(const Row<T>& x, T lse, const Weights<T>& weights, T total) {
   const auto c = static_cast<T>(x.size);
@@ -119,7 +119,7 @@ struct GradRow {
       : data(gx.as<char>() + i * gx.strides[0] * static_cast<std::int64_t>(sizeof(T))),
         step(gx.strides[1] * static_cast<std::int64_t>(sizeof(T))) {}
   T& operator[](std::int64_t j) const { return *reinterpret_cast<T*>(data + j * step); }
-  /// All but one are zero.
+  /// Sets element `at` to `value`, and all others to 0.
   void set_only(std::int64_t size, std::int64_t at, T value) const {
     for (std::int64_t j = 0; j < size; ++j) (*this)[j] = j == at ? value : T{0};
   }

@@ -1,8 +1,7 @@
 #include <algorithm>
 
 #include "bytetape/core/cpu/activation.h"
-#include "bytetape/core/cpu/copy.h"
-#include "bytetape/core/cpu/gemm.h"
+#include "bytetape/core/cpu/matrix_block.h"
 #include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/visit.h"
@@ -10,7 +9,7 @@
 namespace bytetape::cpu::portable {
 namespace {
 
-// y is cut into tiles of a fixed size, so that its bits do not depend on how many threads share them.
+// y is cut into tiles of a fixed size, so that the number of threads does not change the bits.
 constexpr std::int64_t tile_rows = 128, tile_cols = 256, tile_depth = 256;
 
 struct Tiles {
@@ -26,7 +25,7 @@ struct Tiles {
   std::int64_t threads() const { return std::min<std::int64_t>(num_threads(), count()); }
 };
 
-/// Where one thread keeps its tile of y, blocks of a and b converted to C, and what gemm() packs.
+/// The scratch of one thread: its tile of y, blocks of a and b converted to C, and the packed blocks of gemm().
 template <class C>
 struct Scratch {
   std::size_t y, a, b, gemm;  // bytes
@@ -40,29 +39,9 @@ struct Scratch {
   std::size_t bytes() const { return y + a + b + gemm; }
 };
 
-/// Rows row.., columns col.. of matrix i of a batch.
-template <class V>
-V block(const V& x, std::int64_t i, std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
-  const std::int64_t at = i * x.strides[0] + row * x.strides[1] + col * x.strides[2];
-  auto* data = static_cast<char*>(const_cast<void*>(x.data())) + at * static_cast<std::int64_t>(size_of(x.dtype));
-  return V(data, x.dtype, x.device, {rows, cols}, {x.strides[1], x.strides[2]});
-}
-
-/// A block as gemm() wants it: in place, or copied and converted into `buffer`.
-template <class C>
-Matrix<const C> load(const ConstView& x, C* buffer) {
-  const std::int64_t rows = x.shape[0], cols = x.shape[1];
-  if (x.dtype == dtype_of<C>) {
-    const Matrix<const C> direct{x.as<C>(), rows, cols, x.strides[0], x.strides[1]};
-    if (direct.has_unit_step()) return direct;
-  }
-  copy(x, View(buffer, dtype_of<C>, x.device, {rows, cols}, {cols, 1}));
-  return row_major<const C>(buffer, rows, cols);
-}
-
 template <class C>
 void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, char* scratch) {
-  const auto& [a, b, bias, y, activation, z] = args;
+  const auto& [a, b, bias, y, activation, z, accumulates] = args;
   const Scratch<C> s(t);
   auto* sum = reinterpret_cast<C*>(scratch);
   auto* a_buffer = reinterpret_cast<C*>(scratch + s.y);
@@ -72,19 +51,20 @@ void compute_tile(const Tiles& t, std::int64_t tile, const MatmulArgs& args, cha
   const std::int64_t row = tile / t.across % t.down * tile_rows, col = tile % t.across * tile_cols;
   const std::int64_t rows = std::min(tile_rows, t.m - row), cols = std::min(tile_cols, t.n - col);
 
-  const View sum_view(sum, dtype_of<C>, y.device, {rows, cols}, {cols, 1});
-  if (bias.defined())
-    copy(block(bias, i, row, col, rows, cols), sum_view);
+  const View sum_view = view_of(row_major(sum, rows, cols));
+  const auto place = [&](const auto& x) { return matrix_block(x, {i}, row, col, rows, cols); };
+  if (accumulates || bias.defined())
+    copy(accumulates ? ConstView(place(y)) : place(bias), sum_view);
   else
     std::fill_n(sum, rows * cols, C{0});
   for (std::int64_t k = 0; k < t.k; k += tile_depth) {
     const std::int64_t depth = std::min(tile_depth, t.k - k);
-    gemm<C>(load(block(a, i, row, k, rows, depth), a_buffer), load(block(b, i, k, col, depth, cols), b_buffer),
-            row_major(sum, rows, cols), packed);
+    gemm<C>(load_block(matrix_block(a, {i}, row, k, rows, depth), a_buffer),
+            load_block(matrix_block(b, {i}, k, col, depth, cols), b_buffer), row_major(sum, rows, cols), packed);
   }
-  const View before = block(args.before_activation(), i, row, col, rows, cols);
+  const View before = place(args.before_activation());
   copy(sum_view, before);
-  activate(activation, before, block(y, i, row, col, rows, cols));
+  activate(activation, before, place(y));
 }
 
 Plan plan(const MatmulArgs& args) {

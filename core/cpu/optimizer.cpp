@@ -16,7 +16,7 @@ void write_shadow(const OptimizerSlot& s, std::int64_t begin, std::int64_t end) 
   });
 }
 
-/// for_each_stretch of parameters, and then of their shadows, while a stretch is in the cache.
+/// for_each_stretch() over parameters. Each stretch is then copied to the parameter's shadow while it is in the cache.
 template <class Slot, class F>
 void for_each_slot_stretch(std::span<const Slot> slots, F&& f) {
   constexpr std::int64_t cached = 4096;
@@ -32,7 +32,7 @@ void for_each_slot_stretch(std::span<const Slot> slots, F&& f) {
       });
 }
 
-/// Momentum's three cases are settled before the loop, which then has no branches.
+/// The cases of momentum are template parameters, so that the loop has no branches.
 template <bool momentum, bool first_step, bool nesterov, class T>
 void sgd_stretch(const SgdStepParams& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
                  T* __restrict buffer) {
@@ -70,7 +70,7 @@ void adam_stretch(const AdamStepParams& p, std::int64_t count, T* __restrict par
   }
 }
 
-/// As torch.lerp: from the nearer end.
+/// As torch.lerp: starts from the nearer end, to round less.
 template <class T>
 void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict average, const T* __restrict next) {
   using C = compute_t<T>;
@@ -82,7 +82,7 @@ void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict avera
   }
 }
 
-/// Whether a gradient scaler has the step skipped, which is counted.
+/// Whether the gradient scaler skips the step. Counts skips per parameter.
 template <class Slot>
 bool skips(std::span<const Slot> slots, const float* found_inf) {
   const bool skipped = found_inf && *found_inf != 0;
@@ -91,7 +91,8 @@ bool skips(std::span<const Slot> slots, const float* found_inf) {
   return skipped;
 }
 
-/// stretch(slot, step params, begin, end, zero of the dtype) for stretches of all slots, unless the step is skipped.
+/// Calls stretch(slot, step params, begin, end, zero of the dtype) for stretches of all slots, unless the step is
+/// skipped.
 template <class Slot, class StepParams, class F>
 void update_all(std::span<const Slot> slots, const OptimizerParams<StepParams>& p, F&& stretch) {
   if (skips(slots, p.found_inf)) return;

@@ -15,7 +15,7 @@ namespace {
 constexpr int most_threads = 1024;
 
 #ifdef _OPENMP
-/// Under which the system names the program: started as /proc/self/exe it would be "exe".
+/// Returns the program's path. A program started as /proc/self/exe would have the name "exe".
 std::string path_of_program() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -26,7 +26,7 @@ std::string path_of_program() {
 
 int num_threads() {
 #ifdef _OPENMP
-  // Kernels ask here before any of them, or oneDNN, starts a team: what the environment says is bounded in time.
+  // Kernels call this before they, or oneDNN, start a team. So the limit applies to values from the environment too.
   if (omp_get_max_threads() > most_threads) omp_set_num_threads(most_threads);
   return omp_get_max_threads();
 #else
@@ -44,9 +44,9 @@ void set_num_threads(int n) {
 void share_cores([[maybe_unused]] char** argv) {
 #ifdef _OPENMP
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-  // 0.2 to 0.5 ms: longer than most pauses between kernels, shorter than a scheduler's slice.
+  // 0.2 to 0.5 ms. That is longer than most pauses between kernels, and shorter than a scheduler's time slice.
   setenv("GOMP_SPINCOUNT", "10000", 0);
-  execv(path_of_program().c_str(), argv);  // returns only where it fails: the file was replaced just now
+  execv(path_of_program().c_str(), argv);  // returns only if it fails, because the file was replaced
   execv("/proc/self/exe", argv);
 #endif
 }

@@ -14,7 +14,7 @@ namespace {
 template <class X>
 using scalar_t = typename X::Scalar;
 
-/// Phi, the distribution function of the standard normal.
+/// Phi(x), the distribution function of the standard normal.
 template <class X>
 auto normal_cdf(const X& x) {
   using C = scalar_t<X>;
@@ -25,7 +25,7 @@ void exp(const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    // Eigen stops at the least normal number; below it the result is 0, as for -infinity.
+    // Eigen's exp returns the smallest normal number instead of smaller results. Those are set to 0.
     const C least = -std::log(std::numeric_limits<C>::max());
     in_whole_vectors<T>(
         [=](auto& y, const auto& x) {
@@ -40,7 +40,7 @@ void log(const ConstView& x, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    // Eigen takes what is below the least normal number for that number; lifted above, it is exact.
+    // Eigen's log is wrong below the smallest normal number. Such x are scaled up first.
     constexpr C least = std::numeric_limits<C>::min(), lift = 1 / std::numeric_limits<C>::epsilon();
     const C lifted = std::log(lift);
     in_whole_vectors<T>(
@@ -53,7 +53,8 @@ void log(const ConstView& x, const View& y) {
   });
 }
 
-// Eigen's vectorised square root is approximate (and NaN at infinity); std::sqrt rounds once, and GCC vectorises it.
+// Eigen's vectorised square root is approximate, and NaN at infinity. std::sqrt is correctly rounded, and GCC
+// vectorises it.
 void sqrt(const ConstView& x, const View& y) {
   exact([](auto v) { return std::sqrt(v); }, y, x);
 }
@@ -65,7 +66,7 @@ void tanh(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x.tanh(); }, y, x);
 }
 
-// For large -x, exp overflows to infinity and the quotient is 0: stable on both sides.
+// For large -x, exp overflows to infinity, and the quotient is 0, as it should be.
 void sigmoid(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = 1 / (1 + (-x).exp()); }, y, x);
 }
@@ -78,7 +79,7 @@ void gelu(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x * normal_cdf(x); }, y, x);
 }
 
-/// exp(-2 u) of gelu_tanh.
+/// exp(-2 u), with u as in gelu_tanh.
 template <class X>
 auto gelu_tanh_exp(const X& x) {
   using C = scalar_t<X>;
@@ -95,6 +96,44 @@ void silu(const ConstView& x, const View& y) {
 
 void erf(const ConstView& x, const View& y) {
   smooth([](auto& y, const auto& x) { y = x.erf(); }, y, x);
+}
+
+void sin(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x.sin(); }, y, x);
+}
+void cos(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x.cos(); }, y, x);
+}
+
+void log1p(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x.log1p(); }, y, x);
+}
+void expm1(const ConstView& x, const View& y) {
+  smooth([](auto& y, const auto& x) { y = x.expm1(); }, y, x);
+}
+
+/// Computes y = f(x), which is a whole number. Integers are copied.
+template <class F>
+void whole(const F& f, const ConstView& x, const View& y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto of_one = [&](auto v) {
+      if constexpr (std::is_integral_v<T>)
+        return v;
+      else
+        return f(v);
+    };
+    elementwise<T, T>([&](const auto& x) { return x.unaryExpr(of_one); }, y, x);
+  });
+}
+void floor(const ConstView& x, const View& y) {
+  whole([](auto v) { return std::floor(v); }, x, y);
+}
+void ceil(const ConstView& x, const View& y) {
+  whole([](auto v) { return std::ceil(v); }, x, y);
+}
+void round(const ConstView& x, const View& y) {
+  whole([](auto v) { return std::nearbyint(v); }, x, y);
 }
 
 void abs(const ConstView& x, const View& y) {
@@ -135,7 +174,7 @@ void relu_backward(const ConstView& y, const ConstView& gy, const View& gx) {
   exact([](auto y, auto gy) { return y <= 0 ? decltype(gy)(0) : gy; }, gx, y, gy);
 }
 
-// d(x Phi(x))/dx = Phi(x) + x phi(x)
+// The slope is Phi(x) + x phi(x).
 void gelu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
   smooth(
       [](auto& gx, const auto& x, const auto& gy) {
@@ -146,7 +185,7 @@ void gelu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
       gx, x, gy);
 }
 
-// With s = sigmoid(2 u): s (1 + x (1 - s) d(2 u)/dx)
+// With s = sigmoid(2 u), the slope is s (1 + x (1 - s) d(2 u)/dx).
 void gelu_tanh_backward(const ConstView& x, const ConstView& gy, const View& gx) {
   smooth(
       [](auto& gx, const auto& x, const auto& gy) {
@@ -157,7 +196,7 @@ void gelu_tanh_backward(const ConstView& x, const ConstView& gy, const View& gx)
       gx, x, gy);
 }
 
-// With s = sigmoid(x): s (1 + x (1 - s))
+// With s = sigmoid(x), the slope is s (1 + x (1 - s)).
 void silu_backward(const ConstView& x, const ConstView& gy, const View& gx) {
   smooth(
       [](auto& gx, const auto& x, const auto& gy) {
@@ -175,7 +214,7 @@ void leaky_relu_backward(double slope, const ConstView& saved, const ConstView& 
   exact([=](auto v, auto gy) { return v > 0 ? gy : gy * static_cast<decltype(gy)>(slope); }, gx, saved, gy);
 }
 
-// With z = beta x: max(z, 0) + log1p(exp(-|z|)), whose exp never overflows.
+// With z = beta x, computes max(z, 0) + log1p(exp(-|z|)), which cannot overflow.
 void softplus(double beta, double threshold, const ConstView& x, const View& y) {
   smooth(
       [=](auto& y, const auto& x) {
@@ -187,7 +226,7 @@ void softplus(double beta, double threshold, const ConstView& x, const View& y) 
       y, x);
 }
 
-// sigmoid(beta x)
+// The slope is sigmoid(beta x).
 void softplus_backward(double beta, double threshold, const ConstView& x, const ConstView& gy, const View& gx) {
   smooth(
       [=](auto& gx, const auto& x, const auto& gy) {
@@ -213,6 +252,13 @@ const PointwiseKernels& pointwise_kernels() {
       .gelu_tanh = gelu_tanh,
       .silu = silu,
       .erf = erf,
+      .sin = sin,
+      .cos = cos,
+      .log1p = log1p,
+      .expm1 = expm1,
+      .floor = floor,
+      .ceil = ceil,
+      .round = round,
       .abs = abs,
       .sign = sign,
       .clamp = clamp,

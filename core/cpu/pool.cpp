@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "bytetape/core/cpu/resample.h"
@@ -11,12 +10,12 @@ namespace {
 using resample::Range;
 using resample::Windows;
 
-/// Positions in a window as wide as what they are chosen by: comparisons and choices then share vector lanes.
+/// Positions in a window, as wide as the elements, so that comparisons and selections use the same vector lanes.
 template <class C>
 using position_t = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
 
-/// f(element, index, dense): of the types of x and of the indices; dense where every view has its channels side by
-/// side.
+/// Calls f(element, index, dense) with zeros of x's and the indices' types. `dense` is std::true_type if channels are
+/// adjacent in all views.
 template <class F>
 void dispatch(const ConstView& x, const ConstView& indices, bool dense, F&& f) {
   visit_floating(x.dtype, [&](auto element) {
@@ -47,24 +46,9 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
     for_each_strip(y, p.kernel.h * p.kernel.w, [&](auto n, auto h, auto c, auto count) {
       C best[lanes];
       Position at[lanes];
-      const Range is = rows.window(h);
+      const auto values_of = [](auto pixel) { return [=](std::int64_t k) { return static_cast<C>(pixel[k]); }; };
       for (std::int64_t w = 0; w < columns.outputs; ++w) {
-        const Range js = columns.window(w);
-        for (std::int64_t k = 0; k < count; ++k) {
-          best[k] = -std::numeric_limits<C>::infinity();
-          at[k] = static_cast<Position>(is.begin * columns.kernel + js.begin);
-        }
-        for (std::int64_t i = is.begin; i < is.end; ++i)
-          for (std::int64_t j = js.begin; j < js.end; ++j) {
-            const auto values = from.at(n, c, rows.start(h) + i, columns.start(w) + j);
-            const auto position = static_cast<Position>(i * columns.kernel + j);
-            for (std::int64_t k = 0; k < count; ++k) {
-              const auto v = static_cast<C>(values[k]);
-              const bool wins = (v > best[k]) | (v != v);
-              best[k] = wins ? v : best[k];
-              at[k] = wins ? position : at[k];
-            }
-          }
+        resample::max_of_window(rows, columns, from, n, c, h, w, count, best, at, values_of);
         const auto result = to.at(n, c, h, w);
         for (std::int64_t k = 0; k < count; ++k) result[k] = static_cast<T>(best[k]);
         if (!keeps) continue;
@@ -75,8 +59,8 @@ void max_pool2d(const ConstView& x, const Pool2dParams& p, const View& y, const 
   });
 }
 
-// Asks for each input which windows chose it: every element is written once, by one thread, whether windows overlap or
-// not.
+// Finds for each input the windows that chose it. So each element of gx is written once, by one thread, also if windows
+// overlap.
 void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Pool2dParams& p, const View& gx) {
   const Windows rows(p, gx.shape, gy.shape, 0), columns(p, gx.shape, gy.shape, 1);
   const bool dense_channels = adjacent(gy) && adjacent(indices) && adjacent(gx);
@@ -101,7 +85,7 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
           for (std::int64_t k = 0; k < count; ++k)
             take(k, static_cast<Position>(positions[k]) == here ? static_cast<C>(gradients[k]) : C{0});
         };
-        if (above.end - above.begin == 1 && beside.end - beside.begin == 1) {  // the usual case: no overlap
+        if (above.end - above.begin == 1 && beside.end - beside.begin == 1) {  // usually windows do not overlap
           chosen_at(above.begin, beside.begin, [&](std::int64_t k, C g) { result[k] = static_cast<T>(g); });
           continue;
         }

@@ -2,15 +2,15 @@
 #include <limits>
 #include <numbers>
 
+#include "bytetape/core/cpu/multinomial.h"
 #include "bytetape/core/cpu/philox_blocks.h"
 #include "bytetape/core/cpu/table.h"
-#include "bytetape/core/kernels/random.h"
 #include "bytetape/core/visit.h"
 
 namespace bytetape::cpu {
 namespace {
 
-/// y = values that make(words, values) turns a whole block of words into.
+/// Fills y with values that make(words, values) computes from a block of words.
 template <class T, int words_each, class F>
 void generate(const PhiloxState& state, const View& y, const F& make) {
   const auto loop = row_major_loop(y);
@@ -24,7 +24,7 @@ void generate(const PhiloxState& state, const View& y, const F& make) {
   });
 }
 
-/// A number in [0, 1) from as many words as the dtype takes: 53 bits of two for f64, 24 bits of one for the others.
+/// Returns a number in [0, 1): 53 bits of two words for f64, 24 bits of one word for other dtypes.
 template <int words_each>
 double unit(const std::uint32_t* words) {
   return words_each == 2 ? unit_double(words[0], words[1]) : double{unit_float(*words)};
@@ -51,14 +51,14 @@ void uniform(PhiloxState state, double low, double high, const View& y) {
   });
 }
 
-// Elements 2j and 2j + 1 are one pair of Box & Muller, "A note on the generation of random normal deviates", 1958.
+// Elements 2j and 2j + 1 are a pair of Box & Muller, "A note on the generation of random normal deviates", 1958.
 void normal(PhiloxState state, double mean, double std, const View& y) {
   visit_floating(y.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int each = words_of<T>;
     generate<T, each>(state, y, [&](const std::uint32_t* words, T* values) {
       for (int i = 0; i < block_words / each; i += 2, words += 2 * each) {
-        // 1 - u is never 0; a 32-bit word is used whole, for its smallest value sets how far out the tail reaches
+        // 1 - u is never 0. All 32 bits of a word are used, because its smallest value limits the tail.
         const double u = each == 2 ? 1 - unit<2>(words) : (words[0] + 1.0) * 0x1p-32;
         const double radius = std * std::sqrt(-2 * std::log(u));
         const double angle = 2 * std::numbers::pi * (each == 2 ? unit<2>(words + 2) : words[1] * 0x1p-32);
@@ -111,6 +111,8 @@ const RandomKernels& random_kernels() {
       .normal = normal,
       .randint = randint,
       .randperm = {plan_randperm, randperm},
+      .multinomial = multinomial,
+      .multinomial_race = multinomial_race,
   };
   return all;
 }

@@ -9,15 +9,16 @@
 namespace bytetape::cpu {
 namespace {
 
-// Results must not depend on the number of threads: an output's inputs are cut into chunks by shape alone, and the
-// chunks' partial results are combined in order, whoever computed them.
+// The number of threads must not change the bits. So the inputs of an output are cut into chunks by shape alone, and
+// the partial results of chunks are combined in order.
 constexpr std::int64_t chunk_elements = 16384;
-constexpr std::int64_t max_partials = 4096;  // on the stack: 32 KiB
+constexpr std::int64_t max_partials = 4096;  // on the stack, 32 KiB
 constexpr std::int64_t block_width = detail::chunk;
-// Floats are added in their own type for so many steps (rows) or in pieces of detail::chunk (runs), then in double.
+// Floats are summed in their compute type for this many steps (rows), or in pieces of detail::chunk (runs). These sums
+// are added in double.
 constexpr std::int64_t fold_every = 64;
 
-/// How to reduce elements of T: lanes add up a piece, totals add up pieces.
+/// A reduction of elements of T. Lanes reduce a piece, and totals combine pieces.
 template <class T>
 struct Sum {
   static constexpr bool is_float = std::is_floating_point_v<compute_t<T>>;
@@ -32,6 +33,19 @@ struct Sum {
       return static_cast<C>(t) / static_cast<C>(divisor);
     else
       return static_cast<C>(t);
+  }
+};
+
+template <class T>
+struct Product : Sum<T> {
+  using typename Sum<T>::Total;
+  using Lane = Total;  // products of a few floats can leave the range of f32 and come back
+  static constexpr Total identity = 1;
+  static auto combine(const auto& a, const auto& b) { return a * b; }
+  static Total reduce(const auto& lanes) {
+    // A copy, because Eigen starts at an aligned address: the order depends on the size alone.
+    const Eigen::Array<Lane, Eigen::Dynamic, 1, 0, detail::chunk, 1> copy = lanes;
+    return copy.prod();
   }
 };
 
@@ -71,17 +85,17 @@ using Max = Extreme<T, true>;
 template <class T>
 using Min = Extreme<T, false>;
 
-/// One reduction as loops: over `outputs` (x and y), and for each over `inputs` (x alone). Where the innermost dim of x
-/// is kept, an output is a whole run of `width` elements, taken block_width at a time.
+/// The loops of a reduction: over `outputs` (x and y), and for each output over `inputs` (x). If the innermost dim of x
+/// is kept, an output is a run of `width` elements, of which block_width are computed at a time.
 struct Loops {
   Loop<2> outputs;
   Loop<1> inputs;
-  bool by_rows = false;  // the innermost dim is kept
+  bool by_rows = false;  // whether the innermost dim is kept
   std::int64_t width = 1, x_step = 0, y_step = 0;
-  std::int64_t blocks = 1;  // of the run
+  std::int64_t blocks = 1;  // blocks of a run
   std::int64_t count = 1;   // inputs of an output
-  std::int64_t chunk = 1;   // inputs taken at a time
-  double divisor = 1;       // of sums
+  std::int64_t chunk = 1;   // inputs per chunk
+  double divisor = 1;       // divisor of sums
 
   std::int64_t items() const { return numel(outputs.shape) * blocks; }
 };
@@ -118,7 +132,7 @@ Loops make_loops(const ConstView& x, const View& y) {
   return loops;
 }
 
-/// A run of inputs of one output.
+/// Reduces a run of inputs of one output.
 template <class R, class T>
 typename R::Total reduce_run(const char* p, std::int64_t step, std::int64_t n) {
   detail::Source<T> source;
@@ -130,7 +144,7 @@ typename R::Total reduce_run(const char* p, std::int64_t step, std::int64_t n) {
   return total;
 }
 
-/// Adds a run of n inputs, `step` bytes apart, to the lanes of `width` outputs.
+/// Reduces n rows of inputs, `step` bytes apart, into the lanes of `width` outputs.
 template <class R, class T>
 void reduce_rows(const char* p, std::int64_t step, std::int64_t n, std::int64_t x_step, std::int64_t width,
                  typename R::Lane* lanes) {
@@ -140,12 +154,12 @@ void reduce_rows(const char* p, std::int64_t step, std::int64_t n, std::int64_t 
     return source.load(p + i * step, x_step, width).template cast<typename R::Lane>();
   };
   std::int64_t i = 0;
-  for (; i + 4 <= n; i += 4)  // four at a time: fewer passes over the lanes
+  for (; i + 4 <= n; i += 4)  // four at a time, for fewer passes over the lanes
     sums = R::combine(sums, R::combine(R::combine(row(a, i), row(b, i + 1)), R::combine(row(c, i + 2), row(d, i + 3))));
   for (; i < n; ++i) sums = R::combine(sums, row(a, i));
 }
 
-/// One output block, whose inputs `inputs` walks, over one chunk of them.
+/// Reduces one chunk of the inputs of an output block.
 template <class R, class T>
 void reduce_chunk(const Loops& loops, const Loop<1>& inputs, std::int64_t width, std::int64_t begin, std::int64_t end,
                   typename R::Total* totals) {
@@ -193,7 +207,7 @@ void add_partial(typename R::Total* totals, const typename R::Total* partial, st
   for (std::int64_t j = 0; j < width; ++j) totals[j] = R::combine(totals[j], partial[j]);
 }
 
-/// Few outputs of many inputs: the threads share an output's chunks.
+/// For few outputs with many inputs: threads share the chunks of an output.
 template <class R, class T, class Out>
 void reduce_by_chunks(const Loops& loops, std::int64_t chunks) {
   typename R::Total partials[max_partials], totals[block_width];
@@ -241,7 +255,7 @@ void reduce_by_outputs(const Loops& loops, std::int64_t chunks) {
 template <class R, class T, class Out>
 void reduce(const ConstView& x, const View& y, double divisor = 1) {
   if (y.numel() == 0) return;
-  if (x.numel() == 0) return fill(Scalar(0 / divisor), y);  // only sums get here
+  if (x.numel() == 0) return fill(R::template result<compute_t<Out>>(R::identity, divisor), y);
   Loops loops = make_loops(x, y);
   loops.divisor = divisor;
   const std::int64_t chunks = (loops.count + loops.chunk - 1) / loops.chunk;
@@ -254,7 +268,7 @@ void reduce(const ConstView& x, const View& y, double divisor = 1) {
 template <template <class> class R>
 void extreme(const ConstView& x, const View& y) {
   visit(x.dtype, [&](auto zero) {
-    // a bool is a byte of 0 or 1
+    // A bool is a byte that is 0 or 1.
     using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, std::uint8_t, decltype(zero)>;
     reduce<R<T>, T, T>(x, y);
   });
@@ -262,25 +276,27 @@ void extreme(const ConstView& x, const View& y) {
 
 Plan plan(const SumArgs&) { return {}; }
 
-void sum(const SumArgs& args, const Plan&, Workspace) {
+template <template <class> class R>
+void accumulate(const SumArgs& args, const Plan&, Workspace) {
   const ConstView& x = args.x;
   const View& y = args.y;
   visit(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>)
-      reduce<Sum<T>, T, std::int64_t>(x, y);
+      reduce<R<T>, T, std::int64_t>(x, y);
     else if (y.dtype == x.dtype)
-      reduce<Sum<T>, T, T>(x, y, args.divisor);
+      reduce<R<T>, T, T>(x, y, args.divisor);
     else
-      reduce<Sum<T>, T, float>(x, y, args.divisor);
+      reduce<R<T>, T, float>(x, y, args.divisor);
   });
 }
 
 void max(const ConstView& x, const View& y) { extreme<Max>(x, y); }
 void min(const ConstView& x, const View& y) { extreme<Min>(x, y); }
 
-void argmax(const ConstView& x, int dim, const View& y) {
-  if (y.numel() == 0) return;
+template <bool is_max>
+void extreme_with_index(const ConstView& x, int dim, const View& values, const View& indices) {
+  if (indices.numel() == 0) return;
   const std::int64_t n = x.shape[dim], step = x.strides[dim];
   ConstView first = x;
   first.shape[dim] = 1;
@@ -291,15 +307,20 @@ void argmax(const ConstView& x, int dim, const View& y) {
       auto value = static_cast<compute_t<T>>(p[0]);
       for (std::int64_t i = 1; i < n && value == value; ++i) {
         const auto v = static_cast<compute_t<T>>(p[i * step]);
-        if (v > value || v != v) at = i, value = v;
+        if ((is_max ? v > value : v < value) || v != v) at = i, value = v;
       }
       return at;
     };
     const auto row = [&](std::int64_t outputs, const auto& p, const auto& steps) {
-      for (std::int64_t i = 0; i < outputs; ++i)
-        *reinterpret_cast<std::int64_t*>(p[0] + i * steps[0]) = best(reinterpret_cast<const T*>(p[1] + i * steps[1]));
+      for (std::int64_t i = 0; i < outputs; ++i) {
+        const T* const of_output = reinterpret_cast<const T*>(p[1] + i * steps[1]);
+        const std::int64_t at = best(of_output);
+        *reinterpret_cast<std::int64_t*>(p[0] + i * steps[0]) = at;
+        if (values.defined()) *reinterpret_cast<T*>(p[2] + i * steps[2]) = of_output[at * step];
+      }
     };
-    for_each_row(make_loop<2>({&y, &first}), row, std::max<std::int64_t>(grain / n, 1));
+    const ConstView& written = values.defined() ? static_cast<const ConstView&>(values) : first;  // a walk needs a view
+    for_each_row(make_loop<3>({&indices, &first, &written}), row, std::max<std::int64_t>(grain / n, 1));
   });
 }
 
@@ -307,10 +328,12 @@ void argmax(const ConstView& x, int dim, const View& y) {
 
 const ReduceKernels& reduce_kernels() {
   static const ReduceKernels all{
-      .sum = {plan, sum},
+      .sum = {plan, accumulate<Sum>},
+      .prod = {plan, accumulate<Product>},
       .max = max,
       .min = min,
-      .argmax = argmax,
+      .argmax = extreme_with_index<true>,
+      .argmin = extreme_with_index<false>,
   };
   return all;
 }

@@ -6,13 +6,13 @@
 #include "bytetape/core/images/resample_kernels.h"
 #include "bytetape/core/visit.h"
 
-/// Images from images of another size, as core/images/resample.h tells. A pixel is the weighted sum of columns, which
-/// are each that of pixels above each other: to the same bits in every layout. With channels side by side, many of a
-/// pixel's are taken at once; else many columns of a plane.
+/// Resizes images (core/images/resample.h). A pixel is a weighted sum of column sums, and a column sum is a weighted
+/// sum of pixels of one column. The bits are the same in every layout. The inner loop is over channels if they are
+/// adjacent, else over columns of a plane.
 namespace bytetape::cpu {
 namespace detail {
 
-/// How y is made of x, told alike in both directions: `to` is the weighted sum of range_of(to), divided by divisor(to).
+/// The weights of y from x. Pixel `to` is the weighted sum of range_of(to), divided by divisor(to).
 template <class Axis>
 struct ForwardTaps {
   const Axis& axis;
@@ -21,7 +21,8 @@ struct ForwardTaps {
   auto divisor(std::int64_t to) const { return axis.divisor(to); }
 };
 
-/// How gx is made of gy: each input asks which outputs have it in them, so that it is written once, by one thread.
+/// The weights of gx from gy, in the same form. Each input finds the outputs that contain it, so that it is written
+/// once, by one thread.
 template <class Axis>
 struct BackwardTaps {
   const Axis& axis;
@@ -32,7 +33,7 @@ struct BackwardTaps {
   int divisor(std::int64_t) const { return 1; }
 };
 
-/// What a way tells, worked out once for the first pixels of a line. Of others it asks the way.
+/// Caches the ranges and weights of the first pixels of a line. Later pixels are computed by `way`.
 template <class Way>
 class CachedTaps {
  public:
@@ -61,12 +62,12 @@ class CachedTaps {
   double weights_[2 * most];
 };
 
-/// What an element of `to` costs, which is made of some of `from`.
+/// Returns the cost of an element of `to`, which is computed from elements of `from`.
 inline std::int64_t work(const ConstView& from, const ConstView& to) {
   return std::max<std::int64_t>(4, from.numel() / std::max<std::int64_t>(to.numel(), 1));
 }
 
-/// Adds weight * values[k] to sum[k], or puts it there where it `is_first`.
+/// Adds weight * values[k] to sum[k], or stores it there if `is_first`.
 template <class C, class Values>
 void add_weighted(C* sum, std::int64_t count, C weight, const Values& values, bool is_first) {
   if (is_first)
@@ -75,8 +76,8 @@ void add_weighted(C* sum, std::int64_t count, C weight, const Values& values, bo
     for (std::int64_t k = 0; k < count; ++k) sum[k] += weight * static_cast<C>(values[k]);
 }
 
-/// What row h of an image is made of in each column: the weighted sum of the pixels above each other. Of some columns
-/// at a time; of `count` channels side by side, or else of one.
+/// The column sums for row h of an image, for some columns at a time. They have `count` adjacent channels, or one
+/// channel.
 template <class C, class T, class Axis, bool side_by_side>
 class ColumnSums {
  public:
@@ -90,7 +91,7 @@ class ColumnSums {
         width_(v.shape[3]),
         count_(count) {}
 
-  /// Has column j at hand, and those behind it up to the one returned.
+  /// Computes the sums from column j on, if they are not there. Returns the end of the computed columns.
   std::int64_t reach(std::int64_t j) {
     if (j < begin_ || j >= end_) fill(j);
     return end_;
@@ -123,7 +124,7 @@ class ColumnSums {
   C sums_[most];
 };
 
-/// Row h of `count` channels side by side, or else of one, which begins at `to`.
+/// Computes row h, which begins at `to`, for `channels` adjacent channels or for one channel.
 template <bool side_by_side, class C, class T, class Axis>
 void weigh_row(const Axis& rows, const Axis& columns, std::int64_t h, const ConstView& from, const T* image,
                const View& y, T* to, std::int64_t channels) {

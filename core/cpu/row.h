@@ -8,7 +8,7 @@
 
 namespace bytetape::cpu {
 
-/// A strided run of elements of T that a kernel reads more than once, a piece at a time, in the type it computes in.
+/// A strided run of elements of T that a kernel reads several times, in pieces of the compute type.
 template <class T>
 struct Row {
   using C = compute_t<T>;
@@ -16,7 +16,8 @@ struct Row {
   std::int64_t step;  // bytes
   std::int64_t size;
 
-  /// f(index of the first, Eigen array of values), piece by piece. Pieces are the same for equal sizes.
+  /// Calls f(index, Eigen array of values) piece by piece. `index` is that of the first element. Runs of equal size
+  /// have equal pieces.
   template <class F>
   void for_each_piece(F&& f) const {
     detail::Source<T> source;
@@ -24,7 +25,7 @@ struct Row {
       f(at, source.load(data + at * step, step, std::min(detail::chunk, size - at)));
   }
 
-  /// Any element where some are NaN: what is computed from them is NaN all the same.
+  /// Returns the maximum. If there are NaNs it may be any element, because all results are NaN anyway.
   C max() const {
     C best = -std::numeric_limits<C>::infinity();
     for_each_piece([&](std::int64_t, const auto& x) { best = std::max<C>(best, x.maxCoeff()); });
@@ -37,36 +38,44 @@ struct Row {
   }
 };
 
-/// exp of a piece, in a buffer of its own.
+/// Replaces n values by their exponentials. n is a multiple of 16, and `values` is aligned to 64 bytes, so that the
+/// bits depend on the values alone.
+template <class C>
+void exp_vectors(C* values, std::int64_t n) {
+  constexpr C smallest = 2 * std::numeric_limits<C>::min();  // just above the floor of Eigen's exp
+  Eigen::Map<Array<C>, Eigen::Aligned64> whole(values, n);
+  whole = whole.exp();
+  for (std::int64_t i = 0; i < n; ++i) values[i] = values[i] < smallest ? C{0} : values[i];
+}
+
+/// exp of a piece, in an own buffer.
 template <class C>
 class ExpPiece {
  public:
   using Values = Eigen::Map<Array<C>, Eigen::Aligned64>;
 
-  /// exp(x - shift).
+  /// Returns exp(x - shift).
   Values operator()(const auto& x, C shift) {
     const std::int64_t n = x.size();
     padded_ = (n + lanes - 1) / lanes * lanes;
-    Values piece(values_, n), whole(values_, padded_);  // whole vectors: a row of ten takes one
+    Values piece(values_, n);
     piece = x - shift;
     for (std::int64_t i = n; i < padded_; ++i) values_[i] = -std::numeric_limits<C>::infinity();
-    whole = whole.exp();
-    for (std::int64_t i = 0; i < padded_; ++i) values_[i] = values_[i] < smallest ? C{0} : values_[i];
+    exp_vectors(values_, padded_);  // whole vectors: a row of ten elements takes one
     return piece;
   }
-  /// Of the values last returned.
+  /// Returns the sum of the last result.
   double sum() const {
     return static_cast<double>(Eigen::Map<const Array<C>, Eigen::Aligned64>(values_, padded_).sum());
   }
 
  private:
   static constexpr std::int64_t lanes = 16;
-  static constexpr C smallest = 2 * std::numeric_limits<C>::min();  // Eigen's exp stops just below, short of 0
   alignas(64) C values_[detail::chunk];
   std::int64_t padded_ = 0;
 };
 
-/// sum(exp(x - shift)).
+/// Returns sum(exp(x - shift)).
 template <class T>
 compute_t<T> sum_exp(const Row<T>& x, compute_t<T> shift) {
   ExpPiece<compute_t<T>> exp;
@@ -78,7 +87,7 @@ compute_t<T> sum_exp(const Row<T>& x, compute_t<T> shift) {
   return static_cast<compute_t<T>>(total);
 }
 
-/// y[i] = values[i], `step` bytes apart.
+/// y[i] = values[i]. Elements of y are `step` bytes apart.
 template <class T, class E>
 void store_piece(char* y, std::int64_t step, const E& values) {
   if constexpr (std::is_same_v<T, compute_t<T>>)
@@ -90,7 +99,7 @@ void store_piece(char* y, std::int64_t step, const E& values) {
     *reinterpret_cast<T*>(y + i * step) = static_cast<T>(values.coeff(i));
 }
 
-/// Elements of exp-heavy work below which another thread does not pay.
+/// The elements of exp-heavy work below which another thread does not pay.
 inline constexpr std::int64_t exp_grain = grain / 4;
 
 }  // namespace bytetape::cpu

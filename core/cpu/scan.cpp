@@ -1,5 +1,5 @@
-// Running sums of rows along a dim. Each row is added up in order, so bits do not depend on the number of threads.
-// Rows whose elements are neighbours in memory are added up side by side.
+// Cumulative sums of rows along a dim. Each row is summed in order, so the number of threads does not change the bits.
+// Rows with adjacent elements are summed side by side.
 #include "bytetape/core/kernels/scan.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ constexpr std::int64_t most_side_by_side = 256;
 
 using Pair = std::array<std::int64_t, 2>;  // byte steps of y and x
 
-/// Adds up `rows` rows of n elements, at most `most`. `along` steps within a row, `across` from row to row.
+/// Computes cumulative sums of `rows` rows of n elements. At most `most` rows. `along` steps within a row, `across`
+/// from row to row.
 template <std::int64_t most, class T, class Out>
 void cumsum_rows(std::array<char*, 2> p, std::int64_t n, Pair along, std::int64_t rows, Pair across) {
   using Total = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;  // integers wrap around

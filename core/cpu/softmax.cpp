@@ -10,7 +10,7 @@ struct Out {
   std::int64_t step;  // bytes
 };
 
-/// f(out, rows...) for every run along `dim` of y and the inputs, in parallel.
+/// Calls f(out, rows...) for every run along `dim` of y and the inputs, in parallel.
 template <class T, class F, class... X>
 void for_each_run(const F& f, int dim, const View& y, const X&... x) {
   if (numel(y.shape) == 0) return;
@@ -38,7 +38,7 @@ void softmax_run(Out y, const Row<T>& x) {
   using C = compute_t<T>;
   ExpPiece<C> exp;
   const C shift = x.max();
-  if constexpr (std::is_same_v<T, C>) {  // y keeps the exponentials until their sum is known
+  if constexpr (std::is_same_v<T, C>) {  // y holds the exponentials until their sum is known
     double total = 0;
     x.for_each_piece([&](std::int64_t at, const auto& v) {
       store_piece<T>(y.data + at * y.step, y.step, exp(v, shift));

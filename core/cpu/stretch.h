@@ -7,8 +7,7 @@
 
 namespace bytetape::cpu {
 
-/// f(i, begin, end) for stretches of elements of view_of(i), of `count` views, that together are all elements of all,
-/// shared evenly among the threads.
+/// Calls f(i, begin, end) for ranges that cover all elements of `count` views. Threads share the elements evenly.
 template <class ViewOf, class F>
 void for_each_stretch(std::size_t count, ViewOf&& view_of, F&& f) {
   std::int64_t total = 0;

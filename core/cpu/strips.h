@@ -5,18 +5,19 @@
 #include "bytetape/core/cpu/parallel.h"
 #include "bytetape/core/view.h"
 
-/// How kernels go over images (n, c, h, w): by strips of channels, which vectorise where channels are innermost.
+/// Kernels process images (n, c, h, w) in strips of channels, which vectorise if channels are innermost.
 namespace bytetape::cpu {
 
-/// Channels taken at once: what is kept for each of them stays in L1.
+/// Channels per strip. Their values fit the L1 cache.
 inline constexpr std::int64_t lanes = 64;
 
-/// The channels of one pixel. `dense` puts them side by side at compile time, so that loops over them vectorise.
+/// The channels of one pixel. `dense` makes them adjacent at compile time, so that loops over them vectorise.
 template <class T, bool dense>
 struct Channels {
   T* data;
   std::int64_t step;
   T& operator[](std::int64_t c) const { return data[dense ? c : c * step]; }
+  void operator+=(std::int64_t elements) { data += elements; }
 };
 
 template <class T, bool dense>
@@ -33,7 +34,7 @@ Image<T, dense> image(const V& v) {
   return {v.template as<T>(), v.strides};
 }
 
-/// f(n, h, c, count) for every row of v's pixels and every `lanes` channels, in parallel. A pixel costs `work`.
+/// Calls f(n, h, c, count) for every row of v's pixels and every strip of channels, in parallel. A pixel costs `work`.
 template <class F>
 void for_each_strip(const ConstView& v, std::int64_t work, F&& f) {
   const std::int64_t channels = v.shape[1], height = v.shape[2], row = channels * v.shape[3] * work;

@@ -3,8 +3,8 @@
 
 namespace bytetape::cpu {
 
-/// The sum of an array expression, in an order that depends on its size alone. Eigen's own begins where the address is
-/// aligned, so that a view and its copy would differ in the last bits.
+/// Returns the sum of an array expression, in an order that depends on its size alone. Eigen's sum starts at an aligned
+/// address, so a view and its copy could have different bits.
 template <class E>
 typename E::Scalar sum_of(const E& values) {
   using C = typename E::Scalar;

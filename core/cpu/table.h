@@ -7,21 +7,21 @@ class KernelTable;
 
 namespace bytetape::cpu {
 
-/// What the CPU can do.
+/// Returns the kernel table of the CPU.
 const KernelTable& kernels();
 
-// Its families, each at the end of the source of its name.
+// The kernels of each family. They are defined at the end of the source with the family's name.
 #define BYTETAPE_FAMILY(Name, name, kind) const Name##Kernels& name##_kernels();
 BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 #undef BYTETAPE_FAMILY
 
-// Every floating dtype, on Eigen.
+// Kernels for every floating dtype, on Eigen.
 namespace portable {
 const ConvKernels& conv_kernels();
 const MatmulKernels& matmul_kernels();
 }  // namespace portable
 
-// f32 on oneDNN; other dtypes go to the portable kernels.
+// Kernels for f32 on oneDNN. Other dtypes use the portable kernels.
 namespace onednn {
 const ConvKernels& conv_kernels();
 const MatmulKernels& matmul_kernels();

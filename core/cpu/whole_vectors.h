@@ -22,7 +22,7 @@ void scatter(const compute_t<T>* from, std::int64_t n, char* y, std::int64_t ste
     for (std::int64_t i = 0; i < n; ++i) *reinterpret_cast<T*>(y + i * step) = static_cast<T>(from[i]);
 }
 
-/// A chunk of computed elements, and its first `n` of them as Eigen sees them.
+/// A chunk of elements in the compute type.
 template <class C>
 struct Chunk {
   alignas(64) C values[chunk];
@@ -31,8 +31,8 @@ struct Chunk {
 
 }  // namespace detail
 
-/// f(y, x...), which sets y, for functions whose last bits Eigen computes otherwise in vectors than one by one: always
-/// in whole vectors, so that an element's bits depend neither on its place nor on the thread count.
+/// Computes f(y, x...), which sets y. For functions whose last bits differ between Eigen's vector and scalar code.
+/// Always uses whole vectors, so that an element's bits do not depend on its place or on the number of threads.
 template <class T, class F, class... X>
 void in_whole_vectors(const F& f, const View& y, const X&... x) {
   using C = compute_t<T>;
@@ -55,13 +55,13 @@ void in_whole_vectors(const F& f, const View& y, const X&... x) {
   for_each_row(make_loop<K + 1>({&y, &x...}), row, grain / 4);
 }
 
-/// The same for a floating y; f is generic over the computed type.
+/// As in_whole_vectors(), for any floating y. f is generic over the compute type.
 template <class F, class... X>
 void smooth(const F& f, const View& y, const X&... x) {
   visit_floating(y.dtype, [&](auto zero) { in_whole_vectors<decltype(zero)>(f, y, x...); });
 }
 
-/// y = f(x...) for a floating y and an f of single numbers, whose bits are the same alone and in vectors.
+/// Computes y = f(x...) for a floating y. f takes single numbers, and has the same bits in vector and scalar code.
 template <class F, class... X>
 void exact(const F& f, const View& y, const X&... x) {
   visit_floating(y.dtype, [&](auto zero) {

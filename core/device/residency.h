@@ -20,7 +20,7 @@ class StreamOrder;
 /// device to the host and back (Storage::evict). `order` arguments are the storage's StreamOrder.
 class Residency {
  public:
-  /// A block and the allocator that it came from; both null if there is none.
+  /// A block and its allocator. Both are null if the storage has no block.
   struct Booked {
     memory::Allocator* allocator = nullptr;
     memory::Block* block = nullptr;

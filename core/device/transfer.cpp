@@ -104,7 +104,7 @@ void move_bytes(const ConstView& from, const View& to, PinnedMemory* by_way_of, 
 }  // namespace
 
 void copy_across(const ConstView& x, const View& y, Storage* of_x) {
-  if (stand_for_one(x.device, y.device)) return run<&CopyKernels::copy>(y.device.is_meta ? y.device : x.device, x, y);
+  if (stand_for_one(x.device, y.device)) return run<&CopyKernels::copy>(y.device, x, y);
   if (y.numel() == 0) return;
   const DType dtype = size_of(y.dtype) < size_of(x.dtype) ? y.dtype : x.dtype;
   const Strides strides = is_dense(y.shape, y.strides)   ? y.strides
@@ -112,10 +112,9 @@ void copy_across(const ConstView& x, const View& y, Storage* of_x) {
                                                          : contiguous_strides(y.shape);
   PinnedMemory* const by_way_of = memory::pinned_for(is_host(y.device) ? x.device : y.device);
   const Staged from(x, dtype, strides, by_way_of), to(y, dtype, strides, by_way_of);
-  const bool is_meta = x.device.is_meta || y.device.is_meta;  // then what is staged holds nothing
-  if (from && !is_meta) run<&CopyKernels::copy>(x.device, x, from.view());
+  if (from && !y.device.is_meta) run<&CopyKernels::copy>(x.device, x, from.view());
   move_bytes(from ? from.view() : x, to ? to.view() : y, by_way_of, from ? from.memory() : of_x);
-  if (to && !is_meta) run<&CopyKernels::copy>(y.device, to.view(), y);
+  if (to) run<&CopyKernels::copy>(y.device, to.view(), y);
 }
 
 void copy_across(const Tensor& x, const Tensor& y) { copy_across(x.read(), y.write(), &x.storage()); }

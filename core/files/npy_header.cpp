@@ -78,7 +78,7 @@ class Reader {
     while (!take(')')) {
       check_here(header_.shape.size() < max_rank, "expected at most ", max_rank, " dimensions, found more");
       const std::uint64_t n = number();
-      check_here(n <= most && (n == 0 || product <= most / n), "the sizes of its dimensions overflow at ", n);
+      check_here(n == 0 || product <= most / n, "the sizes of its dimensions overflow at ", n);
       product *= std::max<std::uint64_t>(n, 1);
       header_.shape.push_back(static_cast<std::int64_t>(n));
       if (take(',')) continue;

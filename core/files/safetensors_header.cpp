@@ -188,8 +188,8 @@ class Reader {
     constexpr std::uint64_t most = std::uint64_t{1} << 59;  // so that bytes do not overflow
     std::uint64_t product = 1;
     for (const std::uint64_t n : numbers_) {
-      check_here(n <= most && (n == 0 || product <= most / n), "tensor '", entry_.name,
-                 "': the sizes of its dimensions overflow at ", n);
+      check_here(n == 0 || product <= most / n, "tensor '", entry_.name, "': the sizes of its dimensions overflow at ",
+                 n);
       product *= std::max<std::uint64_t>(n, 1);
       entry_.shape.push_back(static_cast<std::int64_t>(n));
     }

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "bytetape/core/kernels/interpolate.h"
 #include "bytetape/core/kernels/pool.h"
@@ -59,6 +60,36 @@ struct Windows {
     return counts_padding ? kernel : at.end - at.begin;
   }
 };
+
+/// Finds the maxima of `count` channels, from c on, in the window of output (h, w), and their positions in the window.
+/// NaN wins, and of equal values the first. `x` is a device's image. values_of(pixel)(k) is the value of the
+/// pixel's channel c + k.
+template <class C, class Position, class Image, class Count, class F>
+constexpr void max_of_window(const Windows& rows, const Windows& columns, const Image& x, std::int64_t n,
+                             std::int64_t c, std::int64_t h, std::int64_t w, Count count, C* best, Position* at,
+                             const F& values_of) {
+  const Range is = rows.window(h), js = columns.window(w);
+  for (std::int64_t k = 0; k < count; ++k) {
+    best[k] = -std::numeric_limits<C>::infinity();
+    at[k] = static_cast<Position>(is.begin * columns.kernel + js.begin);
+  }
+  for (std::int64_t i = is.begin; i < is.end; ++i) {
+    auto pixel = x.at(n, c, rows.start(h) + i, columns.start(w) + js.begin);
+    auto position = static_cast<Position>(i * columns.kernel + js.begin);
+#ifdef __CUDA_ARCH__
+#pragma unroll 2
+#endif
+    for (std::int64_t j = js.begin; j < js.end; ++j, ++position, pixel += x.strides[3]) {
+      const auto value = values_of(pixel);
+      for (std::int64_t k = 0; k < count; ++k) {
+        const C v = value(k);
+        const bool wins = (v > best[k]) | (v != v);
+        best[k] = wins ? v : best[k];
+        at[k] = wins ? position : at[k];
+      }
+    }
+  }
+}
 
 /// Windows that cover all inputs. Output o has the inputs from floor(o n / m) to ceil((o + 1) n / m), exclusive.
 /// outputs_of is the same with n and m exchanged.

@@ -11,6 +11,8 @@ struct ElementwiseLossKernels {
   void (*huber_loss)(double delta, const ConstView& x, const ConstView& t, const View& y);
   // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)), where p is pos_weight
   void (*bce_with_logits)(const ConstView& x, const ConstView& t, const ConstView& p, const View& y);
+  void (*kl_div)(const ConstView& x, const ConstView& t, const View& y);      // t (log(t) - x), and 0 for t = 0
+  void (*kl_div_log)(const ConstView& x, const ConstView& t, const View& y);  // exp(t) (t - x)
 
   void (*mse_loss_backward)(const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx);
   void (*l1_loss_backward)(const ConstView& x, const ConstView& t, const ConstView& gy, const View& gx);

@@ -8,11 +8,13 @@
 #define BYTETAPE_KERNEL_FAMILIES(FAMILY)               \
   FAMILY(Activation, activation, planned)              \
   FAMILY(Arithmetic, arithmetic, immediate)            \
+  FAMILY(Attention, attention, planned)                \
   FAMILY(Compare, compare, immediate)                  \
   FAMILY(Conv, conv, planned)                          \
   FAMILY(Copy, copy, immediate)                        \
   FAMILY(Dropout, dropout, planned)                    \
   FAMILY(ElementwiseLoss, elementwise_loss, immediate) \
+  FAMILY(Gather, gather, planned)                      \
   FAMILY(GradScale, grad_scale, immediate)             \
   FAMILY(GroupNorm, group_norm, planned)               \
   FAMILY(Images, images, immediate)                    \
@@ -28,8 +30,10 @@
   FAMILY(Pool, pool, immediate)                        \
   FAMILY(Random, random, planned)                      \
   FAMILY(Reduce, reduce, planned)                      \
+  FAMILY(RmsNorm, rms_norm, planned)                   \
   FAMILY(Scan, scan, immediate)                        \
-  FAMILY(Softmax, softmax, immediate)
+  FAMILY(Softmax, softmax, immediate)                  \
+  FAMILY(Sort, sort, planned)
 
 namespace bytetape {
 

@@ -6,15 +6,28 @@ namespace bytetape {
 
 // Slices along a dim, selected by an index, i64 (m). An index out of range is a fault (core/device/fault.h).
 
-/// Slice j of y is slice index[j] of x. Dtypes are equal.
+/// No index is `skipped`.
+inline constexpr std::int64_t no_index = -1;
+
+/// Slice j of y is slice index[j] of x, or 0 if index[j] == skipped. Dtypes are equal.
 struct IndexSelectArgs {
   ConstView x, index;
   int dim;
   View y;
+  std::int64_t skipped = no_index;
 };
-/// Slice i of y is the sum of the slices j of x with index[j] == i, in order of j, or 0 if there are none. Both have
-/// one floating dtype. An index out of range is ignored here; it is no fault of this kernel.
+/// Slice i of y is the sum of the slices j of x with index[j] == i, or 0 if there are none or i == skipped. The order
+/// of the summands is fixed. Both have one dtype of numbers; integers wrap around. An index out of range is ignored
+/// here; it is no fault of this kernel.
 struct IndexSumArgs {
+  ConstView x, index;
+  int dim;
+  View y;
+  std::int64_t skipped = no_index;
+};
+/// Slice index[j] of y becomes slice j of x, the last one if indices repeat, or gets the slices j of x added, in a
+/// fixed order. Dtypes are equal. After a fault y is unchanged.
+struct IndexWriteArgs {
   ConstView x, index;
   int dim;
   View y;
@@ -23,6 +36,8 @@ struct IndexSumArgs {
 struct IndexingKernels {
   void (*index_select)(const IndexSelectArgs& args);
   Planned<IndexSumArgs> index_sum;
+  Planned<IndexWriteArgs> index_copy;
+  Planned<IndexWriteArgs> index_add;  // numbers; integers wrap around
   /// y (m, classes) is 1 in column index[j] of row j, else 0. Both are i64 and row-major.
   void (*one_hot)(const ConstView& index, const View& y);
 };

@@ -11,7 +11,8 @@ struct MatmulArgs {
   ConstView a, b, bias;
   View y;
   Activation activation = Activation::none;
-  View z = {};  // with an activation: z is stored here, in y's layout and dtype; may be undefined
+  View z = {};               // with an activation: z is stored here, in y's layout and dtype; may be undefined
+  bool accumulates = false;  // y += a @ b instead, without a bias or an activation
 
   /// The tensor that holds z when the activation is applied.
   const View& before_activation() const { return z.defined() ? z : y; }

@@ -12,8 +12,18 @@ struct PadArgs {
   View y;
 };
 
+/// The elements in row i and column j of the last two dims of y are x's if j - i is at most `diagonal` (lower triangle)
+/// or at least `diagonal` (upper), else 0. Shapes and dtypes are equal.
+struct TriangleArgs {
+  ConstView x;
+  std::int64_t diagonal;
+  bool is_upper;
+  View y;
+};
+
 struct PadKernels {
   void (*pad)(const PadArgs& args);
+  void (*triangle)(const TriangleArgs& args);
 };
 
 }  // namespace bytetape

@@ -24,6 +24,13 @@ struct PointwiseKernels {
   void (*gelu_tanh)(const ConstView& x, const View& y);
   void (*silu)(const ConstView& x, const View& y);  // x * sigmoid(x)
   void (*erf)(const ConstView& x, const View& y);
+  void (*sin)(const ConstView& x, const View& y);
+  void (*cos)(const ConstView& x, const View& y);
+  void (*log1p)(const ConstView& x, const View& y);  // log(1 + x), accurate near 0
+  void (*expm1)(const ConstView& x, const View& y);  // exp(x) - 1, accurate near 0
+  void (*floor)(const ConstView& x, const View& y);  // copies integers, as ceil and round do
+  void (*ceil)(const ConstView& x, const View& y);
+  void (*round)(const ConstView& x, const View& y);  // halves go to the even neighbour
   void (*abs)(const ConstView& x, const View& y);
   void (*sign)(const ConstView& x, const View& y);
   void (*clamp)(Scalar low, Scalar high, const ConstView& x, const View& y);  // NaN stays NaN

@@ -3,7 +3,7 @@
 
 namespace bytetape {
 
-/// Softmax along dim. Backward takes the result y.
+/// Softmax along dim. The backward kernels read the result y of their forward kernel.
 struct SoftmaxKernels {
   void (*softmax)(const ConstView& x, int dim, const View& y);
   void (*log_softmax)(const ConstView& x, int dim, const View& y);

@@ -6,7 +6,7 @@
 
 namespace bytetape::memory {
 
-/// Describes an event: "alloc 512 B (of 4 asked) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
+/// Describes an event: "alloc 512 B (4 requested) at 0+1024, output/temporary of 'net.fc1' by matmul, forward, step 1".
 std::string describe(const Event& e);
 
 /// Whether a comparison of logs looks at the names of ops and modules.

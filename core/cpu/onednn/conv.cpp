@@ -11,13 +11,14 @@ using Tag = memory::format_tag;
 
 constexpr auto f32 = memory::data_type::f32;
 
-/// A weight's strides, in one way for each order of its elements: those of dims of size 1 mean nothing.
+/// Returns a weight's strides with those of size-1 dims normalised, because they do not matter.
 Strides strides_of(const ConstView& w) {
   if (w.is_contiguous()) return contiguous_strides(w.shape);
   return is_channels_last(w.shape, w.strides) ? channels_last_strides(w.shape) : w.strides;
 }
 
-/// x, y and their gradients where they lie, weights also in the layout that the primitive likes best.
+/// Descriptors of x, y and their gradients in their own layouts. Weights also have the layout that the primitive
+/// prefers.
 struct Descs {
   memory::desc x, any_weight, weight, bias, y;
   memory::dims stride, dilation, padding;
@@ -32,7 +33,7 @@ struct Descs {
         dilation{p.dilation.h - 1, p.dilation.w - 1},
         padding{p.padding.h, p.padding.w} {}
 
-  // Strides of dims of size 1 mean nothing, so one channel is both layouts: channels-last has the faster kernels.
+  // Strides of size-1 dims do not matter, so one channel is both layouts. Channels-last has the faster kernels.
   static memory::desc image(const ConstView& x) {
     const memory::dims shape(x.shape.begin(), x.shape.end());
     return {shape, f32, is_channels_last(x.shape, x.strides) ? Tag::nhwc : Tag::nchw};

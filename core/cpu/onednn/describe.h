@@ -1,15 +1,14 @@
 #pragma once
 #include <oneapi/dnnl/dnnl.hpp>
 
-// oneDNN 3 folded P::desc into P::primitive_desc, its arguments in the same order: the one difference that matters
-// here.
+// oneDNN 3 merged P::desc into P::primitive_desc, with the same order of arguments.
 namespace bytetape::cpu::onednn {
 
 const dnnl::engine& engine();
-/// Scratch memory comes from the caller.
+/// Returns attributes with which scratch memory comes from the caller.
 const dnnl::primitive_attr& user_scratchpad();
 
-/// The primitive descriptor of P for P's own arguments.
+/// Returns the primitive descriptor of P for these arguments.
 template <class P, class... Args>
 typename P::primitive_desc describe_with(const dnnl::primitive_attr& attr, const Args&... args) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -23,7 +22,7 @@ typename P::primitive_desc describe(const Args&... args) {
   return describe_with<P>(user_scratchpad(), args...);
 }
 
-/// The same for a backward primitive, which wants to see the forward one.
+/// As describe_with(), for a backward primitive, which needs the forward descriptor.
 template <class P, class Hint, class... Args>
 typename P::primitive_desc describe_backward(const Hint& forward, const Args&... args) {
 #if DNNL_VERSION_MAJOR >= 3

@@ -9,8 +9,8 @@ namespace {
 
 using dnnl::memory;
 
-/// One matrix or a batch of them, as oneDNN takes it: rows or columns without gaps, and a batch of 1 for a repeated
-/// one. What does not lie so goes through a row-major copy in the workspace.
+/// A matrix or batch in a layout that oneDNN accepts: contiguous rows or columns, and a batch of 1 for a repeated
+/// matrix. Other layouts are copied to a row-major matrix in the workspace.
 struct Operand {
   Dims shape, strides;
   bool copied = false;
@@ -21,8 +21,8 @@ struct Operand {
     std::int64_t batch_step = shape[0] == 1 ? rows * cols : x.strides[0];
     if ((cols == 1 || x.strides[2] == 1) && (rows == 1 || x.strides[1] >= cols))
       strides = {batch_step, rows == 1 ? cols : x.strides[1], 1};
-    else if (may_be_transposed && (rows == 1 || x.strides[1] == 1) && (cols == 1 || x.strides[2] >= rows))
-      strides = {batch_step, 1, cols == 1 ? rows : x.strides[2]};
+    else if (may_be_transposed && rows > 1 && x.strides[1] == 1 && x.strides[2] >= rows)  // oneDNN 3.7 misreads one row
+      strides = {batch_step, 1, x.strides[2]};
     else
       copied = true;
     if (!copied && shape[0] > 1) copied = batch_step < (rows - 1) * strides[1] + (cols - 1) * strides[2] + 1;
@@ -50,7 +50,7 @@ void fold(ConstView& x) {
   x.shape[0] = 1;
 }
 
-/// With one b for the whole batch, the batch is just more rows.
+/// If b is the same for the whole batch, all rows of the batch form one matrix.
 MatmulArgs folded(MatmulArgs v) {
   const bool has_bias = v.bias.defined();
   if (v.b.strides[0] != 0 || v.y.shape[0] == 1 || !folds(v.a) || !folds(v.y) || (has_bias && !folds(v.bias))) return v;
@@ -61,11 +61,15 @@ MatmulArgs folded(MatmulArgs v) {
   return v;
 }
 
-/// A product in oneDNN's terms.
+/// A matrix product as a oneDNN primitive.
 class Product {
  public:
   explicit Product(const MatmulArgs& args)
-      : v_(folded(args)), a_as_(v_.a), b_as_(v_.b), y_as_(v_.y, false), add_(how_to_add(v_.bias, v_.y)) {}
+      : v_(folded(args)),
+        a_as_(v_.a),
+        b_as_(v_.b),
+        y_as_(v_.y, false),
+        add_(v_.accumulates ? Add::matrix : how_to_add(v_.bias, v_.y)) {}
 
   Plan plan() const {
     Key key(Key::Kind::matmul);
@@ -92,13 +96,14 @@ class Product {
     const void* b = input(v_.b, b_as_);
     const View y = y_as_.copied ? y_as_.at(free) : v_.y;
     free += y_as_.copy_bytes();
-    if (add_ == Add::matrix) copy(v_.bias, y);
+    if (add_ == Add::matrix && (y_as_.copied || !v_.accumulates)) copy(v_.accumulates ? v_.y : v_.bias, y);
     program.run({a, b, y.data(), v_.bias.data()}, free);
     if (y_as_.copied) copy(y, v_.y);
   }
 
  private:
-  /// No bias; one row, added by oneDNN; or anything, which y starts from.
+  /// The way the bias is added: oneDNN adds one row. A bias of any other shape, or the old y, is the initial value of
+  /// y.
   enum class Add : std::int64_t { nothing, row, matrix };
   static Add how_to_add(const ConstView& bias, const View& y) {
     if (!bias.defined()) return Add::nothing;

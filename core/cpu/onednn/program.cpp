@@ -10,7 +10,7 @@
 namespace bytetape::cpu::onednn {
 
 bool is_unrepeatable(std::string_view implementation, bool is_weight_grad) {
-  constexpr int wide = static_cast<int>(dnnl::cpu_isa::avx512_core);  // bits, one for each step up to it
+  constexpr int wide = static_cast<int>(dnnl::cpu_isa::avx512_core);  // one bit per instruction set up to it
   if ((static_cast<int>(dnnl::get_effective_cpu_isa()) & wide) == wide) return false;
   const auto has = [&](std::string_view part) { return implementation.find(part) != std::string_view::npos; };
   return has("gemm") || (is_weight_grad && has("1x1"));
@@ -24,11 +24,11 @@ dnnl::stream& stream() {
   return s;
 }
 
-/// Compiled code, some 70 KB a primitive, is on no ledger, and oneDNN's own cache would keep 1024 of them.
+/// Limits oneDNN's cache of 1024 primitives. Their compiled code, some 70 KB each, is on no ledger.
 void bound_compiled_code() {
   for (const char* users : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY"})
     if (std::getenv(users)) return;
-  constexpr int most_primitives = 2 * most_programs;  // one may reorder as well
+  constexpr int most_primitives = 2 * most_programs;  // a program may also contain reorders
   dnnl::set_primitive_cache_capacity(most_primitives);
 }
 
@@ -91,7 +91,7 @@ void Program::run(std::initializer_list<const void*> arguments, void* workspace)
   const void* const* next = arguments.begin();
   for (const SlotInfo& s : slots_)
     s.memory.set_data_handle(s.is_argument ? const_cast<void*>(*next++) : static_cast<char*>(workspace) + s.offset);
-  // The C call: the C++ one would build a hash map of the arguments.
+  // The C function, because the C++ one would build a hash map of the arguments.
   for (const Step& s : steps_)
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(s.primitive.get(), stream().get(), static_cast<int>(s.args.size()), s.args.data()),
@@ -111,7 +111,7 @@ std::size_t Key::hash() const {  // FNV-1a, a word at a time
 
 namespace {
 
-/// Programs by key; of more than `most_programs` the one that was used longest ago goes.
+/// Programs by key. Holds the `most_programs` that were used last.
 class ProgramCache {
  public:
   const std::shared_ptr<Program>& get(const Key& key, const std::function<Program()>& make) {
@@ -132,12 +132,12 @@ class ProgramCache {
   }
 
   using Programs = std::list<std::pair<Key, std::shared_ptr<Program>>>;
-  Programs by_use_;  // the last used first
+  Programs by_use_;  // the most recently used first
   std::unordered_map<Key, Programs::iterator, Hash> places_;
 };
 
 ProgramCache& programs() {
-  // One a thread: no lock, and the memory objects of a program can be rebound. oneDNN shares the compiled code.
+  // One cache per thread needs no lock, and lets a program rebind its memory objects. oneDNN shares the compiled code.
   thread_local ProgramCache cache;
   return cache;
 }

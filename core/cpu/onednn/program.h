@@ -16,37 +16,37 @@
 
 namespace bytetape::cpu::onednn {
 
-/// Of CPUs without AVX-512: whether an implementation is oneDNN's own product of matrices, whose sums depend on threads
-/// and which takes memory of its own, or the 1x1 convolution's weight gradient, two runs of which differ on two
-/// threads.
+/// Whether results of an implementation are not repeatable, on CPUs without AVX-512. True for oneDNN's own matrix
+/// product, whose sums depend on the number of threads, and which allocates memory. True also for the weight gradient
+/// of 1x1 convolutions, which differs from run to run on two threads.
 bool is_unrepeatable(std::string_view implementation, bool is_weight_grad);
 
-/// Primitives compiled for one set of shapes and ready to run one after the other: all but the addresses is fixed.
+/// Compiled primitives for one set of shapes, which run one after the other. Only addresses change from run to run.
 class Program {
  public:
   using Slot = int;
 
-  /// Memory that run() is given, in the order of these calls; what comes last may be left out.
+  /// Adds an argument of run(), in the order of these calls. The last ones may be omitted in run().
   Slot argument(const dnnl::memory::desc& desc);
-  /// Memory within the workspace.
+  /// Adds memory within the workspace.
   Slot scratch(const dnnl::memory::desc& desc);
-  using Arguments = std::vector<std::pair<int, Slot>>;  // by oneDNN's names
+  using Arguments = std::vector<std::pair<int, Slot>>;  // by oneDNN's argument names
   template <class Desc>
   void step(const Desc& desc, const dnnl::primitive& primitive, const Arguments& args) {
     constexpr bool is_weight_grad = std::is_same_v<Desc, dnnl::convolution_backward_weights::primitive_desc>;
     is_repeatable_ = is_repeatable_ && !is_unrepeatable(desc.impl_info_str(), is_weight_grad);
     add(primitive, desc.scratchpad_desc(), args);
   }
-  /// Copies between two layouts.
+  /// Adds a copy between two layouts.
   void reorder(Slot from, Slot to);
-  /// `slot` in the layout `wanted`: itself, or a scratch that is filled from it.
+  /// Returns `slot` in the layout `wanted`: `slot` itself, or scratch memory to which it is copied.
   Slot read_as(Slot slot, const dnnl::memory::desc& wanted);
   const dnnl::memory::desc& desc(Slot slot) const { return slots_[static_cast<std::size_t>(slot)].desc; }
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Whether its bits are the same each time, and all its memory is the workspace.
+  /// Whether each run gives the same bits and uses no memory besides the workspace.
   bool is_repeatable() const { return is_repeatable_; }
-  /// Of arguments that the program does not have, any value is ignored.
+  /// Runs the primitives. Values for omitted arguments are ignored.
   void run(std::initializer_list<const void*> arguments, void* workspace);
 
  private:
@@ -68,11 +68,11 @@ class Program {
   bool is_repeatable_ = true;
 };
 
-/// What a program depends on.
+/// All that a program depends on.
 class Key {
  public:
   enum class Kind : std::int64_t { matmul, conv2d, conv2d_input_grad, conv2d_weight_grad };
-  /// Starts with the kind and the number of threads, which primitives are compiled for.
+  /// Begins with the kind and the number of threads, for which primitives are compiled.
   explicit Key(Kind kind);
   void add(std::int64_t v) { values_[size_++] = v; }
   void add(const Dims& dims) {
@@ -86,10 +86,10 @@ class Key {
   std::size_t size_ = 0;
 };
 
-/// The plan that runs this thread's program for `key`, compiled by `make` where it is not kept: the last 128 are.
-/// The program's workspace comes after `copies` bytes of the kernel's own.
+/// Returns a plan that runs this thread's program for `key`. `make` compiles the program if it is not among the last
+/// 128. The program's workspace follows `copies` bytes that the kernel uses itself.
 Plan plan_program(const Key& key, const std::function<Program()>& make, std::size_t copies = 0);
-/// The program of such a plan.
+/// Returns the program of a plan from plan_program().
 inline Program& program_of(const Plan& plan) { return *static_cast<Program*>(plan.program.get()); }
 
 }  // namespace bytetape::cpu::onednn

@@ -34,7 +34,7 @@ Allocator::Allocator(Device device, std::unique_ptr<Upstream> upstream, Mode mod
       upstream_(std::move(upstream), mutex_),
       numbers_(std::make_shared<SegmentNumbers>()),
       limit_(upstream_.capacity()) {
-  policies_.of(0) = make_policy(false);
+  policies_.of(0) = make_policy(false);  // here, so that a first allocation has no bookkeeping of its own
   if (is_listed_) enlist(*this);
 }
 
@@ -183,7 +183,8 @@ void Allocator::drop_saved(Block* block, bool about_to_free, const void* saver) 
   std::lock_guard lock(mutex_);
   if (block->saver == saver) block->saver = nullptr;
   ledger_.on_hold(*block, false);
-  if (--block->savers == 0 && block->role == Role::saved && !about_to_free)
+  --block->savers;
+  if (block->role == Role::saved && !about_to_free)  // rebook() keeps the role while there are savers
     rebook(*block, Role::temporary, block->module);
 }
 

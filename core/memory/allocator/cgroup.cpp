@@ -35,7 +35,7 @@ std::size_t cgroup_memory_limit(const std::string& membership, const std::string
   std::ifstream groups(membership);
   for (std::string line; std::getline(groups, line);) {  // "4:cpu,memory:/a/b", or "0::/a/b" in version 2
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
+    if (second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string group = line.substr(second + 1);
     if (controllers == ",,")

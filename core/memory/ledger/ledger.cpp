@@ -49,7 +49,7 @@ void Ledger::book(NameId module, NameId op, Role role, std::size_t change) {
   add(account(ops_, op), role, change);
 }
 
-const RoleBytes& Ledger::at_peak(const Account& a) const { return at_peak_now_ || a.peak != peak_ ? a.now : a.at_peak; }
+const RoleBytes& Ledger::at_peak(const Account& a) const { return a.peak == peak_ ? a.at_peak : a.now; }
 
 std::vector<RoleBytes> Ledger::now(const std::vector<Account>& accounts) const {
   std::vector<RoleBytes> bytes;

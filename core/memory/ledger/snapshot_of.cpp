@@ -18,8 +18,6 @@ std::vector<NameId> interned(const std::vector<std::string>& names) {
 Block block_of(const Event& e) {
   Block b;
   b.size = e.bytes;
-  b.offset = e.offset;
-  b.segment = e.segment;
   b.requested = e.requested;
   b.role = e.old_role;
   b.module = e.old_module;

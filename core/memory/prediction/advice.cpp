@@ -96,7 +96,7 @@ std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device
         "no checkpoint is advised, because saved tensors go to the host: SaveOnCpu's `keep` is how many bytes stay"};
   std::map<std::string, std::size_t> unknown, torn;
   for (const auto& [module, bytes] : step.saved_by_module()) {
-    if (bytes == 0 || bytes < step.peak() / 100) continue;
+    if (bytes < step.peak() / 100) continue;
     if (step.torn_calls().contains(module))
       torn[module] = bytes;
     else if (!step.knows_calls_of(module))

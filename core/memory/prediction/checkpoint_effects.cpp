@@ -170,7 +170,7 @@ double RecordedStep::forward_time(const std::string& module) const {
   for (std::size_t i = step_.begin + 1; i < step_.end; ++i) {
     const bool was_forward =
         std::exchange(is_forward, !runs_backward(records_[i]) && records_[i].event.phase != Phase::optimizer);
-    if (is_forward && !was_forward) since = records_[i].time;
+    if (!was_forward) since = records_[i].time;  // until a forward begins
     if (was_forward && runs_backward(records_[i])) all += records_[i].time - since;
   }
   std::map<std::uint32_t, std::uint64_t> begun;  // by thread
@@ -233,7 +233,7 @@ CheckpointEffect::OfCall RecordedStep::effect_of(const Call& call, const std::st
       else
         last_of_inputs = std::max(last_of_inputs, h.dropped);
     }
-  if (last == step_.end && first < step_.end) last = last_of_inputs;
+  if (last == step_.end) last = last_of_inputs;
   effect.again = first == step_.end ? Range{step_.end, step_.end} : Range{start_of_op(first) - 1, last + 1};
   effect.rise = rise_of(call.forward);
   effect.kept = call.arguments;
@@ -284,7 +284,7 @@ std::size_t RecordedStep::rise_of(Range forward) const {
   const auto end = std::lower_bound(first, lives_.end(), forward.end, is_earlier);
   const auto is_own = [&](const Life& life) { return records_[life.born].thread == records_[forward.begin].thread; };
   for (auto life = first; life != end; ++life)
-    if (is_own(*life) && life->holds.empty() && life->died < forward.end) frees.emplace_back(life->died, life->bytes);
+    if (is_own(*life) && life->holds.empty()) frees.emplace_back(life->died, life->bytes);
   std::sort(frees.begin(), frees.end());
   std::size_t now = 0, highest = 0;
   auto next = frees.begin();

@@ -44,18 +44,21 @@ class Threads {
   int previous_;
 };
 
+/// Draws what the default generator would draw next.
+struct CopiedGenerator : Generator {
+  CopiedGenerator() { set_state(default_generator().state()); }
+};
+
 /// Gives this thread the state of a new thread, with its own meta devices, for a C++ scope.
 class FreshThread {
  public:
   FreshThread(Device meta, MetaAllocators& meta_allocators)
-      : memory_(ambient.meta_allocators, &meta_allocators), here_(meta) {
-    generator_.set_state(default_generator().state());
-  }
+      : memory_(ambient.meta_allocators, &meta_allocators), here_(meta) {}
 
  private:
   const Setting<MetaAllocators*> memory_;
   const DefaultDevice here_;
-  Generator generator_;
+  CopiedGenerator generator_;
   const ScopeGuard scope_{ScopeIds{}};
   const OutsidePools pools_;
   const Setting<const ModuleCell*> module_{ambient.running_module, nullptr};

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The limit in bytes, or null if there is none.
+// Returns a limit in bytes as JSON. No limit is null.
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
 
 Json to_json(const ReportColumn& c) { return {{"type", c.type}, {"scale", c.scale}, {"at", c.at}, {"count", c.count}}; }

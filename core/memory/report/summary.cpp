@@ -169,8 +169,9 @@ Typical find_typical(const Steps& steps) {
 }
 
 /// The first step, the typical one, the one with the peak and the last. Steps like the typical one are left out.
+/// `typical` is null only if there is just one step.
 Steps worth_showing(const Steps& steps, const StepSummary* typical, std::uint32_t peak_step) {
-  const auto stands_for = [&](const StepSummary* s) { return typical && typical != s && alike(*typical, *s); };
+  const auto stands_for = [&](const StepSummary* s) { return typical != s && alike(*typical, *s); };
   Steps shown{steps.front()};
   for (const StepSummary* s : steps) {
     const bool wanted = s == typical || s->step == peak_step || s == steps.back();

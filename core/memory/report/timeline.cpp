@@ -48,7 +48,7 @@ class FileNames {
   std::vector<NameId> sorted_;
 };
 
-// The limit in bytes, or null if there is none.
+// Returns a limit in bytes as JSON. No limit is null.
 Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
 
 /// {"parameter": 512, ...}, the largest first.

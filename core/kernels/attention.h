@@ -1,0 +1,64 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "bytetape/core/kernels/planned.h"
+#include "bytetape/core/random.h"
+#include "bytetape/core/view.h"
+
+namespace bytetape {
+
+// Scaled dot-product attention: y = dropout(softmax(scale q k^T + mask)) v for each batch b and head h (Vaswani et al.,
+// "Attention is all you need", 2017). q is (b, h, n, d), k (b, g, m, d) and v (b, g, m, e). g divides h, and head i
+// reads head i / (h / g) of k and v. Views may have any strides. All have one floating dtype.
+
+/// The inputs of forward and backward.
+struct AttentionInputs {
+  ConstView q, k, v;
+  /// (b, h, n, m) or undefined: bool, true where a query may attend to a key; or the dtype in which scores are
+  /// computed, added to the scores.
+  ConstView mask = {};
+  bool is_causal = false;  ///< whether query i attends to keys 0 to i alone
+  double scale = 1;
+  double p = 0;            ///< the probability of dropout
+  PhiloxState state = {};  ///< probability (b, h, i, j) is dropped by its word in row-major order (core/philox.h)
+};
+
+/// The sizes of an attention: b, h, g, n, m, d and e.
+struct AttentionSizes {
+  std::int64_t batch, heads, groups, n, m, d, e;
+  bool is_causal;
+
+  explicit AttentionSizes(const AttentionInputs& in)
+      : batch(in.q.shape[0]),
+        heads(in.q.shape[1]),
+        groups(in.k.shape[1]),
+        n(in.q.shape[2]),
+        m(in.k.shape[2]),
+        d(in.q.shape[3]),
+        e(in.v.shape[3]),
+        is_causal(in.is_causal) {}
+  constexpr std::int64_t heads_per_group() const { return heads / groups; }
+  /// Returns the end of the keys that queries before `end` may attend to.
+  constexpr std::int64_t end_of_keys(std::int64_t end) const { return is_causal ? std::min(m, end) : m; }
+};
+
+/// y (b, h, n, e) has q's dtype. log_sum (b, h, n) is the log of the sum of the row's exponentials, row-major, in the
+/// dtype of the scores. A query that may attend to no key gives y = 0 and log_sum = -inf.
+struct AttentionArgs {
+  AttentionInputs in;
+  View y, log_sum;
+};
+/// The gradients have the shapes of q, k and v, and any dense strides.
+struct AttentionBackwardArgs {
+  AttentionInputs in;
+  ConstView y, log_sum, gy;
+  View gq, gk, gv;
+};
+
+struct AttentionKernels {
+  Planned<AttentionArgs> attention;
+  Planned<AttentionBackwardArgs> attention_backward;
+};
+
+}  // namespace bytetape
