@@ -1,5 +1,5 @@
-// In place of the sources that need the CUDA toolkit, where they are left out: plans, and an error for everything else.
-// The build defines BYTETAPE_CUDA_ABSENT, the reason (cmake/cuda.cmake).
+// Replaces the sources that need the CUDA toolkit in builds without it. Plans work, and everything else throws. The
+// build defines BYTETAPE_CUDA_ABSENT, the reason (cmake/cuda.cmake).
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/plans.h"

@@ -1,4 +1,4 @@
-// The host's part, the same with and without a toolkit: so that a machine without a GPU predicts one's memory.
+// Host code of the backend. It needs no toolkit, so that a machine without a GPU can predict a GPU's memory.
 #include "bytetape/core/device/backend.h"
 
 #include <memory>

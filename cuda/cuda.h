@@ -64,8 +64,8 @@ class Event {
 };
 
 /// Turns tuning on or off. While it is on, each new product or convolution tries the algorithms that cuBLASLt or cuDNN
-/// proposes, and keeps the fastest. Default: off. Then a measured table decides, and for what it lacks the library's
-/// first proposal, so results have the same bits in every process.
+/// proposes, and keeps the fastest. Default: off. Then a measured table selects the algorithm, or the library's first
+/// proposal if the table has no entry. So results have the same bits in every process.
 void tune(bool on);
 /// Returns the tuning results of this process, as lines for cuda/matmul/ranks.inc. Results under a workspace cap are
 /// left out.

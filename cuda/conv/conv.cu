@@ -38,10 +38,10 @@ void finish(const Conv2dArgs& a) {
   });
 }
 
-/// What cuDNN reads or writes: an operand of the caller's, or its copy in the workspace.
+/// A tensor that cuDNN reads or writes: the caller's, or its copy in the workspace.
 class Operand {
  public:
-  /// As `copy` says; a copy has `strides` and the dtype that is computed with.
+  /// A copy, if `copy` asks for one, has `strides` and the compute dtype.
   Operand(const ConstView& v, const ConvWorkspace::Copy& copy, const Strides& strides, DType dtype, Workspace ws)
       : given_(const_cast<void*>(v.data()), v.dtype, v.device, v.shape, v.strides), is_copied_(copy.exists) {
     used_ = is_copied_ ? View(static_cast<char*>(ws.data) + copy.at, dtype, v.device, v.shape, strides) : given_;
@@ -59,7 +59,7 @@ class Operand {
   bool is_copied_;
 };
 
-/// A convolution as cuDNN may take it, and what is done around that.
+/// A convolution with cuDNN, and the copies and launches around it.
 class Launch {
  public:
   Launch(const ConvSizes& s, ConvMap map, const ConvWorkspace& parts, const ConstView& x, const ConstView& weight,
@@ -75,7 +75,7 @@ class Launch {
     problem_.channels_last = are_channels_last(x, y);
   }
 
-  /// Finds cuDNN's graph; false where there is none.
+  /// Finds cuDNN's graph. Returns false if cuDNN has no graph for this convolution.
   bool find(bool with_bias = false, Activation activation = Activation::none) {
     problem_.with_bias = with_bias;
     problem_.activation = activation;

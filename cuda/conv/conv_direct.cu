@@ -17,7 +17,7 @@ struct alignas(16) Quad {
 
 __device__ Quad& quad_at(float* p) { return *reinterpret_cast<Quad*>(p); }
 
-/// The part of x that a tile depends on, and the places of the tile's pixels.
+/// Loads the part of x that a tile depends on, and computes the places of the tile's pixels.
 template <int channels, class T>
 __device__ void load_tile(const DirectConv& d, const Image<T>& x, const Tile& tile, float* values, Place* places) {
   constexpr int width = DirectConv::width(channels);
@@ -30,7 +30,7 @@ __device__ void load_tile(const DirectConv& d, const Image<T>& x, const Tile& ti
   place_pixels(d, tile, width, places);
 }
 
-/// A pixel of x in shared memory.
+/// Returns a pixel of x from shared memory.
 template <int channels>
 __device__ Quad pixel_at(float* values) {
   if constexpr (channels == 1)
@@ -39,7 +39,7 @@ __device__ Quad pixel_at(float* values) {
     return quad_at(values);
 }
 
-/// The weights of the outputs from `first` on as (kh, kw, channels, outputs), then the bias.
+/// Loads the weights of the outputs from `first` on as (kh, kw, channels, outputs), then the bias.
 template <int channels, class T>
 __device__ void load_weights(const DirectConv& d, const Weight<const T>& weight, const T* bias, int first,
                              float* weights) {
@@ -55,7 +55,7 @@ __device__ void load_weights(const DirectConv& d, const Weight<const T>& weight,
     weights[patch * step + i] = bias && first + i < d.o ? widened(bias[first + i]) : 0.f;
 }
 
-/// Thread block (t, g) makes the outputs of group g for tile t. A warp takes `forward_pixels` for each of its threads
+/// Thread block (t, g) computes the outputs of group g for tile t. A warp processes `forward_pixels` pixels per thread
 /// at a time.
 template <class T, int channels>
 __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
@@ -121,9 +121,9 @@ __global__ void __launch_bounds__(threads, DirectConv::forward_blocks(channels))
   }
 }
 
-/// Thread block (g, b) sums share b of the tiles for the taps and outputs of group g into sums[b]: (taps, c, o), and
-/// the bias's o. A thread has 4 outputs' sums for all of the taps, over every so many pixels. Where gy comes through
-/// relu, whose result is y, it is masked on the way.
+/// Thread block (g, b) sums the tiles of share b, for the taps and outputs of group g, into sums[b]: (taps, c, o), and
+/// then o values for the bias. A thread sums 4 outputs for all taps of the group, over pixels a fixed step apart. If gy
+/// passes through relu, it is masked by relu's result y.
 template <class T, int channels, bool relu>
 __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channels))
     weight_grad_kernel(DirectConv d, Image<T> x, const T* gy, const T* y, float* sums, bool is_aligned) {
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
       add_pixels(std::integral_constant<int, at_once>(), i, from);
     for (; i < tile.count; i += step) add_pixels(std::integral_constant<int, 1>(), i, from);
   }
-  // Over the threads of a warp on the same outputs, then over the warps in order.
+  // Sums over the threads of a warp with the same outputs, then over the warps in order.
 #pragma unroll 1
   for (int other = warp / 2; other >= d.lanes; other /= 2)
     for (auto& row : sum)
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
       Quad all = w > 0 ? to : Quad{};
       for (int k = 0; k < quad; ++k) all.v[k] += sum[r][k];
       to = all;
-      asm volatile("" ::: "memory");  // or all rows are loaded first, into registers that there are not
+      asm volatile("" ::: "memory");  // otherwise all rows are loaded first, and registers run out
     }
   }
   __syncthreads();
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(threads, DirectConv::weight_grad_blocks(channe
   }
 }
 
-/// f(T{}, channels) with both as types.
+/// Calls f(T{}, channels), with `channels` a std::integral_constant.
 template <class F>
 void visit(const DirectConv& d, DType dtype, const F& f) {
   visit_tiled(dtype, [&](auto zero) {

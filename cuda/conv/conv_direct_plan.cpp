@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t most_weights = 29 << 10;
 
-/// The least power of two that is enough threads for `quads` quads of outputs.
+/// Returns the least power of two of threads for `quads` quads of outputs.
 int lanes_for(int quads, int most) {
   return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(quads, most))));
 }
@@ -39,11 +39,10 @@ DirectConv::DirectConv(const ConvSizes& s, ConvMap map) : ConvTiles(s), channels
 }
 
 bool is_direct(const ConvSizes& s, ConvMap map, const ConstView& y) {
-  // What tensor cores do for the price of memory is theirs where there is more of it than this.
+  // For longer patches, tensor cores are faster.
   const bool is_true_f32 = s.dtype == DType::f32 && !allow_tf32();
   const std::int64_t most = is_true_f32 ? 4 * 7 * 7 : 32;
-  return has_few_channels(s, map, y) && s.o % DirectConv::quad == 0 && s.patch() <= most &&
-         DirectConv(s, map).tile_h > 0;
+  return has_few_channels(s, y) && s.o % DirectConv::quad == 0 && s.patch() <= most && DirectConv(s, map).tile_h > 0;
 }
 
 }  // namespace bytetape::cuda

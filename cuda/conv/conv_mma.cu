@@ -40,12 +40,12 @@ __device__ void load_weight(const MmaConv& d, const Weight<const T>& weight, con
     biases[i] = bias && first + i < d.o ? widened(bias[first + i]) : 0.f;
 }
 
-/// Where a thread's words of a patch are from its first element, as rows of forward's products.
+/// The offsets of a thread's words of a patch, as rows of forward's products.
 template <class T, int padded>
 struct PatchWords {
   static constexpr int s_end = steps<T, padded>;
   int offsets[s_end][2][per_word<T>];
-  std::uint32_t masks[s_end][2];  // of elements, since an infinity beyond a patch would not vanish by a zero weight
+  std::uint32_t masks[s_end][2];  // masks of elements: an infinity beyond a patch, times a zero weight, would be NaN
 
   __device__ explicit PatchWords(const MmaConv& d) {
     const int lane = threadIdx.x % warp, t = lane % 4, own = lane < d.patch() ? d.offset(lane) : 0;
@@ -59,7 +59,7 @@ struct PatchWords {
         }
       }
   }
-  /// Of the patch as row r (`i` 0) or r + 8 (1).
+  /// Gathers the words of the patch in row r (`i` 0) or r + 8 (1).
   __device__ void gather(const T* patch, int i, std::uint32_t (&a)[s_end][4]) const {
     for (int s = 0; s < s_end; ++s)
       for (int half = 0; half < 2; ++half) {
@@ -70,14 +70,14 @@ struct PatchWords {
   }
 };
 
-/// max(v, least), NaN where v is.
+/// Returns max(v, least), or NaN if v is NaN.
 __device__ float bounded(float v, float least) {
   float max;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(max) : "f"(v), "f"(least));
   return max;
 }
 
-/// A thread's outputs in row r (`i` 0) or r + 8 (1) of the products of a half.
+/// Returns a thread's outputs in row r (`i` 0) or r + 8 (1) of the products of a half.
 template <class T>
 __device__ Vector outputs_of(const float (&sum)[vector<T> / 2][4], int i, float least) {
   Vector out;
@@ -92,7 +92,7 @@ __device__ Vector outputs_of(const float (&sum)[vector<T> / 2][4], int i, float 
   return out;
 }
 
-/// Thread block (t, g) makes the outputs of group g for tile t; products' rows are pixels.
+/// Thread block (t, g) computes the outputs of group g for tile t. Rows of products are pixels.
 template <class T, int padded>
 __global__ void __launch_bounds__(threads, MmaConv::forward_blocks)
     forward_kernel(MmaConv d, Image<T> x, Weight<const T> weight, const T* bias, T* y, float least, bool is_aligned) {

@@ -24,7 +24,7 @@ MmaConv::MmaConv(const ConvSizes& s, ConvMap map)
 }
 
 bool is_mma(const ConvSizes& s, ConvMap map, const ConstView& y) {
-  return has_few_channels(s, map, y) && (s.dtype != DType::f32 || allow_tf32()) && s.patch() <= MmaConv::most_patch &&
+  return has_few_channels(s, y) && (s.dtype != DType::f32 || allow_tf32()) && s.patch() <= MmaConv::most_patch &&
          static_cast<std::size_t>(s.o) * size_of(s.dtype) % MmaConv::vector_bytes == 0 && MmaConv(s, map).tile_h > 0;
 }
 

@@ -12,19 +12,19 @@ using namespace conv_mma_detail;
 template <class T>
 __device__ std::uint32_t through_relu(std::uint32_t gy, std::uint32_t y) {
   if constexpr (std::is_same_v<T, float>) return __uint_as_float(y) <= 0 ? 0 : gy;
-  // The upper bit of each half, then all of them, say whether its others are not all 0.
+  // The upper bit of each half says whether its other bits are not all 0. It is copied to all bits of the half.
   std::uint32_t mask;
   asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(mask) : "r"((y & 0x7fff7fff) + 0x7fff7fff));
   return gy & mask;
 }
 
-/// A thread's share of gy in the pixels that its warp takes at a time: vector r of pixels t, t + 4, t + 8 and t + 12.
-/// Where it comes through relu, y's share too.
+/// A thread's part of gy for the pixels that its warp processes at a time: vector r of pixels t, t + 4, t + 8 and t +
+/// 12. With relu, also the part of y.
 template <class T, bool relu>
 struct Gradient {
   Vector g[4], y[relu ? 4 : 1];
 
-  /// Of pixels `start` on of a tile of `count`, zeros beyond it.
+  /// Loads pixels from `start` on of a tile of `count` pixels. Beyond the tile, they are zero.
   __device__ void load(const MmaConv& d, const T* gy, const T* result, const Place* places, int start, int count,
                        bool is_output, bool is_aligned) {
     for (int p = 0; p < 4; ++p) {
@@ -40,7 +40,7 @@ struct Gradient {
       for (int p = 0; p < 4; ++p)
         for (int w = 0; w < 4; ++w) g[p].words[w] = through_relu<T>(g[p].words[w], y[p].words[w]);
   }
-  /// Word w of row 2 m (`row` 0) or 2 m + 1 (1) of a product whose rows are the vectors' outputs.
+  /// Returns word w of row 2 m (`row` 0) or 2 m + 1 (1) of a product. Rows are the outputs of the vectors.
   __device__ std::uint32_t word(int m, int row, int w) const {
     if constexpr (std::is_same_v<T, float>)
       return __float_as_uint(factor(__uint_as_float(g[w].words[2 * m + row])));
@@ -49,14 +49,15 @@ struct Gradient {
   }
 };
 
-/// A thread's words of the patches of the same pixels, as columns 8 j + r of products, and of the ones behind them.
+/// Gathers a thread's words of the patches of the same pixels, as columns 8 j + r of products. The column behind a
+/// patch is ones.
 template <class T, int columns, int words>
 __device__ void gather_columns(const MmaConv& d, const T* values, const Place* places, int start, int count,
                                const int (&offsets)[columns], std::uint32_t (&b)[columns][words]) {
   constexpr T one(1.f);
   const int r = threadIdx.x % warp / 4, t = threadIdx.x % 4;
   int at[4];
-  std::uint32_t masks[words] = {};  // of pixels, since an infinity would not vanish by a zero of gy
+  std::uint32_t masks[words] = {};  // masks of pixels: an infinity times a zero of gy would be NaN
   for (int p = 0; p < 4; ++p) {
     const int pixel = start + 4 * p + t;
     at[p] = places[min(pixel, count - 1)].x;
@@ -71,10 +72,10 @@ __device__ void gather_columns(const MmaConv& d, const T* values, const Place* p
     }
 }
 
-/// A thread block's sums, which are its warps', added in order.
+/// Adds the sums of the block's warps in order.
 template <class T, int columns>
 __device__ void add_warps(const MmaConv& d, const float (&sum)[vector<T> / 2][columns][4], float* parts, float* sums) {
-  constexpr int v = vector<T>, pitch = group<T> + 1;  // which keeps writing columns out of one bank
+  constexpr int v = vector<T>, pitch = group<T> + 1;  // avoids bank conflicts when columns are written
   const int r = threadIdx.x % warp / 4, t = threadIdx.x % 4, first_output = blockIdx.x * group<T>;
   __syncthreads();
   for (int m = 0; m < v / 2; ++m)
@@ -93,9 +94,9 @@ __device__ void add_warps(const MmaConv& d, const float (&sum)[vector<T> / 2][co
   }
 }
 
-/// Thread block (g, b) sums share b of the tiles for the outputs of group g into sums[b]: (taps, c, o), and the bias's
-/// o. Products' rows are outputs, their columns elements of a patch, and what they sum over are pixels. Where gy comes
-/// through relu, whose result is y, it is masked on the way.
+/// Thread block (g, b) sums the tiles of share b for the outputs of group g into sums[b]: (taps, c, o), and then o
+/// values for the bias. Rows of products are outputs, columns are elements of a patch, and the sum is over pixels. If
+/// gy passes through relu, it is masked by relu's result y.
 template <class T, int padded, bool relu>
 __global__ void __launch_bounds__(threads, MmaConv::weight_grad_blocks)
     weight_grad_kernel(MmaConv d, Image<T> x, const T* gy, const T* y, float* sums, bool is_aligned) {

@@ -28,7 +28,7 @@ Im2col::Im2col(const ConvSizes& s, ConvMap map, WorkspaceCap cap)
       seen(map == ConvMap::input_grad ? s.group_out() : s.group_in()),
       made(map == ConvMap::input_grad ? s.group_in() : s.group_out()),
       map(map) {
-  const std::int64_t most = std::int64_t{s.dtype == DType::f64 ? 16 : 2} << 20;  // f64 always comes here, others hardly
+  const std::int64_t most = std::int64_t{s.dtype == DType::f64 ? 16 : 2} << 20;  // f64 always comes here
   const auto bytes = [&](std::int64_t n) { return aligned(static_cast<std::size_t>(n) * size_of(dtype)); };
   const std::int64_t row = groups * (patch() + made) * static_cast<std::int64_t>(size_of(dtype));
   rows = std::clamp<std::int64_t>(most / row, 1, std::max<std::int64_t>(pixels, 1));
@@ -45,9 +45,9 @@ View Im2col::weight_matrix(void* workspace, int part, Device device) const {
   const std::size_t bytes = aligned(static_cast<std::size_t>(groups * made * k) * size_of(dtype));
   char* data = workspace ? static_cast<char*>(workspace) + weights + static_cast<std::size_t>(part) * bytes : nullptr;
   switch (map) {
-    case ConvMap::forward:  // (o, kh, kw, c / groups)
+    case ConvMap::forward:  // weight (o, kh, kw, c / groups)
       return View(data, dtype, device, {groups, k, made}, {made * k, 1, k});
-    case ConvMap::input_grad:  // (groups, kh, kw, o / groups, c / groups)
+    case ConvMap::input_grad:  // weight (groups, kh, kw, o / groups, c / groups)
       return View(data, dtype, device, {groups, k, made}, {made * k, made, 1});
     default:
       return View(data, dtype, device, {groups, made, k}, {made * k, k, 1});
@@ -119,8 +119,9 @@ static Plan plan(const Conv2dWeightGradArgs& a) {
   return {bytes};
 }
 
-// What may be cuDNN's, which gives x's dtype; others write f32 from their sums. By geometry alone, as a twin's plans
-// are where no cuDNN is: where that has no algorithm after all, im2col's sums are rounded too.
+// Whether the weight's gradient has x's dtype and must be widened. That is so if cuDNN may compute it, because other
+// kernels write f32 from their sums. The geometry alone decides, because predictions cannot ask cuDNN. If cuDNN has no
+// algorithm after all, im2col's sums are rounded too.
 static bool widens_weight_grad(const Conv2dWeightGradArgs& a) {
   const ConvSizes s(a);
   return size_of(s.dtype) == 2 && s.n > 0 && is_small(s) &&

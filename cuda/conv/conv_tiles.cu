@@ -9,7 +9,7 @@ namespace {
 
 constexpr int warp = ConvTiles::warp;
 
-/// A thread block adds up a warp of columns, in f64 because there may be many thread blocks.
+/// A thread block adds a warp of columns. It adds in f64, because there may be many thread blocks.
 template <class T>
 __global__ void __launch_bounds__(warp* warp)
     add_blocks_kernel(ConvTiles d, const float* sums, std::int64_t columns, Weight<T> gw, T* gb) {

@@ -37,8 +37,8 @@ struct ConvTiles {
   void choose_tile(std::int64_t n, std::size_t pixel, std::size_t room, std::int64_t at_once);
 };
 
-/// Whether forward or weight_grad can use tiles. `y` is y or its gradient.
-bool has_few_channels(const ConvSizes& s, ConvMap map, const ConstView& y);
+/// Whether forward and weight_grad can use tiles. `y` is y or its gradient.
+bool has_few_channels(const ConvSizes& s, const ConstView& y);
 
 /// Adds up the sums of d.blocks thread blocks to gw and gb.
 void add_blocks(const ConvTiles& d, const float* sums, const Conv2dWeightGradArgs& args);

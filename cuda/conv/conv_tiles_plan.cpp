@@ -6,8 +6,8 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr int widest = 128;  // tile
-constexpr int start = 64;    // what beginning a tile costs, in pixels
+constexpr int widest = 128;  // widest tile, in pixels
+constexpr int start = 64;    // cost of starting a tile, in pixels
 
 }  // namespace
 
@@ -29,7 +29,7 @@ ConvTiles::ConvTiles(const ConvSizes& s)
 
 void ConvTiles::choose_tile(std::int64_t n, std::size_t pixel, std::size_t room, std::int64_t at_once) {
   const int seen[2] = {(kh - 1) * dilation[0] + 1, (kw - 1) * dilation[1] + 1};
-  // Full rows where they fit, since each tile loads what it sees beyond its edges again.
+  // Prefers full rows, because each tile loads the pixels beyond its edges again.
   for (across = divide_up(ow, widest);; across *= 2) {
     tile_w = divide_up(ow, across);
     columns = (tile_w - 1) * stride[1] + seen[1];
@@ -53,13 +53,12 @@ void ConvTiles::choose_tile(std::int64_t n, std::size_t pixel, std::size_t room,
   values = divide_up(static_cast<std::size_t>(rows * columns) * pixel, std::size_t{16}) * 16;
 }
 
-bool has_few_channels(const ConvSizes& s, ConvMap map, const ConstView& y) {
+bool has_few_channels(const ConvSizes& s, const ConstView& y) {
   constexpr std::int64_t elements = std::numeric_limits<std::int32_t>::max(), step = 1 << 10;
   const auto is_step = [&](Size2 v) { return v.h < step && v.w < step; };
-  return map != ConvMap::input_grad && s.n > 0 && s.dtype != DType::f64 && s.groups == 1 &&
-         s.c <= ConvTiles::most_channels && s.o <= 512 && s.kh <= 7 && s.kw <= 7 && s.x_numel() <= elements &&
-         s.y_numel() <= elements && is_step(s.p.stride) && is_step(s.p.padding) && is_step(s.p.dilation) &&
-         is_channels_last(y.shape, y.strides);
+  return s.n > 0 && s.dtype != DType::f64 && s.groups == 1 && s.c <= ConvTiles::most_channels && s.o <= 512 &&
+         s.kh <= 7 && s.kw <= 7 && s.x_numel() <= elements && s.y_numel() <= elements && is_step(s.p.stride) &&
+         is_step(s.p.padding) && is_step(s.p.dilation) && is_channels_last(y.shape, y.strides);
 }
 
 }  // namespace bytetape::cuda

@@ -14,25 +14,25 @@ namespace {
 constexpr int taps = WarpgroupConv::taps, outputs = WarpgroupConv::outputs, images = WarpgroupConv::images;
 constexpr int rows = WarpgroupConv::rows, columns = WarpgroupConv::columns, threads = WarpgroupConv::threads;
 constexpr int warp = 32;
-constexpr int pitch = outputs + 8;  // floats of a pixel of gy: a warp's loads fall into different banks
+constexpr int pitch = outputs + 8;  // floats per pixel of gy, so that a warp's loads use different banks
 
 /// Constants for the channels of a thread block. A place is a pixel of a tile, for all images of the tile.
 template <int channels_>
 struct Layout {
   static constexpr int channels = channels_, quads = channels / 4, places = rows * columns;
-  static constexpr int x_columns = columns + 2, x_places = x_columns * (rows + 2);  // with what taps see around a tile
-  static constexpr int half = channels * 16, place = 2 * half;  // bytes of x: four images' values of a place, and all
+  static constexpr int x_columns = columns + 2, x_places = x_columns * (rows + 2);  // with the pixels around a tile
+  static constexpr int half = channels * 16, place = 2 * half;  // bytes of x: 4 images of a place, and all 8
   static constexpr int gy_bytes = places * images * pitch * static_cast<int>(sizeof(float));
-  static constexpr int stage = gy_bytes + x_places * place, shared = 2 * stage;  // bytes: a tile, and the next
-  static constexpr int blocks = x_places * 2 * quads;  // of 4 images by 4 channels, which a thread transposes
+  static constexpr int stage = gy_bytes + x_places * place, shared = 2 * stage;  // bytes of a tile, and of two
+  static constexpr int blocks = x_places * 2 * quads;  // blocks of 4 images by 4 channels, each transposed by a thread
   static constexpr int rounds = (blocks + threads - 1) / threads;
-  static constexpr int batches = 4, steps = places / batches;  // of products: a tile's, and of one batch
+  static constexpr int batches = 4, steps = places / batches;  // batches of products per tile, and steps per batch
   static_assert(rounds <= batches);
-  /// Where place p is in x under the first tap of a row, in places.
+  /// Returns the place in x that place p of gy meets under the first tap of a row.
   static constexpr int seen(int p) { return p / columns * x_columns + p % columns; }
 };
 
-/// Its first image, row and column.
+/// The first image, row and column of a tile.
 struct Tile {
   int image, row, column;
 
@@ -43,7 +43,7 @@ struct Tile {
   }
 };
 
-/// 16 bytes into shared memory, on their own; zeros where there are none.
+/// Copies 16 bytes into shared memory asynchronously, or writes zeros.
 __device__ void copy_async(void* to, const void* from, bool is_there) {
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
   const int bytes = is_there ? 16 : 0;
@@ -53,7 +53,7 @@ __device__ void copy_async(void* to, const void* from, bool is_there) {
 /// Waits for all of this thread's copies.
 __device__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/// gy of a tile, (place, image, output).
+/// Copies gy of a tile, as (place, image, output).
 template <class L>
 __device__ void load_gradient(const WarpgroupConv& d, const float* gy, const Tile& tile, int output, float* to) {
   constexpr int quads = outputs / 4;
@@ -67,7 +67,7 @@ __device__ void load_gradient(const WarpgroupConv& d, const float* gy, const Til
   }
 }
 
-/// Four images' values of four channels at a place of x, on their way into shared memory.
+/// Four images' values of four channels at a place of x, on the way to shared memory.
 template <class L>
 struct Block {
   float4 of_image[4];
@@ -87,8 +87,8 @@ struct Block {
       of_image[k] = is_inside && image + k < d.n ? __ldg(reinterpret_cast<const float4*>(from + k * step)) : float4{};
   }
 
-  /// As TF32, (place, half of the images, channel, image). Threads begin with different channels: eight of them write
-  /// to different banks.
+  /// Stores the values rounded to TF32, as (place, half of the images, channel, image). Threads start with different
+  /// channels, so that eight threads write to different banks.
   __device__ void store(char* to, int round) const {
     const int i = number(round), quad = i % L::quads, turn = quad / 2 % 4;
     if (i >= L::blocks) return;
@@ -109,8 +109,8 @@ struct Block {
   }
 };
 
-/// A thread's words of gy as factors of a batch's products, whose rows 16 w + r and 16 w + r + 8 are outputs 16 w + 2 r
-/// and 16 w + 2 r + 1.
+/// Loads a thread's words of gy for the products of a batch. Rows 16 w + r and 16 w + r + 8 are outputs 16 w + 2 r and
+/// 16 w + 2 r + 1.
 template <int steps>
 __device__ void load_factors(const float* gy, std::uint32_t (&a)[steps][4]) {
 #pragma unroll
@@ -122,7 +122,7 @@ __device__ void load_factors(const float* gy, std::uint32_t (&a)[steps][4]) {
     }
 }
 
-/// The tiles of this thread block's share.
+/// The range of tiles of this thread block.
 struct Share {
   int begin, end;
 
@@ -131,7 +131,7 @@ struct Share {
         end(static_cast<int>(std::int64_t{d.tiles} * (blockIdx.x + 1) / d.shares)) {}
 };
 
-/// A thread's sums for the three taps of its warpgroup's row, of outputs `output` and the next, into the share's.
+/// Stores a thread's sums for the three taps of its warpgroup's row and for outputs `output` and `output` + 1.
 template <int channels>
 __device__ void store_sums(const WarpgroupConv& d, const float (&sum)[3][channels / 2], int output, int channel,
                            float* sums) {
@@ -149,8 +149,8 @@ __device__ void store_sums(const WarpgroupConv& d, const float (&sum)[3][channel
       }
 }
 
-/// Thread block (k, i, j) sums share k of the tiles for outputs and channels i and j into sums[k]: (o, taps, c). While
-/// the tensor cores are at one tile, its threads bring the next.
+/// Thread block (k, i, j) sums the tiles of share k, for outputs i and channels j, into sums[k]: (o, taps, c). While
+/// the tensor cores process one tile, the threads load the next.
 template <class L>
 __global__ void __launch_bounds__(threads, 1)
     weight_grad_kernel(WarpgroupConv d, const float* __restrict__ x, const float* __restrict__ gy, float* sums) {
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(threads, 1)
     const float* const factors = reinterpret_cast<const float*>(stage(now)) + t * pitch + w * 16 + 2 * r;
     const std::uint64_t b =
         wgmma_operand(stage(now) + L::gy_bytes + tap_row * L::x_columns * L::place, L::half, 8 * 16);
-    std::uint32_t a[2][L::steps][4];  // of two batches: one is read while the other is loaded
+    std::uint32_t a[2][L::steps][4];  // words of two batches: one is read while the other is loaded
 #pragma unroll
     for (int batch = 0; batch < L::batches; ++batch) {
       Block<L> block;
@@ -202,11 +202,11 @@ __global__ void __launch_bounds__(threads, 1)
   store_sums<L::channels>(d, sum, output + w * 16 + 2 * r, channel, sums);
 }
 
-constexpr int most_runs = 8;  // of shares, which a thread block adds side by side
+constexpr int most_runs = 8;  // runs of shares that a thread block adds side by side
 
 __device__ void operator+=(float4& a, const float4& b) { a.x += b.x, a.y += b.y, a.z += b.z, a.w += b.w; }
 
-/// A thread block adds a warp of quads.
+/// A thread block adds the shares of a warp of quads.
 __global__ void add_shares_kernel(const float4* sums, float4* gw, int quads, int shares) {
   __shared__ float4 runs[most_runs][warp];
   const int at = blockIdx.x * warp + threadIdx.x;

@@ -7,7 +7,7 @@
 namespace bytetape::cuda {
 namespace {
 
-/// With fewer, as many channels as there are then, cuDNN is as fast on an H100 (9.14).
+/// With fewer shares, and so few channels, cuDNN is as fast (9.14, H100).
 constexpr int least_shares = 4;
 
 }  // namespace
@@ -34,7 +34,7 @@ bool is_warpgroup(const Conv2dWeightGradArgs& a) {
                         !a.gb.defined() && a.activation == Activation::none;
   const bool has_taps = s.kh == 3 && s.kw == 3 && p.stride.h == 1 && p.stride.w == 1 && p.dilation.h == 1 &&
                         p.dilation.w == 1 && p.groups == 1 && is_small(s);
-  // Fewer images than a product sums over, or pixels that fill no tile, would be zeros.
+  // Other sizes would be padded with zeros, in images or in tiles.
   const bool is_whole = s.c % 32 == 0 && s.o % WarpgroupConv::outputs == 0 && s.n >= WarpgroupConv::images &&
                         s.oh % WarpgroupConv::rows == 0 && s.ow % WarpgroupConv::columns == 0;
   return is_taken && has_taps && is_whole && are_channels_last(a.x, a.gy) &&

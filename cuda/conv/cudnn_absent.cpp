@@ -1,4 +1,5 @@
-// In place of cudnn_graph.cpp where cuDNN, or cudnn-frontend's headers, were not found: our own kernels do all.
+// Replaces cudnn_graph.cpp if cuDNN or the headers of cudnn-frontend were not found. Our own kernels then run all
+// convolutions.
 #include "bytetape/cuda/conv/cudnn_graph.h"
 
 namespace bytetape::cuda {

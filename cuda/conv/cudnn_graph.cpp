@@ -28,16 +28,16 @@ namespace bytetape::cuda {
 
 namespace fe = cudnn_frontend;
 
-/// A graph that cuDNN has compiled.
+/// A compiled cuDNN graph.
 class ConvGraph {
  public:
   enum Id : std::int64_t { x_id = 1, weight_id, y_id, bias_id };
   fe::graph::Graph graph;
   RankKey rank_key;
-  std::size_t workspace = 0;  // bytes that it may use
+  std::size_t workspace = 0;  // bytes of workspace that it may use
   bool with_bias = false, is_capped = false, is_tuned = false;
   bool can_run = false;
-  std::string failure;  // why a proposal was not built, where cuDNN did not refuse it
+  std::string failure;  // why a proposal could not be built; empty if cuDNN refused it
 };
 
 namespace {
@@ -86,7 +86,7 @@ struct Hash {
   }
 };
 
-/// Of the graph with its usual workspace: cuDNN proposes the same whatever the cap.
+/// Returns the rank key of the graph with its usual workspace, because cuDNN's proposals do not depend on the cap.
 RankKey rank_key(ConvProblem problem, bool tf32, Device device) {
   problem.workspace = problem.usual_workspace;
   const Key key = key_of(problem, tf32);
@@ -101,8 +101,8 @@ struct Library {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  Lru<Key, std::shared_ptr<ConvGraph>, Hash> graphs;  // null where there is none
-  std::vector<std::shared_ptr<ConvGraph>> dropped;    // which a recording or another thread may still need
+  Lru<Key, std::shared_ptr<ConvGraph>, Hash> graphs;  // null if cuDNN has no graph
+  std::vector<std::shared_ptr<ConvGraph>> dropped;    // removed from `graphs`, but maybe still in use
 
   explicit Library(Device device) {
     const OutsideRecording outside;
@@ -115,7 +115,7 @@ struct Library {
     check(cudnnSetStream(handle, now));
     stream = now;
   }
-  /// Makes room for one more. A graph ends here alone, where nothing runs that may be its code.
+  /// Makes room for one graph. Graphs are destroyed only here, when no stream can be running their code.
   void drop_some(int index) {
     while (graphs.size() > 0 && graphs.size() >= most_graphs) dropped.push_back(graphs.drop_last());
     if (dropped.empty()) return;
@@ -152,22 +152,22 @@ bool fits(const ConvGraph& g) {
   return g.graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(g.workspace);
 }
 
-/// Why cuDNN built no plan, if that was no refusal: its words, else empty.
+/// Returns cuDNN's message if building a plan failed. Empty if cuDNN refused the plan.
 std::string failure_of(const std::string& words) {
   constexpr std::string_view status = "CUDNN_STATUS_";
   const std::size_t at = words.rfind(status);
-  if (at == std::string::npos) return {};  // deselected by us
+  if (at == std::string::npos) return {};  // our own filters deselected it
   const std::string_view name = std::string_view(words).substr(at + status.size());
   return name.starts_with("NOT_SUPPORTED") || name.starts_with("BAD_PARAM") ? std::string() : words;
 }
 
-/// Makes a proposal the one that runs, where cuDNN can.
+/// Selects proposal `rank`. Returns false if cuDNN cannot run it.
 bool choose(ConvGraph& g, std::int64_t rank) {
   const fe::error_t status = g.graph.build_plan_at_index(rank);
   if (g.failure.empty()) g.failure = failure_of(status.err_msg);
   return status.is_good() && fits(g);
 }
-/// Makes the first that can run the one that does.
+/// Selects the first proposal that can run. Returns false if no proposal can.
 bool choose_first(ConvGraph& g) {
   const std::int64_t count = g.graph.get_execution_plan_count();
   for (std::int64_t i = 0; i < count; ++i)
@@ -179,7 +179,7 @@ class Builder {
  public:
   explicit Builder(const ConvProblem& p, ConvGraph& result) : p_(p), s_(p.sizes), result_(&result) {}
 
-  /// False where cuDNN has no engine.
+  /// Returns false if cuDNN has no engine.
   bool build(cudnnHandle_t handle, bool tf32, RankKey rank_key) {
     fe::graph::Graph& graph = result_->graph;
     graph.set_io_data_type(type_of(s_.dtype))
@@ -190,7 +190,7 @@ class Builder {
     result_->workspace = p_.workspace;
     result_->is_capped = p_.workspace != p_.usual_workspace;
     result_->rank_key = std::move(rank_key);
-    // The fallback engines are slower than a kernel of our own that does what follows the convolution.
+    // Fallback engines are slower than other engines with a separate kernel for bias and activation.
     std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
     if (!p_.with_bias && p_.activation == Activation::none) modes.push_back(fe::HeurMode_t::FALLBACK);
     const auto is_good = [&](const fe::error_t& status) {
@@ -212,13 +212,13 @@ class Builder {
     if (s_.dtype == DType::f32) {
       notes.push_back(fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
       notes.push_back(fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
-      if (!tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);  // they take f32 as TF32
+      if (!tf32) notes.push_back(fe::NumericalNote_t::TENSOR_CORE);  // tensor cores round f32 to TF32
     }
     return notes;
   }
 
   Integers x_dims() const { return {s_.n, s_.c, s_.h, s_.w}; }
-  Integers weight_dims() const { return {s_.o, s_.group_in(), s_.kh, s_.kw}; }  // fewer channels than x's: groups
+  Integers weight_dims() const { return {s_.o, s_.group_in(), s_.kh, s_.kw}; }  // with groups, fewer channels than x
   Integers y_dims() const { return {s_.n, s_.o, s_.oh, s_.ow}; }
 
   Tensor input(ConvGraph::Id id, const Integers& dims) {
@@ -237,7 +237,7 @@ class Builder {
         .set_data_type(type_of(s_.dtype))
         .set_output(true);
   }
-  /// What lies between two nodes of the forward graph.
+  /// Describes a tensor between two nodes of the forward graph.
   Tensor like_y(const Tensor& t) const {
     t->set_dim(y_dims()).set_stride(strides_of(y_dims(), p_.channels_last));
     return t;
@@ -282,7 +282,7 @@ class Builder {
   ConvGraph* result_;
 };
 
-/// The library says no by statuses, and where it has none by exceptions.
+/// cuDNN reports refusals and failures by statuses, and some by exceptions.
 std::shared_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handle, bool tf32, RankKey rank_key) {
   auto graph = std::make_shared<ConvGraph>();
   try {
@@ -291,8 +291,8 @@ std::shared_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handl
   return graph;
 }
 
-/// Bytes that the driver has left. With fewer than `enough_memory`, a plan that was not built may be one for whose code
-/// they were too few.
+/// Returns the bytes that the driver has left. If they are fewer than `enough_memory`, a failed build may be due to too
+/// little memory for the plan's code.
 std::size_t free_memory() {
   std::size_t free = 0, all = 0;
   cuda::check(cudaMemGetInfo(&free, &all));
@@ -300,14 +300,14 @@ std::size_t free_memory() {
 }
 constexpr std::size_t enough_memory = std::size_t{256} << 20;
 
-/// The same with what the allocator's cache gives back, if the device is short of memory. Another engine, with other
-/// bits, is not to follow from that.
+/// Builds the graph. If device memory may have been short, tries again after the allocator has returned its cache.
+/// Never takes another engine instead, because its results have other bits.
 std::shared_ptr<ConvGraph> build_with_memory(const ConvProblem& problem, Library& library, bool tf32, Device device) {
   const auto again = [&] { return build(problem, library.handle, tf32, rank_key(problem, tf32, device)); };
   const auto is_in_doubt = [](const ConvGraph& g) { return !g.failure.empty() && free_memory() < enough_memory; };
   auto graph = again();
   if (is_in_doubt(*graph)) {
-    cudaGetLastError();  // of the driver, and asked for again
+    cudaGetLastError();  // clears the driver's error, because the build is tried again
     memory::allocator(device).empty_cache();
     graph = again();
   }
@@ -317,12 +317,12 @@ std::shared_ptr<ConvGraph> build_with_memory(const ConvProblem& problem, Library
   return graph->can_run ? graph : nullptr;
 }
 
-/// Runs what cuDNN proposes, each a few times, and keeps the fastest.
+/// Runs each proposal a few times, and selects the fastest.
 void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*>& pack, void* workspace) {
-  constexpr std::int64_t most = 16;  // each takes cuDNN some time to compile
+  constexpr std::int64_t most = 16;  // building each takes time
   g.is_tuned = true;
   const auto count = static_cast<int>(std::min(most, g.graph.get_execution_plan_count()));
-  int chosen = -1;  // a proposal is built once: what follows is recorded, and there it may not be
+  int chosen = -1;  // do not build again: the run is recorded, and a recording must not build
   const int rank = fastest(count, library.stream, [&](int i) {
     try {
       if (i != chosen && !choose(g, i)) return false;
@@ -330,7 +330,7 @@ void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*
       return g.graph.execute(library.handle, pack, workspace).is_good();
     } catch (const fe::cudnnException&) { return false; }
   });
-  if (!choose(g, rank)) return void(choose_first(g));  // none of these can
+  if (!choose(g, rank)) return void(choose_first(g));  // none of these can run
   if (!g.is_capped) set_rank(g.rank_key, rank);
 }
 
@@ -342,7 +342,7 @@ std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device)
   const Key key = key_of(problem, tf32);
   const std::lock_guard lock(library.mutex);
   if (const auto* found = library.graphs.find(key)) return *found;
-  // Compiled beside what is being recorded: a stream that records takes none of what this may need.
+  // Compiles outside the recording, because a recording stream must not run what the compilation needs.
   const OutsideRecording outside;
   library.use(streams_of(device.index).get(memory::ambient.scope.stream));
   auto graph = build_with_memory(problem, library, tf32, device);

@@ -8,7 +8,7 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr int warp = 32, warps = 8;  // of a block: a warp a pixel at a time
+constexpr int warp = 32, warps = 8;  // warps per block; a warp processes a pixel at a time
 
 /// The layout of images in memory.
 struct Images {
@@ -38,9 +38,9 @@ struct Window {
   std::int64_t h, w;
   std::uint32_t kh, kw, channels, patch;  // channels of a group; elements of a patch, all groups
   std::int64_t stride[2], padding[2], dilation[2];
-  bool is_gradient;  // the images are y's and the grid x's: the same taps, seen from the other end
+  bool is_gradient;  // for gx: images are y's and the grid is x's, so taps are mirrored
 
-  /// What the pixels of y, or for the gradient those of x, see.
+  /// The pixels that those of y depend on; for input_grad, the pixels that those of x depend on.
   Window(const ConvSizes& s, ConvMap map) : is_gradient(map == ConvMap::input_grad) {
     h = is_gradient ? s.h : s.oh;
     w = is_gradient ? s.w : s.ow;
@@ -54,7 +54,7 @@ struct Window {
       dilation[d] = s.p.dilation[d];
     }
   }
-  /// Pixels of y that see themselves.
+  /// Pixels of y that depend on themselves.
   explicit Window(const ConvSizes& s)
       : h(s.oh),
         w(s.ow),
@@ -67,7 +67,7 @@ struct Window {
         dilation{1, 1},
         is_gradient(false) {}
 
-  /// The row (d = 0) or column of the images behind tap k of `at`; -1 where there is none.
+  /// Returns the row (d = 0) or column of the images for tap k of `at`. -1 if it is outside.
   __device__ std::int64_t source(std::int64_t at, std::uint32_t k, int d, std::int64_t size) const {
     std::int64_t i = k * dilation[d] - padding[d];
     if (is_gradient) {
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(warp* warps)
   }
 }
 
-/// The reverse for values of pixels, plus a bias where there is one, through relu where asked.
+/// The inverse of gather: writes pixels from values. Adds the bias if it is defined, and applies relu if `relu`.
 template <class T, class C>
 __global__ void __launch_bounds__(warp* warps)
     scatter_kernel(Images images, T* y, const T* bias, bool relu, std::int64_t first, std::int64_t count,
@@ -133,7 +133,7 @@ T* at(void* ws, std::size_t offset) {
   return reinterpret_cast<T*>(static_cast<char*>(ws) + offset);
 }
 
-/// Blocks for `count` pixels: blocks_for() counts threads.
+/// Returns the blocks for `count` pixels. blocks_for() counts threads.
 unsigned pixel_blocks(std::int64_t count, Device device) { return blocks_for(count * warp, device); }
 
 template <class T>
@@ -154,7 +154,7 @@ void scatter(const void* values, const ConstView& bias, Activation activation, c
   check_launch();
 }
 
-/// weight (o, c / groups, kh, kw) with its dims in the order in which Im2col has its weights.
+/// Returns a view of weight (o, c / groups, kh, kw) in Im2col's order of dims.
 template <class V>
 V in_order(const V& weight, const ConvSizes& s, ConvMap map) {
   const Strides& step = weight.strides;
@@ -169,7 +169,7 @@ V in_order(const V& weight, const ConvSizes& s, ConvMap map) {
   return out;
 }
 
-/// Im2col's weights, dense in the shape of in_order().
+/// Returns a view of Im2col's weights, dense, in the shape of in_order().
 template <class V>
 View dense_weights(const Im2col& how, void* ws, const V& like, DType dtype) {
   return View(at<char>(ws, how.weights), dtype, like.device, like.shape, contiguous_strides(like.shape));
@@ -181,7 +181,7 @@ void load_weights(const Im2col& how, const ConvSizes& s, const ConstView& weight
   elementwise<compute_t<T>, T>(Same(), dense_weights(how, ws, from, how.dtype), from);
 }
 
-/// f(first pixel, count) for pieces of all pixels.
+/// Calls f(first pixel, count) for pieces that cover all pixels.
 template <class F>
 void for_pieces(const Im2col& how, const F& f) {
   for (std::int64_t first = 0; first < how.pixels; first += how.rows) f(first, std::min(how.rows, how.pixels - first));
@@ -191,7 +191,7 @@ Workspace product_workspace(const Im2col& how, void* ws) {
   return {at<char>(ws, how.products), how.total - how.products};
 }
 
-/// The two maps whose results are images.
+/// Computes the two maps whose results are images: forward and input_grad.
 template <class T>
 void make_images(const ConvSizes& s, ConvMap map, const ConstView& x, const ConstView& weight, const ConstView& bias,
                  Activation activation, const View& y, void* ws) {

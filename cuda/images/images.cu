@@ -25,7 +25,7 @@ struct Column {
   __device__ T& operator[](std::int64_t i) const { return data[i * step]; }
 };
 
-/// Where a pixel lies: its example in the images, or its image in x; and where in that.
+/// Strides of an image batch.
 struct ImageSteps {
   std::int64_t image, channel, row, column;
   explicit ImageSteps(const Strides& s) : image(s[0]), channel(s[1]), row(s[2]), column(s[3]) {}
@@ -66,7 +66,7 @@ struct Gather {
 
   __device__ bool is_example(std::int64_t i) const { return i >= 0 && i < examples; }
   __device__ std::int64_t example(std::int64_t row) const { return indices.data ? indices[row] : row; }
-  /// The label of a row, where there are labels; and a fault, where its index is no example.
+  /// Gathers the label of a row, if there are labels. Reports a fault if the row's index is not an example.
   __device__ void gather_label(std::int64_t row) const {
     const std::int64_t at = example(row);
     if (labels.data) y[row] = is_example(at) ? labels[at] : 0;
@@ -87,12 +87,9 @@ struct Gather {
   }
 };
 
-/// Of an image of x: the place in x, the channel, row and column.
-template <class I>
-using Places = detail::Steps<4, I>;
-
+/// `places`: offset in x, channel, row and column of an element of an image.
 template <class From, class T, class I>
-__global__ void __launch_bounds__(block_size) gather_kernel(Gather<From, T> gather, Places<I> places) {
+__global__ void __launch_bounds__(block_size) gather_kernel(Gather<From, T> gather, Steps<4, I> places) {
   const std::int64_t part = std::int64_t{blockIdx.x} * block_size + threadIdx.x,
                      parts = std::int64_t{gridDim.x} * block_size;
   if (gather.indices.data)
@@ -116,15 +113,12 @@ __global__ void __launch_bounds__(block_size) gather_kernel(Gather<From, T> gath
 Walk<4> walk_over_image(const View& x) {
   const auto image = [](const Dims& all) { return Dims{all[1], all[2], all[3]}; };
   const Strides place = image(x.strides), channel{1, 0, 0}, row{0, 1, 0}, column{0, 0, 1};
-  Walk<4> walk(image(x.shape), {&place, &channel, &row, &column});
-  walk.complete();
-  if (numel(walk.shape) == 0) (walk = {}).add(0, {});  // nothing to divide by
-  return walk;
+  return {image(x.shape), {&place, &channel, &row, &column}};
 }
 
-/// As many blocks as all pixels, or all labels, are worth; an image has a few of its own.
+/// Returns enough blocks for all pixels, or for all labels. Each image has its own blocks.
 dim3 grid_for(std::int64_t batch, std::int64_t pixels, Device device) {
-  constexpr std::int64_t most = 65535;  // in y
+  constexpr std::int64_t most = 65535;  // limit of the y dim
   const std::int64_t each = (pixels + block_size - 1) / block_size,
                      wanted = blocks_for(batch * std::max<std::int64_t>(pixels, 1), device);
   return {
@@ -139,10 +133,7 @@ void launch(const GatherImagesArgs& a) {
   const dim3 grid = grid_for(a.x.shape[0], pixels, a.x.device);
   const cudaStream_t stream = stream_of(a.x.device);
   const Gather<From, T> gather(a);
-  if (pixels < detail::most)
-    gather_kernel<<<grid, block_size, 0, stream>>>(gather, Places<std::uint32_t>(walk));
-  else
-    gather_kernel<<<grid, block_size, 0, stream>>>(gather, Places<std::int64_t>(walk));
+  with_steps(walk, [&](const auto& places) { gather_kernel<<<grid, block_size, 0, stream>>>(gather, places); });
   check_launch();
 }
 

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "bytetape/cuda/images/resample.cuh"
 #include "bytetape/cuda/table.h"
 
@@ -50,34 +48,17 @@ struct Indices {
   }
 };
 
-// NaN wins, and of equals the first.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
     max_pool2d_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> x, ImagePixels<T> y,
                       Indices indices) {
   using C = compute_t<T>;
   layout.for_each<lanes>([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-    const Range is = rows.window(h), js = columns.window(w);
     C best[lanes];
     std::int32_t at[lanes];
-    for (int k = 0; k < lanes; ++k) {
-      best[k] = -std::numeric_limits<C>::infinity();
-      at[k] = static_cast<std::int32_t>(is.begin * columns.kernel + js.begin);
-    }
-    for (std::int64_t i = is.begin; i < is.end; ++i) {
-      const T* from = x.at(n, c, rows.start(h) + i, columns.start(w) + js.begin);
-      auto position = static_cast<std::int32_t>(i * columns.kernel + js.begin);
-#pragma unroll 2
-      for (std::int64_t j = js.begin; j < js.end; ++j, ++position, from += x.strides[3]) {
-        const auto values = load<lanes>(from);
-        for (int k = 0; k < lanes; ++k) {
-          const C v = widened(values.values[k]);
-          const bool wins = v > best[k] || v != v;
-          best[k] = wins ? v : best[k];
-          at[k] = wins ? position : at[k];
-        }
-      }
-    }
+    resample::max_of_window(
+        rows, columns, x, n, c, h, w, std::integral_constant<int, lanes>(), best, at,
+        [](auto* pixel) { return [values = load<lanes>(pixel)](auto k) { return widened(values.values[k]); }; });
     Packed<T, lanes> result;
     for (int k = 0; k < lanes; ++k) result.values[k] = narrowed<T>(best[k]);
     store(y.at(n, c, h, w), result);
@@ -85,7 +66,8 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-// Asks for each input which windows chose it: every element is written once, by one thread, and sums are in one order.
+// Finds for each input the windows that chose it. So each element is written once, by one thread, and sums have a fixed
+// order.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
     max_pool2d_backward_kernel(Layout layout, Windows rows, Windows columns, ImagePixels<const T> gy, Indices indices,
@@ -109,7 +91,7 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-// Of windows that lie side by side and cover all: each window writes its own inputs.
+// For windows that are adjacent and cover all inputs: each window writes its own inputs.
 template <class T, int lanes>
 __global__ void __launch_bounds__(block_size)
     max_pool2d_tiles_backward_kernel(Layout layout, Size2 kernel, ImagePixels<const T> gy, Indices indices,
@@ -146,7 +128,7 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
-/// Calls f with the number of channels that a thread takes at once: those of 16 bytes, or one.
+/// Calls f(lanes), the number of channels that a thread processes at once: 16 bytes of them, or one.
 template <class T, class F>
 void with_lanes(const ConstView& a, const ConstView& b, const ConstView& indices, F&& f) {
   constexpr int most = 16 / sizeof(T);
@@ -195,7 +177,7 @@ void max_pool2d_backward(const ConstView& gy, const ConstView& indices, const Po
   check_launch();
 }
 
-// Moves bits, whatever they stand for.
+// Moves bits, for any dtype of their size.
 void max_pool2d_gather(const ConstView& x, const ConstView& indices, const Pool2dParams& p, const View& y) {
   if (y.numel() == 0) return;
   const cudaStream_t stream = stream_of(y.device);

@@ -1,4 +1,4 @@
-// Products through cuBLASLt: y = a @ b row by row is y^T = b^T @ a^T column by column, which is how the library counts.
+// Matrix products with cuBLASLt. It is column-major, so y = a @ b is computed as y^T = b^T @ a^T.
 #include "bytetape/cuda/matmul/matmul.h"
 
 #include <cublasLt.h>
@@ -17,6 +17,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/kernels/copy.h"
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/matmul/fastest.h"
 #include "bytetape/cuda/matmul/matmul_layout.h"
@@ -63,10 +64,10 @@ cublasComputeType_t compute_type_of(DType t) {
   return t == DType::f32 && allow_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/// All that the choice of an algorithm rests on; without padding, so that bytes compare.
+/// All that the choice of an algorithm depends on. It has no padding, so that keys can be compared by bytes.
 struct Key {
   std::int64_t m, n, k, batch, a_leading, b_leading, y_leading, a_step, b_step, y_step;
-  std::int64_t workspace, usual_workspace;  // bytes that the library may use, and without a cap
+  std::int64_t workspace, usual_workspace;  // bytes that cuBLASLt may use, with and without a cap
   std::int32_t device, dtype, compute, epilogue, a_alignment, b_alignment, y_alignment, flags;
   bool keeps_input() const { return (epilogue & CUBLASLT_EPILOGUE_GELU_AUX) == CUBLASLT_EPILOGUE_GELU_AUX; }
   friend bool operator==(const Key& p, const Key& q) { return std::memcmp(&p, &q, sizeof p) == 0; }
@@ -80,8 +81,8 @@ struct HashKey {
 };
 
 constexpr int most_proposals = 16;
-constexpr std::uintptr_t input_alignment = 16;  // bytes, of an activation's input that an epilogue leaves
-constexpr std::int64_t input_multiple = 8;      // of which its leading dimension and its batch's step are
+constexpr std::uintptr_t input_alignment = 16;  // alignment in bytes of an activation's input that an epilogue stores
+constexpr std::int64_t input_multiple = 8;      // its leading dimension and batch step must be multiples of it
 
 RankKey rank_key(const Key& key) {
   return {static_cast<std::int64_t>(Proposer::cublaslt),
@@ -117,15 +118,15 @@ struct MatrixOf {
   }
 };
 
-/// What is done with a product.
+/// The operations that cuBLASLt fuses into the product.
 struct Epilogue {
   cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
-  double beta = 0;        // times what y holds
-  void* input = nullptr;  // where an activation leaves its input
+  double beta = 0;        // factor of y's old values
+  void* input = nullptr;  // where to store the activation's input
 };
 
-/// A product of one kind, ready to run again and again.
+/// A prepared product for one key.
 class Product {
  public:
   explicit Product(const Key& key)
@@ -146,7 +147,7 @@ class Product {
     if (key.keeps_input()) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.y_leading);
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, key.y_step);
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, input_alignment);  // of which proposals read the alignment
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, input_alignment);  // proposals depend on its alignment
     }
     is_possible_ = choose_algorithm(key);
   }
@@ -154,10 +155,10 @@ class Product {
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
-  /// Whether the library has an algorithm for it.
+  /// Whether cuBLASLt has an algorithm for the product.
   bool is_possible() const { return is_possible_; }
 
-  /// Runs what was proposed, each a few times, and keeps the fastest. y must not be added to.
+  /// Runs each proposal a few times, and selects the fastest. The product must not add to y.
   void tune(const Key& key, const View& y, const void* a, const void* b, const Epilogue& epilogue, Workspace ws) {
     is_tuned_ = true;
     const Proposal first = chosen_;
@@ -166,11 +167,11 @@ class Product {
       if (!fits(chosen_, key)) return false;
       try {
         run(y, a, b, epilogue, ws);
-      } catch (const Error&) { return false; }  // proposed, and refused
+      } catch (const Error&) { return false; }  // proposed, but refused
       return true;
     });
     chosen_ = proposed_[static_cast<std::size_t>(rank)];
-    if (!fits(chosen_, key)) chosen_ = first;  // none of these can run
+    if (!fits(chosen_, key)) chosen_ = first;  // no proposal can run
     if (key.workspace == key.usual_workspace) set_rank(rank_key(key), rank);
   }
   bool is_tuned() const { return is_tuned_; }
@@ -199,8 +200,8 @@ class Product {
     check(cublasLtMatmulDescSetAttribute(operation_, what, &value, sizeof value));
   }
 
-  // Of what the library proposes one, as ranks.h says. They count what is proposed without a cap: under one that this
-  // fits, no bit is another.
+  // Selects a proposal by its rank (ranks.h). Ranks count the proposals without a cap. So a cap that the selected
+  // proposal fits does not change the bits.
   bool choose_algorithm(const Key& key) {
     proposed_ = proposals(key, std::max(key.workspace, key.usual_workspace));
     const bool is_measured = key.workspace <= key.usual_workspace;
@@ -217,7 +218,7 @@ class Product {
     return true;
   }
 
-  /// What the library has, within a workspace, that adds up in a fixed order.
+  /// Returns proposals within a workspace that sum in a fixed order.
   std::vector<Proposal> proposals(const Key& key, std::int64_t workspace) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference));
@@ -238,7 +239,7 @@ class Product {
         preference, most_proposals, found.data(), &count);
     cublasLtMatmulPreferenceDestroy(preference);
     std::vector<Proposal> all;
-    // Either is what it says of an epilogue that it does not have.
+    // cuBLASLt returns either status for an epilogue that it lacks.
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return all;
     check(status);
     for (const auto& f : std::span(found).first(static_cast<std::size_t>(count)))
@@ -256,9 +257,9 @@ class Product {
   bool is_possible_ = false, is_tuned_ = false;
 };
 
-/// The thread's; a reference is good until the next call. Their kernels are the library's, and stay.
+/// Returns the thread's product for a key. The reference is valid until the next call. The kernels belong to cuBLASLt.
 Product& product_for(const Key& key) {
-  constexpr std::size_t most = 4096;  // of some 2 KiB
+  constexpr std::size_t most = 4096;  // about 2 KiB each
   thread_local Lru<Key, std::unique_ptr<Product>, HashKey> known;
   if (const auto* found = known.find(key)) return **found;
   const OutsideRecording outside;
@@ -272,7 +273,7 @@ std::int32_t alignment_of(const void* p) {
       std::min<std::uintptr_t>(256, reinterpret_cast<std::uintptr_t>(p) & -reinterpret_cast<std::uintptr_t>(p)));
 }
 
-/// x, or its copy in `memory`, which moves on.
+/// Returns x, or its copy in `memory`, which is advanced.
 ConstView with_unit_step(const ConstView& x, char*& memory) {
   if (layout_of(x).leading) return x;
   const View dense(memory, x.dtype, x.device, x.shape, contiguous_strides(x.shape));
@@ -283,7 +284,7 @@ ConstView with_unit_step(const ConstView& x, char*& memory) {
 
 bool is_row(const ConstView& bias) { return bias.strides[0] == 0 && bias.strides[1] == 0 && bias.strides[2] == 1; }
 
-/// `count` matrices of a batch, from number `first` on.
+/// Returns `count` matrices of a batch from number `first` on.
 template <class V>
 V part_of(const V& x, std::int64_t first, std::int64_t count) {
   const std::int64_t bytes = first * x.strides[0] * static_cast<std::int64_t>(size_of(x.dtype));
@@ -293,7 +294,7 @@ V part_of(const V& x, std::int64_t first, std::int64_t count) {
            x.strides);
 }
 
-/// Runs one call of the library into y where it can.
+/// Computes y with one cuBLASLt call. Returns false if cuBLASLt cannot.
 bool multiply(const ConstView& a, const ConstView& b, const View& y, const Epilogue& epilogue, std::size_t library,
               std::size_t usual_library, Workspace ws) {
   const MatrixLayout a_layout = layout_of(a), b_layout = layout_of(b);
@@ -317,7 +318,7 @@ bool multiply(const ConstView& a, const ConstView& b, const View& y, const Epilo
                 alignment_of(b.data()),
                 alignment_of(y.data()),
                 (a_layout.transposed ? 1 : 0) | (b_layout.transposed ? 2 : 0) | (y.dtype == a.dtype ? 0 : 4)};
-  stream_of(y.device);  // the library's handle is made for the thread's device
+  stream_of(y.device);  // makes the device current, for which the handle is created
   Product& product = product_for(key);
   if (!product.is_possible()) return false;
   if (is_tuning() && !product.is_tuned() && epilogue.beta == 0)
@@ -326,7 +327,8 @@ bool multiply(const ConstView& a, const ConstView& b, const View& y, const Epilo
   return true;
 }
 
-/// Runs it into y where the library can; `library_bytes` of the workspace are its own, behind them lie copies.
+/// Computes y with cuBLASLt. Returns false if cuBLASLt cannot. The workspace begins with `library_bytes` for cuBLASLt,
+/// and copies of operands follow.
 bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, std::int64_t library_bytes,
               Workspace ws) {
   const auto library = static_cast<std::size_t>(library_bytes);
@@ -343,8 +345,8 @@ bool multiply(const MatmulArgs& args, const View& y, const Epilogue& epilogue, s
   return can;
 }
 
-/// Whether the library may have an epilogue for the activation of args. How exact its tanh is nothing says: it is taken
-/// where the product itself is not in whole f32.
+/// Whether cuBLASLt may have an epilogue for the activation. The accuracy of its tanh is not documented, so it is not
+/// used for products in full f32.
 bool may_activate(const MatmulArgs& args) {
   const View& z = args.z;
   switch (args.activation) {
@@ -353,13 +355,13 @@ bool may_activate(const MatmulArgs& args) {
     case Activation::gelu_tanh:
       return (args.a.dtype != DType::f32 || allow_tf32()) &&
              (!z.defined() || (layout_of(z).leading % input_multiple == 0 && z.strides[0] % input_multiple == 0 &&
-                               reinterpret_cast<std::uintptr_t>(z.data()) % input_alignment == 0));
+                               is_aligned(z, input_alignment)));
     default:
       return false;
   }
 }
 
-/// The same with the activation of args behind it.
+/// Returns the epilogue with the activation of args after it.
 Epilogue activated(Epilogue e, const MatmulArgs& args) {
   const int bias = e.kind & CUBLASLT_EPILOGUE_BIAS;
   const int activation = args.activation == Activation::relu ? CUBLASLT_EPILOGUE_RELU
@@ -375,13 +377,13 @@ void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   if (y.numel() == 0) return;
   const bool is_product = args.a.shape[2] > 0, has_epilogues = is_product && y.dtype != DType::f64;
   Epilogue epilogue;
-  // What the library proposes takes a bias for aligned, which nothing can tell it.
+  // Proposals assume an aligned bias, and cuBLASLt has no way to tell them otherwise.
   const bool has_bias_epilogue =
       has_epilogues && args.bias.defined() && is_row(args.bias) && alignment_of(args.bias.data()) >= 16;
   if (has_bias_epilogue) {
     epilogue = {CUBLASLT_EPILOGUE_BIAS, args.bias.data()};
-  } else if (args.bias.defined()) {
-    copy_kernels().copy(args.bias, z);
+  } else if (args.accumulates || args.bias.defined()) {
+    if (!args.accumulates) copy_kernels().copy(args.bias, z);
     epilogue.beta = 1;
   } else if (!is_product) {
     copy_kernels().fill(0, z);

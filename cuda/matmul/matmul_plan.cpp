@@ -6,14 +6,14 @@
 
 namespace bytetape::cuda {
 
-// For partial products, which it adds where there are too few tiles for all processors.
+// Workspace for partial products. cuBLASLt adds them if there are too few tiles for all multiprocessors.
 std::size_t library_workspace(const MatmulArgs& args, WorkspaceCap cap) {
   constexpr std::size_t most = std::size_t{8} << 20, partials = 16;
   const auto results = static_cast<std::size_t>(args.y.numel()) * std::max(size_of(args.y.dtype), sizeof(float));
   return std::min(cap.value_or(most), aligned(results * partials));
 }
 
-// The library's, then the copies of matrices that have no unit step.
+// The workspace has cuBLASLt's part, and then copies of matrices without a unit step.
 static Plan plan(const MatmulArgs& args) {
   const std::size_t library = library_workspace(args, workspace_cap(args.y.device));
   return {library + copy_bytes(args.a) + copy_bytes(args.b), static_cast<std::int64_t>(library)};

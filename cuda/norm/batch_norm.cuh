@@ -7,6 +7,7 @@
 
 #include "bytetape/core/images/resample.h"
 #include "bytetape/core/kernels/batch_norm.h"
+#include "bytetape/cuda/index.cuh"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
 #include "bytetape/cuda/runtime/launch.h"
@@ -19,27 +20,12 @@ using resample::quotient;
 template <std::size_t K>
 struct Pixels {
   std::int64_t count, channels, channel_strides[K];
-  int rank;
-  std::int64_t sizes[3], strides[K][3];
+  Offsets<K, 3> dims;
 
-  explicit Pixels(const std::array<const ConstView*, K>& images) : channels(images[0]->shape[1]) {
-    std::array<Strides, K> steps;
-    std::array<const Strides*, K> operands;
-    for (std::size_t k = 0; k < K; ++k) {
-      const Strides& s = images[k]->strides;
-      channel_strides[k] = s[1];
-      steps[k] = {s[0], s[2], s[3]};
-      operands[k] = &steps[k];
-    }
-    const Shape& shape = images[0]->shape;
-    Walk<K> walk({shape[0], shape[2], shape[3]}, operands);
-    walk.complete();
-    count = numel(walk.shape);
-    rank = walk.shape.size();
-    for (int d = 0; d < rank; ++d) {
-      sizes[d] = walk.shape[d];
-      for (std::size_t k = 0; k < K; ++k) strides[k][d] = walk.strides[k][d];
-    }
+  explicit Pixels(const std::array<const ConstView*, K>& images)
+      : count(1), channels(images[0]->shape[1]), dims(walk_over(images)) {
+    for (int d = 0; d < dims.rank; ++d) count *= dims.sizes[d];
+    for (std::size_t k = 0; k < K; ++k) channel_strides[k] = images[k]->strides[1];
   }
   bool channels_adjacent() const { return channels > 1 && channel_strides[0] == 1; }
   /// Whether each pixel's channels can be accessed `lanes` at a time: adjacent and aligned.
@@ -47,22 +33,29 @@ struct Pixels {
     bool fits = channels % lanes == 0;
     for (std::size_t k = 0; k < K; ++k) {
       fits = fits && channel_strides[k] == 1;
-      for (int d = 0; d < rank; ++d) fits = fits && strides[k][d] % lanes == 0;
+      for (int d = 0; d < dims.rank; ++d) fits = fits && dims.strides[k][d] % lanes == 0;
     }
     return fits;
   }
   /// Finds the offsets of channel c of pixel p.
   __device__ void find(std::int64_t p, std::int64_t c, std::int64_t (&at)[K]) const {
     for (std::size_t k = 0; k < K; ++k) at[k] = c * channel_strides[k];
-    if (rank > 1)
-#pragma unroll
-      for (int d = 2; d > 0; --d) {  // unrolled, because an array indexed by a variable is copied to memory
-        if (d >= rank) continue;
-        const std::int64_t rest = quotient(p, sizes[d]), i = p - rest * sizes[d];
-        for (std::size_t k = 0; k < K; ++k) at[k] += i * strides[k][d];
-        p = rest;
-      }
-    for (std::size_t k = 0; k < K; ++k) at[k] += p * strides[k][0];
+    dims.add(p, at);
+  }
+
+ private:
+  static Walk<K> walk_over(const std::array<const ConstView*, K>& images) {
+    std::array<Strides, K> steps;
+    std::array<const Strides*, K> operands;
+    for (std::size_t k = 0; k < K; ++k) {
+      const Strides& s = images[k]->strides;
+      steps[k] = {s[0], s[2], s[3]};
+      operands[k] = &steps[k];
+    }
+    const Shape& shape = images[0]->shape;
+    Walk<K> walk({shape[0], shape[2], shape[3]}, operands);
+    walk.complete();
+    return walk;
   }
 };
 

@@ -14,7 +14,7 @@ struct Gradients {
   PerChannel<T> weight, var;
   double eps, count;
   ChannelResult<T> gw, gb;
-  compute_t<T>* slopes;  // and, after those of all channels, the offsets of InputGradient; null where it has none
+  compute_t<T>* slopes;  // per channel, then the offsets of InputGradient; null if gx does not need them
   std::int64_t channels;
 
   __device__ void add(std::int64_t, double sum_of_run, double product_of_run, double, double& sum,
@@ -40,7 +40,7 @@ struct Gradients {
   }
 };
 
-/// What tells where gy, or the sum of it and an addend, comes through the activation.
+/// The source of the activation's gradient mask: x or y. With `_of_sum`, the mask applies to gy plus an addend.
 enum class Mask { none, by_x, by_x_of_sum, by_y, by_y_of_sum };
 template <Mask mask>
 constexpr bool is_by_x = mask == Mask::by_x || mask == Mask::by_x_of_sum;
@@ -48,10 +48,10 @@ template <Mask mask>
 constexpr bool is_by_y = mask == Mask::by_y || mask == Mask::by_y_of_sum;
 template <Mask mask>
 constexpr bool is_of_sum = mask == Mask::by_x_of_sum || mask == Mask::by_y_of_sum;
-/// Whether what comes of gy is kept.
+/// Whether the masked gradient is stored.
 template <Mask mask>
 constexpr bool is_kept = is_by_y<mask> || is_of_sum<mask>;
-/// x and gy; where it is kept; y; the addend.
+/// The number of images: x, gy, the masked gradient if stored, y if used, and the addend if any.
 template <Mask mask>
 constexpr int images = 2 + is_kept<mask> + is_by_y<mask> + is_of_sum<mask>;
 
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(run_threads)
                          Partials<C> partials, Gradients<T> finish) {
   constexpr int at_once = is_kept<mask> ? 2 : 4;
   const std::int64_t c = first_channel<lanes>();
-  PairSums<C, lanes> mine;  // over gy, and over gy * (x - mean)
+  PairSums<C, lanes> mine;  // sums of gy, and of gy * (x - mean)
   if (c < pixels.channels) {
     const auto numbers = normalise.template of<lanes>(c);
     const Run run(length, pixels.count);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(run_threads)
       Packed<T, lanes> x[at_once], gy[at_once], y[at_once], addend[at_once];
       std::int64_t at[at_once][images<mask>];
 #pragma unroll
-      for (int u = 0; u < at_once; ++u) {  // all loads before the first store
+      for (int u = 0; u < at_once; ++u) {  // issues all loads before the first store
         if (p + u * run.step >= run.end) continue;
         pixels.find(p + u * run.step, c, at[u]);
         x[u] = load<lanes>(in.x + at[u][0]);
@@ -119,7 +119,7 @@ void launch_sums(const BatchNormBackwardArgs& a, const std::array<const ConstVie
   check_launch();
 }
 
-/// A channel's sums, and with them gw, gb and, unless null, the slopes and offsets.
+/// Computes the sums of each channel, from them gw and gb, and the slopes and offsets unless null.
 template <class T>
 void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<T>* slopes, compute_t<T>* scratch) {
   const std::int64_t channels = a.x.shape[1], count = channels == 0 ? 0 : a.x.numel() / channels;
@@ -138,7 +138,7 @@ void gradient_sums(const BatchNormBackwardArgs& a, std::int64_t runs, compute_t<
     launch_sums<T, Mask::none>(a, {&a.x, &a.gy}, runs, partials, finish);
 }
 
-/// gx = gy scale, of statistics that are constants.
+/// Computes gx = gy scale, for constant statistics.
 template <class T>
 struct ScaledGradient : Normalise<T> {
   static constexpr int inputs = 1;
@@ -150,14 +150,14 @@ struct ScaledGradient : Normalise<T> {
   }
 };
 
-/// gx = gy scale + (x - mean) slope + offset, with gy put through the activation by x.
+/// Computes gx = gy scale + (x - mean) slope + offset. If `masks`, gy is masked by relu's input, computed from x.
 template <class T>
 struct InputGradient {
   static constexpr int inputs = 2;
   using C = compute_t<T>;
   Normalise<T> normalise;
   bool masks;
-  const C* slopes;  // null where they and the offsets are 0
+  const C* slopes;  // null if slopes and offsets are 0
   std::int64_t channels;
 
   template <int lanes>

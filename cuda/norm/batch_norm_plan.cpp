@@ -7,15 +7,15 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Runs that the pixels of x are cut into, of which each gives two numbers a channel. From the shape alone, so that
-/// neither the device nor an address shows in the result.
+/// Returns the number of runs into which the pixels of x are cut. Each run gives two numbers per channel. The shape
+/// alone decides, so that results do not depend on the device or on addresses.
 std::int64_t run_count(const ConstView& x) {
   const std::int64_t channels = x.shape[1], pixels = x.shape[0] * x.shape[2] * x.shape[3];
   if (channels == 0) return 0;
-  constexpr std::int64_t blocks = 128;    // about one for each processor of a large device
-  constexpr std::int64_t least = 8192;    // elements that a block is worth starting for
-  constexpr std::int64_t single = 16384;  // up to here one block is as fast
-  const auto widest = static_cast<std::int64_t>(8 * 16 / size_of(x.dtype));  // vectors side by side (norm_runs.cuh)
+  constexpr std::int64_t blocks = 128;    // about one per multiprocessor of a large GPU
+  constexpr std::int64_t least = 8192;    // elements that are worth a block
+  constexpr std::int64_t single = 16384;  // elements up to which one block is as fast
+  const auto widest = static_cast<std::int64_t>(8 * 16 / size_of(x.dtype));  // vectors across (batch_norm_runs.cuh)
   const std::int64_t width = x.strides[1] == 1 ? std::min(channels, widest) : 1;
   if (pixels <= single / width) return 1;
   const std::int64_t tiles = (channels + width - 1) / width;
@@ -28,7 +28,7 @@ std::size_t number_size(const ConstView& x) { return size_of(accumulated(x.dtype
 
 }  // namespace
 
-// The algorithm is the number of runs; one run needs no partial results.
+// Plan::algorithm is the number of runs. One run needs no partial results.
 
 static Plan plan(const BatchNormStatisticsArgs& a) {
   const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
@@ -41,7 +41,7 @@ bool has_sums(const BatchNormBackwardArgs& a) {
 
 static Plan plan(const BatchNormBackwardArgs& a) {
   const std::int64_t runs = run_count(a.x), partials = runs > 1 ? 2 * runs : 0;
-  const std::int64_t numbers = a.training && a.gx.defined() ? 2 : 0;  // a channel, for the gradient of x
+  const std::int64_t numbers = a.training && a.gx.defined() ? 2 : 0;  // per channel: slope and offset
   return {
       .workspace = has_sums(a) ? static_cast<std::size_t>((numbers + partials) * a.x.shape[1]) * number_size(a.x) : 0,
       .algorithm = runs};

@@ -1,4 +1,4 @@
-// The mean and variance of each channel, and the update of the running ones.
+// The mean and variance of each channel, and the update of the running statistics.
 #include "bytetape/cuda/norm/batch_norm.h"
 #include "bytetape/cuda/norm/batch_norm_runs.cuh"
 
@@ -29,13 +29,13 @@ struct Moments {
   }
 };
 
-/// What is known of a channel in the end. Moments are of distances from its first pixel, its pivot: sums of values far
-/// from zero, and a mean rounded there, would lose what lies between them.
+/// Computes the statistics of a channel from its moments. Moments are of differences from the channel's first pixel,
+/// its pivot. Without a pivot, rounding of large values would hide small differences.
 template <class T>
 struct Statistics {
   const T* pivots;
   std::int64_t stride;
-  std::int64_t count, length;  // pixels, of all and of a run
+  std::int64_t count, length;  // pixels in all, and of a run
   double momentum;
   ChannelResult<T> mean, var, running_mean, running_var;
   PerChannel<T> old_mean, old_var;
@@ -54,7 +54,7 @@ struct Statistics {
         old_mean(a.running_mean),
         old_var(a.running_var),
         batches(a.batches.as<std::int64_t>()) {}
-  /// Of a run: sums of its pixels' distances from a mean that is near, and of their squares.
+  /// Adds the moments of a run, relative to the mean `near`.
   __device__ void add(std::int64_t run, double mean_of_run, double m2, double near, double& sum,
                       double& squares) const {
     const auto n = static_cast<double>(min(length, count - run * length));
@@ -62,7 +62,7 @@ struct Statistics {
     sum += n * distance;
     squares += m2 + n * distance * distance;
   }
-  /// Of a channel, before.
+  /// The old values of a channel.
   struct Known {
     T pivot;
     compute_t<T> mean, var;
@@ -86,7 +86,7 @@ struct Statistics {
   __device__ double moved(double from, double towards) const { return from * (1 - momentum) + towards * momentum; }
 };
 
-/// Adds `step` apart pixels p ... before `end`, as many as are taken at once: all there where `full`.
+/// Adds up to `at_once` pixels from p on, `step` apart. If `full`, all of them are before `end`.
 template <bool full, int at_once, class T, int lanes, class C = compute_t<T>>
 __device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const T* x, std::int64_t c,
                            const C (&pivot)[lanes], std::int64_t p, const Run& run) {
@@ -122,7 +122,7 @@ __device__ void add_pixels(Moments<C, lanes>& to, const Pixels<1>& pixels, const
   to.merge(here);
 }
 
-// Squares are of distances from the mean of a few pixels, which are in registers, never from a far pivot.
+// Squares are of differences from the mean of a few pixels, which are in registers. The pivot may be too far away.
 template <class T, int lanes, class C = compute_t<T>>
 __global__ void __launch_bounds__(run_threads)
     moments_kernel(Pixels<1> pixels, const T* x, std::int64_t length, Partials<C> partials, Statistics<T> finish) {

@@ -16,8 +16,8 @@ struct Forward {
   C *mean, *rstd;
 };
 
-// As of layer norm, means are of distances from the group's first element, its pivot. A group is read three times, by
-// one block, from whose cache the later ones come.
+// As in layer_norm.cu, means are of differences from the group's first element, its pivot. A block reads a group three
+// times. The second and third time, it is in the cache.
 template <class T, int lanes, class G, class C = compute_t<T>>
 __global__ void __launch_bounds__(wide_block) group_norm_kernel(G groups, Forward<T> f) {
   const std::int64_t vectors = groups.elements() / lanes;

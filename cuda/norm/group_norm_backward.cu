@@ -14,7 +14,7 @@ struct BackwardInputs {
   const C *weight, *mean, *rstd;
 };
 
-/// By image two rows of its channels: sums of gy h, then of gy.
+/// Two rows of channels per image: sums of gy h, then of gy.
 template <class C>
 struct ChannelSums {
   C* data;
@@ -23,7 +23,7 @@ struct ChannelSums {
   __device__ C* sums(std::int64_t image) const { return products(image) + channels; }
 };
 
-/// A warp adds up a channel of an image.
+/// A warp sums a channel of an image.
 template <class T, int lanes, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
     plane_sums_kernel(Groups<false> groups, BackwardInputs<T> in, ChannelSums<C> out) {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(block_size)
        plane += std::int64_t{gridDim.x} * warps) {
     const std::int64_t begin = plane * groups.pixels, group = quotient(plane, groups.of_group);
     const C center = in.mean[group], r = in.rstd[group];
-    C sums[2] = {};  // of products, and of gy
+    C sums[2] = {};  // of gy h, and of gy
     for (std::int64_t i = lane; i < vectors; i += warp) {
       const auto x = load<lanes>(in.x + begin + i * lanes), gy = load<lanes>(in.gy + begin + i * lanes);
       for (int k = 0; k < lanes; ++k) {
@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-constexpr int across = 16, along = 32;  // threads: adjacent channels, and pixels
+constexpr int across = 16, along = 32;  // threads side by side over adjacent channels, and over pixels
 
-/// A block adds up some adjacent channels of an image.
+/// A block sums some adjacent channels of an image.
 template <class T, class C = compute_t<T>>
 __global__ void __launch_bounds__(across* along)
     channel_sums_kernel(Groups<true> groups, BackwardInputs<T> in, ChannelSums<C> out) {
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(across* along)
   (threadIdx.y == 0 ? out.products(image) : out.sums(image))[channel] = total;
 }
 
-// With g = gy weight: gx = rstd (g - mean(g) - h mean(g h)) of each group.
+// With g = gy weight, gx = rstd (g - mean(g) - h mean(g h)) in each group.
 template <class T, int lanes, class G, class C = compute_t<T>>
 __global__ void __launch_bounds__(wide_block)
     input_gradient_kernel(G groups, BackwardInputs<T> in, ChannelSums<C> of_channels, T* gx) {
@@ -144,7 +144,7 @@ void launch(const GroupNormBackwardArgs& a, ChannelSums<C> sums) {
 }  // namespace
 
 void group_norm_backward(const GroupNormBackwardArgs& a, const Plan&, Workspace ws) {
-  const std::int64_t images = a.x.numel() == 0 ? 0 : a.x.shape[0], channels = a.x.shape[1];  // of none sums are 0
+  const std::int64_t images = a.x.numel() == 0 ? 0 : a.x.shape[0], channels = a.x.shape[1];  // an empty x has sums 0
   if (channels == 0) return;
   visit_floating(a.x.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -152,7 +152,7 @@ void group_norm_backward(const GroupNormBackwardArgs& a, const Plan&, Workspace 
     auto* const sums = static_cast<C*>(ws.data);
     if (images > 0) launch<T>(a, ChannelSums<C>{sums, channels});
     if (a.gw.defined() || a.gb.defined())
-      add_shares(sums, images, channels, a.gw.as<C>(), a.gb.as<C>(), stream_of(a.x.device));
+      add_shares<2>(sums, images, channels, a.gw.as<C>(), a.gb.as<C>(), stream_of(a.x.device));
   });
 }
 

@@ -3,7 +3,7 @@
 
 namespace bytetape::cuda {
 
-// Two sums for each channel of each image.
+// The workspace has two sums per channel of each image.
 static Plan plan(const GroupNormBackwardArgs& a) {
   return {.workspace = 2 * static_cast<std::size_t>(a.x.shape[0] * a.x.shape[1]) * size_of(accumulated(a.x.dtype))};
 }

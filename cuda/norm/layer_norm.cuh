@@ -3,7 +3,7 @@
 // in registers, so that the row is read once.
 #include <algorithm>
 
-#include "bytetape/core/kernels/layer_norm.h"
+#include "bytetape/cuda/norm/layer_norm.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
 #include "bytetape/cuda/reduce/block_reduce.cuh"
@@ -70,7 +70,5 @@ constexpr std::size_t coefficient_bytes = 16 / sizeof(T) * sizeof(compute_t<T>);
 inline unsigned row_blocks(std::int64_t rows, unsigned at_once, Device device) {
   return static_cast<unsigned>(std::min((rows + at_once - 1) / at_once, std::int64_t{processors(device)} * 16));
 }
-
-void layer_norm_backward(const LayerNormBackwardArgs& args, const Plan& plan, Workspace ws);
 
 }  // namespace bytetape::cuda

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(block_size)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-/// Of all launches.
+/// The arguments of all launches.
 struct Clip {
   const double* partials;
   int count;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(block_size)
   const double norm = ::sqrt(sum_of_block(sum)), wanted = clip.max_norm / (norm + 1e-6);
   if (blockIdx.x == 0 && threadIdx.x == 0) clip.write(norm);
   clip.answer.leave(skips);
-  if (skips || wanted >= 1) return;  // not so of NaN, which goes into the gradients
+  if (skips || wanted >= 1) return;  // false for NaN, which goes into the gradients
   const auto factor = static_cast<compute_t<T>>(wanted);
   for_each_vector<T>(table, [&](T* at, auto n) {
     auto x = Packed<T, n>::load(at);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(block_size)
     auto x = Packed<T, n>::load(at);
     for (int k = 0; k < n; ++k) {
       const compute_t<T> v = widened(x.values[k]);
-      x.values[k] = narrowed<T>(v > limit ? limit : v < -limit ? -limit : v);  // NaN is neither
+      x.values[k] = narrowed<T>(v > limit ? limit : v < -limit ? -limit : v);  // NaN stays NaN
     }
     if (!skips) x.store(at);
   });

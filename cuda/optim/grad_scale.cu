@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(block_size) unscale_kernel(const __grid_consta
   if (skips)
     *found_inf = UnscaleArgs::kept;
   else if (!is_finite)
-    *found_inf = 1;  // whoever writes it writes the same
+    *found_inf = 1;  // all threads that write it write 1
   answer.leave(skips);
 }
 
@@ -45,7 +45,7 @@ void unscale(const UnscaleArgs& args) {
   });
 }
 
-/// Where update_kernel finds what.
+/// The words that update_kernel() reads and writes.
 struct Words {
   float* scale;
   std::int32_t* growth_tracker;
@@ -53,7 +53,7 @@ struct Words {
   std::int64_t optimizers;
 };
 
-/// On one thread: there are as many words as optimizers.
+/// Runs on one thread, because there are only as many words as optimizers.
 __global__ void update_kernel(const Words words, const GradScaleRule rule, StepAnswer answer) {
   bool overflowed = false, skips = answer.skips() != 0;
   for (std::int64_t i = 0; i < words.optimizers; ++i) {

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "bytetape/core/visit.h"
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/optim/gradients.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/slots.cuh"
@@ -25,7 +26,7 @@ __device__ void for_each_vector(const GradientTable<most>& table, F&& f) {
   constexpr int lanes = 16 / sizeof(T);
   for_each_chunk(table, [&](const GradientSlot& slot, std::int64_t begin, std::int64_t size) {
     T* data = static_cast<T*>(slot.data) + begin;
-    const std::int64_t whole = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 ? size / lanes * lanes : 0;
+    const std::int64_t whole = is_aligned(data) ? size / lanes * lanes : 0;
     for (std::int64_t i = threadIdx.x * lanes; i < whole; i += block_size * lanes)
       f(data + i, std::integral_constant<int, lanes>());
     for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) f(data + i, std::integral_constant<int, 1>());

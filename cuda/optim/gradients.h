@@ -63,7 +63,7 @@ void for_each_table_of(std::span<const V> gradients, SlotOf&& slot, F&& f) {
     if (table.count > 0) f(table);
   }
 }
-/// The same with the gradients themselves as slots.
+/// As for_each_table_of(), with the gradients themselves as slots.
 template <class F>
 void for_each_table(std::span<const View> gradients, F&& f) {
   for_each_table_of<GradientSlot>(

@@ -23,13 +23,13 @@ struct Memory {
   void* shadow;
   std::int64_t size;
   std::int64_t* skipped;
-  int number;  // of its step params, among those of the launch, or of all slots where step params are carried
+  int number;  // index of its step params, in the launch or in replay_params
   bool is_shadow_f16;
 };
 
-// A rule says how an element moves by its step params, in the words and the order of core/cpu/optimizer.cpp. Of a sum
-// of two products it says which one is fused: left to the compiler, elements that are updated one by one could come to
-// other bits.
+// A rule updates an element by its step params, with the same operations in the same order as core/cpu/optimizer.cpp.
+// It states which of two products is fused with their sum. If the compiler chose, vectors and single elements could get
+// different bits.
 
 template <class T>
 struct Sgd {
@@ -50,7 +50,7 @@ struct Sgd {
   __device__ C updated(C x, C gradient, C (&state)[room]) const {
     C step = gradient + decay * x;
     if (keep != 0) {
-      const C moved = is_first ? step : ::fma(keep, state[0], take * step);  // whatever a first step read is dropped
+      const C moved = is_first ? step : ::fma(keep, state[0], take * step);  // a first step ignores the state
       state[0] = moved;
       step = is_nesterov ? step + keep * moved : moved;
     }
@@ -99,16 +99,17 @@ struct Ema {
   }
 };
 
-/// What one launch updates. Models of few parameters take a small one: arguments are copied at every launch.
+/// The arguments of one launch. Models with few parameters use a small Batch, because arguments are copied at each
+/// launch.
 template <class Rule, int most>
 struct Batch {
   using Slot = Memory<typename Rule::Element, Rule::room>;
   static constexpr int most_step_params = most <= 16 ? 8 : 24;
-  std::int64_t chunk;                                       // elements of a block, whole vectors
-  StepAnswer answer{};                                      // nothing is written where it says so
-  const float* found_inf;                                   // nor where this does, of a gradient scaler; or null
-  const typename Rule::StepParams* replay_params;           // step params of all slots, or null
-  typename Rule::StepParams step_params[most_step_params];  // else those of this launch
+  std::int64_t chunk;                              // elements per block, a whole number of vectors
+  StepAnswer answer{};                             // if it says so, nothing is written
+  const float* found_inf;                          // a gradient scaler's flag: if set, nothing is written; or null
+  const typename Rule::StepParams* replay_params;  // step params of all slots, or null
+  typename Rule::StepParams step_params[most_step_params];  // if replay_params is null: those of this launch
   int step_param_count = 0, count = 0;
   std::uint32_t first[most];  // the first block of each slot
   Slot slots[most];
@@ -127,7 +128,7 @@ struct Batch {
     std::copy_n(b.first, count, first);
     std::copy_n(b.slots, count, slots);
   }
-  /// The number of step params, as a rule the last; most_step_params where there is no room for another.
+  /// Returns the index of the step params, usually the last. most_step_params if there is no room.
   int number_of(const typename Rule::StepParams& params) {
     for (int i = step_param_count; i-- > 0;)
       if (step_params[i] == params) return i;
@@ -137,7 +138,7 @@ struct Batch {
   }
 };
 
-/// n elements of a shadow.
+/// Writes n elements of an autocast copy.
 template <class Shadow, int n, class T>
 __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
   detail::Lanes<Shadow, n> narrow;
@@ -145,8 +146,8 @@ __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
   *reinterpret_cast<detail::Lanes<Shadow, n>*>(static_cast<Shadow*>(shadow) + i) = narrow;
 }
 
-/// Elements [begin, end) of a slot, `lanes` at a time; what is left at the end is not. Whether all are skipped is asked
-/// last, so that nothing waits for it. A state that the slot lacks is passed over.
+/// Updates elements [begin, end) of a slot, `lanes` at a time, without a remainder at the end. `skips` is used last, so
+/// that nothing waits for its load. States that the slot lacks are ignored.
 template <int lanes, class Rule, class Slot>
 __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, std::int64_t end, unsigned skips) {
   using T = typename Rule::Element;
@@ -176,17 +177,17 @@ __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, s
   }
 }
 
-/// Whether vectors of `lanes` elements may be read and written from every chunk's start on.
+/// Whether every chunk of a slot can be accessed in vectors. `&` avoids branches.
 template <class Rule, class Slot>
-__device__ bool is_aligned(const Slot& slot) {
-  auto addresses = reinterpret_cast<std::uintptr_t>(slot.parameter) | reinterpret_cast<std::uintptr_t>(slot.gradient) |
-                   2 * reinterpret_cast<std::uintptr_t>(slot.shadow);  // half as large
-  for (int s = 0; s < Rule::states; ++s) addresses |= reinterpret_cast<std::uintptr_t>(slot.states[s]);
-  return addresses % 16 == 0;
+__device__ bool packs(const Slot& slot) {
+  bool all = is_aligned(slot.parameter) & is_aligned(slot.gradient) & is_aligned(slot.shadow, 8);
+  for (int s = 0; s < Rule::states; ++s) all &= is_aligned(slot.states[s]);
+  return all;
 }
 
-/// At which a slot steps. Under a gradient scaler one thread finds it out for the block: it is some 100 instructions in
-/// double. While a step is skipped the count is being written, but then nothing that follows from it is.
+/// Returns the step params of a slot. With a gradient scaler, one thread computes them for the block, because that
+/// takes some 100 instructions in f64. A skipped step changes `skipped` at the same time, but then no result is
+/// written.
 template <class Rule, int most, class Slot>
 __device__ typename Rule::StepParams step_params_of(const Batch<Rule, most>& batch, const Slot& slot) {
   const typename Rule::StepParams& given =
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(block_size) update_kernel(const __grid_constan
   const std::int64_t begin = (blockIdx.x - batch.first[at]) * batch.chunk,
                      end = std::min(begin + batch.chunk, slot.size);
   constexpr int lanes = 16 / sizeof(typename Rule::Element);
-  const std::int64_t whole = is_aligned<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
+  const std::int64_t whole = packs<Rule>(slot) ? begin + (end - begin) / lanes * lanes : begin;
   update<lanes>(rule, slot, begin, whole, skips);
   update<1>(rule, slot, whole, end, skips);
   if (skips && slot.skipped && begin == 0 && threadIdx.x == 0) ++*slot.skipped;
@@ -225,7 +226,7 @@ void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t st
   check_launch();
 }
 
-/// Moves the slots of the rule's dtype; states_of() gives what is kept of one.
+/// Updates the slots of the rule's dtype. states_of() returns the states of a slot.
 template <class Rule, class Slot, class F>
 void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::StepParams>& p, StepLaunches& step,
                 F&& states_of) {
@@ -236,7 +237,7 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   if (total == 0) return;
   const Device device = slots[0].parameter.device;
   const cudaStream_t stream = stream_of(device);
-  // Small models are spread over all processors; for large ones there is less to begin and to look up.
+  // Small models need many blocks. For large ones, large chunks lower the overhead per block.
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
   constexpr int most = 448;
   using All = Batch<Rule, most>;
@@ -281,7 +282,7 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   flush();
 }
 
-/// f(a zero, step) with a zero of each floating type, for all launches of one step.
+/// Calls f(zero, step) with a zero of each floating type. All launches belong to one step.
 template <class Slot, class Params, class F>
 void take_step(std::span<const Slot> slots, const Params& p, StepLaunches::Kind kind, F&& f) {
   if (slots.empty()) return;

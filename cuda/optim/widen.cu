@@ -13,7 +13,7 @@ struct WidenSlot {
   std::int64_t size;
 };
 
-constexpr int lanes = 8, half = lanes / 2;  // of 16 bits fill 16 bytes, of 32 bits 32
+constexpr int lanes = 8, half = lanes / 2;  // eight elements of 16 bits are 16 bytes, of 32 bits 32 bytes
 
 template <class T>
 __device__ void widen_lanes(const T* from, float* to) {
@@ -31,8 +31,7 @@ __global__ void __launch_bounds__(block_size)
   for_each_chunk(table, [&](const WidenSlot& slot, std::int64_t begin, std::int64_t size) {
     const T* from = static_cast<const T*>(slot.from) + begin;
     float* to = slot.to + begin;
-    const auto places = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
-    const std::int64_t whole = places % 16 == 0 ? size / lanes * lanes : 0;
+    const std::int64_t whole = is_aligned(from) & is_aligned(to) ? size / lanes * lanes : 0;
     for (std::int64_t i = threadIdx.x * lanes; i < whole; i += block_size * lanes) widen_lanes(from + i, to + i);
     for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) to[i] = widened(from[i]);
   });

@@ -23,7 +23,7 @@ struct Matrices {
   T* through;
 };
 
-/// gy as it comes through, which T holds exactly.
+/// Returns gy after the activation's gradient, rounded to T.
 template <Activation activation, class T, class C = compute_t<T>>
 __device__ C come_through(T saved, C gy) {
   if constexpr (activation == Activation::relu)
@@ -32,7 +32,7 @@ __device__ C come_through(T saved, C gy) {
     return widened(narrowed<T>(GeluTanhBackward()(widened(saved), gy)));
 }
 
-/// gb, in T or in what T is computed in.
+/// gb, stored in T or in the compute type of T.
 template <class T>
 struct BiasGrad {
   void* data;
@@ -46,7 +46,7 @@ struct BiasGrad {
   }
 };
 
-/// A thread's columns in one row, adjacent and aligned, or `count` at the most and anywhere.
+/// Loads a thread's columns of a row: adjacent and aligned, or at most `count` columns at any address.
 template <bool is_vector, int n, class T>
 __device__ Packed<T, n> load_columns(const T* from, std::int64_t count) {
   if constexpr (is_vector) {
@@ -68,8 +68,8 @@ __device__ void store_columns(const Packed<T, n>& values, T* to, std::int64_t co
   }
 }
 
-/// Block (i, s): some columns of split s. Their sums, or where the rows are split those of each, row-major (splits,
-/// columns).
+/// Block (i, s) sums some columns of split s. With one split, the sums are the result. With several, they are partial
+/// results, row-major (splits, columns).
 template <class T, Activation activation, bool is_vector>
 __global__ void __launch_bounds__(threads, BiasGradLayout::resident)
     bias_grad_kernel(BiasGradLayout layout, Matrices<T> m, BiasGrad<T> gb, double* partials) {

@@ -7,12 +7,12 @@
 // Activations as separate launches, if no kernel applies them in its epilogue.
 namespace bytetape::cuda {
 
-/// y = activation(z). y may be z.
+/// Computes y = activation(z). y may be z.
 inline void activate(Activation activation, const ConstView& z, const View& y) {
   if (activation == Activation::relu) pointwise_kernels().relu(z, y);
   if (activation == Activation::gelu_tanh) pointwise_kernels().gelu_tanh(z, y);
 }
-/// The same in-place.
+/// Computes y = activation(y) in place.
 inline void activate(Activation activation, const View& y) { activate(activation, y, y); }
 /// Applies the activation's gradient to gy, and stores the result in `masked`. Returns arguments with that gy and no
 /// activation.

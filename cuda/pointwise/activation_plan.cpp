@@ -8,11 +8,11 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr std::int64_t enough_blocks = 132;  // one for each processor of an H100
+constexpr std::int64_t enough_blocks = 132;  // one per multiprocessor of an H100
 constexpr std::int64_t full_blocks = BiasGradLayout::resident * enough_blocks;
-constexpr std::int64_t most_rows = 32;  // of a thread, beyond which a second launch is worth its while
-constexpr std::int64_t least_rows = 8;  // of a thread in a split
-constexpr int narrowest = 2;            // threads side by side: memory gives 32 bytes at once
+constexpr std::int64_t most_rows = 32;  // rows per thread, beyond which a second launch pays
+constexpr std::int64_t least_rows = 8;  // rows per thread in a split
+constexpr int narrowest = 2;            // threads side by side: memory returns 32 bytes at a time
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -26,11 +26,11 @@ BiasGradLayout::BiasGradLayout(const ConstView& gy) : rows(gy.shape[0]), columns
   };
   const int widest =
       static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(vectors, 1, warp))));
-  // Narrow strips of columns spread few rows over the processors in one launch.
+  // Narrow strips of columns give one launch enough blocks when there are few rows.
   fit(widest);
   while (across > narrowest && blocks < enough_blocks && rows > along()) fit(across / 2);
   chunk = std::max<std::int64_t>(rows, 1);
-  if (columns == 0 || divide_up(rows, along()) <= most_rows || blocks >= full_blocks) return;
+  if (columns == 0 || divide_up(rows, along()) <= most_rows) return;
   fit(widest);
   if (blocks >= full_blocks) return;
   splits = std::clamp<std::int64_t>(rows / (along() * least_rows), 1, full_blocks / blocks);

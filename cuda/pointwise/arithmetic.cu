@@ -30,7 +30,7 @@ struct Divide {
     if constexpr (std::is_integral_v<C>) {
       if (b == 0) return 0;
       if constexpr (std::is_signed_v<C>)
-        if (b == -1) return negated(a);  // the smallest integer wraps
+        if (b == -1) return negated(a);  // avoids overflow: the smallest integer wraps around
     }
     return a / b;
   }

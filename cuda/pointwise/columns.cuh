@@ -44,23 +44,23 @@ __device__ inline double sum_of_column(double v) {
   return sum_columns<side_by_side>(one, side_by_side);
 }
 
-/// Sums `shares` (blocks, 2, n) over the blocks, into two vectors of n. One of them may be null.
-template <class C>
+/// Sums `shares` (blocks, vectors, n) over the blocks, into one or two vectors of n. Vectors may be null.
+template <int vectors, class C>
 __global__ void __launch_bounds__(block_size)
     add_shares_kernel(const C* shares, std::int64_t blocks, std::int64_t n, C* first, C* second) {
   const std::int64_t column = column_of_thread();
   C* const to = column < n ? first : second;
   double sum = 0;
-  if (column < 2 * n && to)
+  if (column < vectors * n && to)
 #pragma unroll 4
     for (std::int64_t b = row_of_thread(); b < blocks; b += sharing)
-      sum += static_cast<double>(shares[b * 2 * n + column]);
+      sum += static_cast<double>(shares[b * vectors * n + column]);
   sum = sum_of_column(sum);
-  if (row_of_thread() == 0 && column < 2 * n && to) to[column < n ? column : column - n] = static_cast<C>(sum);
+  if (row_of_thread() == 0 && column < vectors * n && to) to[column < n ? column : column - n] = static_cast<C>(sum);
 }
-template <class C>
+template <int vectors, class C>
 void add_shares(const C* shares, std::int64_t blocks, std::int64_t n, C* first, C* second, cudaStream_t stream) {
-  add_shares_kernel<<<column_blocks(2 * n), block_size, 0, stream>>>(shares, blocks, n, first, second);
+  add_shares_kernel<vectors><<<column_blocks(vectors * n), block_size, 0, stream>>>(shares, blocks, n, first, second);
   check_launch();
 }
 

@@ -27,26 +27,27 @@ struct Same {
   }
 };
 
-/// y is dense along columns, x along rows: y[row * y_step + column] = x[column * x_step + row], in each of a batch.
+/// A batch of transpositions y[row * y_step + column] = x[column * x_step + row]. y is dense along columns, x along
+/// rows.
 struct Transposition {
-  detail::Steps<2, std::uint32_t> batch;
-  detail::Divisor<std::uint32_t> row_tiles, column_tiles;
+  Steps<2, std::uint32_t> batch;
+  Divisor<std::uint32_t> row_tiles, column_tiles;
   std::int64_t rows, columns, y_step, x_step;
-  bool y_packs, x_packs;  // each in vectors of 16 bytes, or by elements
+  bool y_packs, x_packs;  // whether y and x are accessed in vectors of 16 bytes
 };
 
-constexpr std::int64_t least = 8;  // rows and columns; of fewer, tiles would stand empty
+constexpr std::int64_t least = 8;  // least rows and columns; with fewer, tiles would be almost empty
 template <class T>
-constexpr int edge = sizeof(T) < 8 ? 64 : 32;  // of a tile
+constexpr int edge = sizeof(T) < 8 ? 64 : 32;  // rows and columns of a tile
 template <class T>
-constexpr int padding = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // keeps columns of a tile apart in the banks
+constexpr int padding = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // avoids bank conflicts between the columns of a tile
 template <class T>
 constexpr int lanes = 16 / sizeof(T);
 template <class T>
 using Tile = T[edge<T>][edge<T> + padding<T>];
 
-/// at(v, line, place) for each vector of n elements, the thread's v-th, of a tile with `lines` lines that are `width`
-/// wide.
+/// Calls at(v, line, place) for each vector of this thread, of n elements, in a tile with `lines` lines of `width`
+/// elements. v counts the thread's vectors.
 template <class T, int n, class At>
 __device__ void for_vectors(int lines, int width, const At& at) {
   constexpr int in_line = edge<T> / n;
@@ -60,7 +61,7 @@ __device__ void for_vectors(int lines, int width, const At& at) {
 
 template <int n, class T>
 __device__ void read_tile(Tile<T>& tile, const T* x, std::int64_t step, int rows, int columns) {
-  Packed<T, n> read[edge<T> * edge<T> / n / block_size];  // all are on their way before the first is waited for
+  Packed<T, n> read[edge<T> * edge<T> / n / block_size];  // issues all loads before the first use
   for_vectors<T, n>(columns, rows,
                     [&](int v, int column, int row) { read[v] = Packed<T, n>::load(x + column * step + row); });
   for_vectors<T, n>(columns, rows, [&](int v, int column, int row) {
@@ -77,7 +78,7 @@ __device__ void write_tile(const Tile<T>& tile, T* y, std::int64_t step, int row
   });
 }
 
-/// A block for each tile.
+/// Each block copies one tile.
 template <class T>
 __global__ void __launch_bounds__(block_size) transpose_kernel(Transposition t, const T* x, T* y) {
   __shared__ Tile<T> tile;
@@ -95,14 +96,14 @@ __global__ void __launch_bounds__(block_size) transpose_kernel(Transposition t, 
   t.y_packs ? write_tile<lanes<T>>(tile, y, t.y_step, rows, columns) : write_tile<1>(tile, y, t.y_step, rows, columns);
 }
 
-/// False, with nothing done, where no two dims change places, or they are too short.
+/// Transposes if two dims change places and are long enough. Otherwise does nothing and returns false.
 template <class T>
 bool transpose(const ConstView& x, const View& y) {
   Walk<2> walk(y.shape, {&y.strides, &x.strides});
   Strides &to = walk.strides[0], &from = walk.strides[1];
   const int inner = walk.shape.size() - 1;
   if (inner < 1 || to[inner] != 1 || from[inner] <= 1 || walk.shape[inner] < least) return false;
-  int dense = 0;  // the dim along which x is
+  int dense = 0;  // the dim in which x is dense
   while (dense < inner && (from[dense] != 1 || walk.shape[dense] < least)) ++dense;
   if (dense == inner) return false;
 
@@ -114,14 +115,14 @@ bool transpose(const ConstView& x, const View& y) {
   }
   const std::int64_t row_tiles = (rows + edge<T> - 1) / edge<T>, column_tiles = (columns + edge<T> - 1) / edge<T>,
                      tiles = numel(walk.shape) * row_tiles * column_tiles;
-  if (tiles >= detail::most) return false;
+  if (tiles >= index_limit) return false;
   const auto packs = [&](const ConstView& v, const Strides& strides, std::int64_t length, std::int64_t step) {
     return is_aligned(v) && length % lanes<T> == 0 && step % lanes<T> == 0 &&
            std::ranges::all_of(strides, [](std::int64_t s) { return s % lanes<T> == 0; });
   };
-  const Transposition t{.batch = detail::Steps<2, std::uint32_t>(walk),
-                        .row_tiles = detail::Divisor(static_cast<std::uint32_t>(row_tiles)),
-                        .column_tiles = detail::Divisor(static_cast<std::uint32_t>(column_tiles)),
+  const Transposition t{.batch = Steps<2, std::uint32_t>(walk),
+                        .row_tiles = Divisor(static_cast<std::uint32_t>(row_tiles)),
+                        .column_tiles = Divisor(static_cast<std::uint32_t>(column_tiles)),
                         .rows = rows,
                         .columns = columns,
                         .y_step = y_step,
@@ -139,7 +140,7 @@ void move_as(const ConstView& x, const View& y) {
     elementwise<T, T>(Same(), y, x);
 }
 
-// What keeps its dtype is moved as bits: one kernel for each size of element.
+// Copies without a change of dtype move bits, so there is one kernel per element size.
 void move(const ConstView& x, const View& y) {
   switch (size_of(y.dtype)) {
     case 8:
@@ -171,7 +172,7 @@ __global__ void arange_kernel(T* y, std::int64_t stride, std::int64_t n, N first
   for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < n;
        i += std::int64_t{gridDim.x} * block_size) {
     const N value = first + static_cast<N>(i) * each;
-    if constexpr (std::is_integral_v<N>)  // unsigned: a product may wrap, the sum is in range again
+    if constexpr (std::is_integral_v<N>)  // unsigned: products may wrap, sums are in range
       y[i * stride] = detail::stored<T>(Convert<T>()(static_cast<std::int64_t>(value)));
     else
       y[i * stride] = detail::stored<T>(Convert<T>()(value));

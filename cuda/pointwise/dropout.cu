@@ -10,7 +10,7 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr int count = 4;  // elements of a counter
+constexpr int count = 4;  // elements per counter
 
 template <class T>
 struct Dropout {
@@ -29,7 +29,7 @@ struct Dropout {
   }
 };
 
-/// For x and y that are row-major; they may be the same memory.
+/// For row-major x and y. They may be the same memory.
 template <class T>
 __global__ void __launch_bounds__(block_size)
     dense_dropout(Dropout<T> f, const T* x, T* y, std::int64_t n, bool is_aligned) {
@@ -51,12 +51,11 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-/// `each` elements at a time that are neighbours in the row-major order, in the order in which y lies: neighbouring
-/// threads write neighbouring memory.
+/// For other layouts. A thread takes `each` elements that are adjacent in row-major order. Threads are in y's memory
+/// order, so that adjacent threads write adjacent memory.
 template <int each, class T>
-__global__ void __launch_bounds__(block_size)
-    strided_dropout(Dropout<T> f, const T* x, T* y, std::int64_t x_step, std::int64_t y_step,
-                    detail::Steps<3, std::int64_t> walk) {
+__global__ void __launch_bounds__(block_size) strided_dropout(Dropout<T> f, const T* x, T* y, std::int64_t x_step,
+                                                              std::int64_t y_step, Steps<3, std::int64_t> walk) {
   f.state = started(f.state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < walk.count; i += step) {
@@ -70,7 +69,7 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-/// Where whole counters lie along the innermost dim, a thread takes one.
+/// If the innermost dim has whole counters, a thread takes one counter. Otherwise it takes one element.
 template <class T>
 void run_strided(const Dropout<T>& f, const ConstView& x, const View& y, cudaStream_t stream) {
   const int last = y.rank() - 1;
@@ -81,7 +80,7 @@ void run_strided(const Dropout<T>& f, const ConstView& x, const View& y, cudaStr
     shape[last] /= count;
     for (Strides* s : {&y_strides, &x_strides, &numbers}) (*s)[last] *= count;
   }
-  const detail::Steps<3, std::int64_t> walk(Walk<3>(shape, {&y_strides, &x_strides, &numbers}));
+  const Steps<3, std::int64_t> walk(Walk<3>(shape, {&y_strides, &x_strides, &numbers}));
   const unsigned blocks = blocks_for(walk.count, y.device);
   if (in_fours)
     strided_dropout<count>

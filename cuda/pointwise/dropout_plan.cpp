@@ -3,7 +3,7 @@
 
 namespace bytetape::cuda {
 
-// Any layout is drawn without scratch.
+// Dropout needs no scratch in any layout.
 const DropoutKernels& dropout_plans() {
   static const DropoutKernels all{
       .dropout = {[](const DropoutArgs&) { return Plan{}; }, nullptr},

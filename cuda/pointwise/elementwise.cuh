@@ -3,12 +3,11 @@
 // in each operand, the innermost dim is dense or repeats one element. That covers dense tensors and broadcast rows or
 // channels. Else it handles one element.
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "bytetape/core/view.h"
-#include "bytetape/core/walk.h"
 #include "bytetape/cuda/alignment.h"
+#include "bytetape/cuda/index.cuh"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/runtime/launch.h"
 
@@ -68,61 +67,6 @@ __device__ void apply(const F& f, Out* y, const V&... x) {
   for (int k = 0; k < n; ++k) out.values[k] = stored<Out>(f(x.values[k]...));
   out.store(y);
 }
-
-/// Divides indices by a number that is known on the host.
-template <class I>
-struct Divisor {
-  I value;
-  __device__ I quotient(I i) const { return i / value; }
-};
-/// Divides indices below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers using
-/// multiplication" (1994), figure 4.1.
-template <>
-struct Divisor<std::uint32_t> {
-  std::uint32_t value, factor, shift;
-
-  Divisor() = default;
-  explicit Divisor(std::uint32_t by) : value(by), shift(static_cast<std::uint32_t>(std::bit_width(by - 1))) {
-    factor = static_cast<std::uint32_t>((((std::uint64_t{1} << shift) - by) << 32) / by + 1);
-  }
-  __device__ std::uint32_t quotient(std::uint32_t i) const { return (__umulhi(i, factor) + i) >> shift; }
-};
-
-/// A Walk as a kernel argument, with indices of type I. The innermost dim comes first.
-template <int K, class I>
-struct Steps {
-  int rank = 0;
-  I count = 1;
-  Divisor<I> sizes[max_rank];
-  std::int64_t strides[K][max_rank], first[K];
-
-  explicit Steps(const Walk<K>& walk, const std::array<std::int64_t, K>& from = {}) {
-    rank = walk.shape.size();
-    for (int d = 0; d < rank; ++d) {
-      const int of = rank - 1 - d;
-      count *= static_cast<I>(walk.shape[of]);
-      if (d + 1 < rank) sizes[d] = Divisor<I>{static_cast<I>(walk.shape[of])};  // the outermost dim needs no division
-      for (int k = 0; k < K; ++k) strides[k][d] = walk.strides[k][of];
-    }
-    for (int k = 0; k < K; ++k) {
-      first[k] = from[k];
-      if (rank == 0) strides[k][0] = 0;
-    }
-    rank = std::max(rank, 1);
-  }
-  /// Finds the offsets of element i, counted with the last dim of the walk innermost.
-  __device__ void find(I i, std::int64_t (&offsets)[K]) const {
-    for (int k = 0; k < K; ++k) offsets[k] = first[k];
-#pragma unroll
-    for (int d = 0; d < max_rank; ++d) {
-      const bool is_last = d + 1 == rank;
-      const I rest = is_last ? 0 : sizes[d].quotient(i), at = is_last ? i : i - rest * sizes[d].value;
-      for (int k = 0; k < K; ++k) offsets[k] += static_cast<std::int64_t>(at) * strides[k][d];
-      if (is_last) return;
-      i = rest;
-    }
-  }
-};
 
 /// The elements of a launch. A step of the walk is a vector of n elements. `tail` single elements follow the last
 /// vector.
@@ -184,7 +128,7 @@ Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
   if (std::all_of(
           operands.begin() + 1, operands.end(),
           [&](const Operand& x) { return x.view.is_constant() || same_layout(y.shape, y.strides, x.view.strides); }) &&
-      (y.is_contiguous() || is_dense(y.shape, y.strides))) {  // the usual case: one dim
+      (y.is_contiguous() || is_dense(y.shape, y.strides))) {  // usually there is one dim
     walk.shape.push_back(n);
     for (int k = 0; k < K; ++k) walk.strides[k].push_back(operands[k].view.is_constant() ? 0 : 1);
     return walk;
@@ -197,13 +141,11 @@ Walk<K> plan_walk(const std::array<Operand, K>& operands, std::int64_t n) {
   return walk;
 }
 
-inline constexpr std::int64_t most = std::int64_t{1} << 31;  // limit of a kernel's indices
-
 /// Launches a kernel over a walk from the offsets `first` on. Splits the walk if it is too large for one launch.
 template <int K>
 void launch_over(const Walk<K>& walk, std::array<std::int64_t, K> first, std::uint32_t tail, const void* kernel,
                  void** arguments, Device device) {
-  if (numel(walk.shape) >= most) {
+  if (numel(walk.shape) >= index_limit) {
     const auto longest = static_cast<int>(std::max_element(walk.shape.begin(), walk.shape.end()) - walk.shape.begin());
     Walk<K> low = walk, high = walk;
     low.shape[longest] /= 2;
@@ -230,7 +172,7 @@ void launch(const std::array<Operand, K>& operands, int lanes, const void* of_ve
   const int last = walk.shape.size() - 1;
   const bool is_whole = walk.shape[last] % lanes == 0;
   // All elements of an expanded result share one place, so no vectors may be written.
-  bool packs = walk.strides[0][last] == 1 && (is_whole || (last == 0 && n < most));
+  bool packs = walk.strides[0][last] == 1 && (is_whole || (last == 0 && n < index_limit));
   for (int k = 0; k < K; ++k) packs = packs && operands[k].packs(walk.strides[k], lanes);
   if (packs) {
     walk.shape[last] /= lanes;

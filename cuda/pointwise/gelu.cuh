@@ -17,7 +17,7 @@ struct GeluTanh {
     return x * gelu_tanh_cdf(x);
   }
 };
-// The derivative: s (1 + x (1 - s) d(2 u)/dx) with s = sigmoid(2 u).
+// With s = sigmoid(2 u), the slope is s (1 + x (1 - s) d(2 u)/dx).
 struct GeluTanhBackward {
   template <class C>
   __device__ C operator()(C x, C gy) const {

@@ -1,5 +1,5 @@
-// A thread writes an element of y, in y's memory order. It copies x's element if there is one at that place. Adjacent
-// dims are merged, so that few dims remain.
+// A thread writes an element of y, in y's memory order. It copies x's element if there is one at that place, or for a
+// triangle if the place is on the right side of the diagonal. Adjacent dims are merged, so that few dims remain.
 #include "bytetape/core/kernels/pad.h"
 #include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
@@ -8,13 +8,19 @@
 namespace bytetape::cuda {
 namespace {
 
-/// The dims of y from the innermost on, and the position of x in each.
+/// The place of x in each dim of y, innermost first: the number of elements before it, its size and its stride.
+struct Placement {
+  std::int64_t before[max_rank] = {}, sizes[max_rank] = {1}, strides[max_rank] = {};
+};
+
+/// The dims of y from the innermost on.
 struct PaddedDims {
   int rank = 0;
-  std::int64_t sizes[max_rank], before[max_rank], x_sizes[max_rank], x_strides[max_rank];
+  std::int64_t sizes[max_rank];
+  Placement x;
 
   explicit PaddedDims(const PadArgs& a) {
-    // The walk's dims in y's order, each with its number
+    // The dims of the walk in y's memory order, with their numbers.
     int order[max_rank], count = 0;
     for (int d = 0; d < a.y.rank(); ++d) {
       int at = count++;
@@ -22,61 +28,40 @@ struct PaddedDims {
       order[at] = d;
     }
     for (int i = 0; i < count; ++i) add(a, order[i]);
-    if (rank == 0) *this = whole();
   }
 
  private:
-  PaddedDims() = default;
-  static PaddedDims whole() {
-    PaddedDims one;
-    one.rank = 1;
-    one.sizes[0] = one.x_sizes[0] = 1;
-    one.before[0] = one.x_strides[0] = 0;
-    return one;
-  }
   void add(const PadArgs& a, int d) {
     const std::int64_t size = a.y.shape[d], x_size = a.x.shape[d];
     if (size == 1 && x_size == 1) return;
     const int in = rank - 1;
-    if (rank > 0 && sizes[in] == x_sizes[in] && a.x.strides[d] == x_strides[in] * x_sizes[in]) {
-      before[in] = a.before[d] * sizes[in];
-      x_sizes[in] *= x_size;
+    if (rank > 0 && sizes[in] == x.sizes[in] && a.x.strides[d] == x.strides[in] * x.sizes[in]) {
+      x.before[in] = a.before[d] * sizes[in];
+      x.sizes[in] *= x_size;
       sizes[in] *= size;
       return;
     }
     sizes[rank] = size;
-    before[rank] = a.before[d];
-    x_sizes[rank] = x_size;
-    x_strides[rank++] = a.x.strides[d];
+    x.before[rank] = a.before[d];
+    x.sizes[rank] = x_size;
+    x.strides[rank++] = a.x.strides[d];
   }
 };
 
 template <class I>
-struct Padding {
-  int rank;
-  detail::Divisor<I> sizes[max_rank];
-  std::int64_t before[max_rank], x_sizes[max_rank], x_strides[max_rank];
+struct Padding : Positions<I> {
+  Placement x;
 
-  explicit Padding(const PaddedDims& dims) : rank(dims.rank) {
-    for (int d = 0; d < rank; ++d) {
-      if (d + 1 < rank) sizes[d] = detail::Divisor<I>{static_cast<I>(dims.sizes[d])};  // the outermost divides nothing
-      before[d] = dims.before[d];
-      x_sizes[d] = dims.x_sizes[d];
-      x_strides[d] = dims.x_strides[d];
-    }
-  }
-  /// Where x has element i of y's memory; -1 where it has none.
+  explicit Padding(const PaddedDims& dims) : Positions<I>(dims.rank, [&](int d) { return dims.sizes[d]; }), x(dims.x) {}
+  /// Returns the offset in x of element i of y's memory. -1 if the element is padding.
   __device__ std::int64_t find(I i) const {
     std::int64_t from = 0;
 #pragma unroll
     for (int d = 0; d < max_rank; ++d) {
-      if (d >= rank) break;
-      const bool is_last = d + 1 == rank;
-      const I rest = is_last ? 0 : sizes[d].quotient(i);
-      const std::int64_t at = static_cast<std::int64_t>(is_last ? i : i - rest * sizes[d].value) - before[d];
-      if (at < 0 || at >= x_sizes[d]) return -1;
-      from += at * x_strides[d];
-      i = rest;
+      if (d >= this->rank) break;
+      const std::int64_t at = static_cast<std::int64_t>(this->take(d, i)) - x.before[d];
+      if (at < 0 || at >= x.sizes[d]) return -1;
+      from += at * x.strides[d];
     }
     return from;
   }
@@ -103,7 +88,7 @@ void pad(const PadArgs& a) {
     using T = decltype(zero);
     T value;
     std::memcpy(&value, &constant.constant_bits(), sizeof value);
-    if (count < detail::most)
+    if (count < index_limit)
       pad_kernel<<<blocks, block_size, 0, stream>>>(a.x.as<T>(), value, Padding<std::uint32_t>(dims), a.y.as<T>(),
                                                     count);
     else
@@ -113,10 +98,39 @@ void pad(const PadArgs& a) {
   check_launch();
 }
 
+template <class T, class Steps>
+__global__ void __launch_bounds__(block_size)
+    triangle_kernel(const T* x, std::int64_t diagonal, bool is_upper, T* y, Steps steps) {
+  const auto count = static_cast<std::int64_t>(steps.count);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * block_size) {
+    std::int64_t at[3];
+    steps.find(static_cast<decltype(steps.count)>(i), at);
+    y[at[0]] = (is_upper ? at[2] >= diagonal : at[2] <= diagonal) ? x[at[1]] : T{};
+  }
+}
+
+void triangle(const TriangleArgs& a) {
+  if (a.y.numel() == 0) return;
+  Strides column_minus_row = Dims::filled(a.y.rank(), 0);
+  column_minus_row[a.y.rank() - 2] = -1;
+  column_minus_row[a.y.rank() - 1] = 1;
+  Walk<3> walk(a.y.shape, {&a.y.strides, &a.x.strides, &column_minus_row});
+  walk.complete();
+  visit_bits(a.y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    with_steps(walk, [&](const auto& steps) {
+      triangle_kernel<<<blocks_for(a.y.numel(), a.y.device), block_size, 0, stream_of(a.y.device)>>>(
+          a.x.as<T>(), a.diagonal, a.is_upper, a.y.as<T>(), steps);
+    });
+  });
+  check_launch();
+}
+
 }  // namespace
 
 const PadKernels& pad_kernels() {
-  static const PadKernels all{.pad = pad};
+  static const PadKernels all{.pad = pad, .triangle = triangle};
   return all;
 }
 

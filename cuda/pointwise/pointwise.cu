@@ -12,7 +12,7 @@ template <class C>
 __device__ C sigmoid_of(C x) {
   return 1 / (1 + ::exp(-x));  // for large -x, exp overflows to infinity and the quotient is 0
 }
-/// Phi, the distribution function of the standard normal.
+/// Returns Phi(x), the distribution function of the standard normal.
 template <class C>
 __device__ C normal_cdf(C x) {
   return C(0.5) * (1 + ::erf(x * C(std::numbers::sqrt2 / 2)));
@@ -78,6 +78,54 @@ struct Erf {
     return ::erf(x);
   }
 };
+struct Sin {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::sin(x);
+  }
+};
+struct Cos {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::cos(x);
+  }
+};
+struct Log1p {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::log1p(x);
+  }
+};
+struct Expm1 {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::expm1(x);
+  }
+};
+struct Floor {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::floor(x);
+  }
+};
+struct Ceil {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::ceil(x);
+  }
+};
+struct Round {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return ::rint(x);  // halves go to the even neighbour
+  }
+};
+struct Same {
+  template <class C>
+  __device__ C operator()(C x) const {
+    return x;
+  }
+};
 struct Abs {
   template <class C>
   __device__ C operator()(C x) const {
@@ -119,14 +167,14 @@ struct ReluBackward {
     return y <= 0 ? C(0) : gy;
   }
 };
-// d(x Phi(x))/dx = Phi(x) + x phi(x)
+// The slope is Phi(x) + x phi(x).
 struct GeluBackward {
   template <class C>
   __device__ C operator()(C x, C gy) const {
     return gy * (normal_cdf(x) + x * ::exp(C(-0.5) * x * x) * C(std::numbers::inv_sqrtpi / std::numbers::sqrt2));
   }
 };
-// With s = sigmoid(x): s (1 + x (1 - s))
+// With s = sigmoid(x), the slope is s (1 + x (1 - s)).
 struct SiluBackward {
   template <class C>
   __device__ C operator()(C x, C gy) const {
@@ -167,6 +215,15 @@ void backward(const ConstView& saved, const ConstView& gy, const View& gx) {
   visit_floating(gx.dtype, [&](auto zero) {
     using T = decltype(zero);
     elementwise<T, T, T>(F(), gx, saved, gy);
+  });
+}
+
+/// As unary(), for F whose results are whole numbers. Integers are copied.
+template <class F>
+void whole(const ConstView& x, const View& y) {
+  visit_arithmetic(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T>(std::conditional_t<std::is_integral_v<T>, Same, F>(), y, x);
   });
 }
 
@@ -232,6 +289,13 @@ const PointwiseKernels& pointwise_kernels() {
       .gelu_tanh = unary<GeluTanh>,
       .silu = unary<Silu>,
       .erf = unary<Erf>,
+      .sin = unary<Sin>,
+      .cos = unary<Cos>,
+      .log1p = unary<Log1p>,
+      .expm1 = unary<Expm1>,
+      .floor = whole<Floor>,
+      .ceil = whole<Ceil>,
+      .round = whole<Round>,
       .abs = abs,
       .sign = unary<Sign>,
       .clamp = clamp,

@@ -3,10 +3,10 @@
 #include <array>
 #include <numbers>
 
-#include "bytetape/core/kernels/random.h"
 #include "bytetape/core/philox.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
+#include "bytetape/cuda/reduce/multinomial.h"
 #include "bytetape/cuda/reduce/sort.h"
 #include "bytetape/cuda/table.h"
 
@@ -34,10 +34,10 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-/// Draws for any other y: the walk is row-major.
+/// Fills any other y. The walk is in row-major order.
 template <class Make, class T = typename Make::Element>
 __global__ void __launch_bounds__(block_size)
-    strided_kernel(PhiloxState state, Make make, T* y, detail::Steps<2, std::int64_t> walk) {
+    strided_kernel(PhiloxState state, Make make, T* y, Steps<2, std::int64_t> walk) {
   constexpr int count = Make::count;
   state = started(state);
   const std::int64_t step = std::int64_t{gridDim.x} * block_size;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-/// y = what make(words, values) turns each counter's words into.
+/// Fills y with values that make(words, values) computes from each counter's words.
 template <class Make>
 void generate(const PhiloxState& state, const View& y, const Make& make) {
   using T = typename Make::Element;
@@ -65,8 +65,8 @@ void generate(const PhiloxState& state, const View& y, const Make& make) {
     const bool is_aligned = cuda::is_aligned(y, sizeof(T) * Make::count);
     dense_kernel<<<blocks, block_size, 0, stream>>>(state, make, y.as<T>(), n, is_aligned);
   } else {
-    const Strides row_major = contiguous_strides(y.shape);  // leads the walk
-    const detail::Steps<2, std::int64_t> walk(Walk<2>(y.shape, {&row_major, &y.strides}));
+    const Strides row_major = contiguous_strides(y.shape);  // sets the order of the walk
+    const Steps<2, std::int64_t> walk(Walk<2>(y.shape, {&row_major, &y.strides}));
     strided_kernel<<<blocks, block_size, 0, stream>>>(state, make, y.as<T>(), walk);
   }
   check_launch();
@@ -104,14 +104,14 @@ void uniform(PhiloxState state, double low, double high, const View& y) {
   visit_floating(y.dtype, [&](auto zero) { generate(state, y, Uniform<decltype(zero)>(low, high)); });
 }
 
-// Elements 2j and 2j + 1 are one pair of Box & Muller, "A note on the generation of random normal deviates", 1958.
+// Elements 2j and 2j + 1 are a pair of Box & Muller, "A note on the generation of random normal deviates", 1958.
 template <class T>
 struct Normal {
   using Element = T;
   static constexpr int count = 4 / words_of<T>;
   double mean, std;
 
-  /// u in (0, 1], turn in [0, 1).
+  /// Computes a pair. u is in (0, 1], turn in [0, 1).
   __device__ void pair(double u, double turn, T* values) const {
     const double radius = std * ::sqrt(-2 * ::log(u));
     double sine, cosine;
@@ -123,7 +123,7 @@ struct Normal {
     if constexpr (count == 2) {
       pair(1 - unit_double(words[0], words[1]), unit_double(words[2], words[3]), values);
     } else {
-      // A 32-bit word is used whole, for its smallest value sets how far out the tail reaches.
+      // All 32 bits of a word are used, because its smallest value limits the tail.
       for (int i = 0; i < 4; i += 2) pair((words[i] + 1.0) * 0x1p-32, words[i + 1] * 0x1p-32, values + i);
     }
   }
@@ -160,7 +160,7 @@ void randint(PhiloxState state, std::int64_t low, std::int64_t high, const View&
   });
 }
 
-/// keys drawn, and the indices that they will be sorted with.
+/// Draws random keys, and numbers the indices that are sorted by them.
 __global__ void __launch_bounds__(block_size)
     ticket_kernel(PhiloxState state, std::uint64_t* keys, std::int64_t* indices, std::int64_t n) {
   state = started(state);
@@ -202,7 +202,7 @@ void randperm(const RandpermArgs& args, const Plan&, Workspace ws) {
   check_launch();
   const Workspace scratch{static_cast<char*>(ws.data) + used, ws.bytes - used};
   const std::int64_t* sorted = sort_pairs({keys, indices}, {other_keys, other_indices}, n, 64, scratch, stream).values;
-  if (sorted != out) {  // y's own memory after an even number of passes
+  if (sorted != out) {  // after an even number of passes, y has the result
     copy_kernel<<<blocks_for(n, y.device), block_size, 0, stream>>>(sorted, out, y.strides[0], n);
     check_launch();
   }
@@ -216,6 +216,8 @@ const RandomKernels& random_kernels() {
       .normal = normal,
       .randint = randint,
       .randperm = {random_plans().randperm.plan, randperm},
+      .multinomial = multinomial,
+      .multinomial_race = multinomial_race,
   };
   return all;
 }

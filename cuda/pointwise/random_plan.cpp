@@ -4,8 +4,7 @@
 
 namespace bytetape::cuda {
 
-// Keys twice and indices once, as the sort goes back and forth between two of each and y is the indices' other one;
-// where y has gaps, indices twice.
+// The sort needs two buffers of keys and two of indices. y is one of the index buffers unless it has gaps.
 static Plan plan(const RandpermArgs& args) {
   const std::int64_t n = args.y.numel();
   if (n == 0) return {};

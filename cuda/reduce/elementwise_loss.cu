@@ -46,7 +46,7 @@ struct HuberBackward {
     return (d > delta ? delta : d < -delta ? -delta : d) * gy;
   }
 };
-// log(1 + exp(-x)) is log1p(exp(-|x|)) + max(-x, 0), where nothing overflows.
+// Uses log(1 + exp(-x)) = log1p(exp(-|x|)) + max(-x, 0), which cannot overflow.
 struct BceWithLogits {
   template <class C>
   __device__ C operator()(C x, C t, C p) const {
@@ -58,6 +58,19 @@ struct BceWithLogitsBackward {
   template <class C>
   __device__ C operator()(C x, C t, C p, C gy) const {
     return gy * ((1 + (p - 1) * t) / (1 + ::exp(-x)) - p * t);
+  }
+};
+
+struct KlDiv {
+  template <class C>
+  __device__ C operator()(C x, C t) const {
+    return t == 0 ? C(0) : t * (::log(t) - x);
+  }
+};
+struct KlDivLog {
+  template <class C>
+  __device__ C operator()(C x, C t) const {
+    return ::exp(t) * (t - x);
   }
 };
 
@@ -106,6 +119,8 @@ const ElementwiseLossKernels& elementwise_loss_kernels() {
       .l1_loss = of_pair<L1>,
       .huber_loss = huber_loss,
       .bce_with_logits = of_three<BceWithLogits>,
+      .kl_div = of_pair<KlDiv>,
+      .kl_div_log = of_pair<KlDivLog>,
       .mse_loss_backward = of_three<MseBackward>,
       .l1_loss_backward = of_three<L1Backward>,
       .huber_loss_backward = huber_loss_backward,

@@ -1,15 +1,10 @@
 // Slices by index. A thread copies an element of the result, or 16 bytes of a slice if the layout allows that. A third
-// operand walks along the indexed dim alone, and finds the slice. If an index repeats, one thread adds its slices in
-// their order, for which the positions are sorted. Without atomics, every run has the same bits.
-#include "bytetape/cuda/reduce/indexing.h"
+// operand walks along the indexed dim alone, and finds the slice. Writes to slices sort the index (sorted_runs.cuh).
+#include "bytetape/core/kernels/indexing.h"
 
-#include <bit>
-
-#include "bytetape/core/visit.h"
 #include "bytetape/core/visit_bits.h"
 #include "bytetape/cuda/plans.h"
-#include "bytetape/cuda/pointwise/elementwise.cuh"
-#include "bytetape/cuda/reduce/sort.h"
+#include "bytetape/cuda/reduce/sorted_runs.cuh"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/table.h"
 
@@ -34,43 +29,32 @@ struct Index {
   }
 };
 
-__device__ std::int64_t this_thread() { return std::int64_t{blockIdx.x} * block_size + threadIdx.x; }
-__device__ std::int64_t all_threads() { return std::int64_t{gridDim.x} * block_size; }
-
-/// Over y: where its element lies, where that of x's slice 0 does, and the number of its slice.
+/// Returns a walk over y's offset, the offset in x's slice 0, and the number of the slice.
 Walk<3> walk_over(const View& y, const ConstView& x, int dim) {
   Strides of_slice = x.strides, number = Dims::filled(y.rank(), 0);
   of_slice[dim] = 0;
   number[dim] = 1;
   Walk<3> walk(y.shape, {&y.strides, &of_slice, &number});
   walk.complete();
-  if (y.numel() == 0) (walk = {}).add(0, {});  // nothing to divide by
   return walk;
-}
-
-/// Calls f with the walk as kernels take it.
-template <class F>
-void with_steps(const Walk<3>& walk, F&& f) {
-  if (numel(walk.shape) < detail::most)
-    f(detail::Steps<3, std::uint32_t>(walk));
-  else
-    f(detail::Steps<3, std::int64_t>(walk));
 }
 
 template <class T, class Steps>
 __global__ void __launch_bounds__(block_size)
-    index_select_kernel(const T* x, std::int64_t slice, Index index, T* y, Steps steps, FaultSlot faults) {
+    index_select_kernel(const T* x, std::int64_t slice, Index index, std::int64_t skipped, T* y, Steps steps,
+                        FaultSlot faults) {
   for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) index.check(faults, j);
   const auto count = static_cast<std::int64_t>(steps.count);
   for (std::int64_t i = this_thread(); i < count; i += all_threads()) {
     std::int64_t at[3];
     steps.find(static_cast<decltype(steps.count)>(i), at);
     const std::int64_t from = index[at[2]];
-    y[at[0]] = index.is_slice(from) ? x[at[1] + from * slice] : T{};
+    y[at[0]] = index.is_slice(from) && from != skipped ? x[at[1] + from * slice] : T{};
   }
 }
 
-/// Elements taken as words of `lanes`; false, and nothing is changed, where a word would leave a run of y or of x.
+/// Changes the walk to words of `lanes` elements. Returns false, and changes nothing, if words would cross a run of y
+/// or x.
 bool pack(Walk<3>& walk, std::int64_t& slice, int lanes) {
   const int last = walk.shape.size() - 1;
   bool packs = walk.strides[0][last] == 1 && walk.strides[1][last] == 1 && walk.strides[2][last] == 0 &&
@@ -90,7 +74,7 @@ void launch_select(const IndexSelectArgs& a, const Walk<3>& walk, std::int64_t s
   with_steps(walk, [&](const auto& steps) {
     const std::int64_t work = std::max(static_cast<std::int64_t>(steps.count), index.size);
     index_select_kernel<<<blocks_for(work, a.y.device), block_size, 0, stream_of(a.y.device)>>>(
-        a.x.as<T>(), slice, index, a.y.as<T>(), steps, FaultSlot(a.y.device));
+        a.x.as<T>(), slice, index, a.skipped, a.y.as<T>(), steps, FaultSlot(a.y.device));
   });
   check_launch();
 }
@@ -109,75 +93,46 @@ void index_select(const IndexSelectArgs& a) {
   });
 }
 
-/// The index as keys, and its places as what goes with them; what is no slice comes behind all.
-__global__ void __launch_bounds__(block_size) places_kernel(Index index, Pairs pairs) {
+/// Stores each index as a target and its position as the place. Invalid and skipped indices get the largest target.
+__global__ void __launch_bounds__(block_size) places_kernel(Index index, std::int64_t skipped, Pairs pairs) {
   for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) {
     const std::int64_t i = index[j];
-    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(i) ? i : index.bound);
+    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(i) && i != skipped ? i : index.bound);
     pairs.values[j] = j;
   }
 }
 
-/// Where the keys of each slice, and of what is none, begin among the sorted ones.
-__global__ void __launch_bounds__(block_size)
-    starts_kernel(const std::uint64_t* keys, std::int64_t count, std::int64_t slices, std::int64_t* starts) {
-  for (std::int64_t i = this_thread(); i <= slices; i += all_threads()) {
-    std::int64_t low = 0, high = count;
-    while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (keys[middle] < static_cast<std::uint64_t>(i))
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    starts[i] = low;
-  }
-}
-
-template <class T, class Steps>
-__global__ void __launch_bounds__(block_size)
-    index_sum_kernel(const T* x, std::int64_t slice, const std::int64_t* starts, const std::int64_t* places, T* y,
-                     Steps steps) {
-  const auto count = static_cast<std::int64_t>(steps.count);
-  for (std::int64_t i = this_thread(); i < count; i += all_threads()) {
-    std::int64_t at[3];
-    steps.find(static_cast<decltype(steps.count)>(i), at);
-    compute_t<T> sum = 0;
-    const std::int64_t end = starts[at[2] + 1];
-    for (std::int64_t k = starts[at[2]]; k < end; ++k) sum += widened(x[at[1] + places[k] * slice]);
-    y[at[0]] = narrowed<T>(sum);
+/// The same, with a fault for the first invalid index.
+__global__ void __launch_bounds__(block_size) checked_places_kernel(Index index, Pairs pairs, FaultSlot faults) {
+  for (std::int64_t j = this_thread(); j < index.size; j += all_threads()) {
+    index.check(faults, j);
+    pairs.keys[j] = static_cast<std::uint64_t>(index.is_slice(index[j]) ? index[j] : index.bound);
+    pairs.values[j] = j;
   }
 }
 
 void index_sum(const IndexSumArgs& a, const Plan&, Workspace ws) {
   if (a.y.numel() == 0) return;
-  const IndexSumScratch layout(a);
-  const cudaStream_t stream = stream_of(a.y.device);
+  const RunsScratch layout = scratch_of(a);
   const Index index(a.index, a.y.shape[a.dim]);
-  auto* const data = static_cast<char*>(ws.data);
-  const auto buffer = [&](int i) { return data + static_cast<std::size_t>(i) * layout.buffer; };
-  const auto pairs = [&](int i) {
-    return Pairs{reinterpret_cast<std::uint64_t*>(buffer(i)), reinterpret_cast<std::int64_t*>(buffer(i + 1))};
-  };
-  Pairs sorted = pairs(0);
-  if (index.size > 0) {
-    places_kernel<<<blocks_for(index.size, a.y.device), block_size, 0, stream>>>(index, sorted);
-    check_launch();
-    const int bits = std::bit_width(static_cast<std::uint64_t>(index.bound));
-    sorted = sort_pairs(sorted, pairs(2), index.size, bits, {data + layout.sort, ws.bytes - layout.sort}, stream);
-  }
-  auto* const starts = reinterpret_cast<std::int64_t*>(data + layout.starts);
-  starts_kernel<<<blocks_for(index.bound + 1, a.y.device), block_size, 0, stream>>>(sorted.keys, index.size,
-                                                                                    index.bound, starts);
-  check_launch();
-  visit_floating(a.y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    with_steps(walk_over(a.y, a.x, a.dim), [&](const auto& steps) {
-      index_sum_kernel<<<blocks_for(static_cast<std::int64_t>(steps.count), a.y.device), block_size, 0, stream>>>(
-          a.x.as<T>(), a.x.strides[a.dim], starts, sorted.values, a.y.as<T>(), steps);
-    });
+  const cudaStream_t stream = stream_of(a.y.device);
+  const SortedRuns runs = sort_runs(layout, index.size, index.bound, ws, stream, [&](const Pairs& pairs) {
+    places_kernel<<<blocks_for(index.size, a.y.device), block_size, 0, stream>>>(index, a.skipped, pairs);
   });
-  check_launch();
+  sum_runs(runs, a.x, a.dim, a.y, reinterpret_cast<std::int64_t*>(static_cast<char*>(ws.data) + layout.starts));
+}
+
+template <bool adds>
+void index_write(const IndexWriteArgs& a, const Plan&, Workspace ws) {
+  if (a.index.shape[0] == 0) return;
+  const Index index(a.index, a.y.shape[a.dim]);
+  const cudaStream_t stream = stream_of(a.y.device);
+  const SortedRuns runs = sort_runs(scratch_of(a, adds), index.size, index.bound, ws, stream, [&](const Pairs& pairs) {
+    checked_places_kernel<<<blocks_for(index.size, a.y.device), block_size, 0, stream>>>(index, pairs,
+                                                                                         FaultSlot(a.y.device));
+  });
+  if (a.y.numel() == 0) return;
+  (adds ? add_runs : copy_runs)(runs, a.x, a.dim, a.y, true);
 }
 
 __global__ void __launch_bounds__(block_size) one_hot_kernel(Index index, std::int64_t* y, FaultSlot faults) {
@@ -202,6 +157,8 @@ const IndexingKernels& indexing_kernels() {
   static const IndexingKernels all{
       .index_select = index_select,
       .index_sum = {indexing_plans().index_sum.plan, index_sum},
+      .index_copy = {indexing_plans().index_copy.plan, index_write<false>},
+      .index_add = {indexing_plans().index_add.plan, index_write<true>},
       .one_hot = one_hot,
   };
   return all;

@@ -31,12 +31,12 @@ __device__ T reduce(T v, Op op) {
   return one[0];
 }
 
-/// Of elements x[lane], x[lane + lanes], ...
+/// Maximum and sums of elements x[lane], x[lane + lanes], ...
 template <class T>
 struct RowSums {
   T max = -std::numeric_limits<T>::infinity();
-  T exps = 0;  // of x - max
-  T sum = 0;   // weighted where there are weights
+  T exps = 0;  // sum of exp(x - max)
+  T sum = 0;   // sum of x, weighted if there are weights
 };
 
 template <int batch, Rows rows, class T>
@@ -63,22 +63,22 @@ __device__ RowSums<T> scan(const Column<const T>& x, std::int64_t size, int lane
   return r;
 }
 
-/// The sums of all lanes. NaN where all elements are -inf, as x - max is.
+/// Combines the lanes of a row. NaN if all elements are -inf, because x - max is NaN.
 template <int lanes, class T>
 __device__ RowSums<T> joined(const RowSums<T>& r) {
   const T max = reduce<lanes>(r.max, Larger());
   return {max, reduce<lanes>(r.exps * ::exp(r.max - max), Plus()), reduce<lanes>(r.sum, Plus())};
 }
 
-/// What rows add up to.
+/// Sums over rows.
 struct alignas(16) Partial {
   double loss = 0, count = 0;
 };
 
-/// Sums over the block, in the same order every time.
+/// Returns the sums over the block, in a fixed order.
 __device__ Partial joined(const Partial& p) { return {reduce<0>(p.loss, Plus()), reduce<0>(p.count, Plus())}; }
 
-/// Where all rows end up.
+/// The results of the kernel.
 template <class T>
 struct Result {
   Column<T> y;
@@ -99,13 +99,13 @@ struct Forward {
   T smoothing;
   Column<T> lse;
   Result<T> result;
-  std::int64_t rows_each;  // of a block
-  Partial* partials;       // one for each block; null where there is but one
+  std::int64_t rows_each;  // rows per block
+  Partial* partials;       // one per block; null if there is one block
   FaultSlot faults;
   Weights<T> weights;
 };
 
-/// (1 - s) w_t (lse - x_t) + s / c sum_j w_j (lse - x_j), with smoothing s over c classes.
+/// Returns (1 - s) w_t (lse - x_t) + s / c sum_j w_j (lse - x_j), with smoothing s over c classes.
 template <Rows rows, class T>
 __device__ T loss_of(const Forward<T>& a, const RowSums<T>& row, T log_sum, T wanted, [[maybe_unused]] T weight) {
   const T s = a.smoothing, c = static_cast<T>(a.targets.classes);
@@ -126,13 +126,13 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(Forward<T> a) {
   const Targets& targets = a.targets;
   const std::int64_t begin = blockIdx.x * a.rows_each, end = std::min(begin + a.rows_each, targets.n);
   Partial mine;
-  for (std::int64_t first = begin; first < end; first += groups) {  // as often for every thread: reduce() needs all
+  for (std::int64_t first = begin; first < end; first += groups) {  // as often in all threads: reduce() needs all
     const std::int64_t i = first + group;
     const bool is_row = i < end, leads = is_row && lane == 0;
     const Column<const T> x = a.logits[is_row ? i : begin];
     const std::int64_t t = leads ? targets.data[i] : targets.ignore;
     const bool counts = t != targets.ignore, is_class = targets.is_class(t);
-    const T wanted = counts && is_class ? x[t] : T{0};  // on its way while the row is read
+    const T wanted = counts && is_class ? x[t] : T{0};  // loaded early, to arrive while the row is read
     RowSums<T> row;
     if constexpr (rows != Rows::log_probabilities)
       row = joined<lanes>(scan<batch, rows>(x, is_row ? targets.classes : 0, lane, width, a.weights));
@@ -185,9 +185,9 @@ auto kernel_for(Rows rows, std::int64_t lanes) {
   return rows == Rows::weighted ? kernel_with<T, Rows::weighted>(lanes) : kernel_with<T, Rows::plain>(lanes);
 }
 
-/// Threads of a block, from geometry alone: in what order rows add up depends on it.
+/// Returns the threads per block. They depend on geometry alone, because the order of sums depends on them.
 unsigned threads_for(std::int64_t n, std::int64_t classes, std::int64_t lanes, bool is_single) {
-  if (lanes == 0) return n <= 512 && classes >= 8192 ? 1024 : block_size;  // long rows, and few: more of each at a time
+  if (lanes == 0) return n <= 512 && classes >= 8192 ? 1024 : block_size;  // few long rows need more threads each
   if (!is_single) return block_size;
   return static_cast<unsigned>(
       std::clamp<std::int64_t>((n * lanes + warp_size - 1) / warp_size * warp_size, warp_size, 1024));

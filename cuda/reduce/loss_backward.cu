@@ -8,18 +8,18 @@ template <class T, Rows rows>
 struct Backward {
   Matrix<const T> logits;
   Targets targets;
-  T smoothing, share;  // share of it that a class has
+  T smoothing, share;  // share: smoothing per class
   Column<const T> lse, gy;
-  const T* count;  // null where gy is not divided by it
+  const T* count;  // null if gy is not divided by it
   Matrix<T> gx;
   Weights<T> weights;
 
-  /// What all elements of row i need.
+  /// Values that all elements of row i need.
   struct Row {
     std::int64_t t;
     T lse, g;
     bool counts;
-    T of_target, of_all;  // where there are weights: w_t (1 - s), and that with s / c sum_j w_j
+    T of_target, of_all;  // if there are weights: w_t (1 - s), and w_t (1 - s) + s / c sum_j w_j
   };
   __device__ Row row(std::int64_t i) const {
     const std::int64_t t = targets.data[i];
@@ -31,14 +31,14 @@ struct Backward {
     }
     return r;
   }
-  /// Log-probabilities are not looked at.
+  /// Returns 0 for log-probabilities, which the gradient does not need.
   __device__ T logit(std::int64_t i, std::int64_t j) const {
     if constexpr (rows == Rows::log_probabilities)
       return 0;
     else
       return logits[i][j];
   }
-  // (softmax - wanted) gy, in the order of the CPU's.
+  // Computes (softmax - wanted) gy with the operations of the CPU kernel, in the same order.
   __device__ T operator()(const Row& row, std::int64_t j, T x) const {
     if (!row.counts) return 0;
     if constexpr (rows == Rows::log_probabilities) return j == row.t ? -row.of_target * row.g : T{0};
@@ -53,7 +53,7 @@ struct Backward {
   }
 };
 
-/// For rows that are short: elements are counted across them.
+/// For short rows: threads are spread over all elements.
 template <class T, Rows rows>
 __global__ void __launch_bounds__(block_size) backward_kernel(Backward<T, rows> f, std::uint32_t size) {
   constexpr int batch = 4;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(block_size) backward_kernel(Backward<T, rows> 
 constexpr int row_batch = 8;
 constexpr std::int64_t piece = row_batch * block_size;
 
-/// For rows that are long: a block takes a piece of one at a time.
+/// For long rows: a block processes pieces of one row.
 template <class T, Rows rows>
 __global__ void __launch_bounds__(block_size)
     backward_pieces_kernel(Backward<T, rows> f, std::int64_t pieces, std::int64_t of_row) {

@@ -6,6 +6,8 @@
 
 #include "bytetape/core/kernels/reduce.h"
 #include "bytetape/core/visit.h"
+#include "bytetape/cuda/alignment.h"
+#include "bytetape/cuda/index.cuh"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/reduce/block_reduce.cuh"
@@ -41,6 +43,19 @@ struct Sum {
   }
 };
 
+template <class T>
+struct Product : Sum<T> {
+  using typename Sum<T>::Total;
+  using Lane = Total;  // products of a few floats can leave the range of f32 and come back
+  __device__ static Total identity() { return 1; }
+  __device__ static Lane lane(compute_t<T> v, std::int64_t) { return static_cast<Lane>(v); }
+  __device__ static Lane empty_lane() { return 1; }
+  template <class V>
+  __device__ static V combine(V a, V b) {
+    return a * b;
+  }
+};
+
 template <class T, bool is_max>
 struct Extreme {
   using Lane = compute_t<T>;
@@ -55,7 +70,7 @@ struct Extreme {
   __device__ static Lane lane(compute_t<T> v, std::int64_t) { return v; }
   __device__ static Lane empty_lane() { return identity(); }
   __device__ static Lane combine(Lane a, Lane b) {
-    return b != b || (is_max ? b > a : b < a) ? b : a;  // NaN wins
+    return b != b || (is_max ? b > a : b < a) ? b : a;  // NaN is propagated
   }
   template <class C>
   __device__ static C result(Total t, double) {
@@ -73,19 +88,21 @@ struct Candidate {
   std::int64_t at;
 };
 
-template <class T>
-struct ArgMax {
+template <class T, bool is_max>
+struct ArgExtreme {
+  using Element = T;
   using Lane = Candidate<compute_t<T>>;
   using Total = Lane;
   __device__ static Total identity() {
-    return {Max<T>::identity(), std::numeric_limits<std::int64_t>::max()};  // after any input
+    return {Extreme<T, is_max>::identity(), std::numeric_limits<std::int64_t>::max()};  // sorted behind any input
   }
   __device__ static Lane lane(compute_t<T> v, std::int64_t at) { return {v, at}; }
   __device__ static Lane empty_lane() { return identity(); }
   __device__ static Lane combine(Lane a, Lane b) {
     const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
     const bool equal = a_is_nan == b_is_nan && (a_is_nan || a.value == b.value);
-    const bool b_wins = equal ? b.at < a.at : b_is_nan || (!a_is_nan && b.value > a.value);
+    const bool b_wins =
+        equal ? b.at < a.at : b_is_nan || (!a_is_nan && (is_max ? b.value > a.value : b.value < a.value));
     return b_wins ? b : a;
   }
   template <class C>
@@ -94,46 +111,21 @@ struct ArgMax {
   }
 };
 
-/// A walk on the device: offsets of K operands by element, counted with the last dim innermost.
-template <int K>
-struct Offsets {
-  int rank;
-  bool is_small;  // 32 bits count the elements: division is the faster
-  std::int64_t sizes[max_rank], strides[K][max_rank];
-
-  explicit Offsets(const Walk<K>& walk) : rank(walk.shape.size()), is_small(numel(walk.shape) <= UINT32_MAX) {
-    for (int d = 0; d < rank; ++d) {
-      sizes[d] = walk.shape[d];
-      for (int k = 0; k < K; ++k) strides[k][d] = walk.strides[k][d];
-    }
-  }
-  __device__ void find(std::int64_t i, std::int64_t (&offsets)[K]) const {
-    for (int k = 0; k < K; ++k) offsets[k] = 0;
-#pragma unroll 1
-    for (int d = rank - 1; d > 0; --d) {
-      const std::int64_t rest =
-          is_small ? static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(sizes[d]) : i / sizes[d];
-      for (int k = 0; k < K; ++k) offsets[k] += (i - rest * sizes[d]) * strides[k][d];
-      i = rest;
-    }
-    for (int k = 0; k < K; ++k) offsets[k] += i * strides[k][0];
-  }
-  __device__ std::int64_t first(std::int64_t i) const {
-    std::int64_t offsets[K];
-    find(i, offsets);
-    return offsets[0];
-  }
-};
+template <class T>
+using ArgMax = ArgExtreme<T, true>;
+template <class T>
+using ArgMin = ArgExtreme<T, false>;
 
 struct Arguments {
-  Offsets<2> outputs;  // rows: every output; columns: the runs of them, x's innermost dim left out
+  Offsets<2> outputs;  // for rows every output; for columns the runs, without x's innermost dim
   Offsets<1> inputs;
-  bool is_vector;                                 // a thread's lanes are adjacent and aligned
-  std::int64_t step;                              // of x, in the innermost dim
-  std::int64_t width = 1, y_step = 0;             // columns: of a run
-  std::int64_t output_count, input_count, chunk;  // the last: inputs of a block
+  bool is_vector;                                 // whether a thread's lanes are adjacent and aligned
+  std::int64_t step;                              // step of x in the innermost dim
+  std::int64_t width = 1, y_step = 0;             // for columns: width of a run
+  std::int64_t output_count, input_count, chunk;  // chunk: inputs of a block
   int along, across;
-  double divisor;  // of sums
+  double divisor;  // divisor of sums
+  void* values;    // of an ArgExtreme: the extreme elements, laid out as y; may be null
 };
 
 template <class V>
@@ -155,7 +147,7 @@ __device__ Lane combine_all(const Lane (&lanes)[unroll]) {
   return R::combine(R::combine(lanes[0], lanes[1]), R::combine(lanes[2], lanes[3]));
 }
 
-/// n lanes from each of some places, adjacent and aligned, or `step` apart.
+/// Loads n lanes from each address, adjacent and aligned, or `step` apart.
 template <int n, class T>
 __device__ void load(T (&values)[unroll][n], const T* const (&from)[unroll], bool is_vector, std::int64_t step) {
   if (is_vector) {
@@ -173,14 +165,19 @@ __device__ void load(T (&values)[unroll][n], const T* const (&from)[unroll], boo
   }
 }
 
-/// y, or where the inputs are split the partial results, row-major (splits, outputs).
+/// Stores y and the values, or partial results if the inputs are split: row-major (splits, outputs).
 template <class R, class Out>
 __device__ void store(const Arguments& a, Out* y, typename R::Total* partials, std::int64_t output, std::int64_t offset,
                       typename R::Total total) {
-  if (partials)
+  if (partials) {
     partials[blockIdx.y * a.output_count + output] = total;
-  else
-    y[offset] = narrowed<Out>(R::template result<compute_t<Out>>(total, a.divisor));
+    return;
+  }
+  y[offset] = narrowed<Out>(R::template result<compute_t<Out>>(total, a.divisor));
+  if constexpr (requires { typename R::Element; }) {
+    using T = typename R::Element;
+    if (a.values) static_cast<T*>(a.values)[offset] = narrowed<T>(total.value);
+  }
 }
 
 template <int n, class R, class T, class Out>
@@ -189,8 +186,8 @@ __global__ void __launch_bounds__(most_threads)
   using Total = typename R::Total;
   const int along = a.along, at = static_cast<int>(threadIdx.x) & (along - 1);
   const std::int64_t output = std::int64_t{blockIdx.x} * (blockDim.x / along) + threadIdx.x / along;
-  std::int64_t offsets[2];
-  a.outputs.find(min(output, a.output_count - 1), offsets);  // none leaves: all meet again in reduce_block
+  std::int64_t offsets[2] = {};
+  a.outputs.add(min(output, a.output_count - 1), offsets);  // no thread returns early: reduce_block() needs all
   const T* row = x + offsets[0];
   const std::int64_t begin = blockIdx.y * a.chunk, count = min(a.chunk, a.input_count - begin), vectors = count / n;
 
@@ -213,7 +210,7 @@ __global__ void __launch_bounds__(most_threads)
       totals[k] = R::combine(totals[k], static_cast<Total>(combine_all<R>(lanes)));
     }
   }
-  for (std::int64_t i = begin + vectors * n + at; i < begin + count; i += along)  // less than a vector is left
+  for (std::int64_t i = begin + vectors * n + at; i < begin + count; i += along)  // the rest is less than a vector
     totals[0] = R::combine(totals[0], static_cast<Total>(R::lane(widened(row[a.inputs.first(i)]), i)));
 #pragma unroll
   for (int k = 1; k < n; ++k) totals[0] = R::combine(totals[0], totals[k]);
@@ -231,12 +228,12 @@ __global__ void __launch_bounds__(column_threads, 4)
   const std::int64_t tiles = (a.width + across * n - 1) / (across * n), runs = a.output_count / a.width;
   const std::int64_t run_block = blockIdx.x / tiles, tile = blockIdx.x - run_block * tiles;
   const std::int64_t run = run_block * (column_threads / (across * along)) + group;
-  // A thread's columns are adjacent where it loads vectors; else its neighbours' are adjacent to each. One without
-  // columns of its own reads others', and stores nothing.
+  // A thread's columns are adjacent if it loads vectors. Otherwise adjacent threads have adjacent columns. A thread
+  // beyond the last column reads valid columns, and stores nothing.
   const int apart = a.is_vector ? 1 : across;
   const std::int64_t column = tile * across * n + (a.is_vector ? side * n : side);
-  std::int64_t offsets[2];
-  a.outputs.find(min(run, runs - 1), offsets);
+  std::int64_t offsets[2] = {};
+  a.outputs.add(min(run, runs - 1), offsets);
   const std::int64_t begin = blockIdx.y * a.chunk, end = min(begin + a.chunk, a.input_count);
   const bool is_whole = column + (n - 1) * apart < a.width;
   const T* base = x + offsets[0] + (is_whole ? column * a.step : 0);
@@ -281,9 +278,9 @@ bool divides(std::int64_t n, const Dims& values, int count) {
   return std::all_of(values.begin(), values.begin() + count, [n](std::int64_t v) { return v % n == 0; });
 }
 
-Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element, double divisor) {
+Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element, double divisor, void* values) {
   Walk<2> outputs = r.kept;
-  const int runs = outputs.shape.size() - 1, rows = r.reduced.shape.size() - 1;  // dims without the innermost
+  const int runs = outputs.shape.size() - 1, rows = r.reduced.shape.size() - 1;  // dims without the innermost one
   const Strides &kept = r.kept.strides[0], &reduced = r.reduced.strides[0];
   const std::int64_t step = r.is_by_column ? kept.back() : reduced.back();
   const std::int64_t width = r.is_by_column ? r.kept.shape.back() : 1;
@@ -292,9 +289,7 @@ Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element
     for (Strides& s : outputs.strides) s.erase(runs);
     outputs.complete();
   }
-  const std::int64_t bytes = r.lanes * static_cast<std::int64_t>(element);
-  const bool is_vector = step == 1 && width % (r.is_by_column ? r.lanes : 1) == 0 &&
-                         reinterpret_cast<std::uintptr_t>(x) % bytes == 0 &&
+  const bool is_vector = step == 1 && width % (r.is_by_column ? r.lanes : 1) == 0 && is_aligned(x, r.lanes * element) &&
                          divides(r.lanes, kept, r.is_by_column ? runs : runs + 1) &&
                          divides(r.lanes, reduced, r.is_by_column ? rows + 1 : rows);
   return {.outputs = Offsets<2>(outputs),
@@ -308,13 +303,14 @@ Arguments arguments_of(const ReduceLayout& r, const void* x, std::size_t element
           .chunk = r.chunk,
           .along = r.along,
           .across = r.across,
-          .divisor = divisor};
+          .divisor = divisor,
+          .values = values};
 }
 
 template <class R, class T, class Out>
 void launch(const ReduceLayout& r, const T* x, Out* y, typename R::Total* partials, cudaStream_t stream,
-            double divisor = 1) {
-  const Arguments a = arguments_of(r, x, sizeof(T), divisor);
+            double divisor = 1, void* values = nullptr) {
+  const Arguments a = arguments_of(r, x, sizeof(T), divisor, values);
   const dim3 grid(static_cast<unsigned>(r.blocks), static_cast<unsigned>(r.splits));
   const auto kernel = r.is_by_column ? columns_kernel<R, T, Out>
                       : r.lanes == 1 ? rows_kernel<1, R, T, Out>
@@ -323,37 +319,38 @@ void launch(const ReduceLayout& r, const T* x, Out* y, typename R::Total* partia
   check_launch();
 }
 
-template <class T, class Out>
-void sum(const SumArgs& args, Workspace ws) {
-  using Total = typename Sum<T>::Total;
+template <template <class> class R, class T, class Out>
+void accumulate(const SumArgs& args, Workspace ws) {
+  using Total = typename R<T>::Total;
   const auto& [x, y, divisor] = args;
   const ReduceLayout r = reduce_layout(x, y, true);
   const cudaStream_t stream = stream_of(y.device);
-  if (r.splits == 1) return launch<Sum<T>, T, Out>(r, x.as<T>(), y.as<Out>(), nullptr, stream, divisor);
+  if (r.splits == 1) return launch<R<T>, T, Out>(r, x.as<T>(), y.as<Out>(), nullptr, stream, divisor);
   auto* partials = static_cast<Total*>(ws.data);
-  launch<Sum<T>, T, Out>(r, x.as<T>(), y.as<Out>(), partials, stream);
-  launch<Sum<Total>, Total, Out>(second_layout(r, sizeof(Total)), partials, y.as<Out>(), nullptr, stream, divisor);
+  launch<R<T>, T, Out>(r, x.as<T>(), y.as<Out>(), partials, stream);
+  launch<R<Total>, Total, Out>(second_layout(r, sizeof(Total)), partials, y.as<Out>(), nullptr, stream, divisor);
 }
 
-/// f with a value of the type that kernels read elements as: bools are bytes of 0 and 1.
+/// Calls f with a zero of the type that kernels read. bool is read as bytes of 0 and 1.
 template <class F>
 void visit_read(DType t, const F& f) {
   if (t == DType::boolean) return f(std::uint8_t{});
   visit_arithmetic(t, f);
 }
 
-void sum(const SumArgs& args, const Plan&, Workspace ws) {
+template <template <class> class R>
+void accumulate(const SumArgs& args, const Plan&, Workspace ws) {
   if (args.y.numel() == 0) return;
   visit_read(args.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, std::int64_t>)
-      sum<std::uint64_t, std::int64_t>(args, ws);  // as partial results are summed: the same bits
+      accumulate<R, std::uint64_t, std::int64_t>(args, ws);  // unsigned, as partial results are; the bits are the same
     else if constexpr (std::is_integral_v<T>)
-      sum<T, std::int64_t>(args, ws);
+      accumulate<R, T, std::int64_t>(args, ws);
     else if (args.y.dtype == args.x.dtype)
-      sum<T, T>(args, ws);
+      accumulate<R, T, T>(args, ws);
     else
-      sum<T, float>(args, ws);
+      accumulate<R, T, float>(args, ws);
   });
 }
 
@@ -366,12 +363,13 @@ void extreme(const ConstView& x, const View& y) {
   });
 }
 
-void argmax(const ConstView& x, int, const View& y) {
-  if (y.numel() == 0) return;
+template <template <class> class R>
+void extreme_with_index(const ConstView& x, int, const View& values, const View& indices) {
+  if (indices.numel() == 0) return;
   visit_read(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch<ArgMax<T>, T, std::int64_t>(reduce_layout(x, y, false), x.as<T>(), y.as<std::int64_t>(), nullptr,
-                                       stream_of(y.device));
+    launch<R<T>, T, std::int64_t>(reduce_layout(x, indices, false), x.as<T>(), indices.as<std::int64_t>(), nullptr,
+                                  stream_of(x.device), 1, values.data());
   });
 }
 
@@ -379,10 +377,12 @@ void argmax(const ConstView& x, int, const View& y) {
 
 const ReduceKernels& reduce_kernels() {
   static const ReduceKernels all{
-      .sum = {reduce_plans().sum.plan, sum},
+      .sum = {reduce_plans().sum.plan, accumulate<Sum>},
+      .prod = {reduce_plans().prod.plan, accumulate<Product>},
       .max = extreme<Max>,
       .min = extreme<Min>,
-      .argmax = argmax,
+      .argmax = extreme_with_index<ArgMax>,
+      .argmin = extreme_with_index<ArgMin>,
   };
   return all;
 }

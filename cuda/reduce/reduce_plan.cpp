@@ -8,12 +8,12 @@
 namespace bytetape::cuda {
 namespace {
 
-// Blocks that keep a large GPU busy at all, and that fill an H100 (132 processors, 4 blocks of 256 threads each).
+// Blocks that keep a large GPU busy, and that fill an H100 (132 multiprocessors, 4 blocks of 256 threads each).
 constexpr std::int64_t enough_blocks = 132, full_blocks = 4 * enough_blocks;
 constexpr int most_threads = 1024;
-// A second launch costs about what one block needs for so many elements of its own; then a split is worth so many.
+// A second launch costs about as much as `unsplit_elements` in one block. A split must have `split_elements` to pay.
 constexpr std::int64_t unsplit_elements = std::int64_t{1} << 15, split_elements = std::int64_t{1} << 13;
-constexpr std::int64_t sector = 32;       // bytes that memory gives at once
+constexpr std::int64_t sector = 32;       // bytes that memory returns at a time
 constexpr std::size_t partial_bytes = 8;  // a double or a 64-bit integer
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -30,12 +30,12 @@ void split(ReduceLayout& r, std::int64_t splits, std::int64_t multiple) {
 void lay_out_rows(ReduceLayout& r, bool may_split) {
   const std::int64_t n = r.inputs, lanes = r.lanes;
   const auto fit = [&] { r.blocks = ceil_div(r.outputs, r.threads / r.along); };
-  // A warp at the most, which needs no other: unless it would take long.
+  // At most a warp per row, because warps combine without shared memory. Very long rows take a whole block.
   r.along = static_cast<int>(std::min<std::int64_t>(power_of_two(ceil_div(n, lanes * reduce_unroll)), 32));
   if (n > 32 * 32 * lanes) r.along = r.threads;
   fit();
   for (; r.along < r.threads && r.along * lanes < n && r.blocks < enough_blocks; fit()) r.along *= 2;
-  const std::int64_t taken = n * (r.threads / r.along);  // by a block
+  const std::int64_t taken = n * (r.threads / r.along);  // inputs per block
   const bool is_split = may_split && r.blocks < full_blocks && taken > 2 * unsplit_elements;
   split(r, is_split ? std::min(full_blocks / r.blocks, taken / split_elements) : 1, 64);
   if (is_split || r.blocks >= enough_blocks) return;
@@ -46,7 +46,7 @@ void lay_out_rows(ReduceLayout& r, bool may_split) {
 void lay_out_columns(ReduceLayout& r, std::size_t element, bool may_split) {
   const std::int64_t lanes = r.lanes;
   const std::int64_t width = r.kept.shape.back(), runs = r.outputs / width;
-  // Threads that n inputs can occupy, and blocks with them.
+  // The number of threads that n inputs can use.
   const auto useful = [](std::int64_t n) { return power_of_two(ceil_div(n, reduce_unroll)); };
   const auto fit = [&](std::int64_t across, std::int64_t n) {
     r.across = static_cast<int>(across);
@@ -60,7 +60,7 @@ void lay_out_columns(ReduceLayout& r, std::size_t element, bool may_split) {
   while (r.blocks < enough_blocks && r.across * bytes > sector && useful(n) > r.along) fit(r.across / 2, n);
   const std::int64_t taken = n * lanes * (r.threads / r.along);
   split(r, 1, 1);
-  if (!may_split || r.blocks >= full_blocks || taken <= unsplit_elements) return;
+  if (!may_split || taken <= unsplit_elements) return;
   fit(wide, n);
   if (r.blocks >= full_blocks) return;
   split(r, std::min(full_blocks / r.blocks, n * lanes * (r.threads / r.along) / split_elements), 1);
@@ -72,14 +72,14 @@ void lay_out(ReduceLayout& r, std::size_t element, bool may_split) {
   r.inputs = numel(r.reduced.shape);
   r.kept.complete();
   r.reduced.complete();
-  // Dims that repeat are no dims to stand side by side in.
+  // A dim that repeats elements cannot be the innermost one.
   const auto step = [](const Dims& strides) { return strides.back() == 0 ? INT64_MAX : strides.back(); };
   r.is_by_column = r.outputs > 1 && (r.inputs == 1 || step(r.kept.strides[0]) < step(r.reduced.strides[0]));
   if (r.is_by_column) {
     r.lanes = column_lanes(element);
     lay_out_columns(r, element, may_split);
   } else {
-    // Lanes lie in one run of the innermost dim.
+    // Lanes must be within one run of the innermost dim.
     const bool in_runs = r.reduced.shape.size() == 1 || r.reduced.shape.back() % row_lanes(element) == 0;
     r.lanes = in_runs ? row_lanes(element) : 1;
     lay_out_rows(r, may_split);
@@ -118,6 +118,7 @@ static Plan plan(const SumArgs& args) {
 const ReduceKernels& reduce_plans() {
   static const ReduceKernels all{
       .sum = {plan, nullptr},
+      .prod = {plan, nullptr},
   };
   return all;
 }

@@ -1,6 +1,6 @@
-// Running sums of rows along a dim. A group of threads takes a row in tiles: each thread adds up adjacent elements, the
-// threads add up before them in a fixed order, and the tile's total is carried to the next tile. If rows are adjacent
-// element by element, threads side by side take elements side by side.
+// Cumulative sums of rows along a dim. A group of threads processes a row in tiles. Each thread sums adjacent elements,
+// the sums of the threads before it are added in a fixed order, and the tile's total is carried to the next tile. If
+// rows are adjacent element by element, adjacent threads take adjacent rows.
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -15,11 +15,11 @@ namespace bytetape::cuda {
 namespace {
 
 constexpr int warp = 32, most_threads = 512;
-constexpr int items = 4;                     // adjacent elements of a thread
-constexpr int narrowest = 8;                 // columns side by side in a block
-constexpr std::int64_t enough_blocks = 264;  // two for each processor of an H100
+constexpr int items = 4;                     // adjacent elements per thread
+constexpr int narrowest = 8;                 // fewest adjacent columns in a block
+constexpr std::int64_t enough_blocks = 264;  // two per multiprocessor of an H100
 
-/// A tile is added up in Lane, tiles in Total. Integers wrap around.
+/// Elements of a tile are summed in Lane, and tiles in Total. Integers wrap around.
 template <class T>
 struct Sum {
   static constexpr bool is_integer = std::is_integral_v<T>;
@@ -28,28 +28,28 @@ struct Sum {
   using Out = std::conditional_t<is_integer, std::int64_t, T>;
 };
 
-/// Rows of y, operand 0, and of x.
+/// The rows of y (operand 0) and x.
 struct Rows {
-  detail::Steps<2, std::int64_t> rows;
-  std::int64_t size;      // of a row
-  std::int64_t steps[2];  // in a row
+  Steps<2, std::int64_t> rows;
+  std::int64_t size;      // elements of a row
+  std::int64_t steps[2];  // steps within a row
   bool is_reversed;
-  int along = 1, across = 1;  // threads of a row, and rows side by side; powers of two
-  bool is_by_column = false;  // a row's threads are `across` apart, else adjacent
-  bool is_vector = false;     // a thread's elements are adjacent and aligned, and none is missing
+  int along = 1, across = 1;  // threads of a row, and adjacent rows; powers of two
+  bool is_by_column = false;  // whether a row's threads are `across` apart; else adjacent
+  bool is_vector = false;     // whether a thread's elements are adjacent, aligned and complete
 
-  /// The place in memory order of the row's element i.
+  /// Returns the place in memory order of element i of the row.
   __device__ std::int64_t place(std::int64_t i) const { return is_reversed ? size - 1 - i : i; }
 };
 
-/// Returns the sum of v over the threads of the row before this one, and sets `total` to that over all of them.
-/// All threads of the block must call this.
+/// Returns the sum of v over the earlier threads of the row, and sets `total` to the sum over all of them. All threads
+/// of the block must call this.
 template <class Lane>
 __device__ Lane sum_before(const Rows& r, Lane v, Lane& total) {
   __shared__ Lane sums[most_threads];
   const int t = threadIdx.x;
   Lane before = 0;
-  int parts = r.along, part = t / r.across, first = t % r.across;  // the row's sums in shared memory, `across` apart
+  int parts = r.along, part = t / r.across, first = t % r.across;  // the row's sums in shared memory are `across` apart
   total = v;
   if (!r.is_by_column) {
     const int width = min(r.along, warp), lane = t % width;
@@ -72,7 +72,7 @@ __device__ Lane sum_before(const Rows& r, Lane v, Lane& total) {
     if (p == part) earlier = sum;
     sum += sums[first + p * r.across];
   }
-  __syncthreads();  // before the next tile writes
+  __syncthreads();  // the next tile overwrites `sums`
   total = sum;
   return earlier + before;
 }
@@ -87,15 +87,15 @@ __global__ void __launch_bounds__(most_threads)
   const std::int64_t row = std::int64_t{blockIdx.x} * rows + side;
   const bool is_there = row < r.rows.count;
   std::int64_t offsets[2];
-  r.rows.find(min(row, r.rows.count - 1), offsets);  // no thread leaves: all meet again in sum_before
+  r.rows.find(min(row, r.rows.count - 1), offsets);  // no thread returns early, because sum_before() needs all
   y += offsets[0];
   x += offsets[1];
 
   typename Sum<T>::Total carry = 0;
   for (std::int64_t tile = 0; tile < r.size; tile += r.along * items) {
     const std::int64_t first = tile + at * items;
-    const std::int64_t count = is_there ? min(r.size - first, std::int64_t{items}) : 0;  // negative: all are missing
-    const std::int64_t lowest = min(r.place(first), r.place(first + items - 1));         // of a vector
+    const std::int64_t count = is_there ? min(r.size - first, std::int64_t{items}) : 0;  // negative if all are missing
+    const std::int64_t lowest = min(r.place(first), r.place(first + items - 1));         // first place of a vector
     Lane lanes[items];
     if (r.is_vector && count > 0) {
       const auto packed = Packed<T, items>::load(x + lowest);
@@ -136,12 +136,12 @@ int power_of_two(std::int64_t at_least, std::int64_t most) {
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min(at_least, most))));
 }
 
-/// Chooses the threads of a row. Returns those of a block.
+/// Chooses the number of threads of a row. Returns the number of threads of a block.
 int arrange(Rows& r) {
   const int most_along = power_of_two(ceil_div(r.size, items), most_threads);
   if (!r.is_by_column) {
     r.along = most_along;
-    return r.along > warp ? r.along : 4 * warp;  // sum_before: a row of several warps is a whole block
+    return r.along > warp ? r.along : 4 * warp;  // sum_before() needs a whole block for a row of several warps
   }
   int threads = 256;
   r.across = threads;
@@ -157,7 +157,7 @@ void launch(const ConstView& x, int dim, bool is_reversed, const View& y) {
   others[dim] = 1;
   Walk<2> walk(others, {&y.strides, &x.strides});
   walk.complete();
-  Rows r{.rows = detail::Steps<2, std::int64_t>(walk),
+  Rows r{.rows = Steps<2, std::int64_t>(walk),
          .size = y.shape[dim],
          .steps = {y.strides[dim], x.strides[dim]},
          .is_reversed = is_reversed};

@@ -1,6 +1,6 @@
-// Softmax and related functions of rows along a dim. If a row is contiguous, a group of threads holds it in registers
-// as far as it fits. Else each pass reads the row again: by the whole block, or if rows are adjacent element by
-// element, by threads side by side across rows.
+// Softmax and related functions of rows along a dim. If a row is contiguous and fits, a group of threads holds it in
+// registers. Otherwise each pass reads the row again: by a whole block, or by adjacent threads if rows are adjacent
+// element by element.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,10 +18,10 @@ namespace bytetape::cuda {
 namespace {
 
 constexpr int warp = 32, most_threads = 1024, unroll = 4;
-constexpr std::int64_t enough_blocks = 264;  // two for each processor of an H100
+constexpr std::int64_t enough_blocks = 264;  // two per multiprocessor of an H100
 
-// The functions of a row. The row can pass over its elements. A row that stores the results of a pass need not compute
-// them again.
+// The functions of a row, as passes over its elements. If the row keeps() its elements, a pass can replace them by its
+// results, which are then not computed again.
 
 struct Softmax {
   static constexpr int inputs = 1;
@@ -78,11 +78,11 @@ struct LogSoftmaxBackward {
 struct Larger {
   template <class C>
   __device__ C operator()(C a, C b) const {
-    return b > a ? b : a;  // of NaN any: what is computed from the row is NaN all the same
+    return b > a ? b : a;  // with NaNs any element may win, because all results are NaN anyway
   }
 };
 
-/// f of element i of each input.
+/// Returns f of element i of each input.
 template <class F, class C, int n>
 __device__ auto apply(const F& f, C (&values)[1][n], int i) {
   return f(values[0][i]);
@@ -92,23 +92,24 @@ __device__ auto apply(const F& f, C (&values)[2][n], int i) {
   return f(values[0][i], values[1][i]);
 }
 
-/// Rows of the result, operand 0, and of the inputs.
+/// The rows of the result (operand 0) and of the inputs.
 template <int K>
 struct Rows {
-  detail::Steps<K, std::int64_t> rows;
-  std::int64_t size;       // of a row
-  std::int64_t steps[K];   // in a row
-  int along, across = 1;   // threads of a row, and rows side by side; powers of two
-  bool is_vector = false;  // rows are adjacent elements and aligned
+  Steps<K, std::int64_t> rows;
+  std::int64_t size;       // elements of a row
+  std::int64_t steps[K];   // steps within a row
+  int along, across = 1;   // threads of a row, and adjacent rows; powers of two
+  bool is_vector = false;  // whether elements of rows are adjacent and aligned
 };
 
-/// f over `along` threads side by side: all threads of the block call it, and all of a row get the same bits.
+/// Reduces v with f over `along` adjacent threads. All threads of the block must call this. All threads of a row get
+/// the same bits.
 template <class F, class C>
 __device__ C over_neighbours(const F& f, C v, int along) {
   return reduce_block<WarpOrder::tree, most_threads / warp>(f, v, along);
 }
 
-/// The same over `along` threads `across` apart, which are the whole block.
+/// As over_neighbours(), over `along` threads that are `across` apart and fill the block.
 template <class F, class C>
 __device__ C over_block(const F& f, C v, int at, int along, int across) {
   C one[1] = {v};
@@ -121,7 +122,7 @@ __device__ C over_block(const F& f, C v, int at, int along, int across) {
 
 template <class T>
 constexpr int lanes = static_cast<int>(16 / sizeof(T));
-/// Elements of each input that a thread holds: 32 registers in all.
+/// The elements of each input that a thread holds. They take 32 registers in all.
 template <class Op, class T>
 constexpr int held = static_cast<int>(128 / sizeof(compute_t<T>)) / Op::inputs;
 
@@ -134,7 +135,7 @@ class HeldRow {
   __device__ HeldRow(const Rows<Op::inputs + 1>& r, int at, bool is_there, T* out,
                      const std::array<const T*, Op::inputs>& in)
       : r_(r), size_(static_cast<int>(r.size)), at_(at), is_there_(is_there), out_(out) {
-    // What is missing from a row does not count: exp(-inf - max) = 0, and neither do products with 0.
+    // Missing elements have no effect: exp(-inf - max) is 0, and so are products with 0.
     constexpr C missing = Op::inputs == 1 ? -std::numeric_limits<C>::infinity() : C{0};
 #pragma unroll
     for (int k = 0; k < Op::inputs; ++k) {
@@ -179,7 +180,7 @@ class HeldRow {
  private:
   static constexpr int n = lanes<T>, pieces = held<Op, T> / n;
 
-  /// Where the thread's piece j begins.
+  /// Returns where piece j of the thread begins.
   __device__ int place(int j) const { return (j * r_.along + at_) * n; }
   __device__ void read(const T* in, std::int64_t step, int j, T* packed) const {
     const int first = place(j);
@@ -194,7 +195,7 @@ class HeldRow {
         if (first + k < size_) packed[j * n + k] = in[(first + k) * step];
     }
   }
-  /// f for all that the thread holds, but not for what no thread of the row has.
+  /// Calls f for the elements that the thread holds, except pieces that are beyond the row in all threads.
   template <class F>
   __device__ void each(const F& f) {
 #pragma unroll
@@ -228,7 +229,7 @@ class StridedRow {
   }
   template <class F>
   __device__ C sum(const F& f) {
-    double total = 0;  // rows may be long
+    double total = 0;  // f64, because rows may be long
     each([&](std::int64_t, C v) { total += static_cast<double>(v); }, f);
     return static_cast<C>(over_block(Plus(), total, at_, r_.along, r_.across));
   }
@@ -239,7 +240,7 @@ class StridedRow {
   }
 
  private:
-  /// take(i, f(inputs at i)).
+  /// Calls take(i, f(inputs at i)) for the elements of this thread.
   template <class Take, class F>
   __device__ void each(const Take& take, const F& f) {
     for (std::int64_t i = at_; i < r_.size; i += unroll * r_.along) {
@@ -267,7 +268,7 @@ template <class Op, class T, class Row>
 __device__ void run(const Rows<Op::inputs + 1>& r, std::int64_t row, int at, T* out,
                     std::array<const T*, Op::inputs> in) {
   std::int64_t offsets[Op::inputs + 1];
-  r.rows.find(min(row, r.rows.count - 1), offsets);  // none leaves: all meet again in each sum
+  r.rows.find(min(row, r.rows.count - 1), offsets);  // no thread returns early, because sums need all
 #pragma unroll
   for (int k = 0; k < Op::inputs; ++k) in[k] += offsets[k + 1];
   Row values(r, at, row < r.rows.count, out + offsets[0], in);
@@ -303,8 +304,7 @@ void launch(int dim, const View& y, const X&... x) {
   others[dim] = 1;
   Walk<K> walk(others, {&y.strides, &x.strides...});
   walk.complete();
-  Rows<K> r{
-      .rows = detail::Steps<K, std::int64_t>(walk), .size = y.shape[dim], .steps = {y.strides[dim], x.strides[dim]...}};
+  Rows<K> r{.rows = Steps<K, std::int64_t>(walk), .size = y.shape[dim], .steps = {y.strides[dim], x.strides[dim]...}};
   const std::int64_t n = r.size, rows = r.rows.count;
   const std::array<const T*, Op::inputs> in{x.template as<T>()...};
 
@@ -323,7 +323,7 @@ void launch(int dim, const View& y, const X&... x) {
         <<<static_cast<unsigned>(ceil_div(rows, threads / r.along)), threads, 0, stream>>>(r, y.as<T>(), in);
   } else {
     int threads = 256;
-    const int most = power_of_two(ceil_div(n, unroll), threads);  // threads that a row can occupy
+    const int most = power_of_two(ceil_div(n, unroll), threads);  // threads that a row can use
     r.along = std::min(most, 8);
     r.across = threads / r.along;
     const auto is_few = [&] { return r.across > 8 && ceil_div(rows, r.across) < enough_blocks; };

@@ -7,7 +7,7 @@
 
 namespace bytetape::cuda {
 
-// A radix sort is stable: equal keys stay in the order of their numbers.
+// A radix sort is stable: equal keys stay in order.
 Pairs sort_pairs(Pairs pairs, Pairs other, std::int64_t n, int bits, Workspace scratch, cudaStream_t stream) {
   cub::DoubleBuffer<std::uint64_t> keys(pairs.keys, other.keys);
   cub::DoubleBuffer<std::int64_t> values(pairs.values, other.values);

@@ -7,7 +7,7 @@
 namespace bytetape::cuda {
 namespace {
 
-// Each device has counters for each of its streams, as device variables, which begin at 0.
+// The counters of each stream of a device, as device variables. They begin at 0.
 __device__ unsigned counters[memory::stream_count * arrival_counters];
 
 }  // namespace

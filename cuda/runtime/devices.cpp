@@ -1,4 +1,4 @@
-// Which devices there are, and what they are.
+// Lists the devices and their properties.
 #include <cuda_runtime_api.h>
 
 #include "bytetape/core/error.h"
@@ -9,10 +9,10 @@
 namespace bytetape::cuda {
 namespace {
 
-/// What is asked of the driver once.
+/// The answers of the driver, which is asked once.
 struct Found {
   int count = 0;
-  std::string obstacle;  // why there is none
+  std::string obstacle;  // why there is no device
 };
 
 const Found& found() {
@@ -33,7 +33,7 @@ const Found& found() {
       f.obstacle = bytetape::detail::concat("the NVIDIA driver fails: ", cudaGetErrorString(status));
     }
     if (status != cudaSuccess) f.count = 0;
-    cudaGetLastError();  // forget it: later calls are asked about themselves
+    cudaGetLastError();  // clears the error, so that later calls do not report it
     return f;
   }();
   return once;

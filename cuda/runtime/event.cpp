@@ -9,7 +9,7 @@ cudaEvent_t of(void* event) { return static_cast<cudaEvent_t>(event); }
 }  // namespace
 
 Event::Event(int index) : index_(index) {
-  stream_of(Device::cuda(index));  // makes the device the current one
+  stream_of(Device::cuda(index));  // makes the device current
   cudaEvent_t made = nullptr;
   check(cudaEventCreate(&made));
   event_ = made;

@@ -15,9 +15,8 @@ namespace bytetape::cuda {
 namespace {
 
 // A fault belongs to a stream, and so does the word that tells steps of a pending fault. Only work of the stream writes
-// the word: a kernel that reports a fault, take_over_kernel and forget_kernel. So the word never changes while a step
-// runs, whatever other streams do. Before a step, the stream takes over the faults of the streams that it has waited
-// for.
+// the word: a kernel that reports a fault, take_over_kernel and forget_kernel. So other streams cannot change the word
+// while a step runs. Before a step, the stream takes over the faults of the streams that it has waited for.
 
 // Each device has its own words, as device variables of the kernels' module. So they need no allocator, and an unused
 // device holds 0 bytes.
@@ -29,8 +28,8 @@ struct Faults {
   unsigned* pending = nullptr;         // by stream
   unsigned* claimed = nullptr;         // by stream
   FaultRecord* records = nullptr;      // by stream
-  std::atomic<std::uint32_t> used{0};  // a bit for each stream whose kernels may have left a fault, or taken one over
-  std::mutex mutex;                    // of who throws
+  std::atomic<std::uint32_t> used{0};  // bit per stream that may have left or taken over a fault
+  std::mutex mutex;                    // held while a fault is thrown
   std::atomic<std::uint64_t> thrown{0};
 
   explicit Faults(Device device) {
@@ -46,12 +45,12 @@ struct Faults {
   void use(int stream) {
     if (!(used.load(std::memory_order_relaxed) & bit(stream))) used.fetch_or(bit(stream));
   }
-  /// f(stream) for those of `used`.
+  /// Calls f(stream) for the streams in `used`.
   template <class F>
   void for_each_used(const F& f) const {
     for (std::uint32_t rest = used.load(); rest != 0; rest &= rest - 1) f(std::countr_zero(rest));
   }
-  /// Those whose record is written, a bit for each.
+  /// Returns the streams whose record is written, a bit for each.
   std::uint32_t written() const {
     std::uint32_t all = 0;
     for_each_used([&](int stream) {
@@ -62,7 +61,7 @@ struct Faults {
   }
 };
 
-/// By device. Never destroyed: kernels may write there to the end of the process.
+/// Faults by device. Never destroyed, because kernels may write to them until the process ends.
 std::array<std::atomic<Faults*>, 256> all;
 
 Faults* faults_if_any(int index) { return all[static_cast<std::size_t>(index)].load(std::memory_order_acquire); }
@@ -75,7 +74,8 @@ Faults& faults(Device device) {
   return *faults_if_any(device.index);
 }
 
-/// `was_written`: when the host looked. A fault that has come since is kept, and thrown when the host looks again.
+/// `was_written`: whether the host saw the record as written. A later fault is kept, and thrown when the host looks
+/// again.
 __global__ void forget_kernel(FaultPlaces places, bool was_written) {
   if (!was_written && *places.claimed != 0) return;
   *places.pending = 0;
@@ -83,7 +83,7 @@ __global__ void forget_kernel(FaultPlaces places, bool was_written) {
   *places.claimed = 0;
 }
 
-/// To the word of stream `to` what those of the streams `from` say.
+/// Sets the word of stream `to` if a word of the streams `from` is set.
 __global__ void take_over_kernel(unsigned* pending, std::uint32_t from, int to) {
   for (; from != 0; from &= from - 1)
     if (static_cast<const volatile unsigned*>(pending)[__ffs(static_cast<int>(from)) - 1]) pending[to] = 1;
@@ -104,7 +104,7 @@ const unsigned* settled_pending(Device device) {
   Streams& streams = streams_for_work(device.index);
   const int here = memory::ambient.scope.stream;
   const std::uint32_t waited_for = streams.take_waits(here);
-  // A recorded step takes over from any stream: it will be replayed after faults of streams that have left none so far.
+  // A recorded step takes over from any stream, because replays may follow faults of streams that have left none yet.
   const std::uint32_t may_have_left = ambient.recording.streams == &streams ? ~std::uint32_t{0} : f.used.load();
   if (const std::uint32_t from = waited_for & may_have_left & ~bit(here)) {
     f.use(here);
@@ -121,8 +121,8 @@ void throw_pending_fault(int index) {
   std::unique_lock lock(f->mutex);
   if (f->written() == 0) return;  // another thread has thrown it
   const FaultRecord left = f->records[std::countr_zero(f->written())];
-  ++f->thrown;  // first: an optimizer whose next step is not skipped must know of it
-  // All that was launched before it is thrown finds it pending.
+  ++f->thrown;  // first, for optimizers whose next step is not skipped
+  // Work that was launched before the throw must still find the fault pending.
   synchronize_streams(index);
   const std::uint32_t written = f->written();
   Streams& streams = streams_of(index);

@@ -1,4 +1,4 @@
-// Recorded work as a CUDA graph: streams of its own are put into capture mode while the work is given to them.
+// Records work as a CUDA graph. The work runs on separate streams in capture mode.
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -26,25 +26,26 @@ class Graph final : public DeviceGraph {
  public:
   using Kept = std::vector<std::shared_ptr<const void>>;
 
-  /// `streams`: which the recording used, a bit for each; `kept`: whose kernels it holds.
+  /// `streams` has a bit for each stream that the recording used. `kept` owns objects whose kernels the graph contains.
   Graph(Device device, GraphHandle graph, std::uint32_t streams, Kept kept)
       : device_(device), has_branches_((streams & (streams - 1)) != 0), streams_(streams), kept_(std::move(kept)) {
     fill_by_kernels(graph.get());
     cudaError_t made = cudaGraphInstantiate(&graph_, graph.get(), 0);
-    if (made == cudaErrorMemoryAllocation) {  // of the device's, where the allocator's cache may have it all
+    if (made == cudaErrorMemoryAllocation) {  // device memory, which may all be in the allocator's cache
       memory::allocator(device).empty_cache();
       made = cudaGraphInstantiate(&graph_, graph.get(), 0);
     }
     check(made);
   }
-  /// Waits for the last replay: the driver may still read from the graph.
+  /// Waits for the last replay, because the driver may still read the graph.
   ~Graph() override {
     if (last_) cudaStreamSynchronize(last_);
     cudaGraphExecDestroy(graph_);
   }
-  /// A branch uses what is its stream's alone (counters of arrivals), and leaves what that stream takes for its own.
+  /// A branch uses resources of its stream, such as arrival counters, and leaves faults for it. So a graph with
+  /// branches waits for all streams, and the streams of its branches wait for it.
   void replay() override {
-    const std::unique_lock held = hold_faults(device_);  // none is forgotten between the branches' begin and end
+    const std::unique_lock held = hold_faults(device_);  // no fault is forgotten between the branches' begin and end
     last_ = stream_of(device_);
     Streams& real = streams_of(device_.index);
     const int here = memory::ambient.scope.stream;
@@ -52,7 +53,7 @@ class Graph final : public DeviceGraph {
     settled_pending(device_);  // where the graph's steps read it
     check(cudaGraphLaunch(graph_, last_));
     if (!has_branches_) return;
-    real.note_waits(here, streams_);  // for what its branches leave
+    real.note_waits(here, streams_);  // takes over faults of the branches
     real.fork(here, streams_);
   }
 
@@ -65,8 +66,8 @@ class Graph final : public DeviceGraph {
   cudaStream_t last_ = nullptr;
 };
 
-/// While it lives, this thread's work on a device is recorded. Storages take what is recorded for done: so that it is
-/// as they say, the stream that replays has waited for all others when it begins, and they for it when it has ended.
+/// Records this thread's work on a device while it lives. Storages treat recorded work as done. So that this is true,
+/// the stream that replays first waits for all other streams, and they wait for it afterwards.
 class RecordingScope {
  public:
   RecordingScope(int index, Streams& streams, Graph::Kept& kept) : real_(streams_of(index)) {

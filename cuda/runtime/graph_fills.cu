@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/runtime/launch.h"
 
 namespace bytetape::cuda {
@@ -26,13 +27,13 @@ std::uint32_t word_of(const cudaMemsetParams& p) {
                               : p.value;
 }
 
-#if CUDART_VERSION < 13000  // CUDA 12 has these functions, which know of edges' data, under other names
+#if CUDART_VERSION < 13000  // CUDA 12 has these functions, with edge data, under other names
 #define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
 #define cudaGraphNodeGetDependentNodes cudaGraphNodeGetDependentNodes_v2
 #define cudaGraphAddDependencies cudaGraphAddDependencies_v2
 #endif
 
-/// The nodes before one, or behind it: `get` is the driver's function for them.
+/// Returns the nodes before or after a node. `get` is the driver's function for them.
 template <class Get>
 std::vector<cudaGraphNode_t> neighbours(cudaGraphNode_t node, const Get& get) {
   std::size_t count = 0;
@@ -73,7 +74,7 @@ void fill_by_kernels(cudaGraph_t graph) {
     if (type != cudaGraphNodeTypeMemset) continue;
     cudaMemsetParams p{};
     check(cudaGraphMemsetNodeGetParams(node, &p));
-    if (p.height == 1 && reinterpret_cast<std::uintptr_t>(p.dst) % 4 == 0) replace(graph, node, p);
+    if (p.height == 1 && is_aligned(p.dst, 4)) replace(graph, node, p);
   }
 }
 

@@ -1,5 +1,5 @@
-// Errors of the driver. What a kernel does to its device shows at a later call, so that whose kernel it was can only be
-// told from what was launched since the host last knew all to be well.
+// Errors of the driver. CUDA reports a kernel's failure at a later call. So the error names the ops that launched work
+// since the host last knew that all work had succeeded.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -15,8 +15,8 @@
 namespace bytetape::cuda {
 namespace {
 
-/// Who gave a device work since this thread last waited for it, the newest first; an op that does so several times in
-/// turn counts once.
+/// The ops that gave a device work since this thread last waited for the device, the newest first. Consecutive launches
+/// of one op count once.
 struct Launches {
   static constexpr std::size_t most = 8;
   std::array<memory::ScopeIds, most> ring{};
@@ -25,7 +25,7 @@ struct Launches {
   const memory::ScopeIds& newest(std::size_t back = 0) const { return ring[(count - 1 - back) % most]; }
   std::size_t kept() const { return std::min(count, most); }
 };
-/// The thread's for a device.
+/// Returns the thread's launches on a device.
 Launches& launches_of(int index) {
   static thread_local std::vector<Launches> all;
   const auto i = static_cast<std::size_t>(index);
@@ -33,7 +33,7 @@ Launches& launches_of(int index) {
   return all[i];
 }
 
-/// Errors that a kernel leaves and that last: the process can no longer use the device.
+/// Whether a kernel caused the error. Such errors last: the process can no longer use the device.
 bool is_of_a_kernel(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -52,7 +52,7 @@ bool is_of_a_kernel(cudaError_t status) {
   }
 }
 
-/// Whether each launch has ended when it returns, by what the environment told CUDA too.
+/// Whether launches wait for their kernels. The environment variable also tells CUDA.
 const bool launches_block = [] {
   const char* set = std::getenv("CUDA_LAUNCH_BLOCKING");
   return set && std::string_view(set) == "1";
@@ -95,7 +95,7 @@ void forget_launches(int index) { launches_of(index).count = 0; }
 void check(cudaError_t status) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // said here, and not once more by the next launch
+  cudaGetLastError();  // clears the error, so that the next launch does not report it again
   const auto words =
       bytetape::detail::concat("CUDA: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
   if (is_of_a_kernel(status)) fail_of_a_kernel(words);

@@ -12,7 +12,7 @@
 namespace bytetape::cuda {
 namespace {
 
-// NVML comes with the driver, not with every toolkit: these are its stable interface, as its reference gives it.
+// NVML comes with the driver, but not with every toolkit. These are its stable interface, as in its reference.
 using NvmlDevice = void*;
 struct NvmlProcess {  // nvmlProcessInfo_t
   unsigned pid;

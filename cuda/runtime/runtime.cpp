@@ -19,9 +19,9 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr int oldest_major = 8;  // Ampere: what the kernels are compiled for
+constexpr int oldest_major = 8;  // Ampere, the oldest architecture that the kernels support
 
-/// Makes it the thread's current device. CUDA is asked which one is, as others than us may have set another.
+/// Makes the device current. Asks CUDA for the current device, because other code may have changed it.
 cudaError_t make_current(int index) noexcept {
   int now = -1;
   cudaError_t status = cudaGetDevice(&now);
@@ -30,7 +30,7 @@ cudaError_t make_current(int index) noexcept {
   return status;
 }
 
-/// A device that was checked, and its streams.
+/// A checked device with its streams.
 struct Opened {
   Streams streams;
   Marks marks;
@@ -72,14 +72,14 @@ Opened& enter(int index) {
   return device;
 }
 
-/// The same without throwing, for what may not: at the end of the process the driver may be gone.
+/// As make_current(), for destructors: at the end of the process, the driver may be gone.
 bool is_current(int index) noexcept { return make_current(index) == cudaSuccess; }
 
 Streams& where_work_goes(Opened& device, int index) {
   return ambient.recording.streams && ambient.recording.index == index ? *ambient.recording.streams : device.streams;
 }
 
-/// Memory that the driver gives for a device.
+/// Memory from the driver for a device.
 class DriverUpstream : public memory::Upstream {
  public:
   explicit DriverUpstream(int index) : index_(index) { enter(index); }
@@ -89,7 +89,7 @@ class DriverUpstream : public memory::Upstream {
     status_ = make_current(index_);
     if (status_ == cudaSuccess) status_ = take(&data, bytes);
     if (status_ != cudaSuccess) {
-      cudaGetLastError();  // said by check_failure(), and not once more by the next launch
+      cudaGetLastError();  // check_failure() reports the error, not the next launch
       return nullptr;
     }
     held_ += bytes;
@@ -113,10 +113,10 @@ class DriverUpstream : public memory::Upstream {
   std::size_t held_ = 0;
 
  private:
-  cudaError_t status_ = cudaSuccess;  // of the last allocate()
+  cudaError_t status_ = cudaSuccess;  // status of the last allocate()
 };
 
-/// Device memory. Segments are few and large, and freeing one waits for the device: what ran on it has ended.
+/// Device memory. Segments are few and large. Freeing one waits for the device, so all work on it has ended.
 class DeviceUpstream final : public DriverUpstream {
  public:
   explicit DeviceUpstream(int index) : DriverUpstream(index) {
@@ -124,12 +124,12 @@ class DeviceUpstream final : public DriverUpstream {
     check(cudaMemGetInfo(&free, &capacity_));
   }
   std::size_t capacity() const override { return capacity_; }
-  /// What the device says is used, by whomever, less the segments.
+  /// Returns the used memory of the device, by all processes, without the segments.
   std::optional<memory::Outside> outside() const override {
     std::size_t free = 0, all = 0;
     if (!is_current(index_) || cudaMemGetInfo(&free, &all) != cudaSuccess || all - free < held_) return std::nullopt;
     memory::Outside used{all - free - held_, {}};
-    // Less than the segments is another's, of the number that this process has in a container.
+    // Less than the segments cannot be our usage: in a container, another process may have this process's number.
     if (const std::optional<std::size_t> ours = process_bytes(index_); ours && *ours >= held_)
       used.others = all - free - std::min(all - free, *ours);
     return used;
@@ -142,7 +142,7 @@ class DeviceUpstream final : public DriverUpstream {
   std::size_t capacity_ = 0;
 };
 
-/// Pinned memory of the host, which every device may read.
+/// Pinned host memory, which every device can read.
 class PinnedUpstream final : public DriverUpstream {
  public:
   using DriverUpstream::DriverUpstream;
@@ -176,8 +176,8 @@ unsigned blocks_for(std::int64_t n, Device device) {
 std::unique_ptr<memory::Upstream> device_memory(int index) { return std::make_unique<DeviceUpstream>(index); }
 std::unique_ptr<memory::Upstream> pinned_host_memory(int index) { return std::make_unique<PinnedUpstream>(index); }
 
-// Pageable memory of the host was read when cudaMemcpyAsync returns, pinned memory was not. Of another device's,
-// whoever holds it must not let go before the copy ends.
+// When cudaMemcpyAsync returns, pageable host memory has been read, but pinned host memory may not have been. Memory of
+// another device must not be freed before the copy ends.
 void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   const bool to_host = to.device == Device::cpu(), from_host = from.device == Device::cpu();
   const Device device = to_host ? from.device : to.device;
@@ -209,7 +209,7 @@ void order(int index, int from, int to) noexcept {
   const cudaError_t status = make_current(index);
   status == cudaSuccess ? streams.order(from, to) : streams.note_failure(status);
 }
-// Marks are of the device's own streams, as is who waits for them: nothing that is recorded is copied ahead.
+// Marks belong to the device's own streams, as do the streams that wait for them. Recorded work makes no marks.
 void wait_mark(int index, std::uint64_t mark, int to) noexcept {
   Opened& device = opened(index);
   const cudaError_t status = make_current(index);
@@ -226,7 +226,7 @@ void wait_for(int index, std::uint64_t mark) noexcept {
 }
 
 MemoryInfo mem_get_info(int index) {
-  enter(index);  // the driver tells of the current device
+  enter(index);  // the driver answers for the current device
   MemoryInfo m;
   check(cudaMemGetInfo(&m.free, &m.total));
   return m;

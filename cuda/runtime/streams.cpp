@@ -9,7 +9,7 @@ namespace bytetape::cuda {
 namespace {
 constexpr std::uint32_t bit(int stream) { return std::uint32_t{1} << stream; }
 
-// One event serves again and again: who waits for it waits for where it was when that was asked.
+// The event is reused. A stream waits for the point at which the event was last recorded.
 cudaError_t wait_for(cudaStream_t first, cudaEvent_t event, cudaStream_t second) noexcept {
   const cudaError_t status = cudaEventRecord(event, first);
   return status ? status : cudaStreamWaitEvent(second, event, 0);
@@ -23,7 +23,7 @@ Streams::~Streams() {
     if (const cudaStream_t stream = one.stream) cudaStreamDestroy(stream);
     if (one.event) cudaEventDestroy(one.event);
   }
-  cudaGetLastError();  // of a recording that failed, and was reported
+  cudaGetLastError();  // clears the error of a failed recording, which was reported
 }
 
 cudaError_t Streams::make(One& one) noexcept {
@@ -63,7 +63,7 @@ bool Streams::is_only(int number) const {
 void Streams::order(int from, int to) noexcept {
   One &first = all_[static_cast<std::size_t>(from)], &second = all_[static_cast<std::size_t>(to)];
   const std::lock_guard lock(mutex_);
-  if (!first.stream.load()) return;  // what was never used has nothing to wait for
+  if (!first.stream.load()) return;  // an unused stream has no work to wait for
   const cudaError_t made = make(second);
   settle(made ? made : wait_for(first.stream, first.event, second.stream), from, to);
 }
@@ -77,7 +77,7 @@ void Streams::wait_mark(cudaEvent_t event, int from, int number) noexcept {
 
 void Streams::settle(cudaError_t status, int first, int second) noexcept {
   if (status != cudaSuccess) [[unlikely]] {
-    cudaGetLastError();  // said below, and not once more by the next launch
+    cudaGetLastError();  // reported below, not by the next launch
     const OutsideRecording outside;
     status = cudaStreamSynchronize(all_[static_cast<std::size_t>(first)].stream);
     if (status != cudaSuccess) {
@@ -134,7 +134,7 @@ std::uint64_t Marks::mark(Streams& streams, int number) {
   const std::lock_guard lock(mutex_);
   while (!marks_.empty()) {
     const cudaError_t status = cudaEventQuery(marks_.front().event);
-    if (status == cudaErrorNotReady) cudaGetLastError();  // no error, and not to be taken for the next launch's
+    if (status == cudaErrorNotReady) cudaGetLastError();  // not an error, and must not be reported by the next launch
     if (status != cudaSuccess) break;
     drop_first();
   }
@@ -149,7 +149,7 @@ std::uint64_t Marks::mark(Streams& streams, int number) {
   return passed_ + marks_.size();
 }
 
-// All that were made before are waited for too, on whichever stream: as a rule they have long been passed.
+// Also waits for all earlier marks, on any stream. Usually they have been passed long before.
 void Marks::wait_for(std::uint64_t mark) noexcept {
   const OutsideRecording outside;
   std::unique_lock lock(mutex_);
@@ -157,7 +157,7 @@ void Marks::wait_for(std::uint64_t mark) noexcept {
     const cudaEvent_t first = marks_.front().event;
     const std::uint64_t passed = passed_;
     lock.unlock();
-    cudaEventSynchronize(first);  // what it fails of lasts, and the next launch says it
+    cudaEventSynchronize(first);  // failures last, and the next launch reports them
     lock.lock();
     if (passed_ == passed) drop_first();
   }

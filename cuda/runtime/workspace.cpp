@@ -9,9 +9,9 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr std::size_t alignment = 256;  // of what libraries are given
+constexpr std::size_t alignment = 256;  // alignment of workspaces for libraries, in bytes
 
-/// By the device's number, the bytes plus one: 0 where there is no cap.
+/// By device number: the cap in bytes plus one, or 0 if there is no cap.
 std::array<std::atomic<std::size_t>, 256> caps{};
 
 }  // namespace

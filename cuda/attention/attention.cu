@@ -1,0 +1,72 @@
+// Attention as matrix products over blocks of scores (attention_blocks.h), with a kernel for the rows of scores between
+// them (attention_rows.cu).
+#include "bytetape/core/kernels/copy.h"
+#include "bytetape/cuda/attention/attention_rows.h"
+#include "bytetape/cuda/matmul/matmul.h"
+#include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/table.h"
+
+namespace bytetape::cuda {
+namespace {
+
+void attention(const AttentionArgs& a, const Plan&, Workspace ws) {
+  if (a.log_sum.numel() == 0) return;
+  const AttentionForward f(a, ws.data);
+  const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
+  f.blocks.for_chunks([&](const AttentionBlock& chunk) {
+    f.blocks.for_blocks(chunk, [&](const AttentionBlock& b) {
+      f.make_scores(b, run);
+      softmax_rows(f, b);
+      f.make_y(b, run);
+      if (f.copies_y) copy_kernels().copy(f.y_of(b), f.blocks.queries(a.y, b));
+    });
+  });
+}
+
+void fill_zero(const View& x) {
+  if (x.defined()) copy_kernels().fill(0, x);
+}
+
+/// Sets the gradients of keys to 0 that no query of a chunk may attend to. They are beyond those of its first block.
+void fill_rest(const View& sum, std::int64_t keys) {
+  View rest = AttentionBlocks::moved(sum, keys * sum.strides[3]);
+  rest.shape[3] -= keys;
+  if (rest.numel() > 0) fill_zero(rest);
+}
+
+void attention_backward(const AttentionBackwardArgs& a, const Plan&, Workspace ws) {
+  if (a.log_sum.numel() == 0) {
+    fill_zero(a.gk);
+    return fill_zero(a.gv);
+  }
+  const AttentionBackward f(a, ws.data);
+  const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
+  if (f.needs_slopes()) multiply_rows(f);
+  f.blocks.for_chunks([&](const AttentionBlock& chunk) {
+    for (const auto* s : {&f.gk, &f.gv})
+      if (s->g.defined()) fill_rest(f.sum_of(*s, chunk), chunk.keys);
+    f.blocks.for_blocks(chunk, [&](const AttentionBlock& b) {
+      f.make_scores(b, run);
+      f.make_slopes(b, run);
+      slope_rows(f, b);
+      f.make_gq(b, run);
+      if (f.copies_gq) copy_kernels().copy(f.gq_of(b), f.blocks.queries(a.gq, b));
+      f.add_gk(b, run);
+      f.add_gv(b, run);
+    });
+    for (const auto* s : {&f.gk, &f.gv})
+      if (s->is_copied) copy_kernels().copy(f.sum_of(*s, chunk), f.grad_of(*s, chunk));
+  });
+}
+
+}  // namespace
+
+const AttentionKernels& attention_kernels() {
+  static const AttentionKernels all{
+      .attention = {attention_plans().attention.plan, attention},
+      .attention_backward = {attention_plans().attention_backward.plan, attention_backward},
+  };
+  return all;
+}
+
+}  // namespace bytetape::cuda

@@ -1,0 +1,9 @@
+#include "bytetape/cuda/norm/layer_norm_backward.cuh"
+
+namespace bytetape::cuda {
+
+void rms_norm_backward(const LayerNormBackwardArgs& args, const Plan& plan, Workspace ws) {
+  normalise_rows_backward<false>(args, plan, ws);
+}
+
+}  // namespace bytetape::cuda
