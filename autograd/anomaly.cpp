@@ -14,7 +14,8 @@ bool detecting_anomaly() { return autograd_ambient.detect_anomaly; }
 DetectAnomaly::DetectAnomaly() : previous_(std::exchange(autograd_ambient.detect_anomaly, true)) {}
 DetectAnomaly::~DetectAnomaly() { autograd_ambient.detect_anomaly = previous_; }
 
-// The parts of a composite op were observed themselves. A tensor that a rule makes on its way is a gradient too.
+// Composite ops are skipped, because the ops that they call are observed. In backward, results of all ops count as
+// gradients, also intermediate ones.
 void DetectAnomaly::result(const OpCall& call, const Tensor& y) {
   const bool backward = memory::ambient.scope.phase == memory::Phase::backward;
   if (call.kind != OpKind::composite) throw_if_nan(y, backward ? "a gradient made by backward" : "the result");

@@ -15,7 +15,8 @@ using detail::autograd_ambient;
 
 bool is_of_16_bits(DType t) { return t == DType::bf16 || t == DType::f16; }
 
-/// What stays as it is from op to op, as far as can be known.
+/// Whether x is probably a parameter, whose 16-bit copy can be cached: an f32 leaf that requires grad, or that a module
+/// holds.
 bool is_parameter(const Tensor& x) {
   return x.dtype() == DType::f32 && x.is_leaf() && (x.requires_grad() || x.impl()->slots > 0);
 }
@@ -66,7 +67,7 @@ AutocastWeight::AutocastWeight(const Tensor& x) : value(x), on_tape(x) {
     on_tape = value = to(x, autograd_ambient.autocast);
 }
 
-// A gradient that is recorded has to lead to the parameter, which a shadow does not.
+// If backward is recorded, the result must lead to the parameter on the tape. A cached copy is not on the tape.
 Tensor autocast_copy_again(const Tensor& on_tape, DType dtype) {
   if (on_tape.dtype() == dtype) return on_tape;
   return grad_enabled() ? to(on_tape, dtype) : shadow_of(on_tape, dtype);

@@ -16,7 +16,7 @@
 namespace bytetape::detail {
 namespace {
 
-constexpr int calls_as_they_are = 2;  // libraries load, optimizers make their state, gradients find their places
+constexpr int calls_as_they_are = 2;  // libraries load, optimizers create their state, leaves get gradients
 
 std::vector<Tensor> detached(std::vector<Tensor> outputs) {
   for (Tensor& y : outputs)
@@ -34,7 +34,7 @@ void check_input(const Tensor& x) {
                       ", requires grad: a captured step has no gradients of its inputs");
 }
 
-/// What a meta device replays.
+/// The graph of a meta device. A replay launches nothing.
 struct Nothing final : DeviceGraph {
   void replay() override {}
 };
@@ -50,14 +50,14 @@ std::unique_ptr<DeviceGraph> recording_of(Device device, const std::function<voi
 struct StepRecorder::Recorded {
   explicit Recorded(Device device) : pool(memory::allocator(device)) {}
 
-  memory::Pool pool;  // first: all below may lie in it
+  memory::Pool pool;  // first, so that it is destroyed last: the members below may be in it
   std::vector<Tensor> inputs, outputs;
   Capture::Result host;
-  std::vector<Tensor> grads;  // of host.leaves, after a step
+  std::vector<Tensor> grads;  // gradients of host.leaves after the recorded step
   std::unique_ptr<DeviceGraph> work;
-  const Stream stream = current_stream();  // where every replay runs
+  const Stream stream = current_stream();  // the stream of all replays
 
-  /// Makes tensors like the given ones, which the recorded step reads in their place.
+  /// Allocates inputs like the given ones. The recorded step reads them, and each replay copies its inputs into them.
   void take_in(std::span<const Tensor> given) {
     const memory::Op<"captured_step"> op;
     for (const Tensor& x : given) {
@@ -66,13 +66,14 @@ struct StepRecorder::Recorded {
       inputs.back().storage().set_role(memory::Role::input);
     }
   }
-  /// After the recording: what lies where from now on.
+  /// Called after the recording. Notes the leaves' gradients, and keeps the pool's unused blocks for replays.
   void settle() {
     const memory::Op<"captured_step"> op;
     for (const auto& [leaf, adds, found] : host.leaves) grads.push_back(leaf.grad());
     pool.hold_unused();
   }
-  /// Whether a replay does what the step would do.
+  /// Whether a replay does the same as the step: the inputs have the recorded kind, and accumulating leaves have the
+  /// recorded gradients.
   bool fits(std::span<const Tensor> given) const {
     return std::equal(given.begin(), given.end(), inputs.begin(), inputs.end(), is_like) &&
            std::all_of(host.leaves.begin(), host.leaves.end(),
@@ -82,7 +83,7 @@ struct StepRecorder::Recorded {
     for (std::size_t i = 0; i < given.size(); ++i)
       if (!given[i].is_same(inputs[i])) copy_across(given[i], inputs[i]);
   }
-  /// What the recorded step uses it is about to use again.
+  /// Orders a replay after the work of other streams on the memory that the graph reads and writes.
   void wait_for_other_streams() const {
     for (const Tensor& x : inputs) x.storage().before_read();
     for (const Ref<Storage>& s : host.held) s->before_read();
@@ -114,7 +115,7 @@ struct StepRecorder::Recorded {
   }
 };
 
-/// How often calls had inputs of a kind.
+/// Counts calls with inputs of one kind, which is their shapes, dtypes and device.
 struct StepRecorder::Seen {
   struct Kind {
     Shape shape;
@@ -122,7 +123,7 @@ struct StepRecorder::Seen {
     Device device;
     friend bool operator==(const Kind&, const Kind&) = default;
   };
-  using Kinds = std::vector<std::optional<Kind>>;  // none: of one that is undefined
+  using Kinds = std::vector<std::optional<Kind>>;  // an undefined input has no kind
   Kinds inputs;
   int times = 1;
 
@@ -139,12 +140,12 @@ StepRecorder::StepRecorder(StepRecorder&&) noexcept = default;
 StepRecorder& StepRecorder::operator=(StepRecorder&&) noexcept = default;
 
 std::vector<Tensor> StepRecorder::operator()(std::span<const Tensor> inputs, const Step& step) {
-  if (core_ambient.capture) return detached(step(inputs));  // part of another one
+  if (core_ambient.capture) return detached(step(inputs));  // part of the outer captured step
   if (recorded_) return recorded_->fits(inputs) ? recorded_->replay(inputs) : detached(step(inputs));
   return times_seen(inputs) < calls_as_they_are || !device_ ? watch(inputs, step) : record(inputs, step);
 }
 
-/// Of kinds that were seen, that of the inputs.
+/// Returns the element of `seen` for the kind of these inputs.
 template <class All>
 static auto find_kind(All& seen, std::span<const Tensor> inputs) {
   return std::ranges::find_if(seen, [&](const auto& s) { return s.is_of(inputs); });
@@ -157,7 +158,7 @@ int StepRecorder::times_seen(std::span<const Tensor> inputs) const {
 
 std::vector<Tensor> StepRecorder::watch(std::span<const Tensor> inputs, const Step& step) {
   DeviceFinder finder;
-  constexpr std::size_t most_kinds = 64;  // of inputs whose shapes change all the time none may come back
+  constexpr std::size_t most_kinds = 64;  // bounds the list if the inputs' shapes keep changing
   std::vector<Tensor> outputs = step(inputs);
   const auto at = find_kind(seen_, inputs);
   if (at != seen_.end()) {
@@ -180,7 +181,7 @@ std::vector<Tensor> StepRecorder::record(std::span<const Tensor> inputs, const S
     for (const Tensor& x : recorded->inputs) capture.add_stand_in(x);
     const auto work = [&] {
       recorded->outputs = detached(step(recorded->inputs));
-      for (Tensor& y : recorded->outputs)  // the next call writes to the inputs before it reads what it was given
+      for (Tensor& y : recorded->outputs)  // the next call overwrites the inputs before it reads its arguments
         if (y.defined() && capture.is_stand_in(y)) y = clone(y);
     };
     try {

@@ -14,7 +14,7 @@
 namespace bytetape {
 namespace detail {
 
-/// Runs a step as it is twice for one kind of inputs, then records it, then replays it.
+/// Runs a step eagerly twice for one kind of inputs, then records it, then replays it.
 class StepRecorder {
  public:
   using Step = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -75,21 +75,21 @@ class CapturedStep {
 ///     });
 ///     for (auto [x, target] : loader) loss = train(x, target);
 ///
-/// Two calls with inputs of the same shapes, dtypes and device run as they are. The third such call is recorded as a
-/// CUDA graph, which it and all later ones replay. Only the first kind of inputs that comes three times is captured.
-/// The step runs as it is on the CPU, and for inputs that differ from the recorded kind. Each call is exactly one step,
-/// with the same bits as without capture().
+/// The first two calls with inputs of the same shapes, dtypes and device run eagerly. The third such call is recorded
+/// as a CUDA graph, and this call and all later ones replay the graph. Only the first kind of inputs that comes three
+/// times is captured. On the CPU, and for inputs that differ from the recorded kind, the step runs eagerly. Each call
+/// is exactly one step, with the same bits as without capture().
 ///
 /// A replay runs the kernels of the recorded call, in its modes (NoGrad, Autocast, train() or eval()):
-/// - Inputs are copied to dense memory, whose kernels may sum in another order than those of strided inputs. Inputs
-///   must not require grad or be written.
+/// - Inputs are copied to dense memory. Kernels may sum dense inputs in another order than strided ones. Inputs must
+///   not require grad or be written.
 /// - Tensors that are not inputs are read at their recorded addresses. Numbers keep their recorded values.
 /// - Learning rates, step counts and random numbers advance from step to step.
-/// - A step that accumulates gradients runs as it is if the gradients are not those of the recorded call.
+/// - A step that accumulates gradients runs eagerly if the gradients are not those of the recorded call.
 /// - Results do not belong to an autograd graph, and the next call overwrites them.
 ///
-/// The step has memory of its own from the device's allocator, which is freed with the CapturedStep. On a GPU's meta
-/// device calls take the same memory and launch nothing. Only one thread may call it at a time.
+/// The memory of the step comes from the device's allocator, and is freed with the CapturedStep. On a GPU's meta
+/// device, calls take the same memory and launch nothing. Only one thread may call it at a time.
 template <class F>
 CapturedStep<F> capture(F step) {
   return CapturedStep<F>(std::move(step));

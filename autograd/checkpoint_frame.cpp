@@ -1,6 +1,6 @@
-// The graph of a checkpointed function is the one that it would have without, but for its saved tensors: nodes that
-// the first run recorded hold places in a frame. The second run records nodes too, which nobody keeps; what they would
-// save, in the order in which they come, is what the first ones lack.
+// The first run records the same graph as without a checkpoint. Its nodes save a place in the frame instead of a
+// tensor. The second run records nodes that are discarded. It saves the same tensors in the same order, and they fill
+// the places.
 #include "bytetape/autograd/checkpoint_frame.h"
 
 #include <utility>
@@ -74,7 +74,7 @@ void CheckpointFrame::make() {
   const GradMode records(true);
   std::vector<Tensor> inputs;
   for (const Saved& x : inputs_) inputs.push_back(x.get());
-  for (const Saved& x : leaves_) x.get();  // throws
+  for (const Saved& x : leaves_) x.get();  // throws if the leaf was overwritten
   const Setting state(state_, State::second);
   const Setting running(autograd_ambient.checkpoint, this);
   const Setting second(autograd_ambient.runs_again, true);
@@ -100,7 +100,7 @@ void CheckpointFrame::fill_in() {
   for (std::size_t i = 0; i < made_.size(); ++i)
     if (Saved* const saved = std::exchange(left_out_[i].saved, nullptr)) put_back(*saved, made_[i].x, made_[i].version);
   left_out_.clear();
-  release();  // inputs and leaves
+  release();  // drops inputs_ and leaves_
   fn_ = nullptr;
 }
 

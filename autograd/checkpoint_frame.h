@@ -32,7 +32,7 @@ class CheckpointFrame final : public SavedPlaceholder {
  private:
   /// A tensor that the first run did not keep.
   struct LeftOut {
-    Saved* saved;  // null once forgotten
+    Saved* saved;  // null after forget()
     OutputInfo looks;
   };
   /// The tensor of the second run that replaces it.
@@ -58,7 +58,8 @@ class CheckpointFrame final : public SavedPlaceholder {
   State state_ = State::waiting;
 };
 
-/// Whether this thread runs a checkpointed function for the second time. Side effects outside the graph are done then.
+/// Whether this thread runs a checkpointed function for the second time. Side effects outside the graph must not happen
+/// again.
 bool runs_again();
 
 }  // namespace bytetape::detail

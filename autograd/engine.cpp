@@ -25,7 +25,7 @@ namespace {
 using memory::Op;
 using memory::Phase;
 
-/// What grad() wants to see on the way: gradients of chosen node outputs. Empty: every leaf accumulates instead.
+/// The gradients of node outputs that grad() asks for. Without such gradients, backward accumulates into all leaves.
 struct Captures {
   struct Slot {
     Edge edge;
@@ -33,11 +33,11 @@ struct Captures {
   };
   struct Place {
     bool itself = false;  // a slot asks for this node's gradient
-    bool beyond = false;  // ... or for one that its backward leads to
+    bool beyond = false;  // a slot asks for the gradient of a node that backward reaches from this one
     explicit operator bool() const { return itself || beyond; }
   };
   std::vector<Slot> slots;
-  std::unordered_map<const Node*, Place> places;  // of every node behind the outputs
+  std::unordered_map<const Node*, Place> places;  // by node: all that backward can reach from the outputs
 
   Place at(const Node* n) const {
     const auto it = places.find(n);
@@ -49,7 +49,7 @@ struct Captures {
   }
   std::vector<bool> unwanted_inputs(const Node& node) const {
     std::vector<bool> unwanted;
-    for (const Edge& e : node.edges) unwanted.push_back(e && !at(e.node.get()));
+    for (const Edge& e : node.edges) unwanted.push_back(!at(e.node.get()));
     return unwanted;
   }
 };
@@ -61,9 +61,9 @@ void check_like(const Tensor& g, const Node::OutputInfo& like, DType dtype, cons
                        " was due");
 }
 
-/// One run of the tape in reverse. A consumer of a node's output was always recorded after it, so taking the highest
-/// sequence number first meets every node after all of its consumers: no counting of dependencies. What the run knows
-/// of a node lies here, so that a hook may start another run over the same graph.
+/// One run of the tape in reverse. A user of a node's output is recorded after the node. So taking the highest sequence
+/// number first runs each node after all of its users, without counting dependencies. All state of the run is in this
+/// object, so that a hook may start another run over the same graph.
 class Backward {
  public:
   Backward(bool retain, bool create, Captures* captures) : retain_(retain), create_(create), captures_(captures) {}
@@ -88,12 +88,12 @@ class Backward {
   }
 
   void run() {
-    const Autocast off(DType::f32);  // rules have the dtypes that their ops ran in
+    const Autocast off(DType::f32);  // rules use the dtypes of forward
     const detail::Setting<detail::SavedWatch*> stays(detail::core_ambient.saved_watch,
-                                                     nullptr);  // SaveOnCpu is of what forward saves
+                                                     nullptr);  // SaveOnCpu offloads tensors of forward only
     while (!queue_.empty()) {
       if (!low_.empty() && !queue_.begin()->second.node->hooks_to_run().empty()) {
-        pass_on_low();  // a hook finds the gradients of all that lies behind it
+        pass_on_low();  // the hook may read the gradients of all leaves so far
         continue;
       }
       auto next = queue_.extract(queue_.begin());
@@ -103,29 +103,29 @@ class Backward {
   }
 
  private:
-  /// A node that gradients have arrived at.
+  /// A node for which gradients have arrived.
   struct Waiting {
     Ref<Node> node;
     Grads grads;
     Tensor addend;
-    memory::ScopeIds made_in;  // the last of grads
+    memory::ScopeIds made_in;  // the scope in which the last of grads was computed
 
     const Node::OutputInfo& due() const { return node->outputs[0]; }
-    /// A leaf whose gradient has not the dtype that is due.
+    /// Whether the gradient of a leaf has 16 bits and must be widened to the leaf's dtype.
     bool is_low() const { return grads[0].defined() && grads[0].dtype() != due().dtype; }
-    /// Room for the gradient in that dtype.
+    /// Returns an uninitialised tensor for the widened gradient.
     Tensor empty_wide() const {
       const memory::ScopeGuard scope(made_in);
       return empty_like(grads[0], due().dtype);
     }
-    /// The gradient in that dtype.
+    /// Returns the widened gradient.
     Tensor widened() const {
       const memory::ScopeGuard scope(made_in);
       return to(grads[0], due().dtype);
     }
   };
 
-  /// Whoever looks at the gradient before the rule does sees the sum.
+  /// Whether the rule gets both summands. Hooks, grad() and create_graph need their sum.
   bool takes_addend(const Node& node) const {
     return !create_ && !captures_ && node.hooks_to_run().empty() && node.takes_addend();
   }
@@ -137,12 +137,13 @@ class Backward {
   }
 
   bool widens_leaves() const { return !create_ && !captures_ && !detecting_anomaly(); }
-  /// A launch is of one device: models on several go from one to the next.
+  /// Keeps a 16-bit gradient of a leaf to be widened later. All kept ones are on one device, because one launch widens
+  /// them.
   void keep_low(Waiting waiting) {
     if (!low_.empty() && low_.front().due().device != waiting.due().device) pass_on_low();
     low_.push_back(std::move(waiting));
   }
-  /// Widens what leaves got in 16 bits, and lets them have it.
+  /// Widens all kept gradients in one launch, and runs their accumulators.
   void pass_on_low() {
     if (low_.empty()) return;
     std::vector<Tensor> wide;
@@ -200,10 +201,10 @@ class Backward {
 
   void pass_on(Node& node, InputGrads& gx) {
     InlineVector<Edge, 3> freed;
-    const bool frees = !retain_ && !node.edges.empty();  // a leaf's accumulator has no edges and stays
+    const bool frees = !retain_ && !node.edges.empty();  // the accumulator of a leaf has no edges and stays
     if (frees) {
       freed = std::move(node.edges);
-      node.release();  // what it saved goes before more is added up
+      node.release();  // frees saved tensors before sums are allocated
     }
     const InlineVector<Edge, 3>& edges = frees ? freed : node.edges;
     for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -215,10 +216,10 @@ class Backward {
     }
   }
 
-  /// The dtype in which g may go along the edge: the one that is due, or its own where that is widened later.
+  /// Returns the dtype that g must have on the edge: that of the output, or 16 bits if g is widened later.
   DType dtype_for(const Edge& edge, const Tensor& g) const {
     const DType due = edge.node->outputs[edge.output].dtype;
-    if (g.dtype() == due || size_of(g.dtype()) != 2) return due;
+    if (size_of(g.dtype()) != 2) return due;
     const bool stays_low = widens_leaves() && edge.node->takes_low() && is_dense(g.shape(), g.strides());
     return stays_low ? g.dtype() : due;
   }
@@ -226,7 +227,7 @@ class Backward {
   const bool retain_, create_;
   Captures* const captures_;
   std::map<std::uint64_t, Waiting, std::greater<>> queue_;  // by sequence number
-  std::vector<Waiting> low_;                                // leaves whose gradients are still to be widened
+  std::vector<Waiting> low_;                                // nodes of leaves whose gradients must be widened
 };
 
 Tensor seed_for(const Tensor& output, const Tensor& given) {
@@ -248,7 +249,7 @@ Tensor seed_for(const Tensor& output, const Tensor& given) {
   return given;
 }
 
-// Depth first without recursion: fills in the places of everything behind `root`.
+// Fills in the places of all nodes behind `root`. Depth first, without recursion.
 void find_places(const Node* root, Captures& captures) {
   auto& places = captures.places;
   std::vector<std::pair<const Node*, std::size_t>> stack;
@@ -269,12 +270,12 @@ void find_places(const Node* root, Captures& captures) {
       continue;
     }
     for (const Edge& e : node->edges)
-      if (e && places[e.node.get()]) places[node].beyond = true;
+      if (captures.at(e.node.get())) places[node].beyond = true;
     stack.pop_back();
   }
 }
 
-// The gradient as the caller may keep and write it: no seed, no input's data, no other gradient shares its bytes.
+// Returns a gradient that shares no memory with a seed, an input or another gradient, so that the caller may write it.
 Tensor hand_over(Captures& captures, std::size_t i, const Tensor& input) {
   Tensor g = std::exchange(captures.slots[i].grad, Tensor());
   if (g.defined()) return is_sole_owner(g) ? g : clone(g);

@@ -24,9 +24,10 @@ class NoGrad : GradMode {
 };
 
 /// Recomputes cheap activations in backward instead of saving them, on this thread while it lives.
-/// Applies to the results of batch_norm with an activation and without a residual. Bits are the same. It saves their
-/// memory and costs one pass over each. Backward of their users throws AutogradError if the batch_norm's saved tensors
-/// were freed or overwritten before. checkpoint() recomputes whole parts of a model.
+/// Applies to the results of batch_norm with an activation and without a residual. Gradients have the same bits.
+/// Recomputation saves the memory of these results, and costs one pass over each. checkpoint() recomputes whole parts
+/// of a model. Backward of an op that uses such a result throws AutogradError if the batch_norm's saved tensors were
+/// freed or overwritten before.
 class Recompute {
  public:
   [[nodiscard]] Recompute();

@@ -16,7 +16,7 @@ namespace {
 using Values = std::vector<double>;
 using TensorsFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-// Weights away from 0: an output that hardly counts would hide its gradient.
+// Weights are at least 0.5 in magnitude. A weight near 0 would hide a wrong gradient.
 Values draw_weights(std::int64_t n, std::mt19937_64& generator) {
   std::uniform_real_distribution<double> magnitude(0.5, 1.5);
   Values weights(static_cast<std::size_t>(n));
@@ -54,7 +54,8 @@ struct Checker {
     return sum;
   }
 
-  // The gradient of weighted_sum() that the tape gives, by input; zeros where the outputs do not depend on one.
+  // Returns the gradient of weighted_sum() from the tape, by input. It is zero if the outputs do not depend on the
+  // input.
   std::vector<Values> analytic(const std::vector<Tensor>& checked) {
     std::mt19937_64 generator(options.weights_seed);
     std::vector<Tensor> y = fn(inputs), outputs, seeds;
@@ -105,7 +106,7 @@ GradcheckResult check_all(const TensorsFunction& fn, const std::vector<Tensor>& 
   std::vector<Tensor> checked;
   std::vector<std::size_t> position;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
+    if (!inputs[i].requires_grad()) continue;
     check_input(inputs[i], i);
     checked.push_back(inputs[i]);
     position.push_back(i);
@@ -154,7 +155,7 @@ GradcheckResult gradgradcheck(const TensorFunction& fn, const std::vector<Tensor
     const std::vector<Tensor> original(x.begin(), x.end() - 1);
     std::vector<Tensor> wanted, defined;
     for (const Tensor& t : original)
-      if (t.defined() && t.requires_grad()) wanted.push_back(t);
+      if (t.requires_grad()) wanted.push_back(t);
     for (Tensor& g : grad({fn(original)}, wanted, {.seeds = {x.back()}, .create_graph = true, .allow_unused = true}))
       if (g.defined()) defined.push_back(std::move(g));
     return defined;

@@ -30,9 +30,9 @@ struct GradcheckResult {
 /// The output is multiplied with fixed random weights and summed, so that wrong gradients cannot cancel. Each input
 /// that requires grad is checked. It must be an f64 leaf whose elements share no memory. Inputs are changed during the
 /// check, and restored.
-/// Throws AutogradError if no input requires grad, or if one that does is no leaf.
-/// Throws DTypeError if one is not f64.
-/// Throws ValueError if elements share memory, or if fn returns different values for the same inputs.
+/// Throws AutogradError if no input requires grad, or if an input that does is not a leaf.
+/// Throws DTypeError if such an input is not f64.
+/// Throws ValueError if elements of an input share memory, or if fn returns different values for the same inputs.
 GradcheckResult gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 

@@ -58,7 +58,7 @@ void KeptGraph::add_saved(const Node& node) {
   }
 }
 
-// A tensor refers once to what made it, and to its storage, however many handles it has.
+// All handles of a tensor share one TensorImpl, which refers once to its node and once to its storage.
 void KeptGraph::add_tensor(const Tensor& x, const Node* keeper, const std::string& name) {
   const AutogradMeta* meta = autograd_meta_if_any(x);
   const Ref<Node> maker = meta ? meta->made_by.node : Ref<Node>();
@@ -84,7 +84,7 @@ std::uint32_t KeptGraph::references_to(const Storage& s) const {
   return at == storage_references_.end() ? 0 : at->second;
 }
 
-/// By a tensor, not only by other nodes.
+/// Whether a tensor holds the node, not only other nodes.
 bool KeptGraph::is_held(const Node* node) const {
   const Found& f = found_.at(node);
   return !f.tensor.empty() || node->use_count() > f.references;
@@ -95,7 +95,7 @@ std::string KeptGraph::end_of(const Node* node) const {
   const std::string& name = found_.at(node).tensor;
   if (!name.empty()) return name;
   if (node->outputs.empty()) return "the program";
-  const Node::OutputInfo& result = node->outputs[0];  // ops that save nothing are not found from below
+  const Node::OutputInfo& result = node->outputs[0];  // a node that saves nothing can only be found through its result
   return concat("the program, by a result ", result.dtype, result.shape, " or what was made of it");
 }
 
@@ -112,7 +112,7 @@ std::string KeptGraph::chain(const Node* from) const {
   }
   std::vector<const Node*> way;
   for (const Node* n = end; n != from; n = came_from.at(n)) way.insert(way.begin(), n);
-  constexpr std::size_t shown = 2;  // at either end of a long one
+  constexpr std::size_t shown = 2;  // shown at each end of a long chain
   std::string text;
   for (std::size_t i = 0; i < way.size(); ++i) {
     if (way.size() > 2 * shown + 1 && i == shown) {

@@ -18,7 +18,8 @@
 namespace bytetape {
 namespace {
 
-// A first gradient that only its leaf holds, stored as the leaf is where nothing has to be recorded.
+// Returns g, or a copy, as the first gradient of a leaf. Only the leaf holds it. It has the leaf's strides if nothing
+// is recorded.
 Tensor own(const Tensor& g, const Tensor& leaf) {
   if (is_sole_owner(g) && (grad_enabled() || same_layout(g.shape(), g.strides(), leaf.strides()))) return g;
   if (grad_enabled()) return clone(g);
@@ -125,7 +126,7 @@ Tensor Saved::take(const InputGrads& gx) {
 
 bool Saved::is_sole_owner(const InputGrads& gx) const {
   bring_back();
-  return tensor_.defined() && !gx.keeps_graph() && bytetape::is_sole_owner(tensor_, 2);  // the tensor's, and storage_
+  return tensor_.defined() && !gx.keeps_graph() && bytetape::is_sole_owner(tensor_, 2);  // owners: tensor_, storage_
 }
 
 void Saved::release() {
@@ -136,7 +137,7 @@ void Saved::release() {
   }
   if (!tensor_.defined()) return;
   tensor_ = Tensor();
-  const Ref<Storage> last = std::move(storage_);  // outlives the tensor, to see whether anybody else holds it
+  const Ref<Storage> last = std::move(storage_);  // outlives tensor_, to see whether other tensors share it
   last->drop_saved(node_);
 }
 
@@ -177,13 +178,13 @@ void Node::dispose(Node* node) {
   while (waiting) {
     Node* last = waiting;
     waiting = last->next_to_end_;
-    delete last;  // drops its edges, which come back here and wait
+    delete last;  // destroys edges, which may call dispose() again
   }
   ending = false;
 }
 
 namespace {
-/// Tells who captures the step, which leaves the gradient as it was if the step fails.
+/// Lets the captured step restore the leaf's gradient if the recording fails.
 void note_touched_grad(const Tensor& leaf, const Tensor& found, bool adds) {
   detail::Capture& capture = *detail::core_ambient.capture;
   if (capture.touches_grad(leaf, found, adds)) capture.on_failure([leaf, found] { assign_grad(leaf, found); });
@@ -205,10 +206,10 @@ AccumulateGrad::~AccumulateGrad() {
 }
 
 void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
-  if (!leaf_.requires_grad()) return;  // it was frozen since
+  if (!leaf_.requires_grad()) return;  // the leaf was frozen after the forward pass
   accumulate(gy[0]);
   if (!has_post_hooks()) return;
-  const std::vector<AutogradMeta::PostHook> hooks = autograd_meta(leaf_).post_hooks;  // one may remove itself
+  const std::vector<AutogradMeta::PostHook> hooks = autograd_meta(leaf_).post_hooks;  // a hook may remove itself
   for (const AutogradMeta::PostHook& h : hooks) h.call(leaf_);
 }
 
@@ -261,7 +262,7 @@ void assign_grad(const Tensor& x, const Tensor& g) {
 
 bool is_sole_owner(const Tensor& x, std::uint32_t owners) {
   const bool spread = !x.impl()->is_view || (x.is_contiguous() && x.nbytes() == x.storage().bytes());
-  const bool ours = x.storage().is_ours();  // wrapped memory is its owner's
+  const bool ours = x.storage().is_ours();  // memory from outside belongs to its owner
   return spread && ours && x.ref()->use_count() == 1 && x.storage().use_count() == owners;
 }
 

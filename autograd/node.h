@@ -172,7 +172,8 @@ class Node : public RefCounted {
 };
 
 namespace detail {
-/// A placeholder for saved tensors until backward needs them. Owned by those, and not on the tape.
+/// A placeholder for saved tensors until backward needs them. Owned by the Saved members that it stands for. Not on the
+/// tape.
 class SavedPlaceholder : public Node {
  public:
   /// Restores the saved tensors.

@@ -24,7 +24,7 @@ inline void check_same_type(const Tensor& a, const Tensor& b) {
   check<DTypeError>(a.dtype() == b.dtype(), "inputs of different dtypes: ", describe(a), " and ", describe(b),
                     "; convert one with to(x, dtype)");
 }
-/// Checks v, a scale or shift of x or undefined.
+/// Checks v, a scale or shift of x that may be undefined.
 /// Throws DeviceError if v is on another device than x.
 /// Throws DTypeError if v has neither x's dtype nor the dtype in which x is summed.
 inline void check_coefficient(const Tensor& v, const char* name, const Tensor& x) {
@@ -35,7 +35,7 @@ inline void check_coefficient(const Tensor& v, const char* name, const Tensor& x
                     " must have the dtype of x, or f32 where that is a 16-bit one; got ", describe(v), " for x ",
                     describe(x));
 }
-/// Checks a residual that is added to x, or undefined.
+/// Checks a residual that is added to x. It may be undefined.
 /// Throws ShapeError, DTypeError or DeviceError if it differs from x in shape, dtype or device.
 inline void check_residual(const Tensor& residual, const Tensor& x) {
   if (!residual.defined()) return;

@@ -13,7 +13,7 @@ using detail::autograd_ambient;
 
 namespace {
 
-/// Hides the thread's observers while it lives, as they do not observe each other.
+/// Disables the thread's observers while it lives, because observers must not observe each other's ops.
 struct Unobserved {
   OpObserver* innermost = std::exchange(autograd_ambient.op_observer, nullptr);
   ~Unobserved() { autograd_ambient.op_observer = innermost; }
@@ -53,7 +53,7 @@ const char* to_string(OpKind k) {
   return text[static_cast<int>(k)];
 }
 
-// Formulas rely on checked shapes, which an op that has outputs has.
+// Formulas need valid shapes. An op that has outputs has passed its checks.
 double OpCall::flop() const {
   return kind == OpKind::kernel && !failed && !outputs.empty() ? definition.flop(*this) : 0;
 }
@@ -104,7 +104,7 @@ ObservedOp::~ObservedOp() {
   });
 }
 
-// Observers see a node that is recorded outside any op under an empty name.
+// Reports the result of a node that is recorded outside any op, under an empty name.
 void observe_result(const Tensor& y) {
   static constexpr OpDefinition unnamed{.name = ""};
   OpCall outside(unnamed, nullptr);

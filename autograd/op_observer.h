@@ -35,8 +35,8 @@ class OpCall {
 
 /// Observes the ops of its thread while it lives. These are forward ops, ops of backward rules, and the ops that a
 /// composite op calls, which have a `caller`. `memory::ambient.scope.phase` tells forward and backward apart. Observers
-/// nest. Each one sees every op, but none of the ops that an observer runs itself. An observer ends on the thread that
-/// made it, and not within its own functions.
+/// nest. Each one sees every op, except the ops that observers run themselves. Destroy an observer on the thread that
+/// constructed it, and not from within its own functions.
 class OpObserver {
  public:
   OpObserver(const OpObserver&) = delete;

@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <memory>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ inline AttributeValue attribute_of(const Scalar& v) { return v.to<double>(); }
 inline AttributeValue attribute_of(const Dims& v) { return std::vector<std::int64_t>(v.begin(), v.end()); }
 inline AttributeValue attribute_of(const std::vector<std::int64_t>& v) { return v; }
 inline AttributeValue attribute_of(Size2 v) { return std::vector<std::int64_t>{v.h, v.w}; }
+inline AttributeValue attribute_of(std::string_view v) { return std::string(v); }
 inline AttributeValue attribute_of(DType v) { return std::string(to_string(v)); }
 inline AttributeValue attribute_of(Device v) { return to_string(v); }
 template <class E>
@@ -36,7 +38,8 @@ constexpr bool has_type(AttributeType type) {
   if (std::same_as<T, bool>) return type == AttributeType::boolean;
   if (std::integral<T>) return type == AttributeType::integer;
   if (std::floating_point<T> || std::same_as<T, Scalar>) return type == AttributeType::number;
-  if (std::is_enum_v<T> || std::same_as<T, Device>) return type == AttributeType::text;
+  if (std::is_enum_v<T> || std::same_as<T, Device> || std::same_as<T, std::string_view>)
+    return type == AttributeType::text;
   return type == AttributeType::integers;
 }
 
@@ -46,7 +49,7 @@ template <class... Args>
 constexpr bool fits_definition(const OpDefinition& op) {
   std::size_t inputs = 0, attributes = 0;
   bool fits = true;
-  const auto count = [&]<class T>(std::type_identity<T>) {
+  [[maybe_unused]] const auto count = [&]<class T>(std::type_identity<T>) {
     if (IsInput<T>) {
       ++inputs;
       return;
@@ -78,7 +81,7 @@ class ObservedOp final : public OpCall {
  private:
   ObservedOp* const outer_;
   const int exceptions_;
-  std::vector<const OpObserver*> told_;  // that it began
+  std::vector<const OpObserver*> told_;  // the observers whose begin() was called
 };
 
 }  // namespace detail

@@ -47,7 +47,7 @@ void connect(Node& node, std::span<const Tensor* const> inputs) {
   if (autograd_ambient.checkpoint) [[unlikely]]
     autograd_ambient.checkpoint->note_leaves(inputs);
   for (const Tensor* x : inputs) node.edges.push_back(gradient_edge(*x));
-  node.sequence = next_sequence();  // after those of new accumulators
+  node.sequence = next_sequence();  // after the accumulators that gradient_edge() created
 }
 
 void add_output(Node& node, const Tensor& x) {
@@ -75,7 +75,7 @@ void check_in_place(const Tensor& x, std::initializer_list<const Tensor*> others
   if (!records) return;
   check<AutogradError>(!(x_requires && x.is_leaf()), "cannot write into a leaf that requires grad, ", describe(x),
                        "; do it under NoGrad");
-  // A view shares its base's storage: its base, where there still is one, would keep the old place on the tape.
+  // A view shares its base's storage. A base that still exists would keep its old node on the tape.
   check<AutogradError>(!x.impl()->is_view || x.storage().use_count() == 1, "cannot write through a view on the tape, ",
                        describe(x), "; write out of place, or into the base");
 }

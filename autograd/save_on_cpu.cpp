@@ -1,6 +1,6 @@
-// What is saved lies in a list, the newest first, and the list is read from there: the first `keep` bytes are to be on
-// the device, and what is behind half of them is copied out ahead. Forward adds at the front, and pushes the last ones
-// out; backward takes from the front, and draws them in.
+// Saved tensors are in a list, the newest first. The first `keep` bytes of the list stay on the device. Tensors beyond
+// half of `keep` are copied to the host ahead of time. Forward adds at the front and evicts from the back. Backward
+// removes from the front and restores the next tensors.
 #include "bytetape/autograd/save_on_cpu.h"
 
 #include <algorithm>
@@ -31,20 +31,21 @@ class NewestFirst final : public detail::SavedWatch {
     return !s.stays();
   }
 
-  // Out of the scope, in a backward, nothing is pushed out: a rule has addresses when it asks for what else it saved.
+  // Outside the scope, in backward, nothing is evicted. A rule may already use the addresses of its other saved
+  // tensors.
   void held(Storage& s) override {
     const std::lock_guard lock(mutex_);
     if (!s.is_evicted()) move_to_front(s);
     if (detail::core_ambient.saved_watch == this) push_out();
   }
 
-  // Nothing is pushed out for it: an op that has begun may have the address of what would be.
+  // Evicts nothing, because an op that has begun may use the address of any tensor on the device.
   void restored(Storage& s) override {
     const std::lock_guard lock(mutex_);
     move_to_front(s);
   }
 
-  // Its own bytes still count, as they are freed behind this.
+  // The tensor's own bytes still count in draw_in(), because they are freed after this call.
   void dropped(Storage& s) noexcept override {
     const std::lock_guard lock(mutex_);
     s.drop_copy();
@@ -65,8 +66,8 @@ class NewestFirst final : public detail::SavedWatch {
       newest_.splice(newest_.begin(), newest_, at->second);
   }
 
-  // The two newest stay in any case: the op that runs may have made one of the other. What the host has no memory for
-  // stays too.
+  // The two newest tensors always stay, because the running op may have computed one from the other. If host memory
+  // runs out, the rest stays too.
   void push_out() {
     std::size_t bytes = 0, passed = 0;
     try {
@@ -79,7 +80,7 @@ class NewestFirst final : public detail::SavedWatch {
     } catch (const OutOfMemory&) {}
   }
 
-  // What there is no memory for comes back when it is used, and says so then.
+  // If device memory runs out, a tensor stays on the host until it is used. That use then throws.
   void draw_in() noexcept {
     std::size_t bytes = 0;
     for (Storage* s : newest_) {
@@ -94,7 +95,7 @@ class NewestFirst final : public detail::SavedWatch {
   }
 
   const SaveOnCpuOptions options_;
-  std::mutex mutex_;  // of the lists: a graph may run backward on another thread
+  std::mutex mutex_;  // guards the lists, because another thread may run backward
   std::list<Storage*> newest_;
   std::unordered_map<Storage*, std::list<Storage*>::iterator> places_;
 };

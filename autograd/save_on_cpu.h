@@ -10,14 +10,14 @@ namespace bytetape {
 struct SaveOnCpuOptions {
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 
-  /// The newest saved bytes that stay on the device. A copy has the time in which forward saves, or backward releases,
-  /// this many bytes. A few layers' worth hides the copies. `everything` disables offloading.
+  /// The bytes of the newest saved tensors that stay on the device. `everything` disables offloading. Copies run while
+  /// ops save or release these bytes, so `keep` should be what a few layers save.
   std::size_t keep = std::size_t{256} << 20;
   std::size_t min_bytes = std::size_t{1} << 20;  ///< smaller tensors stay on the device
 };
 
-/// Offloads saved tensors to pinned host memory, on this thread while it lives. The newest `keep` bytes stay on the
-/// device (torch.autograd.graph.save_on_cpu with pin_memory).
+/// Offloads saved tensors to pinned host memory, on this thread while it lives (torch.autograd.graph.save_on_cpu with
+/// pin_memory). The newest `keep` bytes stay on the device.
 ///
 ///     {
 ///       const SaveOnCpu offload({.keep = std::size_t{512} << 20});
@@ -25,16 +25,16 @@ struct SaveOnCpuOptions {
 ///     }
 ///     loss.backward();
 ///
-/// Bits are the same. A tensor is copied to the host, in parallel with ops, once half of `keep` was saved after it. Its
-/// device memory is free once all of `keep` was saved after it. Backward copies tensors back ahead of their use. If an
-/// op needs a tensor earlier, it waits for the copy. What is on the device depends on the program only, so
-/// memory::predict() predicts device and host memory.
+/// Results have the same bits as without offloading. A tensor is copied to the host, in parallel with ops, once half of
+/// `keep` was saved after it. Its device memory is freed once all of `keep` was saved after it. Backward copies tensors
+/// back before it needs them. An op that needs a tensor earlier waits for the copy. The tensors on the device depend on
+/// the program only, so memory::predict() predicts device and host memory.
 ///
-/// These stay on the device: parameters, inputs, tensors that backward itself saves (create_graph), tensors restored
-/// with retain_graph, and the rest once host memory runs out. On devices without pinned memory, such as the CPU,
-/// nothing happens. Other threads must not use a saved tensor before backward has released it. Of nested scopes the
-/// innermost is in effect.
-/// Throws CaptureError, from the step, if a captured step uses it.
+/// These stay on the device: parameters, inputs, tensors that backward itself saves (create_graph), tensors that a
+/// backward with retain_graph restored, and all further tensors once host memory is exhausted. On devices without
+/// pinned memory, such as the CPU, nothing happens. Other threads must not use a saved tensor before backward has
+/// released it. Of nested scopes, the innermost is in effect.
+/// A captured step that uses it throws CaptureError.
 class SaveOnCpu {
  public:
   [[nodiscard]] explicit SaveOnCpu(const SaveOnCpuOptions& options = {});

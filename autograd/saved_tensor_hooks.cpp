@@ -11,7 +11,7 @@ namespace {
 
 using detail::autograd_ambient;
 
-/// What an Unpack is kept in, for one tensor.
+/// Holds the Unpack function in place of one saved tensor.
 class Packed final : public detail::SavedPlaceholder {
  public:
   Packed(SavedTensorHooks::Unpack unpack, Saved& saved, const Tensor& x)

@@ -1,4 +1,4 @@
-// The methods of Tensor that are autograd's; backward() is in engine.cpp.
+// The methods of Tensor that belong to autograd. backward() is in engine.cpp.
 #include "bytetape/core/tensor.h"
 
 #include <atomic>
@@ -6,13 +6,14 @@
 
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/node.h"
+#include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
 
 namespace {
 void check_defined(const Tensor& x) { check<ValueError>(x.defined(), "the tensor is undefined"); }
 
-// One count for all: an in-place op moves a tensor to another node.
+// Handles are unique across all nodes, because an in-place op moves a tensor to another node.
 int next_hook_handle() {
   static std::atomic<int> next{0};
   return next++;
@@ -32,7 +33,6 @@ bool Tensor::is_leaf() const {
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {
-  check_defined(*this);
   check<AutogradError>(is_leaf(), "requires_grad can only be set on a leaf; detach() ", describe(*this), " first");
   check<DTypeError>(!on || is_floating(dtype()), "only floating tensors can require grad, got ", describe(*this));
   if (on || impl_->autograd) autograd_meta(*this).requires_grad = on;
@@ -68,13 +68,15 @@ Tensor Tensor::detach() const {
   return y;
 }
 
+Tensor Tensor::operator[](std::int64_t i) const { return select(*this, 0, i); }
+
 int Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check<ValueError>(static_cast<bool>(hook), "a hook must be callable");
   check<AutogradError>(requires_grad(), "a hook needs a tensor that requires grad, got ", describe(*this));
   AutogradMeta& meta = autograd_meta(*this);
   auto& hooks = meta.made_by ? meta.made_by.node->hooks : meta.hooks;
   const int handle = next_hook_handle();
-  if (!detail::runs_again())  // the graph that lasts has it already
+  if (!detail::runs_again())  // the graph of the first run has the hook
     hooks.push_back({meta.made_by.output, handle, std::move(hook)});
   return handle;
 }
@@ -95,7 +97,7 @@ void Tensor::remove_hook(int handle) const {
   };
   AutogradMeta& meta = autograd_meta(*this);
   if (remove(meta.hooks) || remove(meta.post_hooks)) return;
-  // An in-place op has moved the tensor on since: its earlier node is the first input.
+  // An in-place op may have moved the tensor to a new node. Its earlier node is the first input of the new one.
   for (Node* node = meta.made_by.node.get(); node && !remove(node->hooks);)
     node = node->edges.empty() ? nullptr : node->edges[0].node.get();
 }

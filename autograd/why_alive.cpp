@@ -23,14 +23,14 @@ using memory::Block;
 using memory::Holding;
 using memory::Role;
 
-/// "linear in net.fc2, which saved it <- cross_entropy <- tensor 'loss'".
+/// Returns, for example, "linear in net.fc2, which saved it <- cross_entropy <- tensor 'loss'".
 std::string kept_by(const Node& node, const KeptGraph& graph) {
   const bool collects = dynamic_cast<const AccumulateGrad*>(&node) != nullptr;
   return place_of(node.scope.op, node.scope.module) +
          (collects ? ", which collects its gradient" : ", which saved it") + graph.chain(&node);
 }
 
-/// "32.0 KiB, saved for backward, allocated by relu in fc1".
+/// Returns, for example, "32.0 KiB, saved for backward, allocated by relu in fc1".
 std::string booking_of(const Storage& s) {
   if (!s.is_ours()) return concat(memory::format_bytes(s.bytes()), ", on no books");
   const memory::ScopeIds owner = s.owner();
@@ -38,7 +38,7 @@ std::string booking_of(const Storage& s) {
                 place_of(owner.op, owner.module));
 }
 
-/// A device's, and those of the host that its storages were evicted to.
+/// Returns the blocks of a device, and the pinned host blocks to which its storages were evicted.
 std::vector<Block> blocks_for(Device device) {
   std::vector<Block> blocks = memory::allocator(device).blocks();
   if (memory::PinnedMemory* pinned = memory::pinned_for(device))
@@ -46,7 +46,8 @@ std::vector<Block> blocks_for(Device device) {
   return blocks;
 }
 
-/// Who else may be said to keep bytes of a role, where none of the tensors that are known does.
+/// Returns the owner of a tensor by its role, for a tensor that no known tensor holds. Empty if the role names no
+/// owner.
 std::string keeper_of_role(Role role, memory::NameId module) {
   const std::string whose = " of " + memory::display_name(module);
   if (role == Role::gradient) return "a leaf" + whose + ", as its gradient";
@@ -56,7 +57,7 @@ std::string keeper_of_role(Role role, memory::NameId module) {
   return "";
 }
 
-/// "tensor 'loss'" for "loss".
+/// Renames 'loss' to "tensor 'loss'", and drops undefined tensors.
 NamedTensors in_words(const NamedTensors& known) {
   NamedTensors words;
   for (const auto& [name, x] : known)
@@ -64,7 +65,7 @@ NamedTensors in_words(const NamedTensors& known) {
   return words;
 }
 
-/// The lines that why_alive() gives of one tensor.
+/// Builds the lines of why_alive() for one tensor.
 class Reasons {
  public:
   Reasons(const Tensor& x, const NamedTensors& known)
@@ -98,7 +99,7 @@ class Reasons {
   void add_others(const KeptGraph& graph) {
     const Storage& s = x_.storage();
     add_count(s.use_count(), graph.references_to(s), "tensor that shares its bytes", "tensors that share its bytes");
-    const std::uint32_t given = is_known_ ? 2 : 1;  // the caller's own, and of one that is known also its name's
+    const std::uint32_t given = is_known_ ? 2 : 1;  // handles of the caller: x, and its entry in `known`
     if (x_.impl()->slots == 0)
       add_count(x_.ref()->use_count(), graph.handles_of(x_.impl()) + given, "handle of it", "handles of it");
   }
@@ -112,7 +113,7 @@ class Reasons {
   std::string lines_;
 };
 
-/// The blocks of one row, by what keeps them.
+/// Counts the blocks of one row by their owner.
 std::map<std::string, int> reasons_of(const Holding& row, const std::vector<Block>& blocks, const KeptGraph& graph) {
   std::map<std::string, int> reasons;
   for (const Block& b : blocks) {

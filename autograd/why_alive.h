@@ -6,19 +6,20 @@
 
 namespace bytetape {
 
-/// Says which objects keep the memory of x alive, one a line:
+/// Returns which objects keep the memory of x alive, one per line:
 /// - ops that saved it for backward, with the chain of their owners up to a tensor that the program holds,
-/// - the module that registered it,
+/// - the owner by its role: a module's parameter or buffer, a leaf whose gradient it is, or an optimizer,
 /// - tensors of `known`, such as {{"loss", loss}} or named_parameters(), that share it or have it as gradient,
-/// - the number of other owners.
+/// - the number of other tensors and handles.
 ///
 ///     f32(64, 128) on cpu, 32.0 KiB, saved for backward, allocated by relu in fc1, is kept by
 ///       linear in fc2, which saved it <- cross_entropy <- tensor 'loss'
 ///
 /// Takes time proportional to all saved tensors on x's device. No other thread may record ops or run backward during
-/// the call. Throws ValueError if x is undefined.
+/// the call.
+/// Throws ValueError if x is undefined.
 std::string why_alive(const Tensor& x, const NamedTensors& known = {});
-/// Says the same for memory that grew between two marks: for the rows that grew most, the owners of their blocks.
+/// Returns the owners of memory that grew between two marks, for the five rows of `grown` that grew most.
 ///
 ///     std::cout << why_alive(memory::diff(before, memory::mark()));
 std::string why_alive(const memory::Difference& grown, const NamedTensors& known = {});

@@ -15,14 +15,15 @@
 namespace bytetape {
 namespace {
 
-/// A row of channels for each pixel of a channels-last image, or for each row; an undefined tensor's view is empty.
+/// Returns a view with a row of channels per pixel of a channels-last image, or per row. An undefined x gives an empty
+/// view.
 template <class V>
 V as_rows(const V& x, std::int64_t channels) {
   if (!x.defined()) return x;
   return V(x.data(), x.dtype, x.device, {channels == 0 ? 0 : x.numel() / channels, channels}, {channels, 1});
 }
 
-/// With s = sigmoid(2 u): s (1 + x (1 - s) d(2 u)/dx).
+/// With u = sqrt(2 / pi) (x + 0.044715 x^3) and s = sigmoid(2 u), the slope is s (1 + x (1 - s) d(2 u)/dx).
 Tensor gelu_tanh_slope(const Tensor& x) {
   const Tensor square = x * x, s = sigmoid(x * (square * gelu_tanh_cubic + gelu_tanh_linear));
   return s * (1 + x * (1 - s) * (square * (3 * gelu_tanh_cubic) + gelu_tanh_linear));
@@ -57,7 +58,7 @@ Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, co
   const bool is_gelu = activation == Activation::gelu_tanh;
   Tensor g = is_gelu ? elementwise::fused<&PointwiseKernels::gelu_tanh_backward>(saved, gy, gx)
                      : elementwise::fused<&PointwiseKernels::relu_backward>(saved, gy, gx);
-  if (!gx.keeps_graph()) saved.release();  // before what else the rule allocates
+  if (!gx.keeps_graph()) saved.release();  // frees memory before the rule allocates more
   return g;
 }
 

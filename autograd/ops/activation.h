@@ -4,29 +4,29 @@
 
 namespace bytetape {
 
-/// Whether the activation's rule needs its input. If not, it needs the result y.
+/// Whether the activation's backward rule needs its input. If not, the rule needs its result y.
 inline bool saves_input(Activation activation) { return activation == Activation::gelu_tanh; }
 
-/// Throws the ValueError of check_epilogue().
+/// Throws the ValueError of check_epilogue(), which lists the activations in `epilogues`.
 [[noreturn]] void fail_epilogue(Activation activation, Epilogues epilogues);
-/// For an op of the family of these kernels. Throws ValueError if they cannot apply the activation.
+/// Throws ValueError if the kernels of the family `Kernels` cannot apply the activation in their epilogue.
 template <class Kernels>
 void check_epilogue(Activation activation) {
   if (!Kernels::epilogues.contains(activation)) [[unlikely]]
     fail_epilogue(activation, Kernels::epilogues);
 }
 
-/// Returns the gradient of the activation's input, made of differentiable ops. `saved` is the tensor that its rule
-/// needs.
+/// Returns the gradient of the activation's input, computed with differentiable ops. `saved` is the activation's input
+/// if saves_input(), else its result.
 Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy);
 /// Returns the gradient of the activation's input, for the rule of an op with an activation in its epilogue. gy is the
 /// gradient of the op's result. Releases `saved` unless the graph is kept.
 Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, const InputGrads& gx);
 
-/// The dim of the channels. Each channel has one element of the bias.
+/// Which dim of gy holds the channels: the last one, or dim 1 of an image. The bias has one element per channel.
 enum class Channels { last, channel_dim };
-/// Returns activation_grad(), and puts the bias's gradient, if it is needed, into gx[2] as `bias_dtype`.
-/// The bias must be input 2 of the op, and the op's result row-major or a channels-last image. One kernel computes both
+/// Returns activation_grad(). If the bias needs its gradient, also puts that into gx[2] as `bias_dtype`. The bias must
+/// be input 2 of the op. The op's result must be row-major or a channels-last image. One kernel computes both gradients
 /// if nothing is recorded.
 Tensor activation_and_bias_grad(Activation activation, Saved& saved, const Tensor& gy, InputGrads& gx,
                                 Channels channels, DType bias_dtype);

@@ -75,13 +75,13 @@ struct PowBackward final : BinaryNode {
     a.save(first);
     exponent.save(second);
   }
-  // d x^0 / dx is 0, also at x = 0, where x^-1 is not finite: 0 * x^0 instead.
+  // The slope of x^0 is 0, also at x = 0, where x^-1 is infinite. So the exponent 0 gives 0 * x^0.
   static Tensor slope_in_x(const Tensor& x, const SavedOperand::Value& e) {
     if (e.tensor.defined()) return e.tensor * pow(x, where(e.tensor == 0, 0, e.tensor - 1));
     const auto n = e.number.to<double>();
     return pow(x, n == 0 ? 0 : n - 1) * n;
   }
-  // d 0^e / de is 0 for e >= 0, where log(0) is not.
+  // The slope of 0^e is 0 for e >= 0, where log(0) would give NaN.
   static Tensor slope_in_exponent(const Tensor& x, const Tensor& e) {
     const Tensor slope = pow(x, e) * log(x);
     return where(x == 0, where(e >= 0, 0, slope), slope);
@@ -103,7 +103,8 @@ Tensor pow_(const Tensor& a, const Operand& exponent) {
   return binary_<pow_op, &ArithmeticKernels::pow, PowBackward>(a, exponent);
 }
 
-/// Rule of the one of two that is `First` of them: all of gy, or half of it where they are equal, as in PyTorch.
+/// The rule of maximum and minimum. The chosen operand gets all of gy, or half of it if both are equal, as in PyTorch.
+/// First(a, b) is whether a is chosen over b.
 template <auto Kernel, auto First>
 struct ChoiceBackward final : BinaryNode {
   SavedOperand a{this}, b{this};
@@ -111,7 +112,7 @@ struct ChoiceBackward final : BinaryNode {
     a.save(first);
     b.save(second);
   }
-  /// Of the operand x, where the other is `other`.
+  /// Returns the gradient of the operand x.
   static Tensor share(const Operand& x, const Operand& other, const Tensor& gy) {
     if (grad_enabled()) return where(First(other, x), 0, where(x == other, gy / 2, gy));
     const Tensor g = output(gy, gy, gy.dtype());

@@ -18,7 +18,7 @@ using enum AttributeType;
 
 namespace {
 
-/// x as the kernels see it: (n, c) is (n, c, 1, 1), and (n, c, l) is (n, c, 1, l).
+/// Returns the 4-D view that the kernels take: (n, c) becomes (n, c, 1, 1), and (n, c, l) becomes (n, c, 1, l).
 template <class V>
 V as_image(V v) {
   while (v.defined() && v.rank() < 4) {
@@ -45,7 +45,7 @@ void check_counter(const Tensor& batches, const Tensor& x) {
   check(batches.rank() == 0, "expected num_batches_tracked, a scalar, got ", describe(batches));
 }
 
-/// What a batch moves; the first ones may share no memory with the rest.
+/// The running statistics, which training updates.
 struct Running {
   const Tensor &mean, &var, &batches;
 
@@ -73,7 +73,7 @@ struct BatchNormBackward final : Node {
   bool can_remake(const Tensor& result) const override {
     return is_masked_by_x && x.is_kept() && result.storage().version() == result_version;
   }
-  /// activation(bn(x)), where x tells what the activation did.
+  /// Returns activation(bn(x)). The activation's mask follows from x.
   Tensor remake() const override {
     const Tensor input = x.get(), made = empty_like(input);
     run<&BatchNormKernels::batch_norm_apply>(input.device(), BatchNormApplyArgs{read_image(input),
@@ -87,7 +87,8 @@ struct BatchNormBackward final : Node {
                                                                                 write_image(made)});
     return made;
   }
-  /// Of statistics that are recorded with it: in training they depend on x.
+  /// Computes the gradients with differentiable ops. In training mean and variance are recomputed from x, because they
+  /// depend on x.
   void composed(const Tensor& gy, InputGrads& gx) const {
     const DType wide = accumulated(gy.dtype());
     const Tensor passed = through_activation(activation, is_masked_by_x ? remake() : y.get(), gy), g = to(passed, wide);
@@ -147,7 +148,7 @@ constexpr OpDefinition batch_norm_op{
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
                   const Tensor& added, const Tensor& num_batches_tracked) {
-  if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // moved already
+  if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // already updated
     return batch_norm(input, weight, bias, {}, {}, true, momentum, eps, activation, added, {});
   const Op<batch_norm_op> op(input, weight, bias, running_mean, running_var, added, num_batches_tracked, training,
                              momentum, eps, activation);
@@ -190,7 +191,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   detail::add_output(*node, y);
 
   const bool needs_x = node->needs(0) || node->needs(1), activates = activation != Activation::none;
-  const bool keeps_y = activates && (residual.defined() || !needs_x);  // else x tells what the activation did
+  const bool keeps_y = activates && (residual.defined() || !needs_x);  // else the activation's mask follows from x
   if (needs_x) {
     node->x.save(x);
     node->mean.save(mean);

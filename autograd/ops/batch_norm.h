@@ -8,15 +8,17 @@ namespace bytetape {
 /// Returns activation(bn(x) + residual), of x's shape (Ioffe & Szegedy, 2015; torch.nn.functional.batch_norm).
 /// Differentiable to any order.
 /// - `weight`, `bias`: (c), or undefined.
-/// - `training`: if true, uses the batch's mean and biased variance. It moves running_mean and running_var (c), if
+/// - `training`: if true, uses the batch's mean and biased variance. Also moves running_mean and running_var (c), if
 ///   defined, by `momentum` towards the mean and the unbiased variance, and adds 1 to num_batches_tracked (an i64
 ///   scalar, or undefined). If false, uses the running statistics, which must be defined.
-/// - `activation`: none or relu, in the same pass. `residual`: like x, or undefined. Bits are those of separate ops,
-///   except that 16-bit sums with a residual are rounded once.
+/// - `activation`: none or relu, computed in the same pass.
+/// - `residual`: a tensor like x, or undefined.
 ///
-/// Under autocast x and residual are converted to the wider of their dtypes. Saves x, and y if there are both a
-/// residual and an activation.
-/// Throws ValueError if training sees one value per channel, or if the activation is another.
+/// Results have the bits of separate ops, except that 16-bit sums with a residual are rounded once. Under Autocast, x
+/// and residual are converted to the wider of their dtypes. Saves x, and also y if there are both a residual and an
+/// activation.
+/// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
+/// Throws ValueError if training sees one value per channel, or if the activation is neither none nor relu.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum = 0.1, double eps = 1e-5,
                   Activation activation = Activation::none, const Tensor& residual = {},

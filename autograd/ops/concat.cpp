@@ -12,7 +12,7 @@ using enum AttributeType;
 
 namespace {
 
-// Every tensor against the first: dtype, device, rank and the sizes, but for that of `free_dim`.
+// Checks that all tensors agree with the first in dtype, device, rank and all sizes except that of `free_dim`.
 void check_alike(const std::vector<Tensor>& tensors, int free_dim) {
   const Tensor& first = tensors[0];
   for (std::size_t i = 1; i < tensors.size(); ++i) {
@@ -40,7 +40,7 @@ int dim_to_split(const Tensor& x, std::int64_t dim) {
   return wrap_dim(dim, x.shape());
 }
 
-/// Under autocast, all in the widest of floating dtypes.
+/// Under Autocast, converts all tensors to their widest floating dtype.
 std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
   DType widest = tensors[0].dtype();
   for (const Tensor& x : tensors) {
@@ -119,7 +119,7 @@ struct SplitBackward final : Node {
     gx[0] = cat(parts, dim);
   }
 };
-/// Of a dim and sizes that were checked.
+/// Splits x. dim and sizes have been checked.
 static std::vector<Tensor> split_into(const Tensor& x, int dim, const std::vector<std::int64_t>& sizes) {
   std::vector<Tensor> parts;
   {
@@ -136,7 +136,7 @@ static std::vector<Tensor> split_into(const Tensor& x, int dim, const std::vecto
   }
   return parts;
 }
-/// Sizes of `size` each, the last with what is left over.
+/// Returns sizes of `size` each. The last may be smaller.
 static std::vector<std::int64_t> even_sizes(std::int64_t all, std::int64_t size) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t start = 0; start < all || start == 0; start += size) sizes.push_back(std::min(size, all - start));

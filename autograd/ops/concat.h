@@ -8,9 +8,10 @@
 namespace bytetape {
 
 /// Joins tensors along an existing dim. The other sizes, dtypes and devices must agree. Differentiable.
+/// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
 /// Throws ValueError if `tensors` is empty.
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
-/// Joins tensors of one shape along a new dim. Differentiable.
+/// Joins tensors of one shape along a new dim. Differentiable. Errors are those of cat().
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 
 /// Splits x into views of `split_size` along dim. The last may be smaller. They share x's storage. Differentiable.

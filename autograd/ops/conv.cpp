@@ -4,6 +4,7 @@
 #include "bytetape/autograd/ops/activation.h"
 #include "bytetape/autograd/ops/conv_maps.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/images/image_format.h"
 #include "bytetape/core/kernels/conv.h"
 
@@ -16,7 +17,7 @@ namespace {
 using namespace conv_maps;
 
 struct Conv2dBackward final : Node {
-  Saved x{this}, weight{this}, y{this};  // y where there is an activation
+  Saved x{this}, weight{this}, y{this};  // y is saved if there is an activation
   Shape x_shape;
   WeightLayout w_layout;
   Conv2dParams params;
@@ -34,7 +35,8 @@ struct Conv2dBackward final : Node {
   }
 
  private:
-  /// Where nothing else is made of gy one kernel reads it, which sees to the activation on the way.
+  /// Computes the gradients of weight and bias with one kernel, which also applies the activation's gradient. Used if x
+  /// needs no gradient and nothing is recorded.
   void grads_of_parameters(const Tensor& gy, InputGrads& gx) {
     const bool activates = activation != Activation::none && is_channels_last(gy.shape(), gy.strides());
     const WeightAndBiasGrad g = activates
@@ -47,7 +49,7 @@ struct Conv2dBackward final : Node {
   }
 };
 
-/// Checks all that conv2d is given; the shape of its result.
+/// Checks the arguments of conv2d, and returns the shape of the result.
 Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& p) {
   check_image_and_weight(x, weight, "(o, c / groups, kh, kw)");
   check_params(p);
@@ -67,28 +69,12 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   return y;
 }
 
-}  // namespace
-
-constexpr OpDefinition conv2d_op{.name = "conv2d",
-                                 .inputs = {"x", "weight", "bias"},
-                                 .attributes = {{"stride", integers},
-                                                {"padding", integers},
-                                                {"dilation", integers},
-                                                {"groups", integer},
-                                                {"activation", text}},
-                                 .family = Family::conv,
-                                 .autocast = AutocastClass::low,
-                                 .flop = [](const OpCall& call) {
-                                   const Tensor& w = call.inputs[1].tensor();
-                                   return 2 * one_per_output(call) * static_cast<double>(w.numel() / w.size(0));
-                                 }};
-Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
-              Activation activation) {
-  const Op<conv2d_op> op(input, weight, bias, params.stride, params.padding, params.dilation, params.groups,
-                         activation);
+/// Convolves an image, for an op of the class `low` whose scope is open.
+Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
+                Activation activation) {
   check_epilogue<ConvKernels>(activation);
   const AutocastWeight low_weight(weight), low_bias(bias);
-  const Tensor x = op.input(input);
+  const Tensor x = autocast_copy(input);
   const Shape y_shape = output_shape(x, low_weight.value, low_bias.value, params);
   const Tensor image = channels_last(x), w = dense(low_weight.value),
                b = bias.defined() ? contiguous(low_bias.value) : bias;
@@ -106,6 +92,51 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
     if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   }
   return y;
+}
+
+/// Two operations for each element of the result and each weight that it depends on.
+double conv_flop(const OpCall& call) {
+  const Tensor& w = call.inputs[1].tensor();
+  return 2 * one_per_output(call) * static_cast<double>(w.numel() / w.size(0));
+}
+
+}  // namespace
+
+constexpr OpDefinition conv2d_op{.name = "conv2d",
+                                 .inputs = {"x", "weight", "bias"},
+                                 .attributes = {{"stride", integers},
+                                                {"padding", integers},
+                                                {"dilation", integers},
+                                                {"groups", integer},
+                                                {"activation", text}},
+                                 .family = Family::conv,
+                                 .autocast = AutocastClass::low,
+                                 .flop = conv_flop};
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dParams& params,
+              Activation activation) {
+  const Op<conv2d_op> op(x, weight, bias, params.stride, params.padding, params.dilation, params.groups, activation);
+  return op.result(convolve(x, weight, bias, params, activation));
+}
+
+constexpr OpDefinition conv1d_op{.name = "conv1d",
+                                 .inputs = {"x", "weight", "bias"},
+                                 .attributes = {{"stride", integer},
+                                                {"padding", integer},
+                                                {"dilation", integer},
+                                                {"groups", integer},
+                                                {"activation", text}},
+                                 .family = Family::conv,
+                                 .autocast = AutocastClass::low,
+                                 .flop = conv_flop};
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv1dParams& p, Activation activation) {
+  const Op<conv1d_op> op(x, weight, bias, p.stride, p.padding, p.dilation, p.groups, activation);
+  check_defined(x);
+  check_defined(weight, "the weight");
+  check(x.rank() == 3 && weight.rank() == 3, "expected x (n, c, l) and a weight (o, c / groups, k), got ", describe(x),
+        " and ", describe(weight));
+  const Conv2dParams params{{1, p.stride}, {0, p.padding}, {1, p.dilation}, p.groups};
+  const Tensor y = convolve(unsqueeze(x, 2), unsqueeze(weight, 2), bias, params, activation);
+  return op.result(squeeze(y, 2));
 }
 
 }  // namespace bytetape

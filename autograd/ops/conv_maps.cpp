@@ -28,7 +28,7 @@ struct WeightGradBackward final : Node {
   Saved x{this}, gy{this};
   Shape x_shape;
   Conv2dParams params;
-  DType dtype = DType::f32;  // of both
+  DType dtype = DType::f32;  // of x and weight
   void backward(const Grads& ggw, InputGrads& g) override {
     if (g.needs(0)) g[0] = input_grad(gy.get(), to(ggw[0], dtype), x_shape, params);
     if (g.needs(1)) g[1] = conv2d(x.get(), to(ggw[0], dtype), {}, params);
@@ -42,7 +42,7 @@ void check_params(const Conv2dParams& p) {
     check<ValueError>(p.stride[i] >= 1 && p.dilation[i] >= 1, "stride and dilation must be at least 1, got stride ",
                       p.stride, " and dilation ", p.dilation);
     check<ValueError>(p.padding[i] >= 0, "padding must not be negative, got ", p.padding);
-    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // of libraries, and far from overflow
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // library limit, far from overflow
     check<ValueError>(std::max({p.stride[i], p.dilation[i], p.padding[i]}) <= most, "stride ", p.stride, ", dilation ",
                       p.dilation, " and padding ", p.padding, " must be below 2^31");
   }
@@ -68,7 +68,7 @@ void check_bias(const Tensor& bias, const Tensor& x, const Tensor& weight, std::
 
 Tensor dense(const Tensor& weight) { return is_dense(weight.shape(), weight.strides()) ? weight : contiguous(weight); }
 
-/// Each element of gy (n, o, h, w) meets one of the o filters of the weight.
+/// Each element of gy (n, o, h, w) is multiplied with one of the o filters.
 double flop_of(const Tensor& gy, const Tensor& weight) {
   return 2 * static_cast<double>(gy.numel()) * static_cast<double>(weight.numel() / weight.size(0));
 }

@@ -37,7 +37,7 @@ struct ConvTranspose2dBackward final : Node {
   }
 };
 
-/// Checks all that conv_transpose2d is given; the shape of its result.
+/// Checks the arguments of conv_transpose2d, and returns the shape of the result.
 Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTranspose2dParams& p,
                    const Conv2dParams& conv) {
   check_image_and_weight(x, weight, "(c, o / groups, kh, kw)");
@@ -53,7 +53,7 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   Shape y{x.size(0), weight.size(1) * p.groups, 0, 0};
   check_bias(bias, x, weight, y[1]);
   for (int i = 0; i < 2; ++i) {
-    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // far from overflow
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // keeps products far from overflow
     check(x.size(2 + i) <= most && weight.size(2 + i) <= most, describe(x), " or weight ", describe(weight),
           " is too large");
     y[2 + i] = (x.size(2 + i) - 1) * p.stride[i] - 2 * p.padding[i] + p.dilation[i] * (weight.size(2 + i) - 1) +
@@ -64,7 +64,8 @@ Shape output_shape(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   return y;
 }
 
-/// x, with as many zeros behind it as the convolution that leads back sees of the result beyond x.
+/// Returns x with zeros appended, if output_padding is so large that the corresponding conv2d has more output rows or
+/// columns than x.
 Tensor extended(Tensor x, const ConvTranspose2dParams& p) {
   for (int i = 0; i < 2; ++i) {
     Shape more = x.shape();

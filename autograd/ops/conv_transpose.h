@@ -17,7 +17,7 @@ struct ConvTranspose2dParams {
 /// Transposed 2-d convolution: x (n, c, h, w), weight (c, o / groups, kh, kw), bias (o) or undefined -> (n, o, h', w').
 /// h' = (h - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1 (torch.nn.functional.conv_transpose2d). The
 /// result is channels-last. Differentiable to any order.
-/// Throws ShapeError if the shapes do not fit.
+/// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
 /// Throws ValueError if a parameter is out of range. output_padding must be smaller than stride or dilation.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dParams& params = {});

@@ -19,7 +19,7 @@ void check_has_data(const Tensor& x, Device target) {
 
 }  // namespace
 
-/// Copies that change the layout only: the gradient passes.
+/// The rule of copies that change the layout only. The gradient passes unchanged.
 struct CopyBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0]; }
 };
@@ -30,12 +30,17 @@ static Tensor copied(const Tensor& x, const Strides& strides) {
   return y;
 }
 
+Tensor detail::copy_of(const Tensor& x) {
+  Tensor y = empty_like(x);
+  run<&CopyKernels::copy>(x.device(), x.read(), y.write());
+  return y;
+}
+
 constexpr OpDefinition clone_op{.name = "clone", .family = Family::copy, .flop = no_flop};
 Tensor clone(const Tensor& x) {
   const Op<clone_op> op(x);
   check_defined(x);
-  Tensor y = empty_like(x);
-  run<&CopyKernels::copy>(x.device(), x.read(), y.write());
+  Tensor y = detail::copy_of(x);
   record<CopyBackward>(y, x);
   return y;
 }
@@ -68,7 +73,7 @@ Tensor to(const Tensor& x, Device device, DType dtype) {
   if (x.device() == device && x.dtype() == dtype) return x;
   check_has_data(x, device);
   Tensor y = empty_like(x, dtype, device);
-  if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);  // a batch stays a batch
+  if (x.storage().role() == memory::Role::input) y.storage().set_role(memory::Role::input);  // a batch keeps its role
   copy_across(x, y);
   if (!is_floating(dtype)) return op.result(std::move(y));
   if (auto* node = record<ToBackward>(y, x)) {
@@ -77,11 +82,15 @@ Tensor to(const Tensor& x, Device device, DType dtype) {
   }
   return y;
 }
+Tensor detail::apart_from(const Tensor& x, const Tensor& input, bool in_place) {
+  return in_place && &input.storage() == &x.storage() ? clone(input) : input;
+}
+
 Tensor to(const Tensor& x, DType dtype) { return to(x, x.defined() ? x.device() : Device(), dtype); }
 Tensor to(const Tensor& x, Device device) { return to(x, device, x.defined() ? x.dtype() : DType()); }
 
 struct CopyInPlaceBackward final : Node {
-  Shape shape;  // b's
+  Shape shape;  // of b
   DType dtype = DType::f32;
   Device device;
   void backward(const Grads& gy, InputGrads& gx) override {
@@ -98,8 +107,7 @@ Tensor copy_(const Tensor& a, const Tensor& b) {
   check(broadcasts_to(b.shape(), a.shape()), "expected b to broadcast to the shape of a, ", describe(a), ", got ",
         describe(b));
   check_has_data(b, a.device());
-  // Within one storage, elements could be overwritten before they are read. Integers have no gradient to hand on.
-  Tensor from = &a.storage() == &b.storage() ? clone(b) : b;
+  Tensor from = detail::apart_from(a, b);  // integers have no gradient
   if (!is_floating(a.dtype())) from = from.detach();
   check_in_place(a, {&from});
   copy_across(from.read().expand(a.shape()), a.write(), &from.storage());

@@ -7,7 +7,13 @@ namespace bytetape {
 /// Zeroes each element with probability p and scales the others by 1 / (1 - p). Returns x itself if !training or p is
 /// 0.
 /// Saves no mask, because backward generates the same random bits again. Differentiable to any order.
+/// Throws DTypeError if x is not floating-point.
 /// Throws ValueError unless 0 <= p <= 1.
 Tensor dropout(const Tensor& x, double p, bool training = true, Generator& generator = default_generator());
+namespace detail {
+/// Drops the elements of x that the random bits at `state` select. Used by backward rules that repeat the dropout of
+/// forward.
+Tensor dropout_at(const PhiloxState& state, const Tensor& x, double p);
+}  // namespace detail
 
 }  // namespace bytetape

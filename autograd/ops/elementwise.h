@@ -83,9 +83,9 @@ Tensor unary_(const Tensor& x, const Arguments&... arguments) {
   return run_unary<Kernel, Rule>(x, true, arguments...);
 }
 
-/// Returns the saved tensor, and the tensor that a backward kernel of (saved, gy) writes. Without recording that is gy
-/// or the saved tensor, if nobody else holds it. The saved tensor is released only if no memory is allocated, so that a
-/// step that runs out of memory can be taken again.
+/// Returns the saved tensor, and the tensor that a backward kernel of (saved, gy) writes. Without recording, the result
+/// is gy or the saved tensor if only the rule holds it. The saved tensor is released only if no memory is allocated, so
+/// that a step that runs out of memory can be repeated.
 struct SavedAndResult {
   Tensor saved, result;
 };

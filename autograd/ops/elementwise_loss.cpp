@@ -31,7 +31,7 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
-// What is a loss of d = x - target: its kernels, and its slope in d.
+// Losses of the difference d = x - target: their kernels, and the slope in d.
 
 struct Mse {
   void run_forward(const Tensor& x, const Tensor& t, const Tensor& y) const {
@@ -131,12 +131,12 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, do
   return op.result(difference_loss<Huber>(x, target, reduction, {delta}));
 }
 
-/// As operands of the next loss: undefined ones stand for 1.
+/// Undefined weights and targets count as 1.
 static Operand one_unless(const Tensor& x) { return x.defined() ? Operand(x) : Operand(1); }
 static Tensor bce_with_logits(const Tensor& x, const Tensor& target, const Tensor& pos_weight);
 
-/// y = (1 - t) x + (1 + (p - 1) t) softplus(-x), p being what a target of 1 counts; softplus(-x) itself is that of
-/// ones.
+/// y = (1 - t) x + (1 + (p - 1) t) softplus(-x), where t is the target and p is pos_weight. softplus(-x) itself is the
+/// loss for t = p = 1.
 struct BceWithLogitsBackward final : Node {
   Saved x{this}, target{this}, pos_weight{this};
   Shape pos_weight_shape;
@@ -192,6 +192,46 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& wante
   check_weight(pos_weight, "pos_weight", x);
   const Tensor losses = bce_with_logits(x, target, pos_weight);
   return op.result(reduced(weight.defined() ? losses * weight : losses, options.reduction));
+}
+
+struct KlDivBackward final : Node {
+  Saved x{this}, target{this};
+  bool log_target = false;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const Tensor t = target.get(), g = gy[0] * (log_target ? exp(t) : t);  // the gradient of -x
+    if (gx.needs(1)) gx[1] = log_target ? g * (t - x.get() + 1) : gy[0] * (log(t) - x.get() + 1);
+    if (gx.needs(0)) gx[0] = -g;
+  }
+};
+static Tensor kl_divergences(const Tensor& x, const Tensor& target, bool log_target) {
+  const Tensor y = empty_like(x);
+  if (log_target)
+    run<&ElementwiseLossKernels::kl_div_log>(x.device(), x.read(), target.read(), y.write());
+  else
+    run<&ElementwiseLossKernels::kl_div>(x.device(), x.read(), target.read(), y.write());
+  if (auto* node = record<KlDivBackward>(y, x, target)) {
+    if (node->needs(1)) node->x.save(x);
+    node->target.save(target);
+    node->log_target = log_target;
+  }
+  return y;
+}
+
+constexpr OpDefinition kl_div_op{.name = "kl_div",
+                                 .inputs = {"x", "target"},
+                                 .attributes = {{"reduction", text}, {"log_target", boolean}},
+                                 .family = Family::elementwise_loss,
+                                 .autocast = AutocastClass::f32,
+                                 .flop = one_per_input};
+Tensor kl_div(const Tensor& input, const Tensor& wanted, KlDivReduction reduction, bool log_target) {
+  const Op<kl_div_op> op(input, wanted, reduction, log_target);
+  const Tensor x = op.input(input), target = op.input(wanted);
+  check_target(x, target);
+  const Tensor y = kl_divergences(x, target, log_target);
+  if (reduction == KlDivReduction::none) return op.result(y);
+  if (reduction == KlDivReduction::mean) return op.result(mean(y));
+  const bool divides = reduction == KlDivReduction::batchmean && x.rank() > 0;
+  return op.result(divides ? sum(y) / x.size(0) : sum(y));
 }
 
 }  // namespace bytetape

@@ -31,7 +31,7 @@ void check_inputs(const Tensor& x, std::int64_t groups, const Tensor& weight, co
   check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
 }
 
-/// x as the kernels take it: a dense image, channels-last where it is so already.
+/// Returns x as the kernels take it: 4-D, channels-last if it is already, else row-major.
 Tensor as_image(const Tensor& x) {
   if (x.rank() == 4) return is_channels_last(x.shape(), x.strides()) ? x : contiguous(x);
   return reshape(contiguous(x), {x.size(0), x.size(1), 1, x.size(0) * x.size(1) == 0 ? 0 : -1});
@@ -39,7 +39,7 @@ Tensor as_image(const Tensor& x) {
 
 }  // namespace
 
-/// Of an image x, with weight and bias in the dtype that groups are accumulated in.
+/// The rule for x as an image. weight and bias have the dtype in which groups are accumulated.
 struct GroupNormBackward final : Node {
   Saved x{this}, weight{this}, mean{this}, rstd{this};
   std::int64_t groups = 1;

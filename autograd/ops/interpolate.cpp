@@ -18,7 +18,7 @@ constexpr OpDefinition backward_op{.name = "interpolate_backward", .family = Fam
 using Interpolate = ImageMap<forward_op, &InterpolateKernels::interpolate, backward_op,
                              &InterpolateKernels::interpolate_backward, InterpolateParams>;
 
-constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // far from overflow
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // keeps sizes far from overflow
 
 void check_options(const InterpolateOptions& o) {
   const bool has_size = o.size != 0, has_factor = o.scale_factor != 0;
@@ -32,7 +32,7 @@ void check_options(const InterpolateOptions& o) {
                     "align_corners is for bilinear interpolation alone");
 }
 
-/// As many as the options ask for of so many inputs.
+/// Returns the output size for the options.
 std::int64_t output_size(const Tensor& x, int spatial, const InterpolateOptions& o) {
   const std::int64_t inputs = x.size(2 + spatial);
   check(inputs >= 1, "there is nothing to interpolate in ", describe(x));
@@ -44,11 +44,12 @@ std::int64_t output_size(const Tensor& x, int spatial, const InterpolateOptions&
   return static_cast<std::int64_t>(outputs);
 }
 
-/// By how much the place in the input moves from one output to the next. `factor` is 0 where none was given.
+/// Returns the step in the input between adjacent outputs. `factor` is 0 if none was given.
 double step_of(std::int64_t inputs, std::int64_t outputs, double factor, const InterpolateOptions& o) {
   const auto from = static_cast<double>(inputs), to = static_cast<double>(outputs);
   if (o.align_corners) return outputs > 1 ? (from - 1) / (to - 1) : 0;
-  // PyTorch leaves a size alone that stays, and doubles what nearest doubles, whatever the factor was to the digit.
+  // As in PyTorch, the factor is ignored if the size does not change, or if nearest doubles it. Rounding errors of the
+  // factor then have no effect.
   const bool is_whole = outputs == inputs || (o.mode == InterpolationMode::nearest && outputs == 2 * inputs);
   return factor == 0 || is_whole ? from / to : 1 / factor;
 }

@@ -33,13 +33,14 @@ struct InterpolateOptions {
 };
 
 /// Resizes images x (n, c, h, w), floating-point, to (n, c, h', w') (torch.nn.functional.interpolate).
-/// nearest takes the pixel at floor(i h / h'). bilinear weighs the four pixels around (i + 1/2) h / h' - 1/2, or around
-/// i (h - 1) / (h' - 1) with align_corners. With a scale_factor, 1 / factor replaces h / h', unless the size stays, or
-/// nearest doubles it. nearest computes positions in f32, as PyTorch's kernels do (on the CPU, as its kernel for
-/// channels-last and small images). Saves nothing. Differentiable to any order.
+/// For output index i, nearest takes the pixel at floor(i h / h'). bilinear weighs the four pixels around (i + 1/2) h /
+/// h' - 1/2, or around i (h - 1) / (h' - 1) with align_corners. With a scale_factor, 1 / factor replaces h / h', unless
+/// the size does not change, or nearest doubles it. nearest computes positions in f32, as PyTorch's kernels do (on the
+/// CPU, as its kernel for channels-last and small images). Saves nothing. Differentiable to any order.
 /// Throws ValueError unless exactly one of size and scale_factor is given and positive, or if nearest has
 /// align_corners.
-/// Throws ShapeError if the result is empty.
+/// Throws DTypeError if x is not floating-point.
+/// Throws ShapeError if x is not 4-D, or the result is empty.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace bytetape

@@ -1,39 +1,17 @@
 #include "bytetape/autograd/ops/layer_norm.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
-#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/normalized_rows.h"
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/reduce.h"
-#include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/kernels/layer_norm.h"
 
 namespace bytetape {
 
 using enum AttributeType;
 
-namespace {
-
-void check_inputs(const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps) {
-  check_floating(x);
-  check(!shape.empty(), "normalized_shape is empty");
-  check(shape.size() <= x.rank() && std::equal(shape.begin(), shape.end(), x.shape().end() - shape.size()),
-        "expected x whose last dims are ", shape, ", got ", describe(x));
-  for (const auto& [v, name] : {std::pair{&weight, "weight"}, {&bias, "bias"}}) {
-    check_coefficient(*v, name, x);
-    check(!v->defined() || v->shape() == shape, "expected a ", name, " ", shape, ", got ", describe(*v), " for x ",
-          describe(x));
-  }
-  check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
-}
-
-}  // namespace
-
-/// Of x (rows, n), with weight and bias (n) in the dtype that rows are accumulated in. With a residual, input 3, what
-/// was normalised is their sum, output 1.
+/// The rule for x (rows, n). weight and bias (n) have the dtype in which rows are accumulated. With a residual (input
+/// 3), the normalised tensor is the sum (output 1).
 struct LayerNormBackward final : Node {
   Saved normalised{this}, weight{this}, mean{this}, rstd{this};
   double eps = 0;
@@ -47,7 +25,8 @@ struct LayerNormBackward final : Node {
     if (gx.needs(1)) gx[1] = sum(g * h, 0);
     if (gx.needs(2)) gx[2] = sum(g, 0);
   }
-  /// Adds gsum, which may be undefined, to the input's gradient on the way, and may write that over it.
+  /// Computes the gradients with one kernel. Adds gsum to the input's gradient if gsum is defined, and may overwrite
+  /// gsum with the sum.
   void fused(const Tensor& gy, const Tensor& gsum, InputGrads& gx) const {
     const bool over_gsum = gsum.defined() && gsum.is_contiguous() && may_overwrite(gsum);
     const Tensor v = normalised.get(), w = weight.get(), g = contiguous(gy),
@@ -59,20 +38,20 @@ struct LayerNormBackward final : Node {
         v.device(), {v.read(), read(w), mean.get().read(), rstd.get().read(), g.read(), write(gx[0]), write(gx[1]),
                      write(gx[2]), read(addend)});
   }
-  /// What comes to y alone; all but gx[3].
+  /// Passes gy, the gradient of y, and gsum on to all inputs but the residual.
   void through_norm(const Tensor& gy, const Tensor& gsum, InputGrads& gx) const {
     const bool needs_rows = needs_input(gx) || gx.needs(1);
     if (needs_rows && !grad_enabled()) return fused(gy, gsum, gx);
     if (needs_rows)
       composed(gy, gx);
-    else  // the bias alone
+    else  // only the bias needs a gradient
       gx[2] = sum(to(gy, accumulated(gy.dtype())), 0);
     if (gsum.defined() && gx[0].defined()) gx[0] = gx[0] + gsum;
   }
   bool takes_undefined() const override { return true; }
   void backward(const Grads& gys, InputGrads& gx) override {
     const Tensor none;
-    const Tensor& gsum = gys.size() > 1 ? gys[1] : none;  // no handle of its own: it may be the only one
+    const Tensor& gsum = gys.size() > 1 ? gys[1] : none;  // another handle would prevent overwriting
     if (gys[0].defined())
       through_norm(gys[0], gsum, gx);
     else
@@ -84,7 +63,7 @@ struct LayerNormBackward final : Node {
  private:
   static bool needs_input(const InputGrads& gx) { return gx.needs(0) || gx.needs(3); }
 };
-/// residual may be undefined, as the sum then is.
+/// residual may be undefined. The sum is then undefined too.
 static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                                     double eps) {
   const bool adds = residual.defined();
@@ -112,16 +91,14 @@ static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, con
   return {y, sum};
 }
 
-/// Of x that is checked and has the dtype in which it is normalised.
+/// Flattens x to rows and normalises them. x has the dtype in which it is normalised.
 static AddLayerNorm normalise(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                               const Tensor& weight, const Tensor& bias, double eps) {
-  check_inputs(x, normalized_shape, weight, bias, eps);
-  const std::int64_t n = numel(normalized_shape), count = n == 0 ? 0 : x.numel() / n;
-  const auto rows = [&](const Tensor& v) { return v.defined() ? reshape(contiguous(v), {count, n}) : v; };
-  const auto row = [&](const Tensor& v) {
-    return v.defined() ? reshape(contiguous(to(v, accumulated(x.dtype()))), n) : v;
-  };
-  const AddLayerNorm made = layer_norm_rows(rows(x), rows(residual), row(weight), row(bias), eps);
+  check_normalized(x, normalized_shape, eps);
+  check_normalized(weight, "weight", x, normalized_shape);
+  check_normalized(bias, "bias", x, normalized_shape);
+  const NormalizedRows flat(x, normalized_shape);
+  const AddLayerNorm made = layer_norm_rows(flat.rows(x), flat.rows(residual), flat.row(weight), flat.row(bias), eps);
   return {view(made.y, x.shape()), made.sum.defined() ? view(made.sum, x.shape()) : made.sum};
 }
 

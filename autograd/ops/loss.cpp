@@ -18,7 +18,7 @@ namespace {
 
 int class_dim(const Tensor& logits) { return logits.rank() == 1 ? 0 : 1; }
 
-/// What a target of class indices looks like.
+/// Returns the shape of a target of class indices.
 Shape rows_shape(const Tensor& logits) {
   Shape rows;
   for (int d = 0; d < logits.rank(); ++d)
@@ -58,7 +58,7 @@ void check_inputs(const Tensor& logits, const Tensor& target, const CrossEntropy
                     ", is a class, and the target holds probabilities");
 }
 
-/// (n * d1 * ..., c): a view of channels-last logits.
+/// Returns logits as (n * d1 * ..., c), without a copy if they are channels-last.
 Tensor as_rows(const Tensor& logits, std::int64_t rows) {
   if (logits.rank() == 1) return unsqueeze(logits, 0);
   Dims order{0};
@@ -67,7 +67,7 @@ Tensor as_rows(const Tensor& logits, std::int64_t rows) {
   return reshape(permute(logits, order), {rows, logits.size(1)});
 }
 
-/// How rows (n, c) become losses.
+/// The parameters of a loss of rows (n, c).
 struct RowLoss {
   std::int64_t ignore = -100;
   double smoothing = 0;
@@ -77,8 +77,8 @@ struct RowLoss {
 
 }  // namespace
 
-/// By row, gx = (softmax(x) sum(wanted) - wanted) gy, without the first of log-probabilities; what is wanted is the
-/// smoothed one-hot target times the weights.
+/// For each row, gx = (softmax(x) sum(wanted) - wanted) gy, where `wanted` is the smoothed one-hot target times the
+/// weights. For log-probabilities gx = -wanted gy.
 struct CrossEntropyBackward final : Node {
   Saved logits{this}, target{this}, lse{this}, count{this}, weight{this}, total{this};
   RowLoss loss;
@@ -89,13 +89,13 @@ struct CrossEntropyBackward final : Node {
     const Tensor hot = to(of_row == arange(0, classes, 1, DType::i64, t.device()), gy.dtype());
     const Tensor smooth = hot * (1 - loss.smoothing) + loss.smoothing / static_cast<double>(classes);
     const Tensor wanted = w.defined() ? smooth * w : smooth;
-    // Of no targets there is no gradient; of some whose weights are 0 it is none, as the mean is.
+    // Without counted targets the gradient is 0. If all counted targets have weight 0, it is NaN, like the mean.
     const Tensor counted = sum(counts(t)), c = count.get();
     const Tensor share = loss.reduction == Reduction::mean ? gy / where(counted == 0, 1, c) : gy;
     const Tensor g = unsqueeze(expand(share, t.shape()), 1);
     return where(counts(of_row) == 0, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
   }
-  /// 1 where a target is a class: neither one to ignore nor a fault.
+  /// Returns 1 if a target is a valid class, and 0 if it is ignored or out of range.
   Tensor counts(const Tensor& of_row) const {
     return where(of_row == loss.ignore, 0, where(of_row < 0, 0, where(of_row >= classes, 0, ones_like(of_row))));
   }
@@ -142,7 +142,7 @@ static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& 
   return y;
 }
 
-/// The same of logits and a target in their shapes.
+/// Computes the loss for logits and targets of any supported shape.
 static Tensor loss_of_classes(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
   if (x.rank() == 2) return loss_of_rows(x, target, weight, loss);
   const std::int64_t rows = target.numel();
@@ -166,13 +166,13 @@ static Tensor loss_of_probabilities(const Tensor& x, const Tensor& target, const
   return options.reduction == Reduction::sum ? y : y / static_cast<double>(numel(rows_shape(x)));
 }
 
-/// f(x in f32), as x's dtype: a sum over a batch needs more than 16 bits.
+/// Returns f(x in f32) in x's dtype. A sum over a batch needs more than 16 bits.
 template <class F>
 static Tensor in_f32(const Tensor& x, const F& f) {
   const Tensor y = f(to(x, DType::f32));
   return autocast_enabled() ? y : to(y, x.dtype());
 }
-/// What belongs to x, in its dtype.
+/// Returns `other` converted to x's dtype, if it is defined.
 static Tensor like(const Tensor& other, const Tensor& x) { return other.defined() ? to(other, x.dtype()) : other; }
 
 constexpr OpDefinition cross_entropy_op{

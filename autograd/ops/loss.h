@@ -16,13 +16,14 @@ struct CrossEntropyOptions {
 
 /// Computes -sum(weight * target * log softmax(logits)) over the classes (torch.nn.functional.cross_entropy).
 /// - `logits`: (n, c), (n, c, d1, ...) or (c), floating-point.
-/// - `target`: class indices, i64 of the shape of logits without c, or class probabilities, like logits. For
-///   probabilities the mean is over all rows, regardless of weights.
+/// - `target`: class indices, i64 in the shape of logits without c, or class probabilities with the shape, dtype and
+///   device of logits. For probabilities the mean is over all samples and pixels, regardless of weights.
 ///
-/// Returns a scalar, or for Reduction::none a loss per row, in the shape of logits without c. Logits (n, c) and
-/// channels-last images are read without a copy. Differentiable to any order.
-/// Throws ValueError if a class is neither in [0, c) nor ignored, or if ignore_index is a class while target holds
-/// probabilities.
+/// Returns a scalar, or for Reduction::none one loss per sample or pixel, in the shape of logits without c. Logits (n,
+/// c) and channels-last images are read without a copy. Differentiable to any order.
+/// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
+/// Throws ValueError if a class is neither in [0, c) nor ignored, if label_smoothing is not in [0, 1], or if
+/// ignore_index is not negative and target holds probabilities.
 /// Throws AutogradError if `weight` requires grad, because it gets no gradient.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 

@@ -15,7 +15,7 @@ using enum AttributeType;
 
 namespace {
 
-// For inputs of rank 2 and more.
+// The rule for inputs of rank 2 or more.
 struct MatmulBackward final : Node {
   Saved a{this}, b{this};
   Shape a_shape, b_shape;
@@ -27,10 +27,11 @@ struct MatmulBackward final : Node {
   }
 };
 
-/// gw (out, in) = g^T @ x of matrices, in `dtype`: that of both, or f32 where they have 16 bits.
+/// Returns gw (out, in) = g^T @ x in `dtype`, which is the dtype of both matrices, or f32 if they have 16 bits.
 Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype);
 
-/// An activation whose rule needs its input makes that a second output: nobody but a recorded rule sees it.
+/// An activation whose rule needs its input has that input as output 1 of the node. Only the recorded rule uses output
+/// 1.
 struct LinearBackward final : Node {
   Saved x{this}, weight{this}, of_activation{this};
   Shape x_shape;
@@ -50,7 +51,7 @@ struct LinearBackward final : Node {
   }
 
  private:
-  /// The gradient of the second output, with what comes to it through the first.
+  /// Returns the gradient of output 1, including the part that comes through output 0.
   Tensor joined(const Grads& gy, const InputGrads& gx) {
     return gy[0].defined() ? activation_grad(activation, of_activation, gy[0], gx) + gy[1] : gy[1];
   }
@@ -60,7 +61,7 @@ std::int64_t rows_of(const Tensor& x) { return x.shape()[x.rank() - 2]; }
 std::int64_t cols_of(const Tensor& x) { return x.shape()[x.rank() - 1]; }
 Shape batch_of(const Tensor& x) { return Shape(std::span(x.shape().begin(), x.shape().end() - 2)); }
 
-/// The batches of a, b and y = a @ b.
+/// Returns the batch dims of a, b and y = a @ b.
 Walk<3> batches_of(const Tensor& a, const Tensor& b, const Tensor& y) {
   const auto step = [](const Tensor& x, int from_end) {
     const int dim = x.rank() - from_end;
@@ -72,7 +73,7 @@ Walk<3> batches_of(const Tensor& a, const Tensor& b, const Tensor& y) {
   return batches;
 }
 
-/// `count` matrices of x, `step` apart, from element `offset` on.
+/// Returns `count` matrices of x from element `offset` on, with `step` elements from one to the next.
 template <class V>
 V matrices(const V& x, std::int64_t count, std::int64_t step, std::int64_t offset) {
   const int r = x.rank();
@@ -81,7 +82,8 @@ V matrices(const V& x, std::int64_t count, std::int64_t step, std::int64_t offse
            {step, x.strides[r - 2], x.strides[r - 1]});
 }
 
-/// y = a @ b: one kernel call for the innermost batch dim, repeated over the others.
+/// Computes y = a @ b with one kernel call per index of the outer batch dims. The innermost batch dim is part of the
+/// call.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   const Walk<3> batches = batches_of(a, b, y);
   const int inner = batches.shape.size() - 1;
@@ -141,7 +143,7 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   check(broadcast_into(shape, batch_of(b)), "the batches of ", describe(a), " and ", describe(b), " do not broadcast");
   shape.push_back(rows_of(a));
   shape.push_back(cols_of(b));
-  if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: a batch is just more rows, also for b's gradient
+  if (b.rank() == 2 && a.rank() > 2) {  // b is one matrix: all rows of a form one product, also in backward
     const std::int64_t rows = numel(batch_of(a)) * rows_of(a);
     return op.composed(view(matmul(reshape(low_left.on_tape, {rows, cols_of(a)}), low_right.on_tape), shape));
   }

@@ -16,7 +16,7 @@ using enum AttributeType;
 
 namespace {
 
-/// Elements more at the begin and the end of each dim.
+/// The number of elements to add at the start and the end of each dim.
 struct Padding {
   Dims before, after;
 
@@ -29,7 +29,7 @@ struct Padding {
       const int d = x.rank() - 1 - i;
       before[d] = numbers[static_cast<std::size_t>(2 * i)];
       after[d] = numbers[static_cast<std::size_t>(2 * i + 1)];
-      constexpr std::int64_t most = std::int64_t{1} << 60;  // of which no sum overflows
+      constexpr std::int64_t most = std::int64_t{1} << 60;  // sums with it cannot overflow
       const std::int64_t low = std::min(before[d], after[d]), high = std::max(before[d], after[d]);
       const auto keeps_some = [&] {
         return x.size(d) + std::min<std::int64_t>(low, 0) + std::min<std::int64_t>(high, 0) >= 0;
@@ -40,7 +40,7 @@ struct Padding {
   }
 };
 
-/// Where each element of a padded dim of n comes from.
+/// Returns the source index of each element of a padded dim of size n.
 Tensor source_index(std::int64_t n, std::int64_t before, std::int64_t after, PadMode mode, Device device) {
   const Tensor at = arange(-before, n + after, 1, DType::i64, device);
   if (mode == PadMode::replicate) return clamp(at, 0, n - 1);
@@ -108,6 +108,38 @@ Tensor detail::place(const Tensor& x, const Shape& shape, const Dims& start, Sca
     node->start = start;
   }
   return y;
+}
+
+struct TriangleBackward final : Node {
+  std::int64_t diagonal = 0;
+  bool is_upper = false;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = is_upper ? triu(gy[0], diagonal) : tril(gy[0], diagonal);
+  }
+};
+/// Returns the elements of x on one side of a diagonal, and 0 elsewhere.
+static Tensor triangle(const Tensor& x, std::int64_t diagonal, bool is_upper) {
+  check_defined(x);
+  check(x.rank() >= 2, "expected matrices (..., m, n), got ", describe(x));
+  Tensor y = empty_like(x);
+  run<&PadKernels::triangle>(x.device(), TriangleArgs{x.read(), diagonal, is_upper, y.write()});
+  if (auto* node = record<TriangleBackward>(y, x)) {
+    node->diagonal = diagonal;
+    node->is_upper = is_upper;
+  }
+  return y;
+}
+constexpr OpDefinition tril_op{
+    .name = "tril", .attributes = {{"diagonal", integer}}, .family = Family::pad, .flop = no_flop};
+Tensor tril(const Tensor& x, std::int64_t diagonal) {
+  const Op<tril_op> op(x, diagonal);
+  return triangle(x, diagonal, false);
+}
+constexpr OpDefinition triu_op{
+    .name = "triu", .attributes = {{"diagonal", integer}}, .family = Family::pad, .flop = no_flop};
+Tensor triu(const Tensor& x, std::int64_t diagonal) {
+  const Op<triu_op> op(x, diagonal);
+  return triangle(x, diagonal, true);
 }
 
 constexpr OpDefinition pad_op{

@@ -31,6 +31,38 @@ constexpr OpDefinition log_op{.name = "log", .family = Family::pointwise, .autoc
 Tensor log(const Tensor& x) { return unary<log_op, &PointwiseKernels::log, LogBackward>(x); }
 Tensor log_(const Tensor& x) { return unary_<log_op, &PointwiseKernels::log, LogBackward>(x); }
 
+struct Log1pBackward final : Node {
+  Saved x{this};
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / (x.get() + 1); }
+};
+constexpr OpDefinition log1p_op{.name = "log1p", .family = Family::pointwise, .autocast = AutocastClass::f32};
+Tensor log1p(const Tensor& x) { return unary<log1p_op, &PointwiseKernels::log1p, Log1pBackward>(x); }
+Tensor log1p_(const Tensor& x) { return unary_<log1p_op, &PointwiseKernels::log1p, Log1pBackward>(x); }
+
+struct Expm1Backward final : Node {
+  Saved y{this};
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * (y.get() + 1); }
+};
+constexpr OpDefinition expm1_op{.name = "expm1", .family = Family::pointwise, .autocast = AutocastClass::f32};
+Tensor expm1(const Tensor& x) { return unary<expm1_op, &PointwiseKernels::expm1, Expm1Backward>(x); }
+Tensor expm1_(const Tensor& x) { return unary_<expm1_op, &PointwiseKernels::expm1, Expm1Backward>(x); }
+
+struct SinBackward final : Node {
+  Saved x{this};
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * cos(x.get()); }
+};
+constexpr OpDefinition sin_op{.name = "sin", .family = Family::pointwise};
+Tensor sin(const Tensor& x) { return unary<sin_op, &PointwiseKernels::sin, SinBackward>(x); }
+Tensor sin_(const Tensor& x) { return unary_<sin_op, &PointwiseKernels::sin, SinBackward>(x); }
+
+struct CosBackward final : Node {
+  Saved x{this};
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = -(gy[0] * sin(x.get())); }
+};
+constexpr OpDefinition cos_op{.name = "cos", .family = Family::pointwise};
+Tensor cos(const Tensor& x) { return unary<cos_op, &PointwiseKernels::cos, CosBackward>(x); }
+Tensor cos_(const Tensor& x) { return unary_<cos_op, &PointwiseKernels::cos, CosBackward>(x); }
+
 struct SqrtBackward final : Node {
   Saved y{this};
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] / (y.get() * 2); }
@@ -76,7 +108,7 @@ constexpr OpDefinition relu_op{.name = "relu", .family = Family::pointwise};
 Tensor relu(const Tensor& x) { return unary<relu_op, &PointwiseKernels::relu, ReluBackward>(x); }
 Tensor relu_(const Tensor& x) { return unary_<relu_op, &PointwiseKernels::relu, ReluBackward>(x); }
 
-/// gy where v, x or a result of its sign, is positive; else gy * slope.
+/// Returns gy where v > 0, else gy * slope. v is x, or y if y has the sign of x.
 static Tensor leaky_relu_grad(double slope, Saved& v, const Tensor& gy, const InputGrads& gx) {
   if (grad_enabled()) return where(v.get() > 0, gy, gy * slope);
   return fused<&PointwiseKernels::leaky_relu_backward>(v, gy, gx, slope);
@@ -87,7 +119,7 @@ struct LeakyReluBackward final : Node {
   void set(double negative_slope) { slope = negative_slope; }
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = leaky_relu_grad(slope, y, gy[0], gx); }
 };
-/// Of a slope below 0, where y does not tell the sign of x.
+/// The rule for a negative slope. y does not have the sign of x then, so x is saved.
 struct FoldingLeakyReluBackward final : Node {
   Saved x{this};
   double slope = 0;
@@ -145,7 +177,7 @@ Tensor erf_(const Tensor& x) { return unary_<erf_op, &PointwiseKernels::erf, Erf
 
 struct GeluBackward final : Node {
   Saved x{this};
-  // Phi(x) + x phi(x)
+  // The slope is Phi(x) + x phi(x).
   static Tensor slope(const Tensor& x) {
     constexpr double root_half = 1 / std::numbers::sqrt2;
     const Tensor density = exp(x * x * -0.5) * (std::numbers::inv_sqrtpi * root_half);
@@ -192,11 +224,22 @@ constexpr OpDefinition abs_op{.name = "abs", .family = Family::pointwise};
 Tensor abs(const Tensor& x) { return unary<abs_op, &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
 Tensor abs_(const Tensor& x) { return unary_<abs_op, &PointwiseKernels::abs, AbsBackward, check_arithmetic>(x); }
 
-struct SignBackward final : Node {
+/// The rule of functions that are constant between jumps.
+struct JumpBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = zeros_like(gy[0]); }
 };
 constexpr OpDefinition sign_op{.name = "sign", .family = Family::pointwise};
-Tensor sign(const Tensor& x) { return unary<sign_op, &PointwiseKernels::sign, SignBackward>(x); }
+Tensor sign(const Tensor& x) { return unary<sign_op, &PointwiseKernels::sign, JumpBackward>(x); }
+
+constexpr OpDefinition floor_op{.name = "floor", .family = Family::pointwise};
+Tensor floor(const Tensor& x) { return unary<floor_op, &PointwiseKernels::floor, JumpBackward, check_arithmetic>(x); }
+Tensor floor_(const Tensor& x) { return unary_<floor_op, &PointwiseKernels::floor, JumpBackward, check_arithmetic>(x); }
+constexpr OpDefinition ceil_op{.name = "ceil", .family = Family::pointwise};
+Tensor ceil(const Tensor& x) { return unary<ceil_op, &PointwiseKernels::ceil, JumpBackward, check_arithmetic>(x); }
+Tensor ceil_(const Tensor& x) { return unary_<ceil_op, &PointwiseKernels::ceil, JumpBackward, check_arithmetic>(x); }
+constexpr OpDefinition round_op{.name = "round", .family = Family::pointwise};
+Tensor round(const Tensor& x) { return unary<round_op, &PointwiseKernels::round, JumpBackward, check_arithmetic>(x); }
+Tensor round_(const Tensor& x) { return unary_<round_op, &PointwiseKernels::round, JumpBackward, check_arithmetic>(x); }
 
 struct ClampBackward final : Node {
   Saved x{this};
@@ -204,7 +247,7 @@ struct ClampBackward final : Node {
   void set(Scalar least, Scalar most) { low = least, high = most; }
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor v = x.get().detach();
-    gx[0] = where(v == clamp(v, low, high), gy[0], 0);  // both ends are inside
+    gx[0] = where(v == clamp(v, low, high), gy[0], 0);  // low and high themselves pass the gradient
   }
 };
 static void check_clamp(const Tensor& x, Scalar low, Scalar high) {
@@ -215,26 +258,30 @@ static void check_clamp(const Tensor& x, Scalar low, Scalar high) {
 }
 constexpr OpDefinition clamp_op{
     .name = "clamp", .attributes = {{"low", number}, {"high", number}}, .family = Family::pointwise};
-Tensor clamp(const Tensor& x, Scalar low, Scalar high) {
-  return unary<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
+struct Bounds {
+  Scalar low, high;
+};
+template <class T>
+Bounds limits() {
+  return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
 }
-Tensor clamp_(const Tensor& x, Scalar low, Scalar high) {
-  return unary_<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, low, high);
+/// Returns the bounds of a clamp of x. A missing one is the limit of x's dtype.
+static Bounds bounds_for(const Tensor& x, const std::optional<Scalar>& low, const std::optional<Scalar>& high) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const DType dtype = x.defined() ? x.dtype() : DType::f32;
+  const Bounds widest = dtype == DType::i64   ? limits<std::int64_t>()
+                        : dtype == DType::i32 ? limits<std::int32_t>()
+                        : dtype == DType::u8  ? limits<std::uint8_t>()
+                                              : Bounds{-infinity, infinity};
+  return {low.value_or(widest.low), high.value_or(widest.high)};
 }
-/// A number that no element of x exceeds.
-static Scalar greatest(const Tensor& x) {
-  switch (x.defined() ? x.dtype() : DType::f32) {
-    case DType::i64:
-      return std::numeric_limits<std::int64_t>::max();
-    case DType::i32:
-      return std::numeric_limits<std::int32_t>::max();
-    case DType::u8:
-      return std::numeric_limits<std::uint8_t>::max();
-    default:
-      return std::numeric_limits<double>::infinity();
-  }
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  const Bounds b = bounds_for(x, low, high);
+  return unary<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, b.low, b.high);
 }
-Tensor clamp(const Tensor& x, Scalar low) { return clamp(x, low, greatest(x)); }
-Tensor clamp_(const Tensor& x, Scalar low) { return clamp_(x, low, greatest(x)); }
+Tensor clamp_(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  const Bounds b = bounds_for(x, low, high);
+  return unary_<clamp_op, &PointwiseKernels::clamp, ClampBackward, check_clamp>(x, b.low, b.high);
+}
 
 }  // namespace bytetape

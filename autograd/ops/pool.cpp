@@ -14,11 +14,11 @@ using enum AttributeType;
 
 namespace {
 
-/// What the ops that undo and redo a pooling need to know of it.
+/// The parameters of a pooling that its backward ops need.
 struct Pooling {
   Pool2dParams params;
   Shape x_shape, y_shape;
-  MemoryFormat format;  // of x, which everything made here keeps
+  MemoryFormat format;  // of x; gradients have it too
 };
 
 std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
@@ -26,7 +26,7 @@ std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t s
   return room < 0 ? 0 : room / stride + 1;
 }
 
-constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // of a window's elements and its steps
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // limit of window elements and strides
 
 void check_image(const Tensor& x) {
   check_floating(x);
@@ -53,14 +53,14 @@ Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
   return plan;
 }
 
-/// A window that is the image: a sum for several threads.
+/// Whether one window is the whole image. mean() then uses several threads per image.
 bool is_all_of(const Tensor& x, const Pool2dParams& p) {
   return p.padding == 0 && p.kernel.h == x.size(2) && p.kernel.w == x.size(3);
 }
 
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan);
 
-/// Of max_pool2d, and of max_pool2d_gather.
+/// The rule of max_pool2d and of max_pool2d_gather.
 struct MaxPool2dBackward final : Node {
   Saved indices{this};
   Pooling plan;
@@ -78,7 +78,7 @@ constexpr OpDefinition max_pool2d_backward_op{.name = "max_pool2d_backward",
                                               .outputs = {"gx"},
                                               .family = Family::pool,
                                               .flop = one_per_input};
-/// Each element of gy to the place in x that was the largest.
+/// Writes each element of gy to the index of its window's maximum.
 Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Pooling& plan) {
   const Op<max_pool2d_backward_op> op(gy, indices);
   Tensor gx = empty(plan.x_shape, plan.format, gy.dtype(), gy.device());
@@ -92,7 +92,7 @@ Tensor max_pool2d_backward(const Tensor& gy, const Tensor& indices, const Poolin
 
 constexpr OpDefinition max_pool2d_gather_op{
     .name = "max_pool2d_gather", .inputs = {"x", "indices"}, .family = Family::pool};
-/// The elements of x in the places that were the largest.
+/// Reads x at the index of each window's maximum.
 Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& plan) {
   const Op<max_pool2d_gather_op> op(x, indices);
   Tensor y = empty(plan.y_shape, plan.format, x.dtype(), x.device());
@@ -105,12 +105,12 @@ Tensor max_pool2d_gather(const Tensor& x, const Tensor& indices, const Pooling& 
 }
 
 void MaxPool2dBackward::backward(const Grads& gy, InputGrads& gx) {
-  // A gradient that comes out of a flatten is row-major; the kernel wants the format of the indices.
+  // The kernel needs gy in the memory format of the indices. Behind a flatten, gy is row-major.
   const Tensor g = plan.format == MemoryFormat::channels_last ? channels_last(gy[0]) : contiguous(gy[0]);
   gx[0] = max_pool2d_backward(g, indices.get(), plan);
 }
 
-// The kernels of the average pools, which map images to images.
+// The kernels of average pooling, which is linear in the image.
 constexpr OpDefinition average_op{.name = "avg_pool2d", .family = Family::pool, .flop = one_per_input};
 constexpr OpDefinition average_backward_op{.name = "avg_pool2d_backward", .family = Family::pool};
 using AvgPool2d = ImageMap<average_op, &PoolKernels::avg_pool2d, average_backward_op, &PoolKernels::avg_pool2d_backward,

@@ -1,11 +1,13 @@
 #include "bytetape/autograd/ops/view.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/pad.h"
 #include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/walk.h"
 
 namespace bytetape {
@@ -20,7 +22,7 @@ Tensor share(const Tensor& x, const Shape& shape, const Strides& strides, std::i
   return y;
 }
 
-// `shape` with its -1, if any, worked out.
+// Returns `shape` with a size in place of -1.
 Shape complete(const Tensor& x, const Shape& shape) {
   Shape full = shape;
   int unknown = -1;
@@ -35,7 +37,7 @@ Shape complete(const Tensor& x, const Shape& shape) {
   return full;
 }
 
-// Strides that show x as `shape`: every new dim must lie within one run of x. Empty where one does not.
+// Returns strides that view x as `shape`. Empty if a new dim would not lie within one contiguous run of x.
 std::optional<Strides> strides_as(const Tensor& x, const Shape& shape) {
   if (x.numel() <= 1) return contiguous_strides(shape);
   Walk<1> runs;
@@ -63,7 +65,7 @@ struct ViewBackward final : Node {
   Shape shape;
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(gy[0], shape); }
 };
-// The same elements in the same order, by strides that the caller worked out.
+// Returns a view of the same elements in the same order. The caller has computed the strides.
 static Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strides) {
   Tensor y = share(x, shape, strides, x.storage_offset());
   if (auto* node = record<ViewBackward>(y, x)) node->shape = x.shape();
@@ -143,11 +145,11 @@ Tensor permute(const Tensor& x, const Dims& dims) {
   check(dims.size() == x.rank(), "expected ", x.rank(), " dims for ", describe(x), ", got ", dims);
   Dims wrapped = dims;
   for (std::int64_t& d : wrapped) d = wrap_dim(d, x.shape());
-  wrap_dims(dims, x.shape());  // no dim twice
+  wrap_dims(dims, x.shape());  // throws if a dim is repeated
   return permuted(x, wrapped);
 }
 
-/// Puts `part` into zeros of `shape`, at `start` of `dim`: what narrow takes out.
+/// Returns zeros of `shape` with `part` at `start` of `dim`. The gradient of narrow.
 static Tensor put_back(const Tensor& part, const Shape& shape, int dim, std::int64_t start) {
   Dims starts = Dims::filled(shape.size(), 0);
   starts[dim] = start;
@@ -168,7 +170,7 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
   check(x.rank() > 0, "a scalar has no dim to narrow, got ", describe(x));
   const int d = wrap_dim(dim, x.shape());
   const std::int64_t size = x.shape()[d], from = start < 0 ? start + size : start;
-  check(from >= 0 && length >= 0 && from <= size && length <= size - from, length, " elements from ", start,
+  check(from >= 0 && length >= 0 && length <= size - from, length, " elements from ", start,
         " are out of range in dim ", dim, " of ", describe(x));
   Shape shape = x.shape();
   shape[d] = length;
@@ -177,6 +179,67 @@ Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_
     node->shape = x.shape();
     node->dim = d;
     node->start = from;
+  }
+  return y;
+}
+
+struct SliceRestBackward final : Node {
+  int dim = 0;
+  Slice range;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = slice(gy[0], dim, range); }
+};
+constexpr OpDefinition slice_backward_op{
+    .name = "slice_backward",
+    .attributes = {{"shape", integers}, {"dim", integer}, {"start", integer}, {"stop", integer}, {"step", integer}},
+    .family = Family::copy,
+    .flop = no_flop};
+/// Returns zeros of `shape` with `part` in a range of `dim`. The gradient of slice with a step.
+static Tensor put_back(const Tensor& part, const Shape& shape, int dim, const Slice& range) {
+  const Op<slice_backward_op> op(part, shape, dim, range.start, range.stop, range.step);
+  Tensor y = zeros(shape, part.dtype(), part.device());
+  Strides strides = y.strides();
+  const std::int64_t start = range.start * strides[dim];
+  strides[dim] *= range.step;
+  run<&CopyKernels::copy>(y.device(), part.read(), y.alias(part.shape(), strides, start).write());
+  if (auto* node = record<SliceRestBackward>(y, part)) {
+    node->dim = dim;
+    node->range = range;
+  }
+  return y;
+}
+
+struct SliceBackward final : Node {
+  Shape shape;
+  int dim = 0;
+  Slice range;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = range.step == 1 ? put_back(gy[0], shape, dim, range.start) : put_back(gy[0], shape, dim, range);
+  }
+};
+constexpr OpDefinition slice_op{
+    .name = "slice",
+    .attributes = {{"dim", integer}, {"start", integer}, {"stop", integer}, {"step", integer}},
+    .kind = OpKind::view};
+Tensor slice(const Tensor& x, std::int64_t dim, const Slice& range) {
+  const Op<slice_op> op(x, dim, range.start, range.stop, range.step);
+  check_defined(x);
+  check(x.rank() > 0, "a scalar has no dim to slice, got ", describe(x));
+  check<ValueError>(range.step > 0, "the step must be positive, got ", range.step, "; flip(x, dims) reverses dims");
+  const int d = wrap_dim(dim, x.shape());
+  const std::int64_t size = x.shape()[d];
+  const auto bound = [&](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + size : i, 0, size); };
+  const std::int64_t start = bound(range.start), stop = std::max(bound(range.stop), start),
+                     length = (stop - start) / range.step + ((stop - start) % range.step != 0),
+                     step = length > 1 ? range.step : 1;
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  shape[d] = length;
+  strides[d] *= step;
+  Tensor y = share(x, shape, strides, x.storage_offset() + start * x.strides()[d]);
+  if (auto* node = record<SliceBackward>(y, x)) {
+    node->shape = x.shape();
+    node->dim = d;
+    node->range = Slice(start, start + length * step, step);
   }
   return y;
 }

@@ -1,0 +1,53 @@
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/tensor.h"
+
+namespace bytetape {
+
+/// In index(): as many Slice() as are missing for the other dims.
+inline constexpr struct EllipsisType {
+} Ellipsis;
+
+/// An index of one dim, for index(): an integer, a Slice, None, Ellipsis, or an i64 tensor.
+class TensorIndex {
+ public:
+  using Value = std::variant<std::int64_t, Slice, NoneType, EllipsisType, Tensor>;
+
+  template <detail::Integer T>
+  TensorIndex(T i) : value_(static_cast<std::int64_t>(i)) {}
+  TensorIndex(const Slice& slice) : value_(slice) {}
+  TensorIndex(NoneType) : value_(None) {}
+  TensorIndex(EllipsisType) : value_(Ellipsis) {}
+  TensorIndex(const Tensor& index) : value_(index) {}
+
+  const Value& value() const { return value_; }
+
+ private:
+  Value value_;
+};
+
+/// Indexes x as Python does (torch.Tensor.index), one index per dim from the first on:
+///
+///     index(x, {Slice(1, 5), None, 3, Ellipsis, Slice(0, None, 2)})   // x[1:5, None, 3, ..., ::2]
+///
+/// - An integer selects an element and drops the dim. It may be negative.
+/// - A Slice selects a range, and Slice() the whole dim. None adds a dim of size 1.
+/// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
+/// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select(). Its elements must not be
+///   negative. At most one index can be a tensor.
+///
+/// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x. Differentiable to any
+/// order.
+/// Throws ShapeError if there are too many indices, or an integer is out of range.
+/// Throws DTypeError if a tensor is not i64. A mask selects a number of elements that only the device knows. Use
+/// where() instead.
+/// Throws ValueError if there are two tensors or two Ellipsis, a step is not positive, or an element of the tensor is
+/// out of range.
+Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);
+
+}  // namespace bytetape
