@@ -30,5 +30,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/bytetapeConfig.cmake.in
   ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/bytetapeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake ${PROJECT_BINARY_DIR}/bytetapeConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/Finddnnl.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/Finddnnl.cmake ${CMAKE_CURRENT_LIST_DIR}/FindPCRE2.cmake
   DESTINATION ${package_dir})

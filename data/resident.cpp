@@ -16,15 +16,6 @@ namespace {
 using memory::PhaseScope;
 using memory::Role;
 
-/// Returns x in that dtype on that device. No copy is made if x has both already.
-Tensor brought(const Tensor& x, DType dtype, Device device) {
-  if (x.device() == device && x.dtype() == dtype) return x;
-  check<DeviceError>(!x.device().is_meta || device.is_meta, describe(x), " holds no data");
-  Tensor y = empty(x.shape(), dtype, device, Role::input);
-  copy_across(x, y);
-  return y;
-}
-
 Tensor make_order(std::int64_t n, const ResidentLoaderOptions& options, std::uint64_t epoch, Device device) {
   if (!options.shuffle) return arange(n, DType::i64, device, Role::input);
   Generator generator;
@@ -33,6 +24,14 @@ Tensor make_order(std::int64_t n, const ResidentLoaderOptions& options, std::uin
 }
 
 }  // namespace
+
+Tensor resident_copy(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  check<DeviceError>(!x.device().is_meta || device.is_meta, describe(x), " holds no data");
+  Tensor y = empty(x.shape(), x.dtype(), device, Role::input);
+  copy_across(x, y);
+  return y;
+}
 
 ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const Normalize& normalize,
                                const ResidentOptions& options) {
@@ -50,8 +49,8 @@ ResidentImages::ResidentImages(const Tensor& images, const Tensor& labels, const
         "expected a target (h, w) or (k, h, w) of its size for each image, got ", describe(images), " and ",
         describe(labels));
   check<DTypeError>(is_floating(options.dtype), "expected a floating dtype for normalised images, got ", options.dtype);
-  images_ = with_channels(brought(images, DType::u8, options.device));
-  labels_ = brought(labels, labels.dtype(), options.device);
+  images_ = with_channels(resident_copy(images, options.device));
+  labels_ = resident_copy(labels, options.device);
   values_ = pixel_table(values, options.dtype, options.device);
 }
 
@@ -61,14 +60,14 @@ Batch ResidentImages::get(const Tensor& indices, const Augmentation& augment, Ge
   return {std::move(batch.x), std::move(batch.y)};
 }
 
-ResidentLoader::ResidentLoader(const ResidentImages& images, const ResidentLoaderOptions& options)
-    : images_(&images), options_(options) {
+ResidentLoader::ResidentLoader(const ResidentDataset& dataset, const ResidentLoaderOptions& options)
+    : dataset_(&dataset), options_(options) {
   const memory::Op<"ResidentLoader"> op;
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
 }
 
 std::int64_t ResidentLoader::size() const {
-  const std::int64_t n = images_->size(), b = options_.batch_size;
+  const std::int64_t n = dataset_->size(), b = options_.batch_size;
   return n / b + (n % b && !options_.drop_last ? 1 : 0);
 }
 
@@ -83,10 +82,10 @@ void ResidentLoader::set_position(std::int64_t epoch, std::int64_t batch) {
 }
 
 ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, Position from)
-    : images_(loader.images_),
+    : dataset_(loader.dataset_),
       augment_(loader.options_.augment),
       draws_(augmentation_state(loader.options_.seed, from.epoch)),
-      order_(make_order(images_->size(), loader.options_, from.epoch, images_->device())),
+      order_(make_order(dataset_->size(), loader.options_, from.epoch, dataset_->device())),
       batch_size_(loader.options_.batch_size),
       left_(loader.size() - from.batch),
       first_(from.batch * batch_size_) {
@@ -98,12 +97,12 @@ void ResidentLoader::Iterator::take() {
   const std::int64_t n = std::min(batch_size_, order_.size(0) - first_);
   const Tensor indices = order_.alias(n, {1}, order_.storage_offset() + first_);
   if (!augment_.changes_anything()) {
-    batch_ = images_->get(indices);
+    batch_ = dataset_->get(indices);
     return;
   }
   Generator generator;
   generator.set_state(draws_);
-  batch_ = images_->get(indices, augment_, generator);
+  batch_ = dataset_->get(indices, augment_, generator);
 }
 
 ResidentLoader::Iterator& ResidentLoader::Iterator::operator++() {

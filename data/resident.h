@@ -10,17 +10,33 @@
 
 namespace bytetape::data {
 
+/// A dataset that is kept on one device, with the role `input`. Batches are made there, so nothing is copied between
+/// host and device.
+class ResidentDataset {
+ public:
+  virtual ~ResidentDataset() = default;
+  /// Returns the number of examples.
+  virtual std::int64_t size() const = 0;
+  virtual Device device() const = 0;
+  /// Returns the examples `indices`, i64 (m) on the device, augmented by `augment`. Both tensors have the role `input`
+  /// and the phase `data`.
+  virtual Batch get(const Tensor& indices, const Augmentation& augment = {},
+                    Generator& generator = default_generator()) const = 0;
+};
+
+/// Returns x itself if it is on `device`, else a copy with the role `input`.
+/// Throws DeviceError if x is a meta tensor and `device` is not a meta device.
+Tensor resident_copy(const Tensor& x, Device device);
+
 /// Options of ResidentImages.
 struct ResidentOptions {
   DType dtype = DType::f32;  ///< dtype of the images in a batch; floating
   Device device = default_device();
 };
 
-/// A dataset of images that is kept on one device as bytes, with the role `input`.
-///
-/// A batch is one kernel on the device, which gathers, augments and normalises. Nothing is copied between host and
-/// device. Labels may be targets of the images' size.
-class ResidentImages {
+/// A dataset of images, kept as bytes. A batch is one kernel, which gathers, augments and normalises. Labels may be
+/// targets of the images' size.
+class ResidentImages final : public ResidentDataset {
  public:
   /// Copies the data to options.device. Data that is already there is shared.
   /// `images` is u8 (n, h, w) or (n, c, h, w). `labels` is i64 (n), or targets (n, h, w) or (n, k, h, w) of any dtype,
@@ -31,13 +47,13 @@ class ResidentImages {
   ResidentImages(const Tensor& images, const Tensor& labels, const Normalize& normalize,
                  const ResidentOptions& options = {});
 
-  std::int64_t size() const { return images_.size(0); }
-  Device device() const { return images_.device(); }
-  /// Returns the examples `indices`, i64 (m) on the device, augmented by `augment`.
+  std::int64_t size() const override { return images_.size(0); }
+  Device device() const override { return images_.device(); }
   /// x is (m, c, h, w), channels-last; images without a channel dim get c = 1. y is (m), (m, h, w) or (m, k, h, w).
-  /// Both have the role `input` and the phase `data`. Each example is augmented with its own random numbers.
+  /// Each example is augmented with its own random numbers.
   /// Throws what gather_images() throws.
-  Batch get(const Tensor& indices, const Augmentation& augment = {}, Generator& generator = default_generator()) const;
+  Batch get(const Tensor& indices, const Augmentation& augment = {},
+            Generator& generator = default_generator()) const override;
 
  private:
   Tensor images_, labels_, values_;
@@ -53,7 +69,7 @@ struct ResidentLoaderOptions {
   Augmentation augment = {};
 };
 
-/// Iterates over the batches of ResidentImages, one epoch at a time, with the interface of DataLoader.
+/// Iterates over the batches of a ResidentDataset, one epoch at a time, with the interface of DataLoader.
 ///
 ///     const ResidentImages images(mnist.images, mnist.labels, mnist_normalize);
 ///     ResidentLoader loader(images, {.batch_size = 128, .shuffle = true});
@@ -64,10 +80,10 @@ class ResidentLoader {
  public:
   class Iterator;
 
-  /// `images` must outlive the loader and its iterators.
+  /// `dataset` must outlive the loader and its iterators.
   /// Throws ValueError unless batch_size >= 1.
-  explicit ResidentLoader(const ResidentImages& images, const ResidentLoaderOptions& options = {});
-  explicit ResidentLoader(const ResidentImages&& images, const ResidentLoaderOptions& options = {}) = delete;
+  explicit ResidentLoader(const ResidentDataset& dataset, const ResidentLoaderOptions& options = {});
+  explicit ResidentLoader(const ResidentDataset&& dataset, const ResidentLoaderOptions& options = {}) = delete;
 
   /// Returns the number of batches in an epoch.
   std::int64_t size() const;
@@ -80,7 +96,7 @@ class ResidentLoader {
   void set_position(std::int64_t epoch, std::int64_t batch = 0);
 
  private:
-  const ResidentImages* images_;
+  const ResidentDataset* dataset_;
   ResidentLoaderOptions options_;
   Position next_;
 };
@@ -103,7 +119,7 @@ class ResidentLoader::Iterator {
   Iterator(const ResidentLoader& loader, Position from);
   void take();
 
-  const ResidentImages* images_;
+  const ResidentDataset* dataset_;
   Augmentation augment_;
   PhiloxState draws_;  // random numbers of the epoch's augmentation
   Tensor order_;

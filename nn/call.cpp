@@ -1,4 +1,4 @@
-// Which module runs, under which path, and what goes into it and comes out.
+// Module calls: the running module, its path, its inputs and its results.
 #include "bytetape/nn/call.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using memory::ambient;
 using memory::NameId;
 using memory::Phase;
 
-/// The module that runs. Null also for one without a cell, with which nothing is registered that it could name.
+/// Returns the running module. Null also if it has no cell, because then nothing is registered with it.
 const Module* running() {
   return ambient.running_module && *ambient.running_module ? static_cast<const Module*>(**ambient.running_module)
                                                            : nullptr;
@@ -33,7 +33,7 @@ Phase phase_of_call() { return ambient.scope.phase == Phase::setup ? Phase::forw
 Call::Call(const Module& module, Repeatable)
     : caller_(ambient.running_module),
       scope_(ambient.scope.with(module.path_below(running()), ambient.scope.op, phase_of_call())),
-      is_within_itself_(ambient.running_module == &module.cell_ || running() == &module) {
+      is_within_itself_(running() == &module) {
   ambient.running_module = &module.cell_;
 }
 
@@ -53,9 +53,9 @@ Tensor Module::operator()(const Tensor& x) {
 NameId Module::path_below(const Module* caller) const {
   const NameId around = ambient.scope.module;
   if (caller == this) return around;
-  const std::uint64_t place = place_.load(std::memory_order_relaxed);  // threads may run one module
+  const std::uint64_t place = place_.load(std::memory_order_relaxed);  // several threads may run one module
   auto path = static_cast<NameId>(place);
-  bool from_above = false;  // else it may be known by another name
+  bool from_above = false;  // whether the caller is an ancestor, for which place_ is valid
   for (const Module* m = parent_module(); !from_above && caller && m; m = m->parent_module()) from_above = m == caller;
   if (from_above && path != 0 && place >> 32 == around) return path;
   if (!parent_module()) {
@@ -75,7 +75,8 @@ NameId Module::path_below(const Module* caller) const {
   return path;
 }
 
-// The children that lead to it, the last one first. A module that is shared has a name in each of its parents.
+// Finds the children that lead to `module`, the last one first. A shared module has a name in each parent, so a direct
+// child is preferred.
 bool Module::find_way(const Module& module, std::vector<const ChildModule*>& way) const {
   for (const bool directly : {true, false})
     for (const ChildModule& c : children_)
@@ -91,7 +92,8 @@ bool Module::trains() const {
          std::any_of(children_.begin(), children_.end(), [](const ChildModule& c) { return c.module().trains(); });
 }
 
-// By way of the root, from which an optimizer has its parameters.
+// Whether the model has all trainable parameters of `module`. The model is the root module, whose parameters() an
+// optimizer gets.
 bool Module::is_tied_to_model(const Module& module) const {
   const Module* root = this;
   while (const Module* parent = root->parent_module()) root = parent;
@@ -103,7 +105,7 @@ bool Module::is_tied_to_model(const Module& module) const {
 }
 
 void Module::check_registered(const Module& module) const {
-  const bool registers = !slots_.empty() || !children_.empty();  // else its parts may well be somebody else's
+  const bool registers = !slots_.empty() || !children_.empty();  // otherwise its parts may be registered elsewhere
   if (!registers || !grad_enabled() || !module.trains() || is_tied_to_model(module)) return;
   fail<ValueError>(describe(), " runs ", module.describe(),
                    ", which is registered with no module: parameters() leaves it out, so no optimizer trains it; "
@@ -115,7 +117,8 @@ void Module::check_registered(const Module& module) const {
 namespace bytetape::detail {
 namespace {
 
-/// A tensor without a block of the device's is left out: undefined, evicted, in pinned memory or of somebody else's.
+/// Records tensors that have a block of the device. Skips undefined, evicted and pinned tensors, and memory from
+/// outside.
 void note_passed(memory::EventKind kind, std::span<const Tensor* const> tensors) {
   std::vector<memory::Allocator*> before;
   for (const Tensor* x : tensors) {
@@ -129,7 +132,7 @@ void note_passed(memory::EventKind kind, std::span<const Tensor* const> tensors)
 
 }  // namespace
 
-// A module that is not registered has no path of its own, and what a checkpoint runs again is not another call.
+// Unregistered modules have no path of their own, and a recomputation is not another call. Neither is recorded.
 RepeatableCall::RepeatableCall(const nn::Module& module)
     : nn::Call(module, Repeatable{}),
       is_checkpoint_(module.is_checkpointed() && !is_within_itself()),

@@ -22,9 +22,9 @@ namespace bytetape::nn {
 ///       const nn::Call call(*this);
 ///
 /// Throws NotImplemented if the module is checkpointed, because the code after the Call cannot be recomputed.
-/// Throws ValueError if gradients are recorded, `module` is not registered anywhere, has parameters that require grad,
-/// and is called by a module that has registered parameters or children. The caller's parameters() would miss the
-/// parameters, so no optimizer would train them. Parameters tied to parameters of the caller's model are exempt.
+/// Throws ValueError if no optimizer would train the module's parameters. That is so if gradients are recorded, and the
+/// module is not registered anywhere, has parameters that require grad, and is called by a module that has registered
+/// parameters or children. Parameters tied to parameters of the caller's model are exempt.
 class Call {
  public:
   [[nodiscard]] explicit Call(const Module& module);

@@ -22,8 +22,8 @@ std::string demangled(const char* name) {
 std::string class_name(const std::type_info& type) {
   const std::string full = demangled(type.name());
   std::string out;
-  std::vector<std::size_t> starts{0};  // where the name begins in `out`, and those of the templates around it
-  int parentheses = 0;  // "(anonymous namespace)", and the arguments of a function that a class is local to
+  std::vector<std::size_t> starts{0};  // where the current name begins in `out`, and the templates around it
+  int parentheses = 0;                 // depth in "(anonymous namespace)", or in the arguments of a function
   for (std::size_t i = 0; i < full.size(); ++i) {
     const char c = full[i];
     if (c == '(') ++parentheses;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "bytetape/autograd/ops/conv.h"
 #include "bytetape/autograd/ops/conv_transpose.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/size2.h"
@@ -56,6 +57,50 @@ class Conv2d : public Module {
   Conv2dParams params_;
   bool same_;
   bool uneven_[2] = {false, false};  // "same" padding of an even kernel has one more element at the end
+};
+
+/// Zero padding of a sequence: a size, "valid" (no padding) or "same" (the output has the input's length; stride 1
+/// only).
+struct Padding1 {
+  std::int64_t size;
+  bool same = false;
+  Padding1(std::integral auto size) : size(static_cast<std::int64_t>(size)) {}
+  /// Throws ValueError unless name is "valid" or "same".
+  Padding1(const char* name);
+};
+
+/// The arguments of torch.nn.Conv1d.
+struct Conv1dOptions {
+  std::int64_t stride = 1;
+  Padding1 padding = 0;
+  std::int64_t dilation = 1;  ///< distance between kernel elements
+  std::int64_t groups = 1;    ///< groups of channels without connections between them; divides in_ and out_channels
+  bool bias = true;           ///< whether the layer has a bias
+};
+
+/// 1-d convolution of x (n, in_channels, l) (torch.nn.Conv1d).
+///
+/// weight (out, in / groups, k) and bias (out) are initialised from U(-b, b), b = 1/sqrt(in / groups * k). The channels
+/// of weight are innermost in memory, as in Conv2d.
+class Conv1d : public Module {
+ public:
+  /// Throws ValueError as Conv2d.
+  Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size, Conv1dOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  using Module::operator();
+  /// Returns activation(forward(x)), computed as one op.
+  Tensor operator()(const Tensor& x, Activation activation);
+  std::string describe() const override;
+  FusionRole fusion_role() const override;
+
+  Parameter weight, bias;  ///< bias is undefined if the layer has none
+
+ private:
+  Tensor convolve(const Tensor& x, Activation activation);
+
+  Conv1dParams params_;
+  bool same_;
+  bool uneven_ = false;  // "same" padding of an even kernel has one more element at the end
 };
 
 /// The arguments of torch.nn.ConvTranspose2d.

@@ -1,7 +1,8 @@
-// Modules are chosen one after the other: of those that are enough, the one that runs least again, else the one that
-// lowers the peak most. Where none does, one that is chosen gives way to its parts: its second run, of all of it at
-// once, is what takes most. Then those that are not needed any more are left out, the dearest first. In the end sets
-// that would run less again are tried, the cheapest first, if their modules together save as much as is missing.
+// Modules are checkpointed one after the other. Of the modules that are enough, the one with the least recomputation is
+// chosen. If none is enough, the one that lowers the peak most is chosen. If none lowers the peak, a chosen module is
+// replaced by its parts, because recomputing all of it at once causes the peak. Then modules that are no longer needed
+// are dropped, the most expensive first. Finally sets with less recomputation are tried, the cheapest first, if their
+// modules together save the missing bytes.
 #include "bytetape/nn/fit.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace bytetape::detail {
 
 /// The model that memory options were applied to.
 struct SeenModel {
-  std::vector<std::string> modules;  // in their order
+  std::vector<std::string> modules;  // paths, in the model's order
   int models = 0;
 };
 
@@ -54,20 +55,20 @@ NameId without_first(NameId path) {
   return parent ? memory::with_parent(path, without_first(parent)) : 0;
 }
 
-/// Of a path on the ledger, what is within the model, which may run within scopes.
+/// Returns the part of a ledger path that is within the model. The model may run within other scopes.
 NameId within_model(NameId path, const std::vector<std::string>& modules) {
   for (NameId part = path; part; part = without_first(part))
     if (std::find(modules.begin(), modules.end(), memory::plain_path(part)) != modules.end()) return part;
   return path;
 }
 
-/// A module as the ledger has it, and bytes that it makes in a step's forward.
+/// A module's name on the ledger, and the bytes that it allocates in the forward pass of a step.
 struct Made {
   std::string name;
   std::size_t bytes = 0;
 };
 
-/// By paths without classes.
+/// Returns the modules by their paths without classes.
 std::map<std::string, Made> made_in_forward(const Prediction& p, const std::vector<std::string>& modules) {
   std::map<std::string, Made> made;
   for (std::size_t i = p.steps.back().first_event; i < p.steps.back().end_event; ++i) {
@@ -101,12 +102,12 @@ class Search {
  private:
   struct Useful {
     std::string path;
-    std::size_t gain;   // bytes, when it was last tried
-    std::size_t saves;  // bytes that are not kept for backward, by itself
-    std::size_t again;  // bytes that its forward makes
+    std::size_t gain;   // bytes by which it lowered the peak when it was last tried
+    std::size_t saves;  // bytes that are not saved for backward if only this module is checkpointed
+    std::size_t again;  // bytes that its forward allocates
   };
 
-  /// Without a limit.
+  /// Predicts without a limit.
   Prediction look(const MemoryOptions& memory_options) {
     SeenModel seen;
     const bytetape::detail::Setting<SeenModel*> here(nn_ambient.seen_model, &seen);
@@ -132,7 +133,7 @@ class Search {
     peak_ = peak;
   }
 
-  /// Bytes that they make in forward.
+  /// Returns the bytes that the modules allocate in forward.
   std::size_t made_by(const Paths& modules) const {
     std::size_t bytes = 0;
     for (const auto& [path, made] : made_) {
@@ -159,8 +160,8 @@ class Search {
     return true;
   }
 
-  /// As long as gains only fall, one that is higher than what others gained before is the highest: then not all have to
-  /// be tried, until one is enough.
+  /// Adds one module to the checkpoints. `gains_fall` assumes that gains only fall while modules are chosen. So the
+  /// search stops if no module was enough, and the highest gain is not below the older gains of the untried modules.
   bool add_one(bool gains_fall) {
     std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) { return a.gain > b.gain; });
     std::optional<std::string> enough, best;
@@ -203,14 +204,14 @@ class Search {
     }
     return false;
   }
-  /// Whether a module that is of use is below another, with none of use between them.
+  /// Whether `inner`, a useful module, is below `outer` with no useful module between them.
   bool is_part(const std::string& inner, const std::string& outer) const {
     return is_below(inner, outer) && std::none_of(useful_.begin(), useful_.end(), [&](const Useful& between) {
              return is_below(inner, between.path) && is_below(between.path, outer);
            });
   }
 
-  /// A set of modules none of which is in another.
+  /// A set of modules of which none contains another.
   struct Choice {
     Paths modules;
     std::size_t again = 0, saves = 0;  // bytes
@@ -227,7 +228,8 @@ class Search {
     for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i)
       if (fits(options_of(cheaper[i].modules))) return choose(cheaper[i].modules, peak_);
   }
-  /// Sets with modules from number `from` on that run less again than `limit` and may be enough.
+  /// Collects sets that extend `with` by modules from number `from` on, recompute less than `limit` bytes, and may be
+  /// enough.
   void collect(std::size_t from, const Choice& with, std::size_t limit, std::vector<Choice>& to,
                std::size_t& looked_at) const {
     constexpr std::size_t most = std::size_t{1} << 16;
@@ -258,11 +260,12 @@ class Search {
       }
       choose(std::move(then), peak_);
       dearest.erase(dearest.begin() + static_cast<std::ptrdiff_t>(i));
-      i = 0;  // what was needed with it may not be without it
+      i = 0;  // modules that were needed before may be unnecessary now
     }
   }
 
-  /// With none of the checkpoints, which were too few, if that is enough.
+  /// Offloads without checkpoints if that is enough. Otherwise keeps all checkpoints that were chosen, which alone were
+  /// too few.
   void offload() {
     const Paths all = chosen_;
     choose({}, peak_);
@@ -271,7 +274,8 @@ class Search {
     if (keep_most()) leave_out();
   }
 
-  /// Whether it is enough that what is saved goes to the host: then the most stays that may, to a sixty-fourth.
+  /// Whether the program fits if saved tensors are offloaded. If it does, as many bytes as possible stay on the device,
+  /// to 1/64.
   bool keep_most() {
     saved_ = without_levers_.saved;
     const std::size_t saved = peak_saved(look(options_of(chosen_)));
@@ -290,7 +294,7 @@ class Search {
     return is_enough;
   }
 
-  /// That is enough for what was chosen, to a 1024th.
+  /// Returns the smallest limit that is enough for the chosen options, to 1/1024.
   std::size_t smallest_limit() {
     std::size_t too_small = limit_, enough = look(memory_options_).peak_reserved();
     while (enough > too_small && enough - too_small > std::max<std::size_t>(memory::rounding, enough / 1024)) {
@@ -303,14 +307,14 @@ class Search {
   const std::size_t limit_;
   const Predict& predict_;
   const MemoryOptions without_levers_;
-  std::vector<std::string> modules_;  // of the model, in their order
-  Paths chosen_;                      // to be checkpointed
-  std::vector<Useful> useful_;        // of these, whose checkpoint has less saved
-  std::map<std::string, Made> made_;  // without memory options
+  std::vector<std::string> modules_;  // paths of the model's modules, in its order
+  Paths chosen_;                      // modules to checkpoint
+  std::vector<Useful> useful_;        // modules whose checkpoint lowers the saved bytes
+  std::map<std::string, Made> made_;  // by path, without memory options
   SaveOnCpuOptions saved_ = without_levers_.saved;
-  MemoryOptions memory_options_;  // what is chosen
-  std::size_t peak_ = 0;          // of allocated bytes with it
-  std::size_t missing_ = 0;       // bytes, without memory options
+  MemoryOptions memory_options_;  // the chosen options
+  std::size_t peak_ = 0;          // allocated bytes with the chosen options
+  std::size_t missing_ = 0;       // bytes above the limit without memory options
 };
 
 }  // namespace

@@ -6,13 +6,13 @@
 
 namespace bytetape::nn {
 
-/// What a module is to Sequential, which runs a layer and the activation behind it as one op. A module states its role
-/// by overriding fusion_role():
+/// Describes how Sequential may fuse a module. Sequential runs a layer and the activation behind it as one op. A module
+/// states its role by overriding fusion_role():
 ///
 ///     FusionRole fusion_role() const override { return FusionRole::for_layer(*this, MatmulKernels::epilogues); }
 ///
-/// The role holds for objects of that very class. A class derived from it may have its own forward, so its objects run
-/// alone, through that forward, unless it overrides fusion_role() as well.
+/// The role holds for objects of exactly that class. A derived class may have its own forward, so its objects run
+/// alone, unless it overrides fusion_role() as well.
 class FusionRole {
  public:
   /// The module runs alone.
@@ -38,7 +38,8 @@ class FusionRole {
   bool takes(Activation activation) const {
     return run_ && activation != Activation::none && epilogues_.contains(activation);
   }
-  /// activation(layer(x)) as one op. `layer` is the module whose role this is, and takes the activation.
+  /// Returns activation(layer(x)), computed as one op. `layer` is the module whose role this is, and takes the
+  /// activation.
   Tensor run(Module& layer, const Tensor& x, Activation activation) const { return run_(layer, x, activation); }
 
  private:

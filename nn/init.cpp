@@ -26,22 +26,22 @@ std::int64_t receptive_field(const Tensor& x) {
   return n;
 }
 
-/// As a divisor: a weight without elements has a fan of 0.
+/// Returns the fan as a divisor. A weight without elements has fan 0.
 double at_least_one(std::int64_t fan) { return static_cast<double>(std::max<std::int64_t>(fan, 1)); }
 
 double kaiming_std(const Tensor& x, double a, FanMode mode, Nonlinearity nonlinearity) {
   return calculate_gain(nonlinearity, a) / std::sqrt(at_least_one(mode == FanMode::fan_in ? fan_in(x) : fan_out(x)));
 }
-/// Where what is made for x on the host lies.
+/// Returns the device for host data of x: the CPU, or its meta device if x is on a meta device.
 Device host_of(const Tensor& x) { return x.device().is_meta ? Device::meta() : Device::cpu(); }
 
-/// Takes from x what lies along the rows of q.
+/// Subtracts from each row of x its projection onto the rows of q.
 void project_out(const Tensor& x, const Tensor& q) {
   if (q.size(0) > 0) x -= matmul(matmul(x, transpose(q, 0, 1)), q);
 }
 
-/// Makes the rows of q orthonormal, from first to last: Gram-Schmidt by blocks of rows, twice, which is enough (Giraud,
-/// Langou & Rozloznik 2005). This is the Q of the decomposition whose R has a positive diagonal.
+/// Makes the rows of q orthonormal, from first to last, with Gram-Schmidt by blocks of rows. Two passes are enough
+/// (Giraud, Langou & Rozloznik 2005). The result is the Q of the decomposition whose R has a positive diagonal.
 void orthonormalise_rows(const Tensor& q) {
   constexpr std::int64_t most = 64;
   for (std::int64_t first = 0; first < q.size(0); first += most) {

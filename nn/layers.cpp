@@ -1,11 +1,17 @@
 #include "bytetape/nn/layers.h"
 
+#include <utility>
+
 #include "bytetape/autograd/ops/dropout.h"
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/nn/fusion.h"
 
 namespace bytetape::nn {
+
+Lambda::Lambda(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {
+  check<ValueError>(f_ != nullptr, "Lambda needs a function");
+}
 
 Tensor ReLU::forward(const Tensor& x) { return relu(x); }
 Tensor GELU::forward(const Tensor& x) { return gelu(x, approximate_); }

@@ -1,12 +1,30 @@
 #pragma once
 /// \file
 /// Layers without parameters.
+#include <functional>
+
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/core/random.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {
 
+/// Returns x (torch.nn.Identity).
+struct Identity : Module {
+  Tensor forward(const Tensor& x) override { return x; }
+  std::string describe() const override { return "Identity()"; }
+};
+/// Returns f(x), for a function between the layers of a Sequential.
+class Lambda : public Module {
+ public:
+  /// Throws ValueError if f is empty.
+  explicit Lambda(std::function<Tensor(const Tensor&)> f);
+  Tensor forward(const Tensor& x) override { return f_(x); }
+  std::string describe() const override { return "Lambda()"; }
+
+ private:
+  std::function<Tensor(const Tensor&)> f_;
+};
 /// Returns relu(x) (torch.nn.ReLU).
 struct ReLU : Module {
   Tensor forward(const Tensor& x) override;

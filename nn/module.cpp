@@ -56,7 +56,7 @@ Tensor Module::forward(const Tensor&) {
 std::string Module::describe() const { return class_name(typeid(*this)); }
 FusionRole Module::fusion_role() const { return {}; }
 
-// What errors and the ledger call a place in this module: "parameter 'weight' of Linear".
+// Returns the name of a member in errors and on the ledger, such as "parameter 'weight' of Linear".
 NameId Module::place_named(const char* kind, const std::string& name) const {
   return memory::intern(detail::concat(kind, " '", name, "' of ", class_name(typeid(*this))));
 }
@@ -65,7 +65,7 @@ void Module::check_name(const std::string& name) const {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "a name within a module is not empty and has no '.'");
   const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
-  check<ValueError>(!name.starts_with("(root) ") && (digits == 0 || digits == name.size() || name[digits] != ' '),
+  check<ValueError>(!name.starts_with("(root) ") && (digits == 0 || name[digits] != ' '),
                     "a name within a module must not be a number and a space, nor begin with '(root) ', got '", name,
                     "', which memory reports would show as a class");
   check<ValueError>(
@@ -80,13 +80,13 @@ Registration Module::register_slot(Slot::Kind kind, std::string name, const Tens
   check_name(name);
   auto slot = std::make_shared<Slot>(kind, std::move(name), op, own_path());
   slot->put(value);
-  cell();  // Call finds the module that runs by it
+  cell();  // Call identifies the running module by its cell
   return Registration(slots_.emplace_back(std::move(slot)));
 }
 
 Registration Module::register_parameter(std::string name, const Shape& shape, Strides (*layout)(const Shape&)) {
   const memory::OpScope scope(place_named("parameter", name));
-  numel(shape);  // first: of what it lets through strides do not overflow
+  numel(shape);  // first, because it checks that strides cannot overflow
   return register_parameter(std::move(name), empty_strided(shape, layout(shape), DType::f32, default_device()));
 }
 
@@ -94,8 +94,8 @@ Registration Module::register_parameter(std::string name, const Tensor& value) {
   return register_slot(Slot::Kind::parameter, std::move(name), value);
 }
 
-Registration Module::register_buffer(std::string name, const Tensor& value) {
-  return register_slot(Slot::Kind::buffer, std::move(name), value);
+Registration Module::register_buffer(std::string name, const Tensor& value, bool persistent) {
+  return register_slot(persistent ? Slot::Kind::buffer : Slot::Kind::unsaved_buffer, std::move(name), value);
 }
 
 void Module::register_module(std::string name, Module& child) { adopt({std::move(name), nullptr, child.cell()}); }
@@ -112,7 +112,7 @@ void Module::adopt(ChildModule child) {
   Module& module = child.module();
   for (const auto& [path, below] : module.named_modules())
     check<ValueError>(below != this, "it contains the one that it is registered with");
-  const ModuleCell& here = cell();  // also where the child is another's first: Call finds the one that runs by it
+  const ModuleCell& here = cell();  // also if the child has another parent: Call identifies a module by its cell
   if (!module.parent_module()) {
     module.parent_ = here;
     module.rebook(child.path_below(own_path()));
@@ -120,17 +120,17 @@ void Module::adopt(ChildModule child) {
   children_.push_back(std::move(child));
 }
 
-// Where its tensors are booked.
+// Returns the path to which the ledger attributes the module's tensors.
 NameId Module::own_path() const { return path_ ? path_ : memory::root_path(class_name(typeid(*this))); }
 
-// The books learn the longer path: "fc" below "net" becomes "net.fc".
+// Sets the path on the ledger, for example from "fc" to "net.fc" when "net" registers "fc".
 void Module::rebook(NameId path) {
   path_ = path;
   place_ = 0;
   for (const auto& slot : slots_) slot->set_module(path);
   for (const ChildModule& c : children_)
     if (c.module().parent_ == cell_)
-      c.module().rebook(c.path_below(path));  // another parent's are booked below that one
+      c.module().rebook(c.path_below(path));  // children of another parent keep their path
 }
 
 NamedTensors Module::named(std::initializer_list<Slot::Kind> kinds) const {
@@ -153,7 +153,7 @@ NamedTensors Module::named_parameters(bool remove_duplicate) const {
   return remove_duplicate ? without_duplicates(std::move(all)) : all;
 }
 NamedTensors Module::named_buffers(bool remove_duplicate) const {
-  NamedTensors all = named({Slot::Kind::buffer});
+  NamedTensors all = named({Slot::Kind::buffer, Slot::Kind::unsaved_buffer});
   return remove_duplicate ? without_duplicates(std::move(all)) : all;
 }
 NamedTensors Module::state_dict() const { return named({Slot::Kind::parameter, Slot::Kind::buffer}); }
@@ -172,7 +172,7 @@ std::vector<std::pair<std::string, Module*>> Module::named_modules() {
   return out;
 }
 
-/// The one of that path among `all`, which are what `module` has of a kind.
+/// Returns the entry with this path. `all` holds the entries of one kind of `module`.
 template <class All>
 static auto& find_named(All& all, const char* kind, const std::string& path, const Module& module) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == path; });
@@ -203,7 +203,7 @@ Module& Module::apply(const std::function<void(Module&)>& f) {
 }
 
 Module& Module::set_checkpointed(bool on) {
-  cell();  // Call knows it by that
+  cell();  // creates the cell, by which Call identifies the module
   checkpointed_ = on;
   return *this;
 }
@@ -220,7 +220,7 @@ void checkpoint_modules(Module& model, const std::vector<std::string>& places) {
   for (const std::string& path : paths)
     check<ValueError>(has(known, path), "checkpoint_modules: ", model.describe(), " has no module '", path, "'");
   for (const auto& [path, module] : modules) module->set_checkpointed(false);
-  for (const auto& [path, module] : modules)  // a shared one has several
+  for (const auto& [path, module] : modules)  // a shared module has several paths
     if (has(paths, path)) module->set_checkpointed();
 }
 

@@ -68,7 +68,7 @@ class Module {
   /// remove_duplicate is false.
   NamedTensors named_parameters(bool remove_duplicate = true) const;
   /// Returns the buffers of this module and its descendants, with names as in named_parameters().
-  /// Buffers are saved and moved with the module but not trained.
+  /// Buffers are moved with the module, saved if they are persistent, and not trained.
   NamedTensors named_buffers(bool remove_duplicate = true) const;
   /// Returns this module, under the path "", and all its descendants with their paths.
   std::vector<std::pair<std::string, Module*>> named_modules();
@@ -113,8 +113,8 @@ class Module {
   /// Sets all gradients to undefined.
   void zero_grad();
 
-  /// Returns parameters and buffers by name. They share the module's memory. A tied tensor is listed under each of its
-  /// names.
+  /// Returns parameters and persistent buffers by name. They share the module's memory. A tied tensor is listed under
+  /// each of its names.
   NamedTensors state_dict() const;
   /// Copies the values of `state` into the parameters and buffers, converted to their dtypes.
   /// If `strict` is false, keys may be missing or unexpected.
@@ -127,8 +127,7 @@ class Module {
 
   /// Returns a description for summary() and errors, such as "Linear(784, 10)". Default: the name of the class.
   virtual std::string describe() const;
-  /// What the module is to Sequential, which runs a layer and the activation behind it as one op (nn/fusion.h). By
-  /// default it runs alone.
+  /// Returns how Sequential may fuse the module with an activation (nn/fusion.h). Default: it runs alone.
   virtual FusionRole fusion_role() const;
 
  protected:
@@ -143,8 +142,9 @@ class Module {
   /// Throws AutogradError if `value` is not a leaf.
   /// Throws DTypeError if `value` is not floating.
   Registration register_parameter(std::string name, const Tensor& value);
-  /// Registers a buffer, for a member nn::Buffer. Buffers are saved and moved with the module but not trained.
-  Registration register_buffer(std::string name, const Tensor& value);
+  /// Registers a buffer, for a member nn::Buffer. Buffers are saved and moved with the module but not trained. If
+  /// `persistent` is false, the buffer is moved but not saved: state_dict() leaves it out.
+  Registration register_buffer(std::string name, const Tensor& value, bool persistent = true);
   /// Registers a child that is a member. The child may be moved. If it is destroyed before this module, functions that
   /// need it throw ValueError.
   void register_module(std::string name, Module& child);
@@ -182,14 +182,14 @@ class Module {
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
   memory::ModuleCell cell_, parent_;                    // parent_ is the first module that registered this one
-  memory::NameId path_ = memory::ambient.scope.module;  // in that parent; of the root, the scope that it was made in
-  mutable std::atomic<std::uint64_t> place_{0};  // cached by the last call from above: the path around it, and its own
+  memory::NameId path_ = memory::ambient.scope.module;  // path in parent_; for a root, the scope of its constructor
+  mutable std::atomic<std::uint64_t> place_{0};         // cache of path_below(): the caller's path, and its own
   bool training_ = true, checkpointed_ = false;
 };
 
 /// Makes the modules of these paths checkpointed, and all other modules of `model` not checkpointed.
 /// A path is as in named_modules(), "layer1.0", or as on the ledger and in memory::advise(), "layer1.0 Block".
-/// Throws ValueError if the model has no module of such a path. No module has changed then.
+/// Throws ValueError if the model has no module of such a path. All modules are then unchanged.
 void checkpoint_modules(Module& model, const std::vector<std::string>& places);
 
 /// Returns a table of the modules: shapes and counts of their parameters, bytes of parameters and buffers, and totals

@@ -1,8 +1,10 @@
 #pragma once
 /// \file
 /// Includes every layer.
+#include "bytetape/nn/attention.h"
 #include "bytetape/nn/call.h"
 #include "bytetape/nn/conv.h"
+#include "bytetape/nn/embedding.h"
 #include "bytetape/nn/fit.h"
 #include "bytetape/nn/fusion.h"
 #include "bytetape/nn/init.h"
@@ -15,5 +17,6 @@
 #include "bytetape/nn/pool.h"
 #include "bytetape/nn/savings.h"
 #include "bytetape/nn/sequential.h"
+#include "bytetape/nn/transformer.h"
 #include "bytetape/nn/update_bn.h"
 #include "bytetape/nn/upsample.h"

@@ -6,6 +6,7 @@
 #include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/group_norm.h"
+#include "bytetape/autograd/ops/rms_norm.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/nn/call.h"
@@ -34,13 +35,14 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, Activation 
   check(x.defined() && x.rank() >= kind_.least_rank && x.rank() <= kind_.most_rank, kind_.name, " expects ",
         kind_.expected, " with c = ", num_features_, ", got ", bytetape::describe(x));
   const bool use_batch = is_training() || !options_.track_running_stats;
-  const bool is_counted = bytetape::detail::runs_again();  // by the first run of a checkpoint
+  const bool is_counted = bytetape::detail::runs_again();  // the first run of the checkpoint counted the batch
   if (use_batch && averaged_ && !is_counted) return normalise_and_average(x, residual, activation);
   return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps, activation,
                     residual, num_batches_tracked);
 }
 
-// The first batch writes to tensors of its own: what throws loses nothing, and no NaN of before is carried on.
+// The first batch writes to new tensors. If it throws, the old statistics remain. NaNs in the old statistics have no
+// effect.
 Tensor BatchNorm::normalise_and_average(const Tensor& x, const Tensor& residual, Activation activation) {
   const auto start = [&](const Tensor& statistic) { return *averaged_ == 0 ? zeros_like(statistic) : statistic; };
   const Tensor mean = start(running_mean), var = start(running_var), batches = start(num_batches_tracked);
@@ -86,10 +88,25 @@ Tensor GroupNorm::forward(const Tensor& x) {
   return group_norm(x, num_groups_, weight, bias, eps_);
 }
 
+InstanceNorm2d::InstanceNorm2d(std::int64_t num_features, InstanceNormOptions options)
+    : GroupNorm(num_features, num_features, {.eps = options.eps, .affine = options.affine}) {}
+
+Tensor InstanceNorm2d::forward(const Tensor& x) {
+  check(x.defined() && x.rank() == 4 && x.size(1) == num_channels_, "InstanceNorm2d expects (n, ", num_channels_,
+        ", h, w), got ", bytetape::describe(x));
+  return GroupNorm::forward(x);
+}
+
+std::string InstanceNorm2d::describe() const { return detail::concat("InstanceNorm2d(", num_channels_, ")"); }
+
+static void check_sizes(const char* name, const Shape& shape) {
+  const bool is_positive = std::all_of(shape.begin(), shape.end(), [](auto n) { return n > 0; });
+  check<ValueError>(!shape.empty() && is_positive, name, " needs positive sizes, got ", shape);
+}
+
 LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
     : normalized_shape_(normalized_shape), eps_(options.eps) {
-  const bool is_positive = std::all_of(normalized_shape.begin(), normalized_shape.end(), [](auto n) { return n > 0; });
-  check<ValueError>(!normalized_shape.empty() && is_positive, "LayerNorm needs positive sizes, got ", normalized_shape);
+  check_sizes("LayerNorm", normalized_shape);
   if (!options.elementwise_affine) return;
   weight = register_parameter("weight", ones(normalized_shape));
   if (options.bias) bias = register_parameter("bias", zeros(normalized_shape));
@@ -107,5 +124,15 @@ AddLayerNorm LayerNorm::operator()(const Tensor& x, const Tensor& residual) {
 }
 
 std::string LayerNorm::describe() const { return detail::concat("LayerNorm(", normalized_shape_, ")"); }
+
+RMSNorm::RMSNorm(const Shape& normalized_shape, RMSNormOptions options)
+    : normalized_shape_(normalized_shape), eps_(options.eps) {
+  check_sizes("RMSNorm", normalized_shape);
+  if (options.elementwise_affine) weight = register_parameter("weight", ones(normalized_shape));
+}
+
+Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, normalized_shape_, weight, eps_); }
+
+std::string RMSNorm::describe() const { return detail::concat("RMSNorm(", normalized_shape_, ")"); }
 
 }  // namespace bytetape::nn

@@ -87,9 +87,27 @@ class GroupNorm : public Module {
 
   Parameter weight, bias;  ///< (num_channels,); undefined unless affine
 
- private:
+ protected:
   std::int64_t num_groups_, num_channels_;
+
+ private:
   double eps_;
+};
+
+/// The arguments of torch.nn.InstanceNorm2d. There are no running statistics.
+struct InstanceNormOptions {
+  double eps = 1e-5;    ///< added to the variance
+  bool affine = false;  ///< whether the layer has weight and bias
+};
+
+/// Normalisation of each channel of each image of x (n, num_features, h, w) (torch.nn.InstanceNorm2d).
+/// It is a GroupNorm with a group for each channel.
+class InstanceNorm2d : public GroupNorm {
+ public:
+  /// Throws ValueError if num_features is not positive.
+  explicit InstanceNorm2d(std::int64_t num_features, InstanceNormOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
 };
 
 /// The arguments of torch.nn.LayerNorm.
@@ -116,6 +134,28 @@ class LayerNorm : public Module {
  private:
   Shape normalized_shape_;
   double eps_;
+};
+
+/// The arguments of torch.nn.RMSNorm.
+struct RMSNormOptions {
+  std::optional<double> eps = {};  ///< added to the mean square; the epsilon of the dtype unless set
+  bool elementwise_affine = true;  ///< whether the layer has a weight
+};
+
+/// RMS normalisation of x (..., normalized_shape) over its last dims (torch.nn.RMSNorm).
+/// weight is initialised to 1. rms_norm() has the formula.
+class RMSNorm : public Module {
+ public:
+  /// Throws ValueError if normalized_shape is empty or has a size that is not positive.
+  explicit RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight;  ///< of shape normalized_shape; undefined if left out
+
+ private:
+  Shape normalized_shape_;
+  std::optional<double> eps_;
 };
 
 }  // namespace bytetape::nn

@@ -17,7 +17,7 @@ Slot::~Slot() {
 }
 
 const Tensor& Slot::get() {
-  // A member that was assigned as a plain Tensor&, past its operator=.
+  // The member may have been assigned through a Tensor&, which bypasses Parameter's operator=.
   if (member_ && !member_->is_same(value_)) put(*member_);
   return value_;
 }
@@ -26,7 +26,7 @@ void Slot::put(const Tensor& x) {
   Tensor next = x, last = value_;
   if (!next.is_same(last)) {
     const memory::OpScope scope(op_);
-    const bool is_new = next.defined() && next.impl()->slots == 0;  // else it keeps its booking, and stays frozen
+    const bool is_new = next.defined() && next.impl()->slots == 0;  // else its module and requires_grad are kept
     if (kind_ == Kind::parameter && next.defined()) {
       check<DTypeError>(is_floating(next.dtype()), "a parameter is floating, not ", describe(next));
       check<AutogradError>(next.is_leaf(), "a parameter is a leaf, and an op on the tape made ", describe(next),

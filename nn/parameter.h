@@ -15,7 +15,7 @@ class Parameter;
 /// tensors through slots.
 class Slot {
  public:
-  enum class Kind { parameter, buffer };
+  enum class Kind { parameter, buffer, unsaved_buffer };
   /// `op` is the name of the slot in errors and on the ledger, such as "parameter 'weight' of Linear".
   /// `module` is the path of the module that has it.
   Slot(Kind kind, std::string name, memory::NameId op, memory::NameId module);
@@ -29,8 +29,8 @@ class Slot {
   const Tensor& get();
   /// Puts x into the slot, with the conditions of Module::register_parameter and register_buffer.
   void put(const Tensor& x);
-  /// Sets the module's path, and books the tensor and its gradient under it. What is booked under another slot's module
-  /// stays there.
+  /// Sets the module's path, and attributes the tensor and its gradient to it on the ledger. Tensors that the ledger
+  /// attributes to another slot's module stay there.
   void set_module(memory::NameId path);
 
  private:

@@ -10,7 +10,7 @@ Pool2dParams params_of(Size2 kernel, Size2 stride, Size2 padding) {
   return {kernel, {stride.h ? stride.h : kernel.h, stride.w ? stride.w : kernel.w}, padding};
 }
 
-/// As in "2x2, stride=2x2".
+/// Returns, for example, "2x2, stride=2x2".
 std::string describe_params(const Pool2dParams& p) {
   const std::string padding = p.padding == 0 ? "" : detail::concat(", padding=", p.padding.h, "x", p.padding.w);
   return detail::concat(p.kernel.h, "x", p.kernel.w, ", stride=", p.stride.h, "x", p.stride.w, padding);

@@ -10,7 +10,7 @@
 namespace bytetape::nn {
 namespace {
 
-/// Of the host's memory that is pinned for the device.
+/// Returns the peak of host memory that is pinned for the device.
 std::size_t peak_pinned(const memory::Prediction& p) {
   std::size_t peak = 0;
   for (const memory::Snapshot& s : p.others)

@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t length(const Sequential& model) { return static_cast<std::int64_t>(model.size()); }
 
-/// Runs layers first to last - 1 on x. A layer and the activation behind it are one op if the layer takes that one.
+/// Runs layers first to last - 1 on x. A layer and the activation behind it run as one op if the layer supports that.
 Tensor run_layers(Sequential& model, std::int64_t first, std::int64_t last, const Tensor& x) {
   Tensor y = x;
   for (std::int64_t i = first; i < last; ++i) {

@@ -1,27 +1,50 @@
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 
+#include "bytetape/nn/layers.h"
 #include "bytetape/nn/module_list.h"
 
 namespace bytetape::nn {
 
+/// A function of a tensor, such as a lambda, that is not a module.
+template <class T>
+concept TensorFunction = std::is_invocable_r_v < Tensor,
+        std::decay_t<T>
+&, const Tensor& > &&!std::derived_from<std::decay_t<T>, Module>;
+
 /// Runs modules one after the other; each has a forward(x) (torch.nn.Sequential).
 ///
-/// The modules are named "0", "1", ... or as given to push_back. They are moved in, or passed as a std::shared_ptr:
+/// The modules are named "0", "1", ... or as given to push_back. They are moved in, or passed as a std::shared_ptr. A
+/// function becomes a Lambda:
 ///
-///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), Block(128));
+///     nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), [](const Tensor& x) { return x * 2; }, Block(128));
 ///     net.push_back("head", nn::Linear(128, 10));
 ///
 /// A Linear, Conv2d or BatchNorm and a following ReLU run as one op, with one launch and one tensor less. So do a
-/// Linear and a tanh GELU, with one launch less. The op is booked under the first of the two. On the CPU the results
-/// are bit-identical to those of separate ops. Layers of your own can take part
-/// (nn/fusion.h). A class derived from a layer runs its own forward.
+/// Linear and a tanh GELU, with one launch less. The ledger attributes the op to the layer. On the CPU the results are
+/// bit-identical to those of separate ops. Layers of your own can take part (nn/fusion.h). A class derived from a layer
+/// runs its own forward.
 ///
 /// A Sequential constructed from a single Sequential moves it and does not nest it.
 class Sequential : public ModuleList<> {
  public:
-  using ModuleList::ModuleList;
+  Sequential() = default;
+  template <class... Parts>
+  requires((ModuleOrPointer<Parts, Module> || TensorFunction<Parts>)&&...) explicit Sequential(Parts&&... parts) {
+    (push_back(std::forward<Parts>(parts)), ...);
+  }
+
+  using ModuleList::push_back;
+  /// Appends a function, named by its index.
+  template <TensorFunction F>
+  Sequential& push_back(F&& f) {
+    ModuleList::push_back(Lambda(std::forward<F>(f)));
+    return *this;
+  }
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return "Sequential"; }
 };

@@ -1,4 +1,4 @@
-// The methods of Module that replace what is in its tensors.
+// The methods of Module that replace the values of its tensors.
 #include <map>
 #include <unordered_set>
 
@@ -19,9 +19,9 @@ void Module::convert(const std::function<Tensor(const Tensor&)>& f) {
   struct Moved {
     Tensor x, data, grad;
   };
-  std::vector<Moved> all;  // made before anything changes: whatever throws leaves the model as it was
+  std::vector<Moved> all;  // complete before anything changes, so that an exception leaves the model unchanged
   std::unordered_set<const TensorImpl*> seen;
-  for (const auto& [name, x] : state_dict()) {
+  for (const auto& [name, x] : named({Slot::Kind::parameter, Slot::Kind::buffer, Slot::Kind::unsaved_buffer})) {
     if (!seen.insert(x.impl()).second) continue;
     const Tensor grad = x.grad();
     all.push_back({x, f(x), grad.defined() ? f(grad) : grad});

@@ -14,13 +14,13 @@ namespace bytetape::nn {
 namespace {
 
 struct Amount {
-  std::int64_t count = 0;  // of parameters
-  std::size_t bytes = 0;   // with the buffers'
+  std::int64_t count = 0;  // elements of parameters
+  std::size_t bytes = 0;   // of parameters and buffers
 };
 
 struct Row {
   std::string path, type;
-  std::vector<std::string> lines;  // of the column `parameters`
+  std::vector<std::string> lines;  // lines of the column `parameters`
   Amount amount;
 };
 
@@ -34,9 +34,9 @@ class Table {
   void count(Row& row, const Tensor& x, bool is_parameter);
 
   std::vector<Row> rows_;
-  std::map<std::string, Amount> kinds_;  // by "f32 on cpu"
+  std::map<std::string, Amount> kinds_;  // by dtype and device: "f32 on cpu"
   Amount total_;
-  std::unordered_set<const TensorImpl*> seen_;  // what another row has already is not counted again
+  std::unordered_set<const TensorImpl*> seen_;  // tensors that a row has counted
 };
 
 void Table::count(Row& row, const Tensor& x, bool is_parameter) {
@@ -46,7 +46,7 @@ void Table::count(Row& row, const Tensor& x, bool is_parameter) {
   }
 }
 
-// Tensors of this module alone: those whose name has no further dot.
+// Adds a row for the tensors of this module alone, whose names have no dot.
 void Table::add(const std::string& path, Module& module) {
   Row row{path.empty() ? "(model)" : path, module.describe(), {}, {}};
   const auto is_own = [](const std::string& name) { return name.find('.') == std::string::npos; };
@@ -62,7 +62,8 @@ void Table::add(const std::string& path, Module& module) {
   rows_.push_back(std::move(row));
 }
 
-// One, which says where the parameters are; where they differ in dtype or device, one more for each pair.
+// Returns one row if all parameters have the same dtype and device. Otherwise adds a row for each pair of dtype and
+// device.
 std::vector<Row> Table::totals() const {
   std::vector<Row> rows{{"total", "", {}, total_}}, apart;
   for (const auto& [kind, amount] : kinds_) {

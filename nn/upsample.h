@@ -16,4 +16,18 @@ class Upsample : public Module {
   InterpolateOptions options_;
 };
 
+/// Turns channels into pixels: (n, c r^2, h, w) -> (n, c, h r, w r), with r the upscale factor (torch.nn.PixelShuffle;
+/// Shi et al., "Real-time single image and video super-resolution using an efficient sub-pixel convolutional neural
+/// network", 2016).
+class PixelShuffle : public Module {
+ public:
+  /// Throws ValueError if the factor is not positive.
+  explicit PixelShuffle(std::int64_t upscale_factor);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+ private:
+  std::int64_t factor_;
+};
+
 }  // namespace bytetape::nn

@@ -159,6 +159,7 @@ void Optimizer::make_skip_counts(bool is_scaled) {
   const auto faults_thrown = backend(device).faults_thrown;
   if ((!faults_thrown && !is_scaled) || (skips_.defined() && skips_.device() == device)) return;
   detail::refuse_in_capture("takes an optimizer's first step");
+  read_skip_counts();  // of the device that the parameters were on before
   skips_ = zeros(parameters_.size(), DType::i64, device, memory::Role::optimizer_state);
   for (std::size_t i = 0; i < given_.size(); ++i) given_[i] -= std::exchange(known_skips_[i], 0);
   if (faults_thrown && !device.is_meta) faults_seen_ = faults_thrown(device.index);

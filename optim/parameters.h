@@ -18,7 +18,7 @@ void check_in_place(const Tensor& parameter, std::size_t i);
 /// Throws CaptureError if a step is being captured, because replays would allocate the state again.
 Tensor new_state(const Tensor& parameter);
 /// Checks that `parameter` matches the state that was made for it.
-/// Throws ShapeError if its shape or layout has changed.
+/// Throws ShapeError if its layout has changed.
 /// Throws DTypeError if its dtype has changed.
 /// Throws DeviceError if it was moved.
 void check_state(const Tensor& state, const Tensor& parameter);

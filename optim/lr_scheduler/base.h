@@ -13,9 +13,10 @@ namespace bytetape::optim::lr_scheduler {
 /// Base class of schedules, which set the learning rates of an optimizer's groups per epoch or step
 /// (torch.optim.lr_scheduler.LRScheduler).
 ///
-/// The constructor sets the rates of epoch 0. Each step(), after the optimizer's step, sets those of the next epoch.
-/// New rates are computed from the current ones, as in PyTorch, so several schedules of one optimizer multiply. Replays
-/// of a captured step use the current rates. The optimizer must outlive the schedule.
+/// The constructor sets the rates of epoch 0. Call step() after the optimizer's step: it sets the rates of the next
+/// epoch. Most schedules compute new rates from the current ones, as in PyTorch, so several of them on one optimizer
+/// multiply. LambdaLR, OneCycleLR and CosineAnnealingWarmRestarts set absolute rates. Replays of a captured step use
+/// the current rates. The optimizer must outlive the schedule.
 ///
 ///     optim::SGD sgd(model.parameters(), {.lr = 0.1});
 ///     optim::lr_scheduler::StepLR schedule(sgd, {.step_size = 30});
@@ -32,16 +33,18 @@ class LRScheduler {
   /// Sets the rates of the next epoch.
   /// Throws CaptureError if a step is being captured, because a replay does not run host code.
   void step();
-  /// Returns the rates that the last step set, by group.
+  /// Returns the current rates that this schedule set, by group.
   const std::vector<double>& get_last_lr() const { return last_lrs_; }
   /// Returns the epoch of the current rates, from 0.
   std::int64_t last_epoch() const { return last_epoch_; }
   Optimizer& optimizer() const { return optimizer_; }
 
-  /// Returns the state. Options are not in it: give them to the constructor.
+  /// Returns the state. Options are not part of it. Pass them to the constructor again.
   virtual StateDict state_dict() const { return own_state(); }
-  /// Restores a state. Rates and momenta are in the optimizer's state: load that after the schedule was constructed.
-  /// Throws ValueError, naming what is missing or unexpected, if the names do not match. Nothing has changed then.
+  /// Restores a state. Rates and momenta belong to the optimizer's state. Load the optimizer's state after the schedule
+  /// is constructed, because the constructor changes the rates.
+  /// Throws ValueError, naming what is missing or unexpected, if the names do not match. The schedule is then
+  /// unchanged.
   virtual void load_state_dict(const StateDict& state);
 
  protected:
@@ -51,7 +54,7 @@ class LRScheduler {
   double base_lr(std::size_t g) const { return base_lrs_[g]; }
   void set_base_lr(std::size_t g, double lr);
 
-  /// Sets the rates of epoch 0, from the current ones. Each derived constructor calls it last.
+  /// Sets the rates of epoch 0 from the current ones. Each derived constructor calls it last.
   virtual void begin();
   /// Advances by one epoch.
   virtual void advance();
@@ -69,7 +72,7 @@ class LRScheduler {
   std::vector<double> base_lrs_, last_lrs_;  // by group
 };
 
-/// One number for all groups, or one for each.
+/// One number for all parameter groups, or one number per group.
 class PerGroup {
  public:
   PerGroup(double value) : values_{value} {}
@@ -77,7 +80,7 @@ class PerGroup {
   PerGroup(std::vector<double> values) : values_(std::move(values)) {}
 
   /// Returns the numbers by group.
-  /// Throws ValueError, with `name`, if there is neither one number nor one for each group.
+  /// Throws ValueError, with `name`, if the count is neither 1 nor the number of groups.
   std::vector<double> of(const Optimizer& optimizer, const char* name) const;
 
  private:
