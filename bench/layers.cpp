@@ -40,18 +40,21 @@ Tensor split(const bench::Workload& w, const std::string& part, const std::vecto
   return y.detach();
 }
 
+/// Splits a workload whose model is a Sequential.
 void split(const bench::Workload& w) {
   manual_seed(0);
   const auto model = w.model();
-  Tensor x = w.input(w.batch);
-  for (std::size_t i = 0; i < model->size(); ++i) {
-    nn::Module& layer = (*model)[i];
+  auto* const layers = dynamic_cast<nn::Sequential*>(model.get());
+  if (!layers) return;
+  const data::Batch batch = w.data(w.batch);
+  Tensor x = batch.x;
+  for (std::size_t i = 0; i < layers->size(); ++i) {
+    nn::Module& layer = (*layers)[i];
     std::vector<Tensor> inputs = layer.parameters();
     if (i > 0) inputs.push_back(x.set_requires_grad());  // the images need no gradient
     x = split(w, std::to_string(i) + " " + layer.describe(), inputs, [&] { return layer(x); });
   }
-  const Tensor y = randint(0, 10, {w.batch});
-  split(w, "cross_entropy", {x.set_requires_grad()}, [&] { return cross_entropy(x, y); });
+  split(w, "cross_entropy", {x.set_requires_grad()}, [&] { return cross_entropy(x, batch.y); });
 
   for (Tensor p : model->parameters()) p.set_grad(randn(p.shape()));
   const auto optimizer = w.optimizer(*model);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "examples/cifar10/resnet.h"
+#include "examples/gpt/model.h"
 #include "examples/mnist/models.h"
 
 namespace bytetape::bench {
@@ -14,21 +15,32 @@ namespace bytetape::bench {
 struct Workload {
   std::string name, precision;
   std::int64_t batch;
-  std::function<std::unique_ptr<nn::Sequential>()> model;
-  std::function<Tensor(std::int64_t batch)> input;
+  std::function<std::unique_ptr<nn::Module>()> model;
+  std::function<data::Batch(std::int64_t batch)> data;
   std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
 };
 
-inline std::unique_ptr<nn::Sequential> mlp() {
+inline std::unique_ptr<nn::Module> mlp() {
   return std::make_unique<nn::Sequential>(nn::Linear(784, 1024), nn::ReLU(), nn::Linear(1024, 1024), nn::ReLU(),
                                           nn::Linear(1024, 10));
 }
-inline std::unique_ptr<nn::Sequential> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
-inline std::unique_ptr<nn::Sequential> resnet() { return std::make_unique<nn::Sequential>(examples::resnet18()); }
+inline std::unique_ptr<nn::Module> cnn() { return std::make_unique<nn::Sequential>(examples::mnist_cnn()); }
+inline std::unique_ptr<nn::Module> resnet() { return std::make_unique<nn::Sequential>(examples::resnet18()); }
+inline auto gpt(const examples::GptSizes& sizes) {
+  return [=] { return std::make_unique<examples::Gpt>(sizes); };
+}
 
-inline Tensor flat(std::int64_t batch) { return randn({batch, 784}); }
+/// x and its classes. x is drawn first.
+inline data::Batch with_classes(const Tensor& x) { return {x, randint(0, 10, {x.size(0)})}; }
+inline data::Batch flat(std::int64_t batch) { return with_classes(randn({batch, 784})); }
 inline auto images(std::int64_t channels, std::int64_t size) {
-  return [=](std::int64_t batch) { return randn({batch, channels, size, size}); };
+  return [=](std::int64_t batch) { return with_classes(randn({batch, channels, size, size})); };
+}
+inline auto tokens(std::int64_t length, std::int64_t vocabulary) {
+  return [=](std::int64_t batch) -> data::Batch {
+    const Tensor text = randint(0, vocabulary, {batch, length + 1});
+    return {contiguous(narrow(text, 1, 0, length)), contiguous(narrow(text, 1, 1, length))};
+  };
 }
 
 inline std::unique_ptr<optim::Optimizer> sgd(nn::Module& m) {
@@ -38,6 +50,16 @@ inline std::unique_ptr<optim::Optimizer> sgd(nn::Module& m) {
 inline std::unique_ptr<optim::Optimizer> adam(nn::Module& m) {
   return std::make_unique<optim::Adam>(m.parameters(), optim::AdamOptions{.lr = 1e-3});
 }
+
+inline std::unique_ptr<optim::Optimizer> adamw(nn::Module& m) {
+  return std::make_unique<optim::AdamW>(m.parameters(),
+                                        optim::AdamWOptions{.lr = 3e-4, .betas = {0.9, 0.95}, .weight_decay = 0.1});
+}
+
+inline constexpr std::int64_t gpt2_tokens = 50257, padded = 50304;
+inline const examples::GptSizes gpt2{.vocabulary = padded, .context = 1024, .layers = 12, .heads = 12, .width = 768};
+inline const examples::GptSizes gpt2_l2{.vocabulary = padded, .context = 256, .layers = 2, .heads = 12, .width = 768};
+inline const examples::GptSizes gpt_char{.vocabulary = 65, .context = 128, .layers = 4, .heads = 4, .width = 128};
 
 inline const std::vector<Workload>& workloads() {
   static const std::vector<Workload> table{
@@ -51,6 +73,11 @@ inline const std::vector<Workload>& workloads() {
       {"resnet18_b512_tf32", "tf32", 512, resnet, images(3, 32), sgd},
       {"resnet18_b128_bf16", "bf16", 128, resnet, images(3, 32), sgd},
       {"resnet18_b512_bf16", "bf16", 512, resnet, images(3, 32), sgd},
+      {"gpt2_l2_t256_b4_fp32", "fp32", 4, gpt(gpt2_l2), tokens(256, gpt2_tokens), adamw},
+      {"gptchar_b32_fp32", "fp32", 32, gpt(gpt_char), tokens(128, 65), adamw},
+      {"gpt2_b8_tf32", "tf32", 8, gpt(gpt2), tokens(1024, gpt2_tokens), adamw},
+      {"gpt2_b8_bf16", "bf16", 8, gpt(gpt2), tokens(1024, gpt2_tokens), adamw},
+      {"gpt2_b16_bf16", "bf16", 16, gpt(gpt2), tokens(1024, gpt2_tokens), adamw},
   };
   return table;
 }
@@ -62,12 +89,11 @@ class Training {
   explicit Training(const Workload& w, bool recomputes = false)
       : model_(w.model()),
         optimizer_(w.optimizer(*model_)),
-        x_(w.input(w.batch)),
-        y_(randint(0, 10, {w.batch})),
+        batch_(w.data(w.batch)),
         computed_(w.precision == "bf16" ? DType::bf16 : DType::f32),
         recomputes_(recomputes) {
-    x_.storage().set_role(memory::Role::input);
-    y_.storage().set_role(memory::Role::input);
+    batch_.x.storage().set_role(memory::Role::input);
+    batch_.y.storage().set_role(memory::Role::input);
   }
 
   /// Takes a training step on a batch that is already on the device.
@@ -84,12 +110,13 @@ class Training {
   Tensor forward() {
     std::optional<Recompute> recompute;
     if (recomputes_) recompute.emplace();
-    return cross_entropy((*model_)(x_), y_);
+    const Tensor logits = (*model_)(batch_.x);
+    return cross_entropy(reshape(logits, {batch_.y.numel(), logits.size(-1)}), flatten(batch_.y));
   }
 
-  std::unique_ptr<nn::Sequential> model_;
+  std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  Tensor x_, y_;
+  data::Batch batch_;
   DType computed_;
   bool recomputes_;
 };

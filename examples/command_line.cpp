@@ -8,12 +8,13 @@
 namespace bytetape::examples {
 void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", o.model, "network to train")->check(CLI::IsMember(texts.models));
+  if (!texts.models.empty()) app.add_option("--model", o.model, "network to train")->check(CLI::IsMember(texts.models));
   if (!texts.optimizers.empty())
     app.add_option("--optimizer", o.optimizer, "optimizer to train with")->check(CLI::IsMember(texts.optimizers));
   app.add_option("--data", o.data, texts.data);
-  app.add_option("--epochs", o.epochs, "passes over the training images")->check(finite_from<int>(1, "POSITIVE"));
-  app.add_option("--batch-size", o.batch_size, "images per step")->check(finite_from<int>(1, "POSITIVE"));
+  app.add_option("--epochs", o.epochs, "passes over the training data")->check(finite_from<int>(1, "POSITIVE"));
+  app.add_option("--batch-size", o.batch_size, detail::concat(texts.examples, " per step"))
+      ->check(finite_from<int>(1, "POSITIVE"));
   app.add_option("--lr", o.lr, texts.lr)->check(finite_from_0<double>());
   app.add_option("--device", o.device,
                  "cpu or cuda; or meta (for the CPU) or meta:cuda, which predict the memory without training");
@@ -32,8 +33,10 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
       ->needs(limit);
   app.add_flag("--recompute", o.memory_options.recompute,
                "save less for backward: recompute each saved tensor that a single op can recompute");
-  app.add_flag("--step-in-backward", o.memory_options.step_in_backward,
-               "hold few gradients at a time: backward updates each parameter as soon as its gradient is complete");
+  app.add_flag(
+      "--step-in-backward", o.memory_options.step_in_backward,
+      "hold few gradients at a time: backward updates each parameter as soon as its gradient is complete, and clips "
+      "no gradients");
   auto* offload = app.add_flag_callback(
       "--save-on-cpu", [&] { o.memory_options.saved = {.keep = 0}; },
       "on a GPU, keep the tensors that are saved for backward on the host; no effect on the CPU");

@@ -36,8 +36,9 @@ struct Options : TrainingOptions {
 
 /// The help texts of options that differ between the examples.
 struct OptionTexts {
-  std::vector<std::string> models;
+  std::vector<std::string> models = {};      // empty if there is no choice
   std::vector<std::string> optimizers = {};  // empty if there is no choice
+  const char* examples = "images";           // of the data
   std::string data, lr, until;
   std::string picture_option = {}, picture = {};  // empty if there is no picture
 };

@@ -8,7 +8,7 @@ inline constexpr const char* mnist_data =
     "folder with the four MNIST files; default: $BYTETAPE_DATA, ~/.cache/bytetape/mnist, else generated digits";
 
 /// The number of images in MNIST and in the generated digits.
-inline constexpr ImageCounts mnist_images{60000, 10000};
+inline constexpr ExampleCounts mnist_images{60000, 10000};
 
 /// Loads MNIST if it is found. Else generates digits, and prints that it does.
 Splits load_mnist_splits(const Options& o);

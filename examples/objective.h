@@ -7,11 +7,11 @@ namespace bytetape::examples {
 
 /// The loss that a network is trained with, and the metric that it is tested with.
 struct Objective {
-  Tensor (*loss)(const Tensor& output, const Tensor& images, const Tensor& labels);
-  /// Returns the sum of the images' scores over a batch. The metric is the mean score of all images.
-  Tensor (*score)(const Tensor& output, const Tensor& images, const Tensor& labels);
+  Tensor (*loss)(const Tensor& output, const Tensor& inputs, const Tensor& targets);
+  /// Returns the sum of the examples' scores over a batch. The metric is the mean score of all examples.
+  Tensor (*score)(const Tensor& output, const Tensor& inputs, const Tensor& targets);
   DType score_dtype;
-  const char *name, *short_name;                  // of the metric
+  const char *name, *short_name;                  // of the metric; an empty short_name: not shown in training
   std::string (*text)(double figure);             // formats the metric
   bool (*reaches)(double figure, double option);  // whether the metric reaches the value of --until
 };

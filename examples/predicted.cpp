@@ -27,15 +27,16 @@ std::int64_t steps_taken(std::int64_t steps, Epoch of) {
 /// Then does what Training::run() does, step by step: epochs, each followed by a test.
 class PredictedTraining {
  public:
-  PredictedTraining(const Example& example, const Options& o, const ImageCounts& images, Epoch of = Epoch::last_steps)
-      : splits_(Splits{"", batch(example, images.training), batch(example, images.testing)}),
+  PredictedTraining(const Example& example, const Options& o, const ExampleCounts& counts, Epoch of = Epoch::last_steps)
+      : splits_(Splits{"", example.data.allocate(counts.training), example.data.allocate(counts.testing)}),
         model_(example.make_model(o)),
-        recipe_(example.make_recipe(model_, o)),
-        training_(splits_->training.x, splits_->training.y, example.normalize),
-        testing_(splits_->testing.x, splits_->testing.y, example.normalize) {
+        recipe_(example.make_recipe(*model_, o)),
+        training_(example.data.make_resident(splits_->training)),
+        testing_(example.data.make_resident(splits_->testing)) {
     splits_.reset();
-    o.memory_options.apply(model_);
-    run_.emplace(Task{example.name, model_, example.objective, recipe_, training_, testing_}, endless(o));
+    o.memory_options.apply(*model_);
+    run_.emplace(Task{example.name, *model_, example.objective, recipe_, *training_, *testing_, example.data.unit},
+                 endless(o));
     first_ = run_->steps() - steps_taken(run_->steps(), of);
   }
 
@@ -46,14 +47,6 @@ class PredictedTraining {
   }
 
  private:
-  /// A batch on the host, as the dataset is read.
-  static data::Batch batch(const Example& example, std::int64_t n) {
-    Shape shape = example.image;
-    shape.insert(0, n);
-    return {empty(shape, DType::u8, Device::meta(), memory::Role::input),
-            empty(n, DType::i64, Device::meta(), memory::Role::input)};
-  }
-
   /// Sets a huge number of epochs, because schedules have no rate after the last one, which few large batches soon
   /// pass.
   static TrainingOptions endless(TrainingOptions o) {
@@ -78,33 +71,34 @@ class PredictedTraining {
   std::int64_t epoch_ = 0, batch_ = 0;  // position of training
   std::int64_t first_ = 0;              // first step that is taken in each epoch
   std::optional<Splits> splits_;
-  nn::Sequential model_;
+  std::unique_ptr<nn::Module> model_;
   Recipe recipe_;
-  data::ResidentImages training_, testing_;
+  std::unique_ptr<data::ResidentDataset> training_, testing_;
   std::optional<Training> run_;
   std::optional<data::ResidentLoader::Iterator> at_;
 };
 
 // Predict up to the test, and until steps repeat after it. Epochs of few steps repeat with a period.
-const memory::PredictOptions behind_test{.min_steps = settled_by + 1 + 3, .max_steps = 4 * (settled_by + 1)};
+// The addresses of a GPT's tensors repeat every 28 steps.
+const memory::PredictOptions behind_test{.min_steps = settled_by + 1 + 3, .max_steps = 10 * (settled_by + 1)};
 
 // An epoch with at most this many events is predicted step by step, which takes some tenths of a second.
 constexpr std::size_t most_events = std::size_t{1} << 17;
 
 /// Returns Epoch::whole if the whole epoch's log is short enough. `few` is the prediction with the last steps only.
-Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const ImageCounts& images) {
+Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const ExampleCounts& counts) {
   if (!few.is_settled()) return Epoch::last_steps;
   const memory::PredictedStep& step = few.steps.back();
-  const auto steps = static_cast<std::size_t>(images.training / o.batch_size);
+  const auto steps = static_cast<std::size_t>(counts.training / o.batch_size);
   return steps * (step.end_event - step.first_event) <= most_events ? Epoch::whole : Epoch::last_steps;
 }
 
 /// Returns a function that makes training with the options and additional memory options.
-auto training_with(const Example& example, const Options& o, const ImageCounts& images) {
-  return [&example, o, images](const nn::MemoryOptions& memory_options) {
+auto training_with(const Example& example, const Options& o, const ExampleCounts& counts) {
+  return [&example, o, counts](const nn::MemoryOptions& memory_options) {
     Options with = o;
     with.memory_options = o.memory_options.with(memory_options);
-    return PredictedTraining(example, with, images);
+    return PredictedTraining(example, with, counts);
   };
 }
 
@@ -120,44 +114,44 @@ std::size_t room_of(const memory::Allocator& a) {
 
 }  // namespace
 
-memory::Prediction predict(const Example& example, const Options& o, const ImageCounts& images) {
+memory::Prediction predict(const Example& example, const Options& o, const ExampleCounts& counts) {
   const Device device = Device::parse(o.device);
   memory::PredictOptions options = behind_test;
   if (o.memory_limit) options.limit = o.memory_limit;
   const auto predicted = [&](Epoch of) {
     return memory::predict(
-        device, [&] { return PredictedTraining(example, o, images, of); }, options);
+        device, [&] { return PredictedTraining(example, o, counts, of); }, options);
   };
-  const Epoch of = epoch_to_predict(predicted(Epoch::last_steps), o, images);
+  const Epoch of = epoch_to_predict(predicted(Epoch::last_steps), o, counts);
   options.recording = o.recorded_to();
   options.program = example.name + ", predicted";
   return predicted(of);
 }
 
-nn::Fit fit(const Example& example, const Options& o, const ImageCounts& images) {
-  return nn::fit(Device::parse(o.device), o.memory_limit, training_with(example, o, images), usable_levers(o),
+nn::Fit fit(const Example& example, const Options& o, const ExampleCounts& counts) {
+  return nn::fit(Device::parse(o.device), o.memory_limit, training_with(example, o, counts), usable_levers(o),
                  behind_test);
 }
 
-std::vector<std::string> savings(const Example& example, const Options& o, const ImageCounts& images) {
+std::vector<std::string> savings(const Example& example, const Options& o, const ExampleCounts& counts) {
   std::vector<std::string> texts;
-  const auto training = training_with(example, o, images);
+  const auto training = training_with(example, o, counts);
   for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, usable_levers(o), behind_test))
     texts.push_back(s.text());
   return texts;
 }
 
-std::string largest_batch(const Example& example, const Options& o, const ImageCounts& images) {
+std::string largest_batch(const Example& example, const Options& o, const ExampleCounts& counts) {
   const auto training = [&](std::int64_t n) {
     Options of_n = o;
     of_n.batch_size = n;
-    return PredictedTraining(example, of_n, images);
+    return PredictedTraining(example, of_n, counts);
   };
   const Device device = Device::parse(o.device);
   const std::size_t room = o.memory_limit ? o.memory_limit : room_of(memory::allocator(device));
-  const memory::Largest found = memory::largest(device, room, 1, images.training, training, behind_test);
+  const memory::Largest found = memory::largest(device, room, 1, counts.training, training, behind_test);
   const std::string limit = memory::format_bytes(room);
-  if (found.n == images.training) return fmt::format("any --batch-size fits into {}", limit);
+  if (found.n == counts.training) return fmt::format("any --batch-size fits into {}", limit);
   if (found.n) return fmt::format("--batch-size {} is the largest that fits into {}", *found.n, limit);
   const std::string text = found.prediction.out_of_memory->what();  // "out of memory on meta: 4.00 MiB ...\n..."
   const std::size_t begin = text.find(": ") + 2;

@@ -43,19 +43,19 @@ void write_files(const Run& run, const std::optional<TrainingResult>& measured, 
 
 /// Sets the memory options so that training fits the limit, and prints them. If nothing fits, training runs out of
 /// memory later.
-void choose_levers(const Example& example, Options& o, const ImageCounts& images) {
-  const nn::Fit found = fit(example, o, images);
+void choose_levers(const Example& example, Options& o, const ExampleCounts& counts) {
+  const nn::Fit found = fit(example, o, counts);
   fmt::print("{}\n\n", found.text());
   o.memory_options = o.memory_options.with(found.memory_options);
 }
 
 /// Writes the report with advice: how to save memory, and the largest batch that fits.
-void write_page(const memory::Log& log, const Example& example, const Options& o, const ImageCounts& images,
+void write_page(const memory::Log& log, const Example& example, const Options& o, const ExampleCounts& counts,
                 const std::string& path) {
   std::vector<std::string> advice = memory::advice_texts(log);
-  for (std::string& saving : savings(example, o, images)) advice.push_back(std::move(saving));
+  for (std::string& saving : savings(example, o, counts)) advice.push_back(std::move(saving));
   const bool is_here = !o.predict && !Device::parse(o.device).is_meta;
-  if (o.memory_limit || is_here) advice.push_back(largest_batch(example, o, images));
+  if (o.memory_limit || is_here) advice.push_back(largest_batch(example, o, counts));
   memory::write_report(memory::Report{&log, nullptr, advice}, path);
 }
 
@@ -64,31 +64,29 @@ void write_page(const memory::Log& log, const Example& example, const Options& o
 void print_prediction(const Example& example, const Options& options) {
   {
     const DefaultDevice here(Device::meta(Device::parse(options.device)));
-    nn::Sequential model = example.make_model(options);
-    fmt::print("{}\n", nn::summary(model));
+    fmt::print("{}\n", nn::summary(*example.make_model(options)));
   }
-  const auto& [training, testing] = example.images;
-  fmt::print("training in batches of {}, with {} training and {} test images on the device,\n", options.batch_size,
-             training, testing);
+  const auto& [training, testing] = example.counts;
+  fmt::print("training in batches of {}, with {} training and {} test {} on the device,\n", options.batch_size,
+             training, testing, example.data.unit.examples);
   Options o = options;
-  if (o.fit) choose_levers(example, o, example.images);
-  const memory::Prediction p = predict(example, o, example.images);
+  if (o.fit) choose_levers(example, o, example.counts);
+  const memory::Prediction p = predict(example, o, example.counts);
   fmt::print("{}", memory::summarize(p));
-  if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.images));
+  if (o.memory_limit) fmt::print("\n{}\n", largest_batch(example, o, example.counts));
   if (o.memory_limit && Device::parse(o.device).type == DeviceType::cuda)
     fmt::print(
         "CUDA's context and libraries take more memory (534 MiB on an H100): set --memory-limit to the GPU's memory "
         "minus that\n");
   const auto write = [&](const std::string& path) {
-    write_page(memory::read_log(o.recorded_to()), example, o, example.images, path);
+    write_page(memory::read_log(o.recorded_to()), example, o, example.counts, path);
   };
-  write_files({example.name, "none", example.objective, o}, std::nullopt, p.snapshot, write);
+  write_files({example.name, "none", example.objective, o, example.data.unit}, std::nullopt, p.snapshot, write);
   if (p.out_of_memory) throw *p.out_of_memory;
 }
 
-/// Copies a split to the default device.
-data::ResidentImages resident(const data::Batch& split, const data::Normalize& normalize) {
-  return {split.x, split.y, normalize};
+ExampleCounts counts_of(const Example& example, const Splits& splits) {
+  return {example.data.count(splits.training), example.data.count(splits.testing)};
 }
 
 /// Trains, prints and writes the results, then draws the picture. The picture is last, so that an error there loses
@@ -96,15 +94,16 @@ data::ResidentImages resident(const data::Batch& split, const data::Normalize& n
 bool train(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
            const std::optional<Checkpoint>& resumed, std::optional<memory::Recording>& recording, const Run& run) {
   const Options& o = run.options;
-  const ImageCounts images{splits->training.x.size(0), splits->testing.x.size(0)};
-  fmt::print("{}: {} training and {} test images\n\n", splits->name, images.training, images.testing);
+  const ExampleCounts counts = counts_of(example, *splits);
+  const char* const unit = example.data.unit.examples;
+  fmt::print("{}: {} training and {} test {}\n\n", splits->name, counts.training, counts.testing, unit);
   const std::string optimizer = o.optimizer == example.defaults.optimizer ? "" : " --optimizer " + o.optimizer;
-  const std::string name = fmt::format("{} --model {}{} --batch-size {} --seed {} on {} images of {}", example.name,
-                                       o.model, optimizer, o.batch_size, o.seed, images.training, splits->name);
-  const data::ResidentImages training = resident(splits->training, example.normalize),
-                             testing = resident(splits->testing, example.normalize);
+  const std::string name = fmt::format("{} --model {}{} --batch-size {} --seed {} on {} {} of {}", example.name,
+                                       o.model, optimizer, o.batch_size, o.seed, counts.training, unit, splits->name);
+  const std::unique_ptr<data::ResidentDataset> training = example.data.make_resident(splits->training),
+                                               testing = example.data.make_resident(splits->testing);
   splits.reset();
-  Training training_run({name, model, example.objective, recipe, training, testing}, o);
+  Training training_run({name, model, example.objective, recipe, *training, *testing, example.data.unit}, o);
   if (resumed) training_run.resume(*resumed);
   catch_interrupts();
   const TrainingResult result = training_run.run();
@@ -112,38 +111,41 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   print_results(run, result);
   write_files(run, result, memory::snapshot(default_device()), [&](const std::string& path) {
     recording->finish();
-    write_page(memory::read_log(o.recorded_to()), example, o, images, path);
+    write_page(memory::read_log(o.recorded_to()), example, o, counts, path);
   });
+  if (example.show && result.is_finished()) example.show(model, o);
   if (!o.picture.empty() && result.is_finished()) {
-    example.draw(model, testing).write_png(o.picture);
+    example.draw(model, *testing).write_png(o.picture);
     fmt::print("picture: {}\n", o.picture);
   }
   if (recording) recording->finish();  // before training frees its memory, as in a prediction's recording
   return result.is_finished();
 }
 
-/// Trains on the device that the options name. Sets `images` once the dataset is read. Returns true if finished.
-bool train(const Example& example, Options o, ImageCounts& images, std::optional<memory::Recording>& recording) {
+/// Trains on the device that the options name. Sets `counts` once the dataset is read. Returns true if finished.
+bool train(const Example& example, Options o, ExampleCounts& counts, std::optional<memory::Recording>& recording) {
   const auto resumed = o.resume.empty() ? std::nullopt : std::optional<Checkpoint>(o.resume);
   std::optional<Splits> splits = example.load(o);
-  images = {splits->training.x.size(0), splits->testing.x.size(0)};
-  if (o.fit) choose_levers(example, o, images);
+  counts = counts_of(example, *splits);
+  if (o.fit) choose_levers(example, o, counts);
   manual_seed(o.seed);
   const DefaultDevice here(Device::parse(o.device));
-  nn::Sequential model = example.make_model(o);
-  o.memory_options.apply(model);
-  fmt::print("{}\n", nn::summary(model));
-  const Recipe recipe = example.make_recipe(model, o);
-  return train(splits, example, model, recipe, resumed, recording, {example.name, splits->name, example.objective, o});
+  const std::unique_ptr<nn::Module> model = example.make_model(o);
+  o.memory_options.apply(*model);
+  fmt::print("{}\n", nn::summary(*model));
+  const Recipe recipe = example.make_recipe(*model, o);
+  if (o.memory_options.step_in_backward && recipe.clip > 0) fmt::print("--step-in-backward clips no gradients\n\n");
+  return train(splits, example, *model, recipe, resumed, recording,
+               {example.name, splits->name, example.objective, o, example.data.unit});
 }
 
 /// Writes the report of a run that ran out of memory. Errors are printed, not thrown, so that they do not hide that.
 void write_page_up_to_here(memory::Recording& recording, const Example& example, const Options& o,
-                           const ImageCounts& images) {
+                           const ExampleCounts& counts) {
   try {
     recording.finish();
     if (!o.reports_page()) return;
-    write_page(memory::read_log(o.recorded_to()), example, o, images, o.memory_report);
+    write_page(memory::read_log(o.recorded_to()), example, o, counts, o.memory_report);
     std::cerr << "memory report: " << o.memory_report << '\n';
   } catch (const Error& e) { std::cerr << "no memory report: " << e.what() << '\n'; }
 }
@@ -161,25 +163,42 @@ int run(const Example& example, const Options& o) {
   if (o.memory_limit) memory::set_limit(o.memory_limit, device);
   std::optional<memory::Recording> recording;
   if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name);
-  ImageCounts images = example.images;
+  ExampleCounts counts = example.counts;
   try {
-    return train(example, o, images, recording) ? 0 : 128 + interrupted();
+    return train(example, o, counts, recording) ? 0 : 128 + interrupted();
   } catch (const OutOfMemory& e) {
-    if (recording) write_page_up_to_here(*recording, example, o, images);
+    if (recording) write_page_up_to_here(*recording, example, o, counts);
     if (o.memory_limit == 0 || e.shortage().device != device) throw;
-    throw Error(fmt::format("{}\n{}", e.what(), largest_batch(example, o, images)));
+    throw Error(fmt::format("{}\n{}", e.what(), largest_batch(example, o, counts)));
   }
 }
 
 }  // namespace
 
-int run_example(const Example& example, int argc, char** argv) {
+DataKind image_data(const Shape& image, const data::Normalize& normalize) {
+  return {.unit = {},
+          .allocate = [image](std::int64_t n) -> data::Batch {
+            Shape shape = image;
+            shape.insert(0, n);
+            return {empty(shape, DType::u8, Device::meta(), memory::Role::input),
+                    empty(n, DType::i64, Device::meta(), memory::Role::input)};
+          },
+          .count = [](const data::Batch& split) { return split.x.size(0); },
+          .make_resident =
+              [normalize](const data::Batch& split) {
+                return std::make_unique<data::ResidentImages>(split.x, split.y, normalize);
+              }};
+}
+
+int run_example(Example example, int argc, char** argv) {
   share_cores(argv);
   Options o = example.defaults;
   CLI::App app{example.description, example.name};
   add_options(app, o, example.texts);
+  if (example.add_options) example.add_options(app);
   try {
     app.parse(argc, argv);
+    if (example.apply_options) example.apply_options(example, o);
     return run(example, o);
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
     std::cerr << example.name << ": " << e.what() << '\n';

@@ -81,9 +81,10 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
   std::vector<std::string> fields{fmt::format("{:>3} %", static_cast<int>(100 * part)),  // rounded down
                                   fmt::format("loss {:.4f}", loss),
                                   n.figure,
-                                  fmt::format("{:>6} img/s", grouped(n.images_per_s)),
+                                  fmt::format("{:>6} {}", grouped(n.rate), n.rate_unit),
                                   fmt::format("mem {:>8} (peak {})", now, peak),
                                   time};
+  std::erase(fields, "");
   if (!live_) return fmt::format("{}  {}", title_, fmt::join(fields, "  "));
 
   fields.back() = fmt::format("{:<9}", time);  // the bar keeps its length to the end
@@ -92,8 +93,9 @@ std::string Progress::line(std::int64_t done, const ProgressNumbers& n) const {
     return width - static_cast<int>(fmt::formatted_size("{}", fmt::join(fields, "  ")));
   };
   if (room() < fewest_cells)
-    fields = {fmt::format("loss {:.3f}", loss), n.figure, fmt::format("{:>5}/s", grouped(n.images_per_s)),
-              fraction(now, peak), fields.back()};
+    fields = {fmt::format("loss {:.3f}", loss), n.figure, fmt::format("{:>5}/s", grouped(n.rate)), fraction(now, peak),
+              fields.back()};
+  std::erase(fields, "");
   while (fields.size() > 1 && room() < fewest_cells)  // the rate goes first, the time last
     fields.erase(fields.end() - (fields.size() > 3 ? 3 : 2));
   return fmt::format("{}  {}  {}", title_, bar(part, room()), fmt::join(fields, "  "));

@@ -11,7 +11,8 @@ namespace bytetape::examples {
 struct ProgressNumbers {
   double loss = 0;
   std::string figure;  // "acc 98.72 %"
-  double images_per_s = 0;
+  double rate = 0;
+  const char* rate_unit = "img/s";
   std::size_t memory = 0, peak_memory = 0;  // bytes
 };
 

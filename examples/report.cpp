@@ -34,7 +34,7 @@ void print_results(const Run& run, const TrainingResult& r) {
         fmt::format("{} after {}", run.objective.text(*r.test_figure), when));
   else
     row("interrupted", "after " + when);
-  row("training time", fmt::format("{:.2f} s, {:.0f} images/s, {}", r.train_seconds, r.images_per_s, workers(device)));
+  row("training time", fmt::format("{:.2f} s, {:.0f} {}, {}", r.train_seconds, r.rate, run.unit.rate, workers(device)));
   row("first to last step", fmt::format("{:.2f} s, with the tests between epochs", r.first_to_last_seconds));
   fmt::print("\n{}", memory::summarize(memory::snapshot(device)));
   std::fflush(stdout);  // the results are printed even if a file cannot be written
@@ -56,7 +56,7 @@ void write_json(const Run& run, const std::optional<TrainingResult>& measured, c
       {"epochs", measured ? measured->reached.epoch : o.epochs},
       {"test_" + std::string(run.objective.name), figure ? nlohmann::json(*figure) : nullptr},
       {"train_seconds", number(&TrainingResult::train_seconds)},
-      {"images_per_s", number(&TrainingResult::images_per_s)},
+      {run.unit.json_rate, number(&TrainingResult::rate)},
       {"peak_allocated", memory.allocated.peak},
       {"peak_reserved", memory.reserved.peak}};
   write_file(o.json, json_name, [&](std::ostream& file) { file << out.dump(2) << '\n'; });

@@ -11,6 +11,7 @@ struct Run {
   std::string example, dataset;
   Objective objective;
   Options options;
+  Unit unit;
 };
 
 /// Prints a table of a run's results, and of the memory of the default device.

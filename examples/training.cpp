@@ -15,9 +15,10 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
-  check<ValueError>(task.testing.size() > 0, "there are no test images: give --data a folder with some");
+  check<ValueError>(task.testing.size() > 0, "there are no test ", task.unit.examples,
+                    ": give --data a folder with some");
   check<ValueError>(task.training.size() >= o.batch_size, "--batch-size ", o.batch_size, " is more than the ",
-                    task.training.size(), " training images: give a smaller one, or more images");
+                    task.training.size(), " training ", task.unit.examples, ": give a smaller one, or more data");
   return data::ResidentLoader(
       task.training,
       {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = task.recipe.augment});
@@ -25,7 +26,7 @@ data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
 
 }  // namespace
 
-void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
+void TrainingStep::operator()(const Tensor& inputs, const Tensor& targets) {
   const Autocast autocast(computed_);
   if (!step_in_backward_) optimizer_.zero_grad();
   Tensor output, loss;
@@ -33,14 +34,17 @@ void TrainingStep::operator()(const Tensor& images, const Tensor& labels) {
     const SaveOnCpu offload(memory_options_.saved);
     std::optional<Recompute> recompute;
     if (memory_options_.recompute) recompute.emplace();
-    output = model_(images);
-    loss = objective_.loss(output, images, labels);
+    output = model_(inputs);
+    loss = objective_.loss(output, inputs, targets);
   }
   loss.backward();
-  if (!step_in_backward_) optimizer_.step();
+  if (!step_in_backward_) {  // StepInBackward never holds all gradients, so they cannot be clipped
+    if (clip_ > 0) optim::clip_grad_norm_(optimizer_.parameters(), clip_);
+    optimizer_.step();
+  }
   const NoGrad no_grad;
   loss_ += loss;
-  score_ += objective_.score(output, images, labels);
+  score_ += objective_.score(output, inputs, targets);
 }
 
 void TrainingStep::start_epoch() {
@@ -49,7 +53,7 @@ void TrainingStep::start_epoch() {
 }
 
 Training::Training(const Task& task, const TrainingOptions& o)
-    : task_(task), o_(o), loader_(make_loader(task, o)), step_(task.model, *task.recipe.optimizer, task.objective, o) {}
+    : task_(task), o_(o), loader_(make_loader(task, o)), step_(task.model, task.recipe, task.objective, o) {}
 
 TrainingResult Training::run() {
   std::optional<DetectAnomaly> anomaly;
@@ -63,7 +67,7 @@ TrainingResult Training::run() {
     result_.first_to_last_seconds = seconds_since(first);
     save();
   }
-  if (images_ > 0) result_.images_per_s = static_cast<double>(images_) / result_.train_seconds;
+  if (examples_ > 0) result_.rate = static_cast<double>(examples_ * task_.unit.per_example) / result_.train_seconds;
   return result_;
 }
 
@@ -111,18 +115,19 @@ bool Training::is_over() {
 void Training::train_epoch() {
   auto& [epoch, batch] = result_.reached;
   Progress progress(fmt::format("epoch {}/{}", epoch + 1, o_.epochs), batch, steps(), stdout);
-  const std::int64_t images_before = images_;
+  const std::int64_t examples_before = examples_;
   const auto start = Clock::now();
   const auto numbers = [&] {
     ProgressNumbers n = look();
-    n.images_per_s =
-        static_cast<double>(images_ - images_before) / seconds_since(start);  // look() waited for the device
+    const std::int64_t units = (examples_ - examples_before) * task_.unit.per_example;
+    n.rate = static_cast<double>(units) / seconds_since(start);  // look() waited for the device
+    n.rate_unit = task_.unit.short_rate;
     return n;
   };
   if (batch == 0) step_.start_epoch();
   loader_.set_position(epoch, batch);
-  for (const auto& [images, labels] : loader_) {
-    take_step(images, labels);
+  for (const auto& [inputs, targets] : loader_) {
+    take_step(inputs, targets);
     progress.update(batch, numbers);
     if (interrupted()) break;
   }
@@ -133,15 +138,15 @@ void Training::train_epoch() {
   if (batch == steps()) result_.reached = {epoch + 1, 0};
 }
 
-void Training::take_step(const Tensor& images, const Tensor& labels) {
+void Training::take_step(const Tensor& inputs, const Tensor& targets) {
   const memory::Step mark;
   auto& [epoch, batch] = result_.reached;
   const std::int64_t taken = epoch * steps() + batch;
   const double part = static_cast<double>(taken) / static_cast<double>(o_.epochs * steps());
   task_.recipe.optimizer->set_lr(o_.lr * task_.recipe.lr(part));
-  o_.graph ? captured_(images, labels) : step_(images, labels);
+  o_.graph ? captured_(inputs, targets) : step_(inputs, targets);
   ++batch;
-  images_ += images.size(0);
+  examples_ += inputs.size(0);
 }
 
 /// Returns the numbers of the epoch so far. Waits for the device.
@@ -150,7 +155,9 @@ ProgressNumbers Training::look() const {
   const double figure = step_.score() / (steps * static_cast<double>(o_.batch_size));
   const memory::Statistics books = memory::stats(default_device());
   return {.loss = step_.loss() / steps,
-          .figure = fmt::format("{} {:>7}", task_.objective.short_name, task_.objective.text(figure)),
+          .figure = *task_.objective.short_name
+                        ? fmt::format("{} {:>7}", task_.objective.short_name, task_.objective.text(figure))
+                        : "",
           .memory = books.allocated.current,
           .peak_memory = books.allocated.peak};
 }

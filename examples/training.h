@@ -31,6 +31,7 @@ struct Recipe {
   std::unique_ptr<optim::Optimizer> optimizer;
   double (*lr)(double part) = nullptr;  // fraction of the peak rate after a fraction `part` of the steps
   Augmentation augment = {};            // augmentation of the training images
+  double clip = 0;                      // the largest norm of all gradients; 0: any
 };
 
 /// A schedule that falls linearly from 1 to 0.
@@ -44,7 +45,7 @@ struct TrainingResult {
   std::optional<double> test_figure;  // metric after the last epoch; none if interrupted
   double train_seconds = 0;           // duration of the epochs, without the tests between them ...
   double first_to_last_seconds = 0;   // ... and with them
-  double images_per_s = 0;
+  double rate = 0;                    // in the data's unit
 
   bool is_finished() const { return test_figure.has_value(); }
 };
@@ -52,18 +53,19 @@ struct TrainingResult {
 /// A training step. Sums loss and score on the device, because reading them in each step would wait for the device.
 class TrainingStep {
  public:
-  TrainingStep(nn::Module& model, optim::Optimizer& optimizer, const Objective& objective, const TrainingOptions& o)
+  TrainingStep(nn::Module& model, const Recipe& recipe, const Objective& objective, const TrainingOptions& o)
       : model_(model),
-        optimizer_(optimizer),
+        optimizer_(*recipe.optimizer),
+        clip_(recipe.clip),
         objective_(objective),
         computed_(o.amp ? DType::bf16 : DType::f32),
         memory_options_(o.memory_options) {
-    if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer);
+    if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer_);
   }
 
-  void operator()(const Tensor& images, const Tensor& labels);
+  void operator()(const Tensor& inputs, const Tensor& targets);
   void start_epoch();
-  /// Return the loss summed over the steps, and the score summed over the images, of the epoch so far. Both wait for
+  /// Return the loss summed over the steps, and the score summed over the examples, of the epoch so far. Both wait for
   /// the device.
   double loss() const { return loss_.item<double>(); }
   double score() const { return score_.item<double>(); }
@@ -73,11 +75,19 @@ class TrainingStep {
  private:
   nn::Module& model_;
   optim::Optimizer& optimizer_;
+  double clip_;
   const Objective& objective_;
   DType computed_;
   nn::MemoryOptions memory_options_;
   std::optional<optim::StepInBackward> step_in_backward_;
   Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
+};
+
+/// The names of a dataset's examples in outputs, and the unit of its rate.
+struct Unit {
+  const char* examples = "images";
+  const char *rate = "images/s", *short_rate = "img/s", *json_rate = "images_per_s";
+  std::int64_t per_example = 1;  // units of the rate in an example
 };
 
 /// A model, and the objective, recipe and data that it is trained with.
@@ -86,14 +96,15 @@ struct Task {
   nn::Module& model;
   const Objective& objective;
   const Recipe& recipe;
-  const data::ResidentImages &training, &testing;
+  const data::ResidentDataset &training, &testing;
+  Unit unit = {};
 };
 
 /// Trains a model, and keeps its position.
 class Training {
  public:
   /// Everything that `task` refers to must outlive the Training.
-  /// Throws ValueError if there are no test images, or fewer training images than the batch size.
+  /// Throws ValueError if there are no test examples, or fewer training examples than the batch size.
   Training(const Task& task, const TrainingOptions& o);
 
   /// Trains until the last epoch, a test that reaches o.until, or a signal (interrupt.h). Tests after each epoch.
@@ -107,8 +118,8 @@ class Training {
   /// Returns the number of steps in an epoch.
   std::int64_t steps() const { return loader_.size(); }
   /// Takes one step. run() calls it for each batch of the loader.
-  void take_step(const Tensor& images, const Tensor& labels);
-  /// Returns the summed score of all test images; undefined if interrupted. Does not wait for the device.
+  void take_step(const Tensor& inputs, const Tensor& targets);
+  /// Returns the summed score of all test examples; undefined if interrupted. Does not wait for the device.
   Tensor test();
   data::ResidentLoader& loader() { return loader_; }
 
@@ -126,7 +137,7 @@ class Training {
   TrainingStep step_;
   CapturedStep<std::reference_wrapper<TrainingStep>> captured_{std::ref(step_)};
   TrainingResult result_;
-  std::int64_t images_ = 0;  // number of images trained on since construction
+  std::int64_t examples_ = 0;  // number of examples trained on since construction
 };
 
 }  // namespace bytetape::examples

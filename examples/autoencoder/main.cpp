@@ -8,7 +8,7 @@ namespace {
 using namespace bytetape;
 using namespace bytetape::examples;
 
-nn::Sequential make_model(const Options&) { return autoencoder(); }
+std::unique_ptr<nn::Module> make_model(const Options&) { return std::make_unique<nn::Sequential>(autoencoder()); }
 
 Recipe make_recipe(nn::Module& model, const Options& o) {
   return {std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = o.lr}), falling};
@@ -35,11 +35,10 @@ int main(int argc, char** argv) {
                                 .picture_option = "--reconstructions",
                                 .picture = "write a picture (PNG) of digits and their reconstructions to this file"},
                       .defaults = defaults(),
-                      .image = {1, 28, 28},
-                      .normalize = {},  // pixels stay 0 to 1
+                      .data = image_data({1, 28, 28}, {}),  // pixels stay 0 to 1
                       .objective = reconstruction(),
                       .load = load_mnist_splits,
-                      .images = mnist_images,
+                      .counts = mnist_images,
                       .make_model = make_model,
                       .make_recipe = make_recipe,
                       .draw = draw_reconstructions},

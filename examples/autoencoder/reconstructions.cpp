@@ -21,7 +21,7 @@ struct Place {
   int digit, pair;
 };
 
-std::vector<Place> first_of_each(const data::ResidentImages& testing) {
+std::vector<Place> first_of_each(const data::ResidentDataset& testing) {
   std::array<int, digits> seen{};
   std::vector<Place> found;
   std::int64_t image = 0;
@@ -36,7 +36,7 @@ std::vector<Place> first_of_each(const data::ResidentImages& testing) {
 
 }  // namespace
 
-Canvas draw_reconstructions(nn::Module& model, const data::ResidentImages& testing) {
+Canvas draw_reconstructions(nn::Module& model, const data::ResidentDataset& testing) {
   const NoGrad no_grad;
   model.eval();
   Canvas canvas(left + digits * (image_size + gap) - gap + margin, top + pairs * pair_height);

@@ -63,9 +63,11 @@ int main(int argc, char** argv) {
   add_log(*summary, a.log);
 
   CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");
-  report->add_option("LOG [OTHER] OUT.html", a.page, "a recording, another one to compare with, and the page to write")
+  report
+      ->add_option("FILES", a.page,
+                   "LOG [OTHER] OUT.html: a recording, another one to compare with, and the page to write")
       ->required()
-      ->expected(1, 3);
+      ->expected(-1);
 
   CLI::App* diff = app.add_subcommand("diff", "compare two recordings: the first event that differs, and the sums");
   add_log(*diff, a.log, "A");

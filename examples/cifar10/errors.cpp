@@ -14,7 +14,7 @@ struct Mistake {
 };
 
 /// Returns all mistakes, the most confident first.
-std::vector<Mistake> find_mistakes(nn::Module& model, const data::ResidentImages& testing) {
+std::vector<Mistake> find_mistakes(nn::Module& model, const data::ResidentDataset& testing) {
   const NoGrad no_grad;
   model.eval();
   std::vector<Mistake> found;
@@ -48,7 +48,7 @@ void draw_mistake(Canvas& canvas, const Mistake& mistake, const Tensor& pixels, 
 
 }  // namespace
 
-Canvas draw_errors(nn::Module& model, const data::ResidentImages& testing) {
+Canvas draw_errors(nn::Module& model, const data::ResidentDataset& testing) {
   const std::vector<Mistake> mistakes = find_mistakes(model, testing);
   const auto shown = std::min(mistakes.size(), std::size_t{columns * rows});
   Canvas canvas(2 * margin + columns * cell_width - gap, header + rows * cell_height + margin / 2);

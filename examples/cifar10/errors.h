@@ -6,6 +6,6 @@
 namespace bytetape::examples {
 
 /// Draws the most confident mistakes of a CIFAR-10 classifier: each image, with the predicted and the true class below.
-Canvas draw_errors(nn::Module& model, const data::ResidentImages& testing);
+Canvas draw_errors(nn::Module& model, const data::ResidentDataset& testing);
 
 }  // namespace bytetape::examples

@@ -21,7 +21,9 @@ Splits load(const Options& o) {
   return {"CIFAR-10", {training.images, training.labels}, {testing.images, testing.labels}};
 }
 
-nn::Sequential make_model(const Options& o) { return o.model == "resnet18" ? resnet18() : small_net(); }
+std::unique_ptr<nn::Module> make_model(const Options& o) {
+  return std::make_unique<nn::Sequential>(o.model == "resnet18" ? resnet18() : small_net());
+}
 
 Recipe make_recipe(nn::Module& model, const Options& o) {
   const optim::SGDOptions sgd{.lr = o.lr, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
@@ -55,11 +57,10 @@ int main(int argc, char** argv) {
                  .picture_option = "--errors",
                  .picture = "write a picture (PNG) of the most confident mistakes to this file"},
        .defaults = defaults(),
-       .image = {3, 32, 32},
-       .normalize = data::cifar10_normalize,
+       .data = image_data({3, 32, 32}, data::cifar10_normalize),
        .objective = classification(),
        .load = load,
-       .images = {50000, 10000},
+       .counts = {50000, 10000},
        .make_model = make_model,
        .make_recipe = make_recipe,
        .draw = draw_errors},

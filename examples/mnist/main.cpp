@@ -7,7 +7,9 @@ namespace {
 using namespace bytetape;
 using namespace bytetape::examples;
 
-nn::Sequential make_model(const Options& o) { return o.model == "mlp" ? mnist_mlp() : mnist_cnn(); }
+std::unique_ptr<nn::Module> make_model(const Options& o) {
+  return std::make_unique<nn::Sequential>(o.model == "mlp" ? mnist_mlp() : mnist_cnn());
+}
 
 Recipe make_recipe(nn::Module& model, const Options& o) {
   if (o.optimizer == "sgd")
@@ -34,11 +36,10 @@ int main(int argc, char** argv) {
                                 .lr = "first learning rate, which falls linearly to 0; SGD needs about 0.1",
                                 .until = until_accuracy},
                       .defaults = defaults(),
-                      .image = {1, 28, 28},
-                      .normalize = data::mnist_normalize,
+                      .data = image_data({1, 28, 28}, data::mnist_normalize),
                       .objective = classification(),
                       .load = load_mnist_splits,
-                      .images = mnist_images,
+                      .counts = mnist_images,
                       .make_model = make_model,
                       .make_recipe = make_recipe},
                      argc, argv);

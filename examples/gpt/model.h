@@ -1,0 +1,107 @@
+#pragma once
+#include <bytetape/bytetape.h>
+
+#include <cmath>
+
+namespace bytetape::examples {
+
+/// The sizes of a GPT-2.
+struct GptSizes {
+  std::int64_t vocabulary = 65, context = 128;  // tokens
+  std::int64_t layers = 4, heads = 4, width = 128;
+  double dropout = 0;
+};
+
+/// Self-attention in which a token attends to itself and earlier ones.
+class CausalSelfAttention : public nn::Module {
+ public:
+  explicit CausalSelfAttention(const GptSizes& s)
+      : c_attn(s.width, 3 * s.width), c_proj(s.width, s.width), heads_(s.heads), dropout_(s.dropout) {
+    register_module("c_attn", c_attn), register_module("c_proj", c_proj);
+  }
+
+  Tensor forward(const Tensor& x) override {
+    const std::int64_t b = x.size(0), n = x.size(1), width = x.size(2);
+    const std::vector<Tensor> qkv = chunk(c_attn(x), 3, -1);
+    const auto heads = [&](const Tensor& part) { return transpose(view(part, {b, n, heads_, width / heads_}), 1, 2); };
+    const double p = is_training() ? dropout_ : 0;
+    const Tensor y =
+        scaled_dot_product_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {.causal = true, .dropout = p});
+    return dropout(c_proj(reshape(transpose(y, 1, 2), x.shape())), p);
+  }
+
+  nn::Linear c_attn, c_proj;
+
+ private:
+  std::int64_t heads_;
+  double dropout_;
+};
+
+/// A feed-forward network with one hidden layer.
+struct GptMlp : nn::Module {
+  nn::Linear c_fc, c_proj;
+  nn::Dropout dropout;
+
+  explicit GptMlp(const GptSizes& s) : c_fc(s.width, 4 * s.width), c_proj(4 * s.width, s.width), dropout(s.dropout) {
+    register_module("c_fc", c_fc), register_module("c_proj", c_proj), register_module("dropout", dropout);
+  }
+  Tensor forward(const Tensor& x) override { return dropout(c_proj(c_fc(x, Activation::gelu_tanh))); }
+};
+
+/// Attention and a feed-forward network, each on normalised inputs and added to them.
+struct GptBlock : nn::Module {
+  nn::LayerNorm ln_1;
+  CausalSelfAttention attn;
+  nn::LayerNorm ln_2;
+  GptMlp mlp;
+
+  explicit GptBlock(const GptSizes& s) : ln_1(Shape{s.width}), attn(s), ln_2(Shape{s.width}), mlp(s) {
+    register_module("ln_1", ln_1), register_module("attn", attn);
+    register_module("ln_2", ln_2), register_module("mlp", mlp);
+  }
+  Tensor forward(const Tensor& x) override {
+    const auto [normalised, sum] = ln_2(attn(ln_1(x)), x);
+    return sum + mlp(normalised);
+  }
+};
+
+/// GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019), with Hugging Face's names. The
+/// output layer has the weight of the token embedding.
+struct Gpt : nn::Module {
+  GptSizes sizes;
+  nn::Embedding wte, wpe;  // of tokens and positions
+  nn::Dropout drop;
+  nn::ModuleList<GptBlock> h;
+  nn::LayerNorm ln_f;
+
+  explicit Gpt(const GptSizes& s)
+      : sizes(s), wte(s.vocabulary, s.width), wpe(s.context, s.width), drop(s.dropout), ln_f(Shape{s.width}) {
+    for (std::int64_t i = 0; i < s.layers; ++i) h.push_back(GptBlock(s));
+    register_module("wte", wte), register_module("wpe", wpe), register_module("drop", drop), register_module("h", h);
+    register_module("ln_f", ln_f);
+    initialise();
+  }
+
+  /// Returns logits (b, n, vocabulary) of the next tokens, for tokens i64 (b, n) with n <= context.
+  Tensor forward(const Tensor& tokens) override {
+    check(tokens.rank() == 2 && tokens.size(1) <= sizes.context, "expected tokens (b, n) with n of at most ",
+          sizes.context, ", got ", bytetape::describe(tokens));
+    Tensor x = drop(wte(tokens) + wpe(arange(tokens.size(1), DType::i64, tokens.device())));
+    for (GptBlock& block : h) x = block(x);
+    return linear(ln_f(x), wte.weight);
+  }
+
+ private:
+  /// As GPT-2: layers whose results are added to the residual start smaller, the more there are.
+  void initialise() {
+    const double residual_std = 0.02 / std::sqrt(2.0 * static_cast<double>(sizes.layers));
+    for (auto& [name, x] : named_parameters()) {
+      if (x.rank() == 2)
+        nn::init::normal_(x, 0, name.ends_with("c_proj.weight") ? residual_std : 0.02);
+      else if (name.ends_with("bias"))
+        nn::init::zeros_(x);
+    }
+  }
+};
+
+}  // namespace bytetape::examples
