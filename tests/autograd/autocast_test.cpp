@@ -43,6 +43,8 @@ TEST(Autocast, OpsThatNeedF32) {
   const std::pair<const char*, Tensor (*)(const Tensor&)> ops[] = {
       {"exp", exp},
       {"log", log},
+      {"log1p", log1p},
+      {"expm1", expm1},
       {"rsqrt", rsqrt},
       {"softplus", [](const Tensor& x) { return softplus(x); }},
       {"pow", [](const Tensor& x) { return pow(x, 2); }},
@@ -54,10 +56,13 @@ TEST(Autocast, OpsThatNeedF32) {
       {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [](const Tensor& x) { return layer_norm(x, {3}); }},
+      {"rms_norm", [](const Tensor& x) { return rms_norm(x, {3}); }},
       {"add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).y; }},
       {"the sum of add_layer_norm", [](const Tensor& x) { return add_layer_norm(x, x, {3}).sum; }},
       {"group_norm", [](const Tensor& x) { return group_norm(x, 1); }},
       {"norm", [](const Tensor& x) { return norm(x); }},
+      {"prod", [](const Tensor& x) { return prod(x); }},
+      {"logsumexp", [](const Tensor& x) { return logsumexp(x, 1); }},
       {"cross_entropy", [](const Tensor& x) { return cross_entropy(x, zeros({2}, DType::i64)); }},
       {"cross_entropy of probabilities", [](const Tensor& x) { return cross_entropy(x, x.detach()); }},
       {"nll_loss", [](const Tensor& x) { return nll_loss(x, zeros({2}, DType::i64)); }},
@@ -121,6 +126,9 @@ TEST(Autocast, OpsOfSeveralTensorsTakeTheWidest) {
   EXPECT_EQ((low < wide).dtype(), DType::boolean);
   EXPECT_EQ((low < wide).to_vector<bool>(), (to(low, DType::f32) < wide).to_vector<bool>());
   EXPECT_EQ(cat({low, wide, half}).dtype(), DType::f32);
+  EXPECT_EQ(cat({low, half}).dtype(), DType::f32);
+  EXPECT_EQ(cat({half, low, half}).dtype(), DType::f32);
+  EXPECT_EQ(stack({low, whole, half}).dtype(), DType::f64);
   EXPECT_EQ(stack({low, low}).dtype(), DType::bf16);
   EXPECT_EQ((low + wide).to_vector<float>(), (to(low, DType::f32) + wide).to_vector<float>());
 }

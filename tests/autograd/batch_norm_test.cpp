@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
@@ -164,6 +165,7 @@ TEST(BatchNorm, CountsBatchesInTrainingAlone) {
   EXPECT_EQ(batches.item<int>(), 2);
   EXPECT_EQ(batches.storage().version(), 2u);
   EXPECT_EQ(mean.storage().version(), 2u);
+  EXPECT_EQ(var.storage().version(), 2u);
 }
 
 // The next layer holds y anyway; x tells what ReLU did, and need not be kept for the residual alone.
@@ -293,6 +295,44 @@ TEST(BatchNorm, SaysWhatIsWrong) {
   EXPECT_EQ(c.to_vector<float>(), before);
 }
 
+// The same of each tensor, whichever of them it is.
+TEST(BatchNorm, ChecksEachOfItsTensors) {
+  const Tensor x = randn({2, 3, 4, 5});
+  for (const bool training : {true, false})
+    for (int place = 0; place < 4; ++place) {
+      SCOPED_TRACE(detail::concat(training, place));
+      const auto with = [&](const Tensor& wrong) {
+        Tensor t[4] = {ones(3), ones(3), ones(3), ones(3)};
+        t[place] = wrong;
+        batch_norm(x, t[0], t[1], t[2], t[3], training);
+      };
+      EXPECT_THROWS_SAYING(with(ones(4)), ShapeError, "for each of the 3 channels of");
+      EXPECT_THROWS_SAYING(with(ones({3, 1})), ShapeError, "for each of the 3 channels of");
+      EXPECT_THROWS_SAYING(with(ones({3}, DType::f64)), DTypeError, "must have the dtype of x");
+      EXPECT_THROWS_SAYING(with(empty({3}, DType::f32, Device::meta())), DeviceError, "is on another device");
+      const Tensor shared = expand(ones({1}), {3});
+      if (training && place >= 2) {
+        EXPECT_THROWS_SAYING(with(shared), ValueError, "share memory");
+      } else {
+        EXPECT_NO_THROW(with(shared)) << "which is read alone";
+      }
+    }
+  const auto add = [&](const Tensor& residual) {
+    batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::none, residual);
+  };
+  EXPECT_THROWS_SAYING(add(randn({2, 3, 4, 1})), ShapeError, "expected a residual of the shape of");
+  EXPECT_THROWS_SAYING(add(randn({2, 3, 4, 5}, DType::f64)), DTypeError, "different dtypes");
+  EXPECT_THROWS_SAYING(add(to(x, Device::meta())), DeviceError, "different devices");
+  const auto count = [&](const Tensor& batches) {
+    batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, Activation::none, {}, batches);
+  };
+  EXPECT_THROWS_SAYING(count(zeros({1}, DType::i64)), ShapeError, "expected num_batches_tracked, a scalar");
+  EXPECT_THROWS_SAYING(count(zeros({}, DType::i32)), DTypeError, "expected num_batches_tracked in i64");
+  EXPECT_THROWS_SAYING(count(zeros({}, DType::i64, Device::meta())), DeviceError, "is on another device");
+  for (const double wrong : {HUGE_VAL, -HUGE_VAL, std::nan("")})
+    EXPECT_THROWS_SAYING(batch_norm(x, {}, {}, {}, {}, true, wrong), ValueError, "momentum must be finite");
+}
+
 TEST(BatchNorm, OfAViewLeftBehindMovesNothing) {
   const Tensor h = randn({4, 3}).set_requires_grad() * 1, v = view(h, {4, 3});
   relu_(h);
@@ -381,6 +421,38 @@ TEST(BatchNorm, AddsUpMoreThanTwoGradients) {
   sum(y * seeds[0] + y * seeds[1] + y * seeds[2] + y * seeds[3]).backward();
   const Tensor all = seeds[0] + seeds[1] + seeds[2] + seeds[3];
   EXPECT_TRUE(all_close(x.grad(), grad({made()}, {x}, {.seeds = {all}})[0]));
+}
+
+// A second run computes as the first did, and moves nothing, whichever of the running tensors there are.
+TEST(BatchNorm, InACheckpointMovesItsStatisticsOnce) {
+  for (const bool training : {true, false})
+    for (const bool tracks : {true, false})
+      for (const bool counts : {true, false}) {
+        if (!training && !tracks) continue;
+        SCOPED_TRACE(detail::concat(training, tracks, counts));
+        const Tensor values = test::random_tensor({4, 3}), w = test::random_tensor({4, 3});
+        const auto step = [&](bool checkpoints) {
+          const Tensor mean = full({3}, 0.5, DType::f64), var = full({3}, 2, DType::f64),
+                       batches = zeros({}, DType::i64), x = clone(values).set_requires_grad();
+          const auto f = [&](const Tensor& t) {
+            return batch_norm(t, {}, {}, tracks ? mean : Tensor(), tracks ? var : Tensor(), training, momentum, eps,
+                              Activation::none, {}, counts ? batches : Tensor());
+          };
+          const Tensor h = x * 1;
+          sum((checkpoints ? checkpoint(f, h) : f(h)) * w).backward();
+          return cat({flatten(x.grad()), mean, var, to(view(batches, {1}), DType::f64)}).to_vector<double>();
+        };
+        EXPECT_EQ(step(true), step(false));
+      }
+}
+
+TEST(BatchNorm, MakesTheGradientsOfItsParametersAloneWithoutScratch) {
+  const Tensor x = randn({64, 3, 16, 16}), weight = ones(3).set_requires_grad(), bias = zeros(3).set_requires_grad();
+  const Tensor y = batch_norm(x, weight, bias, {}, {}, true), seed = randn(y.shape());
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = test::allocated();
+  y.backward(seed);
+  EXPECT_LT(test::statistics().allocated.peak - before, x.nbytes() / 2);
 }
 
 }  // namespace

@@ -93,8 +93,12 @@ TEST(CheckpointFrame, FindsOverwrittenLeavesThatNoNodeSaved) {
       {"addends", [](const Tensor& t, const Tensor& w, const Tensor& b) { return tanh(t + b + sum(w, {0})); }},
       {"a view",
        [](const Tensor& t, const Tensor& w, const Tensor& b) { return tanh(matmul(t, transpose(w, 0, 1)) + b); }},
-      {"a checkpoint within", [](const Tensor& t, const Tensor& w, const Tensor& b) {
+      {"a checkpoint within",
+       [](const Tensor& t, const Tensor& w, const Tensor& b) {
          return tanh(checkpoint([=](const Tensor& u) { return linear(u, w, b); }, t));
+       }},
+      {"one that saves nothing", [](const Tensor& t, const Tensor& w, const Tensor& b) {
+         return tanh(checkpoint([=](const Tensor& u) { return u + b + sum(w, {0}); }, t));
        }}};
   const Tensor x = random_tensor({2, 4}, DType::f32);
   for (const Case& c : cases)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/device/backend.h"
@@ -308,6 +309,30 @@ TEST(Conv2d, TheGradientOfItsWeightKeepsWhatItsOwnGradientNeeds) {
   }
 }
 
+// One kernel makes both gradients where nothing is to be recorded; its result has no gradient of its own.
+TEST(Conv2d, OfAConstantImageIsDifferentiatedTwice) {
+  const Tensor x = random_tensor({2, 2, 4, 4}), w = test::random_leaf({3, 2, 2, 2}), b = test::random_leaf({3});
+  const auto f = [](const std::vector<Tensor>& in) {
+    const Tensor y = conv2d(in[0], in[1], in[2]);
+    return y * y;
+  };
+  const GradcheckResult once = gradcheck(f, {x, w, b}), twice = gradgradcheck(f, {x, w, b});
+  EXPECT_TRUE(once) << once.message;
+  EXPECT_TRUE(twice) << twice.message;
+}
+
+TEST(ConvTranspose2d, SaysWhatIsTooLarge) {
+  const auto of = [](const Shape& x, const Shape& w) {
+    const Device meta = Device::meta();
+    conv_transpose2d(empty(x, DType::f32, meta), empty(w, DType::f32, meta), {}, {.stride = 1 << 30});
+  };
+  constexpr std::int64_t huge = std::int64_t{1} << 31;
+  EXPECT_THROWS_SAYING(of({1, 1, huge, 1}, {1, 1, 1, 1}), ShapeError, "is too large");
+  EXPECT_THROWS_SAYING(of({1, 1, 1, huge}, {1, 1, 1, 1}), ShapeError, "is too large");
+  EXPECT_THROWS_SAYING(of({1, 1, 1, 1}, {1, 1, huge, 1}), ShapeError, "is too large");
+  EXPECT_THROWS_SAYING(of({1, 1, 1, 1}, {1, 1, 1, huge}), ShapeError, "is too large");
+}
+
 TEST(Conv2d, SaysWhatDoesNotFit) {
   const Tensor x = random_tensor({2, 4, 5, 6}), w = random_tensor({6, 4, 3, 3});
   EXPECT_THROWS_SAYING(
@@ -320,8 +345,21 @@ TEST(Conv2d, SaysWhatDoesNotFit) {
   EXPECT_THROWS_SAYING(conv2d(x, w, random_tensor({4})), ShapeError, "expected a bias (6,)");
   EXPECT_THROWS_SAYING(conv2d(random_tensor({2, 4, 0, 6}), w), ShapeError,
                        "expected no dim of size 0 except the batch of x");
-  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = {0, 1}}), ValueError, "got stride (0, 1)");
-  EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.padding = {0, -1}}), ValueError, "padding must not be negative");
+  for (const Size2 low : {Size2{0, 1}, Size2{1, 0}}) {
+    EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = low}), ValueError, detail::concat("got stride ", low));
+    EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.dilation = low}), ValueError, detail::concat("and dilation ", low));
+    EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.padding = {low.h - 1, low.w - 1}}), ValueError, "must not be negative");
+    const std::int64_t far = std::int64_t{1} << 31;
+    const Size2 high{low.h ? far : 1, low.w ? far : 1};
+    EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.stride = high}), ValueError, "must be below 2^31");
+    EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.padding = high}), ValueError, "must be below 2^31");
+    EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.dilation = high}), ValueError, "must be below 2^31");
+  }
+  for (int d = 0; d < 4; ++d) {
+    Shape none = w.shape();
+    none[d] = 0;
+    EXPECT_THROWS_SAYING(conv2d(x, empty(none, DType::f64)), ShapeError, "expected no dim of size 0") << d;
+  }
   EXPECT_THROWS_SAYING(conv2d(x, w, {}, {.groups = 0}), ValueError, "groups must be at least 1");
   EXPECT_THROWS_SAYING(conv2d(x, to(w, DType::f32)), DTypeError, "different dtypes");
   EXPECT_THROWS_SAYING(conv2d(x, to(w, Device::meta())), DeviceError, "different devices");

@@ -173,5 +173,13 @@ TEST(CopyKernel, WidensAllAtOnce) {
     EXPECT_EQ(wide[i].to_vector<float>(), to(low[i], DType::f32).to_vector<float>()) << describe(low[i]);
 }
 
+// Integers have no gradient, and a copy into them is no op of the tape: views of them stay good.
+TEST(CopyInPlace, IntoIntegersLeavesTheirViewsGood) {
+  const Tensor a = zeros({3}, DType::i64), v = view(a, {3});
+  copy_(a, test::make_tensor({1, 2, 3}, {3}).set_requires_grad());
+  EXPECT_FALSE(a.requires_grad());
+  EXPECT_EQ((v + 1).to_vector<int>(), (std::vector<int>{2, 3, 4}));
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -179,5 +179,62 @@ TEST(Backward, ShowsAHookThatCameMeanwhileTheSum) {
   EXPECT_TRUE(all_close(seen, c + d));
 }
 
+// Elements that share memory are no place to add up in, though they take up all of it.
+TEST(Backward, AddsToNoExpandedGradient) {
+  const Tensor x = random_leaf({2, 3}), y = x * 1;
+  const Tensor other = y * 2;
+  const Tensor later = scripted(y, [](const Grads&, InputGrads& gx) {
+    gx[0] = expand(narrow(ones({2, 3}, DType::f64), 1, 0, 1), {2, 3});
+  });
+  sum(other + later).backward();
+  EXPECT_TRUE(all_close(x.grad(), full({2, 3}, 3, DType::f64)));
+}
+
+// The graph has more paths than a run could take one by one.
+TEST(Grad, GoesThroughEachNodeOnce) {
+  const Tensor x = random_leaf({2});
+  Tensor y = x;
+  for (int i = 0; i < 64; ++i) y = y * 0.5 + y * 0.5;
+  EXPECT_TRUE(all_close(grad({sum(y)}, {x})[0], ones({2}, DType::f64)));
+}
+
+TEST(Backward, RefusesASeedForAViewLeftBehind) {
+  Tensor h = random_leaf({3}) * 1;
+  const Tensor v = view(h, {3});
+  relu_(h);
+  EXPECT_THROWS_SAYING(exp(v), AutogradError, "is a view taken before 'relu_'");
+  EXPECT_THROWS_SAYING(v.backward(ones({3}, DType::f64)), AutogradError, "is a view taken before 'relu_'");
+  EXPECT_THROWS_SAYING(grad({v}, {h}, {.seeds = {ones({3}, DType::f64)}}), AutogradError, "is a view taken before");
+}
+
+// Both gradients are recorded, though the program holds the first as well, and the one before stays as it was.
+TEST(Backward, AddsUpRecordedGradientsOutOfPlace) {
+  const Tensor values = random_tensor({3});
+  for (const bool holds : {true, false}) {
+    Tensor x = clone(values).set_requires_grad(), kept;
+    if (holds) x.register_hook([&](const Tensor& g) { return kept = g, Tensor(); });
+    sum(x * x * x).backward({}, false, true);
+    const Tensor first = x.grad();
+    EXPECT_TRUE(all_close(grad({sum(first)}, {x}, {.retain_graph = true})[0], (6 * x).detach()));
+    sum(x * x).backward({}, false, true);
+    EXPECT_TRUE(all_close(first.detach(), (3 * x * x).detach()));
+    EXPECT_TRUE(all_close(x.grad().detach(), (3 * x * x + 2 * x).detach()));
+    EXPECT_TRUE(all_close(grad({sum(x.grad())}, {x})[0], (6 * x + 2).detach()));
+    x.set_grad({});  // which leads back to x
+  }
+}
+
+TEST(Backward, LeavesALeafAloneThatRequiresNoGradNow) {
+  Tensor x = random_leaf({3}), w = random_leaf({3});
+  x.set_requires_grad(false);
+  sum(x * w).backward();
+  EXPECT_FALSE(x.grad().defined());
+  x.set_requires_grad();
+  const Tensor y = sum(x * w);
+  x.set_requires_grad(false);  // between forward and backward
+  y.backward();
+  EXPECT_FALSE(x.grad().defined());
+}
+
 }  // namespace
 }  // namespace bytetape

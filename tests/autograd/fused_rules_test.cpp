@@ -37,6 +37,7 @@ TEST(FusedRules, MakeNothingButTheGradient) {
       {"softmax", [](const Tensor& x) { return softmax(x, 1); }},
       {"log_softmax", [](const Tensor& x) { return log_softmax(x, 1); }},
       {"layer_norm", [&](const Tensor& x) { return layer_norm(x, {columns}, weight, bias); }},
+      {"rms_norm", [&](const Tensor& x) { return rms_norm(x, {columns}, weight); }},
       {"group_norm", [](const Tensor& x) { return group_norm(x, 4); }},
       {"batch_norm", [&](const Tensor& x) { return batch_norm(x, weight, bias, {}, {}, true); }},
       {"cross_entropy", [&](const Tensor& x) { return cross_entropy(x, classes); }},

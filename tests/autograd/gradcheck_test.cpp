@@ -1,5 +1,7 @@
 #include "bytetape/autograd/gradcheck.h"
 
+#include <cmath>
+
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops.h"
 #include "tests/support/expect.h"
@@ -99,6 +101,34 @@ TEST(Gradcheck, FailsNaN) {
   EXPECT_FALSE(result);
 }
 
+TEST(Gradcheck, FailsOneNaNAmongOthers) {
+  struct BrokenBackward final : Node {
+    void backward(const Grads& gy, InputGrads& gx) override { gx[0] = gy[0] * test::make_tensor({1, NAN, 1}, {3}); }
+  };
+  const auto fn = [](const Inputs& x) {
+    Tensor y = clone(x[0].detach());
+    record<BrokenBackward>(y, x[0]);
+    return y;
+  };
+  const auto result = gradcheck(fn, {random_leaf({3})});
+  EXPECT_FALSE(result);
+  EXPECT_THAT(result.message, testing::HasSubstr("at (1,): analytic nan"));
+}
+
+// With a large step, a product of two elements tells whether the first is back where it was.
+TEST(Gradcheck, MovesOneElementAtATime) {
+  const auto product = [](const Inputs& x) { return select(x[0], 0, 0) * select(x[0], 0, 1); };
+  const auto result = gradcheck(product, {test::make_tensor({2, 3}, {2}).set_requires_grad()},
+                                {.eps = 0.1, .atol = 1e-9, .rtol = 1e-9});
+  EXPECT_TRUE(result) << result.message;
+}
+
+TEST(Gradcheck, NamesTheElementInEachDim) {
+  const Tensor x = test::make_tensor({1, 1, 1, 1, 3, 1}, {2, 3}).set_requires_grad();
+  const auto result = gradcheck([](const Inputs& in) { return cube(in[0], {.misses_last = true}); }, {x});
+  EXPECT_THAT(result.message, testing::StartsWith("input 0 at (1, 1): analytic "));
+}
+
 TEST(Gradcheck, PutsInputsBackAndLeavesDotGradAlone) {
   const Tensor x = random_leaf({3}), w = random_tensor({3});
   const auto before = x.to_vector<double>();
@@ -124,6 +154,11 @@ TEST(Gradcheck, SaysWhatItCannotCheck) {
   double drift = 0;
   EXPECT_THROWS_SAYING(gradcheck([&](const Inputs& x) { return x[0] + (drift += 1); }, {random_leaf({2})}), ValueError,
                        "gives other values for the same inputs");
+  for (const int broken : {0, 1}) {  // the second or third run gives a NaN, and it alone
+    int run = 0;
+    const auto once = [&](const Inputs& x) { return x[0] * (++run == 2 + broken ? NAN : 1.0); };
+    EXPECT_THROWS_SAYING(gradcheck(once, {random_leaf({2})}), ValueError, "gives other values for the same inputs");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -95,6 +96,16 @@ TEST(AddLayerNorm, NoticesThatItsSumWasOverwritten) {
 
 TEST(LayerNorm, TakesNoShapeLongerThanItsInputs) {
   EXPECT_THROWS_SAYING(layer_norm(test::random_tensor({3}), {2, 3}), ShapeError, "last dims are (2, 3)");
+  EXPECT_THROWS_SAYING(layer_norm(test::random_tensor({3}), {}), ShapeError, "normalized_shape is empty");
+}
+
+TEST(Norms, TakeAnEpsOfZero) {
+  const Tensor x = test::random_tensor({4, 6});
+  const Tensor row = (x - mean(x, 1, true)) / sqrt(var(x, 1, true, 0)),
+               column = (x - mean(x, 0, true)) / sqrt(var(x, 0, true, 0));
+  EXPECT_TRUE(test::all_close(layer_norm(x, {6}, {}, {}, 0), row));
+  EXPECT_TRUE(test::all_close(group_norm(x, 1, {}, {}, 0), row));
+  EXPECT_TRUE(test::all_close(batch_norm(x, {}, {}, {}, {}, true, 0.1, 0), column));
 }
 
 // The gradient of the sum may be taken for the result's memory only where it lies as that will.
@@ -108,6 +119,19 @@ TEST(AddLayerNorm, AddsAGradientOfItsSumInAnyLayout) {
   };
   const auto fused = gradients(true), composed = gradients(false);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(test::all_close(fused[i], composed[i]));
+}
+
+// A gradient that comes to the sum alone is of no use to the weight, and is not copied for it.
+TEST(AddLayerNorm, CopiesNoGradientOfItsSumForItsWeight) {
+  int copies = 0;
+  for (const memory::Event& e : test::record_events(Device::cpu(), [](Device) {
+         const Tensor x = test::random_leaf({4, 6}), c = test::random_tensor({4, 6}), w = test::random_leaf({6});
+         const auto [y, all] = add_layer_norm(x, x, {6}, w);
+         grad({sum(y * c) + sum(all)}, {w});
+       }))
+    copies += e.kind == memory::EventKind::alloc && e.phase == memory::Phase::backward &&
+              memory::name_of(e.op) == std::string("add_layer_norm") && e.requested == 4 * 6 * sizeof(double);
+  EXPECT_EQ(copies, 0);
 }
 
 }  // namespace

@@ -130,6 +130,16 @@ TEST(Losses, AreCalledAsInPyTorch) {
   }
 }
 
+TEST(CrossEntropy, AddsUpWeightsForSmoothingAlone) {
+  const Tensor x = random_leaf({3, 4}), target = classes({1, 0, 2}), weight = ones({4}, DType::f64);
+  const auto saved = [&](const Tensor& w, double smoothing) {
+    const Tensor y = cross_entropy(x, target, {.weight = w, .label_smoothing = smoothing});
+    return test::held_as(memory::Role::saved);
+  };
+  EXPECT_EQ(saved(weight, 0.1) - saved(weight, 0), test::rounded(sizeof(double)));
+  EXPECT_EQ(saved({}, 0.1), saved({}, 0));
+}
+
 TEST(CrossEntropy, NamesTheBadTarget) {
   const Tensor x = random_tensor({3, 4});
   EXPECT_THROWS_SAYING(cross_entropy(x, classes({1, 4, 0})), ValueError, "cross_entropy: target 4 is not in [0, 4)");
@@ -143,6 +153,19 @@ TEST(CrossEntropy, TakesClassesOrProbabilitiesAlone) {
   for (const double outside : {-0.1, 1.1})
     EXPECT_THROWS_SAYING(cross_entropy(logits, zeros({2}, DType::i64), {.label_smoothing = outside}), ValueError,
                          "label_smoothing must be in [0, 1]");
+  EXPECT_THROWS_SAYING(cross_entropy(ones({}), zeros({}, DType::i64)), ShapeError, "expected logits (n, c)");
+  EXPECT_THROWS_SAYING(cross_entropy(ones({}), ones({})), ShapeError, "expected logits (c)");
+}
+
+TEST(KlDiv, IsZeroForTargetsOfZero) {
+  const Tensor x = make_tensor({-INFINITY, -1, -2, -0.5}, {2, 2}), target = make_tensor({0, 1, 0.5, 0.5}, {2, 2});
+  const double third = 0.5 * (std::log(0.5) + 2), fourth = 0.5 * (std::log(0.5) + 0.5);
+  EXPECT_TRUE(all_close(kl_div(x, target, KlDivReduction::none), make_tensor({0, 1, third, fourth}, {2, 2})));
+  EXPECT_NEAR(kl_div(x, target).item<double>(), (1 + third + fourth) / 4, 1e-15);
+  EXPECT_NEAR(kl_div(x, target, KlDivReduction::batchmean).item<double>(), (1 + third + fourth) / 2, 1e-15);
+  const Tensor leaf = x.detach().set_requires_grad();
+  kl_div(leaf, target, KlDivReduction::sum).backward();
+  EXPECT_TRUE(all_close(leaf.grad(), -target));
 }
 
 }  // namespace

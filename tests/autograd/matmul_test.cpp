@@ -10,6 +10,7 @@
 #include "bytetape/core/kernels/matmul.h"
 #include "bytetape/core/kernels/table.h"
 #include "bytetape/core/parallel.h"
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/planned.h"
@@ -262,6 +263,49 @@ TEST(Matmul, OfABatchInAnyOrderWithOneMatrixForAll) {
       EXPECT_TRUE(all_close(to(select(z, 0, i), DType::f64), expected, 1e-5, 1e-5));
     }
   }
+}
+
+// Batches that no one step leads through, and none.
+TEST(Matmul, OfSeveralBatchDimsTakesEachProduct) {
+  const Tensor a = random_tensor({2, 1, 3, 1, 2, 2}), b = random_tensor({1, 4, 1, 5, 2, 2}), y = matmul(a, b);
+  ASSERT_EQ(y.shape(), (Shape{2, 4, 3, 5, 2, 2}));
+  const Tensor flat = reshape(y, {120, 2, 2}), of_a = reshape(expand(a, {2, 4, 3, 5, 2, 2}), {120, 2, 2}),
+               of_b = reshape(expand(b, {2, 4, 3, 5, 2, 2}), {120, 2, 2});
+  for (int i = 0; i < 120; ++i)
+    EXPECT_TRUE(all_close(select(flat, 0, i), matmul(select(of_a, 0, i), select(of_b, 0, i)))) << i;
+  const Tensor none = test::random_leaf({0, 2, 3}), w = test::random_leaf({0, 3, 4}), z = matmul(none, w);
+  EXPECT_EQ(z.shape(), (Shape{0, 2, 4}));
+  sum(z).backward();
+  EXPECT_EQ(w.grad().shape(), w.shape());
+  EXPECT_THROWS_SAYING(matmul(ones({2, 2}, DType::i64), ones({2, 2}, DType::i64)), DTypeError,
+                       "expected a floating dtype");
+  EXPECT_THROWS_SAYING(linear(ones({2, 2}, DType::i64), ones({2, 2}, DType::i64)), DTypeError,
+                       "expected a floating dtype");
+}
+
+TEST(Matmul, SaysWhatHasTooFewDims) {
+  const Tensor scalar = random_tensor({}), v = random_tensor({1}), m = random_tensor({1, 1});
+  for (const Tensor& other : {v, m}) {
+    EXPECT_THROWS_SAYING(matmul(scalar, other), ShapeError, "expected at least one dimension each");
+    EXPECT_THROWS_SAYING(matmul(other, scalar), ShapeError, "expected at least one dimension each");
+  }
+  EXPECT_THROWS_SAYING(linear(scalar, m), ShapeError, "expected an input (..., in) and a weight (out, in)");
+  for (const Tensor& weight : {scalar, v, random_tensor({1, 1, 1})})
+    EXPECT_THROWS_SAYING(linear(v, weight), ShapeError, "expected an input (..., in) and a weight (out, in)");
+}
+
+TEST(Linear, MakesNoGradientForABiasThatIsNotThere) {
+  const auto made = [](bool has_bias) {
+    int count = 0;
+    for (const memory::Event& e : test::record_events(Device::cpu(), [&](Device) {
+           const Tensor x = test::random_leaf({4, 8}, DType::f32), w = test::random_leaf({64, 8}, DType::f32);
+           sum(linear(x, w, has_bias ? test::random_leaf({64}, DType::f32) : Tensor())).backward();
+         }))
+      count += e.kind == memory::EventKind::alloc && e.phase == memory::Phase::backward && e.requested == 4 * 64;
+    return count;
+  };
+  EXPECT_GT(made(true), 0);
+  EXPECT_EQ(made(false), 0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
+#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 #include "tests/support/random.h"
@@ -170,6 +171,26 @@ TEST(Roles, GradientIsBookedUnderItsLeafsModule) {
   EXPECT_EQ(held_as(Role::gradient), gradients);
 }
 
+// Adding to a gradient, and dropping one, is no change of role; one that the program holds on its own is no gradient.
+TEST(Roles, AGradientIsOneUntilAnotherTakesItsPlace) {
+  int retags = 0;
+  for (const memory::Event& e : test::record_events(Device::cpu(), [](Device) {
+         Tensor x = random_leaf({n});
+         for (int i = 0; i < 2; ++i) sum(x * 2).backward();
+         x.set_grad(x.grad());
+         x.set_grad(random_tensor({n}));
+         x.set_grad({});
+       }))
+    retags += e.kind == memory::EventKind::retag && e.old_role == Role::gradient;
+  EXPECT_EQ(retags, 0);
+  Tensor x = random_leaf({n});
+  sum(x * 2).backward();
+  const Tensor held = x.grad();
+  x.set_grad(random_tensor({n}));
+  EXPECT_EQ(held.storage().role(), Role::temporary);
+  EXPECT_EQ(x.grad().storage().role(), Role::gradient);
+}
+
 TEST(Roles, EveryByteOfBackwardHasAnOp) {
   const Tensor x = random_leaf({n}), w = random_leaf({n});
   const Tensor y = sum(x * w + x);
@@ -201,6 +222,20 @@ TEST(Backward, ReentersTheScopeOfTheForwardOp) {
   });
   sum(y).backward();
   EXPECT_EQ(memory::name_of(memory::ambient.scope.module), "elsewhere");
+}
+
+// A gradient that is recorded stays the tensor that its rule made; else it is stored as its leaf is.
+TEST(Tape, CopiesNoGradientThatIsRecorded) {
+  const Tensor w = random_leaf({4, 3, 2, 2});
+  for (const bool create_graph : {true, false}) {
+    Tensor x = random_leaf({2, 3, 4, 4});
+    const Tensor y = sum(conv2d(x, w));
+    y.backward({}, false, create_graph);
+    const Tensor g = x.grad();
+    EXPECT_EQ(g.is_contiguous(), !create_graph);
+    EXPECT_EQ(memory::name_of(test::op_of(g)) == std::string("conv2d"), create_graph);
+    x.set_grad({});  // which leads back to x
+  }
 }
 
 }  // namespace

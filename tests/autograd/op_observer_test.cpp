@@ -190,6 +190,49 @@ TEST(OpObserver, EndsAnOpByAnException) {
                           "failed flatten/reshape", "failed flatten", "begin exp", "result exp", "end exp"));
 }
 
+TEST(OpObserver, CountsNothingUntilThereIsAResultThatLasts) {
+  const Tensor x = random_tensor({2, 3}, DType::f32);
+  std::vector<double> counted;
+  std::size_t outputs = 0;
+  Log log;
+  log.at_begin = [&](const OpCall& call) {
+    if (!call.caller) counted.push_back(call.flop());
+  };
+  log.at_end = [&](const OpCall& call) {
+    if (!call.caller) counted.push_back(call.flop()), outputs = call.outputs.size();
+  };
+  layer_norm(x, {3});
+  EXPECT_THAT(counted, ElementsAre(0, testing::Gt(0)));
+  counted.clear();
+  EXPECT_THROW(x + random_tensor({4}, DType::f32), ShapeError);
+  EXPECT_EQ(outputs, 0u) << "it gave back no input either";
+  log.at_result = [](const OpCall&) { fail<ValueError>("not this result"); };
+  EXPECT_THROW(exp(x), ValueError);
+  EXPECT_EQ(outputs, 1u);
+  EXPECT_THAT(counted, ElementsAre(0, 0, 0, 0));
+}
+
+TEST(OpObserver, FindsNothingOfAnOpWithoutInputsAndResults) {
+  static constexpr OpDefinition nothing{.name = "nothing", .inputs = {}, .outputs = {}, .kind = OpKind::composite};
+  std::size_t outputs = 1;
+  Log log;
+  log.at_end = [&](const OpCall& call) { outputs = call.outputs.size(); };
+  { const Op<nothing> op; }
+  EXPECT_EQ(outputs, 0u);
+}
+
+TEST(OpObserver, SeesNoCopyOfABatchThatLinearTakesAsItLies) {
+  const Tensor w = random_tensor({4, 3}, DType::f32);
+  const auto lines = [&](const Tensor& x) {
+    Log log;
+    linear(x, w);
+    return log.lines.size();
+  };
+  EXPECT_EQ(lines(random_tensor({2, 5, 3}, DType::f32)), 3u);
+  EXPECT_EQ(lines(transpose(random_tensor({3, 5}, DType::f32), 0, 1)), 3u);
+  EXPECT_EQ(lines(transpose(random_tensor({5, 2, 3}, DType::f32), 0, 1)), 6u) << "which it copies";
+}
+
 TEST(OpObserver, TellsTheEndToThoseThatWereToldTheBegin) {
   const Tensor x = random_tensor({2, 3}, DType::f32);
   Log outer, inner;

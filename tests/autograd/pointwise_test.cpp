@@ -22,7 +22,8 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 const double nan = std::nan("");
 
 TEST(Pointwise, KeepsNaN) {
-  for (const auto op : {exp, log, sqrt, rsqrt, tanh, sigmoid, relu, gelu, erf, abs, sign})
+  for (const auto op :
+       {exp, log, log1p, expm1, sin, cos, sqrt, rsqrt, tanh, sigmoid, relu, gelu, erf, abs, sign, floor, ceil, round})
     for (const DType t : {DType::f64, DType::f32, DType::bf16, DType::f16})
       for (const double v : op(full({20}, nan, t)).to_vector<double>()) EXPECT_TRUE(std::isnan(v)) << t;
   EXPECT_TRUE(std::isnan(clamp(full({}, nan), -1, 1).item<double>()));
@@ -64,6 +65,11 @@ TEST(PointwiseLimits, AreReached) {
     const auto by_tanh = [](const Tensor& x) { return gelu(x, Approximate::tanh); };
     EXPECT_EQ(of({-1000, 0, 1000}, by_tanh, t), (Values{0, 0, 1000})) << t;
     EXPECT_EQ(of({-inf, -1, 0, 2, inf}, sign, t), (Values{-1, -1, 0, 1, 1})) << t;
+    EXPECT_EQ(of({-1, 0, inf}, log1p, t), (Values{-inf, 0, inf})) << t;
+    EXPECT_EQ(of({-inf, -1000, 0, 1000, inf}, expm1, t), (Values{-1, -1, 0, inf, inf})) << t;
+    for (const auto op : {sin, cos})
+      for (const double v : of({-inf, inf}, op, t)) EXPECT_TRUE(std::isnan(v)) << t;
+    EXPECT_TRUE(std::isnan(of({-2}, log1p, t)[0])) << t;
     EXPECT_TRUE(std::isnan(of({-1}, log, t)[0])) << t;
     EXPECT_TRUE(std::isnan(of({-1}, sqrt, t)[0])) << t;
   }
@@ -74,6 +80,49 @@ TEST(PointwiseLimits, SmallResultsOfExpAndSigmoidKeepTheirDigits) {
       all_close(of({-80, -50, 80}, exp, DType::f32), {1.8048513878e-35, 1.9287498480e-22, 5.5406223844e34}, 1e-5, 0));
   EXPECT_TRUE(all_close(of({-80, -50, 80}, sigmoid, DType::f32), {1.8048513878e-35, 1.9287498480e-22, 1}, 1e-5, 0));
   EXPECT_TRUE(all_close(of({-700, -300}, exp, DType::f64), {std::exp(-700.), std::exp(-300.)}, 1e-13, 0));
+}
+
+TEST(PointwiseLimits, Log1pAndExpm1KeepDigitsNearZero) {
+  for (const double v : {1e-30, -1e-30, 1e-12, -1e-7, 3e-4, -0.02}) {
+    for (const auto& [t, tolerance] : {std::pair{DType::f32, 1e-6}, {DType::f64, 1e-14}}) {
+      EXPECT_TRUE(all_close(of({v}, log1p, t), {std::log1p(v)}, tolerance, 0)) << v << t;
+      EXPECT_TRUE(all_close(of({v}, expm1, t), {std::expm1(v)}, tolerance, 0)) << v << t;
+    }
+  }
+}
+
+TEST(Sine, TakesLargeAngles) {
+  for (const float v : {1e2f, 12345.678f, 1e6f, 2.5e8f, 3e20f, 3e38f}) {
+    EXPECT_NEAR(of({v}, sin, DType::f32)[0], std::sin(double{v}), 2e-6) << v;
+    EXPECT_NEAR(of({v}, cos, DType::f32)[0], std::cos(double{v}), 2e-6) << v;
+    EXPECT_NEAR(of({-v}, sin, DType::f64)[0], std::sin(-double{v}), 1e-15) << v;
+  }
+}
+
+TEST(Pointwise, KeepsTheSignOfZero) {
+  for (const auto op : {sin, log1p, expm1, floor, ceil, round})
+    for (const DType t : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+      EXPECT_TRUE(std::signbit(of({-0.0}, op, t)[0])) << t;
+      EXPECT_FALSE(std::signbit(of({0.0}, op, t)[0])) << t;
+    }
+}
+
+TEST(Round, TakesHalvesToTheEvenNeighbour) {
+  const Values x{-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.7, -3.7, inf, -inf, 8388609};
+  for (const DType t : {DType::f64, DType::f32}) {
+    EXPECT_EQ(of(x, round, t), (Values{-2, -2, 0, 0, 2, 2, 4, -4, inf, -inf, 8388609})) << t;
+    EXPECT_EQ(of(x, floor, t), (Values{-3, -2, -1, 0, 1, 2, 3, -4, inf, -inf, 8388609})) << t;
+    EXPECT_EQ(of(x, ceil, t), (Values{-2, -1, 0, 1, 2, 3, 4, -3, inf, -inf, 8388609})) << t;
+  }
+}
+
+TEST(Round, CopiesIntegers) {
+  for (const DType t : {DType::i64, DType::i32, DType::u8})
+    for (const auto op : {floor, ceil, round, floor_, ceil_, round_}) {
+      const Tensor y = op(make_tensor({0, 7, 200}, {3}, t));
+      EXPECT_EQ(y.dtype(), t);
+      EXPECT_EQ(y.to_vector<int>(), (std::vector<int>{0, 7, 200})) << t;
+    }
 }
 
 TEST(PointwiseLimits, LogTakesWhatIsBelowTheLeastNormalNumber) {
@@ -114,6 +163,20 @@ TEST(Clamp, TakesALowerBoundAlone) {
   EXPECT_EQ(x.grad().to_vector<double>(), (Values{0, 1, 1}));
 }
 
+TEST(Clamp, TakesAnUpperBoundAlone) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8}) {
+    const Tensor x = to(from_vector<std::int64_t>({0, 3, 200}), dtype);
+    EXPECT_EQ(clamp(x, {}, 3).to_vector<int>(), (std::vector<int>{0, 3, 3})) << dtype;
+    EXPECT_EQ(clamp_(x, {}, 2).to_vector<int>(), (std::vector<int>{0, 2, 2})) << dtype;
+  }
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(clamp_max(from_vector<std::int64_t>({least, 5}), 0).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{least, 0}));
+  EXPECT_EQ(clamp_max(full({1}, -inf), 0).item<double>(), -inf);
+  EXPECT_TRUE(std::isnan(clamp_max(full({1}, nan), 0).item<double>()));
+  EXPECT_EQ(clamp(full({1}, 7), {}).item<int>(), 7);
+}
+
 TEST(Clamp, PassesTheGradientAtBothEnds) {
   const Tensor x = make_tensor({-2, -1, 0, 1.5, 2}, {5}).set_requires_grad();
   sum(clamp(x, -1, 1.5)).backward();
@@ -131,6 +194,15 @@ TEST(Pointwise, OverwritingASavedOutputIsFound) {
   Tensor y = exp(x);
   y += 1;
   EXPECT_THROWS_SAYING(sum(y).backward(), AutogradError, "overwritten by 'add_'");
+}
+
+TEST(Clamp, TakesBoundsThatItsDTypeHolds) {
+  const Tensor x = arange(3);
+  for (const auto& [low, high] : {std::pair<Scalar, Scalar>{0, 1.5}, {0.5, 1}}) {
+    EXPECT_THROW(clamp(x, low, high), Error);
+    EXPECT_THROW(clamp_(x, low, high), Error);
+  }
+  EXPECT_EQ(clamp(x, 1, 1).to_vector<int>(), (std::vector<int>{1, 1, 1}));
 }
 
 }  // namespace

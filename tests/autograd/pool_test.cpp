@@ -193,11 +193,23 @@ TEST(MaxPool2d, SaysWhatIsWrong) {
                        "max_pool2d: expected x (n, c, h, w), got f32(3, 4, 5)");
   EXPECT_THROWS_SAYING(max_pool2d(ones({1, 1, 4, 4}, DType::i64), {}), DTypeError, "floating");
   EXPECT_THROWS_SAYING(max_pool2d({}, {}), ValueError, "undefined");
-  EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {0, 2}}), ValueError, "at least 1, got kernel (0, 2)");
-  EXPECT_THROWS_SAYING(max_pool2d(x, {.stride = {1, -1}}), ValueError, "stride (1, -1)");
-  EXPECT_THROWS_SAYING(max_pool2d(x, {.padding = {2, 0}}), ValueError, "half the kernel, got padding (2, 0)");
-  EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {5, 2}}), ShapeError, "does not fit into f32(2, 3, 4, 5)");
   const std::int64_t huge = std::int64_t{1} << 40;
+  for (const bool of_h : {true, false}) {  // the other dim is right
+    const auto either = [&](std::int64_t wrong, std::int64_t right) {
+      return of_h ? Size2{wrong, right} : Size2{right, wrong};
+    };
+    const auto says = [&](const Pool2dParams& p, const std::string& words) {
+      return test::throws_saying<ValueError>([&] { max_pool2d(x, p); }, words);
+    };
+    EXPECT_TRUE(says({.kernel = either(0, 2), .stride = 1}, "at least 1, got kernel ")) << of_h;
+    EXPECT_TRUE(says({.stride = either(-1, 1)}, detail::concat("stride ", either(-1, 1)))) << of_h;
+    EXPECT_TRUE(says({.padding = either(2, 0)}, "half the kernel, got padding ")) << of_h;
+    EXPECT_TRUE(says({.padding = either(-1, 0)}, "half the kernel, got padding ")) << of_h;
+    EXPECT_TRUE(says({.stride = either(huge, 1)}, "strides must be below 2^31")) << of_h;
+    EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = either(6, 2)}), ShapeError, "does not fit into f32(2, 3, 4, 5)");
+    const Tensor flat = of_h ? randn({2, 3, 0, 5}) : randn({2, 3, 4, 0});
+    EXPECT_THROWS_SAYING(max_pool2d(flat, {}), ShapeError, "there is nothing to pool");
+  }
   EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {huge, huge}, .padding = {huge / 2, huge / 2}}), ValueError,
                        "too many elements");
 }
@@ -254,6 +266,12 @@ TEST(AvgPool2d, OfAlmostTheWholeImageIsNoMeanOfIt) {
   }
   const Tensor padded = avg_pool2d(x, {.kernel = {4, 6}, .stride = 9, .padding = 2});
   EXPECT_TRUE(test::all_close(padded, avg_pool2d(pad(x, {2, 2, 2, 2}), {.kernel = {4, 6}, .stride = 9})));
+}
+
+TEST(MaxPool2d, TakesStepsBelow2To31) {
+  const Tensor x = randn({1, 1, 2, 2});
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(max_pool2d(x, {.kernel = 2, .stride = most}).shape(), (Shape{1, 1, 1, 1}));
 }
 
 TEST(AdaptiveAvgPool2d, TakesSizesUpTo2To31) {

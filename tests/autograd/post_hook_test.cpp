@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "bytetape/autograd/checkpoint.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
@@ -44,6 +45,17 @@ TEST(PostAccumulateGradHooks, AreRemovedByTheirNumber) {
   EXPECT_THROWS_SAYING((w * 2).register_post_accumulate_grad_hook([](const Tensor&) {}), AutogradError,
                        "needs a leaf that requires grad");
   EXPECT_THROWS_SAYING(w.register_post_accumulate_grad_hook(nullptr), ValueError, "must be callable");
+}
+
+TEST(PostAccumulateGradHooks, RegisteredInACheckpointAreRegisteredOnce) {
+  Tensor w = randn(3).set_requires_grad();
+  int calls = 0;
+  const auto f = [&](const Tensor& t) {
+    w.register_post_accumulate_grad_hook([&](const Tensor&) { ++calls; });
+    return exp(t * w);
+  };
+  sum(checkpoint(f, randn(3))).backward();
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

@@ -127,6 +127,13 @@ TEST_F(SavesOnCpu, ForwardWaitsForNoCopyThatHasJustBegun) {
   EXPECT_GE(waiting, 2);
 }
 
+TEST_F(SavesOnCpu, CopiesNothingThatFitsIntoHalfOfWhatIsKept) {
+  const Tensor y = loss({.keep = 60 * row, .min_bytes = 1});
+  EXPECT_LE(saved(), 30 * row);
+  EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].peak, 0u);
+  y.backward();
+}
+
 TEST_F(SavesOnCpu, LeavesWhatIsSmallOrNoActivation) {
   const Tensor y = loss({.keep = 0, .min_bytes = row + 1});
   EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].peak, 0u);
@@ -142,6 +149,14 @@ TEST_F(SavesOnCpu, AGraphThatIsDroppedLeavesNothingBehind) {
   EXPECT_EQ(saved(), 0u);
   synchronize(gpu);
   EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(Role::saved)].current, 0u);
+}
+
+TEST_F(SavesOnCpu, NothingComesBackForAGraphThatIsDropped) {
+  {
+    const Tensor y = loss({.keep = 6 * row, .min_bytes = 1024});
+    fake->done.clear();
+  }
+  EXPECT_EQ(std::count(fake->done.begin(), fake->done.end(), "copy on 15"), 0);
 }
 
 TEST_F(SavesOnCpu, WorksUnderHigherDerivativesAndCheckpoints) {

@@ -93,6 +93,7 @@ TEST(Scalar, KeepsIntegersExact) {
   EXPECT_TRUE(Scalar(0.5).to<bool>());
   EXPECT_EQ(static_cast<float>(Scalar(1e6).to<Half>()), inf);
   EXPECT_EQ(detail::concat(Scalar(7), " ", Scalar(0.5)), "7 0.5");
+  EXPECT_EQ(detail::concat(Scalar((std::int64_t{1} << 53) + 1)), "9007199254740993");
 }
 
 TEST(Scalar, FitsADtypeThatHasTheNumber) {
@@ -103,6 +104,8 @@ TEST(Scalar, FitsADtypeThatHasTheNumber) {
   EXPECT_FALSE(fits(inf, DType::i64));
   EXPECT_FALSE(fits(std::nan(""), DType::i64));
   EXPECT_FALSE(fits(1e19, DType::i64));
+  EXPECT_FALSE(fits(0x1p63, DType::i64));
+  EXPECT_TRUE(fits(0x1p62, DType::i64));
   EXPECT_FALSE(fits(std::int64_t{1} << 31, DType::i32));
   EXPECT_TRUE(fits(-(std::int64_t{1} << 31), DType::i32));
   EXPECT_FALSE(fits(-1, DType::u8));

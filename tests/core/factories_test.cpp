@@ -84,6 +84,60 @@ TEST(Factories, LikeKeepsShapeDtypeAndLayout) {
   EXPECT_EQ(zeros_like(y).to_vector<double>(), std::vector<double>(120, 0));
 }
 
+TEST(Factories, FullLikeTakesWhatTheDTypeHolds) {
+  const Tensor x = full_like(zeros({2, 3}, DType::bf16), 2.5);
+  EXPECT_EQ(x.dtype(), DType::bf16);
+  EXPECT_EQ(x.to_vector<double>(), Doubles(6, 2.5));
+  EXPECT_THROWS_SAYING(full_like(zeros(2, DType::i64), 0.5), DTypeError, "full_like: i64 cannot represent");
+  EXPECT_THROWS_SAYING(full_like({}, 1), ValueError, "full_like: the input is an undefined tensor");
+}
+
+TEST(Factories, RandomNumbersLikeATensorAreThoseOfItsShape) {
+  const Shape shape{2, 3, 4, 5};
+  for (const DType t : {DType::f64, DType::f32, DType::f16}) {
+    const Tensor x = empty_strided(shape, channels_last_strides(shape), t, {});
+    const auto same = [&](const std::function<Tensor(Generator&)>& like,
+                          const std::function<Tensor(Generator&)>& made) {
+      Generator one(7), other(7);
+      const Tensor y = like(one), z = made(other);
+      EXPECT_EQ(y.strides(), x.strides());
+      EXPECT_EQ(y.dtype(), t);
+      EXPECT_EQ(y.to_vector<double>(), z.to_vector<double>()) << t;
+    };
+    const Device cpu = Device::cpu();
+    same([&](Generator& g) { return rand_like(x, g); }, [&](Generator& g) { return rand(shape, t, cpu, g); });
+    same([&](Generator& g) { return randn_like(x, g); }, [&](Generator& g) { return randn(shape, t, cpu, g); });
+    same([&](Generator& g) { return randint_like(x, -3, 9, g); },
+         [&](Generator& g) { return randint(-3, 9, shape, t, cpu, g); });
+  }
+  EXPECT_THROWS_SAYING(rand_like(zeros(2, DType::i64)), DTypeError, "rand_like: expected a floating dtype");
+  EXPECT_THROWS_SAYING(randn_like(Tensor()), ValueError, "randn_like: the input is an undefined tensor");
+  EXPECT_THROWS_SAYING(randint_like(zeros(2, DType::u8), 0, 300), ValueError, "randint_like: the range from 0 to 299");
+}
+
+TEST(Factories, Linspace) {
+  EXPECT_EQ(linspace(0, 1, 5).to_vector<double>(), (Doubles{0, 0.25, 0.5, 0.75, 1}));
+  EXPECT_EQ(linspace(3, -1, 3, DType::f64).to_vector<double>(), (Doubles{3, 1, -1}));
+  EXPECT_EQ(linspace(2, 5, 1).to_vector<double>(), (Doubles{2}));
+  EXPECT_EQ(linspace(2, 5, 0).shape(), (Shape{0}));
+  for (const std::int64_t steps : {2, 38, 68, 1000}) {  // 0.1 + 37 * (0.6 / 37) is not 0.7, also with an FMA
+    const Doubles x = linspace(0.1, 0.7, steps, DType::f64).to_vector<double>();
+    EXPECT_EQ(x.front(), 0.1);
+    EXPECT_EQ(x.back(), 0.7) << steps;
+  }
+  EXPECT_THROWS_SAYING(linspace(0, 1, -1), ValueError, "linspace: expected steps >= 0, got -1");
+  EXPECT_THROWS_SAYING(linspace(0, INFINITY, 3), ValueError, "expected a finite range");
+  EXPECT_THROWS_SAYING(linspace(0, 1, 3, DType::i64), DTypeError, "expected a floating dtype, got i64");
+}
+
+TEST(Factories, Eye) {
+  EXPECT_EQ(eye(2).to_vector<double>(), (Doubles{1, 0, 0, 1}));
+  EXPECT_EQ(eye(2, 3, DType::i64).to_vector<double>(), (Doubles{1, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(eye(3, 2, DType::boolean).to_vector<bool>(), (std::vector<bool>{1, 0, 0, 1, 0, 0}));
+  EXPECT_EQ(eye(0).shape(), (Shape{0, 0}));
+  EXPECT_THROWS_SAYING(eye(-1), ShapeError, "eye: ");
+}
+
 TEST(Factories, Arange) {
   EXPECT_EQ(arange(4).to_vector<std::int64_t>(), (Integers{0, 1, 2, 3}));
   EXPECT_EQ(arange(2, 9, 3).to_vector<std::int64_t>(), (Integers{2, 5, 8}));

@@ -37,6 +37,16 @@ TEST(Print, LargeAndSmallNumbersAreScientific) {
   EXPECT_EQ(printed(make_tensor({0, 1.25e-7}, {2})), "[0.0000e+00, 1.2500e-07]\nf64(2,) on cpu");
 }
 
+TEST(Print, AreScientificFromTheseOn) {
+  EXPECT_EQ(printed(make_tensor({99999999, 1}, {2})), "[99999999.,        1.]\nf64(2,) on cpu");
+  EXPECT_EQ(printed(make_tensor({100000000, 1}, {2})), "[1.0000e+08, 1.0000e+00]\nf64(2,) on cpu");
+  EXPECT_EQ(printed(make_tensor({999999.5, 1}, {2})), "[999999.5000,      1.0000]\nf64(2,) on cpu");
+  EXPECT_EQ(printed(make_tensor({-1000000, 0.5}, {2})), "[-1.0000e+06,  5.0000e-01]\nf64(2,) on cpu");
+  EXPECT_EQ(printed(make_tensor({0.5, 1e-4}, {2})), "[0.5000, 0.0001]\nf64(2,) on cpu");
+  EXPECT_EQ(printed(make_tensor({9e-5, 0.5}, {2})), "[9.0000e-05, 5.0000e-01]\nf64(2,) on cpu");
+  EXPECT_EQ(printed(make_tensor({0.5, -9e-5}, {2})), "[ 5.0000e-01, -9.0000e-05]\nf64(2,) on cpu");
+}
+
 TEST(Print, NotANumberAndInfinity) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(printed(make_tensor({std::nan(""), 0.5, -inf, inf}, {4})),

@@ -148,6 +148,14 @@ TEST(Uniform, ElementsAreTheWordsOfTheStream) {
   EXPECT_EQ(g.state().offset, next.offset + 150);
 }
 
+TEST(Uniform, AndNormalAreOfFloatingTensors) {
+  Tensor x = empty({2}, DType::i64);
+  EXPECT_THROWS_SAYING(rand({2}, DType::i64), DTypeError, "rand: expected a floating dtype, got i64(2,)");
+  EXPECT_THROWS_SAYING(uniform_(x, 0, 1), DTypeError, "uniform_: expected a floating dtype, got i64(2,)");
+  EXPECT_THROWS_SAYING(randn({2}, DType::i64), DTypeError, "randn: expected a floating dtype, got i64(2,)");
+  EXPECT_THROWS_SAYING(normal_(x, 0, 1), DTypeError, "normal_: expected a floating dtype, got i64(2,)");
+}
+
 TEST(Uniform, StaysBelowHighInEveryDtype) {
   for (const DType t : {DType::f64, DType::f32, DType::bf16, DType::f16})
     for (const auto& [low, high] : {std::pair(0.0, 1.0), {-3.0, -1.0}, {-1.0, 0.0}, {0.1, 0.3}, {1024.0, 1025.0}}) {

@@ -21,6 +21,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 using Fold = std::function<double(double, double)>;
 const Fold add = [](double a, double b) { return a + b; };
+const Fold multiply = [](double a, double b) { return a * b; };
 const Fold larger = [](double a, double b) { return a != a || a > b ? a : b; };
 const Fold smaller = [](double a, double b) { return a != a || a < b ? a : b; };
 
@@ -85,10 +86,15 @@ TEST(ReduceKernels, AgreeWithLoopsForAnyDimsAndLayout) {
 TEST(ReduceKernels, TakeManyInputsAndManyOutputs) {
   for (const Shape& shape : {Shape{3, 70001}, Shape{70001, 3}, Shape{40, 50, 60}, Shape{2, 600, 300}}) {
     const Tensor x = random_tensor(shape);
+    std::vector<double> values = x.to_vector<double>();
+    for (double& v : values) v = 1 + v / 1024;
+    const Tensor near_one = make_tensor(values, shape);
     for (unsigned mask = 1; mask < 1u << shape.size(); ++mask) {
       SCOPED_TRACE(detail::concat(shape, " mask ", mask));
       EXPECT_TRUE(all_close(reduce<&ReduceKernels::sum>(x, mask, DType::f64).to_vector<double>(), fold(x, mask, 0, add),
                             1e-11, 1e-10));
+      EXPECT_TRUE(all_close(reduce<&ReduceKernels::prod>(near_one, mask, DType::f64).to_vector<double>(),
+                            fold(near_one, mask, 1, multiply), 1e-10, 0));
       EXPECT_TRUE(
           all_close(reduce<&ReduceKernels::max>(x, mask, DType::f64).to_vector<double>(), fold(x, mask, -1e9, larger)));
     }
@@ -107,7 +113,7 @@ TEST(ReduceKernels, LetNaNWin) {
         const auto low = reduce<&ReduceKernels::min>(v, long_dim, dtype).to_vector<double>();
         EXPECT_TRUE(std::isnan(high[0]) && std::isnan(low[0]) && !std::isnan(high[1]) && !std::isnan(low[1]));
         Tensor best = empty(kept_shape(v.shape(), long_dim), DType::i64);
-        run<&ReduceKernels::argmax>(v.device(), v.read(), long_dim == 1 ? 0 : 1, best.write());
+        run<&ReduceKernels::argmax>(v.device(), v.read(), long_dim == 1 ? 0 : 1, View(), best.write());
         EXPECT_EQ(best.to_vector<std::int64_t>()[0], at);
       }
     }
@@ -116,8 +122,8 @@ TEST(ReduceKernels, LetNaNWin) {
 TEST(ReduceKernels, ArgmaxTakesTheFirstOfEquals) {
   const Tensor x = make_tensor({1, 5, 2, 5, 9, 9, 0, 9}, {2, 4});
   Tensor rows = empty({2, 1}, DType::i64), columns = empty({1, 4}, DType::i64);
-  run<&ReduceKernels::argmax>(x.device(), x.read(), 1, rows.write());
-  run<&ReduceKernels::argmax>(x.device(), x.read(), 0, columns.write());
+  run<&ReduceKernels::argmax>(x.device(), x.read(), 1, View(), rows.write());
+  run<&ReduceKernels::argmax>(x.device(), x.read(), 0, View(), columns.write());
   EXPECT_EQ(rows.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 0}));
   EXPECT_EQ(columns.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 1, 0, 1}));
 }

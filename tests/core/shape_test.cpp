@@ -29,6 +29,7 @@ TEST(Shape, CountsElements) {
   EXPECT_THROW(numel({large, large}), ShapeError);
   EXPECT_THROW(numel({0, large, large}), ShapeError) << "its strides would overflow";
   EXPECT_EQ(numel({std::int64_t{1} << 31, std::int64_t{1} << 31}), std::int64_t{1} << 62);
+  EXPECT_THROWS_SAYING(numel({std::int64_t{1} << 31, (std::int64_t{1} << 31) + 1}), ShapeError, "too many elements");
   EXPECT_THROW(numel({0, -1}), ShapeError);
 }
 
@@ -65,9 +66,20 @@ TEST(Shape, OfMoreThanEightSizesThrowsWhereItIsUsed) {
 
 TEST(Shape, WrapsDims) {
   EXPECT_EQ(wrap_dim(-1, {2, 3, 4}), 2);
-  EXPECT_THROW(wrap_dim(3, {2, 3, 4}), ShapeError);
+  EXPECT_THROWS_SAYING(wrap_dim(3, {2, 3, 4}), ShapeError, "dim 3 is out of range for shape (2, 3, 4) (-3 to 2)");
+  EXPECT_EQ(wrap_dim(3, {2, 3, 4}, 1), 3);
+  EXPECT_THROWS_SAYING(wrap_dim(-5, {2, 3, 4}, 1), ShapeError,
+                       "dim -5 is out of range for a dim added to shape (2, 3, 4) (-4 to 3)");
   EXPECT_EQ(wrap_dims({-1, 0}, {2, 3, 4}), (Dims{0, 2}));
   EXPECT_THROW(wrap_dims({0, -3}, {2, 3, 4}), ShapeError);
+}
+
+TEST(Shape, StridesOfNothingAreThoseOfSizesOfOne) {
+  EXPECT_EQ(channels_last_strides({2, 5, 3, 4}), (Strides{60, 1, 20, 5}));
+  EXPECT_EQ(channels_last_strides({2, 0, 3, 4}), (Strides{12, 1, 4, 1}));
+  EXPECT_EQ(channels_last_strides({2, 5, 0, 4}), (Strides{20, 1, 20, 5}));
+  EXPECT_EQ(channels_last_strides({2, 5, 3, 0}), (Strides{15, 1, 5, 5}));
+  EXPECT_EQ(contiguous_strides({2, 0, 3, 0}), (Strides{3, 3, 1, 1}));
 }
 
 TEST(Shape, KnowsContiguity) {

@@ -38,6 +38,13 @@ TEST(Tensor, KnowsItsGeometry) {
   EXPECT_THROW(x.size(3), ShapeError);
 }
 
+TEST(Tensor, HasAtMostTwoToThe62Bytes) {
+  constexpr std::int64_t most = std::int64_t{1} << 62;
+  EXPECT_EQ(bytes_of({most}, DType::u8), static_cast<std::size_t>(most));
+  EXPECT_EQ(bytes_of({most / 8}, DType::f64), static_cast<std::size_t>(most));
+  EXPECT_THROWS_SAYING(bytes_of({most / 8 + 1}, DType::f64), ShapeError, "too many bytes");
+}
+
 TEST(Tensor, CopiesShareTheData) {
   Tensor x = zeros({3});
   const Tensor y = x;
@@ -94,6 +101,7 @@ TEST(Tensor, EmptyLikeKeepsDenseStridesOnly) {
   const Tensor gaps = x.alias({4, 3}, {6, 2}, 0), repeated = x.alias({4, 6}, {0, 1}, 0);
   EXPECT_EQ(empty_like(gaps).strides(), (Strides{3, 1}));
   EXPECT_EQ(empty_like(repeated).strides(), (Strides{6, 1}));
+  EXPECT_EQ(empty_like(x.alias({0, 4}, {1, 6}, 0)).strides(), (Strides{4, 1})) << "of nothing";
   EXPECT_EQ(empty_like(x, DType::u8).dtype(), DType::u8);
 }
 
@@ -101,6 +109,7 @@ TEST(Tensor, EmptyStridedChecksThatEachElementHasItsPlace) {
   EXPECT_EQ(empty_strided({2, 3}, {1, 2}, DType::f32, {}).strides(), (Strides{1, 2}));
   EXPECT_THROWS_SAYING(empty_strided({2, 3}, {1, 1}, DType::f32, {}), ShapeError, "(1, 1)");
   EXPECT_THROW(empty_strided({2, 3}, {3}, DType::f32, {}), ShapeError);
+  EXPECT_THROW(empty_strided({3}, {1, 3}, DType::f32, {}), ShapeError);
   EXPECT_THROW(empty_strided({2, 3}, {6, 2}, DType::f32, {}), ShapeError);
 }
 

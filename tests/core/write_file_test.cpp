@@ -136,6 +136,18 @@ TEST_F(WriteFile, OfTwoWritersTheSecondFails) {
   EXPECT_EQ(files(), 1);
 }
 
+TEST_F(WriteFile, OfTwoWritersOfANewFileTheSecondFails) {
+  const fs::path path = folder_ / "greeting";
+  write_file(path, "the greeting", [&](std::ostream& out) {
+    out << "good " << std::flush;
+    EXPECT_THROWS_SAYING(write(path, "me first"), FileError, "greeting': Device or resource busy");
+    EXPECT_FALSE(fs::exists(path));
+    out << "day";
+  });
+  EXPECT_EQ(content(path), "good day");
+  EXPECT_EQ(files(), 1);
+}
+
 TEST_F(WriteFile, WhatAnEndedWriterLeftIsNobodys) {
   const fs::path path = folder_ / "greeting";
   std::ofstream(path.string() + ".part") << "a long, long hel";
@@ -148,7 +160,7 @@ TEST_F(WriteFile, AFailedStreamIsAnErrorAndLeavesTheOldFileAlone) {
   const fs::path path = folder_ / "greeting";
   write(path, "hello");
   const auto broken = [](std::ostream& out) { out.setstate(std::ios::badbit); };
-  EXPECT_THROW(write_file(path, "the greeting", broken), FileError);
+  EXPECT_THROWS_SAYING(write_file(path, "the greeting", broken), FileError, "greeting': unknown error");
   EXPECT_EQ(content(path), "hello");
   EXPECT_EQ(files(), 1);
 }
@@ -226,7 +238,10 @@ TEST_F(WriteFile, WhatCannotBeWrittenIsSaidBeforehandAlike) {
 
 TEST_F(WriteFile, KeepsPermissionsAndWhatIsReadOnly) {
   const fs::path path = folder_ / "greeting";
+  const mode_t before = umask(027);
   write(path, "hello");
+  umask(before);
+  EXPECT_EQ(fs::status(path).permissions(), static_cast<fs::perms>(0640)) << "of a new file: those of any";
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
   write(path, "good day");
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);

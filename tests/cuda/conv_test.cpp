@@ -6,9 +6,7 @@
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/device/transfer.h"
-#include "bytetape/cuda/conv/conv_direct.h"
 #include "bytetape/cuda/conv/conv_mma.h"
-#include "bytetape/cuda/plans.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -55,25 +53,6 @@ TEST(MmaConv, TilesCoverEachImageOnce) {
         EXPECT_LE(d.shared, cuda::ConvTiles::most_shared);
         EXPECT_GT(d.padded, d.patch());
       }
-}
-
-TEST(MmaConv, TakesWhatTensorCoresMay) {
-  const auto algorithm = [](DType dtype, std::int64_t c, std::int64_t o, std::int64_t kh, std::int64_t kw) {
-    const Problem p{{4, c, 32, 32}, {o, c, kh, kw}, {}};
-    const auto view = [&](const Shape& s) { return View(nullptr, dtype, Device::cuda(), s, channels_last_strides(s)); };
-    return cuda::conv_plans()
-        .conv2d.plan(Conv2dArgs{view(p.x), view(p.weight), {}, view(shape_of_y(p)), p.params})
-        .algorithm;
-  };
-  EXPECT_EQ(algorithm(DType::bf16, 3, 64, 3, 3), cuda::conv_mma);
-  EXPECT_EQ(algorithm(DType::f16, 1, 8, 5, 5), cuda::conv_mma);
-  EXPECT_EQ(algorithm(DType::bf16, 3, 12, 3, 3), cuda::conv_direct) << "outputs that fill no 16 bytes";
-  EXPECT_EQ(algorithm(DType::bf16, 4, 64, 2, 4), cuda::conv_direct) << "a patch of 32";
-  EXPECT_EQ(algorithm(DType::bf16, 8, 64, 1, 1), 0) << "many channels";
-  EXPECT_EQ(algorithm(DType::f64, 3, 64, 3, 3), 0);
-  EXPECT_EQ(algorithm(DType::f32, 3, 64, 3, 3), cuda::conv_direct);
-  const AllowTf32 allow(true);
-  EXPECT_EQ(algorithm(DType::f32, 3, 64, 3, 3), cuda::conv_mma);
 }
 
 struct Precision {
@@ -145,35 +124,6 @@ TEST_P(CudaConv, KeepsAnInfinityWhereItIs) {
     };
     EXPECT_EQ(finite(gpu), finite(Device::cpu()));
   }
-}
-
-// Needs no GPU. What is aligned and lies right takes no memory; each other operand takes a copy's.
-TEST(ConvPlan, CopiesWhatIsNotAligned) {
-  const auto plan_at = [](DType dtype, std::uintptr_t x, std::uintptr_t weight, std::uintptr_t bias, std::uintptr_t y) {
-    const auto view = [&](std::uintptr_t at, const Shape& s) {
-      return View(reinterpret_cast<void*>(at), dtype, Device::cuda(), s,
-                  s.size() == 4 ? channels_last_strides(s) : contiguous_strides(s));
-    };
-    return cuda::conv_plans()
-        .conv2d
-        .plan(Conv2dArgs{view(x, {3, 64, 17, 17}), view(weight, {24, 64, 3, 3}), view(bias, {24}),
-                         view(y, {3, 24, 17, 17}), Conv2dParams{.padding = 1}})
-        .workspace;
-  };
-  const auto rounded = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
-  constexpr std::size_t x = 3 * 64 * 17 * 17, weight = 24 * 64 * 9, bias = 24, y = 3 * 24 * 17 * 17;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const std::size_t element = size_of(dtype), least = plan_at(dtype, 512, 1024, 2048, 4096);
-    EXPECT_EQ(plan_at(dtype, 16, 48, 80, 112), least);
-    EXPECT_EQ(plan_at(dtype, 512 + element, 1024, 2048, 4096), least + rounded(x * element));
-    EXPECT_EQ(plan_at(dtype, 512, 1024 + element, 2048, 4096), least + rounded(weight * element));
-    EXPECT_EQ(plan_at(dtype, 512, 1024, 2048 + element, 4096), least + rounded(bias * element));
-    EXPECT_EQ(plan_at(dtype, 512, 1024, 2048, 4096 + 8), least + rounded(y * element));
-    EXPECT_EQ(plan_at(dtype, 520, 1032, 2056, 4104), least + rounded(x * element) + rounded(weight * element) +
-                                                         rounded(bias * element) + rounded(y * element));
-  }
-  EXPECT_EQ(plan_at(DType::f64, 520, 1032, 2056, 4104), plan_at(DType::f64, 512, 1024, 2048, 4096))
-      << "what cuDNN does not take is not copied for it";
 }
 
 /// A copy on the GPU, `first` elements into its memory, with x's dims in the order in which they lie by `strides`.

@@ -30,14 +30,12 @@ Shape shape_of_y(const Problem& p) {
   const Device meta = Device::meta(Device::cuda());
   return conv2d(empty(p.x, DType::f32, meta), empty(p.weight, DType::f32, meta), {}, p.params).shape();
 }
-View view_of(const Shape& s, DType dtype = DType::f32) {
-  return View(nullptr, dtype, Device::cuda(), s, channels_last_strides(s));
-}
-Conv2dWeightGradArgs args_of(const Problem& p, DType dtype = DType::f32) {
-  return {view_of(p.x, dtype), view_of(shape_of_y(p), dtype), view_of(p.weight, dtype), {}, p.params};
+View view_of(const Shape& s) { return View(nullptr, DType::f32, Device::cuda(), s, channels_last_strides(s)); }
+Conv2dWeightGradArgs args_of(const Problem& p) {
+  return {view_of(p.x), view_of(shape_of_y(p)), view_of(p.weight), {}, p.params};
 }
 
-// These two need no GPU.
+// Needs no GPU.
 TEST(WarpgroupConv, EachShareHasTiles) {
   const AllowTf32 allow(true);
   for (const Problem& p : problems) {
@@ -51,37 +49,6 @@ TEST(WarpgroupConv, EachShareHasTiles) {
     EXPECT_LE(d.shares, d.tiles);
     EXPECT_GE(plan.workspace, d.sum_bytes());
   }
-}
-
-TEST(WarpgroupConv, TakesWhatItMay) {
-  const AllowTf32 allow(true);
-  const auto is_taken = [](const Conv2dWeightGradArgs& args) {
-    return cuda::conv_plans().conv2d_weight_grad.plan(args).algorithm == cuda::conv_warpgroup;
-  };
-  const auto of = [](Shape x, std::int64_t o, std::int64_t k, Conv2dParams params) {
-    const std::int64_t group_in = x[1] / params.groups;
-    return args_of({x, {o, group_in, k, k}, params});
-  };
-  EXPECT_TRUE(is_taken(of({8, 64, 8, 8}, 64, 3, {.padding = 1})));
-  EXPECT_FALSE(is_taken(of({7, 64, 8, 8}, 64, 3, {.padding = 1}))) << "fewer images than a product has terms";
-  EXPECT_FALSE(is_taken(of({8, 16, 8, 8}, 64, 3, {.padding = 1}))) << "few channels";
-  EXPECT_FALSE(is_taken(of({8, 64, 8, 8}, 96, 3, {.padding = 1}))) << "outputs that fill no block";
-  EXPECT_FALSE(is_taken(of({8, 64, 8, 8}, 64, 3, {}))) << "pixels that fill no tile";
-  EXPECT_FALSE(is_taken(of({8, 64, 8, 8}, 64, 5, {.padding = 2})));
-  EXPECT_FALSE(is_taken(of({8, 64, 8, 8}, 64, 3, {.padding = 2, .dilation = 2})));
-  EXPECT_FALSE(is_taken(of({8, 64, 16, 16}, 64, 3, {.stride = 2, .padding = 1})));
-  EXPECT_FALSE(is_taken(of({512, 512, 4, 4}, 512, 3, {.padding = 1}))) << "two shares";
-  EXPECT_FALSE(is_taken(of({8, 128, 8, 8}, 128, 3, {.padding = 1, .groups = 2})));
-  EXPECT_FALSE(is_taken(args_of(problems[0], DType::bf16)));
-  EXPECT_FALSE(is_taken(args_of(problems[0], DType::f64)));
-  Conv2dWeightGradArgs row_major = args_of(problems[0]);
-  row_major.gw = View(nullptr, DType::f32, Device::cuda(), row_major.gw.shape, contiguous_strides(row_major.gw.shape));
-  EXPECT_FALSE(is_taken(row_major));
-  Conv2dWeightGradArgs odd = args_of(problems[0]);
-  odd.x = ConstView(reinterpret_cast<const void*>(4), DType::f32, Device::cuda(), odd.x.shape, odd.x.strides);
-  EXPECT_FALSE(is_taken(odd)) << "an address of 4 bytes' alignment";
-  cuda::set_allow_tf32(false);
-  EXPECT_FALSE(is_taken(args_of(problems[0])));
 }
 
 struct CudaConvWarpgroup : GpuTest {

@@ -43,6 +43,66 @@ TEST_F(CudaIndexing, GradientsAreTheCpusAndRepeat) {
   }
 }
 
+// The run of a token that comes most often is divided among threads.
+TEST_F(CudaIndexing, OneRowWithAllPlacesIsSummedInAFixedOrder) {
+  constexpr std::int64_t places = 16'384, width = 96;
+  for (const std::int64_t others : {0, 3}) {
+    Indices values(places, 5);
+    for (std::int64_t i = 0; i < others; ++i) values[static_cast<std::size_t>(5000 * i + 7)] = i;
+    const Tensor gy = random_tensor({places, width}, DType::f32);
+    const auto gradient_on = [&](Device device) {
+      const Tensor weight = zeros({8, width}, DType::f32, device).set_requires_grad();
+      embedding(from_vector(values, places, device), weight).backward(to(gy, device));
+      return weight.grad();
+    };
+    const Tensor gradient = gradient_on(gpu);
+    EXPECT_TRUE(all_close(gradient, gradient_on(Device::cpu()), 1e-5, 1e-3));
+    EXPECT_EQ(gradient.to_vector<float>(), gradient_on(gpu).to_vector<float>());
+  }
+}
+
+// Lines that are compared and lines that are sorted, in place or not, with many repeats or none.
+TEST_F(CudaIndexing, ScattersAreTheCpus) {
+  for (const auto& [lines, length] :
+       {std::pair<std::int64_t, std::int64_t>{1, 40'000}, {700, 32}, {700, 33}, {5000, 1}})
+    for (const std::int64_t size : {1, 40, 3000}) {
+      SCOPED_TRACE(detail::concat(lines, " lines of ", length, " into ", size));
+      const Tensor x = random_tensor({lines, size}), src = random_tensor({lines, length}),
+                   index = randint(0, size, {lines, length});
+      const auto evaluate = [&](Device device) {
+        const Tensor a = to(x, device), s = to(src, device), i = to(index, device);
+        const Tensor sums = clone(a), values = clone(a);
+        scatter_add_(sums, 1, i, s);
+        scatter_(values, 1, i, s);
+        return std::vector{scatter_add(a, 1, i, s), scatter(a, 1, i, s), sums, values, gather(a, 1, i)};
+      };
+      const std::vector<Tensor> got = evaluate(gpu), again = evaluate(gpu), expected = evaluate(Device::cpu());
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        EXPECT_TRUE(all_close(got[k], expected[k], 1e-12, 1e-10)) << k;
+        EXPECT_EQ(got[k].to_vector<double>(), again[k].to_vector<double>()) << k;
+      }
+    }
+}
+
+TEST_F(CudaIndexing, AFaultInPlaceChangesNothing) {
+  const Tensor index = from_vector(Indices{1, 0, 3, 9}, {4, 1}, gpu), flat = reshape(index, 4),
+               src = ones({4, 1}, DType::f32, gpu), x = zeros({3, 1}, DType::f32, gpu);
+  const auto expect_fault = [&](const std::string& op) {
+    EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, op + ": index 3 is not in [0, 3)");
+    EXPECT_EQ(x.to_vector<float>(), std::vector<float>(3, 0));
+  };
+  scatter_(x, 0, index, src);
+  expect_fault("scatter_");
+  scatter_add_(x, 0, index, src);
+  expect_fault("scatter_add_");
+  index_copy_(x, 0, flat, src);
+  expect_fault("index_copy_");
+  index_add_(x, 0, flat, src);
+  expect_fault("index_add_");
+  scatter_(zeros({0, 1}, DType::f32, gpu), 0, index, src);
+  EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, "scatter_: index 1 is not in [0, 0)");
+}
+
 TEST_F(CudaIndexing, LeavesAFaultInTheWordsOfTheCpu) {
   const Tensor index = from_vector(Indices{1, 0, -2, 9}, 4, gpu);
   const Tensor x = ones({3, 2}, DType::f32, gpu).set_requires_grad();
@@ -53,6 +113,9 @@ TEST_F(CudaIndexing, LeavesAFaultInTheWordsOfTheCpu) {
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1, 0, 0}));
   index_select(ones({3, 0}, DType::f32, gpu), 0, index);
   EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, "index_select: index -2 is not in [0, 3)");
+  const Tensor gathered = gather(x, 0, reshape(index, {2, 2}));
+  EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, "gather: index -2 is not in [0, 3)");
+  EXPECT_EQ(gathered.to_vector<float>(), (std::vector<float>{1, 1, 0, 0}));
   one_hot(index, 3);
   EXPECT_THROWS_SAYING(synchronize(gpu), ValueError, "one_hot: index -2 is not in [0, 3)");
 }

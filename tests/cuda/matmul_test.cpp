@@ -57,5 +57,18 @@ INSTANTIATE_TEST_SUITE_P(, CudaMatmulBatch,
                            return detail::concat(s.batch, "x", s.m, "x", s.k, "x", s.n);
                          });
 
+using CudaMatmul = GpuTest;
+
+// cuBLASLt documents no error bound for its GELU, so whole f32 does not take it.
+TEST_F(CudaMatmul, InWholeF32TakesOurGelu) {
+  const AllowTf32 allow(false);
+  const Tensor x = to(random_tensor({64, 32}, DType::f32), gpu), w = to(random_tensor({48, 32}, DType::f32), gpu),
+               b = to(random_tensor({48}, DType::f32), gpu);
+  for (const Tensor& bias : {b, Tensor()})
+    EXPECT_EQ(linear(x, w, bias, Activation::gelu_tanh).to_vector<float>(),
+              gelu(linear(x, w, bias), Approximate::tanh).to_vector<float>())
+        << (bias.defined() ? "with bias" : "without bias");
+}
+
 }  // namespace
 }  // namespace bytetape::test

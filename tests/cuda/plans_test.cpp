@@ -9,12 +9,17 @@
 #include <random>
 
 #include "bytetape/core/kernels/batch_norm.h"
-#include "bytetape/core/kernels/layer_norm.h"
+#include "bytetape/core/kernels/gather.h"
+#include "bytetape/core/kernels/group_norm.h"
+#include "bytetape/core/kernels/indexing.h"
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/kernels/random.h"
+#include "bytetape/core/kernels/rms_norm.h"
 #include "bytetape/cuda/conv/conv_direct.h"
+#include "bytetape/cuda/matmul/matmul_layout.h"
 #include "bytetape/cuda/reduce/reduce_layout.h"
 #include "bytetape/cuda/reduce/sort.h"
+#include "bytetape/cuda/reduce/sort_rows.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -109,6 +114,83 @@ TEST_P(Reductions, OfManyElementsTakeManyBlocks) {
   EXPECT_GT(large, 50);
 }
 
+// Threads lie side by side along the dim whose elements do, unless it repeats one.
+TEST(ReducePlan, ReadsWhatLiesSideBySide) {
+  struct Case {
+    const char* what;
+    Shape shape;
+    Strides strides;
+    Shape kept;
+    bool is_by_column;
+    int lanes;  // of f32
+  };
+  const Case cases[] = {
+      {"rows", {200, 300}, {300, 1}, {200, 1}, false, 4},
+      {"columns", {200, 300}, {300, 1}, {1, 300}, true, 4},
+      {"rows of a transposed matrix", {200, 300}, {1, 200}, {200, 1}, true, 4},
+      {"its columns", {200, 300}, {1, 200}, {1, 300}, false, 4},
+      {"all", {200, 300}, {300, 1}, {1, 1}, false, 4},
+      {"one row of columns", {1, 300}, {300, 1}, {1, 300}, true, 4},
+      {"one that repeats", {1, 300}, {300, 0}, {1, 300}, true, 4},
+      {"one element", {1, 1}, {1, 1}, {1, 1}, false, 4},
+      {"rows of an element that repeats", {200, 300}, {1, 0}, {200, 1}, true, 4},
+      {"columns of one", {200, 300}, {0, 1}, {1, 300}, true, 4},
+      {"rows of columns that repeat", {200, 300}, {0, 1}, {200, 1}, false, 4},
+      {"an odd run", {200, 301}, {301, 1}, {200, 1}, false, 4},
+      {"runs of whole lanes", {200, 3, 8}, {48, 16, 1}, {200, 1, 1}, false, 4},
+      {"runs of others", {200, 3, 6}, {48, 16, 1}, {200, 1, 1}, false, 1},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    const ReduceLayout r =
+        reduce_layout(ConstView(nullptr, DType::f32, Device::cuda(), c.shape, c.strides), dense(c.kept), true);
+    EXPECT_EQ(r.is_by_column, c.is_by_column);
+    EXPECT_EQ(r.lanes, c.lanes);
+  }
+}
+
+TEST(MatmulPlan, CopiesMatricesThatNoLibraryReads) {
+  struct Case {
+    std::int64_t rows, cols, row_step, col_step, leading;
+    bool is_transposed;
+  };
+  const Case cases[] = {
+      {20, 30, 30, 1, 30, false}, {20, 30, 1, 20, 20, true}, {20, 30, 64, 1, 64, false}, {20, 30, 1, 64, 64, true},
+      {20, 30, 29, 1, 0, false},  {20, 30, 1, 19, 0, false}, {20, 30, 60, 2, 0, false},  {20, 30, 0, 1, 0, false},
+      {1, 30, 0, 1, 30, false},   {20, 1, 1, 0, 1, false},   {20, 1, 5, 0, 5, false},    {1, 30, 7, 2, 2, true},
+      {1, 1, 0, 0, 1, false},     {20, 1, 0, 3, 0, false},   {1, 30, 3, 0, 0, false},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(bytetape::detail::concat(c.rows, " x ", c.cols, " in steps ", c.row_step, ", ", c.col_step));
+    const ConstView odd(nullptr, DType::f32, Device::cuda(), {2, c.rows, c.cols}, {4096, c.row_step, c.col_step});
+    const MatrixLayout layout = layout_of(odd);
+    EXPECT_EQ(layout.leading, c.leading);
+    EXPECT_EQ(layout.transposed, c.is_transposed);
+    const std::size_t copy = c.leading ? 0 : aligned(static_cast<std::size_t>(2 * c.rows * c.cols) * sizeof(float));
+    const auto plan = [](const ConstView& a, const ConstView& b) {
+      return matmul_plans().matmul.plan({a, b, {}, dense({2, a.shape[1], b.shape[2]})});
+    };
+    const Plan first = plan(odd, dense({2, c.cols, 8})), second = plan(dense({2, 8, c.rows}), odd);
+    EXPECT_EQ(first.workspace, static_cast<std::size_t>(first.algorithm) + copy);
+    EXPECT_EQ(second.workspace, static_cast<std::size_t>(second.algorithm) + copy);
+  }
+}
+
+// Sixteen partial results, in f32 or wider; at most 8 MiB or the cap.
+TEST(MatmulPlan, HoldsPartialResults) {
+  const auto of = [](std::int64_t n, DType dtype, WorkspaceCap cap = {}) {
+    return library_workspace({dense({1, n, n}, dtype), dense({1, n, n}, dtype), {}, dense({1, n, n}, dtype)}, cap);
+  };
+  EXPECT_EQ(of(64, DType::f32), 16 * 64 * 64 * 4u);
+  EXPECT_EQ(of(64, DType::bf16), 16 * 64 * 64 * 4u);
+  EXPECT_EQ(of(64, DType::f64), 16 * 64 * 64 * 8u);
+  EXPECT_EQ(of(5, DType::f32), aligned(16 * 5 * 5 * 4));
+  EXPECT_EQ(of(4096, DType::f32), 8u << 20);
+  EXPECT_EQ(of(4096, DType::f32, 1 << 20), 1u << 20);
+  EXPECT_EQ(of(4096, DType::f32, 64 << 20), 64u << 20);
+  EXPECT_EQ(of(64, DType::f32, 64 << 20), 16 * 64 * 64 * 4u);
+}
+
 struct Problem {
   Shape x, weight;
   Conv2dParams params;
@@ -150,33 +232,6 @@ TEST(DirectConv, TakesTheCheapestTiles) {
       const auto rows = static_cast<std::size_t>((h - 1) * d.stride[0] + (d.kh - 1) * d.dilation[0] + 1);
       if (rows * static_cast<std::size_t>(d.columns) * pixel <= room) { EXPECT_LE(cost(d.tile_h), cost(h)) << h; }
     }
-  }
-}
-
-TEST(DirectConv, TakesWhatItsKernelsCan) {
-  const auto is_taken = [](const Problem& p, DType dtype = DType::f32, bool channels_last = true) {
-    const Shape shape = shape_of_y(p);
-    const View y = channels_last ? image(shape, dtype) : dense(shape, dtype);
-    return conv_plans().conv2d.plan(Conv2dArgs{image(p.x, dtype), image(p.weight, dtype), {}, y, p.params}).algorithm ==
-           conv_direct;
-  };
-  const Shape x{4, 3, 40, 40}, w{64, 3, 3, 3};
-  EXPECT_TRUE(is_taken({x, w, {}}));
-  EXPECT_FALSE(is_taken({x, w, {}}, DType::f64));
-  EXPECT_FALSE(is_taken({x, w, {}}, DType::f32, false));
-  EXPECT_FALSE(is_taken({{4, 5, 40, 40}, {64, 5, 3, 3}, {}})) << "channels";
-  EXPECT_TRUE(is_taken({x, {512, 3, 3, 3}, {}}));
-  EXPECT_FALSE(is_taken({x, {516, 3, 3, 3}, {}})) << "outputs";
-  EXPECT_FALSE(is_taken({x, {66, 3, 3, 3}, {}})) << "outputs that are no quads";
-  EXPECT_TRUE(is_taken({x, {64, 3, 7, 7}, {}}));
-  EXPECT_FALSE(is_taken({x, {64, 3, 8, 2}, {}})) << "rows of the kernel";
-  EXPECT_FALSE(is_taken({x, {64, 3, 2, 8}, {}})) << "columns of the kernel";
-  EXPECT_FALSE(is_taken({{4, 4, 40, 40}, {64, 2, 3, 3}, {.groups = 2}}));
-  for (const Size2 far : {Size2{1024, 1}, Size2{1, 1024}}) {
-    const Shape large{1, 1, 2100, 2100};
-    EXPECT_FALSE(is_taken({large, {4, 1, 2, 2}, {.stride = far}}));
-    EXPECT_FALSE(is_taken({large, {4, 1, 2, 2}, {.padding = far}}));
-    EXPECT_FALSE(is_taken({large, {4, 1, 2, 2}, {.dilation = far}}));
   }
 }
 
@@ -227,7 +282,8 @@ TEST(CrossEntropyPlan, SharesARowByItsClasses) {
   EXPECT_EQ(of(2048, 10).workspace, 0u);
   EXPECT_GT(of(2049, 10).workspace, 0u) << "passes";
   EXPECT_EQ(of(1 << 11, 16).workspace, 0u);
-  EXPECT_GT(of(500, 100).workspace, 0u) << "elements";
+  EXPECT_EQ(of(32, 1024).workspace, 0u);
+  EXPECT_GT(of(33, 1024).workspace, 0u) << "elements";
   EXPECT_EQ(of(1 << 13, 100, false).workspace, 0u);
   EXPECT_EQ(of(64'000, 10).workspace, 1000 * 16u) << "64 rows a block";
   EXPECT_EQ(of(1 << 22, 10).workspace, 4096 * 16u) << "as many blocks as are useful";
@@ -237,7 +293,7 @@ TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
   const auto of = [](std::int64_t rows, std::int64_t n, bool weight, bool bias) {
     const View w = dense({n});
     return layer_norm_plans().layer_norm_backward.plan(
-        LayerNormBackwardArgs{.x = dense({rows, n}), .gw = weight ? w : View(), .gb = bias ? w : View()});
+        {.x = dense({rows, n}), .mean = dense({rows}), .gw = weight ? w : View(), .gb = bias ? w : View()});
   };
   EXPECT_EQ(of(16, 1024, true, true).workspace, 0u);
   EXPECT_EQ(of(0, 0, true, true).workspace, 0u);
@@ -251,6 +307,14 @@ TEST(LayerNormPlan, AddsUpSharesWhereThereAreSeveral) {
   }
   for (const auto& [n, most] : {std::pair{64, 792}, {256, 792}, {257, 264}, {4096, 264}})
     EXPECT_EQ(of(792 * 1000, n, true, true).algorithm, most) << "narrow rows take more blocks";
+}
+
+TEST(RmsNormPlan, HasHalfTheSharesOfLayerNorm) {
+  const View x = dense({4096, 1024}), w = dense({1024});
+  const Plan p = rms_norm_plans().rms_norm_backward.plan({.x = x, .gw = w});
+  EXPECT_GT(p.algorithm, 1);
+  EXPECT_EQ(p.workspace, static_cast<std::size_t>(p.algorithm * 1024) * sizeof(float));
+  EXPECT_EQ(rms_norm_plans().rms_norm_backward.plan({.x = x}).workspace, 0u);
 }
 
 TEST(BatchNormPlan, HoldsWhatRunsLeaveAndWhatTheGradientNeeds) {
@@ -288,6 +352,57 @@ TEST(BatchNormPlan, HasAsManyBlocksInEachLayout) {
   EXPECT_EQ(runs(dense(shape)), 2) << "of a block for each channel";
 }
 
+// Sums of 16-bit floats are f32.
+TEST(NormPlans, CountInTheDTypeOfTheirSums) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const std::size_t number = dtype == DType::f64 ? 8 : 4;
+    const View x = image({64, 64, 56, 56}, dtype), rows = dense({4096, 1024}, dtype), w = dense({64});
+    const Plan statistics = batch_norm_plans().batch_norm_statistics.plan({.x = x}),
+               backward = batch_norm_plans().batch_norm_backward.plan({.x = x, .training = true, .gx = x}),
+               layer = layer_norm_plans().layer_norm_backward.plan({.x = rows, .mean = w, .gw = w});
+    const auto runs = static_cast<std::size_t>(statistics.algorithm);
+    ASSERT_GT(runs, 1u);
+    EXPECT_EQ(backward.algorithm, statistics.algorithm);
+    EXPECT_EQ(statistics.workspace, 2 * runs * 64 * number);
+    EXPECT_EQ(backward.workspace, (2 * runs + 2) * 64 * number);
+    EXPECT_EQ(layer.workspace, static_cast<std::size_t>(2 * layer.algorithm) * 1024 * number);
+    EXPECT_EQ(group_norm_plans().group_norm_backward.plan({.x = x}).workspace, 2 * 64 * 64 * number);
+  }
+}
+
+TEST(IndexSumPlan, SortsTheIndicesOfWhatThereIs) {
+  const auto bytes = [](std::int64_t m, const Shape& y, int dim) {
+    return indexing_plans().index_sum.plan({.index = dense({m}, DType::i64), .dim = dim, .y = dense(y)}).workspace;
+  };
+  EXPECT_EQ(bytes(100, {0, 5}, 0), 0u);
+  EXPECT_EQ(bytes(0, {40, 5}, 0), sort_buffer(41)) << "where each begins";
+  EXPECT_EQ(bytes(100, {40, 500}, 0), 4 * sort_buffer(100) + sort_buffer(41) + sort_scratch(100));
+  EXPECT_EQ(bytes(100, {40, 500}, 1), 4 * sort_buffer(100) + sort_buffer(501) + sort_scratch(100));
+}
+
+TEST(IndexSumPlan, DividesRunsOfManyPlaces) {
+  const auto bytes = [](std::int64_t m, DType dtype) {
+    const IndexSumArgs args{.index = dense({m}, DType::i64), .dim = 0, .y = dense({40, 500}, dtype)};
+    return indexing_plans().index_sum.plan(args).workspace - 4 * sort_buffer(m) - sort_buffer(41) - sort_scratch(m);
+  };
+  EXPECT_EQ(bytes(256, DType::f32), 0u);
+  EXPECT_EQ(bytes(16384, DType::bf16), 128u * 500 * 4) << "chunks of 128 places, summed in f32";
+  EXPECT_EQ(bytes(16384, DType::f64), 128u * 500 * 8);
+}
+
+TEST(ScatterPlan, SortsLongLinesAndWritesInPlace) {
+  const auto bytes = [](const Shape& index, bool in_place) {
+    const View y = dense({1000, 1000});
+    const ScatterArgs args{dense(index), dense(index, DType::i64), 1, y, in_place};
+    EXPECT_LE(gather_plans().scatter.plan(args).workspace, gather_plans().scatter_add.plan(args).workspace);
+    return gather_plans().scatter.plan(args).workspace;
+  };
+  EXPECT_EQ(bytes({500, 32}, false), 0u);
+  EXPECT_EQ(bytes({500, 33}, false), 4 * sort_buffer(500 * 33) + sort_scratch(500 * 33));
+  EXPECT_EQ(bytes({500, 1}, true), 4 * sort_buffer(500) + sort_scratch(500));
+  EXPECT_EQ(bytes({0, 33}, true), 0u);
+}
+
 TEST(RandpermPlan, HoldsTheIndicesTwiceWhereTheResultHasGaps) {
   const auto bytes = [](std::int64_t stride) {
     const View y(nullptr, DType::i64, Device::cuda(), {1000}, {stride});
@@ -295,6 +410,38 @@ TEST(RandpermPlan, HoldsTheIndicesTwiceWhereTheResultHasGaps) {
   };
   EXPECT_GE(bytes(1), 3 * 1000 * sizeof(std::int64_t)) << "keys twice, indices once";
   EXPECT_EQ(bytes(2), bytes(1) + sort_buffer(1000));
+}
+
+TEST(SortPlan, SortsInABlockOrSelectsOrTakesScratch) {
+  using Way = SortRows::Way;
+  const auto of = [](const Shape& shape, std::int64_t k, DType dtype) {
+    return SortArgs{.x = dense(shape, dtype), .dim = 1, .indices = dense({shape[0], k}, DType::i64)};
+  };
+  const auto way = [&](const Shape& shape, std::int64_t k, DType dtype = DType::f32) {
+    return SortRows(of(shape, k, dtype)).way;
+  };
+  EXPECT_EQ(way({0, 5}, 5), Way::none);
+  EXPECT_EQ(way({5, 0}, 0), Way::none);
+  EXPECT_EQ(way({5, 9000}, 0), Way::none);
+  EXPECT_EQ(way({3, 4096}, 4096), Way::in_block);
+  EXPECT_EQ(way({3, 4097}, 4097), Way::radix);
+  EXPECT_EQ(way({3, 2048}, 2048, DType::i64), Way::in_block);
+  EXPECT_EQ(way({3, 2049}, 2049, DType::i64), Way::radix);
+  EXPECT_EQ(way({3, 50'257}, 1024), Way::selected);
+  EXPECT_EQ(way({3, 50'257}, 1025), Way::radix);
+  EXPECT_EQ(way({3, 5'000'000'000}, 5), Way::radix) << "an index needs more than 32 bits";
+
+  const auto bytes = [&](const Shape& shape, std::int64_t k) {
+    return sort_plans().sort.plan(of(shape, k, DType::f32)).workspace;
+  };
+  EXPECT_EQ(bytes({3, 4096}, 4096), 0u);
+  EXPECT_EQ(bytes({3, 50'257}, 64), 0u);
+  EXPECT_EQ(bytes({3, 5000}, 5000), 4 * sort_buffer(15'000) + sort_scratch(15'000));
+
+  const SortRows small(of({1 << 20, 5000}, 5000, DType::f32)), wide(of({3, 5000}, 5000, DType::f64)),
+      single(of({1, 5000}, 5000, DType::f64));
+  EXPECT_EQ(small.row_bits, 20);
+  EXPECT_TRUE(small.has_joint_keys() && single.has_joint_keys() && !wide.has_joint_keys());
 }
 
 }  // namespace

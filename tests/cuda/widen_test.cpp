@@ -2,7 +2,6 @@
 #include "bytetape/bytetape.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels/copy.h"
-#include "bytetape/cuda/plans.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/random.h"
 
@@ -85,25 +84,6 @@ TEST_F(CudaWiden, GivesTheBitsOfEachOnItsOwn) {
     const Tensor first = random_there({32, 16, 3, 3}, DType::f32), second = random_there({8, 32, 1, 1}, DType::f32);
     EXPECT_EQ(gradients(first, second, false), gradients(first, second, true));
   }
-}
-
-// Needs no GPU.
-TEST(Widening, IsOfWhatCudnnMakes) {
-  const auto widens = [](DType dtype, const Shape& x, const Shape& weight, bool channels_last_weight = true) {
-    const Device meta = Device::meta(Device::cuda());
-    const Tensor image = channels_last(empty(x, dtype, meta)), w = empty(weight, dtype, meta);
-    const Tensor gy = channels_last(conv2d(image, w));
-    const Tensor gw = empty(weight, DType::f32, meta);
-    return cuda::conv_plans().widens_weight_grad(
-        {image.read(), gy.read(), (channels_last_weight ? channels_last(gw) : gw).write(), {}, {}});
-  };
-  EXPECT_TRUE(widens(DType::bf16, {4, 64, 8, 8}, {64, 64, 3, 3}));
-  EXPECT_TRUE(widens(DType::f16, {4, 64, 8, 8}, {64, 64, 3, 3}));
-  EXPECT_FALSE(widens(DType::f32, {4, 64, 8, 8}, {64, 64, 3, 3}));
-  EXPECT_FALSE(widens(DType::f64, {4, 64, 8, 8}, {64, 64, 3, 3}));
-  EXPECT_FALSE(widens(DType::bf16, {4, 3, 8, 8}, {64, 3, 3, 3})) << "few channels";
-  EXPECT_FALSE(widens(DType::bf16, {0, 64, 8, 8}, {64, 64, 3, 3})) << "no images";
-  EXPECT_FALSE(widens(DType::bf16, {4, 64, 8, 8}, {64, 64, 3, 3}, false)) << "turned around anyway";
 }
 
 }  // namespace

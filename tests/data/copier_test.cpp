@@ -3,6 +3,7 @@
 #include "bytetape/data/copier.h"
 #include "bytetape/core/memory/allocator.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -118,6 +119,20 @@ TEST_P(Copier, AugmentsByThePlaceInTheEpoch) {
   }
 }
 
+TEST_P(Copier, KeepsTheChannelsOfImagesThatItAugments) {
+  const Tensor coloured = randint(0, 256, {11, 2, 3, 5}, DType::u8, Device::cpu());
+  auto pixels = coloured.to_vector<std::uint8_t>();
+  for (auto row = pixels.begin(); row != pixels.end(); row += 5) std::reverse(row, row + 5);
+  const TensorDataset rows(coloured, labels), turned(from_vector(pixels, coloured.shape()), labels);
+  for (const Device device : {Device::cpu(), gpu}) {
+    auto o = options(device);
+    DataLoader expected(turned, o);
+    o.augment.flip = 1;
+    DataLoader flipped(rows, o);
+    EXPECT_EQ(images_of(flipped, {2, 3, 5}), images_of(expected, {2, 3, 5})) << device;
+  }
+}
+
 TEST_P(Copier, AugmentsAsBeforeWhereARunWasInterrupted) {
   for (const Device device : {Device::cpu(), gpu}) {
     auto o = options(device);
@@ -127,6 +142,16 @@ TEST_P(Copier, AugmentsAsBeforeWhereARunWasInterrupted) {
     resumed.set_position(0, 1);
     EXPECT_EQ(images_of(resumed, {3, 5}), std::vector(all.begin() + 4 * 3 * 5, all.end())) << device;
   }
+}
+
+TEST_P(Copier, AugmentsEachEpochAnew) {
+  auto o = options(gpu);
+  o.augment = {.crop_padding = 2, .flip = 0.5};
+  DataLoader loader(set, o), later(set, o);
+  const auto first = images_of(loader, {3, 5}), second = images_of(loader, {3, 5});
+  EXPECT_NE(first, second);
+  later.set_position(1, 0);
+  EXPECT_EQ(images_of(later, {3, 5}), second);
 }
 
 TEST_P(Copier, RefusesToAugmentWhatCannotBe) {

@@ -89,6 +89,7 @@ TEST(Idx, WrongMagicIsQuoted) {
                              "(08 09 0b 0c 0d or 0e) and a rank, found 89 50 4e 47"));
   EXPECT_THAT(parse_error(bytes({0, 0, 0x0a, 1, 0, 0, 0, 0})), HasSubstr("found 00 00 0a 01"));
   EXPECT_THAT(parse_error(bytes({0, 1, 0x08, 1, 0, 0, 0, 0})), HasSubstr("found 00 01 08 01"));
+  EXPECT_THAT(parse_error(bytes({1, 0, 0x08, 1, 0, 0, 0, 0})), HasSubstr("found 01 00 08 01"));
   EXPECT_THAT(parse_error(bytes({0, 0, 8})), HasSubstr("found 00 00 08"));
   EXPECT_THAT(parse_error({}), HasSubstr("found nothing"));
 }
@@ -112,7 +113,11 @@ TEST(Idx, SizesThatOverflow) {
   std::vector<std::uint32_t> with_zero = huge;
   with_zero[7] = 0;
   EXPECT_THAT(parse_error(idx_header(0x08, with_zero)), HasSubstr("overflow"));
+  std::swap(with_zero[0], with_zero[7]);
+  EXPECT_THAT(parse_error(idx_header(0x08, with_zero)), HasSubstr("overflow"));
   EXPECT_THAT(parse_error(idx_header(0x0e, {0x80000000, 0x80000000})), HasSubstr("overflow"));
+  EXPECT_THAT(parse_error(idx_header(0x08, {0x80000000, 0x80000000})),
+              HasSubstr("expected 4611686018427387904 bytes of elements"));
 }
 
 TEST(Idx, NoLengthIsTrusted) {
@@ -139,6 +144,11 @@ TEST(Idx, ElementsMissingOrLeftOver) {
               HasSubstr("expected 12 bytes of elements for shape (2, 3), found more"));
   EXPECT_THAT(parse_error(gzip(idx_header(0x08, {100}) + random_bytes(60))),
               HasSubstr("expected 100 bytes of elements for shape (100,), found 60"));
+}
+
+TEST(Idx, GzipThatEndsWithItsHeaderHoldsNoElements) {
+  EXPECT_THAT(parse_error(gzip(idx_header(0x08, {5}))),
+              HasSubstr("expected 5 bytes of elements for shape (5,), found at most 0"));
 }
 
 TEST(Idx, GzipBombIsStoppedAtTheDeclaredSize) {

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <iterator>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -323,6 +325,42 @@ TEST_P(Workers, TakeTheExamplesOfASampler) {
   o.sampler = std::make_shared<SequentialSampler>(21);
   DataLoader beyond(set, o);
   EXPECT_EQ(error_of<ShapeError>([&] { epoch(beyond); }), "collate: example 20 of a dataset of 20");
+}
+
+/// Says which threads have loaded.
+class Threads final : public Dataset {
+ public:
+  std::int64_t size() const override { return 400; }
+  ExampleSpec example() const override { return {{}, DType::f32, {}, DType::i64}; }
+  mutable std::mutex mutex;
+  mutable std::set<std::thread::id> seen;
+
+ protected:
+  void fill(std::span<const std::int64_t>, Tensor&, Tensor&) const override {
+    const std::lock_guard lock(mutex);
+    seen.insert(std::this_thread::get_id());
+  }
+};
+
+TEST(Loader, LoadsInNoMoreThreadsThanAsked) {
+  for (const int workers : {0, 1, 2}) {
+    const Threads set;
+    DataLoader loader(set, {.batch_size = 1, .workers = workers, .prefetch = 9});
+    for (const auto& b : loader) static_cast<void>(b);
+    EXPECT_LE(set.seen.size(), static_cast<std::size_t>(std::max(workers, 1)));
+    EXPECT_EQ(set.seen.contains(std::this_thread::get_id()), workers == 0);
+  }
+}
+
+// A meta device without pinned memory: what would be staged on the host is on no books of the host.
+TEST(Loader, OnMetaTakesNothingOfTheHost) {
+  const test::StandIn stand_in;
+  const Counted set(8);
+  const auto before = memory::stats(Device::cpu()).allocations;
+  DataLoader loader(set, {.batch_size = 4, .device = Device::meta(Device::cuda())});
+  for (const auto& b : loader) EXPECT_EQ(b.x.device(), Device::meta(Device::cuda()));
+  EXPECT_EQ(memory::stats(Device::cpu()).allocations, before);
+  EXPECT_EQ(set.loaded, 0);
 }
 
 TEST(Loader, OptionsAreChecked) {

@@ -107,6 +107,15 @@ TEST_F(MnistTest, SaysWhereItLooks) {
   EXPECT_THAT(mnist_folders(dir), ElementsAre(dir, dir / "mnist"));
 }
 
+TEST_F(MnistTest, TakesAnEmptyVariableAsUnset) {
+  using testing::ElementsAre;
+  const Environment data("BYTETAPE_DATA", ""), cache("XDG_CACHE_HOME", "");
+  EXPECT_THAT(mnist_folders(), ElementsAre(dir_.path() / "home/.cache/bytetape/mnist"));
+  EXPECT_EQ(find_mnist(), std::nullopt);
+  const Environment no_home("HOME", {});
+  EXPECT_THAT(mnist_folders(), ElementsAre(".cache/bytetape/mnist"));
+}
+
 TEST_F(MnistTest, CountsMustAgree) {
   write_all();
   dir_.write("t10k-labels-idx1-ubyte", digits({1, 2, 3}));
@@ -120,6 +129,13 @@ TEST_F(MnistTest, ImagesMustBe28By28) {
   EXPECT_THAT(load_error(), HasSubstr("t10k-images-idx3-ubyte: expected images u8(n, 28, 28), found u8(2, 27, 27)"));
   dir_.write("t10k-images-idx3-ubyte", digits({1, 2}));
   EXPECT_THAT(load_error(), HasSubstr("found u8(2,)"));
+  const auto found = [&](int code, const std::vector<std::uint32_t>& shape, std::size_t bytes) {
+    dir_.write("t10k-images-idx3-ubyte", idx_header(code, shape) + Bytes(bytes));
+    return load_error();
+  };
+  EXPECT_THAT(found(0x08, {2, 28, 27}, 2 * 28 * 27), HasSubstr("found u8(2, 28, 27)"));
+  EXPECT_THAT(found(0x08, {2, 27, 28}, 2 * 27 * 28), HasSubstr("found u8(2, 27, 28)"));
+  EXPECT_THAT(found(0x09, {2, 28, 28}, 2 * 28 * 28), HasSubstr("found i32(2, 28, 28)"));
 }
 
 TEST_F(MnistTest, LabelsMustBeDigits) {
@@ -128,6 +144,8 @@ TEST_F(MnistTest, LabelsMustBeDigits) {
   EXPECT_THAT(load_error(), HasSubstr("t10k-labels-idx1-ubyte: expected labels 0 to 9, found 10 at 1"));
   dir_.write("t10k-labels-idx1-ubyte", pixels(2));
   EXPECT_THAT(load_error(), HasSubstr("expected labels u8(n,), found u8(2, 28, 28)"));
+  dir_.write("t10k-labels-idx1-ubyte", idx_header(0x09, {2}) + bytes({3, 4}));
+  EXPECT_THAT(load_error(), HasSubstr("expected labels u8(n,), found i32(2,)"));
 }
 
 TEST_F(MnistTest, CorruptAndMissingFilesAreNamed) {

@@ -41,6 +41,21 @@ TEST_F(Pages, Cifar10IsTrainedOn) {
   EXPECT_EQ(images_seen, 150);
 }
 
+TEST_F(Pages, TextIsCutIntoWindows) {
+  test::set_content("plays.txt", std::string(129 * 3, 'a') + "bc");
+  std::int64_t tokens_seen = 0;
+  const auto train = [&](const Tensor& x, const Tensor& y) {
+    EXPECT_EQ(x.shape(), y.shape());
+    tokens_seen += x.numel();
+  };
+  const std::string text = data::read_text("plays.txt");
+  const data::CharTokenizer tokenizer(text);
+  const data::ResidentTokens windows(tokenizer.encode(text), /*length=*/128);
+  data::ResidentLoader loader(windows, {.batch_size = 32, .shuffle = true});
+  for (const auto& [x, y] : loader) train(x, y);
+  EXPECT_EQ(tokens_seen, 3 * 128);
+}
+
 TEST_F(Pages, ALoaderLeavesLargeFilesWhereTheyAre) {
   for (const char* name : {"part1.bin", "part2.bin"}) write_records(name, 5, 3 * 96 * 96);
   const std::vector<std::int64_t> indices{1, 3, 5, 7, 9};

@@ -106,6 +106,8 @@ TEST_F(Records, OptionsAreChecked) {
   EXPECT_EQ(message({}, 5), "ImageRecords: expected at least one file");
   EXPECT_EQ(message({path}, 0), "ImageRecords: expected 1 to 256 classes, because a label is a byte, got 0");
   EXPECT_EQ(message({path}, 257), "ImageRecords: expected 1 to 256 classes, because a label is a byte, got 257");
+  EXPECT_NO_THROW(ImageRecords({path}, image, 1).read_all());
+  EXPECT_NO_THROW(ImageRecords({path}, image, 256).read_all());
   EXPECT_EQ(error_of<ShapeError>([&] {
               ImageRecords({path}, {3, 0}, 5);
             }),

@@ -121,7 +121,13 @@ TEST(ResidentImages, AreCheckedAndSoAreIndices) {
   EXPECT_NO_THROW(ResidentImages(empty({3, 2, 2}, DType::u8, meta), empty({3}, DType::i64, meta), mnist_normalize,
                                  {.device = meta}));
   EXPECT_NO_THROW(ResidentImages(e.images, e.labels, mnist_normalize, {.device = meta}));
+  const Device other_meta = Device::meta(Device::cuda());
+  EXPECT_EQ(ResidentImages(empty({3, 2, 2}, DType::u8, meta), empty({3}, DType::i64, meta), mnist_normalize,
+                           {.device = other_meta})
+                .device(),
+            other_meta);
   const ResidentImages resident(e.images, e.labels, mnist_normalize);
+  EXPECT_EQ(ResidentLoader(resident, {.batch_size = 1}).size(), 3);
   for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{3}})
     EXPECT_EQ(error_of<ShapeError>([&] {
                 resident.get(from_vector<std::int64_t>({1, wrong, 7}));

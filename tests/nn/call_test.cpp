@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/device/pinned.h"
 #include "bytetape/core/memory/allocator.h"
 #include "tests/support/expect.h"
+#include "tests/support/fake_gpu.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape {
@@ -153,6 +155,29 @@ TEST(Call, TellsARecordingWhatGoesInAndComesOut) {
             (std::vector<Passed>{{"joined.left", 0}, {"joined.right", 0}, {"joined", 0}, {"(root) Outer", 0}}));
 }
 
+TEST(Call, TellsARecordingOnlyOfInputsThatLieInABlockOfTheDevice) {
+  const test::TemporaryDir dir;
+  const test::FakeGpu fake;
+  struct Any : nn::Module {
+    Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
+      const auto body = [](const Tensor&, const Tensor&, const Tensor&, const Tensor& d) { return d.detach(); };
+      return nn::call(*this, body, a, b, c, d);
+    }
+  } any;
+  float elsewhere[2] = {};
+  const Tensor pinned = empty_pinned(2, DType::f32, fake.gpu, memory::Role::input), plain = zeros(2);
+  memory::Recording recording(dir / "run.memlog");
+  any({}, pinned, from_blob(elsewhere, {2}, DType::f32), plain);
+  recording.finish();
+  const memory::Log log = memory::read_log(dir / "run.memlog");
+  std::vector<std::string> told;  // devices, and inputs before
+  for (const auto& device : log.devices)
+    for (const memory::Record& r : device.records)
+      if (r.event.kind == memory::EventKind::argument)
+        told.push_back(device.name + " " + std::to_string(r.event.requested));
+  EXPECT_THAT(told, testing::ElementsAre("cpu 0"));
+}
+
 TEST(Call, SetsThePhase) {
   struct Looks : nn::Module {
     memory::Phase phase() const {
@@ -196,6 +221,24 @@ TEST(Call, IsNamedBelowASharedParentByThePathOfThatRun) {
     EXPECT_THROWS_SAYING(one(x), ShapeError, "linear in module 'first.0 Linear'");
     EXPECT_THROWS_SAYING(other(x), ShapeError, "linear in module 'second.0 Linear'");
   }
+}
+
+// Runs a module that it has as a child of its own, and within another child that is registered first.
+struct Twice : nn::Module {
+  std::shared_ptr<nn::Linear> shared = std::make_shared<nn::Linear>(3, 3);
+  nn::Sequential block{shared};
+  Twice() {
+    register_module("block", block);
+    register_module("own", *shared);
+  }
+  Tensor forward(const Tensor& x) override { return (*shared)(x); }
+};
+
+TEST(Call, IsNamedAsTheCallersOwnChildFirst) {
+  Twice net;
+  const Tensor x = randn({2, 4});
+  EXPECT_THROWS_SAYING(net(x), ShapeError, "linear in module 'own'");
+  EXPECT_THROWS_SAYING(net.block(x), ShapeError, "linear in module 'block.0 Linear'");
 }
 
 TEST(Call, AModuleWithoutForwardSaysSo) {
@@ -254,6 +297,8 @@ TEST(Call, IsSilentWhereNothingTrainsUnregistered) {
     Tensor forward(const Tensor& x) override { return fc(x); }
   } wrapper;
   EXPECT_NO_THROW(wrapper(x));
+  nn::Sequential holder{std::move(wrapper)};
+  EXPECT_NO_THROW(holder(x)) << "also where it is registered itself";
 }
 
 TEST(Call, TakesAChildWhoseParametersAreTiedToRegisteredOnes) {
@@ -277,6 +322,9 @@ TEST(Call, TakesAChildWhoseParametersAreTiedToRegisteredOnes) {
   const nn::Linear elsewhere{3, 3};
   tied->again.bias = elsewhere.bias;
   EXPECT_THROWS_SAYING(net(x), ValueError, "which is registered with no module");
+  tied->again.bias = zeros(3);
+  tied->again.bias.set_requires_grad(false);
+  EXPECT_NO_THROW(net(x)) << "a frozen parameter beside a tied one";
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ TEST(Conv2d, SamePaddingKeepsTheSize) {
       nn::Conv2d conv(2, 3, kernel, {.padding = "same", .dilation = dilation});
       EXPECT_EQ(conv(randn({2, 2, 9, 7})).shape(), (Shape{2, 3, 9, 7})) << kernel << " " << dilation;
     }
+  for (const nn::Size2 kernel : {nn::Size2(3, 2), nn::Size2(2, 3), nn::Size2(1, 4)})
+    EXPECT_EQ(nn::Conv2d(2, 3, kernel, {.padding = "same"})(randn({2, 2, 9, 7})).shape(), (Shape{2, 3, 9, 7}));
 }
 
 TEST(Conv2d, SamePaddingOfAnEvenKernelPadsOneMoreAtTheEnd) {
@@ -62,6 +64,44 @@ TEST(Conv2d, SamePaddingOfAnEvenKernelPadsOneMoreAtTheEnd) {
   conv.load_state_dict({{"weight", from_vector<float>({0, 0, 0, 1}, {1, 1, 2, 2})}});
   EXPECT_EQ(select(select(conv(x), 2, 2), 2, 2).item<float>(), 0);
   EXPECT_EQ(select(select(conv(x), 2, 0), 2, 0).item<float>(), select(select(x, 2, 1), 2, 1).item<float>());
+}
+
+TEST(Conv1d, StartsAsPyTorchDoes) {
+  manual_seed(4);
+  nn::Conv1d conv(16, 64, 9, {.groups = 4});
+  EXPECT_EQ(conv.weight.shape(), (Shape{64, 4, 9}));
+  EXPECT_EQ(conv.weight.strides(), (Strides{36, 1, 4}));
+  EXPECT_LE(max(abs(conv.weight)).item<double>(), 1.0 / 6);
+  EXPECT_GT(max(abs(conv.weight)).item<double>(), 0.99 / 6);
+  EXPECT_LE(max(abs(conv.bias)).item<double>(), 1.0 / 6);
+  EXPECT_EQ(conv.describe(), "Conv1d(16, 64, kernel=9, groups=4)");
+}
+
+TEST(Conv1d, IsTheOpWithItsOptions) {
+  nn::Conv1d conv(4, 6, 3, {.stride = 2, .padding = 1, .dilation = 2, .groups = 2, .bias = false});
+  const Tensor x = randn({2, 4, 15});
+  EXPECT_EQ(conv(x).to_vector<float>(), conv1d(x, conv.weight, {}, {2, 1, 2, 2}).to_vector<float>());
+  EXPECT_EQ(conv(x, Activation::relu).to_vector<float>(), relu(conv(x)).to_vector<float>());
+  EXPECT_EQ(conv.describe(), "Conv1d(4, 6, kernel=3, stride=2, padding=1, dilation=2, groups=2, bias=false)");
+}
+
+TEST(Conv1d, SamePaddingKeepsTheLength) {
+  for (int kernel : {1, 2, 3, 4, 5})
+    for (int dilation : {1, 2}) {
+      nn::Conv1d conv(2, 3, kernel, {.padding = "same", .dilation = dilation});
+      EXPECT_EQ(conv(randn({2, 2, 9})).shape(), (Shape{2, 3, 9})) << kernel << " " << dilation;
+    }
+  nn::Conv1d conv(1, 1, 2, {.padding = "same", .bias = false});  // pads one more at the end
+  const Tensor x = randn({1, 1, 3});
+  conv.load_state_dict({{"weight", from_vector<float>({1, 0}, {1, 1, 2})}});
+  EXPECT_EQ(conv(x).to_vector<float>(), x.to_vector<float>());
+}
+
+TEST(Conv1d, RefusesBadOptions) {
+  EXPECT_THROWS_SAYING(nn::Conv1d(3, 4, 0), ValueError, "Conv1d needs a positive kernel size");
+  EXPECT_THROWS_SAYING(nn::Conv1d(3, 4, 3, {.groups = 2}), ValueError, "Conv1d needs positive channels");
+  EXPECT_THROWS_SAYING(nn::Conv1d(3, 4, 3, {.padding = "full"}), ValueError, "Conv1d: padding is a size, \"same\"");
+  EXPECT_THROWS_SAYING(nn::Conv1d(3, 4, 3, {.stride = 2, .padding = "same"}), ValueError, "needs stride 1, got 2");
 }
 
 TEST(Conv2d, TakesOneNumberOrTwo) {
@@ -88,8 +128,33 @@ TEST(Conv2d, TakesAnActivation) {
 
 TEST(Conv2d, RejectsBadOptions) {
   EXPECT_THROWS_SAYING(nn::Conv2d(2, 3, 3, {.groups = 2}), ValueError, "that 2 groups divide, got 2 and 3");
-  EXPECT_THROWS_SAYING(nn::Conv2d(2, 2, 3, {.stride = 2, .padding = "same"}), ValueError, "needs stride 1, got 2 x 2");
+  for (const Size2 stride : {Size2(2, 2), Size2(1, 2), Size2(2, 1)})
+    EXPECT_THROWS_SAYING(nn::Conv2d(2, 2, 3, {.stride = stride, .padding = "same"}), ValueError,
+                         detail::concat("needs stride 1, got ", stride.h, " x ", stride.w));
   EXPECT_THROWS_SAYING(nn::Conv2d(2, 2, 3, {.padding = "full"}), ValueError, "not \"full\"");
+  EXPECT_THROWS_SAYING(nn::Padding2(static_cast<const char*>(nullptr)), ValueError, "padding is a null pointer");
+}
+
+TEST(Convolutions, NeedPositiveSizes) {
+  struct Case {
+    std::int64_t in, out;
+    Size2 kernel;
+    std::int64_t groups;
+    const char* words;
+  };
+  for (const Case& c : {Case{0, 2, 3, 1, "needs positive channels that 1 groups divide, got 0 and 2"},
+                        {2, 0, 3, 1, "got 2 and 0"},
+                        {-2, 2, 3, 1, "got -2 and 2"},
+                        {2, -2, 3, 1, "got 2 and -2"},
+                        {2, 2, 3, 0, "that 0 groups divide"},
+                        {2, 2, 3, -1, "that -1 groups divide"},
+                        {3, 2, 3, 2, "that 2 groups divide, got 3 and 2"},
+                        {2, 3, 3, 2, "that 2 groups divide, got 2 and 3"},
+                        {2, 2, {0, 3}, 1, "needs a positive kernel size, got 0 x 3"},
+                        {2, 2, {3, 0}, 1, "needs a positive kernel size, got 3 x 0"}}) {
+    EXPECT_THROWS_SAYING(nn::Conv2d(c.in, c.out, c.kernel, {.groups = c.groups}), ValueError, c.words);
+    EXPECT_THROWS_SAYING(nn::ConvTranspose2d(c.in, c.out, c.kernel, {.groups = c.groups}), ValueError, c.words);
+  }
 }
 
 TEST(Conv2d, DescribesItself) {

@@ -1,4 +1,4 @@
-// What nn::fit() chooses, held against every other choice on small models.
+// The choices of nn::fit(), compared with every other choice on small models.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -13,6 +13,8 @@
 namespace bytetape::nn {
 namespace {
 
+using Paths = std::vector<std::string>;
+
 constexpr std::int64_t width = 64, batch = 2048;
 
 Sequential block() {
@@ -137,6 +139,36 @@ TEST(Fit, ThatFailsNamesTheSmallestLimitThatWouldDo) {
   EXPECT_EQ(fit_training(cpu, peak(cpu)).enough, 0u);
 }
 
+TEST(Fit, TellsItsResultInWords) {
+  const std::size_t kib = 1 << 10;
+  const auto text = [&](const Paths& checkpointed, std::size_t keep, bool fits) {
+    Fit f{.memory_options = {.checkpointed = checkpointed, .saved = {.keep = keep}}, .limit = 512 * kib};
+    f.without.snapshot.statistics.reserved.peak = 700 * kib;
+    f.with.snapshot.statistics.reserved.peak = 500 * kib;
+    f.recompute_fraction = 0.408;
+    if (fits) return f.text();
+    f.enough = 600 * kib;
+    f.with.out_of_memory.emplace(memory::Shortage{});
+    return f.text();
+  };
+  constexpr std::size_t all = SaveOnCpuOptions::everything;
+  const std::string checkpoints = "checkpoints of 0, 1.2, which run 41 % of forward again",
+                    missing = "; the smallest limit that would do is 600 KiB (614,400 bytes)";
+  EXPECT_EQ(text({}, all, true), "fits into 512 KiB as it is: 700 KiB");
+  EXPECT_EQ(text({"0", "1.2"}, all, true), "fits into 512 KiB with " + checkpoints + ": 500 KiB instead of 700 KiB");
+  EXPECT_EQ(text({}, 0, true), "fits into 512 KiB with all of what is saved on the host: 500 KiB instead of 700 KiB");
+  EXPECT_EQ(text({"0", "1.2"}, 9 * kib, true),
+            "fits into 512 KiB with " + checkpoints +
+                ", and all but 9.00 KiB of what is saved on the host: 500 KiB instead of 700 KiB");
+  EXPECT_EQ(text({}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and no checkpoint helps" + missing);
+  EXPECT_EQ(text({"0", "1.2"}, all, false), "does not fit into 512 KiB: it takes 700 KiB, and too much even with " +
+                                                checkpoints + missing + ", with those");
+  EXPECT_EQ(text({}, 9 * kib, false),
+            "does not fit into 512 KiB: it takes 700 KiB, and too much even with all but 9.00 KiB of what is saved on "
+            "the host" +
+                missing + ", with those");
+}
+
 TEST(Fit, NeedsOneModel) {
   const auto apply = [](int models) {
     return [models](const MemoryOptions& memory_options) {
@@ -148,6 +180,9 @@ TEST(Fit, NeedsOneModel) {
   for (const int models : {0, 2})
     EXPECT_THROWS_SAYING(fit(Device::cpu(), 1 << 20, apply(models)), ValueError,
                          "fit: the program applies its memory options to " + std::to_string(models) + " models");
+  const Fit f = fit(Device::cpu(), 1 << 20, apply(1));
+  EXPECT_FALSE(f.fits());
+  EXPECT_EQ(f.recompute_fraction, 0) << "of nothing";
 }
 
 TEST(Fit, KnowsAModelThatRunsInAScope) {

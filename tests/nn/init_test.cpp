@@ -45,6 +45,9 @@ TEST(Init, TakesTheFanAndTheGainThatItIsTold) {
   EXPECT_EQ(min(w).item<double>(), 1);
   Tensor none = empty({0, 4});
   EXPECT_NO_THROW(nn::init::kaiming_uniform_(none));
+  Tensor no_inputs = empty({4, 0});
+  EXPECT_NO_THROW(nn::init::kaiming_uniform_(no_inputs)) << "whose fan is 0";
+  EXPECT_NO_THROW(nn::init::kaiming_normal_(none, 0, FanMode::fan_out));
 }
 
 TEST(Init, HasPyTorchsGains) {
@@ -113,6 +116,11 @@ TEST(Init, SaysWhatItTakes) {
   EXPECT_THROWS_SAYING(nn::init::dirac_(matrix), ShapeError, "dirac_: expected a convolution's weight of rank 3 to 5");
   EXPECT_THROWS_SAYING(nn::init::dirac_(weight, 3), ValueError, "groups, 3, must divide");
   EXPECT_THROW(nn::init::dirac_(weight, 0), ValueError);
+  Tensor volume = empty({1, 1, 1, 1, 3}), more = empty({1, 1, 1, 1, 1, 3}), no_window = empty({2, 2, 0});
+  nn::init::dirac_(volume);
+  EXPECT_EQ(volume.to_vector<double>(), (std::vector<double>{0, 1, 0}));
+  EXPECT_THROWS_SAYING(nn::init::dirac_(more), ShapeError, "rank 3 to 5");
+  EXPECT_NO_THROW(nn::init::dirac_(no_window));
   EXPECT_THROW(nn::init::xavier_normal_(flat), ShapeError);
 }
 

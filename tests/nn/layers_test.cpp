@@ -13,6 +13,8 @@ TEST(Activations, AreTheOpsOfTheirNames) {
     EXPECT_EQ(layer.describe(), description);
     EXPECT_TRUE(layer.state_dict().empty()) << description;
   };
+  same(nn::Identity(), x, "Identity()");
+  same(nn::Lambda([](const Tensor& x) { return x * 2; }), x * 2, "Lambda()");
   same(nn::ReLU(), relu(x), "ReLU()");
   same(nn::GELU(), gelu(x), "GELU()");
   same(nn::GELU(Approximate::tanh), gelu(x, Approximate::tanh), "GELU(approximate=tanh)");
@@ -24,6 +26,10 @@ TEST(Activations, AreTheOpsOfTheirNames) {
   same(nn::Sigmoid(), sigmoid(x), "Sigmoid()");
 }
 
+TEST(Lambda, NeedsAFunction) {
+  EXPECT_THROWS_SAYING(nn::Lambda(std::function<Tensor(const Tensor&)>()), ValueError, "Lambda needs a function");
+}
+
 TEST(Dropout, OnlyInTraining) {
   nn::Dropout drop(0.5);
   const Tensor x = randn({1000});
@@ -32,6 +38,8 @@ TEST(Dropout, OnlyInTraining) {
   EXPECT_EQ(drop(x).to_vector<float>(), x.to_vector<float>());
   EXPECT_EQ(drop.describe(), "Dropout(0.5)");
   EXPECT_THROW(nn::Dropout(1.5), ValueError);
+  EXPECT_THROW(nn::Dropout(-0.5), ValueError);
+  for (const double end : {0.0, 1.0}) EXPECT_NO_THROW(nn::Dropout{end});
 }
 
 TEST(Flatten, OrdersElementsAsPyTorchWhateverTheLayout) {
@@ -42,6 +50,7 @@ TEST(Flatten, OrdersElementsAsPyTorchWhateverTheLayout) {
   EXPECT_EQ(nn::Flatten(0, 1)(x).shape(), (Shape{6, 4, 5}));
   EXPECT_EQ(flatten.describe(), "Flatten()");
   EXPECT_EQ(nn::Flatten(2).describe(), "Flatten(2, -1)");
+  EXPECT_EQ(nn::Flatten(1, 2).describe(), "Flatten(1, 2)");
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ TEST(Linear, TakesAnActivation) {
 
 TEST(Linear, RejectsBadSizes) {
   EXPECT_THROWS_SAYING(nn::Linear(0, 2), ValueError, "Linear needs positive sizes, got 0 and 2");
+  EXPECT_THROWS_SAYING(nn::Linear(2, 0), ValueError, "Linear needs positive sizes, got 2 and 0");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 using memory::Role;
 
-// Registers what it is told to.
+// A module whose protected register functions are public.
 struct Open : nn::Module {
   using Module::register_buffer;
   using Module::register_module;

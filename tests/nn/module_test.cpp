@@ -31,7 +31,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return body(x); }
 };
 
-// Registers what it is told to.
+// A module whose protected register functions are public.
 struct Open : nn::Module {
   using Module::register_buffer;
   using Module::register_module;
@@ -191,7 +191,7 @@ TEST(Module, RegisteringChecksNamesAndTensors) {
   EXPECT_THROWS_SAYING(m.register_parameter("7 x", {1}), ValueError, "a number and a space");
   EXPECT_THROWS_SAYING(m.register_parameter("(root) x", {1}), ValueError, "(root) ");
   Open other;
-  for (const char* name : {"7x", "77", "x 7"}) EXPECT_NO_THROW(other.register_parameter(name, {1}));
+  for (const char* name : {"7x", "77", "x 7", " x"}) EXPECT_NO_THROW(other.register_parameter(name, {1}));
   EXPECT_THROWS_SAYING(m.register_parameter("", {1}), ValueError, "is not empty");
   EXPECT_THROWS_SAYING(m.register_parameter("w", ones({1}, DType::i32)), DTypeError, "parameter 'w' of Open: ");
   EXPECT_THROWS_SAYING(m.register_parameter("w", randn({1}).set_requires_grad() * 2), AutogradError, "'w' of Open: ");

@@ -54,8 +54,17 @@ TEST(BatchNorm2d, LeavesOutWhatOptionsSay) {
 TEST(BatchNorm2d, ErrorNamesTheShape) {
   nn::BatchNorm2d norm(3);
   EXPECT_THROWS_SAYING(norm(randn({2, 3})), ShapeError, "(2, 3)");
+  EXPECT_THROWS_SAYING(norm(randn({2, 3, 4, 5, 6})), ShapeError, "BatchNorm2d expects (n, c, h, w) with c = 3");
+  EXPECT_THROWS_SAYING(norm({}), ShapeError, "(n, c, h, w) with c = 3, got an undefined tensor");
   EXPECT_THROW(norm(randn({2, 5, 4, 4})), ShapeError);
   EXPECT_EQ(norm.num_batches_tracked.item<int>(), 0) << "a batch that was refused";
+}
+
+TEST(BatchNorm, NeedsFeatures) {
+  for (const int n : {0, -3}) {
+    EXPECT_THROWS_SAYING(nn::BatchNorm1d{n}, ValueError, "BatchNorm1d needs a positive number of features, got ");
+    EXPECT_THROWS_SAYING(nn::BatchNorm2d{n}, ValueError, "BatchNorm2d needs a positive number of features, got ");
+  }
 }
 
 TEST(BatchNorm1d, IsBatchNorm2dOfOneRow) {
@@ -86,11 +95,35 @@ TEST(GroupNorm, IsTheOpOfItsGroups) {
   EXPECT_EQ(norm.weight.to_vector<float>(), std::vector<float>(6, 1));
   EXPECT_EQ(norm.bias.to_vector<float>(), std::vector<float>(6, 0));
   EXPECT_EQ(norm.describe(), "GroupNorm(2, 6)");
+  EXPECT_EQ(norm(ones({3, 6})).to_vector<float>(), std::vector<float>(18, 0)) << "without dims of space";
   nn::init::normal_(norm.weight);
   nn::init::normal_(norm.bias);
   const Tensor x = randn({3, 6, 4});
   EXPECT_EQ(norm(x).to_vector<float>(), group_norm(x, 2, norm.weight, norm.bias).to_vector<float>());
   EXPECT_THROWS_SAYING(norm(randn({3, 4, 4})), ShapeError, "GroupNorm expects (n, 6, ...), got f32(3, 4, 4)");
+  EXPECT_THROWS_SAYING(norm(randn({6})), ShapeError, "GroupNorm expects (n, 6, ...), got f32(6,)");
+  EXPECT_THROWS_SAYING(norm({}), ShapeError, "GroupNorm expects (n, 6, ...), got an undefined tensor");
+}
+
+TEST(InstanceNorm2d, NormalisesEachChannelOfEachImage) {
+  nn::InstanceNorm2d norm(3, {.eps = 0});
+  const Tensor x = randn({2, 3, 5, 4}) * 3 + 2, y = norm(x);
+  EXPECT_LT(max(abs(mean(y, {2, 3}))).item<double>(), 1e-6);
+  EXPECT_LT(max(abs(var(y, {2, 3}, false, 0) - 1)).item<double>(), 1e-5);
+  EXPECT_TRUE(norm.state_dict().empty()) << "PyTorch's default";
+  EXPECT_EQ(norm.describe(), "InstanceNorm2d(3)");
+}
+
+TEST(InstanceNorm2d, ScalesAndShiftsIfItIsAffine) {
+  nn::InstanceNorm2d norm(3, {.eps = 0.5, .affine = true});
+  nn::init::normal_(norm.weight);
+  nn::init::normal_(norm.bias);
+  const Tensor x = randn({2, 3, 5, 4});
+  EXPECT_EQ(norm(x).to_vector<float>(), group_norm(x, 3, norm.weight, norm.bias, 0.5).to_vector<float>());
+  EXPECT_THROWS_SAYING(norm(randn({2, 3, 5})), ShapeError, "InstanceNorm2d expects (n, 3, h, w), got f32(2, 3, 5)");
+  EXPECT_THROWS_SAYING(norm(randn({2, 4, 5, 5})), ShapeError,
+                       "InstanceNorm2d expects (n, 3, h, w), got f32(2, 4, 5, 5)");
+  EXPECT_THROWS_SAYING(nn::InstanceNorm2d(0), ValueError, "got 0 and 0");
 }
 
 TEST(GroupNorm, LeavesOutWhatOptionsSay) {
@@ -99,6 +132,9 @@ TEST(GroupNorm, LeavesOutWhatOptionsSay) {
   const Tensor x = randn({2, 6, 4}) * 100;
   EXPECT_EQ(norm(x).to_vector<float>(), group_norm(x, 3, {}, {}, 10).to_vector<float>());
   EXPECT_THROWS_SAYING(nn::GroupNorm(4, 6), ValueError, "divides its channels, got 4 and 6");
+  for (const auto& [groups, channels] : {std::pair(2, 0), {0, 2}, {2, -2}, {-2, 2}})
+    EXPECT_THROWS_SAYING(nn::GroupNorm(groups, channels), ValueError,
+                         detail::concat("divides its channels, got ", groups, " and ", channels));
 }
 
 TEST(LayerNorm, IsTheOpOverItsShape) {
@@ -119,6 +155,20 @@ TEST(LayerNorm, AddsInTheSameOp) {
   const auto [y, sum] = norm(x, residual);
   EXPECT_EQ(sum.to_vector<float>(), (x + residual).to_vector<float>());
   EXPECT_EQ(y.to_vector<float>(), norm(x + residual).to_vector<float>());
+}
+
+TEST(RMSNorm, IsTheOpOverItsShape) {
+  nn::RMSNorm norm({3, 4}, {.eps = 0.5});
+  EXPECT_EQ(norm.weight.to_vector<float>(), std::vector<float>(12, 1));
+  EXPECT_EQ(norm.describe(), "RMSNorm((3, 4))");
+  EXPECT_EQ(norm.state_dict()[0].first, "weight");
+  nn::init::normal_(norm.weight);
+  const Tensor x = randn({5, 3, 4});
+  EXPECT_EQ(norm(x).to_vector<float>(), rms_norm(x, {3, 4}, norm.weight, 0.5).to_vector<float>());
+  nn::RMSNorm bare(4, {.elementwise_affine = false});
+  EXPECT_EQ(bare.state_dict().size(), 0u);
+  EXPECT_EQ(bare(x).to_vector<float>(), rms_norm(x, 4).to_vector<float>());
+  EXPECT_THROWS_SAYING(nn::RMSNorm({3, 0}), ValueError, "RMSNorm needs positive sizes, got (3, 0)");
 }
 
 TEST(LayerNorm, LeavesOutWhatOptionsSay) {

@@ -95,6 +95,7 @@ TEST(Parameter, AssignmentChecksAsRegisteringDoes) {
   EXPECT_TRUE(fc.parameters()[0].is_same(before));
   nn::Parameter loose;
   EXPECT_THROWS_SAYING(loose = ones({2}), ValueError, "so nothing would train f32(2,) on cpu: bind the member first");
+  EXPECT_NO_THROW(loose = {}) << "which it was";
 }
 
 TEST(Parameter, ReplacedByAViewOfItselfStaysOneOnTheBooks) {

@@ -12,6 +12,8 @@ TEST(MaxPool2d, StepsByItsKernelUnlessTold) {
   EXPECT_EQ(nn::MaxPool2d(3, 2, 1)(x).shape(), (Shape{1, 1, 6, 6}));
   EXPECT_EQ(nn::MaxPool2d(3, 2, 1).describe(), "MaxPool2d(3x3, stride=2x2, padding=1x1)");
   EXPECT_EQ(nn::MaxPool2d(2).describe(), "MaxPool2d(2x2, stride=2x2)");
+  EXPECT_EQ(nn::MaxPool2d(nn::Size2(2, 3)).describe(), "MaxPool2d(2x3, stride=2x3)");
+  EXPECT_EQ(nn::MaxPool2d(nn::Size2(2, 3), nn::Size2(4, 1)).describe(), "MaxPool2d(2x3, stride=4x1)");
 }
 
 TEST(AvgPool2d, StepsByItsKernelUnlessTold) {

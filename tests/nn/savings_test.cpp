@@ -106,6 +106,37 @@ TEST(Savings, OfWhatDoesNotFitAreNone) {
   EXPECT_TRUE(savings(Device::cpu(), training, {}, {.limit = std::size_t{1} << 20}).empty());
 }
 
+TEST(Savings, CountFromOnePerCentOnAndOnlyWhatIsPinnedBesides) {
+  struct Case {
+    std::size_t peak, pinned;
+    bool fits = true;
+  };
+  const auto saved = [](const Case& recompute, const Case& in_backward, const Case& offload) {
+    return bytetape::detail::savings({}, [&](const MemoryOptions& o) {
+      const Case& c = o.recompute          ? recompute
+                      : o.step_in_backward ? in_backward
+                      : o.offloads()       ? offload
+                                           : Case{10000, 50};
+      memory::Prediction p;
+      p.snapshot.statistics.allocated.peak = c.peak;
+      for (const char* name : {"pinned:cuda", "cpu"}) {
+        p.others.push_back({.name = name});
+        p.others.back().statistics.allocated.peak = name[0] == 'p' ? c.pinned : 7777 + c.pinned;
+      }
+      if (!c.fits) p.out_of_memory.emplace(memory::Shortage{});
+      return p;
+    });
+  };
+  std::vector<Saving> all = saved({9901, 50}, {9900, 20}, {5000, 80});
+  ASSERT_THAT(names(all), testing::ElementsAre("SaveOnCpu", "StepInBackward"));
+  EXPECT_EQ(all[0].pinned, 30u);
+  EXPECT_EQ(all[1].pinned, 0u) << "fewer are pinned than without";
+  EXPECT_EQ(all[0].text(), "SaveOnCpu: peak \u22124.88 KiB (\u221250 %), +30 B of pinned memory of the host");
+  EXPECT_THAT(all[1].text(), testing::EndsWith("(\u22121 %)"));
+  all = saved({20000, 0}, {10, 0, false}, {9000, 50});
+  EXPECT_THAT(names(all), testing::ElementsAre("SaveOnCpu"));
+}
+
 TEST(Savings, RefuseARecording) {
   EXPECT_THROWS_SAYING(savings(Device::cpu(), training, {}, {.recording = "a"}), ValueError,
                        "savings: a recording is of one prediction");

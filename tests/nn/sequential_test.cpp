@@ -26,6 +26,16 @@ TEST(Sequential, TakesNames) {
   EXPECT_EQ(net(randn({3, 4})).shape(), (Shape{3, 2}));
 }
 
+TEST(Sequential, TakesFunctions) {
+  const auto halve = [](const Tensor& x) { return x / 2; };
+  nn::Sequential net(nn::ReLU(), halve, nn::Identity(), [](const Tensor& x) { return x + 1; });
+  net.push_back(silu).push_back("last", nn::Lambda(halve));
+  const Tensor x = randn({3, 4});
+  EXPECT_EQ(net(x).to_vector<float>(), (silu(relu(x) / 2 + 1) / 2).to_vector<float>());
+  EXPECT_EQ(net.named_modules().back().first, "last");
+  EXPECT_EQ(net.size(), 6u);
+}
+
 TEST(Sequential, OfOneIsNotNested) {
   nn::Sequential net(nn::Sequential(nn::Linear(4, 8)));
   EXPECT_EQ(net.named_parameters()[0].first, "0.weight");

@@ -87,6 +87,23 @@ TEST(State, LoadingRefusesAStateWithoutDataUnlessTheModelHasNone) {
   EXPECT_NO_THROW(other.load_state_dict(none.state_dict()));
 }
 
+TEST(State, ABufferThatIsNotPersistentIsMovedButNotSaved) {
+  struct Net : nn::Module {
+    nn::Buffer table = register_buffer("table", ones(3), /*persistent=*/false), seen = register_buffer("seen", ones(2));
+  } net;
+  EXPECT_EQ(net.state_dict().size(), 1u);
+  EXPECT_EQ(net.state_dict()[0].first, "seen");
+  EXPECT_EQ(net.named_buffers().size(), 2u);
+  EXPECT_TRUE(net.get_buffer("table").is_same(net.table));
+  net.load_state_dict({{"seen", zeros(2)}});
+  EXPECT_EQ(net.table.to_vector<float>(), (std::vector<float>{1, 1, 1}));
+  EXPECT_THROWS_SAYING(net.load_state_dict({{"seen", zeros(2)}, {"table", zeros(3)}}), ValueError, "table");
+  net.to(DType::f64);
+  EXPECT_EQ(net.table.dtype(), DType::f64);
+  EXPECT_EQ(net.table.storage().role(), memory::Role::parameter) << "as every buffer";
+  EXPECT_TRUE(net.parameters().empty());
+}
+
 TEST(State, ToKeepsTheIdentityOfParameters) {
   Net net;
   const auto parameters = net.parameters();

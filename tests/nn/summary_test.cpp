@@ -8,6 +8,7 @@ namespace bytetape {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Block : nn::Module {
   nn::Conv2d conv{1, 8, 3};
@@ -82,6 +83,28 @@ TEST(Summary, MarksFrozenAndSharedParameters) {
   EXPECT_THAT(text, HasSubstr("weight (5, 4) (frozen)  "));
   EXPECT_THAT(text, HasSubstr("weight (5, 4) (frozen) (shared)\n"));
   EXPECT_THAT(text, HasSubstr("f32 on cpu                          25"));
+}
+
+TEST(Summary, CountsASharedBufferOnce) {
+  nn::Sequential net(nn::BatchNorm1d(4, {.affine = false}), nn::BatchNorm1d(4, {.affine = false}));
+  EXPECT_THAT(nn::summary(net), HasSubstr("80 B\n"));
+  net[1].as<nn::BatchNorm1d>().running_mean = net[0].as<nn::BatchNorm1d>().running_mean;
+  const std::string text = nn::summary(net);
+  EXPECT_THAT(text, HasSubstr("24 B\n"));
+  EXPECT_THAT(text, HasSubstr("64 B\n"));
+  EXPECT_THAT(text, Not(HasSubstr("80 B\n")));
+}
+
+TEST(Summary, OfAModelWithoutTensorsTotalsZeros) {
+  nn::Sequential net{nn::ReLU()};
+  EXPECT_EQ("\n" + nn::summary(net), R"(
+module   type        parameters  count      bytes
+─────────────────────────────────────────────────
+(model)  Sequential
+0        ReLU()
+─────────────────────────────────────────────────
+total                                0        0 B
+)");
 }
 
 }  // namespace

@@ -160,6 +160,18 @@ TEST(UpdateBn, TakesAForwardOfItsOwn) {
   EXPECT_EQ(calls, 2) << "a model without statistics";
 }
 
+TEST(UpdateBn, LeavesALayerAloneThatForwardEvaluates) {
+  nn::BatchNorm1d norm(3);
+  norm(randn({6, 3}));
+  const Values before = norm.running_mean.to_vector<double>();
+  nn::update_bn(std::vector<Tensor>{randn({4, 3}) + 9}, norm, [&](const Tensor& x) {
+    norm.eval();
+    norm(x);
+  });
+  EXPECT_EQ(norm.running_mean.to_vector<double>(), before);
+  EXPECT_EQ(norm.num_batches_tracked.item<int>(), 1);
+}
+
 TEST(UpdateBn, PredictsItsMemory) {
   const DefaultDevice meta(Device::meta());
   nn::BatchNorm1d norm(3);

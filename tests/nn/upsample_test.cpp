@@ -19,5 +19,26 @@ TEST(Upsample, DescribesItself) {
             "Upsample(size=7x3, mode=bilinear, align_corners=true)");
 }
 
+TEST(PixelShuffle, TurnsChannelsIntoPixels) {
+  nn::PixelShuffle shuffle(2);
+  const Tensor y = shuffle(view(arange(16), {1, 8, 1, 2}));
+  EXPECT_EQ(y.shape(), (Shape{1, 2, 2, 4}));
+  EXPECT_EQ(y.to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15}));
+  const Tensor x = randn({2, 8, 3, 4});
+  EXPECT_EQ(shuffle(channels_last(x)).to_vector<float>(), shuffle(x).to_vector<float>());
+  EXPECT_EQ(shuffle.describe(), "PixelShuffle(2)");
+}
+
+TEST(PixelShuffle, RejectsBadInput) {
+  EXPECT_THROWS_SAYING(nn::PixelShuffle(0), ValueError, "PixelShuffle needs a factor from 1 to 2^31 - 1, got 0");
+  EXPECT_THROWS_SAYING(nn::PixelShuffle(std::int64_t{1} << 32), ValueError, "got 4294967296");
+  nn::PixelShuffle shuffle(2);
+  EXPECT_THROWS_SAYING(shuffle(zeros({1, 6, 2, 2})), ShapeError,
+                       "PixelShuffle expects (n, c, h, w) with c divisible by 4, got f32(1, 6, 2, 2)");
+  EXPECT_THROWS_SAYING(shuffle(zeros({4, 2, 2})), ShapeError, "got f32(4, 2, 2)");
+  EXPECT_THROWS_SAYING(shuffle({}), ShapeError, "got an undefined tensor");
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -22,6 +22,66 @@ OpRow of_number(const std::string& op, Compare f, double (*expected)(double)) {
       op, "of_scalar", [f](X x) { return f(0.25, x[0]); }, expected);
 }
 
+OpRow logic(const std::string& op, Compare f, double (*expected)(double, double)) {
+  OpRow row = comparison(op, f, expected);
+  row.draw = Draw::special;
+  row.cases = {{in(), in()},
+               {in(3, 4).examples(), in(3, 4).examples()},
+               {in(3, 4).boolean(), in(4).boolean()},
+               {in(3, 1).pixels(), in(1, 4).pixels()},
+               {in(0, 3), in(3)},
+               {in(2, 20), in(20)},
+               {in(4, 3).transposed().examples(), in(4, 3).examples()},
+               {in(3, 4).expanded().boolean(), in(3, 4).narrowed().boolean()},
+               {in(5).spaced(), in(2, 1)}};
+  row.large = {in(300, 401).examples(), in(401).examples()};
+  return row;
+}
+OpRow classes(const std::string& op, Tensor (*f)(const Tensor&), double (*expected)(double)) {
+  return {.op = op,
+          .f = of(f),
+          .reference = each(expected),
+          .cases = one,
+          .draw = Draw::special,
+          .gradients = Gradients::none};
+}
+
+const Cases maskable{{in(), in().boolean()},
+                     {in(3, 4), in(3, 4).boolean()},
+                     {in(3, 4), in(4).boolean()},
+                     {in(2, 3, 4), in(3, 1).boolean()},
+                     {in(0, 3), in(3).boolean()},
+                     {in(4, 3).transposed(), in(4, 3).boolean().transposed()},
+                     {in(3, 4).narrowed(), in(3, 4).boolean().expanded()},
+                     {in(5).spaced(), in().boolean()},
+                     {in(2, 3, 2, 2).channels_last(), in(3, 1, 1).boolean()}};
+const Case maskable_large{in(300, 401), in(401).boolean()};
+const Function halve = [](X x) { return masked_fill(x[0], x[1], 0.5); };
+const Function halve_ = [](X x) { return masked_fill_(x[0], x[1], 0.5); };
+std::vector<BadInput> bad_masks(const Function& f) {
+  return {
+      bad<DTypeError>("the mask must be bool, got f64(3,)", {in(3), in(3)}, f),
+      bad<DTypeError>("i64 cannot represent the number 0.5", {in(3).as(DType::i64), in(3).boolean()}, f),
+      bad<DeviceError>("on different devices", {in(3), in(3).boolean().elsewhere()}, f),
+      bad<ValueError>("the second input is an undefined tensor", {in(3), undefined}, f),
+      bad<ShapeError>("expected a mask that broadcasts to the shape of x, f64(3,)", {in(3), in(2).boolean()}, f),
+      bad<ShapeError>("expected a mask that broadcasts to the shape of x, f64(3,)", {in(3), in(2, 3).boolean()}, f)};
+}
+/// x with the value x[2] where the mask x[1] is true.
+Array with_value(A x) {
+  Array y = x[0];
+  for_each_index(y.shape, [&](const Dims& at) {
+    if (x[1](at) != 0) y(at) = x.size() > 2 ? x[2].values[0] : 0.5;
+  });
+  return y;
+}
+Cases with_scalar(Cases cases) {
+  for (Case& c : cases) c.push_back(in());
+  return cases;
+}
+const BadInput no_scalar =
+    bad<ShapeError>("expected a number or a 0-D tensor as the value, got f64(3,)", {in(3), in(3).boolean(), in(3)});
+
 const Cases conditional{{in().boolean(), in()},
                         {in(3, 4).boolean(), in(3, 4)},
                         {in(4).boolean(), in(3, 1)},
@@ -58,6 +118,32 @@ std::vector<OpRow> compare_rows() {
     of_number("le", le, [](double v) { return double(0.25 <= v); }),
     of_number("gt", gt, [](double v) { return double(0.25 > v); }),
     of_number("ge", ge, [](double v) { return double(0.25 >= v); }),
+    logic("logical_and", logical_and, [](double a, double b) { return double(a != 0 && b != 0); }),
+    logic("logical_or", logical_or, [](double a, double b) { return double(a != 0 || b != 0); }),
+    logic("logical_xor", logical_xor, [](double a, double b) { return double((a != 0) != (b != 0)); }),
+    {.op = "logical_not", .f = of(logical_not), .reference = each([](double v) { return double(v == 0); }),
+     .cases = {{in()}, {in(7).examples()}, {in(0, 3)}, {in(3, 4).boolean().narrowed()}, {in(2, 20)},
+               {in(4, 3).pixels().transposed()}},
+     .draw = Draw::special, .gradients = Gradients::none, .large = {in(300, 401).examples()}},
+    classes("isnan", isnan, [](double v) { return double(std::isnan(v)); }),
+    classes("isinf", isinf, [](double v) { return double(std::isinf(v)); }),
+    classes("isfinite", isfinite, [](double v) { return double(std::isfinite(v)); }),
+    {.op = "masked_fill", .f = halve, .reference = with_value, .cases = maskable, .bad = bad_masks(halve),
+     .large = maskable_large},
+    {.op = "masked_fill", .variant = "tensor", .f = [](X x) { return masked_fill(x[0], x[1], x[2]); },
+     .reference = with_value, .cases = with_scalar(maskable),
+     .bad = {no_scalar, bad<DTypeError>("different dtypes", {in(3), in(3).boolean(), in().as(DType::f32)}),
+             bad<DeviceError>("on different devices", {in(3), in(3).boolean(), in().elsewhere()}),
+             bad<ValueError>("the second input is an undefined tensor", {in(3), in(3).boolean(), undefined})},
+     .large = {in(300, 401), in(401).boolean(), in()}},
+    {.op = "masked_fill_", .f = in_place(halve_), .reference = with_value, .cases = maskable,
+     .bad = bad_masks(halve_) +
+            std::vector{bad<AutogradError>("cannot write into a leaf that requires grad", {in(3), in(3).boolean()}, halve_),
+                        bad<ValueError>("whose elements share memory", {in(2, 3).expanded(), in(3).boolean()}, halve_)},
+     .large = maskable_large},
+    {.op = "masked_fill_", .variant = "tensor",
+     .f = in_place([](X x) { return masked_fill_(x[0], x[1], x[2]); }), .reference = with_value,
+     .cases = with_scalar(maskable), .large = {in(300, 401), in(401).boolean(), in()}},
     {.op = "where", .f = [](X x) { return where(x[0], x[1], x[2]); },
      .reference = each([](double c, double a, double b) { return c != 0 ? a : b; }),
      .cases = {{in().boolean(), in(), in()},

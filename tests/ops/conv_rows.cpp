@@ -67,6 +67,58 @@ OpRow conv_row(const std::string& variant, const Conv2dParams& p, const Form& fo
   return row;
 }
 
+/// x (n, c, l) or a weight as an image of one row.
+Array as_image(Array x) {
+  x.shape.insert(2, 1);
+  return x;
+}
+
+OpRow conv1d_row(const std::string& variant, const Conv1dParams& p, bool has_bias) {
+  const std::int64_t c = 2 * p.groups, o = 3 * p.groups;
+  const Input w = in(o, 2, 3), b = in(o);
+  Cases cases{{in(1, c, 7), w, b},
+              {in(2, c, 9), w, b},
+              {in(0, c, 7), w, b},
+              {in(2, c, 8).transposed(), w.transposed(), b.spaced()},
+              {in(2, c, 7).expanded(), w.narrowed(), b.narrowed()},
+              {in(1, c, 8).narrowed(), w.spaced(), b.expanded()}};
+  Case large{in(4, 8 * c, 200), in(4 * o, 16, 3), in(4 * o)};
+  const auto refusing = [&](const std::string& words, const Conv1dParams& q) {
+    return bad<ValueError>(words, {in(2, c, 9), w, b}, [q](X x) { return conv1d(x[0], x[1], x[2], q); });
+  };
+  std::vector<BadInput> bads{
+      bad<ShapeError>(" weight f64(4, 7, 1, 3)", {in(2, 3, 9), in(4, 7, 3), in(4)}),
+      bad<ShapeError>("expected x (n, c, l) and a weight (o, c / groups, k), got f64", {in(2, c, 1, 9), w, b}),
+      bad<ValueError>("the weight is an undefined tensor", {in(2, c, 9), undefined, b}),
+      bad<ShapeError>("expected no dim of size 0 except the batch of x", {in(2, c, 0), w, b}),
+      bad<ShapeError>("the kernel of f64", {in(2, c, 9), in(o, 2, 30), b}),
+      bad<DTypeError>("different dtypes", {in(2, c, 9), w.as(DType::f32), b}),
+      bad<DTypeError>("floating", {in(2, c, 9).as(DType::i64), w.as(DType::i64), b}),
+      bad<DeviceError>("different devices", {in(2, c, 9), w.elsewhere(), b}),
+      refusing("stride and dilation must be at least 1", {.stride = 0}),
+      refusing("groups must be at least 1", {.groups = 0})};
+  if (!has_bias) {
+    for (Case& inputs : cases) inputs.pop_back();
+    large.pop_back();
+    bads.resize(1);
+  }
+  return {.op = "conv1d",
+          .variant = variant,
+          .f = [=](X x) { return conv1d(x[0], x[1], if_any(x, 2), p); },
+          .reference =
+              [=](A x) {
+                Array y = ref::conv2d(as_image(x[0]), as_image(x[1]), if_any(x, 2),
+                                      {{1, p.stride}, {0, p.padding}, {1, p.dilation}, p.groups});
+                y.shape.erase(2);
+                return y;
+              },
+          .cases = cases,
+          .bad = bads,
+          .tolerance = 4,
+          .large = large,
+          .same_on_any_threads = false};  // as of conv2d
+}
+
 Conv2dParams geometry(std::int64_t stride, std::int64_t padding, std::int64_t dilation, std::int64_t groups) {
   return {stride, padding, dilation, groups};
 }
@@ -75,6 +127,8 @@ Conv2dParams geometry(std::int64_t stride, std::int64_t padding, std::int64_t di
 
 std::vector<OpRow> conv_rows() {
   return {
+      conv1d_row("", {}, true),
+      conv1d_row("strided", {.stride = 2, .padding = 2, .dilation = 2, .groups = 2}, false),
       conv_row("", {}),
       conv_row("same", geometry(1, 1, 1, 1)),
       conv_row("strided", geometry(2, 1, 1, 1)),

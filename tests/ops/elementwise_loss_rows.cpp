@@ -98,6 +98,38 @@ OpRow bce_row(const std::string& variant, Reduction reduction, bool is_weighted)
       is_weighted ? weighted_case(in(300, 401), in(300, 401), in(401), in(300, 1)) : Case{in(300, 401), in(300, 401)}};
 }
 
+double kl_of(double x, double t) { return t == 0 ? 0 : t * (std::log(t) - x); }
+double kl_of_log_target(double x, double t) { return std::exp(t) * (t - x); }
+
+/// Of log-probabilities and probabilities, or the logarithms of these.
+OpRow kl_div_row(const std::string& variant, KlDivReduction reduction, bool log_target) {
+  const auto pair_of = [=](const Input& x, const Input& target) {
+    return Case{x, log_target ? target : target.fractions()};
+  };
+  return {.op = "kl_div",
+          .variant = variant,
+          .f = [=](X x) { return kl_div(x[0], x[1], reduction, log_target); },
+          .reference =
+              [=](A x) {
+                const Array losses = each(log_target ? kl_of_log_target : kl_of)(x);
+                if (reduction == KlDivReduction::none) return losses;
+                const double sum = total(losses.values);
+                const Shape& s = losses.shape;
+                return Array({}, reduction == KlDivReduction::mean ? average(losses.values)
+                                 : reduction == KlDivReduction::batchmean
+                                     ? sum / static_cast<double>(s.empty() ? 1 : s[0])
+                                     : sum);
+              },
+          .cases = {pair_of(in(), in()), pair_of(in(7), in(7)), pair_of(in(2, 3, 4), in(2, 3, 4)),
+                    pair_of(in(4, 3).transposed(), in(4, 3)), pair_of(in(3, 4).expanded(), in(3, 4).narrowed()),
+                    pair_of(in(6).spaced(), in(6)), pair_of(in(2, 3, 2, 2).channels_last(), in(2, 3, 2, 2))},
+          .draw = Draw::normal,
+          .bad = bad_targets(),
+          .tolerance = 2,
+          .has_empty_case = false,
+          .large = pair_of(in(300, 401), in(300, 401))};
+}
+
 }  // namespace
 
 std::vector<OpRow> elementwise_loss_rows() {
@@ -113,6 +145,11 @@ std::vector<OpRow> elementwise_loss_rows() {
   rows.push_back(bce_row("none", Reduction::none, false));
   rows.push_back(bce_row("weighted", Reduction::mean, true));
   rows.push_back(bce_row("weighted_sum", Reduction::sum, true));
+  rows.push_back(kl_div_row("none", KlDivReduction::none, false));
+  rows.push_back(kl_div_row("", KlDivReduction::mean, false));
+  rows.push_back(kl_div_row("batchmean", KlDivReduction::batchmean, false));
+  rows.push_back(kl_div_row("sum", KlDivReduction::sum, true));
+  rows.push_back(kl_div_row("batchmean_log_target", KlDivReduction::batchmean, true));
   return rows;
 }
 

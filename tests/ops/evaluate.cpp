@@ -52,6 +52,13 @@ std::vector<double> draw_values(Draw how, std::int64_t n, std::mt19937_64& gener
       break;
     case Draw::pixels:
       for (double& v : values) v = pixels(generator);
+      break;
+    case Draw::special: {
+      constexpr double inf = std::numeric_limits<double>::infinity();
+      const double unusual[] = {std::numeric_limits<double>::quiet_NaN(), inf, -inf, 0.0, -0.0};
+      for (std::size_t i = 1; i < values.size(); ++i)
+        if (const auto k = generator() % 10; k < std::size(unusual)) values[i] = unusual[k];
+    }
   }
   return values;
 }

@@ -165,6 +165,9 @@ inline double lowest(Values v) { return *std::min_element(v.begin(), v.end()); }
 inline double place_of_highest(Values v) {
   return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin());
 }
+inline double place_of_lowest(Values v) {
+  return static_cast<double>(std::min_element(v.begin(), v.end()) - v.begin());
+}
 inline double gelu_of(double v) { return v * 0.5 * std::erfc(-v * std::numbers::sqrt2 / 2); }
 inline double gelu_tanh_of(double v) {
   return 0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
@@ -199,7 +202,8 @@ inline void away_from_the_kink(OpRow& row) {
 }
 
 inline OpRow in_place_of(const std::string& op, Tensor (*f)(const Tensor&), double (*expected)(double), Draw draw) {
-  const bool any_number = op == "abs_" || op == "neg_";
+  constexpr const char* of_any_number[] = {"abs_", "neg_", "floor_", "ceil_", "round_"};
+  const bool any_number = std::count(std::begin(of_any_number), std::end(of_any_number), op) > 0;
   return {op,
           "",
           in_place(f),

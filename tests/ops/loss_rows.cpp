@@ -129,6 +129,49 @@ OpRow nll_row(const std::string& variant, Reduction reduction, const Cases& case
           large};
 }
 
+OpRow linear_row(const std::string& variant, const LinearCrossEntropyOptions& options, const Cases& cases) {
+  const auto with = [](const LinearCrossEntropyOptions& o) -> Function {
+    return [o](X x) { return linear_cross_entropy(x[0], x[1], x[2], o); };
+  };
+  return {.op = "linear_cross_entropy",
+          .variant = variant,
+          .f = with(options),
+          .reference =
+              [=](A x) {
+                const std::int64_t rows = x[2].shape.empty() ? 1 : numel(x[2].shape), features = x[1].size(1);
+                const Array flat_x({rows, features}, x[0].values), target({rows}, x[2].values);
+                const Array logits = ref::matmul(flat_x, ref::transpose(x[1]));
+                return ref::nll_loss(ref::log_softmax(logits, 1), target, nullptr,
+                                     {.reduction = options.reduction, .ignore_index = options.ignore_index});
+              },
+          .cases = cases,
+          .bad = {bad<DTypeError>("inputs of different dtypes", {in(4, 3), in(5, 3).as(DType::f32), in(4).classes()}),
+                  bad<DTypeError>("expected a floating dtype",
+                                  {in(4, 3).as(DType::i64), in(5, 3).as(DType::i64), in(4).classes()}),
+                  bad<DTypeError>("expected a target of class indices (i64), got f64(4,)", {in(4, 3), in(5, 3), in(4)}),
+                  bad<DeviceError>("inputs on different devices", {in(4, 3), in(5, 3).elsewhere(), in(4).classes()}),
+                  bad<DeviceError>("inputs on different devices", {in(4, 3), in(5, 3), in(4).classes().elsewhere()}),
+                  bad<ShapeError>("expected x (..., features) and a weight (classes, features)",
+                                  {in(4, 3), in(5, 2), in(4).classes()}),
+                  bad<ShapeError>("expected a target for each row of f64(4, 3)", {in(4, 3), in(5, 3), in(5).classes()}),
+                  bad<ValueError>("the target is an undefined tensor", {in(4, 3), in(5, 3), undefined}),
+                  bad<ValueError>("chunks must not be negative, got -1", {in(4, 3), in(5, 3), in(4).classes()},
+                                  with({.chunks = -1})),
+                  bad<ValueError>("the reduction must be mean or sum", {in(4, 3), in(5, 3), in(4).classes()},
+                                  with({.reduction = Reduction::none})),
+                  needs_data(bad<ValueError>("is not in [0, 2)", {in(64, 3), in(2, 3), in(64).classes()}))},
+          .has_empty_case = options.reduction == Reduction::sum,
+          .large = {in(300, 70), in(200, 70), in(300).classes()}};
+}
+
+const Cases linear_cases{{in(1, 3), in(4, 3), in(1).classes()},
+                         {in(7, 3), in(5, 3), in(7).classes()},
+                         {in(2, 3, 4), in(3, 4), in(2, 3).classes()},
+                         {in(6, 3).transposed(), in(5, 3).transposed(), in(6).classes().spaced()},
+                         {in(5, 4).narrowed(), in(4, 4).spaced(), in(5).classes()},
+                         {in(5, 3).expanded(), in(4, 3).expanded(), in(5).classes()}};
+const Case no_rows{in(0, 3), in(4, 3), in(0).classes()};  // of which the mean is NaN
+
 }  // namespace
 
 std::vector<OpRow> loss_rows() {
@@ -153,6 +196,9 @@ std::vector<OpRow> loss_rows() {
                with_weight({in(3, 20, 30, 31), in(3, 20, 30, 31)})),
       soft_row("weighted_sum", {.reduction = Reduction::sum, .label_smoothing = 0.3}, with_weights(maybe_none),
                with_weight({in(700, 100), in(700, 100)})),
+      linear_row("", {}, linear_cases),
+      linear_row("sum_of_chunks", {.reduction = Reduction::sum, .chunks = 3}, linear_cases + no_rows),
+      linear_row("chunk_for_each", {.chunks = 100}, linear_cases),
       nll_row("", Reduction::mean, rows_of_classes, large_rows),
       nll_row("weighted", Reduction::mean, weighted, with_weight({in(9000, 5), in(9000).classes()})),
       nll_row("weighted_images_none", Reduction::none, weighted_images, with_weight(large_images)),

@@ -7,7 +7,6 @@ namespace bytetape::test {
 std::vector<OpRow> activation_rows() { return {}; }
 std::vector<OpRow> grad_scale_rows() { return {}; }
 std::vector<OpRow> optimizer_rows() { return {}; }
-std::vector<OpRow> random_rows() { return {}; }
 
 const std::vector<OpRow>& op_list() {
   static const std::vector<OpRow> list = [] {
@@ -20,6 +19,9 @@ const std::vector<OpRow>& op_list() {
 #undef BYTETAPE_FAMILY
     add(concat_rows());
     add(conv_transpose_rows());
+    add(einsum_rows());
+    add(index_rows());
+    add(rearrange_rows());
     add(view_rows());
     return all;
   }();

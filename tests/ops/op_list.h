@@ -23,6 +23,7 @@ enum class Draw {
   classes,    // i64, 0 .. 2, and -100 now and then
   examples,   // i64, 0 .. 2
   pixels,     // u8, 0 .. 255
+  special,    // normal, and now and then NaN, infinity or 0 of either sign; never the first
 };
 
 /// How an input lies in memory.
@@ -120,6 +121,9 @@ BYTETAPE_KERNEL_FAMILIES(BYTETAPE_FAMILY)
 /// ... and of ops that use the kernels of other ops, or none.
 std::vector<OpRow> concat_rows();
 std::vector<OpRow> conv_transpose_rows();
+std::vector<OpRow> index_rows();
+std::vector<OpRow> rearrange_rows();
+std::vector<OpRow> einsum_rows();
 std::vector<OpRow> view_rows();
 
 }  // namespace bytetape::test

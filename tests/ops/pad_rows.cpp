@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/ops/families.h"
 #include "tests/ops/op_list.h"
 
@@ -51,6 +53,27 @@ const Cases wide{{in(3, 4)},
                  {in(3, 4).spaced()},
                  {in(2, 3, 4, 3).channels_last()}};
 
+/// A row of tril or triu. is_kept(j - i, diagonal) tells the elements in row i and column j that are not 0.
+OpRow triangle_row(const std::string& op, const std::string& variant, Tensor (*f)(const Tensor&, std::int64_t),
+                   std::int64_t diagonal, bool (*is_kept)(std::int64_t, std::int64_t), const Case& large) {
+  return {.op = op,
+          .variant = variant,
+          .f = [=](X x) { return f(x[0], diagonal); },
+          .reference =
+              [=](A x) {
+                Array y = x[0];
+                for_each_index(y.shape, [&](const Dims& at) {
+                  if (!is_kept(at[at.size() - 1] - at[at.size() - 2], diagonal)) y(at) = 0;
+                });
+                return y;
+              },
+          .cases = matrices,
+          .bad = {bad<ShapeError>("expected matrices (..., m, n), got f64(3,)", {in(3)})},
+          .large = large};
+}
+bool is_lower(std::int64_t at, std::int64_t diagonal) { return at <= diagonal; }
+bool is_upper(std::int64_t at, std::int64_t diagonal) { return at >= diagonal; }
+
 }  // namespace
 
 std::vector<OpRow> pad_rows() {
@@ -77,6 +100,13 @@ std::vector<OpRow> pad_rows() {
       pad_row("replicate", {2, 1, 4, 0}, PadMode::replicate, 0, wide, {in(6, 8, 33, 40)},
               {bad<ShapeError>("replicate cannot pad an empty dim, got dim 1 of f64(2, 0)", {in(2, 0)},
                                f({1, 0}, PadMode::replicate))}),
+      triangle_row("tril", "", tril, 0, is_lower, {in(300, 401)}),
+      triangle_row("tril", "above", tril, 1, is_lower, {in(6, 8, 33, 40).channels_last()}),
+      triangle_row("tril", "below", tril, -1, is_lower, {in(12, 60, 90)}),
+      triangle_row("tril", "all", tril, std::numeric_limits<std::int64_t>::max(), is_lower, {in(300, 401)}),
+      triangle_row("triu", "", triu, 0, is_upper, {in(300, 401)}),
+      triangle_row("triu", "above", triu, 1, is_upper, {in(12, 60, 90)}),
+      triangle_row("triu", "none", triu, std::numeric_limits<std::int64_t>::max(), is_upper, {in(300, 401)}),
   };
 }
 

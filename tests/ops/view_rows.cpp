@@ -83,6 +83,35 @@ std::vector<OpRow> view_rows() {
      .cases = matrices,
      .bad = {bad<ShapeError>("index 1 is out of range in dim -1 of f64(3, 1)", {in(3, 1)}),
              bad<ShapeError>("a scalar has no dim to select from", {in()})}},
+    {.op = "slice", .f = [](X x) { return slice(x[0], -1, Slice(-2, 1000)); },
+     .reference = rearranging(
+         [](const Shape& s) {
+           Shape t = s;
+           t[t.size() - 1] = std::min<std::int64_t>(2, s.back());
+           return t;
+         },
+         [](const Dims& at, const Shape& s) {
+           Dims from = at;
+           from[from.size() - 1] += std::max<std::int64_t>(s.back() - 2, 0);
+           return from;
+         }),
+     .cases = matrices,
+     .bad = {bad<ValueError>("the step must be positive, got -1", {in(3)},
+                             [](X x) { return slice(x[0], 0, Slice(None, None, -1)); }),
+             bad<ShapeError>("a scalar has no dim to slice", {in()})}},
+    {.op = "slice", .variant = "steps", .f = [](X x) { return slice(x[0], 0, Slice(1, None, 2)); },
+     .reference = rearranging(
+         [](const Shape& s) {
+           Shape t = s;
+           t[0] = s[0] / 2;
+           return t;
+         },
+         [](const Dims& at, const Shape&) {
+           Dims from = at;
+           from[0] = 2 * at[0] + 1;
+           return from;
+         }),
+     .cases = matrices + Case{in(7)} + Case{in(6)}},
     {.op = "expand",
      .f =
          [](X x) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <string>
+
 #include "tests/optim/golden.h"
 
 namespace bytetape::optim {
@@ -39,6 +41,21 @@ TEST(Adam, NamesTheArgumentThatIsOutOfRange) {
   EXPECT_THAT(make({.eps = -1}), ThrowsMessage<ValueError>(HasSubstr("eps")));
   EXPECT_THAT([] { AdamW({randn({3})}, {.weight_decay = -1}); },
               ThrowsMessage<ValueError>(HasSubstr("adamw: weight_decay")));
+}
+
+TEST(Adam, TakesBothEndsOfItsRanges) {
+  Tensor p = from_vector(std::vector<double>{1}).set_requires_grad();
+  Adam adam({p}, {.lr = 0.5, .betas = {0, 0}, .eps = 0});
+  p.set_grad(from_vector(std::vector<double>{-3}));
+  adam.step();
+  EXPECT_EQ(p.detach().item<double>(), 1.5) << "the sign of the gradient alone";
+  for (const int i : {0, 1})
+    for (const double outside : {-0.1, 1.0}) {
+      std::array<double, 2> betas{0.9, 0.9};
+      betas[i] = outside;
+      EXPECT_THAT([&] { Adam({p}, {.betas = betas}); },
+                  ThrowsMessage<ValueError>(HasSubstr("betas[" + std::to_string(i) + "]")));
+    }
 }
 
 // A parameter that joins late must not get the bias correction of those that started before.

@@ -49,6 +49,12 @@ TEST(ClipGradNorm, ScalesToTheNorm) {
   EXPECT_THAT(p[1].grad().to_vector<double>(), ElementsAre(-4 * factor));
 }
 
+TEST(ClipGradNorm, ToZeroLeavesNothing) {
+  const Tensor p = with_grad({3, -4});
+  EXPECT_EQ(clip_grad_norm_({p}, 0).item<double>(), 5);
+  EXPECT_THAT(p.grad().to_vector<double>(), ElementsAre(0, 0));
+}
+
 TEST(ClipGradNorm, LeavesASmallerNormItsBits) {
   for (const double most : {5.1, infinity}) {
     const std::vector<Tensor> p{with_grad({3}), with_grad({-4})};
@@ -110,6 +116,15 @@ TEST(ClipGradNorm, PassesOverParametersWithoutGradient) {
   EXPECT_FALSE(none.grad().defined());
   EXPECT_EQ(clip_grad_norm_({none}, 1).item<double>(), 0);
   EXPECT_EQ(clip_grad_norm_({}, 1).item<double>(), 0);
+}
+
+TEST(ClipGradNorm, PassesOverGradientsWithoutElements) {
+  const Tensor p = with_grad({3, 4, 0}), inside = with_grad(narrow(p.grad(), 0, 1, 0)),
+               elsewhere = with_grad(empty({0}, DType::f32, Device::meta())),
+               single = with_grad(zeros({3}, DType::f32)), wide = with_grad(empty({0}, DType::f64));
+  EXPECT_EQ(clip_grad_norm_({elsewhere, p, inside}, 10).item<double>(), 5);
+  EXPECT_NO_THROW(clip_grad_value_({elsewhere, p, inside}, 10));
+  EXPECT_EQ(clip_grad_norm_({single, wide}, 10).dtype(), DType::f32);
 }
 
 TEST(ClipGradNorm, OfNoGradientLiesWhereTheParametersAre) {

@@ -72,6 +72,18 @@ TEST(EMA, SwapsWithTheParameters) {
   }
 }
 
+TEST(EMA, SwapsWithRoomForTheLargest) {
+  const Tensor small = leaf({1}), large = leaf(Values(5000, 2));
+  for (const auto& parameters : {std::vector{small, large}, {large, small}}) {
+    EMA ema(parameters);
+    set(large, {3});
+    memory::reset_peaks(Device::cpu());
+    ema.swap();
+    EXPECT_GE(memory::stats(Device::cpu()).by_role[static_cast<std::size_t>(memory::Role::workspace)].peak, 40000u);
+    EXPECT_EQ(large.detach().to_vector<double>(), Values(5000, 2));
+  }
+}
+
 TEST(EMA, CopiesToAnotherModel) {
   const Tensor p = leaf({1, 2}), other = leaf({5, 6}), single = to(other.detach(), DType::f32).set_requires_grad();
   EMA ema({p});

@@ -180,5 +180,41 @@ TEST(SkippedStepCounts, AreOptimizerState) {
   EXPECT_EQ(state(), before + 512);
 }
 
+/// A parameter of a device that it was moved to, and an optimizer that took one scaled step before and skipped another.
+struct Moved {
+  Tensor p = from_vector(Values{1, 2}, Shape{2}).set_requires_grad();
+  SGD sgd{{p}, {.lr = 0.1}};
+  Moved() {
+    GradScaler scaler;
+    scaler.scale(zeros({}));
+    for (const double g : {65536.0, std::numeric_limits<double>::infinity()}) {
+      p.set_grad(from_vector(Values{g, 0}));
+      scaler.step(sgd);
+      scaler.update();
+    }
+    p.set_grad({});
+    p.set_data(on_device({3, 4}));
+    p.set_grad(on_device({1, 0}));
+  }
+};
+
+TEST(SkippedStepCounts, AreBookedWhereTheParametersAre) {
+  const FaultyDevice faulty;
+  const auto state = [] {
+    return memory::stats(device).by_role[static_cast<int>(memory::Role::optimizer_state)].current;
+  };
+  Moved moved;
+  const std::size_t before = state();
+  moved.sgd.step();
+  EXPECT_EQ(state(), before + 512);
+}
+
+TEST(SkippedStepCounts, AreReadBeforeTheirDeviceIsLeft) {
+  const FaultyDevice faulty;
+  Moved moved;
+  moved.sgd.step();
+  EXPECT_EQ(moved.sgd.state_dict().integer("state.0.step"), 2) << "one on each device";
+}
+
 }  // namespace
 }  // namespace bytetape::optim

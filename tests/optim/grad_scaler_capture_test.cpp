@@ -53,6 +53,47 @@ TEST(GradScalerInACapturedStep, MayBeSteppedOutside) {
   EXPECT_TRUE(update.is_captured());
 }
 
+TEST(GradScalerInACapturedStep, MayMeetAnOptimizerThere) {
+  Scaled s;
+  Tensor q = ones({4}).set_requires_grad();
+  SGD other({q}, {.lr = 0.1});
+  int calls = 0;
+  auto step = capture([&] {
+    s.sgd.zero_grad(), other.zero_grad();
+    s.scaler.scale(sum(s.p * q)).backward();
+    s.scaler.step(s.sgd);
+    if (calls++ < 2)
+      other.step();
+    else
+      s.scaler.step(other);
+  });
+  for (int i = 0; i < 6; ++i) {
+    step();
+    EXPECT_EQ(step.is_captured(), i >= 2);
+    if (i >= 2) {
+      EXPECT_THROWS_SAYING(s.scaler.step(other), ValueError, "step() was already called for this optimizer");
+    }
+    s.scaler.update();
+  }
+}
+
+TEST(OptimizerInACapturedStep, MissesAParameterThatIsReplacedAndStaysWhereItWas) {
+  const DefaultDevice here(Device::meta(Device::cuda()));
+  nn::Linear layer(3, 2);
+  SGD sgd(layer.parameters(), {.lr = 0.1});
+  auto step = capture([&] {
+    sgd.zero_grad();
+    sum(layer(ones({4, 3}))).backward();
+    sgd.step();
+  });
+  for (int i = 0; i < 4; ++i) step();
+  const Tensor old = layer.weight;
+  layer.weight = randn({2, 3});
+  EXPECT_THROWS_SAYING(step(), CaptureError, "parameter 0, f32(2, 3) on ");
+  layer.weight = old;
+  EXPECT_NO_THROW(step());
+}
+
 TEST(GradScalerInACapturedStep, MustOutliveIt) {
   Scaled s;
   std::optional<GradScaler> scaler(std::in_place);

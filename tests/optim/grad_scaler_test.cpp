@@ -146,17 +146,19 @@ TEST(GradScaler, UnscalesForWhoeverLooks) {
 }
 
 TEST(GradScaler, SkipsTheOptimizerThatOverflowedAlone) {
-  const Tensor a = leaf({1}), b = leaf({1});
-  SGD first({a}, {.lr = 1}), second({b}, {.lr = 1});
-  GradScaler scaler({.init_scale = 8});
-  backward(scaler, a, {infinity});
-  backward(scaler, b, {0.5});
-  scaler.step(first);
-  scaler.step(second);
-  scaler.update();
-  EXPECT_EQ(a.detach().item<double>(), 1);
-  EXPECT_EQ(b.detach().item<double>(), 0.5);
-  EXPECT_EQ(scaler.get_scale(), 4);
+  for (const bool is_first : {true, false}) {
+    const Tensor a = leaf({1}), b = leaf({1});
+    SGD first({a}, {.lr = 1}), second({b}, {.lr = 1});
+    GradScaler scaler({.init_scale = 8});
+    backward(scaler, a, {is_first ? infinity : 0.5});
+    backward(scaler, b, {is_first ? 0.5 : infinity});
+    scaler.step(first);
+    scaler.step(second);
+    scaler.update();
+    EXPECT_EQ(a.detach().item<double>(), is_first ? 1 : 0.5);
+    EXPECT_EQ(b.detach().item<double>(), is_first ? 0.5 : 1);
+    EXPECT_EQ(scaler.get_scale(), 4);
+  }
 }
 
 TEST(GradScaler, TellsAnOptimizerFromOneThatIsGone) {

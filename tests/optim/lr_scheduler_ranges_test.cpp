@@ -32,6 +32,14 @@ TEST_F(Ranges, OfLinearLR) {
   made(1, 0), made(1, 1);
 }
 
+TEST_F(Ranges, OfCosineAnnealingLR) {
+  EXPECT_THROWS_SAYING(CosineAnnealingLR(optimizer, {.T_max = 0}), ValueError, "T_max of at least 1, got 0");
+  EXPECT_THROWS_SAYING(CosineAnnealingLR(optimizer, {.T_max = 2, .eta_min = -0.1}), ValueError, "eta_min");
+  CosineAnnealingLR schedule(optimizer, {.T_max = 1, .eta_min = 0.02});
+  for (int epoch = 0; epoch < 6; ++epoch, schedule.step())
+    EXPECT_NEAR(optimizer.lr(), epoch % 2 ? 0.02 : 0.1, 1e-15) << epoch;
+}
+
 TEST_F(Ranges, OfOneCycleLR) {
   const auto made = [&](const OneCycleLROptions& o) { OneCycleLR(optimizer, o); };
   EXPECT_THROWS_SAYING(made({.max_lr = 1, .epochs = 3}), ValueError, "total_steps, or epochs and steps_per_epoch");
@@ -81,6 +89,31 @@ TEST_F(Ranges, OfLists) {
   const auto one = std::make_shared<StepLR>(optimizer, StepLROptions{.step_size = 1});
   EXPECT_THROWS_SAYING(ChainedScheduler({nullptr, one}), ValueError, "at least one schedule");
   EXPECT_THROWS_SAYING(SequentialLR(optimizer, {one, one}, {-1}), ValueError, "in ascending order, from 0 on");
+}
+
+TEST_F(Ranges, SequentialLROfOneScheduleIsThatSchedule) {
+  const auto only = std::make_shared<StepLR>(optimizer, StepLROptions{.step_size = 1, .gamma = 0.5});
+  SequentialLR schedule(optimizer, {only}, {});
+  for (double lr = 0.1; lr > 0.01; lr /= 2, schedule.step()) EXPECT_EQ(optimizer.lr(), lr);
+}
+
+// The rates of each part, from the initial one on; epoch 0 may be a milestone, and parts may be left out.
+TEST_F(Ranges, SequentialLRRunsEachPartFromItsMilestoneOn) {
+  for (const std::vector<std::int64_t>& milestones : std::vector<std::vector<std::int64_t>>{{60, 80}, {0, 7}, {5, 5}}) {
+    optimizer.set_lr(0.1);
+    optimizer.param_groups()[0].initial_lr = {};
+    SequentialLR schedule(optimizer,
+                          {std::make_shared<StepLR>(optimizer, StepLROptions{.step_size = 1, .gamma = 0.9}),
+                           std::make_shared<StepLR>(optimizer, StepLROptions{.step_size = 1, .gamma = 0.8}),
+                           std::make_shared<StepLR>(optimizer, StepLROptions{.step_size = 2, .gamma = 0.7})},
+                          milestones);
+    for (int epoch = 0; epoch < 100; ++epoch, schedule.step()) {
+      const double expected = epoch >= milestones[1]   ? 0.1 * std::pow(0.7, (epoch - milestones[1]) / 2)
+                              : epoch >= milestones[0] ? 0.1 * std::pow(0.8, epoch - milestones[0])
+                                                       : 0.1 * std::pow(0.9, epoch);
+      ASSERT_NEAR(optimizer.lr(), expected, 1e-12) << milestones[0] << ", epoch " << epoch;
+    }
+  }
 }
 
 // By how much a metric must be better than the best one, 2.

@@ -187,6 +187,25 @@ TEST_P(EveryOptimizer, RefusesAParameterThatWasMovedSinceItsStateWasMade) {
   EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<DeviceError>(HasSubstr("after moving the module")));
 }
 
+TEST_P(EveryOptimizer, RefusesAParameterThatWasChangedSinceItsStateWasMade) {
+  const auto refused = [](auto error, const std::function<Tensor(const Tensor&)>& change, const char* words) {
+    Tensor p = leaf({2, 3, 2, 2});
+    p.set_grad(randn(p.shape()));
+    const auto optimizer = GetParam().make({p});
+    optimizer->step();
+    p.set_grad({});
+    p.set_data(change(p.detach()));
+    p.set_grad(zeros_like(p.detach()));
+    const auto before = p.to_vector<double>();
+    EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<decltype(error)>(HasSubstr(words)));
+    EXPECT_EQ(p.to_vector<double>(), before);
+  };
+  refused(
+      ShapeError(""), [](const Tensor& p) { return channels_last(p); }, "layout since its state");
+  refused(
+      DTypeError(""), [](const Tensor& p) { return to(p, DType::f64); }, "changed its dtype since its state");
+}
+
 TEST_P(EveryOptimizer, RefusesAParameterThatAnAssignmentReplaced) {
   Tensor p = leaf({4}), other = leaf({4});
   p.set_grad(randn({4}));

@@ -193,6 +193,8 @@ TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
   EXPECT_THAT(refused([](StateDict& s) { s.numbers["state.0.step"] = std::int64_t{0}; }),
               ThrowsMessage<ValueError>(HasSubstr("must be positive")));
   if (!good.tensors.empty()) {
+    EXPECT_THAT(refused([](StateDict& s) { s.numbers.erase("state.0.step"); }),
+                ThrowsMessage<ValueError>(HasSubstr("the state has no number 'state.0.step'")));
     EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = {}; }),
                 ThrowsMessage<ShapeError>(HasSubstr("does not fit the parameter")));
     EXPECT_THAT(refused([](StateDict& s) { s.tensors[0].second = ones({5}); }),

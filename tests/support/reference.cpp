@@ -220,6 +220,19 @@ Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bia
   return y;
 }
 
+Array rms_norm(const Array& x, int dims, const Array* weight, double eps) {
+  std::size_t n = 1;
+  for (int d = x.shape.size() - dims; d < x.shape.size(); ++d) n *= static_cast<std::size_t>(x.shape[d]);
+  Array y = x;
+  for (std::size_t row = 0; row < x.values.size(); row += n) {
+    double square = 0;
+    for (std::size_t j = 0; j < n; ++j) square += std::pow(x.values[row + j], 2) / static_cast<double>(n);
+    for (std::size_t j = 0; j < n; ++j)
+      y.values[row + j] = x.values[row + j] / std::sqrt(square + eps) * (weight ? weight->values[j] : 1);
+  }
+  return y;
+}
+
 Array group_norm(const Array& x, std::int64_t groups, const Array* weight, const Array* bias, double eps) {
   const std::int64_t channels = x.size(1), of_group = channels / groups;
   const auto group = [&](const Dims& at) { return Dims{at[0], at[1] / of_group}; };

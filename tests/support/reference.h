@@ -24,6 +24,8 @@ Array batch_norm(const Array& x, const Array* weight, const Array* bias, const d
                  double eps);
 /// Over the last `dims` dims.
 Array layer_norm(const Array& x, int dims, const Array* weight, const Array* bias, double eps);
+/// Over the last `dims` dims.
+Array rms_norm(const Array& x, int dims, const Array* weight, double eps);
 /// Over runs of adjacent channels.
 Array group_norm(const Array& x, std::int64_t groups, const Array* weight, const Array* bias, double eps);
 Array log_softmax(const Array& x, int dim);

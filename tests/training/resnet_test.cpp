@@ -40,7 +40,7 @@ TEST(ResNet, Trains) {
   bench::Workload small = *std::find_if(bench::workloads().begin(), bench::workloads().end(),
                                         [](const bench::Workload& w) { return w.name == "resnet18_b32_fp32"; });
   small.batch = 4;
-  small.input = [](std::int64_t batch) { return randn({batch, 3, 16, 16}); };
+  small.data = bench::images(3, 16);
   manual_seed(1);
   bench::Training training(small);
   const auto first = training.step().item<double>();
@@ -52,8 +52,7 @@ TEST(ResNet, Trains) {
 TEST(ResNet, IsPredictedToTheByte) {
   const auto program = [](Device device) {
     const DefaultDevice here(device);
-    bench::Workload tiny{"tiny",    "fp32", 2, bench::resnet, [](std::int64_t n) { return randn({n, 3, 8, 8}); },
-                         bench::sgd};
+    bench::Workload tiny{"tiny", "fp32", 2, bench::resnet, bench::images(3, 8), bench::sgd};
     bench::Training training(tiny);
     for (int i = 0; i < 2; ++i) training.step();
   };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/dispatch.h"
@@ -53,6 +54,33 @@ class Backends : public testing::Test {
 
 TEST(Backend, IsUnknownUntilRegistered) {
   EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda(200)); }, ThrowsMessage<DeviceError>(HasSubstr("cuda")));
+}
+
+TEST(Backend, AllocatesDirectlyWhereTheEnvironmentSaysSo) {
+  const char* before = std::getenv("BYTETAPE_NO_CACHE");
+  const std::string restored = before ? before : "";
+  const auto mode = [](const char* value) {
+    value ? setenv("BYTETAPE_NO_CACHE", value, 1) : unsetenv("BYTETAPE_NO_CACHE");
+    return memory::mode_from_environment();
+  };
+  for (const char* yes : {"1", "yes", "00"}) EXPECT_EQ(mode(yes), memory::Allocator::Mode::direct) << yes;
+  for (const char* no : {"", "0"}) EXPECT_EQ(mode(no), memory::Allocator::Mode::caching) << '"' << no << '"';
+  EXPECT_EQ(mode(nullptr), memory::Allocator::Mode::caching) << "unset";
+  mode(before ? restored.c_str() : nullptr);
+}
+
+TEST(Backend, ThereIsOneCpu) {
+  Device second;
+  second.index = 1;
+  for (const Device device : {second, Device::meta(second)})
+    EXPECT_THAT([&] { empty({2}, DType::f32, device); },
+                ThrowsMessage<DeviceError>(HasSubstr("there is one cpu, not a cpu:1")));
+}
+
+TEST(Backend, NobodyWaitsForTheCpu) {
+  const std::uint64_t waits = memory::stats(Device::cpu()).waits;
+  synchronize(Device::cpu());
+  EXPECT_EQ(memory::stats(Device::cpu()).waits, waits);
 }
 
 // These tests are linked without CUDA's kernels in every build.
@@ -119,6 +147,13 @@ TEST_F(Backends, PlanOnceAndLaunchOnlyWhereTheDeviceIs) {
     EXPECT_EQ(plans, 1);
     EXPECT_EQ(launches, device.is_meta ? 0 : 2);
   }
+}
+
+TEST_F(Backends, GiveWayToTheBuildsOwn) {
+  zeros({2}, DType::f32, Device::cuda());
+  register_backend(DeviceType::cuda, {});
+  EXPECT_THAT([] { zeros({2}, DType::f32, Device::cuda()); },
+              ThrowsMessage<DeviceError>(HasSubstr("this build has no CUDA")));
 }
 
 TEST_F(Backends, KeepTheirDataFromTheHost) {

@@ -14,8 +14,8 @@ TEST(Device, IsReadAsItIsPrinted) {
 }
 
 TEST(Device, OfNoSuchNameIsRefused) {
-  for (const char* text :
-       {"", "gpu", "cuda:", "cuda:x", "cuda:1x", "cuda1", "cuda:99999999999", "cpu:0", "meta:", "cpux"})
+  for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:1x", "cuda1", "cuda17", "cudax7", "cuda:99999999999",
+                           "cpu:0", "meta:", "cpux"})
     EXPECT_THROWS_SAYING(Device::parse(text), DeviceError, detail::concat("unknown device '", text, "'"));
 }
 

@@ -72,12 +72,15 @@ TEST(Overlap, OneViewIsNoOverlapAndAnotherOrderIs) {
   EXPECT_FALSE(overlaps(x, clone(x)));
   EXPECT_FALSE(overlaps(narrow(x, 0, 0, 0), x));
   EXPECT_FALSE(overlaps(x, narrow(x, 0, 0, 0)));
+  EXPECT_FALSE(overlaps(narrow(x, 0, 1, 0), x)) << "nothing lies in the midst of it";
+  EXPECT_FALSE(overlaps(x, narrow(x, 0, 1, 0)));
   const Tensor row = narrow(x, 0, 1, 1);
   EXPECT_FALSE(overlaps(row, row.alias({1, 3}, {7, 1}, 3))) << "a dim of one element has any stride";
   EXPECT_TRUE(overlaps(x, expand(row, {3, 3})));
   EXPECT_FALSE(overlaps(narrow(x, 0, 2, 1), expand(row, {3, 3})));
   EXPECT_TRUE(overlaps_itself(expand(narrow(x, 0, 0, 1), {3, 3})));
   EXPECT_FALSE(overlaps_itself(transpose(x, 0, 1)));
+  EXPECT_FALSE(overlaps_itself(x.alias({1, 3}, {0, 1}, 0))) << "a dim of one element has any stride";
 }
 
 TEST(Overlap, StopsAWriteOverWhatIsBeingRead) {

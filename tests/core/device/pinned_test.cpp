@@ -157,5 +157,14 @@ TEST_F(Pinned, IsPredicted) {
   EXPECT_EQ(fake->pinned.allocator().snapshot().events, fake->pinned_twin.allocator().snapshot().events);
 }
 
+TEST_F(Pinned, OfTheDeviceItselfServesWhatIsCopiedThereWithinAPrediction) {
+  const Tensor x = random_tensor({6, 7}, DType::f32);
+  Tensor there;
+  memory::predict(gpu, [&] { return [&] { there = to(x, gpu); }; });
+  EXPECT_EQ(there.to_vector<float>(), x.to_vector<float>());
+  EXPECT_GT(fake->pinned.allocator().statistics().allocations, 0u);
+  EXPECT_EQ(fake->pinned_twin.allocator().statistics().allocations, 0u);
+}
+
 }  // namespace
 }  // namespace bytetape

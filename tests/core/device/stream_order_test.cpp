@@ -58,6 +58,15 @@ struct World {
 };
 World* world = nullptr;
 
+TEST(StreamOrders, WhatAStreamBroughtBackIsItsOwn) {
+  StreamOrder order;
+  order.forget_users();
+  order.note_copied_back(3);
+  EXPECT_TRUE(order.may_read() && order.may_write()) << "without a wait";
+  const StreamScope scope(Stream(1));
+  EXPECT_FALSE(order.may_read() || order.may_write());
+}
+
 class StorageOrder : public testing::Test {
  protected:
   static inline const Device gpu = Device::cuda();

@@ -78,7 +78,10 @@ TEST_F(Transfer, StagesNoMoreThanItMust) {
     return counts;
   };
   const std::pair<std::size_t, std::size_t> there_alone{0, 1}, both{1, 1};
+  const std::pair<std::size_t, std::size_t> host_alone{1, 0};
   EXPECT_EQ(staged(images, narrow(there, 3, 2, 5)), there_alone);
+  EXPECT_EQ(staged(images, zeros({2, 3, 4, 5}, DType::f32, gpu)), host_alone) << "both are dense";
+  EXPECT_EQ(staged(zeros({4}, DType::i32), zeros({4}, DType::f32, gpu)), there_alone) << "types of one size";
   EXPECT_EQ(staged(narrow(random_tensor({2, 3, 4, 7}, DType::f32), 3, 1, 5), narrow(there, 3, 2, 5)), both);
 }
 
@@ -121,6 +124,12 @@ TEST_F(Transfer, IsAnEventAndSoIsTheHostsWait) {
   EXPECT_THAT(memory::summarize(s), testing::HasSubstr("the host waited 2 times"));
 }
 
+TEST_F(Transfer, AWaitForATwinIsCountedAndNoWait) {
+  synchronize(Device::meta(gpu));
+  EXPECT_EQ(waits, 0);
+  EXPECT_EQ(memory::stats(Device::meta(gpu)).waits, 1u);
+}
+
 TEST_F(Transfer, OfATwinIsPredicted) {
   const auto program = [](Device device) {
     const Tensor x = to(random_tensor({6, 7}, DType::f32), device);
@@ -129,6 +138,16 @@ TEST_F(Transfer, OfATwinIsPredicted) {
   program(gpu);
   program(Device::meta(gpu));
   EXPECT_EQ(memory::snapshot(gpu).events, memory::snapshot(Device::meta(gpu)).events);
+}
+
+TEST_F(Transfer, BetweenTwoDevicesOfOneKindMovesBytes) {
+  const Tensor x = to(random_tensor({6, 7}, DType::f32), gpu);
+  moved = 0;
+  const Tensor y = to(x, Device::cuda(1));
+  EXPECT_EQ(moved, x.nbytes());
+  moved = 0;
+  const Tensor z = to(x, gpu, DType::f64);
+  EXPECT_EQ(moved, 0u) << "on one device nothing moves";
 }
 
 TEST_F(Transfer, OfNothingMovesNothing) {

@@ -1,8 +1,11 @@
 #include "bytetape/core/files/input.h"
 
 #include <array>
+#include <filesystem>
+#include <iterator>
 
 #include "tests/support/expect.h"
+#include "tests/support/file_limits.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape {
@@ -34,6 +37,49 @@ TEST(Input, IsReadFromAnywhere) {
     EXPECT_NO_THROW(input->read_all(6, four));
     EXPECT_THROWS_SAYING(input->read_all(7, four), FileError, input->name() + ": at byte 7: expected 4 bytes, found 3");
   }
+}
+
+TEST(Input, ClosesItsFile) {
+  const test::TemporaryDir dir;
+  test::set_content(dir / "file", "text");
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = open_files();
+  {
+    const auto file = open_input(dir / "file");
+    EXPECT_EQ(open_files(), before + 1);
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
+TEST(Input, SaysWhyAFileCannotBeOpened) {
+  const test::TemporaryDir dir;
+  std::filesystem::create_symlink("loop", dir / "loop");
+  const auto refused = [&](const std::string& name, const std::string& words) {
+    EXPECT_THROWS_SAYING(open_input(dir / name), FileError, dir / name + words) << name;
+  };
+  refused("none", ": no such file");
+  refused(std::string(300, 'x'), ": cannot be opened: File name too long");
+  refused("loop", ": cannot be opened: Too many levels of symbolic links");
+  refused("", ": expected a file, found a directory");
+  test::set_content(dir / "secret", "text");
+  std::filesystem::permissions(dir / "secret", std::filesystem::perms::none);
+  std::filesystem::permissions(dir.path(), std::filesystem::perms::all);
+  EXPECT_TRUE(test::holds_for_a_user([&] {
+    try {
+      open_input(dir / "secret");
+    } catch (const FileError& e) { return e.what() == dir / "secret" + ": cannot be opened: Permission denied"; }
+    return false;
+  }));
+  EXPECT_THROWS_SAYING(open_input("/dev/null"), FileError, "expected a regular file, found a device");
+  EXPECT_THROWS_SAYING(open_input(std::string("a\0b", 3)), FileError, "expected a path without a zero byte");
+}
+
+TEST(Input, MessagesShowControlCharactersInHexAndAreCut) {
+  EXPECT_EQ(printable(std::string_view("a\0\x1f ~\x7f\n\xc3\xa4", 9)), "a\\x00\\x1f ~\\x7f\\x0a\xc3\xa4");
+  EXPECT_EQ(printable(std::string(500, 'x')), std::string(500, 'x'));
+  EXPECT_EQ(printable(std::string(501, 'x')), std::string(500, 'x') + "...");
 }
 
 TEST(Input, StaysTheFileThatWasOpened) {

@@ -116,6 +116,10 @@ TEST_F(Npy, WhatIsNoNpyFile) {
     EXPECT_THAT(error_of("\x93NUMPY" + version),
                 HasSubstr(std::string("at byte 6: expected version 1.0, 2.0 or 3.0, found ") + text));
   EXPECT_THAT(error_of(std::string("\x93NUMPY\x01\x00\x05", 9)), HasSubstr("at byte 8: expected 2 bytes, found 1"));
+  EXPECT_THAT(error_of(std::string("\x93NUMPY\x01\x00\x03\x00{}", 12)),
+              HasSubstr("at byte 8: expected a header of at most 2 bytes, found the length 3"));
+  EXPECT_THAT(error_of(std::string("\x93NUMPY\x02\x00\x01\x00\x01\x00", 12) + std::string(70'000, ' ')),
+              HasSubstr("at byte 8: expected a header of at most 65536 bytes, found the length 65537"));
   EXPECT_THAT(error_of(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff{}", 14)),
               HasSubstr("at byte 8: expected a header of at most 2 bytes, found the length 4294967295"));
 }
@@ -158,6 +162,9 @@ TEST_F(Npy, DtypesAndShapes) {
   EXPECT_THAT(dict_error(dict_of("|u1", "(1,1,1,1,1,1,1,1,1)"), "x"), HasSubstr("at most 8 dimensions, found more"));
   EXPECT_THAT(dict_error(dict_of("|u1", "(4294967296, 4294967296)")), HasSubstr("overflow at 4294967296"));
   EXPECT_THAT(dict_error(dict_of("|u1", "(0, 9223372036854775808)")), HasSubstr("overflow"));
+  EXPECT_THAT(dict_error(dict_of("|u1", "(0, 576460752303423489)")), HasSubstr("overflow at 576460752303423489"));
+  EXPECT_THAT(dict_error(dict_of("|u1", "(0, 576460752303423488)"), "x"), HasSubstr("expected 0 bytes"))
+      << "the largest size";
 }
 
 TEST_F(Npy, ElementsMissingLeftOverOrWrong) {

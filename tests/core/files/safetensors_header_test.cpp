@@ -179,10 +179,20 @@ TEST(SafetensorsHeader, JsonOfAnotherForm) {
   refused(R"({"a":{"shape":[1e3]}})", "found the number 1e3");
   refused(R"({"a":{"shape":[18446744073709551616]}})", "found the number 18446744073709551616");
   refused(R"({"a":{"shape":[true]}})", "found true");
+  refused(R"({"a":{"shape":[false]}})", "found false");
   refused(R"({"a":{"size":[1]}})", "tensor 'a': expected dtype, shape and data_offsets, found 'size'");
   refused(R"({"a":{}})", "tensor 'a': expected a dtype, found none");
   refused(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", "tensor 'a': expected a shape, found none");
   refused(R"({"a":{"dtype":"F32","shape":[1]}})", "tensor 'a': expected a data_offsets, found none");
+}
+
+// So that neither the number of elements nor that of bytes overflows.
+TEST(SafetensorsHeader, SizesAreAtMostTwoToThe59) {
+  EXPECT_EQ(parse(file_of(entry("F64", "[0,576460752303423488]", "[0,0]"))).tensors()[0].shape.back(),
+            std::int64_t{1} << 59);
+  for (const char* shape : {"[0,576460752303423489]", "[576460752303423489]", "[2,288230376151711745]"})
+    EXPECT_THAT(json_error(entry("F64", shape, "[0,0]")), HasSubstr("the sizes of its dimensions overflow at "))
+        << shape;
 }
 
 TEST(SafetensorsHeader, NamesThatComeTwice) {

@@ -263,6 +263,18 @@ TEST_F(Safetensors, LoadingToADeviceTakesFewPiecesOfTheHost) {
   EXPECT_EQ(sum(to(x, DType::f32)).item<double>(), 0);
 }
 
+TEST_F(Safetensors, OfASmallTensorTakesASmallPiece) {
+  const Tensor x = ones(100);
+  const auto grown = [&](const auto& does) {
+    memory::reset_peaks(Device::cpu());
+    const std::size_t before = memory::stats(Device::cpu()).allocated.peak;
+    does();
+    return memory::stats(Device::cpu()).allocated.peak - before;
+  };
+  EXPECT_EQ(grown([&] { save_safetensors(path_, {{"x", x}}); }), test::rounded(400));
+  EXPECT_EQ(grown([&] { load_safetensors_into(path_, {{"x", x}}); }), test::rounded(400));
+}
+
 TEST_F(Safetensors, LoadingIsPredicted) {
   nn::Linear fc(100, 100);
   save_safetensors(path_, fc.state_dict());

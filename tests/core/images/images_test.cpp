@@ -33,6 +33,26 @@ TEST(Images, EachInputHasItsShape) {
   EXPECT_THROWS_SAYING((Inputs{.values = rand({2, 256})}.gather()), ShapeError, words);
 }
 
+// Labels of more than one dim are targets: a map, or k of them, as large as the image.
+TEST(Images, TargetsHaveTheSizesOfTheImages) {
+  const auto with = [](const Shape& shape) { return Inputs{.labels = zeros(shape)}.gather(); };
+  EXPECT_EQ(with({5, 4, 6}).y.shape(), (Shape{2, 4, 6}));
+  EXPECT_EQ(with({5, 2, 4, 6}).y.shape(), (Shape{2, 2, 4, 6}));
+  for (const Shape& other : {Shape{4, 4, 6}, Shape{5, 3, 6}, Shape{5, 4, 5}, Shape{4, 2, 4, 6}, Shape{5, 2, 3, 6},
+                             Shape{5, 2, 4, 5}, Shape{5, 1, 2, 4, 6}})
+    EXPECT_THROWS_SAYING(with(other), ShapeError, "expected targets (n, h, w) or (n, k, h, w) for u8(5, 3, 4, 6)")
+        << other;
+}
+
+TEST(Images, TargetsThatDoNotMoveAreThoseThatWereGiven) {
+  const Tensor x = rand({2, 3, 4, 6}), targets = arange(48).alias({2, 4, 6}, {24, 6, 1}, 0);
+  Generator generator(5);
+  EXPECT_TRUE(augment_images(x, targets, {.cutout = 2}, generator).y.is_same(targets));
+  const Tensor moved = augment_images(x, targets, {.flip = 1}, generator).y;
+  EXPECT_FALSE(moved.is_same(targets));
+  EXPECT_EQ(moved.to_vector<int>()[0], 5);
+}
+
 // Rows are made in parts of 512 columns.
 TEST(Images, OfAnyWidthAreCutWhereTheMapSays) {
   constexpr std::int64_t n = 24, height = 9, width = 1200;

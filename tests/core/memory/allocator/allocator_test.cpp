@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 #include <thread>
@@ -96,6 +97,45 @@ TEST_F(AllocatorTest, EmptyCacheReturnsUnusedSegments) {
   EXPECT_EQ(last.kind, EventKind::segment_free);
   EXPECT_EQ(last.bytes, 30 * MiB);
   allocator.deallocate(small);
+}
+
+// ---- streams
+
+TEST(AllocatorStreams, HaveACacheEachOnAGpuAndShareOneOnTheCpu) {
+  for (const Device device : {Device::cpu(), Device::meta(), Device::cuda(), Device::meta(Device::cuda())}) {
+    Allocator a(device, std::make_unique<SimulatedUpstream>());
+    const ScopeGuard back{ambient.scope};
+    const auto take_on = [&](StreamId stream) {
+      ambient.scope.stream = stream;
+      return a.allocate(3 * MiB, Role::temporary);
+    };
+    Block* first = take_on(0);
+    const void* const place = first->data;
+    a.deallocate(first);
+    for (const StreamId stream : {StreamId{1}, StreamId{0}}) {
+      Block* const b = take_on(stream);
+      EXPECT_EQ(b->data == place, stream == 0 || device.type == DeviceType::cpu) << to_string(device);
+      a.deallocate(b);
+    }
+  }
+}
+
+TEST_F(AllocatorTest, ReplacesUnusedSegmentsByOne) {
+  Block* const a = take(12 * MiB);
+  allocator.deallocate(take(14 * MiB));
+  allocator.deallocate(a);
+  allocator.deallocate(take(25 * MiB));
+  EXPECT_EQ(reserved(), 26 * MiB);
+}
+
+TEST_F(AllocatorTest, ServesNoSizeThatRoundingUpWouldOverflow) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t bytes : {(std::size_t{1} << 62) + 1, most - 511, most - 510, most}) {
+    EXPECT_THROW(take(bytes), OutOfMemory) << bytes;
+    allocator.deallocate(take(MiB / 2));
+    allocator.deallocate(take(3 * MiB));
+    EXPECT_THROW(take(bytes), OutOfMemory) << bytes << ", beside a cache";
+  }
 }
 
 // ---- modes

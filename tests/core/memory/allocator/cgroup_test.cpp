@@ -35,6 +35,30 @@ TEST_F(Cgroup, IsNoBoundWhereNothingCanBeRead) {
   EXPECT_EQ(limit(), unbounded);
 }
 
+TEST_F(Cgroup, IsNotReadFromLinesWithoutAGroup) {
+  write("mount/memory/memory.limit_in_bytes", "7000000\n");
+  for (const char* line : {"memory", "4:memory", ":memory", "memory:"}) {
+    write("membership", line);
+    EXPECT_EQ(limit(), unbounded) << line;
+  }
+  write("membership", "4:memory:/");
+  EXPECT_EQ(limit(), 7000000u);
+  write("mount/memory.max", "1000000");
+  EXPECT_EQ(limit(), 1000000u) << "the least of both versions";
+}
+
+TEST_F(Cgroup, OfOtherControllersIsNone) {
+  write("mount/memory/memory.limit_in_bytes", "7000000\n");
+  for (const char* line : {"4:cpu:/", "4:memory_hotplug:/", "4:name=memory:/"}) {
+    write("membership", line);
+    EXPECT_EQ(limit(), unbounded) << line;
+  }
+  for (const char* line : {"4:memory,cpu:/", "4:cpu,memory,io:/", "0::/\n4:cpu,memory:/"}) {
+    write("membership", line);
+    EXPECT_EQ(limit(), 7000000u) << line;
+  }
+}
+
 TEST_F(Cgroup, BoundsItsOwnGroup) {
   write("membership", "0::/user/job\n");
   write("mount/user/job/memory.max", "1073741824\n");
@@ -50,6 +74,16 @@ TEST_F(Cgroup, IsTheLeastOfAllAboveIt) {
   EXPECT_EQ(limit(), 2000000u);
   write("mount/memory.max", "1000000\n");
   EXPECT_EQ(limit(), 1000000u);
+}
+
+TEST_F(Cgroup, IsOfWholeNames) {
+  write("mount/user/jo/memory.max", "1000\n");
+  write("mount/user/job2/memory.max", "1000\n");
+  write("mount/memory.max", "3000000\n");
+  for (const char* line : {"0::/user/job\n", "0::user\n", "0::\n"}) {
+    write("membership", line);
+    EXPECT_EQ(limit(), 3000000u) << line;
+  }
 }
 
 TEST_F(Cgroup, IsTheRootsInAContainer) {

@@ -72,6 +72,24 @@ TEST_F(Guarded, AnExceptionThatLeavesTheScopeGoesFirst) {
   EXPECT_THROWS_SAYING(fail(), ValueError, "first");
 }
 
+// In a destructor that an exception runs, a scope of its own is checked as ever.
+TEST_F(Guarded, AScopeThatBeginsWhileAnExceptionLeavesIsChecked) {
+  int reports = 0;
+  struct Ending {
+    int& reports;
+    ~Ending() {
+      const Guard guard(Device::cpu(), [this](const memory::Difference&) { ++reports; });
+      keep(randn({1000}));
+    }
+  };
+  const auto fail = [&] {
+    const Ending ending{reports};
+    throw ValueError("first");
+  };
+  EXPECT_THROW(fail(), ValueError);
+  EXPECT_EQ(reports, 1);
+}
+
 TEST_F(Guarded, IsOfOneDevice) {
   EXPECT_NO_THROW({
     const Guard guard;

@@ -8,12 +8,14 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/meta_allocators.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/stats.h"
 #include "bytetape/core/memory/step.h"
 #include "bytetape/core/memory/timeline.h"
 #include "tests/support/events.h"
+#include "tests/support/fake_gpu.h"
 
 namespace bytetape {
 namespace {
@@ -110,6 +112,27 @@ TEST(Meta, PredictsWhatWouldNotFit) {
 TEST(Meta, HoldsMoreThanAnyMachine) {
   const Tensor x = empty({1 << 20, 1 << 20, 1 << 10}, DType::f64, Device::meta());
   EXPECT_EQ(x.nbytes(), std::size_t{1} << 53);
+}
+
+// In a prediction, pinned memory may be needed before that of the device.
+TEST(MetaAllocators, KeepADevicesMemoryAndItsPinnedMemoryApart) {
+  const test::FakeGpu fake;
+  const Device gpu = Device::meta(fake.gpu);
+  for (const bool pinned_first : {false, true}) {
+    memory::MetaAllocators all;
+    if (pinned_first) all.pinned(gpu);
+    Allocator& memory = all.allocator(gpu);
+    memory::PinnedMemory* const pinned = all.pinned(gpu);
+    ASSERT_NE(pinned, nullptr);
+    EXPECT_NE(&pinned->allocator(), &memory);
+    EXPECT_EQ(&all.allocator(gpu), &memory);
+    EXPECT_EQ(all.pinned(gpu), pinned);
+    EXPECT_NE(&all.allocator(Device::meta()), &memory);
+    EXPECT_EQ(all.pinned(Device::meta()), nullptr);
+    EXPECT_EQ(all.all().size(), 3u);
+    EXPECT_EQ(memory.device(), gpu);
+    EXPECT_EQ(pinned->allocator().name(), "pinned:meta:cuda");
+  }
 }
 
 TEST(FirstDifference, NamesTheEvent) {

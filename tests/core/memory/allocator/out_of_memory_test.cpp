@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/pool.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/memory/recording.h"
 #include "tests/support/temporary_dir.h"
@@ -167,6 +168,93 @@ TEST_F(Shortages, PiecesOfSmallSegmentsDoNotServeLargeRequests) {
                         "1.00 MiB\neven if all blocks were placed anew, only 1.00 MiB would be free in one piece\n"));
   expect_exactly_fits(MiB);
   allocator.deallocate(held);
+}
+
+TEST(Obstacles, AreFragmentationIfACompactionWouldDo) {
+  Shortage s;
+  s.requested = 4 * MiB;
+  s.limit = s.capacity = s.statistics.reserved.current = 16 * MiB;
+  s.statistics.allocated.current = s.statistics.requested.current = 8 * MiB;
+  s.max_fit_if_compacted = 4 * MiB;
+  EXPECT_THAT(OutOfMemory(s).what(), HasSubstr("\nfragmentation: 8.00 MiB are free in total"));
+  EXPECT_THAT(OutOfMemory(s).what(), HasSubstr("\nif all blocks were placed anew, 4.00 MiB would be free"));
+  s.max_fit_if_compacted -= rounding;
+  EXPECT_THAT(OutOfMemory(s).what(), HasSubstr("\na shortage: 8.00 MiB are free in total"));
+  EXPECT_THAT(OutOfMemory(s).what(), HasSubstr("\neven if all blocks were placed anew, only 4.00 MiB would be free"));
+}
+
+// The system is asked later than the ledger, so the sum may exceed the capacity.
+TEST(Obstacles, NothingIsAvailableIfMoreIsUsedThanThereIs) {
+  Shortage s;
+  s.requested = 4 * MiB;
+  s.limit = s.capacity = 16 * MiB;
+  s.statistics.reserved.current = s.statistics.allocated.current = s.statistics.requested.current = 8 * MiB;
+  s.statistics.by_role[0].current = 8 * MiB;
+  s.unreserved = 8 * MiB;
+  s.outside = Outside{10 * MiB, {}};
+  EXPECT_EQ(s.available(), 0u);
+  EXPECT_EQ(s.missing(), 4 * MiB);
+  const Table table = parse(OutOfMemory(s).what());
+  EXPECT_EQ(table.sum, (std::pair<std::string, std::size_t>{"device", 18 * MiB}));
+  EXPECT_EQ(sum(table), 18 * MiB);
+  s.outside = Outside{5 * MiB, {}};
+  EXPECT_EQ(s.available(), 3 * MiB);
+  EXPECT_EQ(sum(parse(OutOfMemory(s).what())), 16 * MiB);
+}
+
+TEST(Obstacles, MayBeWhatOtherStreamsAndPoolsHaveCached) {
+  for (const bool is_pool : {false, true}) {
+    Allocator gpu(Device::meta(Device::cuda()), std::make_unique<SimulatedUpstream>());
+    gpu.set_limit(20 * MiB);
+    const ScopeGuard back{ambient.scope};
+    const Pool pool(gpu);
+    Block* held = nullptr;
+    {
+      const auto there = is_pool ? std::make_unique<PoolScope>(pool) : nullptr;
+      ambient.scope.stream = is_pool ? 0 : 1;
+      held = gpu.allocate(4 * MiB, Role::temporary);  // of a segment of 20 MiB
+      ambient.scope.stream = 0;
+    }
+    try {
+      gpu.allocate(2 * MiB, Role::temporary);
+      ADD_FAILURE() << "the request was served";
+    } catch (const OutOfMemory& e) {
+      EXPECT_EQ(e.shortage().elsewhere, 16 * MiB);
+      EXPECT_THAT(e.what(), HasSubstr("16.0 MiB of it belong to other streams or captured steps\n"));
+    }
+    gpu.deallocate(held);
+  }
+}
+
+TEST(Obstacles, AreTheFirstThatIsEnoughToStopTheRequest) {
+  struct Case {
+    const char* what;
+    std::size_t requested, unusable, elsewhere;
+    const char* says;
+  };
+  // 8 MiB are cached, none in a piece above 1 MiB. Nothing else is free.
+  const Case cases[] = {
+      {"all could be used", 4 * MiB, 0, 0, "but the largest piece is 3.00 MiB too small for this request\n"},
+      {"just enough could", 4 * MiB, 2 * MiB, 2 * MiB,
+       "but the largest piece is 3.00 MiB too small for this request\n"},
+      {"not enough, by other streams", 4 * MiB, 2 * MiB, 3 * MiB,
+       "but 3.00 MiB of it belong to other streams or captured steps\n"},
+      {"just enough is in large segments", 4 * MiB, 4 * MiB, 0, "but the largest piece is 3.00 MiB too small"},
+      {"not enough, by small segments", 4 * MiB, 5 * MiB, 0, "but 5.00 MiB of it serve only requests up to 1.00 MiB\n"},
+      {"not enough, by both", 4 * MiB, 3 * MiB, 2 * MiB,
+       "but 2.00 MiB of it belong to other streams or captured steps\n"},
+  };
+  for (const Case& c : cases) {
+    Shortage s;
+    s.requested = c.requested;
+    s.limit = s.capacity = s.statistics.reserved.current = 16 * MiB;
+    s.statistics.allocated.current = s.statistics.requested.current = 8 * MiB;
+    s.largest_free = MiB;
+    s.unusable = c.unusable;
+    s.elsewhere = c.elsewhere;
+    EXPECT_TRUE(s.fragmented()) << c.what;
+    EXPECT_THAT(OutOfMemory(s).what(), HasSubstr(c.says)) << c.what;
+  }
 }
 
 TEST_F(Shortages, TheSystemMayRefuse) {
@@ -363,6 +451,8 @@ TEST_F(Shortages, TheExceptionOutlivesItsAllocator) {
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->shortage().limit, MiB);
   EXPECT_THAT(kept->what(), HasSubstr("out of memory on cpu"));
+  EXPECT_EQ(kept->shortage().outside, std::nullopt) << "on the CPU it does not bound what can be reserved";
+  EXPECT_THAT(kept->what(), Not(HasSubstr("outside the ledger")));
 }
 
 TEST_F(Shortages, NoCacheModeExplainsAsWell) {

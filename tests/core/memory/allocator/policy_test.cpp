@@ -67,6 +67,33 @@ TEST_P(AnyPolicy, GivesEverythingBack) {
   EXPECT_EQ(policy->largest_free(), 0u);
 }
 
+TEST_P(AnyPolicy, ListsItsSegments) {
+  const auto expect_all_listed = [&](const char* when) {
+    std::map<std::uint32_t, std::size_t> listed;
+    policy->each_segment([&](const Block& first) {
+      EXPECT_EQ(first.offset, 0u) << when;
+      for (const Block* b = &first; b; b = b->after) listed[first.segment] += b->size;
+    });
+    EXPECT_EQ(listed, segments.held) << when;
+    EXPECT_EQ(policy->holds_segments(), !listed.empty()) << when;
+  };
+  expect_all_listed("at first");
+  std::vector<Block*> blocks;
+  for (std::size_t size : {rounding, 3 * MiB, 12 * MiB, 14 * MiB, 2 * rounding})
+    blocks.push_back(policy->allocate(size, no_budget_limit));
+  expect_all_listed("all are used");
+  for (std::size_t i : {1u, 2u, 3u}) policy->deallocate(blocks[i]);
+  expect_all_listed("some are free");
+  policy->release_cached();
+  expect_all_listed("those are returned");
+  blocks[1] = policy->allocate(9 * MiB, no_budget_limit);
+  EXPECT_EQ(policy->allocate(12 * MiB, 0), nullptr);
+  expect_all_listed("a request failed");
+  for (std::size_t i : {0u, 1u, 4u}) policy->deallocate(blocks[i]);
+  policy->release_cached();
+  expect_all_listed("all are returned");
+}
+
 TEST_P(AnyPolicy, StaysWithinItsBudget) {
   std::vector<Block*> blocks;
   const std::size_t limit = 3 * MiB + 5 * rounding + 100;
@@ -312,6 +339,20 @@ TEST_F(Caching, FallsBackToExactlyWhatIsAskedWhereTheUpstreamIsShort) {
   EXPECT_EQ(seen.bytes(), 4 * MiB);
   EXPECT_EQ(small.allocate(2 * MiB, no_budget_limit), nullptr);
   small.deallocate(b);
+}
+
+TEST_F(Caching, SmallRequestsShareASegmentOfLessThanTheUsualBytesToo) {
+  SimulatedUpstream tight(MiB);
+  Segments seen;
+  CachingPolicy small(tight, seen.observer());
+  for (const std::size_t size : {MiB, rounding, MiB}) {
+    Block* b = small.allocate(size, no_budget_limit);
+    ASSERT_NE(b, nullptr) << size;
+    EXPECT_TRUE(b->small);
+    EXPECT_EQ(seen.bytes(), MiB);
+    small.deallocate(b);
+  }
+  EXPECT_EQ(seen.taken, 1u);
 }
 
 }  // namespace

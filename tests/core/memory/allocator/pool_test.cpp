@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 namespace bytetape::memory {
 namespace {
@@ -94,6 +95,40 @@ TEST_P(Pools, ReturnTheirSegmentsAtTheEnd) {
   Block* const next = take(KiB);
   EXPECT_EQ(next->segment, 0u);  // numbers are the allocator's, and all had gone back
   allocator.deallocate(next);
+}
+
+TEST_P(Pools, ReturnWhatIsFreeAsTheyAreClosed) {
+  Block* kept = nullptr;
+  {
+    const Pool pool(allocator);
+    Block* const freed = take(pool, 12 * MiB);
+    kept = take(pool, 14 * MiB);
+    allocator.deallocate(freed);
+  }
+  EXPECT_EQ(reserved(), 14 * MiB);
+  allocator.deallocate(kept);
+  EXPECT_EQ(reserved(), 0u);
+}
+
+TEST_P(Pools, ThatAreClosedReturnTheirSegmentsEachOnItsOwn) {
+  std::vector<Block*> held;
+  for (std::size_t mib : {12, 14, 16}) {
+    const Pool pool(allocator);
+    held.push_back(take(pool, mib * MiB));
+    EXPECT_EQ(allocator.blocks().size(), held.size());
+  }
+  EXPECT_EQ(reserved(), (12 + 14 + 16) * MiB);
+  allocator.deallocate(held[1]);
+  EXPECT_EQ(reserved(), (12 + 16) * MiB);
+  allocator.deallocate(held[2]);
+  EXPECT_EQ(reserved(), 12 * MiB);
+  EXPECT_EQ(allocator.blocks().size(), 1u);
+  Block* const outside = take(KiB);
+  allocator.deallocate(outside);
+  EXPECT_GE(reserved(), 12 * MiB) << "the first is still in use";
+  allocator.deallocate(held[0]);
+  allocator.empty_cache();
+  EXPECT_EQ(reserved(), 0u);
 }
 
 TEST_P(Pools, CountAgainstTheLimit) {

@@ -56,6 +56,17 @@ TEST_F(UnusedSegments, BecomeALargerOneWhereTheyHaveHalf) {
   EXPECT_EQ(segments.bytes(), 52 * MiB);
 }
 
+TEST(UnusedSegmentsOfATightSystem, BecomeOneOfExactlyWhatIsAsked) {
+  SimulatedUpstream tight(27 * MiB);
+  Segments segments;
+  CachingPolicy policy(tight, segments.observer());
+  leave_unused(policy);
+  Block* const b = policy.allocate(27 * MiB, no_budget_limit);  // of 28 MiB, if there were so many
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(segments.bytes(), 27 * MiB);
+  policy.deallocate(b);
+}
+
 TEST_F(UnusedSegments, StayWhereTheyHaveLess) {
   visit(52 * MiB + rounding);
   EXPECT_EQ(segments.held.size(), 3u);

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/as_thread.h"
 #include "bytetape/core/memory/allocator/out_of_memory.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
@@ -95,6 +97,22 @@ TEST_F(Books, RetagMovesBytesAndIsAnEvent) {
   allocator.retag(b, Role::gradient);
   allocator.retag(b, Role::gradient, fc2);
   EXPECT_EQ(allocator.snapshot().events.size(), s.events.size()) << "nothing changed, nothing to log";
+  allocator.deallocate(b);
+}
+
+TEST_F(Books, ARetagOfTheRoleOrTheModuleAloneIsAnEventToo) {
+  Block* const b = take(KiB, Role::input);
+  const auto events = [&] { return allocator.snapshot().events.size(); };
+  const std::size_t before = events();
+  allocator.retag(b, Role::input, 0);
+  EXPECT_EQ(events(), before) << "nothing changes";
+  allocator.retag(b, Role::input, fc1);
+  EXPECT_EQ(events(), before + 1);
+  EXPECT_EQ(at(allocator.snapshot().by_module, fc1, Role::input), KiB);
+  allocator.retag(b, Role::gradient, fc1);
+  EXPECT_EQ(events(), before + 2);
+  EXPECT_EQ(at(allocator.snapshot().by_module, fc1, Role::gradient), KiB);
+  EXPECT_EQ(at(allocator.snapshot().by_module, fc1, Role::input), 0u);
   allocator.deallocate(b);
 }
 
@@ -297,6 +315,30 @@ TEST_F(Books, AStepThatIsOpenGoesOnInANewLog) {
   allocator.deallocate(b);
 }
 
+TEST_F(Books, OpenStepsStartOverInANewLog) {
+  const std::pair<std::uint64_t, std::uint32_t> steps[] = {{901, 9}, {902, 5}};  // thread and number
+  Block* before = nullptr;
+  for (const auto& [thread, number] : steps) {
+    const AsThread as(thread);
+    allocator.begin_step(number);
+    if (!before) before = take(KiB);
+    allocator.deallocate(take(2 * KiB));
+  }
+  allocator.reset_log();
+  for (const StepSummary& s : allocator.snapshot().steps) {
+    EXPECT_TRUE(s.is_quiet()) << s.step;
+    EXPECT_EQ(s.before, KiB);
+    EXPECT_EQ(s.peak, KiB);
+  }
+  EXPECT_EQ(allocator.begin_step(), 10u);
+  allocator.end_step();
+  for (const auto& [thread, number] : steps) {
+    const AsThread as(thread);
+    allocator.end_step();
+  }
+  allocator.deallocate(before);
+}
+
 TEST_F(Books, AShortageIsLoggedWithWhoAsked) {
   const ScopeGuard scope({fc1, matmul, Phase::forward});
   allocator.set_limit(KiB);
@@ -422,6 +464,74 @@ TEST_F(Books, SumUpEachPhaseOfAStep) {
   EXPECT_EQ(flow(Phase::backward), (StepSummary::PhaseFlow{0, 16 * KiB, 22 * KiB}));
   EXPECT_EQ(flow(Phase::optimizer), StepSummary::PhaseFlow{});
   allocator.deallocate(weight);
+}
+
+TEST_F(Books, APhasesPeakIsItsHighestLevel) {
+  allocator.begin_step();
+  const ScopeGuard scope({0, 0, Phase::forward});
+  allocator.deallocate(take(8 * KiB));
+  Block* const kept = take(KiB);
+  allocator.deallocate(take(2 * KiB));
+  ambient.scope.phase = Phase::backward;
+  allocator.deallocate(kept);  // the level before it
+  allocator.deallocate(take(512));
+  allocator.end_step();
+  const auto phases = allocator.snapshot().steps.back().phases;
+  EXPECT_EQ(phases[static_cast<std::size_t>(Phase::forward)], (StepSummary::PhaseFlow{11 * KiB, 10 * KiB, 8 * KiB}));
+  EXPECT_EQ(phases[static_cast<std::size_t>(Phase::backward)], (StepSummary::PhaseFlow{512, KiB + 512, KiB}));
+}
+
+TEST_F(Books, TheTimeBetweenStepsBeginsWhereTheLastOpenStepEnds) {
+  {
+    const AsThread first(901);
+    allocator.begin_step(5);
+  }
+  const AsThread second(902);
+  allocator.begin_step(7);
+  {
+    const AsThread first(901);
+    allocator.end_step();
+  }
+  Block* const of_step = take(KiB);
+  allocator.end_step();
+  Block* const between = take(2 * KiB);
+  const std::vector<StepSummary> steps = allocator.snapshot().steps;
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].step, 5u);
+  EXPECT_EQ(steps[0].after, 0u);
+  EXPECT_EQ(steps[1].step, 7u);
+  EXPECT_EQ(steps[1].phases[0].rose, KiB);
+  EXPECT_EQ(steps[2].step, 0u);
+  EXPECT_EQ(steps[2].before, KiB);
+  EXPECT_EQ(steps[2].phases[0].rose, 2 * KiB);
+  for (Block* b : {of_step, between}) allocator.deallocate(b);
+}
+
+TEST_F(Books, CountTransfersAndWaits) {
+  const ScopeGuard scope({fc1, matmul, Phase::backward});
+  allocator.note_traffic(EventKind::to_device, 100);
+  allocator.note_traffic(EventKind::to_device, 20);
+  allocator.note_traffic(EventKind::to_host, 3);
+  allocator.note_traffic(EventKind::wait, 0);
+  const Snapshot s = allocator.snapshot();
+  EXPECT_EQ(s.statistics.to_device.count, 2u);
+  EXPECT_EQ(s.statistics.to_device.bytes, 120u);
+  EXPECT_EQ(s.statistics.to_host.count, 1u);
+  EXPECT_EQ(s.statistics.to_host.bytes, 3u);
+  EXPECT_EQ(s.statistics.waits, 1u);
+  EXPECT_EQ(s.statistics.allocated.peak, 0u);
+  ASSERT_EQ(s.events.size(), 4u);
+  const std::pair<EventKind, std::size_t> expected[] = {
+      {EventKind::to_device, 100}, {EventKind::to_device, 20}, {EventKind::to_host, 3}, {EventKind::wait, 0}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Event& e = s.events[i];
+    EXPECT_EQ(e.kind, expected[i].first);
+    EXPECT_EQ(e.bytes, expected[i].second);
+    EXPECT_EQ(e.requested, expected[i].second);
+    EXPECT_EQ(e.module, fc1);
+    EXPECT_EQ(e.op, matmul);
+    EXPECT_EQ(e.phase, Phase::backward);
+  }
 }
 
 TEST_F(Books, StepsCountFromOneUnlessTold) {

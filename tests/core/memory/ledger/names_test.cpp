@@ -28,6 +28,18 @@ TEST(Names, ARootIsNoParent) {
   EXPECT_EQ(child_path(root, "fc"), child_path(0, "fc"));
   EXPECT_EQ(join_path(root, "fc"), intern("fc"));
   EXPECT_FALSE(is_root_path(intern("fc")));
+  EXPECT_EQ(join_path(root, "(root) Net"), root);
+  EXPECT_EQ(join_path(root, "(root) Other"), root_path("Other"));
+}
+
+TEST(Names, OnlyAPathWithAClassAndWithoutAParentIsARoot) {
+  const NameId no_class = child_path(0, "(root)"), below = child_path(intern("a"), "(root)", "Net");
+  for (const NameId path : {no_class, below}) EXPECT_FALSE(is_root_path(path)) << name_of(path);
+  EXPECT_EQ(name_of(child_path(no_class, "fc")), "(root).fc");
+  EXPECT_EQ(name_of(child_path(below, "fc")), "a.(root) Net.fc");
+  EXPECT_EQ(plain_path(no_class), "(root)");
+  EXPECT_EQ(plain_path(below), "a.(root)");
+  EXPECT_FALSE(is_root_path(join_path(intern("a"), "(root) Net")));
 }
 
 TEST(Names, WordsThatWereWrittenBeforeAreReadAsTheSamePath) {
@@ -46,17 +58,21 @@ TEST(Names, AClassMayHaveADot) {
 
 TEST(Names, AnyWordsComeBack) {
   for (const char* words : {"", "relu", "a.b", ".a", "..", "a.", "a..b", "7", "7 ", "7 Linear", "7a b", " ", "(root)",
-                            "a.(root) b", "parameter 'weight' of Scale<0.5>", "f32 64x3"}) {
+                            "(root) ", "a.(root) b", "parameter 'weight' of Scale<0.5>", "f32 64x3"}) {
     EXPECT_EQ(name_of(intern(words)), words);
     EXPECT_EQ(intern(words), intern(words)) << words;
   }
   EXPECT_EQ(intern(""), 0u);
+  // Only a number has its class behind it.
+  for (const char* words : {" a", "a b", "7a b", "7 ", "7"}) EXPECT_EQ(intern(words), child_path(0, words)) << words;
+  EXPECT_EQ(intern("7 a"), child_path(0, "7", "a"));
 }
 
 TEST(Names, APathIsWithinItselfAndWhatIsAboveIt) {
   EXPECT_TRUE(is_within("a.b", "a.b"));
   EXPECT_TRUE(is_within("a.b", "a"));
   EXPECT_FALSE(is_within("ab", "a"));
+  EXPECT_FALSE(is_within("b.a", "a"));
   EXPECT_FALSE(is_within("a", "a.b"));
   EXPECT_FALSE(is_within("a", ""));
 }

@@ -116,6 +116,11 @@ TEST_F(Outside, OfAGpuTellsOtherProcessesApartWhereTheDriverDoes) {
                         "libraries, 41.0 MiB by other processes\n"));
 }
 
+TEST(ResidentBytes, AreKnownWhereTheSystemTells) {
+  if (bytes_of_files() <= 0) GTEST_SKIP() << "this system does not tell";
+  EXPECT_GT(resident_bytes().value(), static_cast<std::size_t>(bytes_of_files()));
+}
+
 TEST(Simulated, HasNothingOutside) {
   const Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>());
   EXPECT_EQ(a.snapshot().outside, std::nullopt);

@@ -42,6 +42,22 @@ TEST(Scope, KeepsOpAndPhase) {
   EXPECT_EQ(memory::name_of(memory::ambient.scope.op), "relu");
 }
 
+TEST(Scope, IsInMessages) {
+  struct Case {
+    const char *module, *op, *says;
+  };
+  const Case cases[] = {{"", "", ""},
+                        {"", "relu", "relu"},
+                        {"net.fc", "", "module 'net.fc'"},
+                        {"net.fc", "relu", "relu in module 'net.fc'"},
+                        {"(root) Net", "", ""},
+                        {"(root) Net", "relu", "relu"}};
+  for (const Case& c : cases) {
+    const memory::ScopeGuard scope({memory::intern(c.module), memory::intern(c.op)});
+    EXPECT_EQ(detail::where(), c.says);
+  }
+}
+
 TEST(Scope, NeedsAName) { EXPECT_THROWS_SAYING(const memory::Scope unnamed(""), ValueError, "needs a name"); }
 
 }  // namespace

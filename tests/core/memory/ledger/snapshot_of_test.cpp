@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <random>
 #include <sstream>
+#include <utility>
 
 #include "bytetape/core/memory/allocator/as_thread.h"
 #include "bytetape/core/memory/ledger/thread_number.h"
@@ -85,6 +88,45 @@ TEST_F(SnapshotsOfRecordings, SayWhatTheAllocatorSays) {
   EXPECT_EQ(text(recorded()), text(now_));
 }
 
+TEST_F(SnapshotsOfRecordings, HaveAllThatTheLedgerHas) {
+  record([&](Allocator& a) {
+    const ScopeGuard scope({intern("net.a"), intern("relu"), Phase::forward});
+    allocate(a, 4096);
+    a.deallocate(held_.back());
+    held_.pop_back();
+    allocate(a, 1024, Role::input);
+    a.note_traffic(EventKind::to_host, 7);
+    a.note_traffic(EventKind::to_device, 5);
+    a.set_limit(std::size_t{1} << 30);
+  });
+  DeviceLog& device = log_.devices.back();
+  device.dropped = 3;
+  device.outside = Outside{70, 30};
+  const Snapshot s = recorded();
+  EXPECT_EQ(s.name, "recorded");
+  EXPECT_EQ(s.device, Device::cpu()) << "a name that is no device's";
+  EXPECT_EQ(s.limit, std::size_t{1} << 30);
+  EXPECT_EQ(s.capacity, now_.capacity);
+  EXPECT_EQ(s.by_module, now_.by_module);
+  EXPECT_EQ(s.by_op, now_.by_op);
+  EXPECT_EQ(s.by_module_at_peak, now_.by_module_at_peak);
+  EXPECT_EQ(s.by_op_at_peak, now_.by_op_at_peak);
+  EXPECT_EQ(s.most_by_module, now_.most_by_module);
+  EXPECT_EQ(s.most_by_op, now_.most_by_op);
+  EXPECT_EQ(s.statistics.to_host.bytes, 7u);
+  EXPECT_EQ(s.statistics.to_device.bytes, 5u);
+  EXPECT_EQ(s.statistics.upstream_calls, 1u);
+  EXPECT_EQ(s.events, now_.events);
+  EXPECT_EQ(s.dropped, 3u);
+  EXPECT_EQ(s.outside, (Outside{70, 30}));
+  for (const Device d : {Device::cpu(), Device::meta(), Device::cuda(3), Device::meta(Device::cuda(2))}) {
+    device.name = to_string(d);
+    EXPECT_EQ(recorded().device, d);
+  }
+  device.name = "pinned:cuda:1";
+  EXPECT_EQ(recorded().device, Device::cpu());
+}
+
 TEST_F(SnapshotsOfRecordings, HaveTheStepsOfSeveralThreads) {
   record([&](Allocator& a) {
     OpenStep first;
@@ -158,10 +200,38 @@ TEST_F(SnapshotsOfRecordings, OpenTheStepThatTheRecordingBeganIn) {
   }
 }
 
+TEST_F(SnapshotsOfRecordings, OpenEachStepThatTheRecordingBeganIn) {
+  const test::TemporaryDir dir;
+  Allocator a(Device::meta(), std::make_unique<SimulatedUpstream>(), Allocator::Mode::caching, "recorded");
+  const std::pair<std::uint64_t, std::uint32_t> steps[] = {{901, 5}, {902, 7}};  // thread and number
+  for (const auto& [thread, number] : steps) {
+    const AsThread as(thread);
+    a.begin_sole_step(number);
+  }
+  Recording recording(dir / "run.memlog");
+  for (const auto& [thread, number] : steps) {
+    const AsThread as(thread);
+    allocate(a, 512 * number);
+  }
+  for (const auto& [thread, number] : steps) {
+    const AsThread as(thread);
+    a.end_step();
+  }
+  recording.finish();
+  free_all(a);
+  log_ = read_log(dir / "run.memlog");
+  const auto its = std::ranges::find(log_.devices, "recorded", &DeviceLog::name);
+  ASSERT_NE(its, log_.devices.end());
+  std::map<std::uint32_t, std::size_t> rose;
+  for (const StepSummary& s : snapshot_of(log_, *its).steps) rose[s.step] += s.phases[0].rose;
+  EXPECT_EQ(rose, (std::map<std::uint32_t, std::size_t>{{5, 5 * 512}, {7, 7 * 512}}));
+}
+
 TEST_F(SnapshotsOfRecordings, LeaveTheThreadAsItWas) {
   const ScopeIds before = ambient.scope;
   const std::uint64_t thread = thread_number();
   record([&](Allocator& a) {
+    const AsThread as(904);
     const PhaseScope phase(Phase::optimizer);
     allocate(a, 512);
   });

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/support/memory.h"
 
 namespace bytetape {
@@ -54,6 +55,29 @@ TEST_P(Stats, ThePeakIsTakenApartByRoleModuleAndOp) {
   EXPECT_EQ(peak.by_module[0].bytes, std::size_t{4} << 20);
   EXPECT_EQ(memory::name_of(peak.by_op[1].name), "relu");
   EXPECT_EQ(peak.by_op[1].bytes, std::size_t{1} << 20);
+}
+
+TEST_P(Stats, FunctionsAreOfTheDevice) {
+  const Device device = GetParam();
+  make(8 << 20, Role::input);
+  memory::empty_cache(device);
+  const std::size_t reserved = memory::stats(device).reserved.current, limit = memory::snapshot(device).limit;
+  make(8 << 20, Role::input);
+  if (memory::mode_from_environment() == memory::Allocator::Mode::caching) {
+    EXPECT_GE(memory::stats(device).reserved.current, reserved + (std::size_t{32} << 20));
+  }
+  memory::empty_cache(device);
+  EXPECT_EQ(memory::stats(device).reserved.current, reserved);
+  memory::set_limit(reserved + (std::size_t{16} << 20), device);
+  EXPECT_EQ(memory::snapshot(device).limit, reserved + (std::size_t{16} << 20));
+  EXPECT_THROW(make(8 << 20, Role::input), OutOfMemory);
+  memory::set_limit(limit, device);
+  make(8 << 20, Role::input);
+  EXPECT_GE(memory::stats(device).reserved.peak, reserved + (std::size_t{32} << 20));
+  memory::reset_peaks(device);
+  EXPECT_EQ(memory::stats(device).reserved.peak, memory::stats(device).reserved.current);
+  memory::reset_log(device);
+  EXPECT_TRUE(memory::snapshot(device).events.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Stats, ::testing::Values(Device::cpu(), Device::meta()),

@@ -111,6 +111,22 @@ TEST(Predict, SaysWhatEachStepTakes) {
       << "it is made at the end of the first step";
 }
 
+TEST(Predict, AStepsReservedPeakIsOfTheStep) {
+  if (memory::mode_from_environment() != memory::Allocator::Mode::caching) GTEST_SKIP() << "nothing is cached";
+  const auto program = [] {
+    empty(std::int64_t{30} * MiB, DType::u8);  // stays cached until the first step empties the cache
+    return [] {
+      empty(std::int64_t{12} * MiB, DType::u8);
+      memory::empty_cache(default_device());
+    };
+  };
+  const Prediction p = memory::predict(Device::cpu(), program);
+  ASSERT_GE(p.steps.size(), 2u);
+  EXPECT_EQ(p.steps[0].reserved, 30 * MiB) << "what was cached before";
+  EXPECT_EQ(p.steps[1].reserved, 12 * MiB);
+  EXPECT_EQ(p.steps[1].allocated, 12 * MiB);
+}
+
 // Both tables of the page are about one moment.
 TEST(Predict, SplitsAStepsPeakAsTheBooksDo) {
   const Prediction p = memory::predict(Device::cpu(), [] {
@@ -140,6 +156,7 @@ TEST(Predict, TakesNoMoreStepsThanItMay) {
 
 TEST(Predict, DisturbsNothing) {
   const Tensor held = zeros(5000), held_on_meta = zeros(5000, DType::f32, Device::meta());
+  for (const Device d : {Device::cpu(), Device::meta()}) memory::reset_log(d);  // a full log would count nothing
   const auto log_of = [](Device d) { return memory::snapshot(d).events.size(); };
   const std::size_t before = log_of({}), before_on_meta = log_of(Device::meta());
   const PhiloxState drawn = default_generator().state();
@@ -268,6 +285,7 @@ TEST(Predict, IsRecordedUpToWhereMemoryRunsOut) {
   EXPECT_TRUE(memory::read_log(path).complete);
   EXPECT_EQ(memory::recording_path(), "");
   EXPECT_THROWS_SAYING(predict({.recording = dir / "no/folder"}), FileError, "No such file or directory");
+  EXPECT_THROW(predict({.recording = "/dev/full"}), FileError);
   EXPECT_THROWS_SAYING(
       memory::largest(Device::cpu(), MiB, 1, 2, [](std::int64_t n) { return Training(n); }, {.recording = path}),
       ValueError, "largest: a recording is of one prediction");
@@ -324,6 +342,58 @@ TEST(Predict, CanBePartOfAPrediction) {
   const Prediction outer = memory::predict(Device::cpu(), program);
   EXPECT_EQ(inner, predict().peak_reserved());
   EXPECT_EQ(test::first_difference(outer.snapshot.events, predict().snapshot.events), "");
+}
+
+TEST(Predict, DrawsAsTheProgramWould) {
+  manual_seed(3);
+  std::vector<float> predicted;
+  memory::predict(Device::cpu(), [&] {
+    predicted = rand(3, DType::f32, Device::cpu()).to_vector<float>();
+    return [] {};
+  });
+  EXPECT_EQ(predicted, rand(3).to_vector<float>());
+}
+
+TEST(Predict, CountsTheSetupToNoStep) {
+  const Prediction p = memory::predict(Device::cpu(), [] { return [kept = zeros(5000)] { zeros(100); }; });
+  const memory::PredictedStep& first = p.steps.at(0);
+  const auto allocated = [&](std::size_t begin, std::size_t end) {
+    std::vector<std::size_t> bytes;
+    for (std::size_t i = begin; i < end; ++i)
+      if (p.snapshot.events[i].kind == memory::EventKind::alloc) bytes.push_back(p.snapshot.events[i].requested);
+    return bytes;
+  };
+  EXPECT_EQ(allocated(0, first.first_event), std::vector<std::size_t>{20000});
+  EXPECT_EQ(allocated(first.first_event, first.end_event), std::vector<std::size_t>{400});
+}
+
+TEST(Predict, SettlesHoweverManyEventsAStepHas) {
+  const auto busy = [] {
+    return [] {
+      for (int i = 0; i < 10'000; ++i) empty(100);
+    };
+  };
+  const Prediction p = memory::predict(Device::cpu(), busy, {.min_steps = 4});
+  EXPECT_GT(p.snapshot.events.size(), memory::Ledger::default_log_capacity);
+  EXPECT_EQ(p.period, 1u);
+}
+
+TEST(Predict, HasNoOthersThatTheProgramTookNothingOf) {
+  const auto looks_elsewhere = [] {
+    memory::stats(Device::meta(Device::cuda(1)));
+    return [] { zeros(100); };
+  };
+  EXPECT_TRUE(memory::predict(Device::cuda(), looks_elsewhere).others.empty());
+  const auto goes_elsewhere = [] { return [] { zeros(100, DType::f32, Device::meta(Device::cuda(1))); }; };
+  EXPECT_EQ(memory::predict(Device::cuda(), goes_elsewhere).others.size(), 1u);
+}
+
+TEST(Predict, IsNotSettledIfALaterStepDoesNotFit) {
+  const auto grows_late = [] { return [taken = 0]() mutable { zeros(++taken < 6 ? 100 : 4 << 20); }; };
+  const Prediction p = memory::predict(Device::cpu(), grows_late, {.limit = 8 * MiB, .min_steps = 8});
+  EXPECT_EQ(p.steps.size(), 6u);
+  EXPECT_FALSE(p.fits());
+  EXPECT_EQ(p.period, 0u);
 }
 
 TEST(Predict, SaysWhereMemoryRunsOut) {
@@ -391,6 +461,74 @@ TEST(Predict, TakesTheModeOfTheDevice) {
   const test::StandIn device({}, Device::cuda(), std::make_unique<memory::HostUpstream>(), direct);
   const Prediction p = memory::predict(Device::cuda(), make_training);
   EXPECT_EQ(p.peak_reserved(), p.peak_allocated());
+}
+
+/// The page of a prediction of `steps` up to the table of modules. Each has 4 KiB of parameters, and saves the rest.
+std::string page_of(const std::vector<std::size_t>& kib, std::size_t period, int threads = 2,
+                    Device device = Device::cpu()) {
+  Prediction p;
+  p.device = device;
+  p.threads = threads;
+  p.period = period;
+  p.snapshot.limit = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t n : kib) {
+    memory::PredictedStep step{.allocated = n << 10, .reserved = 2 * MiB};
+    step.by_role[static_cast<std::size_t>(memory::Role::parameter)] = 4 << 10;
+    step.by_role[static_cast<std::size_t>(memory::Role::saved)] = (n - 4) << 10;
+    p.steps.push_back(step);
+  }
+  if (!p.steps.empty()) {
+    p.steps.front().by_role[static_cast<std::size_t>(memory::Role::input)] = 512;  // the first step's alone
+    p.steps.back().by_role[static_cast<std::size_t>(memory::Role::gradient)] = 1024;
+  }
+  const std::string page = memory::summarize(p);
+  return "\n" + page.substr(0, page.find("\nmemory on"));
+}
+
+TEST(Predict, ItsPageComparesTheFirstStepWithTheHighestOfThoseThatRepeat) {
+  EXPECT_EQ(page_of({20, 12, 8, 8}, 1), R"(
+predicted for cpu on 2 threads: all steps from step 3 on are alike
+
+at a step's peak                 step 1          step 4
+  parameter                    4.00 KiB        4.00 KiB  ███████████
+  gradient                          0 B        1.00 KiB  ██▊
+  input                           512 B             0 B
+  saved for backward           16.0 KiB        4.00 KiB  ███████████
+  allocated                    20.0 KiB        8.00 KiB
+  reserved                     2.00 MiB        2.00 MiB
+)");
+  EXPECT_EQ(page_of({20, 12, 16, 8, 16, 8}, 2), R"(
+predicted for cpu on 2 threads: from step 3 on, steps repeat with a period of 2
+
+at a step's peak                 step 1          step 5
+  parameter                    4.00 KiB        4.00 KiB  █████▌
+  input                           512 B             0 B
+  saved for backward           16.0 KiB        12.0 KiB  ████████████████▌
+  allocated                    20.0 KiB        16.0 KiB
+  reserved                     2.00 MiB        2.00 MiB
+)");
+  EXPECT_EQ(page_of({20}, 0, 1), R"(
+predicted for cpu on 1 thread: 1 step, none like an earlier one
+
+at a step's peak                                 step 1
+  parameter                                    4.00 KiB  ████▍
+  gradient                                     1.00 KiB  █▏
+  input                                           512 B  ▌
+  saved for backward                           16.0 KiB  █████████████████▋
+  allocated                                    20.0 KiB
+  reserved                                     2.00 MiB
+)");
+  EXPECT_EQ(page_of({20, 24}, 0, 1, Device::cuda()), R"(
+predicted for cuda: 2 steps, none like an earlier one
+
+at a step's peak                 step 1          step 2
+  parameter                    4.00 KiB        4.00 KiB  ███▋
+  gradient                          0 B        1.00 KiB  ▉
+  input                           512 B             0 B
+  saved for backward           16.0 KiB        20.0 KiB  ██████████████████▍
+  allocated                    20.0 KiB        24.0 KiB
+  reserved                     2.00 MiB        2.00 MiB
+)");
 }
 
 TEST(Predict, IsToldInWords) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/memory/allocator.h"
@@ -85,6 +86,55 @@ TEST(Repeats, TellTheOrderOfSegments) {
   EXPECT_EQ(period_of(a, 8, step), 2u);
   a.deallocate(kept);
   a.deallocate(first);
+}
+
+// Events in a marked step are not outside of all steps.
+TEST(Repeats, TellWhetherAStepIsMarked) {
+  constexpr bool marked = true, not_marked = false;
+  const auto period_of_steps = [](const std::vector<bool>& steps) {
+    Repeats repeats;
+    Snapshot s;
+    repeats.look(s);
+    std::uint32_t number = 0;
+    for (const bool is_marked : steps) {
+      Event e{};
+      e.kind = EventKind::wait;
+      if (is_marked) e.step = ++number;
+      s.events.push_back(e);
+      repeats.look(s);
+    }
+    return repeats.period();
+  };
+  EXPECT_EQ(period_of_steps({marked, marked}), 1u) << "numbers do not count";
+  EXPECT_EQ(period_of_steps({not_marked, not_marked}), 1u);
+  EXPECT_EQ(period_of_steps({marked, not_marked}), 0u);
+  EXPECT_EQ(period_of_steps({not_marked, marked}), 0u);
+  EXPECT_EQ(period_of_steps({not_marked, marked, not_marked, marked}), 2u);
+}
+
+// Two segments do not become one.
+TEST(Repeats, TellSegmentsApart) {
+  const auto period_of_segments = [](std::pair<std::uint32_t, std::uint32_t> first,
+                                     std::pair<std::uint32_t, std::uint32_t> second) {
+    Repeats repeats;
+    Snapshot s;
+    repeats.look(s);
+    for (const auto& [a, b] : {first, second}) {
+      for (const std::uint32_t segment : {a, b}) {
+        Event e{};
+        e.kind = EventKind::retag;
+        e.segment = segment;
+        s.events.push_back(e);
+      }
+      repeats.look(s);
+    }
+    return repeats.period();
+  };
+  EXPECT_EQ(period_of_segments({1, 2}, {1, 2}), 1u);
+  EXPECT_EQ(period_of_segments({1, 2}, {5, 7}), 1u) << "the order is the same";
+  EXPECT_EQ(period_of_segments({1, 2}, {7, 5}), 0u);
+  EXPECT_EQ(period_of_segments({1, 2}, {1, 1}), 0u);
+  EXPECT_EQ(period_of_segments({1, 1}, {1, 2}), 0u);
 }
 
 // Of what was not kept nobody knows whether it was alike: steps behind the log's end are all empty.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <span>
 #include <thread>
 #include <vector>
@@ -321,15 +322,17 @@ TEST_F(Recordings, OfLedgersHaveNoOneWhoFreedOrKept) {
     e.kind = kind;
     s.events.push_back(e);
   };
-  for (const EventKind k : {EventKind::alloc, EventKind::retag, EventKind::free, EventKind::to_host}) does(k);
+  for (int k = 0; k < event_kind_count; ++k) does(static_cast<EventKind>(k));
+  s.events[1].old_module = intern("the last name");
   const Log log = log_of({s}, "a test");
   EXPECT_TRUE(log.from_ledgers);
-  const std::vector<Record>& records = log.devices.at(0).records;
-  const auto names = [&](std::size_t i) { return log.names[records[i].by_module] + "/" + log.names[records[i].by_op]; };
-  EXPECT_EQ(names(0), "a.module/an op");
-  EXPECT_EQ(names(1), "/");
-  EXPECT_EQ(names(2), "/");
-  EXPECT_EQ(names(3), "a.module/an op");
+  using enum EventKind;
+  const std::set<EventKind> of_their_thread{alloc, out_of_memory, to_device, to_host, wait};
+  for (const Record& r : log.devices.at(0).records)
+    EXPECT_EQ(log.names[r.by_module] + "/" + log.names[r.by_op],
+              of_their_thread.contains(r.event.kind) ? "a.module/an op" : "/")
+        << to_string(r.event.kind);
+  EXPECT_EQ(log.names.at(log.devices[0].records[1].event.old_module), "the last name");
 }
 
 TEST_F(Recordings, HaveLimitsThatAreSetMeanwhile) {

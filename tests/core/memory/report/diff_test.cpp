@@ -49,6 +49,36 @@ memory on meta: +36.0 MiB, from 2.00 MiB to 38.0 MiB
   for (Block* b : kept) allocator.deallocate(b);
 }
 
+TEST_P(Diff, ColumnsAreAsWideAsTheirLongestName) {
+  const Holdings before = mark(allocator);
+  Block* const large = take(4 * MiB, "net.features.block1", "relu", Role::saved);
+  Block* const small = take(MiB, "net", "parameter 'weight' of Linear", Role::input);
+  EXPECT_EQ("\n" + text(diff(before, mark(allocator))), R"(
+memory on meta: +5.00 MiB, from 0 B to 5.00 MiB
+       bytes   blocks  role                module               op
+   +4.00 MiB       +1  saved for backward  net.features.block1  relu
+   +1.00 MiB       +1  input               net                  parameter 'weight' of Linear
+)");
+  for (Block* b : {large, small}) allocator.deallocate(b);
+}
+
+TEST_P(Diff, OrdersRowsOfAsManyBytesByName) {
+  const Holdings before = mark(allocator);
+  std::vector<Block*> kept;
+  for (const char* module : {"net.b", "net.a"})
+    for (const char* op : {"relu", "linear"})
+      for (const Role role : {Role::saved, Role::parameter}) kept.push_back(take(4 * KiB, module, op, role));
+  std::string names;
+  for (const Holding& h : diff(before, mark(allocator)).rows)
+    names += name_of(h.module) + " " + name_of(h.op) + " " + to_string(h.role) + "\n";
+  EXPECT_EQ(names,
+            "net.a linear parameter\nnet.a linear saved for backward\n"
+            "net.a relu parameter\nnet.a relu saved for backward\n"
+            "net.b linear parameter\nnet.b linear saved for backward\n"
+            "net.b relu parameter\nnet.b relu saved for backward\n");
+  for (Block* b : kept) allocator.deallocate(b);
+}
+
 TEST_P(Diff, TellsOtherBlocksOfAsManyBytes) {
   Block* one = take(4 * MiB, "net", "relu", Role::saved);
   const Holdings before = mark(allocator);

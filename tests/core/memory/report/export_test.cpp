@@ -205,5 +205,46 @@ TEST(Events, AreToldInWords) {
   EXPECT_NE(first_difference(events, other).find("(the second log ends)"), std::string::npos);
 }
 
+TEST(Events, OfEachKindAreToldInTheirWords) {
+  Event e{.offset = 512, .bytes = 1024, .requested = 1000, .segment = 7, .step = 3, .module = intern("a.module")};
+  e.op = intern("an op");
+  e.old_module = intern("before");
+  e.role = Role::saved;
+  e.old_role = Role::gradient;
+  e.phase = Phase::backward;
+  const auto words = [&](EventKind kind) {
+    e.kind = kind;
+    return describe(e);
+  };
+  using enum EventKind;
+  EXPECT_EQ(words(segment_alloc), "segment_alloc 1024 B, segment 7");
+  EXPECT_EQ(words(segment_free), "segment_free 1024 B, segment 7");
+  EXPECT_EQ(words(step_begin), "step_begin 1024");
+  EXPECT_EQ(words(step_end), "step_end 1024");
+  const std::string block = " 1024 B (1000 requested) at 7+512, ",
+                    holder = "saved for backward of 'a.module' by an op, backward, step 3";
+  EXPECT_EQ(words(alloc), "alloc" + block + holder);
+  EXPECT_EQ(words(retag), "retag" + block + "gradient of 'before' -> " + holder);
+}
+
+TEST(Events, AreComparedWithTheirNamesOrWithout) {
+  const Event e{.bytes = 512,
+                .module = intern("a.module"),
+                .op = intern("an op"),
+                .kind = EventKind::retag,
+                .old_module = intern("before")};
+  const auto differ = [&](const Event& other, Names names) { return !first_difference({e}, {other}, names).empty(); };
+  for (NameId Event::*name : {&Event::module, &Event::op, &Event::old_module}) {
+    Event other = e;
+    other.*name = intern("another");
+    EXPECT_TRUE(differ(other, Names::compared));
+    EXPECT_FALSE(differ(other, Names::ignored));
+  }
+  Event other = e;
+  other.bytes = 1024;
+  EXPECT_TRUE(differ(other, Names::ignored));
+  EXPECT_NE(first_difference({}, {e}).find("(the first log ends)"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace bytetape::memory

@@ -48,6 +48,8 @@ TEST(Format, SharesAreWholePercents) {
   EXPECT_EQ(format_share(1, 1000), "<1 %");
   EXPECT_EQ(format_share(2, 3), "67 %");
   EXPECT_EQ(format_share(3, 3), "100 %");
+  EXPECT_EQ(format_share(1, 100), "1 %");
+  EXPECT_EQ(format_share(5, 0), "0 %") << "of nothing";
 }
 
 }  // namespace

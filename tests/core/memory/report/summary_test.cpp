@@ -91,6 +91,133 @@ TEST_F(Summary, LeavesOutALastStepThatIsTypical) {
   EXPECT_THAT(text(), Not(HasSubstr("step 10 ")));
 }
 
+TEST_F(Summary, HasWhatHappenedBetweenStepsAndAfterThem) {
+  parameters(MiB);
+  step(MiB);
+  for (const std::size_t size : {2 * MiB, MiB}) {
+    Block* b = allocator.allocate(size, Role::temporary);
+    allocator.deallocate(b);
+    step(MiB);
+  }
+  parameters(MiB);
+  const std::string page = text();
+  const std::size_t begin = page.find("\nsteps and phases");
+  EXPECT_EQ(page.substr(begin, page.find("\nheld now: ") - begin), R"(
+steps and phases              before  allocated      freed       peak      after
+  before step 1                    ·   1.00 MiB          ·   1.00 MiB   1.00 MiB
+  step 1                    1.00 MiB   1.00 MiB   1.00 MiB   2.00 MiB   1.00 MiB
+    forward                            1.00 MiB          ·   2.00 MiB
+    backward                                  ·   1.00 MiB   2.00 MiB
+  step 2                    1.00 MiB   1.00 MiB   1.00 MiB   2.00 MiB   1.00 MiB
+    forward                            1.00 MiB          ·   2.00 MiB
+    backward                                  ·   1.00 MiB   2.00 MiB
+    all 2 steps after the first are like this one
+  between steps, total      1.00 MiB   3.00 MiB   3.00 MiB   3.00 MiB   1.00 MiB
+  after step 3              1.00 MiB   1.00 MiB          ·   2.00 MiB   2.00 MiB
+)");
+}
+
+TEST_F(Summary, HasNoRowsForWhatDidNotHappen) {
+  for (int i = 0; i < 3; ++i) step(MiB);
+  const std::string page = text();
+  for (const char* row : {"before step", "between steps", "after step"}) EXPECT_THAT(page, Not(HasSubstr(row)));
+}
+
+TEST_F(Summary, SaysWhatIsUsedOutsideTheLedger) {
+  Snapshot s = allocator.snapshot();
+  EXPECT_THAT(summarize(s), Not(HasSubstr("outside the ledger")));
+  s.outside = Outside{3 * MiB, {}};
+  EXPECT_THAT(summarize(s), HasSubstr("\noutside the ledger: 3.00 MiB resident (code, stacks, logs, libraries)\n"));
+  s.device = Device::cuda();
+  EXPECT_THAT(summarize(s), HasSubstr("\noutside the ledger: 3.00 MiB used on the device (CUDA's context, libraries, "
+                                      "other processes)\n"));
+  s.outside->others = MiB;
+  EXPECT_THAT(summarize(s), HasSubstr("\noutside the ledger: 3.00 MiB used on the device: 2.00 MiB by CUDA's context "
+                                      "and libraries, 1.00 MiB by other processes\n"));
+}
+
+TEST_F(Summary, SaysTheLimitWhereThereIsOne) {
+  EXPECT_THAT(text(), Not(HasSubstr("limit")));
+  allocator.set_limit(64 * MiB);
+  EXPECT_THAT(text(), HasSubstr("memory on meta: peak 0 B allocated, 0 B reserved, limit 64.0 MiB\n"));
+}
+
+TEST_F(Summary, NamesWhatIsOutsideOfAnyStepModuleOrOp) {
+  kept.push_back(allocator.allocate(MiB, Role::parameter));
+  EXPECT_THAT(text(), HasSubstr("at the peak (outside any step, setup)"));
+  EXPECT_THAT(text(), HasSubstr("\n1 allocations took 1 segment from the system\n"));
+  EXPECT_THAT(text(), ContainsRegex("held then, by op +own peak\n  \\(outside ops\\) +1.00 MiB"));
+  EXPECT_THAT(text(), HasSubstr("\n  outside any step                 ·   1.00 MiB"));
+  parameters(2 * MiB);
+  EXPECT_THAT(text(), ContainsRegex("held then, by module +own peak\n  net.fc1 .*\n  \\(outside modules\\) +1.00 MiB"));
+}
+
+TEST_F(Summary, OrdersHoldersOfOneSizeByName) {
+  for (const char* name : {"net.b", "net.a", "net.c"}) {
+    const ModuleScope module(intern(name));
+    kept.push_back(allocator.allocate(MiB, Role::parameter));
+  }
+  const std::string page = text();
+  EXPECT_LT(page.find("net.a"), page.find("net.b"));
+  EXPECT_LT(page.find("net.b"), page.find("net.c"));
+}
+
+TEST_F(Summary, ALongNameWidensTheColumnOfAll) {
+  for (const auto& [name, size] : {std::pair("net.features.block1.convolution", 2 * MiB), {"net.fc", MiB}}) {
+    const ModuleScope module(intern(name));
+    kept.push_back(allocator.allocate(size, Role::parameter));
+  }
+  EXPECT_THAT(text(), HasSubstr("\n  net.features.block1.convolution  2.00 MiB  67 %"));
+  EXPECT_THAT(text(), HasSubstr("\n  net.fc                           1.00 MiB  33 %"));
+}
+
+TEST_F(Summary, RolesOfLessThanATwentiethAreOther) {
+  const ModuleScope module(intern("net"));
+  kept.push_back(allocator.allocate(190 * MiB, Role::parameter));
+  kept.push_back(allocator.allocate(10 * MiB, Role::gradient));
+  EXPECT_THAT(text(), ContainsRegex("parameter 190 MiB\n +gradient 10.0 MiB\n"));
+  kept.push_back(allocator.allocate(2 * MiB, Role::parameter));
+  EXPECT_THAT(text(), ContainsRegex("parameter 192 MiB\n +other 10.0 MiB\n"));
+}
+
+TEST_F(Summary, WithoutPeaksOfModulesShowsWhatTheyHeld) {
+  parameters(MiB);
+  Snapshot s = allocator.snapshot();
+  s.most_by_module.clear();
+  EXPECT_THAT(summarize(s), HasSubstr("\n  net.fc1                  1.00 MiB 100 %  1.00 MiB  parameter 1.00 MiB\n"));
+}
+
+TEST_F(Summary, StepsAreAlikeIfEveryFigureIs) {
+  for (int i = 0; i < 6; ++i) step(MiB);
+  const Snapshot all = allocator.snapshot();
+  const auto likes = [](const Snapshot& s) {
+    const std::string page = summarize(s), words = " steps after the first are like this one";
+    const std::size_t end = page.find(words), begin = page.rfind("    ", end) + 4;
+    return end == std::string::npos ? "none" : page.substr(begin, end - begin);
+  };
+  EXPECT_EQ(likes(all), "all 5");
+  const auto with_other = [&](auto change) {
+    Snapshot s = all;
+    for (StepSummary& step : s.steps)
+      if (step.step == 4) change(step);
+    return likes(s);
+  };
+  EXPECT_EQ(with_other([](StepSummary& s) { s.before += KiB; }), "4 of the 5");
+  EXPECT_EQ(with_other([](StepSummary& s) { s.after += KiB; }), "4 of the 5");
+  EXPECT_EQ(with_other([](StepSummary& s) { s.peak += KiB; }), "4 of the 5");
+  EXPECT_EQ(with_other([](StepSummary& s) { s.phases[1].peak += KiB; }), "4 of the 5");
+  Snapshot s = all;
+  s.dropped_steps = 1;
+  EXPECT_EQ(likes(s), "all 5 logged");
+}
+
+TEST_F(Summary, AStepThatNoOtherIsLikeIsNotTypical) {
+  step(MiB);
+  step(2 * MiB);
+  EXPECT_THAT(text(), HasSubstr("\n  step 2 "));
+  EXPECT_THAT(text(), Not(HasSubstr("like this one")));
+}
+
 TEST_F(Summary, ShowsTheStepWithThePeak) {
   for (int i = 0; i < 30; ++i) step(i == 20 ? 9 * MiB : MiB);
   EXPECT_THAT(text(), HasSubstr("at the peak (step 21, forward)"));
@@ -114,13 +241,17 @@ TEST_F(Summary, KeepsToTheLargestModules) {
   EXPECT_THAT(page, HasSubstr("net.layer4"));
   EXPECT_THAT(page, HasSubstr("net.layer3"));
   EXPECT_THAT(page, Not(HasSubstr("net.layer2")));
-  EXPECT_THAT(page, HasSubstr("\n  3 more                   6.00 MiB  40 %\n"));
+  EXPECT_THAT(page, HasSubstr("\n  3 more                   6.00 MiB  40 %\n\nsteps and phases"));
 }
 
 TEST_F(Summary, ShortensLongPathsFromTheFront) {
   const ModuleScope module(intern("a.model.with.a.very.long.path.down.to.its.smallest.block.conv1"));
   kept.push_back(allocator.allocate(MiB, Role::parameter));
   EXPECT_THAT(text(), HasSubstr("\n  ….path.down.to.its.smallest.block.conv1  1.00 MiB"));
+  const std::string one_word(60, 'x');
+  const ModuleScope other(intern(one_word));
+  kept.push_back(allocator.allocate(MiB, Role::parameter));
+  EXPECT_THAT(text(), HasSubstr("\n  " + one_word + "  1.00 MiB"));
 }
 
 TEST_F(Summary, GoesByOpWhereNoModuleIsNamed) {
@@ -132,6 +263,7 @@ TEST_F(Summary, GoesByOpWhereNoModuleIsNamed) {
 TEST_F(Summary, OfNothingIsAPageToo) {
   EXPECT_THAT(text(), HasSubstr("memory on meta: peak 0 B allocated, 0 B reserved\n"));
   EXPECT_THAT(text(), HasSubstr("0 allocations took 0 segments"));
+  EXPECT_THAT(text(), Not(HasSubstr("held then")));
 }
 
 TEST_F(Summary, SaysWhatTheLogLostOfEventsOrOfSteps) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -86,6 +87,17 @@ TEST(Timeline, TakesNamesThatAreNoUtf8) {
   const json t = json::parse(written(a.snapshot()));
   EXPECT_EQ(t["held"]["modules"].begin().key(), "caf\ufffd");
   a.deallocate(block);
+}
+
+TEST(Timeline, HasALineForEachEventAndStep) {
+  const Snapshot s = small_program();
+  const std::string text = written(s);
+  const std::size_t events = text.find("\"events\": ["), steps = text.find("\"steps\": [");
+  EXPECT_EQ(std::count(text.begin() + static_cast<std::ptrdiff_t>(events), text.end(), '\n'),
+            static_cast<std::ptrdiff_t>(s.events.size()) + 3);
+  EXPECT_EQ(std::count(text.begin() + static_cast<std::ptrdiff_t>(steps),
+                       text.begin() + static_cast<std::ptrdiff_t>(text.find("\"dropped_steps\"")), '\n'),
+            static_cast<std::ptrdiff_t>(s.steps.size()) + 2);
 }
 
 TEST(Timeline, IsTheDocumentedJson) {

@@ -1,0 +1,117 @@
+#include "bytetape/autograd/ops/linear_cross_entropy.h"
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+struct Problem {
+  Tensor x, weight, target;
+  explicit Problem(std::int64_t n, std::int64_t d = 8, std::int64_t classes = 50, DType dtype = DType::f32)
+      : x(to(randn({n, d}), dtype).set_requires_grad()),
+        weight(to(randn({classes, d}), dtype).set_requires_grad()),
+        target(randint(0, classes, n)) {}
+  Tensor loss(const LinearCrossEntropyOptions& options = {}) const {
+    return linear_cross_entropy(x, weight, target, options);
+  }
+};
+
+/// Both take chunks one by one, so no more than one chunk of logits exists.
+TEST(LinearCrossEntropy, NeverHoldsAllLogits) {
+  const Problem p(4096, 8, 500);
+  const std::size_t all = 4096 * 500 * sizeof(float);
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = memory::stats(Device::cpu()).allocated.current;
+  p.loss({.chunks = 16}).backward();
+  EXPECT_LT(memory::stats(Device::cpu()).allocated.peak - before, all / 4);
+  memory::reset_peaks(Device::cpu());
+  cross_entropy(linear(p.x, p.weight), p.target).backward();
+  EXPECT_GT(memory::stats(Device::cpu()).allocated.peak - before, all);
+}
+
+TEST(LinearCrossEntropy, KeepsItsGradientsForAnotherBackward) {
+  Problem p(20);
+  const Tensor loss = p.loss() * 3;
+  loss.backward({}, /*retain_graph=*/true);
+  const auto gx = p.x.grad().to_vector<float>(), gw = p.weight.grad().to_vector<float>();
+  p.x.set_grad({}), p.weight.set_grad({});
+  loss.backward();
+  EXPECT_EQ(p.x.grad().to_vector<float>(), gx);
+  EXPECT_EQ(p.weight.grad().to_vector<float>(), gw);
+}
+
+TEST(LinearCrossEntropy, AddsToTheGradientOfATiedWeight) {
+  const Problem p(20), q(20);
+  Tensor w = p.weight.detach().set_requires_grad();
+  const auto train = [&](const auto& loss_of) {
+    const Tensor x = index_select(w, 0, p.target);
+    loss_of(x).backward();
+    const Tensor g = w.grad();
+    w.set_grad({});
+    return g;
+  };
+  const Tensor g = train([&](const Tensor& x) { return linear_cross_entropy(x, w, q.target); });
+  const Tensor expected = train([&](const Tensor& x) { return cross_entropy(linear(x, w), q.target); });
+  EXPECT_TRUE(test::all_close(g.to_vector<double>(), expected.to_vector<double>(), 1e-5, 1e-7));
+}
+
+/// 1 / 16,384 times a small probability is 0 in f16, so gradients are scaled in f32 alone.
+TEST(LinearCrossEntropy, DoesNotUnderflowInF16) {
+  const Problem p(16384, 4, 300, DType::f16);
+  const Tensor x = to(p.x.detach(), DType::f64), w = to(p.weight.detach(), DType::f64).set_requires_grad();
+  p.loss().backward();
+  cross_entropy(linear(x, w), p.target).backward();
+  EXPECT_TRUE(test::all_close(p.weight.grad().to_vector<double>(), w.grad().to_vector<double>(), 0.02, 2e-5));
+  EXPECT_GT(max(abs(p.weight.grad())).item<double>(), 1e-4);
+}
+
+TEST(LinearCrossEntropy, ComputesProductsIn16BitsUnderAutocast) {
+  const Problem p(64);
+  const Autocast autocast(DType::bf16);
+  const Tensor loss = p.loss();
+  EXPECT_EQ(loss.dtype(), DType::f32);
+  loss.backward();
+  EXPECT_EQ(p.x.grad().dtype(), DType::f32);
+  EXPECT_EQ(p.weight.grad().dtype(), DType::f32);
+  const Tensor exact = cross_entropy(linear(p.x, p.weight), p.target);
+  EXPECT_NEAR(loss.item<double>(), exact.item<double>(), 0.02);
+}
+
+TEST(LinearCrossEntropy, MayBeCheckpointed) {
+  Problem p(30);
+  const auto gradients = [&](const Tensor& loss) {
+    loss.backward();
+    const auto g = p.weight.grad().to_vector<float>();
+    p.x.set_grad({}), p.weight.set_grad({});
+    return g;
+  };
+  const auto plain = gradients(p.loss({.chunks = 2}));
+  const auto again = gradients(checkpoint(
+      [t = p.target](const Tensor& x, const Tensor& w) { return linear_cross_entropy(x, w, t, {.chunks = 2}); }, p.x,
+      p.weight));
+  EXPECT_EQ(plain, again);
+}
+
+TEST(LinearCrossEntropy, OfIgnoredTargetsAloneIsNaNWithoutGradient) {
+  const Problem p(6);
+  const Tensor none = full(6, -100, DType::i64), loss = linear_cross_entropy(p.x, p.weight, none);
+  EXPECT_TRUE(std::isnan(loss.item<float>())) << "as in PyTorch";
+  loss.backward();
+  EXPECT_EQ(max(abs(p.x.grad())).item<float>(), 0);
+  EXPECT_EQ(max(abs(p.weight.grad())).item<float>(), 0);
+}
+
+TEST(LinearCrossEntropy, WithoutGradientsTakesOneChunkAlone) {
+  const Problem p(1000, 8, 100);
+  const NoGrad no_grad;
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = memory::stats(Device::cpu()).allocated.current;
+  const double loss = p.loss({.chunks = 10}).item<double>();
+  EXPECT_LT(memory::stats(Device::cpu()).allocated.peak - before, std::size_t{1000} * 100 * sizeof(float) / 4);
+  EXPECT_NEAR(loss, cross_entropy(linear(p.x, p.weight), p.target).item<double>(), 1e-5);
+}
+
+}  // namespace
+}  // namespace bytetape

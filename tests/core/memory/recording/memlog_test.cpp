@@ -1,0 +1,121 @@
+// Recordings made of chunks by hand, among them those with the right sum that no writer writes.
+#include "bytetape/core/memory/recording/memlog.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <span>
+
+#include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/report/statistics_json.h"
+#include "tests/support/expect.h"
+
+namespace bytetape::memory {
+namespace {
+
+using ::testing::HasSubstr;
+
+Log read(const std::string& bytes) { return read_log(*memory_input(std::as_bytes(std::span(bytes)), "run.memlog")); }
+
+/// A recording of one device, with one more chunk.
+Log read_behind_a_device(const std::string& chunk) {
+  return read(memlog_first_line + packed_chunk('P', R"({"program":"a"})") +
+              packed_chunk('D', R"({"name":"cpu","capacity":null,"limit":null})") + chunk);
+}
+
+TEST(Memlog, IsReadUpToAFieldThatIsMissingOrOfAnotherType) {
+  const std::string books = R"("statistics":)" + to_json(Statistics{});
+  struct Case {
+    char kind;
+    std::string json, says;  // "" where it is sound
+  };
+  const Case cases[] = {{'P', R"({"program":"b"})", ""},
+                        {'P', R"({"program":7})", "'program' of the right type"},
+                        {'P', "{}", "'program' of the right type"},
+                        {'P', "[]", "expected a JSON object"},
+                        {'P', "{", "expected a JSON object"},
+                        {'D', R"({"name":"b","capacity":1,"limit":null})", ""},
+                        {'D', R"({"name":7,"capacity":1,"limit":1})", "'name' of the right type"},
+                        {'D', R"({"capacity":1,"limit":1})", "'name' of the right type"},
+                        {'D', R"({"name":"b","limit":1})", "'capacity' of the right type"},
+                        {'D', R"({"name":"b","capacity":-1,"limit":1})", "'capacity' of the right type"},
+                        {'D', R"({"name":"b","capacity":1})", "'limit' of the right type"},
+                        {'D', R"({"name":"b","capacity":1,"limit":"1"})", "'limit' of the right type"},
+                        {'L', R"({"device":0,"limit":null})", ""},
+                        {'L', R"({"device":1,"limit":1})", "expected a device below 1, found 1"},
+                        {'L', R"({"limit":1})", "'device' of the right type"},
+                        {'L', R"({"device":0})", "'limit' of the right type"},
+                        {'E', R"({"device":0,)" + books + "}", ""},
+                        {'E', R"({"device":0,"outside":null,"others":null,)" + books + "}", ""},
+                        {'E', R"({"device":0,"outside":"7",)" + books + "}", "'outside' of the right type"},
+                        {'E', R"({"device":0,"outside":7,"others":"7",)" + books + "}", "'others' of the right type"},
+                        {'E', R"({"device":1,)" + books + "}", "expected a device below 1, found 1"},
+                        {'E', R"({"device":0})", "expected 'statistics', found none"},
+                        {'E', R"({"device":0,"statistics":{}})", "expected memory statistics as JSON"}};
+  for (const Case& c : cases)
+    EXPECT_THAT(read_behind_a_device(packed_chunk(c.kind, c.json)).damage,
+                c.says.empty() ? ::testing::Eq("") : ::testing::Matcher<std::string>(HasSubstr(c.says)))
+        << c.kind << c.json;
+}
+
+TEST(Memlog, HasWhatIsUsedOutsideOnlyWhereItWasMeasured) {
+  const auto outside = [](const std::string& fields) {
+    return read_behind_a_device(
+               packed_chunk('E', R"({"device":0,)" + fields + R"("statistics":)" + to_json(Statistics{}) + "}"))
+        .devices.at(0)
+        .outside;
+  };
+  EXPECT_EQ(outside(""), std::nullopt);
+  EXPECT_EQ(outside(R"("others":5,)"), std::nullopt);
+  EXPECT_EQ(outside(R"("outside":7,)"), (Outside{7, {}}));
+  EXPECT_EQ(outside(R"("outside":7,"others":null,)"), (Outside{7, {}}));
+  EXPECT_EQ(outside(R"("outside":7,"others":5,)"), (Outside{7, 5}));
+}
+
+TEST(Memlog, IsReadUpToAChunkOfAnotherLength) {
+  const std::string chunk = packed_chunk('N', std::string("net\0relu\0", 9));
+  const auto damage = [&](auto change) {
+    ChunkHeader h{};
+    std::memcpy(&h, chunk.data(), sizeof h);
+    change(h);
+    std::string changed = chunk;
+    std::memcpy(changed.data(), &h, sizeof h);
+    const Log log = read_behind_a_device(changed);
+    EXPECT_EQ(log.devices.size(), 1u) << "what comes before is there";
+    return log.damage;
+  };
+  constexpr std::uint32_t most = 1u << 26;
+  EXPECT_EQ(damage([](ChunkHeader&) {}), "");
+  EXPECT_THAT(damage([](ChunkHeader& h) { h.unpacked -= 1; }), HasSubstr("a chunk cannot be unpacked"));
+  EXPECT_THAT(damage([](ChunkHeader& h) { h.unpacked += 1; }), HasSubstr("a chunk cannot be unpacked"));
+  EXPECT_THAT(damage([](ChunkHeader& h) { h.unpacked = most; }), HasSubstr("a chunk cannot be unpacked"));
+  EXPECT_THAT(damage([](ChunkHeader& h) { h.unpacked = most + 1; }),
+              HasSubstr("expected a chunk of at most 67108864 bytes"));
+  EXPECT_EQ(damage([](ChunkHeader& h) { h.packed = most; }), "") << "it breaks off";
+  EXPECT_THAT(damage([](ChunkHeader& h) { h.packed = most + 1; }),
+              HasSubstr("expected a chunk of at most 67108864 bytes"));
+  for (const int i : {0, 1, 2})
+    EXPECT_THAT(damage([i](ChunkHeader& h) { h.zeros[i] = 1; }), HasSubstr("expected the start of a chunk"));
+  EXPECT_THAT(damage([](ChunkHeader& h) { h.kind = 'X'; }), HasSubstr("a chunk of unknown kind 88"));
+  for (const std::string& names : {std::string(), std::string("net")})
+    EXPECT_THAT(read_behind_a_device(packed_chunk('N', names)).damage,
+                HasSubstr("expected a zero byte after the last name"));
+  EXPECT_EQ(read_behind_a_device(packed_chunk('R', std::string(4, '\0'))).damage, "") << "no records";
+  EXPECT_THAT(read_behind_a_device(packed_chunk('R', "123")).damage,
+              HasSubstr("expected records with a device number, found 3 bytes"));
+  EXPECT_THAT(read_behind_a_device(packed_chunk('R', std::string(4 + 71, '\0'))).damage,
+              HasSubstr("expected whole rows of 72 bytes, found 71 bytes"));
+  EXPECT_THAT(read_behind_a_device(packed_chunk('M', std::string(20, '\0'))).damage,
+              HasSubstr("expected whole rows of 19 bytes, found 20 bytes"));
+}
+
+TEST(Memlog, OfAnotherKindOrVersionIsRefused) {
+  std::string line = memlog_first_line;
+  line[line.size() - 2] = '2';
+  EXPECT_THROWS_SAYING(read(line), FileError, "at byte 16: expected a recording of version 1, found another version");
+  line[0] = 'B';
+  EXPECT_THROWS_SAYING(read(line), FileError, "at byte 0: expected a memory recording");
+}
+
+}  // namespace
+}  // namespace bytetape::memory

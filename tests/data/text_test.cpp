@@ -1,0 +1,74 @@
+#include "bytetape/data/text.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "bytetape/bytetape.h"
+#include "tests/data/files.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape {
+namespace {
+
+using data::CharTokenizer;
+
+TEST(CharTokenizer, NumbersCharactersInTheOrderOfTheirBytes) {
+  const CharTokenizer tokenizer("banana bread");
+  EXPECT_EQ(tokenizer.size(), 7);  // " abdenr"
+  EXPECT_EQ(tokenizer.encode("bad nan").to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 1, 3, 0, 5, 1, 5}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("bread and")), "bread and");
+}
+
+TEST(CharTokenizer, TakesAUtf8SequenceAsOneCharacter) {
+  const CharTokenizer tokenizer("aäß€😀");
+  EXPECT_EQ(tokenizer.size(), 5);
+  EXPECT_EQ(tokenizer.encode("😀a€").numel(), 3);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("ß😀€äa")), "ß😀€äa");
+}
+
+TEST(CharTokenizer, KeepsAnyBytes) {
+  std::string bytes;
+  for (int b = 0; b < 256; ++b) bytes += static_cast<char>(b);
+  bytes += "\xE2\x82";            // the start of a sequence
+  bytes += "\xF0\x9F\x98zz\xC3";  // one that another character breaks off, and one at the end
+  const CharTokenizer tokenizer(bytes);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(bytes)), bytes);
+}
+
+TEST(CharTokenizer, RejectsWhatItsTextLacks) {
+  const CharTokenizer tokenizer("abc");
+  EXPECT_THROWS_SAYING(tokenizer.encode("abä"), ValueError,
+                       "the text has 'ä' at byte 2, which the tokenizer's text does not have");
+  EXPECT_THROWS_SAYING(tokenizer.decode(from_vector(std::vector<std::int64_t>{0, 3})), ValueError,
+                       "token 3 is none of the tokenizer's, which are below 3");
+  EXPECT_THROWS_SAYING(tokenizer.decode(zeros(2)), DTypeError, "expected tokens in i64, got f32(2,)");
+  EXPECT_THROWS_SAYING(tokenizer.decode(zeros({1, 2}, DType::i64)), ShapeError, "expected tokens (n), got i64(1, 2)");
+  EXPECT_EQ(tokenizer.encode("").numel(), 0);
+  EXPECT_EQ(CharTokenizer("").size(), 0);
+}
+
+TEST(Text, IsReadPlainOrCompressed) {
+  const test::TemporaryDir dir;
+  const std::string text = std::string(3 << 20, 'x') + "end";
+  std::ofstream(dir / "plain.txt") << text;
+  EXPECT_EQ(data::read_text(dir / "plain.txt"), text);
+  ASSERT_EQ(std::system(("gzip -k " + (dir / "plain.txt")).c_str()), 0);
+  EXPECT_EQ(data::read_text(dir / "plain.txt.gz"), text);
+  EXPECT_THROWS_SAYING(data::read_text(dir / "none"), FileError, "none");
+}
+
+TEST(Text, IsFoundByPathOrByNameInTheFolders) {
+  const test::TemporaryDir dir;
+  std::filesystem::create_directory(dir.path() / "text");
+  std::ofstream(dir / "text/some.txt.gz") << "packed";
+  std::ofstream(dir / "here.txt") << "text";
+  EXPECT_EQ(data::find_text(dir / "here.txt"), dir / "here.txt");
+  EXPECT_EQ(data::find_text("some.txt", dir / "."), dir / "./text/some.txt.gz");
+  EXPECT_EQ(data::find_text("none.txt", dir / "."), std::nullopt);
+  EXPECT_EQ(data::find_text(dir / "text", dir / "."), std::nullopt) << "a folder is no text";
+}
+
+}  // namespace
+}  // namespace bytetape

@@ -1,0 +1,196 @@
+#include "bytetape/nn/transformer.h"
+
+#include <cmath>
+#include <functional>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/golden.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using nn::AttentionMasks;
+
+/// Element i is f(i), as in tests/golden/transformer.py.
+Tensor values(const Shape& shape, const std::function<double(double)>& f) {
+  std::vector<double> all(static_cast<std::size_t>(numel(shape)));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = f(static_cast<double>(i));
+  return from_vector(all, shape);
+}
+Tensor input() {
+  return values({2, 4, 6}, [](double i) { return std::sin(0.7 * i + 0.1); }).set_requires_grad();
+}
+Tensor other() {
+  return values({2, 3, 6}, [](double i) { return std::cos(0.4 * i); });
+}
+Tensor padding() { return from_vector(std::vector<bool>{0, 0, 0, 0, 0, 0, 0, 1}, {2, 4}); }
+Tensor causal() { return from_vector(std::vector<bool>{0, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0}, {4, 4}); }
+Tensor floats() {
+  return values({4, 4}, [](double i) { return 0.3 * i - 1; });
+}
+
+template <class M>
+M& filled(M& layer) {
+  layer.to(DType::f64);
+  const NoGrad no_grad;
+  for (auto& [name, p] : layer.named_parameters()) {
+    const double offset = name.find("norm") != std::string::npos && name.ends_with("weight") ? 1 : 0;
+    const double phase = 0.7 * static_cast<double>(name.size());
+    copy_(p, values(p.shape(), [&](double i) { return offset + 0.6 * std::sin(1.3 * i + phase); }));
+  }
+  return layer;
+}
+
+/// Compares results and gradients with PyTorch's.
+template <class M>
+void expect_golden(const std::string& name, M layer, const std::function<Tensor(M&, const Tensor&)>& call) {
+  const auto expect = [&](const Tensor& x, const std::string& what) {
+    EXPECT_TRUE(
+        test::all_close(x.to_vector<double>(), test::golden_numbers("transformer.csv", name, what), 1e-10, 1e-12))
+        << name << ' ' << what;
+  };
+  const Tensor x = input(), y = call(filled(layer), x);
+  sum(y * values(y.shape(), [](double i) { return std::cos(1.1 * i); })).backward();
+  expect(y, "y");
+  expect(x.grad(), "gx");
+  expect(layer.parameters()[0].grad(), "gw");
+}
+
+void expect_attention(const std::string& name, const AttentionMasks& masks, bool bias = true) {
+  expect_golden<nn::MultiheadAttention>(name, nn::MultiheadAttention(6, 2, {.bias = bias}),
+                                        [&](auto& layer, const Tensor& x) { return layer(x, x, x, masks); });
+}
+
+TEST(MultiheadAttention, IsPyTorchs) {
+  expect_attention("attention", {});
+  expect_attention("attention_without_bias", {}, false);
+  expect_attention("attention_causal", {.attn_mask = causal()});
+  expect_attention("attention_causal", {.is_causal = true});
+  expect_attention("attention_padded", {.key_padding_mask = padding()});
+  expect_attention("attention_causal_padded", {.attn_mask = causal(), .key_padding_mask = padding()});
+  expect_attention("attention_causal_padded", {.key_padding_mask = padding(), .is_causal = true});
+  expect_attention("attention_float", {.attn_mask = floats()});
+  expect_golden<nn::MultiheadAttention>("attention_to_other", nn::MultiheadAttention(6, 2),
+                                        [](auto& layer, const Tensor& x) { return layer(x, other(), other()); });
+}
+
+TEST(TransformerEncoderLayer, IsPyTorchs) {
+  const auto expect = [](const std::string& name, nn::FeedForward activation, bool norm_first, AttentionMasks masks) {
+    nn::TransformerEncoderLayer layer(
+        6, 2, {.dim_feedforward = 8, .dropout = 0, .activation = activation, .norm_first = norm_first});
+    expect_golden<nn::TransformerEncoderLayer>(name, std::move(layer),
+                                               [&](auto& l, const Tensor& x) { return l(x, masks); });
+  };
+  expect("encoder", nn::FeedForward::relu, false, {});
+  expect("encoder_padded", nn::FeedForward::gelu, false, {.key_padding_mask = padding()});
+  expect("encoder_norm_first", nn::FeedForward::gelu, true, {.is_causal = true});
+}
+
+TEST(TransformerDecoderLayer, IsPyTorchs) {
+  for (const bool norm_first : {false, true}) {
+    nn::TransformerDecoderLayer layer(6, 2, {.dim_feedforward = 8, .dropout = 0, .norm_first = norm_first});
+    expect_golden<nn::TransformerDecoderLayer>(
+        norm_first ? "decoder_norm_first" : "decoder", std::move(layer),
+        [](auto& l, const Tensor& x) { return l(x, other(), {.is_causal = true}); });
+  }
+}
+
+TEST(MultiheadAttention, HasPyTorchsKeysAndStart) {
+  manual_seed(5);
+  const nn::MultiheadAttention layer(32, 4);
+  std::vector<std::string> keys;
+  for (const auto& [name, x] : layer.state_dict()) keys.push_back(name);
+  EXPECT_EQ(keys, (std::vector<std::string>{"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"}));
+  EXPECT_LE(max(abs(layer.in_proj_weight)).item<double>(), std::sqrt(6.0 / (4 * 32)));
+  EXPECT_GT(max(abs(layer.in_proj_weight)).item<double>(), 0.99 * std::sqrt(6.0 / (4 * 32)));
+  EXPECT_EQ(max(abs(layer.in_proj_bias)).item<double>(), 0);
+  EXPECT_EQ(max(abs(layer.out_proj.bias)).item<double>(), 0);
+  EXPECT_EQ(layer.describe(), "MultiheadAttention(32, 4)");
+}
+
+TEST(TransformerEncoderLayer, HasPyTorchsKeys) {
+  const nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 4});
+  std::vector<std::string> keys;
+  for (const auto& [name, x] : layer.state_dict()) keys.push_back(name);
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
+                                      "self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight",
+                                      "linear2.bias", "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"}));
+}
+
+TEST(TransformerDecoderLayer, HasPyTorchsKeys) {
+  const nn::TransformerDecoderLayer layer(8, 2, {.dim_feedforward = 4, .bias = false});
+  std::vector<std::string> keys;
+  for (const auto& [name, x] : layer.state_dict()) keys.push_back(name);
+  EXPECT_EQ(keys, (std::vector<std::string>{"self_attn.in_proj_weight", "self_attn.out_proj.weight",
+                                            "multihead_attn.in_proj_weight", "multihead_attn.out_proj.weight",
+                                            "linear1.weight", "linear2.weight", "norm1.weight", "norm2.weight",
+                                            "norm3.weight"}));
+}
+
+TEST(MultiheadAttention, GivesTheBiasForAQueryWithoutKeys) {
+  nn::MultiheadAttention layer(4, 2);
+  nn::init::uniform_(layer.out_proj.bias, 1, 2);
+  const Tensor x = randn({1, 2, 4});
+  const Tensor y = layer(x, x, x, {.key_padding_mask = from_vector(std::vector<bool>{true, true}, {1, 2})});
+  EXPECT_EQ(y.to_vector<float>(), expand(layer.out_proj.bias, {1, 2, 4}).to_vector<float>());
+}
+
+TEST(MultiheadAttention, DropsWeightsInTrainingOnly) {
+  nn::MultiheadAttention layer(8, 2, {.dropout = 0.5});
+  const Tensor x = randn({2, 5, 8});
+  const auto once = [&] { return layer(x).to_vector<float>(); };
+  EXPECT_NE(once(), once());
+  layer.eval();
+  EXPECT_EQ(once(), once());
+}
+
+TEST(TransformerEncoderLayer, DropsFeaturesInTrainingOnly) {
+  nn::TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 16, .dropout = 0.2});
+  const Tensor x = randn({2, 5, 8});
+  const auto once = [&] { return layer(x).to_vector<float>(); };
+  EXPECT_NE(once(), once());
+  layer.eval();
+  EXPECT_EQ(once(), once());
+}
+
+/// A checkpointed layer repeats its dropout, and gives the same gradients.
+TEST(TransformerDecoderLayer, MayBeCheckpointed) {
+  const Tensor x = randn({2, 5, 8}), memory = randn({2, 3, 8});
+  std::vector<std::vector<float>> grads;
+  for (const bool on : {false, true}) {
+    manual_seed(3);
+    nn::TransformerDecoderLayer layer(8, 2, {.dim_feedforward = 16, .dropout = 0.2});
+    layer.set_checkpointed(on);
+    const Tensor in = x.detach().set_requires_grad();
+    const Tensor y = layer(in, memory, {.is_causal = true});
+    sum(y * y).backward();
+    grads.push_back(in.grad().to_vector<float>());
+    grads.push_back(layer.self_attn.in_proj_weight.grad().to_vector<float>());
+  }
+  EXPECT_EQ(grads[0], grads[2]);
+  EXPECT_EQ(grads[1], grads[3]);
+}
+
+TEST(MultiheadAttention, RejectsBadInput) {
+  EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 4), ValueError,
+                       "MultiheadAttention needs a positive number of heads that divides embed_dim, got 4 and 6");
+  EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 0), ValueError, "got 0 and 6");
+  EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 2, {.dropout = -0.1}), ValueError, "a dropout in [0, 1], got -0.1");
+  nn::MultiheadAttention layer(6, 2);
+  EXPECT_THROWS_SAYING(layer(zeros({2, 6})), ShapeError, "MultiheadAttention expects (b, n, 6), got f32(2, 6)");
+  EXPECT_THROWS_SAYING(layer(zeros({2, 3, 5})), ShapeError, "MultiheadAttention expects (b, n, 6), got f32(2, 3, 5)");
+  const Tensor x = zeros({2, 3, 6});
+  EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({2, 3, 3})}), ShapeError,
+                       "an attn_mask (n, m) or (b, h, n, m)");
+  EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({3, 3}, DType::i64)}), DTypeError,
+                       "a bool or floating-point");
+  EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros({2, 3})}), DTypeError, "a bool key_padding_mask");
+  EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros({2, 4}, DType::boolean)}), ShapeError,
+                       "a key_padding_mask (2, 3), got bool(2, 4)");
+}
+
+}  // namespace
+}  // namespace bytetape

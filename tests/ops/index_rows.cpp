@@ -1,0 +1,96 @@
+#include "tests/ops/families.h"
+#include "tests/ops/op_list.h"
+
+namespace bytetape::test {
+namespace {
+
+/// x[::2, None, ..., -1]
+OpRow view_row() {
+  return {.op = "index",
+          .f =
+              [](X x) {
+                return index(x[0], {Slice(None, None, 2), None, Ellipsis, -1});
+              },
+          .reference = rearranging(
+              [](const Shape& s) {
+                Shape t = s;
+                t[0] = (s[0] + 1) / 2;
+                t.insert(1, 1);
+                t.erase(t.size() - 1);
+                return t;
+              },
+              [](const Dims& at, const Shape& s) {
+                Dims from = at;
+                from[0] *= 2;
+                from.erase(1);
+                from.push_back(s.back() - 1);
+                return from;
+              }),
+          .cases = matrices,
+          .bad = {bad<ShapeError>("expected at most 2 indices for f64(2, 3) on", {in(2, 3)},
+                                  [](X x) {
+                                    return index(x[0], {0, Ellipsis, 0, None, 0});
+                                  }),
+                  bad<ShapeError>("index -4 is out of range in dim 1 of f64(2, 3)", {in(2, 3)},
+                                  [](X x) {
+                                    return index(x[0], {0, -4});
+                                  }),
+                  bad<ShapeError>("index 3 is out of range in dim 2 of f64(2, 2, 3)", {in(2, 2, 3)},
+                                  [](X x) {
+                                    return index(x[0], {Ellipsis, 3});
+                                  }),
+                  bad<ValueError>("the step of a Slice must be positive, got 0", {in(2, 3)},
+                                  [](X x) { return index(x[0], {Slice(0, 1, 0)}); }),
+                  bad<ValueError>("at most one Ellipsis", {in(2, 3)}, [](X x) {
+                    return index(x[0], {Ellipsis, Ellipsis});
+                  })}};
+}
+
+/// x[..., index, 1:]
+OpRow tensor_row() {
+  const Function f = [](X x) { return index(x[0], {Ellipsis, x[1], Slice(1)}); };
+  return {.op = "index",
+          .variant = "tensor",
+          .f = f,
+          .reference =
+              [](A x) {
+                const int before = x[0].shape.size() - 2, count = x[1].shape.size();
+                Shape shape;
+                for (int d = 0; d < before; ++d) shape.push_back(x[0].shape[d]);
+                for (const std::int64_t n : x[1].shape) shape.push_back(n);
+                shape.push_back(x[0].size(-1) - 1);
+                Array y(shape);
+                for_each_index(shape, [&](const Dims& at) {
+                  Dims from, place;
+                  for (int d = 0; d < before; ++d) from.push_back(at[d]);
+                  for (int d = 0; d < count; ++d) place.push_back(at[before + d]);
+                  from.push_back(static_cast<std::int64_t>(x[1](place)));
+                  from.push_back(at.back() + 1);
+                  y(at) = x[0](from);
+                });
+                return y;
+              },
+          .cases = {{in(3, 4), in(5).examples()},
+                    {in(2, 3, 4), in(2, 2).examples()},
+                    {in(3, 2), in().examples()},
+                    {in(0, 3, 2), in(4).examples()},
+                    {in(4, 3).transposed(), in(2, 3).examples().transposed()},
+                    {in(3, 5).narrowed(), in(1, 2).examples()},
+                    {in(3, 4).expanded(), in(4).examples().spaced()},
+                    {in(2, 3, 3, 2).channels_last(), in(2, 2).examples()}},
+          .bad = {bad<DTypeError>("use where(mask, x, value), got bool(3,)", {in(3, 2), in(3).boolean()}),
+                  bad<DTypeError>("expected indices in i64, got f64(3,)", {in(3, 2), in(3)}),
+                  bad<DeviceError>("inputs on different devices", {in(3, 2), in(3).examples().elsewhere()}),
+                  bad<ValueError>("expected at most one index that is a tensor", {in(3, 2), in(3).examples()},
+                                  [](X x) {
+                                    return index(x[0], {x[1], x[1]});
+                                  })},
+          .tolerance = 4,
+          .large = {in(300, 401), in(30, 30).examples()}};
+}
+
+}  // namespace
+
+std::vector<OpRow> index_rows() { return {view_row(), tensor_row()}; }
+
+}  // namespace bytetape::test
