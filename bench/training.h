@@ -11,6 +11,11 @@
 
 namespace bytetape::bench {
 
+/// The cross-entropy of a model's logits.
+inline Tensor loss_of_logits(nn::Module& model, const data::Batch& batch) {
+  return cross_entropy(model(batch.x), batch.y);
+}
+
 /// A workload. PyTorch's side has the same ones.
 struct Workload {
   std::string name, precision;
@@ -18,7 +23,12 @@ struct Workload {
   std::function<std::unique_ptr<nn::Module>()> model;
   std::function<data::Batch(std::int64_t batch)> data;
   std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
+  std::function<Tensor(nn::Module&, const data::Batch&)> loss = loss_of_logits;
 };
+
+inline Tensor loss_of_gpt(nn::Module& model, const data::Batch& batch) {
+  return dynamic_cast<examples::Gpt&>(model).loss(batch.x, batch.y);
+}
 
 inline std::unique_ptr<nn::Module> mlp() {
   return std::make_unique<nn::Sequential>(nn::Linear(784, 1024), nn::ReLU(), nn::Linear(1024, 1024), nn::ReLU(),
@@ -73,11 +83,11 @@ inline const std::vector<Workload>& workloads() {
       {"resnet18_b512_tf32", "tf32", 512, resnet, images(3, 32), sgd},
       {"resnet18_b128_bf16", "bf16", 128, resnet, images(3, 32), sgd},
       {"resnet18_b512_bf16", "bf16", 512, resnet, images(3, 32), sgd},
-      {"gpt2_l2_t256_b4_fp32", "fp32", 4, gpt(gpt2_l2), tokens(256, gpt2_tokens), adamw},
-      {"gptchar_b32_fp32", "fp32", 32, gpt(gpt_char), tokens(128, 65), adamw},
-      {"gpt2_b8_tf32", "tf32", 8, gpt(gpt2), tokens(1024, gpt2_tokens), adamw},
-      {"gpt2_b8_bf16", "bf16", 8, gpt(gpt2), tokens(1024, gpt2_tokens), adamw},
-      {"gpt2_b16_bf16", "bf16", 16, gpt(gpt2), tokens(1024, gpt2_tokens), adamw},
+      {"gpt2_l2_t256_b4_fp32", "fp32", 4, gpt(gpt2_l2), tokens(256, gpt2_tokens), adamw, loss_of_gpt},
+      {"gptchar_b32_fp32", "fp32", 32, gpt(gpt_char), tokens(128, 65), adamw, loss_of_gpt},
+      {"gpt2_b8_tf32", "tf32", 8, gpt(gpt2), tokens(1024, gpt2_tokens), adamw, loss_of_gpt},
+      {"gpt2_b8_bf16", "bf16", 8, gpt(gpt2), tokens(1024, gpt2_tokens), adamw, loss_of_gpt},
+      {"gpt2_b16_bf16", "bf16", 16, gpt(gpt2), tokens(1024, gpt2_tokens), adamw, loss_of_gpt},
   };
   return table;
 }
@@ -90,6 +100,7 @@ class Training {
       : model_(w.model()),
         optimizer_(w.optimizer(*model_)),
         batch_(w.data(w.batch)),
+        loss_(w.loss),
         computed_(w.precision == "bf16" ? DType::bf16 : DType::f32),
         recomputes_(recomputes) {
     batch_.x.storage().set_role(memory::Role::input);
@@ -110,13 +121,13 @@ class Training {
   Tensor forward() {
     std::optional<Recompute> recompute;
     if (recomputes_) recompute.emplace();
-    const Tensor logits = (*model_)(batch_.x);
-    return cross_entropy(reshape(logits, {batch_.y.numel(), logits.size(-1)}), flatten(batch_.y));
+    return loss_(*model_, batch_);
   }
 
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   data::Batch batch_;
+  std::function<Tensor(nn::Module&, const data::Batch&)> loss_;
   DType computed_;
   bool recomputes_;
 };

@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -31,9 +32,20 @@ Tensor heads_like(const Tensor& x, std::int64_t width) {
   return empty_strided(shape, is_inside ? inside : contiguous_strides(shape), x.dtype(), x.device());
 }
 
+/// Whether q, k and v are parts of one projection of each token, (b, n, 3, h, d).
+bool are_packed(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const std::int64_t width = q.size(1) * q.size(3);
+  const Strides packed{q.size(2) * 3 * width, q.size(3), 3 * width, 1};
+  const auto follows = [&](const Tensor& x, const Tensor& before) {
+    return &x.storage() == &before.storage() && x.shape() == q.shape() && x.strides() == packed &&
+           x.storage_offset() == before.storage_offset() + width;
+  };
+  return q.strides() == packed && follows(k, q) && follows(v, k);
+}
+
 struct AttentionBackward final : Node {
   Saved q{this}, k{this}, v{this}, mask{this}, y{this}, log_sum{this};
-  bool is_causal = false;
+  bool is_causal = false, may_fuse = true;
   double scale = 1, p = 0;
   PhiloxState state;
   Shape mask_shape;
@@ -46,27 +58,46 @@ struct AttentionBackward final : Node {
 
  private:
   void fused(const Tensor& gy, InputGrads& gx) const;
+  void make_gradients(const Tensor& q, const Tensor& k, const Tensor& v, InputGrads& gx) const;
   void composed(const Tensor& gy, InputGrads& gx) const;
   Tensor probabilities(const Tensor& q, const Tensor& k) const;
 };
 
 /// The inputs of the kernels. The mask is expanded to the scores.
 AttentionInputs inputs_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool is_causal,
-                          double scale, double p, const PhiloxState& state) {
-  return {q.read(),  k.read(),
-          v.read(),  mask.defined() ? mask.read().expand({q.size(0), q.size(1), q.size(2), k.size(2)}) : ConstView(),
-          is_causal, scale,
-          p,         state};
+                          double scale, double p, bool may_fuse, const PhiloxState& state) {
+  const Shape scores{q.size(0), q.size(1), q.size(2), k.size(2)};
+  return {.q = q.read(),
+          .k = k.read(),
+          .v = v.read(),
+          .mask = mask.defined() ? mask.read().expand(scores) : ConstView(),
+          .is_causal = is_causal,
+          .scale = scale,
+          .p = p,
+          .may_fuse = may_fuse,
+          .state = state};
 }
 
 void AttentionBackward::fused(const Tensor& gy, InputGrads& gx) const {
   const Tensor q = this->q.get(), k = this->k.get(), v = this->v.get();
-  if (gx.needs(0)) gx[0] = heads_like(q, q.size(3));
-  if (gx.needs(1)) gx[1] = heads_like(k, k.size(3));
-  if (gx.needs(2)) gx[2] = heads_like(v, v.size(3));
+  make_gradients(q, k, v, gx);
   run_planned<&AttentionKernels::attention_backward>(
-      q.device(), {inputs_of(q, k, v, mask.get(), is_causal, scale, p, state), y.get().read(), log_sum.get().read(),
-                   gy.read(), write(gx[0]), write(gx[1]), write(gx[2])});
+      q.device(), {inputs_of(q, k, v, mask.get(), is_causal, scale, p, may_fuse, state), y.get().read(),
+                   log_sum.get().read(), gy.read(), write(gx[0]), write(gx[1]), write(gx[2])});
+}
+
+/// Makes tensors for the gradients. Those of a packed projection are packed, too, so that they need not be joined.
+void AttentionBackward::make_gradients(const Tensor& q, const Tensor& k, const Tensor& v, InputGrads& gx) const {
+  const std::array<const Tensor*, 3> inputs{&q, &k, &v};
+  const bool is_packed = gx.needs(0) && gx.needs(1) && gx.needs(2) && are_packed(q, k, v);
+  const Tensor all = is_packed ? empty({3 * q.numel()}, q.dtype(), q.device()) : Tensor();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Tensor& x = *inputs[i];
+    if (is_packed)
+      gx[i] = all.alias(x.shape(), x.strides(), static_cast<std::int64_t>(i) * x.size(1) * x.size(3));
+    else if (gx.needs(i))
+      gx[i] = heads_like(x, x.size(3));
+  }
 }
 
 /// Repeats each head of x (b, g, m, d) for the heads of q that read it.
@@ -162,7 +193,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const Tensor y = heads_like(q, v.size(3)),
                log_sum = empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device());
   const auto arguments = [&](const PhiloxState& state) -> AttentionArgs {
-    return {inputs_of(q, k, v, mask, options.causal, scale, p, state), y.write(), log_sum.write()};
+    return {inputs_of(q, k, v, mask, options.causal, scale, p, options.fused, state), y.write(), log_sum.write()};
   };
   const Prepared<&AttentionKernels::attention> kernel(q.device(), arguments({}));
   // Draws after everything that may fail, so that a repeated step draws the same numbers.
@@ -172,7 +203,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     node->q.save(q), node->k.save(k), node->v.save(v), node->mask.save(mask);
     node->y.save_output(y);
     node->log_sum.save(log_sum);
-    node->is_causal = options.causal, node->scale = scale, node->p = p, node->state = state;
+    node->is_causal = options.causal, node->may_fuse = options.fused, node->scale = scale, node->p = p,
+    node->state = state;
     if (mask.defined()) node->mask_shape = mask.shape(), node->mask_dtype = mask.dtype();
   }
   return y;

@@ -109,10 +109,34 @@ Tensor stack(const std::vector<Tensor>& list, std::int64_t dim) {
   return op.result(cat(parts, d));
 }
 
+/// Returns the tensor of which these parts, adjacent along dim, are views. Undefined if they are not such views.
+static Tensor whole_of(const Grads& parts, int dim) {
+  Tensor first = parts[0];
+  if (!first.defined()) return {};
+  Shape shape = first.shape();
+  std::int64_t end = first.storage_offset();
+  shape[dim] = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Tensor& part = parts[i];
+    if (!part.defined() || part.strides() != first.strides() || part.dtype() != first.dtype() ||
+        &part.storage() != &first.storage() || part.storage_offset() != end)
+      return {};
+    shape[dim] += part.shape()[dim];
+    end += part.shape()[dim] * part.strides()[dim];
+  }
+  return first.alias(shape, first.strides(), first.storage_offset());
+}
+
 struct SplitBackward final : Node {
   int dim = 0;
   bool takes_undefined() const override { return true; }
   void backward(const Grads& gy, InputGrads& gx) override {
+    // Attention writes the gradients of packed projections side by side.
+    if (!grad_enabled())
+      if (Tensor whole = whole_of(gy, dim); whole.defined()) {
+        gx[0] = whole;
+        return;
+      }
     std::vector<Tensor> parts;
     for (std::size_t i = 0; i < outputs.size(); ++i)
       parts.push_back(gy[i].defined() ? gy[i] : zeros(outputs[i].shape, outputs[i].dtype, outputs[i].device));

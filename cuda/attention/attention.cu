@@ -2,6 +2,7 @@
 // them (attention_rows.cu).
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/cuda/attention/attention_rows.h"
+#include "bytetape/cuda/attention/cudnn_attention.h"
 #include "bytetape/cuda/matmul/matmul.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
@@ -9,8 +10,31 @@
 namespace bytetape::cuda {
 namespace {
 
-void attention(const AttentionArgs& a, const Plan&, Workspace ws) {
+void fill_lengths(const FusedAttention& f) {
+  if (!f.lengths.defined()) return;
+  for (const std::int64_t i : {0, 1}) {
+    const View row(f.lengths.as<std::int32_t>() + i * f.size.batch, DType::i32, f.lengths.device, {f.size.batch}, {1});
+    copy_kernels().fill(i == 0 ? f.size.n : f.size.m, row);
+  }
+}
+
+/// Runs cuDNN's fused attention for each chunk, and the copies around it.
+template <class Args>
+void fused(const Args& args, Workspace ws) {
+  for (const Args& chunk : fused_chunks(args)) {
+    const FusedAttention f(chunk, ws.data);
+    for (const FusedOperand& x : f.read)
+      if (x.is_copied) copy_kernels().copy(x.given, x.used);
+    fill_lengths(f);
+    run_fused(f);
+    for (const FusedOperand& y : f.written)
+      if (y.is_copied) copy_kernels().copy(y.used, y.given);
+  }
+}
+
+void attention(const AttentionArgs& a, const Plan& plan, Workspace ws) {
   if (a.log_sum.numel() == 0) return;
+  if (plan.algorithm == fused_attention) return fused(a, ws);
   const AttentionForward f(a, ws.data);
   const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
   f.blocks.for_chunks([&](const AttentionBlock& chunk) {
@@ -34,11 +58,12 @@ void fill_rest(const View& sum, std::int64_t keys) {
   if (rest.numel() > 0) fill_zero(rest);
 }
 
-void attention_backward(const AttentionBackwardArgs& a, const Plan&, Workspace ws) {
+void attention_backward(const AttentionBackwardArgs& a, const Plan& plan, Workspace ws) {
   if (a.log_sum.numel() == 0) {
     fill_zero(a.gk);
     return fill_zero(a.gv);
   }
+  if (plan.algorithm == fused_attention) return fused(a, ws);
   const AttentionBackward f(a, ws.data);
   const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
   if (f.needs_slopes()) multiply_rows(f);

@@ -1,12 +1,17 @@
 #include "bytetape/cuda/attention/attention_workspace.h"
+#include "bytetape/cuda/attention/fused_attention.h"
 #include "bytetape/cuda/plans.h"
 
 namespace bytetape::cuda {
 
-static Plan plan(const AttentionArgs& a) { return {a.log_sum.numel() == 0 ? 0 : AttentionForward(a, nullptr).bytes}; }
-static Plan plan(const AttentionBackwardArgs& a) {
-  return {a.log_sum.numel() == 0 ? 0 : AttentionBackward(a, nullptr).bytes};
+template <class Products, class Args>
+static Plan plan_of(const Args& a) {
+  if (a.log_sum.numel() == 0) return {};
+  if (is_fused(a)) return {FusedAttention(fused_chunks(a).front(), nullptr).bytes, fused_attention};
+  return {Products(a, nullptr).bytes};
 }
+static Plan plan(const AttentionArgs& a) { return plan_of<AttentionForward>(a); }
+static Plan plan(const AttentionBackwardArgs& a) { return plan_of<AttentionBackward>(a); }
 
 const AttentionKernels& attention_plans() {
   static const AttentionKernels all{

@@ -1,32 +1,17 @@
 #include "bytetape/cuda/conv/cudnn_graph.h"
 
-#include <cudnn.h>
-
-#define CUDNN_FRONTEND_SKIP_JSON_LIB  // graphs are never written to files
-#define NV_CUDNN_FRONTEND_DISABLE_LOGGING
-#include <cudnn_frontend.h>
-
 #include <array>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "bytetape/core/device/backend.h"
-#include "bytetape/core/error.h"
-#include "bytetape/core/memory/allocator.h"
 #include "bytetape/cuda/matmul/fastest.h"
 #include "bytetape/cuda/matmul/ranks.h"
 #include "bytetape/cuda/precision.h"
-#include "bytetape/cuda/runtime/launch.h"
-#include "bytetape/cuda/runtime/lru.h"
+#include "bytetape/cuda/runtime/cudnn.h"
 #include "bytetape/cuda/runtime/per_device.h"
-#include "bytetape/cuda/runtime/streams.h"
 
 namespace bytetape::cuda {
-
-namespace fe = cudnn_frontend;
 
 /// A compiled cuDNN graph.
 class ConvGraph {
@@ -41,11 +26,6 @@ class ConvGraph {
 };
 
 namespace {
-
-void check(cudnnStatus_t status) {
-  if (status != CUDNN_STATUS_SUCCESS) [[unlikely]]
-    fail<Error>("cuDNN: ", cudnnGetErrorString(status));
-}
 
 /// All that a graph depends on.
 using Key = std::array<std::int64_t, 21>;
@@ -75,17 +55,6 @@ Key key_of(const ConvProblem& p, bool tf32) {
           s.p.dilation.w};
 }
 
-struct Hash {
-  std::size_t operator()(const Key& key) const {
-    std::uint64_t h = 0;
-    for (const std::int64_t v : key) {
-      h = (h ^ static_cast<std::uint64_t>(v)) * 0x9e3779b97f4a7c15u;  // 2^64 / the golden ratio: Fibonacci hashing
-      h ^= h >> 32;
-    }
-    return h;
-  }
-};
-
 /// Returns the rank key of the graph with its usual workspace, because cuDNN's proposals do not depend on the cap.
 RankKey rank_key(ConvProblem problem, bool tf32, Device device) {
   problem.workspace = problem.usual_workspace;
@@ -96,50 +65,13 @@ RankKey rank_key(ConvProblem problem, bool tf32, Device device) {
   return all;
 }
 
-/// cuDNN on one device. A handle and the graphs made with it serve one thread at a time.
-struct Library {
-  std::mutex mutex;
-  cudnnHandle_t handle = nullptr;
-  cudaStream_t stream = nullptr;
-  Lru<Key, std::shared_ptr<ConvGraph>, Hash> graphs;  // null if cuDNN has no graph
-  std::vector<std::shared_ptr<ConvGraph>> dropped;    // removed from `graphs`, but maybe still in use
-
-  explicit Library(Device device) {
-    const OutsideRecording outside;
-    stream = stream_of(device);
-    check(cudnnCreate(&handle));
-    check(cudnnSetStream(handle, stream));
-  }
-  void use(cudaStream_t now) {
-    if (now == stream) return;
-    check(cudnnSetStream(handle, now));
-    stream = now;
-  }
-  /// Makes room for one graph. Graphs are destroyed only here, when no stream can be running their code.
-  void drop_some(int index) {
-    while (graphs.size() > 0 && graphs.size() >= most_graphs) dropped.push_back(graphs.drop_last());
-    if (dropped.empty()) return;
-    synchronize_streams(index);
-    std::erase_if(dropped, [](const auto& graph) { return graph.use_count() <= 1; });
-  }
-};
+using Library = CudnnLibrary<Key, ConvGraph>;
 
 Library& library_of(Device device) {
   return once_per_device(device.index, [device] { return Library(device); });
 }
 
-fe::DataType_t type_of(DType t) {
-  switch (t) {
-    case DType::bf16:
-      return fe::DataType_t::BFLOAT16;
-    case DType::f16:
-      return fe::DataType_t::HALF;
-    default:
-      return fe::DataType_t::FLOAT;
-  }
-}
-
-using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Tensor = CudnnTensor;
 using Integers = std::vector<std::int64_t>;
 
 Integers strides_of(const Integers& d, bool channels_last) {
@@ -152,19 +84,10 @@ bool fits(const ConvGraph& g) {
   return g.graph.get_workspace_size(workspace).is_good() && workspace <= static_cast<std::int64_t>(g.workspace);
 }
 
-/// Returns cuDNN's message if building a plan failed. Empty if cuDNN refused the plan.
-std::string failure_of(const std::string& words) {
-  constexpr std::string_view status = "CUDNN_STATUS_";
-  const std::size_t at = words.rfind(status);
-  if (at == std::string::npos) return {};  // our own filters deselected it
-  const std::string_view name = std::string_view(words).substr(at + status.size());
-  return name.starts_with("NOT_SUPPORTED") || name.starts_with("BAD_PARAM") ? std::string() : words;
-}
-
 /// Selects proposal `rank`. Returns false if cuDNN cannot run it.
 bool choose(ConvGraph& g, std::int64_t rank) {
   const fe::error_t status = g.graph.build_plan_at_index(rank);
-  if (g.failure.empty()) g.failure = failure_of(status.err_msg);
+  if (g.failure.empty()) g.failure = cudnn_failure(status.err_msg);
   return status.is_good() && fits(g);
 }
 /// Selects the first proposal that can run. Returns false if no proposal can.
@@ -182,7 +105,7 @@ class Builder {
   /// Returns false if cuDNN has no engine.
   bool build(cudnnHandle_t handle, bool tf32, RankKey rank_key) {
     fe::graph::Graph& graph = result_->graph;
-    graph.set_io_data_type(type_of(s_.dtype))
+    graph.set_io_data_type(cudnn_type(s_.dtype))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
     describe(graph);
@@ -194,7 +117,7 @@ class Builder {
     std::vector<fe::HeurMode_t> modes{fe::HeurMode_t::A};
     if (!p_.with_bias && p_.activation == Activation::none) modes.push_back(fe::HeurMode_t::FALLBACK);
     const auto is_good = [&](const fe::error_t& status) {
-      if (status.is_bad()) result_->failure = failure_of(status.err_msg);
+      if (status.is_bad()) result_->failure = cudnn_failure(status.err_msg);
       return status.is_good();
     };
     if (!is_good(graph.validate()) || !is_good(graph.build_operation_graph(handle)) ||
@@ -227,14 +150,14 @@ class Builder {
                                      .set_dim(dims)
                                      .set_stride(strides_of(dims, p_.channels_last))
                                      .set_alignment(cudnn_alignment)
-                                     .set_data_type(type_of(s_.dtype)));
+                                     .set_data_type(cudnn_type(s_.dtype)));
   }
   void output(const Tensor& t, ConvGraph::Id id, const Integers& dims) {
     t->set_uid(id)
         .set_dim(dims)
         .set_stride(strides_of(dims, p_.channels_last))
         .set_alignment(cudnn_alignment)
-        .set_data_type(type_of(s_.dtype))
+        .set_data_type(cudnn_type(s_.dtype))
         .set_output(true);
   }
   /// Describes a tensor between two nodes of the forward graph.
@@ -287,38 +210,12 @@ std::shared_ptr<ConvGraph> build(const ConvProblem& problem, cudnnHandle_t handl
   auto graph = std::make_shared<ConvGraph>();
   try {
     graph->can_run = Builder(problem, *graph).build(handle, tf32, std::move(rank_key));
-  } catch (const fe::cudnnException& e) { graph->failure = failure_of(e.what()); }
+  } catch (const fe::cudnnException& e) { graph->failure = cudnn_failure(e.what()); }
   return graph;
 }
 
-/// Returns the bytes that the driver has left. If they are fewer than `enough_memory`, a failed build may be due to too
-/// little memory for the plan's code.
-std::size_t free_memory() {
-  std::size_t free = 0, all = 0;
-  cuda::check(cudaMemGetInfo(&free, &all));
-  return free;
-}
-constexpr std::size_t enough_memory = std::size_t{256} << 20;
-
-/// Builds the graph. If device memory may have been short, tries again after the allocator has returned its cache.
-/// Never takes another engine instead, because its results have other bits.
-std::shared_ptr<ConvGraph> build_with_memory(const ConvProblem& problem, Library& library, bool tf32, Device device) {
-  const auto again = [&] { return build(problem, library.handle, tf32, rank_key(problem, tf32, device)); };
-  const auto is_in_doubt = [](const ConvGraph& g) { return !g.failure.empty() && free_memory() < enough_memory; };
-  auto graph = again();
-  if (is_in_doubt(*graph)) {
-    cudaGetLastError();  // clears the driver's error, because the build is tried again
-    memory::allocator(device).empty_cache();
-    graph = again();
-  }
-  if (is_in_doubt(*graph))
-    fail<Error>("cuDNN could not compile a convolution, and the driver has only ", free_memory() >> 20, " MiB left on ",
-                device, " for code: a lower set_limit() of its allocator leaves it some. cuDNN says: ", graph->failure);
-  return graph->can_run ? graph : nullptr;
-}
-
 /// Runs each proposal a few times, and selects the fastest.
-void tune(ConvGraph& g, Library& library, std::unordered_map<std::int64_t, void*>& pack, void* workspace) {
+void tune(ConvGraph& g, Library& library, CudnnPack& pack, void* workspace) {
   constexpr std::int64_t most = 16;  // building each takes time
   g.is_tuned = true;
   const auto count = static_cast<int>(std::min(most, g.graph.get_execution_plan_count()));
@@ -345,14 +242,16 @@ std::shared_ptr<ConvGraph> find_graph(const ConvProblem& problem, Device device)
   // Compiles outside the recording, because a recording stream must not run what the compilation needs.
   const OutsideRecording outside;
   library.use(streams_of(device.index).get(memory::ambient.scope.stream));
-  auto graph = build_with_memory(problem, library, tf32, device);
-  library.drop_some(device.index);
+  auto graph = build_with_memory(device, "a convolution",
+                                 [&] { return build(problem, library.handle, tf32, rank_key(problem, tf32, device)); });
+  if (!graph->can_run) graph = nullptr;
+  library.drop_some(device.index, most_graphs);
   return library.graphs.add(key, std::move(graph));
 }
 
 void run(const std::shared_ptr<ConvGraph>& graph, const ConvMemory& memory, void* workspace, Device device) {
   const auto at = [](const void* data) { return const_cast<void*>(data); };
-  std::unordered_map<std::int64_t, void*> pack{
+  CudnnPack pack{
       {ConvGraph::x_id, at(memory.x)}, {ConvGraph::weight_id, at(memory.weight)}, {ConvGraph::y_id, at(memory.y)}};
   if (graph->with_bias) pack.emplace(ConvGraph::bias_id, at(memory.bias));
   Library& library = library_of(device);

@@ -83,12 +83,20 @@ struct Gpt : nn::Module {
   }
 
   /// Returns logits (b, n, vocabulary) of the next tokens, for tokens i64 (b, n) with n <= context.
-  Tensor forward(const Tensor& tokens) override {
+  Tensor forward(const Tensor& tokens) override { return linear(features(tokens), wte.weight); }
+
+  /// Returns the mean cross-entropy of the next tokens, `targets` (b, n). The logits are never whole in memory.
+  Tensor loss(const Tensor& tokens, const Tensor& targets) {
+    return linear_cross_entropy(features(tokens), wte.weight, targets);
+  }
+
+  /// Returns the output of the last layer norm (b, n, width).
+  Tensor features(const Tensor& tokens) {
     check(tokens.rank() == 2 && tokens.size(1) <= sizes.context, "expected tokens (b, n) with n of at most ",
           sizes.context, ", got ", bytetape::describe(tokens));
     Tensor x = drop(wte(tokens) + wpe(arange(tokens.size(1), DType::i64, tokens.device())));
     for (GptBlock& block : h) x = block(x);
-    return linear(ln_f(x), wte.weight);
+    return ln_f(x);
   }
 
  private:

@@ -1,5 +1,8 @@
 #include "bytetape/autograd/ops/concat.h"
 
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/op_observer.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
@@ -83,6 +86,32 @@ TEST(Split, MakesOneGradient) {
     return test::statistics().allocations - before;
   };
   EXPECT_LT(allocations(true), allocations(false));
+}
+
+/// Counts the calls of cat.
+class Joins : public OpObserver {
+ public:
+  int count = 0;
+  void end(const OpCall& call) noexcept override { count += std::string_view(call.definition.name) == "cat"; }
+};
+
+TEST(Split, DoesNotJoinGradientsThatLieSideBySide) {
+  const Tensor x = random_leaf({2, 6}), all = random_tensor({2, 6}), other = random_tensor({2, 2});
+  const auto joins = [&](const std::vector<Tensor>& seeds, bool create_graph = false) {
+    const Joins counted;
+    const std::vector<Tensor> parts = split(x, 2, 1);
+    const Tensor g = grad(parts, {x}, {.seeds = seeds, .create_graph = create_graph})[0];
+    const NoGrad no_grad;
+    EXPECT_EQ(g.detach().to_vector<double>(), cat(seeds, 1).to_vector<double>());
+    return counted.count - 1;
+  };
+  const std::vector<Tensor> parts = split(all, 2, 1);
+  EXPECT_EQ(joins(parts), 0);
+  EXPECT_EQ(joins(parts, true), 1) << "a view has no derivative here";
+  EXPECT_EQ(joins({parts[0], parts[2], parts[1]}), 1) << "in another order";
+  EXPECT_EQ(joins({parts[0], parts[1], other}), 1) << "of another tensor";
+  EXPECT_EQ(joins({parts[0], parts[1], contiguous(parts[2])}), 1) << "of other strides";
+  EXPECT_EQ(joins({parts[0], parts[0], parts[0]}), 1);
 }
 
 TEST(Split, CallsNoHookOfAPartWithoutGradient) {

@@ -33,7 +33,8 @@ struct Case {
     const Shape shape{b, h, n};
     return View(nullptr, accumulated(dtype), Device::cuda(), shape, contiguous_strides(shape));
   }
-  AttentionInputs in() const { return {.q = q(), .k = k(), .v = v(), .is_causal = is_causal}; }
+  /// Not for cuDNN, whose fused attention takes no blocks.
+  AttentionInputs in() const { return {.q = q(), .k = k(), .v = v(), .is_causal = is_causal, .may_fuse = false}; }
   AttentionArgs forward() const { return {in(), y(), log_sum()}; }
   AttentionBackwardArgs backward() const { return {in(), y(), log_sum(), y(), q(), k(), v()}; }
   std::size_t forward_bytes() const { return attention_plans().attention.plan(forward()).workspace; }

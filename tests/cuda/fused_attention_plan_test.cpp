@@ -1,0 +1,167 @@
+// When cuDNN's fused attention runs, in which chunks, and its workspace. All of it is decided on the host.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <set>
+
+#include "bytetape/cuda/attention/fused_attention.h"
+#include "bytetape/cuda/plans.h"
+
+namespace bytetape::cuda {
+namespace {
+
+/// The shapes of an attention, with the letters of core/kernels/attention.h. Heads are inside tokens.
+struct Case {
+  std::int64_t b = 2, h = 4, g = 4, n = 16, m = 20, d = 64, e = 64;
+  DType dtype = DType::bf16;
+  bool is_causal = false;
+
+  View tensor(std::int64_t heads, std::int64_t tokens, std::int64_t width) const {
+    return View(reinterpret_cast<void*>(4096), dtype, Device::cuda(), {b, heads, tokens, width},
+                {tokens * heads * width, width, heads * width, 1});
+  }
+  View log_sum() const { return View(nullptr, DType::f32, Device::cuda(), {b, h, n}, contiguous_strides({b, h, n})); }
+  AttentionInputs in() const {
+    return {.q = tensor(h, n, d), .k = tensor(g, m, d), .v = tensor(g, m, e), .is_causal = is_causal};
+  }
+  AttentionArgs forward() const { return {in(), tensor(h, n, e), log_sum()}; }
+  AttentionBackwardArgs backward() const {
+    return {in(), tensor(h, n, e), log_sum(), tensor(h, n, e), tensor(h, n, d), tensor(g, m, d), tensor(g, m, e)};
+  }
+};
+
+TEST(FusedAttention, TakesWhatCudnnTakes) {
+  const auto takes = [](const Case& c) { return is_fused(c.forward()) && is_fused(c.backward()); };
+  EXPECT_TRUE(takes({}));
+  EXPECT_TRUE(takes({.dtype = DType::f16}));
+  EXPECT_TRUE(takes({.g = 1, .is_causal = true}));
+  EXPECT_TRUE(takes({.n = 1, .m = 2, .d = 8, .e = 128}));
+  EXPECT_FALSE(takes({.dtype = DType::f32}));
+  EXPECT_FALSE(takes({.d = 60}));
+  EXPECT_FALSE(takes({.e = 60}));
+  EXPECT_FALSE(takes({.d = 136}));
+  EXPECT_FALSE(takes({.e = 136}));
+  EXPECT_FALSE(takes({.d = 0}));
+  EXPECT_FALSE(takes({.m = 1}));
+  EXPECT_FALSE(takes({.n = 0}));
+  EXPECT_FALSE(takes({.b = 0}));
+  AttentionArgs a = Case{}.forward();
+  a.in.p = 0.1;
+  EXPECT_FALSE(is_fused(a));
+  a = Case{}.forward();
+  a.in.may_fuse = false;
+  EXPECT_FALSE(is_fused(a));
+  a = Case{}.forward();
+  a.in.mask = View(nullptr, DType::boolean, Device::cuda(), {2, 4, 16, 20}, {0, 0, 0, 1});
+  EXPECT_FALSE(is_fused(a));
+}
+
+TEST(FusedAttention, LeavesScoresThatAreTooManyToMatrixProducts) {
+  const Case most{.b = 9, .h = 2, .g = 2, .n = 16'000, .m = 16'384},
+      more{.b = 1, .h = 2, .g = 1, .n = 16'000, .m = 16'384};
+  EXPECT_TRUE(is_fused(most.backward()));
+  EXPECT_FALSE(is_fused(more.backward())) << "a group has two heads";
+  EXPECT_TRUE(is_fused(more.forward())) << "no scores are in memory";
+}
+
+TEST(FusedAttention, PlansSayHowItRuns) {
+  EXPECT_EQ(attention_plans().attention.plan(Case{}.forward()).algorithm, fused_attention);
+  EXPECT_EQ(attention_plans().attention_backward.plan(Case{}.backward()).algorithm, fused_attention);
+  EXPECT_NE(attention_plans().attention.plan(Case{.d = 60}.forward()).algorithm, fused_attention);
+  EXPECT_EQ(attention_plans().attention.plan(Case{}.forward()).workspace, 256u);
+}
+
+/// What cuDNN 9.14 asked for on an H100.
+TEST(FusedAttention, WorkspaceIsCudnns) {
+  struct Measured {
+    Case c;
+    std::size_t bytes;
+  };
+  for (const auto& [c, bytes] :
+       {Measured{{16, 12, 12, 1024, 1024}, 403'439'872}, Measured{{8, 12, 12, 1024, 1024}, 201'720'064},
+        Measured{{1, 4, 4, 2, 2}, 65'832}, Measured{{1, 4, 4, 65, 65}, 132'376},
+        Measured{{64, 4, 4, 200, 200}, 33'760'000}, Measured{{2, 4, 4, 1, 300}, 393'520},
+        Measured{{2, 4, 4, 257, 300}, 1'974'576}, Measured{{2, 4, 4, 128, 300}, 790'800},
+        Measured{{2, 4, 4, 33, 31}, 132'400}, Measured{{2, 4, 4, 256, 256, 128, 64}, 1'057'024},
+        Measured{{2, 8, 1, 256, 256}, 3'162'368}, Measured{{2, 8, 4, 256, 256}, 3'162'368},
+        Measured{{2, 8, 2, 200, 200, 128, 128}, 3'748'624}}) {
+    const FusedAttention f(c.backward(), nullptr);
+    const std::size_t lengths = f.lengths.defined() ? 8 * static_cast<std::size_t>(c.b) : 0;
+    EXPECT_EQ(f.library_bytes + lengths, bytes) << c.n << ' ' << c.m;
+  }
+}
+
+TEST(FusedAttention, ChunksHaveEachHeadOnce) {
+  std::mt19937_64 generator{7};
+  const auto up_to = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(1 + generator() % static_cast<std::uint64_t>(most));
+  };
+  for (int i = 0; i < 200; ++i) {
+    Case c{.b = up_to(20), .g = up_to(6), .n = up_to(1 << up_to(13)), .m = 1 + up_to(1 << up_to(13))};
+    c.h = c.g * up_to(4);
+    const AttentionBackwardArgs a = c.backward();
+    if (!is_fused(a)) continue;
+    const auto chunks = fused_chunks(a);
+    const auto at = [](const ConstView& x) { return reinterpret_cast<std::intptr_t>(x.data()); };
+    std::set<std::array<std::intptr_t, 2>> heads;
+    for (const AttentionBackwardArgs& chunk : chunks) {
+      const FusedAttention f(chunk, nullptr);
+      EXPECT_LE(f.library_bytes, most_fused_bytes);
+      EXPECT_LE(f.bytes, FusedAttention(chunks.front(), nullptr).bytes);
+      EXPECT_EQ(f.size.heads_per_group(), c.h / c.g);
+      for (std::int64_t batch = 0; batch < f.size.batch; ++batch)
+        for (std::int64_t head = 0; head < f.size.heads; ++head) {
+          const auto address = [&](const ConstView& x, std::int64_t of_head) {
+            return at(x) + 2 * (batch * x.strides[0] + of_head * x.strides[1]);
+          };
+          const std::int64_t group = head / f.size.heads_per_group();
+          EXPECT_EQ(address(chunk.gq, head), address(chunk.in.q, head));
+          EXPECT_EQ(address(chunk.gk, group), address(chunk.in.k, group));
+          EXPECT_TRUE(heads.insert({address(chunk.in.q, head), address(chunk.in.k, group)}).second);
+        }
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(heads.size()), c.b * c.h);
+  }
+}
+
+TEST(FusedAttention, CopiesWhatCudnnCannotRead) {
+  const Case c;
+  const auto copied = [&](const AttentionArgs& a) {
+    const FusedAttention f(a, nullptr);
+    int count = 0;
+    for (const FusedOperand& x : f.read) count += x.is_copied;
+    EXPECT_EQ(f.bytes, 256 + static_cast<std::size_t>(count) * static_cast<std::size_t>(a.in.k.numel()) * 2);
+    return count;
+  };
+  EXPECT_EQ(copied(c.forward()), 0);
+  AttentionArgs a = c.forward();
+  a.in.k = View(reinterpret_cast<void*>(4098), DType::bf16, Device::cuda(), a.in.k.shape, a.in.k.strides);
+  EXPECT_EQ(copied(a), 1) << "an address";
+  a = c.forward();
+  a.in.k.strides = {20 * 4 * 64 + 4, 64, 256, 1};
+  EXPECT_EQ(copied(a), 1) << "a stride";
+  a = c.forward();
+  a.in.k.strides = {4 * 64 * 20, 20 * 64, 1, 20};
+  EXPECT_EQ(copied(a), 1) << "head sizes that are not adjacent";
+  a = c.forward();
+  a.in.k.strides = {0, 64, 256, 1};
+  a.in.v.strides = {0, 64, 256, 1};
+  EXPECT_EQ(copied(a), 2) << "batches that are repeated";
+  a = Case{.b = 1}.forward();
+  a.in.k.strides[0] = 3;
+  EXPECT_EQ(copied(a), 0) << "the stride of a dim of size 1 means nothing";
+}
+
+TEST(FusedAttention, HoldsGradientsThatNobodyNeeds) {
+  AttentionBackwardArgs a = Case{}.backward();
+  const std::size_t all = FusedAttention(a, nullptr).bytes;
+  a.gk = {};
+  EXPECT_EQ(FusedAttention(a, nullptr).bytes, all + static_cast<std::size_t>(a.in.k.numel()) * 2);
+  a.gq = {}, a.gv = {};
+  EXPECT_EQ(FusedAttention(a, nullptr).bytes,
+            all + static_cast<std::size_t>(a.in.q.numel() + a.in.k.numel() + a.in.v.numel()) * 2);
+}
+
+}  // namespace
+}  // namespace bytetape::cuda
