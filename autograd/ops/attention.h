@@ -24,9 +24,9 @@ struct AttentionOptions {
 ///
 /// Returns (b, h, n, e). A query that may attend to no key gives 0, with gradient 0, if v is finite. Forward and
 /// backward work in tiles. Two cases compute the whole tensor of scores in backward: create_graph, and a mask that
-/// requires grad. If a float mask is below -10,000 for all keys of a query, the gradient of v is inexact.
-/// Differentiable to any order, also in a floating-point mask. Throws ShapeError, DTypeError or DeviceError if the
-/// tensors do not fit. Throws ValueError if dropout is not in [0, 1], or the generator is null.
+/// requires grad. Differentiable to any order, also in a floating-point mask.
+/// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit. Throws ValueError if dropout is not in [0,
+/// 1], or the generator is null.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 

@@ -10,7 +10,7 @@ namespace bytetape::cuda {
 namespace {
 
 void attention(const AttentionArgs& a, const Plan&, Workspace ws) {
-  if (a.log_sum.numel() == 0) return;
+  if (a.factor.numel() == 0) return;
   const AttentionForward f(a, ws.data);
   const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
   f.blocks.for_chunks([&](const AttentionBlock& chunk) {
@@ -35,7 +35,7 @@ void fill_rest(const View& sum, std::int64_t keys) {
 }
 
 void attention_backward(const AttentionBackwardArgs& a, const Plan&, Workspace ws) {
-  if (a.log_sum.numel() == 0) {
+  if (a.factor.numel() == 0) {
     fill_zero(a.gk);
     return fill_zero(a.gv);
   }

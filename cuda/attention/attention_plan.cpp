@@ -3,9 +3,9 @@
 
 namespace bytetape::cuda {
 
-static Plan plan(const AttentionArgs& a) { return {a.log_sum.numel() == 0 ? 0 : AttentionForward(a, nullptr).bytes}; }
+static Plan plan(const AttentionArgs& a) { return {a.factor.numel() == 0 ? 0 : AttentionForward(a, nullptr).bytes}; }
 static Plan plan(const AttentionBackwardArgs& a) {
-  return {a.log_sum.numel() == 0 ? 0 : AttentionBackward(a, nullptr).bytes};
+  return {a.factor.numel() == 0 ? 0 : AttentionBackward(a, nullptr).bytes};
 }
 
 const AttentionKernels& attention_plans() {
