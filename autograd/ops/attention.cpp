@@ -44,7 +44,7 @@ bool are_packed(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 struct AttentionBackward final : Node {
-  Saved q{this}, k{this}, v{this}, mask{this}, y{this}, log_sum{this};
+  Saved q{this}, k{this}, v{this}, mask{this}, y{this}, shift{this}, factor{this};
   bool is_causal = false, may_fuse = true;
   double scale = 1, p = 0;
   PhiloxState state;
@@ -83,7 +83,7 @@ void AttentionBackward::fused(const Tensor& gy, InputGrads& gx) const {
   make_gradients(q, k, v, gx);
   run_planned<&AttentionKernels::attention_backward>(
       q.device(), {inputs_of(q, k, v, mask.get(), is_causal, scale, p, may_fuse, state), y.get().read(),
-                   log_sum.get().read(), gy.read(), write(gx[0]), write(gx[1]), write(gx[2])});
+                   shift.get().read(), factor.get().read(), gy.read(), write(gx[0]), write(gx[1]), write(gx[2])});
 }
 
 /// Makes tensors for the gradients. Those of a packed projection are packed, too, so that they need not be joined.
@@ -123,7 +123,7 @@ Tensor AttentionBackward::probabilities(const Tensor& q, const Tensor& k) const 
     const Tensor at = arange(q.size(2), DType::i64, q.device());
     scores = where(unsqueeze(at, 1) >= arange(k.size(2), DType::i64, q.device()), scores, -inf);
   }
-  const Tensor has_keys = unsqueeze(log_sum.get() != -inf, -1);
+  const Tensor has_keys = unsqueeze(factor.get() != 0, -1);
   return where(has_keys, softmax(where(has_keys, scores, 0), -1), 0);
 }
 
@@ -191,18 +191,20 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const bool adds = options.mask.defined() && options.mask.dtype() != DType::boolean;
   const Tensor mask = adds ? to(options.mask, accumulated(q.dtype())) : options.mask;
   const Tensor y = heads_like(q, v.size(3)),
-               log_sum = empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device());
+               shift = empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device()),
+               factor = empty_like(shift);
   const auto arguments = [&](const PhiloxState& state) -> AttentionArgs {
-    return {inputs_of(q, k, v, mask, options.causal, scale, p, options.fused, state), y.write(), log_sum.write()};
+    return {inputs_of(q, k, v, mask, options.causal, scale, p, options.fused, state), y.write(), shift.write(),
+            factor.write()};
   };
   const Prepared<&AttentionKernels::attention> kernel(q.device(), arguments({}));
   // Draws after everything that may fail, so that a repeated step draws the same numbers.
-  const PhiloxState state = p > 0 ? options.generator->take(log_sum.numel() * k.size(2), q.device()) : PhiloxState{};
+  const PhiloxState state = p > 0 ? options.generator->take(factor.numel() * k.size(2), q.device()) : PhiloxState{};
   kernel.launch(arguments(state));
   if (auto* node = record<AttentionBackward>(y, q, k, v, mask)) {
     node->q.save(q), node->k.save(k), node->v.save(v), node->mask.save(mask);
     node->y.save_output(y);
-    node->log_sum.save(log_sum);
+    node->shift.save(shift), node->factor.save(factor);
     node->is_causal = options.causal, node->may_fuse = options.fused, node->scale = scale, node->p = p,
     node->state = state;
     if (mask.defined()) node->mask_shape = mask.shape(), node->mask_dtype = mask.dtype();

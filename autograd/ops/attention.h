@@ -25,7 +25,7 @@ struct AttentionOptions {
 ///
 /// Returns (b, h, n, e). A query that may attend to no key gives 0, with gradient 0, if v is finite. Forward and
 /// backward work in tiles. Two cases compute the whole tensor of scores in backward: create_graph, and a mask that
-/// requires grad. If a float mask is below -10,000 for all keys of a query, the gradient of v is inexact.
+/// requires grad.
 /// On a GPU, cuDNN computes 16-bit attention without a mask or dropout, for head sizes that are multiples of 8 up to
 /// 128. Throws Error with cuDNN's reason if it refuses.
 ///

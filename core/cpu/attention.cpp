@@ -45,14 +45,16 @@ void normalise(const Tile& t, std::int64_t e, const Scratch<C>& s) {
   }
 }
 
-/// Divides the outputs by the sums, and stores both.
+/// Divides the outputs by the sums. Stores the outputs, shifts and factors.
 template <class C>
 void store(const AttentionArgs& a, const Tile& t, std::int64_t e, const Scratch<C>& s) {
-  C* const log_sum = a.log_sum.as<C>() + (t.batch * a.log_sum.shape[1] + t.head) * a.log_sum.shape[2] + t.i;
+  const std::int64_t first = (t.batch * a.factor.shape[1] + t.head) * a.factor.shape[2] + t.i;
+  C *const shift = a.shift.as<C>() + first, *const factor = a.factor.as<C>() + first;
   for (std::int64_t r = 0; r < t.rows; ++r) {
     const bool has_keys = s.sums[r] != 0;
-    Eigen::Map<Array<C>>(s.out + r * e, e) *= has_keys ? 1 / s.sums[r] : C{0};
-    log_sum[r] = has_keys ? s.largest[r] + std::log(s.sums[r]) : -std::numeric_limits<C>::infinity();
+    shift[r] = has_keys ? s.largest[r] : C{0};
+    factor[r] = has_keys ? 1 / s.sums[r] : C{0};
+    Eigen::Map<Array<C>>(s.out + r * e, e) *= factor[r];
   }
   copy(view_of(row_major(s.out, t.rows, e)), matrix_block(a.y, {t.batch, t.head}, t.i, 0, t.rows, e));
 }

@@ -1,7 +1,7 @@
-// Gradients of attention. Probabilities are recomputed from q, k and the rows' log-sums, tile by tile (Dao et al.,
-// "FlashAttention", 2022, algorithm 4). With P the probabilities, A = dropout(P), gA = gy v^T and gP = dropout(gA):
-// gv = A^T gy, gS = P (gP - rowsum(gy y)), gq = scale gS k, gk = scale gS^T q.
-// A thread takes all heads that read one head of k and v, and adds their gradients in order.
+// Gradients of attention. Probabilities are recomputed from q, k and the rows' shifts and factors, tile by
+// tile (Dao et al., "FlashAttention", 2022, algorithm 4). With P the probabilities, A = dropout(P), gA = gy v^T and gP
+// = dropout(gA): gv = A^T gy, gS = P (gP - rowsum(gy y)), gq = scale gS k, gk = scale gS^T q. A thread takes all heads
+// that read one head of k and v, and adds their gradients in order.
 #include "bytetape/core/cpu/attention.h"
 #include "bytetape/core/visit.h"
 
@@ -113,10 +113,11 @@ class HeadGroup {
 
   void compute_probabilities(const Tile& t, Matrix<const C> q, Matrix<const C> k) {
     compute_scores(a_.in, t, q, k, s_.probabilities, s_.packed);
-    const C* log_sum = a_.log_sum.as<C>() + (t.batch * size_.heads + t.head) * size_.n + t.i;
+    const std::int64_t first = (t.batch * size_.heads + t.head) * size_.n + t.i;
+    const C *shift = a_.shift.as<C>() + first, *factor = a_.factor.as<C>() + first;
     for (std::int64_t r = 0; r < t.rows; ++r) {
-      const bool has_keys = !(std::isinf(log_sum[r]) && log_sum[r] < 0);
-      exp_row(s_.probabilities, r, t.cols, has_keys ? log_sum[r] : std::numeric_limits<C>::infinity());
+      exp_row(s_.probabilities, r, t.cols, shift[r]);
+      tile_row(s_.probabilities, r, t.cols) *= factor[r];
     }
   }
 

@@ -44,16 +44,18 @@ struct AttentionSizes {
   constexpr std::int64_t end_of_keys(std::int64_t end) const { return is_causal ? std::min(m, end) : m; }
 };
 
-/// y (b, h, n, e) has q's dtype. log_sum (b, h, n) is the log of the sum of the row's exponentials, row-major, in the
-/// dtype of the scores. A query that may attend to no key gives y = 0 and log_sum = -inf.
+/// y (b, h, n, e) has q's dtype. shift and factor (b, h, n) are row-major, in the dtype of the scores. A probability is
+/// exp(score - shift) * factor: shift is the row's largest score, and factor is 1 / sum(exp(score - shift)). Their
+/// log-sum-exp alone would not do: near -1e9, f32 rounds log(sum) away. A query that may attend to no key gives y = 0,
+/// shift = 0 and factor = 0.
 struct AttentionArgs {
   AttentionInputs in;
-  View y, log_sum;
+  View y, shift, factor;
 };
 /// The gradients have the shapes of q, k and v, and any dense strides.
 struct AttentionBackwardArgs {
   AttentionInputs in;
-  ConstView y, log_sum, gy;
+  ConstView y, shift, factor, gy;
   View gq, gk, gv;
 };
 

@@ -33,8 +33,11 @@ void fused(const Args& args, Workspace ws) {
 }
 
 void attention(const AttentionArgs& a, const Plan& plan, Workspace ws) {
-  if (a.log_sum.numel() == 0) return;
-  if (plan.algorithm == fused_attention) return fused(a, ws);
+  if (a.factor.numel() == 0) return;
+  if (plan.algorithm == fused_attention) {
+    copy_kernels().fill(1, a.factor);  // cuDNN's shift is the log of the row's sum
+    return fused(a, ws);
+  }
   const AttentionForward f(a, ws.data);
   const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
   f.blocks.for_chunks([&](const AttentionBlock& chunk) {
@@ -59,7 +62,7 @@ void fill_rest(const View& sum, std::int64_t keys) {
 }
 
 void attention_backward(const AttentionBackwardArgs& a, const Plan& plan, Workspace ws) {
-  if (a.log_sum.numel() == 0) {
+  if (a.factor.numel() == 0) {
     fill_zero(a.gk);
     return fill_zero(a.gv);
   }

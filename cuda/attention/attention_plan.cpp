@@ -6,7 +6,7 @@ namespace bytetape::cuda {
 
 template <class Products, class Args>
 static Plan plan_of(const Args& a) {
-  if (a.log_sum.numel() == 0) return {};
+  if (a.factor.numel() == 0) return {};
   if (is_fused(a)) return {FusedAttention(fused_chunks(a).front(), nullptr).bytes, fused_attention};
   return {Products(a, nullptr).bytes};
 }

@@ -123,8 +123,8 @@ __device__ std::int64_t own_row() { return std::int64_t{blockIdx.x} * blockDim.y
 // "Online normalizer calculation for softmax", 2018). A second one writes the probabilities. They may replace the
 // scores, because a thread reads the scores that it replaces only.
 template <class T, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size)
-    softmax_kernel(const __grid_constant__ ScoreRows<C> r, const C* products, T* probabilities, C* log_sum) {
+__global__ void __launch_bounds__(block_size) softmax_kernel(const __grid_constant__ ScoreRows<C> r, const C* products,
+                                                             T* probabilities, C* row_shift, C* row_factor) {
   constexpr int warps = block_size / warp;
   constexpr C infinity = ScoreRows<C>::infinity;
   const std::int64_t at = own_row(), step = lanes * std::int64_t{blockDim.x};
@@ -146,9 +146,11 @@ __global__ void __launch_bounds__(block_size)
   const C pivot = largest == -infinity ? C{0} : largest;
   sum = reduce_block<WarpOrder::tree, warps>(Plus(), sum * ::exp(best - pivot), static_cast<int>(blockDim.x));
   if (!is_there) return;
-  const bool has_keys = sum != 0;
-  const C factor = has_keys ? 1 / sum : C{0};
-  if (threadIdx.x == 0) log_sum[row.number] = has_keys ? largest + ::log(sum) : -infinity;
+  const C factor = sum != 0 ? 1 / sum : C{0};
+  if (threadIdx.x == 0) {
+    row_shift[row.number] = pivot;
+    row_factor[row.number] = factor;
+  }
   const PhiloxState state = started(r.state);
   for (std::int64_t j = lanes * threadIdx.x; j < r.block.keys; j += step) {
     const auto s = row.masked(products, j), kept = row.kept(state, j);
@@ -163,20 +165,19 @@ __global__ void __launch_bounds__(block_size)
 // With P the probabilities: weights = dropout(P), and slopes = scale P (dropout(gradients) - dots).
 template <class T, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
-    slope_kernel(const __grid_constant__ ScoreRows<C> r, const C* products, const C* gradients, const C* log_sum,
-                 const C* dots, T* weights, T* slopes) {
+    slope_kernel(const __grid_constant__ ScoreRows<C> r, const C* products, const C* gradients, const C* row_shift,
+                 const C* row_factor, const C* dots, T* weights, T* slopes) {
   const std::int64_t at = own_row();
   if (at >= r.block.count()) return;
   const Row<C> row(r, at);
-  const bool has_keys = log_sum[row.number] != -ScoreRows<C>::infinity;
-  const C shift = has_keys ? log_sum[row.number] : ScoreRows<C>::infinity;  // exp(score - inf) is 0
+  const C shift = row_shift[row.number], factor = row_factor[row.number];
   const C dot = slopes ? dots[row.number] : C{0};
   const PhiloxState state = started(r.state);
   for (std::int64_t j = lanes * threadIdx.x; j < r.block.keys; j += lanes * std::int64_t{blockDim.x}) {
     const auto s = row.masked(products, j), kept = row.kept(state, j);
     Packed<C, lanes> p;
 #pragma unroll
-    for (int k = 0; k < lanes; ++k) p.values[k] = ::exp(s.values[k] - shift);
+    for (int k = 0; k < lanes; ++k) p.values[k] = ::exp(s.values[k] - shift) * factor;
     if (weights) {
       Packed<T, lanes> w;
 #pragma unroll
@@ -230,7 +231,7 @@ void softmax_rows(const AttentionForward& f, const AttentionBlock& b) {
     with_grid(b.count(), b.keys, [&](unsigned blocks, dim3 threads) {
       softmax_kernel<T><<<blocks, threads, 0, stream_of(f.a.y.device)>>>(
           ScoreRows<C>(f.a.in, f.blocks, b), static_cast<const C*>(f.scores), static_cast<T*>(f.probabilities),
-          f.a.log_sum.as<C>());
+          f.a.shift.as<C>(), f.a.factor.as<C>());
     });
   });
   check_launch();
@@ -257,7 +258,7 @@ void slope_rows(const AttentionBackward& f, const AttentionBlock& b) {
     with_grid(b.count(), b.keys, [&](unsigned blocks, dim3 threads) {
       slope_kernel<T><<<blocks, threads, 0, stream_of(f.a.gy.device)>>>(
           ScoreRows<C>(f.a.in, f.blocks, b), static_cast<const C*>(f.scores), static_cast<const C*>(f.slopes),
-          f.a.log_sum.as<C>(), static_cast<const C*>(f.dots), static_cast<T*>(f.weights),
+          f.a.shift.as<C>(), f.a.factor.as<C>(), static_cast<const C*>(f.dots), static_cast<T*>(f.weights),
           static_cast<T*>(f.narrow_slopes));
     });
   });

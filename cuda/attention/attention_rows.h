@@ -4,7 +4,8 @@
 /// The kernels between the products of attention.
 namespace bytetape::cuda {
 
-/// Replaces the scores of a block by probabilities after dropout, in f.probabilities. Writes log_sum.
+/// Replaces the scores of a block by probabilities after dropout, in f.probabilities. Writes the rows' shifts and
+/// factors.
 void softmax_rows(const AttentionForward& f, const AttentionBlock& b);
 /// Computes dots = rowsum(gy y), for all rows of the attention.
 void multiply_rows(const AttentionBackward& f);

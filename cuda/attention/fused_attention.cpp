@@ -134,7 +134,7 @@ FusedAttention::FusedAttention(const AttentionArgs& a, void* ws)
     : size(a.in),
       scale(a.in.scale),
       is_backward(false),
-      log_sum(a.log_sum),
+      log_sum(a.shift),
       library_bytes(library_workspace(size, false)) {
   Parts parts(ws);
   for (const ConstView* x : {&a.in.q, &a.in.k, &a.in.v}) read.push_back(operand(*x, parts));
@@ -147,7 +147,7 @@ FusedAttention::FusedAttention(const AttentionBackwardArgs& a, void* ws)
     : size(a.in),
       scale(a.in.scale),
       is_backward(true),
-      log_sum(a.log_sum),
+      log_sum(a.shift),
       library_bytes(library_workspace(size, true)) {
   Parts parts(ws);
   for (const ConstView* x : {&a.in.q, &a.in.k, &a.in.v, &a.y, &a.gy}) read.push_back(operand(*x, parts));
@@ -161,7 +161,7 @@ std::vector<AttentionArgs> fused_chunks(const AttentionArgs& a) {
   return chunks(a, false, [&](const auto& heads, const auto& groups) -> AttentionArgs {
     AttentionInputs in = a.in;
     in.q = heads(in.q), in.k = groups(in.k), in.v = groups(in.v);
-    return {in, heads(a.y), heads(a.log_sum)};
+    return {in, heads(a.y), heads(a.shift), heads(a.factor)};
   });
 }
 
@@ -169,7 +169,7 @@ std::vector<AttentionBackwardArgs> fused_chunks(const AttentionBackwardArgs& a) 
   return chunks(a, true, [&](const auto& heads, const auto& groups) -> AttentionBackwardArgs {
     AttentionInputs in = a.in;
     in.q = heads(in.q), in.k = groups(in.k), in.v = groups(in.v);
-    return {in, heads(a.y), heads(a.log_sum), heads(a.gy), heads(a.gq), groups(a.gk), groups(a.gv)};
+    return {in, heads(a.y), heads(a.shift), heads(a.factor), heads(a.gy), heads(a.gq), groups(a.gk), groups(a.gv)};
   });
 }
 

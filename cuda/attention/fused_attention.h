@@ -37,7 +37,7 @@ struct FusedAttention {
   AttentionSizes size;
   double scale;
   bool is_backward;
-  ConstView log_sum;                        // (b, h, n), f32
+  ConstView log_sum;                        // (b, h, n), f32: the shift
   std::vector<FusedOperand> read, written;  // q, k, v, and in backward y, gy; y, or gq, gk, gv
   View lengths;                             // i32 (2, b): queries and keys of each batch; undefined if not needed
   void* library;                            // cuDNN's own workspace

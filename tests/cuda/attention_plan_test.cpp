@@ -29,14 +29,14 @@ struct Case {
   View k() const { return tensor(g, m, d); }
   View v() const { return tensor(g, m, e); }
   View y() const { return tensor(h, n, e); }
-  View log_sum() const {
+  View per_row() const {
     const Shape shape{b, h, n};
     return View(nullptr, accumulated(dtype), Device::cuda(), shape, contiguous_strides(shape));
   }
   /// Not for cuDNN, whose fused attention takes no blocks.
   AttentionInputs in() const { return {.q = q(), .k = k(), .v = v(), .is_causal = is_causal, .may_fuse = false}; }
-  AttentionArgs forward() const { return {in(), y(), log_sum()}; }
-  AttentionBackwardArgs backward() const { return {in(), y(), log_sum(), y(), q(), k(), v()}; }
+  AttentionArgs forward() const { return {in(), y(), per_row(), per_row()}; }
+  AttentionBackwardArgs backward() const { return {in(), y(), per_row(), per_row(), y(), q(), k(), v()}; }
   std::size_t forward_bytes() const { return attention_plans().attention.plan(forward()).workspace; }
   std::size_t backward_bytes() const { return attention_plans().attention_backward.plan(backward()).workspace; }
 };

@@ -21,13 +21,13 @@ struct Case {
     return View(reinterpret_cast<void*>(4096), dtype, Device::cuda(), {b, heads, tokens, width},
                 {tokens * heads * width, width, heads * width, 1});
   }
-  View log_sum() const { return View(nullptr, DType::f32, Device::cuda(), {b, h, n}, contiguous_strides({b, h, n})); }
+  View per_row() const { return View(nullptr, DType::f32, Device::cuda(), {b, h, n}, contiguous_strides({b, h, n})); }
   AttentionInputs in() const {
     return {.q = tensor(h, n, d), .k = tensor(g, m, d), .v = tensor(g, m, e), .is_causal = is_causal};
   }
-  AttentionArgs forward() const { return {in(), tensor(h, n, e), log_sum()}; }
+  AttentionArgs forward() const { return {in(), tensor(h, n, e), per_row(), per_row()}; }
   AttentionBackwardArgs backward() const {
-    return {in(), tensor(h, n, e), log_sum(), tensor(h, n, e), tensor(h, n, d), tensor(g, m, d), tensor(g, m, e)};
+    return {in(), tensor(h, n, e), per_row(), per_row(), tensor(h, n, e), tensor(h, n, d), tensor(g, m, d), tensor(g, m, e)};
   }
 };
 

@@ -169,7 +169,7 @@ const Cases linear_cases{{in(1, 3), in(4, 3), in(1).classes()},
                          {in(2, 3, 4), in(3, 4), in(2, 3).classes()},
                          {in(6, 3).transposed(), in(5, 3).transposed(), in(6).classes().spaced()},
                          {in(5, 4).narrowed(), in(4, 4).spaced(), in(5).classes()},
-                         {in(5, 3).expanded(), in(4, 3).expanded(), in(5).classes()}};
+                         {in(5, 3).expanded(), in(4, 3).narrowed(), in(5).classes()}};
 const Case no_rows{in(0, 3), in(4, 3), in(0).classes()};  // of which the mean is NaN
 
 }  // namespace
