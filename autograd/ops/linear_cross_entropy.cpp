@@ -20,7 +20,9 @@ using enum AttributeType;
 
 namespace {
 
-constexpr std::int64_t most_logits = std::int64_t{32} << 20;  // in a chunk, unless the option says otherwise
+constexpr std::int64_t most_bytes = std::int64_t{512} << 20;  // of a chunk's logits, unless the option says otherwise
+constexpr std::int64_t tile = 256;                            // rows
+constexpr std::int64_t alignment = 64;                        // elements: rows of logits begin at whole vectors
 
 /// The rule for x (n, d), weight (c, d) and targets (n). The saved gradients are those of the sum of all losses.
 struct LinearCrossEntropyBackward final : Node {
@@ -91,43 +93,27 @@ class ChunkedLoss {
     if (needs_weight && n == 0) run<&CopyKernels::fill>(gw.device(), Scalar(0), gw.write());
     if (n == 0) return;
     const Shape shape{std::min(size_, n), weight_.size(0)};
-    logits_ = empty(shape, dtype_, x_.device());
-    if ((needs_x || needs_weight) && x_.dtype() != dtype_) low_ = empty(shape, x_.dtype(), x_.device());
-    if (needs_x || needs_weight) ones_ = ones(shape[0], dtype_, x_.device());
+    const std::int64_t pitch = (shape[1] + alignment - 1) / alignment * alignment;
+    logits_ = empty({shape[0], pitch}, x_.dtype(), x_.device()).alias(shape, {pitch, 1}, 0);
     for (std::int64_t first = 0; first < n; first += size_) compute_chunk(first, std::min(size_, n - first));
-    logits_ = low_ = ones_ = {};
+    logits_ = {};
   }
 
  private:
   std::int64_t chunk_size(std::int64_t chunks) const {
     const std::int64_t n = std::max<std::int64_t>(x_.size(0), 1), classes = std::max<std::int64_t>(weight_.size(0), 1);
-    if (chunks == 0) chunks = (n * classes + most_logits - 1) / most_logits;
-    chunks = std::clamp<std::int64_t>(chunks, 1, n);
-    return (n + chunks - 1) / chunks;
+    if (chunks > 0) return (n + chunks - 1) / chunks;
+    const std::int64_t rows = most_bytes / (classes * static_cast<std::int64_t>(size_of(x_.dtype())));
+    return std::clamp<std::int64_t>(rows / tile * tile, 1, n);  // whole tiles of the products
   }
 
   void compute_chunk(std::int64_t first, std::int64_t count) {
     const Tensor x = rows_of(x_, first, count), target = rows_of(target_, first, count),
-                 y = rows_of(losses, first, count), logits = rows_of(logits_, 0, count);
-    const Tensor lse = empty(count, dtype_, x.device()), counted = empty({}, dtype_, x.device());
-    multiply(matrix(x.read()), matrix(weight_.read(), true), logits.write());
-    run_planned<&LossKernels::cross_entropy>(
+                 y = rows_of(losses, first, count), g = rows_of(logits_, 0, count);
+    multiply(matrix(x.read()), matrix(weight_.read(), true), g.write());
+    run<&LossKernels::cross_entropy_in_place>(
         x.device(),
-        {logits.read(), target.read(), ignore_, 0, Reduction::none, y.write(), lse.write(), counted.write(), {}, {}});
-    if (!gx.defined() && !gw.defined()) return;
-    run<&LossKernels::cross_entropy_backward>(x.device(), CrossEntropyBackwardArgs{logits.read(),
-                                                                                   target.read(),
-                                                                                   lse.read(),
-                                                                                   counted.read(),
-                                                                                   rows_of(ones_, 0, count).read(),
-                                                                                   ignore_,
-                                                                                   0,
-                                                                                   Reduction::none,
-                                                                                   logits.write(),
-                                                                                   {},
-                                                                                   {}});
-    const Tensor g = low_.defined() ? rows_of(low_, 0, count) : logits;
-    if (low_.defined()) run<&CopyKernels::copy>(x.device(), logits.read(), g.write());
+        CrossEntropyInPlaceArgs{g.write(), target.read(), ignore_, gx.defined() || gw.defined(), y.write()});
     if (gx.defined()) multiply(matrix(g.read()), matrix(weight_.read()), rows_of(gx, first, count).write());
     if (gw.defined()) multiply(matrix(g.read(), true), matrix(x.read()), gw.write(), first > 0);
   }
@@ -136,7 +122,7 @@ class ChunkedLoss {
   std::int64_t ignore_;
   DType dtype_;
   std::int64_t size_;  // rows of a chunk
-  Tensor logits_, low_, ones_;
+  Tensor logits_;      // of a chunk, and then their gradient
 
  public:
   Tensor losses, gx, gw;

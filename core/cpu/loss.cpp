@@ -40,7 +40,7 @@ void for_each_sample(const ConstView& logits, F&& f) {
 /// The weight of each class. 1 if weights are undefined.
 template <class T>
 struct Weights {
-  const ConstView& of_class;
+  ConstView of_class;
   bool defined() const { return of_class.defined(); }
   T operator[](std::int64_t c) const { return defined() ? element<T>(of_class, c) : T{1}; }
 };
@@ -121,7 +121,7 @@ struct GradRow {
   T& operator[](std::int64_t j) const { return *reinterpret_cast<T*>(data + j * step); }
   /// Sets element `at` to `value`, and all others to 0.
   void set_only(std::int64_t size, std::int64_t at, T value) const {
-    for (std::int64_t j = 0; j < size; ++j) (*this)[j] = j == at ? value : T{0};
+    for (std::int64_t j = 0; j < size; ++j) (*this)[j] = j == at ? value : T{};
   }
 };
 
@@ -154,12 +154,42 @@ void cross_entropy_backward(const CrossEntropyBackwardArgs& a) {
   });
 }
 
+void cross_entropy_in_place(const CrossEntropyInPlaceArgs& a) {
+  visit_floating(a.logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    const std::int64_t classes = a.logits.shape[1];
+    count_targets(a.target, a.ignore, classes, Weights<C>{{}});
+    for_each_sample(a.logits, [&](std::int64_t i) {
+      const auto t = element<std::int64_t>(a.target, i);
+      const GradRow<T> to(a.logits, i);
+      C& loss = element<C>(a.losses, i);
+      loss = 0;
+      if (t == a.ignore) {
+        if (a.writes_gradient) to.set_only(classes, -1, T{});
+        return;
+      }
+      const Row<T> x = row_of<T>(a.logits, i);
+      const C shift = x.max(), lse = shift + std::log(sum_exp(x, shift));
+      loss = lse - static_cast<C>(to[t]);
+      if (!a.writes_gradient) return;
+      ExpPiece<C> exp;
+      x.for_each_piece([&](std::int64_t at, const auto& piece) {
+        auto p = exp(piece, lse);
+        if (t >= at && t < at + piece.size()) p[t - at] -= 1;
+        store_piece<T>(to.data + at * to.step, to.step, p);
+      });
+    });
+  });
+}
+
 }  // namespace
 
 const LossKernels& loss_kernels() {
   static const LossKernels all{
       .cross_entropy = {plan, cross_entropy},
       .cross_entropy_backward = cross_entropy_backward,
+      .cross_entropy_in_place = cross_entropy_in_place,
   };
   return all;
 }

@@ -31,9 +31,21 @@ struct CrossEntropyBackwardArgs {
   ConstView weight, total;
 };
 
+/// losses = log(sum(exp(logits))) - logits[target] for each row, and then logits = softmax(logits) - one-hot, if
+/// `writes_gradient`. Both are 0 for rows with target `ignore`. logits (n, c) have any floating dtype, and the classes
+/// of a row are adjacent. losses (n) have the dtype in which they are computed.
+struct CrossEntropyInPlaceArgs {
+  View logits;
+  ConstView target;
+  std::int64_t ignore;
+  bool writes_gradient;
+  View losses;
+};
+
 struct LossKernels {
   Planned<CrossEntropyArgs> cross_entropy;
   void (*cross_entropy_backward)(const CrossEntropyBackwardArgs& args);
+  void (*cross_entropy_in_place)(const CrossEntropyInPlaceArgs& args);
 };
 
 }  // namespace bytetape

@@ -144,11 +144,7 @@ FusedAttention::FusedAttention(const AttentionArgs& a, void* ws)
 }
 
 FusedAttention::FusedAttention(const AttentionBackwardArgs& a, void* ws)
-    : size(a.in),
-      scale(a.in.scale),
-      is_backward(true),
-      log_sum(a.shift),
-      library_bytes(library_workspace(size, true)) {
+    : size(a.in), scale(a.in.scale), is_backward(true), log_sum(a.shift), library_bytes(library_workspace(size, true)) {
   Parts parts(ws);
   for (const ConstView* x : {&a.in.q, &a.in.k, &a.in.v, &a.y, &a.gy}) read.push_back(operand(*x, parts));
   lengths = make_lengths(size, a.gy.device, parts);

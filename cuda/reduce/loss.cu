@@ -224,6 +224,7 @@ const LossKernels& loss_kernels() {
   static const LossKernels all{
       .cross_entropy = {loss_plans().cross_entropy.plan, cross_entropy},
       .cross_entropy_backward = cross_entropy_backward,
+      .cross_entropy_in_place = cross_entropy_in_place,
   };
   return all;
 }

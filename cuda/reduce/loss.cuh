@@ -71,5 +71,6 @@ struct Weights {
 };
 
 void cross_entropy_backward(const CrossEntropyBackwardArgs& args);
+void cross_entropy_in_place(const CrossEntropyInPlaceArgs& args);
 
 }  // namespace bytetape::cuda

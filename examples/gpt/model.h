@@ -2,6 +2,8 @@
 #include <bytetape/bytetape.h>
 
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 namespace bytetape::examples {
 
@@ -48,7 +50,8 @@ struct GptMlp : nn::Module {
   Tensor forward(const Tensor& x) override { return dropout(c_proj(c_fc(x, Activation::gelu_tanh))); }
 };
 
-/// Attention and a feed-forward network, each on normalised inputs and added to them.
+/// Attention and a feed-forward network, each on normalised inputs and added to them. The last sum is left to the next
+/// layer norm, which adds and normalises in one pass.
 struct GptBlock : nn::Module {
   nn::LayerNorm ln_1;
   CausalSelfAttention attn;
@@ -59,9 +62,16 @@ struct GptBlock : nn::Module {
     register_module("ln_1", ln_1), register_module("attn", attn);
     register_module("ln_2", ln_2), register_module("mlp", mlp);
   }
-  Tensor forward(const Tensor& x) override {
-    const auto [normalised, sum] = ln_2(attn(ln_1(x)), x);
-    return sum + mlp(normalised);
+  using nn::Module::operator();
+  /// Returns the result of the feed-forward network, and the sum to which it is still to be added. The inputs are those
+  /// of the block before. Without it, `branch` is undefined.
+  std::pair<Tensor, Tensor> operator()(const Tensor& branch, const Tensor& x) {
+    const auto body = [this](const Tensor& branch, const Tensor& x) -> std::pair<Tensor, Tensor> {
+      const AddLayerNorm first = branch.defined() ? ln_1(branch, x) : AddLayerNorm{ln_1(x), x};
+      const auto [normalised, sum] = ln_2(attn(first.y), first.sum);
+      return {mlp(normalised), sum};
+    };
+    return nn::call(*this, body, branch, x);
   }
 };
 
@@ -95,8 +105,9 @@ struct Gpt : nn::Module {
     check(tokens.rank() == 2 && tokens.size(1) <= sizes.context, "expected tokens (b, n) with n of at most ",
           sizes.context, ", got ", bytetape::describe(tokens));
     Tensor x = drop(wte(tokens) + wpe(arange(tokens.size(1), DType::i64, tokens.device())));
-    for (GptBlock& block : h) x = block(x);
-    return ln_f(x);
+    Tensor branch;
+    for (GptBlock& block : h) std::tie(branch, x) = block(branch, x);
+    return branch.defined() ? ln_f(branch, x).y : ln_f(x);
   }
 
  private:

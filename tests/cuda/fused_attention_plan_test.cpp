@@ -27,7 +27,8 @@ struct Case {
   }
   AttentionArgs forward() const { return {in(), tensor(h, n, e), per_row(), per_row()}; }
   AttentionBackwardArgs backward() const {
-    return {in(), tensor(h, n, e), per_row(), per_row(), tensor(h, n, e), tensor(h, n, d), tensor(g, m, d), tensor(g, m, e)};
+    return {in(),           tensor(h, n, e), per_row(), per_row(), tensor(h, n, e), tensor(h, n, d), tensor(g, m, d),
+            tensor(g, m, e)};
   }
 };
 

@@ -132,8 +132,9 @@ const KernelTable& kernels() {
       k.unscale = unscale;
     });
     add<ImagesKernels>(table, [](ImagesKernels& k) { defer<&ImagesKernels::gather_images>(k); });
-    add<LossKernels>(
-        table, [](LossKernels& k) { defer<&LossKernels::cross_entropy, &LossKernels::cross_entropy_backward>(k); });
+    add<LossKernels>(table, [](LossKernels& k) {
+      defer<&LossKernels::cross_entropy, &LossKernels::cross_entropy_backward, &LossKernels::cross_entropy_in_place>(k);
+    });
     add<MatmulKernels>(table, [](MatmulKernels& k) { defer<&MatmulKernels::matmul>(k); });
     add<BatchNormKernels>(table, [](BatchNormKernels& k) {
       defer<&BatchNormKernels::batch_norm_statistics, &BatchNormKernels::batch_norm_apply,

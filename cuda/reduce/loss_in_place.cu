@@ -1,0 +1,131 @@
+// Cross entropy of a chunk of logits, whose gradient overwrites them. A block reads its row twice, the second time from
+// the cache.
+#include <limits>
+
+#include "bytetape/core/kernels/loss.h"
+#include "bytetape/core/visit.h"
+#include "bytetape/cuda/alignment.h"
+#include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/reduce/block_reduce.cuh"
+#include "bytetape/cuda/reduce/loss.cuh"
+
+namespace bytetape::cuda {
+namespace {
+
+constexpr int row_threads = 512, warp_size = 32;
+
+/// The maximum of some values, and the sum of exp(value - max) (Milakov & Gimelshein, 2018).
+template <class C>
+struct MaxAndExps {
+  C max = -std::numeric_limits<C>::infinity(), exps = 0;
+};
+
+/// Returns `max`, or 0 for -inf, because -inf - -inf is NaN.
+template <class C>
+__device__ C finite_shift(C max) {
+  return max == -std::numeric_limits<C>::infinity() ? C{0} : max;
+}
+
+template <class C>
+__device__ MaxAndExps<C> join(const MaxAndExps<C>& a, const MaxAndExps<C>& b) {
+  const C max = ::fmax(a.max, b.max), shift = finite_shift(max);
+  return {max, a.exps * ::exp(a.max - shift) + b.exps * ::exp(b.max - shift)};
+}
+
+template <class C>
+__device__ MaxAndExps<C> from_lane(const MaxAndExps<C>& v, int by) {
+  return {__shfl_xor_sync(~0u, v.max, by), __shfl_xor_sync(~0u, v.exps, by)};
+}
+
+/// Joins the values of all threads, in a fixed order. Every thread gets the result.
+template <class C>
+__device__ MaxAndExps<C> joined(MaxAndExps<C> v) {
+  __shared__ MaxAndExps<C> of_warps[row_threads / warp_size];
+  for (int by = warp_size / 2; by > 0; by /= 2) v = join(v, from_lane(v, by));
+  if (threadIdx.x % warp_size == 0) of_warps[threadIdx.x / warp_size] = v;
+  __syncthreads();
+  MaxAndExps<C> all = of_warps[0];
+  for (int w = 1; w < row_threads / warp_size; ++w) all = join(all, of_warps[w]);
+  return all;
+}
+
+template <class T>
+struct LogitRows {
+  T* logits;
+  std::int64_t pitch;
+  bool writes;
+  Targets targets;
+  Column<compute_t<T>> losses;
+  FaultSlot faults;
+};
+
+/// Calls f<n>(address, index) for the row's vectors of n = `lanes` elements, and for its last elements one by one.
+template <int lanes, class T, class F>
+__device__ void for_each_vector(T* row, std::int64_t size, const F& f) {
+  const std::int64_t whole = size / lanes * lanes;
+  for (std::int64_t j = std::int64_t{threadIdx.x} * lanes; j < whole; j += row_threads * lanes)
+    f.template operator()<lanes>(row + j, j);
+  for (std::int64_t j = whole + threadIdx.x; j < size; j += row_threads) f.template operator()<1>(row + j, j);
+}
+
+template <class T, int lanes>
+__global__ void __launch_bounds__(row_threads) in_place_kernel(const __grid_constant__ LogitRows<T> a) {
+  using C = compute_t<T>;
+  const std::int64_t i = blockIdx.x, classes = a.targets.classes, t = a.targets.data[i];
+  T* const row = a.logits + i * a.pitch;
+  if (threadIdx.x == 0 && a.targets.is_fault(t))
+    leave_if_first(a.faults, {Fault::Kind::target, t, classes}, i,
+                   [&](std::int64_t r) { return a.targets.is_fault(a.targets.data[r]); });
+  if (t == a.targets.ignore || !a.targets.is_class(t)) {
+    if (threadIdx.x == 0) a.losses[i] = 0;
+    if (a.writes) for_each_vector<lanes>(row, classes, [&]<int n>(T* x, std::int64_t) { Packed<T, n>{}.store(x); });
+    return;
+  }
+  const C wanted = widened(row[t]);
+  MaxAndExps<C> mine;
+  for_each_vector<lanes>(row, classes, [&]<int n>(const T* x, std::int64_t) {
+    const auto stored = load<n>(x);
+    C v[n], max = mine.max;
+#pragma unroll
+    for (int k = 0; k < n; ++k) v[k] = widened(stored.values[k]), max = ::fmax(max, v[k]);
+    const C shift = finite_shift(max);
+    mine.exps *= ::exp(mine.max - shift);
+#pragma unroll
+    for (int k = 0; k < n; ++k) mine.exps += ::exp(v[k] - shift);
+    mine.max = max;
+  });
+  const MaxAndExps<C> all = joined(mine);
+  const C lse = all.max + ::log(all.exps);
+  if (threadIdx.x == 0) a.losses[i] = lse - wanted;
+  if (!a.writes) return;
+  for_each_vector<lanes>(row, classes, [&]<int n>(T* x, std::int64_t j) {
+    auto v = load<n>(x);
+#pragma unroll
+    for (int k = 0; k < n; ++k)
+      v.values[k] = narrowed<T>(::exp(widened(v.values[k]) - lse) - (j + k == t ? C{1} : C{0}));
+    v.store(x);
+  });
+}
+
+}  // namespace
+
+void cross_entropy_in_place(const CrossEntropyInPlaceArgs& args) {
+  const std::int64_t n = args.logits.shape[0], classes = args.logits.shape[1];
+  if (n == 0) return;
+  visit_floating(args.logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int lanes = 16 / static_cast<int>(sizeof(T));
+    const LogitRows<T> rows{args.logits.as<T>(),
+                            args.logits.strides[0],
+                            args.writes_gradient,
+                            {args.target, classes, args.ignore},
+                            column<compute_t<T>>(args.losses),
+                            FaultSlot(args.losses.device)};
+    const bool has_vectors = rows.pitch % lanes == 0 && is_aligned(args.logits);
+    const auto kernel = has_vectors ? in_place_kernel<T, lanes> : in_place_kernel<T, 1>;
+    kernel<<<static_cast<unsigned>(n), row_threads, 0, stream_of(args.logits.device)>>>(rows);
+  });
+  check_launch();
+}
+
+}  // namespace bytetape::cuda
