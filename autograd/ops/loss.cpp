@@ -83,6 +83,7 @@ struct CrossEntropyBackward final : Node {
   Saved logits{this}, target{this}, lse{this}, count{this}, weight{this}, total{this};
   RowLoss loss;
   std::int64_t classes = 0;
+  DType dtype = DType::f32;  // of the input
 
   Tensor composed(const Tensor& gy) const {
     const Tensor t = target.get(), w = weight.get(), of_row = unsqueeze(t, 1);
@@ -93,14 +94,15 @@ struct CrossEntropyBackward final : Node {
     const Tensor counted = sum(counts(t)), c = count.get();
     const Tensor share = loss.reduction == Reduction::mean ? gy / where(counted == 0, 1, c) : gy;
     const Tensor g = unsqueeze(expand(share, t.shape()), 1);
-    return where(counts(of_row) == 0, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
+    const Tensor gx = where(counts(of_row) == 0, 0, (loss.takes_logits ? expected(wanted, w) - wanted : -wanted) * g);
+    return to(gx, dtype);
   }
   /// Returns 1 if a target is a valid class, and 0 if it is ignored or out of range.
   Tensor counts(const Tensor& of_row) const {
     return where(of_row == loss.ignore, 0, where(of_row < 0, 0, where(of_row >= classes, 0, ones_like(of_row))));
   }
   Tensor expected(const Tensor& wanted, const Tensor& w) const {
-    const Tensor p = softmax(logits.get(), 1);
+    const Tensor p = softmax(to(logits.get(), wanted.dtype()), 1);
     return w.defined() ? p * sum(wanted, {1}, true) : p;
   }
   Tensor fused(const Tensor& gy, const InputGrads& gx) {
@@ -108,7 +110,7 @@ struct CrossEntropyBackward final : Node {
     const Tensor x = logits.get(), t = target.get();
     const Tensor g = over_logits         ? logits.take(gx)
                      : loss.takes_logits ? empty_like(x)
-                                         : empty({t.size(0), classes}, gy.dtype(), gy.device());
+                                         : empty({t.size(0), classes}, dtype, gy.device());
     run<&LossKernels::cross_entropy_backward>(
         g.device(),
         CrossEntropyBackwardArgs{read(x), t.read(), read(lse.get()), count.get().read(), gy.read(), loss.ignore,
@@ -119,13 +121,15 @@ struct CrossEntropyBackward final : Node {
     gx[0] = grad_enabled() ? composed(gy[0]) : fused(gy[0], gx);
   }
 };
+/// Returns the loss of logits or log-probabilities (n, c), in accumulated(x.dtype()), the dtype of `weight`.
 static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
   const Device device = x.device();
+  const DType wide = accumulated(x.dtype());
   const bool smooths = loss.smoothing > 0 && weight.defined();
   const Tensor total = smooths ? sum(weight) : Tensor();
-  Tensor y = empty(loss.reduction == Reduction::none ? target.shape() : Shape{}, x.dtype(), device);
-  const Tensor lse = loss.takes_logits ? empty_like(target, x.dtype()) : Tensor();
-  const Tensor count = empty({}, x.dtype(), device);
+  Tensor y = empty(loss.reduction == Reduction::none ? target.shape() : Shape{}, wide, device);
+  const Tensor lse = loss.takes_logits ? empty_like(target, wide) : Tensor();
+  const Tensor count = empty({}, wide, device);
   run_planned<&LossKernels::cross_entropy>(
       device, {x.read(), target.read(), loss.ignore, loss.smoothing, loss.reduction, y.write(), write(lse),
                count.write(), read(weight), read(total)});
@@ -138,19 +142,28 @@ static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& 
     node->total.save(total);
     node->loss = loss;
     node->classes = x.size(1);
+    node->dtype = x.dtype();
   }
   return y;
 }
 
+/// Returns y, a loss of x that was computed in accumulated(x.dtype()), in the dtype that the op returns.
+static Tensor narrowed(const Tensor& y, const Tensor& x) { return autocast_enabled() ? y : to(y, x.dtype()); }
+
 /// Computes the loss for logits and targets of any supported shape.
-static Tensor loss_of_classes(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
-  if (x.rank() == 2) return loss_of_rows(x, target, weight, loss);
+static Tensor loss_of_classes(const Tensor& x, const Tensor& target, const Tensor& given_weight, const RowLoss& loss) {
+  const Tensor weight = given_weight.defined() ? to(given_weight, accumulated(x.dtype())) : given_weight;
+  if (x.rank() == 2) return narrowed(loss_of_rows(x, target, weight, loss), x);
   const std::int64_t rows = target.numel();
   const Tensor y = loss_of_rows(as_rows(x, rows), reshape(target, {rows}), weight, loss);
-  return loss.reduction == Reduction::none ? reshape(y, target.shape()) : y;
+  return narrowed(loss.reduction == Reduction::none ? reshape(y, target.shape()) : y, x);
 }
 
-static Tensor loss_of_probabilities(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+/// Computes the loss in accumulated(logits.dtype()), because a sum over a batch needs more than 16 bits.
+static Tensor loss_of_probabilities(const Tensor& logits, const Tensor& probabilities,
+                                    const CrossEntropyOptions& options) {
+  const DType wide = accumulated(logits.dtype());
+  const Tensor x = to(logits, wide), target = to(probabilities, wide);
   const int dim = class_dim(x);
   const std::int64_t classes = x.size(dim);
   const double smoothing = options.label_smoothing;
@@ -158,22 +171,13 @@ static Tensor loss_of_probabilities(const Tensor& x, const Tensor& target, const
   if (options.weight.defined()) {
     Shape by_class = Shape::filled(x.rank(), 1);
     by_class[dim] = classes;
-    wanted = wanted * view(options.weight, by_class);
+    wanted = wanted * view(to(options.weight, wide), by_class);
   }
   const Tensor products = log_softmax(x, dim) * wanted;
   if (options.reduction == Reduction::none) return -sum(products, {dim});
   const Tensor y = -sum(products);
   return options.reduction == Reduction::sum ? y : y / static_cast<double>(numel(rows_shape(x)));
 }
-
-/// Returns f(x in f32) in x's dtype. A sum over a batch needs more than 16 bits.
-template <class F>
-static Tensor in_f32(const Tensor& x, const F& f) {
-  const Tensor y = f(to(x, DType::f32));
-  return autocast_enabled() ? y : to(y, x.dtype());
-}
-/// Returns `other` converted to x's dtype, if it is defined.
-static Tensor like(const Tensor& other, const Tensor& x) { return other.defined() ? to(other, x.dtype()) : other; }
 
 constexpr OpDefinition cross_entropy_op{
     .name = "cross_entropy",
@@ -187,14 +191,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
                                 options.reduction);
   check_inputs(logits, target, options);
   check_weight(options.weight, logits);
-  const bool holds_classes = target.dtype() == DType::i64;
-  if (size_of(logits.dtype()) == 2)
-    return op.composed(in_f32(logits, [&](const Tensor& x) {
-      CrossEntropyOptions wide = options;
-      wide.weight = like(options.weight, x);
-      return cross_entropy(x, holds_classes ? target : to(target, x.dtype()), wide);
-    }));
-  if (!holds_classes) return op.composed(loss_of_probabilities(logits, target, options));
+  if (target.dtype() != DType::i64)
+    return op.composed(narrowed(loss_of_probabilities(logits, target, options), logits));
   return op.result(loss_of_classes(logits, target, options.weight,
                                    {options.ignore_index, options.label_smoothing, options.reduction}));
 }
@@ -211,10 +209,6 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const Nll
   check<DTypeError>(target.dtype() == DType::i64, "expected a target of class indices (i64), got ", describe(target));
   check_classes(log_probabilities, target);
   check_weight(options.weight, log_probabilities);
-  if (size_of(log_probabilities.dtype()) == 2)
-    return op.composed(in_f32(log_probabilities, [&](const Tensor& x) {
-      return nll_loss(x, target, {like(options.weight, x), options.reduction, options.ignore_index});
-    }));
   return op.result(loss_of_classes(log_probabilities, target, options.weight,
                                    {options.ignore_index, 0, options.reduction, /*takes_logits=*/false}));
 }

@@ -21,10 +21,12 @@ struct CrossEntropyOptions {
 ///
 /// Returns a scalar, or for Reduction::none one loss per sample or pixel, in the shape of logits without c. Logits (n,
 /// c) and channels-last images are read without a copy. Differentiable to any order.
-/// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
-/// Throws ValueError if a class is neither in [0, c) nor ignored, if label_smoothing is not in [0, 1], or if
-/// ignore_index is not negative and target holds probabilities.
-/// Throws AutogradError if `weight` requires grad, because it gets no gradient.
+/// 16-bit logits are read as they are. The loss is computed in f32, and returned in the logits' dtype, in f32 under
+/// Autocast. The gradient is scaled by 1 / (number of targets) and the incoming gradient in f32, then rounded. For
+/// 16-bit logits, a target of probabilities takes an f32 copy of both. Throws ShapeError, DTypeError or DeviceError if
+/// the tensors do not fit. Throws ValueError if a class is neither in [0, c) nor ignored, if label_smoothing is not in
+/// [0, 1], or if ignore_index is not negative and target holds probabilities. Throws AutogradError if `weight` requires
+/// grad, because it gets no gradient.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 
 /// The arguments of torch.nn.functional.nll_loss.

@@ -6,12 +6,6 @@
 namespace bytetape::cpu {
 namespace {
 
-/// Calls f for f32 or f64. The op converts 16-bit logits to f32.
-template <class F>
-void visit_wide(DType t, F&& f) {
-  t == DType::f64 ? f(double{}) : f(float{});
-}
-
 template <class T>
 Row<T> row_of(const ConstView& logits, std::int64_t i) {
   const auto size = static_cast<std::int64_t>(sizeof(T));
@@ -59,53 +53,54 @@ double count_targets(const ConstView& target, std::int64_t ignore, std::int64_t 
 }
 
 /// Returns sum_j w_j (lse - x_j) / c. `total` is the sum of the weights, if they are defined.
-template <class T>
-T smooth_loss(const Row<T>& x, T lse, const Weights<T>& weights, T total) {
-  const auto c = static_cast<T>(x.size);
+template <class T, class C = compute_t<T>>
+C smooth_loss(const Row<T>& x, C lse, const Weights<C>& weights, C total) {
+  const auto c = static_cast<C>(x.size);
   if (!weights.defined()) return lse - x.sum() / c;
   double sum = 0;
   x.for_each_piece([&](std::int64_t at, const auto& piece) {
     for (std::int64_t j = 0; j < piece.size(); ++j) sum += static_cast<double>(weights[at + j] * piece[j]);
   });
-  return (total * lse - static_cast<T>(sum)) / c;
+  return (total * lse - static_cast<C>(sum)) / c;
 }
 
 Plan plan(const CrossEntropyArgs& a) {
   const bool adds_up = a.reduction != Reduction::none;
-  return {adds_up ? static_cast<std::size_t>(a.target.numel()) * size_of(a.logits.dtype) : 0};
+  return {adds_up ? static_cast<std::size_t>(a.target.numel()) * size_of(a.y.dtype) : 0};
 }
 
 // With smoothing s over c classes: (1 - s) w_t (lse - x_t) + s / c sum_j w_j (lse - x_j).
 void cross_entropy(const CrossEntropyArgs& a, const Plan&, Workspace ws) {
   const std::int64_t n = a.target.shape[0], classes = a.logits.shape[1];
-  visit_wide(a.logits.dtype, [&](auto zero) {
+  visit_floating(a.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Weights<T> weights{a.weight};
+    using C = compute_t<T>;
+    const Weights<C> weights{a.weight};
     const double count = count_targets(a.target, a.ignore, classes, weights);
     const bool adds_up = a.reduction != Reduction::none, takes_logits = a.lse.defined();
-    T* losses = adds_up ? static_cast<T*>(ws.data) : a.y.as<T>();
-    const auto s = static_cast<T>(a.smoothing);
-    const T total = a.total.defined() ? *a.total.as<T>() : T{0};
+    C* losses = adds_up ? static_cast<C*>(ws.data) : a.y.as<C>();
+    const auto s = static_cast<C>(a.smoothing);
+    const C total = a.total.defined() ? *a.total.as<C>() : C{0};
     for_each_sample(a.logits, [&](std::int64_t i) {
       const auto t = element<std::int64_t>(a.target, i);
       const Row<T> x = row_of<T>(a.logits, i);
-      T log_sum = 0;
+      C log_sum = 0;
       if (takes_logits) {
-        const T shift = x.max();
-        element<T>(a.lse, i) = log_sum = shift + std::log(sum_exp(x, shift));
+        const C shift = x.max();
+        element<C>(a.lse, i) = log_sum = shift + std::log(sum_exp(x, shift));
       }
-      T loss = 0;
+      C loss = 0;
       if (t != a.ignore) {
-        loss = weights[t] * (log_sum - *reinterpret_cast<const T*>(x.data + t * x.step));
+        loss = weights[t] * (log_sum - static_cast<C>(*reinterpret_cast<const T*>(x.data + t * x.step)));
         if (s > 0) loss = (1 - s) * loss + s * smooth_loss(x, log_sum, weights, total);
       }
       losses[i] = loss;
     });
-    *a.count.as<T>() = static_cast<T>(count);
+    *a.count.as<C>() = static_cast<C>(count);
     if (!adds_up) return;
     double sum = 0;
     for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(losses[i]);
-    *a.y.as<T>() = static_cast<T>(a.reduction == Reduction::mean ? sum / count : sum);
+    *a.y.as<C>() = static_cast<C>(a.reduction == Reduction::mean ? sum / count : sum);
   });
 }
 
@@ -126,23 +121,24 @@ struct GradRow {
 };
 
 void cross_entropy_backward(const CrossEntropyBackwardArgs& a) {
-  visit_wide(a.gx.dtype, [&](auto zero) {
+  visit_floating(a.gx.dtype, [&](auto zero) {
     using T = decltype(zero);
+    using C = compute_t<T>;
     const std::int64_t classes = a.gx.shape[1];
-    const Weights<T> weights{a.weight};
-    const auto s = static_cast<T>(a.smoothing), share = s / static_cast<T>(classes);
-    const T of_all = a.total.defined() ? share * *a.total.as<T>() : s;
-    const T count = a.reduction == Reduction::mean ? *a.count.as<T>() : T{1};
+    const Weights<C> weights{a.weight};
+    const auto s = static_cast<C>(a.smoothing), share = s / static_cast<C>(classes);
+    const C of_all = a.total.defined() ? share * *a.total.as<C>() : s;
+    const C count = a.reduction == Reduction::mean ? *a.count.as<C>() : C{1};
     for_each_sample(a.gx, [&](std::int64_t i) {
       const auto t = element<std::int64_t>(a.target, i);
       const GradRow<T> to(a.gx, i);
-      if (t == a.ignore) return to.set_only(classes, -1, 0);
-      const T g = (a.reduction == Reduction::none ? element<T>(a.gy, i) : *a.gy.as<T>()) / count;
-      const T of_target = weights[t] * (1 - s);
-      if (!a.lse.defined()) return to.set_only(classes, t, -of_target * g);
-      ExpPiece<T> exp;
+      if (t == a.ignore) return to.set_only(classes, -1, T{});
+      const C g = (a.reduction == Reduction::none ? element<C>(a.gy, i) : *a.gy.as<C>()) / count;
+      const C of_target = weights[t] * (1 - s);
+      if (!a.lse.defined()) return to.set_only(classes, t, static_cast<T>(-of_target * g));
+      ExpPiece<C> exp;
       row_of<T>(a.logits, i).for_each_piece([&](std::int64_t at, const auto& x) {
-        auto p = exp(x, element<T>(a.lse, i));
+        auto p = exp(x, element<C>(a.lse, i));
         if (weights.defined()) p *= of_target + of_all;
         if (t >= at && t < at + x.size()) p[t - at] -= of_target;
         char* const y = to.data + at * to.step;

@@ -7,8 +7,9 @@
 
 namespace bytetape {
 
-// logits (n, c), f32 or f64; target i64 (n). Rows with target `ignore` count as 0. A target that is no class is a fault
-// (core/device/fault.h). lse (n) = log(sum(exp(logits))), and count, a scalar, have the dtype of the logits.
+// logits (n, c) have any floating dtype; target is i64 (n). Rows with target `ignore` count as 0. A target that is no
+// class is a fault (core/device/fault.h). lse (n) = log(sum(exp(logits))), count, a scalar, and all tensors that are
+// not said to be like the logits are in f32 if the logits are 16-bit, else in their dtype.
 struct CrossEntropyArgs {
   ConstView logits, target;
   std::int64_t ignore;
@@ -17,11 +18,11 @@ struct CrossEntropyArgs {
   View y;            // (n) for Reduction::none, else a scalar
   View lse;          // undefined for log-probabilities: lse is 0, and there is no smoothing
   View count;        // number of targets that are not `ignore`, or the sum of their weights
-  ConstView weight;  // (c), like the logits; undefined means 1
+  ConstView weight;  // (c); undefined means 1
   ConstView total;   // the sum of weight, a scalar, needed for smoothing
 };
-/// gx = (softmax - smoothed one-hot) * gy, with the same weights. gy is like y, and is divided by count for
-/// Reduction::mean. gx may be the logits.
+/// gx = (softmax - smoothed one-hot) * gy, with the same weights. gy has the shape of y, and is divided by count for
+/// Reduction::mean. gx has the dtype of the logits, and may be the logits. It is rounded once, when it is stored.
 struct CrossEntropyBackwardArgs {
   ConstView logits, target, lse, count, gy;
   std::int64_t ignore;

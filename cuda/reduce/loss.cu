@@ -39,23 +39,23 @@ struct RowSums {
   T sum = 0;   // sum of x, weighted if there are weights
 };
 
-template <int batch, Rows rows, class T>
-__device__ RowSums<T> scan(const Column<const T>& x, std::int64_t size, int lane, int lanes,
-                           [[maybe_unused]] const Weights<T>& weights) {
-  constexpr T least = -std::numeric_limits<T>::infinity();
-  RowSums<T> r;
+template <int batch, Rows rows, class T, class C = compute_t<T>>
+__device__ RowSums<C> scan(const Column<const T>& x, std::int64_t size, int lane, int lanes,
+                           [[maybe_unused]] const Weights<C>& weights) {
+  constexpr C least = -std::numeric_limits<C>::infinity();
+  RowSums<C> r;
   for (std::int64_t first = lane; first < size; first += std::int64_t{lanes} * batch) {
-    T v[batch], max = r.max;
+    C v[batch], max = r.max;
     for (int k = 0; k < batch; ++k) {
       const std::int64_t j = first + k * lanes;
-      v[k] = j < size ? x[j] : least;
+      v[k] = j < size ? widened(x[j]) : least;
       if constexpr (rows == Rows::weighted)
-        r.sum += j < size ? weights[j] * v[k] : T{0};
+        r.sum += j < size ? weights[j] * v[k] : C{0};
       else
-        r.sum += j < size ? v[k] : T{0};
+        r.sum += j < size ? v[k] : C{0};
     }
     for (int k = 0; k < batch; ++k) max = ::fmax(max, v[k]);
-    const T shift = max == least ? T{0} : max;  // -inf - -inf would be NaN
+    const C shift = max == least ? C{0} : max;  // -inf - -inf would be NaN
     r.exps *= ::exp(r.max - shift);
     for (int k = 0; k < batch; ++k) r.exps += ::exp(v[k] - shift);
     r.max = max;
@@ -92,24 +92,24 @@ struct Result {
   }
 };
 
-template <class T>
+template <class T, class C = compute_t<T>>
 struct Forward {
   Matrix<const T> logits;
   Targets targets;
-  T smoothing;
-  Column<T> lse;
-  Result<T> result;
+  C smoothing;
+  Column<C> lse;
+  Result<C> result;
   std::int64_t rows_each;  // rows per block
   Partial* partials;       // one per block; null if there is one block
   FaultSlot faults;
-  Weights<T> weights;
+  Weights<C> weights;
 };
 
 /// Returns (1 - s) w_t (lse - x_t) + s / c sum_j w_j (lse - x_j), with smoothing s over c classes.
-template <Rows rows, class T>
-__device__ T loss_of(const Forward<T>& a, const RowSums<T>& row, T log_sum, T wanted, [[maybe_unused]] T weight) {
-  const T s = a.smoothing, c = static_cast<T>(a.targets.classes);
-  T loss = log_sum - wanted;
+template <Rows rows, class T, class C>
+__device__ C loss_of(const Forward<T>& a, const RowSums<C>& row, C log_sum, C wanted, [[maybe_unused]] C weight) {
+  const C s = a.smoothing, c = static_cast<C>(a.targets.classes);
+  C loss = log_sum - wanted;
   if constexpr (rows != Rows::plain) loss *= weight;
   if constexpr (rows == Rows::plain)
     if (s > 0) loss = (1 - s) * loss + s * (log_sum - row.sum / c);
@@ -120,7 +120,8 @@ __device__ T loss_of(const Forward<T>& a, const RowSums<T>& row, T log_sum, T wa
 
 template <class T, int lanes, Rows rows>
 __global__ void __launch_bounds__(1024) cross_entropy_kernel(Forward<T> a) {
-  constexpr int batch = lanes || sizeof(T) == 8 ? 4 : 8;  // loads in flight
+  using C = compute_t<T>;
+  constexpr int batch = lanes || sizeof(C) == 8 ? 4 : 8;  // loads in flight
   const int width = lanes ? lanes : static_cast<int>(blockDim.x), groups = static_cast<int>(blockDim.x) / width,
             group = static_cast<int>(threadIdx.x) / width, lane = static_cast<int>(threadIdx.x) % width;
   const Targets& targets = a.targets;
@@ -132,19 +133,19 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(Forward<T> a) {
     const Column<const T> x = a.logits[is_row ? i : begin];
     const std::int64_t t = leads ? targets.data[i] : targets.ignore;
     const bool counts = t != targets.ignore, is_class = targets.is_class(t);
-    const T wanted = counts && is_class ? x[t] : T{0};  // loaded early, to arrive while the row is read
-    RowSums<T> row;
+    const C wanted = counts && is_class ? widened(x[t]) : C{0};  // loaded early, to arrive while the row is read
+    RowSums<C> row;
     if constexpr (rows != Rows::log_probabilities)
       row = joined<lanes>(scan<batch, rows>(x, is_row ? targets.classes : 0, lane, width, a.weights));
     if (!leads) continue;
-    T log_sum = 0;
+    C log_sum = 0;
     if constexpr (rows != Rows::log_probabilities) {
       log_sum = row.max + ::log(row.exps);
       a.lse[i] = log_sum;
     }
-    T weight = counts;
-    if constexpr (rows != Rows::plain) weight = counts && is_class ? a.weights[t] : T{0};
-    const T loss = counts && is_class ? loss_of<rows>(a, row, log_sum, wanted, weight) : T{0};
+    C weight = counts;
+    if constexpr (rows != Rows::plain) weight = counts && is_class ? a.weights[t] : C{0};
+    const C loss = counts && is_class ? loss_of<rows>(a, row, log_sum, wanted, weight) : C{0};
     if (a.result.reduction == Reduction::none) a.result.y[i] = loss;
     mine.loss += static_cast<double>(loss);
     mine.count += static_cast<double>(weight);
@@ -199,21 +200,22 @@ void cross_entropy(const CrossEntropyArgs& args, const Plan& plan, Workspace ws)
   const bool is_single = plan.workspace == 0;
   const auto blocks = is_single ? 1 : static_cast<int>(plan.workspace / sizeof(Partial));
   const unsigned threads = threads_for(n, classes, lanes, is_single);
-  visit_wide(args.logits.dtype, [&](auto zero) {
+  visit_floating(args.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Result<T> result{column<T>(args.y), args.count.as<T>(), args.reduction};
+    using C = compute_t<T>;
+    const Result<C> result{column<C>(args.y), args.count.as<C>(), args.reduction};
     auto* partials = is_single ? nullptr : static_cast<Partial*>(ws.data);
     const auto kernel = kernel_for<T>(rows_of(args.lse, args.weight), lanes);
     kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>({matrix<T>(args.logits),
                                                                    {args.target, classes, args.ignore},
-                                                                   static_cast<T>(args.smoothing),
-                                                                   column<T>(args.lse),
+                                                                   static_cast<C>(args.smoothing),
+                                                                   column<C>(args.lse),
                                                                    result,
                                                                    (n + blocks - 1) / blocks,
                                                                    partials,
                                                                    FaultSlot(args.y.device),
                                                                    {args.weight, args.total}});
-    if (!is_single) add_up_kernel<T><<<1, 1024, 0, stream>>>(partials, blocks, result);
+    if (!is_single) add_up_kernel<C><<<1, 1024, 0, stream>>>(partials, blocks, result);
   });
   check_launch();
 }

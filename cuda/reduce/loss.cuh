@@ -1,6 +1,8 @@
 #pragma once
-// Helpers for forward and backward of cross entropy.
+// Helpers for forward and backward of cross entropy. T is the dtype of the logits, and C that of everything else.
+#include "bytetape/core/visit.h"
 #include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
 
@@ -10,12 +12,6 @@ namespace bytetape::cuda {
 enum class Rows { plain, weighted, log_probabilities };
 inline Rows rows_of(const ConstView& lse, const ConstView& weight) {
   return !lse.defined() ? Rows::log_probabilities : weight.defined() ? Rows::weighted : Rows::plain;
-}
-
-/// Calls f(T{}) for f32 or f64. The op widens 16-bit logits.
-template <class F>
-void visit_wide(DType t, F&& f) {
-  t == DType::f64 ? f(double{}) : f(float{});
 }
 
 /// A strided vector.

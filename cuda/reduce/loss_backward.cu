@@ -4,45 +4,46 @@
 namespace bytetape::cuda {
 namespace {
 
-template <class T, Rows rows>
+template <class T, Rows rows, class C = compute_t<T>>
 struct Backward {
   Matrix<const T> logits;
   Targets targets;
-  T smoothing, share;  // share: smoothing per class
-  Column<const T> lse, gy;
-  const T* count;  // null if gy is not divided by it
+  C smoothing, share;  // share: smoothing per class
+  Column<const C> lse, gy;
+  const C* count;  // null if gy is not divided by it
   Matrix<T> gx;
-  Weights<T> weights;
+  Weights<C> weights;
 
   /// Values that all elements of row i need.
   struct Row {
     std::int64_t t;
-    T lse, g;
+    C lse, g;
     bool counts;
-    T of_target, of_all;  // if there are weights: w_t (1 - s), and w_t (1 - s) + s / c sum_j w_j
+    C of_target, of_all;  // if there are weights: w_t (1 - s), and w_t (1 - s) + s / c sum_j w_j
   };
   __device__ Row row(std::int64_t i) const {
     const std::int64_t t = targets.data[i];
     Row r{t, 0, count ? gy[i] / *count : gy[i], t != targets.ignore && targets.is_class(t), 0, 0};
     if constexpr (rows != Rows::log_probabilities) r.lse = lse[i];
     if constexpr (rows != Rows::plain) {
-      r.of_target = r.counts ? weights[t] * (1 - smoothing) : T{0};
+      r.of_target = r.counts ? weights[t] * (1 - smoothing) : C{0};
       r.of_all = r.of_target + share * weights.sum();
     }
     return r;
   }
   /// Returns 0 for log-probabilities, which the gradient does not need.
-  __device__ T logit(std::int64_t i, std::int64_t j) const {
+  __device__ C logit(std::int64_t i, std::int64_t j) const {
     if constexpr (rows == Rows::log_probabilities)
       return 0;
     else
-      return logits[i][j];
+      return widened(logits[i][j]);
   }
   // Computes (softmax - wanted) gy with the operations of the CPU kernel, in the same order.
-  __device__ T operator()(const Row& row, std::int64_t j, T x) const {
+  __device__ T operator()(const Row& row, std::int64_t j, C x) const { return narrowed<T>(gradient(row, j, x)); }
+  __device__ C gradient(const Row& row, std::int64_t j, C x) const {
     if (!row.counts) return 0;
-    if constexpr (rows == Rows::log_probabilities) return j == row.t ? -row.of_target * row.g : T{0};
-    T p = ::exp(x - row.lse);
+    if constexpr (rows == Rows::log_probabilities) return j == row.t ? -row.of_target * row.g : C{0};
+    C p = ::exp(x - row.lse);
     if constexpr (rows == Rows::weighted) {
       p *= row.of_all;
       if (j == row.t) p -= row.of_target;
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(block_size) backward_kernel(Backward<T, rows> 
   const auto classes = static_cast<std::uint32_t>(f.targets.classes);
   for (std::uint32_t first = blockIdx.x * (batch * block_size) + threadIdx.x; first < size;
        first += gridDim.x * (batch * block_size)) {
-    T x[batch];
+    compute_t<T> x[batch];
     std::uint32_t i[batch], j[batch];
     for (int k = 0; k < batch; ++k) {
       const std::uint32_t e = first + k * block_size;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(block_size)
   for (std::int64_t at = blockIdx.x; at < pieces; at += gridDim.x) {
     const std::int64_t i = at / of_row, first = (at - i * of_row) * piece + threadIdx.x;
     const Column<T> to = f.gx[i];
-    T x[row_batch];
+    compute_t<T> x[row_batch];
     for (int k = 0; k < row_batch; ++k)
       if (first + k * block_size < f.targets.classes) x[k] = f.logit(i, first + k * block_size);
     const auto row = f.row(i);
@@ -97,14 +98,15 @@ void launch(const CrossEntropyBackwardArgs& args, const Matrix<const T>& logits)
   const std::int64_t n = args.gx.shape[0], classes = args.gx.shape[1], size = n * classes;
   const Device device = args.gx.device;
   const cudaStream_t stream = stream_of(device);
-  const auto smoothing = static_cast<T>(args.smoothing);
+  using C = compute_t<T>;
+  const auto smoothing = static_cast<C>(args.smoothing);
   const Backward<T, rows> f{logits,
                             {args.target, classes, args.ignore},
                             smoothing,
-                            smoothing / static_cast<T>(classes),
-                            column<T>(args.lse),
-                            column<T>(args.gy),
-                            args.reduction == Reduction::mean ? args.count.as<T>() : nullptr,
+                            smoothing / static_cast<C>(classes),
+                            column<C>(args.lse),
+                            column<C>(args.gy),
+                            args.reduction == Reduction::mean ? args.count.as<C>() : nullptr,
                             matrix<T>(args.gx),
                             {args.weight, args.total}};
   if (classes < 512 && size < std::int64_t{1} << 31) {
@@ -120,7 +122,7 @@ void launch(const CrossEntropyBackwardArgs& args, const Matrix<const T>& logits)
 
 void cross_entropy_backward(const CrossEntropyBackwardArgs& args) {
   if (args.gx.numel() == 0) return;
-  visit_wide(args.gx.dtype, [&](auto zero) {
+  visit_floating(args.gx.dtype, [&](auto zero) {
     using T = decltype(zero);
     switch (rows_of(args.lse, args.weight)) {
       case Rows::plain:

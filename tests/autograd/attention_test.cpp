@@ -8,6 +8,7 @@
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/threads.h"
 
 namespace bytetape {
 namespace {
@@ -45,6 +46,40 @@ TEST(Attention, IsExactIfAFloatMaskIsLowForAllKeys) {
   const auto expected = results(matmul(softmax(scores, -1), wide[2]), wide, gy);
   for (std::size_t i = 0; i < actual.size(); ++i)
     EXPECT_TRUE(test::all_close(to(actual[i], DType::f64), expected[i], 1e-5, 1e-5)) << i;
+}
+
+// Threads share the tiles of the heads that are left over.
+TEST(Attention, ThreadsShareAHeadWithoutChangingABit) {
+  struct Case {
+    std::int64_t h, g, n, m;
+    bool is_causal;
+  };
+  for (const Case& c : {Case{1, 1, 400, 700, false},
+                        {1, 1, 700, 600, true},
+                        {4, 1, 130, 600, false},
+                        {4, 2, 330, 300, true},
+                        {1, 1, 70, 900, true},
+                        {3, 3, 1, 600, false}})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(detail::concat(c.h, ' ', c.g, ' ', c.n, ' ', c.m, c.is_causal ? " causal " : " ", dtype));
+      const auto leaf = [&](std::int64_t heads, std::int64_t tokens) {
+        return test::random_tensor({1, heads, tokens, 8}, dtype).set_requires_grad();
+      };
+      const std::vector<Tensor> x{leaf(c.h, c.n), leaf(c.g, c.m), leaf(c.g, c.m)};
+      const Tensor gy = test::random_tensor({1, c.h, c.n, 8}, dtype);
+      const auto run_on = [&](int threads) {
+        return test::with_threads(threads, [&] {
+          const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {.causal = c.is_causal});
+          return results(y, x, gy);
+        });
+      };
+      const auto one = run_on(1);
+      for (const int threads : {2, 3, 5, 8}) {
+        const auto some = run_on(threads);
+        for (std::size_t i = 0; i < one.size(); ++i)
+          EXPECT_EQ(some[i].to_vector<float>(), one[i].to_vector<float>()) << threads << " threads, result " << i;
+      }
+    }
 }
 
 TEST(Attention, OfQueriesWithoutKeysIs0) {

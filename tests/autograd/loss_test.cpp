@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
@@ -53,8 +54,8 @@ TEST(CrossEntropy, OfWeightsOfZeroHasNoMeanHoweverItIsDifferentiated) {
 }
 
 TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
-  const Tensor w = random_leaf({300, 40}), target = randint(0, 40, {300});
-  const auto run = [&](bool holds) {
+  const Tensor target = randint(0, 40, {300});
+  const auto run = [&](const Tensor& w, bool holds) {
     Tensor logits = w * 2;
     const Tensor loss = cross_entropy(logits, target, {.label_smoothing = 0.1});
     if (!holds) logits = Tensor();
@@ -63,10 +64,47 @@ TEST(CrossEntropy, LeavesTheGradientInPlaceOfLogitsThatNobodyHolds) {
     const std::vector<double> gradient = grad({loss}, {w})[0].to_vector<double>();
     return std::pair(gradient, test::statistics().allocated.peak - before);
   };
-  const auto [held, beside] = run(true);
-  const auto [free, in_place] = run(false);
-  EXPECT_EQ(held, free);
-  EXPECT_EQ(beside, in_place + test::rounded(300 * 40 * sizeof(double)));
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const Tensor w = random_leaf({300, 40}, dtype);
+    const auto [held, beside] = run(w, true);
+    const auto [free, in_place] = run(w, false);
+    EXPECT_EQ(held, free) << dtype;
+    EXPECT_EQ(beside, in_place + test::rounded(300 * 40 * size_of(dtype))) << dtype;
+  }
+}
+
+TEST(CrossEntropy, Of16BitsTakesNoCopyOfTheLogits) {
+  const Tensor target = randint(0, 40, {300});
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const bool takes_logits : {true, false}) {
+      SCOPED_TRACE(detail::concat(dtype, takes_logits ? " cross_entropy" : " nll_loss"));
+      const Tensor x = random_leaf({300, 40}, dtype);
+      memory::reset_peaks(Device::cpu());
+      const std::size_t before = test::allocated(), logits = test::rounded(300 * 40 * 2),
+                        rows = test::rounded(300 * sizeof(float));
+      const Tensor loss = takes_logits ? cross_entropy(x, target) : nll_loss(x, target);
+      EXPECT_LE(test::statistics().allocated.peak - before, 3 * rows);
+      const Tensor g = grad({loss}, {x}, {.retain_graph = true})[0];
+      EXPECT_EQ(g.dtype(), dtype);
+      EXPECT_LE(test::statistics().allocated.peak - before, logits + 3 * rows);
+      const Tensor composed = grad({loss}, {x}, {.create_graph = true})[0];
+      EXPECT_EQ(composed.dtype(), dtype);
+      EXPECT_TRUE(all_close(composed.to_vector<double>(), g.to_vector<double>(), 1e-2, 1e-6));
+    }
+}
+
+// In f16, 1 / 65,536 alone would lose digits, and the loss scale of 65,536 would be infinite.
+TEST(CrossEntropy, RoundsTheGradientOnce) {
+  const Tensor target = zeros({65'536}, DType::i64),
+               x = to(expand(make_tensor({1, 0.5}, {1, 2}), {65'536, 2}), DType::f16).set_requires_grad();
+  const Autocast autocast(DType::f16);
+  const Tensor loss = cross_entropy(x, target);
+  const std::vector<float> g = grad({loss * 65'536}, {x})[0].to_vector<float>();
+  const double p = 1 / (1 + std::exp(-0.5));
+  for (const std::size_t row : {0, 65'535}) {
+    EXPECT_NEAR(g[2 * row], p - 1, 2e-4);
+    EXPECT_NEAR(g[2 * row + 1], 1 - p, 2e-4);
+  }
 }
 
 TEST(CrossEntropy, ReadsChannelsLastImagesAsTheyLie) {
