@@ -9,7 +9,7 @@
 namespace bytetape::test {
 
 enum class Rule { sgd, adam, rmsprop };
-inline const char* name_of(Rule rule) { return rule == Rule::sgd ? "SGD" : rule == Rule::adam ? "Adam" : "RMSprop"; }
+inline const char* rule_name(Rule rule) { return rule == Rule::sgd ? "SGD" : rule == Rule::adam ? "Adam" : "RMSprop"; }
 
 inline std::unique_ptr<optim::Optimizer> make_optimizer(Rule rule, std::vector<Tensor> parameters) {
   if (rule == Rule::adam) return std::make_unique<optim::Adam>(std::move(parameters), optim::AdamOptions{.lr = 3e-3});
