@@ -4,6 +4,7 @@
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/attention.h"
 #include "bytetape/autograd/ops/batch_norm.h"
+#include "bytetape/autograd/ops/cached_attention.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/conv.h"

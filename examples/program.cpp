@@ -156,11 +156,16 @@ int run(const Example& example, const Options& o) {
   check_options(example, o, device);
   if (o.threads) set_num_threads(o.threads);
   if (device.type == DeviceType::cuda) cuda::set_allow_tf32(true);
-  if (o.predict || device.is_meta) {
+  const bool is_predicted = o.predict || device.is_meta;
+  if (o.memory_limit && !is_predicted) memory::set_limit(o.memory_limit, device);
+  if (example.run_instead) {
+    example.run_instead(o);
+    return 0;
+  }
+  if (is_predicted) {
     print_prediction(example, o);
     return 0;
   }
-  if (o.memory_limit) memory::set_limit(o.memory_limit, device);
   std::optional<memory::Recording> recording;
   if (!o.recorded_to().empty()) recording.emplace(o.recorded_to(), example.name);
   ExampleCounts counts = example.counts;

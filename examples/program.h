@@ -48,6 +48,8 @@ struct Example {
   Canvas (*draw)(nn::Module& model, const data::ResidentDataset& testing) = nullptr;
   /// Prints outputs of the trained model.
   std::function<void(nn::Module& model, const Options& o)> show = {};
+  /// Runs in place of training. apply_options() may set it.
+  std::function<void(const Options& o)> run_instead = {};
   /// Adds options that other examples do not have.
   std::function<void(CLI::App& app)> add_options = {};
   /// Applies parsed options to the example and to the options that depend on them.

@@ -10,6 +10,9 @@ void throw_fault(const Fault& f) {
   if (f.kind == Fault::Kind::probabilities)
     fail<ValueError>("row ", f.value, " of the probabilities has a negative or non-finite element, or fewer than ",
                      f.bound, " positive ones");
+  if (f.kind == Fault::Kind::position)
+    fail<ValueError>("position ", f.value, " of a row is not in [0, ", f.bound,
+                     "), the positions from which the new tokens fit into the cache");
   fail<ValueError>("target ", f.value, " is not in [0, ", f.bound, "), the classes that the logits tell apart");
 }
 

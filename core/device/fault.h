@@ -8,13 +8,13 @@ namespace bytetape {
 /// scope of the op. Between the two, optimizer steps are skipped, and not counted, on the fault's stream and on streams
 /// that have waited for it. All launches of a step agree on that.
 struct Fault {
-  enum class Kind : std::uint32_t { none, target, example, index, probabilities };
+  enum class Kind : std::uint32_t { none, target, example, index, probabilities, position };
   Kind kind = Kind::none;
   std::int64_t value = 0;
   std::int64_t bound = 0;  ///< the value must be in [0, bound); for probabilities: the draws from row number `value`
 };
 
-/// Throws the fault in the thread's scope: ValueError for a target, index or probabilities, ShapeError for an example.
+/// Throws the fault in the thread's scope: ShapeError for an example, else ValueError.
 [[noreturn]] void throw_fault(const Fault& fault);
 
 }  // namespace bytetape

@@ -9,6 +9,7 @@
   FAMILY(Activation, activation, planned)              \
   FAMILY(Arithmetic, arithmetic, immediate)            \
   FAMILY(Attention, attention, planned)                \
+  FAMILY(CachedAttention, cached_attention, immediate) \
   FAMILY(Compare, compare, immediate)                  \
   FAMILY(Conv, conv, planned)                          \
   FAMILY(Copy, copy, immediate)                        \

@@ -1,12 +1,16 @@
-// Trains a GPT-2 on the characters of a text, prints a sample, and reports its memory.
+// Trains a GPT-2 on a text, or loads published weights, generates text, and reports the memory.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <numbers>
 
 #include "examples/gpt/model.h"
+#include "examples/gpt/published.h"
 #include "examples/gpt/sample.h"
+#include "examples/gpt/weights.h"
 #include "examples/program.h"
 #include "examples/validators.h"
 
@@ -15,21 +19,36 @@ namespace {
 using namespace bytetape;
 using namespace bytetape::examples;
 
-/// The options that other examples do not have, and the tokenizer, once the text is read.
+/// The options that other examples do not have, and what they name.
 struct GptRun {
   GptSizes sizes{.dropout = 0.1};
   Sampling sampling;
-  std::string prompt = "\n";
-  std::optional<data::CharTokenizer> tokenizer;
+  std::string prompt = "\n", size, weights, tokenizer_dir;
+  const CLI::Option* heads = nullptr;
+  std::unique_ptr<data::Tokenizer> tokenizer;  // of characters, once the text is read, if there is no tokenizer_dir
+  std::unique_ptr<PublishedWeights> published;
+
+  const char* unit() const { return tokenizer_dir.empty() ? "characters" : "tokens"; }
+  std::optional<std::int64_t> given_heads() const {
+    return heads->count() > 0 ? std::optional(sizes.heads) : std::nullopt;
+  }
 };
 
 constexpr const char* default_text = "tinyshakespeare.txt";
-constexpr std::int64_t shakespeare_characters = 1115394;
+constexpr std::int64_t shakespeare_characters = 1115394, shakespeare_tokens = 338025;  // of GPT-2's tokenizer
 
 /// The last tenth of the text is for tests.
 std::int64_t training_part(std::int64_t characters) { return characters * 9 / 10; }
 std::int64_t windows_in(std::int64_t characters, std::int64_t context) {
   return std::max<std::int64_t>((characters - 1) / context, 0);
+}
+
+/// Sets the model's vocabulary to the tokenizer's. Published weights have one already.
+void check_vocabulary(GptRun& run) {
+  const std::int64_t size = run.tokenizer->size();
+  check<ValueError>(!run.published || size == run.sizes.vocabulary, "the tokenizer has ", size,
+                    " tokens, but the weights are for ", run.sizes.vocabulary);
+  run.sizes.vocabulary = size;
 }
 
 Splits load(GptRun& run, const Options& o) {
@@ -39,13 +58,13 @@ Splits load(GptRun& run, const Options& o) {
                    ": give a text file with --data, or put tinyshakespeare.txt into $BYTETAPE_DATA/text or "
                    "~/.cache/bytetape/text");
   const std::string text = data::read_text(*path);
-  run.tokenizer.emplace(text);
-  run.tokenizer->encode(run.prompt);  // throws, before training, if the text lacks a character of the prompt
-  run.sizes.vocabulary = run.tokenizer->size();
+  if (!run.tokenizer) run.tokenizer = std::make_unique<data::CharTokenizer>(text);
+  check_prompt(run.tokenizer->encode(run.prompt), run.sizes.context);  // before training
+  check_vocabulary(run);
   const Tensor tokens = run.tokenizer->encode(text);
   const std::int64_t training = training_part(tokens.numel());
   check<ValueError>(windows_in(tokens.numel() - training, run.sizes.context) > 0, path->string(), ": ", tokens.numel(),
-                    " characters are too few for a --context of ", run.sizes.context);
+                    ' ', run.unit(), " are too few for a --context of ", run.sizes.context);
   const auto windows = [&](std::int64_t first, std::int64_t count) -> data::Batch {  // whole ones, as predicted
     const std::int64_t whole = windows_in(count, run.sizes.context) * run.sizes.context + 1;
     return {clone(narrow(tokens, 0, first, whole)), {}};
@@ -101,38 +120,100 @@ Recipe make_recipe(nn::Module& model, const Options& o) {
           .clip = 1};
 }
 
+/// Prints each token as soon as it is known.
 void show_sample(const GptRun& run, nn::Module& model) {
   const Tensor prompt = to(run.tokenizer->encode(run.prompt), default_device());
-  const Tensor tokens = sample(model.as<Gpt>(), prompt, run.sampling);
-  fmt::print("\na sample of {} characters:\n{}\n", run.sampling.tokens, run.tokenizer->decode(tokens));
+  fmt::print("\na sample of {} {}:\n{}", run.sampling.tokens, run.unit(), run.prompt);
+  sample(model.as<Gpt>(), prompt, run.sampling, [&](std::int64_t token) {
+    fmt::print("{}", run.tokenizer->decode(from_vector(std::vector{token}, {1}, Device::cpu())));
+    std::fflush(stdout);
+  });
+  fmt::print("\n");
 }
 
 void add_gpt_options(CLI::App& app, GptRun& run) {
   const auto positive = finite_from<std::int64_t>(1, "POSITIVE");
-  app.add_option("--context", run.sizes.context, "characters that the model sees")->check(positive);
-  app.add_option("--layers", run.sizes.layers, "transformer blocks")->check(positive);
-  app.add_option("--heads", run.sizes.heads, "attention heads in a block; must divide --width")->check(positive);
-  app.add_option("--width", run.sizes.width, "features of a token")->check(positive);
+  std::vector<std::string> names;
+  for (const auto& [name, sizes] : published_sizes()) names.push_back(name);
+  auto* const size = app.add_option("--size", run.size, "a GPT-2 of OpenAI's sizes, with a context of 1024")
+                         ->check(CLI::IsMember(names));
+  auto* const weights = app.add_option(
+      "--weights", run.weights,
+      "start from a GPT-2's weights, a safetensors file as Hugging Face publishes it; without --data, generate only");
+  auto* const tokenizer = app.add_option("--tokenizer", run.tokenizer_dir,
+                                         "a folder with GPT-2's vocab.json and merges.txt; default: characters");
+  weights->excludes(size)->needs(tokenizer);
+  const auto add = [&](const char* name, std::int64_t& value, const char* text) {
+    CLI::Option* const option = app.add_option(name, value, text)->check(positive)->excludes(size);
+    return option;
+  };
+  add("--context", run.sizes.context, "tokens, such as characters, that the model sees")->excludes(weights);
+  add("--layers", run.sizes.layers, "transformer blocks")->excludes(weights);
+  run.heads = add("--heads", run.sizes.heads, "attention heads in a block; must divide --width");
+  add("--width", run.sizes.width, "features of a token")->excludes(weights);
   app.add_option("--dropout", run.sizes.dropout, "dropout probability in training")->check(CLI::Range(0.0, 1.0));
-  app.add_option("--generate", run.sampling.tokens, "characters in the sample after training; 0: none")
+  app.add_option("--generate", run.sampling.tokens, "tokens in the sample after training; 0: none")
       ->check(finite_from_0<std::int64_t>());
   app.add_option("--prompt", run.prompt, "text that the sample continues; default: a line break")
       ->default_str("")
       ->check([](const std::string& text) { return text.empty() ? "a prompt needs a character" : ""; }, "TEXT");
-  app.add_option("--temperature", run.sampling.temperature, "randomness of the sample; 0: the most likely characters")
+  app.add_option("--temperature", run.sampling.temperature, "randomness of the sample; 0: the most likely tokens")
       ->check(finite_from_0<double>());
-  app.add_option("--top-k", run.sampling.top_k, "choose among the k most likely characters; 0: all")
+  app.add_option("--top-k", run.sampling.top_k, "choose among the k most likely tokens; 0: all")
       ->check(finite_from_0<std::int64_t>());
+  app.add_option("--top-p", run.sampling.top_p,
+                 "choose among the most likely tokens whose probabilities add up to p; 1: all")
+      ->check(
+          [](const std::string& text) {
+            const double p = std::atof(text.c_str());
+            return p > 0 && p <= 1 ? "" : "expected a number above 0 and at most 1, got " + text;
+          },
+          "PROBABILITY");
 }
 
 /// Sets what depends on the sizes. A prediction is of Shakespeare's text.
-void apply_sizes(const GptSizes& s, Example& example, Options& o) {
+void apply_sizes(const GptRun& run, Example& example, Options& o) {
+  const GptSizes& s = run.sizes;
   check<ValueError>(s.width % s.heads == 0, "--heads ", s.heads, " does not divide --width ", s.width);
   o.model = fmt::format("gpt2 of {} layers, {} heads, width {}, context {}, dropout {}", s.layers, s.heads, s.width,
                         s.context, s.dropout);
-  const std::int64_t training = training_part(shakespeare_characters);
-  example.counts = {windows_in(training, s.context), windows_in(shakespeare_characters - training, s.context)};
+  const std::int64_t whole = run.tokenizer ? shakespeare_tokens : shakespeare_characters;
+  const std::int64_t training = training_part(whole);
+  example.counts = {windows_in(training, s.context), windows_in(whole - training, s.context)};
   example.data.unit.per_example = s.context;
+  if (run.tokenizer) {
+    example.data.unit.rate = "tokens/s";
+    example.data.unit.short_rate = "tok/s";
+    example.data.unit.json_rate = "tokens_per_s";
+  }
+}
+
+void apply_options(GptRun& run, Example& example, Options& o) {
+  run.sampling.computed = o.amp ? DType::bf16 : DType::f32;
+  if (!run.weights.empty() && o.data.empty()) {
+    o.model = run.weights;
+    const PublishedRun published{run.weights, run.tokenizer_dir, run.given_heads(), run.prompt, run.sampling};
+    example.run_instead = [published](const Options& o) { generate_text(published, o); };
+    return;
+  }
+  const double dropout = run.sizes.dropout;
+  if (!run.size.empty()) run.sizes = published_sizes().at(run.size);
+  if (!run.weights.empty()) {
+    run.published = std::make_unique<PublishedWeights>(run.weights);
+    run.sizes = run.published->sizes(run.given_heads());
+  }
+  run.sizes.dropout = dropout;
+  if (!run.tokenizer_dir.empty()) {
+    run.tokenizer = std::make_unique<data::BpeTokenizer>(run.tokenizer_dir);
+    check_vocabulary(run);
+  }
+  apply_sizes(run, example, o);
+}
+
+std::unique_ptr<nn::Module> make_model(const GptRun& run) {
+  auto model = std::make_unique<Gpt>(run.sizes);
+  if (run.published && !default_device().is_meta) run.published->load_into(*model);
+  return model;
 }
 
 Options defaults() {
@@ -150,7 +231,7 @@ int main(int argc, char** argv) {
   GptRun run;
   return run_example(
       {.name = "gpt",
-       .description = "Trains a GPT-2 on the characters of a text, and reports the memory of training.",
+       .description = "Trains a GPT-2 on a text, or generates text with published weights, and reports the memory.",
        .texts = {.examples = "windows of --context characters",
                  .data = "a text file, plain or gzip; default: tinyshakespeare.txt in $BYTETAPE_DATA/text or "
                          "~/.cache/bytetape/text",
@@ -161,13 +242,13 @@ int main(int argc, char** argv) {
        .data = text_data(run),
        .objective = next_character(),
        .load = [&](const Options& o) { return load(run, o); },
-       .make_model = [&](const Options&) { return std::make_unique<Gpt>(run.sizes); },
+       .make_model = [&](const Options&) { return make_model(run); },
        .make_recipe = make_recipe,
        .show =
            [&](nn::Module& model, const Options&) {
              if (run.sampling.tokens > 0) show_sample(run, model);
            },
        .add_options = [&](CLI::App& app) { add_gpt_options(app, run); },
-       .apply_options = [&](Example& example, Options& o) { apply_sizes(run.sizes, example, o); }},
+       .apply_options = [&](Example& example, Options& o) { apply_options(run, example, o); }},
       argc, argv);
 }

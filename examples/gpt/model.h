@@ -23,18 +23,31 @@ class CausalSelfAttention : public nn::Module {
   }
 
   Tensor forward(const Tensor& x) override {
-    const std::int64_t b = x.size(0), n = x.size(1), width = x.size(2);
-    const std::vector<Tensor> qkv = chunk(c_attn(x), 3, -1);
-    const auto heads = [&](const Tensor& part) { return transpose(view(part, {b, n, heads_, width / heads_}), 1, 2); };
     const double p = is_training() ? dropout_ : 0;
-    const Tensor y =
-        scaled_dot_product_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {.causal = true, .dropout = p});
-    return dropout(c_proj(reshape(transpose(y, 1, 2), x.shape())), p);
+    const auto attend = [p](const Tensor& q, const Tensor& k, const Tensor& v) {
+      return scaled_dot_product_attention(q, k, v, {.causal = true, .dropout = p});
+    };
+    return dropout(with_heads(x, attend), p);
+  }
+  using Module::operator();
+  /// For new tokens, after those in a layer of the cache.
+  Tensor operator()(const Tensor& x, nn::KeyValueCache& cache, std::int64_t layer) {
+    const auto attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) { return cache.attend(layer, q, k, v); };
+    return nn::call(
+        *this, [&](const Tensor& x) { return with_heads(x, attend); }, x);
   }
 
   nn::Linear c_attn, c_proj;
 
  private:
+  template <class F>
+  Tensor with_heads(const Tensor& x, const F& attend) {
+    const std::int64_t b = x.size(0), n = x.size(1), width = x.size(2);
+    const std::vector<Tensor> qkv = chunk(c_attn(x), 3, -1);
+    const auto heads = [&](const Tensor& part) { return transpose(view(part, {b, n, heads_, width / heads_}), 1, 2); };
+    return c_proj(reshape(transpose(attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2])), 1, 2), x.shape()));
+  }
+
   std::int64_t heads_;
   double dropout_;
 };
@@ -73,6 +86,14 @@ struct GptBlock : nn::Module {
     };
     return nn::call(*this, body, branch, x);
   }
+  using Module::operator();
+  Tensor operator()(const Tensor& x, nn::KeyValueCache& cache, std::int64_t layer) {
+    const auto body = [&](const Tensor& x) {
+      const auto [normalised, sum] = ln_2(attn(ln_1(x), cache, layer), x);
+      return sum + mlp(normalised);
+    };
+    return nn::call(*this, body, x);
+  }
 };
 
 /// GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019), with Hugging Face's names. The
@@ -108,6 +129,26 @@ struct Gpt : nn::Module {
     Tensor branch;
     for (GptBlock& block : h) std::tie(branch, x) = block(branch, x);
     return branch.defined() ? ln_f(branch, x).y : ln_f(x);
+  }
+  using Module::operator();
+  /// Returns logits (b, 1, vocabulary) of the token after each row's last, for new tokens i64 (b, n), for generation.
+  Tensor operator()(const Tensor& tokens, nn::KeyValueCache& cache) {
+    const auto body = [&](const Tensor& tokens) {
+      Tensor x = wte(tokens) + wpe(cache.token_positions(tokens.size(1)));
+      std::int64_t layer = 0;
+      for (GptBlock& block : h) x = block(x, cache, layer++);
+      return linear(ln_f(cache.last_tokens(x)), wte.weight);
+    };
+    return nn::call(*this, body, tokens);
+  }
+  /// The sizes of a cache on the default device for `rows` texts, computed in a dtype.
+  nn::KeyValueCacheSizes cache_sizes(std::int64_t rows, DType dtype) const {
+    return {.layers = sizes.layers,
+            .rows = rows,
+            .heads = sizes.heads,
+            .capacity = sizes.context,
+            .head_size = sizes.width / sizes.heads,
+            .dtype = dtype};
   }
 
  private:

@@ -24,7 +24,8 @@ constexpr std::array<Paint, memory::role_count> paints{{{"█", "34"},    // par
                                                         {"▚", "36"},    // input
                                                         {"░", "32"},    // saved for backward
                                                         {"·", "37"},    // output/temporary
-                                                        {"×", "31"}}};  // workspace
+                                                        {"×", "31"},    // workspace
+                                                        {"▞", "93"}}};  // key-value cache
 
 bool has_colours() {
   static const bool has = [] {

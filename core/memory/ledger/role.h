@@ -13,8 +13,9 @@ enum class Role : std::uint8_t {
   saved,            ///< a temporary, while a tape node keeps it for backward
   temporary,        ///< any other result of an op
   workspace,        ///< a kernel's scratch memory, during one op
+  key_value_cache,  ///< an nn::KeyValueCache
 };
-inline constexpr int role_count = 8;
+inline constexpr int role_count = 9;
 /// "parameter", "optimizer state", ...
 const char* to_string(Role r);
 

@@ -5,6 +5,7 @@ const SPLIT = [
   ["activations", [ROLE.saved, ROLE.temporary]],
   ["gradients", [ROLE.gradient]],
   ["optimizer state", [ROLE.optimizerState]],
+  ["key-value cache", [ROLE.keyValueCache]],
   ["other", [ROLE.input, ROLE.workspace]],
 ];
 const modulesShown = { sort: { by: 1, reversed: false }, toggled: new Set() };

@@ -1,0 +1,21 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "examples/command_line.h"
+#include "examples/gpt/sample.h"
+
+namespace bytetape::examples {
+
+/// A prompt for published weights.
+struct PublishedRun {
+  std::string weights, tokenizer;     // a file and a folder
+  std::optional<std::int64_t> heads;  // default: of 64 columns
+  std::string prompt;
+  Sampling sampling;
+};
+
+/// Generates text with published weights, or predicts the memory of that, and reports it as the options say.
+void generate_text(const PublishedRun& run, const Options& o);
+
+}  // namespace bytetape::examples
