@@ -143,8 +143,9 @@ std::vector<std::int64_t> BpeTokenizer::Tables::encode_word(std::string_view wor
       queue.emplace(merge->rank, left, part(left).id, right_id);
   };
   for (std::int64_t i = 0; i + 1 < static_cast<std::int64_t>(parts.size()); ++i) offer(i);
-  for (; !queue.empty(); queue.pop()) {
+  while (!queue.empty()) {
     const auto [rank, left, left_id, right_id] = queue.top();
+    queue.pop();  // before others are offered, which may come first
     Part& l = part(left);
     if (l.id != left_id || l.next == none || part(l.next).id != right_id) continue;
     Part& r = part(l.next);

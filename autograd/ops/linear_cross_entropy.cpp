@@ -94,7 +94,10 @@ class ChunkedLoss {
     if (n == 0) return;
     const Shape shape{std::min(size_, n), weight_.size(0)};
     const std::int64_t pitch = (shape[1] + alignment - 1) / alignment * alignment;
-    logits_ = empty({shape[0], pitch}, x_.dtype(), x_.device()).alias(shape, {pitch, 1}, 0);
+    const Tensor padded = empty({shape[0], pitch}, x_.dtype(), x_.device());
+    const Tensor padding = padded.alias({shape[0], pitch - shape[1]}, {pitch, 1}, shape[1]);
+    run<&CopyKernels::fill>(x_.device(), Scalar(0), padding.write());  // products may read it
+    logits_ = padded.alias(shape, {pitch, 1}, 0);
     for (std::int64_t first = 0; first < n; first += size_) compute_chunk(first, std::min(size_, n - first));
     logits_ = {};
   }

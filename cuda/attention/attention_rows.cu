@@ -1,5 +1,5 @@
 // A row of scores belongs to a warp, or to a block if the row is long. A thread takes four adjacent scores at a time.
-// Rows of scores are padded, so that vectors may reach beyond the last key. What is computed there is not used.
+// Rows of scores are padded, so that the last vector may be stored whole. What it has beyond the last key is not used.
 #include "bytetape/cuda/attention/attention_rows.h"
 
 #include <limits>
@@ -14,6 +14,17 @@ namespace bytetape::cuda {
 namespace {
 
 constexpr int warp = 32, lanes = 4;
+
+/// Loads adjacent elements, of which `count` are keys. The others are 0.
+template <class C>
+__device__ Packed<C, lanes> load_keys(const C* from, std::int64_t count) {
+  if (count >= lanes) return load<lanes>(from);
+  Packed<C, lanes> v{};
+#pragma unroll
+  for (int k = 0; k < lanes; ++k)
+    if (k < count) v.values[k] = from[k];
+  return v;
+}
 
 /// The arguments of the kernels for a block of scores.
 template <class C>
@@ -68,7 +79,7 @@ struct Row {
 
   /// Returns scale * product + mask for keys j.., and -inf for keys that the query may not attend to.
   __device__ Packed<C, lanes> masked(const C* products, std::int64_t j) const {
-    Packed<C, lanes> s = load<lanes>(products + scores + j);
+    Packed<C, lanes> s = load_keys(products + scores + j, r.block.keys - j);
 #pragma unroll
     for (int k = 0; k < lanes; ++k)
       s.values[k] = j + k < end ? added_mask(s.values[k] * r.scale, j + k) : -ScoreRows<C>::infinity;
@@ -185,7 +196,7 @@ __global__ void __launch_bounds__(block_size)
       w.store(weights + row.scores + j);
     }
     if (slopes) {
-      const auto g = load<lanes>(gradients + row.scores + j);
+      const auto g = load_keys(gradients + row.scores + j, r.block.keys - j);
       Packed<T, lanes> gs;
 #pragma unroll
       for (int k = 0; k < lanes; ++k)

@@ -86,7 +86,7 @@ struct GptBlock : nn::Module {
     };
     return nn::call(*this, body, branch, x);
   }
-  using Module::operator();
+  /// Returns the sum, for new tokens of a cache.
   Tensor operator()(const Tensor& x, nn::KeyValueCache& cache, std::int64_t layer) {
     const auto body = [&](const Tensor& x) {
       const auto [normalised, sum] = ln_2(attn(ln_1(x), cache, layer), x);

@@ -78,21 +78,30 @@ struct Files {
   BpeTokenizer tokenizer() const { return {vocab, merges}; }
 };
 
-/// The first merge of the list is made first, wherever it is in the word, and of equal pairs the leftmost.
-TEST(BpeTokenizer, MergesInTheOrderOfTheList) {
-  const BpeTokenizer t = Files({"bc", "ab", "aa", "abc"}, "b c\na b\na a\nab c\n").tokenizer();
-  const auto tokens = [&](const std::string& text) {
-    std::vector<std::string> parts;
+using Parts = std::vector<std::string>;
+auto parts_by(const BpeTokenizer& t) {
+  return [&t](const std::string& text) {
+    Parts parts;
     for (const std::int64_t id : t.encode(text).to_vector<std::int64_t>())
       parts.push_back(t.decode(from_vector(std::vector{id})));
     return parts;
   };
-  using Parts = std::vector<std::string>;
+}
+
+/// The first merge of the list is made first, wherever it is in the word, and of equal pairs the leftmost.
+TEST(BpeTokenizer, MergesInTheOrderOfTheList) {
+  const BpeTokenizer t = Files({"bc", "ab", "aa", "abc"}, "b c\na b\na a\nab c\n").tokenizer();
+  const auto tokens = parts_by(t);
   EXPECT_EQ(tokens("abc"), (Parts{"a", "bc"}));
   EXPECT_EQ(tokens("aab"), (Parts{"a", "ab"}));
   EXPECT_EQ(tokens("aaa"), (Parts{"aa", "a"}));
   EXPECT_EQ(tokens("aaaa"), (Parts{"aa", "aa"}));
   EXPECT_EQ(tokens("ab c"), (Parts{"ab", " ", "c"})) << "words are merged alone";
+}
+
+TEST(BpeTokenizer, MayMergeAResultBeforeOtherPairs) {
+  const BpeTokenizer t = Files({"ab", "abc", "cd"}, "ab c\na b\nc d\n").tokenizer();
+  EXPECT_EQ(parts_by(t)("abcd"), (Parts{"abc", "d"}));
 }
 
 TEST(BpeTokenizer, KnowsSpecialTokensByName) {
