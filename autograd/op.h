@@ -37,11 +37,14 @@ inline void check_coefficient(const Tensor& v, const char* name, const Tensor& x
 }
 /// Checks a residual that is added to x. It may be undefined.
 /// Throws ShapeError, DTypeError or DeviceError if it differs from x in shape, dtype or device.
+inline void check_residual_shape(const Tensor& residual, const Tensor& x) {
+  check(residual.shape() == x.shape(), "expected a residual of the shape of ", describe(x), ", got ",
+        describe(residual));
+}
 inline void check_residual(const Tensor& residual, const Tensor& x) {
   if (!residual.defined()) return;
   check_same_type(x, residual);
-  check(residual.shape() == x.shape(), "expected a residual of the shape of ", describe(x), ", got ",
-        describe(residual));
+  check_residual_shape(residual, x);
 }
 /// Returns a view of x for a kernel to read. An undefined tensor gives an empty view.
 inline ConstView read(const Tensor& x) { return x.defined() ? x.read() : ConstView(); }

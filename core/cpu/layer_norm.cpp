@@ -16,9 +16,9 @@ Row<T> row_of(const ConstView& x, std::int64_t i) {
 }
 
 /// Calls f(index, values of a, values of b) piece by piece. `index` is that of the first element.
-template <class T, class F>
-void for_each_pair(const Row<T>& a, const Row<T>& b, F&& f) {
-  detail::Source<T> source;
+template <class T, class S, class F>
+void for_each_pair(const Row<T>& a, const Row<S>& b, F&& f) {
+  detail::Source<S> source;
   a.for_each_piece(
       [&](std::int64_t at, const auto& v) { f(at, v, source.load(b.data + at * b.step, b.step, v.size())); });
 }
@@ -46,24 +46,35 @@ std::int64_t rows_grain(const ConstView& x) {
   return std::max<std::int64_t>(grain / 2 / std::max<std::int64_t>(x.shape[1], 1), 1);
 }
 
-template <class T>
+template <class T, class S>
 void add_rows(const LayerNormArgs& a, std::int64_t i) {
-  for_each_pair(row_of<T>(a.x, i), row_of<T>(a.residual, i),
+  for_each_pair(row_of<S>(a.x, i), row_of<T>(a.residual, i),
                 [&](std::int64_t at, const auto& v, const auto& r) { store<T>(a.sum, i, at, v + r); });
+}
+
+/// Calls f with values of two types: of the tensor that is normalised, and of y, which is 16-bit if only x is.
+template <class F>
+void visit_norm_types(DType normalised, DType y, F&& f) {
+  if (y == normalised) return visit_floating(y, [&](auto zero) { f(zero, zero); });
+  if (y == DType::bf16)
+    f(float{}, BFloat16{});
+  else
+    f(float{}, Half{});
 }
 
 }  // namespace
 
 void layer_norm(const LayerNormArgs& a) {
-  visit_floating(a.x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  visit_norm_types((a.residual.defined() ? a.residual : a.x).dtype, a.y.dtype, [&](auto normalised, auto y) {
+    using T = decltype(normalised);
+    using S = decltype(y);
     using C = compute_t<T>;
     const Coefficients<C> scale(a.weight, 1), shift(a.bias, 0);
     const bool adds = a.residual.defined(), is_centred = a.mean.defined();
     const auto n = static_cast<double>(a.x.shape[1]);
     parallel_for(a.x.shape[0], rows_grain(a.x), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        if (adds) add_rows<T>(a, i);
+        if (adds) add_rows<T, S>(a, i);
         const Row<T> row = row_of<T>(adds ? a.sum : a.x, i);
         const C center = is_centred ? row.sum() / static_cast<C>(n) : C{0};
         double m1 = 0, m2 = 0;  // m1: the error of the rounded mean
@@ -75,7 +86,7 @@ void layer_norm(const LayerNormArgs& a) {
         const C r = static_cast<C>(1 / std::sqrt(std::max(m2 / n - rest * rest, 0.0) + a.eps)),
                 off = static_cast<C>(rest);
         row.for_each_piece([&](std::int64_t at, const auto& v) {
-          store<T>(a.y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
+          store<S>(a.y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
         });
         if (is_centred) a.mean.as<C>()[i] = center + off;
         a.rstd.as<C>()[i] = r;
@@ -100,22 +111,27 @@ struct RowBlocks {
   }
 };
 
-/// Stores the rounded values in gx, and adds the addend if it is defined.
-template <class T>
+/// Stores the rounded values in gx, and adds the addend if it is defined. S is the dtype of narrow_gx.
+template <class T, class S>
 void store_gradient(const LayerNormBackwardArgs& a, std::int64_t i, std::int64_t at, const auto& values) {
-  if (!a.addend.defined()) return store<T>(a.gx, i, at, values);
   alignas(64) T rounded[detail::chunk];
   detail::Source<T> source, other;
   const std::int64_t n = values.size();
-  store_piece<T>(reinterpret_cast<char*>(rounded), sizeof(T), values);
-  store<T>(a.gx, i, at,
-           source.load(reinterpret_cast<const char*>(rounded), sizeof(T), n) +
-               other.load(row_of<T>(a.addend, i).data + at * sizeof(T), sizeof(T), n));
+  const auto in_row = [&](const ConstView& x) { return row_of<T>(x, i).data + at * sizeof(T); };
+  if (a.addend.defined()) {
+    store_piece<T>(reinterpret_cast<char*>(rounded), sizeof(T), values);
+    store<T>(
+        a.gx, i, at,
+        source.load(reinterpret_cast<const char*>(rounded), sizeof(T), n) + other.load(in_row(a.addend), sizeof(T), n));
+  } else {
+    store<T>(a.gx, i, at, values);
+  }
+  if (a.narrow_gx.defined()) store<S>(a.narrow_gx, i, at, source.load(in_row(a.gx), sizeof(T), n));
 }
 
 // With h = (x - mean) rstd and g = gy weight: gb = sum(gy), gw = sum(gy h) over the rows, and in each row
 // gx = rstd (g - mean(g) - h mean(g h)) + addend. If the mean is 0, mean(g) is 0 too, and gb is null.
-template <class T, class C = compute_t<T>>
+template <class T, class S, class C = compute_t<T>>
 void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::int64_t end, C* gw, C* gb) {
   const Coefficients<C> scale(a.weight, 1);
   const std::int64_t n = a.x.shape[1];
@@ -123,7 +139,8 @@ void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::
   std::fill_n(gw, n, C{0});
   if (gb) std::fill_n(gb, n, C{0});
   for (std::int64_t i = begin; i < end; ++i) {
-    const Row<T> x = row_of<T>(a.x, i), gy = row_of<T>(a.gy, i);
+    const Row<T> x = row_of<T>(a.x, i);
+    const Row<S> gy = row_of<S>(a.gy, i);
     const C center = is_centred ? a.mean.as<C>()[i] : C{0}, r = a.rstd.as<C>()[i];
     double sum = 0, product = 0;
     for_each_pair(x, gy, [&](std::int64_t at, const auto& v, const auto& g) {
@@ -137,7 +154,7 @@ void backward_of_block(const LayerNormBackwardArgs& a, std::int64_t begin, std::
     const C share = static_cast<C>(sum / static_cast<double>(n)),
             slope = static_cast<C>(product / static_cast<double>(n));
     for_each_pair(x, gy, [&](std::int64_t at, const auto& v, const auto& g) {
-      store_gradient<T>(a, i, at, (g * scale.piece(at, v.size()) - share - (v - center) * r * slope) * r);
+      store_gradient<T, S>(a, i, at, (g * scale.piece(at, v.size()) - share - (v - center) * r * slope) * r);
     });
   }
 }
@@ -150,8 +167,9 @@ Plan plan_layer_norm_backward(const LayerNormBackwardArgs& a) {
 }
 
 void layer_norm_backward(const LayerNormBackwardArgs& a, const Plan&, Workspace ws) {
-  visit_floating(a.x.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  visit_norm_types(a.x.dtype, a.gy.dtype, [&](auto x, auto gy) {
+    using T = decltype(x);
+    using S = decltype(gy);
     using C = compute_t<T>;
     const RowBlocks blocks(a.x);
     const std::int64_t n = a.x.shape[1];
@@ -160,8 +178,8 @@ void layer_norm_backward(const LayerNormBackwardArgs& a, const Plan&, Workspace 
     parallel_for(blocks.count, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b) {
         C* const gw = partials + sums * b * n;
-        backward_of_block<T>(a, b * blocks.length, std::min(blocks.rows, (b + 1) * blocks.length), gw,
-                             sums == 2 ? gw + n : nullptr);
+        backward_of_block<T, S>(a, b * blocks.length, std::min(blocks.rows, (b + 1) * blocks.length), gw,
+                                sums == 2 ? gw + n : nullptr);
       }
     });
     parallel_for(n, std::max<std::int64_t>(grain / 2 / std::max<std::int64_t>(blocks.count, 1), 1),

@@ -6,7 +6,7 @@ namespace bytetape {
 
 // Layer normalisation of the rows of x (rows, n), or of sum = x + residual. Tensors of this shape are row-major.
 // weight, bias and their gradients are (n), mean and rstd = 1 / sqrt(var + eps) are (rows), of the dtype in which x is
-// accumulated.
+// accumulated. x, y and their gradients may be 16-bit if residual and sum are f32.
 
 struct LayerNormArgs {
   ConstView x, weight, bias;  // weight and bias may be undefined
@@ -15,11 +15,12 @@ struct LayerNormArgs {
   ConstView residual = {};  // residual and sum: both or neither
   View sum = {};
 };
-// gx = the gradient of the normalised tensor + addend, each rounded. gx may alias addend.
+// gx = the gradient of the normalised tensor + addend, each rounded. gx may alias addend. x is the normalised tensor.
 struct LayerNormBackwardArgs {
   ConstView x, weight, mean, rstd, gy;  // weight may be undefined
   View gx, gw, gb;                      // each may be undefined
   ConstView addend = {};                // may be undefined
+  View narrow_gx = {};                  // gx in the dtype of gy, if that differs; may be undefined
 };
 
 struct LayerNormKernels {

@@ -19,6 +19,27 @@ __device__ Packed<C, lanes> load_or(const C* from, std::int64_t at, C otherwise)
   for (int k = 0; k < lanes; ++k) same.values[k] = otherwise;
   return same;
 }
+/// Converts elements to T.
+template <class T, class S, int lanes>
+__device__ Packed<T, lanes> converted(const Packed<S, lanes>& from) {
+  if constexpr (std::is_same_v<T, S>) {
+    return from;
+  } else {
+    Packed<T, lanes> to;
+    for (int k = 0; k < lanes; ++k) to.values[k] = narrowed<T>(widened(from.values[k]));
+    return to;
+  }
+}
+
+/// Calls f with values of two types: of the tensor that is normalised, and of y, which is 16-bit if only x is.
+template <class F>
+void visit_norm_types(DType normalised, DType y, F&& f) {
+  if (y == normalised) return visit_floating(y, [&](auto zero) { f(zero, zero); });
+  if (y == DType::bf16)
+    f(float{}, BFloat16{});
+  else
+    f(float{}, Half{});
+}
 inline constexpr int wide_block = 512;
 
 /// Sums each v[k] over the threads of a row (x) in a fixed order. Each thread gets the sums. A warp holds several rows,

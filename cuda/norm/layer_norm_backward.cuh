@@ -19,12 +19,27 @@ struct Shares {
   }
 };
 
-template <class T, bool centred>
+template <class T, class S, bool centred>
 struct BackwardInputs {
   using C = compute_t<T>;
-  const T *x, *gy, *addend;  // addend: added to gx if `adds`, and may be gx
+  const T* x;
+  const S* gy;
+  const T* addend;  // added to gx if `adds`, and may be gx
   const C *weight, *mean, *rstd;
   __device__ C center(std::int64_t row) const { return centred ? mean[row] : C(0); }
+};
+
+/// The gradient of the normalised tensor, and the same in the type of gy, each null if it is not needed.
+template <class T, class S>
+struct InputGradients {
+  T* all;
+  S* narrow;
+  template <int lanes>
+  __device__ void store(const Packed<T, lanes>& g, std::int64_t at) const {
+    g.store(all + at);
+    if constexpr (!std::is_same_v<T, S>)
+      if (narrow) converted<S>(g).store(narrow + at);
+  }
 };
 
 /// The sums of a row, and of columns over the rows: two, or one if rows are not centred.
@@ -43,8 +58,8 @@ __device__ Packed<T, lanes> sum_of(Packed<T, lanes> v, const Packed<T, lanes>& m
 }
 
 /// Returns r (g - share - h slope) for adjacent elements. layer_norm_backward_kernel() has the formula.
-template <int lanes, class T, class C = compute_t<T>>
-__device__ Packed<T, lanes> input_gradient(const Packed<T, lanes>& x, const Packed<T, lanes>& gy, C center, C r,
+template <int lanes, class T, class S, class C = compute_t<T>>
+__device__ Packed<T, lanes> input_gradient(const Packed<T, lanes>& x, const Packed<S, lanes>& gy, C center, C r,
                                            C share, C slope, const C* weight, std::int64_t at) {
   const auto w = load_or<lanes>(weight, at, C(1));
   Packed<T, lanes> gx;
@@ -57,9 +72,10 @@ __device__ Packed<T, lanes> input_gradient(const Packed<T, lanes>& x, const Pack
 
 // With h = (x - mean) rstd and g = gy weight: gb = sum(gy), gw = sum(gy h) over the rows, and in each row
 // gx = rstd (g - mean(g) - h mean(g h)) + addend. Without `centred`, mean and mean(g) are 0, and there is no gb.
-template <class T, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
+template <class T, class S, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
-    layer_norm_backward_kernel(std::int64_t rows, int n, BackwardInputs<T, centred> in, T* gx, Shares<C> shares) {
+    layer_norm_backward_kernel(std::int64_t rows, int n, BackwardInputs<T, S, centred> in, InputGradients<T, S> gx,
+                               Shares<C> shares) {
   constexpr int count = sums_of<centred>;
   const auto column = [&](int i) { return static_cast<int>(threadIdx.x + i * blockDim.x) * lanes; };
   C gw[held][lanes] = {}, gb[held][lanes] = {};
@@ -69,7 +85,8 @@ __global__ void __launch_bounds__(block_size)
     const bool is_row = row < rows;
     const auto is_here = [&](int i) { return is_row && column(i) < n; };
     const C center = is_row ? in.center(row) : C(0), r = is_row ? in.rstd[row] : C(0);
-    Packed<T, lanes> x[held], gy[held];
+    Packed<T, lanes> x[held];
+    Packed<S, lanes> gy[held];
     for (int i = 0; i < held; ++i)
       if (is_here(i)) {
         x[i] = load<lanes>(in.x + row * n + column(i));
@@ -90,7 +107,7 @@ __global__ void __launch_bounds__(block_size)
           sums[count - 1] += g * h;
         }
       }
-    if (!gx) continue;
+    if (!gx.all) continue;
     sum_over_row(sums);
     [[maybe_unused]] Packed<T, lanes> more[held];  // issues all loads before the first store, which may overwrite them
     if constexpr (adds)
@@ -101,7 +118,7 @@ __global__ void __launch_bounds__(block_size)
         const C share = centred ? sums[0] / n : C(0), slope = sums[count - 1] / n;
         auto g = input_gradient(x[i], gy[i], center, r, share, slope, in.weight, column(i));
         if constexpr (adds) g = sum_of(g, more[i]);
-        g.store(gx + row * n + column(i));
+        gx.store(g, row * n + column(i));
       }
   }
   if (!shares.wanted()) return;
@@ -140,10 +157,10 @@ __global__ void __launch_bounds__(block_size)
 
 /// For rows that are too long for registers: a block adds its sums in memory. Each column belongs to one thread, so no
 /// thread waits for another.
-template <class T, int lanes, bool centred, bool adds, class C = compute_t<T>>
+template <class T, class S, int lanes, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(wide_block)
-    wide_layer_norm_backward_kernel(std::int64_t rows, std::int64_t n, BackwardInputs<T, centred> in, T* gx,
-                                    Shares<C> shares) {
+    wide_layer_norm_backward_kernel(std::int64_t rows, std::int64_t n, BackwardInputs<T, S, centred> in,
+                                    InputGradients<T, S> gx, Shares<C> shares) {
   constexpr int count = sums_of<centred>;
   const std::int64_t first = std::int64_t{threadIdx.x} * lanes, step = std::int64_t{blockDim.x} * lanes;
   C *const gw = shares.of_block(0), *const gb = shares.of_block(1);
@@ -154,7 +171,8 @@ __global__ void __launch_bounds__(wide_block)
     }
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const C center = in.center(row), r = in.rstd[row];
-    const T *from_x = in.x + row * n, *from_gy = in.gy + row * n;
+    const T* const from_x = in.x + row * n;
+    const S* const from_gy = in.gy + row * n;
     C sums[count] = {};
     for (std::int64_t at = first; at < n; at += step) {
       const auto x = load<lanes>(from_x + at), gy = load<lanes>(from_gy + at);
@@ -168,39 +186,40 @@ __global__ void __launch_bounds__(wide_block)
         sums[count - 1] += g * h;
       }
     }
-    if (!gx) continue;
+    if (!gx.all) continue;
     sum_over_row(sums);
     const C share = centred ? sums[0] / static_cast<C>(n) : C(0), slope = sums[count - 1] / static_cast<C>(n);
     for (std::int64_t at = first; at < n; at += step) {
       auto g =
           input_gradient(load<lanes>(from_x + at), load<lanes>(from_gy + at), center, r, share, slope, in.weight, at);
       if constexpr (adds) g = sum_of(g, load<lanes>(in.addend + row * n + at));
-      g.store(gx + row * n + at);
+      gx.store(g, row * n + at);
     }
   }
 }
 
-template <class T, bool centred, bool adds>
+template <class T, class S, bool centred, bool adds>
 void launch_backward(const LayerNormBackwardArgs& a, std::int64_t blocks, void* ws) {
   using C = compute_t<T>;
   const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
   const bool shared = a.gw.defined() || a.gb.defined();
   const cudaStream_t stream = stream_of(a.x.device);
-  const BackwardInputs<T, centred> in{a.x.as<T>(),      a.gy.as<T>(),   a.addend.as<T>(),
-                                      a.weight.as<C>(), a.mean.as<C>(), a.rstd.as<C>()};
+  const BackwardInputs<T, S, centred> in{a.x.as<T>(),      a.gy.as<S>(),   a.addend.as<T>(),
+                                         a.weight.as<C>(), a.mean.as<C>(), a.rstd.as<C>()};
+  const InputGradients<T, S> gx{a.gx.as<T>(), a.narrow_gx.as<S>()};
   C *const gw = a.gw.as<C>(), *const gb = a.gb.as<C>(), *const scratch = static_cast<C*>(ws);
   Shares<C> shares{gw, gb, 0};
   if (shared && blocks > 1) shares = {gw ? scratch : nullptr, gb ? scratch + n : nullptr, sums_of<centred> * n};
   const bool is_aligned =
-      are_aligned({&a.x, &a.gy, &a.gx, &a.addend}) && cuda::is_aligned(a.weight, coefficient_bytes<T>);
+      are_aligned({&a.x, &a.gy, &a.gx, &a.addend, &a.narrow_gx}) && cuda::is_aligned(a.weight, coefficient_bytes<T>);
   with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
     const unsigned grid = shared ? static_cast<unsigned>(blocks) : row_blocks(rows, threads.y, a.x.device);
     if constexpr (held == 0)
-      wide_layer_norm_backward_kernel<T, lanes, centred, adds>
-          <<<grid, threads, 0, stream>>>(rows, n, in, a.gx.as<T>(), shares);
+      wide_layer_norm_backward_kernel<T, S, lanes, centred, adds>
+          <<<grid, threads, 0, stream>>>(rows, n, in, gx, shares);
     else
-      layer_norm_backward_kernel<T, lanes, held, centred, adds>
-          <<<grid, threads, 0, stream>>>(rows, static_cast<int>(n), in, a.gx.as<T>(), shares);
+      layer_norm_backward_kernel<T, S, lanes, held, centred, adds>
+          <<<grid, threads, 0, stream>>>(rows, static_cast<int>(n), in, gx, shares);
   });
   check_launch();
   if (!shared || blocks == 1) return;
@@ -215,12 +234,18 @@ void normalise_rows_backward(const LayerNormBackwardArgs& a, const Plan& plan, W
   const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
   const bool shared = a.gw.defined() || a.gb.defined();
   if (n == 0 || (rows == 0 && !shared)) return;  // without rows, gw and gb are 0
-  visit_floating(a.x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (centred)
-      if (a.addend.defined()) return row_norm::launch_backward<T, true, true>(a, plan.algorithm, ws.data);
-    row_norm::launch_backward<T, centred, false>(a, plan.algorithm, ws.data);
-  });
+  if constexpr (centred) {
+    visit_norm_types(a.x.dtype, a.gy.dtype, [&](auto x, auto gy) {
+      using T = decltype(x);
+      using S = decltype(gy);
+      a.addend.defined() ? row_norm::launch_backward<T, S, true, true>(a, plan.algorithm, ws.data)
+                         : row_norm::launch_backward<T, S, true, false>(a, plan.algorithm, ws.data);
+    });
+  } else {
+    visit_floating(a.x.dtype, [&](auto zero) {
+      row_norm::launch_backward<decltype(zero), decltype(zero), false, false>(a, plan.algorithm, ws.data);
+    });
+  }
 }
 
 }  // namespace bytetape::cuda

@@ -6,32 +6,34 @@ namespace bytetape::cuda {
 namespace row_norm {
 
 /// Computes y = (x - mean) r weight + bias for adjacent elements, with x - mean = x - pivot - distance.
-template <int lanes, class T, class C = compute_t<T>>
-__device__ Packed<T, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const C* weight,
+template <class S, int lanes, class T, class C = compute_t<T>>
+__device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const C* weight,
                                        const C* bias, std::int64_t at) {
   const auto w = load_or<lanes>(weight, at, C(1)), b = load_or<lanes>(bias, at, C(0));
-  Packed<T, lanes> y;
+  Packed<S, lanes> y;
   for (int k = 0; k < lanes; ++k)
-    y.values[k] = narrowed<T>((widened(x.values[k]) - pivot - distance) * r * w.values[k] + b.values[k]);
+    y.values[k] = narrowed<S>((widened(x.values[k]) - pivot - distance) * r * w.values[k] + b.values[k]);
   return y;
 }
 
-/// The kernels' arguments. residual and sum are used if `adds`.
-template <class T, bool centred, bool adds, class C = compute_t<T>>
+/// The kernels' arguments. residual and sum are used if `adds`. S is the type of x and y.
+template <class T, class S, bool centred, bool adds, class C = compute_t<T>>
 struct Forward {
-  const T *x, *residual;
+  const S* x;
+  const T* residual;
   const C *weight, *bias;
   C eps;
-  T *y, *sum;
+  S* y;
+  T* sum;
   C *mean, *rstd;
 
   explicit Forward(const LayerNormArgs& a)
-      : x(a.x.as<T>()),
+      : x(a.x.as<S>()),
         residual(a.residual.as<T>()),
         weight(a.weight.as<C>()),
         bias(a.bias.as<C>()),
         eps(static_cast<C>(a.eps)),
-        y(a.y.as<T>()),
+        y(a.y.as<S>()),
         sum(a.sum.as<T>()),
         mean(a.mean.as<C>()),
         rstd(a.rstd.as<C>()) {}
@@ -48,6 +50,12 @@ struct Forward {
     if (!centred) return 0;
     return adds ? widened(narrowed<T>(widened(x[at]) + widened(residual[at]))) : widened(x[at]);
   }
+  __device__ const T* normalised() const {
+    if constexpr (adds)
+      return sum;
+    else
+      return x;
+  }
   /// Stores the statistics of a row.
   __device__ void store(std::int64_t row, C center, C r) const {
     if (centred) mean[row] = center;
@@ -57,8 +65,9 @@ struct Forward {
 
 // Means are of differences from the row's first element, its pivot. Without a pivot, rounding of large values would
 // hide small differences. Whole blocks loop over rows, because sum_over_row() needs all threads.
-template <class T, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size) layer_norm_kernel(std::int64_t rows, int n, Forward<T, centred, adds> f) {
+template <class T, class S, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
+__global__ void __launch_bounds__(block_size)
+    layer_norm_kernel(std::int64_t rows, int n, Forward<T, S, centred, adds> f) {
   for (std::int64_t base = std::int64_t{blockIdx.x} * blockDim.y; base < rows;
        base += std::int64_t{gridDim.x} * blockDim.y) {
     const std::int64_t row = base + threadIdx.y;
@@ -68,7 +77,7 @@ __global__ void __launch_bounds__(block_size) layer_norm_kernel(std::int64_t row
     const C pivot = is_row ? f.pivot(row * n) : C(0);
     Packed<T, lanes> values[held];
     for (int i = 0; i < held; ++i)
-      if (is_here(i)) values[i] = load<lanes>(f.x + row * n + column(i));
+      if (is_here(i)) values[i] = converted<T>(load<lanes>(f.x + row * n + column(i)));
     if constexpr (adds) {
       Packed<T, lanes> more[held];  // issues all loads before the first store
       for (int i = 0; i < held; ++i)
@@ -99,25 +108,25 @@ __global__ void __launch_bounds__(block_size) layer_norm_kernel(std::int64_t row
 
     for (int i = 0; i < held; ++i)
       if (is_here(i))
-        normalised(values[i], pivot, distance, r, f.weight, f.bias, column(i)).store(f.y + row * n + column(i));
+        normalised<S>(values[i], pivot, distance, r, f.weight, f.bias, column(i)).store(f.y + row * n + column(i));
     if (is_row && threadIdx.x == 0) f.store(row, pivot + distance, r);
   }
 }
 
 /// For rows that are too long for registers: a block reads the row three times. A thread keeps its columns, so it reads
 /// only sums that it wrote itself.
-template <class T, int lanes, bool centred, bool adds, class C = compute_t<T>>
+template <class T, class S, int lanes, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(wide_block)
-    wide_layer_norm_kernel(std::int64_t rows, std::int64_t n, Forward<T, centred, adds> f) {
+    wide_layer_norm_kernel(std::int64_t rows, std::int64_t n, Forward<T, S, centred, adds> f) {
   const std::int64_t first = std::int64_t{threadIdx.x} * lanes, step = std::int64_t{blockDim.x} * lanes;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const T* from = (adds ? f.sum : f.x) + row * n;
+    const T* const from = f.normalised() + row * n;
     const C pivot = f.pivot(row * n);
     C distance = 0;
     if constexpr (centred) {
       C sum[1] = {};
       for (std::int64_t at = first; at < n; at += step) {
-        auto v = load<lanes>(f.x + row * n + at);
+        auto v = converted<T>(load<lanes>(f.x + row * n + at));
         if constexpr (adds) v = f.add(v, load<lanes>(f.residual + row * n + at), row * n + at);
         for (int k = 0; k < lanes; ++k) sum[0] += widened(v.values[k]) - pivot;
       }
@@ -135,24 +144,24 @@ __global__ void __launch_bounds__(wide_block)
     sum_over_row(m2);
     const C r = 1 / ::sqrt(m2[0] / static_cast<C>(n) + f.eps);
     for (std::int64_t at = first; at < n; at += step)
-      normalised(load<lanes>(from + at), pivot, distance, r, f.weight, f.bias, at).store(f.y + row * n + at);
+      normalised<S>(load<lanes>(from + at), pivot, distance, r, f.weight, f.bias, at).store(f.y + row * n + at);
     if (threadIdx.x == 0) f.store(row, pivot + distance, r);
   }
 }
 
-template <class T, bool centred, bool adds>
+template <class T, class S, bool centred, bool adds>
 void launch_forward(const LayerNormArgs& a) {
   const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
   const cudaStream_t stream = stream_of(a.x.device);
-  const Forward<T, centred, adds> f(a);
+  const Forward<T, S, centred, adds> f(a);
   const bool is_aligned =
       are_aligned({&a.x, &a.y, &a.residual, &a.sum}) && are_aligned({&a.weight, &a.bias}, coefficient_bytes<T>);
   with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
     const unsigned blocks = row_blocks(rows, threads.y, a.x.device);
     if constexpr (held == 0)
-      wide_layer_norm_kernel<T, lanes, centred, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
+      wide_layer_norm_kernel<T, S, lanes, centred, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
     else
-      layer_norm_kernel<T, lanes, held, centred, adds><<<blocks, threads, 0, stream>>>(rows, static_cast<int>(n), f);
+      layer_norm_kernel<T, S, lanes, held, centred, adds><<<blocks, threads, 0, stream>>>(rows, static_cast<int>(n), f);
   });
   check_launch();
 }
@@ -163,12 +172,13 @@ void launch_forward(const LayerNormArgs& a) {
 template <bool centred>
 void normalise_rows(const LayerNormArgs& a) {
   if (a.x.numel() == 0) return;
-  visit_floating(a.x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (centred)
-      if (a.residual.defined()) return row_norm::launch_forward<T, true, true>(a);
-    row_norm::launch_forward<T, centred, false>(a);
-  });
+  if constexpr (centred)
+    if (a.residual.defined())
+      return visit_norm_types(a.sum.dtype, a.y.dtype, [&](auto normalised, auto y) {
+        row_norm::launch_forward<decltype(normalised), decltype(y), true, true>(a);
+      });
+  visit_floating(a.x.dtype,
+                 [&](auto zero) { row_norm::launch_forward<decltype(zero), decltype(zero), centred, false>(a); });
 }
 
 }  // namespace bytetape::cuda

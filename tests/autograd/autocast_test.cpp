@@ -153,8 +153,8 @@ TEST(Autocast, NormsWithAResidualTakeTheWidest) {
     EXPECT_EQ(made.sum.dtype(), DType::f32);
     return made.y + made.sum;
   };
-  const auto expect_widest = [&](const auto& f, const Shape& shape) {
-    for (const bool is_wide_x : {false, true}) {
+  const auto expect_widest = [&](const auto& f, const Shape& shape, const std::vector<bool>& wide_x) {
+    for (const bool is_wide_x : wide_x) {
       const Tensor x = random_leaf(shape, is_wide_x ? DType::f32 : DType::bf16),
                    residual = random_leaf(shape, is_wide_x ? DType::bf16 : DType::f32);
       EXPECT_THROWS_SAYING(f(x, residual), DTypeError, "inputs of different dtypes");
@@ -170,8 +170,48 @@ TEST(Autocast, NormsWithAResidualTakeTheWidest) {
       EXPECT_EQ(got[1].to_vector<float>(), to(wanted[1], residual.dtype()).to_vector<float>());
     }
   };
-  expect_widest(batch, {4, 3, 2, 2});
-  expect_widest(layer, {4, 3});
+  expect_widest(batch, {4, 3, 2, 2}, {false, true});
+  expect_widest(layer, {4, 3}, {true});
+}
+
+TEST(Autocast, LayerNormKeepsABranchIn16Bits) {
+  for (const DType low : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(detail::concat(low));
+    const Tensor x = random_leaf({5, 70}, low), residual = random_leaf({5, 70}, DType::f32),
+                 weight = random_leaf({70}, DType::f32), bias = random_leaf({70}, DType::f32),
+                 wide_x = to(x.detach(), DType::f32).set_requires_grad(), gy = random_tensor({5, 70}, low),
+                 gsum = random_tensor({5, 70}, DType::f32);
+    EXPECT_THROWS_SAYING(add_layer_norm(x, residual, 70), DTypeError, "inputs of different dtypes");
+    const AddLayerNorm wide = add_layer_norm(wide_x, residual, 70, weight, bias);
+    const Autocast autocast(low);
+    const AddLayerNorm made = add_layer_norm(x, residual, 70, weight, bias);
+    EXPECT_EQ(made.y.dtype(), low);
+    EXPECT_EQ(made.y.to_vector<float>(), to(wide.y, low).to_vector<float>());
+    EXPECT_EQ(made.sum.dtype(), DType::f32);
+    EXPECT_EQ(made.sum.to_vector<float>(), wide.sum.to_vector<float>());
+    const Tensor wide_gy = to(gy, DType::f32);
+    const auto expect_equal = [&](const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
+                                  const std::vector<Tensor>& wide_outputs, const std::vector<Tensor>& wide_seeds,
+                                  const std::vector<Tensor>& more) {
+      std::vector<Tensor> inputs{x, residual}, wide_inputs{wide_x, residual};
+      for (const Tensor& m : more) inputs.push_back(m), wide_inputs.push_back(m);
+      const auto got = grad(outputs, inputs, {.seeds = seeds, .retain_graph = true}),
+                 wanted = grad(wide_outputs, wide_inputs, {.seeds = wide_seeds, .retain_graph = true});
+      EXPECT_EQ(got[0].dtype(), low);
+      EXPECT_EQ(got[0].to_vector<float>(), to(wanted[0], low).to_vector<float>());
+      for (std::size_t i = 1; i < inputs.size(); ++i)
+        EXPECT_EQ(got[i].to_vector<float>(), wanted[i].to_vector<float>()) << i;
+    };
+    expect_equal({made.y, made.sum}, {gy, gsum}, {wide.y, wide.sum}, {wide_gy, gsum}, {weight, bias});
+    expect_equal({made.y}, {gy}, {wide.y}, {wide_gy}, {weight, bias});
+    expect_equal({made.sum}, {gsum}, {wide.sum}, {gsum}, {});
+    EXPECT_EQ(grad({made.y}, {residual}, {.seeds = {gy}, .retain_graph = true})[0].to_vector<float>(),
+              grad({wide.y}, {residual}, {.seeds = {wide_gy}, .retain_graph = true})[0].to_vector<float>());
+    const auto composed = grad({made.y, made.sum}, {x, residual}, {.seeds = {gy, gsum}, .create_graph = true}),
+               fused = grad({wide.y, wide.sum}, {wide_x, residual}, {.seeds = {wide_gy, gsum}});
+    EXPECT_TRUE(test::all_close(composed[0].to_vector<double>(), fused[0].to_vector<double>(), 0.02, 0.02));
+    EXPECT_TRUE(test::all_close(composed[1].to_vector<double>(), fused[1].to_vector<double>(), 1e-4, 1e-5));
+  }
 }
 
 TEST(Autocast, GradientsOfPromotedTensorsKeepTheirDtype) {

@@ -56,6 +56,28 @@ TEST_P(CudaAddLayerNorm, IsItsParts) {
   }
 }
 
+TEST_P(CudaAddLayerNorm, KeepsABranchIn16Bits) {
+  const DType low = GetParam();
+  if (size_of(low) > 2) return;
+  for (const Shape& shape : {Shape{1, 3}, Shape{300, 64}, Shape{37, 256}, Shape{300, 768}, Shape{9, 1021},
+                             Shape{5, 8192}, Shape{3, 9001}, Shape{4, 16384}}) {
+    SCOPED_TRACE(detail::concat(shape));
+    const std::int64_t n = shape[1];
+    const Tensor x = leaf(shape, low), residual = leaf(shape, DType::f32), weight = leaf({n}, DType::f32),
+                 bias = leaf({n}, DType::f32), gy = leaf(shape, low).detach(), gsum = leaf(shape, DType::f32).detach(),
+                 wide_x = to(x.detach(), DType::f32).set_requires_grad(), wide_gy = to(gy, DType::f32);
+    const AddLayerNorm wide = add_layer_norm(wide_x, residual, n, weight, bias);
+    const Autocast autocast(low);
+    const AddLayerNorm made = add_layer_norm(x, residual, n, weight, bias);
+    EXPECT_EQ(made.y.to_vector<float>(), to(wide.y, low).to_vector<float>());
+    EXPECT_EQ(made.sum.to_vector<float>(), wide.sum.to_vector<float>());
+    const auto got = grad({made.y, made.sum}, {x, residual, weight, bias}, {.seeds = {gy, gsum}}),
+               wanted = grad({wide.y, wide.sum}, {wide_x, residual, weight, bias}, {.seeds = {wide_gy, gsum}});
+    EXPECT_EQ(got[0].to_vector<float>(), to(wanted[0], low).to_vector<float>());
+    for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(got[i].to_vector<float>(), wanted[i].to_vector<float>()) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaAddLayerNorm, testing::Values(DType::f64, DType::f32, DType::bf16, DType::f16),
                          [](const auto& info) { return to_string(info.param); });
 
