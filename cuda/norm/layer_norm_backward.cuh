@@ -175,7 +175,8 @@ __global__ void __launch_bounds__(wide_block)
     const S* const from_gy = in.gy + row * n;
     C sums[count] = {};
     for (std::int64_t at = first; at < n; at += step) {
-      const auto x = load<lanes>(from_x + at), gy = load<lanes>(from_gy + at);
+      const auto x = load<lanes>(from_x + at);
+      const auto gy = load<lanes>(from_gy + at);
       const auto w = load_or<lanes>(in.weight, at, C(1));
       for (int k = 0; k < lanes; ++k) {
         const C h = (widened(x.values[k]) - center) * r, gradient = widened(gy.values[k]);
