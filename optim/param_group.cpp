@@ -12,9 +12,11 @@ void for_each_option(F&& f) {
   f("momentum", &ParamGroup::momentum);
   f("dampening", &ParamGroup::dampening);
   f("betas", &ParamGroup::betas);
+  f("alpha", &ParamGroup::alpha);
   f("eps", &ParamGroup::eps);
   f("weight_decay", &ParamGroup::weight_decay);
   f("nesterov", &ParamGroup::nesterov);
+  f("centered", &ParamGroup::centered);
 }
 
 void put(StateDict& state, const std::string& name, double value) { state.numbers[name] = value; }

@@ -20,8 +20,8 @@ struct ParamGroup {
   std::vector<Tensor> params{};  ///< fixed once the optimizer is made
   std::optional<double> lr{}, momentum{}, dampening{};
   std::optional<std::array<double, 2>> betas{};
-  std::optional<double> eps{}, weight_decay{};
-  std::optional<bool> nesterov{};
+  std::optional<double> alpha{}, eps{}, weight_decay{};
+  std::optional<bool> nesterov{}, centered{};
   std::optional<double> initial_lr{};  ///< lr before the first schedule
 };
 

@@ -70,6 +70,34 @@ void adam_stretch(const AdamStepParams& p, std::int64_t count, T* __restrict par
   }
 }
 
+/// The cases of momentum and centering are template parameters, so that the loop has no branches.
+template <bool momentum, bool centered, class T>
+void rmsprop_stretch(const RmspropStepParams& p, std::int64_t count, T* __restrict parameter,
+                     const T* __restrict gradient, T* __restrict square_avg, T* __restrict buffer,
+                     T* __restrict grad_avg) {
+  using C = compute_t<T>;
+  const auto lr = static_cast<C>(p.lr), decay = static_cast<C>(p.weight_decay), keep = static_cast<C>(p.alpha),
+             take = static_cast<C>(1 - p.alpha), eps = static_cast<C>(p.eps), inertia = static_cast<C>(p.momentum);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto x = static_cast<C>(parameter[i]);
+    const C g = static_cast<C>(gradient[i]) + decay * x;
+    C square = keep * static_cast<C>(square_avg[i]) + take * (g * g);
+    square_avg[i] = static_cast<T>(square);
+    if constexpr (centered) {
+      const auto before = static_cast<C>(grad_avg[i]);
+      const C mean = before + take * (g - before);
+      grad_avg[i] = static_cast<T>(mean);
+      square -= mean * mean;
+    }
+    C step = g / (std::sqrt(square) + eps);
+    if constexpr (momentum) {
+      step = inertia * static_cast<C>(buffer[i]) + step;
+      buffer[i] = static_cast<T>(step);
+    }
+    parameter[i] = static_cast<T>(x - lr * step);
+  }
+}
+
 /// As torch.lerp: starts from the nearer end, to round less.
 template <class T>
 void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict average, const T* __restrict next) {
@@ -133,6 +161,27 @@ void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
              });
 }
 
+void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
+  update_all(
+      slots, p,
+      [](const RmspropSlot& s, const RmspropStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+        using T = decltype(zero);
+        const bool has_momentum = params.momentum != 0, is_centered = params.is_centered != 0;
+        const auto stretch = [&](auto momentum, auto centered) {
+          rmsprop_stretch<momentum, centered>(params, end - begin, s.parameter.as<T>() + begin,
+                                              s.gradient.as<T>() + begin, s.square_avg.as<T>() + begin,
+                                              has_momentum ? s.momentum_buffer.as<T>() + begin : nullptr,
+                                              is_centered ? s.grad_avg.as<T>() + begin : nullptr);
+        };
+        using No = std::false_type;
+        using Yes = std::true_type;
+        if (has_momentum)
+          is_centered ? stretch(Yes(), Yes()) : stretch(Yes(), No());
+        else
+          is_centered ? stretch(No(), Yes()) : stretch(No(), No());
+      });
+}
+
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
   update_all(slots, p,
              [](const OptimizerSlot& s, const EmaStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
@@ -147,6 +196,7 @@ const OptimizerKernels& optimizer_kernels() {
   static const OptimizerKernels all{
       .sgd = sgd,
       .adam = adam,
+      .rmsprop = rmsprop,
       .ema = ema,
       .clip_grad_value = clip_grad_value,
       .clip_grad_norm = {plan, clip_grad_norm},

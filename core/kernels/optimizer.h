@@ -57,6 +57,13 @@ constexpr AdamStepParams at_step(AdamStepParams params, Int step) {
   return params;
 }
 
+/// Step params of torch.optim.RMSprop.
+struct RmspropStepParams {
+  double lr, alpha, eps, weight_decay, momentum;
+  std::int64_t is_centered;  // 0 or 1
+  friend bool operator==(const RmspropStepParams&, const RmspropStepParams&) = default;
+};
+
 /// Step params of a moving average.
 struct EmaStepParams {
   double weight;  // weight of the new value
@@ -92,6 +99,11 @@ struct SgdSlot : OptimizerSlot {
 struct AdamSlot : OptimizerSlot {
   View exp_avg, exp_avg_sq;
 };
+/// The tensors of one parameter for RMSprop. momentum_buffer is undefined before the first step with momentum, and
+/// grad_avg before the first centered step.
+struct RmspropSlot : OptimizerSlot {
+  View square_avg, momentum_buffer = {}, grad_avg = {};
+};
 
 /// The step params of all slots.
 template <class StepParams>
@@ -105,6 +117,7 @@ struct OptimizerParams {
 };
 using SgdParams = OptimizerParams<SgdStepParams>;
 using AdamParams = OptimizerParams<AdamStepParams>;
+using RmspropParams = OptimizerParams<RmspropStepParams>;
 using EmaParams = OptimizerParams<EmaStepParams>;
 
 /// norm = sqrt(sum of squares of all gradients), a scalar, f64 or f32. Then every gradient is multiplied by min(1,
@@ -119,6 +132,7 @@ struct ClipGradNormArgs {
 struct OptimizerKernels {
   void (*sgd)(std::span<const SgdSlot> slots, const SgdParams& p);
   void (*adam)(std::span<const AdamSlot> slots, const AdamParams& p);
+  void (*rmsprop)(std::span<const RmspropSlot> slots, const RmspropParams& p);
   /// Moves averages (in place of parameters) towards values (in place of gradients) (torch.lerp).
   void (*ema)(std::span<const OptimizerSlot> slots, const EmaParams& p);
   /// Clamps every element to [-clip_value, clip_value]. NaN stays NaN. Does nothing while a fault is pending. Gradients

@@ -86,6 +86,38 @@ struct Adam {
 };
 
 template <class T>
+struct Rmsprop {
+  using Element = T;
+  using C = compute_t<T>;
+  using StepParams = RmspropStepParams;
+  static constexpr int states = 3, room = 3;
+  C lr, decay, keep, take, eps, inertia;
+  bool is_centered;
+
+  __device__ explicit Rmsprop(const RmspropStepParams& p)
+      : lr(static_cast<C>(p.lr)),
+        decay(static_cast<C>(p.weight_decay)),
+        keep(static_cast<C>(p.alpha)),
+        take(static_cast<C>(1 - p.alpha)),
+        eps(static_cast<C>(p.eps)),
+        inertia(static_cast<C>(p.momentum)),
+        is_centered(p.is_centered != 0) {}
+  __device__ C updated(C x, C gradient, C (&state)[room]) const {
+    const C g = gradient + decay * x;
+    C square = ::fma(keep, state[0], take * (g * g));
+    state[0] = square;
+    if (is_centered) {
+      const C mean = state[2] + take * (g - state[2]);
+      state[2] = mean;
+      square = ::fma(-mean, mean, square);
+    }
+    C step = g / (::sqrt(square) + eps);
+    if (inertia != 0) state[1] = step = ::fma(inertia, state[1], step);
+    return x - lr * step;
+  }
+};
+
+template <class T>
 struct Ema {
   using Element = T;
   using C = compute_t<T>;
@@ -239,7 +271,7 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
   const cudaStream_t stream = stream_of(device);
   // Small models need many blocks. For large ones, large chunks lower the overhead per block.
   const std::int64_t chunk = total < std::int64_t{processors(device)} * 8192 ? 1024 : 4096;
-  constexpr int most = 448;
+  constexpr int most = Rule::states > 2 ? 384 : 448;  // a kernel's arguments hold as many
   using All = Batch<Rule, most>;
   All batch(chunk, p.found_inf, p.replay_params);
   std::int64_t blocks = 0;
@@ -308,6 +340,17 @@ void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
   });
 }
 
+void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
+    using T = decltype(zero);
+    update_all<Rmsprop<T>>(slots, p, step, [](const RmspropSlot& s, T*(&states)[3]) {
+      states[0] = s.square_avg.as<T>();
+      states[1] = s.momentum_buffer.as<T>();
+      states[2] = s.grad_avg.as<T>();
+    });
+  });
+}
+
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
   take_step(slots, p, StepLaunches::Kind::other, [&](auto zero, StepLaunches& step) {
     using T = decltype(zero);
@@ -321,6 +364,7 @@ const OptimizerKernels& optimizer_kernels() {
   static const OptimizerKernels all{
       .sgd = sgd,
       .adam = adam,
+      .rmsprop = rmsprop,
       .ema = ema,
       .clip_grad_value = clip_grad_value,
       .clip_grad_norm = {optimizer_plans().clip_grad_norm.plan, clip_grad_norm},

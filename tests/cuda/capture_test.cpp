@@ -69,7 +69,7 @@ class CudaCapturedSchedule : public GpuTest {};
 
 TEST_F(CudaCapturedSchedule, IsFollowedBitForBit) {
   const DefaultDevice here(gpu);
-  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+  for (const Rule rule : {Rule::sgd, Rule::adam, Rule::rmsprop}) {
     const auto captured = train_scheduled(rule, true);
     EXPECT_EQ(captured.size(), 12u + 8u) << "it was captured";
     EXPECT_EQ(captured, train_scheduled(rule, false));

@@ -20,6 +20,9 @@ Make sgd(const optim::SGDOptions& options) {
 Make adam(const optim::AdamOptions& options) {
   return [=](std::vector<Tensor> p) { return std::make_unique<optim::Adam>(std::move(p), options); };
 }
+Make rmsprop(const optim::RMSpropOptions& options) {
+  return [=](std::vector<Tensor> p) { return std::make_unique<optim::RMSprop>(std::move(p), options); };
+}
 Make adamw(const optim::AdamWOptions& options) {
   return [=](std::vector<Tensor> p) { return std::make_unique<optim::AdamW>(std::move(p), options); };
 }
@@ -58,6 +61,9 @@ const std::pair<const char*, Make> optimizers[] = {
     {"adam", adam({.lr = 0.01})},
     {"adam weight decay", adam({.lr = 0.01, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.1})},
     {"adamw", adamw({.lr = 0.01})},
+    {"rmsprop", rmsprop({.lr = 0.01, .weight_decay = 0.1})},
+    {"rmsprop momentum", rmsprop({.lr = 0.01, .alpha = 0.9, .eps = 1e-6, .momentum = 0.9})},
+    {"rmsprop centered", rmsprop({.lr = 0.01, .momentum = 0.5, .centered = true})},
     {"sgd 3 groups", grouped_sgd(3)},
     {"sgd 11 groups", grouped_sgd(11)},
     {"adamw 3 groups", grouped_adamw(3)},
@@ -112,7 +118,8 @@ TEST_F(CudaOptimizer, StepsAsTheCpuDoes) {
 TEST_F(CudaOptimizer, UpdatesMoreParametersThanOneLaunchTakes) {
   std::vector<Tensor> initial;
   for (std::int64_t i = 0; i < 1100; ++i) initial.push_back(random_tensor({1 + i % 7}, DType::f64));
-  for (const auto& make : {sgd({.lr = 0.05, .momentum = 0.9}), adamw({.lr = 0.01}), grouped_sgd(40), grouped_adamw(40)})
+  for (const auto& make : {sgd({.lr = 0.05, .momentum = 0.9}), adamw({.lr = 0.01}), grouped_sgd(40), grouped_adamw(40),
+                           rmsprop({.lr = 0.01, .momentum = 0.9})})
     expect_same_steps(make, initial, 3, 1e-12);
 }
 

@@ -9,6 +9,7 @@
 #include "bytetape/core/memory/stats.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/grad_scaler.h"
+#include "bytetape/optim/rmsprop.h"
 #include "bytetape/optim/sgd.h"
 #include "tests/optim/faulty_device.h"
 
@@ -25,6 +26,7 @@ const Kind kinds[] = {
     {"sgd", [](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.4}); }},
     {"adam", [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1}); }},
     {"adamw", [](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.1}); }},
+    {"rmsprop", [](auto p) { return std::make_unique<RMSprop>(p, RMSpropOptions{.lr = 0.1, .momentum = 0.9}); }},
 };
 
 using Values = std::vector<double>;

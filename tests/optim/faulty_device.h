@@ -29,6 +29,7 @@ class FaultyDevice {
       OptimizerKernels k = cpu::optimizer_kernels();
       k.sgd = sgd;
       k.adam = adam;
+      k.rmsprop = rmsprop;
       k.ema = ema;
       return k;
     }();
@@ -52,6 +53,9 @@ class FaultyDevice {
   }
   static void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
     if (!skips(slots)) cpu::optimizer_kernels().adam(slots, p);
+  }
+  static void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
+    if (!skips(slots)) cpu::optimizer_kernels().rmsprop(slots, p);
   }
   static void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
     if (!pending_) cpu::optimizer_kernels().ema(slots, p);

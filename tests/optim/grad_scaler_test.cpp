@@ -45,6 +45,7 @@ const Kind kinds[] = {
     {"sgd", [](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.4}); }},
     {"adam", [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1, .weight_decay = 0.1}); }},
     {"adamw", [](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.1, .weight_decay = 0.1}); }},
+    {"rmsprop", [](auto p) { return std::make_unique<RMSprop>(p, RMSpropOptions{.lr = 0.1, .momentum = 0.9}); }},
 };
 
 class ScaledSteps : public testing::TestWithParam<Kind> {};

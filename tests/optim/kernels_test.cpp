@@ -20,7 +20,7 @@ namespace {
 
 /// Parameters of one dtype, and what steps of them need.
 struct Problem {
-  std::vector<Tensor> parameters, gradients, first, second, shadows;
+  std::vector<Tensor> parameters, gradients, first, second, third, shadows;
   Tensor skips;  // by parameter; undefined as a rule
 
   Problem(Device device, DType dtype, const std::vector<std::int64_t>& offsets = {0, 0, 0, 0}) {
@@ -30,6 +30,7 @@ struct Problem {
         const Tensor all = abs(test::random_tensor({sizes[i] + offsets[i]}, dtype));
         list->push_back(narrow(to(all, device), 0, offsets[i], sizes[i]));
       }
+    for (const Tensor& x : second) third.push_back(zeros_like(x));
   }
   void add_shadows(DType dtype, std::int64_t offset) {
     for (const Tensor& p : parameters)
@@ -41,13 +42,13 @@ struct Problem {
   }
   std::vector<std::vector<double>> values() const {
     std::vector<std::vector<double>> all;
-    for (const auto* list : {&parameters, &first, &second})
+    for (const auto* list : {&parameters, &first, &second, &third})
       for (const Tensor& x : *list) all.push_back(x.to_vector<double>());
     return all;
   }
   Problem copy() const {
     Problem p = *this;
-    for (auto* list : {&p.parameters, &p.gradients, &p.first, &p.second})
+    for (auto* list : {&p.parameters, &p.gradients, &p.first, &p.second, &p.third})
       for (Tensor& x : *list) x = clone(x);
     return p;
   }
@@ -81,6 +82,19 @@ void adam(const Problem& p, const AllStepParams<AdamStepParams>& step_params,
   run<&OptimizerKernels::adam>(p.device(), slots, AdamParams{step_params, replay_params, found_inf});
 }
 
+const AllStepParams<RmspropStepParams> rmsprop_params{{0.1, 0.9, 1e-6, 0.1, 0.9, 1},
+                                                      {0.2, 0.8, 1e-8, 0, 0.5, 0},
+                                                      {0.1, 0.9, 1e-6, 0, 0, 1},
+                                                      {0.3, 0.5, 1e-4, 0.01, 0, 0}};
+void rmsprop(const Problem& p, const AllStepParams<RmspropStepParams>& step_params,
+             const RmspropStepParams* replay_params = nullptr, const float* found_inf = nullptr) {
+  std::vector<RmspropSlot> slots;
+  for (std::size_t i = 0; i < p.parameters.size(); ++i)  // state that the options do not need may be undefined
+    slots.push_back({p.slot(i), p.second[i].write(), rmsprop_params[i].momentum != 0 ? p.first[i].write() : View(),
+                     rmsprop_params[i].is_centered != 0 ? p.third[i].write() : View()});
+  run<&OptimizerKernels::rmsprop>(p.device(), slots, RmspropParams{step_params, replay_params, found_inf});
+}
+
 class OptimizerKernel : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -93,11 +107,12 @@ INSTANTIATE_TEST_SUITE_P(, OptimizerKernel, testing::Values("cpu", "cuda"), [](c
 TEST_P(OptimizerKernel, WritesTheShadowOfAParameter) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const std::int64_t offset : {0, 1, 4})  // not every vector of a shadow is aligned where the parameter's is
-      for (const bool is_adam : {false, true}) {
-        SCOPED_TRACE(detail::concat(dtype, " ", offset, is_adam ? " adam" : " sgd"));
+      for (const int rule : {0, 1, 2}) {
+        SCOPED_TRACE(detail::concat(dtype, " ", offset, " rule ", rule));
         Problem with(device(), DType::f32, {0, 0, 1, 0}), without = with.copy();
         with.add_shadows(dtype, offset);
-        for (const Problem* p : {&with, &without}) is_adam ? adam(*p, adam_paces) : sgd(*p, sgd_paces);
+        for (const Problem* p : {&with, &without})
+          rule == 0 ? sgd(*p, sgd_paces) : rule == 1 ? adam(*p, adam_paces) : rmsprop(*p, rmsprop_params);
         EXPECT_EQ(with.values(), without.values());
         for (std::size_t i = 0; i < with.shadows.size(); ++i)
           EXPECT_EQ(with.shadows[i].to_vector<double>(), to(with.parameters[i], dtype).to_vector<double>());
@@ -124,6 +139,11 @@ TEST_P(OptimizerKernel, ReadsStepParamsOfAReplay) {
     adam(by_value, adam_paces);
     const Tensor for_adam = replay_params(adam_paces, device());
     adam(by_memory, AllStepParams<AdamStepParams>(4), static_cast<const AdamStepParams*>(for_adam.storage().data()));
+    EXPECT_EQ(by_memory.values(), by_value.values());
+    rmsprop(by_value, rmsprop_params);
+    const Tensor for_rmsprop = replay_params(rmsprop_params, device());
+    rmsprop(by_memory, AllStepParams<RmspropStepParams>(4),
+            static_cast<const RmspropStepParams*>(for_rmsprop.storage().data()));
     EXPECT_EQ(by_memory.values(), by_value.values());
   }
 }
@@ -170,8 +190,9 @@ TEST_P(OptimizerKernel, SkipsWhatOverflowed) {
     const auto before = p.values();
     sgd(p, sgd_paces, nullptr, word);
     adam(p, adam_paces, nullptr, word);
+    rmsprop(p, rmsprop_params, nullptr, word);
     EXPECT_EQ(p.values(), before);
-    EXPECT_EQ(p.skips.to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3, 4, 5}));
+    EXPECT_EQ(p.skips.to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 4, 5, 6}));
     for (const Tensor& s : p.shadows) EXPECT_EQ(s.to_vector<double>(), std::vector<double>(s.numel(), 0));
   }
 }

@@ -13,6 +13,7 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/optim/adam.h"
+#include "bytetape/optim/rmsprop.h"
 #include "bytetape/optim/sgd.h"
 #include "tests/support/expect.h"
 
@@ -33,6 +34,9 @@ const Kind kinds[] = {
     {"sgd", [](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .momentum = 0.9}); }, 1},
     {"adam", [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1}); }, 2},
     {"adamw", [](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.1}); }, 2},
+    {"rmsprop",
+     [](auto p) { return std::make_unique<RMSprop>(p, RMSpropOptions{.lr = 0.1, .momentum = 0.9, .centered = true}); },
+     3},
 };
 
 class EveryOptimizer : public testing::TestWithParam<Kind> {};

@@ -11,6 +11,7 @@
 #include "bytetape/optim/ema.h"
 #include "bytetape/optim/grad_scaler.h"
 #include "bytetape/optim/lr_scheduler.h"
+#include "bytetape/optim/rmsprop.h"
 #include "bytetape/optim/sgd.h"
 #include "tests/optim/faulty_device.h"
 #include "tests/support/random.h"
@@ -35,6 +36,9 @@ const Kind kinds[] = {
      [](auto g) { return std::make_unique<SGD>(g, SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.3}); }},
     {"adam", [](auto g) { return std::make_unique<Adam>(g, AdamOptions{.lr = 0.1, .weight_decay = 0.1}); }},
     {"adamw", [](auto g) { return std::make_unique<AdamW>(g, AdamWOptions{.lr = 0.1}); }},
+    {"rmsprop", [](auto g) { return std::make_unique<RMSprop>(g, RMSpropOptions{.lr = 0.1}); }},
+    {"rmsprop_centered",
+     [](auto g) { return std::make_unique<RMSprop>(g, RMSpropOptions{.lr = 0.1, .momentum = 0.9, .centered = true}); }},
 };
 
 StateDict copy_of(StateDict state) {
@@ -162,8 +166,10 @@ TEST_P(Resumed, HasPyTorchsNames) {
   EXPECT_EQ(state.number("param_groups.1.lr"), *training.optimizer->param_groups()[1].lr);
   EXPECT_EQ(state.integer("param_groups.0.params"), 2);
   const std::string name = GetParam().name;
-  EXPECT_EQ(state.has_tensor("state.1.momentum_buffer"), name == "momentum");
+  EXPECT_EQ(state.has_tensor("state.1.momentum_buffer"), name == "momentum" || name == "rmsprop_centered");
   EXPECT_EQ(state.has_tensor("state.0.exp_avg_sq"), name.starts_with("adam"));
+  EXPECT_EQ(state.has_tensor("state.1.square_avg"), name.starts_with("rmsprop"));
+  EXPECT_EQ(state.has_tensor("state.0.grad_avg"), name == "rmsprop_centered");
 }
 
 TEST_P(Resumed, IsLeftAloneByAStateThatDoesNotFit) {
@@ -250,6 +256,11 @@ TEST(OptimizerOptions, AreThoseOfTheState) {
   EXPECT_EQ(other.state_dict().numbers, adam.state_dict().numbers);
   EXPECT_EQ((*other.param_groups()[0].betas)[0], 0.7);
   EXPECT_EQ((*other.param_groups()[0].betas)[1], 0.95);
+  RMSprop rmsprop(p(), {.lr = 0.3, .alpha = 0.7, .momentum = 0.4, .centered = true}), without(p());
+  without.load_state_dict(rmsprop.state_dict());
+  EXPECT_EQ(without.state_dict().numbers, rmsprop.state_dict().numbers);
+  EXPECT_EQ(without.param_groups()[0].alpha, 0.7);
+  EXPECT_EQ(without.param_groups()[0].centered, true);
 }
 
 }  // namespace

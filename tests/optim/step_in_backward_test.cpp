@@ -49,6 +49,7 @@ void expect_equal(const Make& make) {
 TEST(StepInBackward, IsTheSameStepInLessMemory) {
   expect_equal([](auto p) { return std::make_unique<SGD>(p, SGDOptions{.lr = 0.1, .momentum = 0.9}); });
   expect_equal([](auto p) { return std::make_unique<AdamW>(p, AdamWOptions{.lr = 0.01}); });
+  expect_equal([](auto p) { return std::make_unique<RMSprop>(p, RMSpropOptions{.lr = 0.01, .momentum = 0.9}); });
 }
 
 TEST(StepInBackward, EndsWithItsScope) {

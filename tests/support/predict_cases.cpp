@@ -45,7 +45,9 @@ std::vector<PredictCase> model_cases() {
       {"momentum", sgd({.lr = 0.1, .momentum = 0.9})},
       {"nesterov", sgd({.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true})},
       {"adam", adam({.lr = 1e-3, .weight_decay = 1e-2})},
-      {"adamw", rule<optim::AdamW>(optim::AdamWOptions{.lr = 1e-3})}};
+      {"adamw", rule<optim::AdamW>(optim::AdamWOptions{.lr = 1e-3})},
+      {"rmsprop", rule<optim::RMSprop>(optim::RMSpropOptions{.lr = 1e-3})},
+      {"rmsprop_centered", rule<optim::RMSprop>(optim::RMSpropOptions{.lr = 1e-3, .momentum = 0.9, .centered = true})}};
   for (const auto& [name, rule] : rules)
     all.push_back(loop(name, nets[0].second, rule, [](TrainingLoop& l) { l.train(); }));
   return all;

@@ -76,8 +76,8 @@ std::vector<std::vector<float>> train_scaled(Rule rule, bool clips, bool capture
 
 TEST(CapturedTraining, IsTheStepsBitForBit) {
   const test::StandIn stand_in(test::deferred_backend());
-  for (const Rule rule : {Rule::sgd, Rule::adam}) {
-    SCOPED_TRACE(rule == Rule::sgd ? "SGD" : "Adam");
+  for (const Rule rule : {Rule::sgd, Rule::adam, Rule::rmsprop}) {
+    SCOPED_TRACE(test::rule_name(rule));
     for (const DType computed : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(detail::concat(computed));
       EXPECT_EQ(train(rule, computed, true), train(rule, computed, false));
@@ -87,8 +87,8 @@ TEST(CapturedTraining, IsTheStepsBitForBit) {
 
 TEST(CapturedTraining, HasThePredictedEvents) {
   const test::StandIn stand_in(test::deferred_backend());
-  for (const Rule rule : {Rule::sgd, Rule::adam}) {
-    SCOPED_TRACE(rule == Rule::sgd ? "SGD" : "Adam");
+  for (const Rule rule : {Rule::sgd, Rule::adam, Rule::rmsprop}) {
+    SCOPED_TRACE(test::rule_name(rule));
     const auto program = [&](Device device) { test::train_captured(rule, DType::bf16, device); };
     const auto predicted = test::record_events(Device::meta(Device::cuda()), program);
     const auto real = test::record_events(Device::cuda(), program);
@@ -102,7 +102,7 @@ TEST(CapturedTraining, HasThePredictedEvents) {
 
 TEST(CapturedTraining, IsTheStepsUnderAGradientScaler) {
   const test::StandIn stand_in(test::deferred_backend());
-  for (const Rule rule : {Rule::sgd, Rule::adam})
+  for (const Rule rule : {Rule::sgd, Rule::adam, Rule::rmsprop})
     for (const bool clips : {false, true})
       EXPECT_EQ(train_scaled(rule, clips, true), train_scaled(rule, clips, false)) << "clips: " << clips;
 }
@@ -110,7 +110,7 @@ TEST(CapturedTraining, IsTheStepsUnderAGradientScaler) {
 TEST(CapturedTraining, FollowsSchedulesAndOptionsOfGroups) {
   const test::StandIn stand_in(test::deferred_backend());
   const DefaultDevice here(Device::cuda());
-  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+  for (const Rule rule : {Rule::sgd, Rule::adam, Rule::rmsprop}) {
     const auto captured = test::train_scheduled(rule, true);
     EXPECT_EQ(captured.size(), 12u + 8u) << "it was captured";
     EXPECT_EQ(captured, test::train_scheduled(rule, false));
@@ -120,7 +120,7 @@ TEST(CapturedTraining, FollowsSchedulesAndOptionsOfGroups) {
 TEST(CapturedTraining, GoesOnFromAStateThatIsLoaded) {
   const test::StandIn stand_in(test::deferred_backend());
   const DefaultDevice here(Device::cuda());
-  for (const Rule rule : {Rule::sgd, Rule::adam}) {
+  for (const Rule rule : {Rule::sgd, Rule::adam, Rule::rmsprop}) {
     const auto train = [&](bool captured) {
       Tensor p = ones({3}).set_requires_grad();
       const auto optimizer = test::make_optimizer(rule, {p});

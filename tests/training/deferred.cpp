@@ -142,6 +142,7 @@ const KernelTable& kernels() {
     add<OptimizerKernels>(table, [](OptimizerKernels& k) {
       k.sgd = step_deferred<&OptimizerKernels::sgd, SgdSlot, SgdParams>;
       k.adam = step_deferred<&OptimizerKernels::adam, AdamSlot, AdamParams>;
+      k.rmsprop = step_deferred<&OptimizerKernels::rmsprop, RmspropSlot, RmspropParams>;
       k.ema = step_deferred<&OptimizerKernels::ema, OptimizerSlot, EmaParams>;
       k.clip_grad_norm = {cpu::optimizer_kernels().clip_grad_norm.plan, clip_grad_norm};
       k.clip_grad_value = clip_grad_value;

@@ -8,10 +8,14 @@
 
 namespace bytetape::test {
 
-enum class Rule { sgd, adam };
+enum class Rule { sgd, adam, rmsprop };
+inline const char* rule_name(Rule rule) { return rule == Rule::sgd ? "SGD" : rule == Rule::adam ? "Adam" : "RMSprop"; }
 
 inline std::unique_ptr<optim::Optimizer> make_optimizer(Rule rule, std::vector<Tensor> parameters) {
   if (rule == Rule::adam) return std::make_unique<optim::Adam>(std::move(parameters), optim::AdamOptions{.lr = 3e-3});
+  if (rule == Rule::rmsprop)
+    return std::make_unique<optim::RMSprop>(std::move(parameters),
+                                            optim::RMSpropOptions{.lr = 1e-3, .momentum = 0.9, .centered = true});
   return std::make_unique<optim::SGD>(
       std::move(parameters), optim::SGDOptions{.lr = 0.02, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
 }
@@ -35,7 +39,7 @@ inline nn::Sequential residual_net() {
 
 inline Network small_residual() { return {"Residual", residual_net, {6, 3, 8, 8}}; }
 
-/// A network of ten classes on the default device, from the default generator of seed 1: momentum or Adam, clipping; in
+/// A network of ten classes on the default device, from the default generator of seed 1: of any rule, with clipping; in
 /// `computed` under autocast.
 class NetTraining {
  public:

@@ -17,6 +17,8 @@ inline std::vector<std::vector<float>> train_scheduled(Rule rule, bool captured)
   std::unique_ptr<optim::Optimizer> optimizer;
   if (rule == Rule::sgd)
     optimizer = std::make_unique<optim::SGD>(groups, optim::SGDOptions{.momentum = 0.9});
+  else if (rule == Rule::rmsprop)
+    optimizer = std::make_unique<optim::RMSprop>(groups, optim::RMSpropOptions{.momentum = 0.9});
   else
     optimizer = std::make_unique<optim::AdamW>(groups);
   optim::lr_scheduler::OneCycleLR schedule(*optimizer, {.max_lr = {0.1, 0.03}, .total_steps = 12});
