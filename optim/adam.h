@@ -32,6 +32,7 @@ class AdamBase : public Optimizer {
 
  private:
   void check_options(const ParamGroup& group) const final;
+  void resize_states(std::size_t count) final { averages_.resize(count); }
   std::vector<State> states(std::size_t i) final {
     return {{"exp_avg", &averages_[i].exp_avg}, {"exp_avg_sq", &averages_[i].exp_avg_sq}};
   }

@@ -33,6 +33,28 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults,
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::string_view name)
     : Optimizer({{.params = std::move(parameters)}}, {}, name) {}
 
+void Optimizer::add_param_group(ParamGroup group) {
+  const memory::OpScope op(name_);
+  detail::refuse_in_capture("adds a parameter group");
+  check_has_no_more(group, defaults_);
+  complete(group, defaults_);
+  check_group(group);
+  std::vector<Tensor> all = parameters_;
+  all.insert(all.end(), group.params.begin(), group.params.end());
+  check_parameters(all);
+  drop_skip_counts();
+  resize_states(all.size());
+  group_of_.resize(all.size(), groups_.size());
+  given_.resize(all.size());
+  known_skips_.resize(all.size());
+  groups_.push_back(std::move(group));
+  parameters_ = std::move(all);
+}
+
+void Optimizer::resize_states(std::size_t) {
+  fail<NotImplemented>("this optimizer does not override resize_states(), which add_param_group() needs");
+}
+
 std::span<ParamGroup> Optimizer::param_groups() {
   for (ParamGroup& g : groups_) complete(g, defaults_);
   return groups_;
@@ -129,8 +151,10 @@ void Optimizer::record_advance(bool is_scaled) {
   std::vector<const Storage*> places;  // unique, because the capture holds them
   for (const std::size_t i : moved_) places.push_back(&parameters_[i].storage());
   const auto check_all = [this, is_scaled, alive = std::weak_ptr(alive_), moved = moved_, places,
-                          check_options = replay_check()] {
+                          known = parameters_.size(), check_options = replay_check()] {
     check<CaptureError>(!alive.expired(), "the optimizer of a captured step was destroyed");
+    check<CaptureError>(parameters_.size() == known,
+                        "parameters were added to the optimizer since the step was captured: capture it again");
     for (std::size_t k = 0; k < moved.size(); ++k) {
       const Tensor& p = parameters_[moved[k]];
       check<CaptureError>(!p.impl()->replaced && &p.storage() == places[k], "parameter ", moved[k], ", ", describe(p),
@@ -161,8 +185,19 @@ void Optimizer::make_skip_counts(bool is_scaled) {
   detail::refuse_in_capture("takes an optimizer's first step");
   read_skip_counts();  // of the device that the parameters were on before
   skips_ = zeros(parameters_.size(), DType::i64, device, memory::Role::optimizer_state);
-  for (std::size_t i = 0; i < given_.size(); ++i) given_[i] -= std::exchange(known_skips_[i], 0);
+  forget_skips();
   if (faults_thrown && !device.is_meta) faults_seen_ = faults_thrown(device.index);
+}
+
+/// Frees the device's counts of skipped steps, and counts these steps as not taken.
+void Optimizer::drop_skip_counts() {
+  read_skip_counts(true);
+  forget_skips();
+  skips_ = {};
+}
+
+void Optimizer::forget_skips() {
+  for (std::size_t i = 0; i < given_.size(); ++i) given_[i] -= std::exchange(known_skips_[i], 0);
 }
 
 /// Reads the counts of skipped steps if they may have changed: after a fault or steps under a gradient scaler. With

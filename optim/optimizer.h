@@ -49,6 +49,18 @@ class Optimizer {
   /// Sets the gradients to undefined (PyTorch's set_to_none).
   void zero_grad();
 
+  /// Adds a group, which the next step updates as well (torch.optim.Optimizer.add_param_group).
+  ///
+  /// Options that it leaves out have the values that the optimizer was made with. The group's parameters have taken no
+  /// steps. A schedule takes up the group in its next step(). Replays of a step that was captured before throw
+  /// CaptureError. Spans of param_groups() become invalid. Waits for the device, and throws a fault that is pending.
+  ///
+  ///     for (Tensor p : backbone.parameters()) p.set_requires_grad();  // frozen until now
+  ///     adam.add_param_group({.params = backbone.parameters(), .lr = 1e-5});
+  ///
+  /// Throws what the constructor throws for such a group, and ValueError if the optimizer has one of its parameters.
+  /// Throws CaptureError if a step is being captured. The optimizer is then unchanged.
+  void add_param_group(ParamGroup group);
   /// Returns the groups, whose options may be changed.
   /// Changes apply from the next step on, also to replays of a captured step. An option that is reset gets the value
   /// that the optimizer was made with. step() throws ValueError if an option is out of range, as the constructor does.
@@ -117,6 +129,9 @@ class Optimizer {
   virtual std::function<void()> replay_check() const {
     return [] {};
   }
+  /// Makes places for the state of `count` parameters, the old ones first. add_param_group() calls it.
+  /// Throws NotImplemented if it is not overridden.
+  virtual void resize_states(std::size_t count);
   /// Returns the state tensors of parameter i.
   virtual std::vector<State> states(std::size_t) { return {}; }
   // A step calls these four in order. On a replay the host calls advance() only.
@@ -140,6 +155,8 @@ class Optimizer {
   std::vector<Tensor> gradients() const;
   void make_skip_counts(bool is_scaled);
   void read_skip_counts(bool surely = false);
+  void drop_skip_counts();
+  void forget_skips();
   struct Loaded;
   void read_parameter(const StateDict& state, std::size_t i, Loaded& loaded, StateDict& expected);
   Loaded read_state(const StateDict& state);

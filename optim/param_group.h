@@ -17,7 +17,7 @@ namespace bytetape::optim {
 ///                    {.lr = 0.01, .momentum = 0.9});
 ///     for (optim::ParamGroup& group : sgd.param_groups()) group.lr = *group.lr / 10;
 struct ParamGroup {
-  std::vector<Tensor> params{};  ///< fixed once the optimizer is made
+  std::vector<Tensor> params{};  ///< fixed once the optimizer has the group
   std::optional<double> lr{}, momentum{}, dampening{};
   std::optional<std::array<double, 2>> betas{};
   std::optional<double> alpha{}, eps{}, weight_decay{};

@@ -34,6 +34,7 @@ class RMSprop final : public Optimizer {
  private:
   void check_options(const ParamGroup& group) const override;
   std::function<void()> replay_check() const override;
+  void resize_states(std::size_t count) override { kept_.resize(count); }
   std::vector<State> states(std::size_t i) override {
     return {{"square_avg", &kept_[i].square_avg},
             {"momentum_buffer", &kept_[i].momentum_buffer, true},

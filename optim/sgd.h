@@ -34,6 +34,7 @@ class SGD final : public Optimizer {
  private:
   void check_options(const ParamGroup& group) const override;
   std::function<void()> replay_check() const override;
+  void resize_states(std::size_t count) override { momentum_buffers_.resize(count); }
   std::vector<State> states(std::size_t i) override { return {{"momentum_buffer", &momentum_buffers_[i], true}}; }
   void prepare(const std::vector<Tensor>& gradients) override;
   void set_step_params() override;

@@ -5,7 +5,9 @@ namespace bytetape::optim {
 StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.parameters()) {
   optimizer.zero_grad();
   for (const Tensor& p : parameters_)
-    handles_.push_back(p.register_post_accumulate_grad_hook([&optimizer](Tensor whole) {
+    handles_.push_back(p.register_post_accumulate_grad_hook([&optimizer, known = parameters_.size()](Tensor whole) {
+      check<ValueError>(optimizer.parameters().size() == known,
+                        "StepInBackward: parameters were added to the optimizer; make a new StepInBackward");
       optimizer.step();  // updates only this parameter, because no other has a gradient
       whole.set_grad({});
     }));

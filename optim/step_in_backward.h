@@ -16,6 +16,7 @@ namespace bytetape::optim {
 ///
 /// The parameters are bit-identical to those of backward() and step(). Clipping by norm, gradient scalers and gradient
 /// accumulation are not possible, because they need all gradients at once. The optimizer must outlive the scope.
+/// backward() throws ValueError if a group was added to the optimizer meanwhile.
 class StepInBackward {
  public:
   /// Sets existing gradients to undefined.

@@ -20,10 +20,28 @@ LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {
   }
 }
 
+double LRScheduler::initial_lr_of(const ParamGroup& group, std::size_t) const {
+  return group.initial_lr ? *group.initial_lr : *group.lr;
+}
+
+// Takes up groups that were added to the optimizer.
+void LRScheduler::add_groups() {
+  const std::span<ParamGroup> groups = optimizer_.param_groups();
+  std::vector<double> initial;
+  for (std::size_t g = base_lrs_.size(); g < groups.size(); ++g) initial.push_back(initial_lr_of(groups[g], g));
+  for (const double lr : initial) {
+    ParamGroup& group = groups[base_lrs_.size()];
+    group.initial_lr = lr;
+    base_lrs_.push_back(lr);
+    last_lrs_.push_back(*group.lr);
+  }
+}
+
 void LRScheduler::set_base_lr(std::size_t g, double lr) { optimizer_.param_groups()[g].initial_lr = base_lrs_[g] = lr; }
 
 void LRScheduler::step() {
   detail::refuse_in_capture("steps a schedule: step it on the host, after the call");
+  add_groups();
   advance();
 }
 
@@ -48,9 +66,11 @@ void LRScheduler::update_all() {
 StateDict LRScheduler::own_state() const {
   StateDict state;
   state.numbers["last_epoch"] = last_epoch_;
-  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    state.numbers[path("base_lrs", g)] = base_lrs_[g];
-    state.numbers[path("last_lr", g)] = last_lrs_[g];
+  const std::span<const ParamGroup> groups = optimizer_.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {  // also those that the next step takes up
+    const bool is_known = g < base_lrs_.size();
+    state.numbers[path("base_lrs", g)] = is_known ? base_lrs_[g] : initial_lr_of(groups[g], g);
+    state.numbers[path("last_lr", g)] = is_known ? last_lrs_[g] : *groups[g].lr;
   }
   return state;
 }
@@ -62,6 +82,7 @@ void LRScheduler::load_state_dict(const StateDict& state) {
 }
 
 void LRScheduler::load_own(const StateDict& state) {
+  add_groups();
   last_epoch_ = state.integer("last_epoch");
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
     base_lrs_[g] = state.number(path("base_lrs", g));
@@ -74,6 +95,13 @@ std::vector<double> PerGroup::of(const Optimizer& optimizer, const char* name) c
   check<ValueError>(values_.size() == 1 || values_.size() == groups, "expected one ", name, " or ", groups,
                     ", one for each parameter group, got ", values_.size());
   return values_.size() == 1 ? std::vector<double>(groups, values_[0]) : values_;
+}
+
+double PerGroup::at(std::size_t g, const char* name) const {
+  if (values_.size() == 1) return values_[0];
+  check<ValueError>(g < values_.size(), name, " has ", values_.size(),
+                    " values, one for each parameter group, but none for the added group ", g, ": make a new schedule");
+  return values_[g];
 }
 
 }  // namespace bytetape::optim::lr_scheduler

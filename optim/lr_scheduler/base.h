@@ -18,6 +18,10 @@ namespace bytetape::optim::lr_scheduler {
 /// multiply. LambdaLR, OneCycleLR and CosineAnnealingWarmRestarts set absolute rates. Replays of a captured step use
 /// the current rates. The optimizer must outlive the schedule.
 ///
+/// A group that Optimizer::add_param_group() adds has its own rate until the next step(). From there on, schedules that
+/// compute new rates from the current ones go on from that rate. Those that set absolute rates use the group's
+/// initial_lr, or else its lr, as its initial rate.
+///
 ///     optim::SGD sgd(model.parameters(), {.lr = 0.1});
 ///     optim::lr_scheduler::StepLR schedule(sgd, {.step_size = 30});
 ///     for (int epoch = 0; epoch < 90; ++epoch) {
@@ -31,6 +35,8 @@ class LRScheduler {
   LRScheduler& operator=(const LRScheduler&) = delete;
 
   /// Sets the rates of the next epoch.
+  /// Throws ValueError if a group was added to the optimizer, and the schedule has options for each of the old groups.
+  /// Nothing has changed then.
   /// Throws CaptureError if a step is being captured, because a replay does not run host code.
   void step();
   /// Returns the current rates that this schedule set, by group.
@@ -58,12 +64,16 @@ class LRScheduler {
   virtual void begin();
   /// Advances by one epoch.
   virtual void advance();
+  /// Returns the initial rate of group g, which was added to the optimizer.
+  /// Throws ValueError if the schedule has no options for it.
+  virtual double initial_lr_of(const ParamGroup& group, std::size_t g) const;
   /// Changes the rate of group g from that of the previous epoch to that of last_epoch().
   virtual void update(ParamGroup& group, std::size_t g) = 0;
   void update_all();
 
  private:
   friend class SchedulerList;
+  void add_groups();
   StateDict own_state() const;
   void load_own(const StateDict& state);
 
@@ -82,6 +92,9 @@ class PerGroup {
   /// Returns the numbers by group.
   /// Throws ValueError, with `name`, if the count is neither 1 nor the number of groups.
   std::vector<double> of(const Optimizer& optimizer, const char* name) const;
+  /// Returns the number for group g.
+  /// Throws ValueError, with `name`, if there are several numbers, but none for this group.
+  double at(std::size_t g, const char* name) const;
 
  private:
   std::vector<double> values_;

@@ -28,8 +28,20 @@ SchedulerList::SchedulerList(Optimizer& optimizer, const Schedulers& schedulers)
   }
 }
 
+// Checks the group with all parts, before any of them takes it up.
+double SchedulerList::initial_lr_of(const ParamGroup& group, std::size_t g) const {
+  for (const auto& part : schedulers_) part->initial_lr_of(group, g);
+  return LRScheduler::initial_lr_of(group, g);
+}
+
+void SchedulerList::advance_part(std::size_t i) {
+  schedulers_[i]->add_groups();
+  schedulers_[i]->advance();
+}
+
 void SchedulerList::restart_part(std::size_t i) {
   LRScheduler& part = *schedulers_[i];
+  part.add_groups();
   for (std::size_t g = 0; g < optimizer().param_groups().size(); ++g)
     optimizer().param_groups()[g].lr = part.base_lr(g);
   part.begin();

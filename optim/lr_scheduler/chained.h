@@ -19,11 +19,12 @@ class SchedulerList : public LRScheduler {
 
   std::size_t size() const { return schedulers_.size(); }
   void begin_part(std::size_t i) { schedulers_[i]->begin(); }
-  void advance_part(std::size_t i) { schedulers_[i]->advance(); }
+  void advance_part(std::size_t i);
   /// Restarts part i from the initial rates of the groups.
   void restart_part(std::size_t i);
 
  private:
+  double initial_lr_of(const ParamGroup& group, std::size_t g) const final;
   void update(ParamGroup&, std::size_t) final {}
   Schedulers schedulers_;
 };

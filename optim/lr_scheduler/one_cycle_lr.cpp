@@ -34,23 +34,32 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& o)
                     o.pct_start);
   check_positive("div_factor", o.div_factor);
   check_positive("final_div_factor", o.final_div_factor);
-  const auto max_lr = o.max_lr.of(optimizer, "max_lr"), base_momentum = o.base_momentum.of(optimizer, "base_momentum"),
-             max_momentum = o.max_momentum.of(optimizer, "max_momentum");
-  for (std::size_t g = 0; g < max_lr.size(); ++g) {
-    check_positive("max_lr", max_lr[g]);
-    check_momentum("base_momentum", base_momentum[g]);
-    check_momentum("max_momentum", max_momentum[g]);
-    const ParamGroup& group = optimizer.param_groups()[g];
-    check<ValueError>(!o.cycle_momentum || group.momentum || group.betas,
-                      "OneCycleLR: cycle_momentum needs an optimizer with momentum or betas");
-    ranges_.push_back({max_lr[g], base_momentum[g], max_momentum[g]});
-  }
-  for (std::size_t g = 0; g < ranges_.size(); ++g) set_base_lr(g, ranges_[g].max_lr / o.div_factor);
+  o.max_lr.of(optimizer, "max_lr");
+  o.base_momentum.of(optimizer, "base_momentum");
+  o.max_momentum.of(optimizer, "max_momentum");
+  const std::size_t groups = optimizer.param_groups().size();
+  for (std::size_t g = 0; g < groups; ++g) check_group(g);
+  for (std::size_t g = 0; g < groups; ++g) set_base_lr(g, o.max_lr.at(g, "max_lr") / o.div_factor);
   begin();
 }
 
+void OneCycleLR::check_group(std::size_t g) const {
+  check_positive("max_lr", options_.max_lr.at(g, "max_lr"));
+  check_momentum("base_momentum", options_.base_momentum.at(g, "base_momentum"));
+  check_momentum("max_momentum", options_.max_momentum.at(g, "max_momentum"));
+  const ParamGroup& group = optimizer().param_groups()[g];
+  check<ValueError>(!options_.cycle_momentum || group.momentum || group.betas,
+                    "OneCycleLR: cycle_momentum needs an optimizer with momentum or betas");
+}
+
+double OneCycleLR::initial_lr_of(const ParamGroup&, std::size_t g) const {
+  check_group(g);
+  return options_.max_lr.at(g, "max_lr") / options_.div_factor;
+}
+
 std::vector<OneCycleLR::Phase> OneCycleLR::phases(std::size_t g) const {
-  const auto& [max_lr, base_momentum, max_momentum] = ranges_[g];
+  const double max_lr = options_.max_lr.at(g, "max_lr"), base_momentum = options_.base_momentum.at(g, "base_momentum"),
+               max_momentum = options_.max_momentum.at(g, "max_momentum");
   const double first = base_lr(g), last = first / options_.final_div_factor, steps = static_cast<double>(total_steps_),
                up = options_.pct_start * steps;
   const Phase rise{up - 1, first, max_lr, max_momentum, base_momentum};

@@ -33,22 +33,19 @@ class OneCycleLR final : public LRScheduler {
   OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options);
 
  private:
-  /// The options of one group.
-  struct Range {
-    double max_lr, base_momentum, max_momentum;
-  };
   /// A phase of the cycle: its last step, and the values at its start and end.
   struct Phase {
     double end_step, start_lr, end_lr, start_momentum, end_momentum;
   };
+  double initial_lr_of(const ParamGroup& group, std::size_t g) const override;
   void advance() override;
   void update(ParamGroup& group, std::size_t g) override;
+  void check_group(std::size_t g) const;
   std::vector<Phase> phases(std::size_t g) const;
   double annealed(double start, double end, double pct) const;
 
   OneCycleLROptions options_;
   std::int64_t total_steps_;
-  std::vector<Range> ranges_;  // by group
 };
 
 }  // namespace bytetape::optim::lr_scheduler

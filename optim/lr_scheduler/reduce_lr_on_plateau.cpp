@@ -30,6 +30,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlate
 
 void ReduceLROnPlateau::step(double metric) {
   detail::refuse_in_capture("steps a schedule: step it on the host, after the call");
+  min_lrs_ = options_.min_lr.of(optimizer_, "min_lr");  // groups may have been added
   ++last_epoch_;
   if (is_better(metric)) {
     best_ = metric;
@@ -73,7 +74,9 @@ StateDict ReduceLROnPlateau::state_dict() const {
   StateDict state;
   state.numbers = {
       {"best", best_}, {"cooldown_counter", cooldown_}, {"last_epoch", last_epoch_}, {"num_bad_epochs", bad_epochs_}};
-  for (std::size_t g = 0; g < last_lrs_.size(); ++g) state.numbers["last_lr." + std::to_string(g)] = last_lrs_[g];
+  const std::span<const ParamGroup> groups = optimizer_.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    state.numbers["last_lr." + std::to_string(g)] = g < last_lrs_.size() ? last_lrs_[g] : *groups[g].lr;
   return state;
 }
 
@@ -84,6 +87,7 @@ void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   cooldown_ = state.integer("cooldown_counter");
   last_epoch_ = state.integer("last_epoch");
   bad_epochs_ = state.integer("num_bad_epochs");
+  last_lrs_.resize(optimizer_.param_groups().size());
   for (std::size_t g = 0; g < last_lrs_.size(); ++g) last_lrs_[g] = state.number("last_lr." + std::to_string(g));
 }
 

@@ -31,6 +31,7 @@ class ReduceLROnPlateau {
   explicit ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options = {});
 
   /// Takes the metric of an epoch, and reduces the rates if it is time. NaN is no improvement.
+  /// Throws ValueError if a group was added to the optimizer, and min_lr has a value for each of the old groups.
   /// Throws CaptureError if a step is being captured, because a replay does not run host code.
   void step(double metric);
   /// Returns the rates after the last step, by group.

@@ -175,6 +175,13 @@ class Plain final : public Optimizer {
   std::span<const std::byte> step_params() const override { return {}; }
 };
 
+TEST(OptimizerOfYourOwn, SaysWhatAnAddedGroupNeeds) {
+  Plain plain;
+  EXPECT_THROWS_SAYING(plain.add_param_group({.params = {ones({3}).set_requires_grad()}}), NotImplemented,
+                       "plain: this optimizer does not override resize_states()");
+  EXPECT_EQ(plain.parameters().size(), 1u);
+}
+
 TEST(OneCycleLROfNoMomentum, CyclesTheRateAlone) {
   Plain plain;
   OneCycleLR schedule(plain, {.max_lr = 1, .total_steps = 5, .cycle_momentum = false});

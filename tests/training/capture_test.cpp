@@ -179,6 +179,37 @@ TEST(CapturedTraining, RefusesWhatOnlyTheHostTakes) {
   EXPECT_THROWS_SAYING(step(), CaptureError, "momentum is 0.9, but was 0 when the step was captured");
 }
 
+TEST(CapturedTraining, IsCapturedAgainAfterAGroupIsAdded) {
+  const test::StandIn stand_in(test::deferred_backend());
+  const DefaultDevice here(Device::cuda());
+  const Tensor p = ones({2}).set_requires_grad(), q = ones({3}).set_requires_grad();
+  optim::Adam adam({p}, {.lr = 0.1});
+  const auto train = [&] {
+    adam.zero_grad();
+    (sum(p * p) + sum(q * q)).backward();
+    adam.step();
+  };
+  auto step = capture(train);
+  for (int i = 0; i < 4; ++i) step();
+  adam.add_param_group({.params = {q}});
+  const auto before = p.detach().to_vector<float>();
+  EXPECT_THROWS_SAYING(step(), CaptureError, "parameters were added to the optimizer since the step was captured");
+  EXPECT_EQ(p.detach().to_vector<float>(), before);
+  auto again = capture(train);
+  for (int i = 0; i < 4; ++i) again();
+  EXPECT_TRUE(again.is_captured());
+  EXPECT_EQ(adam.state_dict().integer("state.0.step"), 8);
+  EXPECT_EQ(adam.state_dict().integer("state.1.step"), 4);
+
+  auto adds = capture([&] {
+    train();
+    if (detail::core_ambient.capture) adam.add_param_group({.params = {ones({4}).set_requires_grad()}});
+  });
+  adds(), adds();
+  EXPECT_THROWS_SAYING(adds(), CaptureError, "adds a parameter group");
+  EXPECT_EQ(adam.param_groups().size(), 2u);
+}
+
 // It would forget that the gradients before were dropped, but not that they had overflowed.
 TEST(CapturedTraining, LeavesAGradientScalerAsItWasWhereItFails) {
   const test::StandIn stand_in(test::deferred_backend());

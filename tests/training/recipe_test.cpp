@@ -89,6 +89,18 @@ TEST(Recipe, LowersEveryGroupsRate) {
   for (const optim::ParamGroup& group : sgd.param_groups()) EXPECT_DOUBLE_EQ(*group.lr, 0.01);
 }
 
+TEST(Recipe, UnfreezesTheBackbone) {
+  nn::Sequential backbone(nn::Linear(8, 4)), head(nn::Linear(4, 4));
+  for (Tensor p : backbone.parameters()) p.set_requires_grad(false);
+  optim::Adam adam(head.parameters(), {.lr = 1e-3});
+  for (Tensor p : backbone.parameters()) p.set_requires_grad();
+  adam.add_param_group({.params = backbone.parameters(), .lr = 1e-5});
+  const auto before = backbone.parameters()[0].to_vector<float>();
+  sum(head(backbone(randn({2, 8})))).backward();
+  adam.step();
+  EXPECT_NE(backbone.parameters()[0].to_vector<float>(), before);
+}
+
 TEST(Recipe, AveragesBuffersToo) {
   nn::Sequential net(nn::Linear(8, 4), nn::BatchNorm1d(4));
   optim::EMA ema(net, {.decay = 0.9, .use_buffers = true});
