@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 #include <typeinfo>
+#include <utility>
 
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
@@ -12,6 +13,7 @@
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/nn/class_name.h"
+#include "bytetape/nn/module_hooks.h"
 
 namespace bytetape::nn {
 namespace {
@@ -31,7 +33,8 @@ Phase phase_of_call() { return ambient.scope.phase == Phase::setup ? Phase::forw
 }  // namespace
 
 Call::Call(const Module& module, Repeatable)
-    : caller_(ambient.running_module),
+    : module_(module),
+      caller_(ambient.running_module),
       scope_(ambient.scope.with(module.path_below(running()), ambient.scope.op, phase_of_call())),
       is_within_itself_(running() == &module) {
   ambient.running_module = &module.cell_;
@@ -44,6 +47,10 @@ Call::Call(const Module& module) : Call(module, Repeatable{}) {
 }
 
 Call::~Call() { ambient.running_module = caller_; }
+
+std::vector<Tensor> Call::run_hooks(const bytetape::detail::ListFunction& body, std::vector<Tensor> inputs) const {
+  return run_hooked(module_, module_.cell_, *module_.hooks_, body, std::move(inputs));
+}
 
 Tensor Module::operator()(const Tensor& x) {
   return call(

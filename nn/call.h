@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <initializer_list>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -37,10 +38,15 @@ class Call {
   Call(const Module& module, Repeatable);
   /// True if the module was already running: one of its functions calls another.
   bool is_within_itself() const { return is_within_itself_; }
+  /// True if the call runs hooks of the module.
+  bool has_hooks() const { return module_.has_hooks() && !is_within_itself_; }
+  /// Runs body(inputs) with the module's hooks.
+  std::vector<Tensor> run_hooks(const bytetape::detail::ListFunction& body, std::vector<Tensor> inputs) const;
   /// True if the module's path differs from the path around the call.
   bool has_own_path() const { return has_own_path_; }
 
  private:
+  const Module& module_;
   const memory::ModuleCell* caller_;
   const memory::NameId around_ = memory::ambient.scope.module;
   memory::ScopeGuard scope_;
@@ -55,6 +61,8 @@ namespace bytetape::detail {
 class RepeatableCall : nn::Call {
  public:
   [[nodiscard]] explicit RepeatableCall(const nn::Module& module);
+  using Call::has_hooks;
+  using Call::run_hooks;
   bool is_checkpoint() const { return is_checkpoint_; }
   void note_inputs(std::initializer_list<const Tensor*> inputs) const;
   void note_results(const std::vector<Tensor>& results) const;
@@ -72,8 +80,8 @@ namespace bytetape::nn {
 
 /// Runs body(inputs...) as a call of `module`, and as a checkpoint() if the module is checkpointed.
 ///
-/// Errors and the ledger show the module's path. A module whose input is not a single tensor x defines its own
-/// operator() or named functions with nn::call():
+/// Runs the module's hooks around it. Errors and the ledger show the module's path. A module whose input is not a
+/// single tensor x defines its own operator() or named functions with nn::call():
 ///
 ///     Tensor operator()(const Tensor& x, const Tensor& skip) {
 ///       const auto body = [this](const Tensor& x, const Tensor& skip) { return conv(cat({up(x), skip}, 1)); };
@@ -90,14 +98,23 @@ template <class F, std::derived_from<Tensor>... Inputs>
 std::invoke_result_t<F&, const Inputs&...> call(const Module& module, F&& body, const Inputs&... inputs) {
   using Result = std::invoke_result_t<F&, const Inputs&...>;
   const bytetape::detail::RepeatableCall here(module);
-  if (here.is_recorded()) [[unlikely]]
-    here.note_inputs({&inputs...});
-  Result result = here.is_checkpoint() ? checkpoint(std::forward<F>(body), inputs...) : body(inputs...);
-  if (here.is_recorded()) [[unlikely]] {
-    const auto same = [&]() -> const Result& { return result; };
-    here.note_results(bytetape::detail::call_of_list<0>(same, {}));
+  const auto run = [&](const auto&... x) -> Result {
+    if (here.is_recorded()) [[unlikely]]
+      here.note_inputs({&x...});
+    Result result = here.is_checkpoint() ? checkpoint(std::forward<F>(body), x...) : body(x...);
+    if (here.is_recorded()) [[unlikely]] {
+      const auto same = [&]() -> const Result& { return result; };
+      here.note_results(bytetape::detail::call_of_list<0>(same, {}));
+    }
+    return result;
+  };
+  if (here.has_hooks()) [[unlikely]] {
+    const auto run_list = [&](std::span<const Tensor> x) {
+      return bytetape::detail::call_of_list<sizeof...(Inputs)>(run, x);
+    };
+    return bytetape::detail::result_of_list<Result>(here.run_hooks(run_list, {inputs...}));
   }
-  return result;
+  return run(inputs...);
 }
 
 }  // namespace bytetape::nn

@@ -12,7 +12,7 @@ namespace bytetape::nn {
 ///     FusionRole fusion_role() const override { return FusionRole::for_layer(*this, MatmulKernels::epilogues); }
 ///
 /// The role holds for objects of exactly that class. A derived class may have its own forward, so its objects run
-/// alone, unless it overrides fusion_role() as well.
+/// alone, unless it overrides fusion_role() as well. A module with hooks runs alone too.
 class FusionRole {
  public:
   /// The module runs alone.
@@ -47,11 +47,11 @@ class FusionRole {
   FusionRole(Activation activation, Epilogues epilogues, Run run)
       : activation_(activation), epilogues_(epilogues), run_(run) {}
 
-  /// Whether the module's class is the one that states the role. C++ cannot say whether a derived class overrides
-  /// forward.
+  /// Whether the module's class is the one that states the role, and it has no hooks. C++ cannot say whether a derived
+  /// class overrides forward.
   template <class M>
   static bool is_exact(const M& module) {
-    return typeid(module) == typeid(M);
+    return typeid(module) == typeid(M) && !module.has_hooks();
   }
 
   Activation activation_ = Activation::none;

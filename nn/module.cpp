@@ -19,6 +19,7 @@ using memory::NameId;
 Module::Module(Module&& other) noexcept
     : slots_(std::move(other.slots_)),
       children_(std::move(other.children_)),
+      hooks_(std::move(other.hooks_)),
       cell_(std::move(other.cell_)),
       parent_(std::move(other.parent_)),
       path_(other.path_),

@@ -11,6 +11,7 @@
 
 #include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/named_tensors.h"
+#include "bytetape/nn/hooks.h"
 #include "bytetape/nn/parameter.h"
 
 /// Modules and layers.
@@ -98,6 +99,27 @@ class Module {
   Module& set_checkpointed(bool on = true);
   bool is_checkpointed() const { return checkpointed_; }
 
+  /// Registers a hook, which runs in each call of the module after those that were registered before.
+  /// Hooks run in calls by operator() and nn::call(), not in functions that begin with nn::Call, nor in forward()
+  /// called directly. A call of the module within its own call runs no hooks. Hooks move with the module, and are
+  /// neither parameters nor in state_dict().
+  ///
+  ///     net[2].register_forward_hook([&](const nn::Module&, const auto& inputs, auto& outputs) {
+  ///       features = outputs[0].detach();
+  ///     });
+  ///
+  /// A checkpoint() that contains the call runs forward hooks again in backward. The hooks of a module that
+  /// set_checkpointed() are outside its own checkpoint. Replays of a captured step run the ops of hooks, but no host
+  /// code. A Sequential does not fuse modules that have hooks.
+  ///
+  /// Throws ValueError if the hook is empty.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+  /// Registers a hook on the gradients of the calls that are made from now on.
+  /// Backward keeps the gradients of a call's outputs until the hook has run. The body must not overwrite its inputs in
+  /// place. If no input requires grad, the hook runs once the gradients of the outputs are known.
+  HookHandle register_full_backward_hook(BackwardHook hook);
+
   /// Moves parameters, gradients and buffers to `device`, in place. Handles elsewhere, such as an optimizer's, see the
   /// move.
   /// Throws DeviceError if there is no data to move (from a meta device). The model is then unchanged.
@@ -159,6 +181,7 @@ class Module {
 
  private:
   friend class Call;
+  friend class FusionRole;
 
   // These names must not be common ones: they hide a user's types and ops in the functions of derived modules.
   const memory::ModuleCell& cell();
@@ -171,6 +194,9 @@ class Module {
   NamedTensors named(std::initializer_list<Slot::Kind> kinds) const;
   [[noreturn]] void fail_as(const std::type_info& wanted) const;
   void convert(const std::function<Tensor(const Tensor&)>& f);
+  template <class List, class Hook>
+  HookHandle add_hook(List ModuleHooks::*list, Hook hook);
+  bool has_hooks() const;
 
   const Module* parent_module() const { return parent_ ? static_cast<const Module*>(*parent_) : nullptr; }
   bool trains() const;
@@ -181,6 +207,7 @@ class Module {
 
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<ChildModule> children_;
+  std::shared_ptr<ModuleHooks> hooks_;                  // null if none was registered
   memory::ModuleCell cell_, parent_;                    // parent_ is the first module that registered this one
   memory::NameId path_ = memory::ambient.scope.module;  // path in parent_; for a root, the scope of its constructor
   mutable std::atomic<std::uint64_t> place_{0};         // cache of path_below(): the caller's path, and its own

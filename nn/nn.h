@@ -7,6 +7,7 @@
 #include "bytetape/nn/embedding.h"
 #include "bytetape/nn/fit.h"
 #include "bytetape/nn/fusion.h"
+#include "bytetape/nn/hooks.h"
 #include "bytetape/nn/init.h"
 #include "bytetape/nn/layers.h"
 #include "bytetape/nn/linear.h"

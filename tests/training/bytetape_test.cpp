@@ -93,6 +93,18 @@ TEST(Pages, LayersAreReachedAndTied) {
   EXPECT_TRUE(head.parameters()[0].is_same(encoder.parameters()[0]));
 }
 
+TEST(Pages, HooksLookAtModules) {
+  nn::Sequential net{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4)};
+  Tensor features;
+  nn::HookHandle hook =
+      net[1].register_forward_hook([&](const nn::Module&, const std::vector<Tensor>&, std::vector<Tensor>& outputs) {
+        features = outputs[0].detach();  // assigning to outputs[0] would replace the output
+      });
+  net(ones({2, 8}));
+  hook.remove();
+  EXPECT_EQ(features.shape(), (Shape{2, 16}));
+}
+
 TEST(Pages, AModelIsEvaluated) {
   nn::Sequential net{nn::Flatten(), nn::Linear(784, 128), nn::ReLU(), nn::Dropout(0.5), nn::Linear(128, 10)};
   const Tensor x = randn({4, 1, 28, 28});
