@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bytetape/autograd/call_of_list.h"
+#include "bytetape/autograd/kept.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -15,15 +16,6 @@ namespace detail {
 
 using ListFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 std::vector<Tensor> checkpoint(ListFunction fn, std::span<const Tensor> inputs);
-
-/// Returns fn to store: by value, or by reference if it cannot be copied.
-template <class F>
-auto kept(F&& fn) {
-  if constexpr (std::is_lvalue_reference_v<F> && !std::copy_constructible<std::remove_reference_t<F>>)
-    return std::ref(fn);
-  else
-    return std::forward<F>(fn);
-}
 
 }  // namespace detail
 
@@ -42,8 +34,8 @@ auto kept(F&& fn) {
 /// the generators, and does not update running statistics of batch_norm again. Other side effects of fn happen twice.
 /// Seeds that fn sets and hooks that it registers stay those of the first run.
 ///
-/// fn is stored until backward. A non-copyable lvalue, such as a module, is stored by reference. It must live until
-/// backward, as must everything that fn captures by reference. fn must compute the same values in both runs. Pass
+/// fn is stored until backward. A module, or an lvalue that cannot be copied, is stored by reference. It must live
+/// until backward, as must everything that fn captures by reference. fn must compute the same values in both runs. Pass
 /// tensors that may be overwritten as inputs, because only inputs, and leaves that require grad, are checked.
 ///
 /// Throws AutogradError from backward if the second run saves other tensors or draws another number of random numbers,

@@ -101,10 +101,11 @@ Registration Module::register_buffer(std::string name, const Tensor& value, bool
 
 void Module::register_module(std::string name, Module& child) { adopt({std::move(name), nullptr, child.cell()}); }
 
-void Module::register_module(std::string name, std::shared_ptr<Module> child) {
+void Module::register_owned(std::string name, std::shared_ptr<Module> child,
+                            std::shared_ptr<Module> (*copy)(const Module&)) {
   check<ValueError>(child != nullptr, "the module '", name, "' is null");
   const ModuleCell& cell = child->cell();
-  adopt({std::move(name), std::move(child), cell});
+  adopt({std::move(name), std::move(child), cell, copy});
 }
 
 void Module::adopt(ChildModule child) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -9,10 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/autograd/kept.h"
 #include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/named_tensors.h"
 #include "bytetape/nn/hooks.h"
 #include "bytetape/nn/parameter.h"
+
+namespace bytetape::detail {
+class Cloning;
+}
 
 /// Modules and layers.
 namespace bytetape::nn {
@@ -27,6 +33,8 @@ struct ChildModule {
   std::string name;
   std::shared_ptr<Module> owned;  ///< null if the child is a member of the parent
   memory::ModuleCell cell;
+  /// Copies an owned child within nn::clone(). Returns null for a child of another class. Null if the class is unknown.
+  std::shared_ptr<Module> (*copy)(const Module& child) = nullptr;
   /// Returns the child.
   /// Throws ValueError if the child is a member that was destroyed.
   Module& module() const;
@@ -46,7 +54,9 @@ struct ChildModule {
 ///       Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))) * scale; }
 ///     };
 ///
-/// Modules can be moved but not copied. Members move along, and a parent finds a moved child in its new place.
+/// Modules can be moved. Members move along, and a parent finds a moved child in its new place. nn::clone() copies a
+/// module (nn/clone.h). All other copies throw ValueError. A class whose members cannot be copied, such as a vector of
+/// std::unique_ptr, must delete its copy constructor.
 class Module {
  public:
   Module() = default;
@@ -172,7 +182,22 @@ class Module {
   void register_module(std::string name, Module& child);
   /// Registers a child that this module owns.
   /// Throws ValueError if `child` is null.
-  void register_module(std::string name, std::shared_ptr<Module> child);
+  void register_module(std::string name, std::shared_ptr<Module> child) {
+    register_owned(std::move(name), std::move(child), nullptr);
+  }
+  template <std::derived_from<Module> M>
+  void register_module(std::string name, std::shared_ptr<M> child) {
+    register_owned(std::move(name), std::move(child), [](const Module& m) { return copy_as<M>(m); });
+  }
+
+  /// Copies a module within nn::clone().
+  /// Throws ValueError elsewhere.
+  Module(const Module& other);
+  /// Returns the copy of a child that this module owns, for a copy constructor that is called by nn::clone().
+  template <std::derived_from<Module> M>
+  static std::shared_ptr<M> copied_child(const std::shared_ptr<M>& owned) {
+    return std::dynamic_pointer_cast<M>(copied_child_of(*owned));
+  }
 
   /// The function bytetape::to(), which Module::to() would hide in member functions.
   static Tensor to(const Tensor& x, Device device);
@@ -182,12 +207,23 @@ class Module {
  private:
   friend class Call;
   friend class FusionRole;
+  friend class bytetape::detail::Cloning;
 
   // These names must not be common ones: they hide a user's types and ops in the functions of derived modules.
   const memory::ModuleCell& cell();
   memory::NameId place_named(const char* kind, const std::string& name) const;
   void check_name(const std::string& name) const;
   Registration register_slot(Slot::Kind kind, std::string name, const Tensor& value);
+  void register_owned(std::string name, std::shared_ptr<Module> child, std::shared_ptr<Module> (*copy)(const Module&));
+  template <class M>
+  static std::shared_ptr<Module> copy_as(const Module& module) {
+    if constexpr (std::copy_constructible<M>)
+      if (typeid(module) == typeid(M)) return std::make_shared<M>(static_cast<const M&>(module));
+    return nullptr;
+  }
+  static std::shared_ptr<Module> copied_child_of(const Module& owned);
+  void adopt_orphans();
+  void become_root();
   void adopt(ChildModule child);
   memory::NameId own_path() const;
   void rebook(memory::NameId path);
@@ -224,3 +260,10 @@ void checkpoint_modules(Module& model, const std::vector<std::string>& places);
 std::string summary(Module& model);
 
 }  // namespace bytetape::nn
+
+namespace bytetape::detail {
+
+template <std::derived_from<nn::Module> M>
+inline constexpr bool is_kept_by_reference<M> = true;
+
+}  // namespace bytetape::detail

@@ -31,6 +31,11 @@ template <class M = Module>
 class ModuleList : public Module {
  public:
   ModuleList() = default;
+  ModuleList(ModuleList&&) = default;
+  /// For nn::clone(). Throws ValueError elsewhere.
+  ModuleList(const ModuleList& other) : Module(other) {
+    for (const auto& module : other.modules_) modules_.push_back(copied_child(module));
+  }
   template <ModuleOrPointer<M>... Modules>
   explicit ModuleList(Modules&&... modules) {
     (push_back(std::forward<Modules>(modules)), ...);
@@ -46,14 +51,12 @@ class ModuleList : public Module {
   /// Throws ValueError if the pointer is null or the name is taken.
   template <ModuleOrPointer<M> T>
   ModuleList& push_back(std::string name, T&& module) {
-    std::shared_ptr<M> owned;
     if constexpr (std::derived_from<std::decay_t<T>, Module>)
-      owned = std::make_shared<std::decay_t<T>>(std::forward<T>(module));
+      return push_back_owned(std::move(name), std::make_shared<std::decay_t<T>>(std::forward<T>(module)));
+    else if constexpr (requires(T pointer) { std::shared_ptr(std::forward<T>(pointer)); })
+      return push_back_owned(std::move(name), std::shared_ptr(std::forward<T>(module)));
     else
-      owned = std::forward<T>(module);
-    register_module(std::move(name), owned);
-    modules_.push_back(std::move(owned));
-    return *this;
+      return push_back_owned(std::move(name), std::shared_ptr<M>(std::forward<T>(module)));
   }
   std::string describe() const override { return "ModuleList"; }
 
@@ -81,6 +84,12 @@ class ModuleList : public Module {
   Iterator end() { return Iterator(modules_.data() + modules_.size()); }
 
  private:
+  template <class T>
+  ModuleList& push_back_owned(std::string name, std::shared_ptr<T> module) {
+    register_module(std::move(name), module);
+    modules_.push_back(std::move(module));
+    return *this;
+  }
   std::vector<std::shared_ptr<M>> modules_;
 };
 

@@ -3,6 +3,7 @@
 /// Includes every layer.
 #include "bytetape/nn/attention.h"
 #include "bytetape/nn/call.h"
+#include "bytetape/nn/clone.h"
 #include "bytetape/nn/conv.h"
 #include "bytetape/nn/embedding.h"
 #include "bytetape/nn/fit.h"

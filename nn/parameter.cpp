@@ -4,6 +4,8 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/nn/ambient.h"
+#include "bytetape/nn/clone.h"
 
 namespace bytetape::nn {
 
@@ -51,6 +53,22 @@ void Slot::set_module(memory::NameId path) {
   for (const Tensor& x : {value_, value_.defined() ? value_.grad() : Tensor()})
     if (x.defined() && x.storage().module() == module_) x.storage().set_role(x.storage().role(), path);
   module_ = path;
+}
+
+std::shared_ptr<Slot> Slot::copy(const Tensor& x) const {
+  auto slot = std::make_shared<Slot>(kind_, name_, op_, module_);
+  const bool requires_grad = x.defined() && x.requires_grad();
+  slot->put(x);
+  if (kind_ == Kind::parameter && x.defined()) Tensor(x).set_requires_grad(requires_grad);
+  return slot;
+}
+
+Parameter::Parameter(const Parameter& x) : Tensor(x), is_handle_(true) {
+  const bytetape::detail::Cloning* const cloning = bytetape::detail::nn_ambient.cloning;
+  const auto slot = cloning ? cloning->copy_of(x.slot_) : nullptr;
+  if (!slot) return;
+  is_handle_ = false;
+  *this = Registration(slot);
 }
 
 Parameter::Parameter(Parameter&& other) noexcept

@@ -32,6 +32,8 @@ class Slot {
   /// Sets the module's path, and attributes the tensor and its gradient to it on the ledger. Tensors that the ledger
   /// attributes to another slot's module stay there.
   void set_module(memory::NameId path);
+  /// Returns a slot like this one for x, the copy of its tensor, which keeps its requires_grad.
+  std::shared_ptr<Slot> copy(const Tensor& x) const;
 
  private:
   friend class Parameter;
@@ -67,7 +69,8 @@ class Parameter : public Tensor {
   Parameter() = default;
   Parameter(Registration r) { *this = std::move(r); }
   /// Makes a plain handle to the tensor, as does `Tensor w = layer.weight;`. Assigning to the handle changes no module.
-  Parameter(const Parameter& x) : Tensor(x), is_handle_(true) {}
+  /// Within nn::clone(), makes the copied module's member instead.
+  Parameter(const Parameter& x);
   /// Takes over the slot, because modules can be moved.
   Parameter(Parameter&& other) noexcept;
   ~Parameter();

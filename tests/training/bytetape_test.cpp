@@ -93,6 +93,18 @@ TEST(Pages, LayersAreReachedAndTied) {
   EXPECT_TRUE(head.parameters()[0].is_same(encoder.parameters()[0]));
 }
 
+TEST(Pages, ATeacherIsACopy) {
+  nn::Sequential student{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4)};
+  nn::Sequential teacher = nn::clone(student);
+  for (Tensor p : teacher.parameters()) p.set_requires_grad(false);
+  optim::EMA ema(student.parameters(), {.decay = 0.99});
+  ema.update();
+  ema.copy_to(teacher);
+  const Tensor x = randn({2, 8});
+  EXPECT_EQ(teacher(x).to_vector<float>(), student(x).to_vector<float>());
+  EXPECT_FALSE(teacher(x).requires_grad());
+}
+
 TEST(Pages, HooksLookAtModules) {
   nn::Sequential net{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4)};
   Tensor features;
