@@ -19,6 +19,7 @@
 #include "bytetape/nn/norm.h"
 #include "bytetape/nn/parameter.h"
 #include "bytetape/nn/pool.h"
+#include "bytetape/nn/rnn.h"
 #include "bytetape/nn/savings.h"
 #include "bytetape/nn/sequential.h"
 #include "bytetape/nn/transformer.h"

@@ -108,8 +108,8 @@ TEST(Pages, ATeacherIsACopy) {
 TEST(Pages, HooksLookAtModules) {
   nn::Sequential net{nn::Linear(8, 16), nn::ReLU(), nn::Linear(16, 4)};
   Tensor features;
-  nn::HookHandle hook = net[1].register_forward_hook(
-      [&](const nn::Module&, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+  nn::HookHandle hook =
+      net[1].register_forward_hook([&](const nn::Module&, const std::vector<Tensor>&, std::vector<Tensor>& outputs) {
         features = outputs[0].detach();  // assigning to outputs[0] would replace the output
       });
   net(ones({2, 8}));
