@@ -27,16 +27,41 @@ Tensor joined_mask(const Tensor& attn_mask, const Tensor& key_padding_mask) {
   return is_boolean ? logical_and(keys, mask) : where(keys, mask, -std::numeric_limits<double>::infinity());
 }
 
-void check_mask(const Tensor& mask) {
+/// Returns embed_dim, if the layer can be constructed.
+std::int64_t checked(std::int64_t embed_dim, std::int64_t num_heads, double dropout) {
+  check<ValueError>(embed_dim > 0 && num_heads > 0 && embed_dim % num_heads == 0,
+                    "MultiheadAttention needs a positive number of heads that divides embed_dim, got ", num_heads,
+                    " and ", embed_dim);
+  check<ValueError>(dropout >= 0 && dropout <= 1, "MultiheadAttention needs a dropout in [0, 1], got ", dropout);
+  return embed_dim;
+}
+
+void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, std::int64_t width) {
+  const auto fits = [&](const Tensor& x) { return x.defined() && x.rank() == 3 && x.size(2) == width; };
+  check(fits(query) && fits(key) && fits(value) && query.size(0) == key.size(0) && key.shape() == value.shape(),
+        "MultiheadAttention expects query (b, n, ", width, "), and key and value (b, m, ", width, "), got ",
+        describe(query), ", ", describe(key), " and ", describe(value));
+}
+
+void check_device(const Tensor& mask, const char* name, const Tensor& tokens) {
+  check<DeviceError>(mask.device() == tokens.device(), "MultiheadAttention expects the ", name,
+                     " on the device of the tokens, got ", describe(mask), " for ", describe(tokens));
+}
+
+void check_mask(const Tensor& mask, const Tensor& query, const Tensor& key, std::int64_t heads) {
   if (!mask.defined()) return;
+  check_device(mask, "attn_mask", query);
   check<DTypeError>(mask.dtype() == DType::boolean || is_floating(mask.dtype()),
                     "MultiheadAttention expects a bool or floating-point attn_mask, got ", describe(mask));
-  check(mask.rank() == 2 || mask.rank() == 4, "MultiheadAttention expects an attn_mask (n, m) or (b, h, n, m), got ",
+  const Shape scores{query.size(0), heads, query.size(1), key.size(1)};
+  check((mask.rank() == 2 || mask.rank() == 4) && broadcasts_to(mask.shape(), scores),
+        "MultiheadAttention expects an attn_mask (n, m) or (b, h, n, m) that broadcasts to ", scores, ", got ",
         describe(mask));
 }
 
 void check_padding(const Tensor& padding, const Tensor& key) {
   if (!padding.defined()) return;
+  check_device(padding, "key_padding_mask", key);
   check<DTypeError>(padding.dtype() == DType::boolean, "MultiheadAttention expects a bool key_padding_mask, got ",
                     describe(padding));
   check(padding.rank() == 2 && padding.size(0) == key.size(0) && padding.size(1) == key.size(1),
@@ -48,14 +73,10 @@ void check_padding(const Tensor& padding, const Tensor& key) {
 
 MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
                                        MultiheadAttentionOptions options)
-    : out_proj(embed_dim, embed_dim, options.bias),
+    : out_proj(checked(embed_dim, num_heads, options.dropout), embed_dim, options.bias),
       embed_dim_(embed_dim),
       num_heads_(num_heads),
       dropout_(options.dropout) {
-  check<ValueError>(num_heads > 0 && embed_dim % num_heads == 0,
-                    "MultiheadAttention needs a positive number of heads that divides embed_dim, got ", num_heads,
-                    " and ", embed_dim);
-  check<ValueError>(dropout_ >= 0 && dropout_ <= 1, "MultiheadAttention needs a dropout in [0, 1], got ", dropout_);
   in_proj_weight = register_parameter("in_proj_weight", Shape{3 * embed_dim, embed_dim});
   init::xavier_uniform_(in_proj_weight);
   in_proj_bias = options.bias ? register_parameter("in_proj_bias", zeros(3 * embed_dim))
@@ -79,16 +100,14 @@ MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, c
 
 Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const AttentionMasks& masks) {
-  for (const Tensor* x : {&query, &key, &value})
-    check(x->defined() && x->rank() == 3 && x->size(2) == embed_dim_, "MultiheadAttention expects (b, n, ", embed_dim_,
-          "), got ", bytetape::describe(*x));
-  check_mask(masks.attn_mask);
-  check_padding(masks.key_padding_mask, key);
   const bool is_self = query.is_same(key) && key.is_same(value);
   const double dropout = is_training() ? dropout_ : 0;
   const auto body = [this, is_self, dropout, is_causal = masks.is_causal](const Tensor& query, const Tensor& key,
                                                                           const Tensor& value, const Tensor& attn_mask,
                                                                           const Tensor& key_padding_mask) {
+    check_inputs(query, key, value, embed_dim_);
+    check_mask(attn_mask, query, key, num_heads_);
+    check_padding(key_padding_mask, key);
     const auto heads = [this](const Tensor& x) {
       return transpose(view(x, {x.size(0), x.size(1), num_heads_, embed_dim_ / num_heads_}), 1, 2);
     };

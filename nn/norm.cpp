@@ -88,8 +88,13 @@ Tensor GroupNorm::forward(const Tensor& x) {
   return group_norm(x, num_groups_, weight, bias, eps_);
 }
 
+static std::int64_t checked_features(std::int64_t num_features) {
+  check<ValueError>(num_features > 0, "InstanceNorm2d needs a positive number of features, got ", num_features);
+  return num_features;
+}
+
 InstanceNorm2d::InstanceNorm2d(std::int64_t num_features, InstanceNormOptions options)
-    : GroupNorm(num_features, num_features, {.eps = options.eps, .affine = options.affine}) {}
+    : GroupNorm(checked_features(num_features), num_features, {.eps = options.eps, .affine = options.affine}) {}
 
 Tensor InstanceNorm2d::forward(const Tensor& x) {
   check(x.defined() && x.rank() == 4 && x.size(1) == num_channels_, "InstanceNorm2d expects (n, ", num_channels_,

@@ -2,11 +2,26 @@
 
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/core/error.h"
 #include "bytetape/nn/call.h"
 
 namespace bytetape::nn {
 
 namespace {
+
+/// Returns d_model, if the layer `name` can be constructed.
+std::int64_t checked(const char* name, std::int64_t d_model, std::int64_t nhead, const TransformerOptions& o) {
+  check<ValueError>(d_model > 0 && nhead > 0 && d_model % nhead == 0, name,
+                    " needs a positive nhead that divides d_model, got ", nhead, " and ", d_model);
+  check<ValueError>(o.dim_feedforward > 0, name, " needs a positive dim_feedforward, got ", o.dim_feedforward);
+  check<ValueError>(o.dropout >= 0 && o.dropout <= 1, name, " needs a dropout in [0, 1], got ", o.dropout);
+  return d_model;
+}
+
+/// Whether x is (b, n, d_model).
+bool holds_tokens(const Tensor& x, const Linear& linear1) {
+  return x.defined() && x.rank() == 3 && x.size(2) == linear1.weight.size(1);
+}
 
 LayerNormOptions norm_options(const TransformerOptions& o) { return {.eps = o.layer_norm_eps, .bias = o.bias}; }
 MultiheadAttentionOptions attention_options(const TransformerOptions& o) {
@@ -28,7 +43,7 @@ Tensor add_part(const Tensor& x, LayerNorm& norm, bool norm_first, const F& part
 }  // namespace
 
 TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerOptions& o)
-    : self_attn(d_model, nhead, attention_options(o)),
+    : self_attn(checked("TransformerEncoderLayer", d_model, nhead, o), nhead, attention_options(o)),
       linear1(d_model, o.dim_feedforward, o.bias),
       linear2(o.dim_feedforward, d_model, o.bias),
       norm1({d_model}, norm_options(o)),
@@ -47,6 +62,8 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int6
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const AttentionMasks& masks) {
   const auto body = [this, is_causal = masks.is_causal](const Tensor& src, const Tensor& attn_mask,
                                                         const Tensor& key_padding_mask) {
+    check(holds_tokens(src, linear1), "TransformerEncoderLayer expects src (b, n, ", linear1.weight.size(1), "), got ",
+          bytetape::describe(src));
     const auto attend = [&](const Tensor& x) {
       return dropout1(self_attn(x, x, x, {attn_mask, key_padding_mask, is_causal}));
     };
@@ -59,7 +76,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& src, const AttentionMas
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerOptions& o)
-    : self_attn(d_model, nhead, attention_options(o)),
+    : self_attn(checked("TransformerDecoderLayer", d_model, nhead, o), nhead, attention_options(o)),
       multihead_attn(d_model, nhead, attention_options(o)),
       linear1(d_model, o.dim_feedforward, o.bias),
       linear2(o.dim_feedforward, d_model, o.bias),
@@ -83,6 +100,10 @@ Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memo
   const auto body = [this, is_causal = tgt_masks.is_causal, is_memory_causal = memory_masks.is_causal](
                         const Tensor& tgt, const Tensor& memory, const Tensor& tgt_mask, const Tensor& tgt_padding,
                         const Tensor& memory_mask, const Tensor& memory_padding) {
+    const std::int64_t width = linear1.weight.size(1);
+    check(holds_tokens(tgt, linear1) && holds_tokens(memory, linear1) && tgt.size(0) == memory.size(0),
+          "TransformerDecoderLayer expects tgt (b, n, ", width, ") and memory (b, m, ", width, "), got ",
+          bytetape::describe(tgt), " and ", bytetape::describe(memory));
     const auto attend = [&](const Tensor& x) {
       return dropout1(self_attn(x, x, x, {tgt_mask, tgt_padding, is_causal}));
     };

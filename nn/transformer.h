@@ -22,7 +22,7 @@ struct TransformerOptions {
 /// batch_first=True; Vaswani et al., "Attention is all you need", 2017).
 class TransformerEncoderLayer : public Module {
  public:
-  /// Throws ValueError under the conditions of MultiheadAttention, or if dim_feedforward is not positive.
+  /// Throws ValueError if a number is not positive, nhead does not divide d_model, or dropout is not in [0, 1].
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerOptions& options = {});
   /// Encodes src (b, n, d_model) without a mask.
   Tensor forward(const Tensor& src) override { return (*this)(src, AttentionMasks{}); }
@@ -45,7 +45,7 @@ class TransformerEncoderLayer : public Module {
 /// (torch.nn.TransformerDecoderLayer with batch_first=True).
 class TransformerDecoderLayer : public Module {
  public:
-  /// Throws ValueError under the conditions of MultiheadAttention, or if dim_feedforward is not positive.
+  /// Throws ValueError if a number is not positive, nhead does not divide d_model, or dropout is not in [0, 1].
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerOptions& options = {});
   using Module::operator();
   /// Returns (b, n, d_model) for tgt (b, n, d_model) and memory (b, m, d_model). `tgt_masks` are those of the

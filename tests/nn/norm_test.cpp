@@ -123,7 +123,7 @@ TEST(InstanceNorm2d, ScalesAndShiftsIfItIsAffine) {
   EXPECT_THROWS_SAYING(norm(randn({2, 3, 5})), ShapeError, "InstanceNorm2d expects (n, 3, h, w), got f32(2, 3, 5)");
   EXPECT_THROWS_SAYING(norm(randn({2, 4, 5, 5})), ShapeError,
                        "InstanceNorm2d expects (n, 3, h, w), got f32(2, 4, 5, 5)");
-  EXPECT_THROWS_SAYING(nn::InstanceNorm2d(0), ValueError, "got 0 and 0");
+  EXPECT_THROWS_SAYING(nn::InstanceNorm2d(0), ValueError, "InstanceNorm2d needs a positive number of features, got 0");
 }
 
 TEST(GroupNorm, LeavesOutWhatOptionsSay) {

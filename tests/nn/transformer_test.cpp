@@ -180,16 +180,57 @@ TEST(MultiheadAttention, RejectsBadInput) {
   EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 0), ValueError, "got 0 and 6");
   EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 2, {.dropout = -0.1}), ValueError, "a dropout in [0, 1], got -0.1");
   nn::MultiheadAttention layer(6, 2);
-  EXPECT_THROWS_SAYING(layer(zeros({2, 6})), ShapeError, "MultiheadAttention expects (b, n, 6), got f32(2, 6)");
-  EXPECT_THROWS_SAYING(layer(zeros({2, 3, 5})), ShapeError, "MultiheadAttention expects (b, n, 6), got f32(2, 3, 5)");
-  const Tensor x = zeros({2, 3, 6});
+  const auto expect_rejected = [&](const Tensor& query, const Tensor& key, const Tensor& value) {
+    EXPECT_THROWS_SAYING(layer(query, key, value), ShapeError,
+                         detail::concat("MultiheadAttention expects query (b, n, 6), "
+                                        "and key and value (b, m, 6), got ",
+                                        describe(query), ", ", describe(key), " and ", describe(value)));
+  };
+  const Tensor x = zeros({2, 3, 6}), flat = zeros({2, 6}), narrow = zeros({2, 3, 5});
+  expect_rejected(flat, flat, flat);
+  expect_rejected(x, narrow, x);
+  expect_rejected(x, x, zeros({2, 4, 6}));
+  expect_rejected(zeros({1, 3, 6}), x, x);
+  expect_rejected(x, x, {});
+  EXPECT_THROWS_SAYING(nn::MultiheadAttention(-6, 2), ValueError, "MultiheadAttention needs");
   EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({2, 3, 3})}), ShapeError,
                        "an attn_mask (n, m) or (b, h, n, m)");
+  EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({3, 4})}), ShapeError,
+                       "MultiheadAttention expects an attn_mask (n, m) or (b, h, n, m) that broadcasts "
+                       "to (2, 2, 3, 3), got f32(3, 4)");
+  EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({3, 3}, DType::f32, Device::meta())}), DeviceError,
+                       "expects the attn_mask on the device of the tokens");
   EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({3, 3}, DType::i64)}), DTypeError,
                        "a bool or floating-point");
   EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros({2, 3})}), DTypeError, "a bool key_padding_mask");
   EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros({2, 4}, DType::boolean)}), ShapeError,
                        "a key_padding_mask (2, 3), got bool(2, 4)");
+}
+
+TEST(TransformerLayers, RejectBadInput) {
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 4), ValueError,
+                       "TransformerEncoderLayer needs a positive nhead that divides d_model, got 4 and 6");
+  EXPECT_THROWS_SAYING(nn::TransformerDecoderLayer(0, 2), ValueError,
+                       "TransformerDecoderLayer needs a positive nhead that divides d_model, got 2 and 0");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 2, {.dim_feedforward = 0}), ValueError,
+                       "TransformerEncoderLayer needs a positive dim_feedforward, got 0");
+  EXPECT_THROWS_SAYING(nn::TransformerDecoderLayer(6, 2, {.dropout = 2}), ValueError,
+                       "TransformerDecoderLayer needs a dropout in [0, 1], got 2");
+  nn::TransformerEncoderLayer encoder(6, 2);
+  for (const Tensor& src : {zeros({2, 6}), zeros({2, 3, 5}), Tensor()})
+    EXPECT_THROWS_SAYING(encoder(src), ShapeError,
+                         detail::concat("TransformerEncoderLayer expects src "
+                                        "(b, n, 6), got ",
+                                        describe(src)));
+  const Tensor x = zeros({2, 3, 6});
+  EXPECT_THROWS_SAYING(encoder(x, {.attn_mask = zeros({3, 4})}), ShapeError,
+                       "module 'self_attn': MultiheadAttention expects an attn_mask");
+  nn::TransformerDecoderLayer decoder(6, 2);
+  for (const Tensor& memory : {zeros({2, 3, 5}), zeros({1, 3, 6}), Tensor()})
+    EXPECT_THROWS_SAYING(decoder(x, memory), ShapeError,
+                         detail::concat("TransformerDecoderLayer expects tgt "
+                                        "(b, n, 6) and memory (b, m, 6), got f32(2, 3, 6) on cpu and ",
+                                        describe(memory)));
 }
 
 }  // namespace
