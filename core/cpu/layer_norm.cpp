@@ -6,6 +6,7 @@
 
 #include "bytetape/core/cpu/row.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/norm_types.h"
 
 namespace bytetape::cpu {
 namespace {
@@ -50,16 +51,6 @@ template <class T, class S>
 void add_rows(const LayerNormArgs& a, std::int64_t i) {
   for_each_pair(row_of<S>(a.x, i), row_of<T>(a.residual, i),
                 [&](std::int64_t at, const auto& v, const auto& r) { store<T>(a.sum, i, at, v + r); });
-}
-
-/// Calls f with values of two types: of the tensor that is normalised, and of y, which is 16-bit if only x is.
-template <class F>
-void visit_norm_types(DType normalised, DType y, F&& f) {
-  if (y == normalised) return visit_floating(y, [&](auto zero) { f(zero, zero); });
-  if (y == DType::bf16)
-    f(float{}, BFloat16{});
-  else
-    f(float{}, Half{});
 }
 
 }  // namespace

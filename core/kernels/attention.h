@@ -47,7 +47,7 @@ struct AttentionSizes {
 /// y (b, h, n, e) has q's dtype. shift and factor (b, h, n) are row-major, in the dtype of the scores. A probability is
 /// exp(score - shift) * factor: shift is the row's largest score, and factor is 1 / sum(exp(score - shift)). Their
 /// log-sum-exp alone would not do: near -1e9, f32 rounds log(sum) away. A query that may attend to no key gives y = 0,
-/// shift = 0 and factor = 0.
+/// shift = 0 and factor = 0. Without a mask, a device may store the log-sum-exp in shift and 1 in factor.
 struct AttentionArgs {
   AttentionInputs in;
   View y, shift, factor;

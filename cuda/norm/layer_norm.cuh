@@ -3,6 +3,7 @@
 // in registers, so that the row is read once.
 #include <algorithm>
 
+#include "bytetape/core/norm_types.h"
 #include "bytetape/cuda/norm/layer_norm.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/pointwise/elementwise.cuh"
@@ -31,15 +32,6 @@ __device__ Packed<T, lanes> converted(const Packed<S, lanes>& from) {
   }
 }
 
-/// Calls f with values of two types: of the tensor that is normalised, and of y, which is 16-bit if only x is.
-template <class F>
-void visit_norm_types(DType normalised, DType y, F&& f) {
-  if (y == normalised) return visit_floating(y, [&](auto zero) { f(zero, zero); });
-  if (y == DType::bf16)
-    f(float{}, BFloat16{});
-  else
-    f(float{}, Half{});
-}
 inline constexpr int wide_block = 512;
 
 /// Sums each v[k] over the threads of a row (x) in a fixed order. Each thread gets the sums. A warp holds several rows,

@@ -79,20 +79,26 @@ struct GptBlock : nn::Module {
   /// Returns the result of the feed-forward network, and the sum to which it is still to be added. The inputs are those
   /// of the block before. Without it, `branch` is undefined.
   std::pair<Tensor, Tensor> operator()(const Tensor& branch, const Tensor& x) {
-    const auto body = [this](const Tensor& branch, const Tensor& x) -> std::pair<Tensor, Tensor> {
-      const AddLayerNorm first = branch.defined() ? ln_1(branch, x) : AddLayerNorm{ln_1(x), x};
-      const auto [normalised, sum] = ln_2(attn(first.y), first.sum);
-      return {mlp(normalised), sum};
+    const auto body = [this](const Tensor& branch, const Tensor& x) {
+      return run(branch, x, [this](const Tensor& normalised) { return attn(normalised); });
     };
     return nn::call(*this, body, branch, x);
   }
-  /// Returns the sum, for new tokens of a cache.
-  Tensor operator()(const Tensor& x, nn::KeyValueCache& cache, std::int64_t layer) {
-    const auto body = [&](const Tensor& x) {
-      const auto [normalised, sum] = ln_2(attn(ln_1(x), cache, layer), x);
-      return sum + mlp(normalised);
+  /// The same for new tokens of a cache.
+  std::pair<Tensor, Tensor> operator()(const Tensor& branch, const Tensor& x, nn::KeyValueCache& cache,
+                                       std::int64_t layer) {
+    const auto body = [&](const Tensor& branch, const Tensor& x) {
+      return run(branch, x, [&](const Tensor& normalised) { return attn(normalised, cache, layer); });
     };
-    return nn::call(*this, body, x);
+    return nn::call(*this, body, branch, x);
+  }
+
+ private:
+  template <class Attend>
+  std::pair<Tensor, Tensor> run(const Tensor& branch, const Tensor& x, const Attend& attend) {
+    const AddLayerNorm first = branch.defined() ? ln_1(branch, x) : AddLayerNorm{ln_1(x), x};
+    const auto [normalised, sum] = ln_2(attend(first.y), first.sum);
+    return {mlp(normalised), sum};
   }
 };
 
@@ -128,16 +134,18 @@ struct Gpt : nn::Module {
     Tensor x = drop(wte(tokens) + wpe(arange(tokens.size(1), DType::i64, tokens.device())));
     Tensor branch;
     for (GptBlock& block : h) std::tie(branch, x) = block(branch, x);
-    return branch.defined() ? ln_f(branch, x).y : ln_f(x);
+    return normalised(branch, x);
   }
   using Module::operator();
   /// Returns logits (b, 1, vocabulary) of the token after each row's last, for new tokens i64 (b, n), for generation.
   Tensor operator()(const Tensor& tokens, nn::KeyValueCache& cache) {
     const auto body = [&](const Tensor& tokens) {
       Tensor x = wte(tokens) + wpe(cache.token_positions(tokens.size(1)));
+      Tensor branch;
       std::int64_t layer = 0;
-      for (GptBlock& block : h) x = block(x, cache, layer++);
-      return linear(ln_f(cache.last_tokens(x)), wte.weight);
+      for (GptBlock& block : h) std::tie(branch, x) = block(branch, x, cache, layer++);
+      if (branch.defined()) branch = cache.last_tokens(branch);
+      return linear(normalised(branch, cache.last_tokens(x)), wte.weight);
     };
     return nn::call(*this, body, tokens);
   }
@@ -152,6 +160,8 @@ struct Gpt : nn::Module {
   }
 
  private:
+  /// Returns the last layer norm of the sum. Without layers, there is no branch.
+  Tensor normalised(const Tensor& branch, const Tensor& x) { return branch.defined() ? ln_f(branch, x).y : ln_f(x); }
   /// As GPT-2: layers whose results are added to the residual start smaller, the more there are.
   void initialise() {
     const double residual_std = 0.02 / std::sqrt(2.0 * static_cast<double>(sizes.layers));

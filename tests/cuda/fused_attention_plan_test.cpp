@@ -73,7 +73,7 @@ TEST(FusedAttention, PlansSayHowItRuns) {
   EXPECT_EQ(attention_plans().attention.plan(Case{}.forward()).workspace, 256u);
 }
 
-/// What cuDNN 9.14 asked for on an H100.
+/// The workspaces that cuDNN 9.14 asks for on an H100.
 TEST(FusedAttention, WorkspaceIsCudnns) {
   struct Measured {
     Case c;

@@ -1,6 +1,8 @@
 // cuDNN's fused attention beside attention in f64, over a grid of shapes and layouts.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/ops/attention.h"
