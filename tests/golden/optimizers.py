@@ -43,7 +43,7 @@ CONFIGURATIONS = {
     "rmsprop": dict(make=torch.optim.RMSprop, lr=0.01),
     "rmsprop_momentum": dict(make=torch.optim.RMSprop, lr=0.005, alpha=0.9, eps=1e-6, weight_decay=0.05, momentum=0.9),
     "rmsprop_centered": dict(make=torch.optim.RMSprop, lr=0.002, centered=True),
-    "rmsprop_groups": dict(make=torch.optim.RMSprop, groups=[dict(alpha=0.8, momentum=0), dict(lr=0.003, centered=False)],
+    "rmsprop_groups": dict(make=torch.optim.RMSprop, groups=[dict(alpha=0.95, momentum=0), dict(lr=0.003, centered=False)],
                            lr=0.002, momentum=0.8, centered=True, weight_decay=0.01),
     "rmsprop_one_cycle": dict(make=torch.optim.RMSprop, lr=0.01, momentum=0.9,
                               schedule=lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.005, total_steps=100)),

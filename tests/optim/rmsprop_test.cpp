@@ -27,7 +27,7 @@ TEST(RMSprop, EqualsPyTorch) {
 TEST(RMSprop, WithGroupsEqualsPyTorch) {
   const auto make = [](const std::vector<Tensor>& x) -> golden::Training {
     return {.optimizer = std::make_unique<RMSprop>(
-                std::vector<ParamGroup>{{.params = {x[0]}, .momentum = 0, .alpha = 0.8},
+                std::vector<ParamGroup>{{.params = {x[0]}, .momentum = 0, .alpha = 0.95},
                                         {.params = {x[1]}, .lr = 0.003, .centered = false}},
                 RMSpropOptions{.lr = 0.002, .weight_decay = 0.01, .momentum = 0.8, .centered = true})};
   };
