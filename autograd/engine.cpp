@@ -64,17 +64,13 @@ void check_like(const Tensor& g, const Node::OutputInfo& like, DType dtype, cons
 /// One run of the tape in reverse. A user of a node's output is recorded after the node. So taking the highest sequence
 /// number first runs each node after all of its users, without counting dependencies. All state of the run is in this
 /// object, so that a hook may start another run over the same graph.
-class Backward {
+class Backward : GradsSoFar {
  public:
   Backward(bool retain, bool create, Captures* captures) : retain_(retain), create_(create), captures_(captures) {}
 
   void add(const Edge& edge, Tensor g) {
     if (captures_ && !captures_->at(edge.node.get())) return;
-    Waiting& waiting = queue_[edge.node->sequence];
-    if (!waiting.node) {
-      waiting.node = edge.node;
-      waiting.grads.resize(edge.node->outputs.size());
-    }
+    Waiting& waiting = waiting_at(edge);
     Tensor& sum = waiting.grads[edge.output];
     if (!sum.defined()) {
       sum = std::move(g);
@@ -124,6 +120,31 @@ class Backward {
       return to(grads[0], due().dtype);
     }
   };
+
+  Waiting& waiting_at(const Edge& edge) {
+    Waiting& waiting = queue_[edge.node->sequence];
+    if (!waiting.node) {
+      waiting.node = edge.node;
+      waiting.grads.resize(edge.node->outputs.size());
+    }
+    return waiting;
+  }
+
+  /// Returns the gradient on an edge that a rule may add to, and forgets it, because the rule's result replaces it.
+  /// Without one, that is the gradient of a leaf from an earlier backward.
+  GradSoFar take(const Edge& edge) override {
+    if (create_ || captures_ || detecting_anomaly()) return {};
+    const auto at = queue_.find(edge.node->sequence);
+    if (at != queue_.end() && at->second.grads[edge.output].defined()) {
+      Waiting& waiting = at->second;
+      Tensor& sum = waiting.grads[edge.output];
+      const bool is_usable = !waiting.addend.defined() && sum.is_contiguous() && is_sole_owner(sum) &&
+                             sum.dtype() == edge.node->outputs[edge.output].dtype;
+      return is_usable ? GradSoFar{std::exchange(sum, Tensor()), {}} : GradSoFar{};
+    }
+    auto* const leaf = dynamic_cast<AccumulateGrad*>(edge.node.get());
+    return leaf ? leaf->so_far() : GradSoFar{};
+  }
 
   /// Whether the rule gets both summands. Hooks, grad() and create_graph need their sum.
   bool takes_addend(const Node& node) const {
@@ -177,7 +198,7 @@ class Backward {
                          "its backward is a fused rule that cannot be differentiated again (create_graph)");
     if (!node.takes_undefined()) fill_in_zeros(node, gy);
     InputGrads gx(node, captures_ ? captures_->unwanted_inputs(node) : std::vector<bool>(), retain_, widens_leaves(),
-                  std::move(waiting.addend));
+                  std::move(waiting.addend), this);
     node.backward(gy, gx);
     gy.clear();
     pass_on(node, gx);
@@ -212,7 +233,10 @@ class Backward {
       check_like(gx[i], edges[i].node->outputs[edges[i].output], dtype_for(edges[i], gx[i]), "its backward, for input ",
                  i, ",");
       if (detecting_anomaly()) throw_if_nan(gx[i], "a gradient made by backward");
-      add(edges[i], std::move(gx[i]));
+      if (gx.is_in_leaf(i))
+        waiting_at(edges[i]);
+      else
+        add(edges[i], std::move(gx[i]));
     }
   }
 

@@ -9,6 +9,7 @@
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/record.h"
 #include "bytetape/autograd/saved_tensor_hooks.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/dispatch.h"
@@ -36,12 +37,13 @@ std::uint64_t next_sequence() {
 }
 
 InputGrads::InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, bool widens_leaves,
-                       Tensor addend)
+                       Tensor addend, GradsSoFar* so_far)
     : node_(node),
       unwanted_(std::move(unwanted)),
       keeps_graph_(keeps_graph),
       widens_leaves_(widens_leaves),
-      addend_(std::move(addend)) {
+      addend_(std::move(addend)),
+      so_far_(so_far) {
   grads_.resize(node.edges.size());
 }
 
@@ -49,6 +51,16 @@ bool InputGrads::needs(std::size_t i) const { return node_.needs(i) && !(i < unw
 
 bool InputGrads::may_stay_low(std::size_t i) const {
   return widens_leaves_ && needs(i) && node_.edges[i].node->takes_low();
+}
+
+Tensor InputGrads::so_far(std::size_t i) {
+  if (!so_far_ || !needs(i) || leaf_lock_.owns_lock()) return {};
+  GradSoFar found = so_far_->take(node_.edges[i]);
+  if (!found.grad.defined()) return {};
+  leaf_lock_ = std::move(found.lock);
+  in_leaf_ = i;
+  detail::add_overwritten(nullptr, found.grad);
+  return found.grad;
 }
 
 Saved::Saved(Node* node) : node_(node), next_(node->saved_) { node->saved_ = this; }
@@ -220,12 +232,21 @@ void AccumulateGrad::accumulate(const Tensor& g) {
   Tensor& grad = autograd_meta(leaf_).grad;
   if (detail::core_ambient.capture) [[unlikely]]
     note_touched_grad(leaf_, grad, true);
+  if (!g.defined()) return;
   if (!grad.defined())
     assign_grad(leaf_, own(g, leaf_));
   else if (grad_enabled())
     assign_grad(leaf_, grad + g);
   else
     add_(grad, g);
+}
+
+GradSoFar AccumulateGrad::so_far() {
+  std::unique_lock lock(adding_, std::try_to_lock);
+  if (!lock.owns_lock() || !leaf_.requires_grad() || !hooks_to_run().empty()) return {};
+  const Tensor grad = autograd_meta(leaf_).grad;
+  if (!grad.defined() || grad.dtype() != leaf_.dtype() || !grad.is_contiguous()) return {};
+  return {grad, std::move(lock)};
 }
 
 const std::vector<Node::Hook>& AccumulateGrad::hooks_to_run() const { return autograd_meta(leaf_).hooks; }

@@ -28,10 +28,25 @@ struct Edge {
 /// The gradients of a node's outputs, by position. An undefined tensor stands for zeros.
 using Grads = InlineVector<Tensor, 4>;
 
+/// A gradient that exists before a rule runs, to which the rule may add in place.
+struct GradSoFar {
+  Tensor grad;                        ///< undefined if there is none
+  std::unique_lock<std::mutex> lock;  ///< held if the gradient is that of a leaf; other threads add to it, too
+};
+/// Finds the gradients that exist, for InputGrads.
+class GradsSoFar {
+ public:
+  virtual GradSoFar take(const Edge& edge) = 0;
+
+ protected:
+  ~GradsSoFar() = default;
+};
+
 /// The gradients of a node's inputs, which its rule sets, and what the rule may know about the backward run.
 class InputGrads {
  public:
-  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, bool widens_leaves, Tensor addend = {});
+  InputGrads(const Node& node, std::vector<bool> unwanted, bool keeps_graph, bool widens_leaves, Tensor addend = {},
+             GradsSoFar* so_far = nullptr);
   /// The gradient of input i. The rule sets it if needs(i); undefined means zero.
   Tensor& operator[](std::size_t i) { return grads_[i]; }
   /// The number of inputs.
@@ -45,12 +60,21 @@ class InputGrads {
   bool may_stay_low(std::size_t i) const;
   /// A second tensor to add to the gradient of output 0. Undefined unless the rule takes_addend().
   const Tensor& addend() const { return addend_; }
+  /// Returns the sum of the gradients of input i that exist, of earlier rules or backward runs. The rule must add its
+  /// own to it in place, and set the gradient to this tensor. It is row-major and has the dtype of the input. Returns
+  /// an undefined tensor if there is none, or none that can be written in place: the rule then makes a gradient.
+  Tensor so_far(std::size_t i);
+  /// Whether the gradient of input i was added to that of a leaf, so that the engine must not add it again.
+  bool is_in_leaf(std::size_t i) const { return leaf_lock_.owns_lock() && in_leaf_ == i; }
 
  private:
   const Node& node_;
   std::vector<bool> unwanted_;  // by input; missing entries are wanted
   bool keeps_graph_, widens_leaves_;
   Tensor addend_;
+  GradsSoFar* so_far_;
+  std::unique_lock<std::mutex> leaf_lock_;
+  std::size_t in_leaf_ = 0;
   InlineVector<Tensor, 3> grads_;
 };
 
@@ -202,6 +226,11 @@ class AccumulateGrad final : public Node {
   ~AccumulateGrad() override;
   const Tensor& leaf() const { return leaf_; }
   void backward(const Grads& gy, InputGrads& gx) override;
+  /// An undefined gradient was added to the leaf's in place.
+  bool takes_undefined() const override { return true; }
+  /// Returns the leaf's gradient, locked, for a rule that adds to it. Undefined if there is none, if a hook must see
+  /// what is added, if it has another layout or dtype than the leaf's, or if another thread adds to it.
+  GradSoFar so_far();
   const std::vector<Hook>& hooks_to_run() const override;
   /// False if the leaf has hooks, because a hook must see the gradient in f32.
   bool takes_low() const override {

@@ -89,7 +89,7 @@ constexpr std::size_t most_events = std::size_t{1} << 17;
 Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const ExampleCounts& counts) {
   if (!few.is_settled()) return Epoch::last_steps;
   const memory::PredictedStep& step = few.steps.back();
-  const auto steps = static_cast<std::size_t>(counts.training / o.batch_size);
+  const auto steps = static_cast<std::size_t>(counts.training / (o.batch_size * o.accumulated));
   return steps * (step.end_event - step.first_event) <= most_events ? Epoch::whole : Epoch::last_steps;
 }
 

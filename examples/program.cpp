@@ -67,8 +67,9 @@ void print_prediction(const Example& example, const Options& options) {
     fmt::print("{}\n", nn::summary(*example.make_model(options)));
   }
   const auto& [training, testing] = example.counts;
-  fmt::print("training in batches of {}, with {} training and {} test {} on the device,\n", options.batch_size,
-             training, testing, example.data.unit.examples);
+  fmt::print("training in batches of {}{}, with {} training and {} test {} on the device,\n", options.batch_size,
+             options.accumulated > 1 ? fmt::format(", {} in a step", options.accumulated) : "", training, testing,
+             example.data.unit.examples);
   Options o = options;
   if (o.fit) choose_levers(example, o, example.counts);
   const memory::Prediction p = predict(example, o, example.counts);
@@ -98,8 +99,10 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const char* const unit = example.data.unit.examples;
   fmt::print("{}: {} training and {} test {}\n\n", splits->name, counts.training, counts.testing, unit);
   const std::string optimizer = o.optimizer == example.defaults.optimizer ? "" : " --optimizer " + o.optimizer;
+  const std::string batches =
+      o.accumulated > 1 ? fmt::format("{} x {}", o.accumulated, o.batch_size) : fmt::to_string(o.batch_size);
   const std::string name = fmt::format("{} --model {}{} --batch-size {} --seed {} on {} {} of {}", example.name,
-                                       o.model, optimizer, o.batch_size, o.seed, counts.training, unit, splits->name);
+                                       o.model, optimizer, batches, o.seed, counts.training, unit, splits->name);
   const std::unique_ptr<data::ResidentDataset> training = example.data.make_resident(splits->training),
                                                testing = example.data.make_resident(splits->testing);
   splits.reset();

@@ -17,11 +17,13 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
   check<ValueError>(task.testing.size() > 0, "there are no test ", task.unit.examples,
                     ": give --data a folder with some");
-  check<ValueError>(task.training.size() >= o.batch_size, "--batch-size ", o.batch_size, " is more than the ",
-                    task.training.size(), " training ", task.unit.examples, ": give a smaller one, or more data");
+  const std::int64_t of_step = o.batch_size * o.accumulated;
+  check<ValueError>(task.training.size() >= of_step, o.accumulated > 1 ? "a step of " : "--batch-size ", of_step,
+                    " is more than the ", task.training.size(), " training ", task.unit.examples,
+                    ": give a smaller one, or more data");
   return data::ResidentLoader(
       task.training,
-      {.batch_size = o.batch_size, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = task.recipe.augment});
+      {.batch_size = of_step, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = task.recipe.augment});
 }
 
 }  // namespace
@@ -29,22 +31,32 @@ data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
 void TrainingStep::operator()(const Tensor& inputs, const Tensor& targets) {
   const Autocast autocast(computed_);
   if (!step_in_backward_) optimizer_.zero_grad();
-  Tensor output, loss;
-  {
-    const SaveOnCpu offload(memory_options_.saved);
-    std::optional<Recompute> recompute;
-    if (memory_options_.recompute) recompute.emplace();
-    output = model_(inputs);
-    loss = objective_.loss(output, inputs, targets);
+  const std::int64_t n = inputs.size(0) / batches_;
+  for (std::int64_t first = 0; first < inputs.size(0); first += n) {
+    const auto part = [&](const Tensor& whole) { return batches_ == 1 ? whole : narrow(whole, 0, first, n); };
+    add_gradients(part(inputs), part(targets));
   }
-  loss.backward();
-  if (!step_in_backward_) {  // StepInBackward never holds all gradients, so they cannot be clipped
-    if (clip_ > 0) optim::clip_grad_norm_(optimizer_.parameters(), clip_);
-    optimizer_.step();
-  }
+  if (step_in_backward_) return;  // it never holds all gradients, so they cannot be clipped
+  if (clip_ > 0) optim::clip_grad_norm_(optimizer_.parameters(), clip_);
+  optimizer_.step();
+}
+
+void TrainingStep::add_gradients(const Tensor& inputs, const Tensor& targets) {
+  const auto [loss, output] = forward(inputs, targets);
+  const Tensor share = batches_ == 1 ? loss : loss / static_cast<double>(batches_);
+  share.backward();
   const NoGrad no_grad;
-  loss_ += loss;
-  score_ += objective_.score(output, inputs, targets);
+  loss_ += share;
+  if (output.defined()) score_ += objective_.score(output, inputs, targets);
+}
+
+TrainingStep::Forward TrainingStep::forward(const Tensor& inputs, const Tensor& targets) {
+  const SaveOnCpu offload(memory_options_.saved);
+  std::optional<Recompute> recompute;
+  if (memory_options_.recompute) recompute.emplace();
+  if (objective_.model_loss) return {objective_.model_loss(model_, inputs, targets), {}};
+  const Tensor output = model_(inputs);
+  return {objective_.loss(output, inputs, targets), output};
 }
 
 void TrainingStep::start_epoch() {
@@ -89,9 +101,12 @@ Tensor Training::test() {
   const NoGrad no_grad;
   task_.model.eval();
   Tensor score = zeros({}, task_.objective.score_dtype, task_.testing.device());
-  for (const auto& [x, y] : data::ResidentLoader(task_.testing, {.batch_size = 100})) {
+  const Objective& objective = task_.objective;
+  const std::int64_t batch_size = objective.model_loss ? o_.batch_size : 100;
+  for (const auto& [x, y] : data::ResidentLoader(task_.testing, {.batch_size = batch_size})) {
     if (interrupted()) return {};
-    score += task_.objective.score(task_.model(x), x, y);
+    score += objective.model_loss ? objective.model_loss(task_.model, x, y) * x.size(0)
+                                  : objective.score(task_.model(x), x, y);
   }
   task_.model.train();
   return score;
@@ -152,7 +167,7 @@ void Training::take_step(const Tensor& inputs, const Tensor& targets) {
 /// Returns the numbers of the epoch so far. Waits for the device.
 ProgressNumbers Training::look() const {
   const auto steps = static_cast<double>(result_.reached.batch);
-  const double figure = step_.score() / (steps * static_cast<double>(o_.batch_size));
+  const double figure = step_.score() / (steps * static_cast<double>(o_.batch_size * o_.accumulated));
   const memory::Statistics books = memory::stats(default_device());
   return {.loss = step_.loss() / steps,
           .figure = *task_.objective.short_name

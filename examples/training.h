@@ -16,11 +16,12 @@ namespace bytetape::examples {
 struct TrainingOptions {
   int epochs = 3;
   std::int64_t batch_size = 64;
-  double lr = 1e-3;             // peak learning rate
-  double until = 100;           // stop if a test reaches this, as the objective defines
-  bool graph = false;           // capture steps
-  bool amp = false;             // run steps under Autocast in bf16
-  bool detect_anomaly = false;  // throw if a step produces a NaN
+  std::int64_t accumulated = 1;  // batches whose gradients are added up in a step
+  double lr = 1e-3;              // peak learning rate
+  double until = 100;            // stop if a test reaches this, as the objective defines
+  bool graph = false;            // capture steps
+  bool amp = false;              // run steps under Autocast in bf16
+  bool detect_anomaly = false;   // throw if a step produces a NaN
   std::uint64_t seed = 0;
   nn::MemoryOptions memory_options;  // options that lower the memory
   std::string checkpoint;            // state file, written on resume, after each epoch and on interrupt
@@ -50,7 +51,8 @@ struct TrainingResult {
   bool is_finished() const { return test_figure.has_value(); }
 };
 
-/// A training step. Sums loss and score on the device, because reading them in each step would wait for the device.
+/// A training step, which may add up the gradients of several batches. Sums loss and score on the device, because
+/// reading them in each step would wait for the device.
 class TrainingStep {
  public:
   TrainingStep(nn::Module& model, const Recipe& recipe, const Objective& objective, const TrainingOptions& o)
@@ -58,6 +60,7 @@ class TrainingStep {
         optimizer_(*recipe.optimizer),
         clip_(recipe.clip),
         objective_(objective),
+        batches_(o.accumulated),
         computed_(o.amp ? DType::bf16 : DType::f32),
         memory_options_(o.memory_options) {
     if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer_);
@@ -73,10 +76,17 @@ class TrainingStep {
   NamedTensors state_dict() const { return {{"loss", loss_}, {"score", score_}}; }
 
  private:
+  struct Forward {
+    Tensor loss, output;  // no output if the model computes its loss
+  };
+  Forward forward(const Tensor& inputs, const Tensor& targets);
+  void add_gradients(const Tensor& inputs, const Tensor& targets);
+
   nn::Module& model_;
   optim::Optimizer& optimizer_;
   double clip_;
   const Objective& objective_;
+  std::int64_t batches_;
   DType computed_;
   nn::MemoryOptions memory_options_;
   std::optional<optim::StepInBackward> step_in_backward_;

@@ -189,7 +189,13 @@ struct EmbeddingBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor at = index.get();
     const std::int64_t places = at.numel(), columns = gy[0].size(-1);
-    gx[0] = index_sum(reshape(gy[0], {places, columns}), 0, reshape(at, places), rows, padding);
+    const Tensor index_of_places = reshape(at, places), g = reshape(gy[0], {places, columns});
+    if (const Tensor sum = padding == no_index ? gx.so_far(0) : Tensor(); sum.defined()) {
+      run_planned<&IndexingKernels::index_add>(sum.device(), {g.read(), index_of_places.read(), 0, sum.write()});
+      gx[0] = sum;
+      return;
+    }
+    gx[0] = index_sum(g, 0, index_of_places, rows, padding);
   }
 };
 constexpr OpDefinition embedding_op{.name = "embedding",

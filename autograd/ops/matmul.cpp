@@ -15,6 +15,9 @@ using enum AttributeType;
 
 namespace {
 
+/// Returns a @ b for the gradient of input i, summed to its shape. Adds to the gradient so far if there is one.
+Tensor product_grad(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, InputGrads& gx, std::size_t i);
+
 // The rule for inputs of rank 2 or more.
 struct MatmulBackward final : Node {
   Saved a{this}, b{this};
@@ -22,13 +25,14 @@ struct MatmulBackward final : Node {
   DType a_dtype = DType::f32, b_dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override {
     const auto turned = [&](const Saved& x) { return transpose(autocast_copy_again(x.get(), gy[0].dtype()), -2, -1); };
-    if (gx.needs(0)) gx[0] = to(sum_to(matmul(gy[0], turned(b)), a_shape), a_dtype);
-    if (gx.needs(1)) gx[1] = to(sum_to(matmul(turned(a), gy[0]), b_shape), b_dtype);
+    if (gx.needs(0)) gx[0] = product_grad(gy[0], turned(b), a_shape, a_dtype, gx, 0);
+    if (gx.needs(1)) gx[1] = product_grad(turned(a), gy[0], b_shape, b_dtype, gx, 1);
   }
 };
 
-/// Returns gw (out, in) = g^T @ x in `dtype`, which is the dtype of both matrices, or f32 if they have 16 bits.
-Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype);
+/// Returns gw (out, in) = g^T @ x in `dtype`, which is the dtype of both matrices, or f32 if they have 16 bits. Adds to
+/// the gradient so far, `sum`, if it is defined.
+Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype, const Tensor& sum);
 
 /// An activation whose rule needs its input has that input as output 1 of the node. Only the recorded rule uses output
 /// 1.
@@ -47,7 +51,9 @@ struct LinearBackward final : Node {
     const std::int64_t rows = numel(Shape(std::span(x_shape.begin(), x_shape.end() - 1)));
     const Tensor g = reshape(through, {rows, out});
     if (gx.needs(0)) gx[0] = view(matmul(g, autocast_copy_again(weight.get(), g.dtype())), x_shape);
-    if (gx.needs(1)) gx[1] = weight_grad(g, reshape(x.get(), {rows, in}), weight_dtype);
+    if (!gx.needs(1)) return;
+    const Tensor inputs = reshape(x.get(), {rows, in});
+    gx[1] = weight_grad(g, inputs, weight_dtype, gx.so_far(1));
   }
 
  private:
@@ -82,9 +88,9 @@ V matrices(const V& x, std::int64_t count, std::int64_t step, std::int64_t offse
            {step, x.strides[r - 2], x.strides[r - 1]});
 }
 
-/// Computes y = a @ b with one kernel call per index of the outer batch dims. The innermost batch dim is part of the
-/// call.
-void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
+/// Computes y = a @ b, or y += a @ b, with one kernel call per index of the outer batch dims. The innermost batch dim
+/// is part of the call.
+void multiply(const Tensor& a, const Tensor& b, const Tensor& y, bool accumulates = false) {
   const Walk<3> batches = batches_of(a, b, y);
   const int inner = batches.shape.size() - 1;
   const std::int64_t count = batches.shape[inner], calls = count == 0 ? 0 : numel(batches.shape) / count;
@@ -95,7 +101,10 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
     return {matrices(a.read(), count, batches.strides[0][inner], offset[0]),
             matrices(b.read(), count, batches.strides[1][inner], offset[1]),
             {},
-            matrices(y.write(), count, batches.strides[2][inner], offset[2])};
+            matrices(y.write(), count, batches.strides[2][inner], offset[2]),
+            Activation::none,
+            {},
+            accumulates};
   };
   Dims at = Dims::filled(inner, 0);
   const Prepared<&MatmulKernels::matmul> kernel(y.device(), product(at));
@@ -109,8 +118,21 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
   }
 }
 
-Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype) {
+/// Returns sum + a @ b, in place.
+Tensor add_product(const Tensor& a, const Tensor& b, const Tensor& sum) {
+  if (a.size(1) > 0) multiply(a, b, sum, true);
+  return sum;
+}
+
+Tensor product_grad(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, InputGrads& gx, std::size_t i) {
+  const bool is_matrix = a.rank() == 2 && b.rank() == 2;
+  if (const Tensor sum = is_matrix ? gx.so_far(i) : Tensor(); sum.defined()) return add_product(a, b, sum);
+  return to(sum_to(matmul(a, b), shape), dtype);
+}
+
+Tensor weight_grad(const Tensor& g, const Tensor& x, DType dtype, const Tensor& sum) {
   const Tensor turned = transpose(g, 0, 1);
+  if (sum.defined()) return add_product(turned, x, sum);
   if (grad_enabled()) return to(matmul(turned, x), dtype);
   Tensor gw = empty({g.size(1), x.size(1)}, dtype, g.device());
   multiply(turned, x, gw);

@@ -22,6 +22,7 @@ using namespace bytetape::examples;
 /// The options that other examples do not have, and what they name.
 struct GptRun {
   GptSizes sizes{.dropout = 0.1};
+  std::int64_t tokens = 0;  // in a training step; 0: those of a batch
   Sampling sampling;
   std::string prompt = "\n", size, weights, tokenizer_dir;
   const CLI::Option* heads = nullptr;
@@ -84,16 +85,10 @@ DataKind text_data(const GptRun& run) {
               }};
 }
 
-/// The mean over all characters of a batch.
-Tensor mean_loss(const Tensor& logits, const Tensor& targets) {
-  return cross_entropy(reshape(logits, {targets.numel(), logits.size(-1)}), flatten(targets));
-}
-
-/// The loss in nats per character, also of the test text.
-Objective next_character() {
-  return {.loss = [](const Tensor& logits, const Tensor&, const Tensor& targets) { return mean_loss(logits, targets); },
-          .score = [](const Tensor& logits, const Tensor&,
-                      const Tensor& targets) { return mean_loss(logits, targets) * targets.size(0); },
+/// The loss in nats per token, also of the test text.
+Objective next_token() {
+  return {.model_loss = [](nn::Module& model, const Tensor& tokens,
+                           const Tensor& targets) { return model.as<Gpt>().loss(tokens, targets); },
           .score_dtype = DType::f32,
           .name = "loss",
           .short_name = "",
@@ -151,6 +146,10 @@ void add_gpt_options(CLI::App& app, GptRun& run) {
   add("--layers", run.sizes.layers, "transformer blocks")->excludes(weights);
   run.heads = add("--heads", run.sizes.heads, "attention heads in a block; must divide --width");
   add("--width", run.sizes.width, "features of a token")->excludes(weights);
+  app.add_option("--tokens", run.tokens,
+                 "tokens in a training step, a multiple of --batch-size x --context: the gradients of several batches "
+                 "are added up; 0: one batch")
+      ->check(finite_from_0<std::int64_t>());
   app.add_option("--dropout", run.sizes.dropout, "dropout probability in training")->check(CLI::Range(0.0, 1.0));
   app.add_option("--generate", run.sampling.tokens, "tokens in the sample after training; 0: none")
       ->check(finite_from_0<std::int64_t>());
@@ -171,12 +170,25 @@ void add_gpt_options(CLI::App& app, GptRun& run) {
           "PROBABILITY");
 }
 
+/// Sets the number of batches in a step from the tokens in a step.
+void set_accumulated(const GptRun& run, Options& o) {
+  if (run.tokens == 0) return;
+  const std::int64_t batch = o.batch_size * run.sizes.context;
+  check<ValueError>(run.tokens % batch == 0, "--tokens ", run.tokens, " is not a multiple of the ", batch,
+                    " tokens of a batch, --batch-size ", o.batch_size, " times a context of ", run.sizes.context);
+  o.accumulated = run.tokens / batch;
+  check<ValueError>(o.accumulated == 1 || !o.memory_options.step_in_backward,
+                    "--step-in-backward cannot add up the gradients of ", o.accumulated,
+                    " batches: leave it or --tokens out");
+}
+
 /// Sets what depends on the sizes. A prediction is of Shakespeare's text.
 void apply_sizes(const GptRun& run, Example& example, Options& o) {
   const GptSizes& s = run.sizes;
   check<ValueError>(s.width % s.heads == 0, "--heads ", s.heads, " does not divide --width ", s.width);
   o.model = fmt::format("gpt2 of {} layers, {} heads, width {}, context {}, dropout {}", s.layers, s.heads, s.width,
                         s.context, s.dropout);
+  set_accumulated(run, o);
   const std::int64_t whole = run.tokenizer ? shakespeare_tokens : shakespeare_characters;
   const std::int64_t training = training_part(whole);
   example.counts = {windows_in(training, s.context), windows_in(whole - training, s.context)};
@@ -197,7 +209,11 @@ void apply_options(GptRun& run, Example& example, Options& o) {
     return;
   }
   const double dropout = run.sizes.dropout;
-  if (!run.size.empty()) run.sizes = published_sizes().at(run.size);
+  if (!run.size.empty()) {
+    const std::int64_t characters = run.sizes.vocabulary;
+    run.sizes = published_sizes().at(run.size);
+    run.sizes.vocabulary = characters;  // unless a tokenizer has more
+  }
   if (!run.weights.empty()) {
     run.published = std::make_unique<PublishedWeights>(run.weights);
     run.sizes = run.published->sizes(run.given_heads());
@@ -240,7 +256,7 @@ int main(int argc, char** argv) {
                  .until = "stop after the epoch that reaches this loss on the test text"},
        .defaults = defaults(),
        .data = text_data(run),
-       .objective = next_character(),
+       .objective = next_token(),
        .load = [&](const Options& o) { return load(run, o); },
        .make_model = [&](const Options&) { return make_model(run); },
        .make_recipe = make_recipe,

@@ -124,7 +124,10 @@ struct Gpt : nn::Module {
 
   /// Returns the mean cross-entropy of the next tokens, `targets` (b, n). The logits are never whole in memory.
   Tensor loss(const Tensor& tokens, const Tensor& targets) {
-    return linear_cross_entropy(features(tokens), wte.weight, targets);
+    const auto body = [this](const Tensor& tokens, const Tensor& targets) {
+      return linear_cross_entropy(features(tokens), wte.weight, targets);
+    };
+    return nn::call(*this, body, tokens, targets);
   }
 
   /// Returns the output of the last layer norm (b, n, width).

@@ -32,7 +32,18 @@ struct Case {
   }
 };
 
-TEST(FusedAttention, TakesWhatCudnnTakes) {
+/// Of tests of what runs where: a CUDA build without cuDNN fuses nothing.
+class FusedAttentionRuns : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef BYTETAPE_WITHOUT_CUDNN
+    EXPECT_FALSE(is_fused(Case{}.forward()));
+    GTEST_SKIP() << "this build has no cuDNN";
+#endif
+  }
+};
+
+TEST_F(FusedAttentionRuns, ForWhatCudnnTakes) {
   const auto takes = [](const Case& c) { return is_fused(c.forward()) && is_fused(c.backward()); };
   EXPECT_TRUE(takes({}));
   EXPECT_TRUE(takes({.dtype = DType::f16}));
@@ -58,7 +69,7 @@ TEST(FusedAttention, TakesWhatCudnnTakes) {
   EXPECT_FALSE(is_fused(a));
 }
 
-TEST(FusedAttention, LeavesScoresThatAreTooManyToMatrixProducts) {
+TEST_F(FusedAttentionRuns, UnlessScoresAreTooMany) {
   const Case most{.b = 9, .h = 2, .g = 2, .n = 16'000, .m = 16'384},
       more{.b = 1, .h = 2, .g = 1, .n = 16'000, .m = 16'384};
   EXPECT_TRUE(is_fused(most.backward()));
@@ -66,7 +77,7 @@ TEST(FusedAttention, LeavesScoresThatAreTooManyToMatrixProducts) {
   EXPECT_TRUE(is_fused(more.forward())) << "no scores are in memory";
 }
 
-TEST(FusedAttention, PlansSayHowItRuns) {
+TEST_F(FusedAttentionRuns, AsItsPlansSay) {
   EXPECT_EQ(attention_plans().attention.plan(Case{}.forward()).algorithm, fused_attention);
   EXPECT_EQ(attention_plans().attention_backward.plan(Case{}.backward()).algorithm, fused_attention);
   EXPECT_NE(attention_plans().attention.plan(Case{.d = 60}.forward()).algorithm, fused_attention);

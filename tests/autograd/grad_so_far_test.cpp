@@ -1,0 +1,174 @@
+// Rules of products and embeddings add to a gradient that exists, in place.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using test::all_close;
+
+Tensor weight(const Shape& shape, DType dtype = DType::f64) { return to(randn(shape), dtype).set_requires_grad(); }
+
+Tensor squared(const Tensor& x) { return x * x; }
+
+/// Returns the gradient of w after backward of each loss, one after the other.
+Tensor accumulated(Tensor& w, const std::vector<std::function<Tensor()>>& losses) {
+  w.set_grad({});
+  for (const auto& loss : losses) loss().backward();
+  return w.grad();
+}
+/// Returns the sum of the gradients of the losses, each of which is computed alone.
+Tensor summed(Tensor& w, const std::vector<std::function<Tensor()>>& losses) {
+  Tensor sum = zeros_like(w.detach());
+  for (const auto& loss : losses) {
+    w.set_grad({});
+    loss().backward();
+    sum = sum + w.grad();
+  }
+  w.set_grad({});
+  return sum;
+}
+
+TEST(GradSoFar, OfAnEarlierBackwardIsAddedTo) {
+  Tensor w = weight({5, 3}), x = randn({7, 3}, DType::f64), y = randn({2, 4, 3}, DType::f64);
+  const std::vector<std::function<Tensor()>> losses{[&] { return sum(squared(linear(x, w))); },
+                                                    [&] { return sum(squared(linear(y, w))); },
+                                                    [&] { return sum(squared(matmul(x, transpose(w, 0, 1)))); }};
+  EXPECT_TRUE(all_close(accumulated(w, losses), summed(w, losses)));
+}
+
+TEST(GradSoFar, StaysTheSameTensor) {
+  Tensor w = weight({5, 3}), x = randn({7, 3}, DType::f64);
+  const auto step = [&] { sum(linear(x, w)).backward(); };
+  step();
+  const Tensor first = w.grad();
+  step();
+  EXPECT_TRUE(w.grad().is_same(first));
+  EXPECT_TRUE(all_close(first, 2 * matmul(ones({5, 7}, DType::f64), x)));
+}
+
+TEST(GradSoFar, IsNotHeldTwice) {
+  const std::int64_t n = 512;
+  Tensor w = weight({n, n}, DType::f32), x = randn({4, n});
+  const auto peak_of_a_step = [&] {
+    memory::reset_peaks(Device::cpu());
+    const std::size_t before = test::allocated();
+    sum(linear(x, w)).backward();
+    return test::statistics().allocated.peak - before;
+  };
+  const std::size_t bytes = n * n * sizeof(float), first = peak_of_a_step();
+  EXPECT_GE(first, bytes);
+  EXPECT_LT(peak_of_a_step(), bytes / 2);
+}
+
+TEST(GradSoFar, OfATiedWeightIsHeldOnce) {
+  const std::int64_t n = 4096, d = 64;
+  Tensor w = weight({n, d}, DType::f32), tokens = randint(0, n, 16), targets = randint(0, n, 16);
+  const auto loss = [&] { return linear_cross_entropy(embedding(tokens, w), w, targets, {.chunks = 4}); };
+  memory::reset_peaks(Device::cpu());
+  const std::size_t before = test::allocated();
+  loss().backward();
+  EXPECT_LT(test::statistics().allocated.peak - before, 3 * n * d * sizeof(float) / 2);
+  const Tensor found = w.grad(), e = embedding(tokens, w.detach()).set_requires_grad();
+  w.set_grad({});
+  cross_entropy(linear(e, w), targets).backward();
+  EXPECT_TRUE(all_close(found, index_add(w.grad(), 0, tokens, e.grad()), 1e-4, 1e-6));
+}
+
+TEST(GradSoFar, MeetsOtherUsesOfTheLeaf) {
+  Tensor w = weight({4, 4}), x = randn({6, 4}, DType::f64), i = randint(0, 4, 9);
+  const std::vector<std::function<Tensor()>> losses{
+      [&] { return sum(linear(x, w)) + sum(squared(w)); },
+      [&] { return sum(squared(w)) * sum(linear(x, w)) + sum(linear(linear(x, w), w)); },
+      [&] { return sum(matmul(w, w)) + sum(squared(embedding(i, w))) + sum(embedding(i, matmul(w, w))); },
+      [&] { return sum(matmul(w, matmul(w, w))) + sum(w * w); },
+      [&] { return sum(embedding(i, w)) + sum(linear(x, w)); }};
+  EXPECT_TRUE(all_close(accumulated(w, losses), summed(w, losses), 1e-10, 1e-10));
+}
+
+TEST(GradSoFar, OfAnotherLayoutOrWithAPaddingIndexIsRight) {
+  Tensor w = weight({5, 3}), x = randn({7, 3}, DType::f64), i = randint(0, 5, 11);
+  const std::vector<std::function<Tensor()>> losses{[&] { return sum(squared(linear(x, w))); },
+                                                    [&] { return sum(squared(embedding(i, w, {.padding_idx = 2}))); }};
+  const Tensor expected = summed(w, losses), given = transpose(randn({3, 5}, DType::f64), 0, 1);
+  const Tensor before = clone(given);
+  w.set_grad(given);
+  for (const auto& loss : losses) loss().backward();
+  EXPECT_TRUE(all_close(w.grad(), before + expected));
+}
+
+TEST(GradSoFar, AsASeedIsNotMistaken) {
+  Tensor w = weight({2, 2});
+  sum(3 * w).backward();
+  (w * 1).backward(w.grad());
+  EXPECT_TRUE(all_close(w.grad(), full({2, 2}, 6, DType::f64)));
+}
+
+TEST(GradSoFar, IsHiddenFromHooks) {
+  Tensor w = weight({2, 3}), x = ones({4, 3}, DType::f64);
+  std::vector<double> seen;
+  w.register_hook([&](const Tensor& g) {
+    seen.push_back(sum(g).item<double>());
+    return g * 2;
+  });
+  for (int i = 0; i < 2; ++i) sum(linear(x, w)).backward();
+  EXPECT_EQ(seen, (std::vector<double>{24, 24}));
+  EXPECT_EQ(sum(w.grad()).item<double>(), 96);
+}
+
+TEST(GradSoFar, IsCompleteInPostHooks) {
+  Tensor w = weight({2, 3}), x = ones({4, 3}, DType::f64);
+  std::vector<double> seen;
+  w.register_post_accumulate_grad_hook([&](const Tensor& p) { seen.push_back(sum(p.grad()).item<double>()); });
+  for (int i = 0; i < 2; ++i) (sum(linear(x, w)) + sum(w)).backward();
+  EXPECT_EQ(seen, (std::vector<double>{30, 60}));
+}
+
+TEST(GradSoFar, ThatIsSavedElsewhereIsCountedAsOverwritten) {
+  Tensor w = weight({2, 3}), x = ones({4, 3}, DType::f64);
+  sum(linear(x, w)).backward();
+  const Tensor v = weight({2, 3}), y = sum(v * w.grad());
+  sum(linear(x, w)).backward();
+  EXPECT_THROWS_SAYING(y.backward(), AutogradError, "overwritten");
+}
+
+TEST(GradSoFar, LeavesHigherDerivativesAlone) {
+  Tensor w = weight({2, 3}), x = randn({4, 3}, DType::f64);
+  sum(squared(linear(x, w))).backward({}, /*retain_graph=*/true, /*create_graph=*/true);
+  const Tensor g = w.grad();
+  sum(squared(linear(x, w))).backward({}, true, true);
+  EXPECT_FALSE(w.grad().is_same(g));
+  EXPECT_TRUE(w.grad().requires_grad());
+  EXPECT_TRUE(all_close(w.grad(), 2 * g));
+  w.set_grad({});  // its graph holds w
+}
+
+TEST(GradSoFar, OfF32AddsProductsOf16Bits) {
+  Tensor w = weight({6, 8}, DType::f32), x = randn({5, 8});
+  const auto loss = [&] {
+    const Autocast autocast(DType::bf16);
+    return sum(to(linear(x, w), DType::f32));
+  };
+  loss().backward();
+  const Tensor once = clone(w.grad());
+  loss().backward();
+  EXPECT_EQ(w.grad().dtype(), DType::f32);
+  EXPECT_TRUE(all_close(w.grad(), 2 * once, 1e-6, 1e-6));
+}
+
+TEST(GradSoFar, OfNoRowsIsKept) {
+  Tensor w = weight({2, 3});
+  sum(linear(ones({1, 3}, DType::f64), w)).backward();
+  sum(linear(ones({0, 3}, DType::f64), w)).backward();
+  sum(embedding(empty({0}, DType::i64), w)).backward();
+  EXPECT_TRUE(all_close(w.grad(), ones({2, 3}, DType::f64)));
+}
+
+}  // namespace
+}  // namespace bytetape
