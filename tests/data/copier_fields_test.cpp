@@ -1,6 +1,7 @@
 // Batches of more than x and y in a loader: masks that move with x, and tensors that do not.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bytetape/bytetape.h"
 #include "bytetape/data/copier.h"
@@ -145,6 +146,16 @@ TEST_P(CopierFields, TravelFromPinnedMemory) {
   EXPECT_EQ(fake->device.statistics().to_device.bytes, n * example);
   EXPECT_EQ(fake->pinned.allocator().statistics().by_role[static_cast<int>(memory::Role::workspace)].peak, 0u)
       << "nothing is staged";
+}
+
+TEST_P(CopierFields, AreWaitedForBeforeTheNextBatchIsSent) {
+  const TensorDataset set = scenes(DType::i64);
+  DataLoader loader(set, options(gpu));
+  const auto it = loader.begin();
+  std::vector<std::string> expected(5, "copy on 15");
+  expected.insert(expected.end(), 5, "15>0");
+  expected.insert(expected.end(), 5, "copy on 15");
+  EXPECT_EQ(fake->done, expected);
 }
 
 TEST_P(CopierFields, AreAPairToALoop) {
