@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "bytetape/core/named_tensors.h"
