@@ -1,5 +1,7 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bytetape/core/random.h"
 #include "bytetape/data/dataset.h"
@@ -25,12 +27,15 @@ class BatchCopier {
   Batch receive(const Batch& sent, const PhiloxState& draws, std::int64_t first) const;
 
  private:
+  Batch augmented(const Batch& sent, const PhiloxState& state) const;
+
   const Dataset& dataset_;
   const Device device_;
   bool loads_there_;
   Augmentation augment_;
-  bool moves_targets_ = false;  // augmentation moves the pixels of y with those of x
-  Tensor table_;                // of normalize: the normalised value of each pixel value
+  bool moves_targets_ = false;      // augmentation moves the pixels of y with those of x
+  std::vector<std::size_t> moved_;  // those of Batch::more whose pixels it moves too
+  Tensor table_;                    // of normalize: the normalised value of each pixel value
 };
 
 }  // namespace bytetape::data

@@ -26,11 +26,12 @@ struct DataLoaderOptions {
   /// real ones and nothing is loaded.
   Device device = default_device();
   /// Normalises u8 images (h, w) or (c, h, w) to f32 (c, h, w), channels-last. Runs on `device`, so that bytes are
-  /// copied, as ResidentImages does.
+  /// copied, as ResidentImages does. Other tensors of a batch stay as they are.
   std::optional<Normalize> normalize = {};
   /// Augments images (h, w) or (c, h, w), u8 or floating, on `device`. Runs in the kernel that normalises, if there is
   /// one. The result depends on the seed, the epoch and the image's index in the order. Targets (h, w) or (k, h, w) of
-  /// the images' size, such as segmentation masks, get the same crop and flip.
+  /// the images' size, such as segmentation masks, get the same crop and flip, and so do fields with
+  /// Field::moves_with_x. Other tensors, such as boxes, stay as they are.
   Augmentation augment = {};
 };
 
@@ -56,6 +57,8 @@ class DataLoader {
   /// Throws DTypeError or ShapeError if options.normalize is given and x is not a u8 image.
   /// Throws what augment_images() throws, if options.augment is given.
   /// Throws ValueError if crop or flip is on and y has two dims or more but is not an image of x's size.
+  /// Throws ValueError if crop or flip is on and a field that moves with x is not an image of x's size.
+  /// Throws ValueError if the name of a further field is empty, "x" or "y", or that of two fields.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
   explicit DataLoader(const Dataset&& dataset, const DataLoaderOptions& options = {}) = delete;
 

@@ -158,4 +158,17 @@ Tensor augment_images(const Tensor& x, const Augmentation& by, Generator& genera
   return y;
 }
 
+Tensor augment_targets(const Tensor& targets, const Augmentation& by, Generator& generator, memory::Role role) {
+  const memory::Op<"augment_targets"> op;
+  check_defined(targets, "targets");
+  check(targets.rank() == 3 || targets.rank() == 4, "expected targets (n, h, w) or (n, k, h, w), got ",
+        describe(targets));
+  const Tensor images = with_channels(targets);
+  check_augmentation(by, images);
+  const Tensor y = by.moves() ? empty_targets(targets, targets.size(0), role) : targets;
+  const Augmenting augmenting = drawn(by, images, generator);
+  if (by.moves()) move_targets(targets, {}, augmenting, y);
+  return y;
+}
+
 }  // namespace bytetape

@@ -40,4 +40,10 @@ LabelledImages augment_images(const Tensor& x, const Tensor& targets, const Augm
                               Generator& generator = default_generator(), const Tensor& values = {},
                               memory::Role role = memory::Role::temporary);
 
+/// Returns targets (n, h, w) or (n, k, h, w) of any dtype with the crop and flip that augment_images() gives n images
+/// of their size, if `generator` is in the same state. Takes as many random numbers. The result is `targets` itself if
+/// `by` moves no pixels. Throws as augment_images().
+Tensor augment_targets(const Tensor& targets, const Augmentation& by, Generator& generator = default_generator(),
+                       memory::Role role = memory::Role::temporary);
+
 }  // namespace bytetape

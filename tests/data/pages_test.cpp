@@ -1,4 +1,7 @@
 // The code of docs/data.md and docs/saving.md, which quote it.
+#include <algorithm>
+#include <utility>
+
 #include "bytetape/bytetape.h"
 #include "tests/data/files.h"
 
@@ -65,6 +68,65 @@ TEST_F(Pages, ALoaderLeavesLargeFilesWhereTheyAre) {
                                    .sampler = std::make_shared<data::SubsetRandomSampler>(indices),
                                    .normalize = data::cifar10_normalize});
   EXPECT_EQ(loader.begin()->x.shape(), (Shape{5, 3, 96, 96}));
+}
+
+TEST_F(Pages, BatchesHaveMasksAndWeights) {
+  const Tensor images = randint(0, 256, {9, 3, 8, 8}, DType::u8), labels = arange(9), weights = rand({9}),
+               masks = to(select(images, 1, 0), DType::i64);
+  std::int64_t images_seen = 0;
+  const auto train = [&](const Tensor& x, const Tensor& mask, const Tensor& weights) {
+    const auto first = select(x, 1, 0).to_vector<float>();
+    const auto pixels = mask.to_vector<int>();
+    for (std::size_t i = 0; i < first.size(); ++i)
+      ASSERT_EQ(first[i], static_cast<float>(data::cifar10_normalize(pixels[i], 0)));
+    EXPECT_EQ(weights.shape(), (Shape{x.size(0)}));
+    images_seen += x.size(0);
+  };
+  const data::TensorDataset scenes(images, labels, /*normalize=*/{},
+                                   {{.name = "mask", .rows = masks, .moves_with_x = true}, {"weight", weights}});
+  data::DataLoader loader(scenes, {.batch_size = 4,
+                                   .normalize = data::cifar10_normalize,
+                                   .augment = {.padding_mode = PaddingMode::reflect, .flip = 0.5}});
+  for (const data::Batch& batch : loader) train(batch.x, batch["mask"], batch["weight"]);
+  EXPECT_EQ(images_seen, 9);
+}
+
+/// Example i has the label i, and a mask and boxes of the value i.
+class Photos final : public data::Dataset {
+ public:
+  std::int64_t size() const override { return 5; }
+  data::ExampleSpec example() const override {
+    return {.x_shape = {3, 64, 64},
+            .x_dtype = DType::u8,
+            .more = {{.name = "mask", .shape = {64, 64}, .dtype = DType::u8, .moves_with_x = true},
+                     {.name = "boxes", .shape = {16, 4}}}};
+  }
+
+ protected:
+  void fill(std::span<const std::int64_t> indices, Tensor& x, Tensor& y) const override {
+    std::fill_n(x.data<std::uint8_t>(), x.numel(), std::uint8_t{7});
+    std::copy(indices.begin(), indices.end(), y.data<std::int64_t>());
+  }
+  void fill_more(std::span<const std::int64_t> indices, data::Batch& batch) const override {
+    auto* mask = batch["mask"].data<std::uint8_t>();
+    auto* boxes = batch["boxes"].data<float>();
+    for (const std::int64_t i : indices) {
+      read_mask(i, std::exchange(mask, mask + 64 * 64));
+      read_boxes(i, std::exchange(boxes, boxes + 16 * 4));
+    }
+  }
+
+ private:
+  static void read_mask(std::int64_t i, std::uint8_t* to) { std::fill_n(to, 64 * 64, static_cast<std::uint8_t>(i)); }
+  static void read_boxes(std::int64_t i, float* to) { std::fill_n(to, 16 * 4, static_cast<float>(i)); }
+};
+
+TEST_F(Pages, ADatasetWritesMasksAndBoxes) {
+  const Photos photos;
+  const data::Batch batch = photos.get(std::vector<std::int64_t>{4, 2});
+  EXPECT_EQ(batch["mask"].to_vector<int>()[64 * 64], 2);
+  EXPECT_EQ(batch["boxes"].to_vector<int>()[0], 4);
+  EXPECT_EQ(batch["boxes"].to_vector<int>().back(), 2);
 }
 
 TEST_F(Pages, TensorsGoToFilesAndComeBack) {

@@ -199,6 +199,34 @@ OpRow moved_row(const Augmentation& by, const std::string& variant) {
           .gradients = Gradients::none,
           .large = {in(120, 3, 33, 31), in(120, 2, 33, 31)}};
 }
+/// Targets without their images, with the random numbers of the images.
+OpRow moved_alone_row() {
+  const auto by = [](const Augmentation& augmentation) {
+    return [augmentation](X x) {
+      Generator generator(seed);
+      return augment_targets(x[0], augmentation, generator);
+    };
+  };
+  return {
+      .op = "augment_targets",
+      .f = by(mirrored),
+      .reference = [](A x) { return moved(x[0], mirrored, counted(x[0])); },
+      .cases = {{in(3, 6, 5)},
+                {in(2, 3, 4, 7).channels_last()},
+                {in(4, 5, 5).classes().transposed()},
+                {in(2, 2, 4, 4).boolean().narrowed()},
+                {in(4, 3, 3).spaced()},
+                {in(0, 3, 3)},
+                {in(2, 0, 4, 3)}},
+      .bad = {bad<ValueError>("targets is an undefined tensor", {undefined}),
+              bad<ShapeError>("expected targets (n, h, w) or (n, k, h, w), got f64(5, 4)", {in(5, 4)}),
+              bad<ShapeError>("expected targets (n, h, w) or (n, k, h, w), got f64(2, 1, 3, 5, 4)",
+                              {in(2, 1, 3, 5, 4)}),
+              bad<ShapeError>("crop_padding 2 that reflects needs larger images than f64(2, 1, 5, 2)", {in(2, 5, 2)}),
+              bad<ValueError>("expected a probability, got flip = 2", {in(2, 5, 4)}, by({.flip = 2}))},
+      .gradients = Gradients::none,
+      .large = {in(120, 2, 33, 31)}};
+}
 OpRow gathered_targets_row() {
   const auto f = [](X x) {
     Generator generator(seed);
@@ -292,6 +320,7 @@ std::vector<OpRow> images_rows() {
   rows.push_back(row_of("", images_of, expected_images));
   rows.push_back(row_of("labels", labels_of, expected_labels));
   rows.push_back(moved_row(mirrored, "targets"));
+  rows.push_back(moved_alone_row());
   rows.push_back(gathered_targets_row());
   rows.push_back(row_of("augmented", gathered_and_augmented, expected_gathered_and_augmented));
   return rows;

@@ -53,6 +53,17 @@ TEST(Images, TargetsThatDoNotMoveAreThoseThatWereGiven) {
   EXPECT_EQ(moved.to_vector<int>()[0], 5);
 }
 
+TEST(Images, TargetsAloneMoveAsTheirImagesWould) {
+  const Tensor x = rand({6, 3, 4, 6}), targets = arange(6 * 24).alias({6, 4, 6}, {24, 6, 1}, 0);
+  for (const Augmentation& by : {Augmentation{.crop_padding = 2, .flip = 0.5, .cutout = 2}, {.cutout = 2}, {}}) {
+    Generator with_images(5), alone(5);
+    const Tensor expected = augment_images(x, targets, by, with_images).y, moved = augment_targets(targets, by, alone);
+    EXPECT_EQ(moved.to_vector<int>(), expected.to_vector<int>());
+    EXPECT_EQ(moved.is_same(targets), !by.moves());
+    EXPECT_EQ(alone.state().offset, with_images.state().offset) << "as many numbers are taken";
+  }
+}
+
 // Rows are made in parts of 512 columns.
 TEST(Images, OfAnyWidthAreCutWhereTheMapSays) {
   constexpr std::int64_t n = 24, height = 9, width = 1200;
