@@ -1,13 +1,16 @@
-// Times the training workloads of shared/bench. Prints a JSON line for each, in the format of torch_peer.py.
+// Times the training workloads of shared/bench, or predicts their memory. Prints a JSON line for each, in the format of
+// torch_peer.py.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/harness.h"
 #include "bench/training.h"
+#include "core/memory/predict.h"
 #include "cuda/cuda.h"
 
 namespace {
@@ -56,18 +59,36 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"bytetape", BYTETAPE_VERSION}};
 }
 
+/// The memory of the plain loop on the real device of a meta device.
+nlohmann::ordered_json predict(const bench::Workload& w, Device device, bool recomputes) {
+  device.is_meta = false;
+  cuda::set_allow_tf32(w.precision == "tf32");
+  const memory::Prediction p = memory::predict(device, [&] {
+    return [training = std::make_shared<bench::Training>(w, recomputes)] { training->step(); };
+  });
+  return {{"workload", w.name},
+          {"mode", "predicted"},
+          {"device", device.type == DeviceType::cpu ? "cpu" : "cuda"},
+          {"precision", w.precision},
+          {"batch", w.batch},
+          {"recompute", recomputes},
+          {"peak_allocated", p.peak_allocated()},
+          {"peak_reserved", p.peak_reserved()},
+          {"bytetape", BYTETAPE_VERSION}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   share_cores(argv);
-  CLI::App app{"Times training workloads; prints a JSON line for each."};
+  CLI::App app{"Times training workloads, or predicts their memory; prints a JSON line for each."};
   int threads = 0;
   std::string device = "cpu";
   bool tunes = false, recomputes = false;
   std::optional<std::size_t> workspace_cap;
   std::vector<std::string> names, modes{"eager"};
   app.add_option("--threads", threads, "CPU threads; default: all");
-  app.add_option("--device", device, "cpu or cuda");
+  app.add_option("--device", device, "cpu or cuda; meta or meta:cuda to predict the memory");
   app.add_option("--modes", modes, "eager; graph (a captured step, on cuda only)")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -88,10 +109,18 @@ int main(int argc, char** argv) {
     const DefaultDevice here(Device::parse(device));
     cuda::tune(tunes);
     if (workspace_cap) cuda::set_workspace_cap(default_device(), workspace_cap);
-    const auto is_measured = [&](const bench::Workload& w) { return (w.precision == "fp32") == (device == "cpu"); };
-    for (const bench::Workload& w : bench::workloads())
-      if ((names.empty() && is_measured(w)) || std::find(names.begin(), names.end(), w.name) != names.end())
+    const Device on = default_device();
+    const auto is_measured = [&](const bench::Workload& w) {
+      return (w.precision == "fp32") == (on.type == DeviceType::cpu);
+    };
+    for (const bench::Workload& w : bench::workloads()) {
+      const bool is_named = std::find(names.begin(), names.end(), w.name) != names.end();
+      if (!is_named && !(names.empty() && is_measured(w))) continue;
+      if (on.is_meta)
+        std::cout << predict(w, on, recomputes).dump() << std::endl;
+      else
         for (const std::string& mode : modes) std::cout << measure(w, mode, recomputes).dump() << std::endl;
+    }
     std::cout << cuda::tuned();
   });
 }
