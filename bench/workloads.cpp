@@ -59,21 +59,20 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"bytetape", BYTETAPE_VERSION}};
 }
 
-/// The memory of the plain loop on the real device of a meta device.
+/// The memory of a step of the plain loop, once steps are alike, on the real device of a meta device.
 nlohmann::ordered_json predict(const bench::Workload& w, Device device, bool recomputes) {
   device.is_meta = false;
   cuda::set_allow_tf32(w.precision == "tf32");
-  const memory::Prediction p = memory::predict(device, [&] {
-    return [training = std::make_shared<bench::Training>(w, recomputes)] { training->step(); };
-  });
+  const memory::Prediction p = memory::predict(
+      device, [&] { return [training = std::make_shared<bench::Training>(w, recomputes)] { training->step(); }; });
   return {{"workload", w.name},
           {"mode", "predicted"},
           {"device", device.type == DeviceType::cpu ? "cpu" : "cuda"},
           {"precision", w.precision},
           {"batch", w.batch},
           {"recompute", recomputes},
-          {"peak_allocated", p.peak_allocated()},
-          {"peak_reserved", p.peak_reserved()},
+          {"peak_allocated", p.steps.back().allocated},
+          {"peak_reserved", p.steps.back().reserved},
           {"bytetape", BYTETAPE_VERSION}};
 }
 
