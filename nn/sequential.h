@@ -38,11 +38,19 @@ class Sequential : public ModuleList<> {
     (push_back(std::forward<Parts>(parts)), ...);
   }
 
-  using ModuleList::push_back;
-  /// Appends a function, named by its index.
-  template <TensorFunction F>
-  Sequential& push_back(F&& f) {
-    ModuleList::push_back(Lambda(std::forward<F>(f)));
+  /// Appends a module or a function, named by its index. Throws as ModuleList::push_back().
+  template <class Part>
+  requires(ModuleOrPointer<Part, Module> || TensorFunction<Part>) Sequential& push_back(Part&& part) {
+    if constexpr (TensorFunction<Part>)
+      ModuleList::push_back(Lambda(std::forward<Part>(part)));
+    else
+      ModuleList::push_back(std::forward<Part>(part));
+    return *this;
+  }
+  /// Appends a module under a name.
+  template <ModuleOrPointer<Module> M>
+  Sequential& push_back(std::string name, M&& module) {
+    ModuleList::push_back(std::move(name), std::forward<M>(module));
     return *this;
   }
   Tensor forward(const Tensor& x) override;
