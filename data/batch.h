@@ -44,9 +44,12 @@ Tensor&& get(Batch&& batch) {
 
 }  // namespace bytetape::data
 
+/// \cond
+// Doxygen does not know the templates that these specialise.
 template <>
 struct std::tuple_size<bytetape::data::Batch> : std::integral_constant<std::size_t, 2> {};
 template <std::size_t i>
 struct std::tuple_element<i, bytetape::data::Batch> {
   using type = bytetape::Tensor;
 };
+/// \endcond
