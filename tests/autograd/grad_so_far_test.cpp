@@ -54,7 +54,7 @@ TEST(GradSoFar, StaysTheSameTensor) {
 }
 
 TEST(GradSoFar, IsNotHeldTwice) {
-  const std::int64_t n = 512;
+  const std::int64_t n = 2048;
   Tensor w = weight({n, n}, DType::f32), x = randn({4, n});
   const auto peak_of_a_step = [&] {
     memory::reset_peaks(Device::cpu());
