@@ -130,9 +130,9 @@ class Backward : GradsSoFar {
     return waiting;
   }
 
-  /// Returns the gradient on an edge that a rule may add to, and forgets it, because the rule's result replaces it.
-  /// Without one, that is the gradient of a leaf from an earlier backward.
-  GradSoFar take(const Edge& edge) override {
+  /// Returns the gradient that waits on an edge, and removes it, because the rule's result replaces it. If none waits,
+  /// returns the gradient of a leaf from an earlier backward.
+  GradSoFar take(const Edge& edge, Operands operands) override {
     if (create_ || captures_ || detecting_anomaly()) return {};
     const auto at = queue_.find(edge.node->sequence);
     if (at != queue_.end() && at->second.grads[edge.output].defined()) {
@@ -140,10 +140,10 @@ class Backward : GradsSoFar {
       Tensor& sum = waiting.grads[edge.output];
       const bool is_usable = !waiting.addend.defined() && sum.is_contiguous() && is_sole_owner(sum) &&
                              sum.dtype() == edge.node->outputs[edge.output].dtype;
-      return is_usable ? GradSoFar{std::exchange(sum, Tensor()), {}} : GradSoFar{};
+      return is_usable ? GradSoFar{.grad = std::exchange(sum, Tensor())} : GradSoFar{};
     }
     auto* const leaf = dynamic_cast<AccumulateGrad*>(edge.node.get());
-    return leaf ? leaf->so_far() : GradSoFar{};
+    return leaf ? leaf->so_far(operands) : GradSoFar{};
   }
 
   /// Whether the rule gets both summands. Hooks, grad() and create_graph need their sum.
@@ -234,7 +234,7 @@ class Backward : GradsSoFar {
                  i, ",");
       if (detecting_anomaly()) throw_if_nan(gx[i], "a gradient made by backward");
       if (gx.is_in_leaf(i))
-        waiting_at(edges[i]);
+        waiting_at(edges[i]);  // for the accumulator's post hooks; there is nothing to add
       else
         add(edges[i], std::move(gx[i]));
     }

@@ -1,5 +1,6 @@
 #include "bytetape/autograd/node.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -53,10 +54,11 @@ bool InputGrads::may_stay_low(std::size_t i) const {
   return widens_leaves_ && needs(i) && node_.edges[i].node->takes_low();
 }
 
-Tensor InputGrads::so_far(std::size_t i) {
+Tensor InputGrads::so_far(std::size_t i, Operands operands) {
   if (!so_far_ || !needs(i) || leaf_lock_.owns_lock()) return {};
-  GradSoFar found = so_far_->take(node_.edges[i]);
+  GradSoFar found = so_far_->take(node_.edges[i], operands);
   if (!found.grad.defined()) return {};
+  locked_leaf_ = std::move(found.owner);
   leaf_lock_ = std::move(found.lock);
   in_leaf_ = i;
   detail::add_overwritten(nullptr, found.grad);
@@ -241,12 +243,17 @@ void AccumulateGrad::accumulate(const Tensor& g) {
     add_(grad, g);
 }
 
-GradSoFar AccumulateGrad::so_far() {
+GradSoFar AccumulateGrad::so_far(Operands operands) {
   std::unique_lock lock(adding_, std::try_to_lock);
   if (!lock.owns_lock() || !leaf_.requires_grad() || !hooks_to_run().empty()) return {};
   const Tensor grad = autograd_meta(leaf_).grad;
-  if (!grad.defined() || grad.dtype() != leaf_.dtype() || !grad.is_contiguous()) return {};
-  return {grad, std::move(lock)};
+  const OutputInfo& due = outputs[0];
+  if (!grad.defined() || grad.dtype() != due.dtype || !(grad.shape() == due.shape) || grad.device() != due.device ||
+      !grad.is_contiguous())
+    return {};
+  const auto is_read = [&](const Tensor* x) { return &x->storage() == &grad.storage(); };
+  if (std::ranges::any_of(operands, is_read) || grad.storage().is_saved()) return {};
+  return {grad, Ref<Node>(this), std::move(lock)};
 }
 
 const std::vector<Node::Hook>& AccumulateGrad::hooks_to_run() const { return autograd_meta(leaf_).hooks; }

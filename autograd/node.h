@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <vector>
 
@@ -28,15 +29,19 @@ struct Edge {
 /// The gradients of a node's outputs, by position. An undefined tensor stands for zeros.
 using Grads = InlineVector<Tensor, 4>;
 
+/// The tensors that the kernel of a rule reads.
+using Operands = std::initializer_list<const Tensor*>;
+
 /// A gradient that exists before a rule runs, to which the rule may add in place.
 struct GradSoFar {
   Tensor grad;                        ///< undefined if there is none
-  std::unique_lock<std::mutex> lock;  ///< held if the gradient is that of a leaf; other threads add to it, too
+  Ref<Node> owner;                    ///< of the mutex
+  std::unique_lock<std::mutex> lock;  ///< locked if the gradient is a leaf's, to which other threads may add
 };
 /// Finds the gradients that exist, for InputGrads.
 class GradsSoFar {
  public:
-  virtual GradSoFar take(const Edge& edge) = 0;
+  virtual GradSoFar take(const Edge& edge, Operands operands) = 0;
 
  protected:
   ~GradsSoFar() = default;
@@ -61,9 +66,11 @@ class InputGrads {
   /// A second tensor to add to the gradient of output 0. Undefined unless the rule takes_addend().
   const Tensor& addend() const { return addend_; }
   /// Returns the sum of the gradients of input i that exist, of earlier rules or backward runs. The rule must add its
-  /// own to it in place, and set the gradient to this tensor. It is row-major and has the dtype of the input. Returns
-  /// an undefined tensor if there is none, or none that can be written in place: the rule then makes a gradient.
-  Tensor so_far(std::size_t i);
+  /// own to it in place with a kernel that reads `operands`, and set the gradient to this tensor. It is row-major, with
+  /// the shape and dtype that the gradient must have, and shares no memory with the operands. Returns an undefined
+  /// tensor if there is none, or none that may be written: the rule then makes a gradient. Call it last, because it may
+  /// lock a leaf until the results are passed on.
+  Tensor so_far(std::size_t i, Operands operands);
   /// Whether the gradient of input i was added to that of a leaf, so that the engine must not add it again.
   bool is_in_leaf(std::size_t i) const { return leaf_lock_.owns_lock() && in_leaf_ == i; }
 
@@ -73,6 +80,7 @@ class InputGrads {
   bool keeps_graph_, widens_leaves_;
   Tensor addend_;
   GradsSoFar* so_far_;
+  Ref<Node> locked_leaf_;
   std::unique_lock<std::mutex> leaf_lock_;
   std::size_t in_leaf_ = 0;
   InlineVector<Tensor, 3> grads_;
@@ -226,11 +234,12 @@ class AccumulateGrad final : public Node {
   ~AccumulateGrad() override;
   const Tensor& leaf() const { return leaf_; }
   void backward(const Grads& gy, InputGrads& gx) override;
-  /// An undefined gradient was added to the leaf's in place.
+  /// If a rule has added to the leaf's gradient in place, no gradient arrives here.
   bool takes_undefined() const override { return true; }
   /// Returns the leaf's gradient, locked, for a rule that adds to it. Undefined if there is none, if a hook must see
-  /// what is added, if it has another layout or dtype than the leaf's, or if another thread adds to it.
-  GradSoFar so_far();
+  /// what is added, if its dtype or layout is another, if the rule reads it, if it is saved for a backward, or if
+  /// another thread adds to it.
+  GradSoFar so_far(Operands operands);
   const std::vector<Hook>& hooks_to_run() const override;
   /// False if the leaf has hooks, because a hook must see the gradient in f32.
   bool takes_low() const override {

@@ -77,6 +77,11 @@ void Storage::hold_saved(const void* saver) {
   if (watch_) watch_->held(*this);
 }
 
+bool Storage::is_saved() const {
+  const auto b = residency_.booked();
+  return b && b.allocator->saved_refs(b.block) > 0;
+}
+
 void Storage::drop_saved(const void* saver) {
   const auto b = residency_.booked();
   if (b) b.allocator->drop_saved(b.block, use_count() == 1, saver);

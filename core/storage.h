@@ -113,6 +113,8 @@ class Storage final : public RefCounted {
   /// reference, the role stays.
   void hold_saved(const void* saver = nullptr);
   void drop_saved(const void* saver = nullptr);
+  /// Whether a Saved holds the storage.
+  bool is_saved() const;
 
   /// The number of writes so far.
   std::uint32_t version() const { return version_; }

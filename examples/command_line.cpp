@@ -13,7 +13,7 @@ void add_options(CLI::App& app, Options& o, const OptionTexts& texts) {
     app.add_option("--optimizer", o.optimizer, "optimizer to train with")->check(CLI::IsMember(texts.optimizers));
   app.add_option("--data", o.data, texts.data);
   app.add_option("--epochs", o.epochs, "passes over the training data")->check(finite_from<int>(1, "POSITIVE"));
-  app.add_option("--batch-size", o.batch_size, detail::concat(texts.examples, " per step"))
+  app.add_option("--batch-size", o.batch_size, detail::concat(texts.examples, " per batch"))
       ->check(finite_from<int>(1, "POSITIVE"));
   app.add_option("--lr", o.lr, texts.lr)->check(finite_from_0<double>());
   app.add_option("--device", o.device,

@@ -137,7 +137,7 @@ std::vector<std::string> savings(const Example& example, const Options& o, const
   std::vector<std::string> texts;
   const auto training = training_with(example, o, counts);
   for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, usable_levers(o), behind_test))
-    texts.push_back(s.text());
+    if (o.accumulated == 1 || !s.memory_options.step_in_backward) texts.push_back(s.text());
   return texts;
 }
 
@@ -149,10 +149,12 @@ std::string largest_batch(const Example& example, const Options& o, const Exampl
   };
   const Device device = Device::parse(o.device);
   const std::size_t room = o.memory_limit ? o.memory_limit : room_of(memory::allocator(device));
-  const memory::Largest found = memory::largest(device, room, 1, counts.training, training, behind_test);
-  const std::string limit = memory::format_bytes(room);
-  if (found.n == counts.training) return fmt::format("any --batch-size fits into {}", limit);
-  if (found.n) return fmt::format("--batch-size {} is the largest that fits into {}", *found.n, limit);
+  const std::int64_t most = counts.training / o.accumulated;
+  const memory::Largest found = memory::largest(device, room, 1, most, training, behind_test);
+  const std::string limit = memory::format_bytes(room),
+                    in_step = o.accumulated > 1 ? fmt::format(", {} of them in a step,", o.accumulated) : "";
+  if (found.n == most) return fmt::format("any --batch-size{} fits into {}", in_step, limit);
+  if (found.n) return fmt::format("--batch-size {}{} is the largest that fits into {}", *found.n, in_step, limit);
   const std::string text = found.prediction.out_of_memory->what();  // "out of memory on meta: 4.00 MiB ...\n..."
   const std::size_t begin = text.find(": ") + 2;
   return fmt::format("not even --batch-size 1 fits into {}: {}", limit, text.substr(begin, text.find('\n') - begin));

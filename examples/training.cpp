@@ -18,9 +18,9 @@ data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
   check<ValueError>(task.testing.size() > 0, "there are no test ", task.unit.examples,
                     ": give --data a folder with some");
   const std::int64_t of_step = o.batch_size * o.accumulated;
-  check<ValueError>(task.training.size() >= of_step, o.accumulated > 1 ? "a step of " : "--batch-size ", of_step,
-                    " is more than the ", task.training.size(), " training ", task.unit.examples,
-                    ": give a smaller one, or more data");
+  const std::string batches = o.accumulated > 1 ? fmt::format("{} x ", o.accumulated) : "";
+  check<ValueError>(task.training.size() >= of_step, batches, "--batch-size ", o.batch_size, " is more than the ",
+                    task.training.size(), " training ", task.unit.examples, ": give a smaller one, or more data");
   return data::ResidentLoader(
       task.training,
       {.batch_size = of_step, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = task.recipe.augment});

@@ -24,9 +24,10 @@ struct MatmulBackward final : Node {
   Shape a_shape, b_shape;
   DType a_dtype = DType::f32, b_dtype = DType::f32;
   void backward(const Grads& gy, InputGrads& gx) override {
-    const auto turned = [&](const Saved& x) { return transpose(autocast_copy_again(x.get(), gy[0].dtype()), -2, -1); };
-    if (gx.needs(0)) gx[0] = product_grad(gy[0], turned(b), a_shape, a_dtype, gx, 0);
-    if (gx.needs(1)) gx[1] = product_grad(turned(a), gy[0], b_shape, b_dtype, gx, 1);
+    const auto turned = [&](const Tensor& x) { return transpose(autocast_copy_again(x, gy[0].dtype()), -2, -1); };
+    const Tensor left = gx.needs(1) ? a.get() : Tensor(), right = gx.needs(0) ? b.get() : Tensor();
+    if (gx.needs(0)) gx[0] = product_grad(gy[0], turned(right), a_shape, a_dtype, gx, 0);
+    if (gx.needs(1)) gx[1] = product_grad(turned(left), gy[0], b_shape, b_dtype, gx, 1);
   }
 };
 
@@ -53,7 +54,7 @@ struct LinearBackward final : Node {
     if (gx.needs(0)) gx[0] = view(matmul(g, autocast_copy_again(weight.get(), g.dtype())), x_shape);
     if (!gx.needs(1)) return;
     const Tensor inputs = reshape(x.get(), {rows, in});
-    gx[1] = weight_grad(g, inputs, weight_dtype, gx.so_far(1));
+    gx[1] = weight_grad(g, inputs, weight_dtype, gx.so_far(1, {&g, &inputs}));
   }
 
  private:
@@ -126,7 +127,7 @@ Tensor add_product(const Tensor& a, const Tensor& b, const Tensor& sum) {
 
 Tensor product_grad(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype, InputGrads& gx, std::size_t i) {
   const bool is_matrix = a.rank() == 2 && b.rank() == 2;
-  if (const Tensor sum = is_matrix ? gx.so_far(i) : Tensor(); sum.defined()) return add_product(a, b, sum);
+  if (const Tensor sum = is_matrix ? gx.so_far(i, {&a, &b}) : Tensor(); sum.defined()) return add_product(a, b, sum);
   return to(sum_to(matmul(a, b), shape), dtype);
 }
 

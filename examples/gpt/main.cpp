@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <numbers>
 
@@ -52,25 +54,38 @@ void check_vocabulary(GptRun& run) {
   run.sizes.vocabulary = size;
 }
 
+/// Reads and encodes the text. Leaves memory as it was, as predictions leave it.
+std::vector<std::int64_t> read_tokens(GptRun& run, const std::filesystem::path& path) {
+  std::vector<std::int64_t> tokens;
+  {
+    const std::string text = data::read_text(path);
+    if (!run.tokenizer) run.tokenizer = std::make_unique<data::CharTokenizer>(text);
+    check_prompt(run.tokenizer->encode(run.prompt), run.sizes.context);  // before training
+    check_vocabulary(run);
+    tokens = run.tokenizer->encode(text).to_vector<std::int64_t>();
+  }
+  memory::empty_cache(Device::cpu());
+  memory::reset_peaks(Device::cpu());
+  return tokens;
+}
+
 Splits load(GptRun& run, const Options& o) {
   const std::string name = o.data.empty() ? default_text : o.data;
   const auto path = data::find_text(name);
   check<FileError>(path.has_value(), "there is no text ", name,
                    ": give a text file with --data, or put tinyshakespeare.txt into $BYTETAPE_DATA/text or "
                    "~/.cache/bytetape/text");
-  const std::string text = data::read_text(*path);
-  if (!run.tokenizer) run.tokenizer = std::make_unique<data::CharTokenizer>(text);
-  check_prompt(run.tokenizer->encode(run.prompt), run.sizes.context);  // before training
-  check_vocabulary(run);
-  const Tensor tokens = run.tokenizer->encode(text);
-  const std::int64_t training = training_part(tokens.numel());
-  check<ValueError>(windows_in(tokens.numel() - training, run.sizes.context) > 0, path->string(), ": ", tokens.numel(),
-                    ' ', run.unit(), " are too few for a --context of ", run.sizes.context);
-  const auto windows = [&](std::int64_t first, std::int64_t count) -> data::Batch {  // whole ones, as predicted
-    const std::int64_t whole = windows_in(count, run.sizes.context) * run.sizes.context + 1;
-    return {clone(narrow(tokens, 0, first, whole)), {}};
+  const std::vector<std::int64_t> tokens = read_tokens(run, *path);
+  const std::int64_t count = std::ssize(tokens), training = training_part(count);
+  check<ValueError>(windows_in(count - training, run.sizes.context) > 0, path->string(), ": ", count, ' ', run.unit(),
+                    " are too few for a --context of ", run.sizes.context);
+  const auto windows = [&](std::int64_t first, std::int64_t available) -> data::Batch {  // whole ones, as predicted
+    const std::int64_t whole = windows_in(available, run.sizes.context) * run.sizes.context + 1;
+    Tensor x = empty(whole, DType::i64, Device::cpu(), memory::Role::input);
+    std::copy_n(tokens.begin() + first, whole, x.data<std::int64_t>());
+    return {x, {}};
   };
-  return {path->filename().string(), windows(0, training), windows(training, tokens.numel() - training)};
+  return {path->filename().string(), windows(0, training), windows(training, count - training)};
 }
 
 DataKind text_data(const GptRun& run) {

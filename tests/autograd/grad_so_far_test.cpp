@@ -110,6 +110,60 @@ TEST(GradSoFar, AsASeedIsNotMistaken) {
   EXPECT_TRUE(all_close(w.grad(), full({2, 2}, 6, DType::f64)));
 }
 
+/// An identity hook makes rules compute gradients of their own.
+TEST(GradSoFar, ThatTheRuleReadsIsNotWritten) {
+  using Case = std::function<void(Tensor & w, const Tensor& x, const Tensor& c)>;
+  const std::vector<Case> cases{
+      [](Tensor& w, const Tensor& x, const Tensor& c) { w.set_grad(x), linear(x, w).backward(c); },
+      [](Tensor& w, const Tensor& x, const Tensor& c) { w.set_grad(c), linear(x, w).backward(w.grad()); },
+      [](Tensor& w, const Tensor& x, const Tensor& c) { w.set_grad(x), matmul(w, w.grad()).backward(c); },
+      [](Tensor& w, const Tensor& x, const Tensor& c) { w.set_grad(c), matmul(x, w).backward(w.grad()); },
+      [](Tensor& w, const Tensor& x, const Tensor& c) { w.set_grad(c), matmul(w, x).backward(w.grad()); },
+      [](Tensor& w, const Tensor&, const Tensor& c) {
+        w.set_grad(c), embedding(arange(w.size(0), DType::i64), w).backward(w.grad());
+      }};
+  for (const std::int64_t n : {4, 64, 300})
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const Tensor values = randn({n, n}), x = randn({n, n}), c = randn({n, n});
+      const auto gradient = [&](bool has_hook) {
+        Tensor w = clone(values).set_requires_grad();
+        if (has_hook) w.register_hook([](const Tensor& g) { return g; });
+        cases[i](w, clone(x), clone(c));
+        return w.grad();
+      };
+      EXPECT_TRUE(all_close(gradient(false), gradient(true), 1e-4, 1e-3)) << "case " << i << ", n " << n;
+    }
+}
+
+TEST(GradSoFar, ThatAGraphReadsIsWrittenAtTheEnd) {
+  const Tensor values = randn({3, 3}, DType::f64), x = randn({3, 3}, DType::f64);
+  const auto with = [&](bool has_hook) {
+    Tensor w = clone(values).set_requires_grad();
+    if (has_hook) w.register_hook([](const Tensor& g) { return g; });
+    sum(linear(x, w)).backward();
+    const Tensor h = linear(x, w) * w.grad();
+    sum(linear(h, w)).backward();
+    return w.grad();
+  };
+  EXPECT_TRUE(all_close(with(false), with(true)));
+}
+
+TEST(GradSoFar, OfALeafThatWasConvertedIsLeftAlone) {
+  for (const bool is_embedding : {false, true}) {
+    nn::Linear linear(3, 3, /*bias=*/false);
+    nn::Embedding table(3, 3);
+    const Tensor x = randn({4, 3}), i = zeros({4}, DType::i64);
+    const auto loss = [&] { return is_embedding ? sum(table(i)) : sum(linear(x)); };
+    nn::Module& model = is_embedding ? static_cast<nn::Module&>(table) : linear;
+    loss().backward();
+    const Tensor y = loss();
+    model.to(DType::f64);
+    const Tensor before = clone(model.parameters()[0].grad());
+    EXPECT_THROW(y.backward(), Error);
+    EXPECT_EQ(model.parameters()[0].grad().to_vector<double>(), before.to_vector<double>()) << is_embedding;
+  }
+}
+
 TEST(GradSoFar, IsHiddenFromHooks) {
   Tensor w = weight({2, 3}), x = ones({4, 3}, DType::f64);
   std::vector<double> seen;
