@@ -34,7 +34,7 @@ using Operands = std::initializer_list<const Tensor*>;
 
 /// A gradient that exists before a rule runs, to which the rule may add in place.
 struct GradSoFar {
-  Tensor grad;                        ///< undefined if there is none
+  Tensor grad;                        ///< undefined if no gradient exists
   Ref<Node> owner;                    ///< of the mutex
   std::unique_lock<std::mutex> lock;  ///< locked if the gradient is a leaf's, to which other threads may add
 };
@@ -68,8 +68,8 @@ class InputGrads {
   /// Returns the sum of the gradients of input i that exist, of earlier rules or backward runs. The rule must add its
   /// own to it in place with a kernel that reads `operands`, and set the gradient to this tensor. It is row-major, with
   /// the shape and dtype that the gradient must have, and shares no memory with the operands. Returns an undefined
-  /// tensor if there is none, or none that may be written: the rule then makes a gradient. Call it last, because it may
-  /// lock a leaf until the results are passed on.
+  /// tensor if no gradient exists or if it must not be written. The rule then makes a new gradient. Call this last,
+  /// because it may lock a leaf until the results are passed on.
   Tensor so_far(std::size_t i, Operands operands);
   /// Whether the gradient of input i was added to that of a leaf, so that the engine must not add it again.
   bool is_in_leaf(std::size_t i) const { return leaf_lock_.owns_lock() && in_leaf_ == i; }
@@ -236,9 +236,9 @@ class AccumulateGrad final : public Node {
   void backward(const Grads& gy, InputGrads& gx) override;
   /// If a rule has added to the leaf's gradient in place, no gradient arrives here.
   bool takes_undefined() const override { return true; }
-  /// Returns the leaf's gradient, locked, for a rule that adds to it. Undefined if there is none, if a hook must see
-  /// what is added, if its dtype or layout is another, if the rule reads it, if it is saved for a backward, or if
-  /// another thread adds to it.
+  /// Returns the leaf's gradient for a rule that adds to it, and locks the leaf. Returns an undefined tensor if the
+  /// leaf has no gradient, a hook must see what is added, the dtype or layout differs, the rule reads the gradient, a
+  /// graph has saved it, or another thread adds to it.
   GradSoFar so_far(Operands operands);
   const std::vector<Hook>& hooks_to_run() const override;
   /// False if the leaf has hooks, because a hook must see the gradient in f32.

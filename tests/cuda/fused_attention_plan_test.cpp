@@ -32,7 +32,7 @@ struct Case {
   }
 };
 
-/// Of tests of what runs where: a CUDA build without cuDNN fuses nothing.
+/// For tests of what cuDNN computes. A CUDA build without cuDNN fuses nothing.
 class FusedAttentionRuns : public testing::Test {
  protected:
   void SetUp() override {

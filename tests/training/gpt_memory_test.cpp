@@ -37,8 +37,8 @@ std::size_t peak(const memory::Prediction& p) { return p.steps.back().allocated;
 TEST(Gpt2Memory, OfBatch16FitsIntoHalf) {
   const memory::Prediction whole = memory::predict(Device::cuda(), [] { return Training(16); });
   ASSERT_TRUE(whole.is_settled());
-  const nn::Fit f = nn::fit(Device::cuda(), whole.peak_reserved() / 2,
-                            [](const nn::MemoryOptions& o) { return Training(16, o); }, {.offload = false});
+  const nn::Fit f = nn::fit(Device::cuda(), peak(whole) / 2, [](const nn::MemoryOptions& o) { return Training(16, o); },
+                            {.offload = false});
   EXPECT_TRUE(f.fits()) << f.text();
   EXPECT_LT(f.recompute_fraction, 0.9);
 }
