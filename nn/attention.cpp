@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "bytetape/autograd/ops/attention.h"
+#include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/matmul.h"

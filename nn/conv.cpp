@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "bytetape/autograd/ops/conv.h"
+#include "bytetape/autograd/ops/images/conv.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/error.h"
 #include "bytetape/nn/call.h"

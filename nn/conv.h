@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bytetape/autograd/ops/conv.h"
-#include "bytetape/autograd/ops/conv_transpose.h"
+#include "bytetape/autograd/ops/images/conv.h"
+#include "bytetape/autograd/ops/images/conv_transpose.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/size2.h"
 #include "bytetape/nn/module.h"

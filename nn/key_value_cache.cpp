@@ -2,7 +2,7 @@
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/arithmetic.h"
-#include "bytetape/autograd/ops/cached_attention.h"
+#include "bytetape/autograd/ops/attention/cached_attention.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/gather.h"
 #include "bytetape/autograd/ops/view.h"

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "bytetape/autograd/checkpoint_frame.h"
-#include "bytetape/autograd/ops/batch_norm.h"
 #include "bytetape/autograd/ops/copy.h"
-#include "bytetape/autograd/ops/group_norm.h"
-#include "bytetape/autograd/ops/rms_norm.h"
+#include "bytetape/autograd/ops/norm/batch_norm.h"
+#include "bytetape/autograd/ops/norm/group_norm.h"
+#include "bytetape/autograd/ops/norm/rms_norm.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels/batch_norm.h"
 #include "bytetape/nn/call.h"

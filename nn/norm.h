@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "bytetape/autograd/ops/layer_norm.h"
+#include "bytetape/autograd/ops/norm/layer_norm.h"
 #include "bytetape/core/activation.h"
 #include "bytetape/nn/module.h"
 

@@ -1,6 +1,6 @@
 #include "bytetape/nn/pool.h"
 
-#include "bytetape/autograd/ops/pool.h"
+#include "bytetape/autograd/ops/images/pool.h"
 #include "bytetape/core/error.h"
 
 namespace bytetape::nn {

@@ -1,5 +1,5 @@
 #pragma once
-#include "bytetape/autograd/ops/interpolate.h"
+#include "bytetape/autograd/ops/images/interpolate.h"
 #include "bytetape/nn/module.h"
 
 namespace bytetape::nn {

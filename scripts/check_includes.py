@@ -80,7 +80,7 @@ def self_test():
         ("autograd/ops/a.cpp", '#include "bytetape/core/tensor.h"', True),
         ("autograd/ops/a.cpp", '#include "bytetape/core/cpu/loop.h"', False),
         ("autograd/ops/a.cpp", '#include "bytetape/nn/module.h"', False),
-        ("nn/a.h", '#include "bytetape/autograd/ops/conv.h"', True),
+        ("nn/a.h", '#include "bytetape/autograd/ops/images/conv.h"', True),
         ("nn/a.h", '#include "bytetape/optim/sgd.h"', False),
         ("optim/a.cpp", '#include "bytetape/autograd/grad_mode.h"', True),
         ("optim/a.cpp", '#include "bytetape/nn/module.h"', False),

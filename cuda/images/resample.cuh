@@ -1,5 +1,6 @@
 #pragma once
-// Resampling of images to another size, as defined in core/images/resample.h. The counterpart of core/cpu/resample.h.
+// Resampling of images to another size, as defined in core/images/resample.h. The counterpart of
+// core/cpu/images/resample.h.
 #include <type_traits>
 
 #include "bytetape/core/images/resample_kernels.h"

@@ -1,5 +1,5 @@
 // Attention in several blocks: of batches, groups, heads of a group, and queries.
-#include "bytetape/autograd/ops/attention.h"
+#include "bytetape/autograd/ops/attention/attention.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Batch norm as autocast asks for it, against the CPU: images in 16 bits, all that is a number a channel in f32.
-#include "bytetape/autograd/ops/batch_norm.h"
+#include "bytetape/autograd/ops/norm/batch_norm.h"
 
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"

@@ -1,6 +1,6 @@
 // Attention to a cache on a GPU: head sizes of one to all threads of a warp, and positions of several rounds of a
 // block.
-#include "bytetape/autograd/ops/cached_attention.h"
+#include "bytetape/autograd/ops/attention/cached_attention.h"
 
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"

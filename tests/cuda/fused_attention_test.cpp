@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bytetape/autograd/capture.h"
-#include "bytetape/autograd/ops/attention.h"
+#include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"

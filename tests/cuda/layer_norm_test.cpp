@@ -1,5 +1,5 @@
 // Layer normalisation of a sum is its parts, however long its rows are.
-#include "bytetape/autograd/ops/layer_norm.h"
+#include "bytetape/autograd/ops/norm/layer_norm.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes losses.csv: what PyTorch's losses and their gradients are, for tests/autograd/losses_golden_test.cpp, and the
+"""Writes losses.csv: what PyTorch's losses and their gradients are, for tests/autograd/ops/losses_golden_test.cpp, and the
 gains of its initialisers, for tests/nn/init_test.cpp.
 
     pip install torch && python3 tests/golden/losses.py

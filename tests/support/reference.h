@@ -1,6 +1,6 @@
 #pragma once
-#include "bytetape/autograd/ops/conv_transpose.h"
-#include "bytetape/autograd/ops/interpolate.h"
+#include "bytetape/autograd/ops/images/conv_transpose.h"
+#include "bytetape/autograd/ops/images/interpolate.h"
 #include "bytetape/autograd/ops/loss.h"
 #include "bytetape/core/kernels/conv.h"
 #include "bytetape/core/kernels/pool.h"

@@ -1,0 +1,21 @@
+#include "bytetape/autograd/ops/norm/normalized_rows.h"
+
+#include <algorithm>
+
+namespace bytetape {
+
+void check_normalized(const Tensor& x, const Shape& shape, double eps) {
+  check_floating(x);
+  check(!shape.empty(), "normalized_shape is empty");
+  check(shape.size() <= x.rank() && std::equal(shape.begin(), shape.end(), x.shape().end() - shape.size()),
+        "expected x whose last dims are ", shape, ", got ", describe(x));
+  check<ValueError>(eps >= 0, "eps must not be negative, got ", eps);
+}
+
+void check_normalized(const Tensor& coefficient, const char* name, const Tensor& x, const Shape& shape) {
+  check_coefficient(coefficient, name, x);
+  check(!coefficient.defined() || coefficient.shape() == shape, "expected a ", name, " ", shape, ", got ",
+        describe(coefficient), " for x ", describe(x));
+}
+
+}  // namespace bytetape

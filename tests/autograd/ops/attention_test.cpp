@@ -1,0 +1,99 @@
+#include "bytetape/autograd/ops/attention/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/ops.h"
+#include "bytetape/core/factories.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+#include "tests/support/threads.h"
+
+namespace bytetape {
+namespace {
+
+// Multiples of 1/8, so that f32 adds up the scores without rounding, in any order.
+Tensor eighths(const Shape& shape) { return round(test::random_tensor(shape) * 8) / 8; }
+
+/// y and the gradients of q, k and v.
+std::vector<Tensor> results(const Tensor& y, const std::vector<Tensor>& x, const Tensor& gy) {
+  std::vector<Tensor> all = grad({y}, x, {.seeds = {gy}});
+  all.push_back(y);
+  return all;
+}
+
+// The scores have f32's rounding, and everything else is f64.
+TEST(Attention, IsExactIfAFloatMaskIsLowForAllKeys) {
+  const std::int64_t n = 4, m = 300;
+  const Tensor q = eighths({1, 2, n, 16}), k = eighths({1, 2, m, 16}), v = eighths({1, 2, m, 3}),
+               gy = eighths({1, 2, n, 3});
+  // -1e9 leaves of the scores multiples of 64, and -20,000 multiples of 1/512.
+  std::vector<double> masks;
+  for (const double low : {-1e9, -20'000.0, static_cast<double>(std::numeric_limits<float>::lowest()), 0.0})
+    for (std::int64_t j = 0; j < m; ++j) masks.push_back(low - (j < 200 ? 0 : 64));
+  const Tensor mask = test::make_tensor(masks, {n, m});
+  const auto leaves = [&](DType t) {
+    std::vector<Tensor> x;
+    for (const Tensor& value : {q, k, v}) x.push_back(to(value, t).detach().set_requires_grad());
+    return x;
+  };
+  const auto narrow = leaves(DType::f32), wide = leaves(DType::f64);
+  const auto actual = results(
+      scaled_dot_product_attention(narrow[0], narrow[1], narrow[2], {.mask = to(mask, DType::f32), .scale = 0.5}),
+      narrow, to(gy, DType::f32));
+  const Tensor scores = to(to(matmul(wide[0], transpose(wide[1], -2, -1)) * 0.5 + mask, DType::f32), DType::f64);
+  const auto expected = results(matmul(softmax(scores, -1), wide[2]), wide, gy);
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    EXPECT_TRUE(test::all_close(to(actual[i], DType::f64), expected[i], 1e-5, 1e-5)) << i;
+}
+
+// Threads share the tiles of the heads that are left over.
+TEST(Attention, ThreadsShareAHeadWithoutChangingABit) {
+  struct Case {
+    std::int64_t h, g, n, m;
+    bool is_causal;
+  };
+  for (const Case& c : {Case{1, 1, 400, 700, false},
+                        {1, 1, 700, 600, true},
+                        {4, 1, 130, 600, false},
+                        {4, 2, 330, 300, true},
+                        {1, 1, 70, 900, true},
+                        {3, 3, 1, 600, false}})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(detail::concat(c.h, ' ', c.g, ' ', c.n, ' ', c.m, c.is_causal ? " causal " : " ", dtype));
+      const auto leaf = [&](std::int64_t heads, std::int64_t tokens) {
+        return test::random_tensor({1, heads, tokens, 8}, dtype).set_requires_grad();
+      };
+      const std::vector<Tensor> x{leaf(c.h, c.n), leaf(c.g, c.m), leaf(c.g, c.m)};
+      const Tensor gy = test::random_tensor({1, c.h, c.n, 8}, dtype);
+      const auto run_on = [&](int threads) {
+        return test::with_threads(threads, [&] {
+          const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {.causal = c.is_causal});
+          return results(y, x, gy);
+        });
+      };
+      const auto one = run_on(1);
+      for (const int threads : {2, 3, 5, 8}) {
+        const auto some = run_on(threads);
+        for (std::size_t i = 0; i < one.size(); ++i)
+          EXPECT_EQ(some[i].to_vector<float>(), one[i].to_vector<float>()) << threads << " threads, result " << i;
+      }
+    }
+}
+
+TEST(Attention, OfQueriesWithoutKeysIs0) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor mask = test::make_tensor({-inf, 0, -inf, 0, -inf, -inf}, {3, 2});
+  std::vector<Tensor> x;
+  for (int i = 0; i < 3; ++i) x.push_back(test::random_tensor({1, 1, i == 0 ? 3 : 2, 4}).set_requires_grad());
+  const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {.mask = mask});
+  const auto all = results(y, x, ones_like(y));
+  for (const Tensor& t : all)
+    for (const double value : t.to_vector<double>()) EXPECT_TRUE(std::isfinite(value));
+  for (const Tensor& t : {all[0], all[3]}) EXPECT_EQ(select(t, 2, 2).to_vector<double>(), std::vector<double>(4, 0));
+  for (const Tensor& t : {all[1], all[2]}) EXPECT_EQ(select(t, 2, 0).to_vector<double>(), std::vector<double>(4, 0));
+}
+
+}  // namespace
+}  // namespace bytetape
