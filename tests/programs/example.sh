@@ -3,6 +3,7 @@
 # gets the arguments PROGRAM CASE; CASE is a function of its own or one below, and the last that it calls.
 set -euo pipefail
 program=$1
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -37,9 +38,15 @@ check_results() {
 }
 outputs=(--json results.json --memory-report memory.json)
 
+# scripts/demo lists the options too, and refuses all others.
 help() {
+  local option options usage
   expect 0 --help
   says out.txt --memory-report
+  options=$(grep -oE '^ +(-h,)?--[a-z-]+' out.txt | grep -oE -- '--[a-z-]+' | grep -vx -- --help)
+  usage=$(sed -n "4,7p; /^#   $example .*takes/p" "$scripts/demo")
+  [[ $options == *--json* ]] || fail 'no options were found'
+  for option in $options; do [[ $usage == *"[$option"[\ \]]* ]] || fail "scripts/demo does not list $option"; done
 }
 
 usage() {
