@@ -1,4 +1,7 @@
 #include "bytetape/core/kernels/matmul.h"
+
+#include <algorithm>
+
 #include "bytetape/core/cpu/activation.h"
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/onednn/program.h"
@@ -29,6 +32,8 @@ struct Operand {
     if (copied) strides = {rows * cols, cols, 1};
   }
 
+  /// Whether oneDNN may take the matrix for a transposed one. A single row is both.
+  bool may_count_as_transposed() const { return !copied && (strides[1] == 1 || shape[1] == 1); }
   std::size_t bytes() const { return static_cast<std::size_t>(numel(shape)) * sizeof(float); }
   std::size_t copy_bytes() const { return copied ? (bytes() + 63) / 64 * 64 : 0; }
   View at(void* data) const { return View(data, DType::f32, {}, shape, strides); }
@@ -146,17 +151,60 @@ bool is_fast(const ConstView& a, const View& y) {
   return a.dtype == DType::f32 && y.dtype == DType::f32 && y.numel() > 0 && a.shape[2] > 0;
 }
 
+/// Products of `size` columns of a with as many rows of b, which are added up in order. oneDNN divides long sums among
+/// threads, so that the bits would depend on their number: sums of 2,048 if a is transposed, of 20,000 for any a.
+class Parts {
+ public:
+  explicit Parts(const MatmulArgs& args) : args_(folded(args)), k_(args_.a.shape[2]) {
+    const std::int64_t step = 16, most = Operand(args_.a).may_count_as_transposed() ? 2048 - step : 16384;
+    const std::int64_t parts = (k_ + most - 1) / most;
+    size_ = parts == 1 ? k_ : ((k_ + parts - 1) / parts + step - 1) / step * step;
+  }
+  std::int64_t count() const { return (k_ + size_ - 1) / size_; }
+  /// The product of part i. All but the first add to y.
+  MatmulArgs operator[](std::int64_t i) const {
+    const std::int64_t first = i * size_, columns = std::min(size_, k_ - first);
+    MatmulArgs part = args_;
+    part.a = slice(args_.a, 2, first, columns);
+    part.b = slice(args_.b, 1, first, columns);
+    if (i == 0) return part;
+    part.bias = {};
+    part.accumulates = true;
+    return part;
+  }
+
+ private:
+  static ConstView slice(const ConstView& x, int dim, std::int64_t first, std::int64_t size) {
+    Shape shape = x.shape;
+    shape[dim] = size;
+    return {x.as<float>() + first * x.strides[dim], x.dtype, x.device, shape, x.strides};
+  }
+
+  MatmulArgs args_;
+  std::int64_t k_, size_;
+};
+
 Plan plan(const MatmulArgs& args) {
-  if (is_fast(args.a, args.y))
-    if (Plan p = Product(args).plan(); program_of(p).is_repeatable()) return p;
-  return portable::matmul_kernels().matmul.plan(args);
+  const auto portable = [&] { return portable::matmul_kernels().matmul.plan(args); };
+  if (!is_fast(args.a, args.y)) return portable();
+  const Parts parts(args);
+  Plan first = Product(parts[0]).plan();
+  if (!program_of(first).is_repeatable()) return portable();
+  for (const std::int64_t i : {std::int64_t{1}, parts.count() - 1})  // those between are like part 1
+    if (i > 0 && i < parts.count()) first.workspace = std::max(first.workspace, Product(parts[i]).plan().workspace);
+  return first;
 }
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   if (!plan.program) return portable::matmul_kernels().matmul.launch(args, plan, ws);
   MatmulArgs product = args;
   product.y = args.before_activation();
-  Product(product).run(program_of(plan), ws.data);
+  const Parts parts(product);
+  Product(parts[0]).run(program_of(plan), ws.data);
+  for (std::int64_t i = 1; i < parts.count(); ++i) {
+    const Product part(parts[i]);
+    part.run(program_of(part.plan()), ws.data);
+  }
   activate(args.activation, product.y, args.y);
 }
 
