@@ -19,7 +19,7 @@ struct AutogradAmbient {
   /// Whether ops are recorded on the tape: grad_enabled(). Set by GradMode and NoGrad, and by backward (to its
   /// `create_graph`). Default: true.
   bool grad_mode = true;
-  /// Whether the activations of batch_norm are recomputed in backward: recomputing(). Set by Recompute. Default: false.
+  /// Whether cheap activations are recomputed in backward: recomputing(). Set by Recompute. Default: false.
   bool recompute = false;
   /// The innermost observer of ops. Set by OpObserver. Default: null, none.
   OpObserver* op_observer = nullptr;

@@ -24,9 +24,17 @@ class NoGrad : GradMode {
 };
 
 /// Recomputes cheap activations in backward instead of saving them, on this thread while it lives.
-/// Applies to the results of batch_norm with an activation and without a residual. Gradients have the same bits.
-/// Recomputation saves the memory of these results, and costs one pass over each. checkpoint() recomputes whole parts
-/// of a model. Backward of an op that uses such a result throws AutogradError if the batch_norm's saved tensors were
+/// Applies to the results of
+/// - layer_norm, add_layer_norm (y) and rms_norm;
+/// - gelu, silu, and linear with a tanh GELU;
+/// - batch_norm with an activation and without a residual;
+/// - view and reshape of these, without a copy.
+///
+/// Recomputation saves the memory of these results, and costs one pass over each. Gradients have the same bits. The
+/// exception is a GELU that cuBLASLt applied in 16 bits or TF32, which approximates tanh in another way.
+/// checkpoint() recomputes whole parts of a model.
+///
+/// Backward of an op that uses such a result throws AutogradError if the saved tensors of the op that made it were
 /// freed or overwritten before.
 class Recompute {
  public:

@@ -73,7 +73,7 @@ void Saved::save(const Tensor& input) {
   const detail::AutogradAmbient& ambient = detail::autograd_ambient;
   if (ambient.checkpoint && ambient.checkpoint->takes(*this, input)) return;
   if (recomputing())
-    if (const AutogradMeta* meta = autograd_meta_if_any(input); meta && meta->made_by) {
+    if (const AutogradMeta* meta = autograd_meta_if_any(input); meta && meta->made_by && meta->made_by.output == 0) {
       const Ref<Node>& maker = meta->made_by.node;
       if (maker->can_remake(input)) {
         maker_ = maker;

@@ -153,12 +153,12 @@ class Node : public RefCounted {
   virtual bool takes_addend() const { return false; }
   /// Whether the f32 gradient of a leaf may arrive in 16 bits, to be converted before this accumulator runs.
   virtual bool takes_low() const { return false; }
-  /// Whether remake() would return the current value of y, the result of this op.
+  /// Whether remake() would return the current value of y, the first output of this op.
   virtual bool can_remake(const Tensor& y) const {
     static_cast<void>(y);
     return false;
   }
-  /// Recomputes the op's result from its saved tensors.
+  /// Recomputes the op's first output from its saved tensors.
   virtual Tensor remake() const { return {}; }
 
   /// Whether this input requires grad, so that its rule's tensors must be saved.

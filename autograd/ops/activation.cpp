@@ -40,6 +40,14 @@ void fail_epilogue(Activation activation, Epilogues epilogues) {
   fail<ValueError>("expected ", expected, ", got ", name_of(activation), "; apply another activation to the result");
 }
 
+Tensor activated(Activation activation, const Tensor& x) {
+  check(activation == Activation::gelu_tanh, "expected ", name_of(Activation::gelu_tanh), ", got ",
+        name_of(activation));
+  const Tensor y = empty_like(x);
+  run<&PointwiseKernels::gelu_tanh>(x.device(), x.read(), y.write());
+  return y;
+}
+
 Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy) {
   switch (activation) {
     case Activation::relu:

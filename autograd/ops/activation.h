@@ -16,6 +16,8 @@ void check_epilogue(Activation activation) {
     fail_epilogue(activation, Kernels::epilogues);
 }
 
+/// Returns the result of an activation of which saves_input(). It is not recorded.
+Tensor activated(Activation activation, const Tensor& x);
 /// Returns the gradient of the activation's input, computed with differentiable ops. `saved` is the activation's input
 /// if saves_input(), else its result.
 Tensor through_activation(Activation activation, const Tensor& saved, const Tensor& gy);

@@ -6,6 +6,8 @@
 ///     constexpr OpDefinition exp_op{.name = "exp", .family = Family::pointwise, .autocast = AutocastClass::f32};
 ///     Tensor exp(const Tensor& x) { return unary<exp_op, &PointwiseKernels::exp, ExpBackward>(x); }
 ///     Tensor exp_(const Tensor& x) { return unary_<exp_op, &PointwiseKernels::exp, ExpBackward>(x); }
+#include <optional>
+
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/operand.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -53,6 +55,20 @@ inline void finish(Node* node, const Tensor& y, bool in_place) {
 
 // ---- one input
 
+/// Base of the rules of ops y = f(x) that save x, and can recompute y from it.
+template <auto Kernel>
+struct RemadeFromInput : Node {
+  Saved x{this};
+  std::optional<std::uint32_t> result_version;  // none if the op was in place
+
+  bool can_remake(const Tensor& y) const override { return x.is_kept() && y.storage().version() == result_version; }
+  Tensor remake() const override {
+    const Tensor input = x.get(), y = empty_like(input);
+    run<Kernel>(input.device(), input.read(), y.write());
+    return y;
+  }
+};
+
 /// Runs y = f(arguments..., x) as an op. A Rule with a member x saves the input. One with a member y saves the output.
 /// The rule's set() receives the arguments.
 template <auto Kernel, class Rule, class... Arguments>
@@ -65,6 +81,8 @@ Tensor run_unary(const Tensor& x, bool in_place, const Arguments&... arguments) 
   finish(node.get(), y, in_place);
   if (!node) return y;
   if constexpr (requires { node->y; }) node->y.save_output(y);
+  if constexpr (requires { node->result_version; })
+    if (!in_place) node->result_version = y.storage().version();
   if constexpr (sizeof...(arguments) > 0) node->set(arguments...);
   return y;
 }

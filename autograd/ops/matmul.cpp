@@ -42,6 +42,11 @@ struct LinearBackward final : Node {
   Shape x_shape;
   Activation activation = Activation::none;
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
+  std::uint32_t result_version = 0;
+  bool can_remake(const Tensor& y) const override {
+    return saves_input(activation) && of_activation.is_kept() && y.storage().version() == result_version;
+  }
+  Tensor remake() const override { return activated(activation, of_activation.get()); }
   bool takes_undefined() const override { return true; }
   void backward(const Grads& gy, InputGrads& gx) override {
     const bool has_more = gy.size() > 1 && gy[1].defined();
@@ -237,6 +242,7 @@ Tensor linear(const Tensor& input, const Tensor& w, const Tensor& b, Activation 
   else if (activation != Activation::none)
     node->of_activation.save_output(y);
   node->activation = activation;
+  node->result_version = y.storage().version();
   node->weight_dtype = low_weight.on_tape.dtype();
   if (bias.defined()) node->bias_dtype = low_bias.on_tape.dtype();
   return y;

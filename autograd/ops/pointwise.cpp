@@ -175,8 +175,7 @@ constexpr OpDefinition erf_op{.name = "erf", .family = Family::pointwise};
 Tensor erf(const Tensor& x) { return unary<erf_op, &PointwiseKernels::erf, ErfBackward>(x); }
 Tensor erf_(const Tensor& x) { return unary_<erf_op, &PointwiseKernels::erf, ErfBackward>(x); }
 
-struct GeluBackward final : Node {
-  Saved x{this};
+struct GeluBackward final : RemadeFromInput<&PointwiseKernels::gelu> {
   // The slope is Phi(x) + x phi(x).
   static Tensor slope(const Tensor& x) {
     constexpr double root_half = 1 / std::numbers::sqrt2;
@@ -187,8 +186,7 @@ struct GeluBackward final : Node {
     gx[0] = grad_enabled() ? gy[0] * slope(x.get()) : fused<&PointwiseKernels::gelu_backward>(x, gy[0], gx);
   }
 };
-struct GeluTanhBackward final : Node {
-  Saved x{this};
+struct GeluTanhBackward final : RemadeFromInput<&PointwiseKernels::gelu_tanh> {
   void backward(const Grads& gy, InputGrads& gx) override {
     gx[0] = activation_grad(Activation::gelu_tanh, x, gy[0], gx);
   }
@@ -202,8 +200,7 @@ Tensor gelu(const Tensor& x, Approximate approximate) {
 }
 Tensor gelu(const Tensor& x) { return gelu(x, Approximate::none); }
 
-struct SiluBackward final : Node {
-  Saved x{this};
+struct SiluBackward final : RemadeFromInput<&PointwiseKernels::silu> {
   static Tensor slope(const Tensor& x) {
     const Tensor s = sigmoid(x);
     return s * (1 + x * (1 - s));

@@ -62,13 +62,23 @@ std::optional<Strides> strides_as(const Tensor& x, const Shape& shape) {
 }  // namespace
 
 struct ViewBackward final : Node {
-  Shape shape;
+  Shape shape, result_shape;
+  bool can_remake(const Tensor& y) const override {
+    return edges[0] && edges[0].output == 0 && edges[0].node->can_remake(y);
+  }
+  Tensor remake() const override {
+    const NoGrad no_grad;
+    return reshape(edges[0].node->remake(), result_shape);
+  }
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(gy[0], shape); }
 };
 // Returns a view of the same elements in the same order. The caller has computed the strides.
 static Tensor reshaped(const Tensor& x, const Shape& shape, const Strides& strides) {
   Tensor y = share(x, shape, strides, x.storage_offset());
-  if (auto* node = record<ViewBackward>(y, x)) node->shape = x.shape();
+  if (auto* node = record<ViewBackward>(y, x)) {
+    node->shape = x.shape();
+    node->result_shape = shape;
+  }
   return y;
 }
 

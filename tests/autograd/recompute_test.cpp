@@ -105,5 +105,129 @@ TEST(Recompute, LeadsSecondDerivativesToEveryInput) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(all_close(found[i], expected[i])) << i;
 }
 
+/// An op whose result y of x (3, 7, 8) a linear layer takes. The result is recomputed, not saved.
+struct RemadeCase {
+  const char* name;
+  Tensor (*y)(const Tensor& x, const Tensor& by_column, const Tensor& square);
+};
+void PrintTo(const RemadeCase& c, std::ostream* os) { *os << c.name; }
+
+class RecomputeOf : public ::testing::TestWithParam<RemadeCase> {
+ protected:
+  Tensor x = random_leaf({3, 7, 8}), by_column = random_leaf({8}), square = random_leaf({8, 8}),
+         weight = random_leaf({5, 8}), seed = random_tensor({3, 7, 5});
+
+  Tensor output() const { return linear(GetParam().y(x * 2, by_column, square), weight); }
+  std::vector<Tensor> inputs() const { return {x, by_column, square, weight}; }
+};
+
+TEST_P(RecomputeOf, GivesTheSameBitsFromLessMemory) {
+  const auto run = [&](bool recomputes) {
+    Tensor y;
+    std::size_t saved = 0;
+    {
+      std::optional<Recompute> recompute;
+      if (recomputes) recompute.emplace();
+      y = output();
+      saved = held_as(memory::Role::saved);
+    }
+    return std::pair(grad({y}, inputs(), {.seeds = {seed}, .allow_unused = true}), saved);
+  };
+  const auto [kept, kept_bytes] = run(false);
+  const auto [made, made_bytes] = run(true);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    ASSERT_EQ(kept[i].defined(), made[i].defined());
+    if (kept[i].defined()) EXPECT_EQ(kept[i].to_vector<double>(), made[i].to_vector<double>()) << i;
+  }
+  EXPECT_EQ(kept_bytes - made_bytes, rounded(3 * 7 * 8 * sizeof(double)));
+}
+
+TEST_P(RecomputeOf, LeadsSecondDerivativesToEveryInput) {
+  const auto second = [&] {
+    const Tensor y = output(), first = grad({sum(y * y)}, {weight}, {.create_graph = true})[0];
+    return grad({sum(first * first)}, inputs(), {.allow_unused = true});
+  };
+  const std::vector<Tensor> expected = second();
+  const Recompute recompute;
+  const std::vector<Tensor> found = second();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(expected[i].defined(), found[i].defined());
+    if (found[i].defined()) EXPECT_TRUE(all_close(found[i], expected[i], 1e-12, 1e-12)) << i;
+  }
+}
+
+TEST_P(RecomputeOf, SavesAResultThatWasOverwritten) {
+  const auto gradient = [&](bool recomputes) {
+    std::optional<Recompute> recompute;
+    if (recomputes) recompute.emplace();
+    const Tensor y = GetParam().y(x * 2, by_column, square);
+    {
+      const NoGrad no_grad;
+      y *= 3;
+    }
+    return grad({linear(y, weight)}, {weight}, {.seeds = {seed}})[0];
+  };
+  EXPECT_EQ(gradient(true).to_vector<double>(), gradient(false).to_vector<double>());
+}
+
+constexpr RemadeCase remade_cases[] = {
+    {"gelu", [](const Tensor& x, const Tensor&, const Tensor&) { return gelu(x); }},
+    {"gelu_tanh", [](const Tensor& x, const Tensor&, const Tensor&) { return gelu(x, Approximate::tanh); }},
+    {"silu", [](const Tensor& x, const Tensor&, const Tensor&) { return silu(x); }},
+    {"linear_gelu_tanh",
+     [](const Tensor& x, const Tensor& b, const Tensor& w) { return linear(x, w, b, Activation::gelu_tanh); }},
+    {"layer_norm", [](const Tensor& x, const Tensor& w, const Tensor&) { return layer_norm(x, {8}, w, w * 2); }},
+    {"layer_norm_alone", [](const Tensor& x, const Tensor&, const Tensor&) { return layer_norm(x, {8}); }},
+    {"add_layer_norm",
+     [](const Tensor& x, const Tensor& w, const Tensor&) { return add_layer_norm(x, x * 3, {8}, w, w * 2).y; }},
+    {"rms_norm", [](const Tensor& x, const Tensor& w, const Tensor&) { return rms_norm(x, {8}, w); }},
+    {"reshape",
+     [](const Tensor& x, const Tensor& w, const Tensor&) {
+       return reshape(rms_norm(reshape(x, {21, 8}), {8}, w), {3, 7, 8});
+     }},
+    {"gelu_of_layer_norm", [](const Tensor& x, const Tensor& w, const Tensor&) { return gelu(layer_norm(x, {8}, w)); }},
+};
+INSTANTIATE_TEST_SUITE_P(Results, RecomputeOf, ::testing::ValuesIn(remade_cases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Recompute, LeavesTheSumOfANormAlone) {
+  const Tensor x = random_leaf({4, 6}), added = random_leaf({4, 6}), weight = random_leaf({5, 6}),
+               scale = random_leaf({6});
+  const auto gradients = [&] {
+    const AddLayerNorm made = add_layer_norm(x * 2, added, {6}, scale);
+    return grad({sum(linear(made.sum, weight)), sum(made.y * made.y)}, {x, added, weight, scale});
+  };
+  const std::vector<Tensor> expected = gradients();
+  const Recompute recompute;
+  const std::vector<Tensor> found = gradients();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i].to_vector<double>(), expected[i].to_vector<double>()) << i;
+}
+
+TEST(Recompute, RoundsA16BitNormAsForwardDoes) {
+  const Tensor x = random_leaf({9, 40}, DType::f32), added = random_leaf({9, 40}, DType::f32),
+               first = random_leaf({40, 40}, DType::f32), second = random_leaf({5, 40}, DType::f32),
+               scale = random_leaf({40}, DType::f32);
+  const auto gradients = [&] {
+    const Autocast autocast(DType::bf16);
+    const Tensor y = add_layer_norm(linear(x, first), added, {40}, scale, scale).y;
+    EXPECT_EQ(y.dtype(), DType::bf16);
+    return grad({sum(linear(y, second))}, {x, added, first, second, scale});
+  };
+  const std::vector<Tensor> expected = gradients();
+  const Recompute recompute;
+  const std::vector<Tensor> found = gradients();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i].to_vector<float>(), expected[i].to_vector<float>()) << i;
+}
+
+TEST(Recompute, SaysWhichOpsTensorsAreGone) {
+  const Tensor x = random_leaf({4, 6}), weight = random_leaf({5, 6});
+  const Recompute recompute;
+  const Tensor scaled = x * 2, y = gelu(scaled), z = linear(y, weight);
+  grad({sum(y)}, {x});
+  EXPECT_THROWS_SAYING(grad({sum(z)}, {weight}), AutogradError, "already freed");
+}
+
 }  // namespace
 }  // namespace bytetape::test

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "bytetape/bytetape.h"
 #include "examples/gpt/weights.h"
@@ -26,6 +27,8 @@ struct Training {
   }
   void operator()() {
     const Autocast autocast(DType::bf16);
+    std::optional<Recompute> recompute;
+    if (memory_options.recompute) recompute.emplace();
     adamw.zero_grad();
     for (std::int64_t i = 0; i < batches; ++i) model.loss(tokens, targets).backward();
     adamw.step();
@@ -41,6 +44,12 @@ TEST(Gpt2Memory, OfBatch16FitsIntoHalf) {
                             {.offload = false});
   EXPECT_TRUE(f.fits()) << f.text();
   EXPECT_LT(f.recompute_fraction, 0.9);
+}
+
+TEST(Gpt2Memory, IsTwoFifthsOfPyTorchsUnderRecompute) {
+  const memory::Prediction p = memory::predict(Device::cuda(), [] { return Training(16, {.recompute = true}); });
+  ASSERT_TRUE(p.is_settled());
+  EXPECT_LT(static_cast<double>(peak(p)), 0.4 * 15.6e9);
 }
 
 TEST(Gpt2Memory, GrowsLessPerTokenThanThatOfLlmC) {

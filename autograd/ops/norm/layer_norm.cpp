@@ -1,5 +1,7 @@
 #include "bytetape/autograd/ops/norm/layer_norm.h"
 
+#include <optional>
+
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/norm/normalized_rows.h"
 #include "bytetape/autograd/ops/pointwise.h"
@@ -10,13 +12,38 @@ namespace bytetape {
 
 using enum AttributeType;
 
+/// The normalised rows, the mean and 1 / standard deviation of each, and x + residual if that is what was normalised.
+struct LayerNormed {
+  Tensor y, sum, mean, rstd;
+};
+static LayerNormed layer_norm_made(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
+                                   double eps) {
+  const LayerNormed made{.y = empty_like(x),
+                         .sum = residual.defined() ? empty_like(residual) : Tensor(),
+                         .mean = empty(x.size(0), accumulated(x.dtype()), x.device()),
+                         .rstd = empty(x.size(0), accumulated(x.dtype()), x.device())};
+  run<&LayerNormKernels::layer_norm>(
+      x.device(), LayerNormArgs{x.read(), read(weight), read(bias), eps, made.y.write(), made.mean.write(),
+                                made.rstd.write(), read(residual), write(made.sum)});
+  return made;
+}
+
 /// The rule for x (rows, n). weight and bias (n) have the dtype in which rows are accumulated. With a residual (input
 /// 3), the normalised tensor is the sum (output 1). x and y may then be 16-bit, and residual and sum f32.
 struct LayerNormBackward final : Node {
-  Saved normalised{this}, weight{this}, mean{this}, rstd{this};
+  Saved normalised{this}, weight{this}, bias{this}, mean{this}, rstd{this};
   double eps = 0;
-  DType dtype = DType::f32;  // of x
+  DType dtype = DType::f32;                     // of x
+  std::optional<std::uint32_t> result_version;  // if remake() has what it needs
 
+  bool can_remake(const Tensor& y) const override {
+    return normalised.is_kept() && y.storage().version() == result_version;
+  }
+  Tensor remake() const override {
+    const Tensor v = normalised.get();
+    const LayerNormed made = layer_norm_made(v, {}, weight.get(), bias.get(), eps);
+    return to(made.y, dtype);
+  }
   void composed(const Tensor& gy, InputGrads& gx) const {
     const Tensor v = to(normalised.get(), accumulated(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();
     const auto row_mean = [](const Tensor& t) { return bytetape::mean(t, 1, true); };
@@ -76,10 +103,7 @@ struct LayerNormBackward final : Node {
 static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                                     double eps) {
   const bool adds = residual.defined();
-  const Tensor y = empty_like(x), sum = adds ? empty_like(residual) : Tensor(),
-               mean = empty(x.size(0), accumulated(x.dtype()), x.device()), rstd = empty_like(mean);
-  run<&LayerNormKernels::layer_norm>(x.device(), LayerNormArgs{x.read(), read(weight), read(bias), eps, y.write(),
-                                                               mean.write(), rstd.write(), read(residual), write(sum)});
+  const auto [y, sum, mean, rstd] = layer_norm_made(x, residual, weight, bias, eps);
   const Ref<LayerNormBackward> node =
       adds ? prepare<LayerNormBackward>(x, weight, bias, residual) : prepare<LayerNormBackward>(x, weight, bias);
   detail::note_result(y);
@@ -95,7 +119,11 @@ static AddLayerNorm layer_norm_rows(const Tensor& x, const Tensor& residual, con
     node->mean.save(mean);
     node->rstd.save(rstd);
   }
-  if (needs_input) node->weight.save(weight);
+  if (needs_input || recomputing()) node->weight.save(weight);
+  if (recomputing()) {
+    node->bias.save(bias);
+    node->result_version = y.storage().version();
+  }
   node->eps = eps;
   node->dtype = x.dtype();
   return {y, sum};

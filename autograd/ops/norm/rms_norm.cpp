@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/norm/rms_norm.h"
 
 #include <limits>
+#include <optional>
 
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/norm/normalized_rows.h"
@@ -12,11 +13,26 @@ namespace bytetape {
 
 using enum AttributeType;
 
+/// The normalised rows, and 1 / RMS of each.
+struct RmsNormed {
+  Tensor y, rstd;
+};
+static RmsNormed rms_norm_made(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor y = empty_like(x), rstd = empty(x.size(0), accumulated(x.dtype()), x.device());
+  run<&RmsNormKernels::rms_norm>(
+      x.device(),
+      LayerNormArgs{.x = x.read(), .weight = read(weight), .eps = eps, .y = y.write(), .rstd = rstd.write()});
+  return {y, rstd};
+}
+
 /// The rule for x (rows, n). weight (n) has the dtype in which rows are accumulated.
 struct RmsNormBackward final : Node {
   Saved x{this}, weight{this}, rstd{this};
   double eps = 0;
+  std::optional<std::uint32_t> result_version;  // if remake() has what it needs
 
+  bool can_remake(const Tensor& y) const override { return x.is_kept() && y.storage().version() == result_version; }
+  Tensor remake() const override { return rms_norm_made(x.get(), weight.get(), eps).y; }
   void composed(const Tensor& gy, InputGrads& gx) const {
     const Tensor v = to(x.get(), accumulated(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();
     const auto row_mean = [](const Tensor& t) { return mean(t, 1, true); };
@@ -39,14 +55,12 @@ struct RmsNormBackward final : Node {
   void backward(const Grads& gy, InputGrads& gx) override { grad_enabled() ? composed(gy[0], gx) : fused(gy[0], gx); }
 };
 static Tensor rms_norm_rows(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor y = empty_like(x), rstd = empty(x.size(0), accumulated(x.dtype()), x.device());
-  run<&RmsNormKernels::rms_norm>(
-      x.device(),
-      LayerNormArgs{.x = x.read(), .weight = read(weight), .eps = eps, .y = y.write(), .rstd = rstd.write()});
+  const auto [y, rstd] = rms_norm_made(x, weight, eps);
   if (auto* node = record<RmsNormBackward>(y, x, weight)) {
     node->x.save(x);
     node->rstd.save(rstd);
-    if (node->needs(0)) node->weight.save(weight);
+    if (node->needs(0) || recomputing()) node->weight.save(weight);
+    if (recomputing()) node->result_version = y.storage().version();
     node->eps = eps;
   }
   return y;
