@@ -10,22 +10,23 @@
 
 namespace bytetape::detail {
 
-/// A function that checkpoint() ran, with all that its second run needs, and the saved tensors that the run restores.
-/// Owned by those saved tensors. It is not on the tape, but saves tensors as nodes do.
+/// One call of checkpoint(): the function, everything that its second run needs, and the list of saved tensors that the
+/// second run restores. Those saved tensors own the frame. The frame is not on the tape, but saves tensors as nodes do.
 class CheckpointFrame final : public SavedPlaceholder {
  public:
   CheckpointFrame(ListFunction fn, std::span<const Tensor> inputs);
 
-  /// Runs the function for the first time. Tensors that nodes save meanwhile are not kept.
+  /// Runs the function for the first time. Tensors that nodes save during the run are not kept, except leaves.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   /// Runs the function for the second time, restores the saved tensors, and releases the frame's state.
   void bring_back() override;
-  /// Called by Saved::save while the function runs. In the first run it notes x instead of keeping it. In the second
-  /// run it gives x to the matching node of the first.
-  /// Returns false if x must be kept: a leaf, which lives anyway and must be unchanged in the second run.
+  /// Called by Saved::save while the function runs. In the first run, notes shape, dtype and device of x, and does not
+  /// keep x. In the second run, collects x for the matching node of the first run.
+  /// Returns false if the caller must keep x. That is so for leaves that require grad: they live anyway, and must be
+  /// unchanged in the second run.
   bool takes(Saved& saved, const Tensor& x);
-  /// Notes the leaves among an op's inputs in the first run, saved or not. The second run checks that they are
-  /// unchanged.
+  /// In the first run, notes the leaves that require grad among an op's inputs, even if the op does not save them. The
+  /// second run checks that they are unchanged.
   void note_leaves(std::span<const Tensor* const> inputs);
   void forget(const Saved& saved) override { left_out_[place_of(saved)].saved = nullptr; }
 
@@ -35,7 +36,7 @@ class CheckpointFrame final : public SavedPlaceholder {
     Saved* saved;  // null after forget()
     OutputInfo looks;
   };
-  /// The tensor of the second run that replaces it.
+  /// The tensor of the second run that replaces a LeftOut.
   struct Made {
     Tensor x;
     std::uint32_t version;
@@ -58,8 +59,8 @@ class CheckpointFrame final : public SavedPlaceholder {
   State state_ = State::waiting;
 };
 
-/// Whether this thread runs a checkpointed function for the second time. Side effects outside the graph must not happen
-/// again.
+/// Whether this thread runs a checkpointed function for the second time. Code with side effects outside the graph must
+/// then skip them.
 bool runs_again();
 
 }  // namespace bytetape::detail

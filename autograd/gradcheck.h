@@ -8,7 +8,8 @@
 
 namespace bytetape {
 
-/// A differentiable function of tensors. gradcheck calls it many times, so it must depend on its inputs only.
+/// A differentiable function of tensors. Its result must depend only on its inputs, because gradcheck() calls it many
+/// times.
 using TensorFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 
 /// Tolerances of gradcheck(), as in torch.autograd.gradcheck.
@@ -19,7 +20,7 @@ struct GradcheckOptions {
   std::uint64_t weights_seed = 1;  ///< seed of the random weights that multiply the outputs
 };
 
-/// The result of gradcheck(); converts to true if all gradients match.
+/// The result of gradcheck(). Converts to true if all gradients match.
 struct GradcheckResult {
   bool ok = true;
   std::string message;  ///< the worst entry: input, index, analytic and numeric gradient; empty if nothing was checked
@@ -27,16 +28,18 @@ struct GradcheckResult {
 };
 
 /// Compares the gradients of fn with central differences.
-/// The output is multiplied with fixed random weights and summed, so that wrong gradients cannot cancel. Each input
-/// that requires grad is checked. It must be an f64 leaf whose elements share no memory. Inputs are changed during the
-/// check, and restored.
-/// Throws AutogradError if no input requires grad, or if an input that does is not a leaf.
-/// Throws DTypeError if such an input is not f64.
-/// Throws ValueError if elements of an input share memory, or if fn returns different values for the same inputs.
+/// The output is multiplied by fixed random weights and summed, so that wrong gradients cannot cancel each other. Each
+/// input that requires grad is checked, and must be an f64 leaf whose elements share no memory. The check changes the
+/// elements of these inputs one by one, and restores them.
+/// Throws AutogradError if no input requires grad, or if a checked input is not a leaf.
+/// Throws DTypeError if a checked input is not f64.
+/// Throws ValueError if elements of a checked input share memory, or if fn returns different values for the same
+/// inputs.
 GradcheckResult gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options = {});
 
-/// Checks the second derivatives: gradcheck() of fn's gradients, in its inputs and in the gradient of its output.
+/// Checks the second derivatives of fn with gradcheck(). The checked function returns the gradients of fn. Its inputs
+/// are the inputs of fn and the gradient of fn's output.
 GradcheckResult gradgradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                               const GradcheckOptions& options = {});
 

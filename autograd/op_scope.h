@@ -61,7 +61,7 @@ constexpr bool fits_definition(const OpDefinition& op) {
   return fits && inputs == op.inputs.size() && attributes == op.attributes.size();
 }
 
-/// A running op of a thread that has an OpObserver.
+/// An op that runs on a thread with an OpObserver.
 class ObservedOp final : public OpCall {
  public:
   explicit ObservedOp(const OpDefinition& op);
@@ -86,14 +86,14 @@ class ObservedOp final : public OpCall {
 
 }  // namespace detail
 
-/// The scope of a running op. Construct it in the first line of the op, from its inputs and then its attributes, each
-/// in the order of the definition:
+/// The scope of a running op. Construct it in the first line of the op. Pass all inputs, then all attributes, in the
+/// order of the definition:
 ///
 ///     Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
 ///       const Op<index_select_op> op(x, index, dim);
 ///
-/// Names the op in errors and on the ledger, and notifies observers. record() passes the result to observers. An op
-/// that does not call record() returns op.result(y).
+/// The scope names the op in errors and on the ledger, and notifies observers. record() passes the result to observers.
+/// An op that does not call record() returns op.result(y).
 template <const OpDefinition& definition>
 class Op : memory::OpScope {
  public:
@@ -126,7 +126,7 @@ class Op : memory::OpScope {
       call_->set_results(ys);
     return ys;
   }
-  /// As result(), for a call that ran other ops instead of a kernel. Sets the call's kind to `composite`.
+  /// Does the same as result(), for a call that ran other ops instead of a kernel. Sets the call's kind to `composite`.
   Tensor composed(Tensor y) const {
     if (call_) [[unlikely]]
       call_->kind = OpKind::composite;
@@ -145,7 +145,7 @@ class Op : memory::OpScope {
     call_->begin();
   }
 
-  std::unique_ptr<detail::ObservedOp> call_;  // null if nobody observes
+  std::unique_ptr<detail::ObservedOp> call_;  // null without an observer
 };
 
 /// The definition of the in-place form of an op.

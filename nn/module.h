@@ -33,13 +33,14 @@ struct ChildModule {
   std::string name;
   std::shared_ptr<Module> owned;  ///< null if the child is a member of the parent
   memory::ModuleCell cell;
-  /// Copies an owned child within nn::clone(). Returns null for a child of another class. Null if the class is unknown.
+  /// Copies an owned child within nn::clone(). The function returns null for a child of another class. The pointer is
+  /// null if the child's class is not known.
   std::shared_ptr<Module> (*copy)(const Module& child) = nullptr;
   /// Returns the child.
   /// Throws ValueError if the child is a member that was destroyed.
   Module& module() const;
-  /// Returns the child's path in errors and on the ledger, below the parent's. It has the class if the name is a
-  /// number, as in "7 Linear".
+  /// Returns the child's path in errors and on the ledger, which begins with the path `parent`. If the child's name is
+  /// a number, the path includes the class, as in "7 Linear".
   memory::NameId path_below(memory::NameId parent) const;
 };
 
@@ -54,9 +55,9 @@ struct ChildModule {
 ///       Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))) * scale; }
 ///     };
 ///
-/// Modules can be moved. Members move along, and a parent finds a moved child in its new place. nn::clone() copies a
-/// module (nn/clone.h). All other copies throw ValueError. A class whose members cannot be copied, such as a vector of
-/// std::unique_ptr, must delete its copy constructor.
+/// Modules can be moved. Their members move with them, and a parent still finds a child that was moved. nn::clone()
+/// copies a module (nn/clone.h). Copying a module in another way throws ValueError. A class whose members cannot be
+/// copied, such as a vector of std::unique_ptr, must delete its copy constructor.
 class Module {
  public:
   Module() = default;
@@ -73,18 +74,20 @@ class Module {
   Tensor operator()(const Tensor& x);
 
   /// Returns the parameters of this module and its descendants, each once.
-  /// This function and all below throw ValueError if a child that was registered as a member was destroyed.
+  /// Throws ValueError, as do the functions below that visit children, if a child that was registered as a member was
+  /// destroyed.
   std::vector<Tensor> parameters() const;
-  /// Returns the parameters with their names. A tied parameter has its first name, or each name in its own entry if
-  /// remove_duplicate is false.
+  /// Returns the parameters with their names. A tied parameter is listed once, under its first name. If
+  /// remove_duplicate is false, it is listed under each of its names.
   NamedTensors named_parameters(bool remove_duplicate = true) const;
   /// Returns the buffers of this module and its descendants, with names as in named_parameters().
   /// Buffers are moved with the module, saved if they are persistent, and not trained.
   NamedTensors named_buffers(bool remove_duplicate = true) const;
   /// Returns this module, under the path "", and all its descendants with their paths.
   std::vector<std::pair<std::string, Module*>> named_modules();
-  /// Return the parameter, buffer or module of a path, such as "4.weight" or "layer1.0". A tied one has several paths.
-  /// Throws ValueError if the module has none of that path.
+  /// Return the parameter, buffer or module at a path, such as "4.weight" or "layer1.0". A tied parameter has several
+  /// paths.
+  /// Throws ValueError if there is none at that path.
   Tensor get_parameter(const std::string& path) const;
   Tensor get_buffer(const std::string& path) const;
   Module& get_submodule(const std::string& path);
@@ -109,30 +112,30 @@ class Module {
   Module& set_checkpointed(bool on = true);
   bool is_checkpointed() const { return checkpointed_; }
 
-  /// Registers a hook, which runs in each call of the module after those that were registered before.
-  /// Hooks run in calls by operator() and nn::call(), not in functions that begin with nn::Call, nor in forward()
-  /// called directly. A call of the module within its own call runs no hooks. Hooks move with the module, and are
-  /// neither parameters nor in state_dict().
+  /// Registers a hook, which runs in each call of the module. Hooks run in the order of registration.
+  /// operator() and nn::call() run hooks. Functions that begin with nn::Call do not, nor does forward() if it is called
+  /// directly. A call of the module within its own call runs no hooks. Hooks move with the module. They are not in
+  /// state_dict().
   ///
   ///     net[2].register_forward_hook([&](const nn::Module&, const auto& inputs, auto& outputs) {
   ///       features = outputs[0].detach();
   ///     });
   ///
-  /// A checkpoint() that contains the call runs forward hooks again in backward. The hooks of a module that
-  /// set_checkpointed() are outside its own checkpoint. Replays of a captured step run the ops of hooks, but no host
-  /// code. A Sequential does not fuse modules that have hooks.
+  /// A checkpoint() that contains the call runs forward hooks again in backward. If the module itself is checkpointed,
+  /// its own hooks run outside that checkpoint, and only once. Replays of a captured step run the ops of hooks, but not
+  /// their host code. A Sequential does not fuse modules that have hooks.
   ///
   /// Throws ValueError if the hook is empty.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
   /// Registers a hook on the gradients of the calls that are made from now on.
-  /// Backward keeps the gradients of a call's outputs until the hook has run. The body must not overwrite its inputs in
-  /// place. If no input requires grad, the hook runs once the gradients of the outputs are known.
+  /// Backward keeps the gradients of a call's outputs until the hook has run. The body of the call must not overwrite
+  /// its inputs in place. If no input requires grad, the hook runs once the gradients of the outputs are known.
   HookHandle register_full_backward_hook(BackwardHook hook);
 
-  /// Moves parameters, gradients and buffers to `device`, in place. Handles elsewhere, such as an optimizer's, see the
-  /// move.
-  /// Throws DeviceError if there is no data to move (from a meta device). The model is then unchanged.
+  /// Moves parameters, gradients and buffers to `device`, in place. Other handles to them, such as an optimizer's,
+  /// refer to the moved tensors.
+  /// Throws DeviceError if a tensor has no data to move because it is on a meta device. The model is then unchanged.
   Module& to(Device device);
   /// Converts floating parameters, gradients and buffers to `dtype`, in place.
   /// Throws DTypeError if `dtype` is not floating.
@@ -153,19 +156,20 @@ class Module {
   /// Throws ValueError, naming every missing, unexpected or repeated key, if the keys do not match.
   /// Throws ValueError if a tensor of `state` is undefined or a buffer is an expanded view.
   /// Throws ShapeError if a shape does not match.
-  /// Throws DeviceError if a tensor of `state` has no data (on a meta device) and the model has.
-  /// After an exception nothing has been written.
+  /// Throws DeviceError if a tensor of `state` is on a meta device, and so has no data, but the model's tensor is not.
+  /// After an exception, the model is unchanged.
   void load_state_dict(const NamedTensors& state, bool strict = true);
 
   /// Returns a description for summary() and errors, such as "Linear(784, 10)". Default: the name of the class.
   virtual std::string describe() const;
-  /// Returns how Sequential may fuse the module with an activation (nn/fusion.h). Default: it runs alone.
+  /// Returns how Sequential may fuse the module with an activation (nn/fusion.h). Default: the module runs alone.
   virtual FusionRole fusion_role() const;
 
  protected:
   /// Registers a new, uninitialised f32 parameter on default_device(), for a member nn::Parameter.
   /// `layout` computes its strides from its shape. Default: row-major.
-  /// This function and all below throw ValueError if the name is empty, contains '.' or is taken.
+  /// Throws ValueError, as do the other functions that register, if the name is empty, contains '.', is taken, or
+  /// begins with a number and a space or with "(root) ". Reports would show the beginning of such a name as a class.
   Registration register_parameter(std::string name, const Shape& shape,
                                   Strides (*layout)(const Shape&) = contiguous_strides);
   /// Registers `value` as a parameter, and makes it require grad.
@@ -177,8 +181,8 @@ class Module {
   /// Registers a buffer, for a member nn::Buffer. Buffers are saved and moved with the module but not trained. If
   /// `persistent` is false, the buffer is moved but not saved: state_dict() leaves it out.
   Registration register_buffer(std::string name, const Tensor& value, bool persistent = true);
-  /// Registers a child that is a member. The child may be moved. If it is destroyed before this module, functions that
-  /// need it throw ValueError.
+  /// Registers a child that is a member. The child may be moved. If the child is destroyed before this module,
+  /// functions that need the child throw ValueError.
   void register_module(std::string name, Module& child);
   /// Registers a child that this module owns.
   /// Throws ValueError if `child` is null.
@@ -199,7 +203,7 @@ class Module {
     return std::dynamic_pointer_cast<M>(copied_child_of(*owned));
   }
 
-  /// The function bytetape::to(), which Module::to() would hide in member functions.
+  /// Calls bytetape::to(), which Module::to() would hide in member functions.
   static Tensor to(const Tensor& x, Device device);
   static Tensor to(const Tensor& x, DType dtype);
   static Tensor to(const Tensor& x, Device device, DType dtype);
@@ -209,7 +213,7 @@ class Module {
   friend class FusionRole;
   friend class bytetape::detail::Cloning;
 
-  // These names must not be common ones: they hide a user's types and ops in the functions of derived modules.
+  // Names of private members must not be common words, because they hide a user's types and ops in derived modules.
   const memory::ModuleCell& cell();
   memory::NameId place_named(const char* kind, const std::string& name) const;
   void check_name(const std::string& name) const;
@@ -246,13 +250,14 @@ class Module {
   std::shared_ptr<ModuleHooks> hooks_;                  // null if none was registered
   memory::ModuleCell cell_, parent_;                    // parent_ is the first module that registered this one
   memory::NameId path_ = memory::ambient.scope.module;  // path in parent_; for a root, the scope of its constructor
-  mutable std::atomic<std::uint64_t> place_{0};         // cache of path_below(): the caller's path, and its own
+  mutable std::atomic<std::uint64_t> place_{0};         // cache of path_below(): the caller's path, and the result
   bool training_ = true, checkpointed_ = false;
 };
 
-/// Makes the modules of these paths checkpointed, and all other modules of `model` not checkpointed.
-/// A path is as in named_modules(), "layer1.0", or as on the ledger and in memory::advise(), "layer1.0 Block".
-/// Throws ValueError if the model has no module of such a path. All modules are then unchanged.
+/// Makes the modules at these paths checkpointed, and all other modules of `model` not checkpointed.
+/// A path is one of named_modules(), such as "layer1.0", or of the ledger and memory::advise(), such as
+/// "layer1.0 Block".
+/// Throws ValueError if the model has no module at one of the paths. All modules are then unchanged.
 void checkpoint_modules(Module& model, const std::vector<std::string>& places);
 
 /// Returns a table of the modules: shapes and counts of their parameters, bytes of parameters and buffers, and totals

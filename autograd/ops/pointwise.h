@@ -6,10 +6,14 @@
 namespace bytetape {
 
 /// \name Pointwise functions
-/// Elementwise, on a floating-point tensor (abs, clamp, floor, ceil and round also on integers). Differentiable to any
-/// order. Functions that end in _ write into x and return it. docs/ops.md has the dtypes under Autocast. Throws
-/// DTypeError if x has another dtype. In-place functions throw AutogradError if x is a leaf that requires grad, or a
-/// view on the tape whose base is still in use. They throw ValueError if elements of x share memory.
+/// Elementwise functions of a floating-point tensor, differentiable to any order. abs, clamp, floor, ceil and round
+/// also take integers. Functions whose names end in _ work in place: they write into x and return x. docs/ops.md lists
+/// the dtypes under Autocast.
+///
+/// Throws DTypeError if x has a dtype that the function does not take.
+///
+/// In-place functions throw AutogradError if x is a leaf that requires grad, or a view on the tape whose base is still
+/// in use. They throw ValueError if elements of x share memory.
 /// @{
 
 Tensor exp(const Tensor& x);
@@ -44,7 +48,7 @@ Tensor erf(const Tensor& x);
 /// x * Phi(x), with Phi the standard normal distribution function (Hendrycks & Gimpel, "Gaussian error linear units",
 /// 2016).
 Tensor gelu(const Tensor& x);
-/// The formula of Phi in gelu(): exact, or 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// Selects Phi in gelu(): exact (none), or approximated by 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (tanh).
 enum class Approximate { none, tanh };
 constexpr const char* name_of(Approximate a) { return a == Approximate::none ? "none" : "tanh"; }
 /// x * Phi(x), exact or approximate (`approximate` of torch.nn.functional.gelu).
@@ -58,10 +62,10 @@ Tensor sign(const Tensor& x);
 Tensor floor(const Tensor& x);
 /// The smallest integer that is not below x, in x's dtype. Integers are copied. The gradient is 0.
 Tensor ceil(const Tensor& x);
-/// The nearest integer in x's dtype; the even one for halves. Integers are copied. The gradient is 0.
+/// The nearest integer, in x's dtype. Halves are rounded to the even integer. Integers are copied. The gradient is 0.
 Tensor round(const Tensor& x);
 /// min(max(x, low), high). A missing bound, `{}`, does not limit x.
-/// Throws ValueError unless low <= high, also if a bound is NaN.
+/// Throws ValueError if low > high, or if a bound is NaN.
 /// Throws DTypeError if x's dtype cannot represent a bound.
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high = {});
 /// clamp(x, low) under PyTorch's name.

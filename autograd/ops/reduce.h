@@ -7,15 +7,16 @@
 namespace bytetape {
 
 /// \name Reductions
-/// Reduce over `dims`, which may be negative; an empty list means all. keepdim keeps the reduced dims with size 1.
+/// Functions that reduce x over `dims`. Dims may be negative, and an empty list means all dims. keepdim keeps the
+/// reduced dims with size 1.
 /// Throws ShapeError if a dim is out of range or repeated.
 /// Throws DTypeError if x has a dtype that the op does not support.
 /// @{
 
 /// The sum. Integers and bool are summed in i64.
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// The product. Integers and bool are multiplied in i64, which wraps around. Computes in f32 under Autocast. The
-/// gradient is exact also if x has zeros. Differentiable to any order.
+/// The product. Integers and bool are multiplied in i64, and wrap around on overflow. Computes in f32 under Autocast.
+/// The gradient is exact also if x has zeros. Differentiable to any order.
 Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The mean, of floating-point tensors.
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
@@ -42,14 +43,15 @@ requires(!std::same_as<NoBool, bool>) Tensor
 = delete;
 /// The 2-norm, sqrt(sum(x^2)), of floating-point tensors (torch.linalg.vector_norm). The gradient is 0 at norm 0.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// log(sum(exp(x))), of floating-point tensors, shifted by the maximum, so it does not overflow. Computes in f32 under
-/// Autocast. If all elements are -inf, or there are none, it is -inf with gradient 0. The gradient of an element that
-/// is inf is NaN, as in PyTorch.
+/// log(sum(exp(x))), of floating-point tensors. x is shifted by its maximum, so exp does not overflow. Computes in f32
+/// under Autocast. If all elements are -inf, or there are none, the result is -inf with gradient 0. The gradient of an
+/// element that is inf is NaN, as in PyTorch.
 Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// Whether any element is true: a number other than 0, also NaN. Returns bool; false if there are no elements. Not
-/// differentiable.
+/// Whether any element is true. Numbers other than 0 are true, and so is NaN. The result is a bool tensor, false if
+/// there are no elements. Not differentiable.
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// Whether all elements are true, as any() defines it. Returns bool; true if there are no elements. Not differentiable.
+/// Whether all elements are true, in the sense of any(). The result is a bool tensor, true if there are no elements.
+/// Not differentiable.
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// The largest element (torch.amax). Equal elements share the gradient evenly. NaN is propagated.
 /// Throws ShapeError if there are no elements to reduce.
@@ -69,14 +71,15 @@ Tensor argmin(const Tensor& x);
 /// The i64 index of the first smallest element along dim. NaN counts as smallest. Not differentiable.
 /// Throws ShapeError if there are no elements to reduce.
 Tensor argmin(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// The largest elements along dim and their indices (torch.max with a dim). The first of equal elements is chosen. It
-/// alone gets the gradient, unlike in max(). NaN counts as largest.
+/// The largest elements along dim and their indices (torch.max with a dim). The first of equal elements is chosen, and
+/// gets the whole gradient. (In max(), equal elements share the gradient.) NaN counts as largest.
 /// Throws ShapeError if there are no elements to reduce.
 ValuesAndIndices max_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// The smallest elements along dim and their indices (torch.min with a dim). NaN counts as smallest. Otherwise as
+/// The smallest elements along dim and their indices (torch.min with a dim). NaN counts as smallest. Otherwise like
 /// max_with_indices().
 ValuesAndIndices min_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// Sums x to `shape`, over the dims that broadcasting would repeat: the gradient of expand.
+/// Sums x over the dims that broadcasting adds to or repeats in a tensor of shape `shape`. The result has this shape.
+/// sum_to() is the gradient of expand().
 /// Throws ShapeError if `shape` does not broadcast to x's shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 /// @}

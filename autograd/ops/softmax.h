@@ -3,13 +3,14 @@
 
 namespace bytetape {
 
-/// exp(x) / sum(exp(x)) along dim, of floating-point x. Shifted by the maximum, so it does not overflow. Differentiable
-/// to any order.
+/// Computes exp(x) / sum(exp(x)) along dim. x is floating-point, and is shifted by its maximum, so exp does not
+/// overflow. Differentiable to any order.
 /// Throws DTypeError if x is not floating-point.
 /// Throws ShapeError if dim is out of range.
 Tensor softmax(const Tensor& x, std::int64_t dim);
-/// log(softmax(x, dim)), of floating-point x, accurate even if softmax rounds to 0. Differentiable to any order.
-/// Errors are those of softmax().
+/// Computes log(softmax(x, dim)), accurate even if softmax rounds to 0. x is floating-point. Differentiable to any
+/// order.
+/// Throws the same errors as softmax().
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
 
 }  // namespace bytetape

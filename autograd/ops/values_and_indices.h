@@ -3,7 +3,7 @@
 
 namespace bytetape {
 
-/// Values and their places along a dim (i64).
+/// Values, and their i64 indices along a dim.
 struct ValuesAndIndices {
   Tensor values, indices;
 };
