@@ -97,9 +97,11 @@ void Saved::save_output(const Tensor& output, std::uint32_t index) {
   output_ = index;
 }
 
+static constexpr const char* already_freed =
+    "the graph was already freed by an earlier backward; pass retain_graph = true to that one";
+
 Tensor Saved::get() const {
-  check<AutogradError>(!node_->released(),
-                       "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
+  check<AutogradError>(!node_->released(), already_freed);
   bring_back();
   if (maker_) return remade();
   if (!tensor_.defined()) return tensor_;
@@ -125,6 +127,7 @@ void Saved::bring_back() const {
 }
 
 Tensor Saved::remade() const {
+  check<AutogradError>(!maker_->released(), already_freed);
   const memory::ScopeGuard scope(
       memory::ambient.scope.with(maker_->scope.module, maker_->scope.op, memory::ambient.scope.phase));
   Tensor y = maker_->remake();

@@ -31,7 +31,7 @@ nlohmann::ordered_json measure(examples::Gpt& model, DType dtype, std::int64_t r
   const double per_token = (all - first) / static_cast<double>(n.added - 1);
   return {{"workload", "generate_124m"},
           {"device", default_device().type == DeviceType::cpu ? "cpu" : "cuda"},
-          {"precision", std::string(name_of(dtype))},
+          {"precision", detail::concat(dtype)},
           {"batch", rows},
           {"prompt", n.prompt},
           {"new", n.added},

@@ -64,7 +64,7 @@ std::optional<Strides> strides_as(const Tensor& x, const Shape& shape) {
 struct ViewBackward final : Node {
   Shape shape, result_shape;
   bool can_remake(const Tensor& y) const override {
-    return edges[0] && edges[0].output == 0 && edges[0].node->can_remake(y);
+    return needs(0) && edges[0].output == 0 && edges[0].node->can_remake(y);
   }
   Tensor remake() const override {
     const NoGrad no_grad;

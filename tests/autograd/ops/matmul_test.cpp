@@ -311,17 +311,17 @@ TEST(Linear, MakesNoGradientForABiasThatIsNotThere) {
 
 TEST(Matmul, OfLongSumsHasTheSameBitsOnAnyNumberOfThreads) {
   const auto matrix = [](std::int64_t rows, std::int64_t columns, bool transposed) {
-    return transposed ? transpose(random_tensor({columns, rows}, DType::f32), 0, 1)
-                      : random_tensor({rows, columns}, DType::f32);
+    return transposed ? transpose(test::random_tensor({columns, rows}, DType::f32), 0, 1)
+                      : test::random_tensor({rows, columns}, DType::f32);
   };
   for (const std::int64_t k : {2047, 2048, 4097, 5000, 20000, 33000})
     for (const auto& [m, n] : {std::pair{1, 1}, {1, 40}, {2, 3}, {65, 64}, {130, 10}})
       for (const bool a_transposed : {false, true})
         for (const bool b_transposed : {false, true}) {
           const Tensor a = matrix(m, k, a_transposed), b = matrix(k, n, b_transposed),
-                       old = random_tensor({m, n}, DType::f32);
+                       old = test::random_tensor({m, n}, DType::f32);
           const auto product = [&](int threads) {
-            return with_threads(threads, [&] { return matmul(a, b).to_vector<float>(); });
+            return test::with_threads(threads, [&] { return matmul(a, b).to_vector<float>(); });
           };
           const std::vector<float> one = product(1);
           for (const int threads : {2, 3, 7})
@@ -332,10 +332,10 @@ TEST(Matmul, OfLongSumsHasTheSameBitsOnAnyNumberOfThreads) {
 
 TEST(Linear, OfManyRowsHasTheSameGradientsOnAnyNumberOfThreads) {
   for (const auto& [rows, in, out] : {std::tuple{4096, 40, 24}, {25000, 3, 5}}) {
-    const Tensor x = random_leaf({rows, in}, DType::f32), w = random_leaf({out, in}, DType::f32),
-                 b = random_leaf({out}, DType::f32), seed = random_tensor({rows, out}, DType::f32);
+    const Tensor x = test::random_leaf({rows, in}, DType::f32), w = test::random_leaf({out, in}, DType::f32),
+                 b = test::random_leaf({out}, DType::f32), seed = test::random_tensor({rows, out}, DType::f32);
     const auto gradients = [&](int threads) {
-      return with_threads(threads, [&] {
+      return test::with_threads(threads, [&] {
         const Tensor y = linear(x, w, b, Activation::gelu_tanh);
         std::vector<std::vector<float>> all;
         for (const Tensor& g : grad({y}, {x, w, b}, {.seeds = {seed}})) all.push_back(g.to_vector<float>());
