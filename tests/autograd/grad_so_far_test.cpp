@@ -224,5 +224,32 @@ TEST(GradSoFar, OfNoRowsIsKept) {
   EXPECT_TRUE(all_close(w.grad(), ones({2, 3}, DType::f64)));
 }
 
+TEST(GradSoFar, OfALeafFrozenAfterForwardStays) {
+  Tensor w = weight({5, 3}), x = randn({7, 3}, DType::f64);
+  sum(linear(x, w)).backward();
+  const std::vector<double> before = w.grad().to_vector<double>();
+  const Tensor y = linear(x, w), z = embedding(arange(3, DType::i64), w);
+  w.set_requires_grad(false);
+  sum(y).backward();
+  sum(z).backward();
+  EXPECT_EQ(w.grad().to_vector<double>(), before);
+}
+
+TEST(GradSoFar, ThatAnotherBranchHoldsIsNotOverwritten) {
+  const Tensor p = weight({3, 4}), q = weight({3, 4}), w = weight({4, 5}), seed = randn({3, 4}, DType::f64);
+  const Tensor t = p * 2, v = q * 3, product = matmul(t, w), total = t + v;  // backward of + runs first, for both
+  const std::vector<Tensor> g = grad({product, total}, {p, q}, {.seeds = {ones({3, 5}, DType::f64), seed}});
+  EXPECT_TRUE(all_close(g[1], seed * 3));
+  EXPECT_TRUE(all_close(g[0], 2 * (seed + matmul(ones({3, 5}, DType::f64), transpose(w, 0, 1)))));
+}
+
+TEST(GradSoFar, OfAnEmbeddingLeavesThePaddingOut) {
+  Tensor w = weight({4, 3});
+  const Tensor index = from_vector(std::vector<std::int64_t>{2, 1, 2, 0});
+  for (int i = 0; i < 3; ++i) sum(embedding(index, w, {.padding_idx = 2})).backward();
+  const Tensor row = ones({1, 3}, DType::f64), none = zeros({1, 3}, DType::f64);
+  EXPECT_TRUE(all_close(w.grad(), cat({3 * row, 3 * row, none, none}, 0)));
+}
+
 }  // namespace
 }  // namespace bytetape

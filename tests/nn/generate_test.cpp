@@ -106,6 +106,9 @@ TEST(KeyValueCache, FindsTheLastTokens) {
   cache.advance(3);
   EXPECT_EQ(cache.positions().to_vector<std::int64_t>(), (Tokens{1, 3}));
   EXPECT_EQ(cache.last_tokens(x).to_vector<double>(), (std::vector<double>{4, 5, 10, 11}));
+  cache.set_lengths(from_vector(Tokens{1, 3}));
+  cache.reset();
+  EXPECT_EQ(cache.last_tokens(x).to_vector<double>(), (std::vector<double>{4, 5, 10, 11}));
 }
 
 TEST(KeyValueCache, RefusesBadInput) {

@@ -95,5 +95,23 @@ TEST(Attention, OfQueriesWithoutKeysIs0) {
   for (const Tensor& t : {all[1], all[2]}) EXPECT_EQ(select(t, 2, 0).to_vector<double>(), std::vector<double>(4, 0));
 }
 
+TEST(Attention, OfQueriesWithoutKeysHasSecondDerivatives) {
+  const Tensor k = test::random_leaf({1, 2, 4, 3}), v = test::random_leaf({1, 2, 4, 5}),
+               q = test::random_leaf({1, 2, 3, 3}), seed = test::random_tensor({1, 2, 3, 5});
+  const Tensor mask = to(test::make_tensor({1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0}, {3, 4}), DType::boolean);
+  const auto rows = [](const Tensor& x) { return cat({narrow(x, 2, 0, 1), narrow(x, 2, 2, 1)}, 2); };
+  const auto second = [&](const Tensor& of_q, const Tensor& of_mask, const Tensor& gy) {
+    const Tensor y = scaled_dot_product_attention(of_q, k, v, {.mask = of_mask});
+    const std::vector<Tensor> first = grad({y}, {q, k, v}, {.seeds = {gy}, .create_graph = true});
+    Tensor total = zeros({}, DType::f64);
+    for (const Tensor& g : first) total = total + sum(g * g);
+    return grad({total}, {q, k, v});
+  };
+  const std::vector<Tensor> whole = second(q, mask, seed),
+                            others =
+                                second(rows(q), cat({narrow(mask, 0, 0, 1), narrow(mask, 0, 2, 1)}, 0), rows(seed));
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(test::all_close(whole[i], others[i], 1e-10, 1e-10)) << i;
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -146,5 +146,21 @@ TEST(OneHot, IsWholeNumbers) {
   EXPECT_EQ(y.to_vector<std::int64_t>(), (Indices{0, 0, 1, 1, 0, 0}));
 }
 
+// Slices with up to 64 places are summed by one thread each, and larger ones by all threads.
+TEST(IndexAdd, AddsEachPlaceOnce) {
+  for (const std::int64_t many : {63, 64, 65, 200}) {
+    Indices index(static_cast<std::size_t>(many), 1);
+    for (const std::int64_t other : {0, 2, 2}) index.push_back(other);
+    const Tensor src = random_tensor({std::ssize(index), 3}, DType::f64), x = random_tensor({3, 3}, DType::f64);
+    const Tensor expected = x + cat({narrow(src, 0, many, 1), sum(narrow(src, 0, 0, many), {0}, true),
+                                     sum(narrow(src, 0, many + 1, 2), {0}, true)},
+                                    0);
+    for (const int threads : {1, 2})
+      EXPECT_TRUE(test::all_close(test::with_threads(threads, [&] { return index_add(x, 0, from_vector(index), src); }),
+                                  expected))
+          << many;
+  }
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -284,5 +284,20 @@ TEST(Argmax, IsTheFirstNaN) {
   EXPECT_EQ(argmax(make_tensor({nan, nan, 2, 3}, {4}), 0).item<int>(), 0);
 }
 
+TEST(Reduce, ExtremesAreNaNWhereverTheNaNIs) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
+    for (const std::int64_t n : {1, 3, 8, 17, 40, 67})
+      for (std::int64_t at = 0; at < n; ++at) {
+        const Tensor x = to(test::random_tensor({2, n}), dtype);
+        fill_(narrow(narrow(x, 0, 1, 1), 1, at, 1), nan);
+        for (const Tensor& y : {max(x, {1}), min(x, {1}), max(transpose(x, 0, 1), {0}), min(transpose(x, 0, 1), {0})}) {
+          const std::vector<double> found = y.to_vector<double>();
+          EXPECT_TRUE(std::isfinite(found[0]) && std::isnan(found[1])) << dtype << " " << n << " " << at;
+        }
+        EXPECT_TRUE(std::isnan(max(x).item<double>()) && std::isnan(min(x).item<double>()));
+      }
+}
+
 }  // namespace
 }  // namespace bytetape
