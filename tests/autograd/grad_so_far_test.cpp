@@ -235,12 +235,20 @@ TEST(GradSoFar, OfALeafFrozenAfterForwardStays) {
   EXPECT_EQ(w.grad().to_vector<double>(), before);
 }
 
+// A sum passes one gradient on to both of its inputs.
 TEST(GradSoFar, ThatAnotherBranchHoldsIsNotOverwritten) {
-  const Tensor p = weight({3, 4}), q = weight({3, 4}), w = weight({4, 5}), seed = randn({3, 4}, DType::f64);
-  const Tensor t = p * 2, v = q * 3, product = matmul(t, w), total = t + v;  // backward of + runs first, for both
-  const std::vector<Tensor> g = grad({product, total}, {p, q}, {.seeds = {ones({3, 5}, DType::f64), seed}});
-  EXPECT_TRUE(all_close(g[1], seed * 3));
-  EXPECT_TRUE(all_close(g[0], 2 * (seed + matmul(ones({3, 5}, DType::f64), transpose(w, 0, 1)))));
+  Tensor p = weight({4, 4}), q = weight({4, 4}), w = weight({4, 4});
+  const Tensor seed = randn({4, 4}, DType::f64);
+  const Tensor t = p * 2, product = matmul(t, w);
+  sum((t + q * 3) * seed + product).backward();
+  EXPECT_TRUE(all_close(q.grad(), seed * 3));
+  EXPECT_TRUE(all_close(p.grad(), 2 * (seed + matmul(ones({4, 4}, DType::f64), transpose(w, 0, 1)))));
+
+  p.set_grad({}), w.set_grad({});
+  const Tensor u = p * 2;
+  sum((u + matmul(u, w)) * seed).backward();
+  EXPECT_TRUE(all_close(p.grad(), 2 * (seed + matmul(seed, transpose(w, 0, 1)))));
+  EXPECT_TRUE(all_close(w.grad(), matmul(transpose(u, 0, 1), seed)));
 }
 
 TEST(GradSoFar, OfAnEmbeddingLeavesThePaddingOut) {

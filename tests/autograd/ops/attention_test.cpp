@@ -98,7 +98,8 @@ TEST(Attention, OfQueriesWithoutKeysIs0) {
 TEST(Attention, OfQueriesWithoutKeysHasSecondDerivatives) {
   const Tensor k = test::random_leaf({1, 2, 4, 3}), v = test::random_leaf({1, 2, 4, 5}),
                q = test::random_leaf({1, 2, 3, 3}), seed = test::random_tensor({1, 2, 3, 5});
-  const Tensor mask = to(test::make_tensor({1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0}, {3, 4}), DType::boolean);
+  const Tensor allowed = to(test::make_tensor({1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0}, {3, 4}), DType::boolean),
+               added = where(allowed, zeros({}, DType::f64), -std::numeric_limits<double>::infinity());
   const auto rows = [](const Tensor& x) { return cat({narrow(x, 2, 0, 1), narrow(x, 2, 2, 1)}, 2); };
   const auto second = [&](const Tensor& of_q, const Tensor& of_mask, const Tensor& gy) {
     const Tensor y = scaled_dot_product_attention(of_q, k, v, {.mask = of_mask});
@@ -107,10 +108,11 @@ TEST(Attention, OfQueriesWithoutKeysHasSecondDerivatives) {
     for (const Tensor& g : first) total = total + sum(g * g);
     return grad({total}, {q, k, v});
   };
-  const std::vector<Tensor> whole = second(q, mask, seed),
-                            others =
-                                second(rows(q), cat({narrow(mask, 0, 0, 1), narrow(mask, 0, 2, 1)}, 0), rows(seed));
-  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(test::all_close(whole[i], others[i], 1e-10, 1e-10)) << i;
+  for (const Tensor& mask : {allowed, added}) {
+    const Tensor of_others = cat({narrow(mask, 0, 0, 1), narrow(mask, 0, 2, 1)}, 0);
+    const std::vector<Tensor> whole = second(q, mask, seed), others = second(rows(q), of_others, rows(seed));
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(test::all_close(whole[i], others[i], 1e-10, 1e-10)) << i;
+  }
 }
 
 }  // namespace
