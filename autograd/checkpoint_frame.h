@@ -54,6 +54,7 @@ class CheckpointFrame final : public SavedPlaceholder {
   std::vector<Made> made_;
   std::vector<PhiloxState> draws_;
   DType autocast_;
+  bool recomputes_;
   Device default_device_;
   memory::ModuleCell module_;
   State state_ = State::waiting;

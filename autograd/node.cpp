@@ -127,12 +127,19 @@ void Saved::bring_back() const {
 }
 
 Tensor Saved::remade() const {
-  check<AutogradError>(!maker_->released(), already_freed);
-  const memory::ScopeGuard scope(
-      memory::ambient.scope.with(maker_->scope.module, maker_->scope.op, memory::ambient.scope.phase));
-  Tensor y = maker_->remake();
+  Tensor y = maker_->remade();
   if (grad_enabled()) autograd_meta(y).made_by = {maker_, 0};
   return y;
+}
+
+bool Saved::is_intact() const {
+  return placeholder_ || (tensor_.defined() && &tensor_.storage() == storage_.get() && storage_->version() == version_);
+}
+
+Tensor Node::remade() const {
+  check<AutogradError>(!released(), already_freed);
+  const memory::ScopeGuard guard(memory::ambient.scope.with(scope.module, scope.op, memory::ambient.scope.phase));
+  return remake();
 }
 
 Tensor Saved::take(const InputGrads& gx) {

@@ -110,8 +110,9 @@ class Saved {
   Tensor take(const InputGrads& gx);
   /// Whether take() would return a tensor that nobody else holds.
   bool is_sole_owner(const InputGrads& gx) const;
-  /// Whether get() returns a tensor.
-  bool is_kept() const { return tensor_.defined() || maker_ || placeholder_; }
+  /// Whether the tensor is held, here or in a placeholder, as it was saved. A tensor that a node would recompute is
+  /// not.
+  bool is_intact() const;
   /// Releases the tensor.
   void release();
 
@@ -160,6 +161,9 @@ class Node : public RefCounted {
   }
   /// Recomputes the op's first output from its saved tensors.
   virtual Tensor remake() const { return {}; }
+  /// Returns remake(), attributed to the forward op and its module.
+  /// Throws AutogradError if the node was released.
+  Tensor remade() const;
 
   /// Whether this input requires grad, so that its rule's tensors must be saved.
   bool needs(std::size_t input) const { return input < edges.size() && edges[input]; }

@@ -61,7 +61,7 @@ struct RemadeFromInput : Node {
   Saved x{this};
   std::optional<std::uint32_t> result_version;  // none if the op was in place
 
-  bool can_remake(const Tensor& y) const override { return x.is_kept() && y.storage().version() == result_version; }
+  bool can_remake(const Tensor& y) const override { return x.is_intact() && y.storage().version() == result_version; }
   Tensor remake() const override {
     const Tensor input = x.get(), y = empty_like(input);
     run<Kernel>(input.device(), input.read(), y.write());

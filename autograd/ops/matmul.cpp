@@ -44,7 +44,7 @@ struct LinearBackward final : Node {
   DType weight_dtype = DType::f32, bias_dtype = DType::f32;
   std::uint32_t result_version = 0;
   bool can_remake(const Tensor& y) const override {
-    return saves_input(activation) && of_activation.is_kept() && y.storage().version() == result_version;
+    return saves_input(activation) && of_activation.is_intact() && y.storage().version() == result_version;
   }
   Tensor remake() const override { return activated(activation, of_activation.get()); }
   bool takes_undefined() const override { return true; }

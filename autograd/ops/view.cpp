@@ -68,7 +68,7 @@ struct ViewBackward final : Node {
   }
   Tensor remake() const override {
     const NoGrad no_grad;
-    return reshape(edges[0].node->remake(), result_shape);
+    return reshape(edges[0].node->remade(), result_shape);
   }
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(gy[0], shape); }
 };

@@ -71,7 +71,7 @@ struct BatchNormBackward final : Node {
   Activation activation = Activation::none;
 
   bool can_remake(const Tensor& result) const override {
-    return is_masked_by_x && x.is_kept() && result.storage().version() == result_version;
+    return is_masked_by_x && x.is_intact() && result.storage().version() == result_version;
   }
   /// Returns activation(bn(x)). The activation's mask follows from x.
   Tensor remake() const override {

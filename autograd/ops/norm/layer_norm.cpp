@@ -37,7 +37,7 @@ struct LayerNormBackward final : Node {
   std::optional<std::uint32_t> result_version;  // if remake() has what it needs
 
   bool can_remake(const Tensor& y) const override {
-    return normalised.is_kept() && y.storage().version() == result_version;
+    return normalised.is_intact() && y.storage().version() == result_version;
   }
   Tensor remake() const override {
     const Tensor v = normalised.get();

@@ -31,7 +31,7 @@ struct RmsNormBackward final : Node {
   double eps = 0;
   std::optional<std::uint32_t> result_version;  // if remake() has what it needs
 
-  bool can_remake(const Tensor& y) const override { return x.is_kept() && y.storage().version() == result_version; }
+  bool can_remake(const Tensor& y) const override { return x.is_intact() && y.storage().version() == result_version; }
   Tensor remake() const override { return rms_norm_made(x.get(), weight.get(), eps).y; }
   void composed(const Tensor& gy, InputGrads& gx) const {
     const Tensor v = to(x.get(), accumulated(gy.dtype())), g = to(gy, v.dtype()), w = weight.get();

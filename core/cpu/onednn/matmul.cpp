@@ -12,28 +12,36 @@ namespace {
 
 using dnnl::memory;
 
-/// A matrix or batch in a layout that oneDNN accepts: contiguous rows or columns, and a batch of 1 for a repeated
-/// matrix. Other layouts are copied to a row-major matrix in the workspace.
+/// A matrix or batch in a layout that oneDNN's brgemm takes: dense rows or, without a batch, dense columns. Inputs in
+/// other layouts are copied to the workspace. oneDNN's other kernels divide sums among threads. The result may have
+/// gaps between its rows. A matrix that is repeated has a batch of 1.
 struct Operand {
   Dims shape, strides;
   bool copied = false;
 
-  explicit Operand(const ConstView& x, bool may_be_transposed = true) : shape(x.shape) {
+  explicit Operand(const ConstView& x, bool is_input = true) : shape(x.shape) {
     const std::int64_t rows = shape[1], cols = shape[2];
     if (x.strides[0] == 0) shape[0] = 1;
-    std::int64_t batch_step = shape[0] == 1 ? rows * cols : x.strides[0];
-    if ((cols == 1 || x.strides[2] == 1) && (rows == 1 || x.strides[1] >= cols))
-      strides = {batch_step, rows == 1 ? cols : x.strides[1], 1};
-    else if (may_be_transposed && rows > 1 && x.strides[1] == 1 && x.strides[2] >= rows)  // oneDNN 3.7 misreads one row
+    const std::int64_t batch_step = shape[0] == 1 ? rows * cols : x.strides[0];
+    const bool by_columns = is_input && rows > 1 && cols > 1 && x.strides[1] == 1 && x.strides[2] >= rows;
+    const std::int64_t row_step = rows == 1 ? cols : x.strides[1];
+    if (by_columns) {
       strides = {batch_step, 1, x.strides[2]};
-    else
-      copied = true;
+      copied = shape[0] > 1 || strides[2] != rows;
+    } else {
+      strides = {batch_step, row_step, 1};
+      copied = (cols > 1 && x.strides[2] != 1) || (is_input ? row_step != cols : row_step < cols);
+    }
     if (!copied && shape[0] > 1) copied = batch_step < (rows - 1) * strides[1] + (cols - 1) * strides[2] + 1;
-    if (copied) strides = {rows * cols, cols, 1};
+    if (!copied) return;
+    if (by_columns && shape[0] == 1)
+      strides = {rows * cols, 1, rows};
+    else
+      strides = {rows * cols, cols, 1};
   }
 
   /// Whether oneDNN may take the matrix for a transposed one. A single row is both.
-  bool may_count_as_transposed() const { return !copied && (strides[1] == 1 || shape[1] == 1); }
+  bool may_count_as_transposed() const { return strides[1] == 1 || shape[1] == 1; }
   std::size_t bytes() const { return static_cast<std::size_t>(numel(shape)) * sizeof(float); }
   std::size_t copy_bytes() const { return copied ? (bytes() + 63) / 64 * 64 : 0; }
   View at(void* data) const { return View(data, DType::f32, {}, shape, strides); }
@@ -190,8 +198,12 @@ Plan plan(const MatmulArgs& args) {
   const Parts parts(args);
   Plan first = Product(parts[0]).plan();
   if (!program_of(first).is_repeatable()) return portable();
-  for (const std::int64_t i : {std::int64_t{1}, parts.count() - 1})  // those between are like part 1
-    if (i > 0 && i < parts.count()) first.workspace = std::max(first.workspace, Product(parts[i]).plan().workspace);
+  for (const std::int64_t i : {std::int64_t{1}, parts.count() - 1}) {  // those between are like part 1
+    if (i < 1 || i >= parts.count()) continue;
+    const Plan part = Product(parts[i]).plan();
+    if (!program_of(part).is_repeatable()) return portable();
+    first.workspace = std::max(first.workspace, part.workspace);
+  }
   return first;
 }
 

@@ -9,11 +9,12 @@
 
 namespace bytetape::cpu::onednn {
 
-bool is_unrepeatable(std::string_view implementation, bool is_weight_grad) {
+bool is_unrepeatable(std::string_view implementation, Computes computes) {
+  const auto has = [&](std::string_view part) { return implementation.find(part) != std::string_view::npos; };
+  if (computes == Computes::product) return has("gemm");
   constexpr int wide = static_cast<int>(dnnl::cpu_isa::avx512_core);  // one bit per instruction set up to it
   if ((static_cast<int>(dnnl::get_effective_cpu_isa()) & wide) == wide) return false;
-  const auto has = [&](std::string_view part) { return implementation.find(part) != std::string_view::npos; };
-  return has("gemm") || (is_weight_grad && has("1x1"));
+  return has("gemm") || (computes == Computes::weight_grad && has("1x1"));
 }
 namespace {
 

@@ -16,10 +16,12 @@
 
 namespace bytetape::cpu::onednn {
 
-/// Whether results of an implementation are not repeatable, on CPUs without AVX-512. True for oneDNN's own matrix
-/// product, whose sums depend on the number of threads, and which allocates memory. True also for the weight gradient
-/// of 1x1 convolutions, which differs from run to run on two threads.
-bool is_unrepeatable(std::string_view implementation, bool is_weight_grad);
+/// What a primitive computes.
+enum class Computes { product, weight_grad, other };
+/// Whether results of an implementation are not repeatable. True for oneDNN's older matrix product (gemm), whose sums
+/// depend on the number of threads. Without AVX-512, true for all primitives that use it, which then allocate memory,
+/// and for the weight gradient of 1x1 convolutions, which differs from run to run on two threads.
+bool is_unrepeatable(std::string_view implementation, Computes computes);
 
 /// Compiled primitives for one set of shapes, which run one after the other. Only addresses change from run to run.
 class Program {
@@ -33,8 +35,11 @@ class Program {
   using Arguments = std::vector<std::pair<int, Slot>>;  // by oneDNN's argument names
   template <class Desc>
   void step(const Desc& desc, const dnnl::primitive& primitive, const Arguments& args) {
-    constexpr bool is_weight_grad = std::is_same_v<Desc, dnnl::convolution_backward_weights::primitive_desc>;
-    is_repeatable_ = is_repeatable_ && !is_unrepeatable(desc.impl_info_str(), is_weight_grad);
+    constexpr Computes computes = std::is_same_v<Desc, dnnl::matmul::primitive_desc> ? Computes::product
+                                  : std::is_same_v<Desc, dnnl::convolution_backward_weights::primitive_desc>
+                                      ? Computes::weight_grad
+                                      : Computes::other;
+    is_repeatable_ = is_repeatable_ && !is_unrepeatable(desc.impl_info_str(), computes);
     add(primitive, desc.scratchpad_desc(), args);
   }
   /// Adds a copy between two layouts.

@@ -309,25 +309,41 @@ TEST(Linear, MakesNoGradientForABiasThatIsNotThere) {
   EXPECT_EQ(made(false), 0);
 }
 
-TEST(Matmul, OfLongSumsHasTheSameBitsOnAnyNumberOfThreads) {
-  const auto matrix = [](std::int64_t rows, std::int64_t columns, bool transposed) {
-    return transposed ? transpose(test::random_tensor({columns, rows}, DType::f32), 0, 1)
-                      : test::random_tensor({rows, columns}, DType::f32);
+/// Returns a matrix (rows, columns), row-major or transposed, with or without gaps between its rows or columns.
+Tensor laid_out(std::int64_t rows, std::int64_t columns, bool is_transposed, bool has_gaps) {
+  if (is_transposed) return transpose(laid_out(columns, rows, false, has_gaps), 0, 1);
+  return narrow(random_tensor({rows, columns + 3 * has_gaps}, DType::f32), 1, has_gaps, columns);
+}
+
+// oneDNN's kernels differ by layout, sizes and number of threads.
+TEST(Matmul, HasTheSameBitsOnAnyNumberOfThreads) {
+  const auto check = [&](const Tensor& a, const Tensor& b) {
+    const auto product = [&](int threads) {
+      return test::with_threads(threads, [&] { return matmul(a, b).to_vector<float>(); });
+    };
+    const std::vector<float> one = product(1);
+    for (const int threads : {2, 3, 7, 8, 16})
+      EXPECT_EQ(product(threads), one) << describe(a) << a.strides() << describe(b) << b.strides();
+    EXPECT_TRUE(all_close(to(matmul(a, b), DType::f64), matmul(to(a, DType::f64), to(b, DType::f64)), 0, 1e-3));
   };
-  for (const std::int64_t k : {2047, 2048, 4097, 5000, 20000, 33000})
-    for (const auto& [m, n] : {std::pair{1, 1}, {1, 40}, {2, 3}, {65, 64}, {130, 10}})
-      for (const bool a_transposed : {false, true})
-        for (const bool b_transposed : {false, true}) {
-          const Tensor a = matrix(m, k, a_transposed), b = matrix(k, n, b_transposed),
-                       old = test::random_tensor({m, n}, DType::f32);
-          const auto product = [&](int threads) {
-            return test::with_threads(threads, [&] { return matmul(a, b).to_vector<float>(); });
-          };
-          const std::vector<float> one = product(1);
-          for (const int threads : {2, 3, 7})
-            EXPECT_EQ(product(threads), one) << m << " " << k << " " << n << " " << a_transposed << b_transposed;
-          EXPECT_TRUE(all_close(to(matmul(a, b), DType::f64), matmul(to(a, DType::f64), to(b, DType::f64)), 0, 1e-3));
-        }
+  for (const auto& [m, k, n] : {std::tuple{1, 512, 40},
+                                {33, 384, 65},
+                                {64, 2048, 64},
+                                {2, 2048, 3},
+                                {1, 5000, 1},
+                                {65, 4097, 10},
+                                {16, 20000, 16},
+                                {1, 20000, 40}})
+    for (int layout = 0; layout < 16; ++layout) {
+      const auto is = [layout](int bit) { return (layout >> bit & 1) == 1; };
+      check(laid_out(m, k, is(0), is(1)), laid_out(k, n, is(2), is(3)));
+    }
+  for (const std::int64_t k : {300, 2048}) {  // batches
+    const Tensor a = random_tensor({3, 5, k}, DType::f32), b = random_tensor({3, k, 12}, DType::f32);
+    for (const Tensor& left :
+         {a, transpose(random_tensor({3, k, 5}, DType::f32), 1, 2), expand(narrow(a, 0, 0, 1), {3, 5, k})})
+      for (const Tensor& right : {b, transpose(random_tensor({3, 12, k}, DType::f32), 1, 2)}) check(left, right);
+  }
 }
 
 TEST(Linear, OfManyRowsHasTheSameGradientsOnAnyNumberOfThreads) {
@@ -342,7 +358,7 @@ TEST(Linear, OfManyRowsHasTheSameGradientsOnAnyNumberOfThreads) {
         return all;
       });
     };
-    for (const int threads : {2, 3, 7}) EXPECT_EQ(gradients(threads), gradients(1));
+    for (const int threads : {2, 3, 8, 16}) EXPECT_EQ(gradients(threads), gradients(1));
   }
 }
 
