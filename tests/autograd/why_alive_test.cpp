@@ -232,5 +232,13 @@ TEST(WhyAlive, OfWhatGrewShowsRowsThatGrewAndThreeReasonsOfEach) {
 
 TEST(WhyAlive, RefusesAnUndefinedTensor) { EXPECT_THROWS_SAYING(why_alive(Tensor()), ValueError, "undefined"); }
 
+TEST(WhyAlive, NamesTheOpWhoseResultIsRecomputed) {
+  const Recompute recompute;
+  const Tensor w = test::random_leaf({5, 4}), h = test::random_leaf({3, 4}) * 2, loss = sum(linear(gelu(h), w));
+  const std::string text = why_alive(h, {{"loss", loss}});
+  EXPECT_THAT(text, HasSubstr("linear"));
+  EXPECT_THAT(text, Not(HasSubstr("the program"))) << text;
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -117,6 +117,14 @@ TEST(BpeTokenizer, KnowsSpecialTokensByName) {
   EXPECT_THROWS_SAYING(t.decode(from_vector(std::vector<std::int64_t>{-1})), ValueError, "token -1 is none");
 }
 
+TEST(BpeTokenizer, HasNoTokenForAnIdThatIsLeftOut) {
+  Files files;
+  files.vocab.back() = ',';
+  const BpeTokenizer t(files.vocab + "\"last\":300}", files.merges);
+  EXPECT_EQ(t.decode(from_vector(std::vector<std::int64_t>{300})), "last");
+  EXPECT_THROWS_SAYING(t.decode(from_vector(std::vector<std::int64_t>{280})), ValueError, "token 280 is none");
+}
+
 TEST(BpeTokenizer, EncodesOnSeveralThreads) {
   const std::string text = "Tensors, tensors and 3 more tensors.";
   const auto expected = tokenizer().encode(text).to_vector<std::int64_t>();

@@ -183,6 +183,8 @@ TEST(Idx, GzipCorrupt) {
 TEST(Idx, GzipFollowedByOtherBytes) {
   const Bytes packed = gzip(idx_header(0x08, {5}) + random_bytes(5)) + random_bytes(3);
   EXPECT_THAT(parse_error(packed), HasSubstr("expected nothing after the gzip stream, found 3 bytes"));
+  EXPECT_THAT(parse_error(packed + random_bytes(100'000)),  // more than is read at once
+              HasSubstr("expected nothing after the gzip stream, found 100003 bytes"));
 }
 
 TEST(Idx, NothingStaysAllocatedAfterAnError) {

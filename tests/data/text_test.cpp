@@ -35,6 +35,8 @@ TEST(CharTokenizer, KeepsAnyBytes) {
   bytes += "\xF0\x9F\x98zz\xC3";  // one that another character breaks off, and one at the end
   const CharTokenizer tokenizer(bytes);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(bytes)), bytes);
+  EXPECT_EQ(CharTokenizer("a\xE2\x82").size(), 3) << "a sequence that ends early is bytes";
+  EXPECT_EQ(CharTokenizer("a\xE2\x82\xAC").size(), 2);
 }
 
 TEST(CharTokenizer, RejectsWhatItsTextLacks) {

@@ -280,6 +280,9 @@ TEST(Generate, RefusesBadInputBeforeAnyWork) {
   EXPECT_THROWS_SAYING(bad({.lengths = {0, 3}})(), ValueError, "the length of a prompt must be in [1, 3], got 0");
   EXPECT_THROWS_SAYING(bad({.max_new_tokens = 7})(), ValueError,
                        "a prompt of 3 tokens and 7 new ones need a cache with a capacity of 9, got 8");
+  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{1, 3}, {3, 1}})
+    EXPECT_THROWS_SAYING(bad({.max_new_tokens = 7, .lengths = lengths})(), ValueError,
+                         "a prompt of 3 tokens and 7 new ones need a cache with a capacity of 9, got 8");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 9}, DType::i64))(), ValueError,
                        "prompts of 9 tokens exceed the capacity of the cache, 8");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}))(), DTypeError, "expected prompts in i64, got f32(2, 3)");

@@ -138,6 +138,24 @@ TEST(MultiheadAttention, GivesTheBiasForAQueryWithoutKeys) {
   EXPECT_EQ(y.to_vector<float>(), expand(layer.out_proj.bias, {1, 2, 4}).to_vector<float>());
 }
 
+TEST(MultiheadAttention, TakesAValueOfItsOwn) {
+  nn::MultiheadAttention layer(8, 2);
+  const Tensor x = randn({2, 5, 8}), v = randn({2, 5, 8});
+  const Tensor copied = layer(x, clone(x), v);
+  EXPECT_TRUE(test::all_close(layer(x, x, v), copied, 1e-6, 1e-6));
+  EXPECT_FALSE(test::all_close(layer(x, x, x), copied, 1e-2, 1e-2));
+}
+
+TEST(MultiheadAttention, JoinsPaddingAndAFloatMask) {
+  nn::MultiheadAttention layer(8, 2);
+  const Tensor x = randn({2, 3, 8}), added = randn({3, 3}),
+               padding = from_vector(std::vector<bool>{false, false, true, false, false, true}, {2, 3});
+  const Tensor shorter = narrow(x, 1, 0, 2);  // what is left if no query attends to the last key
+  const Tensor expected = layer(shorter, shorter, shorter, {.attn_mask = narrow(narrow(added, 0, 0, 2), 1, 0, 2)});
+  const Tensor found = layer(x, x, x, {.attn_mask = added, .key_padding_mask = padding});
+  EXPECT_TRUE(test::all_close(narrow(found, 1, 0, 2), expected, 1e-6, 1e-6));
+}
+
 TEST(MultiheadAttention, DropsWeightsInTrainingOnly) {
   nn::MultiheadAttention layer(8, 2, {.dropout = 0.5});
   const Tensor x = randn({2, 5, 8});

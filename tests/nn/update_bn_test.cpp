@@ -93,6 +93,16 @@ TEST(UpdateBn, AveragesAllBatchesAlike) {
 }
 
 // What backward runs again has been averaged already.
+TEST(UpdateBn, NormalisesWithTheResidual) {
+  nn::BatchNorm1d norm(3);
+  const Tensor x = randn({6, 3}), residual = randn({6, 3});
+  const auto once = [&] { return norm(x, residual, Activation::relu).to_vector<float>(); };
+  const std::vector<float> expected = once();
+  const nn::BatchNormUpdate update(norm);
+  EXPECT_EQ(once(), expected);
+  EXPECT_EQ(once(), expected) << "the second batch";
+}
+
 TEST(UpdateBn, CountsABatchOfACheckpointOnce) {
   const std::vector<Tensor> batches{randn({6, 3}) * 2, randn({6, 3}) + 1, randn({6, 3})};
   const auto average = [&](bool checkpointed) {

@@ -253,6 +253,18 @@ TEST(SequentialLR, TakesChainsAsParts) {
   for (int epoch = 0; epoch < 7; ++epoch) EXPECT_NEAR(rates[epoch], expected[epoch], 1e-15) << epoch;
 }
 
+TEST(SequentialLR, BeginsWithTheScheduleOfMilestone0) {
+  const auto optimizer = make_optimizer("");
+  SequentialLR schedule(*optimizer,
+                        {std::make_shared<LinearLR>(*optimizer, LinearLROptions{.start_factor = 0.25}),
+                         std::make_shared<StepLR>(*optimizer, StepLROptions{.step_size = 1, .gamma = 0.5})},
+                        {0});
+  for (const double expected : {0.1, 0.05, 0.025}) {
+    EXPECT_NEAR(*optimizer->param_groups()[0].lr, expected, 1e-15);
+    schedule.step();
+  }
+}
+
 TEST(LinearLR, EndsAtZeroItself) {
   for (const double start : {1.0 / 3, 0.1, 0.9, 0.01})
     for (int total = 1; total <= 50; ++total) {

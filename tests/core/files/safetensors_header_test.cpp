@@ -228,6 +228,14 @@ TEST(SafetensorsHeader, DTypesAndShapes) {
               HasSubstr("expected 4611686018427387904 bytes for F64(576460752303423488,), found data_offsets [0, 0]"));
 }
 
+TEST(SafetensorsHeader, EmptyTensorsMayBeListedAnywhere) {
+  const std::string full = R"("b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]})",
+                    first = R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})",
+                    last = R"("c":{"dtype":"F32","shape":[3,0],"data_offsets":[2,2]})";
+  for (const std::string& json : {full + "," + first + "," + last, last + "," + full + "," + first})
+    EXPECT_EQ(parse(file_of("{" + json + "}", "12")).tensors().size(), 3u) << json;
+}
+
 TEST(SafetensorsHeader, OffsetsThatDoNotFit) {
   EXPECT_THAT(json_error(entry("F32", "[2]", "[0,4]"), "1234"),
               HasSubstr("tensor 'a': expected 8 bytes for F32(2,), found data_offsets [0, 4]"));
