@@ -329,16 +329,5 @@ TEST(SaveOnCpuInACapturedStep, IsRefused) {
       CaptureError, "a captured step cannot be one that puts what it saves on the host (SaveOnCpu)");
 }
 
-TEST(SaveOnCpu, IsNotThatOfAPrediction) {
-  const auto program = [] {
-    return [w = randn({64, 64}).set_requires_grad()] { sum(matmul(tanh(randn({8, 64})), w)).backward(); };
-  };
-  const auto predicted = [&] { return memory::predict(Device::cuda(), program).steps.back(); };
-  const memory::PredictedStep expected = predicted();
-  const SaveOnCpu offload;
-  EXPECT_EQ(predicted().allocated, expected.allocated);
-  EXPECT_EQ(predicted().reserved, expected.reserved);
-}
-
 }  // namespace
 }  // namespace bytetape
