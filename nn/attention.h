@@ -14,7 +14,7 @@ struct MultiheadAttentionOptions {
 struct AttentionMasks {
   Tensor attn_mask = {};         ///< (n, m) or (b, h, n, m), bool or floating-point; a float is added to the scores
   Tensor key_padding_mask = {};  ///< (b, m), bool: true for padding
-  bool is_causal = false;        ///< query i attends to keys 0 to i alone
+  bool is_causal = false;        ///< query i attends only to keys 0 to i, and the masks still apply
 };
 
 /// Attention of several heads with projections (torch.nn.MultiheadAttention with batch_first=True; Vaswani et al.,
