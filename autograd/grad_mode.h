@@ -30,9 +30,10 @@ class NoGrad : GradMode {
 /// - batch_norm with an activation and without a residual;
 /// - view and reshape of these, without a copy.
 ///
-/// Recomputation saves the memory of these results, and costs one pass over each. Gradients have the same bits. The
-/// exception is a GELU that cuBLASLt applied in 16 bits or TF32, which approximates tanh in another way.
-/// checkpoint() recomputes whole parts of a model.
+/// Recomputation saves the memory of these results, and costs one pass for each op that uses one in backward. A result
+/// is saved if its op's input would itself be recomputed. Gradients have the same bits. The exception is a GELU that
+/// cuBLASLt applied in 16 bits or TF32, which approximates tanh in another way. A write through data() to such a result
+/// does not reach backward. checkpoint() recomputes whole parts of a model.
 ///
 /// Backward of an op that uses such a result throws AutogradError if the saved tensors of the op that made it were
 /// freed or overwritten before.

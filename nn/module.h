@@ -87,7 +87,7 @@ class Module {
   std::vector<std::pair<std::string, Module*>> named_modules();
   /// Return the parameter, buffer or module at a path, such as "4.weight" or "layer1.0". A tied parameter has several
   /// paths.
-  /// Throws ValueError if there is none at that path.
+  /// Throws ValueError if the path names no parameter, buffer or module.
   Tensor get_parameter(const std::string& path) const;
   Tensor get_buffer(const std::string& path) const;
   Module& get_submodule(const std::string& path);

@@ -44,8 +44,8 @@ requires(!std::same_as<NoBool, bool>) Tensor
 /// The 2-norm, sqrt(sum(x^2)), of floating-point tensors (torch.linalg.vector_norm). The gradient is 0 at norm 0.
 Tensor norm(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// log(sum(exp(x))), of floating-point tensors. x is shifted by its maximum, so exp does not overflow. Computes in f32
-/// under Autocast. If all elements are -inf, or there are none, the result is -inf with gradient 0. The gradient of an
-/// element that is inf is NaN, as in PyTorch.
+/// under Autocast. If all elements are -inf, or a slice is empty, the result is -inf with gradient 0. The gradient of
+/// an element that is inf is NaN, as in PyTorch.
 Tensor logsumexp(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// Whether any element is true. Numbers other than 0 are true, and so is NaN. The result is a bool tensor, false if
 /// there are no elements. Not differentiable.

@@ -16,7 +16,7 @@
 
 namespace bytetape::cpu::onednn {
 
-/// What a primitive computes.
+/// The kind of result that a primitive computes.
 enum class Computes { product, weight_grad, other };
 /// Whether results of an implementation are not repeatable. True for oneDNN's older matrix product (gemm), whose sums
 /// depend on the number of threads. Without AVX-512, true for all primitives that use it, which then allocate memory,
