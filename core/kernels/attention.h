@@ -21,7 +21,7 @@ struct AttentionInputs {
   bool is_causal = false;  ///< whether query i attends to keys 0 to i alone
   double scale = 1;
   double p = 0;            ///< the probability of dropout
-  bool may_fuse = true;    ///< whether the device may use a library's fused kernels
+  bool may_fuse = true;    ///< whether the device may use fused kernels
   PhiloxState state = {};  ///< probability (b, h, i, j) is dropped by its word in row-major order (core/philox.h)
 };
 

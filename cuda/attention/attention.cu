@@ -3,6 +3,7 @@
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/cuda/attention/attention_rows.h"
 #include "bytetape/cuda/attention/cudnn_attention.h"
+#include "bytetape/cuda/attention/flash_attention.h"
 #include "bytetape/cuda/matmul/matmul.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
@@ -38,6 +39,7 @@ void attention(const AttentionArgs& a, const Plan& plan, Workspace ws) {
     copy_kernels().fill(1, a.factor);  // cuDNN's shift is the log of the row's sum
     return fused(a, ws);
   }
+  if (plan.algorithm == flash_attention) return run_flash(a, ws.data);
   const AttentionForward f(a, ws.data);
   const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
   f.blocks.for_chunks([&](const AttentionBlock& chunk) {
@@ -67,6 +69,7 @@ void attention_backward(const AttentionBackwardArgs& a, const Plan& plan, Worksp
     return fill_zero(a.gv);
   }
   if (plan.algorithm == fused_attention) return fused(a, ws);
+  if (plan.algorithm == flash_attention) return run_flash(a, ws.data);
   const AttentionBackward f(a, ws.data);
   const auto run = [&](const MatmulArgs& args) { multiply(args, f.products); };
   if (f.needs_slopes()) multiply_rows(f);

@@ -1,4 +1,5 @@
 #include "bytetape/cuda/attention/attention_workspace.h"
+#include "bytetape/cuda/attention/flash_attention.h"
 #include "bytetape/cuda/attention/fused_attention.h"
 #include "bytetape/cuda/plans.h"
 
@@ -8,6 +9,7 @@ template <class Products, class Args>
 static Plan plan_of(const Args& a) {
   if (a.factor.numel() == 0) return {};
   if (is_fused(a)) return {FusedAttention(fused_chunks(a).front(), nullptr).bytes, fused_attention};
+  if (is_flash(a)) return {flash_bytes(a), flash_attention};
   return {Products(a, nullptr).bytes};
 }
 static Plan plan(const AttentionArgs& a) { return plan_of<AttentionForward>(a); }

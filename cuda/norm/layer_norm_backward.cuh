@@ -73,7 +73,7 @@ __device__ Packed<T, lanes> input_gradient(const Packed<T, lanes>& x, const Pack
 // With h = (x - mean) rstd and g = gy weight: gb = sum(gy), gw = sum(gy h) over the rows, and in each row
 // gx = rstd (g - mean(g) - h mean(g h)) + addend. Without `centred`, mean and mean(g) are 0, and there is no gb.
 template <class T, class S, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size)
+__global__ void __launch_bounds__(block_size, !adds && lanes * held * sizeof(C) <= 96 ? 2 : 1)
     layer_norm_backward_kernel(std::int64_t rows, int n, BackwardInputs<T, S, centred> in, InputGradients<T, S> gx,
                                Shares<C> shares) {
   constexpr int count = sums_of<centred>;

@@ -29,7 +29,7 @@ __device__ C come_through(T saved, C gy) {
   if constexpr (activation == Activation::relu)
     return widened(saved) <= 0 ? C(0) : gy;
   else
-    return widened(narrowed<T>(GeluTanhBackward()(widened(saved), gy)));
+    return widened(narrowed<T>(GeluTanhBackward<T>()(widened(saved), gy)));
 }
 
 /// gb, stored in T or in the compute type of T.

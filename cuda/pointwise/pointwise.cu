@@ -218,6 +218,22 @@ void backward(const ConstView& saved, const ConstView& gy, const View& gx) {
   });
 }
 
+// As unary() and backward(), for F<T> that depends on the stored type.
+template <template <class> class F>
+void unary_of_type(const ConstView& x, const View& y) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T>(F<T>(), y, x);
+  });
+}
+template <template <class> class F>
+void backward_of_type(const ConstView& saved, const ConstView& gy, const View& gx) {
+  visit_floating(gx.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise<T, T, T>(F<T>(), gx, saved, gy);
+  });
+}
+
 /// As unary(), for F whose results are whole numbers. Integers are copied.
 template <class F>
 void whole(const ConstView& x, const View& y) {
@@ -286,7 +302,7 @@ const PointwiseKernels& pointwise_kernels() {
       .sigmoid = unary<Sigmoid>,
       .relu = unary<Relu>,
       .gelu = unary<Gelu>,
-      .gelu_tanh = unary<GeluTanh>,
+      .gelu_tanh = unary_of_type<GeluTanh>,
       .silu = unary<Silu>,
       .erf = unary<Erf>,
       .sin = unary<Sin>,
@@ -305,7 +321,7 @@ const PointwiseKernels& pointwise_kernels() {
       .sigmoid_backward = backward<SigmoidBackward>,
       .relu_backward = backward<ReluBackward>,
       .gelu_backward = backward<GeluBackward>,
-      .gelu_tanh_backward = backward<GeluTanhBackward>,
+      .gelu_tanh_backward = backward_of_type<GeluTanhBackward>,
       .silu_backward = backward<SiluBackward>,
       .softplus_backward = softplus_backward,
       .leaky_relu_backward = leaky_relu_backward,

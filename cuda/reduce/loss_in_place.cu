@@ -1,10 +1,12 @@
 // Cross entropy of a chunk of logits, whose gradient overwrites them. A block reads its row twice, the second time from
 // the cache.
 #include <limits>
+#include <numbers>
 
 #include "bytetape/core/kernels/loss.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/alignment.h"
+#include "bytetape/cuda/pointwise/approximate.cuh"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/reduce/loss.cuh"
@@ -12,9 +14,29 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr int row_threads = 512, warp_size = 32;
+constexpr int row_threads = 1024, warp_size = 32;  // two blocks, so that the second reading finds the rows in L2
 
-/// The maximum of some values, and the sum of exp(value - max) (Milakov & Gimelshein, 2018).
+/// exp and log of logits that are stored as T. 16-bit logits are scaled, so that both have base 2.
+template <class T, class C = compute_t<T>>
+struct Exponents {
+  static constexpr C unit = approximates<T> ? static_cast<C>(std::numbers::log2e) : C{1};
+
+  __device__ static C exp(C scaled) {
+    if constexpr (approximates<T>)
+      return approximate_exp2(scaled);
+    else
+      return ::exp(scaled);
+  }
+  /// Returns the scaled logarithm.
+  __device__ static C log(C x) {
+    if constexpr (approximates<T>)
+      return ::log2(x);
+    else
+      return ::log(x);
+  }
+};
+
+/// The maximum of some scaled logits, and the sum of exp(logit - max) (Milakov & Gimelshein, 2018).
 template <class C>
 struct MaxAndExps {
   C max = -std::numeric_limits<C>::infinity(), exps = 0;
@@ -26,10 +48,10 @@ __device__ C finite_shift(C max) {
   return max == -std::numeric_limits<C>::infinity() ? C{0} : max;
 }
 
-template <class C>
+template <class E, class C>
 __device__ MaxAndExps<C> join(const MaxAndExps<C>& a, const MaxAndExps<C>& b) {
   const C max = ::fmax(a.max, b.max), shift = finite_shift(max);
-  return {max, a.exps * ::exp(a.max - shift) + b.exps * ::exp(b.max - shift)};
+  return {max, a.exps * E::exp(a.max - shift) + b.exps * E::exp(b.max - shift)};
 }
 
 template <class C>
@@ -38,14 +60,14 @@ __device__ MaxAndExps<C> from_lane(const MaxAndExps<C>& v, int by) {
 }
 
 /// Joins the values of all threads, in a fixed order. Every thread gets the result.
-template <class C>
+template <class E, class C>
 __device__ MaxAndExps<C> joined(MaxAndExps<C> v) {
   __shared__ MaxAndExps<C> of_warps[row_threads / warp_size];
-  for (int by = warp_size / 2; by > 0; by /= 2) v = join(v, from_lane(v, by));
+  for (int by = warp_size / 2; by > 0; by /= 2) v = join<E>(v, from_lane(v, by));
   if (threadIdx.x % warp_size == 0) of_warps[threadIdx.x / warp_size] = v;
   __syncthreads();
   MaxAndExps<C> all = of_warps[0];
-  for (int w = 1; w < row_threads / warp_size; ++w) all = join(all, of_warps[w]);
+  for (int w = 1; w < row_threads / warp_size; ++w) all = join<E>(all, of_warps[w]);
   return all;
 }
 
@@ -81,28 +103,33 @@ __global__ void __launch_bounds__(row_threads) in_place_kernel(const __grid_cons
     if (a.writes) for_each_vector<lanes>(row, classes, [&]<int n>(T* x, std::int64_t) { Packed<T, n>{}.store(x); });
     return;
   }
+  using E = Exponents<T>;
   const C wanted = widened(row[t]);
   MaxAndExps<C> mine;
   for_each_vector<lanes>(row, classes, [&]<int n>(const T* x, std::int64_t) {
     const auto stored = load<n>(x);
-    C v[n], max = mine.max;
+    C v[n], max = widened(stored.values[0]);
 #pragma unroll
     for (int k = 0; k < n; ++k) v[k] = widened(stored.values[k]), max = ::fmax(max, v[k]);
+    max = ::fmax(mine.max, max * E::unit);
     const C shift = finite_shift(max);
-    mine.exps *= ::exp(mine.max - shift);
+    mine.exps *= E::exp(mine.max - shift);
 #pragma unroll
-    for (int k = 0; k < n; ++k) mine.exps += ::exp(v[k] - shift);
+    for (int k = 0; k < n; ++k) mine.exps += E::exp(v[k] * E::unit - shift);
     mine.max = max;
   });
-  const MaxAndExps<C> all = joined(mine);
-  const C lse = all.max + ::log(all.exps);
-  if (threadIdx.x == 0) a.losses[i] = lse - wanted;
+  const MaxAndExps<C> all = joined<E>(mine);
+  const C lse = all.max + E::log(all.exps);
+  if (threadIdx.x == 0) a.losses[i] = lse / E::unit - wanted;
   if (!a.writes) return;
   for_each_vector<lanes>(row, classes, [&]<int n>(T* x, std::int64_t j) {
     auto v = load<n>(x);
+    const bool has_target = j <= t && t < j + n;  // one of many vectors
 #pragma unroll
-    for (int k = 0; k < n; ++k)
-      v.values[k] = narrowed<T>(::exp(widened(v.values[k]) - lse) - (j + k == t ? C{1} : C{0}));
+    for (int k = 0; k < n; ++k) {
+      const C p = E::exp(widened(v.values[k]) * E::unit - lse);
+      v.values[k] = narrowed<T>(has_target && j + k == t ? p - C{1} : p);
+    }
     v.store(x);
   });
 }

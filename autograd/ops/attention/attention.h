@@ -15,7 +15,7 @@ struct AttentionOptions {
   double dropout = 0;                           ///< the probability that an attention weight is dropped
   std::optional<double> scale = {};             ///< default: 1 / sqrt(d)
   Generator* generator = &default_generator();  ///< draws the dropout
-  bool fused = true;                            ///< on a GPU, use cuDNN's fused kernels if they take the arguments
+  bool fused = true;                            ///< on a GPU, use fused kernels if they take the arguments
 };
 
 /// Computes dropout(softmax(scale q k^T + mask)) v (torch.nn.functional.scaled_dot_product_attention; Vaswani et al.,

@@ -1,0 +1,41 @@
+#include "bytetape/cuda/attention/flash_attention.h"
+
+#include <initializer_list>
+
+#include "bytetape/cuda/alignment.h"
+#include "bytetape/cuda/precision.h"
+
+namespace bytetape::cuda {
+namespace {
+
+constexpr std::int64_t vector = 4;  // elements in 16 bytes
+
+/// Whether kernels can access x (b, h, tokens, d) in vectors. An undefined view is not accessed.
+bool has_vectors(const ConstView& x) {
+  if (!x.defined()) return true;
+  for (int d = 0; d < 3; ++d)
+    if (x.shape[d] > 1 && x.strides[d] % vector != 0) return false;
+  return x.shape[3] % vector == 0 && x.strides[3] == 1 && is_aligned(x);
+}
+
+bool is_flash(const AttentionInputs& in, std::initializer_list<const ConstView*> others) {
+  constexpr std::int64_t most = 128;  // columns
+  const AttentionSizes s(in);
+  if (in.q.dtype != DType::f32 || !allow_tf32() || !in.may_fuse || in.mask.defined() || in.p > 0) return false;
+  if (s.d != s.e || s.d == 0 || s.d > most || s.batch == 0 || s.heads == 0 || s.n == 0 || s.m == 0) return false;
+  for (const ConstView* x : others)
+    if (!has_vectors(*x)) return false;
+  return has_vectors(in.q) && has_vectors(in.k) && has_vectors(in.v);
+}
+
+}  // namespace
+
+bool is_flash(const AttentionArgs& a) { return is_flash(a.in, {&a.y}); }
+bool is_flash(const AttentionBackwardArgs& a) { return is_flash(a.in, {&a.y, &a.gy, &a.gq, &a.gk, &a.gv}); }
+
+std::size_t flash_bytes(const AttentionArgs&) { return 0; }
+std::size_t flash_bytes(const AttentionBackwardArgs& a) {
+  return static_cast<std::size_t>(a.shift.numel()) * sizeof(float);
+}
+
+}  // namespace bytetape::cuda

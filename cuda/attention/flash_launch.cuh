@@ -1,0 +1,98 @@
+#pragma once
+// What the kernels of flash attention share: blocks, masks and launches.
+#include <algorithm>
+#include <numbers>
+#include <type_traits>
+
+#include "bytetape/core/kernels/attention.h"
+#include "bytetape/cuda/attention/flash_tiles.cuh"
+#include "bytetape/cuda/runtime/launch.h"
+
+namespace bytetape::cuda::flash {
+
+/// Exponentials have base 2, which is one instruction.
+inline constexpr float base_2 = static_cast<float>(std::numbers::log2e);
+inline float base_2_scale(const AttentionInputs& in) { return static_cast<float>(in.scale * std::numbers::log2e); }
+
+/// The rows of the tiles that a block goes through. Two stages fit into the shared memory of every GPU (99 KiB).
+inline constexpr int forward_columns = 32, backward_columns = 16;
+
+/// Two tiles, one of which is copied while the other is used.
+template <int D, int rows>
+struct Stages {
+  float* data;
+  __device__ explicit Stages(float* data) : data(data) {}
+  __device__ float* at(int stage) const { return data + stage * tile_size<D, rows>; }
+  __device__ float* end() const { return at(2); }
+};
+
+/// The tokens of a thread block: block_rows<D> of them from `first` on.
+template <int D>
+struct Block {
+  std::int64_t first, head, batch;
+
+  /// `is_reversed`: the last tokens come first, because they have the most work.
+  __device__ Block(const AttentionSizes& s, std::int64_t heads, bool is_reversed) {
+    const std::int64_t all = s.batch * heads, index = blockIdx.x, tile = index / all, tiles = gridDim.x / all;
+    first = (is_reversed ? tiles - 1 - tile : tile) * block_rows<D>;
+    head = index % all % heads;
+    batch = index % all / heads;
+  }
+  /// The first of the head's rows in (b, h, n).
+  __device__ std::int64_t row(const AttentionSizes& s) const { return (batch * s.heads + head) * s.n; }
+};
+
+/// The warp's first row within the block.
+template <int D>
+__device__ int warp_first_row() {
+  return static_cast<int>(threadIdx.x) / 32 * warp_rows<D>;
+}
+
+/// Calls f(m, j, k, row, column) for the thread's results v[m][j][k] of multiply_rows().
+template <int columns, int stacks, class F>
+__device__ void for_results(const Rows<columns, stacks>& s, const F& f) {
+#pragma unroll
+  for (int m = 0; m < stacks; ++m)
+#pragma unroll
+    for (int j = 0; j < s.groups; ++j)
+#pragma unroll
+      for (int k = 0; k < 4; ++k) f(m, j, k, 16 * m + k / 2 * 8 + row_of_lane(), j * 8 + k % 2 * 4 + word_of_lane());
+}
+
+/// Which of some keys, from `key` on, the queries from `query` on may attend to.
+struct Mask {
+  int keys;      // keys that there are
+  int diagonal;  // query r sees keys up to r + diagonal
+
+  __device__ Mask(const AttentionSizes& s, std::int64_t query, std::int64_t key)
+      : keys(static_cast<int>(min(s.m - key, std::int64_t{most}))),
+        diagonal(s.is_causal ? static_cast<int>(max(min(query - key, std::int64_t{most}), -std::int64_t{most}))
+                             : most) {}
+  __device__ bool shows(int query, int key) const { return key < keys && key <= query + diagonal; }
+  /// Whether each query may attend to the first `count` keys.
+  __device__ bool shows_all(int count) const { return count <= keys && count - 1 <= diagonal; }
+
+ private:
+  static constexpr int most = 1 << 20;
+};
+
+/// Calls f(std::integral_constant<int, D>) for tiles of D columns.
+template <class F>
+void visit_columns(const AttentionSizes& s, const F& f) {
+  if (s.d <= 32) return f(std::integral_constant<int, 32>());
+  if (s.d <= 64) return f(std::integral_constant<int, 64>());
+  f(std::integral_constant<int, 128>());
+}
+
+/// Launches a block for each block_rows<D> tokens of each head, with tiles of `rows` rows in shared memory.
+template <int D, class Args>
+void launch_blocks(void (*kernel)(Args), const Args& args, int rows, std::int64_t tokens, std::int64_t heads,
+                   cudaStream_t stream) {
+  const int bytes = rows * pitch<D> * static_cast<int>(sizeof(float));
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  const auto blocks = static_cast<unsigned>((tokens + block_rows<D> - 1) / block_rows<D> * heads * args.size.batch);
+  kernel<<<blocks, threads, static_cast<std::size_t>(bytes), stream>>>(args);
+  check_launch();
+}
+
+}  // namespace bytetape::cuda::flash
