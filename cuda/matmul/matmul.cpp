@@ -1,4 +1,5 @@
-// Matrix products with cuBLASLt. It is column-major, so y = a @ b is computed as y^T = b^T @ a^T.
+// Matrix products with cuBLASLt, except those of few rows (matvec.h). It is column-major, so y = a @ b is computed as
+// y^T = b^T @ a^T.
 #include "bytetape/cuda/matmul/matmul.h"
 
 #include <cublasLt.h>
@@ -21,6 +22,7 @@
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/matmul/fastest.h"
 #include "bytetape/cuda/matmul/matmul_layout.h"
+#include "bytetape/cuda/matmul/matvec.h"
 #include "bytetape/cuda/matmul/ranks.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/activation.h"
@@ -374,7 +376,7 @@ Epilogue activated(Epilogue e, const MatmulArgs& args) {
 
 void matmul(const MatmulArgs& args, const Plan& plan, Workspace ws) {
   const View &y = args.y, &z = args.before_activation();
-  if (y.numel() == 0) return;
+  if (y.numel() == 0 || matvec(args)) return;
   const bool is_product = args.a.shape[2] > 0, has_epilogues = is_product && y.dtype != DType::f64;
   Epilogue epilogue;
   // Proposals assume an aligned bias, and cuBLASLt has no way to tell them otherwise.
