@@ -1,20 +1,24 @@
-// Attention of new tokens to a cache. A block computes one query. Its threads form groups. A group takes every n-th
-// key, and each of its threads eight columns of the head, in vectors of `width`. A group keeps a running maximum, a sum
-// and an output of its own (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018). At the end the
-// block combines the groups in a fixed order.
+// Attention of new tokens to a cache. A block computes one query, or a cluster of blocks does if there are few. The
+// threads form groups. A group takes every n-th key, and each of its threads eight columns of the head. A round's keys
+// and values are copied to shared memory together. A group keeps a running maximum, a sum and an output of its own
+// (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018). At the end the groups, warps and blocks
+// are combined in a fixed order.
 //
 // The keys and values of new tokens are read from k and v, because other blocks may not have written them to the cache
-// yet. The block of the first head that reads a head of the cache writes them there.
+// yet. The first block of the first head that reads a head of the cache writes them there.
 #include "bytetape/core/kernels/cached_attention.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numbers>
 
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/alignment.h"
+#include "bytetape/cuda/async_copy.cuh"
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/reduce/block_reduce.cuh"
+#include "bytetape/cuda/runtime/cluster.cuh"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/table.h"
@@ -23,9 +27,19 @@ namespace bytetape::cuda {
 namespace {
 
 constexpr int columns = 8;  // of a thread
-constexpr int warps = block_size / 32;
-static_assert(most_cached_columns == 32 * columns, "a group is at most a warp");
+constexpr int warp = 32, warps = block_size / warp;
+static_assert(most_cached_columns == warp * columns, "a group is at most a warp");
 static_assert(most_cached_columns <= block_size, "a thread stores at most one column");
+
+/// The keys of a group whose copies are in flight at once. With their values they take 128 bytes of shared memory for
+/// each thread.
+template <class T>
+constexpr int together = 128 / (2 * columns * static_cast<int>(sizeof(T)));
+
+constexpr int most_blocks = 8;  // of a query; not all GPUs allow more in a cluster
+/// Whether a query may have several blocks. Their results in f64 would take too much shared memory.
+template <class T>
+constexpr bool may_split = sizeof(T) < 8;
 
 /// A tensor (n, heads, tokens, d).
 template <class T>
@@ -42,18 +56,24 @@ struct Tokens {
   }
 };
 
+int threads_of_group(const CachedAttentionArgs& a) {
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(a.q.shape[3] + columns - 1) / columns));
+}
+
 template <class T>
 struct Arguments {
   Tokens<const T> q, k, v;
   Tokens<T> keys, values, y;
   const std::int64_t* positions;
   std::int64_t position_step, bound;  // of positions
-  std::int64_t rows, heads, heads_per_group, tokens;
-  int d, along;  // columns of a head, threads of a group
-  compute_t<T> scale;
+  std::int64_t rows;
+  unsigned heads, heads_per_group, tokens;
+  int d, along;        // columns of a head, threads of a group
+  int blocks;          // of a query
+  compute_t<T> scale;  // of scores, whose exponentials are powers of 2
   FaultSlot faults;
 
-  explicit Arguments(const CachedAttentionArgs& a)
+  Arguments(const CachedAttentionArgs& a, int blocks)
       : q(a.q),
         k(a.k),
         v(a.v),
@@ -64,185 +84,371 @@ struct Arguments {
         position_step(a.positions.strides[0]),
         bound(a.bound()),
         rows(a.q.shape[0]),
-        heads(a.q.shape[1]),
-        heads_per_group(a.q.shape[1] / a.k.shape[1]),
-        tokens(a.q.shape[2]),
+        heads(static_cast<unsigned>(a.q.shape[1])),
+        heads_per_group(static_cast<unsigned>(a.q.shape[1] / a.k.shape[1])),
+        tokens(static_cast<unsigned>(a.q.shape[2])),
         d(static_cast<int>(a.q.shape[3])),
-        along(static_cast<int>(std::bit_ceil(static_cast<unsigned>(d + columns - 1) / columns))),
-        scale(static_cast<compute_t<T>>(a.scale)),
+        along(threads_of_group(a)),
+        blocks(blocks),
+        scale(static_cast<compute_t<T>>(a.scale * std::numbers::log2e)),
         faults(a.y.device) {}
 
   __device__ std::int64_t position(std::int64_t row) const { return positions[row * position_step]; }
-  __device__ bool is_valid(std::int64_t row) const { return position(row) >= 0 && position(row) < bound; }
+  __device__ bool is_valid(std::int64_t position) const { return position >= 0 && position < bound; }
   /// Whether all positions are valid. Reports a fault of the first that is not. All threads of a block must call this.
   __device__ bool check_positions() const {
     bool are_valid = true;
-    for (std::int64_t row = threadIdx.x; row < rows; row += block_size) are_valid = are_valid && is_valid(row);
+#pragma unroll 1
+    for (std::int64_t row = threadIdx.x; row < rows; row += block_size)
+      are_valid = are_valid && is_valid(position(row));
     if (__syncthreads_and(are_valid)) return true;
     if (blockIdx.x == 0 && threadIdx.x == 0) {
       std::int64_t row = 0;
-      while (is_valid(row)) ++row;
+      while (is_valid(position(row))) ++row;
       leave(faults, {Fault::Kind::position, position(row), bound});
     }
     return false;
   }
 };
 
-/// A thread's columns of a token. Vector p of the group's thread t has the columns from (p * along + t) * width on.
-template <class T, int width>
-struct Columns {
-  using C = compute_t<T>;
-  static constexpr int vectors = columns / width;
-  Packed<T, width> packed[vectors];
+/// New token i of a row, and a head. It attends to the row's tokens before `end`.
+struct Query {
+  unsigned i, head, row, kv_head;
+  std::int64_t cached, end = 0;  // `end` stays 0 if `cached` is invalid
 
-  /// Columns from d on are 0, and so are all columns if `is_there` is false.
-  __device__ void load(const T* token, std::int64_t step, int d, int along, bool is_there) {
-#pragma unroll
-    for (int p = 0; p < vectors; ++p) {
-      const int c = (p * along + static_cast<int>(threadIdx.x) % along) * width;
-      if (is_there && c < d)
-        packed[p] = Packed<T, width>::load(token + (width == 1 ? c * step : c));
-      else
-        for (T& value : packed[p].values) value = T{};
-    }
+  template <class T>
+  __device__ Query(const Arguments<T>& a, unsigned number)
+      : i(number % a.tokens),
+        head(number / a.tokens % a.heads),
+        row(number / a.tokens / a.heads),
+        kv_head(head / a.heads_per_group),
+        cached(a.position(row)) {
+    if (a.is_valid(cached)) end = cached + i + 1;
   }
-  __device__ C operator[](int i) const { return widened(packed[i / width].values[i % width]); }
 };
 
-/// The softmax of some of a query's keys so far: their largest score, the sum of exponentials relative to it, and the
+/// A thread's place among the groups of all blocks of a query.
+struct Place {
+  int along, lane, group, groups;
+
+  template <class T>
+  __device__ Place(const Arguments<T>& a, int rank)
+      : along(a.along),
+        lane(static_cast<int>(threadIdx.x) & (along - 1)),
+        group((rank * block_size + static_cast<int>(threadIdx.x)) / along),
+        groups(a.blocks * block_size / along) {}
+  /// The column of the thread's element c. Vectors of neighbouring threads are neighbours.
+  template <class T>
+  __device__ int column(int c) const {
+    constexpr int width = vector_width<T>;
+    return (c / width * along + lane) * width + c % width;
+  }
+};
+
+/// A thread's columns of a round's keys and values, in shared memory. A thread reads only what it copied itself.
+template <class T>
+class Staging {
+ public:
+  static constexpr int width = vector_width<T>, pieces = columns / width;
+  static constexpr std::size_t bytes = std::size_t{block_size} * together<T> * 2 * columns * sizeof(T);
+  enum Part { key, value };
+
+  __device__ explicit Staging(void* shared) : mine_(static_cast<Piece*>(shared) + threadIdx.x) {}
+
+  /// Starts to copy the columns of a token. Those from d on are 0, and so are all if `is_there` is false.
+  template <bool are_vectors>
+  __device__ void copy(int u, Part part, const T* token, std::int64_t step, int d, const Place& at, bool is_there) {
+#pragma unroll
+    for (int p = 0; p < pieces; ++p) {
+      const int first = at.column<T>(p * width);
+      if constexpr (are_vectors) {
+        copy_async(&slot(u, part, p), token + first, is_there && first < d);
+      } else {
+        Piece piece{};
+        for (int c = 0; c < width; ++c)
+          if (is_there && first + c < d) piece.values[c] = token[(first + c) * step];
+        slot(u, part, p) = piece;
+      }
+    }
+  }
+  template <class C = compute_t<T>>
+  __device__ void load(C (&to)[columns], int u, Part part) const {
+#pragma unroll
+    for (int p = 0; p < pieces; ++p) {
+      const Piece piece = slot(u, part, p);
+#pragma unroll
+      for (int c = 0; c < width; ++c) to[p * width + c] = widened(piece.values[c]);
+    }
+  }
+
+ private:
+  using Piece = Packed<T, width>;
+  __device__ Piece& slot(int u, Part part, int p) const { return mine_[((u * 2 + part) * pieces + p) * block_size]; }
+  Piece* mine_;
+};
+
+/// Walks over the keys of a group, or their values: in the cache, and in the new tokens behind it.
+template <class T>
+class Walker {
+ public:
+  __device__ Walker(const Tokens<T>& cache, const Tokens<const T>& fresh, const Query& query, const Place& at)
+      : cached_(cache.at(query.row, query.kv_head, at.group)),
+        new_(fresh.at(query.row, query.kv_head, at.group - query.cached)),
+        cached_step_(at.groups * cache.strides[2]),
+        new_step_(at.groups * fresh.strides[2]) {}
+  __device__ const T* token(bool is_cached) const { return is_cached ? cached_ : new_; }
+  __device__ void advance() {
+    cached_ += cached_step_;
+    new_ += new_step_;
+  }
+
+ private:
+  const T *cached_, *new_;
+  std::int64_t cached_step_, new_step_;
+};
+
+/// Copies the keys and values of a group, round after round.
+template <class T, bool are_vectors>
+class Copies {
+ public:
+  __device__ Copies(const Arguments<T>& a, const Query& query, const Place& at)
+      : keys_(a.keys, a.k, query, at), values_(a.values, a.v, query, at), j_(at.group) {}
+
+  /// Starts to copy the next round.
+  __device__ void copy_round(const Arguments<T>& a, const Query& query, const Place& at, Staging<T>& staging) {
+#pragma unroll
+    for (int u = 0; u < together<T>; ++u, j_ += at.groups) {
+      const bool is_cached = j_ < query.cached, is_there = j_ < query.end;
+      const auto copy = [&](auto part, Walker<T>& walker, const Tokens<T>& cache, const Tokens<const T>& fresh) {
+        const std::int64_t step = is_cached ? cache.strides[3] : fresh.strides[3];
+        staging.template copy<are_vectors>(u, part, walker.token(is_cached), step, a.d, at, is_there);
+        walker.advance();
+      };
+      copy(Staging<T>::key, keys_, a.keys, a.k);
+      copy(Staging<T>::value, values_, a.values, a.v);
+    }
+  }
+
+ private:
+  Walker<T> keys_, values_;
+  std::int64_t j_;
+};
+
+template <class C>
+constexpr C infinity = std::numeric_limits<C>::infinity();
+
+/// Returns what exponents are relative to: the largest score, or 0 if all are -infinity so far.
+template <class C>
+__device__ C pivot_of(C largest) {
+  return largest == -infinity<C> ? C{0} : largest;
+}
+
+/// The softmax of some of a query's keys so far: their largest score, the sum of powers of 2 relative to it, and the
 /// thread's columns of the sum of values with these weights.
 template <class C>
 struct Partial {
-  static constexpr C infinity = std::numeric_limits<C>::infinity();
-  C largest = -infinity, sum = 0, out[columns] = {};
+  C largest = -infinity<C>, sum = 0, out[columns] = {};
 
-  /// Multiplies by exp(largest - pivot), so that the sums are relative to the pivot.
-  __device__ void rescale(C pivot) {
-    const C factor = largest == -infinity ? C{0} : ::exp(largest - pivot);
+  /// Makes the sums relative to another maximum.
+  __device__ void rescale(C maximum) {
+    const C factor = ::exp2(largest - pivot_of(maximum));
+    largest = maximum;
     sum *= factor;
 #pragma unroll
     for (C& o : out) o *= factor;
   }
 };
 
+/// One column of the sum of several partial softmaxes. `largest` must be their maximum before the first is added.
 template <class C>
-struct Larger {
-  __device__ C operator()(C a, C b) const { return max(a, b); }
+struct Softmax {
+  C largest = -infinity<C>, sum = 0, out = 0;
+
+  __device__ void add(C their_largest, C their_sum, C their_out) {
+    const C factor = ::exp2(their_largest - pivot_of(largest));
+    sum += factor * their_sum;
+    out += factor * their_out;
+  }
 };
 
-/// Computes the softmax of the group's keys among the keys before `end`.
-template <class T, int width, class C = compute_t<T>>
-__device__ Partial<C> attend(const Arguments<T>& a, std::int64_t row, std::int64_t head, std::int64_t i) {
-  constexpr int together = 4;  // keys whose loads are in flight at once
-  const std::int64_t kv_head = head / a.heads_per_group, cached = a.position(row), end = cached + i + 1;
-  const int groups = block_size / a.along, group = static_cast<int>(threadIdx.x) / a.along;
-  Columns<T, width> query;
-  query.load(a.q.at(row, head, i), a.q.strides[3], a.d, a.along, true);
-  Partial<C> partial;
-  // The number of rounds is the block's, because all threads of a warp take part in its reductions.
-  for (std::int64_t first = 0; first < end; first += groups * together) {
-    C scores[together];
-    Columns<T, width> values[together];
+/// Adds a round to the group's softmax. `left` keys remain, from the round's first on.
+template <class T, class C = compute_t<T>>
+__device__ void attend(const Arguments<T>& a, const C (&query)[columns], const Place& at, std::int64_t left,
+                       const Staging<T>& staging, Partial<C>& partial) {
+  constexpr int keys = together<T>;
+  C scores[keys];
 #pragma unroll
-    for (int u = 0; u < together; ++u) {
-      const std::int64_t j = first + u * groups + group;
-      const bool is_cached = j < cached, is_there = j < end;
-      const auto load = [&](Columns<T, width>& to, const Tokens<T>& cache, const Tokens<const T>& fresh) {
-        const T* const token = is_cached ? cache.at(row, kv_head, j) : fresh.at(row, kv_head, j - cached);
-        to.load(token, is_cached ? cache.strides[3] : fresh.strides[3], a.d, a.along, is_there);
-      };
-      Columns<T, width> key;
-      load(key, a.keys, a.k);
-      load(values[u], a.values, a.v);
-      C score = 0;
+  for (int u = 0; u < keys; ++u) {
+    C key[columns];
+    staging.load(key, u, Staging<T>::key);
+    scores[u] = 0;
 #pragma unroll
-      for (int c = 0; c < columns; ++c) score += query[c] * key[c];
-      scores[u] = score;
-    }
-    reduce_warp(Plus(), scores, a.along);
-    C largest = partial.largest;
-#pragma unroll
-    for (int u = 0; u < together; ++u) {
-      scores[u] = first + u * groups + group < end ? scores[u] * a.scale : -Partial<C>::infinity;
-      largest = max(largest, scores[u]);
-    }
-    if (largest == -Partial<C>::infinity) continue;  // the group has no key yet
-    partial.rescale(largest);
-    partial.largest = largest;
-#pragma unroll
-    for (int u = 0; u < together; ++u) {
-      const C weight = ::exp(scores[u] - largest);
-      partial.sum += weight;
-#pragma unroll
-      for (int c = 0; c < columns; ++c) partial.out[c] += weight * values[u][c];
-    }
+    for (int c = 0; c < columns; ++c) scores[u] += query[c] * key[c];
   }
-  return partial;
+  reduce_warp(Plus(), scores, at.along);
+  C largest = partial.largest;
+#pragma unroll
+  for (int u = 0; u < keys; ++u) {
+    scores[u] = u * at.groups + at.group < left ? scores[u] * a.scale : -infinity<C>;
+    largest = max(largest, scores[u]);
+  }
+  partial.rescale(largest);
+#pragma unroll
+  for (int u = 0; u < keys; ++u) {
+    C value[columns];
+    staging.load(value, u, Staging<T>::value);
+    const C weight = ::exp2(scores[u] - pivot_of(largest));
+    partial.sum += weight;
+#pragma unroll
+    for (int c = 0; c < columns; ++c) partial.out[c] += weight * value[c];
+  }
 }
 
-/// Stores new token i's key and value in the cache.
-template <class T>
-__device__ void write_token(const Arguments<T>& a, std::int64_t row, std::int64_t kv_head, std::int64_t i) {
-  const auto write = [&](const Tokens<const T>& from, const Tokens<T>& cache) {
-    const T* const token = from.at(row, kv_head, i);
-    T* const to = cache.at(row, kv_head, a.position(row) + i);
-    for (int c = static_cast<int>(threadIdx.x); c < a.d; c += block_size)
-      to[c * cache.strides[3]] = token[c * from.strides[3]];
+/// Combines the groups of a warp. Each thread gets the sums of its columns over them.
+template <class C>
+__device__ void combine_groups(Partial<C>& partial, int along) {
+  C largest = partial.largest;
+  for (int mask = along; mask < warp; mask *= 2) largest = max(largest, shuffle(largest, mask));
+  partial.rescale(largest);
+  for (int mask = along; mask < warp; mask *= 2) {
+    partial.sum += shuffle(partial.sum, mask);
+#pragma unroll
+    for (C& o : partial.out) o += shuffle(o, mask);
+  }
+}
+
+/// Combines the warps of the block. Thread c gets column c. `outs` has along * columns elements for each warp.
+template <class T, class C = compute_t<T>>
+__device__ Softmax<C> combine_warps(const Arguments<T>& a, const Place& at, const Partial<C>& partial, C* outs) {
+  __shared__ C largest[warps], sums[warps];
+  const int t = static_cast<int>(threadIdx.x), w = t / warp, pitch = at.along * columns;
+  __syncthreads();  // no thread reads its staging any more, which `outs` overwrites
+  if (t % warp < at.along)
+#pragma unroll
+    for (int c = 0; c < columns; ++c) outs[w * pitch + at.column<T>(c)] = partial.out[c];
+  if (t % warp == 0) {
+    largest[w] = partial.largest;
+    sums[w] = partial.sum;
+  }
+  __syncthreads();
+  Softmax<C> all;
+#pragma unroll
+  for (int i = 0; i < warps; ++i) all.largest = max(all.largest, largest[i]);
+#pragma unroll
+  for (int i = 0; i < warps; ++i) all.add(largest[i], sums[i], outs[i * pitch + min(t, a.d - 1)]);
+  return all;
+}
+
+/// Combines the blocks of a cluster. Returns whether this block has the result, as the first one does.
+template <class C>
+__device__ bool combine_blocks(Softmax<C>& of_block, int blocks, int rank) {
+  __shared__ C outs[most_blocks][most_cached_columns], largest[most_blocks], sums[most_blocks];
+  wait_for_cluster();  // the first block has started
+  const int column = static_cast<int>(threadIdx.x);
+  *of_rank(&outs[rank][column], 0) = of_block.out;
+  if (column == 0) {
+    *of_rank(&largest[rank], 0) = of_block.largest;
+    *of_rank(&sums[rank], 0) = of_block.sum;
+  }
+  arrive_at_cluster();
+  wait_for_cluster();
+  if (rank != 0) return false;
+  of_block = {};
+  for (int b = 0; b < blocks; ++b) of_block.largest = max(of_block.largest, largest[b]);
+  for (int b = 0; b < blocks; ++b) of_block.add(largest[b], sums[b], outs[b][column]);
+  return true;
+}
+
+template <class T, bool are_vectors, class C = compute_t<T>>
+__global__ void __launch_bounds__(block_size, sizeof(T) < 8 ? 4 : 2)
+    cached_attention_kernel(const __grid_constant__ Arguments<T> a) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ C shared_query[most_cached_columns];
+  const auto blocks = static_cast<unsigned>(a.blocks);
+  const int column = static_cast<int>(threadIdx.x), rank = static_cast<int>(blockIdx.x % blocks);
+  if (may_split<T> && a.blocks > 1) announce_to_cluster();
+  const Place at(a, rank);
+  const Query query(a, blockIdx.x / blocks);
+  const bool has_column = column < a.d, writes = has_column && rank == 0 && query.head % a.heads_per_group == 0;
+  // The column of this query's token.
+  const auto of_token = [&](const auto& x, unsigned head, std::int64_t token) {
+    return x.at(query.row, head, token) + column * x.strides[3];
   };
-  write(a.k, a.keys);
-  write(a.v, a.values);
-}
-
-template <class T, int width, class C = compute_t<T>>
-__global__ void __launch_bounds__(block_size) cached_attention_kernel(const __grid_constant__ Arguments<T> a) {
-  const std::int64_t block = blockIdx.x, i = block % a.tokens, head = block / a.tokens % a.heads,
-                     row = block / a.tokens / a.heads;
-  const int column = static_cast<int>(threadIdx.x), group = column / a.along, groups = block_size / a.along;
-  T* const y = a.y.at(row, head, i) + column * a.y.strides[3];
+  T new_key{}, new_value{};
+  if (writes) {
+    new_key = *of_token(a.k, query.kv_head, query.i);
+    new_value = *of_token(a.v, query.kv_head, query.i);
+  }
+  Staging<T> staging(memory);
+  Copies<T, are_vectors> copies(a, query, at);
+  copies.copy_round(a, query, at, staging);
+  if (column < a.along * columns)
+    shared_query[column] = has_column ? widened(*of_token(a.q, query.head, query.i)) : C{0};
   if (!a.check_positions()) {
-    if (column < a.d) *y = T{};
+    wait_for_copies();
+    if (may_split<T> && a.blocks > 1) wait_for_cluster();
+    if (has_column && rank == 0) *of_token(a.y, query.head, query.i) = T{};
     return;
   }
-  if (head % a.heads_per_group == 0) write_token(a, row, head / a.heads_per_group, i);
-  Partial<C> partial = attend<T, width>(a, row, head, i);
-  partial.rescale(reduce_block<WarpOrder::tree, warps>(Larger<C>(), partial.largest, block_size));
-  // All threads of a group have its sum. One counts.
-  const C mine = column % a.along == 0 ? partial.sum : C{0};
-  const C sum = reduce_block<WarpOrder::tree, warps>(Plus(), mine, block_size);
-  __shared__ C outs[block_size * columns];  // (groups, along * columns)
-  const int pitch = a.along * columns;
+  if (writes) {
+    *of_token(a.keys, query.kv_head, query.cached + query.i) = new_key;
+    *of_token(a.values, query.kv_head, query.cached + query.i) = new_value;
+  }
+  C mine[columns];
 #pragma unroll
-  for (int c = 0; c < columns; ++c)
-    outs[group * pitch + (c / width * a.along + column % a.along) * width + c % width] = partial.out[c];
-  __syncthreads();
-  if (column >= a.d) return;
-  C total = 0;
-  for (int g = 0; g < groups; ++g) total += outs[g * pitch + column];
-  *y = narrowed<T>(total / sum);
+  for (int c = 0; c < columns; ++c) mine[c] = shared_query[at.column<T>(c)];
+  Partial<C> partial;
+  // The number of rounds is the block's, because all threads of a warp take part in its reductions.
+  for (std::int64_t left = query.end;;) {
+    wait_for_copies();
+    attend(a, mine, at, left, staging, partial);
+    left -= at.groups * together<T>;
+    if (left <= 0) break;
+    copies.copy_round(a, query, at, staging);
+  }
+  combine_groups(partial, a.along);
+  Softmax<C> all = combine_warps(a, at, partial, reinterpret_cast<C*>(memory));
+  if constexpr (may_split<T>)
+    if (a.blocks > 1 && !combine_blocks(all, a.blocks, rank)) return;
+  if (has_column) *of_token(a.y, query.head, query.i) = narrowed<T>(all.out / all.sum);
 }
 
-/// Whether all tokens of x are vectors of `width` elements at aligned addresses.
+/// Whether all tokens of x are vectors of 16 bytes at aligned addresses.
 template <class T>
-bool has_vectors(const ConstView& x, int width) {
-  if (x.shape[3] % width != 0 || x.strides[3] != 1 || !is_aligned(x, sizeof(T) * static_cast<std::size_t>(width)))
-    return false;
+bool has_vectors(const ConstView& x) {
+  constexpr int width = vector_width<T>;
+  if (x.shape[3] % width != 0 || x.strides[3] != 1 || !is_aligned(x)) return false;
   for (int d = 0; d < 3; ++d)
     if (x.shape[d] > 1 && x.strides[d] % width != 0) return false;
   return true;
 }
 
-void cached_attention(const CachedAttentionArgs& a) {
-  if (a.y.numel() == 0) return;
-  visit_floating(a.y.dtype, [&](auto zero) {
+/// Returns the blocks of a query: several if there are few queries, and one block would take several rounds for the
+/// whole cache.
+template <class T>
+int blocks_of_query(const CachedAttentionArgs& a, unsigned queries) {
+  constexpr unsigned enough = 264;  // blocks that keep a large GPU busy
+  if (!may_split<T> || capability(a.y.device) < 90) return 1;
+  const std::int64_t of_round = block_size / threads_of_group(a) * together<T>;
+  int blocks = 1;
+  while (blocks < most_blocks && queries * 2 * static_cast<unsigned>(blocks) <= enough &&
+         a.keys.shape[2] > blocks * of_round)
+    blocks *= 2;
+  return blocks;
+}
+
+void cached_attention(const CachedAttentionArgs& args) {
+  if (args.y.numel() == 0) return;
+  visit_floating(args.y.dtype, [&](auto zero) {
     using T = decltype(zero);
-    constexpr int width = 16 / sizeof(T);
-    const auto blocks = static_cast<unsigned>(a.q.shape[0] * a.q.shape[1] * a.q.shape[2]);
-    const bool are_vectors = has_vectors<T>(a.q, width) && has_vectors<T>(a.k, width) && has_vectors<T>(a.v, width) &&
-                             has_vectors<T>(a.keys, width) && has_vectors<T>(a.values, width);
-    const auto kernel = are_vectors ? cached_attention_kernel<T, width> : cached_attention_kernel<T, 1>;
-    kernel<<<blocks, block_size, 0, stream_of(a.y.device)>>>(Arguments<T>(a));
+    const auto queries = static_cast<unsigned>(args.q.shape[0] * args.q.shape[1] * args.q.shape[2]);
+    const bool are_vectors =
+        has_vectors<T>(args.k) && has_vectors<T>(args.v) && has_vectors<T>(args.keys) && has_vectors<T>(args.values);
+    const int blocks = blocks_of_query<T>(args, queries);
+    const auto kernel = are_vectors ? cached_attention_kernel<T, true> : cached_attention_kernel<T, false>;
+    launch_clusters(kernel, queries * static_cast<unsigned>(blocks), blocks, Staging<T>::bytes,
+                    stream_of(args.y.device), Arguments<T>(args, blocks));
   });
-  check_launch();
 }
 
 }  // namespace
