@@ -6,7 +6,8 @@ namespace bytetape {
 
 // Layer normalisation of the rows of x (rows, n), or of sum = x + residual. Tensors of this shape are row-major.
 // weight, bias and their gradients are (n), mean and rstd = 1 / sqrt(var + eps) are (rows), of the dtype in which x is
-// accumulated. x, y and their gradients may be 16-bit if residual and sum are f32.
+// accumulated. Forward also takes both weight and bias in the dtype of x. x, y and their gradients may be 16-bit if
+// residual and sum are f32.
 
 struct LayerNormArgs {
   ConstView x, weight, bias;  // weight and bias may be undefined

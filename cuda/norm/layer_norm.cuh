@@ -12,14 +12,6 @@
 
 namespace bytetape::cuda {
 
-/// Loads adjacent elements, or returns `otherwise` for each if `from` is null.
-template <int lanes, class C>
-__device__ Packed<C, lanes> load_or(const C* from, std::int64_t at, C otherwise) {
-  if (from) return load<lanes>(from + at);
-  Packed<C, lanes> same;
-  for (int k = 0; k < lanes; ++k) same.values[k] = otherwise;
-  return same;
-}
 /// Converts elements to T.
 template <class T, class S, int lanes>
 __device__ Packed<T, lanes> converted(const Packed<S, lanes>& from) {
@@ -30,6 +22,14 @@ __device__ Packed<T, lanes> converted(const Packed<S, lanes>& from) {
     for (int k = 0; k < lanes; ++k) to.values[k] = narrowed<T>(widened(from.values[k]));
     return to;
   }
+}
+/// Loads adjacent coefficients, or returns `otherwise` for each if `from` is null.
+template <int lanes, class W, class C>
+__device__ Packed<C, lanes> load_or(const W* from, std::int64_t at, C otherwise) {
+  if (from) return converted<C>(load<lanes>(from + at));
+  Packed<C, lanes> same;
+  for (int k = 0; k < lanes; ++k) same.values[k] = otherwise;
+  return same;
 }
 
 inline constexpr int wide_block = 512;
@@ -79,9 +79,9 @@ void with_layout(std::int64_t n, bool is_aligned, F&& f) {
     f(integral_constant<int, 1>(), integral_constant<int, 0>(), dim3(wide_block));
 }
 
-/// The bytes of a vector of coefficients, which are of the computed type and as many as 16 bytes of T.
-template <class T>
-constexpr std::size_t coefficient_bytes = 16 / sizeof(T) * sizeof(compute_t<T>);
+/// The bytes of a vector of coefficients, which are of type W and as many as 16 bytes of T.
+template <class T, class W = compute_t<T>>
+constexpr std::size_t coefficient_bytes = 16 / sizeof(T) * sizeof(W);
 
 /// The number of blocks that keep the device busy, each with `at_once` rows at a time.
 inline unsigned row_blocks(std::int64_t rows, unsigned at_once, Device device) {

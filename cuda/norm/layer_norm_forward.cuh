@@ -6,9 +6,9 @@ namespace bytetape::cuda {
 namespace row_norm {
 
 /// Computes y = (x - mean) r weight + bias for adjacent elements, with x - mean = x - pivot - distance.
-template <class S, int lanes, class T, class C = compute_t<T>>
-__device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const C* weight,
-                                       const C* bias, std::int64_t at) {
+template <class S, int lanes, class T, class W, class C = compute_t<T>>
+__device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const W* weight,
+                                       const W* bias, std::int64_t at) {
   const auto w = load_or<lanes>(weight, at, C(1)), b = load_or<lanes>(bias, at, C(0));
   Packed<S, lanes> y;
   for (int k = 0; k < lanes; ++k)
@@ -16,12 +16,16 @@ __device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C dis
   return y;
 }
 
-/// The kernels' arguments. residual and sum are used if `adds`. S is the type of x and y.
-template <class T, class S, bool centred, bool adds, class C = compute_t<T>>
+/// Starts to load what follows an address to the cache.
+__device__ inline void prefetch(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from)); }
+
+/// The kernels' arguments. residual and sum are used if `adds`. S is the type of x and y, and W that of weight and
+/// bias.
+template <class T, class S, class W, bool centred, bool adds, class C = compute_t<T>>
 struct Forward {
   const S* x;
   const T* residual;
-  const C *weight, *bias;
+  const W *weight, *bias;
   C eps;
   S* y;
   T* sum;
@@ -30,8 +34,8 @@ struct Forward {
   explicit Forward(const LayerNormArgs& a)
       : x(a.x.as<S>()),
         residual(a.residual.as<T>()),
-        weight(a.weight.as<C>()),
-        bias(a.bias.as<C>()),
+        weight(a.weight.as<W>()),
+        bias(a.bias.as<W>()),
         eps(static_cast<C>(a.eps)),
         y(a.y.as<S>()),
         sum(a.sum.as<T>()),
@@ -56,6 +60,11 @@ struct Forward {
     else
       return x;
   }
+  /// Prefetches the coefficients of a column, which are used after all sums of a row.
+  __device__ void prefetch_coefficients(std::int64_t column) const {
+    if (weight) prefetch(weight + column);
+    if (bias) prefetch(bias + column);
+  }
   /// Stores the statistics of a row.
   __device__ void store(std::int64_t row, C center, C r) const {
     if (centred) mean[row] = center;
@@ -65,9 +74,9 @@ struct Forward {
 
 // Means are of differences from the row's first element, its pivot. Without a pivot, rounding of large values would
 // hide small differences. Whole blocks loop over rows, because sum_over_row() needs all threads.
-template <class T, class S, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
+template <class T, class S, class W, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
-    layer_norm_kernel(std::int64_t rows, int n, Forward<T, S, centred, adds> f) {
+    layer_norm_kernel(std::int64_t rows, int n, Forward<T, S, W, centred, adds> f) {
   for (std::int64_t base = std::int64_t{blockIdx.x} * blockDim.y; base < rows;
        base += std::int64_t{gridDim.x} * blockDim.y) {
     const std::int64_t row = base + threadIdx.y;
@@ -75,6 +84,9 @@ __global__ void __launch_bounds__(block_size)
     const auto column = [&](int i) { return static_cast<int>(threadIdx.x + i * blockDim.x) * lanes; };
     const auto is_here = [&](int i) { return is_row && column(i) < n; };
     const C pivot = is_row ? f.pivot(row * n) : C(0);
+    if (base == std::int64_t{blockIdx.x} * blockDim.y)
+      for (int i = 0; i < held; ++i)
+        if (is_here(i)) f.prefetch_coefficients(column(i));
     Packed<T, lanes> values[held];
     for (int i = 0; i < held; ++i)
       if (is_here(i)) values[i] = converted<T>(load<lanes>(f.x + row * n + column(i)));
@@ -115,9 +127,9 @@ __global__ void __launch_bounds__(block_size)
 
 /// For rows that are too long for registers: a block reads the row three times. A thread keeps its columns, so it reads
 /// only sums that it wrote itself.
-template <class T, class S, int lanes, bool centred, bool adds, class C = compute_t<T>>
+template <class T, class S, class W, int lanes, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(wide_block)
-    wide_layer_norm_kernel(std::int64_t rows, std::int64_t n, Forward<T, S, centred, adds> f) {
+    wide_layer_norm_kernel(std::int64_t rows, std::int64_t n, Forward<T, S, W, centred, adds> f) {
   const std::int64_t first = std::int64_t{threadIdx.x} * lanes, step = std::int64_t{blockDim.x} * lanes;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* const from = f.normalised() + row * n;
@@ -149,21 +161,30 @@ __global__ void __launch_bounds__(wide_block)
   }
 }
 
-template <class T, class S, bool centred, bool adds>
+template <class T, class S, class W, bool centred, bool adds>
 void launch_forward(const LayerNormArgs& a) {
   const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
   const cudaStream_t stream = stream_of(a.x.device);
-  const Forward<T, S, centred, adds> f(a);
+  const Forward<T, S, W, centred, adds> f(a);
   const bool is_aligned =
-      are_aligned({&a.x, &a.y, &a.residual, &a.sum}) && are_aligned({&a.weight, &a.bias}, coefficient_bytes<T>);
+      are_aligned({&a.x, &a.y, &a.residual, &a.sum}) && are_aligned({&a.weight, &a.bias}, coefficient_bytes<T, W>);
   with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
     const unsigned blocks = row_blocks(rows, threads.y, a.x.device);
     if constexpr (held == 0)
-      wide_layer_norm_kernel<T, S, lanes, centred, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
+      wide_layer_norm_kernel<T, S, W, lanes, centred, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
     else
-      layer_norm_kernel<T, S, lanes, held, centred, adds><<<blocks, threads, 0, stream>>>(rows, static_cast<int>(n), f);
+      layer_norm_kernel<T, S, W, lanes, held, centred, adds>
+          <<<blocks, threads, 0, stream>>>(rows, static_cast<int>(n), f);
   });
   check_launch();
+}
+
+/// Launches the kernel for the type of the coefficients: S if they have 16 bits, else the compute type of T.
+template <class T, class S, bool centred, bool adds>
+void launch_forward(const LayerNormArgs& a) {
+  if constexpr (sizeof(S) == 2)
+    if (size_of((a.weight.defined() ? a.weight : a.bias).dtype) == 2) return launch_forward<T, S, S, centred, adds>(a);
+  launch_forward<T, S, compute_t<T>, centred, adds>(a);
 }
 
 }  // namespace row_norm

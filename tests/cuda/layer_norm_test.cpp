@@ -56,6 +56,27 @@ TEST_P(CudaAddLayerNorm, IsItsParts) {
   }
 }
 
+// Without gradients, the kernel reads a 16-bit weight and bias itself.
+TEST_P(CudaAddLayerNorm, ReadsCoefficientsOfItsDtype) {
+  const NoGrad no_grad;
+  const DType dtype = GetParam();
+  const auto there = [&](const Shape& shape) { return to(random_tensor(shape, dtype), gpu); };
+  const auto wide = [&](const Tensor& v) { return v.defined() ? to(v, accumulated(dtype)) : v; };
+  for (const Shape& shape : {Shape{1, 768}, Shape{300, 64}, Shape{9, 1021}, Shape{20, 4096}, Shape{3, 9001}}) {
+    SCOPED_TRACE(detail::concat(shape));
+    const std::int64_t n = shape[1];
+    const Tensor x = there(shape), residual = there(shape), w = there({n}), b = there({n}), none;
+    for (const auto& [weight, bias] : {std::pair{w, b}, {w, none}, {none, b}, {none, none}}) {
+      EXPECT_EQ(layer_norm(x, n, weight, bias).to_vector<double>(),
+                layer_norm(x, n, wide(weight), wide(bias)).to_vector<double>());
+      EXPECT_EQ(add_layer_norm(x, residual, n, weight, bias).y.to_vector<double>(),
+                add_layer_norm(x, residual, n, wide(weight), wide(bias)).y.to_vector<double>());
+    }
+    EXPECT_EQ(layer_norm(x, n, w, wide(b)).to_vector<double>(), layer_norm(x, n, w, b).to_vector<double>());
+    EXPECT_EQ(rms_norm(x, n, w).to_vector<double>(), rms_norm(x, n, wide(w)).to_vector<double>());
+  }
+}
+
 class CudaMixedLayerNorm : public CudaAddLayerNorm {};
 
 TEST_P(CudaMixedLayerNorm, KeepsABranchIn16Bits) {

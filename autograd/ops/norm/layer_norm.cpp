@@ -135,7 +135,8 @@ static AddLayerNorm normalise(const Tensor& x, const Tensor& residual, const Sha
   check_normalized(x, normalized_shape, eps);
   check_normalized(weight, "weight", x, normalized_shape);
   check_normalized(bias, "bias", x, normalized_shape);
-  const NormalizedRows flat(x, normalized_shape);
+  const bool is_recorded = any_requires_grad({&x, &residual, &weight, &bias});
+  const NormalizedRows flat(x, normalized_shape, coefficient_dtype(x, {&weight, &bias}, is_recorded));
   const AddLayerNorm made = layer_norm_rows(flat.rows(x), flat.rows(residual), flat.row(weight), flat.row(bias), eps);
   return {view(made.y, x.shape()), made.sum.defined() ? view(made.sum, x.shape()) : made.sum};
 }

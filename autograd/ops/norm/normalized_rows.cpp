@@ -18,4 +18,10 @@ void check_normalized(const Tensor& coefficient, const char* name, const Tensor&
         describe(coefficient), " for x ", describe(x));
 }
 
+DType coefficient_dtype(const Tensor& x, std::initializer_list<const Tensor*> coefficients, bool is_recorded) {
+  const bool have_dtype_of_x = std::all_of(coefficients.begin(), coefficients.end(),
+                                           [&](const Tensor* v) { return !v->defined() || v->dtype() == x.dtype(); });
+  return have_dtype_of_x && !is_recorded ? x.dtype() : accumulated(x.dtype());
+}
+
 }  // namespace bytetape

@@ -85,7 +85,8 @@ Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor
   const Tensor x = op.input(input);
   check_normalized(x, normalized_shape, eps);
   check_normalized(weight, "weight", x, normalized_shape);
-  const NormalizedRows flat(x, normalized_shape);
+  const DType dtype = coefficient_dtype(x, {&weight}, any_requires_grad({&x, &weight}));
+  const NormalizedRows flat(x, normalized_shape, dtype);
   return op.result(view(rms_norm_rows(flat.rows(x), flat.row(weight), eps), x.shape()));
 }
 

@@ -24,17 +24,25 @@ void for_each_pair(const Row<T>& a, const Row<S>& b, F&& f) {
       [&](std::int64_t at, const auto& v) { f(at, v, source.load(b.data + at * b.step, b.step, v.size())); });
 }
 
-/// Pieces of weight or bias. Undefined ones are constant.
-template <class C>
+/// Pieces of weight or bias, which are stored in C or S. Undefined ones are constant.
+template <class C, class S = C>
 class Coefficients {
  public:
-  Coefficients(const ConstView& v, C otherwise) : data_(v.defined() ? v.as<C>() : nullptr) {
+  Coefficients(const ConstView& v, C otherwise)
+      : data_(v.as<char>()), is_stored_in_c_(!v.defined() || size_of(v.dtype) == sizeof(C)) {
     if (!data_) std::fill_n(same_, detail::chunk, otherwise);
   }
-  ConstMap<C> piece(std::int64_t at, std::int64_t n) const { return {data_ ? data_ + at : same_, n}; }
+  ConstMap<C> piece(std::int64_t at, std::int64_t n) const {
+    return {data_ ? reinterpret_cast<const C*>(data_) + at : same_, n};
+  }
+  /// Returns the same, converted in the buffer of `source` if that is necessary.
+  ConstMap<C> piece(std::int64_t at, std::int64_t n, detail::Source<S>& source) const {
+    return is_stored_in_c_ ? piece(at, n) : source.load(data_ + at * sizeof(S), sizeof(S), n);
+  }
 
  private:
-  const C* data_;
+  const char* data_;
+  bool is_stored_in_c_;
   alignas(64) C same_[detail::chunk];
 };
 
@@ -60,12 +68,13 @@ void layer_norm(const LayerNormArgs& a) {
     using T = decltype(normalised);
     using S = decltype(y);
     using C = compute_t<T>;
-    const Coefficients<C> scale(a.weight, 1), shift(a.bias, 0);
+    const Coefficients<C, S> scale(a.weight, 1), shift(a.bias, 0);
     const bool adds = a.residual.defined(), is_centred = a.mean.defined();
     const auto n = static_cast<double>(a.x.shape[1]);
     parallel_for(a.x.shape[0], rows_grain(a.x), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         if (adds) add_rows<T, S>(a, i);
+        detail::Source<S> scales, shifts;
         const Row<T> row = row_of<T>(adds ? a.sum : a.x, i);
         const C center = is_centred ? row.sum() / static_cast<C>(n) : C{0};
         double m1 = 0, m2 = 0;  // m1: the error of the rounded mean
@@ -77,7 +86,8 @@ void layer_norm(const LayerNormArgs& a) {
         const C r = static_cast<C>(1 / std::sqrt(std::max(m2 / n - rest * rest, 0.0) + a.eps)),
                 off = static_cast<C>(rest);
         row.for_each_piece([&](std::int64_t at, const auto& v) {
-          store<S>(a.y, i, at, (v - center - off) * r * scale.piece(at, v.size()) + shift.piece(at, v.size()));
+          const auto w = scale.piece(at, v.size(), scales), b = shift.piece(at, v.size(), shifts);
+          store<S>(a.y, i, at, (v - center - off) * r * w + b);
         });
         if (is_centred) a.mean.as<C>()[i] = center + off;
         a.rstd.as<C>()[i] = r;

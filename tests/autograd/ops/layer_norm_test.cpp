@@ -58,6 +58,30 @@ TEST(AddLayerNorm, IsItsPartsBitForBit) {
         }
 }
 
+// Without gradients, the kernel reads a 16-bit weight and bias itself. With gradients, backward needs them in f32.
+TEST(LayerNorm, ConvertsCoefficientsOnlyForGradients) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(detail::concat(dtype));
+    const Tensor x = random_tensor({5, 300}, dtype), residual = random_tensor({5, 300}, dtype), none;
+    const Tensor w = random_leaf({300}, dtype), b = random_leaf({300}, dtype);
+    const auto results = [&](const Tensor& weight, const Tensor& bias) {
+      const AddLayerNorm added = add_layer_norm(x, residual, 300, weight, bias);
+      std::vector<std::vector<double>> all;
+      for (const Tensor& y : {layer_norm(x, 300, weight, bias), rms_norm(x, 300, weight), added.y, added.sum})
+        all.push_back(y.to_vector<double>());
+      return all;
+    };
+    const auto recorded = results(w, b), recorded_without_bias = results(w, none);
+    const NoGrad no_grad;
+    EXPECT_EQ(results(w, b), recorded);
+    EXPECT_EQ(results(to(w, DType::f32), b), recorded);
+    EXPECT_EQ(results(w, none), recorded_without_bias);
+    const auto before = memory::stats().allocations;
+    const Tensor y = rms_norm(x, 300, w);
+    EXPECT_EQ(memory::stats().allocations - before, 2) << "the result and 1 / RMS";
+  }
+}
+
 TEST(AddLayerNorm, GivesTheResidualAloneItsGradient) {
   const Tensor x = randn({4, 3}), residual = leaf({4, 3}, DType::f32);
   const AddLayerNorm made = add_layer_norm(x, residual, 3);
