@@ -10,6 +10,7 @@
 #include "bytetape/cuda/index.cuh"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
+#include "bytetape/cuda/reduce/arg_rows.h"
 #include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/reduce/reduce_layout.h"
 #include "bytetape/cuda/runtime/launch.h"
@@ -363,9 +364,9 @@ void extreme(const ConstView& x, const View& y) {
   });
 }
 
-template <template <class> class R>
-void extreme_with_index(const ConstView& x, int, const View& values, const View& indices) {
-  if (indices.numel() == 0) return;
+template <template <class> class R, bool is_max>
+void extreme_with_index(const ConstView& x, int dim, const View& values, const View& indices) {
+  if (indices.numel() == 0 || arg_extreme_of_rows(is_max, x, dim, values, indices)) return;
   visit_read(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     launch<R<T>, T, std::int64_t>(reduce_layout(x, indices, false), x.as<T>(), indices.as<std::int64_t>(), nullptr,
@@ -381,8 +382,8 @@ const ReduceKernels& reduce_kernels() {
       .prod = {reduce_plans().prod.plan, accumulate<Product>},
       .max = extreme<Max>,
       .min = extreme<Min>,
-      .argmax = extreme_with_index<ArgMax>,
-      .argmin = extreme_with_index<ArgMin>,
+      .argmax = extreme_with_index<ArgMax, true>,
+      .argmin = extreme_with_index<ArgMin, false>,
   };
   return all;
 }

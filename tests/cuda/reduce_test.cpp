@@ -1,6 +1,9 @@
-// Means on a GPU: the bits of the sum, divided before it is rounded.
+// Means on a GPU, which are sums divided before they are rounded, and extremes of long rows.
+#include <limits>
+
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {
@@ -23,6 +26,44 @@ TEST_F(CudaReduce, AMeanIsTheQuotientOfTheSum) {
           ASSERT_TRUE(got[i] == expected[i] || (got[i] != got[i] && expected[i] != expected[i]))
               << dtype << shape << dims << " at " << i;
       }
+}
+
+// Rows of one to all vectors of a cluster, with ties, NaN, infinities and both zeros, at any address.
+TEST_F(CudaReduce, FindsTheFirstExtremeOfLongRows) {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const auto expect_first = [](const Tensor& here, const Tensor& there) {
+    const auto max_here = max_with_indices(here, 1), max_there = max_with_indices(there, 1);
+    const auto min_here = min_with_indices(here, 1), min_there = min_with_indices(there, 1);
+    EXPECT_EQ(max_there.indices.to_vector<std::int64_t>(), max_here.indices.to_vector<std::int64_t>());
+    EXPECT_EQ(min_there.indices.to_vector<std::int64_t>(), min_here.indices.to_vector<std::int64_t>());
+    EXPECT_TRUE(all_close(max_there.values, max_here.values, 0, 0));
+    EXPECT_TRUE(all_close(min_there.values, min_here.values, 0, 0));
+    EXPECT_EQ(argmax(there, 1).to_vector<std::int64_t>(), max_here.indices.to_vector<std::int64_t>());
+  };
+  const auto expect = [&](const Tensor& x) {
+    const Tensor there = to(x, gpu);
+    const auto odd = [](const Tensor& v) { return narrow(v, 1, 1, v.size(1) - 1); };
+    expect_first(x, there);
+    expect_first(odd(x), odd(there));
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const Shape& shape :
+         {Shape{1, 4096}, Shape{1, 50'257}, Shape{1, 50'304}, Shape{20, 50'257}, Shape{200, 5001}}) {
+      SCOPED_TRACE(detail::concat(dtype, shape));
+      Tensor x = random_tensor(shape, dtype);  // 16-bit elements have ties
+      expect(x);
+      const std::int64_t n = shape[1];
+      for (const double value : {20.0, -20.0, infinity, -infinity, nan}) {
+        for (const std::int64_t at : {n - 1, n / 2 + 3, n / 3}) {  // each earlier than the one before
+          fill_(narrow(x, 1, at, 1), value);
+          expect(x);
+        }
+      }
+    }
+  for (const double value : {0.0, infinity, -infinity, nan}) expect(full({2, 9001}, value, DType::bf16));
+  Tensor zeros_of_both_signs = full({1, 9001}, -0.0);
+  fill_(narrow(zeros_of_both_signs, 1, 5000, 100), 0.0);
+  expect(zeros_of_both_signs);
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ TEST(AddLayerNorm, IsItsPartsBitForBit) {
 TEST(LayerNorm, ConvertsCoefficientsOnlyForGradients) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     SCOPED_TRACE(detail::concat(dtype));
-    const Tensor x = random_tensor({5, 300}, dtype), residual = random_tensor({5, 300}, dtype), none;
-    const Tensor w = random_leaf({300}, dtype), b = random_leaf({300}, dtype);
+    const Tensor x = test::random_tensor({5, 300}, dtype), residual = test::random_tensor({5, 300}, dtype), none;
+    const Tensor w = test::random_leaf({300}, dtype), b = test::random_leaf({300}, dtype);
     const auto results = [&](const Tensor& weight, const Tensor& bias) {
       const AddLayerNorm added = add_layer_norm(x, residual, 300, weight, bias);
       std::vector<std::vector<double>> all;
@@ -78,7 +78,7 @@ TEST(LayerNorm, ConvertsCoefficientsOnlyForGradients) {
     EXPECT_EQ(results(w, none), recorded_without_bias);
     const auto before = memory::stats().allocations;
     const Tensor y = rms_norm(x, 300, w);
-    EXPECT_EQ(memory::stats().allocations - before, 2) << "the result and 1 / RMS";
+    EXPECT_EQ(memory::stats().allocations - before, 2u) << "the result and 1 / RMS";
   }
 }
 
