@@ -60,10 +60,14 @@ struct Forward {
     else
       return x;
   }
-  /// Prefetches the coefficients of a column, which are used after all sums of a row.
-  __device__ void prefetch_coefficients(std::int64_t column) const {
-    if (weight) prefetch(weight + column);
-    if (bias) prefetch(bias + column);
+  /// Starts to load n coefficients to the cache, as they are used only after the sums of a row. The block has a thread
+  /// for each cache line.
+  __device__ void prefetch_coefficients(int n) const {
+    constexpr int line = 128 / sizeof(W);
+    const int at = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x) * line;
+    if (at >= n) return;
+    if (weight) prefetch(weight + at);
+    if (bias) prefetch(bias + at);
   }
   /// Stores the statistics of a row.
   __device__ void store(std::int64_t row, C center, C r) const {
@@ -77,6 +81,7 @@ struct Forward {
 template <class T, class S, class W, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
     layer_norm_kernel(std::int64_t rows, int n, Forward<T, S, W, centred, adds> f) {
+  f.prefetch_coefficients(n);
   for (std::int64_t base = std::int64_t{blockIdx.x} * blockDim.y; base < rows;
        base += std::int64_t{gridDim.x} * blockDim.y) {
     const std::int64_t row = base + threadIdx.y;
@@ -84,9 +89,6 @@ __global__ void __launch_bounds__(block_size)
     const auto column = [&](int i) { return static_cast<int>(threadIdx.x + i * blockDim.x) * lanes; };
     const auto is_here = [&](int i) { return is_row && column(i) < n; };
     const C pivot = is_row ? f.pivot(row * n) : C(0);
-    if (base == std::int64_t{blockIdx.x} * blockDim.y)
-      for (int i = 0; i < held; ++i)
-        if (is_here(i)) f.prefetch_coefficients(column(i));
     Packed<T, lanes> values[held];
     for (int i = 0; i < held; ++i)
       if (is_here(i)) values[i] = converted<T>(load<lanes>(f.x + row * n + column(i)));
