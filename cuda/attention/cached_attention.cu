@@ -21,6 +21,7 @@
 #include "bytetape/cuda/runtime/cluster.cuh"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/overlap.cuh"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -367,6 +368,7 @@ __global__ void __launch_bounds__(block_size, sizeof(T) < 8 ? 4 : 2)
   const auto blocks = static_cast<unsigned>(a.blocks);
   const int column = static_cast<int>(threadIdx.x), rank = static_cast<int>(blockIdx.x % blocks);
   if (may_split<T> && a.blocks > 1) announce_to_cluster();
+  wait_for_earlier_work();
   const Place at(a, rank);
   const Query query(a, blockIdx.x / blocks);
   const bool has_column = column < a.d, writes = has_column && rank == 0 && query.head % a.heads_per_group == 0;
@@ -446,8 +448,12 @@ void cached_attention(const CachedAttentionArgs& args) {
         has_vectors<T>(args.k) && has_vectors<T>(args.v) && has_vectors<T>(args.keys) && has_vectors<T>(args.values);
     const int blocks = blocks_of_query<T>(args, queries);
     const auto kernel = are_vectors ? cached_attention_kernel<T, true> : cached_attention_kernel<T, false>;
-    launch_clusters(kernel, queries * static_cast<unsigned>(blocks), blocks, Staging<T>::bytes,
-                    stream_of(args.y.device), Arguments<T>(args, blocks));
+    launch_overlapping({.device = args.y.device,
+                        .blocks = queries * static_cast<unsigned>(blocks),
+                        .threads = block_size,
+                        .shared_bytes = Staging<T>::bytes,
+                        .cluster = blocks},
+                       kernel, Arguments<T>(args, blocks));
   });
 }
 

@@ -12,11 +12,12 @@
 #include "bytetape/cuda/pointwise/gelu.cuh"
 #include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/overlap.cuh"
 
 namespace bytetape::cuda {
 namespace {
 
-constexpr int threads = 128, warp = 32, most_rows = 4;
+constexpr int threads = 128, warp = 32, most_rows = 4, most_outputs = 4;
 constexpr int unroll = 4;                       // vectors of a column that a thread copies at once
 constexpr std::int64_t longest = 1 << 14;       // k from which one block is too few for a column
 constexpr std::int64_t many_columns = 1 << 13;  // columns that occupy a GPU even if a warp computes several
@@ -53,9 +54,11 @@ struct Arguments {
   __host__ __device__ int columns_at_once() const { return threads >> shift; }
 };
 
-__device__ inline float activated(Activation activation, float z) {
+/// Returns the activation of z, which is to be stored as Out.
+template <class Out>
+__device__ float activated(Activation activation, float z) {
   if (activation == Activation::relu) return z < 0 ? 0.f : z;
-  return activation == Activation::gelu_tanh ? GeluTanh()(z) : z;
+  return activation == Activation::gelu_tanh ? GeluTanh<Out>()(z) : z;
 }
 
 /// Adds the products of the thread's vectors: of `rows` rows of x with `outputs` columns from `first` on. A thread
@@ -92,6 +95,15 @@ __device__ void add_products(const Arguments<T, Out>& a, std::int64_t first, int
   }
 }
 
+/// Starts to load the thread's part of `outputs` columns to the L2 cache.
+template <int outputs, class T, class Out>
+__device__ void prefetch_columns(const Arguments<T, Out>& a, std::int64_t first, int at) {
+  constexpr int width = vector_width<T>, of_line = 8;  // vectors in 128 bytes
+  for (int v = at * of_line; v < a.vectors; v += a.along() * of_line)
+    for (int i = 0; i < outputs; ++i)
+      prefetch_to_l2(a.w + min(first + i, a.columns - 1) * a.w_step + std::int64_t{v} * width);
+}
+
 template <class T, class Out, int rows, int outputs>
 __global__ void __launch_bounds__(threads) matvec_kernel(const __grid_constant__ Arguments<T, Out> a) {
   const int at = static_cast<int>(threadIdx.x) & (a.along() - 1), group = static_cast<int>(threadIdx.x) >> a.shift;
@@ -101,6 +113,8 @@ __global__ void __launch_bounds__(threads) matvec_kernel(const __grid_constant__
   const std::int64_t column = first + at % outputs;
   const bool stores = row < a.rows && column < a.columns;
   float bias = 0;
+  prefetch_columns<outputs>(a, first, at);
+  wait_for_earlier_work();
   if (stores && a.bias) bias = widened(a.bias[row * a.bias_row + column * a.bias_column]);
   float sums[rows * outputs] = {};
   add_products<rows, outputs>(a, first, at, sums);
@@ -114,7 +128,7 @@ __global__ void __launch_bounds__(threads) matvec_kernel(const __grid_constant__
   z += bias;
   const std::int64_t to = row * a.y_row + column * a.y_column;
   if (a.z) a.z[to] = narrowed<Out>(z);
-  a.y[to] = narrowed<Out>(activated(a.activation, z));
+  a.y[to] = narrowed<Out>(activated<Out>(a.activation, z));
 }
 
 template <class T, class Out>
@@ -123,13 +137,14 @@ void launch(const MatmulArgs& args) {
   const auto with = [&](auto rows, auto outputs) {
     const std::int64_t of_block = a.columns_at_once() * outputs;
     const auto blocks = static_cast<unsigned>((a.columns + of_block - 1) / of_block);
-    matvec_kernel<T, Out, rows, outputs><<<blocks, threads, 0, stream_of(args.y.device)>>>(a);
+    launch_overlapping({.device = args.y.device, .blocks = blocks, .threads = threads},
+                       matvec_kernel<T, Out, rows, outputs>, a);
   };
   const auto with_rows = [&](auto rows) {
     if (a.columns < many_columns)
       with(rows, std::integral_constant<int, 1>());
     else
-      with(rows, std::integral_constant<int, most_rows>());
+      with(rows, std::integral_constant<int, most_outputs>());
   };
   if (a.rows == 1)
     with_rows(std::integral_constant<int, 1>());
@@ -137,7 +152,6 @@ void launch(const MatmulArgs& args) {
     with_rows(std::integral_constant<int, 2>());
   else
     with_rows(std::integral_constant<int, most_rows>());
-  check_launch();
 }
 
 template <class T>

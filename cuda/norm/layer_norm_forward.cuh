@@ -1,9 +1,14 @@
 #pragma once
 // Forward of layer normalisation. RMS normalisation is the same with a mean of 0, for which nothing is `centred`.
 #include "bytetape/cuda/norm/layer_norm.cuh"
+#include "bytetape/cuda/runtime/overlap.cuh"
 
 namespace bytetape::cuda {
 namespace row_norm {
+
+// Returns a * b. The compiler may not fuse it with a sum, so the bits do not depend on which coefficients there are.
+__device__ inline float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
 /// Computes y = (x - mean) r weight + bias for adjacent elements, with x - mean = x - pivot - distance.
 template <class S, int lanes, class T, class W, class C = compute_t<T>>
@@ -12,12 +17,10 @@ __device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C dis
   const auto w = load_or<lanes>(weight, at, C(1)), b = load_or<lanes>(bias, at, C(0));
   Packed<S, lanes> y;
   for (int k = 0; k < lanes; ++k)
-    y.values[k] = narrowed<S>((widened(x.values[k]) - pivot - distance) * r * w.values[k] + b.values[k]);
+    y.values[k] =
+        narrowed<S>(::fma(rounded_product(widened(x.values[k]) - pivot - distance, r), w.values[k], b.values[k]));
   return y;
 }
-
-/// Starts to load what follows an address to the cache.
-__device__ inline void prefetch(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from)); }
 
 /// The kernels' arguments. residual and sum are used if `adds`. S is the type of x and y, and W that of weight and
 /// bias.
@@ -60,14 +63,15 @@ struct Forward {
     else
       return x;
   }
-  /// Starts to load n coefficients to the cache, as they are used only after the sums of a row. The block has a thread
-  /// for each cache line.
-  __device__ void prefetch_coefficients(int n) const {
+  /// Starts to load n coefficients, as they are used only after the sums of a row: `load` gets an address in each cache
+  /// line. The block has a thread for each.
+  template <class F>
+  __device__ void prefetch_coefficients(int n, const F& load) const {
     constexpr int line = 128 / sizeof(W);
     const int at = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x) * line;
     if (at >= n) return;
-    if (weight) prefetch(weight + at);
-    if (bias) prefetch(bias + at);
+    if (weight) load(weight + at);
+    if (bias) load(bias + at);
   }
   /// Stores the statistics of a row.
   __device__ void store(std::int64_t row, C center, C r) const {
@@ -81,7 +85,9 @@ struct Forward {
 template <class T, class S, class W, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
     layer_norm_kernel(std::int64_t rows, int n, Forward<T, S, W, centred, adds> f) {
-  f.prefetch_coefficients(n);
+  f.prefetch_coefficients(n, [](const W* line) { prefetch_to_l2(line); });
+  wait_for_earlier_work();
+  f.prefetch_coefficients(n, [](const W* line) { prefetch_to_l1(line); });
   for (std::int64_t base = std::int64_t{blockIdx.x} * blockDim.y; base < rows;
        base += std::int64_t{gridDim.x} * blockDim.y) {
     const std::int64_t row = base + threadIdx.y;
@@ -175,8 +181,8 @@ void launch_forward(const LayerNormArgs& a) {
     if constexpr (held == 0)
       wide_layer_norm_kernel<T, S, W, lanes, centred, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
     else
-      layer_norm_kernel<T, S, W, lanes, held, centred, adds>
-          <<<blocks, threads, 0, stream>>>(rows, static_cast<int>(n), f);
+      launch_overlapping({.device = a.x.device, .blocks = blocks, .threads = threads},
+                         layer_norm_kernel<T, S, W, lanes, held, centred, adds>, rows, static_cast<int>(n), f);
   });
   check_launch();
 }

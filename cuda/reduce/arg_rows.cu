@@ -12,6 +12,7 @@
 #include "bytetape/cuda/reduce/block_reduce.cuh"
 #include "bytetape/cuda/runtime/cluster.cuh"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/overlap.cuh"
 
 namespace bytetape::cuda {
 namespace {
@@ -93,6 +94,7 @@ __global__ void __launch_bounds__(block_size) arg_rows_kernel(const __grid_const
   const auto blocks = static_cast<unsigned>(a.blocks);
   const int rank = static_cast<int>(blockIdx.x % blocks);
   if (blocks > 1) announce_to_cluster();
+  wait_for_earlier_work();
   std::int64_t offsets[2] = {};
   a.rows.add(blockIdx.x / blocks, offsets);
   const T* const row = a.x + offsets[0];
@@ -120,14 +122,16 @@ void launch(bool is_max, const ConstView& x, const Walk<2>& rows, std::int64_t n
   while (capability(x.device) >= 90 && blocks < most_blocks && count * 2 * blocks <= enough &&
          n > blocks * block_size * vector_width<T>)
     blocks *= 2;
-  launch_clusters(arg_rows_kernel<T>, static_cast<unsigned>(count * blocks), blocks, 0, stream_of(x.device),
-                  Arguments<T>{.rows = Offsets<2>(rows),
-                               .x = x.as<T>(),
-                               .indices = indices.as<std::int64_t>(),
-                               .values = values.as<T>(),
-                               .n = n,
-                               .blocks = blocks,
-                               .is_max = is_max});
+  launch_overlapping(
+      {.device = x.device, .blocks = static_cast<unsigned>(count * blocks), .threads = block_size, .cluster = blocks},
+      arg_rows_kernel<T>,
+      Arguments<T>{.rows = Offsets<2>(rows),
+                   .x = x.as<T>(),
+                   .indices = indices.as<std::int64_t>(),
+                   .values = values.as<T>(),
+                   .n = n,
+                   .blocks = blocks,
+                   .is_max = is_max});
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 // Clusters of blocks, which run at the same time and access each other's shared memory. They need compute capability
-// 9.0. On older GPUs a cluster is one block, and the device functions must not be called.
-#include "bytetape/cuda/runtime/launch.h"
+// 9.0. On older GPUs a cluster is one block, and these functions must not be called. launch_overlapping() launches
+// them.
+#include <cstdint>
 
 namespace bytetape::cuda {
 
@@ -33,24 +34,6 @@ __device__ T* of_rank(T* shared, [[maybe_unused]] int rank) {
 #else
   return shared;
 #endif
-}
-
-/// Launches a kernel of block_size threads in clusters of `size` blocks along x.
-template <class A>
-void launch_clusters(void (*kernel)(A), unsigned blocks, int size, std::size_t shared_bytes, cudaStream_t stream,
-                     const A& args) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(size);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = block_size;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = size > 1 ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, args));
 }
 
 }  // namespace bytetape::cuda
