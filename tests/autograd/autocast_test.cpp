@@ -333,19 +333,20 @@ TEST(Autocast, CanBeDifferentiatedTwice) {
     const Tensor g = grad({sum(y * y)}, {in}, recorded)[0];
     return grad({sum(g * g)}, {weight})[0];
   };
-  for (const bool is_image : {false, true}) {
-    const auto f = [&] {
-      const Tensor y = is_image ? conv2d(image, k) : linear(x, w);
-      return is_image ? penalty(y, image, k) : penalty(y, x, w);
-    };
-    const Tensor expected = f();
-    const Autocast autocast(DType::bf16);
-    const Tensor got = f();
-    EXPECT_EQ(got.dtype(), DType::f32);
-    double largest = 0;
-    for (const double v : expected.to_vector<double>()) largest = std::max(largest, std::abs(v));
-    EXPECT_TRUE(all_close(got, expected, 0.05, 0.05 * largest));
-  }
+  for (const bool is_image : {false, true})
+    for (const bool of_weight : {false, true}) {  // the penalty is on the gradient of the weight, or of the input
+      const auto f = [&] {
+        const Tensor y = is_image ? conv2d(image, k) : linear(x, w);
+        return is_image ? penalty(y, of_weight ? k : image, k) : penalty(y, of_weight ? w : x, w);
+      };
+      const Tensor expected = f();
+      const Autocast autocast(DType::bf16);
+      const Tensor got = f();
+      EXPECT_EQ(got.dtype(), DType::f32);
+      double largest = 0;
+      for (const double v : expected.to_vector<double>()) largest = std::max(largest, std::abs(v));
+      EXPECT_TRUE(all_close(got, expected, 0.05, 0.05 * largest));
+    }
 }
 
 TEST(Autocast, BackwardIsTheSameInsideAndOutside) {

@@ -164,6 +164,10 @@ TEST(Backward, WritesOverNoGradientThatSomebodyHolds) {
   std::vector<double> wrapped(20, 1);
   dropout(x, 0.5).backward(from_blob(wrapped.data(), {4, 5}, DType::f64));
   EXPECT_EQ(wrapped, std::vector<double>(20, 1));
+  const Tensor dropped = dropout(x * 1, 0.5);
+  dropped.register_hook([&](const Tensor&) { return from_blob(wrapped.data(), {4, 5}, DType::f64); });
+  sum(dropped).backward();
+  EXPECT_EQ(wrapped, std::vector<double>(20, 1)) << "which a hook lends";
 
   Tensor seen;
   const Tensor y = relu(x * 1);

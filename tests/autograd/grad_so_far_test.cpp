@@ -92,6 +92,18 @@ TEST(GradSoFar, MeetsOtherUsesOfTheLeaf) {
   EXPECT_TRUE(all_close(accumulated(w, losses), summed(w, losses), 1e-10, 1e-10));
 }
 
+// A rule adds to the gradient of one leaf in place, and makes that of the other.
+TEST(GradSoFar, OfTwoLeavesOfOneProductIsRight) {
+  Tensor a = weight({4, 3}), b = weight({3, 5});
+  const Tensor c = randn({4, 5}, DType::f64);
+  const auto step = [&] { sum(matmul(a, b) * c).backward(); };
+  step();
+  const Tensor of_a = clone(a.grad()), of_b = clone(b.grad());
+  step();
+  EXPECT_TRUE(all_close(a.grad(), 2 * of_a));
+  EXPECT_TRUE(all_close(b.grad(), 2 * of_b));
+}
+
 TEST(GradSoFar, OfAnotherLayoutOrWithAPaddingIndexIsRight) {
   Tensor w = weight({5, 3}), x = randn({7, 3}, DType::f64), i = randint(0, 5, 11);
   const std::vector<std::function<Tensor()>> losses{[&] { return sum(squared(linear(x, w))); },

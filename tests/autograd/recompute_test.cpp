@@ -217,6 +217,32 @@ TEST(Recompute, LeavesTheSumOfANormAlone) {
     EXPECT_EQ(found[i].to_vector<double>(), expected[i].to_vector<double>()) << i;
 }
 
+/// x^2 and x^3 from one node, which can remake the first of its outputs, as can_remake() says.
+struct PowersBackward final : Node {
+  Saved x{this};
+  bool can_remake(const Tensor&) const override { return x.is_intact(); }
+  Tensor remake() const override { return squared(x.get()); }
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const Tensor v = x.get();
+    gx[0] = gy[0] * v * 2 + gy[1] * v * v * 3;
+  }
+};
+
+// A node is not asked for another output than its first, whatever it would say.
+TEST(Recompute, RemakesOnlyTheFirstOutputOfANode) {
+  const Tensor x = random_leaf({4, 6}), first = random_leaf({5, 6}), second = random_leaf({5, 6});
+  const auto gradients = [&] {
+    const Tensor v = x.detach(), square = v * v, cube = square * v;
+    if (auto* node = record_outputs<PowersBackward>({square, cube}, x)) node->x.save(x);
+    return grad({sum(linear(square, first) * linear(cube, second))}, {x, first, second});
+  };
+  const std::vector<Tensor> expected = gradients();
+  const Recompute recompute;
+  const std::vector<Tensor> found = gradients();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i].to_vector<double>(), expected[i].to_vector<double>()) << i;
+}
+
 TEST(Recompute, RoundsA16BitNormAsForwardDoes) {
   const Tensor x = random_leaf({9, 40}, DType::f32), added = random_leaf({9, 40}, DType::f32),
                first = random_leaf({40, 40}, DType::f32), second = random_leaf({5, 40}, DType::f32),

@@ -61,6 +61,22 @@ TEST(SavedTensorHooks, KeepTheGraphForHigherDerivatives) {
   for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(all_close(hooked[i], plain[i], 0, 0));
 }
 
+TEST(SavedTensorHooks, RecordNoOpsOfTheirOwn) {
+  const Example e;
+  int calls = 0;
+  const auto records = [&](const Tensor& t) { return ++calls, (t * 1).requires_grad(); };
+  const SavedTensorHooks hooks([&](const Tensor& t) -> Unpack {
+    EXPECT_FALSE(records(t));
+    return [&, t] {
+      EXPECT_FALSE(records(t));
+      return t;
+    };
+  });
+  const Tensor g = grad({e.loss()}, {e.x}, {.create_graph = true})[0];
+  grad({sum(g * g)}, {e.x});
+  EXPECT_GT(calls, 8);
+}
+
 TEST(SavedTensorHooks, UnpackOnceWhereTheGraphStays) {
   const Example e;
   const Copies copies;
@@ -107,6 +123,21 @@ TEST(SavedTensorHooks, LetGoOfWhatIsNotNeeded) {
     EXPECT_EQ(alive.use_count(), 2);
   }
   EXPECT_EQ(alive.use_count(), 1);
+}
+
+// Rules write over a saved tensor that nobody else holds, but not over memory that is not the library's.
+TEST(SavedTensorHooks, MayLendMemoryThatStaysAsItIs) {
+  const Tensor x = randn({4, 5}, DType::f64).set_requires_grad();
+  std::vector<double> lent;
+  const SavedTensorHooks hooks([&](const Tensor& t) -> Unpack {
+    lent = t.to_vector<double>();
+    return [&lent, shape = t.shape()] { return from_blob(lent.data(), shape, DType::f64); };
+  });
+  const Tensor y = tanh(x);
+  const std::vector<double> before = y.to_vector<double>();
+  sum(y).backward();
+  EXPECT_EQ(lent, before);
+  EXPECT_TRUE(all_close(x.grad(), (1 - y * y).detach()));
 }
 
 TEST(SavedTensorHooks, AreOfferedWhatACheckpointKeeps) {

@@ -72,6 +72,21 @@ TEST(WhyAlive, TakesTheShortestWay) {
   EXPECT_THAT(why_alive(h, {{"far", far}}), HasSubstr("log, which saved it <- exp <- tanh <- sum <- tensor 'far'\n"));
 }
 
+// Wherever among its users the end of the shortest way was recorded.
+TEST(WhyAlive, TakesTheShortestWayOfMany) {
+  const Tensor w = randn({3}).set_requires_grad();
+  const Tensor h = exp(w);
+  Tensor before, near, after;
+  {
+    const Tensor y = log(h);
+    before = sum(y * 2 + 1);
+    near = sum(y);
+    after = sum(y * 2 + 1);
+  }
+  EXPECT_THAT(why_alive(h, {{"before", before}, {"near", near}, {"after", after}}),
+              HasSubstr("log, which saved it <- sum <- tensor 'near'\n"));
+}
+
 TEST(WhyAlive, KnowsParametersGradientsAndOptimizerState) {
   Net net;
   sum(net(randn({8, 16}))).backward();

@@ -214,6 +214,22 @@ TEST_P(Workers, OutOfMemoryReachesTheCaller) {
   EXPECT_FALSE(loader.begin() == loader.end());
 }
 
+TEST_P(Workers, DoWithRoomForOneBatch) {
+  const TensorDataset large(zeros({6, 12 << 20}, DType::u8), arange(6));  // 24 MiB a batch: no gap of others has that
+  DataLoaderOptions o = options();
+  o.batch_size = 2;
+  DataLoader loader(large, o);
+  memory::empty_cache(Device::cpu());
+  memory::set_limit(memory::stats(Device::cpu()).reserved.current + (std::size_t{25} << 20), Device::cpu());
+  std::vector<std::int64_t> seen;
+  EXPECT_NO_THROW({
+    for (const Batch& b : loader)
+      for (const std::int64_t i : b.y.to_vector<std::int64_t>()) seen.push_back(i);
+  });
+  memory::set_limit(memory::snapshot(Device::cpu()).capacity, Device::cpu());
+  EXPECT_THAT(seen, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
 std::vector<memory::Event> events_of_an_epoch(const DataLoaderOptions& options) {
   Counted set(60);
   set.uneven = true;

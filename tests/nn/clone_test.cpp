@@ -137,6 +137,19 @@ TEST(Clone, IsARootOnTheLedger) {
   EXPECT_EQ(path(outer.parameters()[0]), "teacher.0 Linear");
 }
 
+// A module whose first parent is not copied belongs to the first parent that is, wherever below the copy that lies.
+TEST(Clone, BooksModulesThatAreSharedWithOthers) {
+  const auto shared = std::make_shared<nn::Linear>(4, 4);
+  const nn::Sequential elsewhere(shared);
+  nn::Sequential net;
+  net.push_back("inner", nn::Sequential(shared, nn::ReLU()));
+  const auto path = [](const Tensor& x) { return memory::plain_path(x.storage().module()); };
+  EXPECT_EQ(path(shared->weight), "0") << "in the other one";
+  nn::Sequential copy = nn::clone(net);
+  EXPECT_EQ(path(copy.get_parameter("inner.0.weight")), "inner.0");
+  EXPECT_EQ(path(shared->weight), "0");
+}
+
 TEST(Clone, TrainsByItself) {
   nn::Sequential student = examples::small_net(), teacher = nn::clone(student);
   optim::SGD sgd(student.parameters(), {.lr = 0.1});

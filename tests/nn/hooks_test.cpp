@@ -7,6 +7,7 @@
 
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 
 namespace bytetape {
 namespace {
@@ -231,6 +232,18 @@ TEST(BackwardHooks, LeaveHigherDerivatives) {
   const double t = std::tanh(0.3);
   EXPECT_NEAR(gx.item<double>(), 2 * (1 - t * t), 1e-12);
   EXPECT_NEAR(grad({gx}, {x})[0].item<double>(), -4 * t * (1 - t * t), 1e-12);
+}
+
+// The gradients of outputs wait for those of inputs, which this backward does not reach.
+TEST(BackwardHooks, KeepNoGraphThatKeepsThem) {
+  nn::Linear layer(4, 4);
+  layer.register_full_backward_hook([](const nn::Module&, Tensors&, const Tensors&) {});
+  const std::size_t before = test::allocated();
+  {
+    const Tensor x = randn({8, 4}).set_requires_grad(), y = layer(x);
+    grad({sum(y * y)}, {layer.weight}, {.create_graph = true});
+  }
+  EXPECT_EQ(test::allocated(), before);
 }
 
 TEST(BackwardHooks, EndWithTheModule) {

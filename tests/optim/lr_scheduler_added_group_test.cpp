@@ -140,5 +140,20 @@ TEST_F(AddedGroupInSchedule, IsSavedBeforeAndAfterTheStepThatTakesItUp) {
   }
 }
 
+// The schedule's state alone has the rates of a group that it has not taken up.
+TEST_F(AddedGroupInSchedule, HasTheRatesOfTheStateThatIsLoaded) {
+  const auto falling = [](std::int64_t epoch) { return 1.0 / static_cast<double>(1 + epoch); };
+  LambdaLR schedule(sgd, falling);
+  add(0.9);
+  schedule.step();
+  SGD other({leaf()}, {.lr = 0.2});
+  LambdaLR resumed(other, falling);
+  other.add_param_group({.params = {leaf()}, .lr = 0.4});
+  resumed.load_state_dict(schedule.state_dict());
+  EXPECT_EQ(resumed.get_last_lr(), schedule.get_last_lr());
+  schedule.step(), resumed.step();
+  EXPECT_EQ(resumed.get_last_lr(), schedule.get_last_lr());
+}
+
 }  // namespace
 }  // namespace bytetape::optim::lr_scheduler

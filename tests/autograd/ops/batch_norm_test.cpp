@@ -248,6 +248,23 @@ TEST(BatchNorm, KeepsTheMemoryLayoutAndPicksDtypes) {
   EXPECT_EQ(g[2].dtype(), DType::bf16);
 }
 
+// Also those that are computed in f32, to be differentiated again.
+TEST(BatchNorm, GivesGradientsInTheDtypesOfItsInputs) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const Tensor x = test::random_leaf({4, 3, 4, 4}, DType::bf16), weight = test::random_leaf({3}, dtype),
+                 bias = test::random_leaf({3}, dtype), seed = test::random_tensor(x.shape(), DType::bf16);
+    const auto gradients = [&](bool create_graph) {
+      const Tensor y = batch_norm(x, weight, bias, {}, {}, true);
+      return grad({y}, {x, weight, bias}, {.seeds = {seed}, .create_graph = create_graph});
+    };
+    const auto fused = gradients(false), recorded = gradients(true);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(recorded[i].dtype(), i == 0 ? DType::bf16 : dtype);
+      EXPECT_TRUE(all_close(recorded[i], fused[i], 0.03, 0.03)) << i;
+    }
+  }
+}
+
 TEST(BatchNorm, MovesNothingWhereMemoryIsShort) {
   const Tensor x = randn({32, 8, 128, 128});  // 16 MiB: y gets a segment of its own
   const auto fresh = [] { return std::pair(zeros({8}), ones({8})); };

@@ -5,6 +5,7 @@
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/threads.h"
 
 namespace bytetape {
 namespace {
@@ -74,6 +75,20 @@ TEST(ScatterAdd, WrapsIntegersAround) {
   EXPECT_EQ(scatter_add(x, 0, from_vector(Indices{1, 1, 1}), src).to_vector<double>(), (Values{250, 9}));
   EXPECT_THROWS_SAYING(scatter_add(to(x, DType::boolean), 0, zeros(1, DType::i64), src), DTypeError,
                        "scatter_add: expected numbers, got bool(2,)");
+}
+
+// Threads that sum 16-bit lines at the same time have sums of their own.
+TEST(ScatterAdd, OfLongLinesIsTheSameOnAnyNumberOfThreads) {
+  constexpr std::int64_t lines = 64, length = 16384, places = 32;  // each place gets 512 elements of a line
+  const Tensor index = expand(arange(length) - arange(length) / places * places, {lines, length});
+  const Tensor each = to(view(arange(lines) - arange(lines) / 4 * 4 + 1, {lines, 1}), DType::bf16);
+  const Tensor src = contiguous(expand(each, {lines, length})), expected = expand(each * 512, {lines, places});
+  for (const int threads : {1, 2, 4}) {
+    const Tensor y = test::with_threads(threads, [&] {
+      return scatter_add(zeros({lines, places}, DType::bf16), 1, index, src);
+    });
+    EXPECT_TRUE(test::all_close(y, expected, 0, 0)) << threads << " threads";
+  }
 }
 
 TEST(ScatterAdd, UsesTheWidestDTypeUnderAutocast) {

@@ -45,5 +45,22 @@ TEST(GroupNorm, IsLayerNormOfOneGroup) {
   EXPECT_TRUE(all_close(group_norm(x, 1, weight, bias), rows));
 }
 
+// Also those that are computed in f32, to be differentiated again.
+TEST(GroupNorm, GivesGradientsInTheDtypesOfItsInputs) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const Tensor x = random_leaf({4, 6, 3, 3}, DType::bf16), weight = random_leaf({6}, dtype),
+                 bias = random_leaf({6}, dtype), seed = test::random_tensor(x.shape(), DType::bf16);
+    const auto gradients = [&](bool create_graph) {
+      const Tensor y = group_norm(x, 2, weight, bias);
+      return grad({y}, {x, weight, bias}, {.seeds = {seed}, .create_graph = create_graph});
+    };
+    const auto fused = gradients(false), recorded = gradients(true);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(recorded[i].dtype(), i == 0 ? DType::bf16 : dtype);
+      EXPECT_TRUE(all_close(recorded[i], fused[i], 0.03, 0.03)) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -67,6 +67,19 @@ TEST(LinearCrossEntropy, DoesNotUnderflowInF16) {
   EXPECT_GT(max(abs(p.weight.grad())).item<double>(), 1e-4);
 }
 
+// exp(x) of such logits is infinite, or 0 for all classes.
+TEST(LinearCrossEntropy, TakesLogitsOfAnySize) {
+  const Problem p(20);
+  for (const double by : {-500.0, 500.0}) {  // of all logits of a row
+    const Tensor x = cat({p.x.detach(), full({20, 1}, by)}, 1).set_requires_grad();
+    const Tensor w = cat({p.weight.detach(), ones({50, 1})}, 1).set_requires_grad();
+    const Tensor loss = linear_cross_entropy(x, w, p.target), expected = p.loss();
+    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-3);
+    const Tensor of_x = grad({loss}, {x})[0], expected_of_x = grad({expected}, {p.x})[0];
+    EXPECT_TRUE(test::all_close(narrow(of_x, 1, 0, 8), expected_of_x, 1e-2, 1e-4));
+  }
+}
+
 TEST(LinearCrossEntropy, ComputesProductsIn16BitsUnderAutocast) {
   const Problem p(64);
   const Autocast autocast(DType::bf16);
@@ -77,6 +90,23 @@ TEST(LinearCrossEntropy, ComputesProductsIn16BitsUnderAutocast) {
   EXPECT_EQ(p.weight.grad().dtype(), DType::f32);
   const Tensor exact = cross_entropy(linear(p.x, p.weight), p.target);
   EXPECT_NEAR(loss.item<double>(), exact.item<double>(), 0.02);
+}
+
+TEST(LinearCrossEntropy, IsDifferentiatedTwiceUnderAutocast) {
+  const Problem p(64);
+  const auto second = [&] {
+    const auto first = grad({p.loss()}, {p.x, p.weight}, {.create_graph = true});
+    EXPECT_EQ(first[0].dtype(), DType::f32);
+    EXPECT_EQ(first[1].dtype(), DType::f32);
+    return grad({sum(first[0] * first[0]) + sum(first[1] * first[1])}, {p.x, p.weight});
+  };
+  const auto expected = second();
+  const Autocast autocast(DType::bf16);
+  const auto found = second();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double largest = max(abs(expected[i])).item<double>();
+    EXPECT_TRUE(test::all_close(found[i], expected[i], 0.05, 0.05 * largest)) << i;
+  }
 }
 
 TEST(LinearCrossEntropy, MayBeCheckpointed) {

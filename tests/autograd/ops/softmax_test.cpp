@@ -14,7 +14,7 @@ using test::make_tensor;
 
 TEST(Softmax, NeitherOverflowsNorLeaksThroughMasks) {
   constexpr double inf = std::numeric_limits<double>::infinity();
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     const Tensor x = make_tensor({3e4, 3e4, -inf, 1e4, -inf, -3e4}, {2, 3}, dtype);
     EXPECT_TRUE(all_close(softmax(x, 1).to_vector<double>(), {0.5, 0.5, 0, 1, 0, 0}, 0, 0));
     EXPECT_EQ(log_softmax(x, 1).to_vector<double>()[4], -inf);

@@ -9,6 +9,7 @@
 #include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/report/statistics_json.h"
 #include "tests/support/expect.h"
+#include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {
 namespace {
@@ -70,6 +71,25 @@ TEST(Memlog, HasWhatIsUsedOutsideOnlyWhereItWasMeasured) {
   EXPECT_EQ(outside(R"("outside":7,)"), (Outside{7, {}}));
   EXPECT_EQ(outside(R"("outside":7,"others":null,)"), (Outside{7, {}}));
   EXPECT_EQ(outside(R"("outside":7,"others":5,)"), (Outside{7, 5}));
+}
+
+// The writer divides what does not fit one chunk.
+TEST(Memlog, HasAsManyMarksAsAreWritten) {
+  const test::TemporaryDir dir;
+  const std::string path = dir / "run.memlog";
+  std::vector<Mark> marks;
+  for (std::uint64_t i = 0; i < (1u << 17) + 10; ++i)
+    marks.push_back({.time = 3 * i, .thread = static_cast<std::uint32_t>(i % 7), .begins = i % 2 == 0});
+  LogWriter writer(path, "a");
+  writer.marks(marks);
+  writer.end();
+  const Log log = read_log(path);
+  EXPECT_EQ(log.damage, "");
+  ASSERT_EQ(log.marks.size(), marks.size());
+  for (std::size_t i = 0; i < marks.size(); ++i)
+    ASSERT_TRUE(log.marks[i].time == marks[i].time && log.marks[i].thread == marks[i].thread &&
+                log.marks[i].begins == marks[i].begins)
+        << i;
 }
 
 TEST(Memlog, IsReadUpToAChunkOfAnotherLength) {
