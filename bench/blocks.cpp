@@ -57,10 +57,10 @@ void recurrent(const std::string& name, std::int64_t batch) {
   const Tensor x = randn({steps, batch, width}), gy = randn({steps, batch, width});
   print(detail::concat(name, "_b", batch, "_forward"), 0, [&] {
     const NoGrad no_grad;
-    return layer(x).output;
+    return layer(x);
   });
   print(detail::concat(name, "_b", batch, "_forward_backward"), 0,
-        [&] { return grad({layer(x).output}, layer.parameters(), {.seeds = {gy}}); });
+        [&] { return grad({layer(x)}, layer.parameters(), {.seeds = {gy}}); });
 }
 
 }  // namespace
