@@ -1,4 +1,5 @@
-// Times attention and recurrent layers alone, as bench/pytorch/blocks.py does with PyTorch. Prints a JSON line for each.
+// Times attention and recurrent layers alone, as bench/pytorch/blocks.py does with PyTorch. Prints a JSON line for
+// each.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -97,13 +97,22 @@ def compare(folder, picture):
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
+    figure, (above, below) = pyplot.subplots(2, 1, figsize=(8, 6.4), dpi=120, sharex=True, height_ratios=(3, 2))
+    reference = curves.get('torch_eager_f32', next(iter(curves.values())))
     for name, curve in curves.items():
-        axes.plot(curve, label=name.replace('_', ' '), linewidth=1.8 if name.startswith('bytetape') else 1,
-                  linestyle='--' if name.startswith('bytetape') else '-')
-    axes.set(xlabel='step', ylabel='loss (nats per byte)')
-    axes.legend(frameon=False)
-    axes.spines[['top', 'right']].set_visible(False)
+        is_ours = name.startswith('bytetape')
+        style = dict(linewidth=1.8 if is_ours else 1, linestyle='--' if is_ours else '-',
+                     color={'bytetape': 'C3', 'torch_eager': 'C0', 'torch_compile': 'C2'}[name.rsplit('_', 1)[0]],
+                     alpha=1 if name.endswith('f32') else 0.6)
+        label = name.replace('torch', 'PyTorch').replace('_', ' ')
+        above.plot(curve, label=label, **style)
+        if curve is not reference:
+            below.semilogy(numpy.maximum(numpy.abs(curve - reference), 1e-7), label=label, **style)
+    above.set(ylabel='loss (nats per byte)')
+    below.set(xlabel='step', ylabel='distance from\nPyTorch eager f32')
+    above.legend(frameon=False)
+    for axes in (above, below):
+        axes.spines[['top', 'right']].set_visible(False)
     figure.tight_layout()
     figure.savefig(picture)
 

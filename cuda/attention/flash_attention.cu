@@ -4,6 +4,7 @@
 
 #include "bytetape/cuda/attention/flash_attention.h"
 #include "bytetape/cuda/attention/flash_launch.cuh"
+#include "bytetape/cuda/pointwise/approximate.cuh"
 
 namespace bytetape::cuda {
 namespace {
@@ -39,12 +40,12 @@ struct Softmax {
     for (auto& v : scores) most = fmaxf(most, fmaxf(v[2 * half], v[2 * half + 1]));
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-    const float factor = exp2f(largest - most);
+    const float factor = approximate_exp2(largest - most);
     largest = most;
     sum *= factor;
     for (auto& v : scores)
       for (int k = 2 * half; k < 2 * half + 2; ++k) {
-        v[k] = exp2f(v[k] - most);
+        v[k] = approximate_exp2(v[k] - most);
         sum += v[k];
       }
     return factor;
@@ -57,9 +58,9 @@ struct Softmax {
   }
 };
 
-template <int D>
+template <int D, int columns>
 __global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant__ Forward a) {
-  constexpr int columns = forward_columns, rows = block_rows<D>;
+  constexpr int rows = block_rows<D>;
   extern __shared__ __align__(16) float shared[];
   float* const q = shared;
   Stages<D, columns> keys(q + tile_size<D, rows>), values(keys.end());
@@ -114,10 +115,15 @@ __global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant_
 
 void run_flash(const AttentionArgs& a, void*) {
   const Forward args(a);
-  visit_columns(args.size, [&](auto columns) {
-    constexpr int D = decltype(columns)::value;
-    launch_blocks<D>(forward_kernel<D>, args, block_rows<D> + 4 * forward_columns, args.size.n, args.size.heads,
-                     stream_of(a.y.device));
+  const Device device = a.y.device;
+  const cudaStream_t stream = stream_of(device);
+  visit_columns(args.size, [&](auto width) {
+    constexpr int D = decltype(width)::value, most = D > 64 ? 32 : 64, fewer = D > 64 ? 32 : 56;
+    visit_tile_rows<D, block_rows<D>, most, fewer>(device, [&](auto rows) {
+      constexpr int columns = decltype(rows)::value;
+      launch_blocks<D>(forward_kernel<D, columns>, args, block_rows<D> + 4 * columns, args.size.n, args.size.heads,
+                       stream);
+    });
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "bytetape/cuda/attention/flash_attention.h"
 #include "bytetape/cuda/attention/flash_launch.cuh"
+#include "bytetape/cuda/pointwise/approximate.cuh"
 
 namespace bytetape::cuda {
 namespace {
@@ -49,7 +50,7 @@ struct Query {
   }
   /// Turns a score and the product of gy and a value into the probability and the slope.
   __device__ void apply(float& score, float& product, float scale) const {
-    score = exp2f(score * scale - shift);
+    score = approximate_exp2(score * scale - shift);
     product = score * (product - dot);
   }
 };
@@ -82,9 +83,9 @@ __global__ void __launch_bounds__(block_size) dots_kernel(const __grid_constant_
 }
 
 /// gk and gv. Rows are keys, and columns are queries.
-template <int D>
+template <int D, int columns>
 __global__ void __launch_bounds__(threads) keys_kernel(const __grid_constant__ Backward a) {
-  constexpr int columns = backward_columns, rows = block_rows<D>;
+  constexpr int rows = block_rows<D>;
   extern __shared__ __align__(16) float shared[];
   float *const k = shared, *const v = k + tile_size<D, rows>;
   Stages<D, columns> q(v + tile_size<D, rows>), gy(q.end());
@@ -139,9 +140,9 @@ __global__ void __launch_bounds__(threads) keys_kernel(const __grid_constant__ B
 }
 
 /// gq. Rows are queries, and columns are keys.
-template <int D>
+template <int D, int columns>
 __global__ void __launch_bounds__(threads) queries_kernel(const __grid_constant__ Backward a) {
-  constexpr int columns = backward_columns, rows = block_rows<D>;
+  constexpr int rows = block_rows<D>;
   extern __shared__ __align__(16) float shared[];
   float *const q = shared, *const gy = q + tile_size<D, rows>;
   Stages<D, columns> k(gy + tile_size<D, rows>), v(k.end());
@@ -195,10 +196,14 @@ void run_flash(const AttentionBackwardArgs& a, void* ws) {
   constexpr std::int64_t rows = block_size / dot_threads;  // of a block
   dots_kernel<<<static_cast<unsigned>((a.shift.numel() + rows - 1) / rows), block_size, 0, stream>>>(args);
   check_launch();
-  visit_columns(s, [&](auto columns) {
-    constexpr int D = decltype(columns)::value, tile_rows = 2 * block_rows<D> + 4 * backward_columns;
-    if (a.gk.defined() || a.gv.defined()) launch_blocks<D>(keys_kernel<D>, args, tile_rows, s.m, s.groups, stream);
-    if (a.gq.defined()) launch_blocks<D>(queries_kernel<D>, args, tile_rows, s.n, s.heads, stream);
+  visit_columns(s, [&](auto width) {
+    constexpr int D = decltype(width)::value, own = 2 * block_rows<D>, most = D > 64 ? 16 : 32,
+                  fewer = D > 64 ? 16 : 24;
+    visit_tile_rows<D, own, most, fewer>(a.gy.device, [&](auto rows) {
+      constexpr int columns = decltype(rows)::value, all = own + 4 * columns;
+      if (a.gk.defined() || a.gv.defined()) launch_blocks<D>(keys_kernel<D, columns>, args, all, s.m, s.groups, stream);
+      if (a.gq.defined()) launch_blocks<D>(queries_kernel<D, columns>, args, all, s.n, s.heads, stream);
+    });
   });
 }
 

@@ -14,9 +14,6 @@ namespace bytetape::cuda::flash {
 inline constexpr float base_2 = static_cast<float>(std::numbers::log2e);
 inline float base_2_scale(const AttentionInputs& in) { return static_cast<float>(in.scale * std::numbers::log2e); }
 
-/// The rows of the tiles that a block goes through. Two stages fit into the shared memory of every GPU (99 KiB).
-inline constexpr int forward_columns = 32, backward_columns = 16;
-
 /// Two tiles, one of which is copied while the other is used.
 template <int D, int rows>
 struct Stages {
@@ -84,11 +81,29 @@ void visit_columns(const AttentionSizes& s, const F& f) {
   f(std::integral_constant<int, 128>());
 }
 
+/// The bytes of tiles with `rows` rows.
+template <int D>
+constexpr int tile_bytes(int rows) {
+  return tile_size<D, 1> * rows * static_cast<int>(sizeof(float));
+}
+
+/// A block goes through tiles with as many rows as fit into shared memory, in two stages of two tiles, beside `rows`
+/// rows of its own. Calls f(std::integral_constant<int, rows of a tile>): `most`, or `fewer` if the GPU has just the
+/// 99 KiB that all have.
+template <int D, int rows, int most, int fewer, class F>
+void visit_tile_rows(Device device, const F& f) {
+  static_assert(tile_bytes<D>(rows + 4 * fewer) <= 99 << 10);
+  int has = 0;
+  check(cudaDeviceGetAttribute(&has, cudaDevAttrMaxSharedMemoryPerBlockOptin, device.index));
+  if (tile_bytes<D>(rows + 4 * most) <= has) return f(std::integral_constant<int, most>());
+  f(std::integral_constant<int, fewer>());
+}
+
 /// Launches a block for each block_rows<D> tokens of each head, with tiles of `rows` rows in shared memory.
 template <int D, class Args>
 void launch_blocks(void (*kernel)(Args), const Args& args, int rows, std::int64_t tokens, std::int64_t heads,
                    cudaStream_t stream) {
-  const int bytes = rows * pitch<D> * static_cast<int>(sizeof(float));
+  const int bytes = tile_bytes<D>(rows);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   const auto blocks = static_cast<unsigned>((tokens + block_rows<D> - 1) / block_rows<D> * heads * args.size.batch);
   kernel<<<blocks, threads, static_cast<std::size_t>(bytes), stream>>>(args);

@@ -1,13 +1,13 @@
 #pragma once
-// Single instructions for kernels whose results are rounded to 16 bits. Their relative errors of about 2^-22 vanish
-// there.
+// Single instructions for kernels whose results are rounded to 16 bits, or come from products in TF32. Their relative
+// errors of about 2^-22 vanish there.
 #include <type_traits>
 
 #include "bytetape/core/dtype.h"
 
 namespace bytetape::cuda {
 
-/// Whether kernels for T may use them.
+/// Whether kernels that store T may use them.
 template <class T>
 inline constexpr bool approximates = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
