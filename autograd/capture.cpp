@@ -53,7 +53,8 @@ struct StepRecorder::Recorded {
   memory::Pool pool;  // first, so that it is destroyed last: the members below may be in it
   std::vector<Tensor> inputs, outputs;
   Capture::Result host;
-  std::vector<Tensor> grads;  // gradients of host.leaves after the recorded step
+  std::vector<Tensor> grads;           // gradients of host.leaves after the recorded step
+  std::vector<const Storage*> places;  // of host.leaves
   std::unique_ptr<DeviceGraph> work;
   const Stream stream = current_stream();  // the stream of all replays
 
@@ -66,10 +67,14 @@ struct StepRecorder::Recorded {
       inputs.back().storage().set_role(memory::Role::input);
     }
   }
-  /// Called after the recording. Notes the leaves' gradients, and keeps the pool's unused blocks for replays.
+  /// Called after the recording. Notes the leaves' gradients and memory, and keeps the pool's unused blocks for
+  /// replays.
   void settle() {
     const memory::Op<"captured_step"> op;
-    for (const auto& [leaf, adds, found] : host.leaves) grads.push_back(leaf.grad());
+    for (const auto& [leaf, adds, found] : host.leaves) {
+      grads.push_back(leaf.grad());
+      places.push_back(&leaf.storage());
+    }
     pool.hold_unused();
   }
   /// Whether a replay does the same as the step: the inputs have the recorded kind, and accumulating leaves have the
@@ -78,6 +83,11 @@ struct StepRecorder::Recorded {
     return std::equal(given.begin(), given.end(), inputs.begin(), inputs.end(), is_like) &&
            std::all_of(host.leaves.begin(), host.leaves.end(),
                        [](const Capture::Leaf& l) { return !l.adds || l.leaf.grad().impl() == l.grad.impl(); });
+  }
+  void check_leaves() const {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      check<CaptureError>(&host.leaves[i].leaf.storage() == places[i], "a leaf, ", describe(host.leaves[i].leaf),
+                          ", was moved or converted since the step was captured: capture it again");
   }
   void copy_in(std::span<const Tensor> given) const {
     for (std::size_t i = 0; i < given.size(); ++i)
@@ -97,6 +107,7 @@ struct StepRecorder::Recorded {
     for (const Tensor& x : given) check_input(x);
     const StreamScope scope(stream);
     host.replay_params->check();
+    check_leaves();
     copy_in(given);
     wait_for_other_streams();
     for (const auto& [of, shadow, is_written] : host.autocast_copies) restore_shadow(*of, shadow);

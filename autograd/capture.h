@@ -86,6 +86,7 @@ class CapturedStep {
 /// - Tensors that are not inputs are read at their recorded addresses. Numbers keep their recorded values.
 /// - Learning rates, step counts and random numbers advance from step to step.
 /// - A step that accumulates gradients runs eagerly if the gradients are not those of the recorded call.
+/// - A replay throws CaptureError if a leaf whose gradient the step sets was moved or converted since.
 /// - Results do not belong to an autograd graph, and the next call overwrites them.
 ///
 /// The memory of the step comes from the device's allocator, and is freed with the CapturedStep. On a GPU's meta

@@ -28,6 +28,7 @@ using memory::Phase;
 /// The gradients of node outputs that grad() asks for. Without such gradients, backward accumulates into all leaves.
 struct Captures {
   struct Slot {
+    Tensor input;
     Edge edge;
     Tensor grad;
   };
@@ -279,8 +280,11 @@ void find_places(const Node* root, Captures& captures) {
   std::vector<std::pair<const Node*, std::size_t>> stack;
   const auto visit = [&](const Node* node) {
     if (!places.try_emplace(node).second) return;
-    for (const Captures::Slot& s : captures.slots)
+    const auto* const leaf = node->edges.empty() ? dynamic_cast<const AccumulateGrad*>(node) : nullptr;
+    for (const Captures::Slot& s : captures.slots) {
       if (s.edge.node.get() == node) places[node].itself = true;
+      if (leaf && leaf->leaf().is_same(s.input)) leaf->check_leaf();  // else the input would count as unused
+    }
     check<AutogradError>(!node->released() || places[node].itself,
                          "the graph was already freed by an earlier backward; pass retain_graph = true to that one");
     stack.emplace_back(node, 0);
@@ -329,7 +333,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   for (const Tensor& x : inputs) {
     check<AutogradError>(x.defined() && x.requires_grad(), "gradient asked of ", describe(x),
                          ", which requires no grad");
-    captures.slots.push_back({gradient_edge(x), {}});
+    captures.slots.push_back({x, gradient_edge(x), {}});
   }
   std::vector<Tensor> first;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

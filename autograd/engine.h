@@ -16,7 +16,8 @@ struct GradOptions {
 /// Returns d(outputs)/d(inputs), summed over the outputs, without changing any .grad.
 /// Inputs may be leaves or not.
 /// Throws AutogradError if an output or input requires no grad, an input is unused and `allow_unused` is false, a seed
-/// is missing, the graph is already freed, or `create_graph` meets a rule that is not differentiable.
+/// is missing, the graph is already freed, an input was moved or converted since the outputs were computed, or
+/// `create_graph` meets a rule that is not differentiable.
 /// Throws ValueError if the number of seeds is not the number of outputs.
 /// Throws ShapeError, DTypeError or DeviceError if a seed is not like its output.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,

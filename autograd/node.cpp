@@ -229,8 +229,26 @@ AccumulateGrad::~AccumulateGrad() {
   if (meta.accumulate == this) meta.accumulate = nullptr;
 }
 
+bool AccumulateGrad::fits_leaf() const {
+  return leaf_.dtype() == outputs[0].dtype && leaf_.device() == outputs[0].device;
+}
+
+/// Whether the leaf fits and has no later accumulator, with a lock of its own, as after a conversion and back.
+bool AccumulateGrad::is_current() const {
+  AutogradMeta& meta = autograd_meta(leaf_);
+  const std::lock_guard lock(meta.lock);
+  return meta.accumulate == this && fits_leaf();
+}
+
+void AccumulateGrad::check_leaf() const {
+  check<AutogradError>(is_current(), "a leaf, ", describe(leaf_),
+                       ", was moved or converted since the forward pass, in which it was ", outputs[0].dtype,
+                       outputs[0].shape, " on ", outputs[0].device, "; run backward first");
+}
+
 void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
   if (!leaf_.requires_grad()) return;  // the leaf was frozen after the forward pass
+  check_leaf();
   accumulate(gy[0]);
   if (!has_post_hooks()) return;
   const std::vector<AutogradMeta::PostHook> hooks = autograd_meta(leaf_).post_hooks;  // a hook may remove itself
@@ -255,7 +273,7 @@ void AccumulateGrad::accumulate(const Tensor& g) {
 
 GradSoFar AccumulateGrad::so_far(Operands operands) {
   std::unique_lock lock(adding_, std::try_to_lock);
-  if (!lock.owns_lock() || !leaf_.requires_grad() || !hooks_to_run().empty()) return {};
+  if (!lock.owns_lock() || !leaf_.requires_grad() || !is_current() || !hooks_to_run().empty()) return {};
   const Tensor grad = autograd_meta(leaf_).grad;
   const OutputInfo& due = outputs[0];
   if (!grad.defined() || grad.dtype() != due.dtype || !(grad.shape() == due.shape) || grad.device() != due.device ||
@@ -281,7 +299,8 @@ Edge gradient_edge(const Tensor& x) {
   if (meta->made_by) return meta->made_by;
   if (!meta->requires_grad) return {};
   const std::lock_guard lock(meta->lock);
-  auto node = Ref<AccumulateGrad>::if_alive(meta->accumulate);
+  const bool fits = meta->accumulate && meta->accumulate->fits_leaf();  // the lock keeps it from being deleted
+  auto node = Ref<AccumulateGrad>::if_alive(fits ? meta->accumulate : nullptr);
   if (!node) {
     node = make_ref<AccumulateGrad>(x);
     meta->accumulate = node.get();

@@ -237,12 +237,17 @@ class AccumulateGrad final : public Node {
   explicit AccumulateGrad(const Tensor& leaf);
   ~AccumulateGrad() override;
   const Tensor& leaf() const { return leaf_; }
+  /// Whether the leaf has the dtype and device of the gradients that arrive here. Its shape never changes.
+  bool fits_leaf() const;
+  /// Throws AutogradError if the leaf was moved or converted since this graph was recorded.
+  void check_leaf() const;
+  /// Throws AutogradError like check_leaf(). The leaf's gradient is then unchanged.
   void backward(const Grads& gy, InputGrads& gx) override;
   /// If a rule has added to the leaf's gradient in place, no gradient arrives here.
   bool takes_undefined() const override { return true; }
   /// Returns the leaf's gradient for a rule that adds to it, and locks the leaf. Returns an undefined tensor if the
-  /// leaf has no gradient, a hook must see what is added, the dtype or layout differs, the rule reads the gradient, a
-  /// graph has saved it, or another thread adds to it.
+  /// leaf has no gradient or was moved or converted, a hook must see what is added, the dtype or layout differs, the
+  /// rule reads the gradient, a graph has saved it, or another thread adds to it.
   GradSoFar so_far(Operands operands);
   const std::vector<Hook>& hooks_to_run() const override;
   /// False if the leaf has hooks, because a hook must see the gradient in f32.
@@ -253,6 +258,7 @@ class AccumulateGrad final : public Node {
  private:
   void accumulate(const Tensor& g);
   bool has_post_hooks() const;
+  bool is_current() const;
   Tensor leaf_;
   std::mutex adding_;  // graphs of several threads may end here
 };
@@ -276,6 +282,7 @@ AutogradMeta& autograd_meta(const Tensor& x);
 /// Returns autograd's fields of x, or null if it has none.
 AutogradMeta* autograd_meta_if_any(const Tensor& x);
 /// Returns the destination of x's gradient: the op that made x, or its accumulator. Empty if x requires no grad.
+/// A leaf that was moved or converted gets a new accumulator.
 Edge gradient_edge(const Tensor& x);
 /// Makes g, already checked, the gradient of x, and sets its role on the ledger.
 void assign_grad(const Tensor& x, const Tensor& g);

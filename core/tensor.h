@@ -123,8 +123,8 @@ class Tensor {
   /// - `create_graph`: record backward for higher derivatives; implies retain_graph. A leaf and its grad then own each
   ///   other, and leak unless you call set_grad({}). grad() avoids that.
   ///
-  /// Throws AutogradError if no leaf requires grad, a seed is missing, the graph is already freed, or create_graph
-  /// meets a rule that is not differentiable.
+  /// Throws AutogradError if no leaf requires grad, a seed is missing, the graph is already freed, a leaf was moved or
+  /// converted since the forward pass, or create_graph meets a rule that is not differentiable.
   /// Throws ShapeError, DTypeError or DeviceError if the seed is not like this tensor.
   void backward(const Tensor& seed = {}, bool retain_graph = false, bool create_graph = false) const;
   /// Returns a tensor outside the graph that shares the data.
@@ -166,7 +166,7 @@ class Tensor {
   Tensor alias(const Shape& shape, const Strides& strides, std::int64_t offset) const;
   Storage& storage() const { return *self().storage; }
   /// Replaces storage, strides, dtype and device by those of x, for all who hold this tensor (as in PyTorch). It keeps
-  /// its role and module on the ledger, and its gradient.
+  /// its role and module on the ledger, its hooks, and its gradient, which is not converted.
   /// Throws ShapeError if the shapes differ.
   void set_data(const Tensor& x) const;
   TensorImpl* impl() const { return impl_.get(); }

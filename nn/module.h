@@ -134,10 +134,10 @@ class Module {
   HookHandle register_full_backward_hook(BackwardHook hook);
 
   /// Moves parameters, gradients and buffers to `device`, in place. Other handles to them, such as an optimizer's,
-  /// refer to the moved tensors.
+  /// refer to the moved tensors. Run the backward of earlier graphs before, because it throws AutogradError after.
   /// Throws DeviceError if a tensor has no data to move because it is on a meta device. The model is then unchanged.
   Module& to(Device device);
-  /// Converts floating parameters, gradients and buffers to `dtype`, in place.
+  /// Converts floating parameters, gradients and buffers to `dtype`, in place, as to(device) moves them.
   /// Throws DTypeError if `dtype` is not floating.
   Module& to(DType dtype);
   /// Moves and converts at once.

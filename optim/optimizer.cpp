@@ -115,6 +115,7 @@ std::vector<Tensor> Optimizer::gradients() const {
     const Tensor& p = parameters_[i];
     check_in_place(p, i);
     const Tensor g = p.grad();
+    if (g.defined()) check_gradient(g, p, i);
     all.push_back(!g.defined() || same_layout(g.shape(), g.strides(), p.strides()) ? g : empty_like(p));
   }
   return all;

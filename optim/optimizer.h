@@ -43,6 +43,8 @@ class Optimizer {
   /// (core/device/fault.h). A skipped step is not counted: the first step after the fault was thrown waits for the
   /// device's count.
   /// Throws ValueError if an assignment has replaced a parameter in its module.
+  /// Throws ShapeError, DTypeError or DeviceError if a gradient is not like its parameter, as after set_data().
+  /// Nothing has been updated then.
   void step() {
     take_step(nullptr, [] {});
   }

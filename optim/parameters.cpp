@@ -58,6 +58,15 @@ void check_in_place(const Tensor& p, std::size_t i) {
                     "module's parameters");
 }
 
+void check_gradient(const Tensor& g, const Tensor& p, std::size_t i) {
+  check(g.shape() == p.shape(), "the gradient of parameter ", i, ", ", describe(g),
+        ", must have the shape of the parameter, ", describe(p));
+  check<DTypeError>(g.dtype() == p.dtype(), "the gradient of parameter ", i, ", ", describe(g),
+                    ", must have the dtype of the parameter, ", describe(p));
+  check<DeviceError>(g.device() == p.device(), "the gradient of parameter ", i, ", ", describe(g),
+                     ", must be where the parameter is, ", describe(p));
+}
+
 Tensor new_state(const Tensor& p) {
   detail::refuse_in_capture("takes a parameter's first step, which allocates its state");
   const memory::ModuleScope module(p.storage().module());

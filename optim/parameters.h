@@ -12,6 +12,9 @@ namespace bytetape::optim {
 void check_parameters(const std::vector<Tensor>& parameters);
 /// Throws ValueError if an assignment has replaced parameter number i in its module.
 void check_in_place(const Tensor& parameter, std::size_t i);
+/// Checks that the gradient of parameter number i is like the parameter.
+/// Throws ShapeError, DTypeError or DeviceError.
+void check_gradient(const Tensor& gradient, const Tensor& parameter, std::size_t i);
 
 /// Returns an uninitialised tensor with the parameter's shape, dtype, device and layout. It has the role `optimizer
 /// state` and is booked under the parameter's module.

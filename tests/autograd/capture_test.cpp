@@ -400,5 +400,20 @@ TEST_F(Capture, FindsAParameterThatWasReplaced) {
   EXPECT_EQ(optimizer.taken(), taken);
 }
 
+TEST_F(Capture, FindsALeafThatWasConverted) {
+  Tensor w = random_there({3}).set_requires_grad();
+  auto step = capture([&](const Tensor& x) {
+    w.set_grad({});
+    sum(w * to(x, w.dtype())).backward();
+  });
+  const Tensor x = random_there({3});
+  for (int i = 0; i < 4; ++i) step(x);
+  ASSERT_TRUE(step.is_captured());
+  w.set_grad({});
+  w.set_data(to(w.detach(), DType::f64));
+  EXPECT_THAT([&] { step(x); }, ThrowsMessage<CaptureError>(HasSubstr("was moved or converted since the step was")));
+  EXPECT_FALSE(w.grad().defined());
+}
+
 }  // namespace
 }  // namespace bytetape

@@ -194,6 +194,72 @@ TEST(Backward, LeavesAFrozenLeafAlone) {
   EXPECT_TRUE(all_close(w.grad(), x));
 }
 
+void convert(const Tensor& leaf, DType dtype) { leaf.set_data(to(leaf.detach(), dtype)); }
+
+TEST(Backward, GivesALeafThatWasConvertedTheGradientOfItsNewKind) {
+  Tensor w = random_leaf({3}, DType::f32);
+  int calls = 0;
+  w.register_hook([&](const Tensor& g) { return ++calls, g; });
+  w.register_post_accumulate_grad_hook([&](const Tensor&) { ++calls; });
+  const Tensor kept = w * 2;
+  convert(w, DType::f64);
+  const Tensor also_kept = w * 3;
+  sum(also_kept).backward();
+  EXPECT_TRUE(all_close(w.grad(), full({3}, 3, DType::f64)));
+  w.set_grad({});
+  w.set_data(empty({3}, DType::f64, Device::meta()));
+  sum(w * 3).backward();
+  EXPECT_EQ(describe(w.grad()), "f64(3,) on meta");
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(Backward, RefusesALeafThatWasConvertedSinceTheForwardPass) {
+  Tensor w = random_leaf({2, 3}, DType::f32), v = random_leaf({2, 3}, DType::f32);
+  const Tensor x = ones({4, 3}, DType::f32), pointwise = sum(w * 2), product = sum(linear(x, v));
+  convert(w, DType::f64);
+  convert(v, DType::f64);
+  for (const Tensor& old : {pointwise, product}) {
+    EXPECT_THROWS_SAYING(old.backward({}, /*retain_graph=*/true), AutogradError,
+                         "a leaf, f64(2, 3) on cpu, was moved or converted since the forward pass, in which it was "
+                         "f32(2, 3) on cpu");
+  }
+  EXPECT_FALSE(w.grad().defined());
+  EXPECT_FALSE(v.grad().defined());
+  w.set_requires_grad(false);
+  EXPECT_NO_THROW(pointwise.backward()) << "a frozen leaf gets no gradient";
+}
+
+TEST(Backward, RefusesALeafThatWasMovedSinceTheForwardPass) {
+  const Tensor w = random_leaf({3}), old = sum(w * 2);
+  w.set_data(empty({3}, DType::f64, Device::meta()));
+  EXPECT_THROWS_SAYING(old.backward(), AutogradError, "a leaf, f64(3,) on meta, was moved or converted");
+  EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Backward, TakesALeafThatWasConvertedAndBackUnlessAnotherGraphCameBetween) {
+  Tensor w = random_leaf({2, 3}, DType::f32);
+  const auto loss = [&] { return sum(linear(ones({4, 3}, w.dtype()), w)); };
+  const Tensor first = loss(), second = loss();
+  convert(w, DType::f64);
+  convert(w, DType::f32);
+  first.backward();
+  EXPECT_TRUE(all_close(w.grad(), full({2, 3}, 4)));
+  convert(w, DType::f64);
+  const Tensor between = loss();
+  convert(w, DType::f32);
+  EXPECT_THROWS_SAYING(second.backward(), AutogradError, "was moved or converted since the forward pass");
+  EXPECT_TRUE(all_close(w.grad(), full({2, 3}, 4)));
+  loss().backward();
+  EXPECT_TRUE(all_close(w.grad(), full({2, 3}, 8)));
+}
+
+TEST(Grad, RefusesAnInputThatWasConvertedSinceTheForwardPass) {
+  const Tensor w = random_leaf({3}, DType::f32), x = random_leaf({3}, DType::f32), y = sum(w + x);
+  convert(w, DType::f64);
+  EXPECT_THROWS_SAYING(grad({y}, {x, w}, {.allow_unused = true}), AutogradError, "was moved or converted since");
+  EXPECT_TRUE(all_close(grad({y}, {x})[0], ones({3}))) << "the other leaf does not matter";
+}
+
 TEST(Backward, RunsInThreadsThatShareALeaf) {
   const Tensor x = random_leaf({16});
   std::vector<std::thread> threads;

@@ -119,6 +119,33 @@ TEST(State, ToKeepsTheIdentityOfParameters) {
   EXPECT_TRUE(parameters[0].device().is_meta);
 }
 
+TEST(State, ToDoesNotWaitForAnEarlierGraph) {
+  struct Tied : nn::Module {
+    nn::Linear a{3, 3}, b{3, 3};
+    Tied() {
+      register_module("a", a), register_module("b", b);
+      b.weight = a.weight;
+    }
+    Tensor forward(const Tensor& x) override { return b(a(x)); }
+  } net;
+  int calls = 0;
+  net.a.weight.register_hook([&](const Tensor& g) { return ++calls, g; });
+  const Tensor kept = sum(net(randn({4, 3}))), x = randn({4, 3}, DType::f64);
+  net.to(DType::f64);
+  sum(net(x)).backward();
+  const auto found = net.a.weight.grad().to_vector<double>();
+  nn::clone(net).to(DType::f32);
+  net.zero_grad();
+  sum(net(x)).backward();
+  EXPECT_EQ(net.b.weight.grad().to_vector<double>(), found);
+  EXPECT_EQ(calls, 2);
+  EXPECT_THROWS_SAYING(kept.backward(), AutogradError, "was moved or converted since");
+  EXPECT_EQ(net.a.weight.grad().to_vector<double>(), found);
+  net.to(Device::meta());
+  sum(net(empty({4, 3}, DType::f64, Device::meta()))).backward();
+  EXPECT_EQ(describe(net.a.weight.grad()), "f64(3, 3) on meta");
+}
+
 TEST(State, ToIsNotHiddenFromMembers) {
   struct Casts : nn::Module {
     Tensor forward(const Tensor& x) override { return to(to(x, DType::f64), Device::meta()); }

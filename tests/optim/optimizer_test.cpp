@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/factories.h"
@@ -187,7 +188,9 @@ TEST_P(EveryOptimizer, RefusesAParameterThatWasMovedSinceItsStateWasMade) {
   p.set_grad(randn({4}));
   const auto optimizer = GetParam().make({p});
   optimizer->step();
-  p.impl()->storage = empty({4}, DType::f32, Device::meta()).impl()->storage;
+  p.set_grad({});
+  p.set_data(empty({4}, DType::f32, Device::meta()));
+  p.set_grad(empty({4}, DType::f32, Device::meta()));
   EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<DeviceError>(HasSubstr("after moving the module")));
 }
 
@@ -208,6 +211,24 @@ TEST_P(EveryOptimizer, RefusesAParameterThatWasChangedSinceItsStateWasMade) {
       ShapeError(""), [](const Tensor& p) { return channels_last(p); }, "layout since its state");
   refused(
       DTypeError(""), [](const Tensor& p) { return to(p, DType::f64); }, "changed its dtype since its state");
+}
+
+TEST_P(EveryOptimizer, RefusesAGradientThatIsNotLikeItsParameter) {
+  Tensor a = leaf({4}), b = leaf({4});
+  const auto before = a.to_vector<float>();
+  const auto optimizer = GetParam().make({a, b});
+  a.set_grad(randn({4}));
+  b.set_grad(randn({4}));
+  b.set_data(randn({4}, DType::f64));
+  EXPECT_THAT([&] { optimizer->step(); },
+              ThrowsMessage<DTypeError>(HasSubstr("the gradient of parameter 1, f32(4,) on cpu, must have the dtype of "
+                                                  "the parameter, f64(4,) on cpu")));
+  b.set_data(empty({4}, DType::f32, Device::meta()));
+  EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<DeviceError>(HasSubstr("must be where the parameter is")));
+  assign_grad(b, randn({2, 2}));  // set_grad() refuses it
+  b.set_data(randn({4}));
+  EXPECT_THAT([&] { optimizer->step(); }, ThrowsMessage<ShapeError>(HasSubstr("must have the shape of the parameter")));
+  EXPECT_EQ(a.to_vector<float>(), before);
 }
 
 TEST_P(EveryOptimizer, RefusesAParameterThatAnAssignmentReplaced) {

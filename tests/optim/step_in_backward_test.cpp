@@ -52,6 +52,17 @@ TEST(StepInBackward, IsTheSameStepInLessMemory) {
   expect_equal([](auto p) { return std::make_unique<RMSprop>(p, RMSpropOptions{.lr = 0.01, .momentum = 0.9}); });
 }
 
+TEST(StepInBackward, GoesOnAfterAConversion) {
+  nn::Linear layer(3, 2);
+  nn::init::zeros_(layer.weight);
+  SGD sgd(layer.parameters(), {.lr = 1});
+  const StepInBackward steps(sgd);
+  const Tensor kept = sum(layer(ones({4, 3})));
+  layer.to(DType::f64);
+  sum(layer(ones({4, 3}, DType::f64))).backward();
+  EXPECT_TRUE(test::all_close(layer.weight, full({2, 3}, -4, DType::f64)));
+}
+
 TEST(StepInBackward, EndsWithItsScope) {
   nn::Sequential model = net();
   SGD sgd(model.parameters(), {.lr = 0.1});
