@@ -132,7 +132,6 @@ TEST(Norms, TakeAnEpsOfZero) {
   EXPECT_TRUE(test::all_close(batch_norm(x, {}, {}, {}, {}, true, 0.1, 0), column));
 }
 
-// The gradient of the sum may be taken for the result's memory only where it lies as that will.
 TEST(AddLayerNorm, AddsAGradientOfItsSumInAnyLayout) {
   const Tensor x = test::random_leaf({4, 6}), r = test::random_leaf({4, 6}), c = test::random_tensor({4, 6});
   const Tensor seed = transpose(test::random_tensor({6, 4}), 0, 1);  // dense, but not row-major
@@ -143,6 +142,21 @@ TEST(AddLayerNorm, AddsAGradientOfItsSumInAnyLayout) {
   };
   const auto fused = gradients(true), composed = gradients(false);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(test::all_close(fused[i], composed[i]));
+}
+
+// A recorded backward uses the saved sum without a view in between, so the sum's gradient arrives in any layout. It may
+// be overwritten only if it is row-major.
+TEST(AddLayerNorm, AddsASecondGradientOfItsSumInAnyLayout) {
+  const Tensor x = test::random_leaf({4, 6}), r = test::random_leaf({4, 6}), c = test::random_tensor({4, 6});
+  const Tensor seed = transpose(test::random_tensor({6, 4}), 0, 1);  // dense, but not row-major
+  const auto gradients = [&](bool fuses) {
+    const Tensor s = fuses ? Tensor() : x + r;
+    const Tensor y = fuses ? add_layer_norm(x, r, {6}).y : layer_norm(s, {6});
+    const Tensor first = grad({sum(y * c)}, {x}, {.create_graph = true})[0];
+    return grad({neg(first), sum(y)}, {x, r}, {.seeds = {seed, ones({}, DType::f64)}});
+  };
+  const auto fused = gradients(true), composed = gradients(false);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(test::all_close(fused[i], composed[i], 1e-9, 1e-9));
 }
 
 // A gradient that comes to the sum alone is of no use to the weight, and is not copied for it.
