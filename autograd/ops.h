@@ -28,6 +28,7 @@
 #include "bytetape/autograd/ops/pointwise.h"
 #include "bytetape/autograd/ops/random.h"
 #include "bytetape/autograd/ops/rearrange.h"
+#include "bytetape/autograd/ops/recurrent.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/scan.h"
 #include "bytetape/autograd/ops/softmax.h"

@@ -8,7 +8,7 @@
 #include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/dropout.h"
 #include "bytetape/autograd/ops/matmul.h"
-#include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/autograd/ops/recurrent.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/factories.h"
@@ -116,9 +116,8 @@ Tensor LSTM::input_gates(const Cell& cell, const Tensor& x) const {
 }
 
 std::vector<Tensor> LSTM::step(const Cell& cell, const Tensor& gates, const std::vector<Tensor>& states) const {
-  const std::vector<Tensor> ifgo = chunk(gates + linear(states[0], cell.weight_hh), 4, -1);
-  const Tensor c = sigmoid(ifgo[1]) * states[1] + sigmoid(ifgo[0]) * tanh(ifgo[2]);
-  return {sigmoid(ifgo[3]) * tanh(c), c};
+  const auto [h, c] = lstm_cell(gates, linear(states[0], cell.weight_hh), states[1]);
+  return {h, c};
 }
 
 std::pair<Tensor, LSTMState> LSTM::operator()(const Tensor& x, const LSTMState& initial) {
@@ -133,13 +132,7 @@ GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& op
 Tensor GRU::input_gates(const Cell& cell, const Tensor& x) const { return linear(x, cell.weight_ih, cell.bias_ih); }
 
 std::vector<Tensor> GRU::step(const Cell& cell, const Tensor& gates, const std::vector<Tensor>& states) const {
-  const Tensor& h = states[0];
-  const std::int64_t size = h.size(-1);
-  const std::vector<Tensor> from_x = split(gates, {2 * size, size}, -1),
-                            from_h = split(linear(h, cell.weight_hh, cell.bias_hh), {2 * size, size}, -1),
-                            rz = chunk(sigmoid(from_x[0] + from_h[0]), 2, -1);
-  const Tensor n = tanh(from_x[1] + rz[0] * from_h[1]);
-  return {n + rz[1] * (h - n)};
+  return {gru_cell(gates, linear(states[0], cell.weight_hh, cell.bias_hh), states[0])};
 }
 
 std::pair<Tensor, Tensor> GRU::operator()(const Tensor& x, const Tensor& initial) {

@@ -23,8 +23,9 @@ struct RNNOptions {
 /// bias_ih_l<k> and bias_hh_l<k> (gates * hidden), as in PyTorch. Those of the backward direction end in "_reverse".
 /// All are initialised from U(-1/sqrt(hidden), 1/sqrt(hidden)).
 ///
-/// The product of the input and weight_ih is computed for all steps at once. Each step then runs about ten ops. The
-/// layer needs no cuDNN, and no step waits for the device.
+/// The product of the input and weight_ih is computed for all steps at once. Each step then runs a product of the state
+/// and weight_hh, and one op for the rest (lstm_cell or gru_cell). The layer needs no cuDNN, and no step waits for the
+/// device.
 class RNNBase : public Module {
  public:
   /// Returns the output alone, from an initial state of zeros, as in a Sequential.

@@ -30,6 +30,7 @@
   FAMILY(Pointwise, pointwise, immediate)              \
   FAMILY(Pool, pool, immediate)                        \
   FAMILY(Random, random, planned)                      \
+  FAMILY(Recurrent, recurrent, immediate)              \
   FAMILY(Reduce, reduce, planned)                      \
   FAMILY(RmsNorm, rms_norm, planned)                   \
   FAMILY(Scan, scan, immediate)                        \

@@ -8,6 +8,7 @@
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
 #include "tests/support/golden.h"
+#include "tests/support/memory.h"
 
 namespace bytetape {
 namespace {
@@ -165,6 +166,17 @@ TYPED_TEST(Recurrent, GoesOnFromItsState) {
     EXPECT_TRUE(test::all_close(cat({first, second}, 0), whole, 1e-6, 1e-6));
     EXPECT_TRUE(test::all_close(last.h, end, 1e-6, 1e-6));
   }
+}
+
+// A step saves h, what its cell keeps (4 tensors of h's size), and in an LSTM the cell state. x is saved once.
+TYPED_TEST(Recurrent, SavesFewTensorsAStep) {
+  TypeParam layer(128, 128);
+  const auto saved = [&](std::int64_t steps) {
+    const Tensor x = zeros({steps, 1, 128}), y = layer(x);
+    return static_cast<std::int64_t>(test::held_as(memory::Role::saved));
+  };
+  const std::int64_t bytes = 128 * sizeof(float), tensors = std::is_same_v<TypeParam, LSTM> ? 6 : 5;
+  EXPECT_EQ(saved(9) - saved(8), (tensors + 1) * bytes);
 }
 
 TYPED_TEST(Recurrent, ReturnsItsOutputInASequential) {
