@@ -217,7 +217,8 @@ bool has_vectors(const ConstView& x) {
 template <class T>
 int blocks_of_query(const CachedAttentionArgs& a, unsigned queries) {
   constexpr unsigned enough = 264;  // blocks that keep a large GPU busy
-  if (!may_split<T> || capability(a.y.device) < 90) return 1;
+  stream_of(a.y.device);            // makes the device current
+  if (!may_split<T> || !can_overlap(a.y.device)) return 1;
   const std::int64_t of_round = block_size / threads_of_group(a) * together<T>;
   int blocks = 1;
   while (blocks < most_blocks && queries * 2 * static_cast<unsigned>(blocks) <= enough &&

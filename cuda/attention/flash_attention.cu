@@ -28,9 +28,11 @@ struct Forward {
         scale(base_2_scale(a.in)) {}
 };
 
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
 /// The softmax of a row so far: the largest score, and the thread's part of the sum of exponentials.
 struct Softmax {
-  float largest = -std::numeric_limits<float>::infinity(), sum = 0;
+  float largest = -infinity, sum = 0;
 
   /// Adds the thread's scores of the row. Turns them into exponentials relative to the largest so far. Returns what
   /// sums so far are to be multiplied by.
@@ -40,12 +42,13 @@ struct Softmax {
     for (auto& v : scores) most = fmaxf(most, fmaxf(v[2 * half], v[2 * half + 1]));
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-    const float factor = approximate_exp2(largest - most);
+    const float pivot = most == -infinity ? 0.0f : most;  // -inf - -inf is NaN
+    const float factor = approximate_exp2(largest - pivot);
     largest = most;
     sum *= factor;
     for (auto& v : scores)
       for (int k = 2 * half; k < 2 * half + 2; ++k) {
-        v[k] = approximate_exp2(v[k] - most);
+        v[k] = approximate_exp2(v[k] - pivot);
         sum += v[k];
       }
     return factor;
@@ -91,7 +94,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(const __grid_constant_
     for_results(scores, [&](int m, int g, int k, int, int) { scores.v[m][g][k] *= a.scale; });
     if (!mask.shows_all(columns))
       for_results(scores, [&](int m, int g, int k, int row, int column) {
-        if (!mask.shows(row, column)) scores.v[m][g][k] = -std::numeric_limits<float>::infinity();
+        if (!mask.shows(row, column)) scores.v[m][g][k] = -infinity;
       });
     for_rows<D>([&](int m, int half, int) {
       const float factor = softmax[m][half].add(scores.v[m], half);

@@ -2,8 +2,6 @@
 // probabilities p and slopes = p (gy v^T - rowsum(gy y)): gv = p^T gy, gk = scale slopes^T q and gq = scale slopes k.
 // A block of one kernel has the gradients of 64 or 128 keys, and goes through the queries. Another kernel has those of
 // queries. So each sum is one thread's, in a fixed order.
-#include <limits>
-
 #include "bytetape/cuda/attention/flash_attention.h"
 #include "bytetape/cuda/attention/flash_launch.cuh"
 #include "bytetape/cuda/pointwise/approximate.cuh"
@@ -16,8 +14,8 @@ using namespace flash;
 struct Backward {
   AttentionSizes size;
   Tokens q, k, v, y, gy, gq, gk, gv;
-  const float* shift;  // (b, h, n)
-  float* dots;         // rowsum(gy y), likewise
+  const float *shift, *factor;  // (b, h, n)
+  float* dots;                  // rowsum(gy y), likewise
   float scale, base_2_scale;
 
   Backward(const AttentionBackwardArgs& a, void* ws)
@@ -31,6 +29,7 @@ struct Backward {
         gk(tokens_or_none(a.gk)),
         gv(tokens_or_none(a.gv)),
         shift(a.shift.as<float>()),
+        factor(a.factor.as<float>()),
         dots(static_cast<float*>(ws)),
         scale(static_cast<float>(a.in.scale)),
         base_2_scale(flash::base_2_scale(a.in)) {}
@@ -40,18 +39,22 @@ struct Backward {
   }
 };
 
-/// A query's shift for exponentials with base 2, and its dot. A query that is not there has probabilities 0.
+/// A query's shift for exponentials with base 2, and its dot. A probability is 2^(score - shift). A query that is not
+/// there has none, whatever its score.
 struct Query {
-  float shift = std::numeric_limits<float>::infinity(), dot = 0;
+  float shift = 0, dot = 0;
+  bool is_there = false;
 
   __device__ Query() = default;
-  __device__ Query(const Backward& a, std::int64_t row, std::int64_t i) {
-    if (i < a.size.n) shift = a.shift[row + i] * base_2, dot = a.dots[row + i];
+  __device__ Query(const Backward& a, std::int64_t row, std::int64_t i) : is_there(i < a.size.n) {
+    if (!is_there) return;
+    shift = a.shift[row + i] * base_2 - log2f(a.factor[row + i]);  // products store another shift than forward does
+    dot = a.dots[row + i];
   }
   /// Turns a score and the product of gy and a value into the probability and the slope.
   __device__ void apply(float& score, float& product, float scale) const {
-    score = approximate_exp2(score * scale - shift);
-    product = score * (product - dot);
+    score = is_there ? approximate_exp2(score * scale - shift) : 0.0f;
+    product = is_there ? score * (product - dot) : 0.0f;
   }
 };
 

@@ -56,7 +56,7 @@ template <class T, class F>
 void with_layout(std::int64_t n, bool is_aligned, F&& f) {
   constexpr int most = 16 / sizeof(T), few = most > 4 ? 1 : 2, many = 4 * few, many_single = 8;
   constexpr bool is_single = sizeof(T) == sizeof(float);
-  constexpr int some = 6;  // for 768 elements in f32: with fewer registers, more rows are in flight
+  constexpr int some = is_single ? 6 : many;  // for 768 elements in f32: with fewer registers, more rows are in flight
   const auto with = [&](auto lanes, auto held) {
     const unsigned x = row_threads(n / lanes, held);
     f(lanes, held, dim3(x, x > 32 ? 1 : block_size / x));
@@ -68,7 +68,7 @@ void with_layout(std::int64_t n, bool is_aligned, F&& f) {
   if (is_aligned && fits(most, few, 32))
     with(integral_constant<int, most>(), integral_constant<int, few>());
   else if (is_single && is_aligned && fits(most, some, 32))
-    with(integral_constant<int, most>(), integral_constant < int, is_single ? some : many > ());
+    with(integral_constant<int, most>(), integral_constant<int, some>());
   else if (is_aligned && fits(most, many, block_size))
     with(integral_constant<int, most>(), integral_constant<int, many>());
   else if (is_aligned && n % most == 0)

@@ -1,6 +1,6 @@
 #pragma once
-// Single instructions for kernels whose results are rounded to 16 bits, or come from products in TF32. Their relative
-// errors of about 2^-22 vanish there.
+// Single instructions for values that come from factors of 16 bits or TF32. Their relative error of about 2^-22 is
+// small beside the rounding of these.
 #include <type_traits>
 
 #include "bytetape/core/dtype.h"

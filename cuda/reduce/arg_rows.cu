@@ -119,7 +119,8 @@ void launch(bool is_max, const ConstView& x, const Walk<2>& rows, std::int64_t n
   constexpr std::int64_t enough = 132;  // blocks that keep a large GPU busy
   const std::int64_t count = numel(rows.shape);
   int blocks = 1;
-  while (capability(x.device) >= 90 && blocks < most_blocks && count * 2 * blocks <= enough &&
+  stream_of(x.device);  // makes the device current
+  while (can_overlap(x.device) && blocks < most_blocks && count * 2 * blocks <= enough &&
          n > blocks * block_size * vector_width<T>)
     blocks *= 2;
   launch_overlapping(

@@ -16,27 +16,21 @@ namespace {
 
 constexpr int row_threads = 1024, warp_size = 32;  // two blocks, so that the second reading finds the rows in L2
 
-/// exp and log of logits that are stored as T. 16-bit logits are scaled, so that both have base 2.
+/// The exponential of differences of logits that are stored as T. For 16 bits it is the GPU's, which has base 2.
 template <class T, class C = compute_t<T>>
 struct Exponents {
   static constexpr C unit = approximates<T> ? static_cast<C>(std::numbers::log2e) : C{1};
 
-  __device__ static C exp(C scaled) {
+  /// Returns exp(difference) / exp(scaled / unit).
+  __device__ static C exp(C difference, C scaled = 0) {
     if constexpr (approximates<T>)
-      return approximate_exp2(scaled);
+      return approximate_exp2(difference * unit - scaled);
     else
-      return ::exp(scaled);
-  }
-  /// Returns the scaled logarithm.
-  __device__ static C log(C x) {
-    if constexpr (approximates<T>)
-      return ::log2(x);
-    else
-      return ::log(x);
+      return ::exp(difference - scaled);
   }
 };
 
-/// The maximum of some scaled logits, and the sum of exp(logit - max) (Milakov & Gimelshein, 2018).
+/// The maximum of some logits, and the sum of exp(logit - max) (Milakov & Gimelshein, 2018).
 template <class C>
 struct MaxAndExps {
   C max = -std::numeric_limits<C>::infinity(), exps = 0;
@@ -111,23 +105,23 @@ __global__ void __launch_bounds__(row_threads) in_place_kernel(const __grid_cons
     C v[n], max = widened(stored.values[0]);
 #pragma unroll
     for (int k = 0; k < n; ++k) v[k] = widened(stored.values[k]), max = ::fmax(max, v[k]);
-    max = ::fmax(mine.max, max * E::unit);
+    max = ::fmax(mine.max, max);
     const C shift = finite_shift(max);
     mine.exps *= E::exp(mine.max - shift);
 #pragma unroll
-    for (int k = 0; k < n; ++k) mine.exps += E::exp(v[k] * E::unit - shift);
+    for (int k = 0; k < n; ++k) mine.exps += E::exp(v[k] - shift);
     mine.max = max;
   });
   const MaxAndExps<C> all = joined<E>(mine);
-  const C lse = all.max + E::log(all.exps);
-  if (threadIdx.x == 0) a.losses[i] = lse / E::unit - wanted;
+  const C log_exps = ::log(all.exps);
+  if (threadIdx.x == 0) a.losses[i] = all.max - wanted + log_exps;
   if (!a.writes) return;
   for_each_vector<lanes>(row, classes, [&]<int n>(T* x, std::int64_t j) {
     auto v = load<n>(x);
     const bool has_target = j <= t && t < j + n;  // one of many vectors
 #pragma unroll
     for (int k = 0; k < n; ++k) {
-      const C p = E::exp(widened(v.values[k]) * E::unit - lse);
+      const C p = E::exp(widened(v.values[k]) - all.max, log_exps * E::unit);
       v.values[k] = narrowed<T>(has_target && j + k == t ? p - C{1} : p);
     }
     v.store(x);

@@ -1,7 +1,6 @@
 #pragma once
-// Clusters of blocks, which run at the same time and access each other's shared memory. They need compute capability
-// 9.0. On older GPUs a cluster is one block, and these functions must not be called. launch_overlapping() launches
-// them.
+// Clusters of blocks, which run at the same time and access each other's shared memory. launch_overlapping() launches
+// them. Without can_overlap() a cluster is one block, and these functions must not be called.
 #include <cstdint>
 
 namespace bytetape::cuda {

@@ -1,12 +1,16 @@
 #pragma once
 // Kernels that overlap with the kernel before them on the stream (programmatic dependent launch): their blocks start
-// while it finishes, and then wait for it. Meanwhile they may prefetch weights. Before compute
-// capability 9.0, they start when it has finished.
+// while it finishes, and then wait for it. Meanwhile they may prefetch weights. Without can_overlap(), they start when
+// it has finished.
 #include <type_traits>
 
 #include "bytetape/cuda/runtime/launch.h"
 
 namespace bytetape::cuda {
+
+/// Whether kernels overlap, and blocks form clusters (cluster.cuh): the device and the code that runs there are for
+/// compute capability 9.0 or later. The device must be current.
+bool can_overlap(Device device);
 
 /// Lets the next kernel start if it overlaps, and waits until the work before this one is done and visible. A kernel of
 /// launch_overlapping() calls this before it reads or writes memory.
@@ -30,7 +34,7 @@ struct Launch {
   unsigned blocks;
   dim3 threads;
   std::size_t shared_bytes = 0;
-  int cluster = 1;  // blocks of a cluster (cluster.cuh), along x
+  int cluster = 1;  // blocks of a cluster, along x; 1 without can_overlap()
 };
 
 /// Launches a kernel that begins with wait_for_earlier_work(), on the thread's stream.
@@ -44,7 +48,7 @@ void launch_overlapping(const Launch& l, void (*kernel)(Parameters...),
   config.dynamicSmemBytes = l.shared_bytes;
   config.stream = stream_of(l.device);
   config.attrs = attributes;
-  if (capability(l.device) >= 90) {
+  if (can_overlap(l.device)) {
     cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;

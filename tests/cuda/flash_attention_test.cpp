@@ -144,6 +144,49 @@ TEST_F(CudaFlashAttention, GivesEachGradientWithoutTheOthers) {
   }
 }
 
+TEST_F(CudaFlashAttention, BackwardTakesTheShiftsOfProducts) {
+  const std::vector<Tensor> values{heads(1, 2, 70, 32), heads(1, 2, 90, 32), heads(1, 2, 90, 32)};
+  const Tensor gy = heads(1, 2, 70, 32);
+  std::vector<Tensor> x;
+  for (const Tensor& v : values) x.push_back(v.detach().set_requires_grad());
+  cuda::set_allow_tf32(false);
+  const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2]);
+  cuda::set_allow_tf32(true);
+  std::vector<Tensor> all = grad({y}, x, {.seeds = {gy}});
+  all.push_back(y.detach());
+  expect_close(all, results(values, gy, {}, DType::f64));
+}
+
+TEST_F(CudaFlashAttention, BackwardTakesATensorThatComesBackInVectors) {
+  const Tensor dense = heads(1, 2, 70, 32), gy = heads(1, 2, 70, 32),
+               memory = empty({dense.numel() + 1}, DType::f32, gpu);
+  const Tensor q = view(narrow(memory, 0, 1, dense.numel()), dense.shape());
+  copy_(q, dense);
+  const Tensor k = heads(1, 2, 90, 32).detach().set_requires_grad(), v = heads(1, 2, 90, 32);
+  const auto gradient = [&] { return grad({scaled_dot_product_attention(q, k, v)}, {k}, {.seeds = {gy}}); };
+  const std::vector<Tensor> expected = gradient();
+  const SavedTensorHooks hooks(
+      [](const Tensor& x) -> SavedTensorHooks::Unpack { return [copy = clone(x)] { return copy; }; });
+  expect_close(gradient(), expected);
+}
+
+TEST_F(CudaFlashAttention, SkipsKeysWithScoresOfMinusInfinity) {
+  const Tensor q = ones({1, 1, 5, 32}, DType::f32, gpu), k = zeros({1, 1, 100, 32}, DType::f32, gpu), v = ones_like(k);
+  fill_(narrow(k, 2, 0, 64), -std::numeric_limits<double>::infinity());
+  const auto y = scaled_dot_product_attention(q, k, v).to_vector<double>();
+  EXPECT_TRUE(all_close(y, std::vector<double>(y.size(), 1), 1e-3));
+}
+
+TEST_F(CudaFlashAttention, QueriesThatAreNotThereAddNothing) {
+  for (const std::int64_t n : {32, 33}) {  // a whole tile, and not
+    const Tensor q = ones({1, 1, n, 32}, DType::f32, gpu), k = zeros({1, 1, 100, 32}, DType::f32, gpu);
+    fill_(narrow(k, 2, 5, 1), -std::numeric_limits<double>::infinity());
+    const Tensor v = ones_like(k).detach().set_requires_grad();
+    const Tensor gv = grad({scaled_dot_product_attention(q, k, v)}, {v}, {.seeds = {ones_like(q)}})[0];
+    EXPECT_EQ(max(abs(select(gv, 2, 5))).item<double>(), 0) << n;
+  }
+}
+
 TEST_F(CudaFlashAttention, KeepsNansInTheirRows) {
   const Tensor q = heads(1, 1, 130, 64), k = heads(1, 1, 130, 64), v = heads(1, 1, 130, 64);
   fill_(select(select(k, 2, 70), 2, 3), std::numeric_limits<double>::quiet_NaN());

@@ -74,6 +74,9 @@ TEST_P(CudaAddLayerNorm, ReadsCoefficientsOfItsDtype) {
     }
     EXPECT_EQ(layer_norm(x, n, w, wide(b)).to_vector<double>(), layer_norm(x, n, w, b).to_vector<double>());
     EXPECT_EQ(rms_norm(x, n, w).to_vector<double>(), rms_norm(x, n, wide(w)).to_vector<double>());
+    const Tensor odd = narrow(there({n + 1}), 0, 1, n);  // one element in
+    EXPECT_EQ(layer_norm(x, n, odd, odd).to_vector<double>(),
+              layer_norm(x, n, wide(odd), wide(odd)).to_vector<double>());
   }
 }
 

@@ -140,7 +140,7 @@ TEST(Pages, ActivationsAreFused) {
 TEST(Pages, StepsAreCaptured) {
   const test::StandIn stand_in(test::deferred_backend());
   const DefaultDevice here(Device::cuda());  // parameters, factories and the batches of loaders
-  cuda::set_allow_tf32(true);                // f32 products and convolutions on tensor cores; off by default
+  cuda::set_allow_tf32(true);                // f32 products, convolutions and attention on tensor cores
   cuda::set_allow_tf32(false);
   const data::Mnist digits = data::generated_digits(512, /*seed=*/0);
   const data::TensorDataset dataset(digits.images, digits.labels, data::mnist_normalize);

@@ -19,9 +19,13 @@ void check_normalized(const Tensor& coefficient, const char* name, const Tensor&
 }
 
 DType coefficient_dtype(const Tensor& x, std::initializer_list<const Tensor*> coefficients, bool is_recorded) {
-  const bool have_dtype_of_x = std::all_of(coefficients.begin(), coefficients.end(),
-                                           [&](const Tensor* v) { return !v->defined() || v->dtype() == x.dtype(); });
-  return have_dtype_of_x && !is_recorded ? x.dtype() : accumulated(x.dtype());
+  constexpr std::size_t vector = 16;  // bytes
+  const auto fits = [&](const Tensor* v) {
+    return !v->defined() || (v->dtype() == x.dtype() &&
+                             static_cast<std::size_t>(v->storage_offset()) * size_of(v->dtype()) % vector == 0);
+  };
+  return !is_recorded && std::all_of(coefficients.begin(), coefficients.end(), fits) ? x.dtype()
+                                                                                     : accumulated(x.dtype());
 }
 
 }  // namespace bytetape

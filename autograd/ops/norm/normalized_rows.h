@@ -15,7 +15,8 @@ void check_normalized(const Tensor& x, const Shape& shape, double eps);
 void check_normalized(const Tensor& coefficient, const char* name, const Tensor& x, const Shape& shape);
 
 /// Returns the dtype in which a kernel gets the weight and bias: that of x if they have it and nothing is recorded, as
-/// a conversion would be a launch for each. Otherwise the dtype in which rows are accumulated, as backward needs.
+/// a conversion would be a launch for each. Otherwise the dtype in which rows are accumulated, as backward needs. Also
+/// if one begins at an odd place in memory: kernels would read it in smaller vectors, and add rows in another order.
 DType coefficient_dtype(const Tensor& x, std::initializer_list<const Tensor*> coefficients, bool is_recorded);
 
 /// Flattens the arguments of an op that normalises x over its last dims. Undefined tensors stay undefined.

@@ -1,0 +1,48 @@
+// The loss of 16-bit logits, whose exponentials are the GPU's own.
+#include <cmath>
+#include <vector>
+
+#include "bytetape/bytetape.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+class CudaLinearCrossEntropy : public GpuTest {};
+
+/// The loss of class 0, if logits are as given.
+double loss_of(const std::vector<double>& logits, DType dtype) {
+  const auto classes = static_cast<std::int64_t>(logits.size());
+  const Tensor x = ones({1, 1}, dtype, gpu), weight = to(to(from_vector(logits, {classes, 1}), dtype), gpu);
+  return linear_cross_entropy(x, weight, to(from_vector(std::vector<std::int64_t>{0}), gpu)).item<double>();
+}
+
+TEST_F(CudaLinearCrossEntropy, IsZeroForAClassThatDominates) {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const double top : {1.40625, 1.4375, 1.5078125, 32.0, 99.0, 45504.0}) {
+      SCOPED_TRACE(detail::concat(dtype, " ", top));
+      EXPECT_EQ(loss_of({top, -120, -120}, dtype), 0);
+    }
+}
+
+TEST_F(CudaLinearCrossEntropy, TakesTheLargestLogits) {
+  const double largest = 3.3895e38;  // of bf16
+  EXPECT_EQ(loss_of({largest, 0, 0}, DType::bf16), 0);
+  EXPECT_NEAR(loss_of({-largest, -largest, -largest}, DType::bf16), std::log(3), 1e-6);
+}
+
+TEST_F(CudaLinearCrossEntropy, IsAsCloseAsItsProducts) {
+  for (const std::int64_t classes : {3, 1000, 50304}) {
+    SCOPED_TRACE(classes);
+    const Tensor x = to(random_tensor({9, 16}, DType::bf16), gpu),
+                 weight = to(random_tensor({classes, 16}, DType::bf16), gpu);
+    const Tensor target = to(randint(0, classes, {9}), gpu);
+    const double expected = cross_entropy(to(linear(x, weight), DType::f64), target).item<double>();
+    EXPECT_NEAR(linear_cross_entropy(x, weight, target).item<double>(), expected, 2e-6 * expected);
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::test
