@@ -76,7 +76,7 @@ class Backward : GradsSoFar {
     if (!sum.defined()) {
       sum = std::move(g);
       waiting.made_in = memory::ambient.scope;
-    } else if (!waiting.addend.defined() && takes_addend(*edge.node)) {
+    } else if (edge.output == 0 && !waiting.addend.defined() && takes_addend(*edge.node)) {
       waiting.addend = std::move(g);
     } else {
       if (waiting.is_low()) sum = waiting.widened();
@@ -132,9 +132,9 @@ class Backward : GradsSoFar {
   }
 
   /// Returns the gradient that waits on an edge, and removes it, because the rule's result replaces it. If none waits,
-  /// returns the gradient of a leaf from an earlier backward.
+  /// returns the gradient of a leaf from an earlier backward, except to grad().
   GradSoFar take(const Edge& edge, Operands operands) override {
-    if (create_ || captures_ || detecting_anomaly()) return {};
+    if (create_ || detecting_anomaly()) return {};
     const auto at = queue_.find(edge.node->sequence);
     if (at != queue_.end() && at->second.grads[edge.output].defined()) {
       Waiting& waiting = at->second;
@@ -143,13 +143,14 @@ class Backward : GradsSoFar {
                              sum.dtype() == edge.node->outputs[edge.output].dtype;
       return is_usable ? GradSoFar{.grad = std::exchange(sum, Tensor())} : GradSoFar{};
     }
-    auto* const leaf = dynamic_cast<AccumulateGrad*>(edge.node.get());
+    auto* const leaf = captures_ ? nullptr : dynamic_cast<AccumulateGrad*>(edge.node.get());
     return leaf ? leaf->so_far(operands) : GradSoFar{};
   }
 
-  /// Whether the rule gets both summands. Hooks, grad() and create_graph need their sum.
+  /// Whether the rule gets both summands. Hooks, create_graph and a grad() of the node's output need their sum.
   bool takes_addend(const Node& node) const {
-    return !create_ && !captures_ && node.hooks_to_run().empty() && node.takes_addend();
+    return !create_ && !(captures_ && captures_->at(&node).itself) && node.hooks_to_run().empty() &&
+           node.takes_addend();
   }
   void add_to(Tensor& sum, const Tensor& g) const {
     if (!create_ && is_sole_owner(sum))

@@ -149,7 +149,7 @@ class Node : public RefCounted {
   virtual bool differentiable() const { return true; }
   /// Whether the rule accepts an undefined gy[j] as zeros. If false, the engine passes a tensor of zeros.
   virtual bool takes_undefined() const { return false; }
-  /// Whether a rule of one output accepts its gradient as two summands, gy[0] and gx.addend(). That saves a pass over
+  /// Whether the rule accepts the gradient of output 0 as two summands, gy[0] and gx.addend(). That saves a pass over
   /// both.
   virtual bool takes_addend() const { return false; }
   /// Whether the f32 gradient of a leaf may arrive in 16 bits, to be converted before this accumulator runs.

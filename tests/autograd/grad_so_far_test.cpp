@@ -53,6 +53,16 @@ TEST(GradSoFar, StaysTheSameTensor) {
   EXPECT_TRUE(all_close(first, 2 * matmul(ones({5, 7}, DType::f64), x)));
 }
 
+TEST(GradSoFar, OfGradIsTheUsesOfOneGraphAlone) {
+  Tensor w = weight({4, 4}), x = randn({6, 4}, DType::f64);
+  const auto loss = [&] { return sum(squared(linear(linear(linear(x, w), w), w))); };
+  loss().backward();
+  const Tensor left = w.grad(), before = clone(left);
+  EXPECT_TRUE(all_close(grad({loss()}, {w})[0], before));
+  EXPECT_TRUE(w.grad().is_same(left));
+  EXPECT_EQ(left.to_vector<double>(), before.to_vector<double>());
+}
+
 TEST(GradSoFar, IsNotHeldTwice) {
   const std::int64_t n = 2048;
   Tensor w = weight({n, n}, DType::f32), x = randn({4, n});
