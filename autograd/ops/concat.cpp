@@ -51,6 +51,25 @@ std::vector<Tensor> promoted(std::vector<Tensor> tensors) {
   return tensors;
 }
 
+/// Copies tensors into y, behind each other along dim. Row-major ones that fill row-major parts of y take one launch
+/// together.
+void copy_parts(const std::vector<Tensor>& tensors, const Tensor& y, int dim) {
+  std::vector<ConstView> from;
+  std::vector<View> to;
+  std::int64_t start = 0;
+  for (const Tensor& x : tensors) {
+    const Tensor place = y.alias(x.shape(), y.strides(), start * y.strides()[dim]);
+    start += x.shape()[dim];
+    if (!is_floating(x.dtype()) || !x.is_contiguous() || !place.is_contiguous() || tensors.size() < 3) {
+      run<&CopyKernels::copy>(y.device(), x.read(), place.write());
+      continue;
+    }
+    from.push_back(x.read());
+    to.push_back(place.write());
+  }
+  if (!to.empty()) run<&CopyKernels::copy_all>(y.device(), from, to);
+}
+
 }  // namespace
 
 struct CatBackward final : Node {
@@ -80,12 +99,7 @@ Tensor cat(const std::vector<Tensor>& list, std::int64_t dim) {
   for (const Tensor& x : tensors) shape[d] += x.shape()[d];
   const Tensor& first = tensors[0];
   Tensor y = empty(shape, suggest_memory_format(first), first.dtype(), first.device());
-  std::int64_t start = 0;
-  for (const Tensor& x : tensors) {
-    const Tensor place = y.alias(x.shape(), y.strides(), start * y.strides()[d]);
-    run<&CopyKernels::copy>(y.device(), x.read(), place.write());
-    start += x.shape()[d];
-  }
+  copy_parts(tensors, y, d);
   if (auto* node = record_list<CatBackward>(y, tensors)) {
     node->dim = d;
     for (const Tensor& x : tensors) node->lengths.push_back(x.shape()[d]);

@@ -131,6 +131,16 @@ void fill(Scalar value, const View& y) { copy(ConstView::constant(value, y.dtype
 
 namespace {
 
+void copy_all(std::span<const ConstView> from, std::span<const View> to) {
+  for_each_stretch(
+      to.size(), [&](std::size_t i) -> const View& { return to[i]; },
+      [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+        const auto element = static_cast<std::int64_t>(size_of(to[i].dtype));
+        std::memcpy(to[i].as<char>() + begin * element, from[i].as<char>() + begin * element,
+                    static_cast<std::size_t>((end - begin) * element));
+      });
+}
+
 void widen_all(std::span<const ConstView> from, std::span<const View> to) {
   for_each_stretch(
       to.size(), [&](std::size_t i) -> const View& { return to[i]; },
@@ -164,6 +174,7 @@ const CopyKernels& copy_kernels() {
   static const CopyKernels all{
       .fill = fill,
       .copy = copy,
+      .copy_all = copy_all,
       .widen_all = widen_all,
       .arange = arange,
   };

@@ -1,4 +1,5 @@
-// Widens the gradients of many leaves in one launch. Each thread widens eight elements at a time.
+// Copies many tensors in one launch, or widens the gradients of many leaves. A thread handles 16 bytes of input at a
+// time.
 #include "bytetape/cuda/optim/widen.h"
 
 #include "bytetape/cuda/optim/gradients.cuh"
@@ -10,6 +11,11 @@ namespace {
 struct WidenSlot {
   const void* from;
   float* to;
+  std::int64_t size;
+};
+struct CopySlot {
+  const void* from;
+  void* to;
   std::int64_t size;
 };
 
@@ -37,7 +43,31 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
+template <class T, int most>
+__global__ void __launch_bounds__(block_size) copy_kernel(const __grid_constant__ GradientTable<most, CopySlot> table) {
+  constexpr int packed = 16 / sizeof(T);
+  for_each_chunk(table, [&](const CopySlot& slot, std::int64_t begin, std::int64_t size) {
+    const T* from = static_cast<const T*>(slot.from) + begin;
+    T* to = static_cast<T*>(slot.to) + begin;
+    const std::int64_t whole = is_aligned(from) & is_aligned(to) ? size / packed * packed : 0;
+    for (std::int64_t i = threadIdx.x * packed; i < whole; i += block_size * packed)
+      load<packed>(from + i).store(to + i);
+    for (std::int64_t i = whole + threadIdx.x; i < size; i += block_size) to[i] = from[i];
+  });
+}
+
 }  // namespace
+
+void copy_all(std::span<const ConstView> from, std::span<const View> to) {
+  if (to.empty()) return;
+  const cudaStream_t stream = stream_of(to[0].device);
+  const auto slot = [&](std::size_t i) { return CopySlot{from[i].data(), to[i].data(), to[i].numel()}; };
+  for_each_table_of<CopySlot>(from, slot, [&](const auto& all) {
+    with_table(all, [&](const auto& table, auto zero) {
+      copy_kernel<decltype(zero)><<<table.blocks(), block_size, 0, stream>>>(table);
+    });
+  });
+}
 
 void widen_all(std::span<const ConstView> from, std::span<const View> to) {
   if (to.empty()) return;

@@ -5,6 +5,8 @@
 
 namespace bytetape::cuda {
 
+/// Implements CopyKernels::copy_all.
+void copy_all(std::span<const ConstView> from, std::span<const View> to);
 /// Implements CopyKernels::widen_all.
 void widen_all(std::span<const ConstView> from, std::span<const View> to);
 

@@ -202,6 +202,7 @@ const CopyKernels& copy_kernels() {
   static const CopyKernels all{
       .fill = fill,
       .copy = copy,
+      .copy_all = copy_all,
       .widen_all = widen_all,
       .arange = arange,
   };

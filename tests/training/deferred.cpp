@@ -94,6 +94,12 @@ void unscale(const UnscaleArgs& args) {
   });
 }
 
+void copy_all(std::span<const ConstView> from, std::span<const View> to) {
+  give([from = std::vector(from.begin(), from.end()), to = std::vector(to.begin(), to.end())] {
+    cpu::copy_kernels().copy_all(from, to);
+  });
+}
+
 void widen_all(std::span<const ConstView> from, std::span<const View> to) {
   give([from = std::vector(from.begin(), from.end()), to = std::vector(to.begin(), to.end())] {
     cpu::copy_kernels().widen_all(from, to);
@@ -124,6 +130,7 @@ const KernelTable& kernels() {
     });
     add<CopyKernels>(table, [](CopyKernels& k) {
       defer<&CopyKernels::fill, &CopyKernels::copy>(k);
+      k.copy_all = copy_all;
       k.widen_all = widen_all;
     });
     add<DropoutKernels>(table, [](DropoutKernels& k) { k.dropout = {cpu::dropout_kernels().dropout.plan, dropout}; });

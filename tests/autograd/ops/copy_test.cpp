@@ -173,6 +173,19 @@ TEST(CopyKernel, WidensAllAtOnce) {
     EXPECT_EQ(wide[i].to_vector<float>(), to(low[i], DType::f32).to_vector<float>()) << describe(low[i]);
 }
 
+TEST(CopyKernel, CopiesAllAtOnce) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    std::vector<Tensor> x;
+    std::vector<double> expected;
+    for (const std::int64_t size : {1, 0, 7, 4097, 70'000}) {
+      x.push_back(narrow(random_tensor({size + 1}, dtype), 0, 1, size));
+      const std::vector<double> part = x.back().to_vector<double>();
+      expected.insert(expected.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(cat(x).to_vector<double>(), expected) << dtype;
+  }
+}
+
 // Integers have no gradient, and a copy into them is no op of the tape: views of them stay good.
 TEST(CopyInPlace, IntoIntegersLeavesTheirViewsGood) {
   const Tensor a = zeros({3}, DType::i64), v = view(a, {3});
