@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of flash attention share: blocks, masks and launches.
+// Blocks, masks and launches, for the kernels of flash attention.
 #include <algorithm>
 #include <numbers>
 #include <type_traits>
