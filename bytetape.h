@@ -58,6 +58,7 @@
 #include "bytetape/data/text.h"
 #include "bytetape/data/tokenizer.h"
 #include "bytetape/data/tokens.h"
+#include "bytetape/distributed/distributed.h"
 #include "bytetape/nn/nn.h"
 #include "bytetape/optim/adam.h"
 #include "bytetape/optim/clip.h"

@@ -10,6 +10,7 @@ class SavedTensorHooks;
 
 namespace detail {
 
+class BackwardEnd;
 class CheckpointFrame;
 class ObservedOp;
 
@@ -35,6 +36,8 @@ struct AutogradAmbient {
   CheckpointFrame* checkpoint = nullptr;
   /// The hooks for tensors saved for backward. Set by SavedTensorHooks. Default: null, none.
   const SavedTensorHooks* saved_tensor_hooks = nullptr;
+  /// The functions of at_end_of_backward(). Set by backward() while it runs. Default: null, no backward.
+  BackwardEnd* backward_end = nullptr;
 };
 // Access to a thread-local variable with a destructor would cost a call.
 static_assert(std::is_trivially_destructible_v<AutogradAmbient>);

@@ -313,6 +313,30 @@ Tensor hand_over(Captures& captures, std::size_t i, const Tensor& input) {
 
 }  // namespace
 
+namespace detail {
+
+/// Calls what at_end_of_backward() was given.
+class BackwardEnd {
+ public:
+  ~BackwardEnd() { run(false); }
+  void add(std::function<void(bool)> f) { functions_.push_back(std::move(f)); }
+  /// Rethrows the first exception of a function. Functions that get false must not throw.
+  void run(bool has_succeeded) {
+    while (next_ < functions_.size()) std::exchange(functions_[next_++], nullptr)(has_succeeded);
+  }
+
+ private:
+  std::vector<std::function<void(bool)>> functions_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace detail
+
+void at_end_of_backward(std::function<void(bool)> f) {
+  check<AutogradError>(detail::autograd_ambient.backward_end, "at_end_of_backward: no backward() runs on this thread");
+  detail::autograd_ambient.backward_end->add(std::move(f));
+}
+
 void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) const {
   const memory::Op<"backward"> op;
   const memory::PhaseScope phase(Phase::backward);
@@ -320,7 +344,10 @@ void Tensor::backward(const Tensor& seed, bool retain_graph, bool create_graph) 
   Backward run(retain_graph || create_graph, create_graph, nullptr);
   Tensor first = seed_for(*this, seed);
   run.add(gradient_edge(*this), std::move(first));
+  detail::BackwardEnd end;
+  const detail::Setting<detail::BackwardEnd*> collecting(detail::autograd_ambient.backward_end, &end);
   run.run();
+  end.run(true);
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,

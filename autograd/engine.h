@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "bytetape/core/tensor.h"
@@ -22,5 +23,11 @@ struct GradOptions {
 /// Throws ShapeError, DTypeError or DeviceError if a seed is not like its output.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
+
+/// Calls `f` once at the end of the backward() that runs on this thread, with whether it succeeded. The functions are
+/// called in the order in which they were given. If one throws, later ones get false. For a hook that must know when all
+/// gradients are complete.
+/// Throws AutogradError if no backward() runs on this thread.
+void at_end_of_backward(std::function<void(bool has_succeeded)> f);
 
 }  // namespace bytetape

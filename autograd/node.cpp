@@ -312,9 +312,10 @@ void assign_grad(const Tensor& x, const Tensor& g) {
   const Tensor before = std::exchange(autograd_meta(x).grad, g);
   if (detail::core_ambient.capture) [[unlikely]]
     note_touched_grad(x, before, false);
-  if (before.defined() && !before.is_same(g) && !is_sole_owner(before))
+  const auto is_bucket = [](const Tensor& t) { return t.storage().role() == memory::Role::communication; };
+  if (before.defined() && !before.is_same(g) && !is_sole_owner(before) && !is_bucket(before))
     before.storage().set_role(memory::Role::temporary);
-  if (g.defined()) g.storage().set_role(memory::Role::gradient, x.storage().module());
+  if (g.defined() && !is_bucket(g)) g.storage().set_role(memory::Role::gradient, x.storage().module());
 }
 
 bool is_sole_owner(const Tensor& x, std::uint32_t owners) {

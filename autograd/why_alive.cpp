@@ -55,6 +55,7 @@ std::string keeper_of_role(Role role, memory::NameId module) {
   if (role == Role::autocast_copy) return "a parameter" + whose + ", as its copy in 16 bits";
   if (role == Role::optimizer_state) return "an optimizer";
   if (role == Role::key_value_cache) return "a KeyValueCache";
+  if (role == Role::communication) return "a DataParallel, as a bucket of gradients";
   return "";
 }
 

@@ -14,6 +14,12 @@ class Draws;
 class SavedWatch;
 class StepWatch;
 
+/// A rank of a group that is not there, whose memory is predicted.
+struct SimulatedRank {
+  int rank = 0;
+  int world_size = 0;  ///< 0: none
+};
+
 /// The thread's modes that core reads. A scope sets each mode and restores the old value at its end.
 /// core/memory/ambient.h has those of memory. docs/architecture.md lists the modes of all folders.
 struct CoreAmbient {
@@ -30,6 +36,8 @@ struct CoreAmbient {
   Capture* capture = nullptr;
   /// Sees each storage that becomes saved for backward. Set by SaveOnCpu, reset while backward runs. Default: null.
   SavedWatch* saved_watch = nullptr;
+  /// The rank that dist::init() simulates. Set by predict(). Default: none.
+  SimulatedRank simulated_rank{};
 };
 // Access to a thread-local variable with a destructor would cost a call.
 static_assert(std::is_trivially_destructible_v<CoreAmbient>);

@@ -38,6 +38,10 @@ class CaptureError : public Error {
 class NotImplemented : public Error {
   using Error::Error;
 };
+/// Ranks of a group cannot go on together: one has failed, does not answer, or calls another collective.
+class DistributedError : public Error {
+  using Error::Error;
+};
 /// A file cannot be read, or has invalid content. The message says the path, what was expected and what was found.
 class FileError : public Error {
   using Error::Error;

@@ -67,6 +67,29 @@ Indices RandomSampler::order(std::uint64_t epoch) const {
   return order;
 }
 
+DistributedSampler::DistributedSampler(std::int64_t n, const DistributedSamplerOptions& options)
+    : n_(n), options_(options) {
+  const Op<"DistributedSampler"> op;
+  check_examples(n);
+  check<ValueError>(options.rank >= 0 && options.rank < options.world_size, "expected a rank below the world size, got ",
+                    "rank ", options.rank, " of ", options.world_size);
+}
+
+std::int64_t DistributedSampler::size() const {
+  const std::int64_t rounded_up = options_.drop_last ? 0 : options_.world_size - 1;
+  return (n_ + rounded_up) / options_.world_size;
+}
+
+Indices DistributedSampler::order(std::uint64_t epoch) const {
+  Indices all = counted(n_);
+  if (options_.shuffle) shuffle(all, shuffle_state(options_.seed, epoch));
+  Indices share(static_cast<std::size_t>(size()));
+  for (std::size_t i = 0; i < share.size(); ++i)
+    share[i] = all[(i * static_cast<std::size_t>(options_.world_size) + static_cast<std::size_t>(options_.rank)) %
+                   all.size()];
+  return share;
+}
+
 SubsetRandomSampler::SubsetRandomSampler(Indices indices, std::uint64_t seed)
     : indices_(std::move(indices)), seed_(seed) {}
 

@@ -48,6 +48,29 @@ class RandomSampler final : public Sampler {
   RandomSamplerOptions options_;
 };
 
+/// Options of a DistributedSampler.
+struct DistributedSamplerOptions {
+  int rank = 0, world_size = 1;  ///< of a dist::Group: rank() and size()
+  bool shuffle = true;           ///< draw a new order in each epoch
+  std::uint64_t seed = 0;        ///< the same on all ranks
+  bool drop_last = false;        ///< leave out the last n % world_size examples, instead of repeating the first ones
+};
+
+/// One rank's share of n examples (torch.utils.data.DistributedSampler): every world_size-th one of an order that all
+/// ranks have in common, beginning with number `rank`. All shares have the same size. Without drop_last, the first
+/// examples of the order are repeated at its end where n is not a multiple of world_size.
+class DistributedSampler final : public Sampler {
+ public:
+  /// Throws ValueError if n is negative or above 2^40, or `rank` is not below `world_size`.
+  explicit DistributedSampler(std::int64_t n, const DistributedSamplerOptions& options);
+  std::int64_t size() const override;
+  std::vector<std::int64_t> order(std::uint64_t epoch) const override;
+
+ private:
+  std::int64_t n_;
+  DistributedSamplerOptions options_;
+};
+
 /// The given indices, in a new random order in each epoch. Use it to split a dataset into training and validation.
 class SubsetRandomSampler final : public Sampler {
  public:

@@ -19,9 +19,10 @@ MAY_INCLUDE = {
     "optim": ["autograd", "core"],
     "data": ["core"],
     "cuda": ["core"],
+    "distributed": ["nn", "optim", "autograd", "core"],
 }
 # Libraries for sources only. A public header that includes one would require it of all users.
-PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "CLI/", "gtest/")
+PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "mpi.h", "CLI/", "gtest/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<quoted>[^"]+)"|<(?P<angled>[^>]+)>|(?P<macro>\w+))')
 

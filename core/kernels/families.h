@@ -10,6 +10,7 @@
   FAMILY(Arithmetic, arithmetic, immediate)            \
   FAMILY(Attention, attention, planned)                \
   FAMILY(CachedAttention, cached_attention, immediate) \
+  FAMILY(Collective, collective, planned)              \
   FAMILY(Compare, compare, immediate)                  \
   FAMILY(Conv, conv, planned)                          \
   FAMILY(Copy, copy, immediate)                        \

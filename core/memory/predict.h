@@ -26,6 +26,8 @@ struct PredictOptions {
   /// step, or where memory ran out. Times are those of the prediction. Default: "", none.
   std::string recording = {};
   std::string program = {};  ///< title in the recording; "": the process's name, predicted
+  int world_size = 0;        ///< ranks of the group that dist::init() returns; 0: those of this process
+  int rank = 0;              ///< the predicted rank of this group
 };
 
 /// The memory that a predicted step takes.
@@ -86,7 +88,8 @@ Prediction predict(Device device, const std::function<void(const TakeSteps&)>& p
 /// those around the call. Threads may predict at the same time. Meta tensors that fn stores outside stay usable.
 ///
 /// If the limit is too low, `out_of_memory` is set and the prediction is not settled.
-/// Throws ValueError if max_steps < 1, if threads is invalid, or if a recording is asked for while one runs.
+/// Throws ValueError if max_steps < 1, if threads is invalid, if `rank` is not below `world_size`, or if a recording is
+/// asked for while one runs.
 /// Throws DeviceError if no such device can exist.
 /// Throws CaptureError in a step that is being captured.
 /// Throws FileError if the recording cannot be written.

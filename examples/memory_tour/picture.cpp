@@ -25,7 +25,8 @@ constexpr std::array<Paint, memory::role_count> paints{{{"█", "34"},    // par
                                                         {"░", "32"},    // saved for backward
                                                         {"·", "37"},    // output/temporary
                                                         {"×", "31"},    // workspace
-                                                        {"▞", "93"}}};  // key-value cache
+                                                        {"▞", "93"},    // key-value cache
+                                                        {"≈", "95"}}};  // communication
 
 bool has_colours() {
   static const bool has = [] {

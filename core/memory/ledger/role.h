@@ -14,8 +14,9 @@ enum class Role : std::uint8_t {
   temporary,        ///< any other result of an op
   workspace,        ///< a kernel's scratch memory, during one op
   key_value_cache,  ///< an nn::KeyValueCache
+  communication,    ///< buffers that ranks exchange: a dist::DataParallel's gradients
 };
-inline constexpr int role_count = 9;
+inline constexpr int role_count = 10;
 /// "parameter", "optimizer state", ...
 const char* to_string(Role r);
 

@@ -24,7 +24,8 @@ AsThread::~AsThread() { ambient.thread_number = own_; }
 
 const char* to_string(Role r) {
   constexpr const char* text[] = {"parameter",          "autocast copy",    "gradient",  "optimizer state", "input",
-                                  "saved for backward", "output/temporary", "workspace", "key-value cache"};
+                                  "saved for backward", "output/temporary", "workspace", "key-value cache",
+                                  "communication"};
   return text[static_cast<int>(r)];
 }
 

@@ -52,12 +52,13 @@ struct CopiedGenerator : Generator {
 /// Gives this thread the state of a new thread, with its own meta devices, for a C++ scope.
 class FreshThread {
  public:
-  FreshThread(Device meta, MetaAllocators& meta_allocators)
-      : memory_(ambient.meta_allocators, &meta_allocators), here_(meta) {}
+  FreshThread(Device meta, MetaAllocators& meta_allocators, bytetape::detail::SimulatedRank rank)
+      : memory_(ambient.meta_allocators, &meta_allocators), here_(meta), rank_(core_ambient.simulated_rank, rank) {}
 
  private:
   const Setting<MetaAllocators*> memory_;
   const DefaultDevice here_;
+  const Setting<bytetape::detail::SimulatedRank> rank_;
   CopiedGenerator generator_;
   const ScopeGuard scope_{ScopeIds{}};
   const OutsidePools pools_;
@@ -113,7 +114,7 @@ class Rehearsal {
   }
 
   Prediction run(const std::function<void(const detail::TakeSteps&)>& program) {
-    const FreshThread fresh(meta_, all_);
+    const FreshThread fresh(meta_, all_, {options_.rank, options_.world_size});
     unless_memory_runs_out([&] { program([this](const auto& step) { take_steps(step); }); });
     taken_.finish();
     for (const Allocator* books : all_.all())
@@ -188,6 +189,9 @@ Prediction detail::predict(Device device, const std::function<void(const TakeSte
                            const PredictOptions& options) {
   bytetape::detail::refuse_in_capture("predicts memory");
   check<ValueError>(options.max_steps >= 1, "predict: expected max_steps >= 1, got ", options.max_steps);
+  check<ValueError>(options.world_size >= 0 && options.rank >= 0 && options.rank < std::max(options.world_size, 1),
+                    "predict: expected a rank below the world size, got rank ", options.rank, " of ",
+                    options.world_size);
   return Rehearsal(device, options).run(program);
 }
 

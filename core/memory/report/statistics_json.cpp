@@ -22,9 +22,10 @@ void read(const Json& from, Watermark& to) {
 }
 
 /// The figures of a role. Files written before 2026-11-24 have the autocast copy under its former name. Files written
-/// before 2026-11-26 have no key-value cache.
+/// before 2026-11-27 lack the key-value cache or communication.
 Json find_role(const Json& roles, Role role) {
-  if (role == Role::key_value_cache && !roles.contains(to_string(role))) return to_json(Watermark{});
+  const bool is_new = role == Role::key_value_cache || role == Role::communication;
+  if (is_new && !roles.contains(to_string(role))) return to_json(Watermark{});
   const bool is_former = role == Role::autocast_copy && !roles.contains(to_string(role));
   return roles.at(is_former ? "lowered parameter" : to_string(role));
 }

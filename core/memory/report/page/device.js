@@ -7,9 +7,9 @@ const KIND = {
 };
 const ROLE = {
   parameter: 0, autocastCopy: 1, gradient: 2, optimizerState: 3, input: 4, saved: 5, temporary: 6, workspace: 7,
-  keyValueCache: 8,
+  keyValueCache: 8, communication: 9,
 };
-const ROLE_COUNT = 9;
+const ROLE_COUNT = 10;
 const PHASE = { setup: 0, data: 1, forward: 2, backward: 3, optimizer: 4 };
 
 class Device {

@@ -4,6 +4,7 @@ const SPLIT = [
   ["parameters", [ROLE.parameter, ROLE.autocastCopy]],
   ["activations", [ROLE.saved, ROLE.temporary]],
   ["gradients", [ROLE.gradient]],
+  ["communication", [ROLE.communication]],
   ["optimizer state", [ROLE.optimizerState]],
   ["key-value cache", [ROLE.keyValueCache]],
   ["other", [ROLE.input, ROLE.workspace]],

@@ -1,0 +1,243 @@
+#include "bytetape/distributed/collectives.h"
+
+#include <optional>
+
+#include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/kernels/copy.h"
+
+namespace bytetape::dist {
+namespace {
+
+using enum AttributeType;
+
+/// Returns x, or a copy of it, row-major and outside the tape.
+Tensor row_major(const Tensor& x) {
+  const NoGrad no_grad;
+  return contiguous(x);
+}
+
+/// Runs a collective that reads x and writes y, of which one may be undefined. Both are row-major.
+void exchange(Collective kind, const Group& group, const Tensor& x, const Tensor& y, ReduceOp op = ReduceOp::sum,
+              int peer = -1) {
+  const Device device = x.defined() ? x.device() : y.device();
+  CollectiveArgs args{.kind = kind, .op = op, .rank = group.rank(), .size = group.size(), .peer = peer};
+  args.communicator = group.communicator(device);
+  args.x = read(x);
+  args.y = write(y);
+  run_planned<&CollectiveKernels::exchange>(device, args);
+}
+
+/// Runs a collective from x to a new tensor.
+Tensor exchanged(Collective kind, const Group& group, const Tensor& x, const Shape& shape, ReduceOp op = ReduceOp::sum,
+                 int peer = -1) {
+  static_cast<void>(group.communicator(x.device()));  // throws before memory is allocated
+  const Tensor source = row_major(x);
+  const Tensor y = empty(shape, x.dtype(), x.device());
+  if (group.size() == 1)
+    run<&CopyKernels::copy>(x.device(), source.read(), y.write());
+  else
+    exchange(kind, group, source, y, op, peer);
+  return y;
+}
+
+/// Runs a collective that overwrites x. Views with gaps take part as a copy.
+void exchange_in_place(Collective kind, const Group& group, const Tensor& x, ReduceOp op, int peer, bool reads,
+                       bool writes) {
+  static_cast<void>(group.communicator(x.device()));
+  if (group.size() == 1) return;
+  const Tensor rows = row_major(x);
+  exchange(kind, group, reads ? rows : Tensor(), writes ? rows : Tensor(), op, peer);
+  if (writes && !rows.is_same(x)) run<&CopyKernels::copy>(x.device(), rows.read(), x.write());
+}
+
+void check_reduction(const Tensor& x, ReduceOp op) {
+  check_defined(x);
+  const bool picks = op == ReduceOp::min || op == ReduceOp::max;
+  check<DTypeError>(x.dtype() != DType::boolean || picks, "expected min or max for ", describe(x), ", got ",
+                    name_of(op));
+  check<DTypeError>(op != ReduceOp::average || is_floating(x.dtype()), "expected a floating dtype for an average, got ",
+                    describe(x));
+  check<NotImplemented>(op == ReduceOp::sum || op == ReduceOp::average || !any_requires_grad({&x}), "the gradient of ",
+                        name_of(op), " over ranks is not defined; pass a tensor without, such as x.detach()");
+}
+
+void check_parts(const Tensor& x, const Group& group) {
+  check(x.rank() > 0 && x.size(0) % group.size() == 0, "expected the size of dim 0 to be a multiple of ", group.size(),
+        " ranks, got ", describe(x));
+}
+
+void check_rank(const Group& group, int rank, const char* what) {
+  check<ValueError>(rank >= 0 && rank < group.size(), "expected ", what, " below ", group.size(), ", got ", rank);
+}
+void check_other(const Group& group, int rank) {
+  check<ValueError>(rank >= 0 && rank < group.size() && rank != group.rank(), "expected another rank of ", group.size(),
+                    " than ", group.rank(), ", got ", rank);
+}
+
+Shape with_rows(const Tensor& x, std::int64_t rows) {
+  Shape shape = x.shape();
+  if (shape.size() == 0) return {rows};
+  shape[0] = rows;
+  return shape;
+}
+
+struct CollectiveNode : Node {
+  std::optional<Group> group;
+  ReduceOp reduce = ReduceOp::sum;
+};
+template <class N>
+Tensor recorded(const Tensor& y, const Tensor& x, const Group& group, ReduceOp reduce = ReduceOp::sum) {
+  if (N* node = record<N>(y, x)) {
+    node->group = group;
+    node->reduce = reduce;
+  }
+  return y;
+}
+
+struct AllReduceBackward final : CollectiveNode {
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_reduce(gy[0], *group, reduce); }
+};
+struct ReduceScatterBackward final : CollectiveNode {
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const Tensor sum = all_gather(gy[0], *group);
+    gx[0] = reduce == ReduceOp::average ? sum / static_cast<double>(group->size()) : sum;
+  }
+};
+struct AllGatherBackward final : CollectiveNode {
+  Shape shape;  // of a scalar, whose gradient arrives as a row
+  void backward(const Grads& gy, InputGrads& gx) override {
+    gx[0] = reshape(reduce_scatter(gy[0], *group), shape);
+  }
+};
+struct AllToAllBackward final : CollectiveNode {
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_to_all(gy[0], *group); }
+};
+struct BroadcastBackward final : CollectiveNode {
+  int root = 0;
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const Tensor sum = all_reduce(gy[0], *group);
+    gx[0] = group->rank() == root ? sum : zeros_like(sum);
+  }
+};
+
+constexpr OpDefinition all_reduce_def{
+    .name = "all_reduce", .attributes = {{"op", text}}, .family = Family::collective, .flop = one_per_input};
+constexpr OpDefinition reduce_scatter_def{
+    .name = "reduce_scatter", .attributes = {{"op", text}}, .family = Family::collective, .flop = one_per_input};
+constexpr OpDefinition all_gather_def{.name = "all_gather", .family = Family::collective, .flop = no_flop};
+constexpr OpDefinition all_to_all_def{.name = "all_to_all", .family = Family::collective, .flop = no_flop};
+constexpr OpDefinition broadcast_def{
+    .name = "broadcast", .attributes = {{"root", integer}}, .family = Family::collective, .flop = no_flop};
+constexpr OpDefinition send_def{
+    .name = "send", .attributes = {{"to", integer}}, .family = Family::collective, .flop = no_flop};
+constexpr OpDefinition recv_def{.name = "recv_",
+                                .attributes = {{"from", integer}},
+                                .family = Family::collective,
+                                .writes = {"x"},
+                                .flop = no_flop};
+
+}  // namespace
+
+Tensor all_reduce(const Tensor& x, const Group& group, ReduceOp reduce) {
+  const Op<all_reduce_def> op(x, reduce);
+  check_reduction(x, reduce);
+  const Tensor y = exchanged(Collective::all_reduce, group, x, x.shape(), reduce);
+  return recorded<AllReduceBackward>(y, x, group, reduce);
+}
+
+Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp reduce) {
+  const Op<in_place_of<all_reduce_def>> op(x, reduce);
+  check_reduction(x, reduce);
+  check_in_place(x);
+  exchange_in_place(Collective::all_reduce, group, x, reduce, -1, true, true);
+  if (auto* node = record_in_place<AllReduceBackward>(x, x)) {
+    node->group = group;
+    node->reduce = reduce;
+  }
+  return op.result(x);
+}
+
+Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp reduce) {
+  const Op<reduce_scatter_def> op(x, reduce);
+  check_reduction(x, reduce);
+  check_parts(x, group);
+  const Tensor y =
+      exchanged(Collective::reduce_scatter, group, x, with_rows(x, x.size(0) / group.size()), reduce);
+  return recorded<ReduceScatterBackward>(y, x, group, reduce);
+}
+
+Tensor all_gather(const Tensor& x, const Group& group) {
+  const Op<all_gather_def> op(x);
+  check_defined(x);
+  const std::int64_t rows = x.rank() == 0 ? 1 : x.size(0);
+  const Tensor y = exchanged(Collective::all_gather, group, x, with_rows(x, rows * group.size()));
+  if (auto* node = record<AllGatherBackward>(y, x)) {
+    node->group = group;
+    node->shape = x.shape();
+  }
+  return y;
+}
+
+Tensor all_to_all(const Tensor& x, const Group& group) {
+  const Op<all_to_all_def> op(x);
+  check_defined(x);
+  check_parts(x, group);
+  return recorded<AllToAllBackward>(exchanged(Collective::all_to_all, group, x, x.shape()), x, group);
+}
+
+Tensor broadcast(const Tensor& x, const Group& group, int root) {
+  const Op<broadcast_def> op(x, root);
+  check_defined(x);
+  check_rank(group, root, "a root");
+  const Tensor y = exchanged(Collective::broadcast, group, x, x.shape(), ReduceOp::sum, root);
+  if (auto* node = record<BroadcastBackward>(y, x)) {
+    node->group = group;
+    node->root = root;
+  }
+  return y;
+}
+
+Tensor broadcast_(const Tensor& x, const Group& group, int root) {
+  const Op<in_place_of<broadcast_def>> op(x, root);
+  check_defined(x);
+  check_rank(group, root, "a root");
+  check_in_place(x);
+  exchange_in_place(Collective::broadcast, group, x, ReduceOp::sum, root, true, group.rank() != root);
+  if (auto* node = record_in_place<BroadcastBackward>(x, x)) {
+    node->group = group;
+    node->root = root;
+  }
+  return op.result(x);
+}
+
+void send(const Tensor& x, const Group& group, int to) {
+  const Op<send_def> op(x, to);
+  check_defined(x);
+  check_other(group, to);
+  check<NotImplemented>(!any_requires_grad({&x}), "gradients do not go from rank to rank; pass x.detach()");
+  exchange(Collective::send, group, row_major(x), {}, ReduceOp::sum, to);
+}
+
+Tensor recv_(const Tensor& x, const Group& group, int from) {
+  const Op<recv_def> op(x, from);
+  check_defined(x);
+  check_other(group, from);
+  check_in_place(x);
+  exchange_in_place(Collective::recv, group, x, ReduceOp::sum, from, false, true);
+  record_in_place<OverwriteBackward>(x, x);
+  return op.result(x);
+}
+
+void barrier(const Group& group) {
+  const memory::Op<"barrier"> op;
+  const Device device = default_device();
+  Communicator* const ranks = group.communicator(device);
+  if (!ranks) return;
+  run_planned<&CollectiveKernels::exchange>(
+      device, {.kind = Collective::barrier, .rank = group.rank(), .size = group.size(), .communicator = ranks});
+}
+
+}  // namespace bytetape::dist

@@ -1,0 +1,213 @@
+// Each parameter has a place in a bucket. A hook moves its gradient there as soon as backward has completed it. Once all
+// places of a bucket are filled, and all buckets before it are exchanged, the bucket is exchanged. So all ranks exchange
+// the buckets in the same order.
+#include "bytetape/distributed/data_parallel.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/node.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/distributed/collectives.h"
+
+namespace bytetape::dist {
+namespace {
+
+constexpr std::int64_t alignment = 128;  // bytes of the gradients within a bucket, for kernels that load vectors
+
+/// The order in which backward completes the leaf's gradient: leaves of lower numbers come later. 0 if no graph uses it.
+std::uint64_t order_in_backward(const Tensor& leaf) {
+  const AutogradMeta& meta = autograd_meta(leaf);
+  return meta.accumulate ? meta.accumulate->sequence : 0;
+}
+
+}  // namespace
+
+class DataParallel::Reducer {
+ public:
+  Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options);
+  ~Reducer();
+  bool off = false;  // no_sync()
+  std::vector<std::string> unused;
+  std::size_t bucket_count() const { return buckets_.size(); }
+
+ private:
+  /// A parameter, and the part of a bucket for its gradient.
+  struct Place {
+    std::string name;
+    Tensor parameter;
+    int hook = 0;
+    std::size_t bucket = 0;
+    Tensor gradient;  // a view of the bucket; undefined before the first backward
+    bool is_filled = false;
+  };
+  struct Bucket {
+    Tensor data;
+    std::size_t places = 0, filled = 0;
+  };
+
+  void start_equal(nn::Module& module) const;
+  void make_buckets();
+  void close(const std::vector<Place*>& places);
+  void begin();
+  void fill(Place& place);
+  void exchange_filled();
+  void end(bool has_succeeded);
+  void fill_unused();
+
+  const Group group_;
+  const DataParallelOptions options_;
+  std::vector<Place> places_;
+  std::vector<Bucket> buckets_;
+  std::size_t exchanged_ = 0;  // buckets, in this backward
+  bool is_running_ = false;
+};
+
+DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options)
+    : group_(group), options_(options) {
+  const memory::Op<"DataParallel"> op;
+  check<ValueError>(options.bucket_bytes > 0, "expected bucket_bytes above 0");
+  for (const auto& [name, x] : module.named_parameters())
+    if (x.requires_grad()) places_.push_back({.name = name, .parameter = x});
+  check<ValueError>(!places_.empty(), "the module has no parameter that requires grad");
+  start_equal(module);
+  for (Place& place : places_)
+    place.hook = place.parameter.register_post_accumulate_grad_hook([this, &place](const Tensor&) { fill(place); });
+}
+
+DataParallel::Reducer::~Reducer() {
+  for (const Place& place : places_) place.parameter.remove_hook(place.hook);
+}
+
+void DataParallel::Reducer::start_equal(nn::Module& module) const {
+  const NoGrad no_grad;
+  for (const auto& [name, x] : module.named_parameters()) broadcast_(x.detach(), group_);
+  for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group_);
+}
+
+/// Sorts the parameters as backward completes them, which the graph knows, and packs them into buckets.
+void DataParallel::Reducer::make_buckets() {
+  std::vector<Place*> sorted;
+  for (Place& place : places_) sorted.push_back(&place);
+  std::ranges::stable_sort(sorted, std::ranges::greater{},
+                           [](const Place* place) { return order_in_backward(place->parameter); });
+  std::map<std::pair<DType, std::string>, std::vector<Place*>> open;  // by dtype and device
+  std::map<std::pair<DType, std::string>, std::size_t> bytes;
+  for (Place* place : sorted) {
+    const Tensor& x = place->parameter;
+    const std::pair kind(x.dtype(), to_string(x.device()));
+    open[kind].push_back(place);
+    if ((bytes[kind] += x.nbytes()) < options_.bucket_bytes) continue;
+    close(std::exchange(open[kind], {}));
+    bytes[kind] = 0;
+  }
+  for (const auto& [kind, places] : open)
+    if (!places.empty()) close(places);
+}
+
+void DataParallel::Reducer::close(const std::vector<Place*>& places) {
+  const Tensor& first = places.front()->parameter;
+  const std::int64_t element = static_cast<std::int64_t>(size_of(first.dtype()));
+  std::vector<std::int64_t> offsets;
+  std::int64_t size = 0;
+  for (const Place* place : places) {
+    offsets.push_back(size);
+    const std::int64_t bytes = place->parameter.numel() * element;
+    size += (bytes + alignment - 1) / alignment * alignment / element;
+  }
+  const memory::Op<"DataParallel"> op;
+  Bucket bucket{.data = empty({size}, first.dtype(), first.device(), memory::Role::communication)};
+  bucket.places = places.size();
+  zero_(bucket.data);  // also the gaps
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    Place& place = *places[i];
+    const Tensor& x = place.parameter;
+    const bool is_dense = bytetape::is_dense(x.shape(), x.strides());
+    place.bucket = buckets_.size();
+    place.gradient = bucket.data.alias(x.shape(), is_dense ? x.strides() : contiguous_strides(x.shape()), offsets[i]);
+  }
+  buckets_.push_back(std::move(bucket));
+}
+
+/// Called for the first gradient of a backward.
+void DataParallel::Reducer::begin() {
+  at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
+  is_running_ = true;
+  exchanged_ = 0;
+  for (Place& place : places_) place.is_filled = false;
+  for (Bucket& bucket : buckets_) bucket.filled = 0;
+}
+
+void DataParallel::Reducer::fill(Place& place) {
+  check<NotImplemented>(!grad_enabled(), "DataParallel: backward() with create_graph is not supported");
+  if (buckets_.empty()) make_buckets();
+  if (!is_running_) begin();
+  Tensor x = place.parameter;
+  const Tensor g = x.grad();
+  check<AutogradError>(g.dtype() == place.gradient.dtype() && g.device() == place.gradient.device(),
+                       "DataParallel: the parameter '", place.name, "' was moved or converted to ", describe(x),
+                       " after the first backward()");
+  if (!g.is_same(place.gradient)) {
+    copy_(place.gradient, g);
+    x.set_grad(place.gradient);
+  }
+  if (place.is_filled) return;
+  place.is_filled = true;
+  ++buckets_[place.bucket].filled;
+  if (!off) exchange_filled();
+}
+
+void DataParallel::Reducer::exchange_filled() {
+  for (; exchanged_ < buckets_.size() && buckets_[exchanged_].filled == buckets_[exchanged_].places; ++exchanged_)
+    all_reduce_(buckets_[exchanged_].data, group_, ReduceOp::average);
+}
+
+void DataParallel::Reducer::end(bool has_succeeded) {
+  is_running_ = false;
+  if (!has_succeeded) return;
+  unused.clear();
+  for (const Place& place : places_)
+    if (!place.is_filled) unused.push_back(place.name);
+  if (off) return;
+  if (options_.allow_unused) return fill_unused();
+  std::string names;
+  for (const std::string& name : unused) names += (names.empty() ? "'" : ", '") + name + "'";
+  check<AutogradError>(unused.empty(), "DataParallel: backward() computed no gradient of ", names,
+                       "; if that is intended, set allow_unused");
+}
+
+/// Exchanges the buckets that wait for parameters without a gradient, and which parameters those are.
+void DataParallel::Reducer::fill_unused() {
+  const NoGrad no_grad;
+  Tensor used = empty({static_cast<std::int64_t>(places_.size())}, DType::u8, Device());
+  auto* const is_used = used.data<std::uint8_t>();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    const bool has_gradient = place.parameter.grad().defined();  // of this backward, or of one under no_sync()
+    is_used[i] = has_gradient;
+    if (place.is_filled) continue;
+    if (!has_gradient) zero_(place.gradient);
+    ++buckets_[place.bucket].filled;
+  }
+  exchange_filled();
+  const Tensor by_any = all_reduce(to(used, buckets_.front().data.device()), group_, ReduceOp::max);
+  if (by_any.device().is_meta) return;
+  const auto by_any_rank = by_any.to_vector<std::uint8_t>();
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (by_any_rank[i] && !is_used[i]) places_[i].parameter.set_grad(places_[i].gradient);
+}
+
+DataParallel::DataParallel(nn::Module& module, const Group& group, const DataParallelOptions& options)
+    : reducer_(std::make_unique<Reducer>(module, group, options)) {}
+DataParallel::~DataParallel() = default;
+
+DataParallel::NoSync DataParallel::no_sync() const { return NoSync(reducer_->off); }
+const std::vector<std::string>& DataParallel::unused() const { return reducer_->unused; }
+std::size_t DataParallel::bucket_count() const { return reducer_->bucket_count(); }
+
+}  // namespace bytetape::dist

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bytetape/distributed/group.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::dist {
+
+/// Options of a DataParallel.
+struct DataParallelOptions {
+  /// Gradients are exchanged in buckets of about this size, each as soon as backward has computed it.
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Whether backward may leave out parameters. Ranks may leave out different ones, whose gradients there count as 0. A
+  /// parameter that all ranks leave out gets no gradient. Costs one more exchange for each backward.
+  bool allow_unused = false;
+};
+
+/// Trains a module on several ranks, each with its own part of a batch (torch.nn.parallel.DistributedDataParallel):
+///
+///     const dist::Group world = dist::init();
+///     Net net;
+///     const dist::DataParallel parallel(net, world);
+///     optim::SGD sgd(net.parameters(), {.lr = 0.1});
+///     for (auto [x, t] : loader) {
+///       cross_entropy(net(x), t).backward();  // net.parameters() now have the average of the ranks' gradients
+///       sgd.step();
+///       sgd.zero_grad();
+///     }
+///
+/// Parameters and buffers start with the values of rank 0. Each backward() averages the gradients of the parameters over
+/// the ranks, so that equal optimizers keep the parameters equal, bit for bit. Buffers, such as the running statistics
+/// of BatchNorm, are not exchanged afterwards.
+///
+/// Gradients are views of buckets, in the order in which the first backward computes them. The buckets have the role
+/// `communication` in memory reports, and are held as long as this object.
+///
+/// The module must outlive this object. Convert or move it before the first backward. Hooks on gradients see the local
+/// gradients. optim::StepInBackward and backward() with create_graph are not supported.
+class DataParallel {
+ public:
+  /// Throws ValueError if bucket_bytes is 0, or no parameter requires grad.
+  /// Throws DistributedError if a parameter or buffer has another size or dtype on another rank.
+  DataParallel(nn::Module& module, const Group& group, const DataParallelOptions& options = {});
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  /// A scope in which backward() adds to the gradients of this rank and exchanges nothing. The next backward() outside
+  /// exchanges the sums.
+  class NoSync {
+   public:
+    ~NoSync() { off_ = previous_; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    friend class DataParallel;
+    explicit NoSync(bool& off) : off_(off), previous_(off) { off = true; }
+    bool& off_;
+    bool previous_;
+  };
+  [[nodiscard]] NoSync no_sync() const;
+
+  /// The names of the parameters for which the last backward() computed no gradient on this rank.
+  const std::vector<std::string>& unused() const;
+  /// The number of buckets: 0 before the first backward().
+  std::size_t bucket_count() const;
+
+ private:
+  class Reducer;
+  std::unique_ptr<Reducer> reducer_;
+};
+
+}  // namespace bytetape::dist

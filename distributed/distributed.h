@@ -1,0 +1,7 @@
+#pragma once
+/// \file
+/// Includes all of bytetape/distributed.
+#include "bytetape/distributed/collectives.h"
+#include "bytetape/distributed/data_parallel.h"
+#include "bytetape/distributed/group.h"
+#include "bytetape/distributed/run.h"

@@ -1,0 +1,190 @@
+#include "bytetape/distributed/host/mpi.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "bytetape/core/error.h"
+
+namespace bytetape::dist::mpi {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// MPI, from the first start() to the end of the process.
+struct Library {
+  bool is_running = false, has_failed = false;
+  int rank = 0, size = 1;
+  MPI_Comm data = MPI_COMM_NULL;      // tensors
+  MPI_Comm failures = MPI_COMM_NULL;  // texts of ranks that failed
+  std::optional<Failure> heard;
+
+  /// Ends MPI, which waits for all ranks: not after a failure, when others may be gone.
+  ~Library() {
+    int has_ended = 0;
+    if (!is_running || MPI_Finalized(&has_ended) != MPI_SUCCESS || has_ended || has_failed) return;
+    MPI_Finalize();
+  }
+};
+Library& library() {
+  static Library one;
+  return one;
+}
+
+void check_mpi(int status, const char* what) {
+  if (status == MPI_SUCCESS) return;
+  library().has_failed = true;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int size = 0;
+  MPI_Error_string(status, text, &size);
+  fail<DistributedError>("MPI: ", what, " failed: ", text);
+}
+
+MPI_Comm duplicate() {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
+constexpr std::size_t most_at_once = std::size_t{1} << 30;  // MPI counts bytes in an int
+
+/// Calls f with the pieces of a message.
+template <class Byte, class F>
+void in_pieces(Byte* data, std::size_t bytes, F f) {
+  for (std::size_t at = 0; at < bytes; at += most_at_once)
+    f(data + at, static_cast<int>(std::min(most_at_once, bytes - at)));
+}
+
+/// Waits longer the longer nothing has come. Ranks may share cores, so that this one must not spin.
+class Patience {
+ public:
+  void wait() {
+    if (++tries_ < 2000)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  bool is_long() const { return tries_ % 64 == 0; }
+
+ private:
+  int tries_ = 0;
+};
+
+}  // namespace
+
+void start(const Launch& launch) {
+  Library& mpi = library();
+  const bool by_mpi = launch.size > 1 && launch.launcher != "torchrun";
+  if (mpi.is_running || !by_mpi) return;
+  int has_begun = 0, provided = 0;
+  MPI_Initialized(&has_begun);
+  if (!has_begun) MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &mpi.size);
+  check<DistributedError>(mpi.rank == launch.rank && mpi.size == launch.size, launch.launcher,
+                          " started this process as rank ", launch.rank, " of ", launch.size, ", but MPI numbers it ",
+                          mpi.rank, " of ", mpi.size,
+                          ": the program was built with another MPI than that of the launcher");
+  mpi.data = duplicate();
+  mpi.failures = duplicate();
+  mpi.is_running = true;
+}
+
+bool is_running() { return library().is_running; }
+
+std::string why_not() { return "start the program with mpirun"; }
+
+void tell_failure(const std::string& text) noexcept {
+  Library& mpi = library();
+  if (!mpi.is_running) return;
+  mpi.has_failed = true;
+  const int bytes = static_cast<int>(std::min<std::size_t>(text.size(), 4096));
+  std::vector<MPI_Request> sent;
+  for (int rank = 0; rank < mpi.size; ++rank)
+    if (rank != mpi.rank)
+      MPI_Isend(text.data(), bytes, MPI_BYTE, rank, 0, mpi.failures, &sent.emplace_back());
+  const auto deadline = Clock::now() + std::chrono::seconds(1);
+  int done = 0;
+  while (!done && Clock::now() < deadline)
+    if (MPI_Testall(static_cast<int>(sent.size()), sent.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) return;
+}
+
+std::optional<Failure> heard_failure() {
+  Library& mpi = library();
+  if (mpi.heard || !mpi.is_running) return mpi.heard;
+  int is_there = 0, bytes = 0;
+  MPI_Status status;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, mpi.failures, &is_there, &status), "MPI_Iprobe");
+  if (!is_there) return std::nullopt;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  std::string text(static_cast<std::size_t>(bytes), ' ');
+  check_mpi(MPI_Recv(text.data(), bytes, MPI_BYTE, status.MPI_SOURCE, 0, mpi.failures, MPI_STATUS_IGNORE), "MPI_Recv");
+  mpi.has_failed = true;
+  mpi.heard = Failure{status.MPI_SOURCE, std::move(text)};
+  return mpi.heard;
+}
+
+struct Exchange::Messages {
+  std::vector<MPI_Request> requests;
+  std::vector<int> ranks;  // the other side of each request
+
+  MPI_Request* add(int rank) {
+    ranks.push_back(rank);
+    return &requests.emplace_back(MPI_REQUEST_NULL);
+  }
+  std::vector<int> missing() const {
+    std::vector<int> all;
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      if (requests[i] != MPI_REQUEST_NULL) all.push_back(ranks[i]);
+    std::ranges::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+};
+
+Exchange::Exchange() : messages_(std::make_unique<Messages>()) {}
+
+Exchange::~Exchange() {
+  for (MPI_Request& request : messages_->requests) {
+    if (request == MPI_REQUEST_NULL) continue;
+    library().has_failed = true;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
+  }
+}
+
+void Exchange::send(int to, const void* data, std::size_t bytes) {
+  in_pieces(static_cast<const char*>(data), bytes, [&](const char* piece, int size) {
+    check_mpi(MPI_Isend(piece, size, MPI_BYTE, to, 0, library().data, messages_->add(to)), "MPI_Isend");
+  });
+}
+
+void Exchange::receive(int from, void* data, std::size_t bytes) {
+  in_pieces(static_cast<char*>(data), bytes, [&](char* piece, int size) {
+    check_mpi(MPI_Irecv(piece, size, MPI_BYTE, from, 0, library().data, messages_->add(from)), "MPI_Irecv");
+  });
+}
+
+std::vector<int> Exchange::wait(Clock::time_point deadline) {
+  Messages& m = *messages_;
+  Patience patience;
+  for (int done = 0;; patience.wait()) {
+    check_mpi(MPI_Testall(static_cast<int>(m.requests.size()), m.requests.data(), &done, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
+    if (done) return {};
+    if (!patience.is_long()) continue;
+    if (const auto failure = heard_failure())
+      fail<DistributedError>("rank ", failure->rank, " failed: ", failure->text);
+    if (Clock::now() < deadline) continue;
+    // Testall completes requests together only: those that are complete are found one by one.
+    for (MPI_Request& request : m.requests)
+      if (request != MPI_REQUEST_NULL) check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return m.missing();
+  }
+}
+
+}  // namespace bytetape::dist::mpi

@@ -1,0 +1,20 @@
+// Replaces mpi.cpp in builds without MPI: a program runs as one rank.
+#include "bytetape/core/error.h"
+#include "bytetape/distributed/host/mpi.h"
+
+namespace bytetape::dist::mpi {
+
+void start(const Launch&) {}
+bool is_running() { return false; }
+std::string why_not() { return "bytetape was built without MPI: install libopenmpi-dev or libmpich-dev, and build again"; }
+void tell_failure(const std::string&) noexcept {}
+std::optional<Failure> heard_failure() { return std::nullopt; }
+
+struct Exchange::Messages {};
+Exchange::Exchange() = default;
+Exchange::~Exchange() = default;
+void Exchange::send(int, const void*, std::size_t) { fail<DistributedError>(why_not()); }
+void Exchange::receive(int, void*, std::size_t) { fail<DistributedError>(why_not()); }
+std::vector<int> Exchange::wait(std::chrono::steady_clock::time_point) { return {}; }
+
+}  // namespace bytetape::dist::mpi

@@ -1,0 +1,292 @@
+#include "bytetape/distributed/data_parallel.h"
+
+#include <memory>
+
+#include "bytetape/bytetape.h"
+#include "tests/distributed/ranks.h"
+#include "tests/support/events.h"
+#include "tests/support/expect.h"
+#include "tests/support/memory.h"
+
+namespace bytetape {
+namespace {
+
+using dist::DataParallel;
+using dist::Group;
+using test::elements;
+using test::world;
+
+/// A network with a tied parameter, convolutions, and a part that a step may leave out.
+struct Net : nn::Module {
+  nn::Conv2d conv{1, 3, 3, {.padding = 1}};
+  nn::Linear in{3 * 16, 8}, out{8, 8}, extra{8, 8};
+  Net() {
+    register_module("conv", conv);
+    register_module("in", in);
+    register_module("out", out);
+    register_module("extra", extra);
+    out.weight = extra.weight;
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor h = relu(in(flatten(relu(conv(x)), 1)));
+    return uses_extra ? out(tanh(extra(h))) : out(h);
+  }
+  bool uses_extra = true;
+};
+
+/// Equal on all ranks.
+std::unique_ptr<Net> make_net(std::uint64_t seed = 5, DType dtype = DType::f64) {
+  Generator generator(seed);
+  const DefaultGenerator scope(generator);
+  auto net = std::make_unique<Net>();
+  net->to(dtype);
+  return net;
+}
+
+constexpr std::int64_t per_rank = 3;
+/// The joined batch of a step, and the classes.
+std::pair<Tensor, Tensor> joined(int step, int ranks) {
+  Generator generator(static_cast<std::uint64_t>(100 + step));
+  const std::int64_t n = per_rank * ranks;
+  return {randn({n, 1, 4, 4}, DType::f64, Device(), generator), randint(0, 8, {n}, DType::i64, Device(), generator)};
+}
+Tensor part(const Tensor& x, int rank) { return narrow(x, 0, per_rank * rank, per_rank); }
+
+/// All parameters as one row.
+Tensor flat(nn::Module& net) {
+  const NoGrad no_grad;
+  std::vector<Tensor> rows;
+  for (const Tensor& p : net.parameters()) rows.push_back(reshape(p.detach(), {-1}));
+  return cat(rows, 0);
+}
+
+void expect_equal_on_all_ranks(nn::Module& net, const Group& group) {
+  const Tensor mine = flat(net);
+  const Tensor all = reshape(dist::all_gather(mine, group), {group.size(), -1});
+  for (int r = 0; r < group.size(); ++r) EXPECT_EQ(elements(all[r]), elements(mine)) << "rank " << r;
+}
+
+TEST(DataParallel, TrainsAsOneProcessOnTheJoinedBatch) {
+  const Group group = world();
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{2000}, std::size_t{25} << 20}) {
+    const auto alone = make_net();
+    const auto net = make_net(static_cast<std::uint64_t>(5 + group.rank()));  // rank 0 has alone's values
+    const DataParallel parallel(*net, group, {.bucket_bytes = bucket_bytes});
+    optim::SGD of_alone(alone->parameters(), {.lr = 0.1, .momentum = 0.9});
+    optim::SGD of_net(net->parameters(), {.lr = 0.1, .momentum = 0.9});
+    for (int step = 0; step < 20; ++step) {
+      const auto [x, t] = joined(step, group.size());
+      cross_entropy((*alone)(x), t).backward();
+      cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
+      optim::clip_grad_norm_(alone->parameters(), 0.5);
+      optim::clip_grad_norm_(net->parameters(), 0.5);
+      of_alone.step();
+      of_net.step();
+      of_alone.zero_grad();
+      of_net.zero_grad();
+    }
+    EXPECT_TRUE(test::all_close(flat(*net), flat(*alone), 1e-12, 1e-12));
+    expect_equal_on_all_ranks(*net, group);
+    EXPECT_EQ(parallel.bucket_count() > 1, bucket_bytes < 3000);
+    EXPECT_TRUE(parallel.unused().empty());
+  }
+}
+
+TEST(DataParallel, HasTheSameBitsInTwentyRuns) {
+  const Group group = world();
+  const auto train = [&] {
+    const auto net = make_net(5, DType::f32);
+    const DataParallel parallel(*net, group, {.bucket_bytes = 1000});
+    optim::Adam adam(net->parameters());
+    for (int step = 0; step < 3; ++step) {
+      const auto [x, t] = joined(step, group.size());
+      cross_entropy((*net)(to(part(x, group.rank()), DType::f32)), part(t, group.rank())).backward();
+      adam.step();
+      adam.zero_grad();
+    }
+    return elements(flat(*net));
+  };
+  const auto first = train();
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(train(), first);
+}
+
+TEST(DataParallel, ExchangesAccumulatedGradientsOnce) {
+  const Group group = world();
+  const auto alone = make_net(), net = make_net();
+  const DataParallel parallel(*net, group, {.bucket_bytes = 1000});
+  for (int step = 0; step < 3; ++step) {
+    const auto [x, t] = joined(step, group.size());
+    cross_entropy((*alone)(x), t).backward();
+    const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
+    if (step < 2) {
+      const auto local = parallel.no_sync();
+      loss().backward();
+    } else {
+      loss().backward();
+    }
+  }
+  const auto expected = alone->parameters(), found = net->parameters();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(test::all_close(found[i].grad(), expected[i].grad(), 1e-12, 1e-12)) << i;
+}
+
+TEST(DataParallel, NamesParametersWithoutAGradient) {
+  const Group group = world();
+  const auto net = make_net();
+  const DataParallel parallel(*net, group);
+  net->uses_extra = false;
+  const auto [x, t] = joined(0, group.size());
+  const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
+  EXPECT_THROWS_SAYING(loss().backward(), AutogradError, "no gradient of 'extra.bias'; if that is intended");
+  EXPECT_EQ(parallel.unused(), (std::vector<std::string>{"extra.bias"}));
+  net->uses_extra = true;
+  net->zero_grad();
+  loss().backward();  // goes on
+  EXPECT_TRUE(parallel.unused().empty());
+}
+
+TEST(DataParallel, TakesParametersThatRanksLeaveOut) {
+  const Group group = world();
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{25} << 20}) {
+    const auto net = make_net(), reference = make_net();
+    const DataParallel parallel(*net, group, {.bucket_bytes = bucket_bytes, .allow_unused = true});
+    for (int step = 0; step < 4; ++step) {
+      // No rank, the last rank, all ranks, and again no rank leave it out.
+      const auto leaves_out = [&](int rank) { return step == 2 || (step == 1 && rank == group.size() - 1); };
+      net->zero_grad();
+      reference->zero_grad();
+      const auto [x, t] = joined(step, group.size());
+      net->uses_extra = !leaves_out(group.rank());
+      cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
+      for (int r = 0; r < group.size(); ++r) {
+        reference->uses_extra = !leaves_out(r);
+        (cross_entropy((*reference)(part(x, r)), part(t, r)) / static_cast<double>(group.size())).backward();
+      }
+      EXPECT_EQ(parallel.unused().empty(), !leaves_out(group.rank()));
+      const bool is_used = step == 0 || step == 3 || (step == 1 && group.size() > 1);
+      EXPECT_EQ(net->extra.bias.grad().defined(), is_used) << step;
+      const auto found = net->parameters(), expected = reference->parameters();
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        ASSERT_EQ(found[i].grad().defined(), expected[i].grad().defined()) << step << " " << i;
+        if (!found[i].grad().defined()) continue;
+        EXPECT_TRUE(test::all_close(found[i].grad(), expected[i].grad())) << step;
+      }
+    }
+  }
+}
+
+TEST(DataParallel, GoesOnAfterABackwardThatFailed) {
+  const Group group = world();
+  const auto net = make_net();
+  const DataParallel parallel(*net, group, {.bucket_bytes = 1});
+  const auto [x, t] = joined(0, group.size());
+  const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
+  loss().backward();
+  const auto expected = elements(net->in.weight.grad());
+  net->zero_grad();
+  const int hook = net->in.weight.register_hook([](const Tensor&) -> Tensor { throw ValueError("stop"); });
+  EXPECT_THROWS_SAYING(loss().backward(), ValueError, "stop");
+  net->in.weight.remove_hook(hook);
+  net->zero_grad();
+  loss().backward();
+  EXPECT_EQ(elements(net->in.weight.grad()), expected);
+}
+
+TEST(DataParallel, HoldsGradientsInBucketsOfTheirRole) {
+  const Group group = world();
+  const auto net = make_net();
+  const std::size_t before = test::held_as(memory::Role::communication);
+  std::size_t bytes = 0;
+  for (const Tensor& p : net->parameters()) bytes += p.nbytes();
+  {
+    const DataParallel parallel(*net, group);
+    const auto [x, t] = joined(0, group.size());
+    for (int step = 0; step < 3; ++step) {
+      cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
+      EXPECT_EQ(test::held_as(memory::Role::gradient), 0u);
+      const std::size_t held = test::held_as(memory::Role::communication) - before;
+      EXPECT_GE(held, bytes);
+      EXPECT_LT(held, bytes + 128 * net->parameters().size() + memory::rounding);
+      if (step == 1) net->zero_grad();
+      EXPECT_EQ(test::held_as(memory::Role::communication) - before, held);
+    }
+    net->zero_grad();
+  }
+  EXPECT_EQ(test::held_as(memory::Role::communication), before);
+}
+
+TEST(DataParallel, StartsWithTheBuffersOfRank0) {
+  const Group group = world();
+  nn::BatchNorm2d norm(3);
+  fill_(norm.running_mean, group.rank() + 1.0);
+  norm.to(DType::f64);
+  const DataParallel parallel(norm, group);
+  EXPECT_EQ(elements(norm.running_mean), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(DataParallel, RefusesBadInput) {
+  const Group group = world();
+  const auto net = make_net();
+  EXPECT_THROWS_SAYING(DataParallel(*net, group, {.bucket_bytes = 0}), ValueError, "bucket_bytes");
+  nn::ReLU nothing;
+  EXPECT_THROWS_SAYING(DataParallel(nothing, group), ValueError, "no parameter");
+  const DataParallel parallel(*net, group);
+  const auto [x, t] = joined(0, group.size());
+  const auto loss = [&](DType dtype) { return cross_entropy((*net)(to(part(x, 0), dtype)), part(t, 0)); };
+  EXPECT_THROWS_SAYING(loss(DType::f64).backward({}, false, true), NotImplemented, "create_graph");
+  net->zero_grad();
+  loss(DType::f64).backward();
+  net->zero_grad();
+  net->to(DType::f32);
+  EXPECT_THROWS_SAYING(loss(DType::f32).backward(), AutogradError, "was moved or converted to f32");
+}
+
+/// Everything that a rank holds, from nothing, in three steps.
+std::function<void()> training(std::shared_ptr<std::function<void()>>& keep) {
+  const Group group = dist::init(std::chrono::seconds(60));
+  struct State {
+    std::unique_ptr<Net> net;
+    std::unique_ptr<DataParallel> parallel;
+    std::unique_ptr<optim::Adam> adam;
+  };
+  auto state = std::make_shared<State>();
+  state->net = std::make_unique<Net>();
+  state->parallel = std::make_unique<DataParallel>(*state->net, group, dist::DataParallelOptions{.bucket_bytes = 1000});
+  state->adam = std::make_unique<optim::Adam>(state->net->parameters());
+  keep = std::make_shared<std::function<void()>>([state] {
+    const memory::Step step;
+    const Tensor x = randn({per_rank, 1, 4, 4}, DType::f32, default_device(), default_generator(), memory::Role::input);
+    const Tensor t = randint(0, 8, {per_rank}, DType::i64, default_device(), default_generator(), memory::Role::input);
+    cross_entropy((*state->net)(x), t).backward();
+    state->adam->step();
+    state->adam->zero_grad();
+  });
+  return *keep;
+}
+
+TEST(DataParallel, IsPredictedEventByEventForEachRank) {
+  const Group group = world();
+  set_num_threads(1);
+  std::size_t peak = 0;
+  const auto real = test::record_events({}, [&](Device device) {
+    std::shared_ptr<std::function<void()>> keep;
+    const auto step = training(keep);
+    for (int i = 0; i < 3; ++i) step();
+    peak = memory::stats(device).allocated.peak;
+  });
+  const auto simulated = memory::predict(
+      {},
+      [] {
+        std::shared_ptr<std::function<void()>> keep;
+        return training(keep);
+      },
+      {.max_steps = 3, .world_size = group.size(), .rank = group.rank()});
+  const auto& events = simulated.snapshot.events;
+  ASSERT_LE(events.size(), real.size());  // the real program also frees its memory
+  EXPECT_EQ(test::first_difference({real.begin(), real.begin() + static_cast<std::ptrdiff_t>(events.size())}, events),
+            "");
+  EXPECT_TRUE(simulated.is_settled());
+}
+
+}  // namespace
+}  // namespace bytetape
