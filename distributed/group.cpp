@@ -111,6 +111,7 @@ Group init(std::chrono::milliseconds timeout) {
     return group_of(launch.rank, launch.size, false);
   }();
   timeout_of_process() = timeout;
+  mpi::set_timeout(timeout);
   return world;
 }
 

@@ -18,16 +18,13 @@ using Clock = std::chrono::steady_clock;
 struct Library {
   bool is_running = false, has_failed = false;
   int rank = 0, size = 1;
+  std::chrono::milliseconds timeout{};
   MPI_Comm data = MPI_COMM_NULL;      // tensors
   MPI_Comm failures = MPI_COMM_NULL;  // texts of ranks that failed
   std::optional<Failure> heard;
 
-  /// Ends MPI, which waits for all ranks: not after a failure, when others may be gone.
-  ~Library() {
-    int has_ended = 0;
-    if (!is_running || MPI_Finalized(&has_ended) != MPI_SUCCESS || has_ended || has_failed) return;
-    MPI_Finalize();
-  }
+  /// Ends MPI if all ranks have come so far. MPI_Finalize() would wait for a lost rank for ever.
+  ~Library();
 };
 Library& library() {
   static Library one;
@@ -41,22 +38,6 @@ void check_mpi(int status, const char* what) {
   int size = 0;
   MPI_Error_string(status, text, &size);
   fail<DistributedError>("MPI: ", what, " failed: ", text);
-}
-
-MPI_Comm duplicate() {
-  MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  return copy;
-}
-
-constexpr std::size_t most_at_once = std::size_t{1} << 30;  // MPI counts bytes in an int
-
-/// Calls f with the pieces of a message.
-template <class Byte, class F>
-void in_pieces(Byte* data, std::size_t bytes, F f) {
-  for (std::size_t at = 0; at < bytes; at += most_at_once)
-    f(data + at, static_cast<int>(std::min(most_at_once, bytes - at)));
 }
 
 /// Waits longer the longer nothing has come. Ranks may share cores, so that this one must not spin.
@@ -73,6 +54,38 @@ class Patience {
  private:
   int tries_ = 0;
 };
+
+MPI_Comm duplicate() {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
+Library::~Library() {
+  int has_ended = 0;
+  if (!is_running || MPI_Finalized(&has_ended) != MPI_SUCCESS || has_ended || has_failed) return;
+  try {
+    MPI_Request all = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibarrier(data, &all), "MPI_Ibarrier");
+    int are_there = 0;
+    const auto deadline = Clock::now() + timeout;
+    for (Patience patience; !are_there; patience.wait()) {
+      check_mpi(MPI_Test(&all, &are_there, MPI_STATUS_IGNORE), "MPI_Test");
+      if (!are_there && patience.is_long() && (heard_failure() || Clock::now() > deadline)) return;
+    }
+    MPI_Finalize();
+  } catch (const std::exception&) {}  // MPI has failed
+}
+
+constexpr std::size_t most_at_once = std::size_t{1} << 30;  // MPI counts bytes in an int
+
+/// Calls f with the pieces of a message.
+template <class Byte, class F>
+void in_pieces(Byte* data, std::size_t bytes, F f) {
+  for (std::size_t at = 0; at < bytes; at += most_at_once)
+    f(data + at, static_cast<int>(std::min(most_at_once, bytes - at)));
+}
 
 }  // namespace
 
@@ -93,6 +106,8 @@ void start(const Launch& launch) {
   mpi.failures = duplicate();
   mpi.is_running = true;
 }
+
+void set_timeout(std::chrono::milliseconds timeout) { library().timeout = timeout; }
 
 bool is_running() { return library().is_running; }
 

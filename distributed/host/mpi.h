@@ -12,9 +12,11 @@
 /// Messages between processes, by MPI. mpi_absent.cpp replaces mpi.cpp in builds without MPI.
 namespace bytetape::dist::mpi {
 
-/// Starts MPI, if a launcher of MPI started this process. MPI ends with the process.
+/// Starts MPI, if a launcher of MPI started this process. MPI ends with the process, once all ranks have come so far.
 /// Throws DistributedError if MPI numbers the processes in another way than the launcher.
 void start(const Launch& launch);
+/// Sets how long the end of the process waits for the other ranks.
+void set_timeout(std::chrono::milliseconds timeout);
 /// Whether MPI connects this process with others.
 bool is_running();
 /// Returns why it does not, for an error.

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Makes one rank of three fail at random, and checks that the others end with an error that says why, in time, and that
+rank 0 has left a checkpoint of whole steps.
+
+usage: check_failing_ranks.py PROGRAM [--runs N] [--seed N]     the exit code is 77 where OpenMPI's mpirun is missing
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RANKS, STEPS, TIMEOUT = 3, 6, 3
+FAILURES = ["throws", "dies", "stops", "other", "shape", "fault", "leaves"]
+
+
+def expected(failure, rank, other):
+    """Parts of the error on another rank than the one that fails. One of them must occur."""
+    told = f"rank {rank} failed: "
+    if failure == "throws":
+        return [told + "the disk is full"]
+    if failure == "fault":
+        return [told]
+    if failure in ("other", "shape"):
+        return [f"ranks call different collectives: rank {other} all_reduce", told]
+    # A rank that waits for one that waits may give up first, and tell it.
+    return [f"rank {other} had no answer from rank {rank} within {TIMEOUT} s", "failed: ", "MPI: "]
+
+
+def launch(program, folder, failure, rank, step):
+    here = pathlib.Path(__file__).resolve().parent
+    command = [here.parent / "distributed" / "run_ranks", str(RANKS), "--enable-recovery", program, folder, failure,
+               str(rank), str(step)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def wait(process, folder, ranks, seconds):
+    """Waits until the ranks have written how they ended, or the launcher has ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if all((folder / f"rank{r}").exists() for r in ranks):
+            time.sleep(0.1)
+            return True
+        if process.poll() is not None:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def run(program, failure, rank, step):
+    faults = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        process = launch(program, name, failure, rank, step)
+        others = [r for r in range(RANKS) if r != rank]
+        began = time.monotonic()
+        if not wait(process, folder, others, 10 * TIMEOUT):
+            faults.append("a rank still waits")
+        took = time.monotonic() - began
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for other in others:
+            file = folder / f"rank{other}"
+            text = file.read_text() if file.exists() else "(nothing)"
+            if not any(part in text for part in expected(failure, rank, other)):
+                faults.append(f"rank {other} ended with: {text}")
+        checkpoint = (folder / "run.ckpt").exists()
+        if checkpoint != (step > 0):
+            faults.append("a checkpoint" if checkpoint else "no checkpoint")
+        if list(folder.glob("run.ckpt?*")):
+            faults.append("a part of a checkpoint")
+    print(f"rank {rank} {failure} in step {step}: {'; '.join(faults) or 'ok'}, {took:.1f} s", flush=True)
+    return not faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if subprocess.run([os.environ.get("MPIRUN", "mpirun"), "--version"], capture_output=True).stdout[:12] != b"mpirun (Open":
+        print("needs OpenMPI's mpirun")
+        return 77
+    random.seed(options.seed)
+    good = True
+    for i in range(options.runs):
+        failure = FAILURES[i % len(FAILURES)]
+        good &= run(options.program, failure, random.randrange(RANKS), random.randrange(STEPS))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
