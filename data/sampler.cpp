@@ -71,8 +71,8 @@ DistributedSampler::DistributedSampler(std::int64_t n, const DistributedSamplerO
     : n_(n), options_(options) {
   const Op<"DistributedSampler"> op;
   check_examples(n);
-  check<ValueError>(options.rank >= 0 && options.rank < options.world_size, "expected a rank below the world size, got ",
-                    "rank ", options.rank, " of ", options.world_size);
+  check<ValueError>(options.rank >= 0 && options.rank < options.world_size,
+                    "expected a rank below the world size, got ", "rank ", options.rank, " of ", options.world_size);
 }
 
 std::int64_t DistributedSampler::size() const {
@@ -85,8 +85,8 @@ Indices DistributedSampler::order(std::uint64_t epoch) const {
   if (options_.shuffle) shuffle(all, shuffle_state(options_.seed, epoch));
   Indices share(static_cast<std::size_t>(size()));
   for (std::size_t i = 0; i < share.size(); ++i)
-    share[i] = all[(i * static_cast<std::size_t>(options_.world_size) + static_cast<std::size_t>(options_.rank)) %
-                   all.size()];
+    share[i] =
+        all[(i * static_cast<std::size_t>(options_.world_size) + static_cast<std::size_t>(options_.rank)) % all.size()];
   return share;
 }
 

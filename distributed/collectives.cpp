@@ -108,9 +108,7 @@ struct ReduceScatterBackward final : CollectiveNode {
 };
 struct AllGatherBackward final : CollectiveNode {
   Shape shape;  // of a scalar, whose gradient arrives as a row
-  void backward(const Grads& gy, InputGrads& gx) override {
-    gx[0] = reshape(reduce_scatter(gy[0], *group), shape);
-  }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(reduce_scatter(gy[0], *group), shape); }
 };
 struct AllToAllBackward final : CollectiveNode {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_to_all(gy[0], *group); }
@@ -133,11 +131,8 @@ constexpr OpDefinition broadcast_def{
     .name = "broadcast", .attributes = {{"root", integer}}, .family = Family::collective, .flop = no_flop};
 constexpr OpDefinition send_def{
     .name = "send", .attributes = {{"to", integer}}, .family = Family::collective, .flop = no_flop};
-constexpr OpDefinition recv_def{.name = "recv_",
-                                .attributes = {{"from", integer}},
-                                .family = Family::collective,
-                                .writes = {"x"},
-                                .flop = no_flop};
+constexpr OpDefinition recv_def{
+    .name = "recv_", .attributes = {{"from", integer}}, .family = Family::collective, .writes = {"x"}, .flop = no_flop};
 
 }  // namespace
 
@@ -164,8 +159,7 @@ Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp reduce) {
   const Op<reduce_scatter_def> op(x, reduce);
   check_reduction(x, reduce);
   check_parts(x, group);
-  const Tensor y =
-      exchanged(Collective::reduce_scatter, group, x, with_rows(x, x.size(0) / group.size()), reduce);
+  const Tensor y = exchanged(Collective::reduce_scatter, group, x, with_rows(x, x.size(0) / group.size()), reduce);
   return recorded<ReduceScatterBackward>(y, x, group, reduce);
 }
 

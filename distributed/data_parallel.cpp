@@ -1,6 +1,6 @@
-// Each parameter has a place in a bucket. A hook moves its gradient there as soon as backward has completed it. Once all
-// places of a bucket are filled, and all buckets before it are exchanged, the bucket is exchanged. So all ranks exchange
-// the buckets in the same order.
+// Each parameter has a place in a bucket. A hook moves its gradient there as soon as backward has completed it. Once
+// all places of a bucket are filled, and all buckets before it are exchanged, the bucket is exchanged. So all ranks
+// exchange the buckets in the same order.
 #include "bytetape/distributed/data_parallel.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::int64_t alignment = 128;  // bytes of the gradients within a bucket, for kernels that load vectors
 
-/// The order in which backward completes the leaf's gradient: leaves of lower numbers come later. 0 if no graph uses it.
+/// The order in which backward completes the leaf's gradient: leaves of lower numbers come later. 0 if no graph uses
+/// it.
 std::uint64_t order_in_backward(const Tensor& leaf) {
   const AutogradMeta& meta = autograd_meta(leaf);
   return meta.accumulate ? meta.accumulate->sequence : 0;

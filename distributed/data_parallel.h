@@ -30,9 +30,9 @@ struct DataParallelOptions {
 ///       sgd.zero_grad();
 ///     }
 ///
-/// Parameters and buffers start with the values of rank 0. Each backward() averages the gradients of the parameters over
-/// the ranks, so that equal optimizers keep the parameters equal, bit for bit. Buffers, such as the running statistics
-/// of BatchNorm, are not exchanged afterwards.
+/// Parameters and buffers start with the values of rank 0. Each backward() averages the gradients of the parameters
+/// over the ranks, so that equal optimizers keep the parameters equal, bit for bit. Buffers, such as the running
+/// statistics of BatchNorm, are not exchanged afterwards.
 ///
 /// Gradients are views of buckets, in the order in which the first backward computes them. The buckets have the role
 /// `communication` in memory reports, and are held as long as this object.

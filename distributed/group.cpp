@@ -83,12 +83,11 @@ Communicator* Group::communicator(Device device) const {
   if (device.is_meta || size() == 1) return nullptr;
   check<DeviceError>(!is_simulated(), "the other ranks of a predicted group are not there: use tensors on ",
                      "default_device(), which is a meta device");
-  check<DeviceError>(device.type == DeviceType::cpu, "collectives of ", device, " are not implemented: ",
-                     "copy the tensor to the CPU");
+  check<DeviceError>(device.type == DeviceType::cpu, "collectives of ", device,
+                     " are not implemented: ", "copy the tensor to the CPU");
   check<DeviceError>(mpi::is_running(), "no MPI connects the ", size(), " ranks: ", mpi::why_not());
   const std::lock_guard lock(state_->making);
-  if (!state_->host)
-    state_->host = std::make_unique<HostCommunicator>(state_->ranks, state_->id, timeout_of_process());
+  if (!state_->host) state_->host = std::make_unique<HostCommunicator>(state_->ranks, state_->id, timeout_of_process());
   return state_->host.get();
 }
 

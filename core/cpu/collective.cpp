@@ -28,9 +28,8 @@ struct Wrapping {
   using type = std::make_unsigned_t<T>;
 };
 template <class T>
-using sum_t =
-    typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, Wrapping<T>,
-                                std::type_identity<compute_t<T>>>::type;
+using sum_t = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, Wrapping<T>,
+                                          std::type_identity<compute_t<T>>>::type;
 
 /// min and max pass NaNs on.
 template <class T>
@@ -69,9 +68,8 @@ void combine_range(std::span<const ConstView> parts, const View& y, std::int64_t
 
 template <class T, class Acc, class F>
 void combine_with(std::span<const ConstView> parts, const View& y, F f, Acc divisor = Acc{1}) {
-  parallel_for(y.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
-    combine_range<T, Acc>(parts, y, begin, end, divisor, f);
-  });
+  parallel_for(y.numel(), grain,
+               [&](std::int64_t begin, std::int64_t end) { combine_range<T, Acc>(parts, y, begin, end, divisor, f); });
 }
 
 template <class T>

@@ -1,4 +1,5 @@
-// Collectives on a GPU's memory. The library that connects the ranks has its own buffers, so that no workspace is needed.
+// Collectives on a GPU's memory. The library that connects the ranks has its own buffers, so that no workspace is
+// needed.
 #include "bytetape/core/kernels/collective.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"

@@ -78,8 +78,8 @@ void HostCommunicator::exchange(const CollectiveArgs& a, Post post) {
     const auto rank = std::ranges::find(ranks_, world_rank) - ranks_.begin();
     who << (world_rank == missing.front() ? "" : ", ") << rank;
   }
-  fail<DistributedError>(name_of(a.kind), ", number ", sequence_, " of its group: rank ", a.rank, " had no answer from ",
-                         missing.size() == 1 ? "rank " : "ranks ", who.str(), " within ",
+  fail<DistributedError>(name_of(a.kind), ", number ", sequence_, " of its group: rank ", a.rank,
+                         " had no answer from ", missing.size() == 1 ? "rank " : "ranks ", who.str(), " within ",
                          std::chrono::duration<double>(timeout_).count(), " s");
 }
 

@@ -10,9 +10,9 @@ namespace bytetape::dist {
 
 /// Runs the collectives of a group on host memory, by messages between its ranks.
 ///
-/// Before each collective the ranks tell each other which one they call, so that a rank that calls another one, or none,
-/// is named in an error. An all_reduce is a reduce_scatter, in which each rank combines one part of all ranks' values in
-/// the order of ranks, and an all_gather of the parts.
+/// Before each collective the ranks tell each other which one they call, so that a rank that calls another one, or
+/// none, is named in an error. An all_reduce is a reduce_scatter, in which each rank combines one part of all ranks'
+/// values in the order of ranks, and an all_gather of the parts.
 class HostCommunicator final : public Communicator {
  public:
   /// `ranks` are the group's processes, by their ranks in MPI. `group` is a number that only this group has.

@@ -120,8 +120,7 @@ void tell_failure(const std::string& text) noexcept {
   const int bytes = static_cast<int>(std::min<std::size_t>(text.size(), 4096));
   std::vector<MPI_Request> sent;
   for (int rank = 0; rank < mpi.size; ++rank)
-    if (rank != mpi.rank)
-      MPI_Isend(text.data(), bytes, MPI_BYTE, rank, 0, mpi.failures, &sent.emplace_back());
+    if (rank != mpi.rank) MPI_Isend(text.data(), bytes, MPI_BYTE, rank, 0, mpi.failures, &sent.emplace_back());
   const auto deadline = Clock::now() + std::chrono::seconds(1);
   int done = 0;
   while (!done && Clock::now() < deadline)

@@ -7,7 +7,9 @@ namespace bytetape::dist::mpi {
 void start(const Launch&) {}
 void set_timeout(std::chrono::milliseconds) {}
 bool is_running() { return false; }
-std::string why_not() { return "bytetape was built without MPI: install libopenmpi-dev or libmpich-dev, and build again"; }
+std::string why_not() {
+  return "bytetape was built without MPI: install libopenmpi-dev or libmpich-dev, and build again";
+}
 void tell_failure(const std::string&) noexcept {}
 std::optional<Failure> heard_failure() { return std::nullopt; }
 

@@ -183,7 +183,8 @@ Tensor sum_of(const std::vector<Tensor>& all) { return reduced(all, ReduceOp::su
 TEST(Collectives, HaveGradients) {
   const Group group = world();
   const int rank = group.rank(), size = group.size();
-  check_gradient({4, 3}, [&](const Tensor& x) { return dist::all_reduce(x, group); }, sum_of);
+  check_gradient(
+      {4, 3}, [&](const Tensor& x) { return dist::all_reduce(x, group); }, sum_of);
   check_gradient(
       {4, 3}, [&](const Tensor& x) { return dist::all_reduce(x, group, ReduceOp::average); },
       [&](const auto& w) { return sum_of(w) / static_cast<double>(size); });
@@ -215,7 +216,7 @@ TEST(Collectives, HaveGradients) {
 TEST(Collectives, HaveSecondDerivatives) {
   const Group group = world();
   const Tensor x = values_of(group.rank(), {3}).set_requires_grad();
-  const Tensor y = sum(pow(dist::all_reduce(x, group), 3));  // of each rank
+  const Tensor y = sum(pow(dist::all_reduce(x, group), 3));    // of each rank
   const Tensor g = grad({y}, {x}, {.create_graph = true})[0];  // size * 3 s^2
   const Tensor gg = grad({sum(g)}, {x})[0];
   const Tensor s = sum_of(values_of_all(group, {3}));

@@ -274,13 +274,12 @@ TEST(DataParallel, IsPredictedEventByEventForEachRank) {
     for (int i = 0; i < 3; ++i) step();
     peak = memory::stats(device).allocated.peak;
   });
-  const auto simulated = memory::predict(
-      {},
-      [] {
-        std::shared_ptr<std::function<void()>> keep;
-        return training(keep);
-      },
-      {.max_steps = 3, .world_size = group.size(), .rank = group.rank()});
+  const auto simulated = memory::predict({},
+                                         [] {
+                                           std::shared_ptr<std::function<void()>> keep;
+                                           return training(keep);
+                                         },
+                                         {.max_steps = 3, .world_size = group.size(), .rank = group.rank()});
   const auto& events = simulated.snapshot.events;
   ASSERT_LE(events.size(), real.size());  // the real program also frees its memory
   EXPECT_EQ(test::first_difference({real.begin(), real.begin() + static_cast<std::ptrdiff_t>(events.size())}, events),

@@ -61,8 +61,7 @@ TEST(Launcher, IsReadFromItsVariables) {
     expect(read_launch(), "OpenMPI", {2, 3, 0, 1});
   }
   {
-    const Environment mpich(
-        {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
+    const Environment mpich({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
     expect(read_launch(), "MPICH", {1, 2, 1, 2});
   }
   {

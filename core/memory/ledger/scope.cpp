@@ -23,9 +23,9 @@ AsThread::AsThread(std::uint64_t number) : own_(thread_number()) { ambient.threa
 AsThread::~AsThread() { ambient.thread_number = own_; }
 
 const char* to_string(Role r) {
-  constexpr const char* text[] = {"parameter",          "autocast copy",    "gradient",  "optimizer state", "input",
-                                  "saved for backward", "output/temporary", "workspace", "key-value cache",
-                                  "communication"};
+  constexpr const char* text[] = {"parameter",       "autocast copy",      "gradient",         "optimizer state",
+                                  "input",           "saved for backward", "output/temporary", "workspace",
+                                  "key-value cache", "communication"};
   return text[static_cast<int>(r)];
 }
 
