@@ -1,6 +1,7 @@
 #include "bytetape/data/resident.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "bytetape/core/check.h"
@@ -64,10 +65,15 @@ ResidentLoader::ResidentLoader(const ResidentDataset& dataset, const ResidentLoa
     : dataset_(&dataset), options_(options) {
   const memory::Op<"ResidentLoader"> op;
   check<ValueError>(options.batch_size >= 1, "expected batch_size >= 1, got ", options.batch_size);
+  check<ValueError>(options.rank >= 0 && options.rank < options.world_size,
+                    "expected a rank below the world size, got ", "rank ", options.rank, " of ", options.world_size);
+  check<ValueError>(options.world_size == 1 || options.drop_last, "several ranks need drop_last");
+  check<ValueError>(options.batch_size <= std::numeric_limits<std::int64_t>::max() / options.world_size, "batch_size ",
+                    options.batch_size, " is too large for ", options.world_size, " ranks");
 }
 
 std::int64_t ResidentLoader::size() const {
-  const std::int64_t n = dataset_->size(), b = options_.batch_size;
+  const std::int64_t n = dataset_->size(), b = options_.batch_size * options_.world_size;
   return n / b + (n % b && !options_.drop_last ? 1 : 0);
 }
 
@@ -88,7 +94,8 @@ ResidentLoader::Iterator::Iterator(const ResidentLoader& loader, Position from)
       order_(make_order(dataset_->size(), loader.options_, from.epoch, dataset_->device())),
       batch_size_(loader.options_.batch_size),
       left_(loader.size() - from.batch),
-      first_(from.batch * batch_size_) {
+      first_((from.batch * loader.options_.world_size + loader.options_.rank) * batch_size_),
+      step_(loader.options_.world_size * batch_size_) {
   take();
 }
 
@@ -108,7 +115,7 @@ void ResidentLoader::Iterator::take() {
 ResidentLoader::Iterator& ResidentLoader::Iterator::operator++() {
   batch_ = {};
   --left_;
-  first_ += batch_size_;
+  first_ += step_;
   take();
   return *this;
 }

@@ -65,6 +65,9 @@ struct ResidentLoaderOptions {
   bool shuffle = false;          ///< a new random order each epoch, drawn on the device
   bool drop_last = false;        ///< drop the last batch if it is not full
   std::uint64_t seed = 0;        ///< seed of shuffle and augment
+  /// The batches of an epoch go to the ranks of a dist::Group in turn, so that each step uses world_size batches. More
+  /// than one rank needs drop_last, because all ranks must take the same number of full batches.
+  int rank = 0, world_size = 1;
   /// Augments the images. The result depends only on the seed, the epoch and the example's index in the dataset.
   Augmentation augment = {};
 };
@@ -81,11 +84,12 @@ class ResidentLoader {
   class Iterator;
 
   /// `dataset` must outlive the loader and its iterators.
-  /// Throws ValueError unless batch_size >= 1.
+  /// Throws ValueError unless batch_size >= 1 and `rank` is below `world_size`, or if world_size is above 1 without
+  /// drop_last.
   explicit ResidentLoader(const ResidentDataset& dataset, const ResidentLoaderOptions& options = {});
   explicit ResidentLoader(const ResidentDataset&& dataset, const ResidentLoaderOptions& options = {}) = delete;
 
-  /// Returns the number of batches in an epoch.
+  /// Returns the number of batches in an epoch, of this rank.
   std::int64_t size() const;
   const ResidentLoaderOptions& options() const { return options_; }
 
@@ -125,6 +129,7 @@ class ResidentLoader::Iterator {
   Tensor order_;
   std::int64_t batch_size_, left_;  // left_: batches left, including the current one
   std::int64_t first_;              // index in the order of the batch's first example
+  std::int64_t step_;               // from there to that of the next batch
   Batch batch_;
 };
 

@@ -33,7 +33,7 @@ class DataParallel::Reducer {
  public:
   Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options);
   ~Reducer();
-  bool off = false;  // no_sync()
+  bool is_off = false;  // within NoSync
   std::vector<std::string> unused;
   std::size_t bucket_count() const { return buckets_.size(); }
 
@@ -76,13 +76,15 @@ DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const Dat
   for (const auto& [name, x] : module.named_parameters())
     if (x.requires_grad()) places_.push_back({.name = name, .parameter = x});
   check<ValueError>(!places_.empty(), "the module has no parameter that requires grad");
+  if (group.size() == 1) return;
   start_equal(module);
   for (Place& place : places_)
     place.hook = place.parameter.register_post_accumulate_grad_hook([this, &place](const Tensor&) { fill(place); });
 }
 
 DataParallel::Reducer::~Reducer() {
-  for (const Place& place : places_) place.parameter.remove_hook(place.hook);
+  for (const Place& place : places_)
+    if (place.hook) place.parameter.remove_hook(place.hook);
 }
 
 void DataParallel::Reducer::start_equal(nn::Module& module) const {
@@ -121,6 +123,9 @@ void DataParallel::Reducer::close(const std::vector<Place*>& places) {
     const std::int64_t bytes = place->parameter.numel() * element;
     size += (bytes + alignment - 1) / alignment * alignment / element;
   }
+  // Attributed to no module, although the first gradient's is in scope.
+  const memory::ScopeGuard outside(
+      memory::ambient.scope.with(0, memory::ambient.scope.op, memory::ambient.scope.phase));
   const memory::Op<"DataParallel"> op;
   Bucket bucket{.data = empty({size}, first.dtype(), first.device(), memory::Role::communication)};
   bucket.places = places.size();
@@ -160,7 +165,7 @@ void DataParallel::Reducer::fill(Place& place) {
   if (place.is_filled) return;
   place.is_filled = true;
   ++buckets_[place.bucket].filled;
-  if (!off) exchange_filled();
+  if (!is_off) exchange_filled();
 }
 
 void DataParallel::Reducer::exchange_filled() {
@@ -174,7 +179,7 @@ void DataParallel::Reducer::end(bool has_succeeded) {
   unused.clear();
   for (const Place& place : places_)
     if (!place.is_filled) unused.push_back(place.name);
-  if (off) return;
+  if (is_off) return;
   if (options_.allow_unused) return fill_unused();
   std::string names;
   for (const std::string& name : unused) names += (names.empty() ? "'" : ", '") + name + "'";
@@ -189,7 +194,7 @@ void DataParallel::Reducer::fill_unused() {
   auto* const is_used = used.data<std::uint8_t>();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
-    const bool has_gradient = place.parameter.grad().defined();  // of this backward, or of one under no_sync()
+    const bool has_gradient = place.parameter.grad().defined();  // of this backward, or of one within NoSync
     is_used[i] = has_gradient;
     if (place.is_filled) continue;
     if (!has_gradient) zero_(place.gradient);
@@ -207,8 +212,10 @@ DataParallel::DataParallel(nn::Module& module, const Group& group, const DataPar
     : reducer_(std::make_unique<Reducer>(module, group, options)) {}
 DataParallel::~DataParallel() = default;
 
-DataParallel::NoSync DataParallel::no_sync() const { return NoSync(reducer_->off); }
 const std::vector<std::string>& DataParallel::unused() const { return reducer_->unused; }
 std::size_t DataParallel::bucket_count() const { return reducer_->bucket_count(); }
+
+NoSync::NoSync(const DataParallel& parallel)
+    : is_off_(parallel.reducer_->is_off), previous_(std::exchange(is_off_, true)) {}
 
 }  // namespace bytetape::dist

@@ -37,6 +37,8 @@ struct DataParallelOptions {
 /// Gradients are views of buckets, in the order in which the first backward computes them. The buckets have the role
 /// `communication` in memory reports, and are held as long as this object.
 ///
+/// In a group of one rank it does nothing.
+///
 /// The module must outlive this object. Convert or move it before the first backward. Hooks on gradients see the local
 /// gradients. optim::StepInBackward and backward() with create_graph are not supported.
 class DataParallel {
@@ -48,30 +50,30 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// A scope in which backward() adds to the gradients of this rank and exchanges nothing. The next backward() outside
-  /// exchanges the sums.
-  class NoSync {
-   public:
-    ~NoSync() { off_ = previous_; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
-
-   private:
-    friend class DataParallel;
-    explicit NoSync(bool& off) : off_(off), previous_(off) { off = true; }
-    bool& off_;
-    bool previous_;
-  };
-  [[nodiscard]] NoSync no_sync() const;
-
   /// The names of the parameters for which the last backward() computed no gradient on this rank.
   const std::vector<std::string>& unused() const;
   /// The number of buckets: 0 before the first backward().
   std::size_t bucket_count() const;
 
  private:
+  friend class NoSync;
   class Reducer;
   std::unique_ptr<Reducer> reducer_;
+};
+
+/// While it lives, backward() adds to the gradients of this rank, and exchanges nothing (torch's no_sync). The next
+/// backward() after it exchanges the sums. For gradient accumulation.
+class NoSync {
+ public:
+  /// `parallel` must outlive the scope.
+  [[nodiscard]] explicit NoSync(const DataParallel& parallel);
+  ~NoSync() { is_off_ = previous_; }
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  bool& is_off_;
+  bool previous_;
 };
 
 }  // namespace bytetape::dist

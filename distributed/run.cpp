@@ -18,20 +18,20 @@ std::string prefix() {
   } catch (const std::exception&) { return ""; }
 }
 
-void report(const std::string& text) noexcept {
-  std::fprintf(stderr, "%s%s\n", prefix().c_str(), text.c_str());
+void report(const std::string& name, const std::string& text) noexcept {
+  std::fprintf(stderr, "%s%s%s%s\n", name.c_str(), name.empty() ? "" : ": ", prefix().c_str(), text.c_str());
   std::fflush(stderr);
   if (!mpi::heard_failure()) mpi::tell_failure(text);
 }
 
 }  // namespace
 
-int run(const std::function<void()>& program) noexcept {
+int run(const std::function<void()>& program, const std::string& name) noexcept {
   try {
     program();
     return 0;
-  } catch (const std::exception& e) { report(e.what()); } catch (...) {
-    report("an exception that is no std::exception");
+  } catch (const std::exception& e) { report(name, e.what()); } catch (...) {
+    report(name, "an exception that is no std::exception");
   }
   return 1;
 }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <optional>
@@ -198,6 +200,23 @@ DataKind image_data(const Shape& image, const data::Normalize& normalize) {
               }};
 }
 
+namespace {
+
+/// Lets rank 0 alone print and write files, except memory recordings, of which each rank has its own.
+void become_rank(Options& o, int rank) {
+  if (rank == 0) return;
+  if (!std::freopen("/dev/null", "w", stdout)) fail<FileError>("cannot open /dev/null");
+  o.json = o.checkpoint = o.picture = "";
+  for (std::string* const path : {&o.memory_report, &o.memory_log}) {
+    if (path->empty()) continue;
+    const std::filesystem::path of_all = *path;
+    const std::string name = fmt::format("{}.rank{}{}", of_all.stem().string(), rank, of_all.extension().string());
+    *path = std::filesystem::path(of_all).replace_filename(name).string();
+  }
+}
+
+}  // namespace
+
 int run_example(Example example, int argc, char** argv) {
   share_cores(argv);
   Options o = example.defaults;
@@ -206,12 +225,14 @@ int run_example(Example example, int argc, char** argv) {
   if (example.add_options) example.add_options(app);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; }
+  int status = 0;
+  const auto program = [&] {
     if (example.apply_options) example.apply_options(example, o);
-    return run(example, o);
-  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; } catch (const std::exception& e) {
-    std::cerr << example.name << ": " << e.what() << '\n';
-    return 1;
-  }
+    become_rank(o, dist::init().rank());
+    status = run(example, o);
+  };
+  return dist::run(program, example.name) ? 1 : status;
 }
 
 }  // namespace bytetape::examples

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "examples/interrupt.h"
 
@@ -17,13 +18,21 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
   check<ValueError>(task.testing.size() > 0, "there are no test ", task.unit.examples,
                     ": give --data a folder with some");
+  const dist::Group world = dist::init();
   const std::int64_t of_step = o.batch_size * o.accumulated;
-  const std::string batches = o.accumulated > 1 ? fmt::format("{} x ", o.accumulated) : "";
-  check<ValueError>(task.training.size() >= of_step, batches, "--batch-size ", o.batch_size, " is more than the ",
-                    task.training.size(), " training ", task.unit.examples, ": give a smaller one, or more data");
-  return data::ResidentLoader(
-      task.training,
-      {.batch_size = of_step, .shuffle = true, .drop_last = true, .seed = o.seed, .augment = task.recipe.augment});
+  const std::string batches = (world.size() > 1 ? fmt::format("{} ranks x ", world.size()) : "") +
+                              (o.accumulated > 1 ? fmt::format("{} x ", o.accumulated) : "");
+  check<ValueError>(world.size() == 1 || !o.memory_options.step_in_backward, "--step-in-backward works on one rank");
+  check<ValueError>(task.training.size() / world.size() >= of_step, batches, "--batch-size ", o.batch_size,
+                    " is more than the ", task.training.size(), " training ", task.unit.examples,
+                    ": give a smaller one, or more data");
+  return data::ResidentLoader(task.training, {.batch_size = of_step,
+                                              .shuffle = true,
+                                              .drop_last = true,
+                                              .seed = o.seed,
+                                              .rank = world.rank(),
+                                              .world_size = world.size(),
+                                              .augment = task.recipe.augment});
 }
 
 }  // namespace
@@ -34,14 +43,16 @@ void TrainingStep::operator()(const Tensor& inputs, const Tensor& targets) {
   const std::int64_t n = inputs.size(0) / batches_;
   for (std::int64_t first = 0; first < inputs.size(0); first += n) {
     const auto part = [&](const Tensor& whole) { return batches_ == 1 ? whole : narrow(whole, 0, first, n); };
-    add_gradients(part(inputs), part(targets));
+    add_gradients(part(inputs), part(targets), first + n == inputs.size(0));
   }
   if (step_in_backward_) return;  // it never holds all gradients, so they cannot be clipped
   if (clip_ > 0) optim::clip_grad_norm_(optimizer_.parameters(), clip_);
   optimizer_.step();
 }
 
-void TrainingStep::add_gradients(const Tensor& inputs, const Tensor& targets) {
+void TrainingStep::add_gradients(const Tensor& inputs, const Tensor& targets, bool is_last) {
+  std::optional<dist::NoSync> local;
+  if (parallel_ && !is_last) local.emplace(*parallel_);
   const auto [loss, output] = forward(inputs, targets);
   const Tensor share = batches_ == 1 ? loss : loss / static_cast<double>(batches_);
   share.backward();
@@ -93,6 +104,22 @@ RunState Training::run_state() {
   return {task_.name, task_.model, *task_.recipe.optimizer, step_.state_dict(), steps(), result_.reached};
 }
 
+/// Whether a signal has come, on any rank: all end after the same step.
+bool Training::is_interrupted() const {
+  if (world_.size() == 1 || default_device().is_meta) return interrupted();
+  return dist::all_reduce(full({}, interrupted(), DType::i32, Device()), world_, dist::ReduceOp::max).item<int>();
+}
+
+/// Returns the metric of all test examples, which rank 0 computes; none if interrupted.
+std::optional<double> Training::test_figure() {
+  const Tensor score = world_.rank() == 0 ? test() : Tensor();
+  const double none = std::numeric_limits<double>::infinity();
+  Tensor figure = full({}, none, DType::f64, Device());
+  if (score.defined()) fill_(figure, score.item<double>() / static_cast<double>(task_.testing.size()));
+  const double found = dist::broadcast(figure, world_).item<double>();
+  return found == none ? std::nullopt : std::optional(found);
+}
+
 void Training::save() {
   if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
 }
@@ -118,11 +145,10 @@ bool Training::is_over() {
   const auto& [epoch, batch] = result_.reached;
   result_.test_figure.reset();
   if (!has_begun()) return false;
-  if (interrupted()) return true;
+  if (is_interrupted()) return true;
   if (batch > 0 && epoch < o_.epochs) return false;
-  const Tensor score = test();
-  if (!score.defined()) return true;
-  result_.test_figure = score.item<double>() / static_cast<double>(task_.testing.size());
+  result_.test_figure = test_figure();
+  if (!result_.test_figure) return true;
   fmt::print("           test {} {}\n", task_.objective.name, task_.objective.text(*result_.test_figure));
   return epoch >= o_.epochs || task_.objective.reaches(*result_.test_figure, o_.until);
 }
@@ -144,7 +170,7 @@ void Training::train_epoch() {
   for (const auto& [inputs, targets] : loader_) {
     take_step(inputs, targets);
     progress.update(batch, numbers);
-    if (interrupted()) break;
+    if (is_interrupted()) break;
   }
   progress.finish(batch, numbers());
   const double loss = step_.loss();
@@ -161,7 +187,7 @@ void Training::take_step(const Tensor& inputs, const Tensor& targets) {
   task_.recipe.optimizer->set_lr(o_.lr * task_.recipe.lr(part));
   o_.graph ? captured_(inputs, targets) : step_(inputs, targets);
   ++batch;
-  examples_ += inputs.size(0);
+  examples_ += inputs.size(0) * world_.size();
 }
 
 /// Returns the numbers of the epoch so far. Waits for the device.

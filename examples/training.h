@@ -64,6 +64,7 @@ class TrainingStep {
         computed_(o.amp ? DType::bf16 : DType::f32),
         memory_options_(o.memory_options) {
     if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer_);
+    if (const dist::Group world = dist::init(); world.size() > 1) parallel_.emplace(model, world);
   }
 
   void operator()(const Tensor& inputs, const Tensor& targets);
@@ -80,7 +81,7 @@ class TrainingStep {
     Tensor loss, output;  // no output if the model computes its loss
   };
   Forward forward(const Tensor& inputs, const Tensor& targets);
-  void add_gradients(const Tensor& inputs, const Tensor& targets);
+  void add_gradients(const Tensor& inputs, const Tensor& targets, bool is_last);
 
   nn::Module& model_;
   optim::Optimizer& optimizer_;
@@ -90,6 +91,7 @@ class TrainingStep {
   DType computed_;
   nn::MemoryOptions memory_options_;
   std::optional<optim::StepInBackward> step_in_backward_;
+  std::optional<dist::DataParallel> parallel_;  // if there are several ranks
   Tensor loss_ = zeros({}), score_ = zeros({}, objective_.score_dtype);
 };
 
@@ -110,11 +112,11 @@ struct Task {
   Unit unit = {};
 };
 
-/// Trains a model, and keeps its position.
+/// Trains a model, and keeps its position. In a program of several ranks, each takes its own batches, and rank 0 tests.
 class Training {
  public:
   /// Everything that `task` refers to must outlive the Training.
-  /// Throws ValueError if there are no test examples, or fewer training examples than the batch size.
+  /// Throws ValueError if there are no test examples, or fewer training examples than the batches of a step.
   Training(const Task& task, const TrainingOptions& o);
 
   /// Trains until the last epoch, a test that reaches o.until, or a signal (interrupt.h). Tests after each epoch.
@@ -136,6 +138,8 @@ class Training {
  private:
   bool has_begun() const { return result_.reached.epoch > 0 || result_.reached.batch > 0; }
   bool is_over();
+  bool is_interrupted() const;
+  std::optional<double> test_figure();
   void train_epoch();
   void save();
   ProgressNumbers look() const;
@@ -143,6 +147,7 @@ class Training {
 
   Task task_;
   TrainingOptions o_;
+  dist::Group world_ = dist::init();
   data::ResidentLoader loader_;
   TrainingStep step_;
   CapturedStep<std::reference_wrapper<TrainingStep>> captured_{std::ref(step_)};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "bytetape/autograd/ops.h"
@@ -206,6 +207,36 @@ TEST(ResidentLoader, ShufflesBySeedAndEpochAlone) {
     std::sort(all.begin(), all.end());
     EXPECT_EQ(all, counted(50));
   }
+}
+
+TEST(ResidentLoader, DealsBatchesOutToRanks) {
+  const Examples e = examples({23, 1, 2, 2});
+  const ResidentImages images(e.images, e.labels, {});
+  const TensorDataset expected(e.images, e.labels, {});
+  const auto batches_of = [&](int rank, int world_size, std::int64_t batch_size, std::int64_t from) {
+    ResidentLoader loader(images, {.batch_size = batch_size,
+                                   .shuffle = true,
+                                   .drop_last = true,
+                                   .seed = 3,
+                                   .rank = rank,
+                                   .world_size = world_size});
+    EXPECT_EQ(loader.size(), 23 / (batch_size * world_size));
+    loader.set_position(2, from);
+    return epoch(loader, expected);
+  };
+  const std::vector<Indices> all = batches_of(0, 1, 3, 0);
+  for (const std::int64_t from : {0, 1})
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::vector<Indices> share = batches_of(rank, 3, 3, from);
+      ASSERT_EQ(share.size(), static_cast<std::size_t>(2 - from));
+      for (std::size_t i = 0; i < share.size(); ++i)
+        EXPECT_EQ(share[i], all[(i + static_cast<std::size_t>(from)) * 3 + static_cast<std::size_t>(rank)]);
+    }
+  EXPECT_THROW(ResidentLoader(images, {.drop_last = true, .rank = 2, .world_size = 2}), ValueError);
+  EXPECT_THROW(ResidentLoader(images, {.drop_last = true, .rank = -1, .world_size = 2}), ValueError);
+  EXPECT_THROW(ResidentLoader(images, {.rank = 0, .world_size = 2}), ValueError);
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(ResidentLoader(images, {.batch_size = most, .drop_last = true, .rank = 1, .world_size = 2}), ValueError);
 }
 
 TEST(ResidentLoader, EntersAnEpochWhereARunWasInterrupted) {

@@ -51,6 +51,47 @@ TEST(RandomSampler, WithReplacementIsUniform) {
   EXPECT_NE(sampler.order(7), sampler.order(8));
 }
 
+/// The shares of all ranks, dealt out in turn again.
+Indices dealt(std::int64_t n, int world_size, std::uint64_t epoch, bool drop_last, bool shuffle = true) {
+  std::vector<Indices> shares;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const DistributedSampler sampler(
+        n, {.rank = rank, .world_size = world_size, .shuffle = shuffle, .seed = 5, .drop_last = drop_last});
+    shares.push_back(sampler.order(epoch));
+    EXPECT_EQ(static_cast<std::int64_t>(shares.back().size()), sampler.size());
+    EXPECT_EQ(shares.back().size(), shares.front().size());
+  }
+  Indices all;
+  for (std::size_t i = 0; i < shares.front().size(); ++i)
+    for (const Indices& share : shares) all.push_back(share[i]);
+  return all;
+}
+
+TEST(DistributedSampler, SharesAnOrderOfAllRanks) {
+  for (const int world_size : {1, 2, 3, 7}) {
+    const Indices order = RandomSampler(23, {.seed = 5}).order(4);
+    Indices repeated = dealt(23, world_size, 4, false), dropped = dealt(23, world_size, 4, true);
+    EXPECT_EQ(static_cast<int>(repeated.size()), (23 + world_size - 1) / world_size * world_size);
+    EXPECT_EQ(static_cast<int>(dropped.size()), 23 / world_size * world_size);
+    for (std::size_t i = 0; i < repeated.size(); ++i) EXPECT_EQ(repeated[i], order[i % 23]) << world_size;
+    for (std::size_t i = 0; i < dropped.size(); ++i) EXPECT_EQ(dropped[i], order[i]) << world_size;
+  }
+  EXPECT_EQ(dealt(4, 2, 0, false, false), counted(4));
+  EXPECT_NE(dealt(40, 2, 0, false), dealt(40, 2, 1, false));
+}
+
+TEST(DistributedSampler, RepeatsFewExamplesAsOftenAsNeeded) {
+  EXPECT_THAT(dealt(2, 5, 0, false, false), ElementsAre(0, 1, 0, 1, 0));
+  EXPECT_THAT(dealt(2, 5, 0, true), ElementsAre());
+  EXPECT_THAT(dealt(0, 3, 0, false), ElementsAre());
+}
+
+TEST(DistributedSampler, RefusesRanksThatAreNotThere) {
+  for (const auto& [rank, size] : {std::pair(2, 2), {-1, 2}, {0, 0}})
+    EXPECT_THROW(DistributedSampler(4, {.rank = rank, .world_size = size}), ValueError) << rank << size;
+  EXPECT_THROW(DistributedSampler(-1, {}), ValueError);
+}
+
 TEST(SubsetRandomSampler, ShufflesItsIndices) {
   Indices odd;
   for (std::int64_t i = 1; i < 60; i += 2) odd.push_back(i);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
 #include "tests/distributed/ranks.h"
 #include "tests/support/events.h"
 #include "tests/support/expect.h"
@@ -87,7 +88,7 @@ TEST(DataParallel, TrainsAsOneProcessOnTheJoinedBatch) {
     }
     EXPECT_TRUE(test::all_close(flat(*net), flat(*alone), 1e-12, 1e-12));
     expect_equal_on_all_ranks(*net, group);
-    EXPECT_EQ(parallel.bucket_count() > 1, bucket_bytes < 3000);
+    EXPECT_EQ(parallel.bucket_count() > 1, bucket_bytes < 3000 && group.size() > 1);
     EXPECT_TRUE(parallel.unused().empty());
   }
 }
@@ -119,7 +120,7 @@ TEST(DataParallel, ExchangesAccumulatedGradientsOnce) {
     cross_entropy((*alone)(x), t).backward();
     const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
     if (step < 2) {
-      const auto local = parallel.no_sync();
+      const dist::NoSync local(parallel);
       loss().backward();
     } else {
       loss().backward();
@@ -132,6 +133,7 @@ TEST(DataParallel, ExchangesAccumulatedGradientsOnce) {
 
 TEST(DataParallel, NamesParametersWithoutAGradient) {
   const Group group = world();
+  if (group.size() == 1) return;
   const auto net = make_net();
   const DataParallel parallel(*net, group);
   net->uses_extra = false;
@@ -162,7 +164,7 @@ TEST(DataParallel, TakesParametersThatRanksLeaveOut) {
         reference->uses_extra = !leaves_out(r);
         (cross_entropy((*reference)(part(x, r)), part(t, r)) / static_cast<double>(group.size())).backward();
       }
-      EXPECT_EQ(parallel.unused().empty(), !leaves_out(group.rank()));
+      EXPECT_EQ(parallel.unused().empty(), group.size() == 1 || !leaves_out(group.rank()));
       const bool is_used = step == 0 || step == 3 || (step == 1 && group.size() > 1);
       EXPECT_EQ(net->extra.bias.grad().defined(), is_used) << step;
       const auto found = net->parameters(), expected = reference->parameters();
@@ -192,8 +194,23 @@ TEST(DataParallel, GoesOnAfterABackwardThatFailed) {
   EXPECT_EQ(elements(net->in.weight.grad()), expected);
 }
 
+TEST(DataParallel, DoesNothingInAGroupOfOne) {
+  const auto net = make_net();
+  const DataParallel parallel(*net, world().split([] {
+    std::vector<int> colours;
+    for (int r = 0; r < world().size(); ++r) colours.push_back(r);
+    return colours;
+  }()));
+  const auto [x, t] = joined(0, 1);
+  cross_entropy((*net)(x), t).backward();
+  EXPECT_EQ(parallel.bucket_count(), 0u);
+  EXPECT_EQ(test::held_as(memory::Role::communication), 0u);
+  EXPECT_GT(test::held_as(memory::Role::gradient), 0u);
+}
+
 TEST(DataParallel, HoldsGradientsInBucketsOfTheirRole) {
   const Group group = world();
+  if (group.size() == 1) return;
   const auto net = make_net();
   const std::size_t before = test::held_as(memory::Role::communication);
   std::size_t bytes = 0;
@@ -204,6 +221,8 @@ TEST(DataParallel, HoldsGradientsInBucketsOfTheirRole) {
     for (int step = 0; step < 3; ++step) {
       cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
       EXPECT_EQ(test::held_as(memory::Role::gradient), 0u);
+      for (const memory::Block& b : memory::allocator(Device()).blocks())
+        EXPECT_TRUE(b.role != memory::Role::communication || b.module == 0);
       const std::size_t held = test::held_as(memory::Role::communication) - before;
       EXPECT_GE(held, bytes);
       EXPECT_LT(held, bytes + 128 * net->parameters().size() + memory::rounding);
@@ -230,6 +249,7 @@ TEST(DataParallel, RefusesBadInput) {
   EXPECT_THROWS_SAYING(DataParallel(*net, group, {.bucket_bytes = 0}), ValueError, "bucket_bytes");
   nn::ReLU nothing;
   EXPECT_THROWS_SAYING(DataParallel(nothing, group), ValueError, "no parameter");
+  if (group.size() == 1) return;
   const DataParallel parallel(*net, group);
   const auto [x, t] = joined(0, group.size());
   const auto loss = [&](DType dtype) { return cross_entropy((*net)(to(part(x, 0), dtype)), part(t, 0)); };

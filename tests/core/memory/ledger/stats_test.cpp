@@ -98,14 +98,16 @@ TEST(StatisticsFile, IsReadUnderARolesFormerName) {
 }
 
 TEST(StatisticsFile, IsReadWithoutALaterRole) {
-  memory::Statistics s;
-  s.by_role[static_cast<std::size_t>(Role::key_value_cache)] = {.current = 3, .peak = 7};
-  std::string text = memory::to_json(s);
-  const std::string role = R"(,"key-value cache":{"current":3,"peak":7})";
-  ASSERT_NE(text.find(role), std::string::npos);
-  text.erase(text.find(role), role.size());
-  const memory::Statistics read = memory::statistics_from_json(text);
-  EXPECT_EQ(read.by_role[static_cast<std::size_t>(Role::key_value_cache)].peak, 0u);
+  for (const Role later : {Role::key_value_cache, Role::communication}) {
+    memory::Statistics s;
+    s.by_role[static_cast<std::size_t>(later)] = {.current = 3, .peak = 7};
+    std::string text = memory::to_json(s);
+    const std::string role = std::string(",\"") + to_string(later) + R"(":{"current":3,"peak":7})";
+    ASSERT_NE(text.find(role), std::string::npos);
+    text.erase(text.find(role), role.size());
+    const memory::Statistics read = memory::statistics_from_json(text);
+    EXPECT_EQ(read.by_role[static_cast<std::size_t>(later)].peak, 0u);
+  }
 }
 
 }  // namespace
