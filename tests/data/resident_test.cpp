@@ -210,9 +210,9 @@ TEST(ResidentLoader, ShufflesBySeedAndEpochAlone) {
 }
 
 TEST(ResidentLoader, DealsBatchesOutToRanks) {
-  const Examples e = examples({23, 1, 2, 2});
-  const ResidentImages images(e.images, e.labels, {});
-  const TensorDataset expected(e.images, e.labels, {});
+  const Examples e = examples({23, 2, 2});
+  const ResidentImages images(e.images, e.labels, mnist_normalize);
+  const TensorDataset expected(e.images, e.labels, mnist_normalize);
   const auto batches_of = [&](int rank, int world_size, std::int64_t batch_size, std::int64_t from) {
     ResidentLoader loader(images, {.batch_size = batch_size,
                                    .shuffle = true,
