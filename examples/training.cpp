@@ -104,27 +104,32 @@ RunState Training::run_state() {
   return {task_.name, task_.model, *task_.recipe.optimizer, step_.state_dict(), steps(), result_.reached};
 }
 
-/// Whether a signal has come, on any rank: all end after the same step.
-bool Training::is_interrupted() const {
-  if (world_.size() == 1 || default_device().is_meta) return interrupted();
-  return dist::all_reduce(full({}, interrupted(), DType::i32, Device()), world_, dist::ReduceOp::max).item<int>();
-}
-
-/// Returns the metric of all test examples, which rank 0 computes; none if interrupted.
-std::optional<double> Training::test_figure() {
-  const Tensor score = world_.rank() == 0 ? test() : Tensor();
-  const double none = std::numeric_limits<double>::infinity();
-  Tensor figure = full({}, none, DType::f64, Device());
-  if (score.defined()) fill_(figure, score.item<double>() / static_cast<double>(task_.testing.size()));
-  const double found = dist::broadcast(figure, world_).item<double>();
-  return found == none ? std::nullopt : std::optional(found);
-}
-
 void Training::save() {
   if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
 }
 
-Tensor Training::test() {
+bool Training::is_interrupted_anywhere() const {
+  if (world_.size() == 1) return interrupted();
+  const Tensor any = dist::all_reduce(full({}, interrupted(), DType::i32), world_, dist::ReduceOp::max);
+  return !any.device().is_meta && any.item<int>();
+}
+
+std::optional<double> Training::test() {
+  const Tensor score = world_.rank() == 0 ? sum_of_scores() : Tensor();
+  const bool is_meta = default_device().is_meta;
+  if (world_.size() == 1 && (!score.defined() || is_meta)) return std::nullopt;
+  const auto count = static_cast<double>(task_.testing.size());
+  const double none = std::numeric_limits<double>::infinity();
+  double figure = score.defined() && !is_meta ? score.item<double>() / count : none;
+  if (world_.size() > 1) {
+    const Tensor of_rank_0 = dist::broadcast(full({}, figure, DType::f64), world_);
+    if (!is_meta) figure = of_rank_0.item<double>();
+  }
+  return figure == none ? std::nullopt : std::optional(figure);
+}
+
+/// Returns the summed score of all test examples; undefined if interrupted. Does not wait for the device.
+Tensor Training::sum_of_scores() {
   const NoGrad no_grad;
   task_.model.eval();
   Tensor score = zeros({}, task_.objective.score_dtype, task_.testing.device());
@@ -145,9 +150,9 @@ bool Training::is_over() {
   const auto& [epoch, batch] = result_.reached;
   result_.test_figure.reset();
   if (!has_begun()) return false;
-  if (is_interrupted()) return true;
+  if (is_interrupted_) return true;
   if (batch > 0 && epoch < o_.epochs) return false;
-  result_.test_figure = test_figure();
+  result_.test_figure = test();
   if (!result_.test_figure) return true;
   fmt::print("           test {} {}\n", task_.objective.name, task_.objective.text(*result_.test_figure));
   return epoch >= o_.epochs || task_.objective.reaches(*result_.test_figure, o_.until);
@@ -170,7 +175,7 @@ void Training::train_epoch() {
   for (const auto& [inputs, targets] : loader_) {
     take_step(inputs, targets);
     progress.update(batch, numbers);
-    if (is_interrupted()) break;
+    if (is_interrupted_) break;
   }
   progress.finish(batch, numbers());
   const double loss = step_.loss();
@@ -188,6 +193,7 @@ void Training::take_step(const Tensor& inputs, const Tensor& targets) {
   o_.graph ? captured_(inputs, targets) : step_(inputs, targets);
   ++batch;
   examples_ += inputs.size(0) * world_.size();
+  is_interrupted_ = is_interrupted_anywhere();
 }
 
 /// Returns the numbers of the epoch so far. Waits for the device.

@@ -131,15 +131,15 @@ class Training {
   std::int64_t steps() const { return loader_.size(); }
   /// Takes one step. run() calls it for each batch of the loader.
   void take_step(const Tensor& inputs, const Tensor& targets);
-  /// Returns the summed score of all test examples; undefined if interrupted. Does not wait for the device.
-  Tensor test();
+  /// Returns the metric of all test examples, which rank 0 computes; none if interrupted, or on a meta device.
+  std::optional<double> test();
   data::ResidentLoader& loader() { return loader_; }
 
  private:
   bool has_begun() const { return result_.reached.epoch > 0 || result_.reached.batch > 0; }
   bool is_over();
-  bool is_interrupted() const;
-  std::optional<double> test_figure();
+  bool is_interrupted_anywhere() const;
+  Tensor sum_of_scores();
   void train_epoch();
   void save();
   ProgressNumbers look() const;
@@ -152,7 +152,8 @@ class Training {
   TrainingStep step_;
   CapturedStep<std::reference_wrapper<TrainingStep>> captured_{std::ref(step_)};
   TrainingResult result_;
-  std::int64_t examples_ = 0;  // number of examples trained on since construction
+  std::int64_t examples_ = 0;    // number of examples trained on since construction
+  bool is_interrupted_ = false;  // on any rank, so that all end after the same step
 };
 
 }  // namespace bytetape::examples
