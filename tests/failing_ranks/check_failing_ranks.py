@@ -84,7 +84,8 @@ def main():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if subprocess.run([os.environ.get("MPIRUN", "mpirun"), "--version"], capture_output=True).stdout[:12] != b"mpirun (Open":
+    version = subprocess.run([os.environ.get("MPIRUN", "mpirun"), "--version"], capture_output=True, text=True).stdout
+    if "(Open MPI)" not in version and "(OpenRTE)" not in version:
         print("needs OpenMPI's mpirun")
         return 77
     random.seed(options.seed)
