@@ -76,7 +76,8 @@ TEST(DataParallel, TrainsAsOneProcessOnTheJoinedBatch) {
     optim::SGD of_alone(alone->parameters(), {.lr = 0.1, .momentum = 0.9});
     optim::SGD of_net(net->parameters(), {.lr = 0.1, .momentum = 0.9});
     for (int step = 0; step < 20; ++step) {
-      const auto [x, t] = joined(step, group.size());
+      const auto batch = joined(step, group.size());
+      const Tensor &x = batch.first, &t = batch.second;
       cross_entropy((*alone)(x), t).backward();
       cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
       optim::clip_grad_norm_(alone->parameters(), 0.5);
@@ -100,7 +101,8 @@ TEST(DataParallel, HasTheSameBitsInTwentyRuns) {
     const DataParallel parallel(*net, group, {.bucket_bytes = 1000});
     optim::Adam adam(net->parameters());
     for (int step = 0; step < 3; ++step) {
-      const auto [x, t] = joined(step, group.size());
+      const auto batch = joined(step, group.size());
+      const Tensor &x = batch.first, &t = batch.second;
       cross_entropy((*net)(to(part(x, group.rank()), DType::f32)), part(t, group.rank())).backward();
       adam.step();
       adam.zero_grad();
@@ -116,7 +118,8 @@ TEST(DataParallel, ExchangesAccumulatedGradientsOnce) {
   const auto alone = make_net(), net = make_net();
   const DataParallel parallel(*net, group, {.bucket_bytes = 1000});
   for (int step = 0; step < 3; ++step) {
-    const auto [x, t] = joined(step, group.size());
+    const auto batch = joined(step, group.size());
+    const Tensor &x = batch.first, &t = batch.second;
     cross_entropy((*alone)(x), t).backward();
     const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
     if (step < 2) {
@@ -137,7 +140,8 @@ TEST(DataParallel, NamesParametersWithoutAGradient) {
   const auto net = make_net();
   const DataParallel parallel(*net, group);
   net->uses_extra = false;
-  const auto [x, t] = joined(0, group.size());
+  const auto batch = joined(0, group.size());
+  const Tensor &x = batch.first, &t = batch.second;
   const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
   EXPECT_THROWS_SAYING(loss().backward(), AutogradError, "no gradient of 'extra.bias'; if that is intended");
   EXPECT_EQ(parallel.unused(), (std::vector<std::string>{"extra.bias"}));
@@ -157,7 +161,8 @@ TEST(DataParallel, TakesParametersThatRanksLeaveOut) {
       const auto leaves_out = [&](int rank) { return step == 2 || (step == 1 && rank == group.size() - 1); };
       net->zero_grad();
       reference->zero_grad();
-      const auto [x, t] = joined(step, group.size());
+      const auto batch = joined(step, group.size());
+      const Tensor &x = batch.first, &t = batch.second;
       net->uses_extra = !leaves_out(group.rank());
       cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
       for (int r = 0; r < group.size(); ++r) {
@@ -181,7 +186,8 @@ TEST(DataParallel, GoesOnAfterABackwardThatFailed) {
   const Group group = world();
   const auto net = make_net();
   const DataParallel parallel(*net, group, {.bucket_bytes = 1});
-  const auto [x, t] = joined(0, group.size());
+  const auto batch = joined(0, group.size());
+  const Tensor &x = batch.first, &t = batch.second;
   const auto loss = [&] { return cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())); };
   loss().backward();
   const auto expected = elements(net->in.weight.grad());
@@ -201,7 +207,8 @@ TEST(DataParallel, DoesNothingInAGroupOfOne) {
     for (int r = 0; r < world().size(); ++r) colours.push_back(r);
     return colours;
   }()));
-  const auto [x, t] = joined(0, 1);
+  const auto batch = joined(0, 1);
+  const Tensor &x = batch.first, &t = batch.second;
   cross_entropy((*net)(x), t).backward();
   EXPECT_EQ(parallel.bucket_count(), 0u);
   EXPECT_EQ(test::held_as(memory::Role::communication), 0u);
@@ -217,7 +224,8 @@ TEST(DataParallel, HoldsGradientsInBucketsOfTheirRole) {
   for (const Tensor& p : net->parameters()) bytes += p.nbytes();
   {
     const DataParallel parallel(*net, group);
-    const auto [x, t] = joined(0, group.size());
+    const auto batch = joined(0, group.size());
+    const Tensor &x = batch.first, &t = batch.second;
     for (int step = 0; step < 3; ++step) {
       cross_entropy((*net)(part(x, group.rank())), part(t, group.rank())).backward();
       EXPECT_EQ(test::held_as(memory::Role::gradient), 0u);
@@ -251,7 +259,8 @@ TEST(DataParallel, RefusesBadInput) {
   EXPECT_THROWS_SAYING(DataParallel(nothing, group), ValueError, "no parameter");
   if (group.size() == 1) return;
   const DataParallel parallel(*net, group);
-  const auto [x, t] = joined(0, group.size());
+  const auto batch = joined(0, group.size());
+  const Tensor &x = batch.first, &t = batch.second;
   const auto loss = [&](DType dtype) { return cross_entropy((*net)(to(part(x, 0), dtype)), part(t, 0)); };
   EXPECT_THROWS_SAYING(loss(DType::f64).backward({}, false, true), NotImplemented, "create_graph");
   net->zero_grad();
