@@ -50,6 +50,13 @@ TEST_F(MnistTest, LoadsBothSplits) {
   EXPECT_EQ(test.labels.to_vector<std::int64_t>(), (std::vector<std::int64_t>{4, 5}));
 }
 
+TEST_F(MnistTest, APlainFileComesBeforeACompressedOne) {
+  write_all();
+  dir_.write("t10k-images-idx3-ubyte.gz", gzip(pixels(3)));
+  dir_.write("t10k-labels-idx1-ubyte.gz", gzip(digits({7, 7, 7})));
+  EXPECT_EQ(load_mnist(dir_.path(), Split::test).labels.to_vector<std::int64_t>(), (std::vector<std::int64_t>{4, 5}));
+}
+
 TEST_F(MnistTest, FindsAnExplicitFolderOrItsMnist) {
   write_all("mnist/");
   EXPECT_EQ(find_mnist(dir_.path()), dir_.path() / "mnist");

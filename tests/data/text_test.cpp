@@ -68,6 +68,8 @@ TEST(Text, IsFoundByPathOrByNameInTheFolders) {
   std::ofstream(dir / "here.txt") << "text";
   EXPECT_EQ(data::find_text(dir / "here.txt"), dir / "here.txt");
   EXPECT_EQ(data::find_text("some.txt", dir / "."), dir / "./text/some.txt.gz");
+  std::ofstream(dir / "text/some.txt") << "plain";
+  EXPECT_EQ(data::find_text("some.txt", dir / "."), dir / "./text/some.txt") << "a plain file comes first";
   EXPECT_EQ(data::find_text("none.txt", dir / "."), std::nullopt);
   EXPECT_EQ(data::find_text(dir / "text", dir / "."), std::nullopt) << "a folder is no text";
 }

@@ -91,6 +91,18 @@ TEST(Clone, KeepsModes) {
   EXPECT_TRUE(net.is_training());
 }
 
+TEST(Clone, TakesTheValuesOfABufferThatAnOpMade) {
+  struct Cached : nn::Module {
+    nn::Parameter weight = register_parameter("weight", ones({3}));
+    nn::Buffer doubled = register_buffer("doubled", zeros({3}));
+  } net;
+  net.doubled = net.weight * 2;  // on the tape
+  const Cached copy = nn::clone(net);
+  EXPECT_EQ(copy.doubled.to_vector<float>(), std::vector<float>(3, 2));
+  EXPECT_FALSE(copy.doubled.requires_grad());
+  EXPECT_TRUE(copy.weight.requires_grad());
+}
+
 TEST(Clone, KeepsTiesWithinIt) {
   struct Tied : nn::Module {
     nn::Linear a{4, 4}, b{4, 4, false};
@@ -119,6 +131,19 @@ TEST(Clone, CopiesASharedModuleOnce) {
   EXPECT_EQ(copy.parameters().size(), 2u);
   const Tensor x = randn({2, 3});
   EXPECT_EQ(copy(x).to_vector<float>(), net(x).to_vector<float>());
+}
+
+TEST(Clone, MayBeClonedAgain) {
+  Net net;
+  const nn::Sequential nested(nn::Sequential(nn::Linear(4, 4)), std::make_shared<nn::Linear>(4, 4));
+  Net copy = nn::clone(net), second = nn::clone(copy);
+  const nn::Sequential twice = nn::clone(nn::clone(nested));
+  EXPECT_EQ(keys(second), keys(net));
+  EXPECT_EQ(values(second), values(net));
+  EXPECT_EQ(values(twice), values(nested));
+  EXPECT_FALSE(second.get_parameter("tail.1.0.weight").is_same(copy.get_parameter("tail.1.0.weight")));
+  const Tensor x = randn({6, 4});
+  EXPECT_EQ(second(x).to_vector<float>(), net(x).to_vector<float>());
 }
 
 TEST(Clone, IsARootOnTheLedger) {

@@ -38,6 +38,8 @@ TEST(Embedding, RejectsBadArguments) {
   EXPECT_THROWS_SAYING(nn::Embedding(0, 2), ValueError, "Embedding needs positive sizes, got 0 and 2");
   EXPECT_THROWS_SAYING(nn::Embedding(4, 2, {.padding_idx = 4}), ValueError,
                        "Embedding needs a padding_idx among its 4 rows, got 4");
+  EXPECT_THROWS_SAYING(nn::Embedding(4, 2, {.padding_idx = -5}), ValueError,
+                       "Embedding needs a padding_idx among its 4 rows, got -5");
 }
 
 }  // namespace

@@ -259,6 +259,25 @@ TEST(Generate, IsPredictedToTheByte) {
   }
 }
 
+// The ends of rows are unknown there, so that all tokens are counted.
+TEST(Generate, ReadsNothingOnAMetaDevice) {
+  const DefaultDevice meta(Device::meta());
+  int calls = 0;
+  const auto model = [&](const Tensor& tokens, KeyValueCache& cache) {
+    ++calls;
+    return counting(tokens, cache);
+  };
+  const auto fail = [](const Tokens&) { FAIL() << "there are no tokens to show"; };
+  for (const GenerateOptions& options :
+       {GenerateOptions{.max_new_tokens = 3, .end_token = 9}, GenerateOptions{.max_new_tokens = 3, .on_tokens = fail},
+        GenerateOptions{.max_new_tokens = 3, .end_token = 9, .on_tokens = fail}}) {
+    KeyValueCache cache({.rows = 2, .capacity = 8});
+    calls = 0;
+    EXPECT_EQ(describe(nn::generate(model, cache, zeros({2, 3}, DType::i64), options)), "i64(2, 3) on meta");
+    EXPECT_EQ(calls, 3);
+  }
+}
+
 TEST(Generate, RefusesBadInputBeforeAnyWork) {
   KeyValueCache cache({.rows = 2, .capacity = 8});
   const auto refuse = [](const Tensor&, KeyValueCache&) -> Tensor { throw std::logic_error("called"); };

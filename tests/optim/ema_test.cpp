@@ -182,6 +182,16 @@ TEST(EMA, TellsTheTapeOfWhatItSwaps) {
   EXPECT_THROW(of_parameter.backward(), AutogradError);
 }
 
+TEST(EMA, TakesAStateWithoutDataOnAMetaDevice) {
+  const auto meta_leaf = [] { return empty({2}, DType::f64, Device::meta()).set_requires_grad(); };
+  EMA ema({meta_leaf()}), other({meta_leaf()});
+  ema.update();
+  other.load_state_dict(ema.state_dict());
+  EXPECT_EQ(other.state_dict().integer("has_begun"), 1);
+  other.load_state_dict(EMA({leaf({1, 2})}).state_dict());
+  EXPECT_EQ(other.state_dict().integer("has_begun"), 0);
+}
+
 TEST(EMA, TakesNoStateWithoutData) {
   EMA ema({leaf({1, 2})});
   const Values before = ema.averages()[0].to_vector<double>();

@@ -179,6 +179,37 @@ TEST(CapturedTraining, RefusesWhatOnlyTheHostTakes) {
   EXPECT_THROWS_SAYING(step(), CaptureError, "momentum is 0.9, but was 0 when the step was captured");
 }
 
+TEST(CapturedTraining, RefusesOptionsOfRmspropThatNeedMoreState) {
+  const test::StandIn stand_in(test::deferred_backend());
+  const DefaultDevice here(Device::cuda());
+  const Tensor p = ones({2}).set_requires_grad();
+  optim::RMSprop rmsprop({p}, {.lr = 0.1});
+  const auto train = [&] {
+    rmsprop.zero_grad();
+    sum(p * p).backward();
+    rmsprop.step();
+  };
+  auto step = capture(train);
+  for (int i = 0; i < 4; ++i) step();
+  optim::ParamGroup& group = rmsprop.param_groups()[0];
+  const auto expect_refused = [&](const char* words) {
+    const auto before = p.detach().to_vector<float>();
+    EXPECT_THROWS_SAYING(step(), CaptureError, words);
+    EXPECT_EQ(p.detach().to_vector<float>(), before);
+  };
+  group.momentum = 0.9;
+  expect_refused("momentum is 0.9, but was 0 when the step was captured, without momentum buffers");
+  group.momentum = 0;
+  group.centered = true;
+  expect_refused("centered is true, but was false when the step was captured, without averages of the gradients");
+  train();  // makes the average, which the recorded step does not know
+  expect_refused("centered is true");
+  group.centered = false;
+  const auto before = p.detach().to_vector<float>();
+  step();
+  EXPECT_NE(p.detach().to_vector<float>(), before);
+}
+
 TEST(CapturedTraining, IsCapturedAgainAfterAGroupIsAdded) {
   const test::StandIn stand_in(test::deferred_backend());
   const DefaultDevice here(Device::cuda());

@@ -16,6 +16,7 @@ namespace {
 using test::all_close;
 using test::make_tensor;
 using test::random_leaf;
+using test::random_tensor;
 using Values = std::vector<double>;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -58,6 +59,22 @@ TEST(Arithmetic, InPlaceWithItselfIsDifferentiatedAndLeaksNothing) {
     mul_(dropped, dropped);
   }
   EXPECT_EQ(test::allocated(), before);
+}
+
+// The result has the format of the image that is channels-last, whichever operand that is.
+TEST(Arithmetic, KeepsTheFormatOfAChannelsLastOperand) {
+  const Tensor rows = random_tensor({2, 3, 4, 5}), image = channels_last(random_tensor({2, 3, 4, 5}));
+  const auto is_image = [](const Tensor& y) { return is_channels_last(y.shape(), y.strides()); };
+  for (const auto& [a, b] : {std::pair(rows, image), {image, rows}, {image, image}}) {
+    EXPECT_TRUE(is_image(a + b));
+    EXPECT_TRUE(is_image(a < b));
+    EXPECT_TRUE(is_image(maximum(a, b)));
+  }
+  EXPECT_TRUE(is_image(image * 2));
+  EXPECT_TRUE(is_image(2 * image));
+  EXPECT_TRUE(is_image(image - random_tensor({3, 1, 1})));
+  EXPECT_TRUE(is_image(random_tensor({5}) / image));
+  EXPECT_TRUE((rows + rows).is_contiguous());
 }
 
 // A number is as exact as the kernel computes, which is f32 for 16-bit floats, as in PyTorch.

@@ -211,6 +211,17 @@ TEST_F(Summary, StepsAreAlikeIfEveryFigureIs) {
   EXPECT_EQ(likes(s), "all 5 logged");
 }
 
+TEST_F(Summary, MostStepsAreLikeTheTypicalOne) {
+  step(MiB);
+  for (int i = 0; i < 2; ++i) step(2 * MiB);  // such as two steps of a warm-up
+  for (int i = 0; i < 4; ++i) step(3 * MiB);
+  step(2 * MiB);
+  const std::string page = text();
+  EXPECT_THAT(page, HasSubstr("4 of the 7 steps after the first are like this one"));
+  EXPECT_THAT(page, HasSubstr("\n  step 4 "));
+  EXPECT_THAT(page, Not(HasSubstr("\n  step 2 ")));
+}
+
 TEST_F(Summary, AStepThatNoOtherIsLikeIsNotTypical) {
   step(MiB);
   step(2 * MiB);
