@@ -155,6 +155,7 @@ void DataParallel::Reducer::fill(Place& place) {
   if (!is_running_) begin();
   Tensor x = place.parameter;
   const Tensor g = x.grad();
+  check<AutogradError>(g.defined(), "DataParallel: another hook has cleared the gradient of '", place.name, "'");
   check<AutogradError>(g.dtype() == place.gradient.dtype() && g.device() == place.gradient.device(),
                        "DataParallel: the parameter '", place.name, "' was moved or converted to ", describe(x),
                        " after the first backward()");

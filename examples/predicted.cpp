@@ -89,7 +89,7 @@ constexpr std::size_t most_events = std::size_t{1} << 17;
 Epoch epoch_to_predict(const memory::Prediction& few, const Options& o, const ExampleCounts& counts) {
   if (!few.is_settled()) return Epoch::last_steps;
   const memory::PredictedStep& step = few.steps.back();
-  const auto steps = static_cast<std::size_t>(counts.training / (o.batch_size * o.accumulated));
+  const auto steps = static_cast<std::size_t>(counts.training / (o.batch_size * o.accumulated * dist::init().size()));
   return steps * (step.end_event - step.first_event) <= most_events ? Epoch::whole : Epoch::last_steps;
 }
 
@@ -137,7 +137,8 @@ std::vector<std::string> savings(const Example& example, const Options& o, const
   std::vector<std::string> texts;
   const auto training = training_with(example, o, counts);
   for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, usable_levers(o), behind_test))
-    if (o.accumulated == 1 || !s.memory_options.step_in_backward) texts.push_back(s.text());
+    if ((o.accumulated == 1 && dist::init().size() == 1) || !s.memory_options.step_in_backward)
+      texts.push_back(s.text());
   return texts;
 }
 
@@ -149,7 +150,7 @@ std::string largest_batch(const Example& example, const Options& o, const Exampl
   };
   const Device device = Device::parse(o.device);
   const std::size_t room = o.memory_limit ? o.memory_limit : room_of(memory::allocator(device));
-  const std::int64_t most = counts.training / o.accumulated;
+  const std::int64_t most = counts.training / (o.accumulated * dist::init().size());
   const memory::Largest found = memory::largest(device, room, 1, most, training, behind_test);
   const std::string limit = memory::format_bytes(room),
                     in_step = o.accumulated > 1 ? fmt::format(", {} of them in a step,", o.accumulated) : "";

@@ -23,6 +23,8 @@ namespace {
 void check_options(const Example& example, const Options& o, Device device) {
   memory::allocator(o.predict ? Device::meta(device) : device);  // throws if there is no backend
   check<ValueError>(!o.fit || o.memory_limit > 0, "--fit needs a --memory-limit above 0");
+  check<ValueError>(dist::init().size() == 1 || !o.memory_options.step_in_backward,
+                    "--step-in-backward works on one rank");
   if (!o.picture.empty()) check_pictures();
   check_outputs(o, example.texts.picture_option);
   const bool trains = !o.predict && !device.is_meta;

@@ -22,7 +22,6 @@ data::ResidentLoader make_loader(const Task& task, const TrainingOptions& o) {
   const std::int64_t of_step = o.batch_size * o.accumulated;
   const std::string batches = (world.size() > 1 ? fmt::format("{} ranks x ", world.size()) : "") +
                               (o.accumulated > 1 ? fmt::format("{} x ", o.accumulated) : "");
-  check<ValueError>(world.size() == 1 || !o.memory_options.step_in_backward, "--step-in-backward works on one rank");
   check<ValueError>(task.training.size() / world.size() >= of_step, batches, "--batch-size ", o.batch_size,
                     " is more than the ", task.training.size(), " training ", task.unit.examples,
                     ": give a smaller one, or more data");

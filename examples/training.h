@@ -63,8 +63,10 @@ class TrainingStep {
         batches_(o.accumulated),
         computed_(o.amp ? DType::bf16 : DType::f32),
         memory_options_(o.memory_options) {
-    if (memory_options_.step_in_backward) step_in_backward_.emplace(optimizer_);
-    if (const dist::Group world = dist::init(); world.size() > 1) parallel_.emplace(model, world);
+    if (memory_options_.step_in_backward)
+      step_in_backward_.emplace(optimizer_);
+    else if (const dist::Group world = dist::init(); world.size() > 1)
+      parallel_.emplace(model, world);
   }
 
   void operator()(const Tensor& inputs, const Tensor& targets);

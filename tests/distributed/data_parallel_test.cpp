@@ -251,6 +251,18 @@ TEST(DataParallel, StartsWithTheBuffersOfRank0) {
   EXPECT_EQ(elements(norm.running_mean), (std::vector<double>{1, 1, 1}));
 }
 
+TEST(DataParallel, RefusesGradientsThatAnotherHookClears) {
+  const Group group = world();
+  if (group.size() == 1) return;
+  const auto net = make_net();
+  optim::SGD sgd(net->parameters(), {.lr = 0.1});
+  const optim::StepInBackward steps(sgd);
+  const DataParallel parallel(*net, group);
+  const auto batch = joined(0, group.size());
+  const Tensor loss = cross_entropy((*net)(part(batch.first, 0)), part(batch.second, 0));
+  EXPECT_THROWS_SAYING(loss.backward(), AutogradError, "another hook has cleared the gradient of 'out.bias'");
+}
+
 TEST(DataParallel, RefusesBadInput) {
   const Group group = world();
   const auto net = make_net();
