@@ -14,10 +14,11 @@ class Draws;
 class SavedWatch;
 class StepWatch;
 
-/// A rank of a group that is not there, whose memory is predicted.
+/// A rank whose memory is predicted, while the others are not there.
 struct SimulatedRank {
+  bool is_active = false;
   int rank = 0;
-  int world_size = 0;  ///< 0: none
+  int world_size = 0;  ///< 0: rank and size are those of this process
 };
 
 /// The thread's modes that core reads. A scope sets each mode and restores the old value at its end.

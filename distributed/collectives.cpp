@@ -19,11 +19,21 @@ Tensor row_major(const Tensor& x) {
   return contiguous(x);
 }
 
+/// A collective without its tensors.
+struct Call {
+  Collective kind;
+  ReduceOp op = ReduceOp::sum;
+  int peer = -1;
+  std::uint64_t tag = 0;
+  bool is_recorded = false;
+};
+
 /// Runs a collective that reads x and writes y, of which one may be undefined. Both are row-major.
-void exchange(Collective kind, const Group& group, const Tensor& x, const Tensor& y, ReduceOp op = ReduceOp::sum,
-              int peer = -1) {
+void exchange(const Call& call, const Group& group, const Tensor& x, const Tensor& y) {
   const Device device = x.defined() ? x.device() : y.device();
-  CollectiveArgs args{.kind = kind, .op = op, .rank = group.rank(), .size = group.size(), .peer = peer};
+  CollectiveArgs args{.kind = call.kind, .op = call.op, .rank = group.rank(), .size = group.size(), .peer = call.peer};
+  args.tag = call.tag;
+  args.is_recorded = call.is_recorded;
   args.communicator = group.communicator(device);
   args.x = read(x);
   args.y = write(y);
@@ -31,25 +41,25 @@ void exchange(Collective kind, const Group& group, const Tensor& x, const Tensor
 }
 
 /// Runs a collective from x to a new tensor.
-Tensor exchanged(Collective kind, const Group& group, const Tensor& x, const Shape& shape, ReduceOp op = ReduceOp::sum,
-                 int peer = -1) {
+Tensor exchanged(Call call, const Group& group, const Tensor& x, const Shape& shape) {
   static_cast<void>(group.communicator(x.device()));  // throws before memory is allocated
+  call.is_recorded = any_requires_grad({&x});
   const Tensor source = row_major(x);
   const Tensor y = empty(shape, x.dtype(), x.device());
   if (group.size() == 1)
     run<&CopyKernels::copy>(x.device(), source.read(), y.write());
   else
-    exchange(kind, group, source, y, op, peer);
+    exchange(call, group, source, y);
   return y;
 }
 
 /// Runs a collective that overwrites x. Views with gaps take part as a copy.
-void exchange_in_place(Collective kind, const Group& group, const Tensor& x, ReduceOp op, int peer, bool reads,
-                       bool writes) {
+void exchange_in_place(Call call, const Group& group, const Tensor& x, bool reads, bool writes) {
   static_cast<void>(group.communicator(x.device()));
   if (group.size() == 1) return;
+  call.is_recorded = any_requires_grad({&x});
   const Tensor rows = row_major(x);
-  exchange(kind, group, reads ? rows : Tensor(), writes ? rows : Tensor(), op, peer);
+  exchange(call, group, reads ? rows : Tensor(), writes ? rows : Tensor());
   if (writes && !rows.is_same(x)) run<&CopyKernels::copy>(x.device(), rows.read(), x.write());
 }
 
@@ -113,12 +123,15 @@ struct AllGatherBackward final : CollectiveNode {
 struct AllToAllBackward final : CollectiveNode {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_to_all(gy[0], *group); }
 };
+/// The sum on the rank `root`, and 0 on others: the gradient of a broadcast.
+Tensor reduce_to(const Tensor& x, const Group& group, int root);
 struct BroadcastBackward final : CollectiveNode {
   int root = 0;
-  void backward(const Grads& gy, InputGrads& gx) override {
-    const Tensor sum = all_reduce(gy[0], *group);
-    gx[0] = group->rank() == root ? sum : zeros_like(sum);
-  }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reduce_to(gy[0], *group, root); }
+};
+struct ReduceToBackward final : CollectiveNode {
+  int root = 0;
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = broadcast(gy[0], *group, root); }
 };
 
 constexpr OpDefinition all_reduce_def{
@@ -129,25 +142,40 @@ constexpr OpDefinition all_gather_def{.name = "all_gather", .family = Family::co
 constexpr OpDefinition all_to_all_def{.name = "all_to_all", .family = Family::collective, .flop = no_flop};
 constexpr OpDefinition broadcast_def{
     .name = "broadcast", .attributes = {{"root", integer}}, .family = Family::collective, .flop = no_flop};
+constexpr OpDefinition broadcast_backward_def{.name = "broadcast_backward",
+                                              .attributes = {{"root", integer}},
+                                              .family = Family::collective,
+                                              .flop = one_per_input};
 constexpr OpDefinition send_def{
     .name = "send", .attributes = {{"to", integer}}, .family = Family::collective, .flop = no_flop};
 constexpr OpDefinition recv_def{
     .name = "recv_", .attributes = {{"from", integer}}, .family = Family::collective, .writes = {"x"}, .flop = no_flop};
+
+Tensor reduce_to(const Tensor& x, const Group& group, int root) {
+  const Op<broadcast_backward_def> op(x, root);
+  const Tensor y = exchanged({Collective::all_reduce}, group, x, x.shape());
+  if (group.rank() != root) zero_(y);
+  if (auto* node = record<ReduceToBackward>(y, x)) {
+    node->group = group;
+    node->root = root;
+  }
+  return y;
+}
 
 }  // namespace
 
 Tensor all_reduce(const Tensor& x, const Group& group, ReduceOp reduce) {
   const Op<all_reduce_def> op(x, reduce);
   check_reduction(x, reduce);
-  const Tensor y = exchanged(Collective::all_reduce, group, x, x.shape(), reduce);
+  const Tensor y = exchanged({Collective::all_reduce, reduce}, group, x, x.shape());
   return recorded<AllReduceBackward>(y, x, group, reduce);
 }
 
-Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp reduce) {
+Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp reduce, std::uint64_t tag) {
   const Op<in_place_of<all_reduce_def>> op(x, reduce);
   check_reduction(x, reduce);
   check_in_place(x);
-  exchange_in_place(Collective::all_reduce, group, x, reduce, -1, true, true);
+  exchange_in_place({Collective::all_reduce, reduce, -1, tag}, group, x, true, true);
   if (auto* node = record_in_place<AllReduceBackward>(x, x)) {
     node->group = group;
     node->reduce = reduce;
@@ -159,7 +187,7 @@ Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp reduce) {
   const Op<reduce_scatter_def> op(x, reduce);
   check_reduction(x, reduce);
   check_parts(x, group);
-  const Tensor y = exchanged(Collective::reduce_scatter, group, x, with_rows(x, x.size(0) / group.size()), reduce);
+  const Tensor y = exchanged({Collective::reduce_scatter, reduce}, group, x, with_rows(x, x.size(0) / group.size()));
   return recorded<ReduceScatterBackward>(y, x, group, reduce);
 }
 
@@ -167,7 +195,7 @@ Tensor all_gather(const Tensor& x, const Group& group) {
   const Op<all_gather_def> op(x);
   check_defined(x);
   const std::int64_t rows = x.rank() == 0 ? 1 : x.size(0);
-  const Tensor y = exchanged(Collective::all_gather, group, x, with_rows(x, rows * group.size()));
+  const Tensor y = exchanged({Collective::all_gather}, group, x, with_rows(x, rows * group.size()));
   if (auto* node = record<AllGatherBackward>(y, x)) {
     node->group = group;
     node->shape = x.shape();
@@ -179,14 +207,14 @@ Tensor all_to_all(const Tensor& x, const Group& group) {
   const Op<all_to_all_def> op(x);
   check_defined(x);
   check_parts(x, group);
-  return recorded<AllToAllBackward>(exchanged(Collective::all_to_all, group, x, x.shape()), x, group);
+  return recorded<AllToAllBackward>(exchanged({Collective::all_to_all}, group, x, x.shape()), x, group);
 }
 
 Tensor broadcast(const Tensor& x, const Group& group, int root) {
   const Op<broadcast_def> op(x, root);
   check_defined(x);
   check_rank(group, root, "a root");
-  const Tensor y = exchanged(Collective::broadcast, group, x, x.shape(), ReduceOp::sum, root);
+  const Tensor y = exchanged({.kind = Collective::broadcast, .peer = root}, group, x, x.shape());
   if (auto* node = record<BroadcastBackward>(y, x)) {
     node->group = group;
     node->root = root;
@@ -194,12 +222,12 @@ Tensor broadcast(const Tensor& x, const Group& group, int root) {
   return y;
 }
 
-Tensor broadcast_(const Tensor& x, const Group& group, int root) {
+Tensor broadcast_(const Tensor& x, const Group& group, int root, std::uint64_t tag) {
   const Op<in_place_of<broadcast_def>> op(x, root);
   check_defined(x);
   check_rank(group, root, "a root");
   check_in_place(x);
-  exchange_in_place(Collective::broadcast, group, x, ReduceOp::sum, root, true, group.rank() != root);
+  exchange_in_place({.kind = Collective::broadcast, .peer = root, .tag = tag}, group, x, true, group.rank() != root);
   if (auto* node = record_in_place<BroadcastBackward>(x, x)) {
     node->group = group;
     node->root = root;
@@ -212,7 +240,7 @@ void send(const Tensor& x, const Group& group, int to) {
   check_defined(x);
   check_other(group, to);
   check<NotImplemented>(!any_requires_grad({&x}), "gradients do not go from rank to rank; pass x.detach()");
-  exchange(Collective::send, group, row_major(x), {}, ReduceOp::sum, to);
+  exchange({.kind = Collective::send, .peer = to}, group, row_major(x), {});
 }
 
 Tensor recv_(const Tensor& x, const Group& group, int from) {
@@ -220,18 +248,17 @@ Tensor recv_(const Tensor& x, const Group& group, int from) {
   check_defined(x);
   check_other(group, from);
   check_in_place(x);
-  exchange_in_place(Collective::recv, group, x, ReduceOp::sum, from, false, true);
+  exchange_in_place({.kind = Collective::recv, .peer = from}, group, x, false, true);
   record_in_place<OverwriteBackward>(x, x);
   return op.result(x);
 }
 
-void barrier(const Group& group) {
+void barrier(const Group& group, std::uint64_t tag) {
   const memory::Op<"barrier"> op;
-  const Device device = default_device();
-  Communicator* const ranks = group.communicator(device);
-  if (!ranks) return;
-  run_planned<&CollectiveKernels::exchange>(
-      device, {.kind = Collective::barrier, .rank = group.rank(), .size = group.size(), .communicator = ranks});
+  if (default_device().is_meta || group.size() == 1) return;
+  CollectiveArgs args{.kind = Collective::barrier, .rank = group.rank(), .size = group.size(), .tag = tag};
+  args.communicator = group.communicator(Device());
+  run_planned<&CollectiveKernels::exchange>(Device(), args);
 }
 
 }  // namespace bytetape::dist

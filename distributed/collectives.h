@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "bytetape/core/kernels/collective.h"
 #include "bytetape/core/tensor.h"
 #include "bytetape/distributed/group.h"
@@ -14,8 +16,11 @@ using bytetape::ReduceOp;
 /// Values are combined in the order of ranks, 16-bit floats in f32, so that results have the same bits in every run and
 /// on every rank. Views with gaps are copied. Under memory::predict() nothing is sent.
 ///
+/// Call them from one thread of a process. If one rank's tensor requires grad, those of all ranks must, because all
+/// take part in backward. Where there is a `tag`, it must be the same number on all ranks.
+///
 /// All throw DistributedError if a rank fails, does not answer within the timeout of init(), or calls another
-/// collective. The group then cannot be used any more.
+/// collective, or the same with another shape, dtype or tag. The process's groups then cannot be used any more.
 /// All throw DeviceError if nothing connects the ranks for the tensor's device.
 
 /// Returns the sum of the ranks' x, or another reduction. Differentiable for sum and average: the gradient is the same
@@ -25,7 +30,7 @@ using bytetape::ReduceOp;
 Tensor all_reduce(const Tensor& x, const Group& group, ReduceOp op = ReduceOp::sum);
 /// Overwrites x with all_reduce(x), and returns it.
 /// Throws AutogradError or ValueError if x cannot be overwritten, as copy_().
-Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp op = ReduceOp::sum);
+Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp op = ReduceOp::sum, std::uint64_t tag = 0);
 /// Returns part rank() of the reduction, of size() equal parts along dim 0. Differentiable for sum and average.
 /// Throws ShapeError if the size of dim 0 is not a multiple of size(), and as all_reduce().
 Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp op = ReduceOp::sum);
@@ -40,7 +45,7 @@ Tensor all_to_all(const Tensor& x, const Group& group);
 Tensor broadcast(const Tensor& x, const Group& group, int root = 0);
 /// Overwrites x with x of the rank `root`, and returns it.
 /// Throws AutogradError or ValueError if x cannot be overwritten, as copy_(), and as broadcast().
-Tensor broadcast_(const Tensor& x, const Group& group, int root = 0);
+Tensor broadcast_(const Tensor& x, const Group& group, int root = 0, std::uint64_t tag = 0);
 /// Sends x to the rank `to`, which must call recv_(). Returns when x may be overwritten.
 /// Throws ValueError if there is no other rank `to`.
 /// Throws NotImplemented if x requires grad.
@@ -50,6 +55,6 @@ void send(const Tensor& x, const Group& group, int to);
 /// Throws AutogradError or ValueError if x cannot be overwritten, as copy_().
 Tensor recv_(const Tensor& x, const Group& group, int from);
 /// Waits until all ranks have called it.
-void barrier(const Group& group);
+void barrier(const Group& group, std::uint64_t tag = 0);
 
 }  // namespace bytetape::dist

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "bytetape/autograd/engine.h"
@@ -19,6 +21,34 @@ namespace bytetape::dist {
 namespace {
 
 constexpr std::int64_t alignment = 128;  // bytes of the gradients within a bucket, for kernels that load vectors
+
+/// A number that is equal where the numbers and texts added are.
+class Hash {
+ public:
+  Hash& add(std::uint64_t value) {
+    value_ = (value_ ^ value) * 0x100000001B3u;  // FNV-1a
+    return *this;
+  }
+  Hash& add(const std::string& text) {
+    for (const char c : text) add(static_cast<unsigned char>(c));
+    return add(text.size());
+  }
+  std::uint64_t get() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xCBF29CE484222325u;
+};
+
+/// Of names, shapes, layouts and dtypes.
+std::uint64_t layout_of(const NamedTensors& tensors) {
+  Hash hash;
+  for (const auto& [name, x] : tensors) {
+    hash.add(name).add(static_cast<std::uint64_t>(x.dtype())).add(x.requires_grad());
+    for (int dim = 0; dim < x.rank(); ++dim)
+      hash.add(static_cast<std::uint64_t>(x.shape()[dim])).add(static_cast<std::uint64_t>(x.strides()[dim]));
+  }
+  return hash.get();
+}
 
 /// The order in which backward completes the leaf's gradient: leaves of lower numbers come later. 0 if no graph uses
 /// it.
@@ -42,7 +72,7 @@ class DataParallel::Reducer {
   struct Place {
     std::string name;
     Tensor parameter;
-    int hook = 0;
+    std::optional<int> hook = {};
     std::size_t bucket = 0;
     Tensor gradient;  // a view of the bucket; undefined before the first backward
     bool is_filled = false;
@@ -53,24 +83,32 @@ class DataParallel::Reducer {
   };
 
   void start_equal(nn::Module& module) const;
+  std::vector<Place*> in_order();
+  std::uint64_t tag(std::size_t bucket) const;
+  void check_gradients() const;
   void make_buckets();
   void close(const std::vector<Place*>& places);
   void begin();
   void fill(Place& place);
+  void move_in(Place& place);
   void exchange_filled();
   void end(bool has_succeeded);
   void fill_unused();
 
+  static std::uint64_t counted_;  // of this process: equal on all ranks, which make theirs in the same order
+
+  const std::uint64_t number_;
   const Group group_;
   const DataParallelOptions options_;
   std::vector<Place> places_;
   std::vector<Bucket> buckets_;
+  std::uint64_t backwards_ = 0;
   std::size_t exchanged_ = 0;  // buckets, in this backward
   bool is_running_ = false;
 };
 
 DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options)
-    : group_(group), options_(options) {
+    : number_(group.size() == 1 ? 0 : ++counted_), group_(group), options_(options) {
   const memory::Op<"DataParallel"> op;
   check<ValueError>(options.bucket_bytes > 0, "expected bucket_bytes above 0");
   for (const auto& [name, x] : module.named_parameters())
@@ -84,21 +122,51 @@ DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const Dat
 
 DataParallel::Reducer::~Reducer() {
   for (const Place& place : places_)
-    if (place.hook) place.parameter.remove_hook(place.hook);
+    if (place.hook) place.parameter.remove_hook(*place.hook);
+}
+
+std::uint64_t DataParallel::Reducer::counted_ = 0;
+
+/// Says which exchange this is, so that no bucket is added to another one.
+std::uint64_t DataParallel::Reducer::tag(std::size_t bucket) const {
+  return Hash().add(number_).add(backwards_).add(bucket).get();
 }
 
 void DataParallel::Reducer::start_equal(nn::Module& module) const {
   const NoGrad no_grad;
+  try {
+    barrier(group_, Hash().add(layout_of(module.named_parameters())).add(layout_of(module.named_buffers())).get());
+  } catch (const DistributedError& e) {
+    fail<DistributedError>(
+        "the module may have other parameters or buffers on another rank (name, shape, strides, dtype ",
+        "or requires_grad): ", e.what());
+  }
   for (const auto& [name, x] : module.named_parameters()) broadcast_(x.detach(), group_);
   for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group_);
 }
 
-/// Sorts the parameters as backward completes them, which the graph knows, and packs them into buckets.
-void DataParallel::Reducer::make_buckets() {
+/// Returns the parameters in the order in which rank 0's backward completes them, which the graph knows. Other ranks
+/// may leave parameters out, or use them in another order.
+std::vector<DataParallel::Reducer::Place*> DataParallel::Reducer::in_order() {
+  std::vector<std::int64_t> order(places_.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto place = [&](std::int64_t i) { return &places_[static_cast<std::size_t>(i)]; };
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::int64_t i) { return order_in_backward(place(i)->parameter); });
+  const bool is_meta = places_.front().parameter.device().is_meta;
+  const Tensor of_rank_0 = empty({static_cast<std::int64_t>(order.size())}, DType::i64,
+                                 is_meta ? places_.front().parameter.device() : Device());
+  if (!is_meta) std::ranges::copy(order, Tensor(of_rank_0).data<std::int64_t>());
+  broadcast_(of_rank_0, group_, 0, tag(0));
+  if (!is_meta) std::copy_n(of_rank_0.data<std::int64_t>(), order.size(), order.begin());
   std::vector<Place*> sorted;
-  for (Place& place : places_) sorted.push_back(&place);
-  std::ranges::stable_sort(sorted, std::ranges::greater{},
-                           [](const Place* place) { return order_in_backward(place->parameter); });
+  for (const std::int64_t i : order) sorted.push_back(place(i));
+  return sorted;
+}
+
+void DataParallel::Reducer::make_buckets() {
+  const NoGrad no_grad;
+  const std::vector<Place*> sorted = in_order();
   std::map<std::pair<DType, std::string>, std::vector<Place*>> open;  // by dtype and device
   std::map<std::pair<DType, std::string>, std::size_t> bytes;
   for (Place* place : sorted) {
@@ -144,6 +212,7 @@ void DataParallel::Reducer::close(const std::vector<Place*>& places) {
 void DataParallel::Reducer::begin() {
   at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
   is_running_ = true;
+  ++backwards_;
   exchanged_ = 0;
   for (Place& place : places_) place.is_filled = false;
   for (Bucket& bucket : buckets_) bucket.filled = 0;
@@ -151,32 +220,38 @@ void DataParallel::Reducer::begin() {
 
 void DataParallel::Reducer::fill(Place& place) {
   check<NotImplemented>(!grad_enabled(), "DataParallel: backward() with create_graph is not supported");
-  if (buckets_.empty()) make_buckets();
   if (!is_running_) begin();
-  Tensor x = place.parameter;
+  if (buckets_.empty()) make_buckets();
+  const Tensor& x = place.parameter;
   const Tensor g = x.grad();
   check<AutogradError>(g.defined(), "DataParallel: another hook has cleared the gradient of '", place.name, "'");
   check<AutogradError>(g.dtype() == place.gradient.dtype() && g.device() == place.gradient.device(),
                        "DataParallel: the parameter '", place.name, "' was moved or converted to ", describe(x),
                        " after the first backward()");
-  if (!g.is_same(place.gradient)) {
-    copy_(place.gradient, g);
-    x.set_grad(place.gradient);
-  }
+  move_in(place);
   if (place.is_filled) return;
   place.is_filled = true;
   ++buckets_[place.bucket].filled;
   if (!is_off) exchange_filled();
 }
 
+/// Moves the parameter's gradient into the bucket, if it is not there.
+void DataParallel::Reducer::move_in(Place& place) {
+  const Tensor g = place.parameter.grad();
+  if (g.is_same(place.gradient)) return;
+  copy_(place.gradient, g);
+  place.parameter.set_grad(place.gradient);
+}
+
 void DataParallel::Reducer::exchange_filled() {
   for (; exchanged_ < buckets_.size() && buckets_[exchanged_].filled == buckets_[exchanged_].places; ++exchanged_)
-    all_reduce_(buckets_[exchanged_].data, group_, ReduceOp::average);
+    all_reduce_(buckets_[exchanged_].data, group_, ReduceOp::average, tag(exchanged_));
 }
 
 void DataParallel::Reducer::end(bool has_succeeded) {
   is_running_ = false;
   if (!has_succeeded) return;
+  check_gradients();
   unused.clear();
   for (const Place& place : places_)
     if (!place.is_filled) unused.push_back(place.name);
@@ -188,23 +263,37 @@ void DataParallel::Reducer::end(bool has_succeeded) {
                        "; if that is intended, set allow_unused");
 }
 
+/// Throws if a gradient that was moved to a bucket has been replaced, so that the average would not be used.
+void DataParallel::Reducer::check_gradients() const {
+  for (const Place& place : places_)
+    check<AutogradError>(!place.is_filled || place.parameter.grad().is_same(place.gradient),
+                         "DataParallel: another hook has replaced the gradient of '", place.name,
+                         "', as StepInBackward does");
+}
+
 /// Exchanges the buckets that wait for parameters without a gradient, and which parameters those are.
 void DataParallel::Reducer::fill_unused() {
   const NoGrad no_grad;
-  Tensor used = empty({static_cast<std::int64_t>(places_.size())}, DType::u8, Device());
-  auto* const is_used = used.data<std::uint8_t>();
+  const Device device = buckets_.front().data.device();
+  Tensor used = empty({static_cast<std::int64_t>(places_.size())}, DType::u8, device.is_meta ? device : Device());
+  std::vector<std::uint8_t> is_used(places_.size());
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
     const bool has_gradient = place.parameter.grad().defined();  // of this backward, or of one within NoSync
     is_used[i] = has_gradient;
     if (place.is_filled) continue;
-    if (!has_gradient) zero_(place.gradient);
+    if (!has_gradient)
+      zero_(place.gradient);
+    else
+      move_in(place);
     ++buckets_[place.bucket].filled;
   }
   exchange_filled();
-  const Tensor by_any = all_reduce(to(used, buckets_.front().data.device()), group_, ReduceOp::max);
-  if (by_any.device().is_meta) return;
-  const auto by_any_rank = by_any.to_vector<std::uint8_t>();
+  if (!device.is_meta) std::ranges::copy(is_used, used.data<std::uint8_t>());
+  const Tensor by_any = all_reduce_(to(used, device), group_, ReduceOp::max, tag(buckets_.size()));
+  if (device.is_meta) return;
+  const Tensor by_any_here = to(by_any, Device());
+  const auto* const by_any_rank = by_any_here.data<std::uint8_t>();
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (by_any_rank[i] && !is_used[i]) places_[i].parameter.set_grad(places_[i].gradient);
 }

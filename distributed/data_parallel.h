@@ -39,12 +39,18 @@ struct DataParallelOptions {
 ///
 /// In a group of one rank it does nothing.
 ///
-/// The module must outlive this object. Convert or move it before the first backward. Hooks on gradients see the local
-/// gradients. optim::StepInBackward and backward() with create_graph are not supported.
+/// Each backward() of a rank must compute the gradient of one parameter at least, as it exchanges nothing else. A
+/// gradient that you keep over zero_grad() is overwritten by the next backward(). Predictions with allow_unused assume
+/// that all ranks leave out the same parameters.
+///
+/// The module must outlive this object. Freeze, convert or move parameters before you make it. Do not destroy it in a
+/// hook. Hooks on gradients see the local gradients. optim::StepInBackward and backward() with create_graph are not
+/// supported.
 class DataParallel {
  public:
   /// Throws ValueError if bucket_bytes is 0, or no parameter requires grad.
-  /// Throws DistributedError if a parameter or buffer has another size or dtype on another rank.
+  /// Throws DistributedError if parameters or buffers differ over ranks in name, shape, strides, dtype or
+  /// requires_grad.
   DataParallel(nn::Module& module, const Group& group, const DataParallelOptions& options = {});
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;

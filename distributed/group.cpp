@@ -22,6 +22,7 @@ using memory::Op;
 
 struct Group::State {
   std::uint64_t id = 0;  // equal on all ranks
+  int splits = 0;        // so far
   int rank = 0;
   bool is_simulated = false;
   std::vector<int> ranks;  // in the world
@@ -33,7 +34,7 @@ namespace {
 
 /// After this time a rank that does not answer counts as lost.
 std::chrono::milliseconds& timeout_of_process() {
-  static std::chrono::milliseconds timeout{};
+  static std::chrono::milliseconds timeout = std::chrono::minutes(10);
   return timeout;
 }
 
@@ -68,7 +69,7 @@ Group Group::split(const std::vector<int>& colours) const {
                     colours.size());
   auto part = std::make_shared<State>();
   part->is_simulated = state_->is_simulated;
-  part->id = mixed(state_->id, -1);
+  part->id = mixed(state_->id, -1 - state_->splits++);
   const int own = colours[static_cast<std::size_t>(rank())];
   for (std::size_t r = 0; r < colours.size(); ++r) {
     if (colours[r] != own) continue;
@@ -91,9 +92,10 @@ Communicator* Group::communicator(Device device) const {
   return state_->host.get();
 }
 
-Group init(std::chrono::milliseconds timeout) {
+Group init(std::optional<std::chrono::milliseconds> timeout) {
   const Op<"dist::init"> op;
-  check<ValueError>(timeout.count() > 0, "expected a timeout above 0, got ", timeout.count(), " ms");
+  check<ValueError>(!timeout || timeout->count() > 0, "expected a timeout above 0, got ",
+                    timeout.value_or(std::chrono::milliseconds()).count(), " ms");
   const auto group_of = [](int rank, int size, bool is_simulated) {
     auto state = std::make_shared<Group::State>();
     state->rank = rank;
@@ -101,16 +103,17 @@ Group init(std::chrono::milliseconds timeout) {
     state->ranks = counted(size);
     return Group(std::move(state));
   };
-  if (const auto simulated = detail::core_ambient.simulated_rank; simulated.world_size > 0)
-    return group_of(simulated.rank, simulated.world_size, true);
+  const detail::SimulatedRank simulated = detail::core_ambient.simulated_rank;
+  if (simulated.is_active && simulated.world_size > 0) return group_of(simulated.rank, simulated.world_size, true);
   static const Group world = [&] {
     const Launch launch = read_launch();
     mpi::start(launch);
     share_host(launch);
     return group_of(launch.rank, launch.size, false);
   }();
-  timeout_of_process() = timeout;
-  mpi::set_timeout(timeout);
+  if (simulated.is_active) return group_of(world.rank(), world.size(), true);
+  if (timeout) timeout_of_process() = *timeout;
+  mpi::set_timeout(timeout_of_process());
   return world;
 }
 

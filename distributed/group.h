@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bytetape/core/device/device.h"
@@ -26,8 +27,8 @@ class Group {
   const std::vector<int>& world_ranks() const;
 
   /// Splits the group into one for each colour, and returns this rank's. `colours` has the colour of each rank, and
-  /// must be the same on all ranks. Ranks keep their order. Every rank of the group must call it. Throws ValueError if
-  /// `colours` does not have size() entries.
+  /// must be the same on all ranks. Ranks keep their order. Every rank of the group must call it, in the same order as
+  /// other splits. Throws ValueError if `colours` does not have size() entries.
   Group split(const std::vector<int>& colours) const;
 
   /// Returns what connects the ranks for memory of `device`, or null for a meta device, a simulated group, or one rank.
@@ -35,7 +36,7 @@ class Group {
   Communicator* communicator(Device device) const;
 
  private:
-  friend Group init(std::chrono::milliseconds);
+  friend Group init(std::optional<std::chrono::milliseconds>);
   struct State;
   explicit Group(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
@@ -49,9 +50,9 @@ class Group {
 /// cores. Within memory::predict() the group is that of its options, and the other ranks are not there.
 ///
 /// `timeout` is the time after which a rank that does not answer counts as lost: collectives then throw
-/// DistributedError. Later calls change it. Default: 10 minutes.
+/// DistributedError. Initially 10 minutes. A later call with a timeout changes it.
 /// Throws ValueError if the launcher's environment is invalid.
 /// Throws DistributedError if the launcher and MPI number the processes differently.
-Group init(std::chrono::milliseconds timeout = std::chrono::minutes(10));
+Group init(std::optional<std::chrono::milliseconds> timeout = {});
 
 }  // namespace bytetape::dist

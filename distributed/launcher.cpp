@@ -42,8 +42,10 @@ int required(const Names& names, const char* name) {
 
 Launch read(const Names& names) {
   Launch found{.launcher = names.launcher, .rank = *number(names.rank), .size = required(names, names.size)};
-  found.local_rank = number(names.local_rank).value_or(found.rank);
-  found.local_size = number(names.local_size).value_or(found.local_rank + 1);
+  // srun tells these also if it starts processes of MPICH.
+  const bool by_slurm = !number(names.local_rank) && number("SLURM_LOCALID");
+  found.local_rank = number(by_slurm ? "SLURM_LOCALID" : names.local_rank).value_or(0);
+  found.local_size = number(by_slurm ? "SLURM_STEP_TASKS_PER_NODE" : names.local_size).value_or(1);
   check<ValueError>(found.rank < found.size, names.launcher, " has set ", names.rank, "=", found.rank, ", but ",
                     names.size, "=", found.size);
   return found;
@@ -53,9 +55,11 @@ Launch read(const Names& names) {
 
 Launch read_launch() {
   // torchrun may start mpirun's processes and the other way round: MPI's own variables are those of this process.
-  for (const Names& names : launchers)
-    if (std::getenv(names.rank) && (names.launcher != std::string_view("Slurm") || std::getenv(names.size)))
-      return read(names);
+  // Variables of MPI are complete. A program may have a RANK of its own, and a batch script of Slurm has no step.
+  for (const Names& names : launchers) {
+    const bool is_mpi = names.launcher == std::string_view("OpenMPI") || names.launcher == std::string_view("MPICH");
+    if (std::getenv(names.rank) && (is_mpi || std::getenv(names.size))) return read(names);
+  }
   return {};
 }
 

@@ -21,7 +21,7 @@ std::string prefix() {
 void report(const std::string& name, const std::string& text) noexcept {
   std::fprintf(stderr, "%s%s%s%s\n", name.c_str(), name.empty() ? "" : ": ", prefix().c_str(), text.c_str());
   std::fflush(stderr);
-  if (!mpi::heard_failure()) mpi::tell_failure(text);
+  mpi::tell_failure(text);
 }
 
 }  // namespace

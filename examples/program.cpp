@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -105,8 +106,10 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
   const std::string optimizer = o.optimizer == example.defaults.optimizer ? "" : " --optimizer " + o.optimizer;
   const std::string batches =
       o.accumulated > 1 ? fmt::format("{} x {}", o.accumulated, o.batch_size) : fmt::to_string(o.batch_size);
-  const std::string name = fmt::format("{} --model {}{} --batch-size {} --seed {} on {} {} of {}", example.name,
-                                       o.model, optimizer, batches, o.seed, counts.training, unit, splits->name);
+  const int ranks = dist::init().size();
+  const std::string name = fmt::format("{} --model {}{} --batch-size {} --seed {} on {} {} of {}{}", example.name,
+                                       o.model, optimizer, batches, o.seed, counts.training, unit, splits->name,
+                                       ranks > 1 ? fmt::format(", {} ranks", ranks) : "");
   const std::unique_ptr<data::ResidentDataset> training = example.data.make_resident(splits->training),
                                                testing = example.data.make_resident(splits->testing);
   splits.reset();
@@ -225,13 +228,18 @@ int run_example(Example example, int argc, char** argv) {
   CLI::App app{example.description, example.name};
   add_options(app, o, example.texts);
   if (example.add_options) example.add_options(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 2; }
   int status = 0;
   const auto program = [&] {
+    const int rank = dist::init(std::chrono::hours(1)).rank();  // a test of rank 0 may take long
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      status = rank > 0 || app.exit(e) != 0 ? 2 : 0;
+      if (status && e.get_exit_code() == 0) status = 0;  // --help
+      return;
+    }
     if (example.apply_options) example.apply_options(example, o);
-    become_rank(o, dist::init().rank());
+    become_rank(o, rank);
     status = run(example, o);
   };
   return dist::run(program, example.name) ? 1 : status;

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "examples/interrupt.h"
 
@@ -117,14 +116,16 @@ std::optional<double> Training::test() {
   const Tensor score = world_.rank() == 0 ? sum_of_scores() : Tensor();
   const bool is_meta = default_device().is_meta;
   if (world_.size() == 1 && (!score.defined() || is_meta)) return std::nullopt;
-  const auto count = static_cast<double>(task_.testing.size());
-  const double none = std::numeric_limits<double>::infinity();
-  double figure = score.defined() && !is_meta ? score.item<double>() / count : none;
+  bool has_figure = score.defined() && !is_meta;
+  double figure = has_figure ? score.item<double>() / static_cast<double>(task_.testing.size()) : 0;
   if (world_.size() > 1) {
-    const Tensor of_rank_0 = dist::broadcast(full({}, figure, DType::f64), world_);
-    if (!is_meta) figure = of_rank_0.item<double>();
+    const Tensor of_rank_0 =
+        dist::broadcast(stack({full({}, has_figure, DType::f64), full({}, figure, DType::f64)}, 0), world_);
+    if (is_meta) return std::nullopt;
+    has_figure = of_rank_0[0].item<double>() != 0;
+    figure = of_rank_0[1].item<double>();
   }
-  return figure == none ? std::nullopt : std::optional(figure);
+  return has_figure ? std::optional(figure) : std::nullopt;
 }
 
 /// Returns the summed score of all test examples; undefined if interrupted. Does not wait for the device.

@@ -34,6 +34,8 @@ struct CollectiveArgs {
   ReduceOp op = ReduceOp::sum;
   int rank = 0, size = 1;
   int peer = -1;                         ///< root of a broadcast, other side of send and recv
+  std::uint64_t tag = 0;                 ///< must be equal on all ranks
+  bool is_recorded = false;              ///< on the tape, so that all ranks take part in backward
   ConstView x;                           ///< undefined in recv, barrier, and broadcast from another rank
   View y;                                ///< undefined in send and barrier
   Communicator* communicator = nullptr;  ///< null while memory is predicted

@@ -29,6 +29,11 @@ const char* address(const ConstView& v, std::int64_t element) {
 std::size_t bytes(const ConstView& v, std::int64_t elements) {
   return static_cast<std::size_t>(elements) * size_of(v.dtype);
 }
+std::uint64_t hash_of(const Shape& shape) {
+  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
+  for (const std::int64_t size : shape) hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x100000001B3u;
+  return hash;
+}
 void copy(const ConstView& x, std::int64_t from, const View& y, std::int64_t to, std::int64_t elements) {
   std::copy_n(address(x, from), bytes(x, elements), address(y, to));
 }
@@ -46,8 +51,9 @@ struct HostCommunicator::Call {
   Collective kind = Collective::barrier;
   ReduceOp op = ReduceOp::sum;
   DType dtype = DType::f32;
-  std::uint8_t has_data = 0;
-  std::int32_t root = -1;
+  std::uint8_t has_data = 0, is_recorded = 0;
+  std::int32_t root = -1;  // of a broadcast; the sender of a send
+  std::uint64_t shape = 0, tag = 0;
 
   friend bool operator==(const Call&, const Call&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Call& c) {
@@ -55,9 +61,18 @@ struct HostCommunicator::Call {
     if (c.kind == Collective::all_reduce || c.kind == Collective::reduce_scatter) out << " (" << name_of(c.op) << ")";
     if (c.has_data) out << " of " << c.dtype << ", " << c.numel << " elements";
     if (c.root >= 0) out << ", from rank " << c.root;
-    return out << ", number " << c.sequence << " of its group";
+    if (c.is_recorded) out << ", on the tape";
+    if (c.sequence) out << ", number " << c.sequence << " of its group";
+    return out;
   }
 };
+
+/// Returns what the texts of two calls do not show.
+const char* HostCommunicator::difference(const Call& a, const Call& b) {
+  if (a.group != b.group) return "; their groups differ";
+  if (a.shape != b.shape) return "; their shapes differ";
+  return a.tag != b.tag ? "; their purposes differ" : "";
+}
 
 std::vector<int> HostCommunicator::others(const CollectiveArgs& a) const {
   if (a.kind == Collective::send || a.kind == Collective::recv) return {a.peer};
@@ -71,14 +86,15 @@ template <class Post>
 void HostCommunicator::exchange(const CollectiveArgs& a, Post post) {
   mpi::Exchange messages;
   post(messages);
-  const auto missing = messages.wait(std::chrono::steady_clock::now() + timeout_);
+  const auto missing = messages.wait(timeout_);
   if (missing.empty()) return;
   std::ostringstream who;
   for (const int world_rank : missing) {
     const auto rank = std::ranges::find(ranks_, world_rank) - ranks_.begin();
     who << (world_rank == missing.front() ? "" : ", ") << rank;
   }
-  fail<DistributedError>(name_of(a.kind), ", number ", sequence_, " of its group: rank ", a.rank,
+  const bool is_pair = a.kind == Collective::send || a.kind == Collective::recv;
+  fail<DistributedError>(is_pair ? "" : "number " + std::to_string(sequence_) + " of its group: ", "rank ", a.rank,
                          " had no answer from ", missing.size() == 1 ? "rank " : "ranks ", who.str(), " within ",
                          std::chrono::duration<double>(timeout_).count(), " s");
 }
@@ -91,7 +107,11 @@ void HostCommunicator::greet(const CollectiveArgs& a, const std::vector<int>& ot
   mine.op = a.op;
   mine.dtype = v.dtype;
   mine.has_data = v.defined();
-  mine.root = a.kind == Collective::broadcast ? a.peer : -1;
+  mine.is_recorded = a.is_recorded;
+  mine.shape = hash_of(v.shape);
+  mine.tag = a.tag;
+  if (a.kind == Collective::broadcast || a.kind == Collective::recv) mine.root = a.peer;
+  if (a.kind == Collective::send) mine.root = a.rank;
   std::vector<Call> theirs(others.size());
   exchange(a, [&](mpi::Exchange& messages) {
     for (std::size_t i = 0; i < others.size(); ++i) {
@@ -102,8 +122,8 @@ void HostCommunicator::greet(const CollectiveArgs& a, const std::vector<int>& ot
   });
   for (std::size_t i = 0; i < others.size(); ++i)
     check<DistributedError>(theirs[i] == mine, "ranks call different collectives: rank ", a.rank, " ",
-                            detail::concat(mine), theirs[i].group == mine.group ? "" : ", of another group", "; rank ",
-                            others[i], " ", detail::concat(theirs[i]));
+                            detail::concat(mine), "; rank ", others[i], " ", detail::concat(theirs[i]),
+                            difference(mine, theirs[i]));
 }
 
 /// Receives every rank's values of part `rank`, and combines them into y.
@@ -185,9 +205,8 @@ void HostCommunicator::pass(const CollectiveArgs& a, Workspace ws) {
 }
 
 void HostCommunicator::run(const CollectiveArgs& a, Workspace ws) {
-  static std::mutex one_at_a_time;  // MPI serves one thread at a time
-  const std::lock_guard lock(one_at_a_time);
-  check<DistributedError>(!has_failed_, name_of(a.kind), ": an earlier collective of this group failed");
+  const std::lock_guard lock(mpi::calls());
+  check<DistributedError>(!has_failed_ && !mpi::has_failed(), "an earlier collective of this process failed");
   has_failed_ = true;  // until this one has succeeded
   greet(a, others(a));
   pass(a, ws);

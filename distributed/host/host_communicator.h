@@ -22,6 +22,7 @@ class HostCommunicator final : public Communicator {
 
  private:
   struct Call;
+  static const char* difference(const Call& a, const Call& b);
   void greet(const CollectiveArgs& a, const std::vector<int>& others);
   void pass(const CollectiveArgs& a, Workspace ws);
   void reduce_part(const CollectiveArgs& a, Workspace ws, const View& y);

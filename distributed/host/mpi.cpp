@@ -16,7 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 /// MPI, from the first start() to the end of the process.
 struct Library {
-  bool is_running = false, has_failed = false;
+  bool is_running = false;
+  bool has_failed = false;  // an exchange, on this rank or another one
+  bool is_silent = false;   // MPI must not be called, because it would receive messages into freed memory
   int rank = 0, size = 1;
   std::chrono::milliseconds timeout{};
   MPI_Comm data = MPI_COMM_NULL;      // tensors
@@ -44,12 +46,14 @@ void check_mpi(int status, const char* what) {
 class Patience {
  public:
   void wait() {
-    if (++tries_ < 2000)
+    if (++tries_ % 8 != 0) return;
+    if (tries_ < 20000)
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   bool is_long() const { return tries_ % 64 == 0; }
+  void reset() { tries_ = 0; }
 
  private:
   int tries_ = 0;
@@ -64,7 +68,8 @@ MPI_Comm duplicate() {
 
 Library::~Library() {
   int has_ended = 0;
-  if (!is_running || MPI_Finalized(&has_ended) != MPI_SUCCESS || has_ended || has_failed) return;
+  const std::unique_lock lock(calls(), std::try_to_lock);
+  if (!lock || !is_running || has_failed || MPI_Finalized(&has_ended) != MPI_SUCCESS || has_ended) return;
   try {
     MPI_Request all = MPI_REQUEST_NULL;
     check_mpi(MPI_Ibarrier(data, &all), "MPI_Ibarrier");
@@ -78,7 +83,7 @@ Library::~Library() {
   } catch (const std::exception&) {}  // MPI has failed
 }
 
-constexpr std::size_t most_at_once = std::size_t{1} << 30;  // MPI counts bytes in an int
+constexpr std::size_t most_at_once = std::size_t{4} << 20;  // faster than larger ones, since MPI copies within calls
 
 /// Calls f with the pieces of a message.
 template <class Byte, class F>
@@ -95,13 +100,19 @@ void start(const Launch& launch) {
   if (mpi.is_running || !by_mpi) return;
   int has_begun = 0, provided = 0;
   MPI_Initialized(&has_begun);
-  if (!has_begun) MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+  if (has_begun)
+    MPI_Query_thread(&provided);
+  else
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &mpi.size);
   check<DistributedError>(mpi.rank == launch.rank && mpi.size == launch.size, launch.launcher,
                           " started this process as rank ", launch.rank, " of ", launch.size, ", but MPI numbers it ",
                           mpi.rank, " of ", mpi.size,
                           ": the program was built with another MPI than that of the launcher");
+  check<DistributedError>(provided >= MPI_THREAD_SERIALIZED,
+                          "MPI serves only its first thread: it must be started with ",
+                          "MPI_THREAD_SERIALIZED or more");
   mpi.data = duplicate();
   mpi.failures = duplicate();
   mpi.is_running = true;
@@ -113,11 +124,19 @@ bool is_running() { return library().is_running; }
 
 std::string why_not() { return "start the program with mpirun"; }
 
+bool has_failed() { return library().has_failed; }
+
+std::timed_mutex& calls() {
+  static std::timed_mutex one;
+  return one;
+}
+
 void tell_failure(const std::string& text) noexcept {
   Library& mpi = library();
-  if (!mpi.is_running) return;
+  const std::unique_lock lock(calls(), std::chrono::seconds(1));       // another thread may wait for a rank
+  if (!lock || !mpi.is_running || mpi.is_silent || mpi.heard) return;  // all have heard of the first failure
   mpi.has_failed = true;
-  const int bytes = static_cast<int>(std::min<std::size_t>(text.size(), 4096));
+  const int bytes = static_cast<int>(std::min<std::size_t>(text.size(), 1000));  // sent at once, without an answer
   std::vector<MPI_Request> sent;
   for (int rank = 0; rank < mpi.size; ++rank)
     if (rank != mpi.rank) MPI_Isend(text.data(), bytes, MPI_BYTE, rank, 0, mpi.failures, &sent.emplace_back());
@@ -129,7 +148,7 @@ void tell_failure(const std::string& text) noexcept {
 
 std::optional<Failure> heard_failure() {
   Library& mpi = library();
-  if (mpi.heard || !mpi.is_running) return mpi.heard;
+  if (mpi.heard || !mpi.is_running || mpi.is_silent) return mpi.heard;
   int is_there = 0, bytes = 0;
   MPI_Status status;
   check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, mpi.failures, &is_there, &status), "MPI_Iprobe");
@@ -145,10 +164,14 @@ std::optional<Failure> heard_failure() {
 struct Exchange::Messages {
   std::vector<MPI_Request> requests;
   std::vector<int> ranks;  // the other side of each request
+  std::vector<int> done;   // scratch of Testsome
 
   MPI_Request* add(int rank) {
     ranks.push_back(rank);
     return &requests.emplace_back(MPI_REQUEST_NULL);
+  }
+  bool are_pending() const {
+    return std::ranges::any_of(requests, [](MPI_Request r) { return r != MPI_REQUEST_NULL; });
   }
   std::vector<int> missing() const {
     std::vector<int> all;
@@ -158,17 +181,30 @@ struct Exchange::Messages {
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
   }
+  /// Returns how many messages have come or gone since the last call.
+  int progress() {
+    int count = 0;
+    done.resize(requests.size());
+    check_mpi(
+        MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, done.data(), MPI_STATUSES_IGNORE),
+        "MPI_Testsome");
+    return count == MPI_UNDEFINED ? 0 : count;
+  }
 };
 
 Exchange::Exchange() : messages_(std::make_unique<Messages>()) {}
 
 Exchange::~Exchange() {
-  for (MPI_Request& request : messages_->requests) {
-    if (request == MPI_REQUEST_NULL) continue;
-    library().has_failed = true;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
-  }
+  if (!messages_->are_pending()) return;
+  Library& mpi = library();
+  mpi.has_failed = true;
+  for (MPI_Request& request : messages_->requests)
+    if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  try {
+    const auto deadline = Clock::now() + std::chrono::seconds(1);
+    while (messages_->are_pending() && Clock::now() < deadline) messages_->progress();
+  } catch (const std::exception&) {}  // MPI has failed
+  mpi.is_silent = messages_->are_pending();
 }
 
 void Exchange::send(int to, const void* data, std::size_t bytes) {
@@ -183,22 +219,22 @@ void Exchange::receive(int from, void* data, std::size_t bytes) {
   });
 }
 
-std::vector<int> Exchange::wait(Clock::time_point deadline) {
+std::vector<int> Exchange::wait(std::chrono::milliseconds timeout) {
   Messages& m = *messages_;
-  Patience patience;
-  for (int done = 0;; patience.wait()) {
-    check_mpi(MPI_Testall(static_cast<int>(m.requests.size()), m.requests.data(), &done, MPI_STATUSES_IGNORE),
-              "MPI_Testall");
-    if (done) return {};
+  int left = static_cast<int>(m.requests.size());
+  auto last = Clock::now();
+  for (Patience patience; left > 0; patience.wait()) {
+    if (const int count = m.progress(); count > 0) {
+      left -= count;
+      patience.reset();
+      last = Clock::now();
+    }
     if (!patience.is_long()) continue;
     if (const auto failure = heard_failure())
       fail<DistributedError>("rank ", failure->rank, " failed: ", failure->text);
-    if (Clock::now() < deadline) continue;
-    // Testall completes requests together only: those that are complete are found one by one.
-    for (MPI_Request& request : m.requests)
-      if (request != MPI_REQUEST_NULL) check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    return m.missing();
+    if (Clock::now() - last > timeout) return m.missing();
   }
+  return {};
 }
 
 }  // namespace bytetape::dist::mpi

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,13 +22,17 @@ void set_timeout(std::chrono::milliseconds timeout);
 bool is_running();
 /// Returns why it does not, for an error.
 std::string why_not();
+/// Whether an exchange has failed. Messages may be missing or late, so nothing more may be sent.
+bool has_failed();
+/// Locked around all calls below, because MPI serves one thread at a time.
+std::timed_mutex& calls();
 
 /// A failure that another rank has told.
 struct Failure {
   int rank;
   std::string text;
 };
-/// Tells all other ranks that this one fails, with the reason. Waits at most a second.
+/// Tells all other ranks that this one fails, with the first 1000 bytes of the reason. Waits at most a second.
 void tell_failure(const std::string& text) noexcept;
 /// Returns a failure that another rank has told, if any.
 std::optional<Failure> heard_failure();
@@ -37,17 +42,17 @@ std::optional<Failure> heard_failure();
 class Exchange {
  public:
   Exchange();
-  /// After an exception, no message is received into the memory any more.
+  /// After an exception, waits for at most a second until no message is received into the memory any more.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   void send(int to, const void* data, std::size_t bytes);
   void receive(int from, void* data, std::size_t bytes);
-  /// Waits until all messages have been sent and received, at most until `deadline`. Returns the ranks whose messages
-  /// are missing: empty if all came.
-  /// Throws DistributedError if another rank has told a failure, or MPI fails.
-  std::vector<int> wait(std::chrono::steady_clock::time_point deadline);
+  /// Waits until all messages have been sent and received, or nothing has come for the time `timeout`. Returns the
+  /// ranks whose messages are missing: empty if all came. Throws DistributedError if another rank has told a failure,
+  /// or MPI fails.
+  std::vector<int> wait(std::chrono::milliseconds timeout);
 
  private:
   struct Messages;

@@ -10,6 +10,11 @@ bool is_running() { return false; }
 std::string why_not() {
   return "bytetape was built without MPI: install libopenmpi-dev or libmpich-dev, and build again";
 }
+bool has_failed() { return false; }
+std::timed_mutex& calls() {
+  static std::timed_mutex one;
+  return one;
+}
 void tell_failure(const std::string&) noexcept {}
 std::optional<Failure> heard_failure() { return std::nullopt; }
 
@@ -18,6 +23,6 @@ Exchange::Exchange() = default;
 Exchange::~Exchange() = default;
 void Exchange::send(int, const void*, std::size_t) { fail<DistributedError>(why_not()); }
 void Exchange::receive(int, void*, std::size_t) { fail<DistributedError>(why_not()); }
-std::vector<int> Exchange::wait(std::chrono::steady_clock::time_point) { return {}; }
+std::vector<int> Exchange::wait(std::chrono::milliseconds) { return {}; }
 
 }  // namespace bytetape::dist::mpi

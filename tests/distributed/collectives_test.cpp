@@ -225,6 +225,18 @@ TEST(Collectives, HaveSecondDerivatives) {
   EXPECT_TRUE(test::all_close(gg, s * (6 * n * n)));
 }
 
+TEST(Collectives, HaveSecondDerivativesOfBroadcast) {
+  const Group group = world();
+  const Tensor x = values_of(group.rank(), {3}).set_requires_grad();
+  const Tensor g = grad({sum(pow(dist::broadcast(x, group), 3))}, {x}, {.create_graph = true})[0];
+  const Tensor gg = grad({sum(g * g)}, {x})[0];
+  const Tensor root = values_of(0, {3});
+  const double n = group.rank() == 0 ? group.size() : 0;
+  EXPECT_TRUE(test::all_close(g, root * root * (3 * n)));
+  // On the root, the sum of (3 n x^2)^2 is differentiated.
+  EXPECT_TRUE(test::all_close(gg, pow(root, 3) * (36 * n * n)));
+}
+
 TEST(Collectives, RefuseBadInput) {
   const Group group = world();
   const Tensor x = zeros({group.size() + 1, 2});

@@ -157,8 +157,8 @@ TEST(DataParallel, TakesParametersThatRanksLeaveOut) {
     const auto net = make_net(), reference = make_net();
     const DataParallel parallel(*net, group, {.bucket_bytes = bucket_bytes, .allow_unused = true});
     for (int step = 0; step < 4; ++step) {
-      // No rank, the last rank, all ranks, and again no rank leave it out.
-      const auto leaves_out = [&](int rank) { return step == 2 || (step == 1 && rank == group.size() - 1); };
+      // The last rank, all ranks, no rank, and the last rank leave it out.
+      const auto leaves_out = [&](int rank) { return step == 1 || (step % 3 == 0 && rank == group.size() - 1); };
       net->zero_grad();
       reference->zero_grad();
       const auto batch = joined(step, group.size());
@@ -170,7 +170,7 @@ TEST(DataParallel, TakesParametersThatRanksLeaveOut) {
         (cross_entropy((*reference)(part(x, r)), part(t, r)) / static_cast<double>(group.size())).backward();
       }
       EXPECT_EQ(parallel.unused().empty(), group.size() == 1 || !leaves_out(group.rank()));
-      const bool is_used = step == 0 || step == 3 || (step == 1 && group.size() > 1);
+      const bool is_used = step == 2 || (step != 1 && group.size() > 1);
       EXPECT_EQ(net->extra.bias.grad().defined(), is_used) << step;
       const auto found = net->parameters(), expected = reference->parameters();
       for (std::size_t i = 0; i < found.size(); ++i) {
@@ -263,6 +263,65 @@ TEST(DataParallel, RefusesGradientsThatAnotherHookClears) {
   EXPECT_THROWS_SAYING(loss.backward(), AutogradError, "another hook has cleared the gradient of 'out.bias'");
 }
 
+TEST(DataParallel, RefusesGradientsThatALaterHookUses) {
+  const Group group = world();
+  if (group.size() == 1) return;
+  const auto net = make_net();
+  optim::SGD sgd(net->parameters(), {.lr = 0.1});
+  const DataParallel parallel(*net, group);
+  const optim::StepInBackward steps(sgd);
+  const auto batch = joined(0, group.size());
+  const Tensor loss = cross_entropy((*net)(part(batch.first, 0)), part(batch.second, 0));
+  EXPECT_THROWS_SAYING(loss.backward(), AutogradError, "another hook has replaced the gradient of 'conv.weight'");
+}
+
+TEST(DataParallel, ExchangesAGradientThatTheUserSet) {
+  const Group group = world();
+  const auto net = make_net();
+  const DataParallel parallel(*net, group, {.allow_unused = true});
+  const auto batch = joined(0, group.size());
+  const auto loss = [&] { return cross_entropy((*net)(part(batch.first, 0)), part(batch.second, 0)); };
+  loss().backward();
+  net->zero_grad();
+  net->uses_extra = false;
+  net->extra.bias.set_grad(full({8}, group.rank() + 1.0, DType::f64));
+  loss().backward();
+  EXPECT_EQ(elements(net->extra.bias.grad()), std::vector<double>(8, (group.size() + 1) / 2.0));
+}
+
+TEST(DataParallel, HasNoHooksOnceItIsDestroyed) {
+  const Group group = world();
+  const auto net = make_net();
+  { const DataParallel parallel(*net, group); }
+  const auto batch = joined(0, group.size());
+  cross_entropy((*net)(part(batch.first, 0)), part(batch.second, 0)).backward();
+  EXPECT_EQ(test::held_as(memory::Role::communication), 0u);
+}
+
+TEST(DataParallel, OrdersBucketsAsRank0) {
+  const Group group = world();
+  nn::Linear a(3, 3), b(3, 3);
+  nn::Sequential both(std::move(a), std::move(b));
+  both.to(DType::f64);
+  for (const Tensor& p : both.parameters()) fill_(p.detach(), 0.5);
+  const DataParallel parallel(both, group);
+  const auto first = [&](int rank) { return both[static_cast<std::size_t>(rank % 2)].parameters()[0]; };
+  const auto second = [&](int rank) { return both[static_cast<std::size_t>(1 - rank % 2)].parameters()[0]; };
+  const auto bias = [&](int i) { return both[static_cast<std::size_t>(i)].parameters()[1]; };
+  const auto loss = [&](int rank) {
+    return sum(first(rank) * (rank + 1.0)) + sum(second(rank) * 10) + sum(bias(0)) + sum(bias(1) * 2);
+  };
+  loss(group.rank()).backward();
+  std::vector<double> expected(2, 0.0);
+  for (int r = 0; r < group.size(); ++r) {
+    expected[static_cast<std::size_t>(r % 2)] += (r + 1.0) / group.size();
+    expected[static_cast<std::size_t>(1 - r % 2)] += 10.0 / group.size();
+  }
+  for (int i = 0; i < 2; ++i)
+    EXPECT_TRUE(test::all_close(elements(both[static_cast<std::size_t>(i)].parameters()[0].grad()),
+                                std::vector<double>(9, expected[static_cast<std::size_t>(i)])));
+}
+
 TEST(DataParallel, RefusesBadInput) {
   const Group group = world();
   const auto net = make_net();
@@ -283,7 +342,7 @@ TEST(DataParallel, RefusesBadInput) {
 }
 
 /// Everything that a rank holds, from nothing, in three steps.
-std::function<void()> training(std::shared_ptr<std::function<void()>>& keep) {
+std::function<void()> training(std::shared_ptr<std::function<void()>>& keep, bool allow_unused) {
   const Group group = dist::init(std::chrono::seconds(60));
   struct State {
     std::unique_ptr<Net> net;
@@ -292,7 +351,9 @@ std::function<void()> training(std::shared_ptr<std::function<void()>>& keep) {
   };
   auto state = std::make_shared<State>();
   state->net = std::make_unique<Net>();
-  state->parallel = std::make_unique<DataParallel>(*state->net, group, dist::DataParallelOptions{.bucket_bytes = 1000});
+  state->parallel = std::make_unique<DataParallel>(
+      *state->net, group, dist::DataParallelOptions{.bucket_bytes = 1000, .allow_unused = allow_unused});
+  state->net->uses_extra = !allow_unused;
   state->adam = std::make_unique<optim::Adam>(state->net->parameters());
   keep = std::make_shared<std::function<void()>>([state] {
     const memory::Step step;
@@ -308,24 +369,24 @@ std::function<void()> training(std::shared_ptr<std::function<void()>>& keep) {
 TEST(DataParallel, IsPredictedEventByEventForEachRank) {
   const Group group = world();
   set_num_threads(1);
-  std::size_t peak = 0;
-  const auto real = test::record_events({}, [&](Device device) {
-    std::shared_ptr<std::function<void()>> keep;
-    const auto step = training(keep);
-    for (int i = 0; i < 3; ++i) step();
-    peak = memory::stats(device).allocated.peak;
-  });
-  const auto simulated = memory::predict({},
-                                         [] {
-                                           std::shared_ptr<std::function<void()>> keep;
-                                           return training(keep);
-                                         },
-                                         {.max_steps = 3, .world_size = group.size(), .rank = group.rank()});
-  const auto& events = simulated.snapshot.events;
-  ASSERT_LE(events.size(), real.size());  // the real program also frees its memory
-  EXPECT_EQ(test::first_difference({real.begin(), real.begin() + static_cast<std::ptrdiff_t>(events.size())}, events),
-            "");
-  EXPECT_TRUE(simulated.is_settled());
+  for (const bool allow_unused : {false, true}) {
+    const auto real = test::record_events({}, [&](Device) {
+      std::shared_ptr<std::function<void()>> keep;
+      const auto step = training(keep, allow_unused);
+      for (int i = 0; i < 3; ++i) step();
+    });
+    const auto program = [&] {
+      std::shared_ptr<std::function<void()>> keep;
+      return training(keep, allow_unused);
+    };
+    const auto simulated =
+        memory::predict({}, program, {.max_steps = 3, .world_size = group.size(), .rank = group.rank()});
+    const auto& events = simulated.snapshot.events;
+    ASSERT_LE(events.size(), real.size());  // the real program also frees its memory
+    const std::vector<memory::Event> same(real.begin(), real.begin() + static_cast<std::ptrdiff_t>(events.size()));
+    EXPECT_EQ(test::first_difference(same, events), "");
+    EXPECT_TRUE(simulated.is_settled());
+  }
 }
 
 }  // namespace

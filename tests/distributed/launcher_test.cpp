@@ -79,7 +79,18 @@ TEST(Launcher, IsReadFromItsVariables) {
 
 TEST(Launcher, MayLeaveOutLocalNumbers) {
   const Environment torchrun(Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}});
-  expect(read_launch(), "torchrun", {1, 2, 1, 2});
+  expect(read_launch(), "torchrun", {1, 2, 0, 1});
+}
+
+TEST(Launcher, OfMpichUnderSlurmHasSlurmsLocalNumbers) {
+  const Environment srun(
+      Variables{{"PMI_RANK", "7"}, {"PMI_SIZE", "8"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x4)"}});
+  expect(read_launch(), "MPICH", {7, 8, 1, 2});
+}
+
+TEST(Launcher, IsNotReadFromAVariableOfTheProgram) {
+  const Environment rank_alone(Variables{{"RANK", "gold"}});
+  expect(read_launch(), "", {0, 1, 0, 1});
 }
 
 TEST(Launcher, RefusesInvalidNumbers) {
@@ -87,7 +98,7 @@ TEST(Launcher, RefusesInvalidNumbers) {
     const Environment environment(values);
     return read_launch();
   };
-  EXPECT_THROWS_SAYING(read(Variables{{"RANK", "1"}}), ValueError, "not WORLD_SIZE");
+  EXPECT_THROWS_SAYING(read(Variables{{"PMI_RANK", "1"}}), ValueError, "not PMI_SIZE");
   EXPECT_THROWS_SAYING(read({{"RANK", "one"}, {"WORLD_SIZE", "2"}}), ValueError, "RANK, found 'one'");
   EXPECT_THROWS_SAYING(read({{"RANK", "1x"}, {"WORLD_SIZE", "2"}}), ValueError, "RANK, found '1x'");
   EXPECT_THROWS_SAYING(read({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}), ValueError, "RANK, found '-1'");

@@ -24,21 +24,41 @@ void fail_as(const Scenario& scenario, const dist::Group& world) {
   if (scenario.failure == "dies") std::raise(SIGKILL);
   if (scenario.failure == "stops") std::raise(SIGSTOP);
   if (scenario.failure == "other") dist::broadcast(zeros({2}), world);
-  if (scenario.failure == "shape") dist::all_reduce(zeros({3}), world);
+  if (scenario.failure == "size") dist::all_reduce(zeros({3}), world);
   if (scenario.failure == "fault") embedding(full({1}, 7, DType::i64), zeros({3, 2}));
+}
+
+/// Another group of the same ranks.
+dist::Group same_ranks(const dist::Group& world) {
+  return world.split(std::vector<int>(static_cast<std::size_t>(world.size())));
+}
+
+/// Calls backward, which fails, and again.
+void retry(const nn::Sequential& net, const Tensor& loss) {
+  const Tensor weight = net.parameters()[0];
+  const int hook = weight.register_hook([](const Tensor&) -> Tensor { throw ValueError("stop"); });
+  try {
+    loss.backward({}, true);
+  } catch (const ValueError&) {}
+  weight.remove_hook(hook);
+  loss.backward();
 }
 
 void train(const Scenario& scenario) {
   const dist::Group world = dist::init(std::chrono::seconds(3));
+  const dist::Group metrics = same_ranks(world), others = same_ranks(world);
   nn::Sequential net(nn::Linear(4, 3));
   const dist::DataParallel parallel(net, world);
   optim::SGD sgd(net.parameters(), {.lr = 0.1});
   for (int step = 0; step < steps; ++step) {
-    if (world.rank() == scenario.rank && step == scenario.step) {
-      if (scenario.failure == "leaves") return;
-      fail_as(scenario, world);
-    }
-    sum(net(randn({2, 4}))).backward();
+    const bool fails = world.rank() == scenario.rank && step == scenario.step;
+    const auto fails_by = [&](const char* failure) { return fails && scenario.failure == failure; };
+    if (fails_by("leaves")) return;
+    if (fails) fail_as(scenario, world);
+    Tensor metric = fails_by("shape") ? zeros({2, 3}) : zeros({3, 2});
+    dist::all_gather(metric.set_requires_grad(fails_by("grad")), fails_by("group") ? others : metrics);
+    const Tensor loss = sum(net(randn({2, 4})));
+    fails_by("retry") ? retry(net, loss) : loss.backward();
     sgd.step();
     sgd.zero_grad();
     if (world.rank() > 0) continue;

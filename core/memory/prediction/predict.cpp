@@ -114,7 +114,7 @@ class Rehearsal {
   }
 
   Prediction run(const std::function<void(const detail::TakeSteps&)>& program) {
-    const FreshThread fresh(meta_, all_, {options_.rank, options_.world_size});
+    const FreshThread fresh(meta_, all_, {true, options_.rank, options_.world_size});
     unless_memory_runs_out([&] { program([this](const auto& step) { take_steps(step); }); });
     taken_.finish();
     for (const Allocator* books : all_.all())
