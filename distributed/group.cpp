@@ -112,7 +112,7 @@ Group init(std::optional<std::chrono::milliseconds> timeout) {
     return group_of(launch.rank, launch.size, false);
   }();
   if (simulated.is_active) return group_of(world.rank(), world.size(), true);
-  if (timeout) timeout_of_process() = *timeout;
+  if (timeout) timeout_of_process() = std::min<std::chrono::milliseconds>(*timeout, std::chrono::years(1));
   mpi::set_timeout(timeout_of_process());
   return world;
 }

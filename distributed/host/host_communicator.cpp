@@ -71,7 +71,7 @@ struct HostCommunicator::Call {
 const char* HostCommunicator::difference(const Call& a, const Call& b) {
   if (a.group != b.group) return "; their groups differ";
   if (a.shape != b.shape) return "; their shapes differ";
-  return a.tag != b.tag ? "; their purposes differ" : "";
+  return a.tag != b.tag ? "; their tags differ" : "";
 }
 
 std::vector<int> HostCommunicator::others(const CollectiveArgs& a) const {

@@ -17,7 +17,7 @@ import time
 
 RANKS, STEPS, TIMEOUT = 3, 6, 3
 FAILURES = ["throws", "dies", "stops", "other", "size", "shape", "group", "grad", "retry", "fault", "leaves"]
-DIFFERENCES = {"shape": "; their shapes differ", "group": "; their groups differ", "retry": "; their purposes differ",
+DIFFERENCES = {"shape": "; their shapes differ", "group": "; their groups differ", "retry": "; their tags differ",
                "grad": ", on the tape", "other": " broadcast of f32, 2 elements", "size": " all_reduce (sum) of f32, 3 elements"}
 
 
