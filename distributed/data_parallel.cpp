@@ -4,6 +4,7 @@
 #include "bytetape/distributed/data_parallel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -95,7 +96,7 @@ class DataParallel::Reducer {
   void end(bool has_succeeded);
   void fill_unused();
 
-  static std::uint64_t counted_;  // of this process: equal on all ranks, which make theirs in the same order
+  static std::uint64_t next_number(const nn::Module& module, const Group& group);
 
   const std::uint64_t number_;
   const Group group_;
@@ -108,7 +109,7 @@ class DataParallel::Reducer {
 };
 
 DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options)
-    : number_(group.size() == 1 ? 0 : ++counted_), group_(group), options_(options) {
+    : number_(next_number(module, group)), group_(group), options_(options) {
   const memory::Op<"DataParallel"> op;
   check<ValueError>(options.bucket_bytes > 0, "expected bucket_bytes above 0");
   for (const auto& [name, x] : module.named_parameters())
@@ -125,7 +126,13 @@ DataParallel::Reducer::~Reducer() {
     if (place.hook) place.parameter.remove_hook(*place.hook);
 }
 
-std::uint64_t DataParallel::Reducer::counted_ = 0;
+/// Counts the objects of this process, which all ranks make in the same order. A rank may predict others alone.
+std::uint64_t DataParallel::Reducer::next_number(const nn::Module& module, const Group& group) {
+  static std::atomic<std::uint64_t> count = 0;
+  const std::vector<Tensor> parameters = module.parameters();
+  const bool is_predicted = parameters.empty() || parameters.front().device().is_meta;
+  return group.size() == 1 || is_predicted ? 0 : ++count;
+}
 
 /// Says which exchange this is, so that no bucket is added to another one.
 std::uint64_t DataParallel::Reducer::tag(std::size_t bucket) const {

@@ -389,5 +389,21 @@ TEST(DataParallel, IsPredictedEventByEventForEachRank) {
   }
 }
 
+TEST(DataParallel, MayBePredictedByOneRankAlone) {
+  const Group group = world();
+  const auto program = [&] {
+    std::shared_ptr<std::function<void()>> keep;
+    return training(keep, false);
+  };
+  if (group.rank() == 0) {
+    EXPECT_TRUE(memory::predict({}, program).is_settled());
+    EXPECT_TRUE(memory::predict({}, program, {.world_size = 5, .rank = 4}).is_settled());
+  }
+  const auto net = make_net();
+  const DataParallel parallel(*net, group);
+  const auto batch = joined(0, group.size());
+  cross_entropy((*net)(part(batch.first, 0)), part(batch.second, 0)).backward();
+}
+
 }  // namespace
 }  // namespace bytetape
