@@ -1,8 +1,10 @@
 // Trains on several ranks, of which one fails in a step. Each rank writes how it ended to a file.
 // usage: failing_ranks FOLDER FAILURE RANK STEP
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -13,6 +15,7 @@ using namespace bytetape;
 namespace {
 
 constexpr int steps = 6;
+constexpr std::chrono::seconds timeout(6);
 
 struct Scenario {
   std::string folder, failure;
@@ -45,7 +48,7 @@ void retry(const nn::Sequential& net, const Tensor& loss) {
 }
 
 void train(const Scenario& scenario) {
-  const dist::Group world = dist::init(std::chrono::seconds(3));
+  const dist::Group world = dist::init(timeout);
   const dist::Group metrics = same_ranks(world), others = same_ranks(world);
   nn::Sequential net(nn::Linear(4, 3));
   const dist::DataParallel parallel(net, world);
@@ -76,7 +79,9 @@ int main(int, char** argv) {
   return dist::run([&] {
     std::string end = "done";
     const auto write = [&] {
-      std::ofstream(scenario.folder + "/rank" + std::to_string(dist::init(std::chrono::seconds(3)).rank())) << end;
+      const std::string file = scenario.folder + "/rank" + std::to_string(dist::init().rank());
+      std::ofstream(file + ".part") << end;
+      std::filesystem::rename(file + ".part", file);  // it appears whole
     };
     try {
       train(scenario);
