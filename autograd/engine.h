@@ -25,8 +25,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options = {});
 
 /// Calls `f` once at the end of the backward() that runs on this thread, with whether it succeeded. The functions are
-/// called in the order in which they were given. If one throws, later ones get false. For a hook that must know when
-/// all gradients are complete. Throws AutogradError if no backward() runs on this thread.
+/// called in the order in which they were given. If one throws, later ones get false. A function must not throw if it
+/// gets false. For a hook that must know when all gradients are complete.
+/// Throws AutogradError if no backward() runs on this thread.
 void at_end_of_backward(std::function<void(bool has_succeeded)> f);
 
 }  // namespace bytetape

@@ -21,7 +21,7 @@ Tensor row_major(const Tensor& x) {
 
 /// A collective without its tensors.
 struct Call {
-  Collective kind;
+  Collective kind = Collective::barrier;
   ReduceOp op = ReduceOp::sum;
   int peer = -1;
   std::uint64_t tag = 0;
@@ -94,31 +94,41 @@ Shape with_rows(const Tensor& x, std::int64_t rows) {
   return shape;
 }
 
+/// Knows the call, and its group, for the rule.
 struct CollectiveNode : Node {
   std::optional<Group> group;
-  ReduceOp reduce = ReduceOp::sum;
-};
-template <class N>
-Tensor recorded(const Tensor& y, const Tensor& x, const Group& group, ReduceOp reduce = ReduceOp::sum) {
-  if (N* node = record<N>(y, x)) {
+  Call call;
+
+  /// Fills in a node that was recorded, if one was.
+  static void set(CollectiveNode* node, const Group& group, const Call& call) {
+    if (!node) return;
     node->group = group;
-    node->reduce = reduce;
+    node->call = call;
   }
+};
+/// Runs a collective from x to a new tensor, with the rule N.
+template <class N>
+Tensor recorded(const Call& call, const Group& group, const Tensor& x, const Shape& shape) {
+  const Tensor y = exchanged(call, group, x, shape);
+  CollectiveNode::set(record<N>(y, x), group, call);
   return y;
 }
 
 struct AllReduceBackward final : CollectiveNode {
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_reduce(gy[0], *group, reduce); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_reduce(gy[0], *group, call.op); }
 };
 struct ReduceScatterBackward final : CollectiveNode {
   void backward(const Grads& gy, InputGrads& gx) override {
     const Tensor sum = all_gather(gy[0], *group);
-    gx[0] = reduce == ReduceOp::average ? sum / static_cast<double>(group->size()) : sum;
+    gx[0] = call.op == ReduceOp::average ? sum / static_cast<double>(group->size()) : sum;
   }
 };
 struct AllGatherBackward final : CollectiveNode {
-  Shape shape;  // of a scalar, whose gradient arrives as a row
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reshape(reduce_scatter(gy[0], *group), shape); }
+  bool is_scalar = false;  // its gradient arrives as a row
+  void backward(const Grads& gy, InputGrads& gx) override {
+    const Tensor part = reduce_scatter(gy[0], *group);
+    gx[0] = is_scalar ? reshape(part, {}) : part;
+  }
 };
 struct AllToAllBackward final : CollectiveNode {
   void backward(const Grads& gy, InputGrads& gx) override { gx[0] = all_to_all(gy[0], *group); }
@@ -126,12 +136,10 @@ struct AllToAllBackward final : CollectiveNode {
 /// The sum on the rank `root`, and 0 on others: the gradient of a broadcast.
 Tensor reduce_to(const Tensor& x, const Group& group, int root);
 struct BroadcastBackward final : CollectiveNode {
-  int root = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reduce_to(gy[0], *group, root); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = reduce_to(gy[0], *group, call.peer); }
 };
 struct ReduceToBackward final : CollectiveNode {
-  int root = 0;
-  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = broadcast(gy[0], *group, root); }
+  void backward(const Grads& gy, InputGrads& gx) override { gx[0] = broadcast(gy[0], *group, call.peer); }
 };
 
 constexpr OpDefinition all_reduce_def{
@@ -153,12 +161,8 @@ constexpr OpDefinition recv_def{
 
 Tensor reduce_to(const Tensor& x, const Group& group, int root) {
   const Op<broadcast_backward_def> op(x, root);
-  const Tensor y = exchanged({Collective::all_reduce}, group, x, x.shape());
-  if (group.rank() != root) zero_(y);
-  if (auto* node = record<ReduceToBackward>(y, x)) {
-    node->group = group;
-    node->root = root;
-  }
+  const Tensor y = recorded<ReduceToBackward>({.kind = Collective::all_reduce, .peer = root}, group, x, x.shape());
+  if (group.rank() != root) run<&CopyKernels::fill>(y.device(), Scalar(0), y.write());
   return y;
 }
 
@@ -167,19 +171,16 @@ Tensor reduce_to(const Tensor& x, const Group& group, int root) {
 Tensor all_reduce(const Tensor& x, const Group& group, ReduceOp reduce) {
   const Op<all_reduce_def> op(x, reduce);
   check_reduction(x, reduce);
-  const Tensor y = exchanged({Collective::all_reduce, reduce}, group, x, x.shape());
-  return recorded<AllReduceBackward>(y, x, group, reduce);
+  return recorded<AllReduceBackward>({Collective::all_reduce, reduce}, group, x, x.shape());
 }
 
 Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp reduce, std::uint64_t tag) {
   const Op<in_place_of<all_reduce_def>> op(x, reduce);
   check_reduction(x, reduce);
   check_in_place(x);
-  exchange_in_place({Collective::all_reduce, reduce, -1, tag}, group, x, true, true);
-  if (auto* node = record_in_place<AllReduceBackward>(x, x)) {
-    node->group = group;
-    node->reduce = reduce;
-  }
+  const Call call{.kind = Collective::all_reduce, .op = reduce, .tag = tag};
+  exchange_in_place(call, group, x, true, true);
+  CollectiveNode::set(record_in_place<AllReduceBackward>(x, x), group, call);
   return op.result(x);
 }
 
@@ -187,19 +188,19 @@ Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp reduce) {
   const Op<reduce_scatter_def> op(x, reduce);
   check_reduction(x, reduce);
   check_parts(x, group);
-  const Tensor y = exchanged({Collective::reduce_scatter, reduce}, group, x, with_rows(x, x.size(0) / group.size()));
-  return recorded<ReduceScatterBackward>(y, x, group, reduce);
+  const Shape shape = with_rows(x, x.size(0) / group.size());
+  return recorded<ReduceScatterBackward>({Collective::reduce_scatter, reduce}, group, x, shape);
 }
 
 Tensor all_gather(const Tensor& x, const Group& group) {
   const Op<all_gather_def> op(x);
   check_defined(x);
+  const Call call{.kind = Collective::all_gather};
   const std::int64_t rows = x.rank() == 0 ? 1 : x.size(0);
-  const Tensor y = exchanged({Collective::all_gather}, group, x, with_rows(x, rows * group.size()));
-  if (auto* node = record<AllGatherBackward>(y, x)) {
-    node->group = group;
-    node->shape = x.shape();
-  }
+  const Tensor y = exchanged(call, group, x, with_rows(x, rows * group.size()));
+  auto* const node = record<AllGatherBackward>(y, x);
+  CollectiveNode::set(node, group, call);
+  if (node) node->is_scalar = x.rank() == 0;
   return y;
 }
 
@@ -207,19 +208,14 @@ Tensor all_to_all(const Tensor& x, const Group& group) {
   const Op<all_to_all_def> op(x);
   check_defined(x);
   check_parts(x, group);
-  return recorded<AllToAllBackward>(exchanged({Collective::all_to_all}, group, x, x.shape()), x, group);
+  return recorded<AllToAllBackward>({Collective::all_to_all}, group, x, x.shape());
 }
 
 Tensor broadcast(const Tensor& x, const Group& group, int root) {
   const Op<broadcast_def> op(x, root);
   check_defined(x);
   check_rank(group, root, "a root");
-  const Tensor y = exchanged({.kind = Collective::broadcast, .peer = root}, group, x, x.shape());
-  if (auto* node = record<BroadcastBackward>(y, x)) {
-    node->group = group;
-    node->root = root;
-  }
-  return y;
+  return recorded<BroadcastBackward>({.kind = Collective::broadcast, .peer = root}, group, x, x.shape());
 }
 
 Tensor broadcast_(const Tensor& x, const Group& group, int root, std::uint64_t tag) {
@@ -227,11 +223,9 @@ Tensor broadcast_(const Tensor& x, const Group& group, int root, std::uint64_t t
   check_defined(x);
   check_rank(group, root, "a root");
   check_in_place(x);
-  exchange_in_place({.kind = Collective::broadcast, .peer = root, .tag = tag}, group, x, true, group.rank() != root);
-  if (auto* node = record_in_place<BroadcastBackward>(x, x)) {
-    node->group = group;
-    node->root = root;
-  }
+  const Call call{.kind = Collective::broadcast, .peer = root, .tag = tag};
+  exchange_in_place(call, group, x, true, group.rank() != root);
+  CollectiveNode::set(record_in_place<BroadcastBackward>(x, x), group, call);
   return op.result(x);
 }
 

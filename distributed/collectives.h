@@ -37,11 +37,12 @@ Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp op = ReduceO
 /// Returns the ranks' x, one after the other along dim 0. A scalar counts as one element. Differentiable.
 Tensor all_gather(const Tensor& x, const Group& group);
 /// Splits x into size() equal parts along dim 0, and sends part r to rank r. Returns the parts that came, in the order
-/// of ranks, with x's shape. Differentiable. Throws ShapeError if the size of dim 0 is not a multiple of size().
+/// of ranks, with x's shape. Differentiable.
+/// Throws ShapeError if the size of dim 0 is not a multiple of size().
 Tensor all_to_all(const Tensor& x, const Group& group);
 /// Returns x of the rank `root`. Other ranks pass a tensor of the same shape, whose values are not read.
-/// Differentiable: the root's gradient is the sum of the ranks' gradients, and those of other ranks are 0. Throws
-/// ValueError if there is no rank `root`.
+/// Differentiable: the root's gradient is the sum of the ranks' gradients, and those of other ranks are 0.
+/// Throws ValueError if there is no rank `root`.
 Tensor broadcast(const Tensor& x, const Group& group, int root = 0);
 /// Overwrites x with x of the rank `root`, and returns it.
 /// Throws AutogradError or ValueError if x cannot be overwritten, as copy_(), and as broadcast().

@@ -17,30 +17,14 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/distributed/collectives.h"
+#include "bytetape/distributed/hash.h"
 
 namespace bytetape::dist {
 namespace {
 
 constexpr std::int64_t alignment = 128;  // bytes of the gradients within a bucket, for kernels that load vectors
 
-/// A number that is equal where the numbers and texts added are.
-class Hash {
- public:
-  Hash& add(std::uint64_t value) {
-    value_ = (value_ ^ value) * 0x100000001B3u;  // FNV-1a
-    return *this;
-  }
-  Hash& add(const std::string& text) {
-    for (const char c : text) add(static_cast<unsigned char>(c));
-    return add(text.size());
-  }
-  std::uint64_t get() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xCBF29CE484222325u;
-};
-
-/// Of names, shapes, layouts and dtypes.
+/// Returns a hash of the tensors' names, dtypes, shapes and strides, and of which require grad.
 std::uint64_t layout_of(const NamedTensors& tensors) {
   Hash hash;
   for (const auto& [name, x] : tensors) {

@@ -12,6 +12,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/parallel.h"
+#include "bytetape/distributed/hash.h"
 #include "bytetape/distributed/host/host_communicator.h"
 #include "bytetape/distributed/host/mpi.h"
 #include "bytetape/distributed/launcher.h"
@@ -21,8 +22,8 @@ namespace bytetape::dist {
 using memory::Op;
 
 struct Group::State {
-  std::uint64_t id = 0;  // equal on all ranks
-  int splits = 0;        // so far
+  std::uint64_t id = 0;      // equal on all ranks
+  std::uint64_t splits = 0;  // so far
   int rank = 0;
   bool is_simulated = false;
   std::vector<int> ranks;  // in the world
@@ -32,20 +33,10 @@ struct Group::State {
 
 namespace {
 
-/// After this time a rank that does not answer counts as lost.
-std::chrono::milliseconds& timeout_of_process() {
-  static std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  return timeout;
-}
-
 std::vector<int> counted(int n) {
   std::vector<int> all(static_cast<std::size_t>(n));
   std::iota(all.begin(), all.end(), 0);
   return all;
-}
-
-std::uint64_t mixed(std::uint64_t hash, int value) {
-  return (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001B3u;  // FNV-1a
 }
 
 /// Gives this process its share of the host's cores, unless the user has chosen a number. A launcher may have bound it
@@ -69,14 +60,16 @@ Group Group::split(const std::vector<int>& colours) const {
                     colours.size());
   auto part = std::make_shared<State>();
   part->is_simulated = state_->is_simulated;
-  part->id = mixed(state_->id, -1 - state_->splits++);
+  Hash id;
+  id.add(state_->id).add(state_->splits++);
   const int own = colours[static_cast<std::size_t>(rank())];
   for (std::size_t r = 0; r < colours.size(); ++r) {
     if (colours[r] != own) continue;
     if (static_cast<int>(r) == rank()) part->rank = static_cast<int>(part->ranks.size());
     part->ranks.push_back(state_->ranks[r]);
-    part->id = mixed(part->id, state_->ranks[r]);
+    id.add(static_cast<std::uint64_t>(state_->ranks[r]));
   }
+  part->id = id.get();
   return Group(std::move(part));
 }
 
@@ -88,7 +81,7 @@ Communicator* Group::communicator(Device device) const {
                      " are not implemented: ", "copy the tensor to the CPU");
   check<DeviceError>(mpi::is_running(), "no MPI connects the ", size(), " ranks: ", mpi::why_not());
   const std::lock_guard lock(state_->making);
-  if (!state_->host) state_->host = std::make_unique<HostCommunicator>(state_->ranks, state_->id, timeout_of_process());
+  if (!state_->host) state_->host = std::make_unique<HostCommunicator>(state_->ranks, state_->id);
   return state_->host.get();
 }
 
@@ -112,8 +105,7 @@ Group init(std::optional<std::chrono::milliseconds> timeout) {
     return group_of(launch.rank, launch.size, false);
   }();
   if (simulated.is_active) return group_of(world.rank(), world.size(), true);
-  if (timeout) timeout_of_process() = std::min<std::chrono::milliseconds>(*timeout, std::chrono::years(1));
-  mpi::set_timeout(timeout_of_process());
+  if (timeout) mpi::set_timeout(std::min<std::chrono::milliseconds>(*timeout, std::chrono::years(1)));
   return world;
 }
 

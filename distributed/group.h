@@ -28,7 +28,8 @@ class Group {
 
   /// Splits the group into one for each colour, and returns this rank's. `colours` has the colour of each rank, and
   /// must be the same on all ranks. Ranks keep their order. Every rank of the group must call it, in the same order as
-  /// other splits. Throws ValueError if `colours` does not have size() entries.
+  /// other splits.
+  /// Throws ValueError if `colours` does not have size() entries.
   Group split(const std::vector<int>& colours) const;
 
   /// Returns what connects the ranks for memory of `device`, or null for a meta device, a simulated group, or one rank.
@@ -44,7 +45,8 @@ class Group {
 
 /// Joins the processes that a launcher has started, and returns the group of all
 /// (torch.distributed.init_process_group). Launchers are mpirun of OpenMPI and MPICH, srun of Slurm, and torchrun.
-/// Without a launcher the group has one rank, and every collective works. Later calls return the same group.
+/// Without a launcher the group has one rank, and every collective works. Ranks that torchrun started have no
+/// connection yet, so their collectives throw DeviceError. Later calls return the same group.
 ///
 /// If several processes share a host and OMP_NUM_THREADS is not set, sets num_threads() to this process's share of the
 /// cores. Within memory::predict() the group is that of its options, and the other ranks are not there.

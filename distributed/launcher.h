@@ -3,7 +3,7 @@
 
 namespace bytetape::dist {
 
-/// What the program that started this process says of it.
+/// The launcher of this process, and the process's place in the launch.
 struct Launch {
   std::string launcher;  ///< "torchrun", "OpenMPI", "MPICH" or "Slurm"; empty if none started the process
   int rank = 0, size = 1;

@@ -234,8 +234,8 @@ int run_example(Example example, int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-      status = rank > 0 || app.exit(e) != 0 ? 2 : 0;
-      if (status && e.get_exit_code() == 0) status = 0;  // --help
+      if (rank == 0) app.exit(e);  // prints the help or the error
+      status = e.get_exit_code() == 0 ? 0 : 2;
       return;
     }
     if (example.apply_options) example.apply_options(example, o);

@@ -41,7 +41,7 @@ struct CollectiveArgs {
   Communicator* communicator = nullptr;  ///< null while memory is predicted
 };
 
-/// Connects the ranks of a group for the memory of one device type, by MPI or NCCL.
+/// Connects the ranks of a group for the memory of one device type. distributed/ has one for the CPU.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -1,5 +1,5 @@
-// Collectives on a GPU's memory. The library that connects the ranks has its own buffers, so that no workspace is
-// needed.
+// Collectives on a GPU's memory. Predictions plan no workspace, because NCCL has its own buffers. Nothing launches them
+// yet: dist::Group refuses tensors on a GPU.
 #include "bytetape/core/kernels/collective.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/table.h"
@@ -8,16 +8,11 @@ namespace bytetape::cuda {
 
 static Plan plan(const CollectiveArgs&) { return {}; }
 
-static void exchange(const CollectiveArgs& a, const Plan&, Workspace ws) { a.communicator->run(a, ws); }
-
 const CollectiveKernels& collective_plans() {
   static const CollectiveKernels all{.exchange = {plan, nullptr}, .combine = nullptr};
   return all;
 }
 
-const CollectiveKernels& collective_kernels() {
-  static const CollectiveKernels all{.exchange = {plan, exchange}, .combine = nullptr};
-  return all;
-}
+const CollectiveKernels& collective_kernels() { return collective_plans(); }
 
 }  // namespace bytetape::cuda

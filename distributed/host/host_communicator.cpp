@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bytetape/core/dispatch.h"
+#include "bytetape/distributed/hash.h"
 #include "bytetape/distributed/host/mpi.h"
 
 namespace bytetape::dist {
@@ -30,9 +31,9 @@ std::size_t bytes(const ConstView& v, std::int64_t elements) {
   return static_cast<std::size_t>(elements) * size_of(v.dtype);
 }
 std::uint64_t hash_of(const Shape& shape) {
-  std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
-  for (const std::int64_t size : shape) hash = (hash ^ static_cast<std::uint64_t>(size)) * 0x100000001B3u;
-  return hash;
+  Hash hash;
+  for (const std::int64_t size : shape) hash.add(static_cast<std::uint64_t>(size));
+  return hash.get();
 }
 void copy(const ConstView& x, std::int64_t from, const View& y, std::int64_t to, std::int64_t elements) {
   std::copy_n(address(x, from), bytes(x, elements), address(y, to));
@@ -44,8 +45,8 @@ View row(void* data, const View& like, std::int64_t elements) {
 
 }  // namespace
 
-/// What a rank calls, as it tells the others.
-struct HostCommunicator::Call {
+/// Describes a rank's call to the other ranks.
+struct HostCommunicator::Description {
   std::uint64_t group = 0, sequence = 0;
   std::int64_t numel = 0;
   Collective kind = Collective::barrier;
@@ -55,8 +56,8 @@ struct HostCommunicator::Call {
   std::int32_t root = -1;  // of a broadcast; the sender of a send
   std::uint64_t shape = 0, tag = 0;
 
-  friend bool operator==(const Call&, const Call&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Call& c) {
+  friend bool operator==(const Description&, const Description&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Description& c) {
     out << name_of(c.kind);
     if (c.kind == Collective::all_reduce || c.kind == Collective::reduce_scatter) out << " (" << name_of(c.op) << ")";
     if (c.has_data) out << " of " << c.dtype << ", " << c.numel << " elements";
@@ -67,8 +68,8 @@ struct HostCommunicator::Call {
   }
 };
 
-/// Returns what the texts of two calls do not show.
-const char* HostCommunicator::difference(const Call& a, const Call& b) {
+/// Names a difference that the texts of two calls do not show.
+const char* HostCommunicator::difference(const Description& a, const Description& b) {
   if (a.group != b.group) return "; their groups differ";
   if (a.shape != b.shape) return "; their shapes differ";
   return a.tag != b.tag ? "; their tags differ" : "";
@@ -86,7 +87,7 @@ template <class Post>
 void HostCommunicator::exchange(const CollectiveArgs& a, Post post) {
   mpi::Exchange messages;
   post(messages);
-  const auto missing = messages.wait(timeout_);
+  const auto missing = messages.wait(mpi::timeout());
   if (missing.empty()) return;
   std::ostringstream who;
   for (const int world_rank : missing) {
@@ -96,13 +97,13 @@ void HostCommunicator::exchange(const CollectiveArgs& a, Post post) {
   const bool is_pair = a.kind == Collective::send || a.kind == Collective::recv;
   fail<DistributedError>(is_pair ? "" : "number " + std::to_string(sequence_) + " of its group: ", "rank ", a.rank,
                          " had no answer from ", missing.size() == 1 ? "rank " : "ranks ", who.str(), " within ",
-                         std::chrono::duration<double>(timeout_).count(), " s");
+                         std::chrono::duration<double>(mpi::timeout()).count(), " s");
 }
 
 void HostCommunicator::greet(const CollectiveArgs& a, const std::vector<int>& others) {
   const bool is_pair = a.kind == Collective::send || a.kind == Collective::recv;
   const ConstView& v = a.x.defined() ? a.x : a.y;
-  Call mine{.group = group_, .sequence = is_pair ? 0 : ++sequence_, .numel = v.defined() ? v.numel() : 0};
+  Description mine{.group = group_, .sequence = is_pair ? 0 : ++sequence_, .numel = v.defined() ? v.numel() : 0};
   mine.kind = a.kind == Collective::recv ? Collective::send : a.kind;
   mine.op = a.op;
   mine.dtype = v.dtype;
@@ -112,12 +113,12 @@ void HostCommunicator::greet(const CollectiveArgs& a, const std::vector<int>& ot
   mine.tag = a.tag;
   if (a.kind == Collective::broadcast || a.kind == Collective::recv) mine.root = a.peer;
   if (a.kind == Collective::send) mine.root = a.rank;
-  std::vector<Call> theirs(others.size());
+  std::vector<Description> theirs(others.size());
   exchange(a, [&](mpi::Exchange& messages) {
     for (std::size_t i = 0; i < others.size(); ++i) {
       const int to = ranks_[static_cast<std::size_t>(others[i])];
-      messages.receive(to, &theirs[i], sizeof(Call));
-      messages.send(to, &mine, sizeof(Call));
+      messages.receive(to, &theirs[i], sizeof(Description));
+      messages.send(to, &mine, sizeof(Description));
     }
   });
   for (std::size_t i = 0; i < others.size(); ++i)
@@ -206,11 +207,14 @@ void HostCommunicator::pass(const CollectiveArgs& a, Workspace ws) {
 
 void HostCommunicator::run(const CollectiveArgs& a, Workspace ws) {
   const std::lock_guard lock(mpi::calls());
-  check<DistributedError>(!has_failed_ && !mpi::has_failed(), "an earlier collective of this process failed");
-  has_failed_ = true;  // until this one has succeeded
-  greet(a, others(a));
-  pass(a, ws);
-  has_failed_ = false;
+  check<DistributedError>(!mpi::has_failed(), "an earlier collective of this process failed");
+  try {
+    greet(a, others(a));
+    pass(a, ws);
+  } catch (const DistributedError&) {
+    mpi::set_failed();
+    throw;
+  }
 }
 
 }  // namespace bytetape::dist

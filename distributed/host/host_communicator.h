@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,13 +15,12 @@ namespace bytetape::dist {
 class HostCommunicator final : public Communicator {
  public:
   /// `ranks` are the group's processes, by their ranks in MPI. `group` is a number that only this group has.
-  HostCommunicator(std::vector<int> ranks, std::uint64_t group, const std::chrono::milliseconds& timeout)
-      : ranks_(std::move(ranks)), group_(group), timeout_(timeout) {}
+  HostCommunicator(std::vector<int> ranks, std::uint64_t group) : ranks_(std::move(ranks)), group_(group) {}
   void run(const CollectiveArgs& args, Workspace ws) override;
 
  private:
-  struct Call;
-  static const char* difference(const Call& a, const Call& b);
+  struct Description;
+  static const char* difference(const Description& a, const Description& b);
   void greet(const CollectiveArgs& a, const std::vector<int>& others);
   void pass(const CollectiveArgs& a, Workspace ws);
   void reduce_part(const CollectiveArgs& a, Workspace ws, const View& y);
@@ -33,9 +31,7 @@ class HostCommunicator final : public Communicator {
 
   const std::vector<int> ranks_;
   const std::uint64_t group_;
-  const std::chrono::milliseconds& timeout_;
   std::uint64_t sequence_ = 0;
-  bool has_failed_ = false;
 };
 
 }  // namespace bytetape::dist

@@ -17,10 +17,11 @@ using Clock = std::chrono::steady_clock;
 /// MPI, from the first start() to the end of the process.
 struct Library {
   bool is_running = false;
-  bool has_failed = false;  // an exchange, on this rank or another one
+  bool has_failed = false;  // a collective, on this rank or another one
   bool is_silent = false;   // MPI must not be called, because it would receive messages into freed memory
   int rank = 0, size = 1;
-  std::chrono::milliseconds timeout{};
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  std::timed_mutex calls;
   MPI_Comm data = MPI_COMM_NULL;      // tensors
   MPI_Comm failures = MPI_COMM_NULL;  // texts of ranks that failed
   std::optional<Failure> heard;
@@ -68,7 +69,7 @@ MPI_Comm duplicate() {
 
 Library::~Library() {
   int has_ended = 0;
-  const std::unique_lock lock(calls(), std::try_to_lock);
+  const std::unique_lock lock(calls, std::try_to_lock);
   if (!lock || !is_running || has_failed || MPI_Finalized(&has_ended) != MPI_SUCCESS || has_ended) return;
   try {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -118,6 +119,8 @@ void start(const Launch& launch) {
   mpi.is_running = true;
 }
 
+std::chrono::milliseconds timeout() { return library().timeout; }
+
 void set_timeout(std::chrono::milliseconds timeout) { library().timeout = timeout; }
 
 bool is_running() { return library().is_running; }
@@ -126,10 +129,9 @@ std::string why_not() { return "start the program with mpirun"; }
 
 bool has_failed() { return library().has_failed; }
 
-std::timed_mutex& calls() {
-  static std::timed_mutex one;
-  return one;
-}
+void set_failed() { library().has_failed = true; }
+
+std::timed_mutex& calls() { return library().calls; }
 
 void tell_failure(const std::string& text) noexcept {
   Library& mpi = library();

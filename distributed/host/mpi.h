@@ -16,14 +16,16 @@ namespace bytetape::dist::mpi {
 /// Starts MPI, if a launcher of MPI started this process. MPI ends with the process, once all ranks have come so far.
 /// Throws DistributedError if MPI numbers the processes in another way than the launcher.
 void start(const Launch& launch);
-/// Sets how long the end of the process waits for the other ranks.
+/// The time after which a rank that does not answer counts as lost. Default: 10 minutes.
+std::chrono::milliseconds timeout();
 void set_timeout(std::chrono::milliseconds timeout);
 /// Whether MPI connects this process with others.
 bool is_running();
 /// Returns why it does not, for an error.
 std::string why_not();
-/// Whether an exchange has failed. Messages may be missing or late, so nothing more may be sent.
+/// Whether a collective has failed. Messages may be missing or late, so nothing more may be sent.
 bool has_failed();
+void set_failed();
 /// Locked around all calls below, because MPI serves one thread at a time.
 std::timed_mutex& calls();
 
@@ -50,8 +52,8 @@ class Exchange {
   void send(int to, const void* data, std::size_t bytes);
   void receive(int from, void* data, std::size_t bytes);
   /// Waits until all messages have been sent and received, or nothing has come for the time `timeout`. Returns the
-  /// ranks whose messages are missing: empty if all came. Throws DistributedError if another rank has told a failure,
-  /// or MPI fails.
+  /// ranks whose messages are missing: empty if all came.
+  /// Throws DistributedError if another rank has told a failure, or MPI fails.
   std::vector<int> wait(std::chrono::milliseconds timeout);
 
  private:

@@ -5,12 +5,14 @@
 namespace bytetape::dist::mpi {
 
 void start(const Launch&) {}
+std::chrono::milliseconds timeout() { return {}; }
 void set_timeout(std::chrono::milliseconds) {}
 bool is_running() { return false; }
 std::string why_not() {
   return "bytetape was built without MPI: install libopenmpi-dev or libmpich-dev, and build again";
 }
 bool has_failed() { return false; }
+void set_failed() {}
 std::timed_mutex& calls() {
   static std::timed_mutex one;
   return one;

@@ -1,8 +1,9 @@
 // The panel beside the timeline: the event under the cursor, its levels, which are also the legend, and the block under
 // the pointer or the pinned one.
 
+// From the bottom; long-lived roles are below short-lived ones.
 const STACK = [ROLE.parameter, ROLE.autocastCopy, ROLE.optimizerState, ROLE.keyValueCache, ROLE.gradient,
-  ROLE.communication, ROLE.input, ROLE.saved, ROLE.temporary, ROLE.workspace];  // from the bottom; long-lived roles are below short-lived ones
+  ROLE.communication, ROLE.input, ROLE.saved, ROLE.temporary, ROLE.workspace];
 
 function drawInspector(change) {
   const relevant = ["cursor", "pinned", "hovered", "run", "device"].some((key) => key in change);
