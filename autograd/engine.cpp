@@ -166,6 +166,10 @@ class Backward : GradsSoFar {
     if (!low_.empty() && low_.front().due().device != waiting.due().device) pass_on_low();
     low_.push_back(std::move(waiting));
   }
+  static bool goes_to_sink(const Node& node) {
+    const auto* const leaf = dynamic_cast<const AccumulateGrad*>(&node);
+    return leaf && leaf->goes_to_sink();
+  }
   /// Widens all kept gradients in one launch, and runs their accumulators.
   void pass_on_low() {
     if (low_.empty()) return;
@@ -183,7 +187,7 @@ class Backward : GradsSoFar {
   }
 
   void step(Waiting& waiting) {
-    if (waiting.is_low()) return keep_low(std::move(waiting));
+    if (waiting.is_low() && !goes_to_sink(*waiting.node)) return keep_low(std::move(waiting));
     Node& node = *waiting.node;
     Grads& gy = waiting.grads;
     const memory::ScopeGuard scope({node.scope.module, node.scope.op, Phase::backward, node.scope.stream});

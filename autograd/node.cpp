@@ -249,10 +249,16 @@ void AccumulateGrad::check_leaf() const {
 void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
   if (!leaf_.requires_grad()) return;  // the leaf was frozen after the forward pass
   check_leaf();
+  if (gy[0].defined() && goes_to_sink()) return autograd_meta(leaf_).sink->take(leaf_, gy[0]);
   accumulate(gy[0]);
-  if (!has_post_hooks()) return;
   const std::vector<AutogradMeta::PostHook> hooks = autograd_meta(leaf_).post_hooks;  // a hook may remove itself
   for (const AutogradMeta::PostHook& h : hooks) h.call(leaf_);
+  if (GradSink* const sink = autograd_meta(leaf_).sink) sink->added(leaf_);
+}
+
+bool AccumulateGrad::goes_to_sink() const {
+  const AutogradMeta& meta = autograd_meta(leaf_);
+  return meta.sink && meta.post_hooks.empty() && !meta.grad.defined() && !grad_enabled();
 }
 
 bool AccumulateGrad::has_post_hooks() const { return !autograd_meta(leaf_).post_hooks.empty(); }

@@ -250,6 +250,8 @@ class AccumulateGrad final : public Node {
   /// rule reads the gradient, a graph has saved it, or another thread adds to it.
   GradSoFar so_far(Operands operands);
   const std::vector<Hook>& hooks_to_run() const override;
+  /// Whether the next gradient goes to the leaf's sink, in place of its grad.
+  bool goes_to_sink() const;
   /// False if the leaf has hooks, because a hook must see the gradient in f32.
   bool takes_low() const override {
     return outputs[0].dtype == DType::f32 && leaf_.dtype() == DType::f32 && hooks_to_run().empty() && !has_post_hooks();
@@ -261,6 +263,19 @@ class AccumulateGrad final : public Node {
   bool is_current() const;
   Tensor leaf_;
   std::mutex adding_;  // graphs of several threads may end here
+};
+
+/// Stores the gradients of leaves in place of the engine, such as several together (dist::DataParallel).
+class GradSink {
+ public:
+  /// Called with a gradient of a leaf that has no grad() and no post-accumulate hooks. Must set the leaf's grad before
+  /// the end of backward. `g` has the leaf's shape and dtype, or is a dense 16-bit tensor for an f32 leaf.
+  virtual void take(const Tensor& leaf, const Tensor& g) = 0;
+  /// Called after the engine has set the leaf's grad or added to it.
+  virtual void added(const Tensor& leaf) = 0;
+
+ protected:
+  ~GradSink() = default;
 };
 
 /// Autograd's fields of a tensor.
@@ -276,6 +291,7 @@ struct AutogradMeta final : AutogradSlot {
     std::function<void(const Tensor&)> call;
   };
   std::vector<PostHook> post_hooks;  ///< of a leaf, called when its gradient is complete
+  GradSink* sink = nullptr;          ///< of a leaf; not owned
 };
 /// Returns autograd's fields of x, created on first use.
 AutogradMeta& autograd_meta(const Tensor& x);

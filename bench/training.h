@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/distributed.h"
 #include "examples/cifar10/resnet.h"
 #include "examples/gpt/model.h"
 #include "examples/mnist/models.h"
@@ -92,12 +93,13 @@ inline const std::vector<Workload>& workloads() {
   return table;
 }
 
-/// A model, its optimizer and one batch on default_device().
+/// A model, its optimizer and one batch on default_device(). With several ranks, each has a batch of this size.
 class Training {
  public:
   /// With `recomputes`, forward saves less for backward (Recompute).
   explicit Training(const Workload& w, bool recomputes = false)
       : model_(w.model()),
+        parallel_(*model_, dist::init()),
         optimizer_(w.optimizer(*model_)),
         batch_(w.data(w.batch)),
         loss_(w.loss),
@@ -125,6 +127,7 @@ class Training {
   }
 
   std::unique_ptr<nn::Module> model_;
+  dist::DataParallel parallel_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   data::Batch batch_;
   std::function<Tensor(nn::Module&, const data::Batch&)> loss_;

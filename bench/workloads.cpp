@@ -1,5 +1,5 @@
 // Times the training workloads of shared/bench, or predicts their memory. Prints a JSON line for each, in the format of
-// torch_peer.py.
+// torch_peer.py. Started by mpirun, each rank trains on a batch and a GPU of its own, and rank 0 prints.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
@@ -17,6 +17,12 @@ namespace {
 
 using namespace bytetape;
 
+/// The ranks must take equally many steps.
+int of_rank_0(int value) {
+  const Tensor all = full({1}, value, DType::i64, Device());
+  return static_cast<int>(dist::broadcast_(all, dist::init()).item<std::int64_t>());
+}
+
 /// `mode` is "eager", or "graph" for a captured step.
 nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes) {
   const Device device = default_device();
@@ -33,7 +39,8 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
                          0, 1, [&] { step(); }, finish)
                          .median;
   memory::reset_peaks(device);
-  const int burst = static_cast<int>(on_cpu ? std::clamp(1e9 / one, 2.0, 50.0) : std::clamp(4e8 / one, 3.0, 1000.0));
+  const double steps_of_a_burst = on_cpu ? std::clamp(1e9 / one, 2.0, 50.0) : std::clamp(4e8 / one, 3.0, 1000.0);
+  const int burst = of_rank_0(static_cast<int>(steps_of_a_burst));
   const std::clock_t start = std::clock();
   int steps = 0;
   const bench::Timing t = bench::time(
@@ -46,12 +53,13 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"device", on_cpu ? "cpu" : "cuda"},
           {"precision", w.precision},
           {"batch", w.batch},
+          {"ranks", dist::init().size()},
           {"recompute", recomputes},
           {"ms_per_step", ms},
           {"ms_min", t.min / 1e6},
           {"ms_max", t.max / 1e6},
           {"cpu_ms_per_step", cpu_ms},  // of all threads, including spinning ones
-          {"items_per_s", static_cast<double>(w.batch) / ms * 1e3},
+          {"items_per_s", static_cast<double>(w.batch * dist::init().size()) / ms * 1e3},
           {"peak_allocated", s.allocated.peak},
           {"peak_reserved", s.reserved.peak},
           {"loss", step().item<float>()},
@@ -99,13 +107,15 @@ int main(int argc, char** argv) {
                  "workspace bytes that cuBLASLt and cuDNN may use; default: their usual caps");
   app.add_option("workload", names, "names of workloads; default: all with the precisions of the device");
   CLI11_PARSE(app, argc, argv);
-  return bench::run("workloads", [&] {
+  const auto body = [&] {
     if (threads) set_num_threads(threads);
     for (const std::string& name : names)
       check<ValueError>(std::any_of(bench::workloads().begin(), bench::workloads().end(),
                                     [&](const auto& w) { return w.name == name; }),
                         "unknown workload '", name, "'");
-    const DefaultDevice here(Device::parse(device));
+    const Device chosen = Device::parse(device);
+    const bool has_own_gpu = device == "cuda" && dist::init().size() > 1;
+    const DefaultDevice here(has_own_gpu ? Device::cuda(dist::local_rank()) : chosen);
     cuda::tune(tunes);
     if (workspace_cap) cuda::set_workspace_cap(default_device(), workspace_cap);
     const Device on = default_device();
@@ -115,11 +125,13 @@ int main(int argc, char** argv) {
     for (const bench::Workload& w : bench::workloads()) {
       const bool is_named = std::find(names.begin(), names.end(), w.name) != names.end();
       if (!is_named && !(names.empty() && is_measured(w))) continue;
-      if (on.is_meta)
-        std::cout << predict(w, on, recomputes).dump() << std::endl;
-      else
-        for (const std::string& mode : modes) std::cout << measure(w, mode, recomputes).dump() << std::endl;
+      if (on.is_meta) std::cout << predict(w, on, recomputes).dump() << std::endl;
+      for (const std::string& mode : on.is_meta ? std::vector<std::string>() : modes) {
+        const auto line = measure(w, mode, recomputes);
+        if (dist::init().rank() == 0) std::cout << line.dump() << std::endl;
+      }
     }
     std::cout << cuda::tuned();
-  });
+  };
+  return dist::run(body, "workloads");
 }

@@ -55,6 +55,9 @@ void send(const Tensor& x, const Group& group, int to);
 /// Throws ValueError if there is no other rank `from`.
 /// Throws AutogradError or ValueError if x cannot be overwritten, as copy_().
 Tensor recv_(const Tensor& x, const Group& group, int from);
+/// Returns whether `mine` is true on any rank. Waits for the other processes, but not for their devices. Under
+/// memory::predict() returns `mine`.
+bool any_rank(bool mine, const Group& group);
 /// Waits until all ranks have called it.
 void barrier(const Group& group, std::uint64_t tag = 0);
 

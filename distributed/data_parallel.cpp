@@ -1,26 +1,39 @@
-// Each parameter has a place in a bucket. A hook moves its gradient there as soon as backward has completed it. Once
-// all places of a bucket are filled, and all buckets before it are exchanged, the bucket is exchanged. So all ranks
-// exchange the buckets in the same order.
+// Each parameter has a place in a bucket. Once backward has computed the gradients of all places of a bucket, they are
+// moved there together. Once all buckets before it are exchanged, the bucket is exchanged. So all ranks exchange the
+// buckets in the same order.
 #include "bytetape/distributed/data_parallel.h"
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <numeric>
-#include <optional>
+#include <ranges>
+#include <span>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
+#include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/device/stream.h"
+#include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/distributed/collectives.h"
 #include "bytetape/distributed/hash.h"
 
 namespace bytetape::dist {
 namespace {
+
+/// Attributes work to no module, although that of the current gradient is in scope.
+class Outside {
+  const memory::ScopeGuard scope_{memory::ambient.scope.with(0, memory::ambient.scope.op, memory::ambient.scope.phase)};
+  const memory::Op<"DataParallel"> op_;
+};
 
 constexpr std::int64_t alignment = 128;  // bytes of the gradients within a bucket, for kernels that load vectors
 
@@ -44,7 +57,7 @@ std::uint64_t order_in_backward(const Tensor& leaf) {
 
 }  // namespace
 
-class DataParallel::Reducer {
+class DataParallel::Reducer final : public GradSink {
  public:
   Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options);
   ~Reducer();
@@ -57,25 +70,36 @@ class DataParallel::Reducer {
   struct Place {
     std::string name;
     Tensor parameter;
-    std::optional<int> hook = {};
     std::size_t bucket = 0;
-    Tensor gradient;  // a view of the bucket; undefined before the first backward
-    bool is_filled = false;
+    Tensor gradient;           // what grad() is after backward; undefined before the first backward
+    Tensor sent;               // the same elements in the bucket, which are `gradient` unless they travel in 16 bits
+    Tensor waiting = {};       // a gradient that is not yet in the bucket
+    bool is_filled = false;    // or waits
+    bool is_gradient = false;  // the value to send is in `gradient`
   };
   struct Bucket {
     Tensor data;
-    std::size_t places = 0, filled = 0;
+    Tensor gradients;  // of the parameters' dtype, if data has 16 bits
+    std::vector<Place*> places;
+    std::size_t filled = 0;
   };
 
   void start_equal(nn::Module& module) const;
   std::vector<Place*> in_order();
+  static std::vector<std::vector<Place*>> split(const std::vector<Place*>& places, std::size_t most);
   std::uint64_t tag(std::size_t bucket) const;
   void check_gradients() const;
   void make_buckets();
-  void close(const std::vector<Place*>& places);
+  void add_bucket(const std::vector<Place*>& places);
+  void take(const Tensor& leaf, const Tensor& g) override;
+  void added(const Tensor& leaf) override;
   void begin();
+  Place& place_of(const Tensor& leaf);
+  void check_place(const Place& place) const;
   void fill(Place& place);
   void move_in(Place& place);
+  void move_waiting_in(Bucket& bucket, bool is_sent);
+  void exchange(std::size_t bucket);
   void exchange_filled();
   void end(bool has_succeeded);
   void fill_unused();
@@ -86,6 +110,7 @@ class DataParallel::Reducer {
   const Group group_;
   const DataParallelOptions options_;
   std::vector<Place> places_;
+  std::unordered_map<const TensorImpl*, Place*> place_of_;
   std::vector<Bucket> buckets_;
   std::uint64_t backwards_ = 0;
   std::size_t exchanged_ = 0;  // buckets, in this backward
@@ -96,18 +121,27 @@ DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const Dat
     : number_(next_number(module, group)), group_(group), options_(options) {
   const memory::Op<"DataParallel"> op;
   check<ValueError>(options.bucket_bytes > 0, "expected bucket_bytes above 0");
+  const DType sent = options.exchange_dtype;
+  check<DTypeError>(sent == DType::f32 || sent == DType::bf16 || sent == DType::f16,
+                    "expected the exchange_dtype f32, bf16 or f16, got ", sent);
   for (const auto& [name, x] : module.named_parameters())
     if (x.requires_grad()) places_.push_back({.name = name, .parameter = x});
   check<ValueError>(!places_.empty(), "the module has no parameter that requires grad");
   if (group.size() == 1) return;
   start_equal(module);
-  for (Place& place : places_)
-    place.hook = place.parameter.register_post_accumulate_grad_hook([this, &place](const Tensor&) { fill(place); });
+  for (const Place& place : places_) {
+    GradSink*& sink = autograd_meta(place.parameter).sink;
+    check<ValueError>(!sink, "the parameter '", place.name, "' is in another DataParallel");
+  }
+  for (Place& place : places_) {
+    place_of_[place.parameter.impl()] = &place;
+    autograd_meta(place.parameter).sink = this;
+  }
 }
 
 DataParallel::Reducer::~Reducer() {
   for (const Place& place : places_)
-    if (place.hook) place.parameter.remove_hook(*place.hook);
+    if (GradSink*& sink = autograd_meta(place.parameter).sink; sink == this) sink = nullptr;
 }
 
 /// Counts the objects of this process, which all ranks make in the same order. A rank may predict others alone.
@@ -139,62 +173,87 @@ void DataParallel::Reducer::start_equal(nn::Module& module) const {
 /// Returns the parameters in the order in which rank 0's backward completes them, which the graph knows. Other ranks
 /// may leave parameters out, or use them in another order.
 std::vector<DataParallel::Reducer::Place*> DataParallel::Reducer::in_order() {
-  std::vector<std::int64_t> order(places_.size());
+  std::vector<std::int32_t> order(places_.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto place = [&](std::int64_t i) { return &places_[static_cast<std::size_t>(i)]; };
+  const auto place = [&](std::int32_t i) { return &places_[static_cast<std::size_t>(i)]; };
   std::ranges::stable_sort(order, std::ranges::greater{},
-                           [&](std::int64_t i) { return order_in_backward(place(i)->parameter); });
-  const bool is_meta = places_.front().parameter.device().is_meta;
-  const Tensor of_rank_0 = empty({static_cast<std::int64_t>(order.size())}, DType::i64,
-                                 is_meta ? places_.front().parameter.device() : Device());
-  if (!is_meta) std::ranges::copy(order, Tensor(of_rank_0).data<std::int64_t>());
-  broadcast_(of_rank_0, group_, 0, tag(0));
-  if (!is_meta) std::copy_n(of_rank_0.data<std::int64_t>(), order.size(), order.begin());
+                           [&](std::int32_t i) { return order_in_backward(place(i)->parameter); });
+  Communicator* const processes = group_.between_processes();
+  if (processes) {  // not predicted
+    const Shape size{static_cast<std::int64_t>(order.size())};
+    const View all(order.data(), DType::i32, Device(), size, contiguous_strides(size));
+    CollectiveArgs args{.kind = Collective::broadcast, .rank = group_.rank(), .size = group_.size(), .peer = 0};
+    args.tag = tag(0);
+    if (group_.rank() == 0)
+      args.x = all;
+    else
+      args.y = all;
+    processes->run(args, {});
+  }
   std::vector<Place*> sorted;
-  for (const std::int64_t i : order) sorted.push_back(place(i));
+  for (const std::int32_t i : order) sorted.push_back(place(i));
   return sorted;
+}
+
+/// Splits the parameters of one dtype and device into buckets of at most `most` bytes, except parameters that are
+/// larger. The last buckets are smaller, because nothing hides the exchange of the last one.
+std::vector<std::vector<DataParallel::Reducer::Place*>> DataParallel::Reducer::split(const std::vector<Place*>& places,
+                                                                                     std::size_t most) {
+  constexpr std::size_t least = std::size_t{1} << 20;
+  std::vector<std::vector<Place*>> buckets;  // the last first
+  std::size_t bytes = 0, room = std::min(most, least);
+  for (Place* place : std::views::reverse(places)) {
+    const std::size_t more = place->parameter.nbytes();
+    if (buckets.empty() || bytes + more > room) {
+      if (!buckets.empty()) room = std::min(most, 2 * room);
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    buckets.back().push_back(place);
+    bytes += more;
+  }
+  for (auto& bucket : buckets) std::ranges::reverse(bucket);
+  return buckets;
 }
 
 void DataParallel::Reducer::make_buckets() {
   const NoGrad no_grad;
   const std::vector<Place*> sorted = in_order();
-  std::map<std::pair<DType, std::string>, std::vector<Place*>> open;  // by dtype and device
-  std::map<std::pair<DType, std::string>, std::size_t> bytes;
+  std::map<const Place*, std::size_t> position;
+  std::map<std::pair<DType, std::string>, std::vector<Place*>> kinds;  // by dtype and device
   for (Place* place : sorted) {
-    const Tensor& x = place->parameter;
-    const std::pair kind(x.dtype(), to_string(x.device()));
-    open[kind].push_back(place);
-    if ((bytes[kind] += x.nbytes()) < options_.bucket_bytes) continue;
-    close(std::exchange(open[kind], {}));
-    bytes[kind] = 0;
+    position[place] = position.size();
+    kinds[{place->parameter.dtype(), to_string(place->parameter.device())}].push_back(place);
   }
-  for (const auto& [kind, places] : open)
-    if (!places.empty()) close(places);
+  std::vector<std::vector<Place*>> buckets;
+  for (const auto& [kind, places] : kinds)
+    for (auto& bucket : split(places, options_.bucket_bytes)) buckets.push_back(std::move(bucket));
+  std::ranges::sort(buckets, {}, [&](const auto& places) { return position.at(places.back()); });
+  for (const auto& places : buckets) add_bucket(places);
 }
 
-void DataParallel::Reducer::close(const std::vector<Place*>& places) {
+void DataParallel::Reducer::add_bucket(const std::vector<Place*>& places) {
   const Tensor& first = places.front()->parameter;
-  const std::int64_t element = static_cast<std::int64_t>(size_of(first.dtype()));
+  const DType dtype = first.dtype(), sent = first.dtype() == DType::f32 ? options_.exchange_dtype : first.dtype();
+  const std::int64_t step = alignment / static_cast<std::int64_t>(std::min(size_of(dtype), size_of(sent)));
   std::vector<std::int64_t> offsets;
   std::int64_t size = 0;
   for (const Place* place : places) {
     offsets.push_back(size);
-    const std::int64_t bytes = place->parameter.numel() * element;
-    size += (bytes + alignment - 1) / alignment * alignment / element;
+    size += (place->parameter.numel() + step - 1) / step * step;
   }
-  // Attributed to no module, although the first gradient's is in scope.
-  const memory::ScopeGuard outside(
-      memory::ambient.scope.with(0, memory::ambient.scope.op, memory::ambient.scope.phase));
-  const memory::Op<"DataParallel"> op;
-  Bucket bucket{.data = empty({size}, first.dtype(), first.device(), memory::Role::communication)};
-  bucket.places = places.size();
+  const Outside outside;
+  Bucket bucket{.data = empty({size}, sent, first.device(), memory::Role::communication), .places = places};
   zero_(bucket.data);  // also the gaps
+  if (sent != dtype) bucket.gradients = zeros({size}, dtype, first.device(), memory::Role::communication);
   for (std::size_t i = 0; i < places.size(); ++i) {
     Place& place = *places[i];
     const Tensor& x = place.parameter;
     const bool is_dense = bytetape::is_dense(x.shape(), x.strides());
+    const Strides strides = is_dense ? x.strides() : contiguous_strides(x.shape());
     place.bucket = buckets_.size();
-    place.gradient = bucket.data.alias(x.shape(), is_dense ? x.strides() : contiguous_strides(x.shape()), offsets[i]);
+    place.sent = bucket.data.alias(x.shape(), strides, offsets[i]);
+    place.gradient = sent == dtype ? place.sent : bucket.gradients.alias(x.shape(), strides, offsets[i]);
   }
   buckets_.push_back(std::move(bucket));
 }
@@ -205,43 +264,117 @@ void DataParallel::Reducer::begin() {
   is_running_ = true;
   ++backwards_;
   exchanged_ = 0;
-  for (Place& place : places_) place.is_filled = false;
+  for (Place& place : places_) place.is_filled = place.is_gradient = false;
   for (Bucket& bucket : buckets_) bucket.filled = 0;
 }
 
-void DataParallel::Reducer::fill(Place& place) {
-  check<NotImplemented>(!grad_enabled(), "DataParallel: backward() with create_graph is not supported");
+DataParallel::Reducer::Place& DataParallel::Reducer::place_of(const Tensor& leaf) {
   if (!is_running_) begin();
   if (buckets_.empty()) make_buckets();
+  return *place_of_.at(leaf.impl());
+}
+
+void DataParallel::Reducer::check_place(const Place& place) const {
   const Tensor& x = place.parameter;
-  const Tensor g = x.grad();
-  check<AutogradError>(g.defined(), "DataParallel: another hook has cleared the gradient of '", place.name, "'");
-  check<AutogradError>(g.dtype() == place.gradient.dtype() && g.device() == place.gradient.device(),
+  check<AutogradError>(x.dtype() == place.gradient.dtype() && x.device() == place.gradient.device(),
                        "DataParallel: the parameter '", place.name, "' was moved or converted to ", describe(x),
                        " after the first backward()");
+  check<AutogradError>(!place.is_filled || is_off || place.bucket >= exchanged_, "DataParallel: backward() computed ",
+                       "another gradient of '", place.name, "' after its bucket was exchanged");
+}
+
+void DataParallel::Reducer::take(const Tensor& leaf, const Tensor& g) {
+  Place& place = place_of(leaf);
+  check_place(place);
+  const Tensor& before = place.waiting;
+  place.waiting = before.defined() ? to(before, leaf.dtype()) + to(g, leaf.dtype()) : g;
+  fill(place);
+}
+
+void DataParallel::Reducer::added(const Tensor& leaf) {
+  check<NotImplemented>(!grad_enabled(), "DataParallel: backward() with create_graph is not supported");
+  Place& place = place_of(leaf);
+  check<AutogradError>(leaf.grad().defined(), "DataParallel: another hook has cleared the gradient of '", place.name,
+                       "'");
+  check_place(place);
   move_in(place);
+  fill(place);
+}
+
+void DataParallel::Reducer::fill(Place& place) {
   if (place.is_filled) return;
   place.is_filled = true;
-  ++buckets_[place.bucket].filled;
+  Bucket& bucket = buckets_[place.bucket];
+  if (++bucket.filled == bucket.places.size()) move_waiting_in(bucket, !is_off);
   if (!is_off) exchange_filled();
 }
 
-/// Moves the parameter's gradient into the bucket, if it is not there.
+/// Moves the parameter's gradient to its place, if it is not there.
 void DataParallel::Reducer::move_in(Place& place) {
   const Tensor g = place.parameter.grad();
+  place.is_gradient = true;
   if (g.is_same(place.gradient)) return;
   copy_(place.gradient, g);
   place.parameter.set_grad(place.gradient);
 }
 
+/// Moves the waiting gradients of a bucket to where they are sent from, or to those of the parameters, in a launch for
+/// each dtype.
+void DataParallel::Reducer::move_waiting_in(Bucket& bucket, bool is_sent) {
+  const NoGrad no_grad;
+  const Outside outside;
+  std::vector<Tensor> moved;
+  std::vector<ConstView> same, low;
+  std::vector<View> to_same, to_low;
+  for (Place* place : bucket.places) {
+    if (!place->waiting.defined()) continue;
+    const Tensor g = moved.emplace_back(std::exchange(place->waiting, {}));
+    const Tensor& y = is_sent ? place->sent : place->gradient;
+    place->is_gradient = !is_sent;
+    place->parameter.set_grad(place->gradient);
+    const bool is_alike = is_dense(g.shape(), g.strides()) && g.strides() == y.strides();
+    if (is_alike && g.dtype() == y.dtype()) {
+      same.push_back(g.read());
+      to_same.push_back(y.write());
+    } else if (is_alike && size_of(g.dtype()) == 2 && y.dtype() == DType::f32) {
+      low.push_back(g.read());
+      to_low.push_back(y.write());
+    } else {
+      copy_(y, g);
+    }
+  }
+  const Device device = bucket.data.device();
+  if (!same.empty()) run<&CopyKernels::copy_all>(device, same, to_same);
+  if (!low.empty()) run<&CopyKernels::widen_all>(device, low, to_low);
+}
+
 void DataParallel::Reducer::exchange_filled() {
-  for (; exchanged_ < buckets_.size() && buckets_[exchanged_].filled == buckets_[exchanged_].places; ++exchanged_)
-    all_reduce_(buckets_[exchanged_].data, group_, ReduceOp::average, tag(exchanged_));
+  for (; exchanged_ < buckets_.size() && buckets_[exchanged_].filled == buckets_[exchanged_].places.size();
+       ++exchanged_)
+    exchange(exchanged_);
+}
+
+void DataParallel::Reducer::exchange(std::size_t number) {
+  const NoGrad no_grad;
+  const Outside outside;
+  const Bucket& bucket = buckets_[number];
+  for (Place* place : bucket.places)
+    if (place->is_gradient && !place->sent.is_same(place->gradient)) copy_(place->sent, place->gradient);
+  const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
+  all_reduce_(bucket.data, group_, ReduceOp::average, tag(number));
+  if (!bucket.gradients.defined()) return;
+  const ConstView sent[] = {bucket.data.read()};
+  const View wide[] = {bucket.gradients.write()};
+  run<&CopyKernels::widen_all>(bucket.data.device(), std::span(sent), std::span(wide));
 }
 
 void DataParallel::Reducer::end(bool has_succeeded) {
   is_running_ = false;
-  if (!has_succeeded) return;
+  if (!has_succeeded) {
+    for (Place& place : places_) place.waiting = Tensor();
+    return;
+  }
+  for (Bucket& bucket : buckets_) move_waiting_in(bucket, /*is_sent=*/false);
   check_gradients();
   unused.clear();
   for (const Place& place : places_)
@@ -274,7 +407,7 @@ void DataParallel::Reducer::fill_unused() {
     is_used[i] = has_gradient;
     if (place.is_filled) continue;
     if (!has_gradient)
-      zero_(place.gradient);
+      zero_(place.sent);
     else
       move_in(place);
     ++buckets_[place.bucket].filled;

@@ -11,8 +11,12 @@ namespace bytetape::dist {
 
 /// Options of a DataParallel.
 struct DataParallelOptions {
-  /// Gradients are exchanged in buckets of about this size, each as soon as backward has computed it.
+  /// Gradients are exchanged in buckets of at most this size, each as soon as backward has computed it. A larger
+  /// gradient has a bucket of its own. The last buckets are smaller, because nothing hides their exchange.
   std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// The dtype in which f32 gradients are exchanged: f32, bf16 or f16. 16 bits halve the traffic. The gradients are
+  /// rounded before the exchange, and their average is f32 again.
+  DType exchange_dtype = DType::f32;
   /// Whether backward may leave out parameters. Ranks may leave out different ones, whose gradients there count as 0. A
   /// parameter that all ranks leave out gets no gradient. Costs one more exchange for each backward.
   bool allow_unused = false;
@@ -35,7 +39,8 @@ struct DataParallelOptions {
 /// statistics of BatchNorm, are not exchanged afterwards.
 ///
 /// Gradients are views of buckets, in the order in which the first backward computes them. The buckets have the role
-/// `communication` in memory reports, and are held as long as this object.
+/// `communication` in memory reports, and are held as long as this object. With a 16-bit exchange_dtype, gradients have
+/// memory of their own beside the buckets.
 ///
 /// In a group of one rank it does nothing.
 ///

@@ -3,19 +3,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "bytetape/core/ambient.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/error.h"
+#include "bytetape/core/kernels/collective.h"
+#include "bytetape/core/kernels/table.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/distributed/hash.h"
+#include "bytetape/distributed/host/channel.h"
 #include "bytetape/distributed/host/host_communicator.h"
-#include "bytetape/distributed/host/mpi.h"
+#include "bytetape/distributed/host/staged_communicator.h"
 #include "bytetape/distributed/launcher.h"
+#include "bytetape/distributed/watch.h"
 
 namespace bytetape::dist {
 
@@ -28,7 +37,13 @@ struct Group::State {
   bool is_simulated = false;
   std::vector<int> ranks;  // in the world
   std::mutex making;
-  std::unique_ptr<HostCommunicator> host;  // made by its first use
+  std::unique_ptr<HostCommunicator> host;                   // made by its first use
+  std::map<int, std::shared_ptr<Communicator>> of_devices;  // by the number of the GPU, each made by its first use
+
+  HostCommunicator& on_host();
+  std::shared_ptr<Communicator> connect(Device device);
+  CollectiveArgs args_of(Collective kind, const ConstView& x, const View& y) const;
+  std::vector<std::int64_t> gather(std::int64_t mine);
 };
 
 namespace {
@@ -45,6 +60,24 @@ void share_host(const Launch& launch) {
   if (launch.local_size <= 1 || std::getenv("OMP_NUM_THREADS")) return;
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   set_num_threads(std::min(num_threads(), std::max(1, cores / launch.local_size)));
+}
+
+/// Host memory as a row.
+View row_of(void* data, std::size_t size, DType dtype) {
+  const Shape shape{static_cast<std::int64_t>(size)};
+  return {data, dtype, Device(), shape, contiguous_strides(shape)};
+}
+
+/// A number for each GPU of each host, not 0.
+std::int64_t identity_of(Device device) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const Hash hash = Hash()
+                        .add(std::string(host.data()))
+                        .add(std::string(visible ? visible : ""))
+                        .add(static_cast<std::uint64_t>(device.index));
+  return static_cast<std::int64_t>(hash.get() >> 1 | 1);
 }
 
 }  // namespace
@@ -77,12 +110,65 @@ Communicator* Group::communicator(Device device) const {
   if (device.is_meta || size() == 1) return nullptr;
   check<DeviceError>(!is_simulated(), "the other ranks of a predicted group are not there: use tensors on ",
                      "default_device(), which is a meta device");
-  check<DeviceError>(device.type == DeviceType::cpu, "collectives of ", device,
-                     " are not implemented: ", "copy the tensor to the CPU");
-  check<DeviceError>(mpi::is_running(), "no MPI connects the ", size(), " ranks: ", mpi::why_not());
+  const bool is_cpu = device.type == DeviceType::cpu;
+  check<DeviceError>(is_cpu ? channel::carries_tensors() : channel::is_running(), "no MPI connects the ", size(),
+                     " ranks: ", channel::why_not());
   const std::lock_guard lock(state_->making);
-  if (!state_->host) state_->host = std::make_unique<HostCommunicator>(state_->ranks, state_->id);
-  return state_->host.get();
+  if (is_cpu) return &state_->on_host();
+  auto& communicator = state_->of_devices[device.index];
+  if (!communicator) communicator = state_->connect(device);
+  return communicator.get();
+}
+
+Communicator* Group::between_processes() const {
+  if (size() == 1 || is_simulated()) return nullptr;
+  check<DeviceError>(channel::is_running(), "no MPI connects the ", size(), " ranks: ", channel::why_not());
+  const std::lock_guard lock(state_->making);
+  return &state_->on_host();
+}
+
+HostCommunicator& Group::State::on_host() {
+  if (!host) host = std::make_unique<HostCommunicator>(ranks, id);
+  return *host;
+}
+
+/// Connects the ranks' GPUs: by NCCL, or by way of the host if NCCL is missing or ranks share a GPU. All ranks come
+/// here in their first collective on a GPU's memory.
+std::shared_ptr<Communicator> Group::State::connect(Device device) {
+  const KernelTable& kernels = *backend(device).kernels;
+  const auto connect_ranks = kernels.find(&CollectiveKernels::connect);
+  const auto gpus = gather(connect_ranks ? identity_of(device) : 0);
+  const bool is_shared = std::set<std::int64_t>(gpus.begin(), gpus.end()).size() < gpus.size();
+  if (is_shared || std::ranges::count(gpus, 0) > 0) {
+    check<DeviceError>(channel::carries_tensors(), "NCCL cannot connect the ranks, as ",
+                       is_shared ? "several use one GPU" : "a rank's build lacks it",
+                       ", and no MPI does: ", channel::why_not());
+    return std::make_shared<StagedCommunicator>(on_host());
+  }
+  ConnectionId id{};
+  if (rank == 0) id = kernels.find(&CollectiveKernels::new_id)();
+  const View bytes = row_of(id.data(), id.size(), DType::u8);
+  const bool is_root = rank == 0;
+  on_host().run(args_of(Collective::broadcast, is_root ? ConstView(bytes) : ConstView(), is_root ? View() : bytes), {});
+  std::shared_ptr<Communicator> made =
+      connect_ranks(device, id, rank, static_cast<int>(ranks.size()), channel::timeout());
+  watch(made, rank);
+  return made;
+}
+
+CollectiveArgs Group::State::args_of(Collective kind, const ConstView& x, const View& y) const {
+  CollectiveArgs args{.kind = kind, .rank = rank, .size = static_cast<int>(ranks.size()), .peer = 0};
+  args.x = x;
+  args.y = y;
+  return args;
+}
+
+/// Returns the numbers that the ranks pass.
+std::vector<std::int64_t> Group::State::gather(std::int64_t mine) {
+  std::vector<std::int64_t> all(ranks.size());
+  on_host().run(
+      args_of(Collective::all_gather, row_of(&mine, 1, DType::i64), row_of(all.data(), all.size(), DType::i64)), {});
+  return all;
 }
 
 Group init(std::optional<std::chrono::milliseconds> timeout) {
@@ -98,15 +184,18 @@ Group init(std::optional<std::chrono::milliseconds> timeout) {
   };
   const detail::SimulatedRank simulated = detail::core_ambient.simulated_rank;
   if (simulated.is_active && simulated.world_size > 0) return group_of(simulated.rank, simulated.world_size, true);
-  static const Group world = [&] {
+  if (timeout) channel::set_timeout(std::min<std::chrono::milliseconds>(*timeout, std::chrono::years(1)));
+  // Never destroyed, because a rank that ends after a failure must not wait for the others.
+  static const Group& world = *[&] {
     const Launch launch = read_launch();
-    mpi::start(launch);
+    channel::start(launch);
     share_host(launch);
-    return group_of(launch.rank, launch.size, false);
+    return new Group(group_of(launch.rank, launch.size, false));
   }();
   if (simulated.is_active) return group_of(world.rank(), world.size(), true);
-  if (timeout) mpi::set_timeout(std::min<std::chrono::milliseconds>(*timeout, std::chrono::years(1)));
   return world;
 }
+
+int local_rank() { return read_launch().local_rank; }
 
 }  // namespace bytetape::dist

@@ -32,9 +32,14 @@ class Group {
   /// Throws ValueError if `colours` does not have size() entries.
   Group split(const std::vector<int>& colours) const;
 
-  /// Returns what connects the ranks for memory of `device`, or null for a meta device, a simulated group, or one rank.
-  /// Throws DeviceError if nothing does, such as without MPI for the CPU.
+  /// Returns what connects the ranks for memory of `device`: MPI for the CPU, NCCL for a GPU. Null for a meta device, a
+  /// simulated group, or one rank. The first call for a GPU connects the ranks, so all must make it.
+  /// Throws DeviceError if nothing connects them.
   Communicator* communicator(Device device) const;
+
+  /// Returns what connects the processes themselves, for barriers and short messages: MPI, or sockets under torchrun.
+  /// Null for a simulated group or one rank. Throws DeviceError if nothing connects them.
+  Communicator* between_processes() const;
 
  private:
   friend Group init(std::optional<std::chrono::milliseconds>);
@@ -45,8 +50,10 @@ class Group {
 
 /// Joins the processes that a launcher has started, and returns the group of all
 /// (torch.distributed.init_process_group). Launchers are mpirun of OpenMPI and MPICH, srun of Slurm, and torchrun.
-/// Without a launcher the group has one rank, and every collective works. Ranks that torchrun started have no
-/// connection yet, so their collectives throw DeviceError. Later calls return the same group.
+/// Without a launcher the group has one rank, and every collective works. Later calls return the same group.
+///
+/// NCCL connects GPUs. MPI connects the memory of CPUs, and GPUs where NCCL cannot. Ranks that torchrun started have no
+/// MPI, so their collectives on CPU tensors throw DeviceError.
 ///
 /// If several processes share a host and OMP_NUM_THREADS is not set, sets num_threads() to this process's share of the
 /// cores. Within memory::predict() the group is that of its options, and the other ranks are not there.
@@ -54,7 +61,12 @@ class Group {
 /// `timeout` is the time after which a rank that does not answer counts as lost: collectives then throw
 /// DistributedError. Initially 10 minutes. A later call with a timeout changes it.
 /// Throws ValueError if the launcher's environment is invalid.
-/// Throws DistributedError if the launcher and MPI number the processes differently.
+/// Throws DistributedError if the launcher and MPI number the processes differently, or ranks do not come in time.
 Group init(std::optional<std::chrono::milliseconds> timeout = {});
+
+/// Returns the number of this process among those on its host, from 0, or 0 without a launcher. Usually the rank's GPU
+/// is Device::cuda(local_rank()).
+/// Throws ValueError if the launcher's environment is invalid.
+int local_rank();
 
 }  // namespace bytetape::dist

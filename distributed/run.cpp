@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "bytetape/distributed/host/mpi.h"
+#include "bytetape/distributed/host/channel.h"
 #include "bytetape/distributed/launcher.h"
 
 namespace bytetape::dist {
@@ -21,7 +21,7 @@ std::string prefix() {
 void report(const std::string& name, const std::string& text) noexcept {
   std::fprintf(stderr, "%s%s%s%s\n", name.c_str(), name.empty() ? "" : ": ", prefix().c_str(), text.c_str());
   std::fflush(stderr);
-  mpi::tell_failure(text);
+  channel::tell_failure(text);
 }
 
 }  // namespace

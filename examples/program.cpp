@@ -207,8 +207,12 @@ DataKind image_data(const Shape& image, const data::Normalize& normalize) {
 
 namespace {
 
-/// Lets rank 0 alone print and write files, except memory recordings, of which each rank has its own.
-void become_rank(Options& o, int rank) {
+/// Gives a rank its GPU. Lets rank 0 alone print and write files, except memory recordings, of which each rank has its
+/// own.
+void become_rank(Options& o, const dist::Group& world) {
+  const int rank = world.rank();
+  if (world.size() > 1 && o.device == "cuda")
+    o.device = fmt::format("cuda:{}", dist::local_rank() % std::max(1, cuda::device_count()));
   if (rank == 0) return;
   if (!std::freopen("/dev/null", "w", stdout)) fail<FileError>("cannot open /dev/null");
   o.json = o.checkpoint = o.picture = "";
@@ -230,16 +234,16 @@ int run_example(Example example, int argc, char** argv) {
   if (example.add_options) example.add_options(app);
   int status = 0;
   const auto program = [&] {
-    const int rank = dist::init(std::chrono::hours(1)).rank();  // a test of rank 0 may take long
+    const dist::Group world = dist::init(std::chrono::hours(1));  // a test of rank 0 may take long
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-      if (rank == 0) app.exit(e);  // prints the help or the error
+      if (world.rank() == 0) app.exit(e);  // prints the help or the error
       status = e.get_exit_code() == 0 ? 0 : 2;
       return;
     }
     if (example.apply_options) example.apply_options(example, o);
-    become_rank(o, rank);
+    become_rank(o, world);
     status = run(example, o);
   };
   return dist::run(program, example.name) ? 1 : status;

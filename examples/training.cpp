@@ -106,12 +106,6 @@ void Training::save() {
   if (!o_.checkpoint.empty()) run_state().save(o_.checkpoint);
 }
 
-bool Training::is_interrupted_anywhere() const {
-  if (world_.size() == 1) return interrupted();
-  const Tensor any = dist::all_reduce(full({}, interrupted(), DType::i32), world_, dist::ReduceOp::max);
-  return !any.device().is_meta && any.item<int>();
-}
-
 std::optional<double> Training::test() {
   const Tensor score = world_.rank() == 0 ? sum_of_scores() : Tensor();
   const bool is_meta = default_device().is_meta;
@@ -193,7 +187,7 @@ void Training::take_step(const Tensor& inputs, const Tensor& targets) {
   o_.graph ? captured_(inputs, targets) : step_(inputs, targets);
   ++batch;
   examples_ += inputs.size(0) * world_.size();
-  is_interrupted_ = is_interrupted_anywhere();
+  is_interrupted_ = dist::any_rank(interrupted(), world_);
 }
 
 /// Returns the numbers of the epoch so far. Waits for the device.

@@ -140,7 +140,6 @@ class Training {
  private:
   bool has_begun() const { return result_.reached.epoch > 0 || result_.reached.batch > 0; }
   bool is_over();
-  bool is_interrupted_anywhere() const;
   Tensor sum_of_scores();
   void train_epoch();
   void save();

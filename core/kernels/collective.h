@@ -1,6 +1,12 @@
 #pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "bytetape/core/kernels/planned.h"
 #include "bytetape/core/view.h"
@@ -41,20 +47,43 @@ struct CollectiveArgs {
   Communicator* communicator = nullptr;  ///< null while memory is predicted
 };
 
-/// Connects the ranks of a group for the memory of one device type. distributed/ has one for the CPU.
+/// Connects the ranks of a group for the memory of one device type. distributed/ has one for the CPU, and cuda/ has one
+/// for GPUs.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// Does this rank's part. Each rank must call the same collectives of a group in the same order.
+  /// Does this rank's part, in the order of the thread's stream. Each rank must call the same collectives of a group in
+  /// the same order.
   /// Throws DistributedError if a rank does not answer, has failed, or calls another collective.
   virtual void run(const CollectiveArgs& args, Workspace ws) = 0;
+
+  /// A collective that the device has not finished.
+  struct Unfinished {
+    std::uint64_t number;  ///< of its group
+    std::string text;      ///< "all_reduce (sum) of f32, 100 elements"
+    std::chrono::steady_clock::duration waiting;
+  };
+  /// Returns the oldest one. None if run() returns after its collective. Any thread may call it.
+  virtual std::optional<Unfinished> unfinished() { return std::nullopt; }
+  /// Ends unfinished collectives, whose results are then lost. Later reads by the host throw DistributedError with
+  /// `why`. Any thread may call it.
+  virtual void abort(const std::string& why) { static_cast<void>(why); }
 };
+
+/// What one rank makes and all ranks of a group need to connect (ncclUniqueId).
+using ConnectionId = std::array<char, 128>;
 
 struct CollectiveKernels {
   Planned<CollectiveArgs> exchange;
   /// y = parts[0] op parts[1] op ..., in this order. All are row-major, with y's dtype and shape. y may be one of the
   /// parts. `average` is of floating dtypes, and bool has min and max only.
   void (*combine)(std::span<const ConstView> parts, ReduceOp op, const View& y);
+  /// Returns a new id. Null, as connect, if distributed/ connects the ranks for this memory.
+  ConnectionId (*new_id)() = nullptr;
+  /// Connects this process with the other ranks, which must call it at the same time, with the same id.
+  /// Throws DistributedError if that fails, or takes longer than `timeout`.
+  std::unique_ptr<Communicator> (*connect)(Device device, const ConnectionId& id, int rank, int size,
+                                           std::chrono::milliseconds timeout) = nullptr;
 };
 
 }  // namespace bytetape

@@ -12,6 +12,7 @@
 #include "bytetape/cuda/runtime/compiled.h"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/lost.h"
 #include "bytetape/cuda/runtime/nvml.h"
 #include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/streams.h"
@@ -188,6 +189,7 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   if (from_host) return;
   check(cudaStreamSynchronize(streams.get(number)));
   if (!to_host) return;
+  throw_if_lost(device.index);
   if (streams.is_only(number)) forget_launches(device.index);
   throw_pending_fault(device.index);
 }
@@ -199,6 +201,7 @@ void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
 
 void synchronize(int index) {
   synchronize_streams(index);
+  throw_if_lost(index);
   forget_launches(index);
   throw_pending_fault(index);
 }

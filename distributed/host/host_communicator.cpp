@@ -7,7 +7,7 @@
 
 #include "bytetape/core/dispatch.h"
 #include "bytetape/distributed/hash.h"
-#include "bytetape/distributed/host/mpi.h"
+#include "bytetape/distributed/host/channel.h"
 
 namespace bytetape::dist {
 namespace {
@@ -85,9 +85,9 @@ std::vector<int> HostCommunicator::others(const CollectiveArgs& a) const {
 
 template <class Post>
 void HostCommunicator::exchange(const CollectiveArgs& a, Post post) {
-  mpi::Exchange messages;
+  channel::Exchange messages;
   post(messages);
-  const auto missing = messages.wait(mpi::timeout());
+  const auto missing = messages.wait(channel::timeout());
   if (missing.empty()) return;
   std::ostringstream who;
   for (const int world_rank : missing) {
@@ -97,7 +97,7 @@ void HostCommunicator::exchange(const CollectiveArgs& a, Post post) {
   const bool is_pair = a.kind == Collective::send || a.kind == Collective::recv;
   fail<DistributedError>(is_pair ? "" : "number " + std::to_string(sequence_) + " of its group: ", "rank ", a.rank,
                          " had no answer from ", missing.size() == 1 ? "rank " : "ranks ", who.str(), " within ",
-                         std::chrono::duration<double>(mpi::timeout()).count(), " s");
+                         std::chrono::duration<double>(channel::timeout()).count(), " s");
 }
 
 void HostCommunicator::greet(const CollectiveArgs& a, const std::vector<int>& others) {
@@ -114,7 +114,7 @@ void HostCommunicator::greet(const CollectiveArgs& a, const std::vector<int>& ot
   if (a.kind == Collective::broadcast || a.kind == Collective::recv) mine.root = a.peer;
   if (a.kind == Collective::send) mine.root = a.rank;
   std::vector<Description> theirs(others.size());
-  exchange(a, [&](mpi::Exchange& messages) {
+  exchange(a, [&](channel::Exchange& messages) {
     for (std::size_t i = 0; i < others.size(); ++i) {
       const int to = ranks_[static_cast<std::size_t>(others[i])];
       messages.receive(to, &theirs[i], sizeof(Description));
@@ -136,7 +136,7 @@ void HostCommunicator::reduce_part(const CollectiveArgs& a, Workspace ws, const 
   };
   std::vector<ConstView> parts(static_cast<std::size_t>(a.size));
   parts[static_cast<std::size_t>(a.rank)] = view_of(address(a.x, own.begin));
-  exchange(a, [&](mpi::Exchange& messages) {
+  exchange(a, [&](channel::Exchange& messages) {
     char* room = static_cast<char*>(ws.data);
     for (const int r : others(a)) {
       const Part theirs(numel, part, r);
@@ -154,7 +154,7 @@ void HostCommunicator::reduce_part(const CollectiveArgs& a, Workspace ws, const 
 void HostCommunicator::gather(const CollectiveArgs& a, std::int64_t part) {
   const std::int64_t numel = a.y.numel();
   const Part own(numel, part, a.rank);
-  exchange(a, [&](mpi::Exchange& messages) {
+  exchange(a, [&](channel::Exchange& messages) {
     for (const int r : others(a)) {
       const Part theirs(numel, part, r);
       const int rank = ranks_[static_cast<std::size_t>(r)];
@@ -181,7 +181,7 @@ void HostCommunicator::pass(const CollectiveArgs& a, Workspace ws) {
     case Collective::all_to_all: {
       const std::int64_t part = a.x.numel() / a.size;
       copy(a.x, a.rank * part, a.y, a.rank * part, part);
-      return exchange(a, [&](mpi::Exchange& messages) {
+      return exchange(a, [&](channel::Exchange& messages) {
         for (const int r : others(a)) {
           messages.receive(world(r), address(a.y, r * part), bytes(a.y, part));
           messages.send(world(r), address(a.x, r * part), bytes(a.x, part));
@@ -189,30 +189,31 @@ void HostCommunicator::pass(const CollectiveArgs& a, Workspace ws) {
       });
     }
     case Collective::broadcast:
-      return exchange(a, [&](mpi::Exchange& messages) {
+      return exchange(a, [&](channel::Exchange& messages) {
         if (a.rank != a.peer) return messages.receive(world(a.peer), a.y.data(), bytes(a.y, a.y.numel()));
         for (const int r : others(a)) messages.send(world(r), a.x.data(), bytes(a.x, a.x.numel()));
         if (a.y.defined() && a.y.data() != a.x.data()) copy(a.x, 0, a.y, 0, a.x.numel());
       });
     case Collective::send:
       return exchange(
-          a, [&](mpi::Exchange& messages) { messages.send(world(a.peer), a.x.data(), bytes(a.x, a.x.numel())); });
+          a, [&](channel::Exchange& messages) { messages.send(world(a.peer), a.x.data(), bytes(a.x, a.x.numel())); });
     case Collective::recv:
-      return exchange(
-          a, [&](mpi::Exchange& messages) { messages.receive(world(a.peer), a.y.data(), bytes(a.y, a.y.numel())); });
+      return exchange(a, [&](channel::Exchange& messages) {
+        messages.receive(world(a.peer), a.y.data(), bytes(a.y, a.y.numel()));
+      });
     case Collective::barrier:
       return;  // the greeting was one
   }
 }
 
 void HostCommunicator::run(const CollectiveArgs& a, Workspace ws) {
-  const std::lock_guard lock(mpi::calls());
-  check<DistributedError>(!mpi::has_failed(), "an earlier collective of this process failed");
+  const std::lock_guard lock(channel::calls());
+  check<DistributedError>(!channel::has_failed(), "an earlier collective of this process failed");
   try {
     greet(a, others(a));
     pass(a, ws);
   } catch (const DistributedError&) {
-    mpi::set_failed();
+    channel::set_failed();
     throw;
   }
 }

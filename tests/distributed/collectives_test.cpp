@@ -273,6 +273,12 @@ TEST(Collectives, LeaveNothingHeld) {
 /// Nanoseconds of a clock that all processes of a host share.
 std::int64_t now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+TEST(AnyRank, IsTrueOnAllRanks) {
+  const Group group = world();
+  for (int from = 0; from < group.size(); ++from) EXPECT_TRUE(dist::any_rank(group.rank() == from, group));
+  EXPECT_FALSE(dist::any_rank(false, group));
+}
+
 TEST(Barrier, IsLeftOnceAllRanksHaveCome) {
   const Group group = world();
   for (int last = 0; last < group.size(); ++last) {

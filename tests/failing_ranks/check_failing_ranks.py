@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes one rank of three fail at random, and checks that the others end with an error that says why, in time, and that
+"""Makes one of several ranks fail at random, and checks that the others end with an error that says why, in time, and that
 rank 0 has left a checkpoint of whole steps.
 
-usage: check_failing_ranks.py PROGRAM [--runs N] [--seed N]     the exit code is 77 without a known launcher
+usage: check_failing_ranks.py PROGRAM [--runs N] [--seed N] [--ranks N] [--cuda]
+The exit code is 77 without a known launcher. With --cuda, NCCL connects a GPU for each rank.
 """
 
 import argparse
@@ -15,28 +16,33 @@ import sys
 import tempfile
 import time
 
-RANKS, STEPS, TIMEOUT = 3, 6, 6
+STEPS, TIMEOUT = 6, 6
 FAILURES = ["throws", "dies", "stops", "other", "size", "shape", "group", "grad", "retry", "fault", "leaves"]
+# NCCL does not see that ranks call different collectives, but they wait for each other.
+FAILURES_OF_GPUS = ["throws", "dies", "stops", "other", "fault", "leaves"]
 DIFFERENCES = {"shape": "; their shapes differ", "group": "; their groups differ", "retry": "; their tags differ",
                "grad": ", on the tape", "other": " broadcast of f32, 2 elements", "size": " all_reduce (sum) of f32, 3 elements"}
 
 
-def expected(failure, rank, other):
+def expected(failure, rank, other, is_on_gpus):
     """Parts of the error on another rank than the one that fails. One of them must occur."""
     told = f"rank {rank} failed: "
     if failure == "throws":
         return [told + "the disk is full"]
     if failure == "fault":
         return [told]
+    if is_on_gpus:
+        return [f"rank {other} had no answer from all ranks within {TIMEOUT} s", "failed: "]
     if failure in DIFFERENCES:
         return [DIFFERENCES[failure]]  # found here, or told by another rank
     # A rank that waits for one that waits may give up first, and tell it.
     return [f"rank {other} had no answer from rank {rank} within {TIMEOUT} s", "failed: ", "MPI: "]
 
 
-def launch(option, program, folder, failure, rank, step):
+def launch(option, program, ranks, folder, failure, rank, step, is_on_gpus):
     here = pathlib.Path(__file__).resolve().parent
-    command = [here.parent / "distributed" / "run_ranks", str(RANKS), program, folder, failure, str(rank), str(step)]
+    command = [here.parent / "distributed" / "run_ranks", str(ranks), program, folder, failure, str(rank), str(step)]
+    command += ["cuda"] if is_on_gpus else []
     environment = os.environ | {"MPIRUN_OPTION": option}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                             start_new_session=True)
@@ -66,12 +72,12 @@ def wait(process, folder, ranks, seconds):
     return False
 
 
-def run(option, is_ended, program, failure, rank, step):
+def run(option, is_ended, program, ranks, failure, rank, step, is_on_gpus):
     faults = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        process = launch(option, program, name, failure, rank, step)
-        others = [r for r in range(RANKS) if r != rank]
+        process = launch(option, program, ranks, name, failure, rank, step, is_on_gpus)
+        others = [r for r in range(ranks) if r != rank]
         began = time.monotonic()
         if not wait(process, folder, others, 10 * TIMEOUT):
             faults.append("a rank still waits")
@@ -84,7 +90,7 @@ def run(option, is_ended, program, failure, rank, step):
         for other in others:
             file = folder / f"rank{other}"
             text = file.read_text() if file.exists() else "(nothing)"
-            if not (is_ended and not file.exists()) and not any(part in text for part in expected(failure, rank, other)):
+            if not (is_ended and not file.exists()) and not any(part in text for part in expected(failure, rank, other, is_on_gpus)):
                 faults.append(f"rank {other} ended with: {text}")
         checkpoint = (folder / "run.ckpt").exists()
         if checkpoint != (step > 0) and not is_ended:
@@ -100,7 +106,10 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--cuda", action="store_true")
     options = parser.parse_args()
+    failures = FAILURES_OF_GPUS if options.cuda else FAILURES
     option, ending = launcher()
     if option is None:
         print("needs the mpirun of OpenMPI or MPICH")
@@ -108,8 +117,8 @@ def main():
     random.seed(options.seed)
     good = True
     for i in range(options.runs):
-        failure = FAILURES[i % len(FAILURES)]
-        good &= run(option, failure in ending, options.program, failure, random.randrange(RANKS), random.randrange(STEPS))
+        failure, rank, step = failures[i % len(failures)], random.randrange(options.ranks), random.randrange(STEPS)
+        good &= run(option, failure in ending, options.program, options.ranks, failure, rank, step, options.cuda)
     return 0 if good else 1
 
 

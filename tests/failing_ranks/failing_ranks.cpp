@@ -1,5 +1,5 @@
 // Trains on several ranks, of which one fails in a step. Each rank writes how it ended to a file.
-// usage: failing_ranks FOLDER FAILURE RANK STEP
+// usage: failing_ranks FOLDER FAILURE RANK STEP [cuda]
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -20,6 +20,7 @@ constexpr std::chrono::seconds timeout(6);
 struct Scenario {
   std::string folder, failure;
   int rank, step;
+  bool is_on_gpu;
 };
 
 void fail_as(const Scenario& scenario, const dist::Group& world) {
@@ -49,6 +50,7 @@ void retry(const nn::Sequential& net, const Tensor& loss) {
 
 void train(const Scenario& scenario) {
   const dist::Group world = dist::init(timeout);
+  const DefaultDevice here(scenario.is_on_gpu ? Device::cuda(dist::local_rank() % cuda::device_count()) : Device());
   const dist::Group metrics = same_ranks(world), others = same_ranks(world);
   nn::Sequential net(nn::Linear(4, 3));
   const dist::DataParallel parallel(net, world);
@@ -64,6 +66,7 @@ void train(const Scenario& scenario) {
     fails_by("retry") ? retry(net, loss) : loss.backward();
     sgd.step();
     sgd.zero_grad();
+    synchronize(default_device());
     if (world.rank() > 0) continue;
     StateDict state;
     state.add("model", {net.state_dict()});
@@ -74,8 +77,8 @@ void train(const Scenario& scenario) {
 
 }  // namespace
 
-int main(int, char** argv) {
-  const Scenario scenario{argv[1], argv[2], std::atoi(argv[3]), std::atoi(argv[4])};
+int main(int argc, char** argv) {
+  const Scenario scenario{argv[1], argv[2], std::atoi(argv[3]), std::atoi(argv[4]), argc > 5};
   return dist::run([&] {
     std::string end = "done";
     const auto write = [&] {
