@@ -96,10 +96,10 @@ inline const std::vector<Workload>& workloads() {
 /// A model, its optimizer and one batch on default_device(). With several ranks, each has a batch of this size.
 class Training {
  public:
-  /// With `recomputes`, forward saves less for backward (Recompute).
-  explicit Training(const Workload& w, bool recomputes = false)
+  /// With `recomputes`, forward saves less for backward (Recompute). `options` are for several ranks.
+  explicit Training(const Workload& w, bool recomputes = false, const dist::DataParallelOptions& options = {})
       : model_(w.model()),
-        parallel_(*model_, dist::init()),
+        parallel_(*model_, dist::init(), options),
         optimizer_(w.optimizer(*model_)),
         batch_(w.data(w.batch)),
         loss_(w.loss),
@@ -111,6 +111,8 @@ class Training {
 
   /// Takes a training step on a batch that is already on the device.
   Tensor step() {
+    std::optional<dist::NoSync> alone;
+    if (exchanges_nothing) alone.emplace(parallel_);
     const Autocast autocast(computed_);
     optimizer_->zero_grad();
     Tensor loss = forward();
@@ -118,6 +120,9 @@ class Training {
     optimizer_->step();
     return loss.detach();
   }
+
+  /// Each rank trains by itself.
+  bool exchanges_nothing = false;
 
  private:
   Tensor forward() {

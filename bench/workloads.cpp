@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,14 +24,23 @@ int of_rank_0(int value) {
   return static_cast<int>(dist::broadcast_(all, dist::init()).item<std::int64_t>());
 }
 
+/// How several ranks train.
+struct Ranks {
+  dist::DataParallelOptions options;
+  bool are_alone = false;
+
+  std::string exchange() const { return are_alone ? "none" : detail::concat(options.exchange_dtype); }
+};
+
 /// `mode` is "eager", or "graph" for a captured step.
-nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes) {
+nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes, const Ranks& ranks) {
   const Device device = default_device();
   const bool on_cpu = device == Device::cpu();
   const auto finish = [&] { synchronize(device); };
   cuda::set_allow_tf32(w.precision == "tf32");
   manual_seed(0);
-  bench::Training training(w, recomputes);
+  bench::Training training(w, recomputes, ranks.options);
+  training.exchanges_nothing = ranks.are_alone;
   auto captured = capture([&] { return training.step(); });
   const auto step = [&] { return mode == "graph" ? captured() : training.step(); };
   for (int i = 0; i < (on_cpu ? 3 : 10); ++i) step();
@@ -54,6 +64,7 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"precision", w.precision},
           {"batch", w.batch},
           {"ranks", dist::init().size()},
+          {"exchange", ranks.exchange()},
           {"recompute", recomputes},
           {"ms_per_step", ms},
           {"ms_min", t.min / 1e6},
@@ -105,6 +116,12 @@ int main(int argc, char** argv) {
                "try all algorithms that cuBLASLt and cuDNN propose; print lines for cuda/matmul/ranks.inc");
   app.add_option("--workspace-cap", workspace_cap,
                  "workspace bytes that cuBLASLt and cuDNN may use; default: their usual caps");
+  const std::map<std::string, DType> dtypes{{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
+  Ranks ranks;
+  app.add_option("--exchange", ranks.options.exchange_dtype, "dtype in which ranks exchange gradients; default: f32")
+      ->transform(CLI::Transformer(dtypes));
+  app.add_option("--bucket-bytes", ranks.options.bucket_bytes, "size of their buckets; default: 25 MiB");
+  app.add_flag("--alone", ranks.are_alone, "exchange no gradients, to see what the exchange costs");
   app.add_option("workload", names, "names of workloads; default: all with the precisions of the device");
   CLI11_PARSE(app, argc, argv);
   const auto body = [&] {
@@ -127,7 +144,7 @@ int main(int argc, char** argv) {
       if (!is_named && !(names.empty() && is_measured(w))) continue;
       if (on.is_meta) std::cout << predict(w, on, recomputes).dump() << std::endl;
       for (const std::string& mode : on.is_meta ? std::vector<std::string>() : modes) {
-        const auto line = measure(w, mode, recomputes);
+        const auto line = measure(w, mode, recomputes, ranks);
         if (dist::init().rank() == 0) std::cout << line.dump() << std::endl;
       }
     }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -76,8 +77,14 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 class Connection {
  public:
   explicit Connection(ncclComm_t comm) : comm_(comm) {}
+  /// Waits for the other ranks to end theirs, unless an exception is on its way: then another rank may never come.
   ~Connection() {
-    if (const ncclComm_t comm = comm_) ncclCommDestroy(comm);
+    const ncclComm_t comm = comm_.exchange(nullptr);
+    if (!comm) return;
+    if (std::uncaught_exceptions() > 0)
+      std::thread([comm] { ncclCommAbort(comm); }).detach();
+    else
+      ncclCommDestroy(comm);
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
