@@ -112,15 +112,20 @@ TEST(KeyValueCache, FindsTheLastTokens) {
 }
 
 TEST(KeyValueCache, RefusesBadInput) {
-  EXPECT_THROWS_SAYING(KeyValueCache({.capacity = 0}), ValueError, "a capacity of 0");
+  for (const nn::KeyValueCacheSizes& none :
+       {nn::KeyValueCacheSizes{.layers = 0}, {.rows = 0}, {.heads = 0}, {.capacity = 0}, {.head_size = 0}})
+    EXPECT_THROWS_SAYING(KeyValueCache{none}, ValueError, "KeyValueCache needs positive sizes");
+  EXPECT_NO_THROW(KeyValueCache({.head_size = 256}));
   EXPECT_THROWS_SAYING(KeyValueCache({.head_size = 257}), ValueError, "a head size of at most 256, got 257");
   EXPECT_THROWS_SAYING(KeyValueCache({.dtype = DType::i64}), DTypeError, "needs a floating dtype, got i64");
   KeyValueCache cache(sizes(2));
   const Tensor x = zeros({2, 2, 1, 2}, DType::f64);
   EXPECT_THROWS_SAYING(cache.attend(2, x, x, x), ValueError, "there is no layer 2 of 2");
+  EXPECT_THROWS_SAYING(cache.attend(-1, x, x, x), ValueError, "there is no layer -1 of 2");
   EXPECT_THROWS_SAYING(cache.set_lengths(zeros({3}, DType::i64)), ShapeError, "a length for each of its 2 rows");
   EXPECT_THROWS_SAYING(cache.set_lengths(zeros({2})), DTypeError, "lengths in i64");
-  EXPECT_THROWS_SAYING(cache.last_tokens(zeros({3, 1, 2})), ShapeError, "expects (2, t, d)");
+  for (const Tensor& wrong : {zeros({3, 1, 2}), zeros({2, 1}), zeros({2, 0, 2}), Tensor()})
+    EXPECT_THROWS_SAYING(cache.last_tokens(wrong), ShapeError, "expects (2, t, d) with at least one token, got");
 }
 
 TEST(Generate, TakesTheMostLikelyTokensOfAModelWithoutACache) {
@@ -310,9 +315,10 @@ TEST(Generate, RefusesBadInputBeforeAnyWork) {
   EXPECT_THROWS_SAYING(with({}, Tensor())(), ValueError, "the prompts are an undefined tensor");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}, DType::i64, Device::meta()))(), DeviceError, "on another device");
   EXPECT_THROWS_SAYING(nn::generate({}, cache, good), ValueError, "the model is an empty function");
-  const auto wrong = [](const Tensor& tokens, KeyValueCache&) { return zeros({tokens.size(0), 2}); };
-  EXPECT_THROWS_SAYING(nn::generate(wrong, cache, good, {.max_new_tokens = 2}), ShapeError,
-                       "expected logits (2, 3, vocabulary) from the model, got f32(2, 2)");
+  for (const Tensor& logits : {zeros({2, 2}), zeros({3, 3, 4}), zeros({2, 2, 4}), zeros({2, 3, 0}), Tensor()})
+    EXPECT_THROWS_SAYING(nn::generate([&](auto&&...) { return logits; }, cache, good, {.max_new_tokens = 2}),
+                         ShapeError,
+                         detail::concat("expected logits (2, 3, vocabulary) from the model, got ", describe(logits)));
 }
 
 }  // namespace
