@@ -315,7 +315,7 @@ TEST(Generate, RefusesBadInputBeforeAnyWork) {
   EXPECT_THROWS_SAYING(with({}, Tensor())(), ValueError, "the prompts are an undefined tensor");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}, DType::i64, Device::meta()))(), DeviceError, "on another device");
   EXPECT_THROWS_SAYING(nn::generate({}, cache, good), ValueError, "the model is an empty function");
-  for (const Tensor& logits : {zeros({2, 2}), zeros({3, 3, 4}), zeros({2, 2, 4}), zeros({2, 3, 0}), Tensor()})
+  for (const Tensor& logits : {zeros({2, 3, 4, 1}), zeros({3, 3, 4}), zeros({2, 2, 4}), zeros({2, 3, 0}), Tensor()})
     EXPECT_THROWS_SAYING(nn::generate([&](auto&&...) { return logits; }, cache, good, {.max_new_tokens = 2}),
                          ShapeError,
                          detail::concat("expected logits (2, 3, vocabulary) from the model, got ", describe(logits)));

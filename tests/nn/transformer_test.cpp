@@ -211,6 +211,7 @@ TEST(MultiheadAttention, RejectsBadInput) {
   expect_rejected(flat, flat, flat);
   expect_rejected(narrow, x, x);
   expect_rejected({}, x, x);
+  expect_rejected(x, {}, x);
   expect_rejected(x, narrow, x);
   expect_rejected(x, x, zeros({2, 4, 6}));
   expect_rejected(zeros({1, 3, 6}), x, x);
@@ -234,12 +235,17 @@ TEST(MultiheadAttention, RejectsBadInput) {
 TEST(TransformerLayers, RejectBadInput) {
   EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 4), ValueError,
                        "TransformerEncoderLayer needs a positive nhead that divides d_model, got 4 and 6");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 0), ValueError,
+                       "a positive nhead that divides d_model, got 0 and");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, -2), ValueError, "a positive nhead that divides d_model, got -2");
   EXPECT_THROWS_SAYING(nn::TransformerDecoderLayer(0, 2), ValueError,
                        "TransformerDecoderLayer needs a positive nhead that divides d_model, got 2 and 0");
   EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 2, {.dim_feedforward = 0}), ValueError,
                        "TransformerEncoderLayer needs a positive dim_feedforward, got 0");
   EXPECT_THROWS_SAYING(nn::TransformerDecoderLayer(6, 2, {.dropout = 2}), ValueError,
                        "TransformerDecoderLayer needs a dropout in [0, 1], got 2");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 2, {.dropout = -0.5}), ValueError,
+                       "TransformerEncoderLayer needs a dropout in [0, 1], got -0.5");
   EXPECT_NO_THROW(nn::TransformerEncoderLayer(6, 2, {.dropout = 1}));
   nn::TransformerEncoderLayer encoder(6, 2);
   for (const Tensor& src : {zeros({2, 6}), zeros({2, 3, 5}), Tensor()})
