@@ -105,6 +105,13 @@ TEST(BpeTokenizer, MayMergeAResultBeforeOtherPairs) {
   EXPECT_EQ(parts_by(t)("abcd"), (Parts{"abc", "d"}));
 }
 
+TEST(BpeTokenizer, NeedsNoNewlineAfterTheLastMerge) {
+  for (const char* lines : {"a b\nc d", "a b\r\nc d\r\n", "a b\n\nc d\n"}) {
+    const BpeTokenizer t = Files({"ab", "cd"}, lines).tokenizer();
+    EXPECT_EQ(parts_by(t)("abcd"), (Parts{"ab", "cd"})) << lines;
+  }
+}
+
 TEST(BpeTokenizer, KnowsSpecialTokensByName) {
   const BpeTokenizer t = Files({"<|endoftext|>"}).tokenizer();
   EXPECT_EQ(t.find("<|endoftext|>"), 256);
