@@ -283,6 +283,14 @@ TEST(Generate, ReadsNothingOnAMetaDevice) {
   }
 }
 
+TEST(Generate, DrawsNoTokenAfterThoseOfTopP) {
+  KeyValueCache cache({.capacity = 40});
+  const auto even = [](const Tensor& tokens, KeyValueCache&) { return zeros({1, tokens.size(1), 2}); };
+  const Tensor prompt = zeros({1, 1}, DType::i64);
+  const Tensor y = nn::generate(even, cache, prompt, {.max_new_tokens = 30, .temperature = 1, .top_p = 0.5});
+  EXPECT_EQ(min(y).item<int>(), max(y).item<int>()) << "the first token has all of 0.5";
+}
+
 TEST(Generate, RefusesBadInputBeforeAnyWork) {
   KeyValueCache cache({.rows = 2, .capacity = 8});
   const auto refuse = [](const Tensor&, KeyValueCache&) -> Tensor { throw std::logic_error("called"); };
@@ -311,6 +319,8 @@ TEST(Generate, RefusesBadInputBeforeAnyWork) {
                        "prompts of 9 tokens exceed the capacity of the cache, 8");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}))(), DTypeError, "expected prompts in i64, got f32(2, 3)");
   EXPECT_THROWS_SAYING(with({}, zeros({3, 3}, DType::i64))(), ShapeError, "expected prompts (2, t) for the rows");
+  EXPECT_THROWS_SAYING(with({}, zeros({2, 3, 1}, DType::i64))(), ShapeError, "expected prompts (2, t) for the rows");
+  EXPECT_THROW(bad({.max_new_tokens = 2, .end_token = 0})(), std::logic_error) << "0 is a token";
   EXPECT_THROWS_SAYING(with({}, zeros({2, 0}, DType::i64))(), ShapeError, "with at least one token");
   EXPECT_THROWS_SAYING(with({}, Tensor())(), ValueError, "the prompts are an undefined tensor");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}, DType::i64, Device::meta()))(), DeviceError, "on another device");

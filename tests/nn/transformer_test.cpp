@@ -192,6 +192,13 @@ TEST(TransformerDecoderLayer, MayBeCheckpointed) {
   EXPECT_EQ(grads[1], grads[3]);
 }
 
+TEST(MultiheadAttention, TakesAMaskForAllHeadsOrForEach) {
+  nn::MultiheadAttention layer(6, 2);
+  const Tensor x = randn({2, 3, 6}), mask = randn({3, 3}), y = layer(x, x, x, {.attn_mask = mask});
+  const Tensor each = layer(x, x, x, {.attn_mask = expand(mask, {2, 2, 3, 3})});
+  EXPECT_EQ(each.to_vector<float>(), y.to_vector<float>());
+}
+
 TEST(MultiheadAttention, RejectsBadInput) {
   EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 4), ValueError,
                        "MultiheadAttention needs a positive number of heads that divides embed_dim, got 4 and 6");
