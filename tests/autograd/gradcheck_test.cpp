@@ -151,6 +151,11 @@ TEST(Gradcheck, SaysWhatItCannotCheck) {
                        "input 0, f32(2,) on cpu, must be");
   const Tensor expanded = expand(random_tensor({1}), {3}).detach().set_requires_grad();
   EXPECT_THROWS_SAYING(gradcheck(twice, {expanded}), ValueError, "elements of input 0 share memory");
+  const auto with_stride_0 = [](std::int64_t size) {
+    return random_tensor({1}).alias({size}, {0}, 0).detach().set_requires_grad();
+  };
+  EXPECT_THROWS_SAYING(gradcheck(twice, {with_stride_0(2)}), ValueError, "elements of input 0 share memory");
+  EXPECT_TRUE(gradcheck(twice, {with_stride_0(1)})) << "which has one element";
   double drift = 0;
   EXPECT_THROWS_SAYING(gradcheck([&](const Inputs& x) { return x[0] + (drift += 1); }, {random_leaf({2})}), ValueError,
                        "gives other values for the same inputs");

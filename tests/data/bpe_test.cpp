@@ -105,6 +105,13 @@ TEST(BpeTokenizer, MayMergeAResultBeforeOtherPairs) {
   EXPECT_EQ(parts_by(t)("abcd"), (Parts{"abc", "d"}));
 }
 
+TEST(BpeTokenizer, NeedsNoNewlineAfterTheLastMerge) {
+  for (const char* lines : {"a b\nc d", "a b\r\nc d\r\n", "a b\n\nc d\n"}) {
+    const BpeTokenizer t = Files({"ab", "cd"}, lines).tokenizer();
+    EXPECT_EQ(parts_by(t)("abcd"), (Parts{"ab", "cd"})) << lines;
+  }
+}
+
 TEST(BpeTokenizer, KnowsSpecialTokensByName) {
   const BpeTokenizer t = Files({"<|endoftext|>"}).tokenizer();
   EXPECT_EQ(t.find("<|endoftext|>"), 256);
@@ -153,6 +160,8 @@ TEST(BpeTokenizer, RejectsDamagedFiles) {
   EXPECT_THROWS_SAYING(of("{\"\xE4\xB8\xAD\":1}", "")(), FileError, "has a character that stands for no byte");
   EXPECT_THROWS_SAYING(of(good.vocab, "#version: 0.2\na\n")(), FileError, "merges.txt: line 2: expected two tokens");
   EXPECT_THROWS_SAYING(of(good.vocab, "a  b\n")(), FileError, "merges.txt: line 1: expected two tokens, whose");
+  for (const char* line : {"a ", " a", "a \xE4\xB8\xAD", "\xE4\xB8\xAD a"})
+    EXPECT_THROWS_SAYING(of(good.vocab, line)(), FileError, "merges.txt: line 1: expected two tokens, whose");
   EXPECT_THROWS_SAYING(of(good.vocab, "a b\n")(), FileError,
                        "merges.txt: merge 1: vocab.json has no token for the bytes 'ab'");
   const test::TemporaryDir dir;

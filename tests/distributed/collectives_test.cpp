@@ -253,6 +253,7 @@ TEST(Collectives, RefuseBadInput) {
   EXPECT_THROWS_SAYING(dist::broadcast(x, group, -1), ValueError, "root");
   EXPECT_THROWS_SAYING(dist::send(x, group, group.rank()), ValueError, "another rank");
   EXPECT_THROWS_SAYING(dist::recv_(x, group, group.size()), ValueError, "another rank");
+  EXPECT_THROWS_SAYING(dist::send(x, group, -1), ValueError, "another rank");
   EXPECT_THROWS_SAYING(dist::reduce_scatter(zeros({}), group), ShapeError, "multiple");
   if (group.size() == 1) return;
   EXPECT_THROWS_SAYING(dist::reduce_scatter(x, group), ShapeError, "multiple of");

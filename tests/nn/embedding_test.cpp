@@ -32,10 +32,16 @@ TEST(Embedding, KeepsThePaddingAtZero) {
   sum(table(from_vector(places))).backward();
   EXPECT_EQ(table.weight.grad()[3].to_vector<float>(), std::vector<float>(5, 0));
   EXPECT_EQ(table.weight.grad()[2].to_vector<float>(), std::vector<float>(5, 2));
+  for (const std::int64_t first : {0, -4}) {
+    const nn::Embedding other(4, 5, {.padding_idx = first});
+    EXPECT_EQ(other.describe(), "Embedding(4, 5, padding_idx=0)");
+    EXPECT_EQ(other.weight[0].to_vector<float>(), std::vector<float>(5, 0));
+  }
 }
 
 TEST(Embedding, RejectsBadArguments) {
   EXPECT_THROWS_SAYING(nn::Embedding(0, 2), ValueError, "Embedding needs positive sizes, got 0 and 2");
+  EXPECT_THROWS_SAYING(nn::Embedding(2, 0), ValueError, "Embedding needs positive sizes, got 2 and 0");
   EXPECT_THROWS_SAYING(nn::Embedding(4, 2, {.padding_idx = 4}), ValueError,
                        "Embedding needs a padding_idx among its 4 rows, got 4");
   EXPECT_THROWS_SAYING(nn::Embedding(4, 2, {.padding_idx = -5}), ValueError,

@@ -112,15 +112,20 @@ TEST(KeyValueCache, FindsTheLastTokens) {
 }
 
 TEST(KeyValueCache, RefusesBadInput) {
-  EXPECT_THROWS_SAYING(KeyValueCache({.capacity = 0}), ValueError, "a capacity of 0");
+  for (const nn::KeyValueCacheSizes& none :
+       {nn::KeyValueCacheSizes{.layers = 0}, {.rows = 0}, {.heads = 0}, {.capacity = 0}, {.head_size = 0}})
+    EXPECT_THROWS_SAYING(KeyValueCache{none}, ValueError, "KeyValueCache needs positive sizes");
+  EXPECT_NO_THROW(KeyValueCache({.head_size = 256}));
   EXPECT_THROWS_SAYING(KeyValueCache({.head_size = 257}), ValueError, "a head size of at most 256, got 257");
   EXPECT_THROWS_SAYING(KeyValueCache({.dtype = DType::i64}), DTypeError, "needs a floating dtype, got i64");
   KeyValueCache cache(sizes(2));
   const Tensor x = zeros({2, 2, 1, 2}, DType::f64);
   EXPECT_THROWS_SAYING(cache.attend(2, x, x, x), ValueError, "there is no layer 2 of 2");
+  EXPECT_THROWS_SAYING(cache.attend(-1, x, x, x), ValueError, "there is no layer -1 of 2");
   EXPECT_THROWS_SAYING(cache.set_lengths(zeros({3}, DType::i64)), ShapeError, "a length for each of its 2 rows");
   EXPECT_THROWS_SAYING(cache.set_lengths(zeros({2})), DTypeError, "lengths in i64");
-  EXPECT_THROWS_SAYING(cache.last_tokens(zeros({3, 1, 2})), ShapeError, "expects (2, t, d)");
+  for (const Tensor& wrong : {zeros({3, 1, 2}), zeros({2, 1}), zeros({2, 0, 2}), Tensor()})
+    EXPECT_THROWS_SAYING(cache.last_tokens(wrong), ShapeError, "expects (2, t, d) with at least one token, got");
 }
 
 TEST(Generate, TakesTheMostLikelyTokensOfAModelWithoutACache) {
@@ -278,6 +283,14 @@ TEST(Generate, ReadsNothingOnAMetaDevice) {
   }
 }
 
+TEST(Generate, DrawsNoTokenAfterThoseOfTopP) {
+  KeyValueCache cache({.capacity = 40});
+  const auto even = [](const Tensor& tokens, KeyValueCache&) { return zeros({1, tokens.size(1), 2}); };
+  const Tensor prompt = zeros({1, 1}, DType::i64);
+  const Tensor y = nn::generate(even, cache, prompt, {.max_new_tokens = 30, .temperature = 1, .top_p = 0.5});
+  EXPECT_EQ(min(y).item<int>(), max(y).item<int>()) << "the first token has all of 0.5";
+}
+
 TEST(Generate, RefusesBadInputBeforeAnyWork) {
   KeyValueCache cache({.rows = 2, .capacity = 8});
   const auto refuse = [](const Tensor&, KeyValueCache&) -> Tensor { throw std::logic_error("called"); };
@@ -306,13 +319,16 @@ TEST(Generate, RefusesBadInputBeforeAnyWork) {
                        "prompts of 9 tokens exceed the capacity of the cache, 8");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}))(), DTypeError, "expected prompts in i64, got f32(2, 3)");
   EXPECT_THROWS_SAYING(with({}, zeros({3, 3}, DType::i64))(), ShapeError, "expected prompts (2, t) for the rows");
+  EXPECT_THROWS_SAYING(with({}, zeros({2, 3, 1}, DType::i64))(), ShapeError, "expected prompts (2, t) for the rows");
+  EXPECT_THROW(bad({.max_new_tokens = 2, .end_token = 0})(), std::logic_error) << "0 is a token";
   EXPECT_THROWS_SAYING(with({}, zeros({2, 0}, DType::i64))(), ShapeError, "with at least one token");
   EXPECT_THROWS_SAYING(with({}, Tensor())(), ValueError, "the prompts are an undefined tensor");
   EXPECT_THROWS_SAYING(with({}, zeros({2, 3}, DType::i64, Device::meta()))(), DeviceError, "on another device");
   EXPECT_THROWS_SAYING(nn::generate({}, cache, good), ValueError, "the model is an empty function");
-  const auto wrong = [](const Tensor& tokens, KeyValueCache&) { return zeros({tokens.size(0), 2}); };
-  EXPECT_THROWS_SAYING(nn::generate(wrong, cache, good, {.max_new_tokens = 2}), ShapeError,
-                       "expected logits (2, 3, vocabulary) from the model, got f32(2, 2)");
+  for (const Tensor& logits : {zeros({2, 3, 4, 1}), zeros({3, 3, 4}), zeros({2, 2, 4}), zeros({2, 3, 0}), Tensor()})
+    EXPECT_THROWS_SAYING(nn::generate([&](auto&&...) { return logits; }, cache, good, {.max_new_tokens = 2}),
+                         ShapeError,
+                         detail::concat("expected logits (2, 3, vocabulary) from the model, got ", describe(logits)));
 }
 
 }  // namespace

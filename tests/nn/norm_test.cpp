@@ -120,6 +120,7 @@ TEST(InstanceNorm2d, ScalesAndShiftsIfItIsAffine) {
   nn::init::normal_(norm.bias);
   const Tensor x = randn({2, 3, 5, 4});
   EXPECT_EQ(norm(x).to_vector<float>(), group_norm(x, 3, norm.weight, norm.bias, 0.5).to_vector<float>());
+  EXPECT_THROWS_SAYING(norm({}), ShapeError, "InstanceNorm2d expects (n, 3, h, w), got an undefined tensor");
   EXPECT_THROWS_SAYING(norm(randn({2, 3, 5})), ShapeError, "InstanceNorm2d expects (n, 3, h, w), got f32(2, 3, 5)");
   EXPECT_THROWS_SAYING(norm(randn({2, 4, 5, 5})), ShapeError,
                        "InstanceNorm2d expects (n, 3, h, w), got f32(2, 4, 5, 5)");

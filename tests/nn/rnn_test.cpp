@@ -222,8 +222,11 @@ TYPED_TEST(Recurrent, RunsUnderAutocast) {
 
 TYPED_TEST(Recurrent, RefusesWhatDoesNotFit) {
   EXPECT_THROWS_SAYING(TypeParam(0, 4), ValueError, "a recurrent layer needs positive sizes, got input_size 0");
+  EXPECT_THROWS_SAYING(TypeParam(3, 0), ValueError, "hidden_size 0");
   EXPECT_THROWS_SAYING(TypeParam(3, 4, {.num_layers = 0}), ValueError, "num_layers 0");
   EXPECT_THROWS_SAYING(TypeParam(3, 4, {.dropout = 1.5}), ValueError, "dropout must be from 0 to 1, got 1.5");
+  EXPECT_THROWS_SAYING(TypeParam(3, 4, {.dropout = -0.5}), ValueError, "dropout must be from 0 to 1, got -0.5");
+  for (const double end : {0.0, 1.0}) EXPECT_NO_THROW(TypeParam(3, 4, {.dropout = end}));
   TypeParam layer(3, 4), first(3, 4, {.batch_first = true});
   EXPECT_THROWS_SAYING(layer(randn({5, 2, 4})), ShapeError, "(3, 4) expects an input of shape (t, n, 3) with t >= 1");
   EXPECT_THROWS_SAYING(layer(randn({5, 3})), ShapeError, "got f32(5, 3)");

@@ -192,11 +192,21 @@ TEST(TransformerDecoderLayer, MayBeCheckpointed) {
   EXPECT_EQ(grads[1], grads[3]);
 }
 
+TEST(MultiheadAttention, TakesAMaskForAllHeadsOrForEach) {
+  nn::MultiheadAttention layer(6, 2);
+  const Tensor x = randn({2, 3, 6}), mask = randn({3, 3}), y = layer(x, x, x, {.attn_mask = mask});
+  const Tensor each = layer(x, x, x, {.attn_mask = expand(mask, {2, 2, 3, 3})});
+  EXPECT_EQ(each.to_vector<float>(), y.to_vector<float>());
+}
+
 TEST(MultiheadAttention, RejectsBadInput) {
   EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 4), ValueError,
                        "MultiheadAttention needs a positive number of heads that divides embed_dim, got 4 and 6");
   EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 0), ValueError, "got 0 and 6");
   EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 2, {.dropout = -0.1}), ValueError, "a dropout in [0, 1], got -0.1");
+  EXPECT_THROWS_SAYING(nn::MultiheadAttention(6, 2, {.dropout = 1.1}), ValueError, "a dropout in [0, 1], got 1.1");
+  for (const double end : {0.0, 1.0}) EXPECT_NO_THROW(nn::MultiheadAttention(6, 2, {.dropout = end}));
+  EXPECT_THROWS_SAYING(nn::MultiheadAttention(0, 2), ValueError, "got 2 and 0");
   nn::MultiheadAttention layer(6, 2);
   const auto expect_rejected = [&](const Tensor& query, const Tensor& key, const Tensor& value) {
     EXPECT_THROWS_SAYING(layer(query, key, value), ShapeError,
@@ -206,6 +216,9 @@ TEST(MultiheadAttention, RejectsBadInput) {
   };
   const Tensor x = zeros({2, 3, 6}), flat = zeros({2, 6}), narrow = zeros({2, 3, 5});
   expect_rejected(flat, flat, flat);
+  expect_rejected(narrow, x, x);
+  expect_rejected({}, x, x);
+  expect_rejected(x, {}, x);
   expect_rejected(x, narrow, x);
   expect_rejected(x, x, zeros({2, 4, 6}));
   expect_rejected(zeros({1, 3, 6}), x, x);
@@ -221,19 +234,26 @@ TEST(MultiheadAttention, RejectsBadInput) {
   EXPECT_THROWS_SAYING(layer(x, x, x, {.attn_mask = zeros({3, 3}, DType::i64)}), DTypeError,
                        "a bool or floating-point");
   EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros({2, 3})}), DTypeError, "a bool key_padding_mask");
-  EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros({2, 4}, DType::boolean)}), ShapeError,
-                       "a key_padding_mask (2, 3), got bool(2, 4)");
+  for (const Shape& wrong : {Shape{2, 4}, {1, 3}, {2, 3, 1}, {2}})
+    EXPECT_THROWS_SAYING(layer(x, x, x, {.key_padding_mask = zeros(wrong, DType::boolean)}), ShapeError,
+                         detail::concat("a key_padding_mask (2, 3), got bool", wrong));
 }
 
 TEST(TransformerLayers, RejectBadInput) {
   EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 4), ValueError,
                        "TransformerEncoderLayer needs a positive nhead that divides d_model, got 4 and 6");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 0), ValueError,
+                       "a positive nhead that divides d_model, got 0 and");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, -2), ValueError, "a positive nhead that divides d_model, got -2");
   EXPECT_THROWS_SAYING(nn::TransformerDecoderLayer(0, 2), ValueError,
                        "TransformerDecoderLayer needs a positive nhead that divides d_model, got 2 and 0");
   EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 2, {.dim_feedforward = 0}), ValueError,
                        "TransformerEncoderLayer needs a positive dim_feedforward, got 0");
   EXPECT_THROWS_SAYING(nn::TransformerDecoderLayer(6, 2, {.dropout = 2}), ValueError,
                        "TransformerDecoderLayer needs a dropout in [0, 1], got 2");
+  EXPECT_THROWS_SAYING(nn::TransformerEncoderLayer(6, 2, {.dropout = -0.5}), ValueError,
+                       "TransformerEncoderLayer needs a dropout in [0, 1], got -0.5");
+  EXPECT_NO_THROW(nn::TransformerEncoderLayer(6, 2, {.dropout = 1}));
   nn::TransformerEncoderLayer encoder(6, 2);
   for (const Tensor& src : {zeros({2, 6}), zeros({2, 3, 5}), Tensor()})
     EXPECT_THROWS_SAYING(encoder(src), ShapeError,
@@ -249,6 +269,8 @@ TEST(TransformerLayers, RejectBadInput) {
                          detail::concat("TransformerDecoderLayer expects tgt "
                                         "(b, n, 6) and memory (b, m, 6), got f32(2, 3, 6) on cpu and ",
                                         describe(memory)));
+  for (const Tensor& tgt : {zeros({2, 3, 5}), zeros({2, 6}), Tensor()})
+    EXPECT_THROWS_SAYING(decoder(tgt, x), ShapeError, "TransformerDecoderLayer expects tgt (b, n, 6)");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ TEST(PixelShuffle, TurnsChannelsIntoPixels) {
 
 TEST(PixelShuffle, RejectsBadInput) {
   EXPECT_THROWS_SAYING(nn::PixelShuffle(0), ValueError, "PixelShuffle needs a factor from 1 to 2^31 - 1, got 0");
-  EXPECT_THROWS_SAYING(nn::PixelShuffle(std::int64_t{1} << 32), ValueError, "got 4294967296");
+  EXPECT_THROWS_SAYING(nn::PixelShuffle(std::int64_t{1} << 31), ValueError, "got 2147483648");
+  EXPECT_NO_THROW(nn::PixelShuffle((std::int64_t{1} << 31) - 1));
   nn::PixelShuffle shuffle(2);
   EXPECT_THROWS_SAYING(shuffle(zeros({1, 6, 2, 2})), ShapeError,
                        "PixelShuffle expects (n, c, h, w) with c divisible by 4, got f32(1, 6, 2, 2)");

@@ -69,6 +69,11 @@ std::vector<BadInput> bad_inputs() {
     c[i] = x;
     return c;
   };
+  const auto with_two = [&](std::size_t i, const Input& x) {
+    Case c = with(i, x);
+    c[i + 1] = x;
+    return c;
+  };
   const auto without_no_grad = [](X x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5]); };
   const auto into_shared = [](X x) {
     const NoGrad no_grad;
@@ -80,8 +85,14 @@ std::vector<BadInput> bad_inputs() {
           bad<ShapeError>("expected q, k, v, keys and values of shape (n, heads, tokens, head size), got f64(2, 4)",
                           with(0, in(2, 4))),
           bad<ShapeError>("do not fit together", with(1, in(2, 2, 2, 4))),
+          bad<ShapeError>("do not fit together", with(2, in(2, 2, 2, 4))),
+          bad<ShapeError>("do not fit together", with_two(1, in(2, 2, 2, 4))),
           bad<ShapeError>("do not fit together", with(4, in(2, 2, 5, 4))),
+          bad<ShapeError>("do not fit together", with_two(3, in(3, 2, 3, 4))),
+          bad<ShapeError>("do not fit together", with_two(3, in(2, 2, 3, 5))),
           bad<ShapeError>("the 2 heads of the cache f64(2, 2, 3, 4)", with(0, in(2, 3, 1, 4))),
+          bad<ShapeError>("the 2 heads of the cache f64(2, 2, 3, 4)", with(0, in(2, 0, 1, 4))),
+          bad<ShapeError>("the 0 heads of the cache f64(2, 0, 3, 4)", inputs(2, 4, 0, 1, 3, 4)),
           bad<ShapeError>("expected a head size of at most 256", inputs(1, 1, 1, 1, 3, 257)),
           bad<ShapeError>("a position for each of the 2 rows of q", with(5, in(3).examples())),
           bad<ShapeError>("the 4 new tokens of q f64(2, 2, 4, 4)", inputs(2, 2, 2, 4, 3, 4)),

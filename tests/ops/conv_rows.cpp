@@ -28,6 +28,7 @@ OpRow conv_row(const std::string& variant, const Conv2dParams& p, const Form& fo
   Case large{laid_out(in(4, form.larger * c, 24, 24)), laid_out(in(4 * o, form.larger * form.seen, k, k)), in(4 * o)};
   std::vector<BadInput> bads{bad<ShapeError>(" weight f64(4, 7, 3, 3)", {in(2, 3, 9, 9), in(4, 7, 3, 3), in(4)}),
                              bad<ShapeError>("expected x (n, c, h, w) and a weight", {in(c, 5, 5), w, b}),
+                             bad<ShapeError>("expected x (n, c, h, w) and a weight", {in(2, c, 9, 9), in(o, k, k), b}),
                              bad<ShapeError>("expected no dim of size 0 except the batch of x", {in(2, c, 0, 5), w, b}),
                              bad<ShapeError>("the kernel of f64", {in(2, c, 9, 9), in(o, form.seen, 20, 3), b}),
                              bad<DTypeError>("different dtypes", {in(2, c, 9, 9), w.as(DType::f32), b}),
@@ -89,6 +90,8 @@ OpRow conv1d_row(const std::string& variant, const Conv1dParams& p, bool has_bia
   std::vector<BadInput> bads{
       bad<ShapeError>(" weight f64(4, 7, 1, 3)", {in(2, 3, 9), in(4, 7, 3), in(4)}),
       bad<ShapeError>("expected x (n, c, l) and a weight (o, c / groups, k), got f64", {in(2, c, 1, 9), w, b}),
+      bad<ShapeError>("expected x (n, c, l) and a weight (o, c / groups, k), got f64",
+                      {in(2, c, 9), in(o, 2, 1, 3), b}),
       bad<ValueError>("the weight is an undefined tensor", {in(2, c, 9), undefined, b}),
       bad<ShapeError>("expected no dim of size 0 except the batch of x", {in(2, c, 0), w, b}),
       bad<ShapeError>("the kernel of f64", {in(2, c, 9), in(o, 2, 30), b}),

@@ -70,7 +70,8 @@ std::vector<BadInput> bad_cells(std::int64_t gates) {
           bad<ValueError>("undefined", {in(2, w), in(2, w), undefined}),
           bad<ShapeError>("expected from_x and from_h of shape (2, ", {in(2, w), in(2, w + 1), in(2, 3)}),
           bad<ShapeError>("expected from_x and from_h of shape (3, ", {in(2, w), in(2, w), in(3, 3)}),
-          bad<ShapeError>("of shape (..., hidden)", {in(2, 0), in(2, 0), in(2, 0)})};
+          bad<ShapeError>("of shape (..., hidden)", {in(2, 0), in(2, 0), in(2, 0)}),
+          bad<ShapeError>("of shape (..., hidden)", {in(), in(), in()})};
 }
 
 }  // namespace

@@ -30,6 +30,11 @@ TEST_F(Ranges, OfLinearLR) {
   EXPECT_THROWS_SAYING(made(0.5, -0.5), ValueError, "end_factor from 0 to 1, got -0.5");
   EXPECT_THROWS_SAYING(made(0.5, 1.5), ValueError, "end_factor from 0 to 1, got 1.5");
   made(1, 0), made(1, 1);
+  EXPECT_THROWS_SAYING(LinearLR(optimizer, {.total_iters = 0}), ValueError, "total_iters of at least 1, got 0");
+}
+
+TEST_F(Ranges, OfExponentialLR) {
+  EXPECT_THROWS_SAYING(ExponentialLR(optimizer, {.gamma = 0}), ValueError, "a positive gamma, got 0");
 }
 
 TEST_F(Ranges, OfCosineAnnealingLR) {
@@ -69,6 +74,7 @@ TEST_F(Ranges, OfReduceLROnPlateau) {
   EXPECT_THROWS_SAYING(made({.cooldown = -1}), ValueError, "cooldown");
   EXPECT_THROWS_SAYING(made({.threshold = -0.1}), ValueError, "threshold");
   EXPECT_THROWS_SAYING(made({.eps = -0.1}), ValueError, "eps");
+  EXPECT_THROWS_SAYING(made({.min_lr = -0.1}), ValueError, "min_lr must not be negative, got -0.1");
   made({.patience = 0, .threshold = 0, .cooldown = 0, .eps = 0});
 }
 
@@ -81,6 +87,7 @@ TEST_F(Ranges, OfAState) {
     schedule.load_state_dict(state);
   };
   EXPECT_THROWS_SAYING(loaded("last_epoch", std::int64_t{1} << 53), ValueError, "must be a count");
+  EXPECT_THROWS_SAYING(loaded("last_epoch", std::int64_t{-1}), ValueError, "must be a count");
   EXPECT_THROWS_SAYING(loaded("base_lrs.0", infinity), ValueError, "'base_lrs.0' must be finite");
   EXPECT_THROWS_SAYING(loaded("last_lr.0", infinity), ValueError, "'last_lr.0' must be finite");
 }

@@ -82,6 +82,14 @@ TEST(Attention, ThreadsShareAHeadWithoutChangingABit) {
     }
 }
 
+TEST(Attention, ThatDropsAllWeightsIs0) {
+  const std::vector<Tensor> x{test::random_leaf({1, 2, 4, 3}), test::random_leaf({1, 2, 5, 3}),
+                              test::random_leaf({1, 2, 5, 2})};
+  const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], {.dropout = 1});
+  for (const Tensor& zero : results(y, x, ones_like(y)))
+    EXPECT_EQ(zero.to_vector<double>(), std::vector<double>(static_cast<std::size_t>(zero.numel()), 0));
+}
+
 TEST(Attention, OfQueriesWithoutKeysIs0) {
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor mask = test::make_tensor({-inf, 0, -inf, 0, -inf, -inf}, {3, 2});

@@ -43,6 +43,14 @@ TEST(CachedAttention, LeavesTheCacheAloneAfterAFault) {
   EXPECT_EQ(sum(abs(keys)).item<double>() + sum(abs(values)).item<double>(), 0);
 }
 
+TEST(CachedAttention, FillsACacheOfTheWidestHeads) {
+  const Tensor x = random({1, 1, 3, 256}), keys = zeros_like(x), values = zeros_like(x);
+  const Tensor y = cached_attention(x, x, x, keys, values, zeros({1}, DType::i64));
+  const Tensor expected = scaled_dot_product_attention(x, x, x, {.causal = true});
+  EXPECT_TRUE(test::all_close(y.to_vector<double>(), expected.to_vector<double>(), 1e-12, 1e-12));
+  EXPECT_EQ(keys.to_vector<double>(), x.to_vector<double>());
+}
+
 TEST(CachedAttention, LaysOutHeadsInsideTokens) {
   const Tensor q = random({1, 2, 3, 4}), cache = zeros({1, 2, 3, 4}, DType::f64);
   const Tensor y = cached_attention(q, q, q, cache, clone(cache), zeros({1}, DType::i64));

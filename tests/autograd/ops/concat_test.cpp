@@ -88,6 +88,15 @@ TEST(Split, MakesOneGradient) {
   EXPECT_LT(allocations(true), allocations(false));
 }
 
+TEST(Split, JoinsGradientsThatDoNotLieSideBySide) {
+  const Tensor x = random_leaf({2, 4}), a = random_tensor({2, 4}), b = random_tensor({2, 4});
+  const Tensor first = narrow(a, 1, 0, 2);
+  for (const Tensor& second : {narrow(b, 1, 2, 2), a.alias({2, 2}, {2, 1}, 2), first}) {
+    const Tensor g = grad(split(x, 2, 1), {x}, {.seeds = {first, second}})[0];
+    EXPECT_EQ(g.to_vector<double>(), cat({first, second}, 1).to_vector<double>());
+  }
+}
+
 /// Counts the calls of cat.
 class Joins : public OpObserver {
  public:

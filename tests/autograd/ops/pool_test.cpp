@@ -272,6 +272,7 @@ TEST(MaxPool2d, TakesStepsBelow2To31) {
   const Tensor x = randn({1, 1, 2, 2});
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   EXPECT_EQ(max_pool2d(x, {.kernel = 2, .stride = most}).shape(), (Shape{1, 1, 1, 1}));
+  EXPECT_THROWS_SAYING(max_pool2d(x, {.kernel = {most, 1}}), ShapeError, "does not fit into");
 }
 
 TEST(AdaptiveAvgPool2d, TakesSizesUpTo2To31) {

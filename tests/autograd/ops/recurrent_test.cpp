@@ -56,6 +56,15 @@ void expect_equal(const Cell& cell, const Cell& composed, std::int64_t gates) {
 TEST(RecurrentCell, OfAnLstmIsItsFormula) { expect_equal(lstm, composed_lstm, 4); }
 TEST(RecurrentCell, OfAGruIsItsFormula) { expect_equal(gru, composed_gru, 3); }
 
+TEST(RecurrentCell, LeavesTheGradientsOfItsResultsAsTheyWere) {
+  const Tensor gates = randn({2, 12}, DType::f64).set_requires_grad(),
+               c = randn({2, 3}, DType::f64).set_requires_grad();
+  const std::vector<Tensor> seeds{randn({2, 3}, DType::f64), randn({2, 3}, DType::f64)};
+  const Tensor before[] = {clone(seeds[0]), clone(seeds[1])};
+  grad(lstm({gates, zeros_like(gates), c}), {gates, c}, {.seeds = seeds});
+  for (std::size_t i = 0; i < seeds.size(); ++i) EXPECT_TRUE(all_close(seeds[i], before[i], 0, 0));
+}
+
 TEST(RecurrentCell, TakesTheWidestDTypeUnderAutocast) {
   const Autocast autocast(DType::bf16);
   const Tensor gates = randn({2, 12}, DType::bf16), wide = randn({2, 12}), h = randn({2, 3}, DType::bf16);
