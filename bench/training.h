@@ -121,6 +121,8 @@ class Training {
     return loss.detach();
   }
 
+  /// The bytes of gradients that ranks exchange in a step, by bucket.
+  std::vector<std::size_t> bucket_bytes() const { return parallel_.bucket_bytes(); }
   /// Each rank trains by itself.
   bool exchanges_nothing = false;
 

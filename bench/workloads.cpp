@@ -65,6 +65,7 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"batch", w.batch},
           {"ranks", dist::init().size()},
           {"exchange", ranks.exchange()},
+          {"bucket_bytes", training.bucket_bytes()},
           {"recompute", recomputes},
           {"ms_per_step", ms},
           {"ms_min", t.min / 1e6},

@@ -63,7 +63,11 @@ class DataParallel::Reducer final : public GradSink {
   ~Reducer();
   bool is_off = false;  // within NoSync
   std::vector<std::string> unused;
-  std::size_t bucket_count() const { return buckets_.size(); }
+  std::vector<std::size_t> bucket_bytes() const {
+    std::vector<std::size_t> bytes;
+    for (const Bucket& bucket : buckets_) bytes.push_back(bucket.data.nbytes());
+    return bytes;
+  }
 
  private:
   /// A parameter, and the part of a bucket for its gradient.
@@ -427,7 +431,8 @@ DataParallel::DataParallel(nn::Module& module, const Group& group, const DataPar
 DataParallel::~DataParallel() = default;
 
 const std::vector<std::string>& DataParallel::unused() const { return reducer_->unused; }
-std::size_t DataParallel::bucket_count() const { return reducer_->bucket_count(); }
+std::size_t DataParallel::bucket_count() const { return reducer_->bucket_bytes().size(); }
+std::vector<std::size_t> DataParallel::bucket_bytes() const { return reducer_->bucket_bytes(); }
 
 NoSync::NoSync(const DataParallel& parallel)
     : is_off_(parallel.reducer_->is_off), previous_(std::exchange(is_off_, true)) {}

@@ -65,6 +65,8 @@ class DataParallel {
   const std::vector<std::string>& unused() const;
   /// The number of buckets: 0 before the first backward().
   std::size_t bucket_count() const;
+  /// The bytes that each bucket sends, in the order of exchange.
+  std::vector<std::size_t> bucket_bytes() const;
 
  private:
   friend class NoSync;

@@ -249,7 +249,11 @@ TEST(DataParallel, HasSmallBucketsAtTheEnd) {
   for (int i = 0; i < 8; ++i) net.push_back(nn::Linear(512, 512));  // 1 MiB each
   const DataParallel parallel(net, group);
   sum(net(randn({1, 512}))).backward();
-  EXPECT_EQ(parallel.bucket_count(), 4u);  // of at most 8, 4, 2 and 1 MiB
+  constexpr std::size_t MiB = 1 << 20;
+  const auto bytes = parallel.bucket_bytes();
+  ASSERT_EQ(bytes.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_LE(bytes[i], (8 >> i) * MiB + 4096);  // with gaps
+  EXPECT_EQ(parallel.bucket_count(), 4u);
 }
 
 /// The gradients of rank `r`'s part of a batch.
