@@ -258,7 +258,7 @@ void AccumulateGrad::backward(const Grads& gy, InputGrads&) {
 
 bool AccumulateGrad::goes_to_sink() const {
   const AutogradMeta& meta = autograd_meta(leaf_);
-  return meta.sink && meta.post_hooks.empty() && !meta.grad.defined() && !grad_enabled();
+  return meta.sink && meta.hooks.empty() && meta.post_hooks.empty() && !meta.grad.defined() && !grad_enabled();
 }
 
 bool AccumulateGrad::has_post_hooks() const { return !autograd_meta(leaf_).post_hooks.empty(); }

@@ -268,8 +268,8 @@ class AccumulateGrad final : public Node {
 /// Stores the gradients of leaves in place of the engine, such as several together (dist::DataParallel).
 class GradSink {
  public:
-  /// Called with a gradient of a leaf that has no grad() and no post-accumulate hooks. Must set the leaf's grad before
-  /// the end of backward. `g` has the leaf's shape and dtype, or is a dense 16-bit tensor for an f32 leaf.
+  /// Called with a gradient of a leaf without grad() and hooks. Must set the grad before the end of backward. `g` has
+  /// the leaf's shape and dtype, or is a dense 16-bit tensor for an f32 leaf. Unless is_sole_owner(g), read it at once.
   virtual void take(const Tensor& leaf, const Tensor& g) = 0;
   /// Called after the engine has set the leaf's grad or added to it.
   virtual void added(const Tensor& leaf) = 0;

@@ -7,6 +7,7 @@
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/kernels/copy.h"
+#include "bytetape/distributed/between_processes.h"
 
 namespace bytetape::dist {
 namespace {
@@ -247,33 +248,18 @@ Tensor recv_(const Tensor& x, const Group& group, int from) {
   return op.result(x);
 }
 
-namespace {
-CollectiveArgs between_processes(Collective kind, const Group& group) {
-  CollectiveArgs args{.kind = kind, .rank = group.rank(), .size = group.size()};
-  args.communicator = group.between_processes();
-  return args;
-}
-}  // namespace
-
 bool any_rank(bool mine, const Group& group) {
   const memory::Op<"any_rank"> op;
-  if (group.is_simulated() || group.size() == 1) return mine;
-  std::uint8_t value = mine;
-  const View one(&value, DType::u8, Device(), Shape{1}, contiguous_strides({1}));
-  CollectiveArgs args = between_processes(Collective::all_reduce, group);
-  args.op = ReduceOp::max;
-  args.x = args.y = one;
-  std::vector<char> room(static_cast<std::size_t>(group.size()));
-  args.communicator->run(args, {room.data(), room.size()});
-  return value != 0;
+  std::vector<std::uint8_t> value{mine};
+  max_over_ranks(value, group);
+  return value[0] != 0;
 }
 
 void barrier(const Group& group, std::uint64_t tag) {
   const memory::Op<"barrier"> op;
-  if (default_device().is_meta || group.size() == 1) return;
-  CollectiveArgs args = between_processes(Collective::barrier, group);
-  args.tag = tag;
-  run_planned<&CollectiveKernels::exchange>(Device(), args);
+  Communicator* const processes = default_device().is_meta ? nullptr : group.between_processes();
+  if (!processes) return;
+  processes->run({.kind = Collective::barrier, .rank = group.rank(), .size = group.size(), .tag = tag}, {});
 }
 
 }  // namespace bytetape::dist

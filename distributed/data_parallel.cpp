@@ -23,6 +23,7 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
+#include "bytetape/distributed/between_processes.h"
 #include "bytetape/distributed/collectives.h"
 #include "bytetape/distributed/hash.h"
 
@@ -119,6 +120,7 @@ class DataParallel::Reducer final : public GradSink {
   std::uint64_t backwards_ = 0;
   std::size_t exchanged_ = 0;  // buckets, in this backward
   bool is_running_ = false;
+  bool has_failed_ = false;  // the last backward
 };
 
 DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options)
@@ -182,18 +184,7 @@ std::vector<DataParallel::Reducer::Place*> DataParallel::Reducer::in_order() {
   const auto place = [&](std::int32_t i) { return &places_[static_cast<std::size_t>(i)]; };
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::int32_t i) { return order_in_backward(place(i)->parameter); });
-  Communicator* const processes = group_.between_processes();
-  if (processes) {  // not predicted
-    const Shape size{static_cast<std::int64_t>(order.size())};
-    const View all(order.data(), DType::i32, Device(), size, contiguous_strides(size));
-    CollectiveArgs args{.kind = Collective::broadcast, .rank = group_.rank(), .size = group_.size(), .peer = 0};
-    args.tag = tag(0);
-    if (group_.rank() == 0)
-      args.x = all;
-    else
-      args.y = all;
-    processes->run(args, {});
-  }
+  broadcast_numbers(order, group_, tag(0));
   std::vector<Place*> sorted;
   for (const std::int32_t i : order) sorted.push_back(place(i));
   return sorted;
@@ -264,11 +255,18 @@ void DataParallel::Reducer::add_bucket(const std::vector<Place*>& places) {
 
 /// Called for the first gradient of a backward.
 void DataParallel::Reducer::begin() {
+  // NCCL would not see that another rank is in an earlier backward, and add other buckets.
+  const bool is_on_gpu = places_.front().parameter.device().type == DeviceType::cuda;
+  if (has_failed_ && is_on_gpu) barrier(group_, tag(0));
+  has_failed_ = false;
   at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
   is_running_ = true;
   ++backwards_;
   exchanged_ = 0;
-  for (Place& place : places_) place.is_filled = place.is_gradient = false;
+  for (Place& place : places_) {
+    place.is_filled = place.is_gradient = false;
+    place.waiting = Tensor();
+  }
   for (Bucket& bucket : buckets_) bucket.filled = 0;
 }
 
@@ -291,7 +289,10 @@ void DataParallel::Reducer::take(const Tensor& leaf, const Tensor& g) {
   Place& place = place_of(leaf);
   check_place(place);
   const Tensor& before = place.waiting;
-  place.waiting = before.defined() ? to(before, leaf.dtype()) + to(g, leaf.dtype()) : g;
+  if (before.defined())
+    place.waiting = to(before, leaf.dtype()) + to(g, leaf.dtype());
+  else
+    place.waiting = is_sole_owner(g) ? g : clone(g);
   fill(place);
 }
 
@@ -309,8 +310,11 @@ void DataParallel::Reducer::fill(Place& place) {
   if (place.is_filled) return;
   place.is_filled = true;
   Bucket& bucket = buckets_[place.bucket];
-  if (++bucket.filled == bucket.places.size()) move_waiting_in(bucket, !is_off);
-  if (!is_off) exchange_filled();
+  const bool is_full = ++bucket.filled == bucket.places.size();
+  if (!is_off)
+    exchange_filled();
+  else if (is_full)
+    move_waiting_in(bucket, /*is_sent=*/false);
 }
 
 /// Moves the parameter's gradient to its place, if it is not there.
@@ -361,7 +365,8 @@ void DataParallel::Reducer::exchange_filled() {
 void DataParallel::Reducer::exchange(std::size_t number) {
   const NoGrad no_grad;
   const Outside outside;
-  const Bucket& bucket = buckets_[number];
+  Bucket& bucket = buckets_[number];
+  move_waiting_in(bucket, /*is_sent=*/true);
   for (Place* place : bucket.places)
     if (place->is_gradient && !place->sent.is_same(place->gradient)) copy_(place->sent, place->gradient);
   const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
@@ -375,6 +380,7 @@ void DataParallel::Reducer::exchange(std::size_t number) {
 void DataParallel::Reducer::end(bool has_succeeded) {
   is_running_ = false;
   if (!has_succeeded) {
+    has_failed_ = true;
     for (Place& place : places_) place.waiting = Tensor();
     return;
   }
@@ -402,8 +408,6 @@ void DataParallel::Reducer::check_gradients() const {
 /// Exchanges the buckets that wait for parameters without a gradient, and which parameters those are.
 void DataParallel::Reducer::fill_unused() {
   const NoGrad no_grad;
-  const Device device = buckets_.front().data.device();
-  Tensor used = empty({static_cast<std::int64_t>(places_.size())}, DType::u8, device.is_meta ? device : Device());
   std::vector<std::uint8_t> is_used(places_.size());
   for (std::size_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
@@ -417,13 +421,10 @@ void DataParallel::Reducer::fill_unused() {
     ++buckets_[place.bucket].filled;
   }
   exchange_filled();
-  if (!device.is_meta) std::ranges::copy(is_used, used.data<std::uint8_t>());
-  const Tensor by_any = all_reduce_(to(used, device), group_, ReduceOp::max, tag(buckets_.size()));
-  if (device.is_meta) return;
-  const Tensor by_any_here = to(by_any, Device());
-  const auto* const by_any_rank = by_any_here.data<std::uint8_t>();
+  std::vector<std::uint8_t> by_any = is_used;
+  max_over_ranks(by_any, group_, tag(buckets_.size()));
   for (std::size_t i = 0; i < places_.size(); ++i)
-    if (by_any_rank[i] && !is_used[i]) places_[i].parameter.set_grad(places_[i].gradient);
+    if (by_any[i] && !is_used[i]) places_[i].parameter.set_grad(places_[i].gradient);
 }
 
 DataParallel::DataParallel(nn::Module& module, const Group& group, const DataParallelOptions& options)

@@ -49,8 +49,9 @@ struct DataParallelOptions {
 /// that all ranks leave out the same parameters.
 ///
 /// The module must outlive this object. Freeze, convert or move parameters before you make it. Do not destroy it in a
-/// hook. Hooks on gradients see the local gradients. optim::StepInBackward and backward() with create_graph are not
-/// supported.
+/// hook. Hooks on gradients see the local gradients, and
+/// the grad() of other parameters only once their bucket was exchanged. optim::StepInBackward and backward() with
+/// create_graph are not supported.
 class DataParallel {
  public:
   /// Throws ValueError if bucket_bytes is 0, or no parameter requires grad.

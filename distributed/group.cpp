@@ -40,6 +40,9 @@ struct Group::State {
   std::unique_ptr<HostCommunicator> host;                   // made by its first use
   std::map<int, std::shared_ptr<Communicator>> of_devices;  // by the number of the GPU, each made by its first use
 
+  ~State() {
+    for (const auto& [index, communicator] : of_devices) unwatch(*communicator);
+  }
   HostCommunicator& on_host();
   std::shared_ptr<Communicator> connect(Device device);
   CollectiveArgs args_of(Collective kind, const ConstView& x, const View& y) const;
@@ -66,18 +69,6 @@ void share_host(const Launch& launch) {
 View row_of(void* data, std::size_t size, DType dtype) {
   const Shape shape{static_cast<std::int64_t>(size)};
   return {data, dtype, Device(), shape, contiguous_strides(shape)};
-}
-
-/// A number for each GPU of each host, not 0.
-std::int64_t identity_of(Device device) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const Hash hash = Hash()
-                        .add(std::string(host.data()))
-                        .add(std::string(visible ? visible : ""))
-                        .add(static_cast<std::uint64_t>(device.index));
-  return static_cast<std::int64_t>(hash.get() >> 1 | 1);
 }
 
 }  // namespace
@@ -137,7 +128,8 @@ HostCommunicator& Group::State::on_host() {
 std::shared_ptr<Communicator> Group::State::connect(Device device) {
   const KernelTable& kernels = *backend(device).kernels;
   const auto connect_ranks = kernels.find(&CollectiveKernels::connect);
-  const auto gpus = gather(connect_ranks ? identity_of(device) : 0);
+  const auto identity = kernels.find(&CollectiveKernels::identity);
+  const auto gpus = gather(connect_ranks ? static_cast<std::int64_t>(identity(device)) : 0);
   const bool is_shared = std::set<std::int64_t>(gpus.begin(), gpus.end()).size() < gpus.size();
   if (is_shared || std::ranges::count(gpus, 0) > 0) {
     check<DeviceError>(channel::carries_tensors(), "NCCL cannot connect the ranks, as ",

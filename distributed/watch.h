@@ -9,5 +9,7 @@ namespace bytetape::dist {
 /// collective takes longer than the timeout of init(), aborts it, so that the host does not wait for ever. In the
 /// second case also tells the other ranks. The process ends only after its collectives.
 void watch(const std::shared_ptr<Communicator>& communicator, int rank);
+/// Watches it no longer. It can then be destroyed.
+void unwatch(const Communicator& communicator);
 
 }  // namespace bytetape::dist

@@ -78,6 +78,8 @@ struct CollectiveKernels {
   /// y = parts[0] op parts[1] op ..., in this order. All are row-major, with y's dtype and shape. y may be one of the
   /// parts. `average` is of floating dtypes, and bool has min and max only.
   void (*combine)(std::span<const ConstView> parts, ReduceOp op, const View& y);
+  /// Returns a number that is another one for each device of all hosts.
+  std::uint64_t (*identity)(Device device) = nullptr;
   /// Returns a new id. Null, as connect, if distributed/ connects the ranks for this memory.
   ConnectionId (*new_id)() = nullptr;
   /// Connects this process with the other ranks, which must call it at the same time, with the same id.

@@ -72,6 +72,19 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return ncclSum;
 }
 
+/// Calls f at its end.
+template <class F>
+class AtEnd {
+ public:
+  explicit AtEnd(F f) : f_(std::move(f)) {}
+  ~AtEnd() { f_(); }
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+
+ private:
+  F f_;
+};
+
 /// A connection, which graphs that contain its collectives keep. It may be aborted while another thread waits for the
 /// device.
 class Connection {
@@ -112,20 +125,24 @@ class NcclCommunicator final : public Communicator {
   }
 
   void run(const CollectiveArgs& a, Workspace) override {
-    const std::lock_guard lock(mutex_);
-    ++number_;
+    const std::lock_guard one_at_a_time(calls_);
     const cudaStream_t stream = stream_of(device_);
+    const ConstView& v = a.x.defined() ? a.x : a.y;
+    ++number_;
     if (ambient.recording.streams) {
       keep_for_recording(device_.index, connection_);
       return launch(a, connection_->get(), stream);
     }
-    launch(a, connection_->get(), stream);
-    forget_finished();
-    if (spare_.empty()) cuda::check(cudaEventCreateWithFlags(&spare_.emplace_back(), cudaEventDisableTiming));
-    cuda::check(cudaEventRecord(spare_.back(), stream));
-    const ConstView& v = a.x.defined() ? a.x : a.y;
-    launched_.push_back({spare_.back(), number_, a.kind, a.op, v.dtype, v.numel(), Clock::now()});
-    spare_.pop_back();
+    {
+      const std::lock_guard lock(mutex_);
+      launching_ = Launched{nullptr, number_, a.kind, a.op, v.dtype, v.numel(), Clock::now()};
+    }
+    const AtEnd end([this] {
+      const std::lock_guard lock(mutex_);
+      launching_.reset();
+    });
+    launch(a, connection_->get(), stream);  // the first one may wait for the other ranks
+    note_launched(stream);
   }
 
   std::optional<Unfinished> unfinished() override {
@@ -133,8 +150,8 @@ class NcclCommunicator final : public Communicator {
     const OutsideRecording outside;
     cudaSetDevice(device_.index);
     forget_finished();
-    if (launched_.empty()) return std::nullopt;
-    const Launched& first = launched_.front();
+    if (launched_.empty() && !launching_) return std::nullopt;
+    const Launched& first = launched_.empty() ? *launching_ : launched_.front();
     const bool reduces = first.kind == Collective::all_reduce || first.kind == Collective::reduce_scatter;
     return Unfinished{
         .number = first.number,
@@ -143,9 +160,10 @@ class NcclCommunicator final : public Communicator {
         .waiting = Clock::now() - first.at};
   }
 
-  /// Not under the lock, which run() holds while NCCL waits for other ranks.
+  /// If run() is in NCCL, it waits for ranks that may never come, and the connection ends below it.
   void abort(const std::string& why) override {
     note_lost(device_.index, why);
+    const std::unique_lock calls(calls_, std::chrono::seconds(1));
     connection_->abort();
   }
 
@@ -161,6 +179,15 @@ class NcclCommunicator final : public Communicator {
   };
 
   static void launch(const CollectiveArgs& a, ncclComm_t comm, cudaStream_t stream);
+  void note_launched(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    forget_finished();
+    if (spare_.empty()) cuda::check(cudaEventCreateWithFlags(&spare_.emplace_back(), cudaEventDisableTiming));
+    cuda::check(cudaEventRecord(spare_.back(), stream));
+    launched_.push_back(*launching_);
+    launched_.back().event = spare_.back();
+    spare_.pop_back();
+  }
   static void exchange_parts(const CollectiveArgs& a, ncclComm_t comm, cudaStream_t stream);
   void forget_finished() {
     while (!launched_.empty()) {
@@ -174,9 +201,11 @@ class NcclCommunicator final : public Communicator {
 
   const Device device_;
   const std::shared_ptr<Connection> connection_;
-  std::mutex mutex_;
+  std::timed_mutex calls_;  // locked while NCCL is called
   std::uint64_t number_ = 0;
-  std::deque<Launched> launched_;  // those not known to be finished, in order
+  std::mutex mutex_;                   // guards the members below
+  std::optional<Launched> launching_;  // the collective that run() gives to NCCL
+  std::deque<Launched> launched_;      // those not known to be finished, in order
   std::vector<cudaEvent_t> spare_;
 };
 
@@ -232,6 +261,14 @@ ConnectionId new_id() {
   return id;
 }
 
+std::uint64_t identity(Device device) {
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDeviceProperties(&properties, device.index));
+  std::uint64_t halves[2];
+  std::memcpy(halves, &properties.uuid, sizeof halves);
+  return halves[0] ^ halves[1] * 0x9e3779b97f4a7c15u;  // 2^64 / the golden ratio
+}
+
 /// NCCL waits for all ranks without a timeout, and cannot be interrupted. So a thread of its own connects.
 std::unique_ptr<Communicator> connect(Device device, const ConnectionId& id, int rank, int size,
                                       std::chrono::milliseconds timeout) {
@@ -266,6 +303,7 @@ const CollectiveKernels& collective_kernels() {
     kernels.exchange.launch = exchange;
     kernels.new_id = new_id;
     kernels.connect = connect;
+    kernels.identity = identity;
     return kernels;
   }();
   return all;

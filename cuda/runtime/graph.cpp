@@ -11,6 +11,7 @@
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/graph_fills.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/lost.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/runtime/streams.h"
 
@@ -45,6 +46,7 @@ class Graph final : public DeviceGraph {
   /// A branch uses resources of its stream, such as arrival counters, and leaves faults for it. So a graph with
   /// branches waits for all streams, and the streams of its branches wait for it.
   void replay() override {
+    throw_if_lost(device_.index);  // the graph may have collectives of a connection that has ended
     const std::unique_lock held = hold_faults(device_);  // no fault is forgotten between the branches' begin and end
     last_ = stream_of(device_);
     Streams& real = streams_of(device_.index);

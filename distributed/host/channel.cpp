@@ -1,6 +1,7 @@
 #include "bytetape/distributed/host/channel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <thread>
 
@@ -14,9 +15,9 @@ using Clock = std::chrono::steady_clock;
 /// The connection, from the first start() to the end of the process.
 struct State {
   std::unique_ptr<Transport> transport;
-  bool is_without_mpi = false;  // a launcher of MPI started the process, and the build lacks it
-  bool has_failed = false;      // a collective, on this rank or another one
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  bool is_without_mpi = false;           // a launcher of MPI started the process, and the build lacks it
+  std::atomic<bool> has_failed = false;  // a collective, on this rank or another one
+  std::atomic<std::chrono::milliseconds> timeout{std::chrono::minutes(10)};
   std::timed_mutex calls;
   std::optional<Failure> heard;
 
@@ -35,7 +36,7 @@ State::~State() {
     return;
   }
   try {
-    const auto deadline = Clock::now() + timeout;
+    const auto deadline = Clock::now() + timeout.load();
     transport->finish([&] { return !heard_failure() && Clock::now() < deadline; });
   } catch (const std::exception&) {}  // the transport has failed
 }
@@ -108,18 +109,29 @@ Exchange::~Exchange() {
   if (!messages_->missing().empty()) set_failed();
 }
 
+/// Throws the failure that another rank has told, if any.
+static void throw_heard() {
+  if (const auto failure = heard_failure()) fail<DistributedError>("rank ", failure->rank, " failed: ", failure->text);
+}
+
 std::vector<int> Exchange::wait(std::chrono::milliseconds timeout) {
   int left = messages_->count();
   auto last = Clock::now();
   for (Patience patience; left > 0; patience.wait()) {
-    if (const int count = messages_->progress(); count > 0) {
+    int count = 0;
+    try {
+      count = messages_->progress();
+    } catch (const DistributedError&) {
+      throw_heard();  // says more than that the rank has ended
+      throw;
+    }
+    if (count > 0) {
       left -= count;
       patience.reset();
       last = Clock::now();
     }
     if (!patience.is_long()) continue;
-    if (const auto failure = heard_failure())
-      fail<DistributedError>("rank ", failure->rank, " failed: ", failure->text);
+    throw_heard();
     if (Clock::now() - last > timeout) return messages_->missing();
   }
   return {};

@@ -208,7 +208,11 @@ void HostCommunicator::pass(const CollectiveArgs& a, Workspace ws) {
 
 void HostCommunicator::run(const CollectiveArgs& a, Workspace ws) {
   const std::lock_guard lock(channel::calls());
-  check<DistributedError>(!channel::has_failed(), "an earlier collective of this process failed");
+  if (channel::has_failed()) {
+    const auto heard = channel::heard_failure();
+    fail<DistributedError>("an earlier collective of this process failed",
+                           heard ? detail::concat(": rank ", heard->rank, " failed: ", heard->text) : "");
+  }
   try {
     greet(a, others(a));
     pass(a, ws);

@@ -1,7 +1,7 @@
 // Control messages by TCP, for processes that torchrun started. Each pair of ranks has a connection. Rank 0 listens on
 // a port that follows from the launch. The others greet it there, and learn where the others listen.
 //
-//   greeting:  Greeting, from the process that connects; a byte in return, if it has the right key
+//   greeting:  Greeting, from the process that connects; a byte in return, if it has the right key; a byte again
 //   addresses: an Address for each rank, from rank 0, once all have come
 //   message:   Header, then its bytes
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Bytes = std::vector<char>;
 
-constexpr std::size_t most_bytes = 1 << 16;
+constexpr std::size_t most_bytes = 1 << 20;
 constexpr int ports = 16;  // that rank 0 tries, as others may be taken
 
 struct Greeting {
@@ -75,8 +75,11 @@ int milliseconds_to(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 bool waits_until_ready(int fd, short events, Clock::time_point deadline) {
-  pollfd p{.fd = fd, .events = events, .revents = 0};
-  return poll(&p, 1, milliseconds_to(deadline)) == 1;
+  for (;;) {  // a signal may interrupt
+    pollfd p{.fd = fd, .events = events, .revents = 0};
+    if (poll(&p, 1, milliseconds_to(deadline)) == 1) return true;
+    if (Clock::now() >= deadline) return false;
+  }
 }
 
 /// Sends or receives exactly `bytes`. Returns whether it could before the deadline.
@@ -107,33 +110,57 @@ void set_port(Address& address, int port) {
   else
     reinterpret_cast<sockaddr_in*>(&address.at)->sin_port = number;
 }
+int port_of(const Address& address) {
+  return ntohs(address.at.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&address.at)->sin6_port
+                                                : reinterpret_cast<const sockaddr_in*>(&address.at)->sin_port);
+}
 int port_of(const Socket& listener) {
   Address here{.at = {}, .size = sizeof(sockaddr_storage)};
   getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here.at), &here.size);
-  return ntohs(here.at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&here.at)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&here.at)->sin_port);
+  return port_of(here);
 }
 
-Address resolve(const std::string& host) {
+std::vector<Address> resolve(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int status = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   check<DistributedError>(status == 0, "the host MASTER_ADDR=", host, " is not known: ", gai_strerror(status));
-  Address address{.at = {}, .size = found->ai_addrlen};
-  std::memcpy(&address.at, found->ai_addr, found->ai_addrlen);
+  std::vector<Address> all;
+  for (const addrinfo* a = found; a; a = a->ai_next) {
+    all.push_back({.at = {}, .size = a->ai_addrlen});
+    std::memcpy(&all.back().at, a->ai_addr, a->ai_addrlen);
+  }
   freeaddrinfo(found);
-  return address;
+  return all;
 }
 
-/// Returns a socket that listens on an address, or none if the port is taken.
-Socket listen_on(const Address& address) {
-  Socket socket(::socket(address.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
+bool is_loopback(const Address& address) {
+  if (address.at.ss_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(&address.at)->sin_addr.s_addr) >> 24 == 127;
+  const in6_addr& at = reinterpret_cast<const sockaddr_in6*>(&address.at)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&at) || (IN6_IS_ADDR_V4MAPPED(&at) && at.s6_addr[12] == 127);
+}
+
+/// Returns a socket that listens on all of the host's addresses of a family, or none if the port is taken. IPv6's also
+/// takes IPv4. A name may stand for the loopback address on its own host alone, so that address is not enough.
+Socket listen_on(int family, int port) {
+  Address any{
+      .at = {},
+      .size = static_cast<socklen_t>(family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in))};  // zeros: any
+  any.at.ss_family = static_cast<sa_family_t>(family);
+  set_port(any, port);
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1, off = 0;
   setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const bool listens = bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.at), address.size) == 0 &&
+  if (family == AF_INET6) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  const bool listens = bind(socket.get(), reinterpret_cast<const sockaddr*>(&any.at), any.size) == 0 &&
                        listen(socket.get(), SOMAXCONN) == 0;
   return listens ? std::move(socket) : Socket();
+}
+Socket listen_on(int port) {
+  Socket socket = listen_on(AF_INET6, port);
+  return socket ? std::move(socket) : listen_on(AF_INET, port);  // a host may be without IPv6
 }
 
 /// Connects to an address and greets. Returns none if nobody with this key listens there.
@@ -141,8 +168,9 @@ Socket greet(const Address& address, const Greeting& greeting, Clock::time_point
   Socket socket(::socket(address.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.at), address.size) != 0) return {};
   char answer = 0;
-  const bool is_known = send_all(socket, &greeting, sizeof greeting, deadline) &&
-                        receive_all(socket, &answer, 1, std::min(deadline, Clock::now() + std::chrono::seconds(5)));
+  const auto soon = std::min(deadline, Clock::now() + std::chrono::seconds(5));
+  const bool is_known = send_all(socket, &greeting, sizeof greeting, soon) && receive_all(socket, &answer, 1, soon) &&
+                        send_all(socket, &answer, 1, soon);
   return is_known ? std::move(socket) : Socket();
 }
 
@@ -177,7 +205,8 @@ class Sockets final : public Transport {
   void pump();
 
  private:
-  void serve(const std::string& host, std::uint64_t key);
+  void serve(std::uint64_t key);
+  Address find_first(const std::string& host, const Greeting& greeting);
   void join(const std::string& host, std::uint64_t key);
   void accept_from(const Socket& listener, std::uint64_t key, int count, std::vector<Address>* addresses);
   void add(int rank, Socket socket);
@@ -202,21 +231,17 @@ Sockets::Sockets(const Launch& launch, std::chrono::milliseconds timeout)
     const char* const value = std::getenv(name);
     key.add(std::string(value ? value : ""));
   }
-  rank_ == 0 ? serve(host, key.get()) : join(host, key.get());
+  rank_ == 0 ? serve(key.get()) : join(host, key.get());
 }
 
 int first_port(std::uint64_t key) { return 20000 + static_cast<int>(key % 10000); }
 
 /// Rank 0: waits for the others, and tells them where each listens.
-void Sockets::serve(const std::string& host, std::uint64_t key) {
-  Address here = resolve(host);
+void Sockets::serve(std::uint64_t key) {
   Socket listener;
-  for (int i = 0; i < ports && !listener; ++i) {
-    set_port(here, first_port(key) + i);
-    listener = listen_on(here);
-  }
-  check<DistributedError>(static_cast<bool>(listener), "rank 0 cannot listen on MASTER_ADDR=", host, ", ports ",
-                          first_port(key), " to ", first_port(key) + ports - 1, ": ", std::strerror(errno));
+  for (int i = 0; i < ports && !listener; ++i) listener = listen_on(first_port(key) + i);
+  check<DistributedError>(static_cast<bool>(listener), "rank 0 cannot listen on any of the ports ", first_port(key),
+                          " to ", first_port(key) + ports - 1);
   std::vector<Address> addresses(links_.size());
   accept_from(listener, key, size_ - 1, &addresses);
   for (int r = 1; r < size_; ++r)
@@ -224,32 +249,45 @@ void Sockets::serve(const std::string& host, std::uint64_t key) {
                             "rank ", r, " has ended");
 }
 
+/// Finds rank 0 on one of its addresses and ports. Returns the address.
+Address Sockets::find_first(const std::string& host, const Greeting& greeting) {
+  std::vector<Address> addresses = resolve(host);
+  for (;;) {
+    for (Address& address : addresses)
+      for (int i = 0; i < ports; ++i) {
+        check<DistributedError>(Clock::now() < deadline_, "rank ", rank_, " found no rank 0 on MASTER_ADDR=", host,
+                                ", ports ", first_port(greeting.key), " to ", first_port(greeting.key) + ports - 1);
+        set_port(address, first_port(greeting.key) + i);
+        Socket socket = greet(address, greeting, deadline_);
+        if (!socket) continue;
+        add(0, std::move(socket));
+        return address;
+      }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 /// Other ranks: greet rank 0 and those of lower numbers, and wait for those of higher ones.
 void Sockets::join(const std::string& host, std::uint64_t key) {
-  Address address = resolve(host), any = address;
-  if (any.at.ss_family == AF_INET6)
-    reinterpret_cast<sockaddr_in6*>(&any.at)->sin6_addr = in6addr_any;
-  else
-    reinterpret_cast<sockaddr_in*>(&any.at)->sin_addr.s_addr = htonl(INADDR_ANY);
-  set_port(any, 0);
-  const Socket listener = listen_on(any);
-  check<DistributedError>(static_cast<bool>(listener), "rank ", rank_, " cannot listen: ", std::strerror(errno));
+  const Socket listener = listen_on(0);
+  check<DistributedError>(static_cast<bool>(listener), "rank ", rank_, " cannot listen");
   const Greeting greeting{.key = key, .rank = rank_, .port = port_of(listener)};
-  Socket first;
-  for (int i = 0; !first; i = (i + 1) % ports) {
-    check<DistributedError>(Clock::now() < deadline_, "rank ", rank_, " found no rank 0 on MASTER_ADDR=", host,
-                            ", ports ", first_port(key), " to ", first_port(key) + ports - 1);
-    set_port(address, first_port(key) + i);
-    first = greet(address, greeting, deadline_);
-    if (!first && i == ports - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  const Address first = find_first(host, greeting);
   std::vector<Address> addresses(links_.size());
-  check<DistributedError>(receive_all(first, addresses.data(), addresses.size() * sizeof(Address), deadline_), "rank ",
-                          rank_, " did not learn from rank 0 where the other ranks are");
-  add(0, std::move(first));
+  check<DistributedError>(receive_all(link(0).socket, addresses.data(), addresses.size() * sizeof(Address), deadline_),
+                          "rank ", rank_, " did not learn from rank 0 where the other ranks are");
   for (int r = 1; r < rank_; ++r) {
-    Socket socket = greet(addresses[static_cast<std::size_t>(r)], greeting, deadline_);
-    check<DistributedError>(static_cast<bool>(socket), "rank ", rank_, " cannot reach rank ", r);
+    Address address = addresses[static_cast<std::size_t>(r)];
+    if (is_loopback(address)) {  // on rank 0's host
+      const int port = port_of(address);
+      address = first;
+      set_port(address, port);
+    }
+    Socket socket;
+    while (!socket) {
+      check<DistributedError>(Clock::now() < deadline_, "rank ", rank_, " cannot reach rank ", r);
+      socket = greet(address, greeting, deadline_);
+    }
     add(r, std::move(socket));
   }
   accept_from(listener, key, size_ - 1 - rank_, nullptr);
@@ -262,13 +300,14 @@ void Sockets::accept_from(const Socket& listener, std::uint64_t key, int count, 
                             count, count == 1 ? " rank" : " ranks", " to connect");
     Address from{.at = {}, .size = sizeof(sockaddr_storage)};
     Socket socket(accept4(listener.get(), reinterpret_cast<sockaddr*>(&from.at), &from.size, SOCK_CLOEXEC));
+    if (!socket) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     Greeting greeting{};
     const auto soon = std::min(deadline_, Clock::now() + std::chrono::seconds(2));
     if (!socket || !receive_all(socket, &greeting, sizeof greeting, soon)) continue;
     const bool is_ours =
         greeting.key == key && greeting.rank > 0 && greeting.rank < size_ && !link(greeting.rank).socket;
-    const char answer = 1;
-    if (!is_ours || !send_all(socket, &answer, 1, soon)) continue;
+    char answer = 1;
+    if (!is_ours || !send_all(socket, &answer, 1, soon) || !receive_all(socket, &answer, 1, soon)) continue;
     if (addresses) {
       set_port(from, greeting.port);
       (*addresses)[static_cast<std::size_t>(greeting.rank)] = from;
@@ -321,7 +360,11 @@ void Sockets::read_messages(int rank) {
   while (l.unread.size() - at >= sizeof(Header)) {
     Header header;
     std::memcpy(&header, l.unread.data() + at, sizeof header);
-    if (header.bytes > most_bytes || l.unread.size() - at - sizeof header < header.bytes) break;
+    if (header.bytes > most_bytes) {
+      l.is_closed = true;  // not one of our messages
+      break;
+    }
+    if (l.unread.size() - at - sizeof header < header.bytes) break;
     const auto begin = l.unread.begin() + static_cast<std::ptrdiff_t>(at + sizeof header);
     const auto end = begin + static_cast<std::ptrdiff_t>(header.bytes);
     if (header.kind == Kind::data) l.arrived.emplace_back(begin, end);

@@ -53,7 +53,7 @@ class Transport {
 /// Throws DistributedError if MPI numbers the processes in another way than the launcher.
 std::unique_ptr<Transport> connect_by_mpi(const Launch& launch);
 
-/// Connects the ranks by TCP, for messages of at most 64 KiB. Rank 0 listens on the host MASTER_ADDR, on a port that
+/// Connects the ranks by TCP, for messages of at most 1 MiB. Rank 0 listens on the host MASTER_ADDR, on a port that
 /// follows from the launch. Only processes with the same launch, and the same BYTETAPE_JOB_KEY, can connect.
 /// Throws ValueError without MASTER_ADDR and MASTER_PORT.
 /// Throws DistributedError if a rank does not come in time.

@@ -304,6 +304,56 @@ TEST(DataParallel, ExchangesIn16Bits) {
   }
 }
 
+/// Leaves that a backward uses in any order.
+struct Leaves : nn::Module {
+  Tensor a = ones({4}), b = ones({4}), c = ones({4});
+  Leaves() {
+    register_parameter("a", a);
+    register_parameter("b", b);
+    register_parameter("c", c);
+  }
+};
+
+TEST(DataParallel, CopiesGradientsThatShareMemory) {
+  const Group group = world();
+  Leaves net;
+  const DataParallel parallel(net, group);
+  const Tensor scratch = zeros({4});  // one gradient for all, overwritten each time
+  double value = 0;
+  for (const Tensor& x : {net.a, net.b, net.c})
+    x.register_hook([&](const Tensor&) { return copy_(scratch, full({4}, ++value, DType::f32)); });
+  sum(net.a + net.b + net.c).backward();
+  const double all = net.a.grad()[0].item<float>() + net.b.grad()[0].item<float>() + net.c.grad()[0].item<float>();
+  EXPECT_EQ(all, 1 + 2 + 3);
+}
+
+TEST(DataParallel, KeepsAGradientThatItsRuleSharesWithOthers) {
+  const Group group = world();
+  Leaves net;
+  const DataParallel parallel(net, group);
+  const Tensor sum_of_both = net.a * 1. + net.b;  // one gradient for both
+  sum_of_both.register_hook([](const Tensor& g) { return clone(g); });
+  sum(sum_of_both + net.c).backward();
+  for (const Tensor& x : {net.a, net.b, net.c}) EXPECT_EQ(elements(x.grad()), std::vector<double>(4, 1));
+}
+
+TEST(DataParallel, KeepsNoValueOfTheLastStepAfterAFailure) {
+  const Group group = world();
+  for (const DType sent : {DType::f32, DType::bf16}) {
+    Leaves net;
+    const DataParallel parallel(net, group, {.bucket_bytes = 1, .exchange_dtype = sent});
+    sum((net.a * 100. + net.b) * net.c).backward();  // gives the order of buckets
+    net.zero_grad();
+    const int hook = net.c.register_hook([](const Tensor&) -> Tensor { throw ValueError("stop"); });
+    EXPECT_THROW(sum(net.c * (net.a + net.b)).backward(), ValueError);
+    net.c.remove_hook(hook);
+    net.zero_grad();
+    sum(net.c * (net.a + net.b)).backward();
+    EXPECT_EQ(elements(net.a.grad()), std::vector<double>(4, 1));
+    EXPECT_EQ(elements(net.c.grad()), std::vector<double>(4, 2));
+  }
+}
+
 TEST(DataParallel, RefusesAParameterOfAnother) {
   const Group group = world();
   if (group.size() == 1) return;

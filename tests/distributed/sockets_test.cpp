@@ -1,4 +1,7 @@
 // Ranks of torchrun as threads of this process.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -76,14 +79,14 @@ TEST_F(Sockets, CarryMessagesInOrder) {
 TEST_F(Sockets, CarryLongMessages) {
   Ranks ranks = connect_all(2);
   run_all(ranks, [](Transport& transport, int rank) {
-    std::vector<char> mine(1 << 16, static_cast<char>('a' + rank)), theirs(1 << 16);
+    std::vector<char> mine(1 << 20, static_cast<char>('a' + rank)), theirs(1 << 20);
     const auto messages = transport.messages();
     for (int i = 0; i < 20; ++i) {
       messages->send(1 - rank, mine.data(), mine.size());
       messages->receive(1 - rank, theirs.data(), theirs.size());
     }
     wait(*messages);
-    EXPECT_EQ(theirs, std::vector<char>(1 << 16, static_cast<char>('b' - rank)));
+    EXPECT_EQ(theirs, std::vector<char>(1 << 20, static_cast<char>('b' - rank)));
   });
 }
 
@@ -91,8 +94,8 @@ TEST_F(Sockets, RefuseTensors) {
   Ranks ranks = connect_all(2);
   EXPECT_FALSE(ranks[0]->carries_tensors());
   char byte = 0;
-  EXPECT_THROWS_SAYING(ranks[0]->messages()->send(1, &byte, (1 << 16) + 1), DistributedError,
-                       "a message of 65537 bytes");
+  EXPECT_THROWS_SAYING(ranks[0]->messages()->send(1, &byte, (1 << 20) + 1), DistributedError,
+                       "a message of 1048577 bytes");
 }
 
 TEST_F(Sockets, TellFailures) {
@@ -147,12 +150,34 @@ TEST_F(Sockets, LetNobodyInWithoutTheKey) {
   EXPECT_TRUE(first.get());
 }
 
+TEST_F(Sockets, AreNotHeldUpByStrangers) {
+  auto first = std::async(std::launch::async, [] { return connect(0, 2); });
+  std::vector<int> strangers;
+  for (int port = 20000; port < 30016 && strangers.size() < 3;) {  // connect to rank 0, and say nothing
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) {
+      strangers.push_back(fd);
+    } else {
+      close(fd);
+      ++port;
+    }
+  }
+  const auto second = connect(1, 2);
+  EXPECT_TRUE(second);
+  EXPECT_TRUE(first.get());
+  for (const int fd : strangers) close(fd);
+}
+
 TEST_F(Sockets, NeedTheLaunchersVariables) {
   unsetenv("MASTER_PORT");
   EXPECT_THROWS_SAYING(connect(0, 2), ValueError, "not MASTER_PORT");
   setenv("MASTER_PORT", "1", 1);
   setenv("MASTER_ADDR", "no.such.host.invalid", 1);
-  EXPECT_THROWS_SAYING(connect(0, 2), DistributedError, "MASTER_ADDR=no.such.host.invalid is not known");
+  EXPECT_THROWS_SAYING(connect(1, 2), DistributedError, "MASTER_ADDR=no.such.host.invalid is not known");
 }
 
 }  // namespace
