@@ -18,7 +18,7 @@ struct State {
   bool is_without_mpi = false;           // a launcher of MPI started the process, and the build lacks it
   std::atomic<bool> has_failed = false;  // a collective, on this rank or another one
   std::atomic<std::chrono::milliseconds> timeout{std::chrono::minutes(10)};
-  std::timed_mutex calls;
+  std::mutex calls;
   std::optional<Failure> heard;
 
   ~State();
@@ -85,12 +85,13 @@ bool has_failed() { return state().has_failed; }
 
 void set_failed() { state().has_failed = true; }
 
-std::timed_mutex& calls() { return state().calls; }
+std::mutex& calls() { return state().calls; }
 
 void tell_failure(const std::string& text) noexcept {
   State& s = state();
-  const std::unique_lock lock(s.calls, std::chrono::seconds(1));  // another thread may wait for a rank
-  if (!lock || !s.transport || s.heard) return;                   // all have heard of the first failure
+  std::unique_lock lock(s.calls, std::defer_lock);  // another thread may wait for a rank
+  for (int i = 0; i < 1000 && !lock.try_lock(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!lock || !s.transport || s.heard) return;  // all have heard of the first failure
   s.has_failed = true;
   s.transport->tell_failure(text.substr(0, 1000));
 }

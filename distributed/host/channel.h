@@ -32,7 +32,7 @@ std::string why_not();
 bool has_failed();
 void set_failed();
 /// Locked around all calls below, because a transport serves one thread at a time.
-std::timed_mutex& calls();
+std::mutex& calls();
 
 /// Tells all other ranks that this one fails, with the first 1000 bytes of the reason. Waits at most a second.
 void tell_failure(const std::string& text) noexcept;
