@@ -7,7 +7,6 @@
 #include <atomic>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -197,7 +196,8 @@ std::vector<std::vector<DataParallel::Reducer::Place*>> DataParallel::Reducer::s
   constexpr std::size_t least = std::size_t{1} << 20;
   std::vector<std::vector<Place*>> buckets;  // the last first
   std::size_t bytes = 0, room = std::min(most, least);
-  for (Place* place : std::views::reverse(places)) {
+  for (auto at = places.rbegin(); at != places.rend(); ++at) {
+    Place* const place = *at;
     const std::size_t more = place->parameter.nbytes();
     if (buckets.empty() || bytes + more > room) {
       if (!buckets.empty()) room = std::min(most, 2 * room);
