@@ -251,7 +251,7 @@ Tensor recv_(const Tensor& x, const Group& group, int from) {
 bool any_rank(bool mine, const Group& group) {
   const memory::Op<"any_rank"> op;
   std::vector<std::uint8_t> value{mine};
-  max_over_ranks(value, group);
+  max_over_ranks(value, processes_of(group));
   return value[0] != 0;
 }
 

@@ -13,14 +13,17 @@ using bytetape::ReduceOp;
 /// Operations between the ranks of a group, on tensors of any dtype. Every rank of the group must call the same ones in
 /// the same order, with tensors of the same shape and dtype. In a group of one rank they copy.
 ///
-/// Values are combined in the order of ranks, 16-bit floats in f32, so that results have the same bits in every run and
-/// on every rank. Views with gaps are copied. Under memory::predict() nothing is sent.
+/// On the CPU, values are combined in the order of ranks, 16-bit floats in f32, so that results have the same bits in
+/// every run and on every rank. On GPUs, NCCL combines them in the order of its ring, and rounds 16-bit floats after
+/// each addition. Views with gaps are copied. Under memory::predict() nothing is sent.
 ///
 /// Call them from one thread of a process. If one rank's tensor requires grad, those of all ranks must, because all
 /// take part in backward. Where there is a `tag`, it must be the same number on all ranks.
 ///
 /// All throw DistributedError if a rank fails, does not answer within the timeout of init(), or calls another
 /// collective, or the same with another shape, dtype or tag. The process's groups then cannot be used any more.
+/// The host does not wait for collectives of GPUs: they throw DistributedError when the host next waits for the device,
+/// and a call of another collective is usually found by the timeout alone.
 /// All throw DeviceError if nothing connects the ranks for the tensor's device.
 
 /// Returns the sum of the ranks' x, or another reduction. Differentiable for sum and average: the gradient is the same

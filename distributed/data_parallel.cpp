@@ -183,7 +183,7 @@ std::vector<DataParallel::Reducer::Place*> DataParallel::Reducer::in_order() {
   const auto place = [&](std::int32_t i) { return &places_[static_cast<std::size_t>(i)]; };
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [&](std::int32_t i) { return order_in_backward(place(i)->parameter); });
-  broadcast_numbers(order, group_, tag(0));
+  broadcast_bytes(std::as_writable_bytes(std::span(order)), processes_of(group_), tag(0));
   std::vector<Place*> sorted;
   for (const std::int32_t i : order) sorted.push_back(place(i));
   return sorted;
@@ -422,7 +422,7 @@ void DataParallel::Reducer::fill_unused() {
   }
   exchange_filled();
   std::vector<std::uint8_t> by_any = is_used;
-  max_over_ranks(by_any, group_, tag(buckets_.size()));
+  max_over_ranks(by_any, processes_of(group_), tag(buckets_.size()));
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (by_any[i] && !is_used[i]) places_[i].parameter.set_grad(places_[i].gradient);
 }

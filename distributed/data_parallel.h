@@ -49,12 +49,12 @@ struct DataParallelOptions {
 /// that all ranks leave out the same parameters.
 ///
 /// The module must outlive this object. Freeze, convert or move parameters before you make it. Do not destroy it in a
-/// hook. Hooks on gradients see the local gradients, and
-/// the grad() of other parameters only once their bucket was exchanged. optim::StepInBackward and backward() with
-/// create_graph are not supported.
+/// hook. Hooks on gradients see the local gradients, and the grad() of another parameter only once its bucket was
+/// exchanged. optim::StepInBackward and backward() with create_graph are not supported.
 class DataParallel {
  public:
-  /// Throws ValueError if bucket_bytes is 0, or no parameter requires grad.
+  /// Throws ValueError if bucket_bytes is 0, no parameter requires grad, or a parameter is in another DataParallel.
+  /// Throws DTypeError if exchange_dtype is not f32, bf16 or f16.
   /// Throws DistributedError if parameters or buffers differ over ranks in name, shape, strides, dtype or
   /// requires_grad.
   DataParallel(nn::Module& module, const Group& group, const DataParallelOptions& options = {});

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -19,6 +19,7 @@
 #include "bytetape/core/kernels/table.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/core/parallel.h"
+#include "bytetape/distributed/between_processes.h"
 #include "bytetape/distributed/hash.h"
 #include "bytetape/distributed/host/channel.h"
 #include "bytetape/distributed/host/host_communicator.h"
@@ -45,8 +46,6 @@ struct Group::State {
   }
   HostCommunicator& on_host();
   std::shared_ptr<Communicator> connect(Device device);
-  CollectiveArgs args_of(Collective kind, const ConstView& x, const View& y) const;
-  std::vector<std::int64_t> gather(std::int64_t mine);
 };
 
 namespace {
@@ -63,12 +62,6 @@ void share_host(const Launch& launch) {
   if (launch.local_size <= 1 || std::getenv("OMP_NUM_THREADS")) return;
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   set_num_threads(std::min(num_threads(), std::max(1, cores / launch.local_size)));
-}
-
-/// Host memory as a row.
-View row_of(void* data, std::size_t size, DType dtype) {
-  const Shape shape{static_cast<std::int64_t>(size)};
-  return {data, dtype, Device(), shape, contiguous_strides(shape)};
 }
 
 }  // namespace
@@ -129,7 +122,8 @@ std::shared_ptr<Communicator> Group::State::connect(Device device) {
   const KernelTable& kernels = *backend(device).kernels;
   const auto connect_ranks = kernels.find(&CollectiveKernels::connect);
   const auto identity = kernels.find(&CollectiveKernels::identity);
-  const auto gpus = gather(connect_ranks ? static_cast<std::int64_t>(identity(device)) : 0);
+  const Processes processes{&on_host(), rank, static_cast<int>(ranks.size())};
+  const auto gpus = gather(connect_ranks ? static_cast<std::int64_t>(identity(device)) : 0, processes);
   const bool is_shared = std::set<std::int64_t>(gpus.begin(), gpus.end()).size() < gpus.size();
   if (is_shared || std::ranges::count(gpus, 0) > 0) {
     check<DeviceError>(channel::carries_tensors(), "NCCL cannot connect the ranks, as ",
@@ -139,28 +133,10 @@ std::shared_ptr<Communicator> Group::State::connect(Device device) {
   }
   ConnectionId id{};
   if (rank == 0) id = kernels.find(&CollectiveKernels::new_id)();
-  const View bytes = row_of(id.data(), id.size(), DType::u8);
-  const bool is_root = rank == 0;
-  on_host().run(args_of(Collective::broadcast, is_root ? ConstView(bytes) : ConstView(), is_root ? View() : bytes), {});
-  std::shared_ptr<Communicator> made =
-      connect_ranks(device, id, rank, static_cast<int>(ranks.size()), channel::timeout());
+  broadcast_bytes(std::as_writable_bytes(std::span(id)), processes);
+  std::shared_ptr<Communicator> made = connect_ranks(device, id, rank, processes.size, channel::timeout());
   watch(made, rank);
   return made;
-}
-
-CollectiveArgs Group::State::args_of(Collective kind, const ConstView& x, const View& y) const {
-  CollectiveArgs args{.kind = kind, .rank = rank, .size = static_cast<int>(ranks.size()), .peer = 0};
-  args.x = x;
-  args.y = y;
-  return args;
-}
-
-/// Returns the numbers that the ranks pass.
-std::vector<std::int64_t> Group::State::gather(std::int64_t mine) {
-  std::vector<std::int64_t> all(ranks.size());
-  on_host().run(
-      args_of(Collective::all_gather, row_of(&mine, 1, DType::i64), row_of(all.data(), all.size(), DType::i64)), {});
-  return all;
 }
 
 Group init(std::optional<std::chrono::milliseconds> timeout) {

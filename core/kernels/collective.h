@@ -27,7 +27,8 @@ enum class Collective : std::uint8_t {
 /// "all_reduce", ...
 const char* name_of(Collective c);
 
-/// How ranks' values are combined, in the order of ranks. 16-bit floats are combined in f32, and rounded once.
+/// How ranks' values are combined: on the CPU in the order of ranks, 16-bit floats in f32 and rounded once; on GPUs in
+/// NCCL's order.
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product };
 /// "sum", ...
 const char* name_of(ReduceOp op);
@@ -70,7 +71,7 @@ class Communicator {
   virtual void abort(const std::string& why) { static_cast<void>(why); }
 };
 
-/// What one rank makes and all ranks of a group need to connect (ncclUniqueId).
+/// The id with which the ranks of a group connect. One rank makes it (ncclUniqueId).
 using ConnectionId = std::array<char, 128>;
 
 struct CollectiveKernels {

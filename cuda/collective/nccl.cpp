@@ -1,6 +1,6 @@
 // Collectives on GPUs' memory, by NCCL. It combines values in an order that depends on the algorithm. With the same
-// version, GPUs and number of ranks, the ring has the same order in every run, so results have the same bits. NCCL may
-// choose another algorithm by size; NCCL_ALGO in the environment overrides ours.
+// version, GPUs and number of ranks, the ring has the same order in every run, so results have the same bits. NCCL_ALGO
+// in the environment overrides the ring.
 #include <nccl.h>
 
 #include <atomic>

@@ -33,7 +33,7 @@ TEST_F(GpuRanks, CollectivesAgreeWithTheCpu) {
   const Group group = world();
   const auto here = static_cast<std::size_t>(group.rank());
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8})
-    for (const Shape& shape : {Shape{0}, Shape{12}, Shape{12, 1031}}) {
+    for (const Shape& shape : {Shape{0}, Shape{24}, Shape{24, 1031}}) {
       const Tensor x = values_of_all(group, shape, dtype)[here], on_gpu = to(x, own_gpu());
       const double tolerance = !is_floating(dtype)   ? 0
                                : size_of(dtype) == 2 ? 2e-2

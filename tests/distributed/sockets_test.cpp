@@ -153,7 +153,8 @@ TEST_F(Sockets, LetNobodyInWithoutTheKey) {
 TEST_F(Sockets, AreNotHeldUpByStrangers) {
   auto first = std::async(std::launch::async, [] { return connect(0, 2); });
   std::vector<int> strangers;
-  for (int port = 20000; port < 30016 && strangers.size() < 3;) {  // connect to rank 0, and say nothing
+  // Connects to rank 0, wherever it listens, and says nothing.
+  for (int port = 20000; strangers.size() < 3; port = port < 30015 ? port + 1 : 20000) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -163,7 +164,6 @@ TEST_F(Sockets, AreNotHeldUpByStrangers) {
       strangers.push_back(fd);
     } else {
       close(fd);
-      ++port;
     }
   }
   const auto second = connect(1, 2);
