@@ -8,6 +8,7 @@
 #include "bytetape/autograd/ambient.h"
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/grad_sink.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/record.h"

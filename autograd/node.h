@@ -13,6 +13,7 @@
 
 namespace bytetape {
 
+class GradSink;
 class Node;
 namespace detail {
 class KeptGraph;
@@ -265,19 +266,6 @@ class AccumulateGrad final : public Node {
   std::mutex adding_;  // graphs of several threads may end here
 };
 
-/// Stores the gradients of leaves in place of the engine, such as several together (dist::DataParallel).
-class GradSink {
- public:
-  /// Called with a gradient of a leaf without grad() and hooks. Must set the grad before the end of backward. `g` has
-  /// the leaf's shape and dtype, or is a dense 16-bit tensor for an f32 leaf. Unless is_sole_owner(g), read it at once.
-  virtual void take(const Tensor& leaf, const Tensor& g) = 0;
-  /// Called after the engine has set the leaf's grad or added to it.
-  virtual void added(const Tensor& leaf) = 0;
-
- protected:
-  ~GradSink() = default;
-};
-
 /// Autograd's fields of a tensor.
 struct AutogradMeta final : AutogradSlot {
   bool requires_grad = false;  ///< set by the user on a leaf
@@ -291,7 +279,7 @@ struct AutogradMeta final : AutogradSlot {
     std::function<void(const Tensor&)> call;
   };
   std::vector<PostHook> post_hooks;  ///< of a leaf, called when its gradient is complete
-  GradSink* sink = nullptr;          ///< of a leaf; not owned
+  GradSink* sink = nullptr;          ///< of a leaf (autograd/grad_sink.h); not owned
 };
 /// Returns autograd's fields of x, created on first use.
 AutogradMeta& autograd_meta(const Tensor& x);

@@ -36,7 +36,20 @@ Storage::~Storage() {
   if (release_) release_();
 }
 
+void Storage::drop() {
+  residency_.drop(order_);
+  shadow_ = {};
+}
+
+void Storage::refill() {
+  if (!is_dropped()) return;
+  const std::uint32_t version = version_;
+  residency_.refill(*this, order_);
+  version_ = version;
+}
+
 void Storage::restore_for_use() {
+  if (is_dropped()) return refill();
   if (!is_evicted()) return;
   restore();
   if (watch_) watch_->restored(*this);
@@ -71,6 +84,7 @@ memory::Role Storage::role() const {
 }
 
 void Storage::hold_saved(const void* saver) {
+  if (residency_.has_source()) return;
   if (const auto b = residency_.booked()) b.allocator->hold_saved(b.block, saver);
   if (!watch_ && detail::core_ambient.saved_watch && detail::core_ambient.saved_watch->wants(*this))
     watch_ = Ref(detail::core_ambient.saved_watch);
@@ -83,6 +97,7 @@ bool Storage::is_saved() const {
 }
 
 void Storage::drop_saved(const void* saver) {
+  if (residency_.has_source()) return;
   const auto b = residency_.booked();
   if (b) b.allocator->drop_saved(b.block, use_count() == 1, saver);
   if (watch_ && (!b || b.allocator->saved_refs(b.block) == 0)) std::exchange(watch_, {})->dropped(*this);

@@ -84,6 +84,23 @@ class Storage final : public RefCounted {
   bool stays() const { return residency_.stays(); }
   /// @}
 
+  /// \name Bytes from a source
+  /// The bytes of a storage that has a source can be dropped. The next op that uses the storage, or refill(), allocates
+  /// memory and gets them from the source. Tensors, versions and saved references do not change. `saved for backward`
+  /// is not counted for such a storage. Only one thread may use the storage meanwhile.
+  /// @{
+
+  /// Sets what computes the bytes again. Call it before an op saves the storage.
+  void set_source(Ref<ByteSource> source) { residency_.set_source(std::move(source)); }
+  /// Returns the memory to the allocator, and discards the autocast copy. Call it while no running op has the address.
+  /// Throws ValueError if there is no source.
+  void drop();
+  bool is_dropped() const { return residency_.is_dropped(); }
+  /// Allocates memory, and gets the bytes from the source. Does nothing if they are not dropped.
+  /// Throws OutOfMemory, and what the source throws. The bytes are then still dropped.
+  void refill();
+  /// @}
+
   /// Call before the thread's stream, or the host, reads. Restores evicted bytes, tells the step's watch, and makes the
   /// stream wait for the last writer.
   void before_read() {

@@ -81,6 +81,7 @@ void* Tensor::checked_data(DType wanted) const {
   check<DTypeError>(wanted == dtype(), "data(): expected a tensor of dtype ", wanted, ", got ", describe(*this));
   check<DeviceError>(device() == Device::cpu(), "data on ", device(),
                      " cannot be read on the host: copy the tensor to cpu");
+  storage().refill();
   return address();
 }
 

@@ -64,6 +64,16 @@ void exchange_in_place(Call call, const Group& group, const Tensor& x, bool read
   if (writes && !rows.is_same(x)) run<&CopyKernels::copy>(x.device(), rows.read(), x.write());
 }
 
+/// Runs a collective from x to y, of which one is a part of the other or has memory of its own.
+void exchange_into(const Call& call, const Group& group, const Tensor& x, const Tensor& y) {
+  static_cast<void>(group.communicator(x.device()));
+  if (group.size() > 1)
+    exchange(call, group, x, y);
+  else if (x.read().data() != y.write().data())
+    run<&CopyKernels::copy>(x.device(), x.read(), y.write());
+  y.storage().bump_version();
+}
+
 void check_reduction(const Tensor& x, ReduceOp op) {
   check_defined(x);
   const bool picks = op == ReduceOp::min || op == ReduceOp::max;
@@ -78,6 +88,22 @@ void check_reduction(const Tensor& x, ReduceOp op) {
 void check_parts(const Tensor& x, const Group& group) {
   check(x.rank() > 0 && x.size(0) % group.size() == 0, "expected the size of dim 0 to be a multiple of ", group.size(),
         " ranks, got ", describe(x));
+}
+
+/// Checks a row-major part of a row-major tensor, for collectives that are not recorded.
+void check_part(const Tensor& part, const Tensor& whole, const Group& group) {
+  check_defined(part);
+  check_defined(whole);
+  check_parts(whole, group);
+  Shape shape = whole.shape();
+  shape[0] /= group.size();
+  check(part.shape() == shape, "expected a part of shape ", shape, " of ", describe(whole), ", got ", describe(part));
+  check<DTypeError>(part.dtype() == whole.dtype(), "inputs of different dtypes: ", describe(part), " and ",
+                    describe(whole));
+  check<DeviceError>(part.device() == whole.device(), "inputs on different devices: ", describe(part), " and ",
+                     describe(whole));
+  check<ValueError>(part.is_contiguous() && whole.is_contiguous(), "expected row-major tensors");
+  check<AutogradError>(!any_requires_grad({&part, &whole}), "the collective is not recorded; pass x.detach()");
 }
 
 void check_rank(const Group& group, int rank, const char* what) {
@@ -203,6 +229,19 @@ Tensor all_gather(const Tensor& x, const Group& group) {
   CollectiveNode::set(node, group, call);
   if (node) node->is_scalar = x.rank() == 0;
   return y;
+}
+
+void reduce_scatter_into(const Tensor& y, const Tensor& x, const Group& group, ReduceOp reduce, std::uint64_t tag) {
+  const memory::Op<"reduce_scatter"> op;
+  check_reduction(x, reduce);
+  check_part(y, x, group);
+  exchange_into({.kind = Collective::reduce_scatter, .op = reduce, .tag = tag}, group, x, y);
+}
+
+void all_gather_into(const Tensor& y, const Tensor& x, const Group& group, std::uint64_t tag) {
+  const memory::Op<"all_gather"> op;
+  check_part(x, y, group);
+  exchange_into({.kind = Collective::all_gather, .tag = tag}, group, x, y);
 }
 
 Tensor all_to_all(const Tensor& x, const Group& group) {

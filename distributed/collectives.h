@@ -39,6 +39,16 @@ Tensor all_reduce_(const Tensor& x, const Group& group, ReduceOp op = ReduceOp::
 Tensor reduce_scatter(const Tensor& x, const Group& group, ReduceOp op = ReduceOp::sum);
 /// Returns the ranks' x, one after the other along dim 0. A scalar counts as one element. Differentiable.
 Tensor all_gather(const Tensor& x, const Group& group);
+/// Writes reduce_scatter(x) to y, which may be part rank() of x (torch.distributed.reduce_scatter_tensor). Nothing is
+/// recorded.
+/// Throws ShapeError or DTypeError unless y is like a part of x, and as reduce_scatter().
+/// Throws ValueError unless both are row-major, and AutogradError if one requires grad.
+void reduce_scatter_into(const Tensor& y, const Tensor& x, const Group& group, ReduceOp op = ReduceOp::sum,
+                         std::uint64_t tag = 0);
+/// Writes all_gather(x) to y, of which x may be part rank() (torch.distributed.all_gather_into_tensor). Nothing is
+/// recorded.
+/// Throws what reduce_scatter_into() throws.
+void all_gather_into(const Tensor& y, const Tensor& x, const Group& group, std::uint64_t tag = 0);
 /// Splits x into size() equal parts along dim 0, and sends part r to rank r. Returns the parts that came, in the order
 /// of ranks, with x's shape. Differentiable.
 /// Throws ShapeError if the size of dim 0 is not a multiple of size().

@@ -4,7 +4,6 @@
 #include "bytetape/distributed/data_parallel.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <numeric>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/grad_sink.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
@@ -24,29 +24,11 @@
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/distributed/between_processes.h"
 #include "bytetape/distributed/collectives.h"
+#include "bytetape/distributed/gradients.h"
 #include "bytetape/distributed/hash.h"
 
 namespace bytetape::dist {
 namespace {
-
-/// Attributes work to no module, although that of the current gradient is in scope.
-class Outside {
-  const memory::ScopeGuard scope_{memory::ambient.scope.with(0, memory::ambient.scope.op, memory::ambient.scope.phase)};
-  const memory::Op<"DataParallel"> op_;
-};
-
-constexpr std::int64_t alignment = 128;  // bytes of the gradients within a bucket, for kernels that load vectors
-
-/// Returns a hash of the tensors' names, dtypes, shapes and strides, and of which require grad.
-std::uint64_t layout_of(const NamedTensors& tensors) {
-  Hash hash;
-  for (const auto& [name, x] : tensors) {
-    hash.add(name).add(static_cast<std::uint64_t>(x.dtype())).add(x.requires_grad());
-    for (int dim = 0; dim < x.rank(); ++dim)
-      hash.add(static_cast<std::uint64_t>(x.shape()[dim])).add(static_cast<std::uint64_t>(x.strides()[dim]));
-  }
-  return hash.get();
-}
 
 /// The order in which backward completes the leaf's gradient: leaves of lower numbers come later. 0 if no graph uses
 /// it.
@@ -108,8 +90,6 @@ class DataParallel::Reducer final : public GradSink {
   void end(bool has_succeeded);
   void fill_unused();
 
-  static std::uint64_t next_number(const nn::Module& module, const Group& group);
-
   const std::uint64_t number_;
   const Group group_;
   const DataParallelOptions options_;
@@ -123,7 +103,7 @@ class DataParallel::Reducer final : public GradSink {
 };
 
 DataParallel::Reducer::Reducer(nn::Module& module, const Group& group, const DataParallelOptions& options)
-    : number_(next_number(module, group)), group_(group), options_(options) {
+    : number_(next_number(group, module)), group_(group), options_(options) {
   const memory::Op<"DataParallel"> op;
   check<ValueError>(options.bucket_bytes > 0, "expected bucket_bytes above 0");
   const DType sent = options.exchange_dtype;
@@ -149,14 +129,6 @@ DataParallel::Reducer::~Reducer() {
     if (GradSink*& sink = autograd_meta(place.parameter).sink; sink == this) sink = nullptr;
 }
 
-/// Counts the objects of this process, which all ranks make in the same order. A rank may predict others alone.
-std::uint64_t DataParallel::Reducer::next_number(const nn::Module& module, const Group& group) {
-  static std::atomic<std::uint64_t> count = 0;
-  const std::vector<Tensor> parameters = module.parameters();
-  const bool is_predicted = parameters.empty() || parameters.front().device().is_meta;
-  return group.size() == 1 || is_predicted ? 0 : ++count;
-}
-
 /// Says which exchange this is, so that no bucket is added to another one.
 std::uint64_t DataParallel::Reducer::tag(std::size_t bucket) const {
   return Hash().add(number_).add(backwards_).add(bucket).get();
@@ -164,13 +136,7 @@ std::uint64_t DataParallel::Reducer::tag(std::size_t bucket) const {
 
 void DataParallel::Reducer::start_equal(nn::Module& module) const {
   const NoGrad no_grad;
-  try {
-    barrier(group_, Hash().add(layout_of(module.named_parameters())).add(layout_of(module.named_buffers())).get());
-  } catch (const DistributedError& e) {
-    fail<DistributedError>(
-        "the module may have other parameters or buffers on another rank (name, shape, strides, dtype ",
-        "or requires_grad): ", e.what());
-  }
+  check_alike(module, group_);
   for (const auto& [name, x] : module.named_parameters()) broadcast_(x.detach(), group_);
   for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group_);
 }
@@ -230,14 +196,14 @@ void DataParallel::Reducer::make_buckets() {
 void DataParallel::Reducer::add_bucket(const std::vector<Place*>& places) {
   const Tensor& first = places.front()->parameter;
   const DType dtype = first.dtype(), sent = first.dtype() == DType::f32 ? options_.exchange_dtype : first.dtype();
-  const std::int64_t step = alignment / static_cast<std::int64_t>(std::min(size_of(dtype), size_of(sent)));
+  const std::int64_t step = row_alignment / static_cast<std::int64_t>(std::min(size_of(dtype), size_of(sent)));
   std::vector<std::int64_t> offsets;
   std::int64_t size = 0;
   for (const Place* place : places) {
     offsets.push_back(size);
     size += (place->parameter.numel() + step - 1) / step * step;
   }
-  const Outside outside;
+  const OutsideModules outside("DataParallel");
   Bucket bucket{.data = empty({size}, sent, first.device(), memory::Role::communication), .places = places};
   zero_(bucket.data);  // also the gaps
   if (sent != dtype) bucket.gradients = zeros({size}, dtype, first.device(), memory::Role::communication);
@@ -330,30 +296,15 @@ void DataParallel::Reducer::move_in(Place& place) {
 /// each dtype.
 void DataParallel::Reducer::move_waiting_in(Bucket& bucket, bool is_sent) {
   const NoGrad no_grad;
-  const Outside outside;
-  std::vector<Tensor> moved;
-  std::vector<ConstView> same, low;
-  std::vector<View> to_same, to_low;
+  const OutsideModules outside("DataParallel");
+  std::vector<std::pair<Tensor, Tensor>> moves;
   for (Place* place : bucket.places) {
     if (!place->waiting.defined()) continue;
-    const Tensor g = moved.emplace_back(std::exchange(place->waiting, {}));
-    const Tensor& y = is_sent ? place->sent : place->gradient;
+    moves.emplace_back(std::exchange(place->waiting, {}), is_sent ? place->sent : place->gradient);
     place->is_gradient = !is_sent;
     place->parameter.set_grad(place->gradient);
-    const bool is_alike = is_dense(g.shape(), g.strides()) && g.strides() == y.strides();
-    if (is_alike && g.dtype() == y.dtype()) {
-      same.push_back(g.read());
-      to_same.push_back(y.write());
-    } else if (is_alike && size_of(g.dtype()) == 2 && y.dtype() == DType::f32) {
-      low.push_back(g.read());
-      to_low.push_back(y.write());
-    } else {
-      copy_(y, g);
-    }
   }
-  const Device device = bucket.data.device();
-  if (!same.empty()) run<&CopyKernels::copy_all>(device, same, to_same);
-  if (!low.empty()) run<&CopyKernels::widen_all>(device, low, to_low);
+  copy_gradients(moves);
 }
 
 void DataParallel::Reducer::exchange_filled() {
@@ -364,7 +315,7 @@ void DataParallel::Reducer::exchange_filled() {
 
 void DataParallel::Reducer::exchange(std::size_t number) {
   const NoGrad no_grad;
-  const Outside outside;
+  const OutsideModules outside("DataParallel");
   Bucket& bucket = buckets_[number];
   move_waiting_in(bucket, /*is_sent=*/true);
   for (Place* place : bucket.places)

@@ -5,3 +5,4 @@
 #include "bytetape/distributed/data_parallel.h"
 #include "bytetape/distributed/group.h"
 #include "bytetape/distributed/run.h"
+#include "bytetape/distributed/sharded.h"

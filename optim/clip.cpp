@@ -6,6 +6,7 @@
 #include "bytetape/core/kernels/optimizer.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/gradients.h"
+#include "bytetape/optim/parameters.h"
 
 namespace bytetape::optim {
 
@@ -13,6 +14,9 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm) {
   const memory::Op<"clip_grad_norm_"> op;
   const memory::PhaseScope phase(memory::Phase::optimizer);
   check<ValueError>(max_norm >= 0, "max_norm must not be negative, got ", max_norm);
+  check<ValueError>(sinks_of_parts(parameters).empty(),
+                    "the parameters are parts, whose norm is that of one rank only; ",
+                    "call clip_grad_norm_() of their dist::Sharded");
   const std::vector<Tensor> gradients = gradients_to_write(parameters);
   if (gradients.empty()) return zeros({}, DType::f32, parameters.empty() ? default_device() : parameters[0].device());
   bool is_wide = false;

@@ -21,6 +21,7 @@ namespace bytetape::optim {
 /// no gradients. The host does not wait for it.
 ///
 /// Throws ValueError if max_norm is negative or NaN, or a parameter is undefined.
+/// Throws ValueError for the parts of a dist::Sharded, which has a clip_grad_norm_() of its own.
 /// Throws ValueError if a gradient has gaps, repeats elements or shares memory with another.
 /// Throws DeviceError if gradients are on different devices.
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm);

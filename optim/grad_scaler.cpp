@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bytetape/autograd/autocast.h"
+#include "bytetape/autograd/grad_sink.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/check.h"
@@ -15,6 +16,7 @@
 #include "bytetape/core/kernels/grad_scale.h"
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/optim/gradients.h"
+#include "bytetape/optim/parameters.h"
 
 namespace bytetape::optim {
 namespace {
@@ -83,7 +85,7 @@ GradScaler::Known& GradScaler::known(const Optimizer& optimizer) {
   if (at->stage == Stage::unscaled && at->zeroed != optimizer.zeroed_) {  // a failed step is repeated
     keep_stages();
     at->stage = Stage::ready;
-    run<&CopyKernels::fill>(scale_.device(), Scalar(0), found_inf(*at));
+    run<&CopyKernels::fill>(scale_.device(), Scalar(0), found_inf(*at).write());
   }
   return *at;
 }
@@ -134,9 +136,7 @@ void GradScaler::set_all_ready() {
         0, [set](void*) { set(); }, [] {});
 }
 
-View GradScaler::found_inf(const Known& known) const {
-  return View(found_inf_.write().as<float>() + (&known - known_.data()), DType::f32, found_inf_.device(), {}, {});
-}
+Tensor GradScaler::found_inf(const Known& known) const { return found_inf_.alias({}, {}, &known - known_.data()); }
 
 std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) const {
   std::vector<Tensor> all = gradients_to_write(optimizer.parameters());
@@ -150,10 +150,11 @@ std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) con
   return all;
 }
 
-void GradScaler::unscale(const std::vector<Tensor>& gradients, const Known& known) const {
-  run<&GradScaleKernels::unscale>(scale_.device(),
-                                  UnscaleArgs{written_views(gradients), scale_.read(), found_inf(known)});
+void GradScaler::unscale(const std::vector<Tensor>& gradients, const Known& known, const Optimizer& optimizer) const {
+  const Tensor flag = found_inf(known);
+  run<&GradScaleKernels::unscale>(scale_.device(), UnscaleArgs{written_views(gradients), scale_.read(), flag.write()});
   note_writes(gradients);
+  for (GradSink* const sink : sinks_of_parts(optimizer.parameters())) sink->agree_on(flag);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
@@ -164,7 +165,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   check<ValueError>(known.stage != Stage::unscaled,
                     "unscale_() was already called for this optimizer since the last update()");
   check<ValueError>(known.stage != Stage::stepped, "unscale_() must be called before step(), got it after step()");
-  unscale(scaled_gradients(optimizer), known);
+  unscale(scaled_gradients(optimizer), known, optimizer);
   set_stage(known, Stage::unscaled, optimizer);
 }
 
@@ -176,9 +177,9 @@ void GradScaler::step(Optimizer& optimizer) {
                     "step() was already called for this optimizer since the last update()");
   std::vector<Tensor> gradients;
   if (known.stage == Stage::ready) gradients = scaled_gradients(optimizer);
-  optimizer.take_step(found_inf(known).as<float>(), [&] {
+  optimizer.take_step(found_inf(known).write().as<float>(), [&] {
     const Op unscaling;
-    if (!gradients.empty()) unscale(gradients, known);
+    if (!gradients.empty()) unscale(gradients, known, optimizer);
   });
   set_stage(known, Stage::stepped, optimizer);
 }

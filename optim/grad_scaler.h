@@ -99,9 +99,9 @@ class GradScaler {
   void set_stage(Known& known, Stage stage, const Optimizer& optimizer);
   void set_all_ready();
   void keep_stages();
-  View found_inf(const Known& known) const;
+  Tensor found_inf(const Known& known) const;
   std::vector<Tensor> scaled_gradients(const Optimizer& optimizer) const;
-  void unscale(const std::vector<Tensor>& gradients, const Known& known) const;
+  void unscale(const std::vector<Tensor>& gradients, const Known& known, const Optimizer& optimizer) const;
 
   GradScalerOptions options_;
   GradScale start_;                            // scale and tracker before the first loss

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/grad_sink.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/device/shadow.h"
 #include "bytetape/core/dispatch.h"
@@ -175,6 +176,12 @@ void Optimizer::record_advance(bool is_scaled) {
 
 void Optimizer::note_writes() {
   for (const std::size_t i : moved_) note_write_with_shadow(parameters_[i]);
+  const std::vector<GradSink*> sinks = sinks_of_parts(parameters_);
+  if (sinks.empty()) return;
+  std::vector<Tensor> updated;  // also empty parts, so that all processes pass the same parameters
+  for (const Tensor& p : parameters_)
+    if (p.grad().defined()) updated.push_back(p);
+  for (GradSink* const sink : sinks) sink->updated(updated);
 }
 
 // The device may skip a step that was launched: after a kernel's fault, or under a gradient scaler. It counts these

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "bytetape/autograd/grad_sink.h"
+#include "bytetape/autograd/node.h"
 #include "bytetape/core/check.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/factories.h"
@@ -50,6 +52,16 @@ void check_parameters(const std::vector<Tensor>& parameters) {
                        describe(parameters[0]));
   }
   check_apart(parameters);
+}
+
+std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters) {
+  std::vector<GradSink*> sinks;
+  for (const Tensor& p : parameters) {
+    const AutogradMeta* const meta = p.defined() ? autograd_meta_if_any(p) : nullptr;
+    if (!meta || !meta->sink || !meta->sink->has_parts_elsewhere()) continue;
+    if (std::ranges::find(sinks, meta->sink) == sinks.end()) sinks.push_back(meta->sink);
+  }
+  return sinks;
 }
 
 void check_in_place(const Tensor& p, std::size_t i) {

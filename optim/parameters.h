@@ -3,7 +3,14 @@
 
 #include "bytetape/core/tensor.h"
 
+namespace bytetape {
+class GradSink;
+}
+
 namespace bytetape::optim {
+
+/// Returns the sinks of parameters whose other parts are in other processes (autograd/grad_sink.h), each once.
+std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters);
 
 /// Checks the parameters of an optimizer.
 /// Throws ValueError if a tensor is listed twice, undefined, not a leaf or not dense, or two share memory.

@@ -33,7 +33,7 @@ Residency::Booked Residency::booked() const { return is_evicted() ? copy_->resid
 
 memory::ScopeIds Residency::owner() const {
   const Booked b = booked();
-  return b ? b.allocator->owner_of(b.block) : memory::ScopeIds{};
+  return b ? b.allocator->owner_of(b.block) : dropped_owner_;
 }
 
 /// Memory that is allocated for the storage belongs to its module, as before.
@@ -41,10 +41,44 @@ memory::ScopeIds Residency::scope_of(const char* op) const {
   return memory::ambient.scope.with(owner().module, memory::intern(op), memory::ambient.scope.phase);
 }
 
+memory::Block* Residency::allocate_at_home(const StreamOrder& order, memory::Role role) const {
+  memory::ScopeIds at_home = memory::ambient.scope;
+  at_home.stream = order.home();
+  const memory::ScopeGuard guard(at_home);
+  return allocator_->allocate(bytes_, role);
+}
+
+void Residency::drop(StreamOrder& order) {
+  if (!block_) return;
+  const memory::ScopeGuard scope(scope_of("drop"));
+  check<ValueError>(source_ && !copy_, "only memory that has a source, and is not on the host, can be dropped");
+  dropped_role_ = allocator_->role_of(block_);
+  dropped_owner_ = owner();
+  order.order_free(device_);
+  allocator_->deallocate(block_);
+  block_ = nullptr;
+  data_ = nullptr;
+  order.forget_users();
+}
+
+void Residency::refill(Storage& s, StreamOrder& order) {
+  if (!is_dropped()) return;
+  const memory::ScopeGuard scope(scope_of("refill"));
+  memory::Block* const fresh = allocate_at_home(order, dropped_role_);
+  hold({allocator_, fresh}, fresh->data);
+  order.note_new_memory();
+  try {
+    source_->refill(s);
+  } catch (...) {
+    drop(order);
+    throw;
+  }
+}
+
 void Residency::copy_out(StreamOrder& order) {
   if (copy_ || bytes_ == 0) return;
   const memory::ScopeGuard scope(scope_of("evict"));
-  check<ValueError>(block_ && !pinned_, "only memory of bytetape's own, on a device, can be evicted");
+  check<ValueError>(block_ && !pinned_ && !source_, "only memory of bytetape's own, on a device, can be evicted");
   detail::refuse_in_capture("evicts memory");
   check<CaptureError>(!stays_, "a captured step works with this memory where it is; it cannot be evicted");
   memory::PinnedMemory* const pinned = memory::pinned_for(device_);
@@ -80,12 +114,7 @@ void Residency::restore(StreamOrder& order) {
   detail::refuse_in_capture("uses memory that was evicted");
   const Booked host = booked();
   const memory::StreamId here = memory::ambient.scope.stream, home = order.home();
-  memory::Block* const fresh = [&] {
-    memory::ScopeIds at_home = memory::ambient.scope;
-    at_home.stream = home;
-    const memory::ScopeGuard guard(at_home);
-    return allocator_->allocate(bytes_, host.allocator->role_of(host.block));
-  }();
+  memory::Block* const fresh = allocate_at_home(order, host.allocator->role_of(host.block));
   if (here != home) detail::order(device_, home, here);  // which is behind the copy out, since it let go
   std::uint64_t mark = 0;
   try {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "bytetape/core/device/device.h"
 #include "bytetape/core/intrusive.h"
@@ -16,8 +17,17 @@ struct Block;
 class Storage;
 class StreamOrder;
 
+/// Computes the bytes of a storage that were dropped, such as by gathering them from other processes.
+class ByteSource : public RefCounted {
+ public:
+  virtual ~ByteSource() = default;
+  /// Writes the bytes into the new memory of `s`. Called on the thread and stream that need them.
+  virtual void refill(Storage& s) = 0;
+};
+
 /// The memory of a storage: a block of its device, a copy in pinned host memory, or both. The bytes can move from the
-/// device to the host and back (Storage::evict). `order` arguments are the storage's StreamOrder.
+/// device to the host and back (Storage::evict), or be dropped and come back from a source (Storage::drop). `order`
+/// arguments are the storage's StreamOrder.
 class Residency {
  public:
   /// A block and its allocator. Both are null if the storage has no block.
@@ -49,9 +59,16 @@ class Residency {
   memory::PinnedMemory* pinned() const { return pinned_; }
   bool is_ours() const { return block_ || copy_; }
   bool is_evicted() const { return copy_ && !block_; }
+  bool has_source() const { return static_cast<bool>(source_); }
+  bool is_dropped() const { return source_ && !block_ && bytes_ > 0; }
   /// The block that the ledger attributes to the storage: on the device, else on the host.
   Booked booked() const;
   memory::ScopeIds owner() const;
+
+  // See Storage::set_source, drop and refill.
+  void set_source(Ref<ByteSource> source) { source_ = std::move(source); }
+  void drop(StreamOrder& order);
+  void refill(Storage& s, StreamOrder& order);
 
   // See Storage::copy_out, evict and restore.
   void copy_out(StreamOrder& order);
@@ -67,6 +84,7 @@ class Residency {
 
  private:
   memory::ScopeIds scope_of(const char* op) const;
+  memory::Block* allocate_at_home(const StreamOrder& order, memory::Role role) const;
 
   memory::Allocator* allocator_ = nullptr;
   memory::Block* block_ = nullptr;
@@ -74,6 +92,9 @@ class Residency {
   std::size_t bytes_ = 0;
   memory::PinnedMemory* pinned_ = nullptr;
   Ref<Storage> copy_;  // in pinned memory; the only copy if the block is null
+  Ref<ByteSource> source_;
+  memory::Role dropped_role_ = memory::Role::temporary;
+  memory::ScopeIds dropped_owner_;
   Device device_;
   bool stays_ = false;
 };

@@ -48,6 +48,11 @@ void StreamOrder::forget_users() {
   copied_at_ = 0;
 }
 
+void StreamOrder::note_new_memory() {
+  used_on_ = bit(home_);
+  written_on_ = home_;
+}
+
 void StreamOrder::note_copied_back(std::uint64_t mark) {
   const memory::StreamId here = memory::ambient.scope.stream;
   used_on_ = here == for_copies ? came_back : bit(here);

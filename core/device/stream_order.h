@@ -38,6 +38,8 @@ class StreamOrder {
   void note_copied_out(std::uint64_t mark);
   /// Call after the memory was freed. Clears the users.
   void forget_users();
+  /// Call after new memory was allocated on the home stream, in place of freed memory.
+  void note_new_memory();
   /// The thread's stream copies the bytes back into new memory. The copy is done once the device has passed `mark`.
   void note_copied_back(std::uint64_t mark);
   /// @}

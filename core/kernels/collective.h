@@ -35,7 +35,8 @@ const char* name_of(ReduceOp op);
 
 class Communicator;
 
-/// One rank's part in a collective. x and y are row-major, and may be the same memory in all_reduce and broadcast.
+/// One rank's part in a collective. x and y are row-major, and may be the same memory in all_reduce and broadcast. In
+/// reduce_scatter y may be part `rank` of x, and in all_gather x may be part `rank` of y.
 struct CollectiveArgs {
   Collective kind = Collective::barrier;
   ReduceOp op = ReduceOp::sum;

@@ -1,0 +1,291 @@
+// Parameters lie in rows. Backward fills a row's gradients, and exchanges rows from the last to the first, so that all
+// ranks exchange them in the same order.
+#include "bytetape/distributed/sharded.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/grad_sink.h"
+#include "bytetape/autograd/node.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/pointwise.h"
+#include "bytetape/core/dispatch.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/kernels/optimizer.h"
+#include "bytetape/distributed/between_processes.h"
+#include "bytetape/distributed/collectives.h"
+#include "bytetape/distributed/gradients.h"
+#include "bytetape/distributed/hash.h"
+#include "bytetape/distributed/sharded/gathered.h"
+#include "bytetape/distributed/sharded/row.h"
+#include "bytetape/distributed/sharded/state.h"
+#include "bytetape/optim/clip.h"
+#include "bytetape/optim/gradients.h"
+#include "bytetape/optim/optimizer.h"
+
+namespace bytetape::dist {
+
+class Sharded::State final : public GradSink {
+ public:
+  State(nn::Module& module, const Group& group, const ShardedOptions& options);
+  ~State();
+  void take(const Tensor& leaf, const Tensor& g) override;
+  void added(const Tensor& leaf) override;
+  bool has_parts_elsewhere() const override { return true; }
+  void agree_on(const Tensor& found_inf) override { all_reduce_(found_inf, group_, ReduceOp::max); }
+  void updated(const std::vector<Tensor>& leaves) override;
+  Tensor clip_grad_norm_(double max_norm);
+
+  const Group& group() const { return group_; }
+  std::vector<std::unique_ptr<Row>>& rows() { return rows_; }
+  NamedTensors parts;  // in the order of the module's parameters
+  std::vector<std::string> unused;
+
+ private:
+  struct Place {
+    Row* row;
+    Row::Piece* piece;
+  };
+  void make_rows(const NamedTensors& parameters);
+  void add_row(std::vector<Row::Piece> pieces);
+  void begin();
+  void fill(const Tensor& leaf);
+  void drop(Row& row);
+  void exchange(std::size_t row);
+  void end(bool has_succeeded);
+  void exchange_unused();
+  std::uint64_t tag(std::size_t row) const { return Hash().add(number_).add(backwards_).add(row).get(); }
+
+  const Group group_;
+  const ShardedOptions options_;
+  std::uint64_t number_ = 0;
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::unordered_map<const TensorImpl*, Place> places_;  // by parameter
+  std::unordered_map<const TensorImpl*, Row*> row_of_;   // by part
+  std::shared_ptr<Gathered> gathered_;                   // with Shard::parameters
+  std::uint64_t backwards_ = 0;
+  std::size_t left_ = 0;  // rows that this backward has not exchanged
+  bool is_running_ = false, has_failed_ = false;
+};
+
+Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptions& options)
+    : group_(group), options_(options) {
+  const memory::Op<"Sharded"> op;
+  check<ValueError>(options.row_bytes > 0, "expected row_bytes above 0");
+  NamedTensors trained;
+  for (const auto& named : module.named_parameters())
+    if (named.second.requires_grad()) trained.push_back(named);
+  check<ValueError>(!trained.empty(), "the module has no parameter that requires grad");
+  parts = trained;
+  if (group.size() == 1) return;
+  check_alike(module, group);
+  for (const auto& [name, x] : trained)
+    check<ValueError>(!autograd_meta(x).sink, "the parameter '", name, "' is in another Sharded or DataParallel");
+  number_ = next_number(group, module);
+  if (options.shard == Shard::parameters) gathered_ = std::make_shared<Gathered>(options.gathered_bytes);
+  make_rows(trained);
+  const NoGrad no_grad;
+  std::set<const TensorImpl*> done;
+  for (const auto& [name, x] : trained) done.insert(x.impl());
+  for (const auto& [name, x] : module.named_parameters())
+    if (!done.contains(x.impl())) broadcast_(x.detach(), group);
+  for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group);
+}
+
+Sharded::State::~State() {
+  for (const auto& [impl, place] : places_) autograd_meta(place.piece->parameter).sink = nullptr;
+  for (const auto& row : rows_)
+    for (const Row::Piece& piece : row->pieces()) autograd_meta(piece.part).sink = nullptr;
+}
+
+void Sharded::State::make_rows(const NamedTensors& parameters) {
+  std::vector<Row::Piece> pieces;
+  std::size_t bytes = 0;
+  for (const auto& [name, x] : parameters) {
+    const bool fits =
+        pieces.empty() || (x.dtype() == pieces.front().parameter.dtype() &&
+                           x.device() == pieces.front().parameter.device() && bytes + x.nbytes() <= options_.row_bytes);
+    if (!fits) add_row(std::exchange(pieces, {}));
+    if (pieces.empty()) bytes = 0;
+    pieces.push_back({.name = name, .parameter = x});
+    bytes += x.nbytes();
+  }
+  add_row(std::move(pieces));
+  parts.clear();
+  for (const auto& row : rows_)
+    for (Row::Piece& piece : row->pieces()) {
+      parts.emplace_back(piece.name, piece.part);
+      places_[piece.parameter.impl()] = {row.get(), &piece};
+      row_of_[piece.part.impl()] = row.get();
+      autograd_meta(piece.parameter).sink = this;
+      autograd_meta(piece.part).sink = this;
+    }
+}
+
+void Sharded::State::add_row(std::vector<Row::Piece> pieces) {
+  const auto gathered = [known = std::weak_ptr(gathered_), this, index = rows_.size()] {
+    if (const auto alive = known.lock()) alive->note_gathered(*rows_[index]);
+  };
+  const std::uint64_t number = Hash().add(number_).add(rows_.size()).get();
+  rows_.push_back(std::make_unique<Row>(std::move(pieces), group_, options_.shard, number, gathered));
+  if (gathered_) gathered_->add(*rows_.back());
+}
+
+void Sharded::State::begin() {
+  // NCCL would not see that another rank is in an earlier backward, and add other rows.
+  if (has_failed_ && rows_.front()->pieces().front().part.device().type == DeviceType::cuda) barrier(group_, tag(0));
+  has_failed_ = false;
+  at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
+  is_running_ = true;
+  ++backwards_;
+  left_ = rows_.size();
+  for (const auto& row : rows_) {
+    row->filled = 0;
+    for (Row::Piece& piece : row->pieces()) {
+      piece.is_filled = false;
+      piece.waiting = Tensor();
+    }
+  }
+}
+
+void Sharded::State::take(const Tensor& leaf, const Tensor& g) {
+  if (!is_running_) begin();
+  const auto& [row, piece] = places_.at(leaf.impl());
+  check<AutogradError>(leaf.dtype() == piece->part.dtype() && leaf.device() == piece->part.device(),
+                       "Sharded: the parameter '", piece->name, "' was moved or converted to ", describe(leaf));
+  const std::size_t index =
+      static_cast<std::size_t>(std::ranges::find(rows_, row, [](const auto& r) { return r.get(); }) - rows_.begin());
+  check<AutogradError>(index < left_, "Sharded: backward() computed another gradient of '", piece->name,
+                       "' after its row was exchanged");
+  if (piece->waiting.defined())
+    piece->waiting = to(piece->waiting, leaf.dtype()) + to(g, leaf.dtype());
+  else
+    piece->waiting = is_sole_owner(g) ? g : clone(g);
+  if (std::exchange(piece->is_filled, true)) return;
+  if (++row->filled < row->pieces().size()) return;
+  drop(*row);  // every rule that reads its parameters has run
+  while (left_ > 0 && rows_[left_ - 1]->filled == rows_[left_ - 1]->pieces().size()) exchange(left_ - 1);
+}
+
+void Sharded::State::added(const Tensor& leaf) {
+  const Tensor g = leaf.grad();
+  Tensor(leaf).set_grad({});
+  check<NotImplemented>(!grad_enabled(), "Sharded: backward() with create_graph is not supported");
+  check<AutogradError>(g.defined(), "Sharded: another hook has cleared the gradient of '",
+                       places_.at(leaf.impl()).piece->name, "'");
+  take(leaf, g);
+}
+
+void Sharded::State::drop(Row& row) {
+  if (gathered_) gathered_->drop(row);
+}
+
+void Sharded::State::exchange(std::size_t row) {
+  left_ = row;
+  rows_[row]->exchange_gradients(tag(row));
+}
+
+void Sharded::State::end(bool has_succeeded) {
+  is_running_ = false;
+  if (!has_succeeded) {
+    has_failed_ = true;
+    for (const auto& row : rows_)
+      for (Row::Piece& piece : row->pieces()) piece.waiting = Tensor();
+    return;
+  }
+  for (const auto& row : rows_) drop(*row);
+  unused.clear();
+  std::string names;
+  for (const auto& row : rows_)
+    for (const Row::Piece& piece : row->pieces())
+      if (!piece.is_filled) {
+        unused.push_back(piece.name);
+        names += (names.empty() ? "'" : ", '") + piece.name + "'";
+      }
+  if (options_.allow_unused) return exchange_unused();
+  check<AutogradError>(unused.empty(), "Sharded: backward() computed no gradient of ", names,
+                       "; if that is intended, set allow_unused");
+}
+
+/// Exchanges the rows that wait for parameters without a gradient, and which parameters those are.
+void Sharded::State::exchange_unused() {
+  std::vector<std::uint8_t> is_used;  // in this backward, or in an earlier one since zero_grad()
+  for (const auto& row : rows_)
+    for (const Row::Piece& piece : row->pieces()) is_used.push_back(piece.is_filled || piece.part.grad().defined());
+  while (left_ > 0) exchange(left_ - 1);
+  max_over_ranks(is_used, processes_of(group_), tag(rows_.size()));
+  auto at = is_used.begin();
+  for (const auto& row : rows_)
+    for (Row::Piece& piece : row->pieces())
+      if (!*at++) piece.part.set_grad({});
+}
+
+void Sharded::State::updated(const std::vector<Tensor>& leaves) {
+  std::set<const Row*> changed;
+  for (const Tensor& leaf : leaves)
+    if (const auto at = row_of_.find(leaf.impl()); at != row_of_.end()) changed.insert(at->second);
+  for (const auto& row : rows_) {
+    if (!changed.contains(row.get())) continue;
+    row->note_update();
+    drop(*row);
+  }
+}
+
+Tensor Sharded::State::clip_grad_norm_(double max_norm) {
+  const memory::Op<"clip_grad_norm_"> op;
+  const memory::PhaseScope phase(memory::Phase::optimizer);
+  const NoGrad no_grad;
+  check<ValueError>(max_norm >= 0, "max_norm must not be negative, got ", max_norm);
+  std::vector<Tensor> with_parts;
+  bool is_wide = false;
+  for (const auto& [name, part] : parts) {
+    with_parts.push_back(part);
+    is_wide |= part.grad().defined() && part.dtype() == DType::f64;
+  }
+  const Device device = with_parts.front().device();
+  const std::vector<Tensor> gradients = optim::gradients_to_write(with_parts);
+  Tensor norm = zeros({}, is_wide ? DType::f64 : DType::f32, device);
+  if (!gradients.empty())
+    run_planned<&OptimizerKernels::clip_grad_norm>(
+        device, {optim::written_views(gradients), norm.write(), std::numeric_limits<double>::infinity()});
+  norm = sqrt(all_reduce(norm * norm, group_));
+  const Tensor factor = clamp_max(max_norm / (norm + 1e-6), 1);
+  for (const auto& row : rows_) row->scale_gradients(factor);
+  return norm;
+}
+
+Sharded::Sharded(nn::Module& module, const Group& group, const ShardedOptions& options)
+    : state_(std::make_unique<State>(module, group, options)) {}
+Sharded::~Sharded() = default;
+
+NamedTensors Sharded::named_parameters() const { return state_->parts; }
+
+std::vector<Tensor> Sharded::parameters() const {
+  std::vector<Tensor> all;
+  for (const auto& [name, part] : state_->parts) all.push_back(part);
+  return all;
+}
+
+const std::vector<std::string>& Sharded::unused() const { return state_->unused; }
+
+Tensor Sharded::clip_grad_norm_(double max_norm) const {
+  return state_->group().size() == 1 ? optim::clip_grad_norm_(parameters(), max_norm)
+                                     : state_->clip_grad_norm_(max_norm);
+}
+
+StateDict Sharded::optimizer_state(optim::Optimizer& optimizer) const {
+  if (state_->group().size() == 1) return optimizer.state_dict();
+  return joined_state(state_->rows(), state_->group(), optimizer);
+}
+
+void Sharded::load_optimizer_state(optim::Optimizer& optimizer, const StateDict& state) const {
+  optimizer.load_state_dict(state_->group().size() == 1 ? state : own_state(state_->rows(), optimizer, state));
+}
+
+}  // namespace bytetape::dist

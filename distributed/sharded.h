@@ -1,0 +1,106 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/state_dict.h"
+#include "bytetape/distributed/group.h"
+#include "bytetape/nn/module.h"
+
+namespace bytetape::optim {
+class Optimizer;
+}
+
+namespace bytetape::dist {
+
+/// What Sharded divides among ranks. Each value includes those before it. For N ranks and P parameters in f32, a rank
+/// holds with Adam, in bytes: 16 P without sharding, 8 P + 8 P / N, 4 P + 12 P / N, or 16 P / N.
+enum class Shard : std::uint8_t {
+  optimizer_state,  ///< ZeRO 1
+  gradients,        ///< ZeRO 2
+  parameters,       ///< ZeRO 3, fully sharded
+};
+
+/// Options of a Sharded.
+struct ShardedOptions {
+  Shard shard = Shard::parameters;
+  /// Parameters, in the order of named_parameters(), share rows of at most this size. A larger one has a row of its
+  /// own. A row is exchanged as a whole.
+  std::size_t row_bytes = std::size_t{25} << 20;
+  /// The bytes of rows that forward keeps gathered, with Shard::parameters. The rows of a running op are kept in any
+  /// case. If all rows fit, backward gathers none again.
+  std::size_t gathered_bytes = std::size_t{50} << 20;
+  /// Whether backward may leave out parameters. Ranks may leave out different ones, whose gradients there count as 0,
+  /// but not with Shard::parameters. A parameter that all ranks leave out gets no gradient. Costs one more exchange for
+  /// each backward.
+  bool allow_unused = false;
+};
+
+/// Trains a module on several ranks, each with its own part of a batch and of the memory (Rajbhandari et al., "ZeRO",
+/// 2020; torch's FSDP):
+///
+///     const dist::Group world = dist::init();
+///     Net net;
+///     const dist::Sharded sharded(net, world);
+///     optim::AdamW adamw(sharded.parameters(), {.lr = 3e-4});
+///     for (auto [x, t] : loader) {
+///       cross_entropy(net(x), t).backward();  // the gradients of sharded.parameters() are now averages over the ranks
+///       sharded.clip_grad_norm_(1.0);
+///       adamw.step();
+///       adamw.zero_grad();
+///     }
+///
+/// Parameters and buffers start with the values of rank 0. The module's parameters lie one after the other in rows, of
+/// which each rank owns an equal part. An optimizer updates the rank's own elements. The parameters then have the same
+/// bits as those of dist::DataParallel.
+///
+/// With Shard::optimizer_state and Shard::gradients, step() gathers the new parameters. With Shard::parameters, the
+/// first op that uses a parameter gathers its row, also in evaluation. Other rows are freed once more than
+/// gathered_bytes are gathered. Backward frees a row when its gradients are complete. So all ranks must use the same
+/// parameters in the same order, also to read, save or load them.
+///
+/// Backward averages the gradients of a row over the ranks as soon as they are complete, and leaves each rank its part.
+/// The grad() of the module's own parameters stays undefined. Gradients of several backward runs add up.
+///
+/// A group of one rank shares nothing: parameters() are then the module's.
+///
+/// The module must outlive this object, and be used on the thread that made it. Freeze, convert or move parameters
+/// before you make it. Each backward() of a rank must compute the gradient of one parameter at least.
+class Sharded {
+ public:
+  /// Throws ValueError if row_bytes is 0, no parameter requires grad, or a parameter is in another Sharded or
+  /// DataParallel.
+  /// Throws DistributedError if parameters or buffers differ over ranks in name, shape, strides, dtype or
+  /// requires_grad.
+  Sharded(nn::Module& module, const Group& group, const ShardedOptions& options = {});
+  ~Sharded();
+  Sharded(const Sharded&) = delete;
+  Sharded& operator=(const Sharded&) = delete;
+
+  /// Returns this rank's elements of each parameter that requires grad, as leaves of one dim, for optimizers. A rank
+  /// may own no elements of a parameter.
+  std::vector<Tensor> parameters() const;
+  /// Returns parameters() with the names that the parameters have in the module.
+  NamedTensors named_parameters() const;
+  /// Scales the gradients in place so that the norm of all ranks' gradients is at most `max_norm`
+  /// (optim::clip_grad_norm_). Returns the norm before scaling. Gradients become NaN if it is not finite. Its bits
+  /// depend on the number of ranks. Throws what optim::clip_grad_norm_ throws.
+  Tensor clip_grad_norm_(double max_norm) const;
+  /// The names of the parameters for which the last backward() computed no gradient on this rank.
+  const std::vector<std::string>& unused() const;
+
+  /// Returns the state of an optimizer of parameters() with whole tensors, equal on all ranks. It is the state that an
+  /// optimizer of the unsharded module has, and can be loaded on another number of ranks. All ranks must call it.
+  StateDict optimizer_state(optim::Optimizer& optimizer) const;
+  /// Loads what optimizer_state() returned, or the state of an optimizer of the unsharded module.
+  /// Throws what Optimizer::load_state_dict() throws.
+  void load_optimizer_state(optim::Optimizer& optimizer, const StateDict& state) const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bytetape::dist

@@ -1,0 +1,186 @@
+#include "bytetape/distributed/sharded/row.h"
+
+#include <algorithm>
+
+#include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/device/stream.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/distributed/collectives.h"
+#include "bytetape/distributed/gradients.h"
+#include "bytetape/distributed/hash.h"
+
+namespace bytetape::dist {
+namespace {
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
+
+/// Gathers a row's bytes from the ranks.
+class GatherSource final : public ByteSource {
+ public:
+  GatherSource(const Tensor& own, const Group& group, std::uint64_t number, const std::function<void()>& gathered)
+      : own_(own), group_(group), number_(number), gathered_(gathered) {}
+  void refill(Storage& s) override {
+    const NoGrad no_grad;
+    auto whole = make_ref<TensorImpl>(Shape{own_.numel() * group_.size()}, own_.dtype());
+    whole->storage = Ref<Storage>(&s);
+    all_gather_into(Tensor(std::move(whole)), own_, group_, number_);
+    gathered_();
+  }
+
+ private:
+  const Tensor own_;
+  const Group group_;
+  const std::uint64_t number_;
+  const std::function<void()> gathered_;
+};
+
+}  // namespace
+
+Row::Row(std::vector<Piece> pieces, const Group& group, Shard shard, std::uint64_t number,
+         const std::function<void()>& gathered)
+    : group_(group), shard_(shard), number_(number), pieces_(std::move(pieces)) {
+  const NoGrad no_grad;
+  const OutsideModules outside("Sharded");
+  const Tensor first = pieces_.front().parameter;
+  const std::int64_t step = row_alignment / static_cast<std::int64_t>(size_of(first.dtype()));
+  std::int64_t size = 0;
+  for (Piece& piece : pieces_) {
+    piece.offset = size;
+    size += rounded_up(piece.parameter.numel(), step);
+  }
+  part_size_ = rounded_up((size + group.size() - 1) / group.size(), step);
+  const bool is_gathered = shard == Shard::parameters;
+  const Tensor row = zeros({part_size_ * group.size()}, first.dtype(), first.device(),
+                           is_gathered ? memory::Role::communication : memory::Role::parameter);
+  for (const Piece& piece : pieces_) {
+    const Tensor there = place(piece, row);
+    copy_(there, piece.parameter.detach());
+    piece.parameter.set_data(there);
+  }
+  row.storage().set_role(is_gathered ? memory::Role::communication : memory::Role::parameter, 0);
+  broadcast_(row, group, 0, number);
+  own_ = row.alias({part_size_}, {1}, part_size_ * group.rank());
+  version_ = row.storage().version();
+  if (is_gathered) {
+    own_ = clone(own_);
+    own_.storage().set_role(memory::Role::parameter, 0);
+    row.storage().set_source(make_ref<GatherSource>(own_, group, number, gathered));
+    row.storage().drop();
+  }
+  const std::int64_t begin = part_size_ * group.rank(), end = begin + part_size_;
+  for (Piece& piece : pieces_) {
+    const std::int64_t from = std::clamp(piece.offset, begin, end),
+                       to = std::clamp(piece.offset + piece.parameter.numel(), begin, end);
+    piece.part = own_.alias({to - from}, {1}, own_.storage_offset() + from - begin).set_requires_grad();
+  }
+}
+
+Tensor Row::whole() const { return pieces_.front().parameter.alias({part_size_ * group_.size()}, {1}, 0); }
+
+void Row::make_gradients() {
+  if (own_gradient_.defined()) return;
+  const DType dtype = own_.dtype();
+  const Device device = own_.device();
+  if (shard_ == Shard::optimizer_state) {
+    sums_ = zeros({part_size_ * group_.size()}, dtype, device, memory::Role::communication);
+    own_gradient_ = sums_.alias({part_size_}, {1}, part_size_ * group_.rank());
+  } else {
+    own_gradient_ = zeros({part_size_}, dtype, device, memory::Role::gradient);
+  }
+  for (Piece& piece : pieces_) {
+    piece.gradient = own_gradient_.alias(piece.part.shape(), {1}, own_gradient_.storage_offset() + place_in_own(piece));
+  }
+}
+
+/// Moves the gradients that wait into `sums`, and fills the places of others with 0.
+void Row::move_in(const Tensor& sums) {
+  std::vector<std::pair<Tensor, Tensor>> moves;
+  for (Piece& piece : pieces_) {
+    const Tensor there = place(piece, sums);
+    if (piece.waiting.defined())
+      moves.emplace_back(std::exchange(piece.waiting, {}), there);
+    else
+      zero_(there);
+  }
+  copy_gradients(moves);
+}
+
+/// Makes own_gradient_ the gradients of earlier backward runs, with 0 where there is none. Returns whether there is
+/// one.
+bool Row::keep_gradients() {
+  const auto has_gradient = [](const Piece& piece) { return piece.part.grad().defined(); };
+  if (std::ranges::none_of(pieces_, has_gradient)) return false;
+  for (const Piece& piece : pieces_) {
+    if (!has_gradient(piece))
+      zero_(piece.gradient);
+    else if (!piece.part.grad().is_same(piece.gradient))
+      copy_(piece.gradient, piece.part.grad());
+  }
+  return true;
+}
+
+void Row::exchange_gradients(std::uint64_t tag) {
+  const NoGrad no_grad;
+  const OutsideModules outside("Sharded");
+  make_gradients();
+  const bool adds = keep_gradients(), is_in_place = sums_.defined();
+  const Tensor before = adds ? is_in_place ? clone(own_gradient_) : own_gradient_ : Tensor();
+  const Tensor sums =
+      is_in_place ? sums_
+                  : empty({part_size_ * group_.size()}, own_.dtype(), own_.device(), memory::Role::communication);
+  move_in(sums);
+  const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
+  const Tensor sum = adds && !is_in_place ? empty_like(own_gradient_) : own_gradient_;
+  reduce_scatter_into(sum, sums, group_, ReduceOp::average, tag);
+  if (adds) is_in_place ? add_(own_gradient_, before) : add_(own_gradient_, sum);
+  for (Piece& piece : pieces_) piece.part.set_grad(piece.gradient);
+}
+
+void Row::scale_gradients(const Tensor& factor) {
+  if (own_gradient_.defined()) mul_(own_gradient_, to(factor, own_gradient_.dtype()));
+}
+
+void Row::note_update() {
+  const NoGrad no_grad;
+  const OutsideModules outside("Sharded");
+  if (shard_ != Shard::parameters) return all_gather_into(whole(), own_, group_, number_);
+  storage().bump_version();
+  version_ = storage().version();
+  storage().drop();
+}
+
+void Row::drop() {
+  if (shard_ != Shard::parameters || storage().is_dropped()) return;
+  const NoGrad no_grad;
+  const OutsideModules outside("Sharded");
+  if (storage().version() != version_)  // the program has written parameters, as by load_state_dict()
+    copy_(own_, whole().alias({part_size_}, {1}, part_size_ * group_.rank()));
+  version_ = storage().version();
+  storage().drop();
+}
+
+Tensor Row::joined(const std::function<Tensor(const Piece&)>& part_of) const {
+  const Tensor row = zeros({part_size_ * group_.size()}, own_.dtype(), own_.device());
+  const Tensor own = row.alias({part_size_}, {1}, part_size_ * group_.rank());
+  for (const Piece& piece : pieces_)
+    if (const Tensor part = part_of(piece); part.defined() && part.numel() > 0)
+      copy_(own.alias(part.shape(), {1}, own.storage_offset() + place_in_own(piece)), part);
+  all_gather_into(row, own, group_, number_);
+  return row;
+}
+
+Tensor Row::place(const Piece& piece, const Tensor& row) {
+  const Tensor& x = piece.parameter;
+  const bool is_dense = bytetape::is_dense(x.shape(), x.strides());
+  return row.alias(x.shape(), is_dense ? x.strides() : contiguous_strides(x.shape()), piece.offset);
+}
+
+Tensor Row::own_part(const Piece& piece, const Tensor& x) const {
+  const Tensor row = empty({piece.offset + x.numel()}, x.dtype(), x.device());
+  copy_(place(piece, row), x);
+  return clone(row.alias(piece.part.shape(), {1}, part_size_ * group_.rank() + place_in_own(piece)));
+}
+
+}  // namespace bytetape::dist

@@ -1,0 +1,75 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytetape/core/tensor.h"
+#include "bytetape/distributed/group.h"
+#include "bytetape/distributed/sharded.h"
+
+namespace bytetape::dist {
+
+/// Parameters of one dtype and device in one row of memory, of which each rank owns an equal part.
+class Row {
+ public:
+  /// A parameter of the row.
+  struct Piece {
+    std::string name;
+    Tensor parameter;
+    std::int64_t offset = 0;  // of its first element in the row
+    Tensor part = {};         // a leaf: the elements that this rank owns, of one dim; empty if there are none
+    Tensor gradient = {};     // of `part`; undefined before the first exchange
+    Tensor waiting = {};      // the parameter's gradient on this rank, before the exchange
+    bool is_filled = false;   // the gradient waits
+  };
+
+  /// Moves the parameters into a row, with the values of rank 0. `number` must differ from that of other rows.
+  /// `gathered` is called with the number after an op has gathered the row.
+  Row(std::vector<Piece> pieces, const Group& group, Shard shard, std::uint64_t number,
+      const std::function<void()>& gathered);
+
+  std::vector<Piece>& pieces() { return pieces_; }
+  Storage& storage() const { return pieces_.front().parameter.storage(); }
+  std::size_t bytes() const { return storage().bytes(); }
+  std::size_t filled = 0;  // pieces
+
+  /// Averages the gradients that wait over the ranks, and makes this rank's part the gradient of the parts, or adds it.
+  /// Pieces without a gradient count as 0.
+  void exchange_gradients(std::uint64_t tag);
+  /// Multiplies this rank's gradients by `factor`, a scalar.
+  void scale_gradients(const Tensor& factor);
+  /// Makes the updated parts of all ranks the values of the parameters.
+  void note_update();
+  /// Frees the memory of gathered parameters, with Shard::parameters.
+  void drop();
+
+  /// Returns a row of which each rank has filled its part: with `part_of(piece)` for each piece, or with 0 where that
+  /// is undefined or empty.
+  Tensor joined(const std::function<Tensor(const Piece&)>& part_of) const;
+  /// Returns the elements of `row` that belong to the piece, with the parameter's shape and strides.
+  static Tensor place(const Piece& piece, const Tensor& row);
+  /// Returns this rank's elements of x, which is like the piece's parameter.
+  Tensor own_part(const Piece& piece, const Tensor& x) const;
+
+ private:
+  Tensor whole() const;
+  /// The first element of the piece's part, counted from the first one that this rank owns.
+  std::int64_t place_in_own(const Piece& piece) const { return piece.part.storage_offset() - own_.storage_offset(); }
+  void make_gradients();
+  bool keep_gradients();
+  void move_in(const Tensor& sums);
+
+  Group group_;
+  Shard shard_;
+  std::uint64_t number_;
+  std::vector<Piece> pieces_;
+  std::int64_t part_size_ = 0;  // elements of a rank
+  Tensor own_;                  // this rank's elements
+  Tensor sums_;                 // with Shard::optimizer_state: the row of gradients, of which own_gradient_ is a part
+  Tensor own_gradient_;
+  std::uint32_t version_ = 0;  // of the row when it was gathered
+};
+
+}  // namespace bytetape::dist
