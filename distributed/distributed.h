@@ -6,3 +6,4 @@
 #include "bytetape/distributed/group.h"
 #include "bytetape/distributed/run.h"
 #include "bytetape/distributed/sharded.h"
+#include "bytetape/distributed/sync_batch_norm.h"

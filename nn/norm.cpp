@@ -37,8 +37,18 @@ Tensor BatchNorm::normalise(const Tensor& x, const Tensor& residual, Activation 
   const bool use_batch = is_training() || !options_.track_running_stats;
   const bool is_counted = bytetape::detail::runs_again();  // the first run of the checkpoint counted the batch
   if (use_batch && averaged_ && !is_counted) return normalise_and_average(x, residual, activation);
-  return batch_norm(x, weight, bias, running_mean, running_var, use_batch, options_.momentum, options_.eps, activation,
-                    residual, num_batches_tracked);
+  if (!use_batch)
+    return batch_norm(x, weight, bias, running_mean, running_var, false, options_.momentum, options_.eps, activation,
+                      residual);
+  return compute({x, weight, bias, running_mean, running_var, options_.momentum, options_.eps, activation, residual,
+                  num_batches_tracked});
+}
+
+/// Normalises with the statistics of the batch.
+Tensor BatchNorm::compute(const BatchNormCall& c) const {
+  if (in_training_ && is_training()) return in_training_(c);
+  return batch_norm(c.x, c.weight, c.bias, c.running_mean, c.running_var, true, c.momentum, c.eps, c.activation,
+                    c.residual, c.num_batches_tracked);
 }
 
 // The first batch writes to new tensors. If it throws, the old statistics remain. NaNs in the old statistics have no
@@ -47,7 +57,7 @@ Tensor BatchNorm::normalise_and_average(const Tensor& x, const Tensor& residual,
   const auto start = [&](const Tensor& statistic) { return *averaged_ == 0 ? zeros_like(statistic) : statistic; };
   const Tensor mean = start(running_mean), var = start(running_var), batches = start(num_batches_tracked);
   const double momentum = 1 / static_cast<double>(*averaged_ + 1);
-  const Tensor y = batch_norm(x, weight, bias, mean, var, true, momentum, options_.eps, activation, residual, batches);
+  const Tensor y = compute({x, weight, bias, mean, var, momentum, options_.eps, activation, residual, batches});
   if ((*averaged_)++ > 0) return y;
   copy_(running_mean, mean);
   copy_(running_var, var);

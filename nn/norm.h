@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "bytetape/autograd/ops/norm/layer_norm.h"
 #include "bytetape/core/activation.h"
@@ -16,6 +18,14 @@ struct BatchNormOptions {
   bool track_running_stats = true;  ///< keep running_mean and running_var; else evaluation uses the batch's
 };
 
+/// The arguments of a BatchNorm's batch_norm() in training.
+struct BatchNormCall {
+  Tensor x, weight, bias, running_mean, running_var;
+  double momentum, eps;
+  Activation activation;
+  Tensor residual, num_batches_tracked;
+};
+
 /// Base class of BatchNorm1d and BatchNorm2d: batch normalisation per channel.
 /// weight is initialised to 1, bias to 0, running_mean to 0, running_var to 1. batch_norm() has the formula.
 class BatchNorm : public Module {
@@ -27,6 +37,9 @@ class BatchNorm : public Module {
   /// Returns activation(forward(x) + residual), computed as one op. `residual` has the shape and dtype of x.
   Tensor operator()(const Tensor& x, const Tensor& residual, Activation activation = Activation::none);
   std::string describe() const override { return detail::concat(kind_.name, "(", num_features_, ")"); }
+  /// Makes `f` compute the layer in training, in place of batch_norm(), for statistics of more than this batch
+  /// (dist::sync_batch_norm). An empty function restores batch_norm().
+  void set_training_function(std::function<Tensor(const BatchNormCall&)> f) { in_training_ = std::move(f); }
 
   Parameter weight, bias;            ///< (num_features,); undefined unless affine
   Buffer running_mean, running_var;  ///< buffers (num_features,); undefined unless track_running_stats
@@ -45,9 +58,11 @@ class BatchNorm : public Module {
   friend class BatchNormUpdate;
   Tensor normalise(const Tensor& x, const Tensor& residual, Activation activation);
   Tensor normalise_and_average(const Tensor& x, const Tensor& residual, Activation activation);
+  Tensor compute(const BatchNormCall& call) const;
   Kind kind_;
   std::int64_t num_features_;
   BatchNormOptions options_;
+  std::function<Tensor(const BatchNormCall&)> in_training_;
   std::optional<std::int64_t> averaged_;  // in update_bn(): number of batches in the average of the running statistics
 };
 
