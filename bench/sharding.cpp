@@ -108,9 +108,8 @@ void print_table(const Options& options) {
     const double by_formula = formula(shard, options, world.size()) * static_cast<double>(parameters);
     std::cout << std::left << std::setw(16) << name << std::right << " rank " << world.rank() << " of " << world.size()
               << std::fixed << std::setprecision(0) << ", bytes: formula " << std::setw(11) << by_formula
-              << ", predicted " << std::setw(11) << expected << ", measured " << std::setw(11) << bytes << ", "
-              << std::showpos << std::setprecision(2) << 100 * (static_cast<double>(bytes) / by_formula - 1)
-              << std::noshowpos << " %\n"
+              << ", predicted " << std::setw(11) << expected << ", measured " << std::setw(11) << bytes << ", padding "
+              << static_cast<double>(bytes) - by_formula << '\n'
               << std::flush;
   }
   check<ValueError>(is_equal, "prediction and measurement differ");

@@ -87,7 +87,7 @@ void Row::make_gradients() {
     sums_ = zeros({part_size_ * group_.size()}, dtype, device, memory::Role::communication);
     own_gradient_ = sums_.alias({part_size_}, {1}, part_size_ * group_.rank());
   } else {
-    own_gradient_ = zeros({part_size_}, dtype, device, memory::Role::gradient);
+    own_gradient_ = zeros({part_size_}, dtype, device, memory::Role::communication);
   }
   for (Piece& piece : pieces_) {
     piece.gradient = own_gradient_.alias(piece.part.shape(), {1}, own_gradient_.storage_offset() + place_in_own(piece));
