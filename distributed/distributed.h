@@ -1,6 +1,7 @@
 #pragma once
 /// \file
 /// Includes all of bytetape/distributed.
+#include "bytetape/distributed/checkpoint.h"
 #include "bytetape/distributed/collectives.h"
 #include "bytetape/distributed/data_parallel.h"
 #include "bytetape/distributed/group.h"

@@ -261,7 +261,7 @@ Tensor Sharded::State::clip_grad_norm_(double max_norm) {
 }
 
 Sharded::Sharded(nn::Module& module, const Group& group, const ShardedOptions& options)
-    : state_(std::make_unique<State>(module, group, options)) {}
+    : module_(&module), state_(std::make_unique<State>(module, group, options)) {}
 Sharded::~Sharded() = default;
 
 NamedTensors Sharded::named_parameters() const { return state_->parts; }
@@ -278,6 +278,23 @@ Tensor Sharded::clip_grad_norm_(double max_norm) const {
   return state_->group().size() == 1 ? optim::clip_grad_norm_(parameters(), max_norm)
                                      : state_->clip_grad_norm_(max_norm);
 }
+
+const Group& Sharded::group() const { return state_->group(); }
+
+std::vector<Sharded::Part> Sharded::parts() const {
+  std::vector<Part> all;
+  if (group().size() == 1)
+    for (const auto& [name, x] : state_->parts) all.push_back({name, x, x.shape(), x.strides(), 0, x.numel()});
+  for (const auto& row : state_->rows())
+    for (const Row::Piece& piece : row->pieces()) {
+      const std::int64_t begin = row->begin_of(piece);
+      const Tensor& x = piece.parameter;
+      all.push_back({piece.name, piece.part, x.shape(), x.strides(), begin, begin + piece.part.numel()});
+    }
+  return all;
+}
+
+void Sharded::note_written() const { state_->updated(parameters()); }
 
 StateDict Sharded::optimizer_state(optim::Optimizer& optimizer) const {
   if (state_->group().size() == 1) return optimizer.state_dict();

@@ -98,8 +98,24 @@ class Sharded {
   /// Throws what Optimizer::load_state_dict() throws.
   void load_optimizer_state(optim::Optimizer& optimizer, const StateDict& state) const;
 
+  /// The part of a parameter that this rank owns: elements `begin` to `end` in the order of memory.
+  struct Part {
+    std::string name;
+    Tensor values;  ///< of one dim, except in a group of one rank, where it is the parameter
+    Shape shape;    ///< of the parameter
+    Strides strides;
+    std::int64_t begin = 0, end = 0;
+  };
+  /// Returns named_parameters() with their places.
+  std::vector<Part> parts() const;
+  /// Makes the values of parameters() those of the module, after you have written them. All ranks must call it.
+  void note_written() const;
+  nn::Module& module() const { return *module_; }
+  const Group& group() const;
+
  private:
   class State;
+  nn::Module* module_;
   std::unique_ptr<State> state_;
 };
 

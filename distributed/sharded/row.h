@@ -50,6 +50,10 @@ class Row {
   Tensor joined(const std::function<Tensor(const Piece&)>& part_of) const;
   /// Returns the elements of `row` that belong to the piece, with the parameter's shape and strides.
   static Tensor place(const Piece& piece, const Tensor& row);
+  /// The number of the piece's elements that lie before this rank's, in the order of memory; 0 if it owns none.
+  std::int64_t begin_of(const Piece& piece) const {
+    return piece.part.numel() == 0 ? 0 : part_size_ * group_.rank() + place_in_own(piece) - piece.offset;
+  }
   /// Returns this rank's elements of x, which is like the piece's parameter.
   Tensor own_part(const Piece& piece, const Tensor& x) const;
 
