@@ -95,6 +95,24 @@ ExampleCounts counts_of(const Example& example, const Splits& splits) {
   return {example.data.count(splits.training), example.data.count(splits.testing)};
 }
 
+/// Returns a rank's own path beside that of rank 0: "run.html" becomes "run.rank1.html".
+std::string path_of_rank(const std::string& path, int rank) {
+  if (path.empty() || rank == 0) return path;
+  const std::filesystem::path of_all = path;
+  const std::string name = fmt::format("{}.rank{}{}", of_all.stem().string(), rank, of_all.extension().string());
+  return std::filesystem::path(of_all).replace_filename(name).string();
+}
+
+/// Writes a page that lays the memory of all ranks side by side: "run.ranks.html" beside "run.html".
+void write_rank_index(const Options& o) {
+  const dist::Group world = dist::init();
+  if (world.size() == 1 || !o.reports_page()) return;
+  const std::string path = std::filesystem::path(o.memory_report).replace_extension("ranks.html").string();
+  const auto page_of = [&](int rank) { return path_of_rank(o.memory_report, rank); };
+  dist::write_rank_index(path, page_of, world);
+  fmt::print("memory of all ranks: {}\n", path);
+}
+
 /// Trains, prints and writes the results, then draws the picture. The picture is last, so that an error there loses
 /// nothing else. Frees the splits once they are copied to the device. Returns true if training was finished.
 bool train(std::optional<Splits>& splits, const Example& example, nn::Module& model, const Recipe& recipe,
@@ -123,6 +141,7 @@ bool train(std::optional<Splits>& splits, const Example& example, nn::Module& mo
     recording->finish();
     write_page(memory::read_log(o.recorded_to()), example, o, counts, path);
   });
+  write_rank_index(o);
   if (example.show && result.is_finished()) example.show(model, o);
   if (!o.picture.empty() && result.is_finished()) {
     example.draw(model, *testing).write_png(o.picture);
@@ -216,12 +235,7 @@ void become_rank(Options& o, const dist::Group& world) {
   if (rank == 0) return;
   if (!std::freopen("/dev/null", "w", stdout)) fail<FileError>("cannot open /dev/null");
   o.json = o.checkpoint = o.picture = "";
-  for (std::string* const path : {&o.memory_report, &o.memory_log}) {
-    if (path->empty()) continue;
-    const std::filesystem::path of_all = *path;
-    const std::string name = fmt::format("{}.rank{}{}", of_all.stem().string(), rank, of_all.extension().string());
-    *path = std::filesystem::path(of_all).replace_filename(name).string();
-  }
+  for (std::string* const path : {&o.memory_report, &o.memory_log}) *path = path_of_rank(*path, rank);
 }
 
 }  // namespace
