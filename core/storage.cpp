@@ -44,7 +44,12 @@ void Storage::drop() {
 void Storage::refill() {
   if (!is_dropped()) return;
   const std::uint32_t version = version_;
-  residency_.refill(*this, order_);
+  try {
+    residency_.refill(*this, order_);
+  } catch (...) {
+    version_ = version;
+    throw;
+  }
   version_ = version;
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/tensor.h"
 
@@ -98,6 +100,91 @@ TEST(Storage, BooksUnderTheModuleItIsGiven) {
   x.storage().set_role(Role::parameter, module);
   EXPECT_EQ(x.storage().role(), Role::parameter);
   EXPECT_EQ(x.storage().module(), module);
+}
+
+/// Fills a storage with its number of calls.
+class Counting final : public ByteSource {
+ public:
+  explicit Counting(int& calls, bool fails = false) : calls_(calls), fails_(fails) {}
+  void refill(Storage& s) override {
+    s.bump_version();  // as kernels do
+    if (fails_) throw ValueError("no bytes");
+    std::memset(s.data(), ++calls_, s.bytes());
+  }
+
+ private:
+  int& calls_;
+  const bool fails_;
+};
+
+TEST(DroppedStorage, GetsItsBytesFromTheSourceOnUse) {
+  const auto held = [] { return memory::stats(Device::cpu()).allocated.current; };
+  int calls = 0;
+  const Tensor x = empty({1000}, DType::u8, Device::cpu(), Role::parameter);
+  Storage& s = x.storage();
+  s.set_source(make_ref<Counting>(calls));
+  const std::uint32_t version = s.version();
+  const std::size_t before = held();
+  EXPECT_FALSE(s.is_dropped());
+  for (int i = 1; i <= 3; ++i) {
+    s.drop();
+    s.drop();  // does nothing
+    EXPECT_TRUE(s.is_dropped());
+    EXPECT_EQ(s.block(), nullptr);
+    EXPECT_EQ(held(), before - 1024);
+    switch (i) {  // each kind of use
+      case 1:
+        EXPECT_EQ(x.read().as<std::uint8_t>()[999], i);
+        break;
+      case 2:
+        EXPECT_EQ(x.write().as<std::uint8_t>()[999], i);
+        break;
+      default:
+        EXPECT_EQ(x.data<std::uint8_t>()[999], i);
+    }
+    EXPECT_FALSE(s.is_dropped());
+    EXPECT_EQ(calls, i);
+    EXPECT_EQ(held(), before);
+    EXPECT_EQ(s.role(), Role::parameter);
+    EXPECT_EQ(s.version(), version);
+    s.refill();  // does nothing
+    EXPECT_EQ(calls, i);
+  }
+}
+
+TEST(DroppedStorage, StaysDroppedIfTheSourceFails) {
+  const std::size_t before = memory::stats(Device::cpu()).allocated.current;
+  int calls = 0;
+  const Tensor x = empty({1000}, DType::u8);
+  x.storage().set_source(make_ref<Counting>(calls, true));
+  const std::uint32_t version = x.storage().version();
+  x.storage().drop();
+  EXPECT_THROW(x.read(), ValueError);
+  EXPECT_TRUE(x.storage().is_dropped());
+  EXPECT_EQ(x.storage().version(), version);
+  EXPECT_EQ(memory::stats(Device::cpu()).allocated.current, before);
+}
+
+TEST(DroppedStorage, KeepsItsModuleAndIsNotCountedAsSaved) {
+  int calls = 0;
+  const Tensor x = empty({4});
+  Storage& s = x.storage();
+  s.set_role(Role::temporary, memory::intern("net.fc"));
+  s.set_source(make_ref<Counting>(calls));
+  s.hold_saved();
+  s.drop();
+  EXPECT_EQ(s.module(), memory::intern("net.fc"));
+  EXPECT_FALSE(s.is_saved());
+  s.refill();
+  EXPECT_EQ(s.module(), memory::intern("net.fc"));
+  EXPECT_EQ(s.role(), Role::temporary);
+  s.drop_saved();
+}
+
+TEST(DroppedStorage, IsRefusedWithoutASource) {
+  const Tensor x = empty({4});
+  EXPECT_THROW(x.storage().drop(), ValueError);
+  EXPECT_NE(x.storage().data(), nullptr);
 }
 
 }  // namespace

@@ -125,6 +125,39 @@ TEST(ReduceScatter, IsThisRanksPart) {
   }
 }
 
+TEST(Into, WritesToATensorOrToAPartOfTheOther) {
+  const Group group = world();
+  const std::int64_t n = group.size();
+  const auto mine = static_cast<std::size_t>(group.rank());
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32}) {
+    const auto all = test::values_of_all(group, {3 * n, 2}, dtype);
+    const Tensor reduced = dist::reduce_scatter(all[mine], group), gathered = dist::all_gather(reduced, group);
+    const Tensor apart = empty({3, 2}, dtype), whole = empty({3 * n, 2}, dtype);
+    const std::uint32_t version = apart.storage().version();
+    dist::reduce_scatter_into(apart, all[mine], group);
+    EXPECT_GT(apart.storage().version(), version);
+    dist::all_gather_into(whole, apart, group);
+    EXPECT_EQ(elements(apart), elements(reduced));
+    EXPECT_EQ(elements(whole), elements(gathered));
+    const Tensor shared = clone(all[mine]), own = narrow(shared, 0, 3 * group.rank(), 3);
+    dist::reduce_scatter_into(own, shared, group);
+    EXPECT_EQ(elements(own), elements(reduced));
+    dist::all_gather_into(shared, own, group);
+    EXPECT_EQ(elements(shared), elements(gathered));
+  }
+}
+
+TEST(Into, RefusesBadInput) {
+  const Group group = world();
+  const Tensor x = zeros({4 * group.size(), 2}), y = zeros({4, 2});
+  EXPECT_THROWS_SAYING(dist::reduce_scatter_into(zeros({5, 2}), x, group), ShapeError,
+                       "expected a part of shape (4, 2)");
+  EXPECT_THROWS_SAYING(dist::all_gather_into(x, zeros({4, 2}, DType::f64), group), DTypeError, "different dtypes");
+  EXPECT_THROWS_SAYING(dist::all_gather_into(x, transpose(zeros({2, 4}), 0, 1), group), ValueError, "row-major");
+  EXPECT_THROWS_SAYING(dist::all_gather_into(x, zeros({4, 2}).set_requires_grad(), group), AutogradError, "detach");
+  EXPECT_THROWS_SAYING(dist::reduce_scatter_into(y, Tensor(), group), ValueError, "undefined");
+}
+
 TEST(AllGather, IsAllValuesInTheOrderOfRanks) {
   const Group group = world();
   for (const DType dtype : all_dtypes)
