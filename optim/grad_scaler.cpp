@@ -140,7 +140,9 @@ Tensor GradScaler::found_inf(const Known& known) const { return found_inf_.alias
 
 std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) const {
   std::vector<Tensor> all = gradients_to_write(optimizer.parameters());
-  check<ValueError>(!all.empty(), "no parameter of the optimizer has a gradient: run backward first");
+  const auto has_gradient = [](const Tensor& p) { return p.grad().defined(); };  // a part may be empty
+  check<ValueError>(std::ranges::any_of(optimizer.parameters(), has_gradient),
+                    "no parameter of the optimizer has a gradient: run backward first");
   for (const Tensor& g : all) {
     check<DTypeError>(g.dtype() != DType::f16, "a gradient, ", describe(g),
                       ", is f16: use Autocast with f32 parameters, whose gradients are f32");
@@ -152,7 +154,9 @@ std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) con
 
 void GradScaler::unscale(const std::vector<Tensor>& gradients, const Known& known, const Optimizer& optimizer) const {
   const Tensor flag = found_inf(known);
-  run<&GradScaleKernels::unscale>(scale_.device(), UnscaleArgs{written_views(gradients), scale_.read(), flag.write()});
+  if (!gradients.empty())
+    run<&GradScaleKernels::unscale>(scale_.device(),
+                                    UnscaleArgs{written_views(gradients), scale_.read(), flag.write()});
   note_writes(gradients);
   for (GradSink* const sink : sinks_of_parts(optimizer.parameters())) sink->agree_on(flag);
 }
@@ -175,11 +179,12 @@ void GradScaler::step(Optimizer& optimizer) {
   Known& known = this->known(optimizer);
   check<ValueError>(known.stage != Stage::stepped,
                     "step() was already called for this optimizer since the last update()");
+  const bool is_scaled = known.stage == Stage::ready;
   std::vector<Tensor> gradients;
-  if (known.stage == Stage::ready) gradients = scaled_gradients(optimizer);
+  if (is_scaled) gradients = scaled_gradients(optimizer);
   optimizer.take_step(found_inf(known).write().as<float>(), [&] {
     const Op unscaling;
-    if (!gradients.empty()) unscale(gradients, known, optimizer);
+    if (is_scaled) unscale(gradients, known, optimizer);
   });
   set_stage(known, Stage::stepped, optimizer);
 }

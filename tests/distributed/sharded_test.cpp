@@ -255,6 +255,32 @@ TEST(Sharded, SkipsAStepOnAllRanksIfOneOverflows) {
   }
 }
 
+TEST(Sharded, TrainsAModelOfWhichARankOwnsNothing) {
+  const Group group = world();
+  for (const Shard shard : all_shards) {
+    nn::Linear net(2, 1), reference(2, 1);
+    reference.load_state_dict(net.state_dict());
+    const dist::DataParallel parallel(reference, group);
+    const Sharded sharded(net, group, {.shard = shard});
+    optim::Adam adam(sharded.parameters()), of_reference(reference.parameters());
+    optim::GradScaler scaler;
+    for (int step = 0; step < 3; ++step) {
+      const Tensor x = test::values_of(group.rank(), {4, 2}, DType::f32, "x" + std::to_string(step));
+      scaler.scale(sum(net(x))).backward();
+      if (step == 1) scaler.unscale_(adam);
+      if (step == 1) sharded.clip_grad_norm_(1e9);
+      scaler.step(adam);
+      scaler.update();
+      sum(reference(x)).backward();
+      of_reference.step();
+      adam.zero_grad();
+      of_reference.zero_grad();
+      EXPECT_EQ(elements(net.weight), elements(reference.weight));
+    }
+    EXPECT_EQ(sharded.optimizer_state(adam).tensors.size(), 4u);
+  }
+}
+
 TEST(Sharded, KeepsValuesThatTheProgramWrites) {
   const Group group = world();
   for (const Shard shard : all_shards) {
