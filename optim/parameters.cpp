@@ -18,7 +18,8 @@ namespace {
 void check_apart(const std::vector<Tensor>& parameters) {
   std::vector<std::tuple<const Storage*, std::size_t, const Tensor*>> places;
   for (const Tensor& p : parameters)
-    places.emplace_back(&p.storage(), static_cast<std::size_t>(p.storage_offset()) * size_of(p.dtype()), &p);
+    if (p.numel() > 0)
+      places.emplace_back(&p.storage(), static_cast<std::size_t>(p.storage_offset()) * size_of(p.dtype()), &p);
   std::sort(places.begin(), places.end());
   for (std::size_t i = 1; i < places.size(); ++i) {
     const auto& [storage, begin, p] = places[i - 1];

@@ -1,8 +1,14 @@
 #include "bytetape/optim/step_in_backward.h"
 
+#include "bytetape/optim/parameters.h"
+
 namespace bytetape::optim {
 
 StepInBackward::StepInBackward(Optimizer& optimizer) : parameters_(optimizer.parameters()) {
+  check<ValueError>(
+      sinks_of_parts(parameters_).empty(),
+      "StepInBackward: the parameters are parts of a dist::Sharded, which backward() does not complete one "
+      "by one; call step()");
   optimizer.zero_grad();
   for (const Tensor& p : parameters_)
     handles_.push_back(p.register_post_accumulate_grad_hook([&optimizer, known = parameters_.size()](Tensor whole) {

@@ -20,6 +20,7 @@ namespace bytetape::optim {
 class StepInBackward {
  public:
   /// Sets existing gradients to undefined.
+  /// Throws ValueError if the parameters are those of a dist::Sharded.
   [[nodiscard]] explicit StepInBackward(Optimizer& optimizer);
   ~StepInBackward();
   StepInBackward(const StepInBackward&) = delete;

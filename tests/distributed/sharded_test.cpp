@@ -281,6 +281,35 @@ TEST(Sharded, TrainsAModelOfWhichARankOwnsNothing) {
   }
 }
 
+TEST(Sharded, TakesParameterGroups) {
+  const Group group = world();
+  const auto split = [](const nn::NamedTensors& named) {
+    std::vector<optim::ParamGroup> groups(2);
+    groups[1].lr = 0.5;
+    for (const auto& [name, p] : named) groups[name.find("weight") != std::string::npos].params.push_back(p);
+    return groups;
+  };
+  for (const Shard shard : all_shards) {
+    const auto net = make_net(), reference = make_net();
+    const dist::DataParallel parallel(*reference, group);
+    const Sharded sharded(*net, group, {.shard = shard, .row_bytes = 2000, .gathered_bytes = 0});
+    optim::RMSprop rmsprop(split(sharded.named_parameters()), {.lr = 0.01, .momentum = 0.9});
+    optim::RMSprop of_reference(split(reference->named_parameters()), {.lr = 0.01, .momentum = 0.9});
+    for (int step = 0; step < 3; ++step) {
+      loss_of(*net, step, group).backward();
+      loss_of(*reference, step, group).backward();
+      rmsprop.step();
+      of_reference.step();
+      rmsprop.zero_grad();
+      of_reference.zero_grad();
+    }
+    EXPECT_EQ(elements(flat(*net)), elements(flat(*reference)));
+    const StateDict state = sharded.optimizer_state(rmsprop), expected = of_reference.state_dict();
+    EXPECT_EQ(state.numbers, expected.numbers);
+    for (const auto& [name, x] : expected.tensors) EXPECT_EQ(elements(state.tensor(name)), elements(x)) << name;
+  }
+}
+
 TEST(Sharded, KeepsValuesThatTheProgramWrites) {
   const Group group = world();
   for (const Shard shard : all_shards) {
@@ -474,6 +503,8 @@ TEST(Sharded, RefusesBadInput) {
   if (group.size() == 1) return;
   const Sharded sharded(*net, group);
   EXPECT_THROWS_SAYING(Sharded(*net, group), ValueError, "'conv.weight' is in another Sharded or DataParallel");
+  optim::SGD sgd(sharded.parameters(), {.lr = 0.1});
+  EXPECT_THROWS_SAYING(const optim::StepInBackward steps(sgd), ValueError, "parts of a dist::Sharded");
   EXPECT_THROWS_SAYING(loss_of(*net, 0, group).backward({}, false, true), NotImplemented, "create_graph");
 }
 
