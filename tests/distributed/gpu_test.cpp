@@ -164,6 +164,51 @@ TEST_F(GpuRanks, CapturedStepsEqualPlainOnes) {
   }
 }
 
+/// The parameters after `steps` sharded steps.
+std::vector<double> train_sharded(const Group& group, bool is_captured, DType dtype, int steps, dist::Shard shard,
+                                  std::size_t gathered_bytes) {
+  const auto net = make_net(dtype);
+  const dist::Sharded sharded(*net, group, {shard, 2000, gathered_bytes});
+  optim::AdamW adam(sharded.parameters(), {.lr = 0.01});
+  const auto step = [&](const Tensor& x, const Tensor& t) {
+    adam.zero_grad();
+    const Tensor loss = cross_entropy((*net)(x), t);
+    loss.backward();
+    sharded.clip_grad_norm_(0.5);
+    adam.step();
+    return loss.detach();
+  };
+  auto captured = capture(step);
+  for (int i = 0; i < steps; ++i) {
+    const data::Batch batch = joined(i, group.size(), dtype);
+    const Tensor x = part(batch.x, group.rank()), t = part(batch.y, group.rank());
+    is_captured ? captured(x, t) : step(x, t);
+  }
+  EXPECT_EQ(captured.is_captured(), is_captured);
+  return elements(flat(*net));
+}
+
+TEST_F(GpuRanks, ShardedTrainAsDataParallel) {
+  const Group group = world();
+  const auto expected = train(group, false, DType::f64, 8);
+  for (const dist::Shard shard : {dist::Shard::optimizer_state, dist::Shard::gradients, dist::Shard::parameters})
+    for (const std::size_t gathered_bytes : {std::size_t{0}, std::size_t{50} << 20}) {
+      const auto found = train_sharded(group, false, DType::f64, 8, shard, gathered_bytes);
+      for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-12);
+    }
+}
+
+TEST_F(GpuRanks, CapturedShardedStepsEqualPlainOnes) {
+  const Group group = world();
+  if (group.size() > 1 && !is_nccl(group)) GTEST_SKIP() << "ranks share a GPU, so NCCL does not connect them";
+  for (const dist::Shard shard : {dist::Shard::optimizer_state, dist::Shard::gradients, dist::Shard::parameters})
+    for (const std::size_t gathered_bytes : {std::size_t{0}, std::size_t{50} << 20}) {
+      const auto plain = train_sharded(group, false, DType::f32, 12, shard, gathered_bytes);
+      for (int i = 0; i < 3; ++i)
+        ASSERT_EQ(train_sharded(group, true, DType::f32, 12, shard, gathered_bytes), plain) << static_cast<int>(shard);
+    }
+}
+
 TEST_F(GpuRanks, RefuseToCaptureAnExchangeByWayOfTheHost) {
   const Group group = world();
   if (group.size() == 1 || is_nccl(group)) GTEST_SKIP() << "needs ranks that share a GPU";
