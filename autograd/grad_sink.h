@@ -15,13 +15,25 @@ class GradSink {
   /// Called after the engine has set the leaf's grad or added to it.
   virtual void added(const Tensor& leaf) = 0;
 
-  /// Whether its leaves are parts of tensors whose other parts are in other processes. Optimizers then call the two
-  /// functions below.
-  virtual bool has_parts_elsewhere() const { return false; }
+  /// The relation of a leaf to other processes.
+  enum class Place {
+    here,     ///< the leaf is of this process alone
+    part,     ///< an optimizer updates the leaf, and other processes the other parts of a tensor
+    divided,  ///< optimizers update parts of the leaf, in its place
+  };
+  virtual Place place_of_leaf(const Tensor& leaf) const {
+    static_cast<void>(leaf);
+    return Place::here;
+  }
+
+  // Optimizers call these functions of the sinks of parts.
+
+  /// Called before a step of an optimizer reads parts.
+  virtual void before_update() {}
   /// Called when a GradScaler has set `found_inf`, a scalar, for the gradients of this process. Must set it to the
   /// maximum over all processes.
   virtual void agree_on(const Tensor& found_inf) { static_cast<void>(found_inf); }
-  /// Called after a step of an optimizer, with the leaves that have gradients.
+  /// Called after a step of an optimizer, with all of its leaves that have gradients.
   virtual void updated(const std::vector<Tensor>& leaves) { static_cast<void>(leaves); }
 
  protected:

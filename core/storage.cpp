@@ -43,14 +43,17 @@ void Storage::drop() {
 
 void Storage::refill() {
   if (!is_dropped()) return;
-  const std::uint32_t version = version_;
+  const auto keep = [this, version = version_, writer = writer_] {
+    version_ = version;
+    writer_ = writer;
+  };
   try {
     residency_.refill(*this, order_);
   } catch (...) {
-    version_ = version;
+    keep();
     throw;
   }
-  version_ = version;
+  keep();
 }
 
 void Storage::restore_for_use() {

@@ -37,7 +37,12 @@ class Sharded::State final : public GradSink {
   ~State();
   void take(const Tensor& leaf, const Tensor& g) override;
   void added(const Tensor& leaf) override;
-  bool has_parts_elsewhere() const override { return true; }
+  Place place_of_leaf(const Tensor& leaf) const override {
+    return row_of_.contains(leaf.impl()) ? Place::part : Place::divided;
+  }
+  void before_update() override {
+    for (const auto& row : rows_) row->keep_written();
+  }
   void agree_on(const Tensor& found_inf) override { all_reduce_(found_inf, group_, ReduceOp::max); }
   void updated(const std::vector<Tensor>& leaves) override;
   Tensor clip_grad_norm_(double max_norm);
@@ -48,14 +53,15 @@ class Sharded::State final : public GradSink {
   std::vector<std::string> unused;
 
  private:
-  struct Place {
+  struct Known {
     Row* row;
     Row::Piece* piece;
   };
   void make_rows(const NamedTensors& parameters);
   void add_row(std::vector<Row::Piece> pieces);
+  void connect();
   void begin();
-  void fill(const Tensor& leaf);
+  const Known& known(const Tensor& leaf) const;
   void drop(Row& row);
   void exchange(std::size_t row);
   void end(bool has_succeeded);
@@ -66,9 +72,9 @@ class Sharded::State final : public GradSink {
   const ShardedOptions options_;
   std::uint64_t number_ = 0;
   std::vector<std::unique_ptr<Row>> rows_;
-  std::unordered_map<const TensorImpl*, Place> places_;  // by parameter
-  std::unordered_map<const TensorImpl*, Row*> row_of_;   // by part
-  std::shared_ptr<Gathered> gathered_;                   // with Shard::parameters
+  std::unordered_map<const TensorImpl*, Known> known_;  // by parameter
+  std::unordered_map<const TensorImpl*, Row*> row_of_;  // by part
+  std::shared_ptr<Gathered> gathered_;                  // with Shard::parameters
   std::uint64_t backwards_ = 0;
   std::size_t left_ = 0;  // rows that this backward has not exchanged
   bool is_running_ = false, has_failed_ = false;
@@ -96,10 +102,11 @@ Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptio
   for (const auto& [name, x] : module.named_parameters())
     if (!done.contains(x.impl())) broadcast_(x.detach(), group);
   for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group);
+  connect();
 }
 
 Sharded::State::~State() {
-  for (const auto& [impl, place] : places_) autograd_meta(place.piece->parameter).sink = nullptr;
+  for (const auto& [impl, known] : known_) autograd_meta(known.piece->parameter).sink = nullptr;
   for (const auto& row : rows_)
     for (const Row::Piece& piece : row->pieces()) autograd_meta(piece.part).sink = nullptr;
 }
@@ -121,11 +128,16 @@ void Sharded::State::make_rows(const NamedTensors& parameters) {
   for (const auto& row : rows_)
     for (Row::Piece& piece : row->pieces()) {
       parts.emplace_back(piece.name, piece.part);
-      places_[piece.parameter.impl()] = {row.get(), &piece};
+      known_[piece.parameter.impl()] = {row.get(), &piece};
       row_of_[piece.part.impl()] = row.get();
-      autograd_meta(piece.parameter).sink = this;
-      autograd_meta(piece.part).sink = this;
     }
+}
+
+/// Called last by the constructor, because the destructor does not run after an exception.
+void Sharded::State::connect() {
+  for (const auto& row : rows_)
+    for (const Row::Piece& piece : row->pieces())
+      autograd_meta(piece.parameter).sink = autograd_meta(piece.part).sink = this;
 }
 
 void Sharded::State::add_row(std::vector<Row::Piece> pieces) {
@@ -154,9 +166,17 @@ void Sharded::State::begin() {
   }
 }
 
+const Sharded::State::Known& Sharded::State::known(const Tensor& leaf) const {
+  const auto at = known_.find(leaf.impl());
+  check<AutogradError>(at != known_.end(), "Sharded: the loss uses a part, ", describe(leaf),
+                       ", of parameters(); use "
+                       "the module's parameter");
+  return at->second;
+}
+
 void Sharded::State::take(const Tensor& leaf, const Tensor& g) {
   if (!is_running_) begin();
-  const auto& [row, piece] = places_.at(leaf.impl());
+  const auto& [row, piece] = known(leaf);
   check<AutogradError>(leaf.dtype() == piece->part.dtype() && leaf.device() == piece->part.device(),
                        "Sharded: the parameter '", piece->name, "' was moved or converted to ", describe(leaf));
   const std::size_t index =
@@ -177,8 +197,8 @@ void Sharded::State::added(const Tensor& leaf) {
   const Tensor g = leaf.grad();
   Tensor(leaf).set_grad({});
   check<NotImplemented>(!grad_enabled(), "Sharded: backward() with create_graph is not supported");
-  check<AutogradError>(g.defined(), "Sharded: another hook has cleared the gradient of '",
-                       places_.at(leaf.impl()).piece->name, "'");
+  check<AutogradError>(g.defined(), "Sharded: another hook has cleared the gradient of '", known(leaf).piece->name,
+                       "'");
   take(leaf, g);
 }
 
@@ -250,25 +270,31 @@ Tensor Sharded::State::clip_grad_norm_(double max_norm) {
   }
   const Device device = with_parts.front().device();
   const std::vector<Tensor> gradients = optim::gradients_to_write(with_parts);
-  Tensor norm = zeros({}, is_wide ? DType::f64 : DType::f32, device);
+  const DType dtype = is_wide ? DType::f64 : DType::f32;
+  Tensor norm = zeros({}, dtype, device);
   if (!gradients.empty())
     run_planned<&OptimizerKernels::clip_grad_norm>(
         device, {optim::written_views(gradients), norm.write(), std::numeric_limits<double>::infinity()});
+  norm = to(norm, DType::f64);  // whose square does not overflow
   norm = sqrt(all_reduce(norm * norm, group_));
-  const Tensor factor = clamp_max(max_norm / (norm + 1e-6), 1);
-  for (const auto& row : rows_) row->scale_gradients(factor);
-  return norm;
+  const Tensor factor = to(clamp_max(max_norm / (norm + 1e-6), 1), dtype);
+  for (const Tensor& g : gradients)
+    size_of(g.dtype()) == 2 ? copy_(g, to(to(g, dtype) * factor, g.dtype())) : mul_(g, to(factor, g.dtype()));
+  return to(norm, dtype);
 }
 
 Sharded::Sharded(nn::Module& module, const Group& group, const ShardedOptions& options)
     : module_(&module), state_(std::make_unique<State>(module, group, options)) {}
 Sharded::~Sharded() = default;
 
-NamedTensors Sharded::named_parameters() const { return state_->parts; }
+NamedTensors Sharded::named_parameters() const {
+  state_->before_update();
+  return state_->parts;
+}
 
 std::vector<Tensor> Sharded::parameters() const {
   std::vector<Tensor> all;
-  for (const auto& [name, part] : state_->parts) all.push_back(part);
+  for (const auto& [name, part] : named_parameters()) all.push_back(part);
   return all;
 }
 
@@ -282,6 +308,7 @@ Tensor Sharded::clip_grad_norm_(double max_norm) const {
 const Group& Sharded::group() const { return state_->group(); }
 
 std::vector<Sharded::Part> Sharded::parts() const {
+  state_->before_update();
   std::vector<Part> all;
   if (group().size() == 1)
     for (const auto& [name, x] : state_->parts) all.push_back({name, x, x.shape(), x.strides(), 0, x.numel()});
@@ -294,7 +321,11 @@ std::vector<Sharded::Part> Sharded::parts() const {
   return all;
 }
 
-void Sharded::note_written() const { state_->updated(parameters()); }
+void Sharded::note_written() const {
+  std::vector<Tensor> all;
+  for (const auto& [name, part] : state_->parts) all.push_back(part);
+  state_->updated(all);
+}
 
 StateDict Sharded::optimizer_state(optim::Optimizer& optimizer) const {
   if (state_->group().size() == 1) return optimizer.state_dict();

@@ -15,7 +15,8 @@ class Optimizer;
 
 namespace bytetape::dist {
 
-/// What Sharded divides among ranks. Each value includes those before it. For N ranks and P parameters in f32, a rank
+/// What Sharded divides among ranks. `parameters` divides gradients and optimizer state too, and `gradients` divides
+/// optimizer state too. For N ranks and P parameters in f32, a rank
 /// holds with Adam, in bytes: 16 P without sharding, 8 P + 8 P / N, 4 P + 12 P / N, or 16 P / N.
 enum class Shard : std::uint8_t {
   optimizer_state,  ///< ZeRO 1
@@ -32,9 +33,9 @@ struct ShardedOptions {
   /// The bytes of rows that forward keeps gathered, with Shard::parameters. The rows of a running op are kept in any
   /// case. If all rows fit, backward gathers none again.
   std::size_t gathered_bytes = std::size_t{50} << 20;
-  /// Whether backward may leave out parameters. Ranks may leave out different ones, whose gradients there count as 0,
-  /// but not with Shard::parameters. A parameter that all ranks leave out gets no gradient. Costs one more exchange for
-  /// each backward.
+  /// Whether backward may leave out parameters. Ranks may leave out different ones, whose gradients there count as 0.
+  /// With Shard::parameters, all ranks must leave out the same ones. A parameter that all ranks leave out gets no
+  /// gradient. Costs one more exchange for each backward.
   bool allow_unused = false;
 };
 
@@ -57,14 +58,22 @@ struct ShardedOptions {
 /// bits as those of dist::DataParallel.
 ///
 /// With Shard::optimizer_state and Shard::gradients, step() gathers the new parameters. With Shard::parameters, the
-/// first op that uses a parameter gathers its row, also in evaluation. Other rows are freed once more than
-/// gathered_bytes are gathered. Backward frees a row when its gradients are complete. So all ranks must use the same
-/// parameters in the same order, also to read, save or load them.
+/// first op that uses a parameter gathers its row, also in evaluation. An op of forward that uses a row first frees
+/// other rows, if more than gathered_bytes would be gathered. Backward frees a row when its gradients are complete. So
+/// all ranks must use the same parameters in the same order, also to read, save or load them. Reads by the host, as by
+/// to_vector() or save_safetensors(), gather rows and free none.
 ///
 /// Backward averages the gradients of a row over the ranks as soon as they are complete, and leaves each rank its part.
-/// The grad() of the module's own parameters stays undefined. Gradients of several backward runs add up.
+/// The grad() of the module's own parameters stays undefined, so clear gradients by zero_grad() of the optimizer.
+/// Gradients of several backward runs add up. Hooks on parts do not run.
 ///
-/// A group of one rank shares nothing: parameters() are then the module's.
+/// All ranks must write the same values to parameters, by ops or load_state_dict(), not through Tensor::data(). A write
+/// or a step counts for all parameters of a row: the backward of an older graph that uses one of them throws
+/// AutogradError. With row_bytes = 1 each parameter has a row of its own.
+///
+/// Parameters that do not require grad, and buffers, are whole on each rank. In a group of one rank, parameters() are
+/// the module's. After this object is destroyed, the module can be used, but optimizers of the parts no longer train
+/// it.
 ///
 /// The module must outlive this object, and be used on the thread that made it. Freeze, convert or move parameters
 /// before you make it. Each backward() of a rank must compute the gradient of one parameter at least.

@@ -60,7 +60,9 @@ Statistics statistics_of(const Tensor& x, const Group& group) {
 void update(const nn::BatchNormCall& c, const Statistics& s) {
   if (bytetape::detail::runs_again()) return;  // the first run of a checkpoint did it
   const auto move = [&](const Tensor& running, const Tensor& value) {
-    if (running.defined()) copy_(running, running * (1 - c.momentum) + to(value, running.dtype()) * c.momentum);
+    if (!running.defined()) return;
+    const Tensor moved = running * (1 - c.momentum) + to(value, running.dtype()) * c.momentum;
+    copy_(running, where(s.count > 1, moved, running));
   };
   move(c.running_mean, s.mean);
   move(c.running_var, s.var * (s.count / (s.count - 1)));

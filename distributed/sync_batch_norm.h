@@ -11,7 +11,8 @@ namespace bytetape::dist {
 ///     const dist::DataParallel parallel(net, world);
 ///
 /// Running statistics are then equal on all ranks. Ranks may have batches of different sizes, but all must run the
-/// layers in the same order, in forward and in backward. The layers cost an exchange in each direction. They are not
+/// layers in the same order, in forward and in backward. Running statistics do not change if a channel has fewer than
+/// two values on all ranks together. The layers cost an exchange in each direction. They are not
 /// twice differentiable. Does nothing in a group of one rank. Evaluation is unchanged.
 void sync_batch_norm(nn::Module& module, const Group& group);
 

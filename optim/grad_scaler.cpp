@@ -143,7 +143,9 @@ std::vector<Tensor> GradScaler::scaled_gradients(const Optimizer& optimizer) con
   const auto has_gradient = [](const Tensor& p) { return p.grad().defined(); };  // a part may be empty
   check<ValueError>(std::ranges::any_of(optimizer.parameters(), has_gradient),
                     "no parameter of the optimizer has a gradient: run backward first");
-  for (const Tensor& g : all) {
+  for (const Tensor& p : optimizer.parameters()) {
+    const Tensor g = p.grad();
+    if (!g.defined()) continue;
     check<DTypeError>(g.dtype() != DType::f16, "a gradient, ", describe(g),
                       ", is f16: use Autocast with f32 parameters, whose gradients are f32");
     check<DeviceError>(g.device() == scale_.device(), "expected a gradient on the scale's device, got ", describe(g),

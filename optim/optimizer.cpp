@@ -93,6 +93,7 @@ void Optimizer::take_step(const float* found_inf, const std::function<void()>& u
   const bool is_scaled = found_inf != nullptr;
   found_inf_ = found_inf;
   const std::vector<Tensor> gradients = this->gradients();
+  for (GradSink* const sink : sinks_of_parts(parameters_)) sink->before_update();
   moved_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined() && gradients[i].numel() > 0) moved_.push_back(i);

@@ -59,13 +59,18 @@ std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters) {
   std::vector<GradSink*> sinks;
   for (const Tensor& p : parameters) {
     const AutogradMeta* const meta = p.defined() ? autograd_meta_if_any(p) : nullptr;
-    if (!meta || !meta->sink || !meta->sink->has_parts_elsewhere()) continue;
+    if (!meta || !meta->sink || meta->sink->place_of_leaf(p) != GradSink::Place::part) continue;
     if (std::ranges::find(sinks, meta->sink) == sinks.end()) sinks.push_back(meta->sink);
   }
   return sinks;
 }
 
 void check_in_place(const Tensor& p, std::size_t i) {
+  const AutogradMeta* const meta = autograd_meta_if_any(p);
+  check<ValueError>(!meta || !meta->sink || meta->sink->place_of_leaf(p) != GradSink::Place::divided, "parameter ", i,
+                    ", ", describe(p),
+                    ", is divided among ranks; make the optimizer from parameters() of its "
+                    "dist::Sharded");
   check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
                     ", was replaced in its module by an assignment; make a new optimizer, and new averages, from the "
                     "module's parameters");

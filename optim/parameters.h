@@ -17,7 +17,7 @@ std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters);
 /// Throws DTypeError if a tensor is not floating.
 /// Throws DeviceError if devices differ.
 void check_parameters(const std::vector<Tensor>& parameters);
-/// Throws ValueError if an assignment has replaced parameter number i in its module.
+/// Throws ValueError if an assignment has replaced parameter number i in its module, or a dist::Sharded has divided it.
 void check_in_place(const Tensor& parameter, std::size_t i);
 /// Checks that the gradient of parameter number i is like the parameter.
 /// Throws ShapeError, DTypeError or DeviceError.

@@ -8,8 +8,9 @@
 
 namespace bytetape::dist {
 
-/// Frees gathered rows before an op, so that no more than a number of bytes are gathered. No op has the address of a
-/// row then. Backward is left alone: Sharded frees a row when its gradients are complete.
+/// Frees gathered rows before an op that uses a row, so that no more than a number of bytes are gathered. No op has the
+/// address of a row then. Other ops free none, because ranks may run different ones. Backward is left alone: Sharded
+/// frees a row when its gradients are complete.
 class Gathered final : public OpObserver {
  public:
   explicit Gathered(std::size_t most) : most_(most) {}
@@ -21,8 +22,14 @@ class Gathered final : public OpObserver {
   void drop(Row& row);
 
   void begin(const OpCall& call) override;
+  /// Keeps what the op has written to rows.
+  void end(const OpCall& call) noexcept override;
 
  private:
+  /// Calls f(row) for each row of which the op has an input.
+  template <class F>
+  void for_rows_of(const OpCall& call, const F& f);
+
   const std::size_t most_;  // bytes
   std::size_t bytes_ = 0;
   std::list<Row*> order_;  // of the last use, the oldest first

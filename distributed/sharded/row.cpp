@@ -138,8 +138,12 @@ void Row::exchange_gradients(std::uint64_t tag) {
   for (Piece& piece : pieces_) piece.part.set_grad(piece.gradient);
 }
 
-void Row::scale_gradients(const Tensor& factor) {
-  if (own_gradient_.defined()) mul_(own_gradient_, to(factor, own_gradient_.dtype()));
+void Row::keep_written() {
+  if (shard_ != Shard::parameters || storage().is_dropped() || storage().version() == version_) return;
+  const NoGrad no_grad;
+  const OutsideModules outside("Sharded");
+  copy_(own_, whole().alias({part_size_}, {1}, part_size_ * group_.rank()));
+  version_ = storage().version();
 }
 
 void Row::note_update() {
@@ -153,11 +157,8 @@ void Row::note_update() {
 
 void Row::drop() {
   if (shard_ != Shard::parameters || storage().is_dropped()) return;
-  const NoGrad no_grad;
+  keep_written();
   const OutsideModules outside("Sharded");
-  if (storage().version() != version_)  // the program has written parameters, as by load_state_dict()
-    copy_(own_, whole().alias({part_size_}, {1}, part_size_ * group_.rank()));
-  version_ = storage().version();
   storage().drop();
 }
 

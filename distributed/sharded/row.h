@@ -26,7 +26,7 @@ class Row {
   };
 
   /// Moves the parameters into a row, with the values of rank 0. `number` must differ from that of other rows.
-  /// `gathered` is called with the number after an op has gathered the row.
+  /// `gathered` is called after the row was gathered.
   Row(std::vector<Piece> pieces, const Group& group, Shard shard, std::uint64_t number,
       const std::function<void()>& gathered);
 
@@ -38,8 +38,8 @@ class Row {
   /// Averages the gradients that wait over the ranks, and makes this rank's part the gradient of the parts, or adds it.
   /// Pieces without a gradient count as 0.
   void exchange_gradients(std::uint64_t tag);
-  /// Multiplies this rank's gradients by `factor`, a scalar.
-  void scale_gradients(const Tensor& factor);
+  /// Updates this rank's part if the program has written the parameters since they were gathered.
+  void keep_written();
   /// Makes the updated parts of all ranks the values of the parameters.
   void note_update();
   /// Frees the memory of gathered parameters, with Shard::parameters.

@@ -1,5 +1,7 @@
 #include "bytetape/distributed/sharded.h"
 
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -321,6 +323,76 @@ TEST(Sharded, KeepsValuesThatTheProgramWrites) {
   }
 }
 
+TEST(Sharded, StepsFromValuesThatTheProgramWrote) {
+  const Group group = world();
+  for (const Shard shard : all_shards) {
+    nn::Linear net(40, 4);
+    const Sharded sharded(net, group, {.shard = shard});
+    optim::SGD sgd(sharded.parameters(), {.lr = 1});
+    const auto write = [&](double value) {
+      const NoGrad no_grad;
+      fill_(net.weight, value);
+    };
+    sum(net(ones({1, 40}))).backward();  // all gradients are 1
+    write(5);
+    sgd.step();
+    EXPECT_EQ(elements(net.weight), std::vector<double>(160, 4));
+    nn::Linear other(40, 4);
+    {
+      const NoGrad no_grad;
+      fill_(other.weight, 7);
+    }
+    net.load_state_dict(other.state_dict());
+    const Tensor own = sharded.parameters()[0];
+    EXPECT_EQ(elements(own), std::vector<double>(static_cast<std::size_t>(own.numel()), 7));
+  }
+}
+
+TEST(Sharded, TakesOpsThatOneRankRunsAlone) {
+  const Group group = world();
+  nn::Sequential net{nn::LayerNorm(Shape{16}), nn::Linear(16, 16), nn::Linear(16, 16)};
+  const Sharded sharded(net, group, {.row_bytes = 2000, .gathered_bytes = 0});
+  if (group.rank() == 0)
+    net[0].register_forward_hook([](const nn::Module&, const auto&, auto& y) { mean(y.at(0).detach()); });
+  sum(net(ones({2, 16}))).backward();
+  EXPECT_TRUE(sharded.parameters()[0].grad().defined());
+}
+
+TEST(Sharded, LeavesTheModuleUsableIfItCannotBeMade) {
+  struct Model : nn::Module {
+    nn::Linear a{8, 8};
+    Model() {
+      register_module("a", a);
+      register_buffer("big", transpose(zeros({3000, 2000}), 0, 1));  // whose broadcast needs a copy
+    }
+  } model;
+  const Group group = world();
+  if (group.size() == 1) return;
+  memory::empty_cache();
+  memory::set_limit(memory::stats().reserved.current + 4'000'000);
+  EXPECT_THROW(Sharded(model, group, {.shard = Shard::gradients}), OutOfMemory);
+  memory::set_limit(std::numeric_limits<std::size_t>::max());
+  sum(model.a(ones({1, 8}))).backward();
+  EXPECT_TRUE(model.a.weight.grad().defined());
+}
+
+TEST(Sharded, ClipsWhateverTheGradientsAre) {
+  const Group group = world();
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    nn::Linear net(40, 4);
+    net.to(dtype);
+    const Sharded sharded(net, group, {.row_bytes = 1});
+    const Tensor x = full({1, 40}, dtype == DType::f32 ? 1e20 : 3, dtype);  // the square of the norm leaves f32
+    sum(net(x)).backward();
+    for (Tensor p : sharded.parameters()) p.set_grad(to(to(p.grad(), DType::f32) * 2., dtype));  // replaced
+    const double norm = sharded.clip_grad_norm_(1).item<double>();
+    EXPECT_NEAR(norm / std::sqrt(160 * std::pow(2 * x[0][0].item<double>(), 2) + 16), 1, 1e-5);
+    const double after = sharded.clip_grad_norm_(1e9).item<double>();
+    EXPECT_NEAR(after, 1, dtype == DType::f32 ? 1e-5 : 1e-2);
+    for (const Tensor& p : sharded.parameters()) EXPECT_TRUE(!p.grad().defined() || p.grad().dtype() == dtype);
+  }
+}
+
 TEST(Sharded, WorksWithCheckpointsAutocastAndDropout) {
   const Group group = world();
   for (const bool is_checkpointed : {false, true}) {
@@ -501,7 +573,14 @@ TEST(Sharded, RefusesBadInput) {
   nn::ReLU nothing;
   EXPECT_THROWS_SAYING(Sharded(nothing, group), ValueError, "no parameter");
   if (group.size() == 1) return;
+  optim::SGD of_module(net->parameters(), {.lr = 0.1});
   const Sharded sharded(*net, group);
+  EXPECT_THROWS_SAYING(of_module.step(), ValueError, "make the optimizer from parameters() of its dist::Sharded");
+  const auto penalty = [&] {
+    const Tensor p = sharded.parameters()[0];
+    (loss_of(*net, 0, group) + sum(p * p)).backward();
+  };
+  EXPECT_THROWS_SAYING(penalty(), AutogradError, "the loss uses a part");
   EXPECT_THROWS_SAYING(Sharded(*net, group), ValueError, "'conv.weight' is in another Sharded or DataParallel");
   optim::SGD sgd(sharded.parameters(), {.lr = 0.1});
   EXPECT_THROWS_SAYING(const optim::StepInBackward steps(sgd), ValueError, "parts of a dist::Sharded");

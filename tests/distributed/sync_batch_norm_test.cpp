@@ -112,6 +112,16 @@ TEST(SyncBatchNorm, HasTheStatisticsOfUpdateBn) {
   EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 3);
 }
 
+TEST(SyncBatchNorm, KeepsStatisticsWithoutTwoValues) {
+  const Group group = world();
+  if (group.size() == 1) return;
+  nn::BatchNorm1d norm(3);
+  dist::sync_batch_norm(norm, group);
+  norm(ones({group.rank() == 0 ? 1 : 0, 3}));
+  EXPECT_EQ(elements(norm.running_var), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(elements(norm.running_mean), (std::vector<double>{0, 0, 0}));
+}
+
 TEST(SyncBatchNorm, LeavesEvaluationAsItWas) {
   nn::BatchNorm2d norm(3), plain(3);
   dist::sync_batch_norm(norm, world());
