@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 
@@ -13,13 +14,15 @@ inline constexpr std::size_t most_devices = 256;  // Device::index is a byte
 template <class Make>
 auto& once_per_device(int index, const Make& make) {
   struct Made {
-    std::once_flag once;
-    decltype(make())* object = nullptr;
+    std::mutex making;  // not a std::once_flag, with which ThreadSanitizer waits for ever after an exception
+    std::atomic<decltype(make())*> object = nullptr;
   };
   static std::array<Made, most_devices> all;
   Made& made = all[static_cast<std::size_t>(index)];
-  std::call_once(made.once, [&] { made.object = new auto(make()); });
-  return *made.object;
+  if (auto* const object = made.object.load(std::memory_order_acquire)) return *object;
+  const std::lock_guard lock(made.making);
+  if (!made.object.load(std::memory_order_relaxed)) made.object.store(new auto(make()), std::memory_order_release);
+  return *made.object.load(std::memory_order_relaxed);
 }
 
 }  // namespace bytetape::cuda
