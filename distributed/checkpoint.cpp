@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <regex>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -33,7 +34,7 @@ std::string path_of_rank(const std::string& path, std::int64_t set, std::int64_t
 struct SetNumbers {
   std::int64_t set = 0, ranks = 0;
 };
-/// Returns the numbers of the current set; 0 if there is none.
+/// Reads the main file. Returns 0 for both if there is no set.
 SetNumbers current_set(const std::string& path) {
   if (!fs::exists(path)) return {};
   try {
@@ -45,11 +46,15 @@ SetNumbers current_set(const std::string& path) {
 /// Removes the files of all sets but the current one, also those that a crash has left.
 void remove_others(const std::string& path, std::int64_t current) {
   const fs::path main = fs::absolute(path);
-  const std::string prefix = main.filename().string() + ".", kept = prefix + std::to_string(current) + "-";
-  std::error_code ignored;  // a file that stays does no harm
+  const std::string prefix = main.filename().string() + ".";
+  const std::regex of_rank("([0-9]+)-[0-9]+-of-[0-9]+");  // as path_of_rank() names files
+  std::error_code ignored;                                // a file that stays does no harm
   for (const auto& entry : fs::directory_iterator(main.parent_path(), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || name.starts_with(kept) || name.find("-of-") == std::string::npos) continue;
+    std::smatch found;
+    if (!name.starts_with(prefix)) continue;
+    const std::string ending = name.substr(prefix.size());
+    if (!std::regex_match(ending, found, of_rank) || found[1] == std::to_string(current)) continue;
     fs::remove(entry.path(), ignored);
   }
 }

@@ -42,8 +42,9 @@ class ShardedCheckpoint {
   /// Returns the state that was passed to save_checkpoint(), with tensors on default_device().
   StateDict state() const;
   /// Loads the module and the optimizer. All ranks must call it.
-  /// Throws ValueError if names differ, and ShapeError if a parameter has another shape or layout. Nothing has changed
-  /// then.
+  /// Throws ValueError if the optimizer has other parameters than `sharded`, or the checkpoint other parameters than
+  /// the module, and ShapeError if a parameter has another shape or layout. Nothing has changed then. Throws ValueError
+  /// if buffers or the optimizer's options differ. Buffers may have changed then.
   void load_into(const Sharded& sharded, optim::Optimizer& optimizer) const;
 
  private:

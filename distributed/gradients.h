@@ -10,7 +10,7 @@
 #include "bytetape/nn/module.h"
 
 /// \file
-/// What DataParallel and Sharded share.
+/// Functions for DataParallel and Sharded.
 namespace bytetape::dist {
 
 /// Attributes work in backward to no module, and to the given op.

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <ostream>
 #include <vector>
 
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/ledger/role.h"
+#include "bytetape/core/memory/report/report_page.h"
 #include "bytetape/core/memory/stats.h"
 #include "bytetape/core/write_file.h"
 #include "bytetape/distributed/between_processes.h"
@@ -44,32 +44,23 @@ std::vector<RankMemory> gather_all(Device device, const Group& group) {
   return all;
 }
 
-constexpr const char* head = R"(<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<style>
-:root { color-scheme: light dark; --page: #f6f6f4; --surface: #fff; --ink: #1d1f24; --soft: #646a73; --faint: #e4e4e0;
-  --r0: #2f6b9a; --r1: #86b7dc; --r2: #e6a52c; --r3: #35998a; --r4: #9b6fc4; --r5: #c04f2c; --r6: #a9afb7; --r7: #575b66;
-  --r8: #7f9a2f; --r9: #b5548f; }
-@media (prefers-color-scheme: dark) { :root { --page: #141518; --surface: #1b1d21; --ink: #e8e9ec; --soft: #9aa0aa;
-  --faint: #2f3238; --r0: #4c8cc0; --r1: #9cc8e8; --r2: #e0a83e; --r3: #45ad9c; --r4: #ad88d4; --r5: #d9663f;
-  --r6: #848a94; --r7: #c9cdd4; --r8: #b3cc62; --r9: #e08cc0; } }
-body { margin: 0 auto; padding: 20px 28px 48px; max-width: 1400px; background: var(--page); color: var(--ink);
-  font: 13px/1.45 system-ui, "Segoe UI", Roboto, "Noto Sans", "Helvetica Neue", sans-serif;
-  font-variant-numeric: tabular-nums; }
-h1 { margin: 0; font-size: 20px; font-weight: 620; letter-spacing: -.01em; }
-p { margin: 4px 0 16px; color: var(--soft); }
-table { width: 100%; border-collapse: collapse; background: var(--surface); border-radius: 8px; }
+/// Rules beside those of the page of one rank, whose colours it shares.
+constexpr const char* style = R"(
+body { max-width: 1400px; }
+table { width: 100%; margin-top: 16px; border-collapse: collapse; background: var(--surface); border-radius: 8px; }
 th, td { padding: 7px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
-th { color: var(--soft); font-weight: 500; }
+th { color: var(--soft-ink); font-weight: 500; }
 th:first-child, td:first-child, th.bar, td.bar { text-align: left; }
 tr:last-child td { border-bottom: 0; }
 td.bar { width: 45%; min-width: 260px; }
 .stack { display: flex; height: 14px; border-radius: 3px; overflow: hidden; background: var(--faint); }
 .key { display: inline-block; width: 9px; height: 9px; margin-right: 6px; border-radius: 2px; }
 a { color: inherit; text-underline-offset: 3px; }
-.zero { color: var(--soft); }
-</style>
 )";
+constexpr const char* theme = R"html(<script>
+if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.theme = "dark";
+</script>
+)html";
 
 std::string escaped(const std::string& text) {
   std::string safe;
@@ -94,7 +85,7 @@ void write_row(std::ostream& out, int rank, const RankMemory& m, std::size_t mos
                      rank);
   for (const std::size_t role : roles)
     if (m.by_role[role] > 0)
-      out << fmt::format(R"html(<i title="{}: {}" style="width:{:.3f}%;background:var(--r{})"></i>)html",
+      out << fmt::format(R"html(<i title="{}: {}" style="width:{:.3f}%;background:var(--role-{})"></i>)html",
                          role_name(role), format_bytes(m.by_role[role]),
                          100 * static_cast<double>(m.by_role[role]) / static_cast<double>(most), role);
   out << fmt::format("</div></td><td>{}</td><td>{}</td><td>{}</td>", format_bytes(m.allocated),
@@ -113,17 +104,19 @@ void write_page(std::ostream& out, const std::vector<RankMemory>& all, const std
   const auto by_size = [](const RankMemory& a, const RankMemory& b) { return a.allocated < b.allocated; };
   const auto [least, largest] = std::ranges::minmax_element(all, by_size);
   const std::string title = fmt::format("Memory of {} ranks", all.size());
-  out << head << "<title>" << title << "</title>\n<h1>" << title << "</h1>\n";
+  out << R"(<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">)"
+      << "<title>" << title << "</title>\n<style>" << memory::report_page::style << style << "</style>\n"
+      << theme << "<h1>" << title << "</h1>\n";
   const std::string range =
       least->allocated == largest->allocated
           ? fmt::format("All peaks are {}.", format_bytes(least->allocated))
           : fmt::format("The peaks are between {} (rank {}) and {} (rank {}).", format_bytes(least->allocated),
                         least - all.begin(), format_bytes(largest->allocated), largest - all.begin());
-  out << "<p>Each rank at its peak. " << range << "</p>\n";
+  out << "<p class=\"note\">Each rank at its peak. " << range << "</p>\n";
   out << R"(<table><thead><tr><th>rank</th><th class="bar">allocated, by role</th><th>allocated</th><th>reserved</th>)"
       << "<th>step</th>";
   for (const std::size_t role : roles)
-    out << fmt::format(R"html(<th><span class="key" style="background:var(--r{})"></span>{}</th>)html", role,
+    out << fmt::format(R"html(<th><span class="key" style="background:var(--role-{})"></span>{}</th>)html", role,
                        role_name(role));
   out << "</tr></thead><tbody>\n";
   for (std::size_t r = 0; r < all.size(); ++r) write_row(out, static_cast<int>(r), all[r], most, roles, links[r]);

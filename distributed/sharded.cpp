@@ -23,8 +23,8 @@
 #include "bytetape/distributed/gradients.h"
 #include "bytetape/distributed/hash.h"
 #include "bytetape/distributed/sharded/gathered.h"
+#include "bytetape/distributed/sharded/optimizer_state.h"
 #include "bytetape/distributed/sharded/row.h"
-#include "bytetape/distributed/sharded/state.h"
 #include "bytetape/optim/clip.h"
 #include "bytetape/optim/gradients.h"
 #include "bytetape/optim/optimizer.h"
@@ -54,7 +54,7 @@ class Sharded::State final : public GradSink {
 
  private:
   struct Known {
-    Row* row;
+    std::size_t row;
     Row::Piece* piece;
   };
   void make_rows(const NamedTensors& parameters);
@@ -62,6 +62,7 @@ class Sharded::State final : public GradSink {
   void connect();
   void begin();
   const Known& known(const Tensor& leaf) const;
+  void forget_waiting();
   void drop(Row& row);
   void exchange(std::size_t row);
   void end(bool has_succeeded);
@@ -125,11 +126,11 @@ void Sharded::State::make_rows(const NamedTensors& parameters) {
   }
   add_row(std::move(pieces));
   parts.clear();
-  for (const auto& row : rows_)
-    for (Row::Piece& piece : row->pieces()) {
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    for (Row::Piece& piece : rows_[i]->pieces()) {
       parts.emplace_back(piece.name, piece.part);
-      known_[piece.parameter.impl()] = {row.get(), &piece};
-      row_of_[piece.part.impl()] = row.get();
+      known_[piece.parameter.impl()] = {i, &piece};
+      row_of_[piece.part.impl()] = rows_[i].get();
     }
 }
 
@@ -159,28 +160,27 @@ void Sharded::State::begin() {
   left_ = rows_.size();
   for (const auto& row : rows_) {
     row->filled = 0;
-    for (Row::Piece& piece : row->pieces()) {
-      piece.is_filled = false;
-      piece.waiting = Tensor();
-    }
+    for (Row::Piece& piece : row->pieces()) piece.is_filled = false;
   }
+}
+
+void Sharded::State::forget_waiting() {
+  for (const auto& row : rows_)
+    for (Row::Piece& piece : row->pieces()) piece.waiting = Tensor();
 }
 
 const Sharded::State::Known& Sharded::State::known(const Tensor& leaf) const {
   const auto at = known_.find(leaf.impl());
   check<AutogradError>(at != known_.end(), "Sharded: the loss uses a part, ", describe(leaf),
-                       ", of parameters(); use "
-                       "the module's parameter");
+                       ", of parameters(); use the module's parameter");
   return at->second;
 }
 
 void Sharded::State::take(const Tensor& leaf, const Tensor& g) {
   if (!is_running_) begin();
-  const auto& [row, piece] = known(leaf);
+  const auto& [index, piece] = known(leaf);
   check<AutogradError>(leaf.dtype() == piece->part.dtype() && leaf.device() == piece->part.device(),
                        "Sharded: the parameter '", piece->name, "' was moved or converted to ", describe(leaf));
-  const std::size_t index =
-      static_cast<std::size_t>(std::ranges::find(rows_, row, [](const auto& r) { return r.get(); }) - rows_.begin());
   check<AutogradError>(index < left_, "Sharded: backward() computed another gradient of '", piece->name,
                        "' after its row was exchanged");
   if (piece->waiting.defined())
@@ -188,8 +188,9 @@ void Sharded::State::take(const Tensor& leaf, const Tensor& g) {
   else
     piece->waiting = is_sole_owner(g) ? g : clone(g);
   if (std::exchange(piece->is_filled, true)) return;
-  if (++row->filled < row->pieces().size()) return;
-  drop(*row);  // every rule that reads its parameters has run
+  Row& row = *rows_[index];
+  if (++row.filled < row.pieces().size()) return;
+  drop(row);  // every rule that reads its parameters has run
   while (left_ > 0 && rows_[left_ - 1]->filled == rows_[left_ - 1]->pieces().size()) exchange(left_ - 1);
 }
 
@@ -215,9 +216,7 @@ void Sharded::State::end(bool has_succeeded) {
   is_running_ = false;
   if (!has_succeeded) {
     has_failed_ = true;
-    for (const auto& row : rows_)
-      for (Row::Piece& piece : row->pieces()) piece.waiting = Tensor();
-    return;
+    return forget_waiting();
   }
   for (const auto& row : rows_) drop(*row);
   unused.clear();
@@ -229,6 +228,7 @@ void Sharded::State::end(bool has_succeeded) {
         names += (names.empty() ? "'" : ", '") + piece.name + "'";
       }
   if (options_.allow_unused) return exchange_unused();
+  forget_waiting();
   check<AutogradError>(unused.empty(), "Sharded: backward() computed no gradient of ", names,
                        "; if that is intended, set allow_unused");
 }

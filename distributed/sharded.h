@@ -15,9 +15,9 @@ class Optimizer;
 
 namespace bytetape::dist {
 
-/// What Sharded divides among ranks. `parameters` divides gradients and optimizer state too, and `gradients` divides
-/// optimizer state too. For N ranks and P parameters in f32, a rank
-/// holds with Adam, in bytes: 16 P without sharding, 8 P + 8 P / N, 4 P + 12 P / N, or 16 P / N.
+/// The tensors that Sharded divides among ranks. `gradients` includes optimizer_state, and `parameters` includes both.
+/// For N ranks and P parameters in f32, a rank holds with Adam, in bytes: 16 P without sharding, 8 P + 8 P / N,
+/// 4 P + 12 P / N, or 16 P / N.
 enum class Shard : std::uint8_t {
   optimizer_state,  ///< ZeRO 1
   gradients,        ///< ZeRO 2

@@ -116,6 +116,7 @@ std::vector<Tensor> Optimizer::gradients() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
     check_in_place(p, i);
+    check_not_divided(p, i);
     const Tensor g = p.grad();
     if (g.defined()) check_gradient(g, p, i);
     all.push_back(!g.defined() || same_layout(g.shape(), g.strides(), p.strides()) ? g : empty_like(p));

@@ -42,7 +42,7 @@ class Optimizer {
   /// Other parameters and their state do not change. A device skips the step while a fault is pending
   /// (core/device/fault.h). A skipped step is not counted: the first step after the fault was thrown waits for the
   /// device's count.
-  /// Throws ValueError if an assignment has replaced a parameter in its module.
+  /// Throws ValueError if an assignment has replaced a parameter in its module, or a dist::Sharded has divided it.
   /// Throws ShapeError, DTypeError or DeviceError if a gradient is not like its parameter, as after set_data().
   /// Nothing has been updated then.
   void step() {

@@ -65,12 +65,14 @@ std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters) {
   return sinks;
 }
 
-void check_in_place(const Tensor& p, std::size_t i) {
+void check_not_divided(const Tensor& p, std::size_t i) {
   const AutogradMeta* const meta = autograd_meta_if_any(p);
   check<ValueError>(!meta || !meta->sink || meta->sink->place_of_leaf(p) != GradSink::Place::divided, "parameter ", i,
                     ", ", describe(p),
-                    ", is divided among ranks; make the optimizer from parameters() of its "
-                    "dist::Sharded");
+                    ", is divided among ranks; make the optimizer from dist::Sharded's parameters()");
+}
+
+void check_in_place(const Tensor& p, std::size_t i) {
   check<ValueError>(!p.impl()->replaced, "parameter ", i, ", ", describe(p),
                     ", was replaced in its module by an assignment; make a new optimizer, and new averages, from the "
                     "module's parameters");

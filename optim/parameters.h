@@ -17,7 +17,9 @@ std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters);
 /// Throws DTypeError if a tensor is not floating.
 /// Throws DeviceError if devices differ.
 void check_parameters(const std::vector<Tensor>& parameters);
-/// Throws ValueError if an assignment has replaced parameter number i in its module, or a dist::Sharded has divided it.
+/// Throws ValueError if a dist::Sharded has divided parameter number i, so that optimizers update its parts.
+void check_not_divided(const Tensor& parameter, std::size_t i);
+/// Throws ValueError if an assignment has replaced parameter number i in its module.
 void check_in_place(const Tensor& parameter, std::size_t i);
 /// Checks that the gradient of parameter number i is like the parameter.
 /// Throws ShapeError, DTypeError or DeviceError.

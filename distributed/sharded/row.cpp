@@ -9,7 +9,6 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/distributed/collectives.h"
 #include "bytetape/distributed/gradients.h"
-#include "bytetape/distributed/hash.h"
 
 namespace bytetape::dist {
 namespace {
@@ -107,8 +106,8 @@ void Row::move_in(const Tensor& sums) {
   copy_gradients(moves);
 }
 
-/// Makes own_gradient_ the gradients of earlier backward runs, with 0 where there is none. Returns whether there is
-/// one.
+/// Prepares own_gradient_ for another sum: it gets the gradients that the parts have, and 0 for parts without. Returns
+/// whether a part has a gradient.
 bool Row::keep_gradients() {
   const auto has_gradient = [](const Piece& piece) { return piece.part.grad().defined(); };
   if (std::ranges::none_of(pieces_, has_gradient)) return false;
@@ -126,7 +125,7 @@ void Row::exchange_gradients(std::uint64_t tag) {
   const OutsideModules outside("Sharded");
   make_gradients();
   const bool adds = keep_gradients(), is_in_place = sums_.defined();
-  const Tensor before = adds ? is_in_place ? clone(own_gradient_) : own_gradient_ : Tensor();
+  const Tensor before = adds && is_in_place ? clone(own_gradient_) : Tensor();
   const Tensor sums =
       is_in_place ? sums_
                   : empty({part_size_ * group_.size()}, own_.dtype(), own_.device(), memory::Role::communication);
@@ -134,7 +133,7 @@ void Row::exchange_gradients(std::uint64_t tag) {
   const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
   const Tensor sum = adds && !is_in_place ? empty_like(own_gradient_) : own_gradient_;
   reduce_scatter_into(sum, sums, group_, ReduceOp::average, tag);
-  if (adds) is_in_place ? add_(own_gradient_, before) : add_(own_gradient_, sum);
+  if (adds) add_(own_gradient_, is_in_place ? before : sum);
   for (Piece& piece : pieces_) piece.part.set_grad(piece.gradient);
 }
 

@@ -19,7 +19,7 @@ class Row {
     std::string name;
     Tensor parameter;
     std::int64_t offset = 0;  // of its first element in the row
-    Tensor part = {};         // a leaf: the elements that this rank owns, of one dim; empty if there are none
+    Tensor part = {};         // a leaf of one dim with the elements that this rank owns; may be empty
     Tensor gradient = {};     // of `part`; undefined before the first exchange
     Tensor waiting = {};      // the parameter's gradient on this rank, before the exchange
     bool is_filled = false;   // the gradient waits

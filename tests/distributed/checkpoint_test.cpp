@@ -18,6 +18,7 @@ using dist::Group;
 using dist::Shard;
 using dist::Sharded;
 using dist::ShardedCheckpoint;
+using test::colours;
 using test::elements;
 using test::flat;
 using test::joined;
@@ -90,12 +91,6 @@ struct ShardedRun {
   }
 };
 
-std::vector<int> colours(const Group& group, int size) {
-  std::vector<int> all;
-  for (int r = 0; r < group.size(); ++r) all.push_back(r / size);
-  return all;
-}
-
 TEST(ShardedCheckpoint, LoadsOnAnyNumberOfRanks) {
   const Group all = world();
   const SharedDir dir;
@@ -145,7 +140,7 @@ TEST(ShardedCheckpoint, ReplacesASetAsAWhole) {
   run.step(1);
   // A crash before the main file is replaced leaves new files of ranks.
   if (group.rank() == 0) {
-    fs::copy_file(path, path + ".saved");
+    test::set_content(path + ".best-of-3", "of the user");
     fs::copy_file(path + ".1-0-of-" + std::to_string(group.size()), path + ".2-0-of-" + std::to_string(group.size()));
   }
   dist::barrier(group);
@@ -154,11 +149,10 @@ TEST(ShardedCheckpoint, ReplacesASetAsAWhole) {
     ShardedCheckpoint(path).load_into(*old.sharded, *old.optimizer);
     EXPECT_EQ(old.values(), first);
   }
-  if (group.rank() == 0) fs::remove(path + ".saved");
-  dist::barrier(group);
   dist::save_checkpoint(path, *run.sharded, *run.optimizer);
   dist::barrier(group);
-  EXPECT_EQ(dir.files(), 1 + group.size());
+  EXPECT_EQ(dir.files(), 2 + group.size());
+  EXPECT_TRUE(fs::exists(path + ".best-of-3"));
   ShardedRun now(group, Shard::parameters, 2);
   ShardedCheckpoint(path).load_into(*now.sharded, *now.optimizer);
   EXPECT_EQ(now.values(), run.values());

@@ -1,12 +1,14 @@
 #include "bytetape/distributed/data_parallel.h"
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "bytetape/bytetape.h"
 #include "bytetape/core/memory/allocator.h"
 #include "tests/distributed/net.h"
+#include "tests/distributed/predicted.h"
 #include "tests/distributed/ranks.h"
-#include "tests/support/events.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 
@@ -427,60 +429,34 @@ TEST(DataParallel, RefusesBadInput) {
   EXPECT_THROWS_SAYING(loss(DType::f32).backward(), AutogradError, "was moved or converted to f32");
 }
 
-/// Everything that a rank holds, from nothing, in three steps.
-std::function<void()> training(std::shared_ptr<std::function<void()>>& keep, bool allow_unused) {
-  const Group group = dist::init(std::chrono::seconds(60));
+/// Makes a program, and returns its step.
+std::function<void()> training(bool allow_unused) {
   struct State {
-    std::unique_ptr<Net> net;
-    std::unique_ptr<DataParallel> parallel;
-    std::unique_ptr<optim::Adam> adam;
+    Net net;
+    std::optional<DataParallel> parallel;
+    std::optional<optim::Adam> adam;
   };
   auto state = std::make_shared<State>();
-  state->net = std::make_unique<Net>();
-  state->parallel = std::make_unique<DataParallel>(
-      *state->net, group, dist::DataParallelOptions{.bucket_bytes = 1000, .allow_unused = allow_unused});
-  state->net->uses_extra = !allow_unused;
-  state->adam = std::make_unique<optim::Adam>(state->net->parameters());
-  keep = std::make_shared<std::function<void()>>([state] {
+  state->parallel.emplace(state->net, world(),
+                          dist::DataParallelOptions{.bucket_bytes = 1000, .allow_unused = allow_unused});
+  state->net.uses_extra = !allow_unused;
+  state->adam.emplace(state->net.parameters());
+  return [state] {
     const memory::Step step;
-    const Tensor x = randn({per_rank, 1, 4, 4}, DType::f32, default_device(), default_generator(), memory::Role::input);
-    const Tensor t = randint(0, 8, {per_rank}, DType::i64, default_device(), default_generator(), memory::Role::input);
-    cross_entropy((*state->net)(x), t).backward();
+    const auto [x, t] = test::random_batch();
+    cross_entropy(state->net(x), t).backward();
     state->adam->step();
     state->adam->zero_grad();
-  });
-  return *keep;
+  };
 }
 
 TEST(DataParallel, IsPredictedEventByEventForEachRank) {
-  const Group group = world();
-  set_num_threads(1);
-  for (const bool allow_unused : {false, true}) {
-    const auto real = test::record_events({}, [&](Device) {
-      std::shared_ptr<std::function<void()>> keep;
-      const auto step = training(keep, allow_unused);
-      for (int i = 0; i < 3; ++i) step();
-    });
-    const auto program = [&] {
-      std::shared_ptr<std::function<void()>> keep;
-      return training(keep, allow_unused);
-    };
-    const auto simulated =
-        memory::predict({}, program, {.max_steps = 3, .world_size = group.size(), .rank = group.rank()});
-    const auto& events = simulated.snapshot.events;
-    ASSERT_LE(events.size(), real.size());  // the real program also frees its memory
-    const std::vector<memory::Event> same(real.begin(), real.begin() + static_cast<std::ptrdiff_t>(events.size()));
-    EXPECT_EQ(test::first_difference(same, events), "");
-    EXPECT_TRUE(simulated.is_settled());
-  }
+  for (const bool allow_unused : {false, true}) test::expect_predicted([&] { return training(allow_unused); });
 }
 
 TEST(DataParallel, MayBePredictedByOneRankAlone) {
   const Group group = world();
-  const auto program = [&] {
-    std::shared_ptr<std::function<void()>> keep;
-    return training(keep, false);
-  };
+  const auto program = [] { return training(false); };
   if (group.rank() == 0) {
     EXPECT_TRUE(memory::predict({}, program).is_settled());
     EXPECT_TRUE(memory::predict({}, program, {.world_size = 5, .rank = 4}).is_settled());

@@ -107,18 +107,16 @@ Tensor flat(nn::Module& net) {
   return cat(rows, 0);
 }
 
-/// The parameters after `steps` steps on this rank's parts of the batches.
-std::vector<double> train(const Group& group, bool is_captured, DType dtype, int steps,
-                          std::size_t bucket_bytes = 2000) {
-  const auto net = make_net(dtype);
-  const DataParallel parallel(*net, group, {.bucket_bytes = bucket_bytes});
-  optim::AdamW adam(net->parameters(), {.lr = 0.01});
+/// Takes `steps` steps on this rank's parts of the batches. Returns the parameters. `clip` clips all gradients.
+template <class Clip>
+std::vector<double> take_steps(nn::Module& net, optim::Optimizer& optimizer, const Group& group, bool is_captured,
+                               DType dtype, int steps, const Clip& clip) {
   const auto step = [&](const Tensor& x, const Tensor& t) {
-    adam.zero_grad();
-    const Tensor loss = cross_entropy((*net)(x), t);
+    optimizer.zero_grad();
+    const Tensor loss = cross_entropy(net(x), t);
     loss.backward();
-    optim::clip_grad_norm_(net->parameters(), 0.5);
-    adam.step();
+    clip(0.5);
+    optimizer.step();
     return loss.detach();
   };
   auto captured = capture(step);
@@ -128,7 +126,17 @@ std::vector<double> train(const Group& group, bool is_captured, DType dtype, int
     is_captured ? captured(x, t) : step(x, t);
   }
   EXPECT_EQ(captured.is_captured(), is_captured);
-  return elements(flat(*net));
+  return elements(flat(net));
+}
+
+/// The parameters after `steps` steps of data parallel training.
+std::vector<double> train(const Group& group, bool is_captured, DType dtype, int steps,
+                          std::size_t bucket_bytes = 2000) {
+  const auto net = make_net(dtype);
+  const DataParallel parallel(*net, group, {.bucket_bytes = bucket_bytes});
+  optim::AdamW adam(net->parameters(), {.lr = 0.01});
+  return take_steps(*net, adam, group, is_captured, dtype, steps,
+                    [&](double norm) { optim::clip_grad_norm_(net->parameters(), norm); });
 }
 
 TEST_F(GpuRanks, TrainAsOneProcessOnTheJoinedBatch) {
@@ -164,28 +172,13 @@ TEST_F(GpuRanks, CapturedStepsEqualPlainOnes) {
   }
 }
 
-/// The parameters after `steps` sharded steps.
+/// The parameters after `steps` steps of sharded training.
 std::vector<double> train_sharded(const Group& group, bool is_captured, DType dtype, int steps, dist::Shard shard,
                                   std::size_t gathered_bytes) {
   const auto net = make_net(dtype);
   const dist::Sharded sharded(*net, group, {shard, 2000, gathered_bytes});
   optim::AdamW adam(sharded.parameters(), {.lr = 0.01});
-  const auto step = [&](const Tensor& x, const Tensor& t) {
-    adam.zero_grad();
-    const Tensor loss = cross_entropy((*net)(x), t);
-    loss.backward();
-    sharded.clip_grad_norm_(0.5);
-    adam.step();
-    return loss.detach();
-  };
-  auto captured = capture(step);
-  for (int i = 0; i < steps; ++i) {
-    const data::Batch batch = joined(i, group.size(), dtype);
-    const Tensor x = part(batch.x, group.rank()), t = part(batch.y, group.rank());
-    is_captured ? captured(x, t) : step(x, t);
-  }
-  EXPECT_EQ(captured.is_captured(), is_captured);
-  return elements(flat(*net));
+  return take_steps(*net, adam, group, is_captured, dtype, steps, [&](double norm) { sharded.clip_grad_norm_(norm); });
 }
 
 TEST_F(GpuRanks, ShardedTrainAsDataParallel) {

@@ -61,4 +61,20 @@ inline void expect_equal_on_all_ranks(nn::Module& net, const dist::Group& group)
   for (int r = 0; r < group.size(); ++r) EXPECT_EQ(elements(all[r]), elements(mine)) << "rank " << r;
 }
 
+inline constexpr dist::Shard all_shards[] = {dist::Shard::optimizer_state, dist::Shard::gradients,
+                                             dist::Shard::parameters};
+
+/// The loss of this rank's part of a batch.
+inline Tensor loss_of(nn::Module& net, int step, const dist::Group& group, DType dtype = DType::f64) {
+  const auto batch = joined(step, group.size());
+  return cross_entropy(net(to(part(batch.first, group.rank()), dtype)), part(batch.second, group.rank()));
+}
+
+/// Returns the colours of a split into groups of `size` ranks, of which the last one may be smaller.
+inline std::vector<int> colours(const dist::Group& group, int size) {
+  std::vector<int> all;
+  for (int r = 0; r < group.size(); ++r) all.push_back(r / size);
+  return all;
+}
+
 }  // namespace bytetape::test

@@ -1,4 +1,4 @@
-#include "bytetape/distributed/sharded/state.h"
+#include "bytetape/distributed/sharded/optimizer_state.h"
 
 #include <algorithm>
 #include <map>
