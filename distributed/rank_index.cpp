@@ -47,14 +47,12 @@ std::vector<RankMemory> gather_all(Device device, const Group& group) {
 /// Rules beside those of the page of one rank, whose colours it shares.
 constexpr const char* style = R"(
 body { max-width: 1400px; }
-table { width: 100%; margin-top: 16px; border-collapse: collapse; background: var(--surface); border-radius: 8px; }
-th, td { padding: 7px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--faint); }
-th { color: var(--soft-ink); font-weight: 500; }
+table { width: 100%; margin-top: 16px; background: var(--surface); border-radius: 8px; }
+th, td { padding: 7px 12px; text-align: right; vertical-align: middle; white-space: nowrap; }
 th:first-child, td:first-child, th.bar, td.bar { text-align: left; }
 tr:last-child td { border-bottom: 0; }
 td.bar { width: 45%; min-width: 260px; }
 .stack { display: flex; height: 14px; border-radius: 3px; overflow: hidden; background: var(--faint); }
-.key { display: inline-block; width: 9px; height: 9px; margin-right: 6px; border-radius: 2px; }
 a { color: inherit; text-underline-offset: 3px; }
 )";
 constexpr const char* theme = R"html(<script>
@@ -116,7 +114,7 @@ void write_page(std::ostream& out, const std::vector<RankMemory>& all, const std
   out << R"(<table><thead><tr><th>rank</th><th class="bar">allocated, by role</th><th>allocated</th><th>reserved</th>)"
       << "<th>step</th>";
   for (const std::size_t role : roles)
-    out << fmt::format(R"html(<th><span class="key" style="background:var(--role-{})"></span>{}</th>)html", role,
+    out << fmt::format(R"html(<th><span class="swatch" style="background:var(--role-{})"></span>{}</th>)html", role,
                        role_name(role));
   out << "</tr></thead><tbody>\n";
   for (std::size_t r = 0; r < all.size(); ++r) write_row(out, static_cast<int>(r), all[r], most, roles, links[r]);
