@@ -7,7 +7,7 @@ if(BYTETAPE_HAS_CUDA)
 else()
   list(APPEND targets bytetape_cuda_absent)
 endif()
-foreach(folder ${BYTETAPE_FOLDERS})
+foreach(folder ${BYTETAPE_FOLDERS} ${BYTETAPE_OPTIONAL_FOLDERS})
   if(TARGET bytetape_${folder})
     list(APPEND targets bytetape_${folder})
   endif()
@@ -30,5 +30,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/bytetapeConfig.cmake.in
   ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/bytetapeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bytetapeConfig.cmake ${PROJECT_BINARY_DIR}/bytetapeConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/Finddnnl.cmake ${CMAKE_CURRENT_LIST_DIR}/FindPCRE2.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/Finddnnl.cmake ${CMAKE_CURRENT_LIST_DIR}/FindPCRE2.cmake ${CMAKE_CURRENT_LIST_DIR}/FindOnnxProto.cmake
   DESTINATION ${package_dir})

@@ -20,9 +20,10 @@ MAY_INCLUDE = {
     "data": ["core"],
     "cuda": ["core"],
     "distributed": ["nn", "optim", "autograd", "core"],
+    "onnx": ["nn", "autograd", "core"],
 }
 # Libraries for sources only. A public header that includes one would require it of all users.
-PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "mpi.h", "CLI/", "gtest/")
+PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "mpi.h", "onnx/", "google/", "CLI/", "gtest/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<quoted>[^"]+)"|<(?P<angled>[^>]+)>|(?P<macro>\w+))')
 
@@ -87,6 +88,8 @@ def self_test():
         ("optim/a.cpp", '#include "bytetape/nn/module.h"', False),
         ("data/a.cpp", '#include "bytetape/autograd/grad_mode.h"', False),
         ("data/a.cpp", '#include "bytetape/bytetape.h"', False),
+        ("onnx/a.cpp", "#include <onnx/onnx_pb.h>", True),
+        ("onnx/a.h", "#include <onnx/onnx_pb.h>", False),
         ("cuda/a.cu", '#include "bytetape/core/kernels/table.h"', True),
         ("cuda/a.cu", '#include "bytetape/autograd/node.h"', False),
     ]

@@ -1,0 +1,71 @@
+#include <limits>
+
+#include "bytetape/onnx/ops/table.h"
+
+namespace bytetape::onnx {
+namespace {
+
+template <const char* op_type>
+void compare(Conversion& c) {
+  c.set_out(c.graph.add(op_type, {c.in(0), c.in(1)}));
+}
+constexpr char equal[] = "Equal", less[] = "Less", less_equal[] = "LessOrEqual", greater[] = "Greater",
+               greater_equal[] = "GreaterOrEqual", logical_and[] = "And", logical_or[] = "Or", logical_xor[] = "Xor";
+
+void ne(Conversion& c) { c.set_out(c.graph.add("Not", {c.graph.add("Equal", {c.in(0), c.in(1)})})); }
+
+/// Returns input i as a bool tensor.
+std::string truth(Conversion& c, std::size_t i) {
+  if (c.is_number(i)) return c.cast(c.in(i), DType::boolean);
+  return c.dtype(i) == DType::boolean ? c.in(i) : c.cast(c.in(i), DType::boolean);
+}
+
+template <const char* op_type>
+void logical(Conversion& c) {
+  c.set_out(c.graph.add(op_type, {truth(c, 0), truth(c, 1)}));
+}
+void logical_not(Conversion& c) { c.set_out(c.graph.add("Not", {truth(c, 0)})); }
+
+/// Returns a bool tensor of the shape of x with one value.
+std::string constant_like(Conversion& c, bool value) {
+  return c.graph.add("Expand", {c.graph.number(value, DType::boolean), c.graph.sizes(c.shape())});
+}
+void isnan(Conversion& c) {
+  c.set_out(is_floating(c.dtype()) ? c.graph.add("IsNaN", {c.in()}) : constant_like(c, false));
+}
+std::string magnitude_is_infinite(Conversion& c) {
+  const std::string infinity = c.graph.number(std::numeric_limits<double>::infinity(), c.dtype());
+  return c.graph.add("Equal", {c.graph.add("Abs", {c.in()}), infinity});
+}
+void isinf(Conversion& c) { c.set_out(is_floating(c.dtype()) ? magnitude_is_infinite(c) : constant_like(c, false)); }
+void isfinite(Conversion& c) {
+  if (!is_floating(c.dtype())) return c.set_out(constant_like(c, true));
+  c.set_out(c.graph.add("Not", {c.graph.add("Or", {c.graph.add("IsNaN", {c.in()}), magnitude_is_infinite(c)})}));
+}
+
+void where(Conversion& c) { c.set_out(c.graph.add("Where", {c.in(0), c.in(1), c.in(2)})); }
+void masked_fill(Conversion& c) { c.set_out(c.graph.add("Where", {c.in(1), c.in(2), c.in(0)})); }
+
+constexpr Converter converters[] = {
+    {"eq", compare<equal>},
+    {"ge", compare<greater_equal>},
+    {"gt", compare<greater>},
+    {"isfinite", isfinite},
+    {"isinf", isinf},
+    {"isnan", isnan},
+    {"le", compare<less_equal>},
+    {"logical_and", logical<logical_and>},
+    {"logical_not", logical_not},
+    {"logical_or", logical<logical_or>},
+    {"logical_xor", logical<logical_xor>},
+    {"lt", compare<less>},
+    {"masked_fill", masked_fill},
+    {"ne", ne},
+    {"where", where},
+};
+
+}  // namespace
+
+Converters compare_converters() { return converters; }
+
+}  // namespace bytetape::onnx

@@ -1,0 +1,102 @@
+#include "bytetape/onnx/ops/table.h"
+
+namespace bytetape::onnx {
+namespace {
+
+Attributes keeping(const Conversion& c) { return {{"keepdims", static_cast<std::int64_t>(c.flag("keepdim"))}}; }
+
+/// Returns the reduction of x over the op's dims, all if it names none. A scalar has no dims.
+std::string reduced(Conversion& c, const char* op_type, const std::string& x) {
+  const std::vector<std::int64_t> dims = c.integers("dims");
+  if (c.rank() == 0) return x;
+  Attributes attributes = keeping(c);
+  if (!dims.empty()) attributes.emplace_back("axes", dims);
+  return c.graph.add(op_type, {x}, attributes);
+}
+
+/// Returns x in the dtype of the result: sums of integers are i64.
+std::string widened(Conversion& c) { return c.dtype() == c.out_dtype() ? c.in() : c.cast(c.in(), c.out_dtype()); }
+
+template <const char* op_type>
+void reduce(Conversion& c) {
+  c.set_out(reduced(c, op_type, widened(c)));
+}
+constexpr char mean[] = "ReduceMean", prod[] = "ReduceProd", max[] = "ReduceMax", min[] = "ReduceMin",
+               norm[] = "ReduceL2", logsumexp[] = "ReduceLogSumExp";
+
+// In opset 17 the dims of ReduceSum are an input, those of other reductions an attribute.
+void sum(Conversion& c) {
+  const std::vector<std::int64_t> dims = c.integers("dims");
+  if (c.rank() == 0) return c.set_out(widened(c));
+  Names inputs{widened(c)};
+  if (!dims.empty()) inputs.push_back(c.graph.integers(dims));
+  c.set_out(c.graph.add("ReduceSum", inputs, keeping(c)));
+}
+
+/// Whether any or all elements are true.
+template <const char* op_type>
+void quantify(Conversion& c) {
+  const std::string truth = c.dtype() == DType::boolean ? c.in() : c.cast(c.in(), DType::boolean);
+  c.set_out(c.cast(reduced(c, op_type, c.cast(truth, DType::i32)), DType::boolean));
+}
+
+/// Returns the index of the extreme element along a dim.
+std::string extreme_index(Conversion& c, const char* op_type) {
+  return c.graph.add(op_type, {c.in()},
+                     {{"axis", c.dim("dim", c.rank())}, {"keepdims", static_cast<std::int64_t>(c.flag("keepdim"))}});
+}
+
+template <const char* op_type>
+void index(Conversion& c) {
+  if (c.rank() == 0) c.refuse("a scalar has no dim");
+  if (c.has_attribute("dim")) return c.set_out(extreme_index(c, op_type));
+  const std::string all = c.graph.add("Reshape", {c.in(), c.graph.integers({-1})});
+  c.set_out(c.graph.add(op_type, {all}, {{"axis", std::int64_t{0}}, {"keepdims", std::int64_t{0}}}));
+}
+constexpr char argmax[] = "ArgMax", argmin[] = "ArgMin";
+
+template <const char* value_type, const char* index_type>
+void extreme(Conversion& c) {
+  if (c.rank() == 0) c.refuse("a scalar has no dim");
+  Attributes attributes = keeping(c);
+  attributes.emplace_back("axes", std::vector<std::int64_t>{c.dim("dim", c.rank())});
+  c.set_out(c.graph.add(value_type, {c.in()}, attributes), 0);
+  c.set_out(extreme_index(c, index_type), 1);
+}
+
+void cumsum(Conversion& c) {
+  if (c.rank() == 0) return c.set_out(widened(c));
+  c.set_out(c.graph.add("CumSum", {widened(c), c.graph.number(c.dim("dim", c.rank()), DType::i64)}));
+}
+
+template <const char* op_type>
+void softmax(Conversion& c) {
+  if (c.rank() == 0) c.refuse("a scalar has no dim");
+  c.set_out(c.graph.add(op_type, {c.in()}, {{"axis", c.dim("dim", c.rank())}}));
+}
+constexpr char softmax_type[] = "Softmax", log_softmax_type[] = "LogSoftmax";
+
+constexpr Converter converters[] = {
+    {"all", quantify<min>},
+    {"any", quantify<max>},
+    {"argmax", index<argmax>},
+    {"argmin", index<argmin>},
+    {"cumsum", cumsum},
+    {"log_softmax", softmax<log_softmax_type>},
+    {"logsumexp", reduce<logsumexp>},
+    {"max", reduce<max>},
+    {"max_with_indices", extreme<max, argmax>},
+    {"mean", reduce<mean>},
+    {"min", reduce<min>},
+    {"min_with_indices", extreme<min, argmin>},
+    {"norm", reduce<norm>},
+    {"prod", reduce<prod>},
+    {"softmax", softmax<softmax_type>},
+    {"sum", sum},
+};
+
+}  // namespace
+
+Converters reduce_converters() { return converters; }
+
+}  // namespace bytetape::onnx

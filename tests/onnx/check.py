@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Compares exported models with onnxruntime.
+
+    tests/onnx/check.py build/release/tests/onnx_tests [--case NAME]
+
+The program exports its cases, and saves fresh inputs and the expected results for several batch sizes. Each model must
+pass onnx.checker, and onnxruntime's results must differ from the expected ones by at most 1e-5 times the largest
+magnitude of the results, or 1e-5 if that is below 1. Prints the largest difference of each case. Exits with 77 if onnx,
+onnxruntime or numpy is not installed (scripts/install_dependencies --all installs them).
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+TOLERANCE = 1e-5
+
+
+def load_all(folder, kind):
+    return [numpy.load(folder / f"{kind}_{i}.npy") for i in range(len(list(folder.glob(f"{kind}_*.npy"))))]
+
+
+def difference(found, expected):
+    """The largest difference, relative to the largest magnitude if that is above 1."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"{found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
+    if expected.size == 0:
+        return 0.0
+    if not numpy.issubdtype(expected.dtype, numpy.floating):
+        return float(numpy.sum(found != expected))
+    same = (found == expected) | (numpy.isnan(found) & numpy.isnan(expected))
+    finite = numpy.where(numpy.isfinite(expected), expected, 0)
+    with numpy.errstate(invalid="ignore"):
+        gaps = numpy.where(same, 0, numpy.abs(found.astype(numpy.float64) - expected))
+    return float(numpy.max(gaps)) / max(1.0, float(numpy.max(numpy.abs(finite))))
+
+
+def check_case(folder):
+    """The largest difference over all runs. Throws if the model is invalid."""
+    path = folder / "model.onnx"
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for run in sorted(folder.glob("run_*")):
+        names = [x.name for x in session.get_inputs()]
+        found = session.run(None, dict(zip(names, load_all(run, "in"))))
+        expected = load_all(run, "out")
+        if len(found) != len(expected):
+            return f"{len(found)} results instead of {len(expected)}"
+        for result in map(difference, found, expected):
+            if isinstance(result, str) or result != result:
+                return f"{run.name}: {result}"
+            worst = max(worst, result)
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--case")
+    arguments = parser.parse_args()
+    onnxruntime.set_default_logger_severity(3)
+    failed = 0
+    with tempfile.TemporaryDirectory() as root:
+        environment = dict(os.environ, BYTETAPE_ONNX_MODELS=root)
+        wrote = subprocess.run([arguments.program, "--gtest_filter=Export.WritesEachCase"], env=environment)
+        cases = sorted(path for path in pathlib.Path(root).iterdir() if arguments.case in (None, path.name))
+        for folder in cases:
+            try:
+                worst = check_case(folder)
+            except Exception as error:  # of the checker or of onnxruntime, whose classes differ
+                worst = str(error).strip()
+            is_good = not isinstance(worst, str) and worst <= TOLERANCE
+            failed += not is_good
+            print(f"{'ok    ' if is_good else 'FAILED'} {folder.name}: {worst if isinstance(worst, str) else f'{worst:.1e}'}")
+    print(f"{len(cases) - failed} of {len(cases)} models agree with onnxruntime {onnxruntime.__version__}")
+    sys.exit(bool(failed) or not cases or wrote.returncode != 0)
+
+
+if __name__ == "__main__":
+    main()
