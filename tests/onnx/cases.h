@@ -15,8 +15,6 @@ struct ExportCase {
   onnx::Function function;
   std::function<NamedTensors(std::int64_t batch)> inputs;  ///< fresh random inputs
   onnx::SaveOptions options = {};
-  /// The ops that the case is there for.
-  std::vector<std::string> ops = {};
 };
 
 /// A case of a module of one input, f32 (batch, shape...).

@@ -1,0 +1,120 @@
+#include "bytetape/bytetape.h"
+#include "bytetape/onnx/ops/table.h"
+#include "tests/onnx/cases.h"
+#include "tests/ops/evaluate.h"
+#include "tests/support/random.h"
+
+namespace bytetape::test {
+namespace {
+
+/// A case of a function of one tensor, f32 (batch, shape...).
+ExportCase function_case(std::string name, const Shape& shape, const std::function<Tensor(const Tensor&)>& f) {
+  return module_case(std::move(name), std::make_shared<nn::Lambda>(f), shape);
+}
+
+/// Each case of a row of the op list, with the sizes that it has.
+void add_row(std::vector<ExportCase>& all, const OpRow& row) {
+  for (std::size_t number = 0; number < row.cases.size(); ++number) {
+    const Case& inputs = row.cases[number];
+    const auto fresh = [&row, inputs, draws = 0u](std::int64_t) mutable {
+      const NoGrad no_grad;
+      NamedTensors named;
+      for (const Tensor& x : make_inputs(inputs, draw(row, inputs, draws++), DType::f32))
+        if (x.defined()) named.emplace_back("x" + std::to_string(named.size()), clone(x.detach()));
+      return named;
+    };
+    const auto function = [&row, inputs](const std::vector<Tensor>& given) {
+      std::vector<Tensor> all;
+      std::size_t next = 0;
+      for (const Input& input : inputs) all.push_back(input.defined ? given[next++] : Tensor());
+      return std::vector<Tensor>{row.f(all)};
+    };
+    all.push_back({"op_" + row.name() + "_" + std::to_string(number), std::make_shared<nn::Identity>(), function, fresh,
+                   {.dynamic_batch = false}});
+  }
+}
+
+/// Ops whose arguments or results depend on the batch size, and ops in place on views.
+void add_batches(std::vector<ExportCase>& all) {
+  all.push_back(function_case("batch_view", {4, 6}, [](const Tensor& x) { return view(x, {x.size(0) * 2, 12}); }));
+  all.push_back(function_case("batch_flatten", {4, 6}, [](const Tensor& x) { return flatten(x); }));
+  all.push_back(function_case("batch_expand", {1, 6}, [](const Tensor& x) { return expand(x, {x.size(0), 4, 6}); }));
+  all.push_back(function_case("batch_square", {1, 6},
+                              [](const Tensor& x) { return expand(x, {x.size(0), 3, 6}) + mean(x, 0); }));
+  all.push_back(function_case("batch_halves", {4}, [](const Tensor& x) {
+    const std::vector<Tensor> parts = split(x, {1, 3}, 1);
+    return cat({parts[1], parts[0]}, 1);
+  }));
+  all.push_back(function_case("batch_last", {4}, [](const Tensor& x) { return flip(x, 0) * index(x, {Ellipsis, -1, None}); }));
+  all.push_back(function_case("batch_sort", {4}, [](const Tensor& x) { return sort(x, 0).values; }));
+  all.push_back(function_case("batch_zeros", {4}, [](const Tensor& x) { return cat({x, zeros({x.size(0), 2})}, 1); }));
+  all.push_back(function_case("batch_repeat", {4}, [](const Tensor& x) { return repeat(x, {2, 3}); }));
+  all.push_back(function_case("batch_rows", {2, 4}, [](const Tensor& x) {
+    return transpose(reshape(transpose(x, 0, 1), {2, x.size(0) * 4}), 0, 1);
+  }));
+}
+
+void add_in_place(std::vector<ExportCase>& all) {
+  all.push_back(function_case("in_place", {4}, [](const Tensor& x) {
+    const Tensor y = x * 2;
+    mul_(relu_(y), 3);
+    return y + x;
+  }));
+  all.push_back(function_case("in_place_on_input", {4}, [](const Tensor& x) { return relu_(x) + x; }));
+  all.push_back(function_case("in_place_on_part", {4, 6}, [](const Tensor& x) {
+    const Tensor y = x * 2, part = narrow(y, 1, 1, 2), other = view(y, {y.size(0), 24});
+    relu_(part);
+    add_(select(y, 2, 3), 5);
+    return cat({flatten(y, 1), other, flatten(part, 1)}, 1);
+  }));
+  all.push_back(function_case("in_place_on_turned", {4, 6}, [](const Tensor& x) {
+    const Tensor y = x * 2, turned = permute(y, {2, 0, 1});
+    mul_(narrow(turned, 0, 2, 4), 3);
+    relu_(transpose(y, 1, 2));
+    return y;
+  }));
+  all.push_back(function_case("in_place_on_base", {4, 6}, [](const Tensor& x) {
+    const Tensor y = x * 2, part = select(y, 1, 1);
+    const Tensor before = part * 1;
+    add_(y, 1);
+    return before + part * 10;
+  }));
+  all.push_back(function_case("copied_into_zeros", {4}, [](const Tensor& x) {
+    const Tensor y = zeros({x.size(0), 6});
+    copy_(narrow(y, 1, 1, 4), x);
+    return y;
+  }));
+}
+
+void add_constants(std::vector<ExportCase>& all) {
+  const Tensor table = random_tensor({3, 4}, DType::f32);
+  all.push_back(function_case("constant", {4}, [table](const Tensor& x) { return matmul(x, transpose(table, 0, 1)); }));
+  all.push_back(function_case("overwritten_constant", {4}, [](const Tensor& x) {
+    const Tensor scale = full({4}, 3);
+    const Tensor y = x * scale;
+    fill_(scale, 5);
+    return y + x * scale;
+  }));
+  all.push_back(function_case("result_is_input", {4}, [](const Tensor& x) { return x; }));
+}
+
+}  // namespace
+
+std::vector<ExportCase> op_cases() {
+  std::vector<ExportCase> all;
+  add_batches(all);
+  add_in_place(all);
+  add_constants(all);
+  for (const OpRow& row : op_list())
+    if (!onnx::is_refused(row.op)) add_row(all, row);
+  return all;
+}
+
+std::vector<ExportCase> all_cases() {
+  std::vector<ExportCase> all = layer_cases();
+  for (auto* more : {model_cases, op_cases})
+    for (ExportCase& c : more()) all.push_back(std::move(c));
+  return all;
+}
+
+}  // namespace bytetape::test
