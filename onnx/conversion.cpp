@@ -95,6 +95,7 @@ DType Conversion::number_dtype() const {
 
 std::string Conversion::in(std::size_t i) {
   const Argument &x = first_.inputs[i], &y = second_.inputs[i];
+  if (!has(i)) return "";
   if (!x.is_number) return values_.name(x.value);
   if (x.number.to<double>() != y.number.to<double>())
     refuse(detail::concat("a number depends on the batch size: it is ", x.number, " and ", y.number));
@@ -106,7 +107,7 @@ std::string Conversion::in_or_full(std::size_t i, const Shape& shape, double val
 }
 
 std::int64_t Conversion::size(std::size_t i, std::int64_t dim) const {
-  const Size size = shape(i)[static_cast<std::size_t>(dim)];
+  const Size size = shape(i).at(static_cast<std::size_t>(dim));
   if (!size.is_fixed()) refuse(detail::concat("dim ", dim, " of input ", i, " depends on the batch size"));
   return size.first;
 }
@@ -147,6 +148,13 @@ std::int64_t Conversion::dim(std::string_view name, std::int64_t rank) const {
 }
 
 std::string Conversion::cast(const std::string& x, DType to) { return graph.add("Cast", {x}, {{"to", onnx_type(to)}}); }
+
+// onnxruntime casts NaN to false.
+std::string Conversion::is_nonzero(const std::string& x, DType dtype) {
+  if (dtype == DType::boolean) return x;
+  if (!is_floating(dtype)) return cast(x, DType::boolean);
+  return graph.add("Not", {graph.add("Equal", {x, graph.number(0, dtype)})});
+}
 
 std::string Conversion::reshape(const std::string& x, const Sizes& sizes) {
   const auto is_open = [](const Size& s) { return !s.is_fixed(); };

@@ -39,8 +39,8 @@ class Conversion {
   std::size_t inputs() const { return first_.inputs.size(); }
   bool has(std::size_t i) const { return first_.inputs[i].value >= 0 || first_.inputs[i].is_number; }
   bool is_number(std::size_t i) const { return first_.inputs[i].is_number; }
-  /// Returns the name of input i. A number becomes a constant of the dtype of the result, or, if that is bool, of the
-  /// first tensor.
+  /// Returns the name of input i; "" if it is undefined. A number becomes a constant of the dtype of the result, or, if
+  /// that is bool, of the first tensor.
   std::string in(std::size_t i = 0);
   /// Returns the name of input i, or of a constant of the same shape for each channel if it is undefined.
   std::string in_or_full(std::size_t i, const Shape& shape, double value, DType dtype);
@@ -69,6 +69,14 @@ class Conversion {
   /// Return the name of the result of further nodes.
   std::string cast(const std::string& x, DType to);
   std::string reshape(const std::string& x, const Sizes& sizes);
+  /// Whether each element of x, of the given dtype, is not 0. NaN is not.
+  std::string is_nonzero(const std::string& x, DType dtype);
+  /// Returns input 0; a scalar as a tensor of one element, for nodes that need a dim.
+  std::string vector_in() { return rank() == 0 ? reshape(in(), {1}) : in(); }
+  /// Sets a result that was computed from vector_in().
+  void set_vector_out(const std::string& y, std::size_t i = 0) {
+    set_out(rank() == 0 ? reshape(y, out_shape(i)) : y, i);
+  }
 
   [[noreturn]] static void refuse(std::string reason) { throw Refusal{std::move(reason)}; }
 

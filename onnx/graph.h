@@ -21,6 +21,7 @@ struct Size {
   Size(std::int64_t first, std::int64_t second) : first(first), second(second) {}
   bool is_fixed() const { return first == second; }
   friend Size operator+(Size a, Size b) { return {a.first + b.first, a.second + b.second}; }
+  friend Size operator*(Size a, Size b) { return {a.first * b.first, a.second * b.second}; }
   friend bool operator==(const Size&, const Size&) = default;
 };
 using Sizes = std::vector<Size>;

@@ -15,10 +15,7 @@ constexpr char equal[] = "Equal", less[] = "Less", less_equal[] = "LessOrEqual",
 void ne(Conversion& c) { c.set_out(c.graph.add("Not", {c.graph.add("Equal", {c.in(0), c.in(1)})})); }
 
 /// Returns input i as a bool tensor.
-std::string truth(Conversion& c, std::size_t i) {
-  if (c.is_number(i)) return c.cast(c.in(i), DType::boolean);
-  return c.dtype(i) == DType::boolean ? c.in(i) : c.cast(c.in(i), DType::boolean);
-}
+std::string truth(Conversion& c, std::size_t i) { return c.is_nonzero(c.in(i), c.dtype(c.is_number(i) ? 1 - i : i)); }
 
 template <const char* op_type>
 void logical(Conversion& c) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "bytetape/onnx/ops/table.h"
@@ -41,7 +42,7 @@ void stack(Conversion& c) {
 
 void flip(Conversion& c) {
   std::vector<std::int64_t> dims = c.integers("dims");
-  if (dims.empty()) return c.set_out(c.in());
+  if (dims.empty() || c.rank() == 0) return c.set_out(c.in());
   constexpr std::int64_t before_first = std::numeric_limits<std::int64_t>::min() + 1;
   const auto all = [&](std::int64_t v) { return c.graph.integers(std::vector<std::int64_t>(dims.size(), v)); };
   c.set_out(c.graph.add("Slice", {c.in(), all(-1), all(before_first), c.graph.integers(dims), all(-1)}));
@@ -60,6 +61,7 @@ std::string rolled(Conversion& c, const std::string& x, std::int64_t dim, std::i
 void roll(Conversion& c) {
   const std::vector<std::int64_t> shifts = c.integers("shifts"), dims = c.integers("dims");
   std::string x = c.in();
+  if (c.rank() == 0) return c.set_out(x);
   if (!dims.empty()) {
     for (std::size_t i = 0; i < dims.size(); ++i) {
       const std::int64_t dim = dims[i] < 0 ? dims[i] + c.rank() : dims[i];
@@ -84,19 +86,34 @@ void repeat(Conversion& c) {
   c.set_out(c.graph.add("Tile", {wide, c.graph.sizes(repeats)}));
 }
 
-/// The order of ONNX is all starts, then all ends, from the first dim on.
+/// Drops the elements that a negative padding takes off. `pads` has all starts, then all ends.
+std::string cropped(Conversion& c, const std::string& x, const std::vector<std::int64_t>& pads) {
+  const std::size_t rank = pads.size() / 2;
+  std::vector<std::int64_t> starts, ends, axes;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (pads[i] >= 0 && pads[rank + i] >= 0) continue;
+    starts.push_back(std::max<std::int64_t>(-pads[i], 0));
+    ends.push_back(pads[rank + i] < 0 ? pads[rank + i] : std::numeric_limits<std::int64_t>::max());
+    axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (axes.empty()) return x;
+  return c.graph.add("Slice", {x, c.graph.integers(starts), c.graph.integers(ends), c.graph.integers(axes)});
+}
+
+// ONNX lists the dims from the first on. Elements are mirrored before any are cut.
 void pad(Conversion& c) {
   const std::vector<std::int64_t> padding = c.integers("padding");
   const auto rank = static_cast<std::size_t>(c.rank());
-  std::vector<std::int64_t> pads(2 * rank, 0);
+  std::vector<std::int64_t> pads(2 * rank, 0), added(2 * rank);
   for (std::size_t i = 0; 2 * i + 1 < padding.size(); ++i) {
     pads[rank - 1 - i] = padding[2 * i];
     pads[2 * rank - 1 - i] = padding[2 * i + 1];
   }
+  std::transform(pads.begin(), pads.end(), added.begin(), [](std::int64_t n) { return std::max<std::int64_t>(n, 0); });
   const std::string mode = c.text("mode");
-  Names inputs{c.in(), c.graph.integers(pads)};
+  Names inputs{c.in(), c.graph.integers(added)};
   if (mode == "constant") inputs.push_back(c.graph.number(c.number("value"), c.dtype()));
-  c.set_out(c.graph.add("Pad", inputs, {{"mode", mode == "replicate" ? "edge" : mode}}));
+  c.set_out(cropped(c, c.graph.add("Pad", inputs, {{"mode", mode == "replicate" ? "edge" : mode}}), pads));
 }
 
 template <std::int64_t upper>

@@ -37,11 +37,17 @@ void conv(Conversion& c) {
   c.set_out(activated(c, y, c.text("activation"), c.out_dtype()));
 }
 
+// Output padding of a stride or more acts as if zeros followed the input. onnxruntime takes less than a stride.
 void conv_transpose2d(Conversion& c) {
-  c.set_out(c.graph.add("ConvTranspose", weighted(c),
-                        {{"strides", c.integers("stride")},
+  const Integers stride = c.integers("stride");
+  Integers padding = c.integers("output_padding"), zeros(8, 0);
+  for (std::size_t i = 0; i < 2; ++i) zeros[6 + i] = padding[i] / stride[i], padding[i] %= stride[i];
+  Names inputs = weighted(c);
+  if (zeros[6] + zeros[7] > 0) inputs[0] = c.graph.add("Pad", {inputs[0], c.graph.integers(zeros)});
+  c.set_out(c.graph.add("ConvTranspose", inputs,
+                        {{"strides", stride},
                          {"pads", both_ends(c.integers("padding"))},
-                         {"output_padding", c.integers("output_padding")},
+                         {"output_padding", padding},
                          {"dilations", c.integers("dilation")},
                          {"group", c.integer("groups")}}));
 }

@@ -14,7 +14,7 @@ void gather(Conversion& c) { c.set_out(c.graph.add("GatherElements", {c.in(0), c
 
 void one_hot(Conversion& c) {
   const std::string values = c.graph.integers({0, 1}), depth = c.graph.number(c.integer("num_classes"), DType::i64);
-  c.set_out(c.graph.add("OneHot", {c.in(), depth, values}));
+  c.set_vector_out(c.graph.add("OneHot", {c.vector_in(), depth, values}));
 }
 
 /// Returns the index (m) of slices as an index of the elements of src.
@@ -40,8 +40,11 @@ void scatter_elements(Conversion& c, const std::string& index, const std::string
   c.set_out(c.graph.add("ScatterElements", {c.in(0), index, src}, attributes));
 }
 
+// onnxruntime expands an index to one element where src has none.
 template <bool adds>
 void write_slices(Conversion& c) {
+  const Sizes src = c.shape(2);
+  if (std::any_of(src.begin(), src.end(), [](const Size& s) { return s == Size(0); })) return c.set_out(c.in(0));
   scatter_elements(c, of_elements(c), c.in(2), adds);
 }
 template <bool adds>

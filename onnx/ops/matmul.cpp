@@ -20,7 +20,11 @@ void linear(Conversion& c) {
   c.set_out(activated(c, y, c.text("activation"), c.out_dtype()));
 }
 
-void einsum(Conversion& c) { c.set_out(c.graph.add("Einsum", {c.in(0), c.in(1)}, {{"equation", c.text("equation")}})); }
+void einsum(Conversion& c) {
+  Names inputs{c.in(0)};
+  if (c.has(1)) inputs.push_back(c.in(1));
+  c.set_out(c.graph.add("Einsum", inputs, {{"equation", c.text("equation")}}));
+}
 
 constexpr Converter converters[] = {{"einsum", einsum}, {"linear", linear}, {"matmul", matmul}};
 

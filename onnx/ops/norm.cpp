@@ -13,14 +13,37 @@ std::string coefficient(Conversion& c, std::size_t i, const Shape& shape, double
   return c.has(i) && c.dtype(i) != dtype ? c.cast(v, dtype) : v;
 }
 
+/// Returns a weight or bias (c) as (c, 1, ..., 1), which broadcasts to x.
+std::string per_channel(Conversion& c, std::size_t i) {
+  Sizes sizes(static_cast<std::size_t>(c.rank()) - 1, Size(1));
+  sizes[0] = c.size(0, 1);
+  return c.reshape(coefficient(c, i, {}, 0, c.dtype()), sizes);
+}
+
+/// Returns the batch norm of x with the statistics of the batch.
+std::string by_batch(Conversion& c) {
+  std::vector<std::int64_t> axes{0};
+  for (std::int64_t d = 2; d < c.rank(); ++d) axes.push_back(d);
+  const auto mean = [&](const std::string& x) { return c.graph.add("ReduceMean", {x}, {{"axes", axes}}); };
+  const std::string centred = c.graph.add("Sub", {c.in(0), mean(c.in(0))}),
+                    var = mean(c.graph.add("Mul", {centred, centred})),
+                    shifted = c.graph.add("Add", {var, c.graph.number(c.number("eps"), c.dtype())});
+  std::string y = c.graph.add("Div", {centred, c.graph.add("Sqrt", {shifted})});
+  if (c.has(1)) y = c.graph.add("Mul", {y, per_channel(c, 1)});
+  return c.has(2) ? c.graph.add("Add", {y, per_channel(c, 2)}) : y;
+}
+
 void batch_norm(Conversion& c) {
-  if (c.flag("training")) c.refuse("it uses the statistics of the batch");
+  if (c.outputs() > 1) c.refuse("it updates the running statistics, as in training");
   const Shape channels{c.size(0, 1)};
   const DType dtype = c.dtype();
-  std::string y = c.graph.add("BatchNormalization",
-                              {c.in(0), coefficient(c, 1, channels, 1, dtype), coefficient(c, 2, channels, 0, dtype),
-                               coefficient(c, 3, channels, 0, dtype), coefficient(c, 4, channels, 1, dtype)},
-                              {{"epsilon", c.number("eps")}});
+  std::string y =
+      c.flag("training")
+          ? by_batch(c)
+          : c.graph.add("BatchNormalization",
+                        {c.in(0), coefficient(c, 1, channels, 1, dtype), coefficient(c, 2, channels, 0, dtype),
+                         coefficient(c, 3, channels, 0, dtype), coefficient(c, 4, channels, 1, dtype)},
+                        {{"epsilon", c.number("eps")}});
   if (c.has(5)) y = c.graph.add("Add", {y, c.in(5)});
   c.set_out(activated(c, y, c.text("activation"), dtype));
 }
@@ -51,18 +74,13 @@ void rms_norm(Conversion& c) {
   c.set_out(c.has(1) ? c.graph.add("Mul", {y, coefficient(c, 1, {}, 1, c.dtype())}) : y);
 }
 
-/// Returns a weight or bias (c) as (c, 1, ..., 1), which broadcasts to x.
-std::string per_channel(Conversion& c, std::size_t i) {
-  Sizes sizes(static_cast<std::size_t>(c.rank()) - 1, Size(1));
-  sizes[0] = c.size(0, 1);
-  return c.reshape(coefficient(c, i, {}, 0, c.dtype()), sizes);
-}
-
 // A group is an instance of one channel.
 void group_norm(Conversion& c) {
   const std::int64_t groups = c.integer("num_groups");
   const auto filled = [&](double v) { return c.graph.tensor(full({groups}, v, c.dtype(), Device::cpu())); };
-  const std::string x = c.graph.add("Reshape", {c.in(0), c.graph.integers({0, groups, -1})});
+  Size each = c.size(0, 1) / groups;
+  for (std::size_t d = 2; d < c.shape().size(); ++d) each = each * c.shape()[d];
+  const std::string x = c.reshape(c.in(0), {c.shape()[0], groups, each});
   std::string y = c.reshape(
       c.graph.add("InstanceNormalization", {x, filled(1), filled(0)}, {{"epsilon", c.number("eps")}}), c.out_shape());
   if (c.has(1)) y = c.graph.add("Mul", {y, per_channel(c, 1)});

@@ -5,10 +5,10 @@ namespace {
 
 Attributes keeping(const Conversion& c) { return {{"keepdims", static_cast<std::int64_t>(c.flag("keepdim"))}}; }
 
-/// Returns the reduction of x over the op's dims, all if it names none. A scalar has no dims.
+/// Returns the reduction of x over the op's dims, all if it names none. A scalar is reduced as one element.
 std::string reduced(Conversion& c, const char* op_type, const std::string& x) {
   const std::vector<std::int64_t> dims = c.integers("dims");
-  if (c.rank() == 0) return x;
+  if (c.rank() == 0) return c.graph.add(op_type, {c.reshape(x, {1})}, {{"keepdims", std::int64_t{0}}});
   Attributes attributes = keeping(c);
   if (!dims.empty()) attributes.emplace_back("axes", dims);
   return c.graph.add(op_type, {x}, attributes);
@@ -33,23 +33,22 @@ void sum(Conversion& c) {
   c.set_out(c.graph.add("ReduceSum", inputs, keeping(c)));
 }
 
-/// Whether any or all elements are true.
+// The maximum of no integers is the lowest, which is not above 0, and the minimum is the highest, which is.
 template <const char* op_type>
 void quantify(Conversion& c) {
-  const std::string truth = c.dtype() == DType::boolean ? c.in() : c.cast(c.in(), DType::boolean);
-  c.set_out(c.cast(reduced(c, op_type, c.cast(truth, DType::i32)), DType::boolean));
+  const std::string truth = c.cast(c.is_nonzero(c.in(), c.dtype()), DType::i32);
+  c.set_out(c.graph.add("Greater", {reduced(c, op_type, truth), c.graph.number(0, DType::i32)}));
 }
 
 /// Returns the index of the extreme element along a dim.
 std::string extreme_index(Conversion& c, const char* op_type) {
-  return c.graph.add(op_type, {c.in()},
+  return c.graph.add(op_type, {c.vector_in()},
                      {{"axis", c.dim("dim", c.rank())}, {"keepdims", static_cast<std::int64_t>(c.flag("keepdim"))}});
 }
 
 template <const char* op_type>
 void index(Conversion& c) {
-  if (c.rank() == 0) c.refuse("a scalar has no dim");
-  if (c.has_attribute("dim")) return c.set_out(extreme_index(c, op_type));
+  if (c.has_attribute("dim")) return c.set_vector_out(extreme_index(c, op_type));
   const std::string all = c.graph.add("Reshape", {c.in(), c.graph.integers({-1})});
   c.set_out(c.graph.add(op_type, {all}, {{"axis", std::int64_t{0}}, {"keepdims", std::int64_t{0}}}));
 }
@@ -57,11 +56,10 @@ constexpr char argmax[] = "ArgMax", argmin[] = "ArgMin";
 
 template <const char* value_type, const char* index_type>
 void extreme(Conversion& c) {
-  if (c.rank() == 0) c.refuse("a scalar has no dim");
   Attributes attributes = keeping(c);
   attributes.emplace_back("axes", std::vector<std::int64_t>{c.dim("dim", c.rank())});
-  c.set_out(c.graph.add(value_type, {c.in()}, attributes), 0);
-  c.set_out(extreme_index(c, index_type), 1);
+  c.set_vector_out(c.graph.add(value_type, {c.vector_in()}, attributes), 0);
+  c.set_vector_out(extreme_index(c, index_type), 1);
 }
 
 void cumsum(Conversion& c) {
@@ -71,8 +69,7 @@ void cumsum(Conversion& c) {
 
 template <const char* op_type>
 void softmax(Conversion& c) {
-  if (c.rank() == 0) c.refuse("a scalar has no dim");
-  c.set_out(c.graph.add(op_type, {c.in()}, {{"axis", c.dim("dim", c.rank())}}));
+  c.set_vector_out(c.graph.add(op_type, {c.vector_in()}, {{"axis", c.dim("dim", c.rank())}}));
 }
 constexpr char softmax_type[] = "Softmax", log_softmax_type[] = "LogSoftmax";
 

@@ -5,9 +5,13 @@ namespace {
 
 /// Returns the first k values of a sorted dim, and their indices. TopK prefers the lowest index among equal values.
 Names first_of_sorted(Conversion& c, Size k, bool descending) {
-  if (c.rank() == 0) c.refuse("a scalar has no dim");
-  return c.graph.add_several("TopK", {c.in(), c.graph.sizes({k})},
-                             {{"axis", c.dim("dim", c.rank())}, {"largest", static_cast<std::int64_t>(descending)}}, 2);
+  const bool is_narrow = size_of(c.dtype()) == 1;  // u8 and bool, which TopK does not take
+  const std::string x = is_narrow ? c.cast(c.vector_in(), DType::i32) : c.vector_in();
+  Names found =
+      c.graph.add_several("TopK", {x, c.graph.sizes({k})},
+                          {{"axis", c.dim("dim", c.rank())}, {"largest", static_cast<std::int64_t>(descending)}}, 2);
+  if (is_narrow) found[0] = c.cast(found[0], c.dtype());
+  return found;
 }
 
 Names sorted(Conversion& c) {
@@ -16,12 +20,12 @@ Names sorted(Conversion& c) {
 }
 
 void set_both(Conversion& c, const Names& values_and_indices) {
-  c.set_out(values_and_indices[0], 0);
-  c.set_out(values_and_indices[1], 1);
+  c.set_vector_out(values_and_indices[0], 0);
+  c.set_vector_out(values_and_indices[1], 1);
 }
 
 void sort(Conversion& c) { set_both(c, sorted(c)); }
-void argsort(Conversion& c) { c.set_out(sorted(c)[1]); }
+void argsort(Conversion& c) { c.set_vector_out(sorted(c)[1]); }
 void topk(Conversion& c) { set_both(c, first_of_sorted(c, c.size("k"), c.flag("largest"))); }
 
 constexpr Converter converters[] = {{"argsort", argsort}, {"sort", sort}, {"topk", topk}};

@@ -15,6 +15,7 @@ struct ExportCase {
   onnx::Function function;
   std::function<NamedTensors(std::int64_t batch)> inputs;  ///< fresh random inputs
   onnx::SaveOptions options = {};
+  std::string refusal = {};  ///< words of the message if the export is refused; else empty
 };
 
 /// A case of a module of one input, f32 (batch, shape...).
@@ -23,6 +24,11 @@ template <class M>
 ExportCase layer_case(std::string name, M net, const Shape& shape) {
   return module_case(std::move(name), std::make_shared<M>(std::move(net)), shape);
 }
+
+/// The ops of docs/ops.md.
+std::vector<std::string> documented_ops();
+/// Why the function of a row of the op list is not exported: words of the message. Empty if it is exported.
+std::string refusal_of_row(const std::string& row);
 
 /// \name The cases, by what they export
 /// @{

@@ -83,7 +83,7 @@ def main():
                 worst = str(error).strip()
             is_good = not isinstance(worst, str) and worst <= TOLERANCE
             failed += not is_good
-            print(f"{'ok    ' if is_good else 'FAILED'} {folder.name}: {worst if isinstance(worst, str) else f'{worst:.1e}'}")
+            print(f"{'ok    ' if is_good else 'FAILED'} {folder.name}: {worst if isinstance(worst, str) else f'{worst:.1e}'}", flush=True)
     print(f"{len(cases) - failed} of {len(cases)} models agree with onnxruntime {onnxruntime.__version__}")
     sys.exit(bool(failed) or not cases or wrote.returncode != 0)
 

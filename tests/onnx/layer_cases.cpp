@@ -66,9 +66,9 @@ void add_convolutions(std::vector<ExportCase>& all) {
   all.push_back(layer_case("Conv2dSame", nn::Conv2d(3, 5, 4, {.padding = "same", .bias = false}), {3, 9, 8}));
   all.push_back(layer_case("Conv1d", nn::Conv1d(3, 5, 3, {.stride = 2, .padding = 1}), {3, 9}));
   all.push_back(layer_case("Conv1dSame", nn::Conv1d(4, 6, 2, {.padding = "same", .groups = 2}), {4, 9}));
-  all.push_back(layer_case(
-      "ConvTranspose2d",
-      nn::ConvTranspose2d(4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}), {4, 5, 6}));
+  all.push_back(layer_case("ConvTranspose2d",
+                           nn::ConvTranspose2d(4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}),
+                           {4, 5, 6}));
   all.push_back(layer_case("ConvReLU", nn::Sequential(nn::Conv2d(3, 5, 3), nn::ReLU()), {3, 9, 8}));
   all.push_back(norm_case("ConvBatchNormReLU",
                           nn::Sequential(nn::Conv2d(3, 5, 3), nn::BatchNorm2d(5), nn::ReLU(), nn::MaxPool2d(2)),
@@ -97,6 +97,7 @@ void add_norms(std::vector<ExportCase>& all) {
   all.push_back(norm_case("BatchNorm1dOfRows", nn::BatchNorm1d(5), {5, 4}));
   all.push_back(norm_case("BatchNorm2d", nn::BatchNorm2d(5), {5, 4, 3}));
   all.push_back(norm_case("BatchNorm2dPlain", nn::BatchNorm2d(5, {.affine = false}), {5, 4, 3}));
+  all.push_back(norm_case("BatchNorm2dOfBatch", nn::BatchNorm2d(5, {.track_running_stats = false}), {5, 4, 3}));
   all.push_back(norm_case("GroupNorm", nn::GroupNorm(2, 6), {6, 4, 3}));
   all.push_back(norm_case("GroupNormOfRows", nn::GroupNorm(3, 6), {6}));
   all.push_back(norm_case("InstanceNorm2d", nn::InstanceNorm2d(3), {3, 4, 5}));
@@ -109,22 +110,30 @@ void add_norms(std::vector<ExportCase>& all) {
 
 void add_recurrent(std::vector<ExportCase>& all) {
   all.push_back(layer_case("LSTM", nn::LSTM(3, 4, {.batch_first = true}), {5, 3}));
-  all.push_back(layer_case(
-      "LSTMTwoWays", nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .bidirectional = true}), {5, 3}));
+  all.push_back(
+      layer_case("LSTMTwoWays", nn::LSTM(3, 4, {.num_layers = 2, .batch_first = true, .bidirectional = true}), {5, 3}));
   all.push_back(layer_case("GRU", nn::GRU(3, 4, {.num_layers = 2, .batch_first = true}), {5, 3}));
-  all.push_back({"GRUOfSteps", std::make_shared<nn::GRU>(3, 4), {}, [](std::int64_t batch) {
+  all.push_back({"GRUOfSteps",
+                 std::make_shared<nn::GRU>(3, 4),
+                 {},
+                 [](std::int64_t batch) {
                    return NamedTensors{{"input", random_tensor({5, batch, 3}, DType::f32)}};
-                 }, {.batch_dim = 1}});
+                 },
+                 {.batch_dim = 1}});
   all.back().function = [net = all.back().net](const auto& x) { return std::vector<Tensor>{(*net)(x[0])}; };
   const auto lstm = std::make_shared<nn::LSTM>(3, 4, nn::RNNOptions{});
   const auto step = [lstm](const std::vector<Tensor>& x) {
     const auto [y, state] = (*lstm)(x[0], {x[1], x[2]});
     return std::vector<Tensor>{y, state.h, state.c};
   };
-  all.push_back({"LSTMWithState", lstm, step, [](std::int64_t batch) {
+  all.push_back({"LSTMWithState",
+                 lstm,
+                 step,
+                 [](std::int64_t batch) {
                    const auto state = [&] { return random_tensor({1, batch, 4}, DType::f32); };
                    return NamedTensors{{"x", random_tensor({2, batch, 3}, DType::f32)}, {"h", state()}, {"c", state()}};
-                 }, {.batch_dim = 1, .output_names = {"y", "h_n", "c_n"}}});
+                 },
+                 {.batch_dim = 1, .output_names = {"y", "h_n", "c_n"}}});
 }
 
 void add_attention(std::vector<ExportCase>& all) {
@@ -138,13 +147,14 @@ void add_attention(std::vector<ExportCase>& all) {
                                        {"memory", random_tensor({batch, 4, 8}, DType::f32)},
                                        {"padding", random_tensor({batch, 4}, DType::f32) > 0.5}};
                  }});
-  all.push_back(layer_case("TransformerEncoderLayer", nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 16}), {5, 8}));
-  all.push_back(layer_case(
-      "TransformerEncoderLayerFirst",
-      nn::TransformerEncoderLayer(
-          8, 2, {.dim_feedforward = 16, .activation = nn::FeedForward::gelu, .norm_first = true}),
-      {5, 8}));
-  const auto decoder = std::make_shared<nn::TransformerDecoderLayer>(8, 2, nn::TransformerOptions{.dim_feedforward = 16});
+  all.push_back(
+      layer_case("TransformerEncoderLayer", nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 16}), {5, 8}));
+  all.push_back(layer_case("TransformerEncoderLayerFirst",
+                           nn::TransformerEncoderLayer(
+                               8, 2, {.dim_feedforward = 16, .activation = nn::FeedForward::gelu, .norm_first = true}),
+                           {5, 8}));
+  const auto decoder =
+      std::make_shared<nn::TransformerDecoderLayer>(8, 2, nn::TransformerOptions{.dim_feedforward = 16});
   const auto decode = [decoder](const std::vector<Tensor>& x) {
     return std::vector<Tensor>{(*decoder)(x[0], x[1], {.is_causal = true})};
   };
@@ -158,8 +168,7 @@ void add_attention(std::vector<ExportCase>& all) {
 
 std::vector<ExportCase> layer_cases() {
   std::vector<ExportCase> all;
-  for (auto* add :
-       {add_linear, add_activations, add_convolutions, add_pools, add_norms, add_recurrent, add_attention})
+  for (auto* add : {add_linear, add_activations, add_convolutions, add_pools, add_norms, add_recurrent, add_attention})
     add(all);
   return all;
 }

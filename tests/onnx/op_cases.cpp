@@ -1,10 +1,33 @@
+#include <algorithm>
+#include <fstream>
+#include <map>
+
 #include "bytetape/bytetape.h"
 #include "bytetape/onnx/ops/table.h"
 #include "tests/onnx/cases.h"
 #include "tests/ops/evaluate.h"
 #include "tests/support/random.h"
+#include "tests/support/source_dir.h"
 
 namespace bytetape::test {
+
+std::vector<std::string> documented_ops() {
+  std::ifstream page(source_dir() / "docs" / "ops.md");
+  std::vector<std::string> ops;
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `")) ops.push_back(line.substr(3, line.find('`', 3) - 3));
+  return ops;
+}
+
+std::string refusal_of_row(const std::string& row) {
+  static const std::map<std::string, std::string> refused{
+      {"dropout", "drops elements"},
+      {"scaled_dot_product_attention_dropout", "drops weights"},
+  };
+  const auto found = refused.find(row);
+  return found == refused.end() ? "" : found->second;
+}
+
 namespace {
 
 /// A case of a function of one tensor, f32 (batch, shape...).
@@ -16,6 +39,9 @@ ExportCase function_case(std::string name, const Shape& shape, const std::functi
 void add_row(std::vector<ExportCase>& all, const OpRow& row) {
   for (std::size_t number = 0; number < row.cases.size(); ++number) {
     const Case& inputs = row.cases[number];
+    // onnxruntime ends the process with a division by zero.
+    const auto is_empty = [](const Input& x) { return numel(x.shape) == 0; };
+    if (row.op == "einsum" && std::any_of(inputs.begin(), inputs.end(), is_empty)) continue;
     const auto fresh = [&row, inputs, draws = 0u](std::int64_t) mutable {
       const NoGrad no_grad;
       NamedTensors named;
@@ -29,8 +55,12 @@ void add_row(std::vector<ExportCase>& all, const OpRow& row) {
       for (const Input& input : inputs) all.push_back(input.defined ? given[next++] : Tensor());
       return std::vector<Tensor>{row.f(all)};
     };
-    all.push_back({"op_" + row.name() + "_" + std::to_string(number), std::make_shared<nn::Identity>(), function, fresh,
-                   {.dynamic_batch = false}});
+    all.push_back({"op_" + row.name() + "_" + std::to_string(number),
+                   std::make_shared<nn::Identity>(),
+                   function,
+                   fresh,
+                   {.dynamic_batch = false},
+                   refusal_of_row(row.name())});
   }
 }
 
@@ -39,13 +69,16 @@ void add_batches(std::vector<ExportCase>& all) {
   all.push_back(function_case("batch_view", {4, 6}, [](const Tensor& x) { return view(x, {x.size(0) * 2, 12}); }));
   all.push_back(function_case("batch_flatten", {4, 6}, [](const Tensor& x) { return flatten(x); }));
   all.push_back(function_case("batch_expand", {1, 6}, [](const Tensor& x) { return expand(x, {x.size(0), 4, 6}); }));
-  all.push_back(function_case("batch_square", {1, 6},
-                              [](const Tensor& x) { return expand(x, {x.size(0), 3, 6}) + mean(x, 0); }));
+  all.push_back(function_case("batch_square", {1, 6}, [](const Tensor& x) {
+    return expand(x, {x.size(0), 3, 6}) + mean(x, 0);
+  }));
   all.push_back(function_case("batch_halves", {4}, [](const Tensor& x) {
     const std::vector<Tensor> parts = split(x, {1, 3}, 1);
     return cat({parts[1], parts[0]}, 1);
   }));
-  all.push_back(function_case("batch_last", {4}, [](const Tensor& x) { return flip(x, 0) * index(x, {Ellipsis, -1, None}); }));
+  all.push_back(function_case("batch_last", {4}, [](const Tensor& x) {
+    return flip(x, 0) * index(x, {Ellipsis, -1, None});
+  }));
   all.push_back(function_case("batch_sort", {4}, [](const Tensor& x) { return sort(x, 0).values; }));
   all.push_back(function_case("batch_zeros", {4}, [](const Tensor& x) { return cat({x, zeros({x.size(0), 2})}, 1); }));
   all.push_back(function_case("batch_repeat", {4}, [](const Tensor& x) { return repeat(x, {2, 3}); }));
@@ -105,8 +138,9 @@ std::vector<ExportCase> op_cases() {
   add_batches(all);
   add_in_place(all);
   add_constants(all);
+  const std::vector<std::string> ops = documented_ops();
   for (const OpRow& row : op_list())
-    if (!onnx::is_refused(row.op)) add_row(all, row);
+    if (std::find(ops.begin(), ops.end(), row.op) != ops.end() && !onnx::is_refused(row.op)) add_row(all, row);
   return all;
 }
 
