@@ -69,6 +69,12 @@ NamedTensors constants_of(const nn::Module& net) {
   return all;
 }
 
+void check_is_free(const std::string& name, const NamedTensors& constants) {
+  const auto has_name = [&](const auto& constant) { return constant.first == name; };
+  check<ValueError>(std::none_of(constants.begin(), constants.end(), has_name), "onnx::save: '", name,
+                    "' is the name of a parameter or buffer, and cannot be that of an input or result");
+}
+
 /// Returns copies of the inputs with `batch` slices in the batch dim, the first ones repeated.
 NamedTensors with_batch(const NamedTensors& inputs, std::int64_t batch, std::int64_t dim) {
   NamedTensors all;
@@ -159,6 +165,12 @@ Description describe_value(const Graph& graph, const std::string& name, DType dt
 void add_results(Graph& graph, ValueNames& values, const Trace& first, const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const int value = first.results[i];
+    try {
+      graph.set_prefix(names[i]);
+      values.name(value);
+    } catch (const Refusal& refusal) {
+      fail<NotImplemented>("onnx::save: the result '", names[i], "' cannot be exported: ", refusal.reason);
+    }
     graph.nodes.push_back({"Identity", names[i], {values.name(value)}, {names[i]}, {}});
     graph.outputs.push_back(describe_value(graph, names[i], values.dtype(value), values.sizes(value)));
   }
@@ -192,6 +204,8 @@ void save(const std::string& path, nn::Module& net, const Function& function, co
   check_inputs(inputs, options);
   check_writable(path, "an ONNX model");
   const NamedTensors constants = constants_of(net);
+  for (const auto& [name, x] : inputs) check_is_free(name, constants);
+  for (const std::string& name : options.output_names) check_is_free(name, constants);
   const Evaluation evaluation(net);
   const NoGrad no_grad;
   const Autocast off(DType::f32);

@@ -105,7 +105,7 @@ class Tracer final : public OpObserver {
     const auto name = names_.find(key_of(x));
     const bool is_named = name != names_.end();
     const int value = add_value(x, TracedValue::Kind::constant, is_named ? name->second : std::string());
-    trace.values.back().constant = is_named ? x : clone(x);
+    trace.values.back().constant = is_named ? x : detail::copy_of(x);  // not an op, which would be traced
     return value;
   }
   /// Returns a new value of x.

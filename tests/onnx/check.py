@@ -6,7 +6,7 @@
 The program exports its cases, and saves fresh inputs and the expected results for several batch sizes. Each model must
 pass onnx.checker, and onnxruntime's results must differ from the expected ones by at most 1e-5 times the largest
 magnitude of the results, or 1e-5 if that is below 1. Prints the largest difference of each case. Exits with 77 if onnx,
-onnxruntime or numpy is not installed (scripts/install_dependencies --all installs them).
+onnxruntime or numpy is not installed (scripts/download_onnxruntime installs them).
 """
 
 import argparse
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path.home() / ".cache/bytetape/onnxruntime"))
 try:
     import numpy
     import onnx

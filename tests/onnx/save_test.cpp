@@ -1,0 +1,196 @@
+// What onnx::save() refuses, and what it leaves as it was.
+#include "bytetape/onnx/save.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bytetape/bytetape.h"
+#include "bytetape/onnx/ops/table.h"
+#include "tests/onnx/cases.h"
+#include "tests/ops/op_list.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape::test {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+/// Expects that a function of one tensor is refused, with all the words, and that nothing is written.
+void expect_refused(const std::function<Tensor(const Tensor&)>& f, const std::vector<std::string>& words,
+                    const onnx::SaveOptions& options = {}) {
+  const TemporaryDir folder;
+  nn::Lambda net(f);
+  for (const std::string& w : words)
+    EXPECT_TRUE(throws_saying<NotImplemented>(
+        [&] {
+          onnx::save(folder / "net.onnx", net, random_tensor({2, 4}, DType::f32), options);
+        },
+        w));
+  EXPECT_EQ(folder.files(), 0);
+}
+
+/// Each op of docs/ops.md is exported, refused with a reason, or made of ops that are.
+TEST(OnnxOps, EachIsExportedOrRefused) {
+  const std::vector<std::string> parts{"chunk", "index", "split", "std", "sum_to", "var", "zero_"};
+  for (const std::string& op : documented_ops()) {
+    const bool is_made_of_others = std::find(parts.begin(), parts.end(), op) != parts.end();
+    EXPECT_EQ(onnx::is_exported(op) + onnx::is_refused(op) + is_made_of_others, 1)
+        << op << ": add a converter in onnx/ops, or a reason against it in onnx/ops/table.cpp";
+  }
+  EXPECT_GT(documented_ops().size(), 130u);
+}
+
+/// The list of ops has a case of each exported op, so that onnxruntime checks it.
+TEST(OnnxOps, EachExportedOneHasACase) {
+  for (const std::string& op : documented_ops()) {
+    const auto is_of_op = [&](const OpRow& row) { return row.op == op && refusal_of_row(row.name()).empty(); };
+    const bool is_expected = op != "dropout" && !onnx::is_refused(op);
+    EXPECT_TRUE(!is_expected || std::any_of(op_list().begin(), op_list().end(), is_of_op)) << op;
+  }
+}
+
+TEST(OnnxSave, NamesAllOpsThatCannotBeExported) {
+  struct Net : nn::Module {
+    nn::Linear fc{4, 4};
+    nn::Lambda noise{[](const Tensor& x) { return dropout(x, 0.5); }};
+    Net() { register_module("fc", fc), register_module("noise", noise); }
+    Tensor forward(const Tensor& x) override {
+      return cat({noise(fc(x)), to(multinomial(softmax(x, 1), 1), DType::f32)}, 1);
+    }
+  } net;
+  const TemporaryDir folder;
+  const auto save = [&] { onnx::save(folder / "net.onnx", net, random_tensor({2, 4}, DType::f32)); };
+  EXPECT_TRUE(throws_saying<NotImplemented>(save, "'multinomial': it draws random numbers"));
+  EXPECT_TRUE(throws_saying<NotImplemented>(save, "'dropout' in 'noise': it drops elements, as in training"));
+  EXPECT_EQ(folder.files(), 0);
+}
+
+TEST(OnnxSave, RefusesOpsThatDependOnTheBatchSize) {
+  expect_refused([](const Tensor& x) { return x.size(0) % 2 == 0 ? relu(x) : tanh(x); },
+                 {"the ops that run depend on the batch size", "'relu'", "'tanh'", "set dynamic_batch to false"});
+  expect_refused([](const Tensor& x) { return x + unsqueeze(to(arange(x.size(0)), DType::f32), 1); },
+                 {"uses a constant", "whose elements depend on the batch size"});
+  expect_refused([](const Tensor& x) { return x * static_cast<double>(x.size(0)); },
+                 {"'mul': a number depends on the batch size: it is 2 and 3"});
+  expect_refused(
+      [](const Tensor& x) {
+        return expand(mean(x, {0, 1}), {x.size(0) * x.size(0)});
+      },
+      {"'expand': a size depends on the batch size, but is no multiple of it: it is 4 for a batch of 2"});
+  expect_refused([](const Tensor& x) { return select(x, 0, -1); }, {"'select': 'index' depends on the batch size"});
+}
+
+TEST(OnnxSave, ExportsOpsThatDependOnTheBatchSizeForOneSize) {
+  const TemporaryDir folder;
+  nn::Lambda net([](const Tensor& x) { return x * static_cast<double>(x.size(0)); });
+  onnx::save(folder / "net.onnx", net, random_tensor({2, 4}, DType::f32), {.dynamic_batch = false});
+  EXPECT_EQ(folder.files(), 1);
+}
+
+TEST(OnnxSave, RefusesAResultThatDependsOnTheBatchSize) {
+  expect_refused([](const Tensor& x) { return arange(x.size(0)); },
+                 {"result 'output'", "elements depend on the batch"});
+}
+
+TEST(OnnxSave, RefusesOpsInPlaceOnParameters) {
+  struct Net : nn::Module {
+    nn::Parameter scale = register_parameter("scale", ones({4}));
+    Tensor forward(const Tensor& x) override { return x * mul_(scale, 2); }
+  } net;
+  const TemporaryDir folder;
+  const auto save = [&] { onnx::save(folder / "net.onnx", net, random_tensor({2, 4}, DType::f32)); };
+  EXPECT_TRUE(throws_saying<NotImplemented>(save, "'mul_': it overwrites 'scale'"));
+}
+
+TEST(OnnxSave, RefusesOpsInPlaceOnPartsThatOnnxCannotWrite) {
+  const auto f = [](const Tensor& x) {
+    const Tensor y = x * 2;
+    relu_(slice(y, 1, Slice(0, None, 2)));
+    return y;
+  };
+  expect_refused(f, {"writes to a slice with a step"});
+}
+
+TEST(OnnxSave, ChecksItsArguments) {
+  const TemporaryDir folder;
+  const std::string path = folder / "net.onnx";
+  nn::Linear net(4, 3);
+  const Tensor x = random_tensor({2, 4}, DType::f32);
+  const auto f = [&](const Tensors& given) { return Tensors{net(given[0])}; };
+  EXPECT_TRUE(throws_saying<ValueError>([&] { onnx::save(path, net, Tensor()); }, "'input' is undefined"));
+  EXPECT_TRUE(throws_saying<ValueError>([&] { onnx::save(path, net, f, {}); }, "at least one input"));
+  EXPECT_TRUE(throws_saying<ValueError>(
+      [&] {
+        onnx::save(path, net, f, {{"x", x}, {"x", x}});
+      },
+      "'x' of inputs is empty or repeated"));
+  EXPECT_TRUE(throws_saying<ValueError>([&] { onnx::save(path, net, x, {.batch_dim = 2}); }, "no batch in dim 2"));
+  EXPECT_TRUE(throws_saying<ValueError>(
+      [&] {
+        onnx::save(path, net, f, {{"x", x}, {"y", zeros({3, 4})}});
+      },
+      "different batch sizes"));
+  EXPECT_TRUE(throws_saying<ValueError>(
+      [&] {
+        onnx::save(path, net, x, {.output_names = {"a", "b"}});
+      },
+      "expected 1 names of results, got 2"));
+  EXPECT_TRUE(throws_saying<ValueError>([&] { onnx::save(path, net, x, {.input_names = {"weight"}}); },
+                                        "'weight' is the name of"));
+  EXPECT_TRUE(throws_saying<DeviceError>(
+      [&] {
+        onnx::save(path, net, zeros({2, 4}, DType::f32, Device::meta()));
+      },
+      "has no data"));
+  EXPECT_TRUE(throws_saying<ShapeError>([&] { onnx::save(path, net, zeros({2, 5})); }, "linear"));
+  EXPECT_TRUE(
+      throws_saying<FileError>([&] { onnx::save(folder / "no/net.onnx", net, x); }, "cannot write an ONNX model"));
+  net.to(Device::meta());
+  EXPECT_TRUE(throws_saying<DeviceError>([&] { onnx::save(path, net, x); }, "'weight' has no data"));
+  EXPECT_EQ(folder.files(), 0);
+}
+
+TEST(OnnxSave, LeavesTheModuleAndTheExampleAsTheyWere) {
+  const TemporaryDir folder;
+  nn::Sequential net(nn::Linear(4, 4), nn::BatchNorm1d(4), nn::Dropout(0.5),
+                     nn::Lambda([](const Tensor& x) { return relu_(x); }));
+  net[1].eval();
+  const Tensor x = random_tensor({2, 4}, DType::f32), before = clone(x);
+  const NamedTensors state = net.state_dict();
+  std::vector<std::uint32_t> versions;
+  for (const auto& [name, v] : state) versions.push_back(v.storage().version());
+  onnx::save(folder / "net.onnx", net, x);
+  EXPECT_TRUE(net.is_training() && net[0].is_training() && !net[1].is_training() && net[2].is_training());
+  EXPECT_TRUE(all(x == before).item<bool>());
+  for (std::size_t i = 0; i < state.size(); ++i) EXPECT_EQ(state[i].second.storage().version(), versions[i]);
+  EXPECT_TRUE(net[0](x).requires_grad()) << "gradients are recorded again";
+}
+
+TEST(OnnxSave, StoresTiedParametersOnce) {
+  struct Net : nn::Module {
+    nn::Embedding in{40, 16};
+    nn::Linear out{16, 40, false};
+    Net() { register_module("in", in), register_module("out", out), out.weight = in.weight; }
+    Tensor forward(const Tensor& x) override { return out(in(x)); }
+  } net;
+  const TemporaryDir folder;
+  onnx::save(folder / "net.onnx", net, randint(0, 40, {2, 3}));
+  const std::string bytes = content_of(folder / "net.onnx");
+  EXPECT_GT(bytes.size(), 40u * 16 * 4);
+  EXPECT_LT(bytes.size(), 40u * 16 * 4 + 2000);
+}
+
+TEST(OnnxSave, WritesWeightsBesideTheModel) {
+  const TemporaryDir folder;
+  nn::Linear net(64, 64);
+  onnx::save(folder / "net.onnx", net, random_tensor({2, 64}, DType::f32), {.external_data = true});
+  EXPECT_EQ(folder.files(), 2);
+  EXPECT_LT(content_of(folder / "net.onnx").size(), 2000u);
+  EXPECT_EQ(content_of(folder / "net.onnx.data").size(), 64u * 64 * 4);
+}
+
+}  // namespace
+}  // namespace bytetape::test
