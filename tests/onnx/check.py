@@ -10,8 +10,11 @@ onnxruntime or numpy is not installed (scripts/download_onnxruntime installs the
 """
 
 import argparse
+import collections
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,10 +29,22 @@ except ImportError as missing:
     sys.exit(77)
 
 TOLERANCE = 1e-5
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
 
 
-def load_all(folder, kind):
-    return [numpy.load(folder / f"{kind}_{i}.npy") for i in range(len(list(folder.glob(f"{kind}_*.npy"))))]
+def load_runs(path):
+    """The arrays of a safetensors file, by run and by kind: {"run_0": {"in": [...], "out": [...]}}."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header.pop("__metadata__", None)
+    runs = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        run, kind, number = re.fullmatch(r"(run_\d+)/(in|out)_(\d+)", name).groups()
+        array = numpy.frombuffer(data[start + begin : start + end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        runs[run][kind][int(number)] = array
+    return {run: {kind: [arrays[i] for i in sorted(arrays)] for kind, arrays in kinds.items()} for run, kinds in runs.items()}
 
 
 def difference(found, expected):
@@ -53,15 +68,15 @@ def check_case(folder):
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     worst = 0.0
-    for run in sorted(folder.glob("run_*")):
-        names = [x.name for x in session.get_inputs()]
-        found = session.run(None, dict(zip(names, load_all(run, "in"))))
-        expected = load_all(run, "out")
+    names = [x.name for x in session.get_inputs()]
+    for run, arrays in load_runs(folder / "runs.safetensors").items():
+        found = session.run(None, dict(zip(names, arrays["in"])))
+        expected = arrays["out"]
         if len(found) != len(expected):
             return f"{len(found)} results instead of {len(expected)}"
         for result in map(difference, found, expected):
             if isinstance(result, str) or result != result:
-                return f"{run.name}: {result}"
+                return f"{run}: {result}"
             worst = max(worst, result)
     return worst
 
@@ -75,7 +90,7 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as root:
         environment = dict(os.environ, BYTETAPE_ONNX_MODELS=root)
-        wrote = subprocess.run([arguments.program, "--gtest_filter=Export.WritesEachCase"], env=environment)
+        wrote = subprocess.run([arguments.program, "--gtest_filter=Export.ConvertsEachCase"], env=environment)
         cases = sorted(path for path in pathlib.Path(root).iterdir() if arguments.case in (None, path.name))
         for folder in cases:
             try:
