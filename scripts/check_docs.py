@@ -28,7 +28,7 @@ BLOCK = re.compile(r"^```[\w+-]+ (?P<path>[^\s#]+)(?:#(?P<region>\S+))?\n(?P<cod
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<path>[^)#\s]+)")
 OP_ROW = re.compile(r"\| `\w+` \|.*\| (kernel|view|composite) \|")
-FOLDERS = ("core", "autograd", "nn", "optim", "data", "distributed", "onnx")
+FOLDERS = ("core", "autograd", "nn", "optim", "data", "distributed")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]bytetape/(?P<path>[^>"]+)[>"]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace bytetape(?:::(?P<name>[\w:]+))? \{", re.MULTILINE)
 # At the start of a line, so neither members nor nested names match.
