@@ -113,6 +113,19 @@ void check_names(const std::vector<std::string>& names, std::size_t count, const
                       " is empty or repeated");
 }
 
+/// Throws ValueError if a name given by the user is that of another value.
+static void check_names_of(const Graph& graph) {
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& name) {
+    check<ValueError>(seen.insert(name).second, "onnx::save: the name '", name,
+                      "' of an input, a result, a parameter or a buffer is also that of another value");
+  };
+  for (const Description& x : graph.inputs) add(x.name);
+  for (const auto& [name, x] : graph.initializers) add(name);
+  for (const Node& node : graph.nodes)
+    for (const std::string& name : node.outputs) add(name);
+}
+
 Graph graph_of(Trace& first, Trace& second, const NamedTensors& inputs, Size batch, const SaveOptions& options) {
   check_same_ops(first, second, batch);
   remove_unused(first, second);
@@ -124,6 +137,7 @@ Graph graph_of(Trace& first, Trace& second, const NamedTensors& inputs, Size bat
         describe_value(graph, inputs[i].first, inputs[i].second.dtype(), values.sizes(static_cast<int>(i))));
   convert_all(graph, values, first, second);
   add_results(graph, values, first, names);
+  check_names_of(graph);
   return graph;
 }
 

@@ -17,7 +17,7 @@ namespace {
 /// Sets evaluation mode, and restores the mode of each module at the end.
 class Evaluation {
  public:
-  explicit Evaluation(nn::Module& net) : net_(net) {
+  explicit Evaluation(nn::Module& net) {
     for (const auto& [path, module] : net.named_modules()) modes_.emplace_back(module, module->is_training());
     net.eval();
   }
@@ -29,7 +29,6 @@ class Evaluation {
   Evaluation& operator=(const Evaluation&) = delete;
 
  private:
-  nn::Module& net_;
   std::vector<std::pair<nn::Module*, bool>> modes_;
 };
 
@@ -59,12 +58,6 @@ NamedTensors constants_of(const nn::Module& net) {
   return all;
 }
 
-void check_is_free(const std::string& name, const NamedTensors& constants) {
-  const auto has_name = [&](const auto& constant) { return constant.first == name; };
-  check<ValueError>(std::none_of(constants.begin(), constants.end(), has_name), "onnx::save: '", name,
-                    "' is the name of a parameter or buffer, and cannot be that of an input or result");
-}
-
 /// Returns copies of the inputs with `batch` slices in the batch dim, the first ones repeated.
 NamedTensors with_batch(const NamedTensors& inputs, std::int64_t batch, std::int64_t dim) {
   NamedTensors all;
@@ -87,8 +80,6 @@ NamedTensors copies_of(const NamedTensors& inputs) {
 Graph export_graph(nn::Module& net, const Function& function, const NamedTensors& inputs, const SaveOptions& options) {
   check_inputs(inputs, options);
   const NamedTensors constants = constants_of(net);
-  for (const auto& [name, x] : inputs) check_is_free(name, constants);
-  for (const std::string& name : options.output_names) check_is_free(name, constants);
   const Evaluation evaluation(net);
   const NoGrad no_grad;
   const Autocast off(DType::f32);

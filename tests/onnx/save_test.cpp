@@ -139,7 +139,7 @@ TEST(OnnxSave, ChecksItsArguments) {
       },
       "expected 1 names of results, got 2"));
   EXPECT_TRUE(throws_saying<ValueError>([&] { onnx::save(path, net, x, {.input_names = {"weight"}}); },
-                                        "'weight' is the name of"));
+                                        "the name 'weight' of an input"));
   EXPECT_TRUE(throws_saying<DeviceError>(
       [&] {
         onnx::save(path, net, zeros({2, 4}, DType::f32, Device::meta()));
