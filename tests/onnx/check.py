@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--case")
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(3)
-    failed = 0
+    failed = unsupported = 0
     with tempfile.TemporaryDirectory() as root:
         environment = dict(os.environ, BYTETAPE_ONNX_MODELS=root)
         wrote = subprocess.run([arguments.program, "--gtest_filter=Export.ConvertsEachCase"], env=environment)
@@ -97,10 +97,14 @@ def main():
                 worst = check_case(folder)
             except Exception as error:  # of the checker or of onnxruntime, whose classes differ
                 worst = str(error).strip()
+            if folder.name.endswith("_f64") and "NOT_IMPLEMENTED" in str(worst):  # the checker accepts the model
+                unsupported += 1
+                continue
             is_good = not isinstance(worst, str) and worst <= TOLERANCE
             failed += not is_good
             print(f"{'ok    ' if is_good else 'FAILED'} {folder.name}: {worst if isinstance(worst, str) else f'{worst:.1e}'}", flush=True)
-    print(f"{len(cases) - failed} of {len(cases)} models agree with onnxruntime {onnxruntime.__version__}")
+    count = len(cases) - unsupported
+    print(f"{count - failed} of {count} models agree with onnxruntime {onnxruntime.__version__}, which lacks f64 kernels for {unsupported} more")
     sys.exit(bool(failed) or not cases or wrote.returncode != 0)
 
 

@@ -83,6 +83,24 @@ ExportCase gpt_with_cache(std::int64_t t) {
   return {"GptWithCache" + std::to_string(t), net, step, inputs};
 }
 
+/// The first step of generation, for prompts of several lengths.
+ExportCase gpt_with_lengths() {
+  const auto net = std::make_shared<examples::Gpt>(gpt_sizes);
+  const auto step = [net](const std::vector<Tensor>& x) {
+    nn::KeyValueCache cache(net->cache_sizes(x[0].size(0), DType::f32));
+    cache.set_lengths(x[1]);
+    const Tensor logits = (*net)(x[0], cache);
+    cache.advance(x[0].size(1));
+    return std::vector<Tensor>{logits, cache.keys(0), cache.positions()};
+  };
+  const auto inputs = [](std::int64_t batch) {
+    NamedTensors all = tokens_of(batch, 6);
+    all.emplace_back("lengths", randint(1, 7, {batch}));
+    return all;
+  };
+  return {"GptWithLengths", net, step, inputs};
+}
+
 }  // namespace
 
 std::vector<ExportCase> model_cases() {
@@ -95,6 +113,7 @@ std::vector<ExportCase> model_cases() {
   all.push_back(gpt());
   all.push_back(gpt_with_cache(1));
   all.push_back(gpt_with_cache(5));
+  all.push_back(gpt_with_lengths());
   return all;
 }
 

@@ -35,32 +35,37 @@ ExportCase function_case(std::string name, const Shape& shape, const std::functi
   return module_case(std::move(name), std::make_shared<nn::Lambda>(f), shape);
 }
 
-/// Each case of a row of the op list, with the sizes that it has.
+bool is_empty(const Input& x) { return numel(x.shape) == 0; }
+
+/// A case of a row of the op list, with the sizes that it has. Floating inputs have the dtype.
+ExportCase row_case(const OpRow& row, std::size_t number, DType dtype) {
+  const Case& inputs = row.cases[number];
+  const auto fresh = [&row, &inputs, dtype, draws = 0u](std::int64_t) mutable {
+    const NoGrad no_grad;
+    NamedTensors named;
+    for (const Tensor& x : make_inputs(inputs, draw(row, inputs, draws++), dtype))
+      if (x.defined()) named.emplace_back("x" + std::to_string(named.size()), clone(x.detach()));
+    return named;
+  };
+  const auto function = [&row, &inputs](const std::vector<Tensor>& given) {
+    std::vector<Tensor> all;
+    std::size_t next = 0;
+    for (const Input& input : inputs) all.push_back(input.defined ? given[next++] : Tensor());
+    return std::vector<Tensor>{row.f(all)};
+  };
+  const std::string name = detail::concat("op_", row.name(), "_", number, dtype == DType::f32 ? "" : "_f64");
+  return {name,  std::make_shared<nn::Identity>(), function,
+          fresh, {.dynamic_batch = false},         refusal_of_row(row.name())};
+}
+
+/// All cases of a row in f32, and the first one that has elements in f64.
 void add_row(std::vector<ExportCase>& all, const OpRow& row) {
+  bool has_f64 = false;
   for (std::size_t number = 0; number < row.cases.size(); ++number) {
-    const Case& inputs = row.cases[number];
-    // onnxruntime ends the process with a division by zero.
-    const auto is_empty = [](const Input& x) { return numel(x.shape) == 0; };
-    if (row.op == "einsum" && std::any_of(inputs.begin(), inputs.end(), is_empty)) continue;
-    const auto fresh = [&row, inputs, draws = 0u](std::int64_t) mutable {
-      const NoGrad no_grad;
-      NamedTensors named;
-      for (const Tensor& x : make_inputs(inputs, draw(row, inputs, draws++), DType::f32))
-        if (x.defined()) named.emplace_back("x" + std::to_string(named.size()), clone(x.detach()));
-      return named;
-    };
-    const auto function = [&row, inputs](const std::vector<Tensor>& given) {
-      std::vector<Tensor> all;
-      std::size_t next = 0;
-      for (const Input& input : inputs) all.push_back(input.defined ? given[next++] : Tensor());
-      return std::vector<Tensor>{row.f(all)};
-    };
-    all.push_back({"op_" + row.name() + "_" + std::to_string(number),
-                   std::make_shared<nn::Identity>(),
-                   function,
-                   fresh,
-                   {.dynamic_batch = false},
-                   refusal_of_row(row.name())});
+    const bool has_elements = std::none_of(row.cases[number].begin(), row.cases[number].end(), is_empty);
+    if (row.op == "einsum" && !has_elements) continue;  // onnxruntime ends the process with a division by zero
+    all.push_back(row_case(row, number, DType::f32));
+    if (has_elements && !std::exchange(has_f64, true)) all.push_back(row_case(row, number, DType::f64));
   }
 }
 
