@@ -69,6 +69,19 @@ NamedTensors with_batch(const NamedTensors& inputs, std::int64_t batch, std::int
   return all;
 }
 
+/// Returns the trace of a batch that is not the example's.
+/// Throws NotImplemented if the function cannot run on it.
+Trace trace_of_batch(const Function& function, const NamedTensors& inputs, const NamedTensors& constants,
+                     std::int64_t batch, std::int64_t dim) {
+  if (inputs[0].second.size(dim) == batch) return trace(function, with_batch(inputs, batch, dim), constants);
+  try {
+    return trace(function, with_batch(inputs, batch, dim), constants);
+  } catch (const Error& error) {
+    fail<NotImplemented>("onnx::save: the function fails for a batch of ", batch, ": ", error.what(),
+                         "; set dynamic_batch to false if it is for one batch size");
+  }
+}
+
 NamedTensors copies_of(const NamedTensors& inputs) {
   NamedTensors all;
   for (const auto& [name, x] : inputs) all.emplace_back(name, clone(x));
@@ -90,8 +103,8 @@ Graph export_graph(nn::Module& net, const Function& function, const NamedTensors
   // Ops see a size of 1 as a dim that broadcasts, so neither batch has it.
   const std::int64_t given = inputs[0].second.size(options.batch_dim), fewer = std::max<std::int64_t>(given, 2);
   const Size batch{fewer, fewer + 1};
-  Trace first = trace(function, with_batch(inputs, batch.first, options.batch_dim), constants);
-  Trace second = trace(function, with_batch(inputs, batch.second, options.batch_dim), constants);
+  Trace first = trace_of_batch(function, inputs, constants, batch.first, options.batch_dim);
+  Trace second = trace_of_batch(function, inputs, constants, batch.second, options.batch_dim);
   return graph_of(first, second, inputs, batch, options);
 }
 

@@ -36,7 +36,7 @@ using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 /// Constants that forward computes on the host from values, or from sizes other than the batch size, are those of the
 /// example. The training mode of each module is restored.
 /// Throws NotImplemented, with the reason and the module of each op, if an op cannot be exported, or if the ops depend
-/// on the batch size in a way that ONNX cannot express. Nothing is written then.
+/// on the batch size in a way that ONNX cannot express, or fail for another one. Nothing is written then.
 /// Throws DeviceError if a parameter, buffer or input has no data because it is on a meta device.
 /// Throws ValueError if an input is undefined, or has no dim `batch_dim`, or if names do not fit or are repeated.
 /// Throws FileError if a file cannot be written. Exceptions of the function pass through.

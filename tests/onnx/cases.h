@@ -15,7 +15,8 @@ struct ExportCase {
   onnx::Function function;
   std::function<NamedTensors(std::int64_t batch)> inputs;  ///< fresh random inputs
   onnx::SaveOptions options = {};
-  std::string refusal = {};  ///< words of the message if the export is refused; else empty
+  std::string refusal = {};     ///< words of the message if the export is refused; else empty
+  bool may_be_refused = false;  ///< whether the export may depend on the batch size in a way that is refused
 };
 
 /// A case of a module of one input, f32 (batch, shape...).

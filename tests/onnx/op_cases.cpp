@@ -58,14 +58,33 @@ ExportCase row_case(const OpRow& row, std::size_t number, DType dtype) {
           fresh, {.dynamic_batch = false},         refusal_of_row(row.name())};
 }
 
-/// All cases of a row in f32, and the first one that has elements in f64.
+/// Whether the first dim of all inputs can be a batch.
+bool has_batch(const Case& inputs) {
+  const Shape& first = inputs[0].shape;
+  return std::all_of(inputs.begin(), inputs.end(), [&](const Input& x) {
+    return !x.defined || (!x.shape.empty() && !first.empty() && x.shape[0] == first[0] && x.shape[0] > 1);
+  });
+}
+
+/// A case of a row that is exported for any batch size, and run with its own.
+ExportCase dynamic_case(const OpRow& row, std::size_t number) {
+  ExportCase c = row_case(row, number, DType::f32);
+  c.name += "_dynamic";
+  c.options.dynamic_batch = true;
+  c.may_be_refused = true;
+  return c;
+}
+
+/// All cases of a row in f32, the first one that has elements in f64, and the first one that has a batch.
 void add_row(std::vector<ExportCase>& all, const OpRow& row) {
-  bool has_f64 = false;
+  bool has_f64 = false, is_dynamic = !refusal_of_row(row.name()).empty();
   for (std::size_t number = 0; number < row.cases.size(); ++number) {
     const bool has_elements = std::none_of(row.cases[number].begin(), row.cases[number].end(), is_empty);
     if (row.op == "einsum" && !has_elements) continue;  // onnxruntime ends the process with a division by zero
     all.push_back(row_case(row, number, DType::f32));
     if (has_elements && !std::exchange(has_f64, true)) all.push_back(row_case(row, number, DType::f64));
+    if (has_elements && has_batch(row.cases[number]) && !std::exchange(is_dynamic, true))
+      all.push_back(dynamic_case(row, number));
   }
 }
 

@@ -80,6 +80,11 @@ TEST(OnnxSave, RefusesOpsThatDependOnTheBatchSize) {
         return expand(mean(x, {0, 1}), {x.size(0) * x.size(0)});
       },
       {"'expand': a size depends on the batch size, but is no multiple of it: it is 4 for a batch of 2"});
+  expect_refused(
+      [](const Tensor& x) {
+        return view(x, {2, 2, 2});
+      },
+      {"the function fails for a batch of 3: view: shape (2, 2, 2) does not fit", "set dynamic_batch"});
   expect_refused([](const Tensor& x) { return select(x, 0, -1); }, {"'select': 'index' depends on the batch size"});
 }
 
