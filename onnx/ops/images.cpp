@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/onnx/ops/pointwise.h"
 #include "bytetape/onnx/ops/table.h"
@@ -75,9 +76,7 @@ Tensor averages(std::int64_t n, std::int64_t m, DType dtype) {
     for (std::int64_t k = start; k < stop; ++k)
       values[static_cast<std::size_t>(k * m + i)] = 1 / static_cast<double>(stop - start);
   }
-  Tensor matrix = empty({n, m}, dtype, Device::cpu());
-  return dtype == DType::f64 ? from_vector(values, {n, m}, Device::cpu())
-                             : from_vector(std::vector<float>(values.begin(), values.end()), {n, m}, Device::cpu());
+  return to(from_vector(values, {n, m}, Device::cpu()), dtype);
 }
 
 // The windows of a size that is no multiple differ, so that case is a product with a matrix of averages for each dim.
@@ -88,7 +87,6 @@ void adaptive_avg_pool2d(Conversion& c) {
     const Integers window{h / size[0], w / size[1]};
     return c.set_out(c.graph.add("AveragePool", {c.in()}, {{"kernel_shape", window}, {"strides", window}}));
   }
-  if (size_of(c.dtype()) < 4) c.refuse("its windows differ, which is exported for f32 and f64 only");
   const auto turned = [&](const std::string& x) {
     return c.graph.add("Transpose", {x}, {{"perm", Integers{0, 1, 3, 2}}});
   };
@@ -96,7 +94,6 @@ void adaptive_avg_pool2d(Conversion& c) {
   c.set_out(turned(c.graph.add("MatMul", {turned(rows), c.graph.tensor(averages(h, size[0], c.dtype()))})));
 }
 
-/// Returns the scale of dim 2 + i. A size gives it as in onnxruntime, which divides in f32.
 void interpolate(Conversion& c) {
   const bool is_nearest = c.text("mode") == "nearest";
   Attributes attributes{{"mode", is_nearest ? "nearest" : "linear"}};

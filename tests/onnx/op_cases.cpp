@@ -53,7 +53,8 @@ ExportCase row_case(const OpRow& row, std::size_t number, DType dtype) {
     for (const Input& input : inputs) all.push_back(input.defined ? given[next++] : Tensor());
     return std::vector<Tensor>{row.f(all)};
   };
-  const std::string name = detail::concat("op_", row.name(), "_", number, dtype == DType::f32 ? "" : "_f64");
+  const std::string name =
+      detail::concat("op_", row.name(), "_", number, dtype == DType::f32 ? "" : detail::concat("_", dtype));
   return {name,  std::make_shared<nn::Identity>(), function,
           fresh, {.dynamic_batch = false},         refusal_of_row(row.name())};
 }
@@ -75,14 +76,15 @@ ExportCase dynamic_case(const OpRow& row, std::size_t number) {
   return c;
 }
 
-/// All cases of a row in f32, the first one that has elements in f64, and the first one that has a batch.
+/// All cases of a row in f32, the first one that has elements in f64 and f16, and the first one that has a batch.
 void add_row(std::vector<ExportCase>& all, const OpRow& row) {
-  bool has_f64 = false, is_dynamic = !refusal_of_row(row.name()).empty();
+  bool has_others = false, is_dynamic = !refusal_of_row(row.name()).empty();
   for (std::size_t number = 0; number < row.cases.size(); ++number) {
     const bool has_elements = std::none_of(row.cases[number].begin(), row.cases[number].end(), is_empty);
     if (row.op == "einsum" && !has_elements) continue;  // onnxruntime ends the process with a division by zero
     all.push_back(row_case(row, number, DType::f32));
-    if (has_elements && !std::exchange(has_f64, true)) all.push_back(row_case(row, number, DType::f64));
+    if (has_elements && !std::exchange(has_others, true))
+      for (const DType dtype : {DType::f64, DType::f16}) all.push_back(row_case(row, number, dtype));
     if (has_elements && has_batch(row.cases[number]) && !std::exchange(is_dynamic, true))
       all.push_back(dynamic_case(row, number));
   }

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <sstream>
 
 #include "bytetape/bytetape.h"
 #include "bytetape/onnx/ops/table.h"
@@ -11,6 +14,7 @@
 #include "tests/ops/op_list.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::test {
@@ -50,6 +54,31 @@ TEST(OnnxOps, EachExportedOneHasACase) {
     const bool is_expected = op != "dropout" && !onnx::is_refused(op);
     EXPECT_TRUE(!is_expected || std::any_of(op_list().begin(), op_list().end(), is_of_op)) << op;
   }
+}
+
+/// Returns the words in backticks of the first column of the tables of docs/layers.md that begin with a capital.
+std::vector<std::string> documented_layers() {
+  std::ifstream page(source_dir() / "docs" / "layers.md");
+  std::vector<std::string> layers;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `")) continue;
+    std::istringstream column(line.substr(2, line.find(" |") - 2));
+    for (std::string word; std::getline(column, word, '`');)
+      if (!word.empty() && std::isupper(static_cast<unsigned char>(word[0]))) layers.push_back(word);
+  }
+  return layers;
+}
+
+/// Each layer of docs/layers.md has a case. Models contain the others.
+TEST(OnnxLayers, EachHasACase) {
+  const std::vector<ExportCase> cases = layer_cases();
+  const std::vector<std::string> layers = documented_layers();
+  for (const std::string& layer : layers) {
+    const auto is_of_layer = [&](const ExportCase& c) { return c.name.starts_with(layer); };
+    const bool is_container = layer == "Sequential" || layer == "ModuleList";
+    EXPECT_TRUE(is_container || std::any_of(cases.begin(), cases.end(), is_of_layer)) << layer;
+  }
+  EXPECT_GT(layers.size(), 30u);
 }
 
 TEST(OnnxSave, NamesAllOpsThatCannotBeExported) {
