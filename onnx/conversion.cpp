@@ -81,8 +81,9 @@ std::string ValueNames::constant(const TracedValue& first, const TracedValue& se
   const Sizes sizes = sizes_of(first.shape, second.shape);
   const Tensor a = without_repeats(first.constant, sizes), b = without_repeats(second.constant, sizes);
   if (!are_equal(a, b))
-    throw Refusal{detail::concat("it uses a constant, ", describe(first.constant),
-                                 " in the example, whose elements depend on the batch size")};
+    throw Refusal{
+        detail::concat("it uses a constant, ", describe(first.constant),
+                       " in the example, whose elements depend on the batch size, or differ between two runs")};
   return graph_.add("Expand", {graph_.tensor(a), graph_.sizes(sizes)});
 }
 

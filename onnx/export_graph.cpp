@@ -10,10 +10,7 @@
 namespace bytetape::onnx {
 namespace {
 
-std::string described(const TracedOp& op) {
-  const std::string module = memory::plain_path(op.module);
-  return "'" + std::string(op.definition->name) + "'" + (module.empty() ? "" : " in '" + module + "'");
-}
+std::string described(const TracedOp& op) { return describe_op(*op.definition, op.module); }
 
 /// Throws NotImplemented unless both traces have the same ops on the same values.
 void check_same_ops(const Trace& first, const Trace& second, Size batch) {
@@ -25,9 +22,10 @@ void check_same_ops(const Trace& first, const Trace& second, Size batch) {
     const TracedOp &a = first.ops[i], &b = second.ops[i];
     const bool is_same = a.definition == b.definition && a.outputs == b.outputs && a.updates_base == b.updates_base &&
                          std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same_input);
-    check<NotImplemented>(is_same, "onnx::save: the ops that run depend on the batch size: op ", i, " is ",
-                          described(a), " for a batch of ", batch.first, ", and ", described(b), " for ", batch.second,
-                          ", or has other inputs; set dynamic_batch to false");
+    check<NotImplemented>(is_same,
+                          "onnx::save: the ops that run depend on the batch size, or differ between two runs: op ", i,
+                          " is ", described(a), " for a batch of ", batch.first, ", and ", described(b), " for ",
+                          batch.second, ", or has other inputs; set dynamic_batch to false");
   }
   bool is_same = first.ops.size() == second.ops.size() && first.results == second.results &&
                  first.values.size() == second.values.size();
@@ -37,6 +35,15 @@ void check_same_ops(const Trace& first, const Trace& second, Size batch) {
   check<NotImplemented>(is_same,
                         "onnx::save: the ops that run, or the ranks of their results, depend on the batch "
                         "size; set dynamic_batch to false");
+}
+
+/// Throws NotImplemented if both runs overwrote the same tensor: the next run would read what this one wrote.
+void check_keeps_no_state(const Trace& first, const Trace& second) {
+  for (const Overwritten& a : first.overwritten)
+    for (const Overwritten& b : second.overwritten)
+      check<NotImplemented>(&a.tensor.storage() != &b.tensor.storage(), "onnx::save cannot export:\n  ", a.description,
+                            ": it overwrites a tensor that outlives the function, ", describe(a.tensor),
+                            "; make the tensor an input, and return the new one");
 }
 
 /// Adds the nodes of an op.
@@ -127,6 +134,7 @@ static void check_names_of(const Graph& graph) {
 }
 
 Graph graph_of(Trace& first, Trace& second, const NamedTensors& inputs, Size batch, const SaveOptions& options) {
+  check_keeps_no_state(first, second);
   check_same_ops(first, second, batch);
   remove_unused(first, second);
   const std::vector<std::string> names = result_names(options, first.results.size());

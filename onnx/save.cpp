@@ -97,8 +97,8 @@ Graph export_graph(nn::Module& net, const Function& function, const NamedTensors
   const NoGrad no_grad;
   const Autocast off(DType::f32);
   if (!options.dynamic_batch) {
-    Trace only = trace(function, copies_of(inputs), constants), same = only;
-    return graph_of(only, same, inputs, 1, options);
+    Trace first = trace(function, copies_of(inputs), constants), second = trace(function, copies_of(inputs), constants);
+    return graph_of(first, second, inputs, 1, options);
   }
   // Ops see a size of 1 as a dim that broadcasts, so neither batch has it.
   const std::int64_t given = inputs[0].second.size(options.batch_dim), fewer = std::max<std::int64_t>(given, 2);

@@ -12,7 +12,7 @@ namespace bytetape::onnx {
 
 /// The options of save().
 struct SaveOptions {
-  /// Whether the model takes any batch size. The function then runs twice, with different sizes.
+  /// Whether the model takes any batch size. The function then runs with two different sizes.
   bool dynamic_batch = true;
   /// The dim of each input that is the batch.
   std::int64_t batch_dim = 0;
@@ -28,7 +28,7 @@ struct SaveOptions {
 using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// Saves a module as an ONNX model of opset 17.
-/// Runs net(example) in evaluation mode and without gradients, observes the ops, and writes them as ONNX nodes.
+/// Runs net(example) twice, in evaluation mode and without gradients, observes the ops, and writes them as ONNX nodes.
 /// Parameters and buffers keep their names. The file is replaced as a whole or not at all.
 ///
 ///     onnx::save("net.onnx", net, zeros({1, 3, 224, 224}));
@@ -36,7 +36,8 @@ using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 /// Constants that forward computes on the host from values, or from sizes other than the batch size, are those of the
 /// example. The training mode of each module is restored.
 /// Throws NotImplemented, with the reason and the module of each op, if an op cannot be exported, or if the ops depend
-/// on the batch size in a way that ONNX cannot express, or fail for another one. Nothing is written then.
+/// on the batch size in a way that ONNX cannot express, or fail for another one, or if the function overwrites a tensor
+/// that outlives it. Nothing is written then.
 /// Throws DeviceError if a parameter, buffer or input has no data because it is on a meta device.
 /// Throws ValueError if an input is undefined, or has no dim `batch_dim`, or if names do not fit or are repeated.
 /// Throws FileError if a file cannot be written. Exceptions of the function pass through.

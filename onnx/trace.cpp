@@ -61,7 +61,9 @@ class Tracer final : public OpObserver {
     for (const Operand& x : call.inputs) op_.inputs.push_back(argument(x));
     for (const std::string_view written : call.definition.writes) {
       const Tensor& x = call.inputs[index_of(call.definition, written)].tensor();
-      if (x.defined()) writes_.push_back({x, x.storage().version(), links_above(x)});
+      if (!x.defined()) continue;
+      check_not_named(call, x);
+      writes_.push_back({x, x.storage().version(), links_above(x)});
     }
   }
   void end(const OpCall& call) noexcept override {
@@ -92,6 +94,15 @@ class Tracer final : public OpObserver {
   Trace trace;
 
  private:
+  /// Other ops with such a name, such as batch_norm, write to it in training only.
+  void check_not_named(const OpCall& call, const Tensor& x) {
+    const auto found = named_storages_.find(&x.storage());
+    const bool is_safe = found == named_storages_.end() || !std::string_view(call.definition.name).ends_with('_');
+    if (is_safe) return;
+    active_ = nullptr;
+    fail<NotImplemented>("onnx::save cannot export:\n  ", describe_op(call.definition, op_.module), ": it overwrites '",
+                         found->second, "'");
+  }
   static std::size_t index_of(const OpDefinition& op, std::string_view input) {
     std::size_t i = 0;
     while (op.inputs[i] != input) ++i;
@@ -175,8 +186,8 @@ class Tracer final : public OpObserver {
     std::vector<std::pair<const Write*, int>> written;
     for (const Write& w : writes_) {
       if (w.tensor.storage().version() == w.version_before) continue;
-      const auto name = named_storages_.find(&w.tensor.storage());
-      if (name != named_storages_.end()) op_.refusal = "it overwrites '" + name->second + "'";
+      if (is_constant_[&w.tensor.storage()])
+        trace.overwritten.push_back({w.tensor, describe_op(call.definition, op_.module)});
       written.emplace_back(&w, set_value(w.tensor));
     }
     std::vector<std::pair<Tensor, std::size_t>> views;
@@ -219,6 +230,11 @@ class Tracer final : public OpObserver {
 };
 
 }  // namespace
+
+std::string describe_op(const OpDefinition& op, memory::NameId module) {
+  const std::string path = memory::plain_path(module);
+  return detail::concat("'", std::string_view(op.name), "'", path.empty() ? "" : " in '" + path + "'");
+}
 
 Trace trace(const Function& function, const NamedTensors& inputs, const NamedTensors& constants) {
   std::vector<Tensor> tensors;

@@ -30,6 +30,15 @@ struct TracedOp {
   std::string refusal = {};  ///< why it cannot be exported; empty if it can
 };
 
+/// A write to a tensor that the run did not compute.
+struct Overwritten {
+  Tensor tensor;
+  std::string description;  ///< of the op
+};
+
+/// Returns "'relu_' in 'layer1.0'".
+std::string describe_op(const OpDefinition& op, memory::NameId module);
+
 /// The elements of a tensor at a time.
 struct TracedValue {
   enum class Kind { result, input, constant };
@@ -45,11 +54,13 @@ struct Trace {
   std::vector<TracedOp> ops;
   std::vector<TracedValue> values;
   std::vector<int> results;
+  std::vector<Overwritten> overwritten;
 };
 
 /// Runs function(inputs), and returns the ops that it ran. Ops that an exported op calls are left out.
 /// `constants` are the parameters and buffers. The trace holds the tensors of the run until it ends.
 /// Exceptions of the function pass through.
+/// Throws NotImplemented, before the op runs, if an op in place would overwrite a parameter or buffer.
 Trace trace(const Function& function, const NamedTensors& inputs, const NamedTensors& constants);
 
 /// Removes the ops whose results nothing needs.

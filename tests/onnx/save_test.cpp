@@ -137,6 +137,24 @@ TEST(OnnxSave, RefusesOpsInPlaceOnParameters) {
   const TemporaryDir folder;
   const auto save = [&] { onnx::save(folder / "net.onnx", net, random_tensor({2, 4}, DType::f32)); };
   EXPECT_TRUE(throws_saying<NotImplemented>(save, "'mul_': it overwrites 'scale'"));
+  EXPECT_EQ(net.scale.to_vector<float>()[0], 1);
+}
+
+TEST(OnnxSave, RefusesStateBetweenRuns) {
+  const Tensor count = zeros({1});
+  const auto f = [&](const Tensor& x) {
+    add_(count, 1);
+    return x + 1;
+  };
+  const std::string words = "'add_': it overwrites a tensor that outlives the function, f32(1,) on cpu";
+  expect_refused(f, {words});
+  expect_refused(f, {words}, {.dynamic_batch = false});
+}
+
+TEST(OnnxSave, RefusesRandomConstants) {
+  std::mt19937 engine;
+  const auto f = [&](const Tensor& x) { return x + full({}, static_cast<double>(engine())); };
+  expect_refused(f, {"elements depend on the batch size, or differ between two runs"}, {.dynamic_batch = false});
 }
 
 TEST(OnnxSave, RefusesOpsInPlaceOnPartsThatOnnxCannotWrite) {
