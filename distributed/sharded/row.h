@@ -11,7 +11,8 @@
 
 namespace bytetape::dist {
 
-/// Parameters of one dtype and device in one row of memory, of which each rank owns an equal part.
+/// Parameters of one dtype and device in one row of memory, of which each rank owns an equal part. Parts may have a
+/// wider dtype than the row.
 class Row {
  public:
   /// A parameter of the row.
@@ -20,19 +21,20 @@ class Row {
     Tensor parameter;
     std::int64_t offset = 0;  // of its first element in the row
     Tensor part = {};         // a leaf of one dim with the elements that this rank owns; may be empty
-    Tensor gradient = {};     // of `part`; undefined before the first exchange
+    Tensor gradient = {};     // of `part`, with the row's dtype; undefined before the first exchange
     Tensor waiting = {};      // the parameter's gradient on this rank, before the exchange
     bool is_filled = false;   // the gradient waits
   };
 
-  /// Moves the parameters into a row, with the values of rank 0. `number` must differ from that of other rows.
-  /// `gathered` is called after the row was gathered.
-  Row(std::vector<Piece> pieces, const Group& group, Shard shard, std::uint64_t number,
+  /// Moves the parameters into a row of `dtype`, with the values of rank 0. `number` must differ from that of other
+  /// rows. `gathered` is called after the row was gathered.
+  Row(std::vector<Piece> pieces, const Group& group, Shard shard, DType dtype, std::uint64_t number,
       const std::function<void()>& gathered);
 
   std::vector<Piece>& pieces() { return pieces_; }
   Storage& storage() const { return pieces_.front().parameter.storage(); }
   std::size_t bytes() const { return storage().bytes(); }
+  DType dtype() const { return dtype_; }
   std::size_t filled = 0;  // pieces
 
   /// Averages the gradients that wait over the ranks, and makes this rank's part the gradient of the parts, or adds it.
@@ -59,6 +61,8 @@ class Row {
 
  private:
   Tensor whole() const;
+  bool is_converted() const { return own_.dtype() != dtype_; }
+  Tensor own_of_whole() const { return whole().alias({part_size_}, {1}, part_size_ * group_.rank()); }
   /// The first element of the piece's part, counted from the first one that this rank owns.
   std::int64_t place_in_own(const Piece& piece) const { return piece.part.storage_offset() - own_.storage_offset(); }
   void make_gradients();
@@ -67,10 +71,11 @@ class Row {
 
   Group group_;
   Shard shard_;
+  DType dtype_;
   std::uint64_t number_;
   std::vector<Piece> pieces_;
   std::int64_t part_size_ = 0;  // elements of a rank
-  Tensor own_;                  // this rank's elements
+  Tensor own_;                  // this rank's elements; a part of the row, unless that is dropped or converted
   Tensor sums_;                 // with Shard::optimizer_state: the row of gradients, of which own_gradient_ is a part
   Tensor own_gradient_;
   std::uint32_t version_ = 0;  // of the row when it was gathered

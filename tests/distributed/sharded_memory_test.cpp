@@ -5,8 +5,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "bytetape/autograd/op_observer.h"
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/ambient.h"
 #include "tests/distributed/net.h"
 #include "tests/distributed/predicted.h"
 #include "tests/support/memory.h"
@@ -82,6 +87,94 @@ TEST(Sharded, GathersWithinTheBound) {
       most = 0;
       copy(randn({2, 32}));
       EXPECT_EQ(most, std::max<std::size_t>(rows, 1) * rounded(row) + parts) << "in evaluation";
+    }
+  }
+}
+
+/// Counts the ops that find a parameter's row dropped.
+struct Waits : OpObserver {
+  int in_forward = 0, in_backward = 0;
+  void begin(const OpCall& call) override {
+    if (call.caller || call.kind == OpKind::view) return;
+    for (const Operand& input : call.inputs)
+      if (const Tensor& x = input.tensor(); x.defined() && x.storage().is_dropped())
+        ++(memory::ambient.scope.phase == memory::Phase::backward ? in_backward : in_forward);
+  }
+};
+
+TEST(Sharded, GathersARowAheadIfTheBoundAllowsIt) {
+  const Group group = world();
+  if (group.size() == 1) return;
+  const auto n = static_cast<std::size_t>(group.size());
+  const std::size_t row = ((32 * 32 + n - 1) / n + 31) / 32 * 32 * n * 4;
+  for (const int rows : {0, 1, 2, 3, 6}) {
+    SCOPED_TRACE(rows);
+    nn::Sequential net;
+    for (int i = 0; i < 6; ++i) net.push_back(nn::Linear(32, 32, false));
+    const Sharded sharded(net, group, {.row_bytes = 1, .gathered_bytes = static_cast<std::size_t>(rows) * row});
+    optim::SGD sgd(sharded.parameters(), {.lr = 1e-3});
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < net.size(); ++i)
+      net[i].register_forward_hook(
+          [&](const nn::Module&, const auto&, auto&) { most = std::max(most, test::held_as(Role::communication)); });
+    const auto step = [&] {
+      const Waits waits;
+      sum(net(randn({2, 32}))).backward();
+      sgd.step();
+      sgd.zero_grad();
+      return std::pair{waits.in_forward, waits.in_backward};
+    };
+    // Forward keeps at least a row. The first layer's input needs no gradient, so backward does not need its row.
+    const int kept = std::max(rows, 1), needed_again = std::max(0, 5 - kept);
+    EXPECT_EQ(step(), std::pair(6, needed_again));
+    most = 0;
+    const std::pair learned = std::pair(rows >= 2 ? 1 : 6, rows >= 1 ? 0 : needed_again);
+    EXPECT_EQ(step(), learned);
+    EXPECT_EQ(most, static_cast<std::size_t>(kept) * rounded(row) + 6 * rounded(row / n)) << "with gradients' parts";
+    {
+      const NoGrad no_grad;
+      for (int i = 0; i < 3; ++i) net(randn({2, 32}));
+    }
+    EXPECT_EQ(step().first, rows >= 2 ? 0 : 6);  // evaluation went on with the first row
+    step();
+    EXPECT_EQ(step(), learned);
+  }
+}
+
+TEST(Sharded, GoesOnIfAnotherRowIsNeeded) {
+  const Group group = world();
+  struct Branches : nn::Module {
+    std::vector<nn::Linear> layers;
+    Branches() {
+      for (int i = 0; i < 4; ++i) layers.emplace_back(16, 16);
+      for (int i = 0; i < 4; ++i) register_module("layer" + std::to_string(i), layers[static_cast<std::size_t>(i)]);
+    }
+    Tensor forward(const Tensor& x) override {
+      Tensor y = x;
+      for (const std::size_t i : order) y = tanh(layers[i](y));
+      return y;
+    }
+    std::vector<std::size_t> order;
+  };
+  for (const std::size_t gathered_bytes : {0, 2000, 4000, 100000}) {
+    Generator generator(1);
+    const DefaultGenerator scope(generator);
+    Branches net, reference;
+    for (std::size_t i = 0; i < 4; ++i) reference.layers[i].load_state_dict(net.layers[i].state_dict());
+    const dist::DataParallel parallel(reference, group, {.allow_unused = true});
+    const Sharded sharded(net, group, {.row_bytes = 1, .gathered_bytes = gathered_bytes, .allow_unused = true});
+    optim::SGD sgd(sharded.parameters(), {.lr = 0.1}), of_reference(reference.parameters(), {.lr = 0.1});
+    for (const std::vector<std::size_t>& order : std::vector<std::vector<std::size_t>>{
+             {0, 1, 2, 3}, {0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2}, {0, 2}, {1, 1, 3, 1}, {0, 1, 2, 3}, {2}, {2, 0}}) {
+      net.order = reference.order = order;
+      const Tensor x = randn({3, 16}) + static_cast<double>(group.rank());
+      for (const auto& [module, optimizer] :
+           {std::pair<Branches*, optim::SGD*>{&net, &sgd}, {&reference, &of_reference}}) {
+        sum((*module)(x)).backward();
+        optimizer->step();
+        optimizer->zero_grad();
+      }
+      EXPECT_EQ(test::elements(test::flat(net)), test::elements(test::flat(reference)));
     }
   }
 }
