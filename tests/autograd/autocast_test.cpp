@@ -195,7 +195,8 @@ TEST(Autocast, NormsTakeWeightsOf16Bits) {
         const auto leaves = [&](const std::vector<Tensor>& all) {
           return std::vector(all.begin(), all.begin() + inputs);
         };
-        const auto got = grad({sum(y * y)}, leaves(given)), wanted = grad({sum(expected * expected)}, leaves(wide));
+        const std::vector<Tensor> got = grad({sum(y * y)}, leaves(given)),
+                                  wanted = grad({sum(expected * expected)}, leaves(wide));
         for (std::size_t i = 0; i < got.size(); ++i) {
           EXPECT_EQ(got[i].dtype(), given[i].dtype());
           EXPECT_EQ(got[i].to_vector<float>(), to(wanted[i], given[i].dtype()).to_vector<float>()) << i;
