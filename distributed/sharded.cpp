@@ -96,7 +96,10 @@ Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptio
   const std::optional<DType> dtype = options.parameter_dtype;
   check<DTypeError>(!dtype || (is_floating(*dtype) && size_of(*dtype) == 2),
                     "expected parameter_dtype bf16 or f16, got ", dtype.value_or(DType::f32));
-  if (group.size() == 1 && !dtype) return;
+  if (group.size() == 1 && !dtype) {
+    if (options.device) module.to(*options.device);
+    return;
+  }
   check_alike(module, group);
   for (const auto& [name, x] : trained)
     check<ValueError>(!autograd_meta(x).sink, "the parameter '", name, "' is in another Sharded or DataParallel");
@@ -104,11 +107,15 @@ Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptio
   if (options.shard == Shard::parameters) gathered_ = std::make_shared<Gathered>(options.gathered_bytes);
   make_rows(trained);
   const NoGrad no_grad;
+  const auto share = [&](Tensor x) {
+    if (options.device) x.set_data(bytetape::to(x.detach(), *options.device));
+    broadcast_(x.detach(), group);
+  };
   std::set<const TensorImpl*> done;
   for (const auto& [name, x] : trained) done.insert(x.impl());
   for (const auto& [name, x] : module.named_parameters())
-    if (!done.contains(x.impl())) broadcast_(x.detach(), group);
-  for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group);
+    if (!done.contains(x.impl())) share(x);
+  for (const auto& [name, x] : module.named_buffers()) share(x);
   connect();
 }
 
@@ -154,7 +161,9 @@ void Sharded::State::add_row(std::vector<Row::Piece> pieces) {
   };
   const std::uint64_t number = Hash().add(number_).add(rows_.size()).get();
   const DType dtype = row_dtype(pieces.front().parameter);
-  rows_.push_back(std::make_unique<Row>(std::move(pieces), group_, options_.shard, dtype, number, gathered));
+  const Device device = options_.device.value_or(pieces.front().parameter.device());
+  rows_.push_back(
+      std::make_unique<Row>(std::move(pieces), group_, Row::Options{options_.shard, dtype, device, number, gathered}));
   if (gathered_) gathered_->add(*rows_.back());
 }
 

@@ -42,6 +42,9 @@ struct ShardedOptions {
   /// are exchanged and kept, in 16 bits. parameters() stay f32, so that small updates are not lost (torch's
   /// MixedPrecisionPolicy::param_dtype). Default: parameters keep their dtype.
   std::optional<DType> parameter_dtype = {};
+  /// Where the rows are made, one after the other. Buffers and other parameters move there too. So a model may be made
+  /// in the memory of the host that does not fit that of a GPU. Default: rows are made where the parameters are.
+  std::optional<Device> device = {};
 };
 
 /// Trains a module on several ranks, each with its own part of a batch and of the memory (Rajbhandari et al., "ZeRO",
@@ -81,8 +84,9 @@ struct ShardedOptions {
 /// the module's, unless parameter_dtype is set. After this object is destroyed, the module can be used, but optimizers
 /// of the parts no longer train it.
 ///
-/// The module must outlive this object, and be used on the thread that made it. Freeze, convert or move parameters
-/// before you make it. Each backward() of a rank must compute the gradient of one parameter at least.
+/// The module must outlive this object, and be used on the thread that made it. Freeze and convert parameters before
+/// you make it, and move them before, or by ShardedOptions::device. Each backward() of a rank must compute the gradient
+/// of one parameter at least.
 class Sharded {
  public:
   /// Throws ValueError if row_bytes is 0, no parameter requires grad, or a parameter is in another Sharded or

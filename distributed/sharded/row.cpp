@@ -41,41 +41,40 @@ class GatherSource final : public ByteSource {
 
 }  // namespace
 
-Row::Row(std::vector<Piece> pieces, const Group& group, Shard shard, DType dtype, std::uint64_t number,
-         const std::function<void()>& gathered)
-    : group_(group), shard_(shard), dtype_(dtype), number_(number), pieces_(std::move(pieces)) {
+Row::Row(std::vector<Piece> pieces, const Group& group, const Options& options)
+    : group_(group), shard_(options.shard), dtype_(options.dtype), number_(options.number), pieces_(std::move(pieces)) {
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
-  const Tensor first = pieces_.front().parameter;
-  const std::int64_t step = row_alignment / static_cast<std::int64_t>(size_of(dtype));
+  const DType dtype = pieces_.front().parameter.dtype();
+  const std::int64_t step = row_alignment / static_cast<std::int64_t>(size_of(dtype_));
   std::int64_t size = 0;
   for (Piece& piece : pieces_) {
     piece.offset = size;
     size += rounded_up(piece.parameter.numel(), step);
   }
   part_size_ = rounded_up((size + group.size() - 1) / group.size(), step);
-  const bool is_gathered = shard == Shard::parameters, is_converted = dtype != first.dtype();
+  const bool is_gathered = shard_ == Shard::parameters, is_converted = dtype_ != dtype;
   const memory::Role role = is_gathered ? memory::Role::communication : memory::Role::parameter;
-  Tensor row = zeros({part_size_ * group.size()}, first.dtype(), first.device(), role);
+  Tensor row = zeros({part_size_ * group.size()}, dtype, options.device, role);
   for (const Piece& piece : pieces_) {
     const Tensor there = place(piece, row);
     copy_(there, piece.parameter.detach());
     piece.parameter.set_data(there);
   }
-  broadcast_(row, group, 0, number);
+  broadcast_(row, group, 0, number_);
   own_ = row.alias({part_size_}, {1}, part_size_ * group.rank());
   if (is_gathered || is_converted) {
     own_ = clone(own_);
     own_.storage().set_role(memory::Role::parameter, 0);
   }
   if (is_converted) {
-    row = to(row, dtype);
+    row = to(row, dtype_);
     for (const Piece& piece : pieces_) piece.parameter.set_data(place(piece, row));
   }
   row.storage().set_role(role, 0);
   version_ = row.storage().version();
   if (is_gathered) {
-    row.storage().set_source(make_ref<GatherSource>(own_, dtype, group, number, gathered));
+    row.storage().set_source(make_ref<GatherSource>(own_, dtype_, group, number_, options.gathered));
     row.storage().drop();
   }
   const std::int64_t begin = part_size_ * group.rank(), end = begin + part_size_;

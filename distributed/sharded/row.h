@@ -26,10 +26,15 @@ class Row {
     bool is_filled = false;   // the gradient waits
   };
 
-  /// Moves the parameters into a row of `dtype`, with the values of rank 0. `number` must differ from that of other
-  /// rows. `gathered` is called after the row was gathered.
-  Row(std::vector<Piece> pieces, const Group& group, Shard shard, DType dtype, std::uint64_t number,
-      const std::function<void()>& gathered);
+  struct Options {
+    Shard shard;
+    DType dtype;
+    Device device;
+    std::uint64_t number;            // differs from that of other rows
+    std::function<void()> gathered;  // called after the row was gathered
+  };
+  /// Moves the parameters into a row, with the values of rank 0.
+  Row(std::vector<Piece> pieces, const Group& group, const Options& options);
 
   std::vector<Piece>& pieces() { return pieces_; }
   Storage& storage() const { return pieces_.front().parameter.storage(); }

@@ -200,6 +200,31 @@ std::function<void()> training(const ShardedOptions& options) {
   };
 }
 
+TEST(Sharded, MovesAModelOfTheHostInRows) {
+  memory::Watermark made;
+  const auto program = [&] {
+    struct State {
+      nn::Sequential net;
+      std::optional<Sharded> sharded;
+      State() {
+        const DefaultDevice host(Device::meta(Device::cpu()));
+        for (int i = 0; i < 8; ++i) net.push_back(nn::Linear(256, 256, false));
+        net.push_back(nn::BatchNorm1d(256, {.affine = false}));
+      }
+    };
+    auto state = std::make_shared<State>();
+    state->sharded.emplace(state->net, dist::init(), ShardedOptions{.row_bytes = 1, .device = default_device()});
+    made = test::statistics(default_device()).allocated;
+    for (const auto& [name, x] : state->net.state_dict()) EXPECT_EQ(x.device(), default_device()) << name;
+    return [state] { sum(state->net(randn({2, 256}))).backward(); };
+  };
+  const auto p = memory::predict(Device::cuda(), program, {.max_steps = 1, .world_size = 4, .rank = 1});
+  const std::size_t row = 256 * 256 * 4, parts = 8 * row / 4;
+  EXPECT_GE(made.current, parts);
+  EXPECT_LT(made.current, parts + row);
+  EXPECT_LT(made.peak, parts + 2 * row) << "the whole model takes 8 rows";
+}
+
 TEST(Sharded, IsPredictedEventByEventForEachRank) {
   for (const Shard shard : all_shards)
     for (const bool allow_unused : {false, true})
