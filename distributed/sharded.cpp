@@ -94,8 +94,8 @@ Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptio
   check<ValueError>(!trained.empty(), "the module has no parameter that requires grad");
   parts = trained;
   const std::optional<DType> dtype = options.parameter_dtype;
-  check<DTypeError>(!dtype || (is_floating(*dtype) && size_of(*dtype) == 2),
-                    "expected parameter_dtype bf16 or f16, got ", dtype.value_or(DType::f32));
+  check<DTypeError>(!dtype || *dtype == DType::bf16, "expected parameter_dtype bf16, got ",
+                    dtype.value_or(DType::bf16));
   if (group.size() == 1 && !dtype) {
     if (options.device) module.to(*options.device);
     return;
@@ -172,6 +172,7 @@ void Sharded::State::begin() {
   if (has_failed_ && rows_.front()->pieces().front().part.device().type == DeviceType::cuda) barrier(group_, tag(0));
   has_failed_ = false;
   at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
+  if (gathered_) gathered_->begin_backward();
   is_running_ = true;
   ++backwards_;
   left_ = rows_.size();
@@ -341,6 +342,19 @@ void Sharded::note_written() const {
   std::vector<Tensor> all;
   for (const auto& [name, part] : state_->parts) all.push_back(part);
   state_->updated(all);
+}
+
+NamedTensors Sharded::state_dict() const {
+  state_->before_update();
+  NamedTensors state = module_->state_dict();
+  std::unordered_map<const TensorImpl*, Tensor> whole;
+  for (const auto& row : state_->rows()) {
+    const Tensor joined = row->joined([](const Row::Piece& piece) { return piece.part.detach(); });
+    for (const Row::Piece& piece : row->pieces()) whole[piece.parameter.impl()] = clone(row->place(piece, joined));
+  }
+  for (auto& [name, x] : state)
+    if (const auto at = whole.find(x.impl()); at != whole.end()) x = at->second;
+  return state;
 }
 
 StateDict Sharded::optimizer_state(optim::Optimizer& optimizer) const {

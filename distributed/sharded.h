@@ -38,8 +38,8 @@ struct ShardedOptions {
   /// With Shard::parameters, all ranks must leave out the same ones. A parameter that all ranks leave out gets no
   /// gradient. Costs one more exchange for each backward.
   bool allow_unused = false;
-  /// bf16 or f16: f32 parameters of the module become tensors of this dtype, which are gathered, and whose gradients
-  /// are exchanged and kept, in 16 bits. parameters() stay f32, so that small updates are not lost (torch's
+  /// bf16: f32 parameters of the module become bf16 tensors, which are gathered, and whose gradients are exchanged and
+  /// kept, in 16 bits. parameters() stay f32, so that small updates are not lost (torch's
   /// MixedPrecisionPolicy::param_dtype). Default: parameters keep their dtype.
   std::optional<DType> parameter_dtype = {};
   /// Where the rows are made, one after the other. Buffers and other parameters move there too. So a model may be made
@@ -62,8 +62,8 @@ struct ShardedOptions {
 ///     }
 ///
 /// Parameters and buffers start with the values of rank 0. The module's parameters lie one after the other in rows, of
-/// which each rank owns an equal part. An optimizer updates the rank's own elements. The parameters then have the same
-/// bits as those of dist::DataParallel.
+/// which each rank owns an equal part. An optimizer updates the rank's own elements. With one backward() for each
+/// step, the parameters then have the same bits as those of dist::DataParallel.
 ///
 /// With Shard::optimizer_state and Shard::gradients, step() gathers the new parameters. With Shard::parameters, the
 /// first op that uses a parameter gathers its row, also in evaluation, and from the second step on the row that comes
@@ -110,6 +110,9 @@ class Sharded {
   /// The names of the parameters for which the last backward() computed no gradient on this rank.
   const std::vector<std::string>& unused() const;
 
+  /// Returns the module's state_dict() with the values of parameters(), whole on each rank. With parameter_dtype they
+  /// are f32, where those of the module are rounded. All ranks must call it.
+  NamedTensors state_dict() const;
   /// Returns the state of an optimizer of parameters() with whole tensors, equal on all ranks. It is the state that an
   /// optimizer of the unsharded module has, and can be loaded on another number of ranks. All ranks must call it.
   StateDict optimizer_state(optim::Optimizer& optimizer) const;

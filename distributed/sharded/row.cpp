@@ -1,6 +1,7 @@
 #include "bytetape/distributed/sharded/row.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/node.h"
@@ -21,10 +22,11 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t step) { return (n + step - 
 class GatherSource final : public ByteSource {
  public:
   GatherSource(const Tensor& own, DType dtype, const Group& group, std::uint64_t number,
-               const std::function<void()>& gathered)
-      : own_(own), dtype_(dtype), group_(group), number_(number), gathered_(gathered) {}
+               const std::shared_ptr<std::uint32_t>& version, const std::function<void()>& gathered)
+      : own_(own), dtype_(dtype), group_(group), number_(number), version_(version), gathered_(gathered) {}
   void refill(Storage& s) override {
     const NoGrad no_grad;
+    *version_ = s.version();
     auto whole = make_ref<TensorImpl>(Shape{own_.numel() * group_.size()}, dtype_);
     whole->storage = Ref<Storage>(&s);
     all_gather_into(Tensor(std::move(whole)), to(own_, dtype_), group_, number_);
@@ -36,6 +38,7 @@ class GatherSource final : public ByteSource {
   const DType dtype_;
   const Group group_;
   const std::uint64_t number_;
+  const std::shared_ptr<std::uint32_t> version_;
   const std::function<void()> gathered_;
 };
 
@@ -72,9 +75,9 @@ Row::Row(std::vector<Piece> pieces, const Group& group, const Options& options)
     for (const Piece& piece : pieces_) piece.parameter.set_data(place(piece, row));
   }
   row.storage().set_role(role, 0);
-  version_ = row.storage().version();
+  *version_ = row.storage().version();
   if (is_gathered) {
-    row.storage().set_source(make_ref<GatherSource>(own_, dtype_, group, number_, options.gathered));
+    row.storage().set_source(make_ref<GatherSource>(own_, dtype_, group, number_, version_, options.gathered));
     row.storage().drop();
   }
   const std::int64_t begin = part_size_ * group.rank(), end = begin + part_size_;
@@ -146,7 +149,7 @@ void Row::exchange_gradients(std::uint64_t tag) {
 
 void Row::keep_written() {
   const bool is_apart = shard_ == Shard::parameters || is_converted();
-  if (!is_apart || storage().is_dropped() || storage().version() == version_) return;
+  if (!is_apart || storage().is_dropped() || storage().version() == *version_) return;
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
   const Tensor written = own_of_whole();
@@ -154,18 +157,19 @@ void Row::keep_written() {
     copy_(own_, where(eq(to(own_, dtype_), written), own_, to(written, own_.dtype())));
   else
     copy_(own_, written);
-  version_ = storage().version();
+  *version_ = storage().version();
 }
 
 void Row::note_update() {
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
-  if (shard_ == Shard::parameters)
+  if (shard_ == Shard::parameters) {
+    storage().drop();  // first, so that a captured step knows that its replays make a gathered row old
     storage().bump_version();
-  else
+  } else {
     all_gather_into(whole(), to(own_, dtype_), group_, number_);
-  version_ = storage().version();
-  if (shard_ == Shard::parameters) storage().drop();
+    *version_ = storage().version();
+  }
 }
 
 void Row::drop() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,7 +84,8 @@ class Row {
   Tensor own_;                  // this rank's elements; a part of the row, unless that is dropped or converted
   Tensor sums_;                 // with Shard::optimizer_state: the row of gradients, of which own_gradient_ is a part
   Tensor own_gradient_;
-  std::uint32_t version_ = 0;  // of the row when it was gathered
+  // Of the row when it was gathered, or when the parts last had its values. Its source knows it too.
+  std::shared_ptr<std::uint32_t> version_ = std::make_shared<std::uint32_t>(0);
 };
 
 }  // namespace bytetape::dist

@@ -207,6 +207,16 @@ TEST(Autocast, NormsTakeWeightsOf16Bits) {
   expect_wide(added, 3);
   expect_wide(rms, 2);
   expect_wide(group, 3);
+  const auto batch = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return to(batch_norm(x, w, b, {}, {}, true), DType::f32);
+  };
+  const Tensor x = random_leaf({3, 4}, DType::f32), w = random_leaf({4}, DType::bf16),
+               b = random_leaf({4}, DType::bf16);
+  EXPECT_THROWS_SAYING(batch(x, w, b), DTypeError, "weight must have the dtype of x");
+  const Tensor expected = batch(x, to(w, DType::f32), to(b, DType::f32));
+  const Autocast autocast(DType::bf16);
+  EXPECT_EQ(batch(x, w, b).to_vector<float>(), expected.to_vector<float>());
+  EXPECT_EQ(grad({sum(batch(x, w, b))}, {w})[0].dtype(), DType::bf16);
 }
 
 TEST(Autocast, LayerNormKeepsABranchIn16Bits) {

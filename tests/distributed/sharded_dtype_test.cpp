@@ -29,19 +29,19 @@ using test::Net;
 using test::rounded;
 using test::world;
 
-constexpr DType both[] = {DType::bf16, DType::f16};
+constexpr DType dtype = DType::bf16;
 
 /// What a program without Sharded does for the same: f32 copies of 16-bit parameters, which the optimizer updates.
 class Reference {
  public:
-  Reference(const Group& group, DType dtype) : group_(group), dtype_(dtype), net_(make_net(5, DType::f32)) {
+  explicit Reference(const Group& group) : group_(group), net_(make_net(5, DType::f32)) {
     for (const Tensor& p : net_->parameters()) copies_.push_back(clone(p.detach()).set_requires_grad());
     net_->to(dtype);
     parallel_.emplace(*net_, group);
     adamw_.emplace(copies_, optim::AdamWOptions{.lr = 0.01});
   }
   void step(int i, double max_norm) {
-    loss_of(*net_, i, group_, dtype_).backward();
+    loss_of(*net_, i, group_, dtype).backward();
     const auto parameters = net_->parameters();
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       copies_[k].set_grad(to(parameters[k].grad(), DType::f32));
@@ -57,7 +57,6 @@ class Reference {
 
  private:
   const Group group_;
-  const DType dtype_;
   std::unique_ptr<Net> net_;
   std::vector<Tensor> copies_;
   std::optional<dist::DataParallel> parallel_;
@@ -71,31 +70,65 @@ std::vector<double> own(const Sharded::Part& part, const Tensor& whole) {
 
 TEST(ShardedDType, HasTheBitsOfCopiesInF32) {
   const Group group = world();
-  for (const DType dtype : both) {
-    Reference reference(group, dtype);
-    for (int i = 0; i < 5; ++i) reference.step(i, 0);
-    const auto expected = elements(flat(reference.net()));
-    for (const Shard shard : all_shards)
-      for (const std::size_t row_bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{25} << 20})
-        for (const std::size_t gathered_bytes : {std::size_t{0}, std::size_t{50} << 20}) {
-          const auto net = make_net(static_cast<std::uint64_t>(5 + group.rank()), DType::f32);
-          const Sharded sharded(*net, group, {shard, row_bytes, gathered_bytes, false, dtype});
-          optim::AdamW adamw(sharded.parameters(), {.lr = 0.01});
-          for (int i = 0; i < 5; ++i) {
-            loss_of(*net, i, group, dtype).backward();
-            for (const Tensor& p : sharded.parameters()) EXPECT_EQ(p.grad().dtype(), dtype);
-            adamw.step();
-            adamw.zero_grad();
-          }
-          EXPECT_EQ(elements(flat(*net)), expected);
-          const auto parts = sharded.parts();
-          ASSERT_EQ(parts.size(), reference.copies().size());
-          for (std::size_t i = 0; i < parts.size(); ++i) {
-            EXPECT_EQ(parts[i].values.dtype(), DType::f32);
-            EXPECT_EQ(elements(parts[i].values), own(parts[i], reference.copies()[i])) << parts[i].name;
-          }
-          for (const Tensor& p : net->parameters()) EXPECT_EQ(p.dtype(), dtype);
+  Reference reference(group);
+  for (int i = 0; i < 5; ++i) reference.step(i, 0);
+  const auto expected = elements(flat(reference.net()));
+  for (const Shard shard : all_shards)
+    for (const std::size_t row_bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{25} << 20})
+      for (const std::size_t gathered_bytes : {std::size_t{0}, std::size_t{50} << 20}) {
+        const auto net = make_net(static_cast<std::uint64_t>(5 + group.rank()), DType::f32);
+        const Sharded sharded(*net, group, {shard, row_bytes, gathered_bytes, false, dtype});
+        optim::AdamW adamw(sharded.parameters(), {.lr = 0.01});
+        for (int i = 0; i < 5; ++i) {
+          loss_of(*net, i, group, dtype).backward();
+          for (const Tensor& p : sharded.parameters()) EXPECT_EQ(p.grad().dtype(), dtype);
+          adamw.step();
+          adamw.zero_grad();
         }
+        EXPECT_EQ(elements(flat(*net)), expected);
+        const auto parts = sharded.parts();
+        ASSERT_EQ(parts.size(), reference.copies().size());
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          EXPECT_EQ(parts[i].values.dtype(), DType::f32);
+          EXPECT_EQ(elements(parts[i].values), own(parts[i], reference.copies()[i])) << parts[i].name;
+        }
+        for (const Tensor& p : net->parameters()) EXPECT_EQ(p.dtype(), dtype);
+      }
+}
+
+TEST(ShardedDType, GivesAndTakesGradientsAndWholeValues) {
+  const Group group = world();
+  for (const Shard shard : all_shards) {
+    const auto net = make_net(5, DType::f32), other = make_net(5, DType::f32);
+    const Sharded sharded(*net, group, {.shard = shard, .row_bytes = 1000, .parameter_dtype = dtype});
+    const Sharded each(*other, group, {.shard = shard, .row_bytes = 1000, .parameter_dtype = dtype});
+    optim::AdamW adamw(sharded.parameters()), of_other(each.parameters());
+    for (int i = 0; i < 2; ++i) {
+      loss_of(*net, i, group, dtype).backward();
+      loss_of(*other, i, group, dtype).backward();
+      const auto parts = each.parameters();
+      for (std::size_t k = 0; k < parts.size(); ++k) {
+        const Tensor g = parts[k].grad();
+        Tensor(parts[k]).set_grad(k % 2 ? clone(g) : to(g, DType::f32));
+      }
+      adamw.step();
+      of_other.step();
+      adamw.zero_grad();
+      of_other.zero_grad();
+    }
+    EXPECT_EQ(elements(flat(*net)), elements(flat(*other)));
+    const auto state = sharded.state_dict();
+    const auto rounded_state = net->state_dict();
+    ASSERT_EQ(state.size(), rounded_state.size());
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      EXPECT_EQ(state[i].first, rounded_state[i].first);
+      EXPECT_EQ(state[i].second.shape(), rounded_state[i].second.shape());
+      EXPECT_EQ(state[i].second.dtype(), DType::f32) << state[i].first;
+      EXPECT_NE(elements(state[i].second), elements(rounded_state[i].second));
+      EXPECT_EQ(elements(to(state[i].second, dtype)), elements(rounded_state[i].second));
+    }
+    Tensor leaf = randn({4}).set_requires_grad();
+    EXPECT_THROWS_SAYING(leaf.set_grad(zeros({4}, dtype)), DTypeError, "must have the dtype of its tensor");
   }
 }
 
@@ -123,7 +156,7 @@ TEST(ShardedDType, KeepsUpdatesThatSixteenBitsLose) {
 TEST(ShardedDType, ClipsAndAddsGradients) {
   const Group group = world();
   for (const Shard shard : all_shards) {
-    Reference reference(group, DType::bf16);
+    Reference reference(group);
     const auto net = make_net(5, DType::f32);
     const Sharded sharded(*net, group, {.shard = shard, .row_bytes = 1000, .parameter_dtype = DType::bf16});
     loss_of(*net, 0, group, DType::bf16).backward();
@@ -253,9 +286,8 @@ TEST(ShardedDType, IsPredictedEventByEventForEachRank) {
 TEST(ShardedDType, RefusesOtherDTypes) {
   const Group group = world();
   nn::Linear net(4, 4);
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32})
-    EXPECT_THROWS_SAYING(Sharded(net, group, {.parameter_dtype = dtype}), DTypeError,
-                         "expected parameter_dtype bf16 or f16");
+  for (const DType other : {DType::f16, DType::f32, DType::f64, DType::i32})
+    EXPECT_THROWS_SAYING(Sharded(net, group, {.parameter_dtype = other}), DTypeError, "expected parameter_dtype bf16");
   net.to(DType::f64);  // stays as it is
   const Sharded sharded(net, group, {.parameter_dtype = DType::bf16});
   EXPECT_EQ(net.weight.dtype(), DType::f64);
