@@ -115,6 +115,10 @@ struct StepRecorder::Recorded {
     host.replay_params->send();
     work->replay();
     for (const Ref<Storage>& s : host.written) s->bump_version();
+    for (const Ref<Storage>& s : host.updated) {
+      s->drop();
+      s->bump_version();
+    }
     for (const auto& [of, shadow, is_written] : host.autocast_copies)
       if (is_written) note_written_shadow(*of);
     for (const std::vector<Tensor>* left : {&outputs, &grads})

@@ -40,4 +40,9 @@ class GradSink {
   ~GradSink() = default;
 };
 
+namespace detail {
+/// Whether the gradient of x, an f32 leaf, may have `dtype`, one of 16 bits: x is a part, whose sink uses both.
+bool may_have_narrow_gradient(const Tensor& x, DType dtype);
+}  // namespace detail
+
 }  // namespace bytetape

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bytetape/autograd/checkpoint_frame.h"
+#include "bytetape/autograd/grad_sink.h"
 #include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/view.h"
 
@@ -53,8 +54,8 @@ void Tensor::set_grad(const Tensor& g) {
   }
   check<ValueError>(!g.is_same(*this), "a tensor cannot be its own gradient");
   check(g.shape() == shape(), "a gradient, ", describe(g), ", must have the shape of its tensor, ", describe(*this));
-  check<DTypeError>(g.dtype() == dtype(), "a gradient, ", describe(g), ", must have the dtype of its tensor, ",
-                    describe(*this));
+  check<DTypeError>(g.dtype() == dtype() || detail::may_have_narrow_gradient(*this, g.dtype()), "a gradient, ",
+                    describe(g), ", must have the dtype of its tensor, ", describe(*this));
   check<DeviceError>(g.device() == device(), "a gradient, ", describe(g), ", must be where its tensor is, ",
                      describe(*this));
   assign_grad(*this, g);

@@ -37,6 +37,7 @@ struct Model : nn::Module {
 
 struct Options {
   bool is_autocast = false;
+  std::optional<DType> parameter_dtype;
 };
 
 /// Returns a step of training.
@@ -47,7 +48,9 @@ std::function<void()> training(Shard shard, const Options& options) {
     std::optional<optim::AdamW> adamw;
   };
   auto state = std::make_shared<State>();
-  state->sharded.emplace(state->model, dist::init(), dist::ShardedOptions{.shard = shard, .gathered_bytes = 0});
+  state->sharded.emplace(
+      state->model, dist::init(),
+      dist::ShardedOptions{.shard = shard, .gathered_bytes = 0, .parameter_dtype = options.parameter_dtype});
   state->adamw.emplace(state->sharded->parameters());
   return [state, options] {
     const memory::Step step;
@@ -86,10 +89,17 @@ std::size_t predicted(Shard shard, const Options& options) {
   return held(prediction.snapshot.statistics);
 }
 
-/// The bytes of a parameter in f32 with AdamW, by the paper (Rajbhandari et al., "ZeRO", 2020, figure 1), with
-/// gradients in f32. Autocast keeps a copy of 2 bytes of parameters that are not sharded.
+/// The bytes of a parameter with AdamW, by the paper (Rajbhandari et al., "ZeRO", 2020, figure 1): parameters and
+/// gradients take 4 bytes, or 2 with parts of 4 bytes beside them. Autocast keeps a copy of 2 bytes of parameters that
+/// are not sharded. If parameters are sharded, their 16 bits exist only while they are gathered.
 double formula(Shard shard, const Options& options, int ranks) {
-  const double n = ranks, copy = options.is_autocast && (shard != Shard::parameters || ranks == 1) ? 2 : 0;
+  const double n = ranks;
+  if (options.parameter_dtype) {
+    if (shard == Shard::optimizer_state) return 4 + 12 / n;
+    if (shard == Shard::gradients) return 2 + 14 / n;
+    return 14 / n;
+  }
+  const double copy = options.is_autocast && (shard != Shard::parameters || ranks == 1) ? 2 : 0;
   if (shard == Shard::optimizer_state) return 8 + 8 / n + copy;
   if (shard == Shard::gradients) return 4 + 12 / n + copy;
   return 16 / n + copy;
@@ -106,10 +116,11 @@ void print_table(const Options& options) {
     const std::size_t expected = predicted(shard, options), bytes = measured(shard, options);
     is_equal &= expected == bytes;
     const double by_formula = formula(shard, options, world.size()) * static_cast<double>(parameters);
-    std::cout << std::left << std::setw(16) << name << std::right << " rank " << world.rank() << " of " << world.size()
-              << std::fixed << std::setprecision(0) << ", bytes: formula " << std::setw(11) << by_formula
-              << ", predicted " << std::setw(11) << expected << ", measured " << std::setw(11) << bytes << ", padding "
-              << static_cast<double>(bytes) - by_formula << '\n'
+    std::cout << std::left << std::setw(16) << name << std::right << (options.parameter_dtype ? " 16 bits" : " 32 bits")
+              << ", rank " << world.rank() << " of " << world.size() << std::fixed << std::setprecision(0)
+              << ", bytes: formula " << std::setw(11) << by_formula << ", predicted " << std::setw(11) << expected
+              << ", measured " << std::setw(11) << bytes << ", padding " << static_cast<double>(bytes) - by_formula
+              << '\n'
               << std::flush;
   }
   check<ValueError>(is_equal, "prediction and measurement differ");
@@ -122,5 +133,10 @@ int main(int argc, char** argv) {
   CLI::App app("Prints the bytes that each rank holds, by formula, predicted and measured");
   app.add_flag("--autocast", options.is_autocast, "bf16 products; default: f32");
   CLI11_PARSE(app, argc, argv);
-  return dist::run([&] { print_table(options); });
+  return dist::run([&] {
+    print_table(options);
+    if (options.is_autocast) return;
+    options.parameter_dtype = DType::bf16;
+    print_table(options);
+  });
 }

@@ -59,6 +59,9 @@ class Sharded::State final : public GradSink {
   };
   void make_rows(const NamedTensors& parameters);
   void add_row(std::vector<Row::Piece> pieces);
+  DType row_dtype(const Tensor& parameter) const {
+    return parameter.dtype() == DType::f32 ? options_.parameter_dtype.value_or(DType::f32) : parameter.dtype();
+  }
   void connect();
   void begin();
   const Known& known(const Tensor& leaf) const;
@@ -90,7 +93,13 @@ Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptio
     if (named.second.requires_grad()) trained.push_back(named);
   check<ValueError>(!trained.empty(), "the module has no parameter that requires grad");
   parts = trained;
-  if (group.size() == 1) return;
+  const std::optional<DType> dtype = options.parameter_dtype;
+  check<DTypeError>(!dtype || *dtype == DType::bf16, "expected parameter_dtype bf16, got ",
+                    dtype.value_or(DType::bf16));
+  if (group.size() == 1 && !dtype) {
+    if (options.device) module.to(*options.device);
+    return;
+  }
   check_alike(module, group);
   for (const auto& [name, x] : trained)
     check<ValueError>(!autograd_meta(x).sink, "the parameter '", name, "' is in another Sharded or DataParallel");
@@ -98,11 +107,15 @@ Sharded::State::State(nn::Module& module, const Group& group, const ShardedOptio
   if (options.shard == Shard::parameters) gathered_ = std::make_shared<Gathered>(options.gathered_bytes);
   make_rows(trained);
   const NoGrad no_grad;
+  const auto share = [&](Tensor x) {
+    if (options.device) x.set_data(bytetape::to(x.detach(), *options.device));
+    broadcast_(x.detach(), group);
+  };
   std::set<const TensorImpl*> done;
   for (const auto& [name, x] : trained) done.insert(x.impl());
   for (const auto& [name, x] : module.named_parameters())
-    if (!done.contains(x.impl())) broadcast_(x.detach(), group);
-  for (const auto& [name, x] : module.named_buffers()) broadcast_(x.detach(), group);
+    if (!done.contains(x.impl())) share(x);
+  for (const auto& [name, x] : module.named_buffers()) share(x);
   connect();
 }
 
@@ -116,13 +129,14 @@ void Sharded::State::make_rows(const NamedTensors& parameters) {
   std::vector<Row::Piece> pieces;
   std::size_t bytes = 0;
   for (const auto& [name, x] : parameters) {
+    const std::size_t more = static_cast<std::size_t>(x.numel()) * size_of(row_dtype(x));
     const bool fits =
         pieces.empty() || (x.dtype() == pieces.front().parameter.dtype() &&
-                           x.device() == pieces.front().parameter.device() && bytes + x.nbytes() <= options_.row_bytes);
+                           x.device() == pieces.front().parameter.device() && bytes + more <= options_.row_bytes);
     if (!fits) add_row(std::exchange(pieces, {}));
     if (pieces.empty()) bytes = 0;
     pieces.push_back({.name = name, .parameter = x});
-    bytes += x.nbytes();
+    bytes += more;
   }
   add_row(std::move(pieces));
   parts.clear();
@@ -146,7 +160,10 @@ void Sharded::State::add_row(std::vector<Row::Piece> pieces) {
     if (const auto alive = known.lock()) alive->note_gathered(*rows_[index]);
   };
   const std::uint64_t number = Hash().add(number_).add(rows_.size()).get();
-  rows_.push_back(std::make_unique<Row>(std::move(pieces), group_, options_.shard, number, gathered));
+  const DType dtype = row_dtype(pieces.front().parameter);
+  const Device device = options_.device.value_or(pieces.front().parameter.device());
+  rows_.push_back(
+      std::make_unique<Row>(std::move(pieces), group_, Row::Options{options_.shard, dtype, device, number, gathered}));
   if (gathered_) gathered_->add(*rows_.back());
 }
 
@@ -155,6 +172,7 @@ void Sharded::State::begin() {
   if (has_failed_ && rows_.front()->pieces().front().part.device().type == DeviceType::cuda) barrier(group_, tag(0));
   has_failed_ = false;
   at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
+  if (gathered_) gathered_->begin_backward();
   is_running_ = true;
   ++backwards_;
   left_ = rows_.size();
@@ -179,7 +197,7 @@ const Sharded::State::Known& Sharded::State::known(const Tensor& leaf) const {
 void Sharded::State::take(const Tensor& leaf, const Tensor& g) {
   if (!is_running_) begin();
   const auto& [index, piece] = known(leaf);
-  check<AutogradError>(leaf.dtype() == piece->part.dtype() && leaf.device() == piece->part.device(),
+  check<AutogradError>(leaf.dtype() == rows_[index]->dtype() && leaf.device() == piece->part.device(),
                        "Sharded: the parameter '", piece->name, "' was moved or converted to ", describe(leaf));
   check<AutogradError>(index < left_, "Sharded: backward() computed another gradient of '", piece->name,
                        "' after its row was exchanged");
@@ -190,7 +208,7 @@ void Sharded::State::take(const Tensor& leaf, const Tensor& g) {
   if (std::exchange(piece->is_filled, true)) return;
   Row& row = *rows_[index];
   if (++row.filled < row.pieces().size()) return;
-  drop(row);  // every rule that reads its parameters has run
+  if (gathered_) gathered_->complete(row);  // every rule that reads its parameters has run
   while (left_ > 0 && rows_[left_ - 1]->filled == rows_[left_ - 1]->pieces().size()) exchange(left_ - 1);
 }
 
@@ -301,8 +319,7 @@ std::vector<Tensor> Sharded::parameters() const {
 const std::vector<std::string>& Sharded::unused() const { return state_->unused; }
 
 Tensor Sharded::clip_grad_norm_(double max_norm) const {
-  return state_->group().size() == 1 ? optim::clip_grad_norm_(parameters(), max_norm)
-                                     : state_->clip_grad_norm_(max_norm);
+  return state_->rows().empty() ? optim::clip_grad_norm_(parameters(), max_norm) : state_->clip_grad_norm_(max_norm);
 }
 
 const Group& Sharded::group() const { return state_->group(); }
@@ -310,7 +327,7 @@ const Group& Sharded::group() const { return state_->group(); }
 std::vector<Sharded::Part> Sharded::parts() const {
   state_->before_update();
   std::vector<Part> all;
-  if (group().size() == 1)
+  if (state_->rows().empty())
     for (const auto& [name, x] : state_->parts) all.push_back({name, x, x.shape(), x.strides(), 0, x.numel()});
   for (const auto& row : state_->rows())
     for (const Row::Piece& piece : row->pieces()) {
@@ -327,13 +344,26 @@ void Sharded::note_written() const {
   state_->updated(all);
 }
 
+NamedTensors Sharded::state_dict() const {
+  state_->before_update();
+  NamedTensors state = module_->state_dict();
+  std::unordered_map<const TensorImpl*, Tensor> whole;
+  for (const auto& row : state_->rows()) {
+    const Tensor joined = row->joined([](const Row::Piece& piece) { return piece.part.detach(); });
+    for (const Row::Piece& piece : row->pieces()) whole[piece.parameter.impl()] = clone(row->place(piece, joined));
+  }
+  for (auto& [name, x] : state)
+    if (const auto at = whole.find(x.impl()); at != whole.end()) x = at->second;
+  return state;
+}
+
 StateDict Sharded::optimizer_state(optim::Optimizer& optimizer) const {
-  if (state_->group().size() == 1) return optimizer.state_dict();
+  if (state_->rows().empty()) return optimizer.state_dict();
   return joined_state(state_->rows(), state_->group(), optimizer);
 }
 
 void Sharded::load_optimizer_state(optim::Optimizer& optimizer, const StateDict& state) const {
-  optimizer.load_state_dict(state_->group().size() == 1 ? state : own_state(state_->rows(), optimizer, state));
+  optimizer.load_state_dict(state_->rows().empty() ? state : own_state(state_->rows(), optimizer, state));
 }
 
 }  // namespace bytetape::dist

@@ -81,8 +81,9 @@ void check_in_place(const Tensor& p, std::size_t i) {
 void check_gradient(const Tensor& g, const Tensor& p, std::size_t i) {
   check(g.shape() == p.shape(), "the gradient of parameter ", i, ", ", describe(g),
         ", must have the shape of the parameter, ", describe(p));
-  check<DTypeError>(g.dtype() == p.dtype(), "the gradient of parameter ", i, ", ", describe(g),
-                    ", must have the dtype of the parameter, ", describe(p));
+  check<DTypeError>(g.dtype() == p.dtype() || bytetape::detail::may_have_narrow_gradient(p, g.dtype()),
+                    "the gradient of parameter ", i, ", ", describe(g), ", must have the dtype of the parameter, ",
+                    describe(p));
   check<DeviceError>(g.device() == p.device(), "the gradient of parameter ", i, ", ", describe(g),
                      ", must be where the parameter is, ", describe(p));
 }

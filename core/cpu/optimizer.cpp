@@ -33,8 +33,8 @@ void for_each_slot_stretch(std::span<const Slot> slots, F&& f) {
 }
 
 /// The cases of momentum are template parameters, so that the loop has no branches.
-template <bool momentum, bool first_step, bool nesterov, class T>
-void sgd_stretch(const SgdStepParams& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
+template <bool momentum, bool first_step, bool nesterov, class T, class G>
+void sgd_stretch(const SgdStepParams& p, std::int64_t count, T* __restrict parameter, const G* __restrict gradient,
                  T* __restrict buffer) {
   using C = compute_t<T>;
   const auto lr = static_cast<C>(p.lr), decay = static_cast<C>(p.weight_decay), keep = static_cast<C>(p.momentum),
@@ -52,8 +52,8 @@ void sgd_stretch(const SgdStepParams& p, std::int64_t count, T* __restrict param
   }
 }
 
-template <class T>
-void adam_stretch(const AdamStepParams& p, std::int64_t count, T* __restrict parameter, const T* __restrict gradient,
+template <class T, class G>
+void adam_stretch(const AdamStepParams& p, std::int64_t count, T* __restrict parameter, const G* __restrict gradient,
                   T* __restrict exp_avg, T* __restrict exp_avg_sq) {
   using C = compute_t<T>;
   const auto keep = static_cast<C>(p.keep), decay = static_cast<C>(p.weight_decay), take1 = static_cast<C>(1 - p.beta1),
@@ -71,9 +71,9 @@ void adam_stretch(const AdamStepParams& p, std::int64_t count, T* __restrict par
 }
 
 /// The cases of momentum and centering are template parameters, so that the loop has no branches.
-template <bool momentum, bool centered, class T>
+template <bool momentum, bool centered, class T, class G>
 void rmsprop_stretch(const RmspropStepParams& p, std::int64_t count, T* __restrict parameter,
-                     const T* __restrict gradient, T* __restrict square_avg, T* __restrict buffer,
+                     const G* __restrict gradient, T* __restrict square_avg, T* __restrict buffer,
                      T* __restrict grad_avg) {
   using C = compute_t<T>;
   const auto lr = static_cast<C>(p.lr), decay = static_cast<C>(p.weight_decay), keep = static_cast<C>(p.alpha),
@@ -99,8 +99,8 @@ void rmsprop_stretch(const RmspropStepParams& p, std::int64_t count, T* __restri
 }
 
 /// As torch.lerp: starts from the nearer end, to round less.
-template <class T>
-void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict average, const T* __restrict next) {
+template <class T, class G>
+void ema_stretch(const EmaStepParams& p, std::int64_t count, T* __restrict average, const G* __restrict next) {
   using C = compute_t<T>;
   const auto weight = static_cast<C>(p.weight), rest = 1 - weight;
   const bool is_near = weight < C(0.5);
@@ -119,25 +119,39 @@ bool skips(std::span<const Slot> slots, const float* found_inf) {
   return skipped;
 }
 
-/// Calls stretch(slot, step params, begin, end, zero of the dtype) for stretches of all slots, unless the step is
-/// skipped.
+/// Calls f(gradient), a pointer of its type. Parameters of type T have gradients of type T, or 16-bit ones if T is
+/// float.
+template <class T, class F>
+void visit_gradient(const ConstView& gradient, F&& f) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (gradient.dtype == DType::bf16) return f(gradient.as<BFloat16>());
+    if (gradient.dtype == DType::f16) return f(gradient.as<Half>());
+  }
+  f(gradient.as<T>());
+}
+
+/// Calls stretch(slot, step params, begin, end, gradient, zero of the parameter's type) for stretches of all slots,
+/// unless the step is skipped. `gradient` points to the stretch.
 template <class Slot, class StepParams, class F>
 void update_all(std::span<const Slot> slots, const OptimizerParams<StepParams>& p, F&& stretch) {
   if (skips(slots, p.found_inf)) return;
   for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
     const Slot& s = slots[k];
     const StepParams params = p.found_inf ? after_skips(p.step_params[k], *s.skipped) : p.step_params[k];
-    visit_floating(s.parameter.dtype, [&](auto zero) { stretch(s, params, begin, end, zero); });
+    visit_floating(s.parameter.dtype, [&](auto zero) {
+      visit_gradient<decltype(zero)>(
+          s.gradient, [&](const auto* gradient) { stretch(s, params, begin, end, gradient + begin, zero); });
+    });
   });
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
   update_all(slots, p,
-             [](const SgdSlot& s, const SgdStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+             [](const SgdSlot& s, const SgdStepParams& params, std::int64_t begin, std::int64_t end,
+                const auto* gradient, auto zero) {
                using T = decltype(zero);
                T *parameter = s.parameter.as<T>() + begin,
                  *buffer = params.momentum != 0 ? s.momentum_buffer.as<T>() + begin : nullptr;
-               const T* gradient = s.gradient.as<T>() + begin;
                const auto stretch = [&](auto momentum, auto first_step, auto nesterov) {
                  sgd_stretch<momentum, first_step, nesterov>(params, end - begin, parameter, gradient, buffer);
                };
@@ -154,39 +168,41 @@ void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
   update_all(slots, p,
-             [](const AdamSlot& s, const AdamStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+             [](const AdamSlot& s, const AdamStepParams& params, std::int64_t begin, std::int64_t end,
+                const auto* gradient, auto zero) {
                using T = decltype(zero);
-               adam_stretch(params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin,
-                            s.exp_avg.as<T>() + begin, s.exp_avg_sq.as<T>() + begin);
+               adam_stretch(params, end - begin, s.parameter.as<T>() + begin, gradient, s.exp_avg.as<T>() + begin,
+                            s.exp_avg_sq.as<T>() + begin);
              });
 }
 
 void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
-  update_all(
-      slots, p,
-      [](const RmspropSlot& s, const RmspropStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
-        using T = decltype(zero);
-        const bool has_momentum = params.momentum != 0, is_centered = params.is_centered != 0;
-        const auto stretch = [&](auto momentum, auto centered) {
-          rmsprop_stretch<momentum, centered>(params, end - begin, s.parameter.as<T>() + begin,
-                                              s.gradient.as<T>() + begin, s.square_avg.as<T>() + begin,
-                                              has_momentum ? s.momentum_buffer.as<T>() + begin : nullptr,
-                                              is_centered ? s.grad_avg.as<T>() + begin : nullptr);
-        };
-        using No = std::false_type;
-        using Yes = std::true_type;
-        if (has_momentum)
-          is_centered ? stretch(Yes(), Yes()) : stretch(Yes(), No());
-        else
-          is_centered ? stretch(No(), Yes()) : stretch(No(), No());
-      });
+  update_all(slots, p,
+             [](const RmspropSlot& s, const RmspropStepParams& params, std::int64_t begin, std::int64_t end,
+                const auto* gradient, auto zero) {
+               using T = decltype(zero);
+               const bool has_momentum = params.momentum != 0, is_centered = params.is_centered != 0;
+               const auto stretch = [&](auto momentum, auto centered) {
+                 rmsprop_stretch<momentum, centered>(params, end - begin, s.parameter.as<T>() + begin, gradient,
+                                                     s.square_avg.as<T>() + begin,
+                                                     has_momentum ? s.momentum_buffer.as<T>() + begin : nullptr,
+                                                     is_centered ? s.grad_avg.as<T>() + begin : nullptr);
+               };
+               using No = std::false_type;
+               using Yes = std::true_type;
+               if (has_momentum)
+                 is_centered ? stretch(Yes(), Yes()) : stretch(Yes(), No());
+               else
+                 is_centered ? stretch(No(), Yes()) : stretch(No(), No());
+             });
 }
 
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
   update_all(slots, p,
-             [](const OptimizerSlot& s, const EmaStepParams& params, std::int64_t begin, std::int64_t end, auto zero) {
+             [](const OptimizerSlot& s, const EmaStepParams& params, std::int64_t begin, std::int64_t end,
+                const auto* gradient, auto zero) {
                using T = decltype(zero);
-               ema_stretch(params, end - begin, s.parameter.as<T>() + begin, s.gradient.as<T>() + begin);
+               ema_stretch(params, end - begin, s.parameter.as<T>() + begin, gradient);
              });
 }
 

@@ -77,7 +77,10 @@ void Capture::used(Storage& s) {
 void Capture::written(Storage& s) {
   if (stand_ins_.contains(&s))
     fail_in_capture("writes to an input, of which a replay has a copy: clone it, and write to that");
-  if (!pool_.owns(s.block())) written_.add(s);
+  if (s.is_dropped())
+    updated_.add(s);
+  else if (!pool_.owns(s.block()))
+    written_.add(s);
 }
 
 void Capture::uses_shadow(Storage& s, const Storage::Shadow& shadow) {
@@ -125,6 +128,7 @@ Capture::Result Capture::finish() {
   }
   r.held = held_.take();
   r.written = written_.take();
+  r.updated = updated_.take();
   r.leaves = std::move(leaves_);
   return r;
 }

@@ -130,6 +130,7 @@ class Capture final : public StepWatch {
   struct Result {
     std::unique_ptr<ReplayParams> replay_params;
     std::vector<Ref<Storage>> held, written;  // outside the pool
+    std::vector<Ref<Storage>> updated;        // whose source the step has changed, so that gathered bytes are old
     struct AutocastCopy {
       Ref<Storage> of;
       Storage::Shadow shadow;
@@ -151,7 +152,7 @@ class Capture final : public StepWatch {
   Device device_;
   const memory::Pool& pool_;
   std::unique_ptr<ReplayParams> replay_params_;
-  StorageList held_, written_;
+  StorageList held_, written_, updated_;
   std::unordered_set<const Storage*> stand_ins_;
   std::vector<Result::AutocastCopy> autocast_copies_;
   std::vector<Leaf> leaves_;

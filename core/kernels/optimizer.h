@@ -79,8 +79,9 @@ constexpr StepParams after_skips(const StepParams& given, std::int64_t skipped) 
     return given;
 }
 
-/// The tensors of one parameter, for all optimizers. Views are dense, of equal strides and dtype. Exception: `shadow`,
-/// a 16-bit copy of an f32 parameter, is written with it, or undefined.
+/// The tensors of one parameter, for all optimizers. Views are dense, of equal strides and dtype. Exceptions: the
+/// gradient of an f32 parameter may have 16 bits; `shadow`, a 16-bit copy of an f32 parameter, is written with it, or
+/// undefined.
 /// While a fault is pending (core/device/fault.h), or if the step's `found_inf` is not 0, a kernel only adds 1 to
 /// `skipped`, in device memory. `skipped` is null if kernels throw at once and there is no gradient scaler, or if
 /// skipped steps are not counted.

@@ -15,16 +15,18 @@ namespace bytetape::cuda {
 namespace {
 
 /// A parameter with its gradient, its 16-bit autocast copy if any, and its optimizer state: dense memory in one order.
+/// The gradient is of type T, or has 16 bits if T is float.
 template <class T, int kept>
 struct Memory {
   T* parameter;
-  const T* gradient;
+  const void* gradient;
   T* states[kept];
   void* shadow;
   std::int64_t size;
   std::int64_t* skipped;
   int number;  // index of its step params, in the launch or in replay_params
   bool is_shadow_f16;
+  DType gradient_dtype;
 };
 
 // A rule updates an element by its step params, with the same operations in the same order as core/cpu/optimizer.cpp.
@@ -178,6 +180,13 @@ __device__ void write_shadow(void* shadow, std::int64_t i, const T (&x)[n]) {
   *reinterpret_cast<detail::Lanes<Shadow, n>*>(static_cast<Shadow*>(shadow) + i) = narrow;
 }
 
+/// Reads n elements of type G of a gradient.
+template <class G, int n, class C>
+__device__ void read_gradient(const void* gradient, std::int64_t i, C (&wide)[n]) {
+  const auto g = *reinterpret_cast<const detail::Lanes<G, n>*>(static_cast<const G*>(gradient) + i);
+  for (int k = 0; k < n; ++k) wide[k] = widened(g.values[k]);
+}
+
 /// Updates elements [begin, end) of a slot, `lanes` at a time, without a remainder at the end. `skips` is used last, so
 /// that nothing waits for its load. States that the slot lacks are ignored.
 template <int lanes, class Rule, class Slot>
@@ -188,14 +197,20 @@ __device__ void update(const Rule& rule, const Slot& slot, std::int64_t begin, s
   constexpr int states = Rule::states;
   for (std::int64_t i = begin + threadIdx.x * lanes; i + lanes <= end; i += block_size * lanes) {
     auto x = *reinterpret_cast<const Vector*>(slot.parameter + i);
-    const auto gradient = *reinterpret_cast<const Vector*>(slot.gradient + i);
     Vector state[Rule::room]{};
     for (int s = 0; s < states; ++s)
       if (slot.states[s]) state[s] = *reinterpret_cast<const Vector*>(slot.states[s] + i);
+    C gradient[lanes];  // last, because the other loads need not wait for its type
+    if (std::is_same_v<T, float> && slot.gradient_dtype == DType::bf16)
+      read_gradient<BFloat16>(slot.gradient, i, gradient);
+    else if (std::is_same_v<T, float> && slot.gradient_dtype == DType::f16)
+      read_gradient<Half>(slot.gradient, i, gradient);
+    else
+      read_gradient<T>(slot.gradient, i, gradient);
     for (int k = 0; k < lanes; ++k) {
       C wide[Rule::room];
       for (int s = 0; s < states; ++s) wide[s] = widened(state[s].values[k]);
-      x.values[k] = narrowed<T>(rule.updated(widened(x.values[k]), widened(gradient.values[k]), wide));
+      x.values[k] = narrowed<T>(rule.updated(widened(x.values[k]), gradient[k], wide));
       for (int s = 0; s < states; ++s) state[s].values[k] = narrowed<T>(wide[s]);
     }
     if (skips) return;
@@ -299,14 +314,9 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
     }
     batch.first[batch.count] = static_cast<std::uint32_t>(blocks);
     typename All::Slot& slot = batch.slots[batch.count];
-    slot = {s.parameter.template as<T>(),
-            s.gradient.template as<T>(),
-            {},
-            s.shadow.data(),
-            s.parameter.numel(),
-            s.skipped,
-            number,
-            s.shadow.dtype == DType::f16};
+    slot = {
+        s.parameter.template as<T>(), s.gradient.data(), {}, s.shadow.data(), s.parameter.numel(), s.skipped, number,
+        s.shadow.dtype == DType::f16, s.gradient.dtype};
     states_of(s, slot.states);
     ++batch.count;
     blocks += chunks;

@@ -147,7 +147,7 @@ StateDict own_state(const Rows& rows, optim::Optimizer& optimizer, const StateDi
       std::erase_if(own.numbers, is_its);
     }
     for (auto& [name, x] : own.tensors)
-      if (name.starts_with(prefix)) x = at.row->own_part(*at.piece, to(x, p.device(), p.dtype()));
+      if (name.starts_with(prefix)) x = at.row->own_part(*at.piece, to(x, p.device(), at.piece->part.dtype()));
   }
   return own;
 }

@@ -1,9 +1,12 @@
 #include "bytetape/distributed/sharded/row.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "bytetape/autograd/grad_mode.h"
+#include "bytetape/autograd/node.h"
 #include "bytetape/autograd/ops/arithmetic.h"
+#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/device/stream.h"
 #include "bytetape/core/factories.h"
@@ -18,54 +21,63 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t step) { return (n + step - 
 /// Gathers a row's bytes from the ranks.
 class GatherSource final : public ByteSource {
  public:
-  GatherSource(const Tensor& own, const Group& group, std::uint64_t number, const std::function<void()>& gathered)
-      : own_(own), group_(group), number_(number), gathered_(gathered) {}
+  GatherSource(const Tensor& own, DType dtype, const Group& group, std::uint64_t number,
+               const std::shared_ptr<std::uint32_t>& version, const std::function<void()>& gathered)
+      : own_(own), dtype_(dtype), group_(group), number_(number), version_(version), gathered_(gathered) {}
   void refill(Storage& s) override {
     const NoGrad no_grad;
-    auto whole = make_ref<TensorImpl>(Shape{own_.numel() * group_.size()}, own_.dtype());
+    *version_ = s.version();
+    auto whole = make_ref<TensorImpl>(Shape{own_.numel() * group_.size()}, dtype_);
     whole->storage = Ref<Storage>(&s);
-    all_gather_into(Tensor(std::move(whole)), own_, group_, number_);
+    all_gather_into(Tensor(std::move(whole)), to(own_, dtype_), group_, number_);
     gathered_();
   }
 
  private:
   const Tensor own_;
+  const DType dtype_;
   const Group group_;
   const std::uint64_t number_;
+  const std::shared_ptr<std::uint32_t> version_;
   const std::function<void()> gathered_;
 };
 
 }  // namespace
 
-Row::Row(std::vector<Piece> pieces, const Group& group, Shard shard, std::uint64_t number,
-         const std::function<void()>& gathered)
-    : group_(group), shard_(shard), number_(number), pieces_(std::move(pieces)) {
+Row::Row(std::vector<Piece> pieces, const Group& group, const Options& options)
+    : group_(group), shard_(options.shard), dtype_(options.dtype), number_(options.number), pieces_(std::move(pieces)) {
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
-  const Tensor first = pieces_.front().parameter;
-  const std::int64_t step = row_alignment / static_cast<std::int64_t>(size_of(first.dtype()));
+  const DType dtype = pieces_.front().parameter.dtype();
+  const std::int64_t step = row_alignment / static_cast<std::int64_t>(size_of(dtype_));
   std::int64_t size = 0;
   for (Piece& piece : pieces_) {
     piece.offset = size;
     size += rounded_up(piece.parameter.numel(), step);
   }
   part_size_ = rounded_up((size + group.size() - 1) / group.size(), step);
-  const bool is_gathered = shard == Shard::parameters;
-  const Tensor row = zeros({part_size_ * group.size()}, first.dtype(), first.device(),
-                           is_gathered ? memory::Role::communication : memory::Role::parameter);
+  const bool is_gathered = shard_ == Shard::parameters, is_converted = dtype_ != dtype;
+  const memory::Role role = is_gathered ? memory::Role::communication : memory::Role::parameter;
+  Tensor row = zeros({part_size_ * group.size()}, dtype, options.device, role);
   for (const Piece& piece : pieces_) {
     const Tensor there = place(piece, row);
     copy_(there, piece.parameter.detach());
     piece.parameter.set_data(there);
   }
-  row.storage().set_role(is_gathered ? memory::Role::communication : memory::Role::parameter, 0);
-  broadcast_(row, group, 0, number);
+  broadcast_(row, group, 0, number_);
   own_ = row.alias({part_size_}, {1}, part_size_ * group.rank());
-  version_ = row.storage().version();
-  if (is_gathered) {
+  if (is_gathered || is_converted) {
     own_ = clone(own_);
     own_.storage().set_role(memory::Role::parameter, 0);
-    row.storage().set_source(make_ref<GatherSource>(own_, group, number, gathered));
+  }
+  if (is_converted) {
+    row = to(row, dtype_);
+    for (const Piece& piece : pieces_) piece.parameter.set_data(place(piece, row));
+  }
+  row.storage().set_role(role, 0);
+  *version_ = row.storage().version();
+  if (is_gathered) {
+    row.storage().set_source(make_ref<GatherSource>(own_, dtype_, group, number_, version_, options.gathered));
     row.storage().drop();
   }
   const std::int64_t begin = part_size_ * group.rank(), end = begin + part_size_;
@@ -80,13 +92,12 @@ Tensor Row::whole() const { return pieces_.front().parameter.alias({part_size_ *
 
 void Row::make_gradients() {
   if (own_gradient_.defined()) return;
-  const DType dtype = own_.dtype();
   const Device device = own_.device();
   if (shard_ == Shard::optimizer_state) {
-    sums_ = zeros({part_size_ * group_.size()}, dtype, device, memory::Role::communication);
+    sums_ = zeros({part_size_ * group_.size()}, dtype_, device, memory::Role::communication);
     own_gradient_ = sums_.alias({part_size_}, {1}, part_size_ * group_.rank());
   } else {
-    own_gradient_ = zeros({part_size_}, dtype, device, memory::Role::communication);
+    own_gradient_ = zeros({part_size_}, dtype_, device, memory::Role::communication);
   }
   for (Piece& piece : pieces_) {
     piece.gradient = own_gradient_.alias(piece.part.shape(), {1}, own_gradient_.storage_offset() + place_in_own(piece));
@@ -127,31 +138,38 @@ void Row::exchange_gradients(std::uint64_t tag) {
   const bool adds = keep_gradients(), is_in_place = sums_.defined();
   const Tensor before = adds && is_in_place ? clone(own_gradient_) : Tensor();
   const Tensor sums =
-      is_in_place ? sums_
-                  : empty({part_size_ * group_.size()}, own_.dtype(), own_.device(), memory::Role::communication);
+      is_in_place ? sums_ : empty({part_size_ * group_.size()}, dtype_, own_.device(), memory::Role::communication);
   move_in(sums);
   const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
   const Tensor sum = adds && !is_in_place ? empty_like(own_gradient_) : own_gradient_;
   reduce_scatter_into(sum, sums, group_, ReduceOp::average, tag);
   if (adds) add_(own_gradient_, is_in_place ? before : sum);
-  for (Piece& piece : pieces_) piece.part.set_grad(piece.gradient);
+  for (Piece& piece : pieces_) assign_grad(piece.part, piece.gradient);  // set_grad() refuses a converted row's dtype
 }
 
 void Row::keep_written() {
-  if (shard_ != Shard::parameters || storage().is_dropped() || storage().version() == version_) return;
+  const bool is_apart = shard_ == Shard::parameters || is_converted();
+  if (!is_apart || storage().is_dropped() || storage().version() == *version_) return;
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
-  copy_(own_, whole().alias({part_size_}, {1}, part_size_ * group_.rank()));
-  version_ = storage().version();
+  const Tensor written = own_of_whole();
+  if (is_converted())  // elements that were not written keep their precision
+    copy_(own_, where(eq(to(own_, dtype_), written), own_, to(written, own_.dtype())));
+  else
+    copy_(own_, written);
+  *version_ = storage().version();
 }
 
 void Row::note_update() {
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
-  if (shard_ != Shard::parameters) return all_gather_into(whole(), own_, group_, number_);
-  storage().bump_version();
-  version_ = storage().version();
-  storage().drop();
+  if (shard_ == Shard::parameters) {
+    storage().drop();  // first, so that a captured step knows that its replays make a gathered row old
+    storage().bump_version();
+  } else {
+    all_gather_into(whole(), to(own_, dtype_), group_, number_);
+    *version_ = storage().version();
+  }
 }
 
 void Row::drop() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace bytetape::dist {
 
-/// Parameters of one dtype and device in one row of memory, of which each rank owns an equal part.
+/// Parameters of one dtype and device in one row of memory, of which each rank owns an equal part. Parts may have a
+/// wider dtype than the row.
 class Row {
  public:
   /// A parameter of the row.
@@ -20,19 +22,25 @@ class Row {
     Tensor parameter;
     std::int64_t offset = 0;  // of its first element in the row
     Tensor part = {};         // a leaf of one dim with the elements that this rank owns; may be empty
-    Tensor gradient = {};     // of `part`; undefined before the first exchange
+    Tensor gradient = {};     // of `part`, with the row's dtype; undefined before the first exchange
     Tensor waiting = {};      // the parameter's gradient on this rank, before the exchange
     bool is_filled = false;   // the gradient waits
   };
 
-  /// Moves the parameters into a row, with the values of rank 0. `number` must differ from that of other rows.
-  /// `gathered` is called after the row was gathered.
-  Row(std::vector<Piece> pieces, const Group& group, Shard shard, std::uint64_t number,
-      const std::function<void()>& gathered);
+  struct Options {
+    Shard shard;
+    DType dtype;
+    Device device;
+    std::uint64_t number;            // differs from that of other rows
+    std::function<void()> gathered;  // called after the row was gathered
+  };
+  /// Moves the parameters into a row, with the values of rank 0.
+  Row(std::vector<Piece> pieces, const Group& group, const Options& options);
 
   std::vector<Piece>& pieces() { return pieces_; }
   Storage& storage() const { return pieces_.front().parameter.storage(); }
   std::size_t bytes() const { return storage().bytes(); }
+  DType dtype() const { return dtype_; }
   std::size_t filled = 0;  // pieces
 
   /// Averages the gradients that wait over the ranks, and makes this rank's part the gradient of the parts, or adds it.
@@ -59,6 +67,8 @@ class Row {
 
  private:
   Tensor whole() const;
+  bool is_converted() const { return own_.dtype() != dtype_; }
+  Tensor own_of_whole() const { return whole().alias({part_size_}, {1}, part_size_ * group_.rank()); }
   /// The first element of the piece's part, counted from the first one that this rank owns.
   std::int64_t place_in_own(const Piece& piece) const { return piece.part.storage_offset() - own_.storage_offset(); }
   void make_gradients();
@@ -67,13 +77,15 @@ class Row {
 
   Group group_;
   Shard shard_;
+  DType dtype_;
   std::uint64_t number_;
   std::vector<Piece> pieces_;
   std::int64_t part_size_ = 0;  // elements of a rank
-  Tensor own_;                  // this rank's elements
+  Tensor own_;                  // this rank's elements; a part of the row, unless that is dropped or converted
   Tensor sums_;                 // with Shard::optimizer_state: the row of gradients, of which own_gradient_ is a part
   Tensor own_gradient_;
-  std::uint32_t version_ = 0;  // of the row when it was gathered
+  // Of the row when it was gathered, or when the parts last had its values. Its source knows it too.
+  std::shared_ptr<std::uint32_t> version_ = std::make_shared<std::uint32_t>(0);
 };
 
 }  // namespace bytetape::dist

@@ -174,6 +174,51 @@ TEST(Autocast, NormsWithAResidualTakeTheWidest) {
   expect_widest(layer, {4, 3}, {true});
 }
 
+TEST(Autocast, NormsTakeWeightsOf16Bits) {
+  const auto layer = [](const Tensor& x, const Tensor& w, const Tensor& b) { return layer_norm(x, {4}, w, b); };
+  const auto added = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return add_layer_norm(x, x, {4}, w, b).y;
+  };
+  const auto rms = [](const Tensor& x, const Tensor& w, const Tensor&) { return rms_norm(x, {4}, w); };
+  const auto group = [](const Tensor& x, const Tensor& w, const Tensor& b) { return group_norm(x, 2, w, b); };
+  const auto expect_wide = [](const auto& f, std::size_t inputs) {
+    for (const DType low : low_dtypes)
+      for (const DType dtype : {low, DType::f32}) {
+        const std::vector<Tensor> given{random_leaf({3, 4}, dtype), random_leaf({4}, low), random_leaf({4}, low)};
+        std::vector<Tensor> wide;
+        for (const Tensor& t : given) wide.push_back(to(t.detach(), DType::f32).set_requires_grad());
+        const Tensor expected = f(wide[0], wide[1], wide[2]);
+        const Autocast autocast(low);
+        const Tensor y = f(given[0], given[1], given[2]);
+        EXPECT_EQ(y.dtype(), DType::f32);
+        EXPECT_EQ(y.to_vector<float>(), expected.to_vector<float>());
+        const auto leaves = [&](const std::vector<Tensor>& all) {
+          return std::vector(all.begin(), all.begin() + inputs);
+        };
+        const std::vector<Tensor> got = grad({sum(y * y)}, leaves(given)),
+                                  wanted = grad({sum(expected * expected)}, leaves(wide));
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_EQ(got[i].dtype(), given[i].dtype());
+          EXPECT_EQ(got[i].to_vector<float>(), to(wanted[i], given[i].dtype()).to_vector<float>()) << i;
+        }
+      }
+  };
+  expect_wide(layer, 3);
+  expect_wide(added, 3);
+  expect_wide(rms, 2);
+  expect_wide(group, 3);
+  const auto batch = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return to(batch_norm(x, w, b, {}, {}, true), DType::f32);
+  };
+  const Tensor x = random_leaf({3, 4}, DType::f32), w = random_leaf({4}, DType::bf16),
+               b = random_leaf({4}, DType::bf16);
+  EXPECT_THROWS_SAYING(batch(x, w, b), DTypeError, "weight must have the dtype of x");
+  const Tensor expected = batch(x, to(w, DType::f32), to(b, DType::f32));
+  const Autocast autocast(DType::bf16);
+  EXPECT_EQ(batch(x, w, b).to_vector<float>(), expected.to_vector<float>());
+  EXPECT_EQ(grad({sum(batch(x, w, b))}, {w})[0].dtype(), DType::bf16);
+}
+
 TEST(Autocast, LayerNormKeepsABranchIn16Bits) {
   for (const DType low : {DType::bf16, DType::f16}) {
     SCOPED_TRACE(detail::concat(low));

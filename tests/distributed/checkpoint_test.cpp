@@ -121,6 +121,44 @@ TEST(ShardedCheckpoint, LoadsOnAnyNumberOfRanks) {
   EXPECT_EQ(resumed.values(), saved.values());
 }
 
+TEST(ShardedCheckpoint, KeepsPartsInF32BesideParametersOf16Bits) {
+  const Group all = world();
+  const SharedDir dir;
+  struct Run {
+    std::unique_ptr<Net> net;
+    Sharded sharded;
+    optim::Adam adam;
+    Run(const Group& group, std::uint64_t seed, std::optional<DType> dtype)
+        : net(make_net(seed, DType::f32)),
+          sharded(*net, group, {.row_bytes = 1000, .parameter_dtype = dtype}),
+          adam(sharded.parameters()) {}
+    void step(int i) {
+      const auto batch = joined(i, 1);
+      cross_entropy((*net)(to(batch.first, DType::bf16)), batch.second).backward();
+      adam.step();
+      adam.zero_grad();
+    }
+  };
+  Run saved(all, 1, DType::bf16);
+  for (int i = 0; i < 3; ++i) saved.step(i);
+  dist::save_checkpoint(dir / "run.ckpt", saved.sharded, saved.adam);
+  const auto expected = elements(flat(*saved.net));
+  for (int size = 1; size <= all.size(); ++size) {
+    Run wide(all.split(colours(all, size)), 2, {});
+    ShardedCheckpoint(dir / "run.ckpt").load_into(wide.sharded, wide.adam);
+    EXPECT_NE(elements(flat(*wide.net)), expected);  // they are f32
+    EXPECT_EQ(elements(to(flat(*wide.net), DType::bf16)), expected) << size;
+  }
+  Run resumed(all, 3, DType::bf16);
+  ShardedCheckpoint(dir / "run.ckpt").load_into(resumed.sharded, resumed.adam);
+  EXPECT_EQ(elements(flat(*resumed.net)), expected);
+  for (int i = 3; i < 9; ++i) {
+    saved.step(i);
+    resumed.step(i);
+  }
+  EXPECT_EQ(elements(flat(*resumed.net)), elements(flat(*saved.net)));
+}
+
 TEST(ShardedCheckpoint, MayBeSavedBeforeTheFirstStep) {
   const SharedDir dir;
   ShardedRun saved(world(), Shard::gradients, 1), run(world(), Shard::parameters, 2);

@@ -174,9 +174,9 @@ TEST_F(GpuRanks, CapturedStepsEqualPlainOnes) {
 
 /// The parameters after `steps` steps of sharded training.
 std::vector<double> train_sharded(const Group& group, bool is_captured, DType dtype, int steps, dist::Shard shard,
-                                  std::size_t gathered_bytes) {
-  const auto net = make_net(dtype);
-  const dist::Sharded sharded(*net, group, {shard, 2000, gathered_bytes});
+                                  std::size_t gathered_bytes, std::optional<DType> parameter_dtype = {}) {
+  const auto net = make_net(parameter_dtype ? DType::f32 : dtype);
+  const dist::Sharded sharded(*net, group, {shard, 2000, gathered_bytes, false, parameter_dtype});
   optim::AdamW adam(sharded.parameters(), {.lr = 0.01});
   return take_steps(*net, adam, group, is_captured, dtype, steps, [&](double norm) { sharded.clip_grad_norm_(norm); });
 }
@@ -199,6 +199,8 @@ TEST_F(GpuRanks, CapturedShardedStepsEqualPlainOnes) {
       const auto plain = train_sharded(group, false, DType::f32, 12, shard, gathered_bytes);
       for (int i = 0; i < 3; ++i)
         ASSERT_EQ(train_sharded(group, true, DType::f32, 12, shard, gathered_bytes), plain) << static_cast<int>(shard);
+      const auto narrow = train_sharded(group, false, DType::bf16, 12, shard, gathered_bytes, DType::bf16);
+      ASSERT_EQ(train_sharded(group, true, DType::bf16, 12, shard, gathered_bytes, DType::bf16), narrow);
     }
 }
 

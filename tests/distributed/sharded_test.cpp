@@ -55,6 +55,15 @@ TEST(Sharded, HasTheBitsOfDataParallel) {
   }
 }
 
+TEST(Sharded, MayNameTheDeviceThatTheModelIsOn) {
+  const Group group = world();
+  const auto reference = make_net(), net = make_net();
+  const dist::DataParallel parallel(*reference, group);
+  const Sharded sharded(*net, group, {.row_bytes = 2000, .device = Device::cpu()});
+  EXPECT_EQ(train(*net, sharded.parameters(), group, DType::f64),
+            train(*reference, reference->parameters(), group, DType::f64));
+}
+
 TEST(Sharded, HasTheSameBitsInTwentyRuns) {
   const Group group = world();
   const auto run = [&] {

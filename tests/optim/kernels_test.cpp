@@ -119,6 +119,25 @@ TEST_P(OptimizerKernel, WritesTheShadowOfAParameter) {
       }
 }
 
+TEST_P(OptimizerKernel, TakesGradientsOf16Bits) {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const std::int64_t offset : {0, 1, 4})  // not every vector of a gradient is aligned where the parameter's is
+      for (const int rule : {0, 1, 2}) {
+        SCOPED_TRACE(detail::concat(dtype, " ", offset, " rule ", rule));
+        Problem narrow_ones(device(), DType::f32, {0, 0, 1, 0}), wide_ones = narrow_ones.copy();
+        for (std::size_t i = 0; i < wide_ones.gradients.size(); ++i) {
+          const std::int64_t size = wide_ones.gradients[i].numel();
+          const Tensor all = empty({size + offset}, dtype, device());
+          narrow_ones.gradients[i] = narrow(all, 0, offset, size);
+          copy_(narrow_ones.gradients[i], wide_ones.gradients[i]);
+          wide_ones.gradients[i] = to(narrow_ones.gradients[i], DType::f32);
+        }
+        for (const Problem* p : {&narrow_ones, &wide_ones})
+          rule == 0 ? sgd(*p, sgd_paces) : rule == 1 ? adam(*p, adam_paces) : rmsprop(*p, rmsprop_params);
+        EXPECT_EQ(narrow_ones.values(), wide_ones.values());
+      }
+}
+
 /// AllStepParams in memory of the device.
 template <class StepParams>
 Tensor replay_params(const AllStepParams<StepParams>& step_params, Device device) {

@@ -145,14 +145,18 @@ constexpr OpDefinition batch_norm_op{
     .autocast = AutocastClass::widest,
     .writes = {"running_mean", "running_var", "num_batches_tracked"},
     .flop = norm_flop};
-Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+Tensor batch_norm(const Tensor& input, const Tensor& scale, const Tensor& shift, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps, Activation activation,
                   const Tensor& added, const Tensor& num_batches_tracked) {
   if (training && (running_mean.defined() || num_batches_tracked.defined()) && detail::runs_again())  // already updated
-    return batch_norm(input, weight, bias, {}, {}, true, momentum, eps, activation, added, {});
-  const Op<batch_norm_op> op(input, weight, bias, running_mean, running_var, added, num_batches_tracked, training,
+    return batch_norm(input, scale, shift, {}, {}, true, momentum, eps, activation, added, {});
+  const Op<batch_norm_op> op(input, scale, shift, running_mean, running_var, added, num_batches_tracked, training,
                              momentum, eps, activation);
   const auto [x, residual] = promoted_pair(input, added);
+  const auto fitting = [&, dtype = x.defined() ? x.dtype() : DType::f32](const Tensor& v) {
+    return v.defined() && v.dtype() != dtype ? widened(v) : v;
+  };
+  const Tensor weight = fitting(scale), bias = fitting(shift);
   check_floating(x);
   check(x.rank() >= 2 && x.rank() <= 4, "expected x (n, c), (n, c, l) or (n, c, h, w), got ", describe(x));
   check_per_channel(weight, "weight", x);

@@ -104,9 +104,9 @@ constexpr OpDefinition group_norm_op{.name = "group_norm",
                                      .family = Family::group_norm,
                                      .autocast = AutocastClass::f32,
                                      .flop = norm_flop};
-Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
-  const Op<group_norm_op> op(input, weight, bias, num_groups, eps);
-  const Tensor x = op.input(input);
+Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& scale, const Tensor& shift, double eps) {
+  const Op<group_norm_op> op(input, scale, shift, num_groups, eps);
+  const Tensor x = op.input(input), weight = op.input(scale), bias = op.input(shift);
   check_inputs(x, num_groups, weight, bias, eps);
   const auto coefficients = [&](const Tensor& v) {
     return v.defined() ? contiguous(to(v, accumulated(x.dtype()))) : v;

@@ -150,7 +150,7 @@ constexpr OpDefinition layer_norm_op{.name = "layer_norm",
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
   const Op<layer_norm_op> op(x, weight, bias, normalized_shape, eps);
-  return op.result(normalise(op.input(x), {}, normalized_shape, weight, bias, eps).y);
+  return op.result(normalise(op.input(x), {}, normalized_shape, op.input(weight), op.input(bias), eps).y);
 }
 
 constexpr OpDefinition add_layer_norm_op{.name = "add_layer_norm",
@@ -181,7 +181,7 @@ AddLayerNorm add_layer_norm(const Tensor& input, const Tensor& added, const Shap
                             const Tensor& weight, const Tensor& bias, double eps) {
   const Op<add_layer_norm_op> op(input, added, weight, bias, normalized_shape, eps);
   const auto [x, residual] = summands(op, input, added);
-  const AddLayerNorm made = normalise(x, residual, normalized_shape, weight, bias, eps);
+  const AddLayerNorm made = normalise(x, residual, normalized_shape, op.input(weight), op.input(bias), eps);
   op.results({made.y, made.sum});
   return made;
 }

@@ -78,11 +78,11 @@ constexpr OpDefinition rms_norm_op{.name = "rms_norm",
                                    .family = Family::rms_norm,
                                    .autocast = AutocastClass::f32,
                                    .flop = norm_flop};
-Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight,
+Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& scale,
                 std::optional<double> given_eps) {
   const double eps = given_eps ? *given_eps : epsilon_for(input);
-  const Op<rms_norm_op> op(input, weight, normalized_shape, eps);
-  const Tensor x = op.input(input);
+  const Op<rms_norm_op> op(input, scale, normalized_shape, eps);
+  const Tensor x = op.input(input), weight = op.input(scale);
   check_normalized(x, normalized_shape, eps);
   check_normalized(weight, "weight", x, normalized_shape);
   const DType dtype = coefficient_dtype(x, {&weight}, any_requires_grad({&x, &weight}));
