@@ -29,7 +29,7 @@ using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// Saves a module as an ONNX model of opset 17.
 /// Runs net(example) twice, in evaluation mode and without gradients, observes the ops, and writes them as ONNX nodes.
-/// Parameters and buffers keep their names. The file is replaced as a whole or not at all.
+/// Parameters and buffers keep their names. Each file is replaced as a whole or not at all, `path`.data before `path`.
 ///
 ///     onnx::save("net.onnx", net, zeros({1, 3, 224, 224}));
 ///
