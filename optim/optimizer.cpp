@@ -1,7 +1,8 @@
 #include "bytetape/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <utility>
 
 #include "bytetape/autograd/grad_mode.h"
@@ -171,7 +172,7 @@ void Optimizer::record_advance(bool is_scaled) {
   const auto replayed = [this, is_scaled, moved = moved_](void* out) {
     moved_ = moved;
     advance(is_scaled);
-    std::memcpy(out, step_params().data(), step_params().size());
+    std::ranges::copy(step_params(), static_cast<std::byte*>(out));  // perhaps none, and no memory for them
   };
   replay_params_ = capture.replay_params().add(step_params().size(), replayed, check_all);
 }
