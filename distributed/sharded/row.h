@@ -84,7 +84,7 @@ class Row {
   Tensor own_;                  // this rank's elements; a part of the row, unless that is dropped or converted
   Tensor sums_;                 // with Shard::optimizer_state: the row of gradients, of which own_gradient_ is a part
   Tensor own_gradient_;
-  // Of the row when it was gathered, or when the parts last had its values. Its source knows it too.
+  // The row's version when it was gathered, or when the parts last had its values. Shared with the row's source.
   std::shared_ptr<std::uint32_t> version_ = std::make_shared<std::uint32_t>(0);
 };
 

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "bytetape/autograd/ops/pad.h"
 #include "bytetape/core/factories.h"
@@ -58,17 +59,18 @@ void attention(Conversion& c) {
   c.set_out(c.graph.add("MatMul", {weights, values}));
 }
 
+/// Returns 0, 1, ..., n - 1 as a constant of the given shape.
+std::string counting(Conversion& c, std::int64_t n, const Shape& shape) {
+  Integers all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return c.graph.tensor(from_vector(all, shape, Device::cpu()));
+}
+
 /// Returns the place of each new token in its row of the cache, (n, 1, t, 1).
 std::string new_places(Conversion& c) {
   const std::int64_t tokens = c.size(0, 2);
   const std::string first = c.graph.add("Unsqueeze", {c.in(5), c.graph.integers({1, 2, 3})}),
-                    offsets = c.graph.tensor(from_vector(
-                        [&] {
-                          Integers all(static_cast<std::size_t>(tokens));
-                          for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-                          return all;
-                        }(),
-                        {1, 1, tokens, 1}, Device::cpu()));
+                    offsets = counting(c, tokens, {1, 1, tokens, 1});
   return c.graph.add("Add", {first, offsets});
 }
 
@@ -82,9 +84,7 @@ std::string extended(Conversion& c, std::size_t cache, std::size_t from, const s
 void cached_attention(Conversion& c) {
   const std::int64_t heads = c.size(0, 1), capacity = c.size(3, 2);
   const std::string places = new_places(c), keys = extended(c, 3, 1, places), values = extended(c, 4, 2, places);
-  Integers all(static_cast<std::size_t>(capacity));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-  const std::string columns = c.graph.tensor(from_vector(all, {1, 1, 1, capacity}, Device::cpu())),
+  const std::string columns = counting(c, capacity, {1, 1, 1, capacity}),
                     is_earlier = c.graph.add("LessOrEqual", {columns, places});
   const double scale = 1 / std::sqrt(static_cast<double>(c.size(0, 3)));
   const std::string scores = scores_of(c, for_each_head(c, keys, c.shape(3), heads), scale),

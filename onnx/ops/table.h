@@ -34,7 +34,7 @@ Converters view_converters();
 /// Converts a step that puts a view's new elements, input 1, into its base, input 0. `view` is the op that made the
 /// view.
 void put_into_base(Conversion& c, std::string_view view);
-/// Returns the converter of an op; null if there is none.
+/// Returns the converter of an op, or null.
 const Converter* find_converter(std::string_view op);
 inline bool is_exported(std::string_view op) { return find_converter(op) != nullptr; }
 /// Returns why an op without a converter cannot be exported.

@@ -11,14 +11,16 @@ constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
 
 void reshape(Conversion& c) { c.set_out(c.reshape(c.in(), c.out_shape())); }
 
-void transpose(Conversion& c) {
+/// Returns input i with the op's two dims swapped.
+std::string swapped(Conversion& c, std::size_t i) {
   std::vector<std::int64_t> perm(static_cast<std::size_t>(c.rank()));
   std::iota(perm.begin(), perm.end(), 0);
   if (!perm.empty())
     std::swap(perm[static_cast<std::size_t>(c.dim("dim0", c.rank()))],
               perm[static_cast<std::size_t>(c.dim("dim1", c.rank()))]);
-  c.set_out(c.graph.add("Transpose", {c.in()}, {{"perm", perm}}));
+  return c.graph.add("Transpose", {c.in(i)}, {{"perm", perm}});
 }
+void transpose(Conversion& c) { c.set_out(swapped(c, 0)); }
 
 std::vector<std::int64_t> permutation(const Conversion& c) {
   std::vector<std::int64_t> perm = c.integers("dims");
@@ -94,13 +96,7 @@ std::string put(Conversion& c, const std::string& values, const Range& r) {
 }  // namespace
 
 void put_into_base(Conversion& c, std::string_view view) {
-  if (view == "transpose") {
-    std::vector<std::int64_t> perm(static_cast<std::size_t>(c.rank()));
-    std::iota(perm.begin(), perm.end(), 0);
-    std::swap(perm[static_cast<std::size_t>(c.dim("dim0", c.rank()))],
-              perm[static_cast<std::size_t>(c.dim("dim1", c.rank()))]);
-    return c.set_out(c.graph.add("Transpose", {c.in(1)}, {{"perm", perm}}));
-  }
+  if (view == "transpose") return c.set_out(swapped(c, 1));
   if (view == "permute") {
     const std::vector<std::int64_t> perm = permutation(c);
     std::vector<std::int64_t> inverse(perm.size());

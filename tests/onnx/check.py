@@ -5,8 +5,8 @@
 
 The program exports its cases, and saves fresh inputs and the expected results for several batch sizes. Each model must
 pass onnx.checker, and onnxruntime's results must differ from the expected ones by at most 1e-5 times the largest
-magnitude of the results, or 1e-5 if that is below 1 (f16: 4e-3). Prints the largest difference of each case. Exits with 77 if onnx,
-onnxruntime or numpy is not installed (scripts/download_onnxruntime installs them).
+magnitude of the results, or 1e-5 if that is below 1 (f16: 4e-3). Prints the largest difference of each case. Exits with
+77 if onnx, onnxruntime or numpy is not installed (scripts/download_onnxruntime installs them).
 """
 
 import argparse
