@@ -1,6 +1,8 @@
 #pragma once
+#include <optional>
 #include <vector>
 
+#include "bytetape/core/device/stream.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -24,6 +26,13 @@ class GradSink {
   virtual Place place_of_leaf(const Tensor& leaf) const {
     static_cast<void>(leaf);
     return Place::here;
+  }
+
+  /// Returns the stream that may still write grad() of the leaf after backward(), if a step should update other leaves
+  /// first. nullopt if grad() has been written since.
+  virtual std::optional<Stream> late_on(const Tensor& leaf) const {
+    static_cast<void>(leaf);
+    return std::nullopt;
   }
 
   // Optimizers call these functions of the sinks of parts.

@@ -57,7 +57,7 @@ void split(const bench::Workload& w) {
   split(w, "cross_entropy", {x.set_requires_grad()}, [&] { return cross_entropy(x, batch.y); });
 
   for (Tensor p : model->parameters()) p.set_grad(randn(p.shape()));
-  const auto optimizer = w.optimizer(*model);
+  const auto optimizer = w.optimizer(model->parameters());
   print(w, "optimizer", median([&] { optimizer->step(); }), 0);
 }
 

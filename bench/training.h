@@ -23,7 +23,7 @@ struct Workload {
   std::int64_t batch;
   std::function<std::unique_ptr<nn::Module>()> model;
   std::function<data::Batch(std::int64_t batch)> data;
-  std::function<std::unique_ptr<optim::Optimizer>(nn::Module&)> optimizer;
+  std::function<std::unique_ptr<optim::Optimizer>(const std::vector<Tensor>&)> optimizer;
   std::function<Tensor(nn::Module&, const data::Batch&)> loss = loss_of_logits;
 };
 
@@ -54,16 +54,16 @@ inline auto tokens(std::int64_t length, std::int64_t vocabulary) {
   };
 }
 
-inline std::unique_ptr<optim::Optimizer> sgd(nn::Module& m) {
+inline std::unique_ptr<optim::Optimizer> sgd(const std::vector<Tensor>& parameters) {
   return std::make_unique<optim::SGD>(
-      m.parameters(), optim::SGDOptions{.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
+      parameters, optim::SGDOptions{.lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true});
 }
-inline std::unique_ptr<optim::Optimizer> adam(nn::Module& m) {
-  return std::make_unique<optim::Adam>(m.parameters(), optim::AdamOptions{.lr = 1e-3});
+inline std::unique_ptr<optim::Optimizer> adam(const std::vector<Tensor>& parameters) {
+  return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = 1e-3});
 }
 
-inline std::unique_ptr<optim::Optimizer> adamw(nn::Module& m) {
-  return std::make_unique<optim::AdamW>(m.parameters(),
+inline std::unique_ptr<optim::Optimizer> adamw(const std::vector<Tensor>& parameters) {
+  return std::make_unique<optim::AdamW>(parameters,
                                         optim::AdamWOptions{.lr = 3e-4, .betas = {0.9, 0.95}, .weight_decay = 0.1});
 }
 
@@ -93,14 +93,21 @@ inline const std::vector<Workload>& workloads() {
   return table;
 }
 
+/// How several ranks train: data parallel, or sharded if `sharded` is set.
+struct Ranks {
+  dist::DataParallelOptions data_parallel;
+  std::optional<dist::ShardedOptions> sharded;
+  bool are_alone = false;  // exchange nothing
+};
+
 /// A model, its optimizer and one batch on default_device(). With several ranks, each has a batch of this size.
 class Training {
  public:
-  /// With `recomputes`, forward saves less for backward (Recompute). `options` are for several ranks.
-  explicit Training(const Workload& w, bool recomputes = false, const dist::DataParallelOptions& options = {})
+  /// With `recomputes`, forward saves less for backward (Recompute).
+  explicit Training(const Workload& w, bool recomputes = false, const Ranks& ranks = {})
       : model_(w.model()),
-        parallel_(*model_, dist::init(), options),
-        optimizer_(w.optimizer(*model_)),
+        are_alone_(ranks.are_alone),
+        optimizer_(w.optimizer(parameters(ranks))),
         batch_(w.data(w.batch)),
         loss_(w.loss),
         computed_(w.precision == "bf16" ? DType::bf16 : DType::f32),
@@ -112,7 +119,7 @@ class Training {
   /// Takes a training step on a batch that is already on the device.
   Tensor step() {
     std::optional<dist::NoSync> alone;
-    if (exchanges_nothing) alone.emplace(parallel_);
+    if (are_alone_ && parallel_) alone.emplace(*parallel_);
     const Autocast autocast(computed_);
     optimizer_->zero_grad();
     Tensor loss = forward();
@@ -122,11 +129,17 @@ class Training {
   }
 
   /// The bytes of gradients that ranks exchange in a step, by bucket.
-  std::vector<std::size_t> bucket_bytes() const { return parallel_.bucket_bytes(); }
-  /// Each rank trains by itself.
-  bool exchanges_nothing = false;
+  std::vector<std::size_t> bucket_bytes() const {
+    return parallel_ ? parallel_->bucket_bytes() : std::vector<std::size_t>();
+  }
 
  private:
+  /// Divides the model among the ranks, and returns the parameters of this rank's optimizer.
+  std::vector<Tensor> parameters(const Ranks& ranks) {
+    if (ranks.sharded) return sharded_.emplace(*model_, dist::init(), *ranks.sharded).parameters();
+    parallel_.emplace(*model_, dist::init(), ranks.data_parallel);
+    return model_->parameters();
+  }
   Tensor forward() {
     std::optional<Recompute> recompute;
     if (recomputes_) recompute.emplace();
@@ -134,7 +147,9 @@ class Training {
   }
 
   std::unique_ptr<nn::Module> model_;
-  dist::DataParallel parallel_;
+  std::optional<dist::DataParallel> parallel_;
+  std::optional<dist::Sharded> sharded_;
+  bool are_alone_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   data::Batch batch_;
   std::function<Tensor(nn::Module&, const data::Batch&)> loss_;

@@ -18,7 +18,7 @@ using namespace bytetape;
 struct Example {
   const char* name;
   nn::Sequential (*model)();
-  std::unique_ptr<optim::Optimizer> (*optimizer)(nn::Module&);
+  std::unique_ptr<optim::Optimizer> (*optimizer)(const std::vector<Tensor>&);
   Shape image;
   std::int64_t batch;
   data::Normalize normalize;
@@ -75,7 +75,7 @@ void measure(const Example& e, std::int64_t steps) {
   shape.insert(0, steps * e.batch);
   const Tensor images = randint(0, 256, shape, DType::u8), labels = randint(0, 10, shape[0]);
   nn::Sequential net = e.model();
-  const auto optimizer = e.optimizer(net);
+  const auto optimizer = e.optimizer(net.parameters());
   const auto train = [&](const Tensor& x, const Tensor& y) {
     optimizer->zero_grad();
     cross_entropy(net(x), y).backward();

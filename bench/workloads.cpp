@@ -24,23 +24,34 @@ int of_rank_0(int value) {
   return static_cast<int>(dist::broadcast_(all, dist::init()).item<std::int64_t>());
 }
 
-/// How several ranks train.
-struct Ranks {
-  dist::DataParallelOptions options;
-  bool are_alone = false;
+/// The name of the option that tells how several ranks train.
+std::string name_of(const bench::Ranks& ranks) {
+  if (!ranks.sharded) return "none";
+  constexpr const char* names[] = {"optimizer_state", "gradients", "parameters"};
+  return names[static_cast<int>(ranks.sharded->shard)];
+}
+/// The dtype in which ranks exchange gradients.
+std::string exchange(const bench::Ranks& ranks) {
+  if (ranks.are_alone) return "none";
+  return detail::concat(ranks.sharded ? ranks.sharded->parameter_dtype.value_or(DType::f32)
+                                      : ranks.data_parallel.exchange_dtype);
+}
 
-  std::string exchange() const { return are_alone ? "none" : detail::concat(options.exchange_dtype); }
-};
+/// The bytes that this process uses on the device beyond the ledger, or null if they are unknown.
+nlohmann::ordered_json outside(Device device) {
+  const auto found = memory::snapshot(device).outside;
+  return found ? nlohmann::ordered_json(found->bytes) : nlohmann::ordered_json();
+}
 
 /// `mode` is "eager", or "graph" for a captured step.
-nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes, const Ranks& ranks) {
+nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode, bool recomputes,
+                               const bench::Ranks& ranks) {
   const Device device = default_device();
   const bool on_cpu = device == Device::cpu();
   const auto finish = [&] { synchronize(device); };
   cuda::set_allow_tf32(w.precision == "tf32");
   manual_seed(0);
-  bench::Training training(w, recomputes, ranks.options);
-  training.exchanges_nothing = ranks.are_alone;
+  bench::Training training(w, recomputes, ranks);
   auto captured = capture([&] { return training.step(); });
   const auto step = [&] { return mode == "graph" ? captured() : training.step(); };
   for (int i = 0; i < (on_cpu ? 3 : 10); ++i) step();
@@ -64,7 +75,8 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"precision", w.precision},
           {"batch", w.batch},
           {"ranks", dist::init().size()},
-          {"exchange", ranks.exchange()},
+          {"sharded", name_of(ranks)},
+          {"exchange", exchange(ranks)},
           {"bucket_bytes", training.bucket_bytes()},
           {"recompute", recomputes},
           {"ms_per_step", ms},
@@ -74,22 +86,29 @@ nlohmann::ordered_json measure(const bench::Workload& w, const std::string& mode
           {"items_per_s", static_cast<double>(w.batch * dist::init().size()) / ms * 1e3},
           {"peak_allocated", s.allocated.peak},
           {"peak_reserved", s.reserved.peak},
+          {"outside", outside(device)},
           {"loss", step().item<float>()},
           {"threads", num_threads()},
           {"bytetape", BYTETAPE_VERSION}};
 }
 
 /// The memory of a step of the plain loop, once steps are alike, on the real device of a meta device.
-nlohmann::ordered_json predict(const bench::Workload& w, Device device, bool recomputes) {
+nlohmann::ordered_json predict(const bench::Workload& w, Device device, bool recomputes, const bench::Ranks& ranks,
+                               int world_size) {
   device.is_meta = false;
   cuda::set_allow_tf32(w.precision == "tf32");
-  const memory::Prediction p = memory::predict(
-      device, [&] { return [training = std::make_shared<bench::Training>(w, recomputes)] { training->step(); }; });
+  const auto program = [&] {
+    return [training = std::make_shared<bench::Training>(w, recomputes, ranks)] { training->step(); };
+  };
+  const memory::Prediction p = memory::predict(device, program, {.world_size = world_size});
   return {{"workload", w.name},
           {"mode", "predicted"},
           {"device", device.type == DeviceType::cpu ? "cpu" : "cuda"},
           {"precision", w.precision},
           {"batch", w.batch},
+          {"ranks", world_size},
+          {"sharded", name_of(ranks)},
+          {"exchange", exchange(ranks)},
           {"recompute", recomputes},
           {"peak_allocated", p.steps.back().allocated},
           {"peak_reserved", p.steps.back().reserved},
@@ -118,13 +137,25 @@ int main(int argc, char** argv) {
   app.add_option("--workspace-cap", workspace_cap,
                  "workspace bytes that cuBLASLt and cuDNN may use; default: their usual caps");
   const std::map<std::string, DType> dtypes{{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}};
-  Ranks ranks;
-  app.add_option("--exchange", ranks.options.exchange_dtype, "dtype in which ranks exchange gradients; default: f32")
+  const std::map<std::string, dist::Shard> shards{{"optimizer_state", dist::Shard::optimizer_state},
+                                                  {"gradients", dist::Shard::gradients},
+                                                  {"parameters", dist::Shard::parameters}};
+  bench::Ranks ranks;
+  int world_size = 1;
+  std::optional<DType> exchanged;
+  std::optional<dist::Shard> shard;
+  app.add_option("--exchange", exchanged,
+                 "dtype in which ranks exchange gradients, and sharded parameters; default: f32")
       ->transform(CLI::Transformer(dtypes));
-  app.add_option("--bucket-bytes", ranks.options.bucket_bytes, "size of their buckets; default: 25 MiB");
+  app.add_option("--bucket-bytes", ranks.data_parallel.bucket_bytes, "size of their buckets; default: 25 MiB");
+  app.add_option("--shard", shard, "what ranks divide: optimizer_state, gradients or parameters; default: nothing")
+      ->transform(CLI::Transformer(shards));
+  app.add_option("--world-size", world_size, "the number of ranks, to predict the memory of rank 0; default: 1");
   app.add_flag("--alone", ranks.are_alone, "exchange no gradients, to see what the exchange costs");
   app.add_option("workload", names, "names of workloads; default: all with the precisions of the device");
   CLI11_PARSE(app, argc, argv);
+  if (exchanged) ranks.data_parallel.exchange_dtype = *exchanged;
+  if (shard) ranks.sharded.emplace(dist::ShardedOptions{.shard = *shard, .parameter_dtype = exchanged});
   const auto body = [&] {
     if (threads) set_num_threads(threads);
     for (const std::string& name : names)
@@ -143,7 +174,7 @@ int main(int argc, char** argv) {
     for (const bench::Workload& w : bench::workloads()) {
       const bool is_named = std::find(names.begin(), names.end(), w.name) != names.end();
       if (!is_named && !(names.empty() && is_measured(w))) continue;
-      if (on.is_meta) std::cout << predict(w, on, recomputes).dump() << std::endl;
+      if (on.is_meta) std::cout << predict(w, on, recomputes, ranks, world_size).dump() << std::endl;
       for (const std::string& mode : on.is_meta ? std::vector<std::string>() : modes) {
         const auto line = measure(w, mode, recomputes, ranks);
         if (dist::init().rank() == 0) std::cout << line.dump() << std::endl;

@@ -68,6 +68,10 @@ class DataParallel::Reducer final : public GradSink {
     Tensor gradients;  // of the parameters' dtype, if data has 16 bits
     std::vector<Place*> places;
     std::size_t filled = 0;
+    bool is_late = false;            // optimizers update its parameters last
+    std::uint32_t version_sent = 0;  // of the gradients' storage, when they were exchanged
+    Stream stream() const { return Stream(Stream::count - (is_late ? 2 : 1)); }
+    Storage& storage() const { return (gradients.defined() ? gradients : data).storage(); }
   };
 
   void start_equal(nn::Module& module) const;
@@ -77,8 +81,10 @@ class DataParallel::Reducer final : public GradSink {
   void check_gradients() const;
   void make_buckets();
   void add_bucket(const std::vector<Place*>& places);
+  void choose_late();
   void take(const Tensor& leaf, const Tensor& g) override;
   void added(const Tensor& leaf) override;
+  std::optional<Stream> late_on(const Tensor& leaf) const override;
   void begin();
   Place& place_of(const Tensor& leaf);
   void check_place(const Place& place) const;
@@ -191,6 +197,29 @@ void DataParallel::Reducer::make_buckets() {
     for (auto& bucket : split(places, options_.bucket_bytes)) buckets.push_back(std::move(bucket));
   std::ranges::sort(buckets, {}, [&](const auto& places) { return position.at(places.back()); });
   for (const auto& places : buckets) add_bucket(places);
+  choose_late();
+}
+
+/// The last buckets, of at most half of the bytes, are late. An optimizer updates the other parameters while they are
+/// exchanged.
+void DataParallel::Reducer::choose_late() {
+  std::size_t all = 0, late = 0;
+  for (const Bucket& bucket : buckets_) all += bucket.data.nbytes();
+  for (std::size_t i = buckets_.size(); i-- > 0;) {
+    late += buckets_[i].data.nbytes();
+    if (2 * late > all) return;
+    buckets_[i].is_late = true;
+  }
+}
+
+std::optional<Stream> DataParallel::Reducer::late_on(const Tensor& leaf) const {
+  const auto at = place_of_.find(leaf.impl());
+  if (at == place_of_.end() || buckets_.empty()) return std::nullopt;
+  const Place& place = *at->second;
+  const Bucket& bucket = buckets_[place.bucket];
+  const bool is_late = bucket.is_late && place.is_filled && leaf.grad().is_same(place.gradient) &&
+                       bucket.storage().version() == bucket.version_sent;
+  return is_late ? std::optional(bucket.stream()) : std::nullopt;
 }
 
 void DataParallel::Reducer::add_bucket(const std::vector<Place*>& places) {
@@ -233,7 +262,11 @@ void DataParallel::Reducer::begin() {
     place.is_filled = place.is_gradient = false;
     place.waiting = Tensor();
   }
-  for (Bucket& bucket : buckets_) bucket.filled = 0;
+  for (Bucket& bucket : buckets_) {
+    bucket.filled = 0;
+    bucket.data.write();  // waits for the last exchange here, where moves would wait for this backward's exchanges
+    if (bucket.gradients.defined()) bucket.gradients.write();
+  }
 }
 
 DataParallel::Reducer::Place& DataParallel::Reducer::place_of(const Tensor& leaf) {
@@ -320,12 +353,17 @@ void DataParallel::Reducer::exchange(std::size_t number) {
   move_waiting_in(bucket, /*is_sent=*/true);
   for (Place* place : bucket.places)
     if (place->is_gradient && !place->sent.is_same(place->gradient)) copy_(place->sent, place->gradient);
-  const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
+  const Bucket& before = buckets_[(number > 0 ? number : buckets_.size()) - 1];
+  if (before.is_late != bucket.is_late)  // exchanges run one after the other
+    detail::order(bucket.data.device(), before.stream().number(), bucket.stream().number());
+  const StreamScope beside(bucket.stream());  // on a GPU, backward goes on beside the exchange
   all_reduce_(bucket.data, group_, ReduceOp::average, tag(number));
-  if (!bucket.gradients.defined()) return;
-  const ConstView sent[] = {bucket.data.read()};
-  const View wide[] = {bucket.gradients.write()};
-  run<&CopyKernels::widen_all>(bucket.data.device(), std::span(sent), std::span(wide));
+  if (bucket.gradients.defined()) {
+    const ConstView sent[] = {bucket.data.read()};
+    const View wide[] = {bucket.gradients.write()};
+    run<&CopyKernels::widen_all>(bucket.data.device(), std::span(sent), std::span(wide));
+  }
+  bucket.version_sent = bucket.storage().version();
 }
 
 void DataParallel::Reducer::end(bool has_succeeded) {

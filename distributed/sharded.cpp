@@ -81,6 +81,7 @@ class Sharded::State final : public GradSink {
   std::shared_ptr<Gathered> gathered_;                  // with Shard::parameters
   std::uint64_t backwards_ = 0;
   std::size_t left_ = 0;  // rows that this backward has not exchanged
+  Tensor sent_;           // the whole gradients of the last exchange
   bool is_running_ = false, has_failed_ = false;
 };
 
@@ -177,7 +178,7 @@ void Sharded::State::begin() {
   ++backwards_;
   left_ = rows_.size();
   for (const auto& row : rows_) {
-    row->filled = 0;
+    row->begin_backward();
     for (Row::Piece& piece : row->pieces()) piece.is_filled = false;
   }
 }
@@ -185,6 +186,7 @@ void Sharded::State::begin() {
 void Sharded::State::forget_waiting() {
   for (const auto& row : rows_)
     for (Row::Piece& piece : row->pieces()) piece.waiting = Tensor();
+  sent_ = Tensor();
 }
 
 const Sharded::State::Known& Sharded::State::known(const Tensor& leaf) const {
@@ -227,7 +229,7 @@ void Sharded::State::drop(Row& row) {
 
 void Sharded::State::exchange(std::size_t row) {
   left_ = row;
-  rows_[row]->exchange_gradients(tag(row));
+  rows_[row]->exchange_gradients(tag(row), sent_);
 }
 
 void Sharded::State::end(bool has_succeeded) {
@@ -237,6 +239,7 @@ void Sharded::State::end(bool has_succeeded) {
     return forget_waiting();
   }
   for (const auto& row : rows_) drop(*row);
+  sent_ = Tensor();
   unused.clear();
   std::string names;
   for (const auto& row : rows_)
@@ -257,6 +260,7 @@ void Sharded::State::exchange_unused() {
   for (const auto& row : rows_)
     for (const Row::Piece& piece : row->pieces()) is_used.push_back(piece.is_filled || piece.part.grad().defined());
   while (left_ > 0) exchange(left_ - 1);
+  sent_ = Tensor();
   max_over_ranks(is_used, processes_of(group_), tag(rows_.size()));
   auto at = is_used.begin();
   for (const auto& row : rows_)

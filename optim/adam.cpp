@@ -70,9 +70,9 @@ void AdamBase::set_step_params() {
 }
 
 void AdamBase::launch() {
-  run<&OptimizerKernels::adam>(
-      parameters()[0].device(), slots_,
-      AdamParams{step_params_, static_cast<const AdamStepParams*>(replay_params()), found_inf(), faults_seen()});
+  run<&OptimizerKernels::adam>(parameters()[0].device(), slots_,
+                               AdamParams{step_params_, static_cast<const AdamStepParams*>(replay_params()),
+                                          found_inf(), faults_seen(), late()});
 }
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& o)

@@ -7,14 +7,25 @@
 
 #include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/grad_sink.h"
+#include "bytetape/autograd/node.h"
 #include "bytetape/core/device/capture.h"
 #include "bytetape/core/device/shadow.h"
+#include "bytetape/core/device/stream.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape::optim {
+namespace {
+
+/// The stream that may still write the leaf's gradient.
+std::optional<Stream> late_on(const Tensor& leaf) {
+  const GradSink* const sink = autograd_meta(leaf).sink;
+  return sink ? sink->late_on(leaf) : std::nullopt;
+}
+
+}  // namespace
 
 Optimizer::Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name)
     : groups_(std::move(groups)), defaults_(defaults), name_(memory::intern(name)) {
@@ -98,6 +109,7 @@ void Optimizer::take_step(const float* found_inf, const std::function<void()>& u
   moved_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined() && gradients[i].numel() > 0) moved_.push_back(i);
+  put_late_last();
   make_skip_counts(is_scaled);
   prepare(gradients);
   unscale();
@@ -125,11 +137,27 @@ std::vector<Tensor> Optimizer::gradients() const {
   return all;
 }
 
+/// Moves the parameters whose gradients other streams still write to the end, so that the others are updated meanwhile.
+void Optimizer::put_late_last() {
+  late_ = {};
+  const auto late = std::ranges::stable_partition(moved_, [&](std::size_t i) { return !late_on(parameters_[i]); });
+  if (late.empty()) return;
+  late_.first = moved_.size() - late.size();
+  late_.wait = [this] {
+    for (std::size_t at = late_.first; at < moved_.size(); ++at) parameters_[moved_[at]].grad().read();
+  };
+}
+
 OptimizerSlot Optimizer::slot(std::size_t i, const Tensor& g) const {
   std::int64_t* skips = skips_.defined() ? skips_.write().as<std::int64_t>() + i : nullptr;
   const Tensor shadow = current_shadow(parameters_[i]);
+  const auto read = [&] {  // a late gradient on the stream that writes it, so that the thread's does not wait yet
+    const std::optional<Stream> writer = late_on(parameters_[i]);
+    const StreamScope there(writer.value_or(current_stream()));
+    return g.read();
+  };
   return {.parameter = parameters_[i].write(),
-          .gradient = g.read(),
+          .gradient = read(),
           .shadow = shadow.defined() ? shadow.write() : View(),
           .skipped = skips};
 }

@@ -104,6 +104,8 @@ class Optimizer {
     const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !replay_params_;
     return is_counted_here ? std::optional(faults_seen_) : std::nullopt;
   }
+  /// The slots that launch() updates last.
+  const LateSlots& late() const { return late_; }
   /// The group of parameter i, with its options.
   const ParamGroup& group(std::size_t i) const { return groups_[group_of_[i]]; }
   /// Checks the options of all groups. Constructors of derived classes call it.
@@ -155,6 +157,7 @@ class Optimizer {
   void count_step(bool is_scaled);
   void record_advance(bool is_scaled);
   std::vector<Tensor> gradients() const;
+  void put_late_last();
   void make_skip_counts(bool is_scaled);
   void read_skip_counts(bool surely = false);
   void drop_skip_counts();
@@ -169,6 +172,7 @@ class Optimizer {
   std::vector<std::size_t> group_of_;  // by parameter
   std::vector<std::int64_t> given_;    // by parameter: number of steps launched on the device
   std::vector<std::size_t> moved_;
+  LateSlots late_;
   Tensor skips_;                           // by parameter: number of launched steps that the device skipped
   std::vector<std::int64_t> known_skips_;  // skips_ as last read
   bool is_scaled_ = false;                 // the last step was under a gradient scaler, so skips_ may have changed

@@ -82,9 +82,9 @@ void RMSprop::set_step_params() {
 }
 
 void RMSprop::launch() {
-  run<&OptimizerKernels::rmsprop>(
-      parameters()[0].device(), slots_,
-      RmspropParams{step_params_, static_cast<const RmspropStepParams*>(replay_params()), found_inf(), faults_seen()});
+  run<&OptimizerKernels::rmsprop>(parameters()[0].device(), slots_,
+                                  RmspropParams{step_params_, static_cast<const RmspropStepParams*>(replay_params()),
+                                                found_inf(), faults_seen(), late()});
 }
 
 }  // namespace bytetape::optim

@@ -73,7 +73,7 @@ void SGD::set_step_params() {
 void SGD::launch() {
   run<&OptimizerKernels::sgd>(
       parameters()[0].device(), slots_,
-      SgdParams{step_params_, static_cast<const SgdStepParams*>(replay_params()), found_inf(), faults_seen()});
+      SgdParams{step_params_, static_cast<const SgdStepParams*>(replay_params()), found_inf(), faults_seen(), late()});
 }
 
 }  // namespace bytetape::optim

@@ -134,6 +134,7 @@ void visit_gradient(const ConstView& gradient, F&& f) {
 /// unless the step is skipped. `gradient` points to the stretch.
 template <class Slot, class StepParams, class F>
 void update_all(std::span<const Slot> slots, const OptimizerParams<StepParams>& p, F&& stretch) {
+  if (p.late.wait) p.late.wait();
   if (skips(slots, p.found_inf)) return;
   for_each_slot_stretch(slots, [&](std::size_t k, std::int64_t begin, std::int64_t end) {
     const Slot& s = slots[k];

@@ -1,6 +1,9 @@
 #pragma once
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -106,6 +109,13 @@ struct RmspropSlot : OptimizerSlot {
   View square_avg, momentum_buffer = {}, grad_avg = {};
 };
 
+/// The slots whose gradients other streams may still write: those from `first` on. A kernel calls wait() on its stream
+/// before it uses them. It may update the others before.
+struct LateSlots {
+  std::size_t first = std::numeric_limits<std::size_t>::max();
+  std::function<void()> wait = {};
+};
+
 /// The step params of all slots.
 template <class StepParams>
 struct OptimizerParams {
@@ -115,6 +125,7 @@ struct OptimizerParams {
   /// The number of thrown faults (Backend::faults_thrown) that the step params account for. If there are more by now,
   /// the step is skipped, because earlier steps may have been. Empty if the device counts skipped steps.
   std::optional<std::uint64_t> faults_seen = {};
+  LateSlots late = {};
 };
 using SgdParams = OptimizerParams<SgdStepParams>;
 using AdamParams = OptimizerParams<AdamStepParams>;

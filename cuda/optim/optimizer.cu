@@ -301,9 +301,15 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
     batch.count = batch.step_param_count = 0;
     blocks = 0;
   };
+  bool has_waited = false;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Slot& s = slots[i];
     if (!is_ours(s)) continue;
+    if (i >= p.late.first && !has_waited) {
+      if (batch.count > 0) flush();
+      p.late.wait();
+      has_waited = true;
+    }
     const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
     int number = p.replay_params ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
     const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||

@@ -131,7 +131,13 @@ bool Row::keep_gradients() {
   return true;
 }
 
-void Row::exchange_gradients(std::uint64_t tag) {
+void Row::begin_backward() {
+  filled = 0;
+  if (sums_.defined()) sums_.write();  // waits for the last exchange, where move_in() would wait for all before its own
+}
+
+void Row::exchange_gradients(std::uint64_t tag, Tensor& sent) {
+  sent = Tensor();
   const NoGrad no_grad;
   const OutsideModules outside("Sharded");
   make_gradients();
@@ -143,6 +149,7 @@ void Row::exchange_gradients(std::uint64_t tag) {
   const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
   const Tensor sum = adds && !is_in_place ? empty_like(own_gradient_) : own_gradient_;
   reduce_scatter_into(sum, sums, group_, ReduceOp::average, tag);
+  sent = sums;
   if (adds) add_(own_gradient_, is_in_place ? before : sum);
   for (Piece& piece : pieces_) assign_grad(piece.part, piece.gradient);  // set_grad() refuses a converted row's dtype
 }

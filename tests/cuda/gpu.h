@@ -1,12 +1,18 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/precision.h"
 #include "tests/support/device.h"
 
 namespace bytetape::test {
 
-inline constexpr Device gpu = Device::cuda();
+inline const Device gpu = own_gpu();
+
+/// Another GPU of this machine than `gpu`, if it has several.
+inline Device another_gpu() { return Device::cuda(gpu.index == 0 ? 1 : 0); }
+#define SKIP_WITHOUT_ANOTHER_GPU() \
+  if (cuda::device_count() < 2) GTEST_SKIP() << "there is one GPU"
 
 /// Of tests that need a GPU: skipped, each by its name, where there is none.
 class GpuTest : public testing::Test {

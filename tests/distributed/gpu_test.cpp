@@ -25,7 +25,7 @@ bool is_nccl(const Group& group) { return group.size() > 1 && cuda::device_count
 class GpuRanks : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::is_available(Device::cuda())) GTEST_SKIP() << "no CUDA device can be used";
+    if (!test::is_available(own_gpu())) GTEST_SKIP() << "no CUDA device can be used";
   }
 };
 

@@ -97,9 +97,26 @@ TEST_P(CudaOp, RepeatsLargeInputsBitForBit) {
     const Evaluation one = evaluate(row(), inputs, values, dtype, gpu);
     const Evaluation two = evaluate(row(), inputs, values, dtype, gpu);
     EXPECT_TRUE(near(one, evaluate(row(), inputs, values, DType::f64), most * row().tolerance));
-    EXPECT_EQ(one.value.values, two.value.values);
-    for (std::size_t i = 0; i < one.grads.size(); ++i) EXPECT_EQ(one.grads[i].values, two.grads[i].values);
+    EXPECT_TRUE(same_bits(one, two));
   }
+}
+
+TEST_P(CudaOp, HasTheSameBitsOnAnotherGpuOfThisProcess) {
+  SKIP_WITHOUT_ANOTHER_GPU();
+  if (cuda::get_device_name(gpu.index) != cuda::get_device_name(another_gpu().index))
+    GTEST_SKIP() << "the GPUs are of two kinds";
+  const auto compare = [&](const Case& inputs, const Arrays& values) {
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      SCOPED_TRACE(detail::concat(dtype));
+      const Arrays rounded = rounded_to(dtype, inputs, values);
+      const Evaluation here = evaluate(row(), inputs, rounded, dtype, gpu),
+                       there = evaluate(row(), inputs, rounded, dtype, another_gpu());
+      EXPECT_TRUE(same_bits(here, there));
+    }
+  };
+  for_each_case(compare);
+  const Case large = large_case(row());
+  compare(large, draw(row(), large, 0));
 }
 
 /// The case with its images channels-last, as convolutions hand them on.

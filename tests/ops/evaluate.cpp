@@ -2,7 +2,9 @@
 #include "bytetape/core/kernels/copy.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <sstream>
@@ -224,8 +226,20 @@ Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, 
   return e;
 }
 
+testing::AssertionResult same_bits(const Evaluation& a, const Evaluation& b) {
+  const auto are_equal = [](const Array& x, const Array& y) {
+    const auto bits = [](double v) { return std::bit_cast<std::uint64_t>(v); };
+    return std::ranges::equal(x.values, y.values, {}, bits, bits);
+  };
+  if (!are_equal(a.value, b.value)) return testing::AssertionFailure() << "the values differ";
+  for (std::size_t i = 0; i < a.grads.size(); ++i)
+    if (!are_equal(a.grads[i], b.grads[i]))
+      return testing::AssertionFailure() << "the gradients of input " << i << " differ";
+  return testing::AssertionSuccess();
+}
+
 std::vector<Device> available_devices() {
-  return is_available(Device::cuda()) ? std::vector{Device::cpu(), Device::cuda()} : std::vector{Device::cpu()};
+  return is_available(own_gpu()) ? std::vector{Device::cpu(), own_gpu()} : std::vector{Device::cpu()};
 }
 
 std::string describe_case(const OpRow& row, const Case& inputs, std::size_t number) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <gtest/gtest.h>
+
 #include <random>
 
 #include "tests/ops/op_list.h"
@@ -33,6 +35,9 @@ Tensor forward_backward(const Function& f, const Inputs& inputs, std::int64_t fi
 /// The same on fresh tensors, read back. All tensors begin `first` elements into their memory.
 Evaluation evaluate(const OpRow& row, const Case& inputs, const Arrays& values, DType dtype, Device device = {},
                     std::int64_t first = 0);
+
+/// Also NaN counts as equal to itself.
+testing::AssertionResult same_bits(const Evaluation& a, const Evaluation& b);
 
 /// The CPU and every other device that this process can use.
 std::vector<Device> available_devices();

@@ -223,14 +223,6 @@ TEST_P(Op, IsPredictedToTheByte) {
   });
 }
 
-testing::AssertionResult same_bits(const Evaluation& a, const Evaluation& b) {
-  if (a.value.values != b.value.values) return testing::AssertionFailure() << "the values differ";
-  for (std::size_t i = 0; i < a.grads.size(); ++i)
-    if (a.grads[i].values != b.grads[i].values)
-      return testing::AssertionFailure() << "the gradients of input " << i << " differ";
-  return testing::AssertionSuccess();
-}
-
 // The kernels' longer ways: vectors and their rest, blocks, several threads.
 TEST_P(Op, RepeatsTheReferenceBitForBitOnAnyNumberOfThreads) {
   const Case inputs = large_case(row());
