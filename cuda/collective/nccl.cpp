@@ -147,8 +147,8 @@ class NcclCommunicator final : public Communicator {
 
   std::optional<Unfinished> unfinished() override {
     const std::lock_guard lock(mutex_);
+    cudaSetDevice(device_.index);  // first: on a new thread, the next call would make a context on device 0
     const OutsideRecording outside;
-    cudaSetDevice(device_.index);
     forget_finished();
     if (launched_.empty() && !launching_) return std::nullopt;
     const Launched& first = launched_.empty() ? *launching_ : launched_.front();
@@ -273,8 +273,8 @@ std::uint64_t identity(Device device) {
 std::unique_ptr<Communicator> connect(Device device, const ConnectionId& id, int rank, int size,
                                       std::chrono::milliseconds timeout) {
   prefer("NCCL_ALGO", "Ring");
-  const OutsideRecording outside;
   stream_of(device);  // opens the device
+  const OutsideRecording outside;
   std::promise<ncclComm_t> promise;
   std::future<ncclComm_t> made = promise.get_future();
   std::thread([promise = std::move(promise), device, id, rank, size]() mutable {

@@ -68,8 +68,8 @@ struct CudnnLibrary {
   std::vector<std::shared_ptr<Graph>> dropped;            // removed from `graphs`, but maybe still in use
 
   explicit CudnnLibrary(Device device) {
-    const OutsideRecording outside;
     stream = stream_of(device);
+    const OutsideRecording outside;
     check(cudnnCreate(&handle));
     check(cudnnSetStream(handle, stream));
   }

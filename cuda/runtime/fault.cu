@@ -33,8 +33,8 @@ struct Faults {
   std::atomic<std::uint64_t> thrown{0};
 
   explicit Faults(Device device) {
-    const OutsideRecording outside;
     stream_of(device);  // makes the device current
+    const OutsideRecording outside;
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&pending), pending_words));
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&claimed), claimed_words));
     check(cudaHostAlloc(reinterpret_cast<void**>(&records), memory::stream_count * sizeof(FaultRecord),

@@ -85,10 +85,12 @@ class DriverUpstream : public memory::Upstream {
  public:
   explicit DriverUpstream(int index) : index_(index) { enter(index); }
   void* allocate(std::size_t bytes) noexcept override {
-    const OutsideRecording outside;
     void* data = nullptr;
     status_ = make_current(index_);
-    if (status_ == cudaSuccess) status_ = take(&data, bytes);
+    if (status_ == cudaSuccess) {
+      const OutsideRecording outside;
+      status_ = take(&data, bytes);
+    }
     if (status_ != cudaSuccess) {
       cudaGetLastError();  // check_failure() reports the error, not the next launch
       return nullptr;
@@ -101,8 +103,10 @@ class DriverUpstream : public memory::Upstream {
     if (status != cudaErrorMemoryAllocation) check(status);
   }
   void deallocate(void* data, std::size_t bytes) noexcept override {
-    const OutsideRecording outside;
-    if (is_current(index_)) give_back(data);
+    if (is_current(index_)) {
+      const OutsideRecording outside;
+      give_back(data);
+    }
     held_ -= bytes;
   }
 

@@ -25,8 +25,8 @@ struct Words {
 };
 const Words& words_of(Device device) {
   return once_per_device(device.index, [device] {
-    const OutsideRecording outside;
     stream_of(device);  // makes the device current
+    const OutsideRecording outside;
     Words words;
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&words.kept), kept_words));
     check(cudaGetSymbolAddress(reinterpret_cast<void**>(&words.skipped), skipped_word));

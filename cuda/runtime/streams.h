@@ -15,7 +15,8 @@
 namespace bytetape::cuda {
 
 /// Lets this thread call the driver for memory, streams and progress while its work is recorded. Such calls are not
-/// part of the recording.
+/// part of the recording. The device must be the thread's current one: on a new thread, device 0 is, and would get a
+/// context of half a GB.
 class OutsideRecording {
  public:
   OutsideRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }

@@ -1,4 +1,5 @@
 // The ranks of GPUs: by NCCL if each rank has one, else by way of the host.
+#include <chrono>
 #include <thread>
 
 #include "bytetape/autograd/capture.h"
@@ -241,6 +242,17 @@ TEST_F(GpuRanks, ArePredictedEventByEvent) {
   ASSERT_LE(events.size(), real.size());
   const std::vector<memory::Event> same(real.begin(), real.begin() + static_cast<std::ptrdiff_t>(events.size()));
   EXPECT_EQ(test::first_difference(same, events), "");
+}
+
+TEST_F(GpuRanks, OpenNoOtherGpu) {
+  const Group group = world();
+  if (!is_nccl(group)) GTEST_SKIP() << "needs a GPU for each rank";
+  dist::all_reduce(ones({1000}, DType::f32, own_gpu()), group);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // the thread that watches the collective has asked for it
+  dist::barrier(group);
+  const auto outside = memory::snapshot(own_gpu()).outside;
+  if (!outside || !outside->others) GTEST_SKIP() << "the driver does not say what other processes use";
+  EXPECT_LT(*outside->others, std::size_t{200} << 20) << "a context takes more";
 }
 
 TEST_F(GpuRanks, GroupsMayBeSplit) {

@@ -31,12 +31,13 @@ def expected(failure, rank, other, is_on_gpus):
         return [told + "the disk is full"]
     if failure == "fault":
         return [told]
-    if is_on_gpus:
-        return [f"rank {other} had no answer from all ranks within {TIMEOUT} s", "failed: "]
+    missing = f"rank {other} had no answer from rank {rank} within {TIMEOUT} s"
+    if is_on_gpus:  # before NCCL has connected the ranks, it is known who is missing
+        return [f"rank {other} had no answer from all ranks within {TIMEOUT} s", "failed: ", missing]
     if failure in DIFFERENCES:
         return [DIFFERENCES[failure]]  # found here, or told by another rank
     # A rank that waits for one that waits may give up first, and tell it.
-    return [f"rank {other} had no answer from rank {rank} within {TIMEOUT} s", "failed: ", "MPI: "]
+    return [missing, "failed: ", "MPI: "]
 
 
 def launch(option, program, ranks, folder, failure, rank, step, is_on_gpus):
