@@ -102,6 +102,7 @@ class DataParallel::Reducer final : public GradSink {
   std::vector<Place> places_;
   std::unordered_map<const TensorImpl*, Place*> place_of_;
   std::vector<Bucket> buckets_;
+  RankFaults faults_;
   std::uint64_t backwards_ = 0;
   std::size_t exchanged_ = 0;  // buckets, in this backward
   bool is_running_ = false;
@@ -262,6 +263,7 @@ void DataParallel::Reducer::begin() {
     place.is_filled = place.is_gradient = false;
     place.waiting = Tensor();
   }
+  faults_.begin();
   for (Bucket& bucket : buckets_) {
     bucket.filled = 0;
     bucket.data.write();  // waits for the last exchange here, where moves would wait for this backward's exchanges
@@ -356,6 +358,7 @@ void DataParallel::Reducer::exchange(std::size_t number) {
   const Bucket& before = buckets_[(number > 0 ? number : buckets_.size()) - 1];
   if (before.is_late != bucket.is_late)  // exchanges run one after the other
     detail::order(bucket.data.device(), before.stream().number(), bucket.stream().number());
+  if (number == 0) faults_.exchange(group_, bucket.data.device(), bucket.stream(), tag(buckets_.size() + 1));
   const StreamScope beside(bucket.stream());  // on a GPU, backward goes on beside the exchange
   all_reduce_(bucket.data, group_, ReduceOp::average, tag(number));
   if (bucket.gradients.defined()) {
@@ -379,7 +382,12 @@ void DataParallel::Reducer::end(bool has_succeeded) {
   for (const Place& place : places_)
     if (!place.is_filled) unused.push_back(place.name);
   if (is_off) return;
-  if (options_.allow_unused) return fill_unused();
+  if (options_.allow_unused) fill_unused();
+  {
+    const OutsideModules outside("DataParallel");
+    faults_.take();
+  }
+  if (options_.allow_unused) return;
   std::string names;
   for (const std::string& name : unused) names += (names.empty() ? "'" : ", '") + name + "'";
   check<AutogradError>(unused.empty(), "DataParallel: backward() computed no gradient of ", names,

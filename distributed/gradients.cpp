@@ -2,9 +2,13 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "bytetape/autograd/ops/copy.h"
+#include "bytetape/core/device/backend.h"
 #include "bytetape/core/dispatch.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/kernels/collective.h"
 #include "bytetape/core/kernels/copy.h"
 #include "bytetape/distributed/collectives.h"
 #include "bytetape/distributed/hash.h"
@@ -42,6 +46,19 @@ void check_alike(const nn::Module& module, const Group& group) {
         "the module may have other parameters or buffers on another rank (name, shape, strides, dtype ",
         "or requires_grad): ", e.what());
   }
+}
+
+void RankFaults::exchange(const Group& group, Device device, Stream beside, std::uint64_t tag) {
+  if (!backend(device).faults_thrown) return;
+  if (!flag_.defined()) flag_ = zeros({}, DType::f32, device, memory::Role::communication);
+  run<&CollectiveKernels::note_fault>(device, flag_.write());
+  const StreamScope scope(beside);
+  all_reduce_(flag_, group, ReduceOp::max, tag);
+  is_exchanged_ = true;
+}
+
+void RankFaults::take() {
+  if (std::exchange(is_exchanged_, false)) run<&CollectiveKernels::leave_fault>(flag_.device(), flag_.read());
 }
 
 void copy_gradients(const std::vector<std::pair<Tensor, Tensor>>& moves) {

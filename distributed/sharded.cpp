@@ -82,6 +82,7 @@ class Sharded::State final : public GradSink {
   std::uint64_t backwards_ = 0;
   std::size_t left_ = 0;  // rows that this backward has not exchanged
   Tensor sent_;           // the whole gradients of the last exchange
+  RankFaults faults_;
   bool is_running_ = false, has_failed_ = false;
 };
 
@@ -174,6 +175,7 @@ void Sharded::State::begin() {
   has_failed_ = false;
   at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
   if (gathered_) gathered_->begin_backward();
+  faults_.begin();
   is_running_ = true;
   ++backwards_;
   left_ = rows_.size();
@@ -229,6 +231,12 @@ void Sharded::State::drop(Row& row) {
 
 void Sharded::State::exchange(std::size_t row) {
   left_ = row;
+  if (row + 1 == rows_.size()) {
+    const NoGrad no_grad;
+    const OutsideModules outside("Sharded");
+    faults_.exchange(group_, rows_[row]->pieces().front().part.device(), Stream(Stream::count - 1),
+                     tag(rows_.size() + 1));
+  }
   rows_[row]->exchange_gradients(tag(row), sent_);
 }
 
@@ -248,7 +256,12 @@ void Sharded::State::end(bool has_succeeded) {
         unused.push_back(piece.name);
         names += (names.empty() ? "'" : ", '") + piece.name + "'";
       }
-  if (options_.allow_unused) return exchange_unused();
+  if (options_.allow_unused) exchange_unused();
+  {
+    const OutsideModules outside("Sharded");
+    faults_.take();
+  }
+  if (options_.allow_unused) return;
   forget_waiting();
   check<AutogradError>(unused.empty(), "Sharded: backward() computed no gradient of ", names,
                        "; if that is intended, set allow_unused");

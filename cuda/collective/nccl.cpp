@@ -17,6 +17,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/core/kernels/collective.h"
 #include "bytetape/cuda/ambient.h"
+#include "bytetape/cuda/collective/rank_faults.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/runtime/lost.h"
@@ -301,6 +302,8 @@ const CollectiveKernels& collective_kernels() {
   static const CollectiveKernels all = [] {
     CollectiveKernels kernels = collective_plans();
     kernels.exchange.launch = exchange;
+    kernels.note_fault = note_fault;
+    kernels.leave_fault = leave_fault;
     kernels.new_id = new_id;
     kernels.connect = connect;
     kernels.identity = identity;

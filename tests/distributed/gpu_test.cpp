@@ -244,6 +244,54 @@ TEST_F(GpuRanks, ArePredictedEventByEvent) {
   EXPECT_EQ(test::first_difference(same, events), "");
 }
 
+/// An embedding and a head. Returns a step on these tokens.
+struct Tokens {
+  nn::Sequential net{nn::Embedding(5, 4), nn::Linear(4, 3)};
+  Tokens() { net.to(own_gpu()); }
+  void backward(const std::vector<std::int64_t>& tokens) {
+    const Tensor x = to(from_vector(tokens, {static_cast<std::int64_t>(tokens.size())}, Device()), own_gpu());
+    sum(net(x)).backward();
+  }
+};
+
+TEST_F(GpuRanks, SkipAStepTogetherIfOneRankHasAFault) {
+  const Group group = world();
+  for (const bool is_sharded : {false, true}) {
+    Tokens tokens;
+    std::optional<DataParallel> parallel;
+    std::optional<dist::Sharded> sharded;
+    is_sharded ? void(sharded.emplace(tokens.net, group)) : void(parallel.emplace(tokens.net, group));
+    optim::Adam adam(sharded ? sharded->parameters() : tokens.net.parameters(), {.lr = 0.1});
+    const auto step = [&](const std::vector<std::int64_t>& of_last_rank) {
+      adam.zero_grad();
+      tokens.backward(group.rank() == group.size() - 1 ? of_last_rank : std::vector<std::int64_t>{1, 2});
+      adam.step();
+    };
+    const auto parameters = [&] {
+      std::vector<double> all;
+      for (const auto& [name, x] : tokens.net.state_dict())
+        for (const double v : elements(to(x, DType::f64))) all.push_back(v);
+      return all;
+    };
+    step({3, 4});
+    const auto before = parameters();
+    step({3, 7});
+    if (group.rank() == group.size() - 1)
+      EXPECT_THROWS_SAYING(synchronize(own_gpu()), ValueError, "index 7 is not in [0, 5)");
+    else
+      EXPECT_THROWS_SAYING(synchronize(own_gpu()), DistributedError, "another rank has computed with an invalid value");
+    EXPECT_EQ(parameters(), before);
+    if (!is_sharded) {
+      EXPECT_EQ(adam.state_dict().integer("state.0.step"), 1);
+    }
+    step({0, 4});
+    EXPECT_NE(parameters(), before);
+    const Tensor mine = from_vector(parameters(), {static_cast<std::int64_t>(before.size())}, own_gpu());
+    const Tensor all = reshape(dist::all_gather(mine, group), {group.size(), -1});
+    for (int r = 0; r < group.size(); ++r) EXPECT_EQ(elements(all[r]), parameters()) << "rank " << r;
+  }
+}
+
 TEST_F(GpuRanks, OpenNoOtherGpu) {
   const Group group = world();
   if (!is_nccl(group)) GTEST_SKIP() << "needs a GPU for each rank";
