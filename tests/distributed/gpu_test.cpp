@@ -256,6 +256,7 @@ struct Tokens {
 
 TEST_F(GpuRanks, SkipAStepTogetherIfOneRankHasAFault) {
   const Group group = world();
+  if (group.size() > 1 && !is_nccl(group)) GTEST_SKIP() << "the copy to the host throws the fault within backward";
   for (const bool is_sharded : {false, true}) {
     Tokens tokens;
     std::optional<DataParallel> parallel;
