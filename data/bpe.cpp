@@ -190,7 +190,7 @@ std::optional<std::int64_t> BpeTokenizer::find(const std::string& bytes) const {
 
 const std::string* BpeTokenizer::bytes_of(std::int64_t id) const {
   const auto at = static_cast<std::size_t>(id);
-  return id >= 0 && at < tables_->bytes.size() && tables_->is_id[at] ? &tables_->bytes[at] : nullptr;
+  return at < tables_->bytes.size() && tables_->is_id[at] ? &tables_->bytes[at] : nullptr;
 }
 
 }  // namespace bytetape::data

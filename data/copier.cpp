@@ -62,7 +62,6 @@ BatchCopier::BatchCopier(const Dataset& dataset, const DataLoaderOptions& option
 }
 
 Batch BatchCopier::allocate(std::int64_t n) const {
-  if (loads_there_) return dataset_.allocate(n, device_);
   if (memory::pinned_for(device_)) return dataset_.allocate_pinned(n, device_);
   return dataset_.allocate(n, device_.is_meta ? Device::meta() : Device::cpu());
 }

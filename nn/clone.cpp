@@ -78,7 +78,7 @@ Module::Module(const Module& other) : training_(other.training_), checkpointed_(
   check<ValueError>(cloning != nullptr, "a ", class_name(typeid(other)),
                     " is copied by its copy constructor: copy modules with nn::clone(module), or use a reference");
   if (other.cell_) *(cell_ = cloning->copy_of(other.cell_)) = this;
-  if (other.parent_ && cloning->has(other.parent_)) parent_ = cloning->copy_of(other.parent_);
+  if (cloning->has(other.parent_)) parent_ = cloning->copy_of(other.parent_);
   path_ = other.path_;
   for (const auto& slot : other.slots_) {
     slots_.push_back(slot->copy(cloning->copy_of(slot->get())));

@@ -62,7 +62,6 @@ void Residency::drop(StreamOrder& order) {
 }
 
 void Residency::refill(Storage& s, StreamOrder& order) {
-  if (!is_dropped()) return;
   const memory::ScopeGuard scope(scope_of("refill"));
   memory::Block* const fresh = allocate_at_home(order, dropped_role_);
   hold({allocator_, fresh}, fresh->data);

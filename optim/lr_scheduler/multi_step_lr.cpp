@@ -12,7 +12,7 @@ MultiStepLR::MultiStepLR(Optimizer& optimizer, const MultiStepLROptions& options
 
 void MultiStepLR::update(ParamGroup& group, std::size_t) {
   const auto times = std::count(options_.milestones.begin(), options_.milestones.end(), last_epoch());
-  if (times > 0) group.lr = *group.lr * std::pow(options_.gamma, static_cast<double>(times));
+  group.lr = *group.lr * std::pow(options_.gamma, static_cast<double>(times));
 }
 
 }  // namespace bytetape::optim::lr_scheduler

@@ -122,6 +122,7 @@ TEST(BpeTokenizer, KnowsSpecialTokensByName) {
   EXPECT_THROWS_SAYING(t.decode(from_vector(std::vector<std::int64_t>{257})), ValueError,
                        "token 257 is none of the tokenizer's, which are below 257");
   EXPECT_THROWS_SAYING(t.decode(from_vector(std::vector<std::int64_t>{-1})), ValueError, "token -1 is none");
+  EXPECT_THROWS_SAYING(t.decode(from_vector(std::vector{std::int64_t{1} << 40})), ValueError, "token 1099511627776 is");
 }
 
 TEST(BpeTokenizer, HasNoTokenForAnIdThatIsLeftOut) {

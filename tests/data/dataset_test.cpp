@@ -10,6 +10,7 @@
 #include "bytetape/core/factories.h"
 #include "bytetape/core/memory/allocator/block.h"
 #include "tests/data/files.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape::data {
 namespace {
@@ -130,6 +131,13 @@ TEST(TensorDataset, BadTensorsAreNamed) {
   EXPECT_THAT(message(DTypeError(""), numbers(3), numbers(3), Normalize{}), HasSubstr("expected u8 images"));
   EXPECT_THAT(message(ShapeError(""), u8({3, 2}), numbers(3), Normalize{}), HasSubstr("(n, h, w) or (n, c, h, w)"));
   EXPECT_THAT(message(ValueError(""), u8({3, 2, 2}), numbers(3), Normalize{0.5, 0}), HasSubstr("expected std > 0"));
+}
+
+TEST(TensorDataset, TakesNoTensorsOfAnotherDevice) {
+  const test::StandIn gpu;
+  const Tensor there = zeros({3, 2}, DType::u8, Device::cuda());
+  EXPECT_EQ(error_of<DeviceError>([&] { TensorDataset(there, numbers(3)); }),
+            "TensorDataset: x must be on cpu or a meta device, got u8(3, 2) on cuda");
 }
 
 TEST(TensorDataset, LoadsIntoBatchesOfItsShapesAndDtypesAlone) {

@@ -105,7 +105,7 @@ void expect_must_be_readable(const Find& find, const std::filesystem::path& dir)
   using std::filesystem::perms;
   const auto secret = dir / "secret";
   std::filesystem::create_directory(secret);
-  std::filesystem::permissions(dir, perms::owner_all | perms::others_exec);
+  std::filesystem::permissions(dir, perms::owner_all | perms::group_exec | perms::others_exec);
   std::filesystem::permissions(secret, perms::none);
   EXPECT_TRUE(test::holds_for_a_user([&] {
     return error_of<FileError>([&] { find(secret); })

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "bytetape/core/device/backend.h"
+#include "bytetape/data/source.h"
 #include "tests/data/files.h"
 
 namespace bytetape::data {
@@ -76,6 +77,18 @@ TEST(Idx, GzipIsToldByContentNotByName) {
   for (const char* name : {"a-ubyte", "b-ubyte.gz"})
     for (const Bytes& content : {plain, gzip(plain)})
       EXPECT_EQ(read_idx(dir.write(name, content)).to_vector<std::uint8_t>(), expected) << name;
+}
+
+TEST(Idx, BytesThatWereReadAheadComeFirst) {
+  const Bytes content = bytes({7, 31, 139, 5, 9});
+  const auto source = inflated(open_memory(content), "x");
+  Bytes read(7, std::byte{99});
+  EXPECT_EQ(source->read(read.data(), 1), 1u);
+  EXPECT_EQ(read[1], std::byte{99}) << "no more than was asked for";
+  EXPECT_EQ(source->most(), 4u);
+  EXPECT_EQ(source->read(&read[1], 2), 2u);
+  EXPECT_EQ(source->read(&read[3], 4), 2u);
+  EXPECT_EQ(Bytes(read.begin(), read.begin() + 5), content);
 }
 
 TEST(Idx, EmptyArraysHaveAShape) {

@@ -107,6 +107,9 @@ TEST_P(Workers, MayDropTheLastBatch) {
   DataLoader loader(set, o);
   EXPECT_EQ(loader.size(), 2);
   EXPECT_EQ(flat(epoch(loader)).size(), 8u);
+  const std::uint64_t before = memory::stats(Device::cpu()).allocations;
+  for (const Batch& batch : loader) EXPECT_EQ(batch.x.size(0), 4);
+  EXPECT_EQ(memory::stats(Device::cpu()).allocations - before, 4u) << "x and y of two batches";
   const Counted few(3);
   DataLoader none(few, o);
   EXPECT_EQ(none.size(), 0);
@@ -259,6 +262,12 @@ TEST_P(Workers, AnEpochIsEnteredWhereARunWasInterrupted) {
   EXPECT_THROW(whole.set_position(0, whole.size() + 1), ValueError);
   EXPECT_THROW(whole.set_position(0, -1), ValueError);
   EXPECT_THROW(whole.set_position(-1), ValueError);
+}
+
+TEST(Loader, RefusesADatasetOfNegativeSize) {
+  const Counted set(-1);
+  EXPECT_EQ(error_of<ValueError>([&] { DataLoader(set, {}); }),
+            "DataLoader: expected a dataset with size() >= 0, got -1");
 }
 
 TEST(Loader, TheLedgerDoesNotDependOnTheWorkers) {

@@ -28,6 +28,17 @@ TEST(CharTokenizer, TakesAUtf8SequenceAsOneCharacter) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("ß😀€äa")), "ß😀€äa");
 }
 
+TEST(CharTokenizer, TakesTheFirstAndLastSequenceOfEachLength) {
+  const auto characters = [](std::string_view text) { return CharTokenizer(text).encode(text).numel(); };
+  for (const char* one :
+       {"\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    EXPECT_EQ(characters(one), 1) << one;
+  EXPECT_EQ(characters("\xC1\xBF"), 2) << "no sequence begins with C1";
+  EXPECT_EQ(characters("\xF8\x90\x80\x80"), 4) << "nor with F8";
+  EXPECT_EQ(characters("\xC3z"), 2);
+  EXPECT_EQ(characters("\xE2z\x82"), 3);
+}
+
 TEST(CharTokenizer, KeepsAnyBytes) {
   std::string bytes;
   for (int b = 0; b < 256; ++b) bytes += static_cast<char>(b);
@@ -45,6 +56,7 @@ TEST(CharTokenizer, RejectsWhatItsTextLacks) {
                        "the text has 'ä' at byte 2, which the tokenizer's text does not have");
   EXPECT_THROWS_SAYING(tokenizer.decode(from_vector(std::vector<std::int64_t>{0, 3})), ValueError,
                        "token 3 is none of the tokenizer's, which are below 3");
+  EXPECT_THROWS_SAYING(tokenizer.decode(from_vector(std::vector<std::int64_t>{-1})), ValueError, "token -1 is none");
   EXPECT_THROWS_SAYING(tokenizer.decode(zeros(2)), DTypeError, "expected tokens in i64, got f32(2,)");
   EXPECT_THROWS_SAYING(tokenizer.decode(zeros({1, 2}, DType::i64)), ShapeError, "expected tokens (n), got i64(1, 2)");
   EXPECT_EQ(tokenizer.encode("").numel(), 0);
@@ -67,6 +79,8 @@ TEST(Text, IsFoundByPathOrByNameInTheFolders) {
   std::ofstream(dir / "text/some.txt.gz") << "packed";
   std::ofstream(dir / "here.txt") << "text";
   EXPECT_EQ(data::find_text(dir / "here.txt"), dir / "here.txt");
+  const std::filesystem::path relative = std::filesystem::relative(dir / "here.txt");
+  EXPECT_EQ(data::find_text(relative, dir / "."), relative);
   EXPECT_EQ(data::find_text("some.txt", dir / "."), dir / "./text/some.txt.gz");
   std::ofstream(dir / "text/some.txt") << "plain";
   EXPECT_EQ(data::find_text("some.txt", dir / "."), dir / "./text/some.txt") << "a plain file comes first";

@@ -4,6 +4,7 @@
 
 #include "bytetape/bytetape.h"
 #include "tests/support/expect.h"
+#include "tests/support/stand_in.h"
 
 namespace bytetape {
 namespace {
@@ -43,6 +44,14 @@ TEST(ResidentTokens, AreInputsOfThePhaseData) {
   for (const Tensor* x : {&batch.x, &batch.y}) EXPECT_EQ(x->storage().role(), memory::Role::input);
 }
 
+TEST(ResidentTokens, AreCopiedToTheDevice) {
+  const test::StandIn gpu;
+  const ResidentTokens windows(tokens(), 3, Device::cuda());
+  const data::Batch batch = windows.get(to(at({1}), Device::cuda()));
+  EXPECT_EQ(batch.x.device(), Device::cuda());
+  EXPECT_EQ(batch.x.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 9, 2}));
+}
+
 TEST(ResidentTokens, AreLoadedInEpochs) {
   const ResidentTokens windows(tokens(), 2);
   data::ResidentLoader loader(windows, {.batch_size = 2, .shuffle = true, .seed = 4});
@@ -63,6 +72,8 @@ TEST(ResidentTokens, RejectBadInput) {
   EXPECT_THROWS_SAYING(windows.get(at({3})), ValueError, "index 3 is not in [0, 3)");
   EXPECT_THROWS_SAYING(windows.get(zeros(1)), DTypeError, "expected indices in i64");
   EXPECT_THROWS_SAYING(windows.get(view(at({1}), {1, 1})), ShapeError, "expected indices (m)");
+  EXPECT_THROWS_SAYING(windows.get(zeros(1, DType::i64, Device::meta())), DeviceError,
+                       "indices on another device: i64(1,) on meta and i64(11,) on cpu");
   EXPECT_THROWS_SAYING(windows.get(at({1}), {.flip = 0.5}), ValueError, "text has no augmentation");
 }
 

@@ -127,6 +127,16 @@ TEST(ClipGradNorm, PassesOverGradientsWithoutElements) {
   EXPECT_EQ(clip_grad_norm_({single, wide}, 10).dtype(), DType::f32);
 }
 
+TEST(ClipGradNorm, TakesGradientsThatLieSideBySide) {
+  const Tensor all = test::random_tensor({7}, DType::f64);
+  Tensor p = zeros({3}, DType::f64), q = zeros({4}, DType::f64);
+  const std::vector<double> before = all.to_vector<double>();
+  p.set_grad(narrow(all, 0, 0, 3));
+  q.set_grad(narrow(all, 0, 3, 4));
+  const double norm = clip_grad_norm_({q, p}, 0.5).item<double>();
+  EXPECT_TRUE(test::all_close(all, from_vector(before) * (0.5 / (norm + 1e-6))));
+}
+
 TEST(ClipGradNorm, OfNoGradientLiesWhereTheParametersAre) {
   const Tensor there = ones({3}, DType::f32, Device::meta()).set_requires_grad();
   EXPECT_EQ(clip_grad_norm_({there}, 1).device(), Device::meta());

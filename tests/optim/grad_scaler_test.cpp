@@ -387,6 +387,10 @@ TEST(GradScaler, RefusesBadOrder) {
   half.set_grad(ones({1}, DType::f16));
   SGD of_half({half}, {.lr = 1});
   EXPECT_THROWS_SAYING(scaler.unscale_(of_half), DTypeError, "is f16");
+  Tensor elsewhere = zeros({2}, DType::f32, Device::meta());
+  elsewhere.set_grad(zeros({2}, DType::f32, Device::meta()));
+  SGD of_elsewhere({elsewhere}, {.lr = 1});
+  EXPECT_THROWS_SAYING(scaler.unscale_(of_elsewhere), DeviceError, "expected a gradient on the scale's device");
 }
 
 TEST(GradScaler, RefusesBadOptions) {

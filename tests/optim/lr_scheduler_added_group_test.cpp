@@ -36,6 +36,7 @@ TEST_F(AddedGroupInSchedule, GoesOnFromItsRate) {
   add(0.8);
   EXPECT_THAT(rates(), near(0.05, 0.8));
   EXPECT_EQ(schedule.get_last_lr().size(), 1u);
+  EXPECT_EQ(schedule.state_dict().number("last_lr.1"), 0.8);
   schedule.step();
   EXPECT_THAT(rates(), near(0.05, 0.8));
   EXPECT_THAT(schedule.get_last_lr(), near(0.05, 0.8));

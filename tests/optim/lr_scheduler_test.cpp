@@ -237,6 +237,19 @@ TEST(LRScheduler, TellsTheRatesThatItSet) {
   EXPECT_EQ(optimizer->param_groups()[0].initial_lr, 0.1);
 }
 
+TEST(LRScheduler, SavesTheRatesThatItSet) {
+  const auto optimizer = make_optimizer("");
+  StepLR schedule(*optimizer, {.step_size = 1, .gamma = 0.5});
+  ReduceLROnPlateau plateau(*optimizer, {});
+  schedule.step();
+  plateau.step(1);
+  optimizer->param_groups()[0].lr = 7;
+  for (const StateDict& state : {schedule.state_dict(), plateau.state_dict()}) {
+    EXPECT_EQ(state.number("last_lr.0"), 0.05);
+    EXPECT_EQ(state.number("last_lr.1"), 0.01);
+  }
+}
+
 // What PyTorch has only where the parts are no chains: there a chain cannot begin anew.
 TEST(SequentialLR, TakesChainsAsParts) {
   const auto optimizer = make_optimizer("");
@@ -370,6 +383,8 @@ TEST(LRSchedulers, NameTheOptionThatIsOutOfRange) {
         ChainedScheduler({a, nullptr});
       },
       ThrowsMessage<ValueError>(HasSubstr("schedule 1 of the list is null")));
+  EXPECT_THAT([&] { SequentialLR(o, {}, {}); },
+              ThrowsMessage<ValueError>(HasSubstr("expected at least one schedule, got none")));
   EXPECT_THAT([&] { SequentialLR(o, {a}, {3}); },
               ThrowsMessage<ValueError>(HasSubstr("one milestone fewer than its 1")));
   EXPECT_THAT(

@@ -263,6 +263,11 @@ TEST(Optimizer, ChecksItsParameters) {
   const Tensor whole = randn({6}), part = narrow(whole, 0, 0, 3), other = narrow(whole, 0, 3, 3);
   EXPECT_THAT(make({whole, other}), ThrowsMessage<ValueError>(HasSubstr("share memory")));
   EXPECT_NO_THROW(make({part, other})());
+  EXPECT_NO_THROW(make({whole, narrow(whole, 0, 3, 0)})()) << "the second one has no elements";
+  const Tensor named = leaf({2});
+  named.storage().set_role(memory::Role::parameter, memory::intern("net.fc"));
+  EXPECT_THAT(make({named, named}),
+              ThrowsMessage<ValueError>(HasSubstr("parameter 1, f32(2,) on cpu of module 'net.fc', appears twice")));
   EXPECT_THAT(make({p * 2}), ThrowsMessage<ValueError>(HasSubstr("must be a leaf")));
   EXPECT_THAT(make({ones({2}, DType::i64)}), ThrowsMessage<DTypeError>(HasSubstr("must be floating")));
   EXPECT_THAT(make({narrow(randn({2, 3}), 1, 0, 2)}), ThrowsMessage<ValueError>(HasSubstr("gaps")));

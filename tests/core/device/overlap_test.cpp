@@ -81,6 +81,16 @@ TEST(Overlap, OneViewIsNoOverlapAndAnotherOrderIs) {
   EXPECT_TRUE(overlaps_itself(expand(narrow(x, 0, 0, 1), {3, 3})));
   EXPECT_FALSE(overlaps_itself(transpose(x, 0, 1)));
   EXPECT_FALSE(overlaps_itself(x.alias({1, 3}, {0, 1}, 0))) << "a dim of one element has any stride";
+  EXPECT_FALSE(overlaps_itself(x.alias({0, 3}, {1, 0}, 0))) << "nothing shares no memory";
+}
+
+// Their elements are at even and at odd places, which only comparing them one by one would tell.
+TEST(Overlap, OfStridesThatTakeLongToCompareIsAssumed) {
+  const Tensor x = random_tensor({80000});
+  const Shape shape{9, 9, 9, 9, 9, 9};
+  const Strides strides{1000, 1002, 1006, 1012, 1018, 1022};
+  EXPECT_TRUE(overlaps(x.alias(shape, strides, 0), x.alias(shape, strides, 1)));
+  EXPECT_FALSE(overlaps(x.alias({9, 9}, {1000, 1002}, 0), x.alias({9, 9}, {1000, 1002}, 1)));
 }
 
 TEST(Overlap, StopsAWriteOverWhatIsBeingRead) {

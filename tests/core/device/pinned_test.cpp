@@ -142,6 +142,26 @@ TEST_F(Pinned, StagesWhatIsNot) {
   EXPECT_EQ(fake->device.statistics().allocations, on_device + 1);  // gathered where it lies
 }
 
+TEST_F(Pinned, StagesWhatComesToStridedMemory) {
+  const Tensor x = random_tensor({6, 3}, DType::f32), there = to(x, gpu), wide = zeros({6, 7}, DType::f32);
+  const std::size_t pageable = memory::stats(Device::cpu()).allocations;
+  copy_(narrow(wide, 1, 2, 3), there);
+  EXPECT_EQ(memory::stats(Device::cpu()).allocations, pageable) << "by way of pinned memory";
+  EXPECT_EQ(narrow(wide, 1, 2, 3).to_vector<float>(), x.to_vector<float>());
+}
+
+// Copies are late on this stream: memory that is given out again before they are done would change them.
+TEST_F(Pinned, ThatIsStridedIsStagedInMemoryThatIsNobodyElsesUntilItsMark) {
+  const Tensor x = pin_memory(random_tensor({6, 7}, DType::f32)), part = narrow(x, 1, 2, 3);
+  Tensor there;
+  {
+    const StreamScope copies(Stream::for_copies());
+    there = to(part, gpu);
+  }
+  pin_memory(full({6, 3}, 100, DType::f32));
+  EXPECT_EQ(there.to_vector<float>(), part.to_vector<float>());
+}
+
 TEST_F(Pinned, IsPredicted) {
   const auto program = [](Device host, Device device) {
     const Tensor x = ones({6, 7}, DType::f32, host), pinned = pin_memory(x, device);

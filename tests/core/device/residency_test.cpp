@@ -298,6 +298,37 @@ TEST_F(Elsewhere, IsWhereTheyStayIfThereIsNoMemoryToComeBackTo) {
   EXPECT_EQ(x.to_vector<float>(), values.to_vector<float>());
 }
 
+TEST_F(Elsewhere, IsWhereTheyStayIfTheirCopyFails) {
+  const Tensor x = random();
+  x.storage().evict();
+  const Backend whole = backend(gpu);
+  Backend broken = whole;
+  broken.transfer = [](Place<const void*>, Place<void*>, std::size_t) { throw DeviceError("no transfer"); };
+  register_backend(DeviceType::cuda, broken);
+  fake->done.clear();
+  EXPECT_THROW(restore_ahead(x), DeviceError);
+  EXPECT_THAT(fake->done, ElementsAre("0>15", "15>0")) << "the memory is stream 0's again";
+  fake->done.clear();
+  EXPECT_THROW(x.storage().restore(), DeviceError);
+  EXPECT_THAT(fake->done, ElementsAre());
+  EXPECT_EQ(allocated(gpu), 0u);
+  register_backend(DeviceType::cuda, whole);
+  EXPECT_EQ(x.to_vector<float>(), values.to_vector<float>());
+}
+
+TEST_F(Elsewhere, IsOneOfTwoWaysToLetGoOfBytes) {
+  struct Source final : ByteSource {
+    void refill(Storage&) override {}
+  };
+  const Tensor x = random(), y = random();
+  x.storage().set_source(make_ref<Source>());
+  EXPECT_THROWS_SAYING(x.storage().evict(), ValueError, "only memory of bytetape's own");
+  y.storage().copy_out();
+  y.storage().set_source(make_ref<Source>());
+  EXPECT_THROWS_SAYING(y.storage().drop(), ValueError, "that has a source, and is not on the host");
+  EXPECT_EQ(y.to_vector<float>(), values.to_vector<float>());
+}
+
 TEST_F(Elsewhere, IsRefusedWhereThereIsNone) {
   EXPECT_THROWS_SAYING(values.storage().evict(), DeviceError, "no host memory that is pinned for cpu");
   float data[4] = {};

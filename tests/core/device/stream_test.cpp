@@ -136,7 +136,9 @@ TEST_F(Streams, SayNothingOnTheCpu) {
     return data;
   };
   EXPECT_EQ(place(0), place(1)) << "one cache";
+  const Tensor x = test::random_tensor({8}, DType::f32);
   const StreamScope scope(Stream(1));
+  EXPECT_EQ((-x).to_vector<float>()[7], -x.to_vector<float>()[7]) << "of another stream";
   EXPECT_EQ((ones({8}) + 1).to_vector<float>(), std::vector<float>(8, 2));
   EXPECT_THAT(new_waits(), IsEmpty());
 }

@@ -153,6 +153,7 @@ TEST_F(Transfer, BetweenTwoDevicesOfOneKindMovesBytes) {
 TEST_F(Transfer, OfNothingMovesNothing) {
   EXPECT_EQ(to(empty({0, 3}), gpu).numel(), 0);
   EXPECT_EQ(moved, 0u);
+  EXPECT_EQ(memory::stats(gpu).to_device.count, 0u);
 }
 
 }  // namespace

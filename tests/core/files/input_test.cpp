@@ -39,6 +39,13 @@ TEST(Input, IsReadFromAnywhere) {
   }
 }
 
+TEST(Input, SaysThatTheSystemCannotReadIt) {
+  const test::TemporaryDir dir;
+  test::set_content(dir / "file", "text");
+  const auto file = open_input(dir / "file");
+  EXPECT_THROWS_SAYING(read(*file, std::uint64_t{1} << 63, 4), FileError, "/file: cannot be read: Invalid argument");
+}
+
 TEST(Input, ClosesItsFile) {
   const test::TemporaryDir dir;
   test::set_content(dir / "file", "text");

@@ -223,6 +223,12 @@ TEST_F(Safetensors, WhatCannotBeSaved) {
   EXPECT_EQ(dir_.files(), 0);
 }
 
+TEST_F(Safetensors, AHeaderThatCouldNotBeReadIsNotWritten) {
+  EXPECT_THROWS_SAYING(save_safetensors(path_, {}, {{"text", std::string(most_header_bytes, 'x')}}), ValueError,
+                       "expected a header of at most 100000000 bytes, got 1000");
+  EXPECT_EQ(dir_.files(), 0);
+}
+
 TEST_F(Safetensors, FilesThatCannotBeReadOrWritten) {
   EXPECT_THROWS_SAYING(load_safetensors(path_), FileError, "load_safetensors: " + path_ + ": no such file");
   EXPECT_THROWS_SAYING(load_safetensors(dir_.path()), FileError, "expected a file, found a directory");

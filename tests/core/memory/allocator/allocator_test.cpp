@@ -165,6 +165,18 @@ TEST_F(AllocatorTest, TheModeChangesOnlyWhileNothingIsHeld) {
   EXPECT_EQ(reserved(), 2 * MiB);
 }
 
+TEST_F(AllocatorTest, KnowsASaverUntilItDropsTheBlock) {
+  Block* b = take(KiB);
+  const int first = 0, second = 0;
+  allocator.hold_saved(b, &first);
+  allocator.hold_saved(b, &second);
+  allocator.drop_saved(b, false, &first);
+  EXPECT_EQ(b->saver, &second);
+  allocator.drop_saved(b, false, &second);
+  EXPECT_EQ(b->saver, nullptr);
+  allocator.deallocate(b);
+}
+
 TEST_F(AllocatorTest, ReturnsEverySegmentInTheEnd) {
   struct Counting final : Upstream {
     explicit Counting(std::size_t& bytes) : bytes(bytes) {}

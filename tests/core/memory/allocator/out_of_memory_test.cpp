@@ -287,6 +287,31 @@ TEST_F(Shortages, ALimitBelowWhatIsReservedIsShown) {
   allocator.deallocate(held);
 }
 
+TEST_F(Shortages, ThatFillTheLimitAreNotOverIt) {
+  allocator.set_limit(2 * MiB);
+  Block* held = take(2 * MiB);
+  const OutOfMemory e = fail(1);
+  EXPECT_EQ(parse(e.what()).sum, (std::pair<std::string, std::size_t>{"limit", 2 * MiB}));
+  EXPECT_THAT(e.what(), Not(HasSubstr("over the limit by")));
+  EXPECT_THAT(e.what(), Not(HasSubstr("free, in pieces"))) << "nothing is cached";
+  allocator.deallocate(held);
+}
+
+TEST_F(Shortages, WithoutHoldersNameNone) {
+  allocator.set_limit(MiB);
+  EXPECT_THAT(fail(2 * MiB).what(), Not(HasSubstr("largest holders")));
+}
+
+TEST_F(Shortages, TheSystemMayRefuseWithoutACacheToo) {
+  Allocator tight(Device::meta(), std::make_unique<SimulatedUpstream>(8 * MiB), Allocator::Mode::direct);
+  tight.set_limit(100 * MiB);
+  try {
+    tight.allocate(9 * MiB, Role::temporary);
+    FAIL() << "expected OutOfMemory";
+  } catch (const OutOfMemory& e) { EXPECT_TRUE(e.shortage().refused()); }
+  EXPECT_EQ(tight.statistics().reserved.current, 0u);
+}
+
 TEST_F(Shortages, AbsurdSizesAreShortagesToo) {
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   for (std::size_t bytes : {std::size_t{1} << 60, (std::size_t{1} << 62) + 1, most - 511, most}) {
