@@ -28,8 +28,8 @@ class GradSink {
     return Place::here;
   }
 
-  /// Returns the stream that may still write grad() of the leaf after backward(), if a step should update other leaves
-  /// first. nullopt if grad() has been written since.
+  /// Returns a stream that may still write grad() of the leaf after backward(). A step then updates other leaves first,
+  /// and waits for that stream. Default: none.
   virtual std::optional<Stream> late_on(const Tensor& leaf) const {
     static_cast<void>(leaf);
     return std::nullopt;

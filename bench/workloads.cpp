@@ -151,11 +151,13 @@ int main(int argc, char** argv) {
   app.add_option("--shard", shard, "what ranks divide: optimizer_state, gradients or parameters; default: nothing")
       ->transform(CLI::Transformer(shards));
   app.add_option("--world-size", world_size, "the number of ranks, to predict the memory of rank 0; default: 1");
-  app.add_flag("--alone", ranks.are_alone, "exchange no gradients, to see what the exchange costs");
+  app.add_flag("--alone", ranks.are_alone, "exchange no gradients, to see what the exchange costs")
+      ->excludes("--shard");
   app.add_option("workload", names, "names of workloads; default: all with the precisions of the device");
   CLI11_PARSE(app, argc, argv);
   if (exchanged) ranks.data_parallel.exchange_dtype = *exchanged;
-  if (shard) ranks.sharded.emplace(dist::ShardedOptions{.shard = *shard, .parameter_dtype = exchanged});
+  if (shard) ranks.sharded.emplace(dist::ShardedOptions{.shard = *shard});
+  if (shard && exchanged != DType::f32) ranks.sharded->parameter_dtype = exchanged;
   const auto body = [&] {
     if (threads) set_num_threads(threads);
     for (const std::string& name : names)

@@ -70,7 +70,7 @@ class DataParallel::Reducer final : public GradSink {
     std::size_t filled = 0;
     bool is_late = false;            // optimizers update its parameters last
     std::uint32_t version_sent = 0;  // of the gradients' storage, when they were exchanged
-    Stream stream() const { return Stream(Stream::count - (is_late ? 2 : 1)); }
+    Stream stream() const { return is_late ? stream_of_late_exchanges() : stream_of_exchanges(); }
     Storage& storage() const { return (gradients.defined() ? gradients : data).storage(); }
   };
 
@@ -263,10 +263,10 @@ void DataParallel::Reducer::begin() {
     place.is_filled = place.is_gradient = false;
     place.waiting = Tensor();
   }
-  faults_.begin();
+  faults_.begin(places_.front().parameter.device());
   for (Bucket& bucket : buckets_) {
     bucket.filled = 0;
-    bucket.data.write();  // waits for the last exchange here, where moves would wait for this backward's exchanges
+    bucket.data.write();  // waits for the last exchange now; a later wait would include exchanges of this backward
     if (bucket.gradients.defined()) bucket.gradients.write();
   }
 }
@@ -355,10 +355,12 @@ void DataParallel::Reducer::exchange(std::size_t number) {
   move_waiting_in(bucket, /*is_sent=*/true);
   for (Place* place : bucket.places)
     if (place->is_gradient && !place->sent.is_same(place->gradient)) copy_(place->sent, place->gradient);
-  const Bucket& before = buckets_[(number > 0 ? number : buckets_.size()) - 1];
-  if (before.is_late != bucket.is_late)  // exchanges run one after the other
+  // Exchanges run one after the other, also those of another DataParallel.
+  if (number == 0)
+    order_exchanges(bucket.data.device());
+  else if (const Bucket& before = buckets_[number - 1]; before.is_late != bucket.is_late)
     detail::order(bucket.data.device(), before.stream().number(), bucket.stream().number());
-  if (number == 0) faults_.exchange(group_, bucket.data.device(), bucket.stream(), tag(buckets_.size() + 1));
+  if (number == 0) faults_.exchange(group_, bucket.stream(), tag(buckets_.size() + 1));
   const StreamScope beside(bucket.stream());  // on a GPU, backward goes on beside the exchange
   all_reduce_(bucket.data, group_, ReduceOp::average, tag(number));
   if (bucket.gradients.defined()) {

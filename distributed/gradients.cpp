@@ -48,17 +48,31 @@ void check_alike(const nn::Module& module, const Group& group) {
   }
 }
 
-void RankFaults::exchange(const Group& group, Device device, Stream beside, std::uint64_t tag) {
+void RankFaults::begin(Device device) {
+  exchanged_on_ = {};
   if (!backend(device).faults_thrown) return;
-  if (!flag_.defined()) flag_ = zeros({}, DType::f32, device, memory::Role::communication);
-  run<&CollectiveKernels::note_fault>(device, flag_.write());
+  if (flag_.defined() && flag_.device() == device)
+    flag_.write();  // waits for the last use now; a later wait would include exchanges of this backward
+  else
+    flag_ = zeros({}, DType::f32, device, memory::Role::communication);
+}
+
+void RankFaults::exchange(const Group& group, Stream beside, std::uint64_t tag) {
+  if (!flag_.defined()) return;
+  exchanged_on_ = current_stream();
+  run<&CollectiveKernels::note_fault>(flag_.device(), flag_.write(), group.rank());
   const StreamScope scope(beside);
   all_reduce_(flag_, group, ReduceOp::max, tag);
-  is_exchanged_ = true;
 }
 
 void RankFaults::take() {
-  if (std::exchange(is_exchanged_, false)) run<&CollectiveKernels::leave_fault>(flag_.device(), flag_.read());
+  const auto leave = [&] { run<&CollectiveKernels::leave_fault>(flag_.device(), flag_.read()); };
+  const std::optional<Stream> noted = std::exchange(exchanged_on_, {});
+  if (!noted) return;
+  leave();
+  if (noted->number() == current_stream().number()) return;
+  const StreamScope scope(*noted);  // the step may be taken there
+  leave();
 }
 
 void copy_gradients(const std::vector<std::pair<Tensor, Tensor>>& moves) {

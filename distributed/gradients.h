@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,23 +34,29 @@ std::uint64_t next_number(const Group& group, const nn::Module& module);
 /// Throws DistributedError if parameters or buffers differ over ranks in name, shape, strides, dtype or requires_grad.
 void check_alike(const nn::Module& module, const Group& group);
 
-/// Makes ranks agree on faults (core/device/fault.h), so that all skip the same step. A GPU's fault is known on the
-/// device only. Does nothing on devices that throw faults at once.
+/// The stream of exchanges beside backward, and that of the last ones, for which an optimizer waits last.
+inline Stream stream_of_exchanges() { return Stream(Stream::count - 1); }
+inline Stream stream_of_late_exchanges() { return Stream(Stream::count - 2); }
+/// Makes stream_of_exchanges() wait for the last exchanges of an earlier backward. NCCL needs the exchanges of a GPU in
+/// one order.
+inline void order_exchanges(Device device) {
+  detail::order(device, stream_of_late_exchanges().number(), stream_of_exchanges().number());
+}
+
+/// Makes ranks agree on faults (core/device/fault.h) of the work before the first exchange of a backward, so that all
+/// skip the same step. A GPU's fault is known on the device only. Does nothing on devices that throw faults at once.
 class RankFaults {
  public:
-  /// Call before the exchanges of a backward, on the stream of backward.
-  void begin() {
-    if (flag_.defined()) flag_.write();  // waits for the last use here, where exchange() would wait for what came after
-  }
-  /// Exchanges what was found so far: by forward, as backward reads no other indices. Call it before the first
-  /// exchange, on the stream of backward. The exchange runs on `beside`.
-  void exchange(const Group& group, Device device, Stream beside, std::uint64_t tag);
-  /// Makes a fault of another rank one of this rank. Call before a step, on the stream of backward.
+  /// Call before the exchanges of a backward, on its stream.
+  void begin(Device device);
+  /// Exchanges on stream `beside` whether a fault is pending on the thread's stream. Call before the first exchange.
+  void exchange(const Group& group, Stream beside, std::uint64_t tag);
+  /// Makes a fault of another rank one of this rank. Call before a step.
   void take();
 
  private:
   Tensor flag_;
-  bool is_exchanged_ = false;
+  std::optional<Stream> exchanged_on_;  // the stream whose faults were exchanged, until take()
 };
 
 /// Copies the first tensor of each pair to the second, all in one launch for each dtype. Sources may be 16-bit, for

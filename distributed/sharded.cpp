@@ -175,7 +175,7 @@ void Sharded::State::begin() {
   has_failed_ = false;
   at_end_of_backward([this](bool has_succeeded) { end(has_succeeded); });
   if (gathered_) gathered_->begin_backward();
-  faults_.begin();
+  faults_.begin(rows_.front()->pieces().front().part.device());
   is_running_ = true;
   ++backwards_;
   left_ = rows_.size();
@@ -234,8 +234,8 @@ void Sharded::State::exchange(std::size_t row) {
   if (row + 1 == rows_.size()) {
     const NoGrad no_grad;
     const OutsideModules outside("Sharded");
-    faults_.exchange(group_, rows_[row]->pieces().front().part.device(), Stream(Stream::count - 1),
-                     tag(rows_.size() + 1));
+    order_exchanges(rows_[row]->pieces().front().part.device());
+    faults_.exchange(group_, stream_of_exchanges(), tag(rows_.size() + 1));
   }
   rows_[row]->exchange_gradients(tag(row), sent_);
 }

@@ -19,7 +19,7 @@
 namespace bytetape::optim {
 namespace {
 
-/// The stream that may still write the leaf's gradient.
+/// Returns the stream that may still write the leaf's gradient, if any.
 std::optional<Stream> late_on(const Tensor& leaf) {
   const GradSink* const sink = autograd_meta(leaf).sink;
   return sink ? sink->late_on(leaf) : std::nullopt;

@@ -14,7 +14,7 @@ void throw_fault(const Fault& f) {
     fail<ValueError>("position ", f.value, " of a row is not in [0, ", f.bound,
                      "), the positions from which the new tokens fit into the cache");
   if (f.kind == Fault::Kind::other_rank)
-    fail<DistributedError>("another rank has computed with an invalid value, so all ranks have skipped the step");
+    fail<DistributedError>("rank ", f.value, " has computed with an invalid value, so all ranks have skipped the step");
   fail<ValueError>("target ", f.value, " is not in [0, ", f.bound, "), the classes that the logits tell apart");
 }
 

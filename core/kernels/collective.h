@@ -80,10 +80,10 @@ struct CollectiveKernels {
   /// y = parts[0] op parts[1] op ..., in this order. All are row-major, with y's dtype and shape. y may be one of the
   /// parts. `average` is of floating dtypes, and bool has min and max only.
   void (*combine)(std::span<const ConstView> parts, ReduceOp op, const View& y);
-  /// Writes 1 to y, an f32 scalar, if a fault (core/device/fault.h) of the thread's stream is pending, else 0. Null, as
-  /// leave_fault, if the device throws faults at once.
-  void (*note_fault)(const View& y) = nullptr;
-  /// Leaves the fault of another rank if x, an f32 scalar, is not 0. Of two faults the first stays.
+  /// Writes rank + 1 to y, an f32 scalar, if a fault (core/device/fault.h) of the thread's stream is pending, else 0.
+  /// This function and leave_fault are null if the device throws faults at once.
+  void (*note_fault)(const View& y, int rank) = nullptr;
+  /// Leaves the fault of rank x - 1 if x, an f32 scalar, is not 0 and no fault is pending.
   void (*leave_fault)(const ConstView& x) = nullptr;
   /// Returns a number that is another one for each device of all hosts.
   std::uint64_t (*identity)(Device device) = nullptr;

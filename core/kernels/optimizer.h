@@ -109,8 +109,8 @@ struct RmspropSlot : OptimizerSlot {
   View square_avg, momentum_buffer = {}, grad_avg = {};
 };
 
-/// The slots whose gradients other streams may still write: those from `first` on. A kernel calls wait() on its stream
-/// before it uses them. It may update the others before.
+/// The slots with indices from `first` on have gradients that other streams may still write. A kernel calls wait()
+/// before it uses these slots. It may update the other slots earlier.
 struct LateSlots {
   std::size_t first = std::numeric_limits<std::size_t>::max();
   std::function<void()> wait = {};

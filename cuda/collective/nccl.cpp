@@ -148,7 +148,7 @@ class NcclCommunicator final : public Communicator {
 
   std::optional<Unfinished> unfinished() override {
     const std::lock_guard lock(mutex_);
-    cudaSetDevice(device_.index);  // first: on a new thread, the next call would make a context on device 0
+    cudaSetDevice(device_.index);  // before other calls, which on a new thread would make a context on device 0
     const OutsideRecording outside;
     forget_finished();
     if (launched_.empty() && !launching_) return std::nullopt;

@@ -4,7 +4,7 @@
 namespace bytetape::cuda {
 
 /// As in CollectiveKernels.
-void note_fault(const View& y);
+void note_fault(const View& y, int rank);
 void leave_fault(const ConstView& x);
 
 }  // namespace bytetape::cuda

@@ -273,10 +273,15 @@ void launch(const Batch<Rule, most>& batch, std::int64_t blocks, cudaStream_t st
   check_launch();
 }
 
-/// Updates the slots of the rule's dtype. states_of() returns the states of a slot.
+/// A range of slots.
+struct Range {
+  std::size_t begin, end;
+};
+
+/// Updates the slots of a range that have the rule's dtype. states_of() returns the states of a slot.
 template <class Rule, class Slot, class F>
-void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule::StepParams>& p, StepLaunches& step,
-                F&& states_of) {
+void update_all(std::span<const Slot> slots, Range range, const OptimizerParams<typename Rule::StepParams>& p,
+                StepLaunches& step, F&& states_of) {
   using T = typename Rule::Element;
   const auto is_ours = [](const Slot& s) { return s.parameter.dtype == dtype_of<T> && s.parameter.numel() > 0; };
   std::int64_t total = 0;
@@ -301,15 +306,9 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
     batch.count = batch.step_param_count = 0;
     blocks = 0;
   };
-  bool has_waited = false;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
+  for (std::size_t i = range.begin; i < range.end; ++i) {
     const Slot& s = slots[i];
     if (!is_ours(s)) continue;
-    if (i >= p.late.first && !has_waited) {
-      if (batch.count > 0) flush();
-      p.late.wait();
-      has_waited = true;
-    }
     const std::int64_t chunks = (s.parameter.numel() + chunk - 1) / chunk;
     int number = p.replay_params ? static_cast<int>(i) : batch.number_of(p.step_params[i]);
     const bool is_full = batch.count == most || blocks + chunks > std::numeric_limits<int>::max() ||
@@ -327,29 +326,36 @@ void update_all(std::span<const Slot> slots, const OptimizerParams<typename Rule
     ++batch.count;
     blocks += chunks;
   }
-  flush();
+  if (batch.count > 0) flush();
 }
 
-/// Calls f(zero, step) with a zero of each floating type. All launches belong to one step.
+/// Calls f(zero, range, step) with a zero of each floating type: first for the slots that are not late, then for those
+/// that are. All launches belong to one step.
 template <class Slot, class Params, class F>
 void take_step(std::span<const Slot> slots, const Params& p, StepLaunches::Kind kind, F&& f) {
   if (slots.empty()) return;
   StepLaunches step(slots[0].parameter.device, kind, p.faults_seen);
-  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::f64})
-    visit_floating(t, [&](auto zero) { f(zero, step); });
+  const std::size_t late = std::min(p.late.first, slots.size());
+  for (const Range range : {Range{0, late}, Range{late, slots.size()}}) {
+    if (range.begin == range.end) continue;
+    if (range.begin == late) p.late.wait();
+    for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::f64})
+      visit_floating(t, [&](auto zero) { f(zero, range, step); });
+  }
 }
 
 void sgd(std::span<const SgdSlot> slots, const SgdParams& p) {
-  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, Range range, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Sgd<T>>(slots, p, step, [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
+    update_all<Sgd<T>>(slots, range, p, step,
+                       [](const SgdSlot& s, T*(&states)[1]) { states[0] = s.momentum_buffer.as<T>(); });
   });
 }
 
 void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
-  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, Range range, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Adam<T>>(slots, p, step, [](const AdamSlot& s, T*(&states)[2]) {
+    update_all<Adam<T>>(slots, range, p, step, [](const AdamSlot& s, T*(&states)[2]) {
       states[0] = s.exp_avg.as<T>();
       states[1] = s.exp_avg_sq.as<T>();
     });
@@ -357,9 +363,9 @@ void adam(std::span<const AdamSlot> slots, const AdamParams& p) {
 }
 
 void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
-  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, StepLaunches& step) {
+  take_step(slots, p, StepLaunches::Kind::step, [&](auto zero, Range range, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Rmsprop<T>>(slots, p, step, [](const RmspropSlot& s, T*(&states)[3]) {
+    update_all<Rmsprop<T>>(slots, range, p, step, [](const RmspropSlot& s, T*(&states)[3]) {
       states[0] = s.square_avg.as<T>();
       states[1] = s.momentum_buffer.as<T>();
       states[2] = s.grad_avg.as<T>();
@@ -368,9 +374,9 @@ void rmsprop(std::span<const RmspropSlot> slots, const RmspropParams& p) {
 }
 
 void ema(std::span<const OptimizerSlot> slots, const EmaParams& p) {
-  take_step(slots, p, StepLaunches::Kind::other, [&](auto zero, StepLaunches& step) {
+  take_step(slots, p, StepLaunches::Kind::other, [&](auto zero, Range range, StepLaunches& step) {
     using T = decltype(zero);
-    update_all<Ema<T>>(slots, p, step, [](const OptimizerSlot&, T*(&)[1]) {});
+    update_all<Ema<T>>(slots, range, p, step, [](const OptimizerSlot&, T*(&)[1]) {});
   });
 }
 

@@ -50,6 +50,15 @@ struct Faults {
   void for_each_used(const F& f) const {
     for (std::uint32_t rest = used.load(); rest != 0; rest &= rest - 1) f(std::countr_zero(rest));
   }
+  /// Returns a stream whose record is written. A fault of this rank, whose op and value are known, comes before one of
+  /// another rank.
+  int first_written() const {
+    const std::uint32_t all = written();
+    for (std::uint32_t rest = all; rest != 0; rest &= rest - 1)
+      if (const int stream = std::countr_zero(rest); records[stream].fault.kind != Fault::Kind::other_rank)
+        return stream;
+    return std::countr_zero(all);
+  }
   /// Returns the streams whose record is written, a bit for each.
   std::uint32_t written() const {
     std::uint32_t all = 0;
@@ -120,7 +129,7 @@ void throw_pending_fault(int index) {
   if (!f || f->written() == 0) return;
   std::unique_lock lock(f->mutex);
   if (f->written() == 0) return;  // another thread has thrown it
-  const FaultRecord left = f->records[std::countr_zero(f->written())];
+  const FaultRecord left = f->records[f->first_written()];
   ++f->thrown;  // first, for optimizers whose next step is not skipped
   // Work that was launched before the throw must still find the fault pending.
   synchronize_streams(index);

@@ -193,9 +193,9 @@ void transfer(Place<const void*> from, Place<void*> to, std::size_t bytes) {
   if (from_host) return;
   check(cudaStreamSynchronize(streams.get(number)));
   if (!to_host) return;
-  throw_if_lost(device.index);
   if (streams.is_only(number)) forget_launches(device.index);
-  throw_pending_fault(device.index);
+  throw_pending_fault(device.index);  // first, as it may be why the collectives were ended
+  throw_if_lost(device.index);
 }
 
 void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
@@ -205,9 +205,9 @@ void to_pinned(int index, const void* from, void* to, std::size_t bytes) {
 
 void synchronize(int index) {
   synchronize_streams(index);
-  throw_if_lost(index);
   forget_launches(index);
-  throw_pending_fault(index);
+  throw_pending_fault(index);  // first, as it may be why the collectives were ended
+  throw_if_lost(index);
 }
 
 void order(int index, int from, int to) noexcept {

@@ -15,7 +15,7 @@
 namespace bytetape::cuda {
 
 /// Lets this thread call the driver for memory, streams and progress while its work is recorded. Such calls are not
-/// part of the recording. The device must be the thread's current one: on a new thread, device 0 is, and would get a
+/// part of the recording. The device must be the thread's current one. Otherwise device 0 would be used, and get a
 /// context of half a GB.
 class OutsideRecording {
  public:

@@ -4,9 +4,9 @@
 
 #include "bytetape/autograd/checkpoint_frame.h"
 #include "bytetape/core/ambient.h"
-#include "bytetape/core/device/stream.h"
 #include "bytetape/core/memory/ambient.h"
 #include "bytetape/core/setting.h"
+#include "bytetape/distributed/gradients.h"
 
 namespace bytetape::dist {
 namespace {
@@ -117,7 +117,7 @@ void Gathered::gather_ahead() {
   if (ahead_ || detail::runs_again() || next == after.end()) return;
   Row& row = *next->second;
   if (!row.storage().is_dropped() || (is_backward_ && complete_.contains(&row)) || !make_room_ahead(row)) return;
-  const StreamScope beside(Stream(Stream::count - 1));
+  const StreamScope beside(stream_of_exchanges());
   gather(row);
   ahead_ = &row;
 }

@@ -133,7 +133,8 @@ bool Row::keep_gradients() {
 
 void Row::begin_backward() {
   filled = 0;
-  if (sums_.defined()) sums_.write();  // waits for the last exchange, where move_in() would wait for all before its own
+  if (sums_.defined())
+    sums_.write();  // waits for the last exchange now; a later wait would include those of this backward
 }
 
 void Row::exchange_gradients(std::uint64_t tag, Tensor& sent) {
@@ -146,7 +147,7 @@ void Row::exchange_gradients(std::uint64_t tag, Tensor& sent) {
   const Tensor sums =
       is_in_place ? sums_ : empty({part_size_ * group_.size()}, dtype_, own_.device(), memory::Role::communication);
   move_in(sums);
-  const StreamScope beside(Stream(Stream::count - 1));  // on a GPU, backward goes on beside the exchange
+  const StreamScope beside(stream_of_exchanges());  // on a GPU, backward goes on beside the exchange
   const Tensor sum = adds && !is_in_place ? empty_like(own_gradient_) : own_gradient_;
   reduce_scatter_into(sum, sums, group_, ReduceOp::average, tag);
   sent = sums;

@@ -46,8 +46,8 @@ class Row {
   /// Call before the first exchange of a backward.
   void begin_backward();
   /// Averages the gradients that wait over the ranks, and makes this rank's part the gradient of the parts, or adds it.
-  /// Pieces without a gradient count as 0. `sent` keeps what the exchange reads. What it held is freed first: freed at
-  /// once, it would make backward wait for the exchange.
+  /// Pieces without a gradient count as 0. `sent` gets the tensor that the exchange reads. Keep it until the next
+  /// exchange, because freeing it waits for this one.
   void exchange_gradients(std::uint64_t tag, Tensor& sent);
   /// Updates this rank's part if the program has written the parameters since they were gathered.
   void keep_written();

@@ -30,7 +30,7 @@ def expected(failure, rank, other, is_on_gpus):
     if failure == "throws":
         return [told + "the disk is full"]
     if failure == "fault":
-        return [told]
+        return [told] + ([f"rank {rank} has computed with an invalid value"] if is_on_gpus else [])
     missing = f"rank {other} had no answer from rank {rank} within {TIMEOUT} s"
     if is_on_gpus:  # before NCCL has connected the ranks, it is known who is missing
         return [f"rank {other} had no answer from all ranks within {TIMEOUT} s", "failed: ", missing]

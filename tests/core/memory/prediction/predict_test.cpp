@@ -420,6 +420,8 @@ TEST(Predict, SaysWhereMemoryRunsOut) {
 TEST(Predict, RefusesWhatItCannotDo) {
   EXPECT_THROWS_SAYING(predict({.max_steps = 0}), ValueError, "predict: expected max_steps >= 1, got 0");
   EXPECT_THROWS_SAYING(predict({.threads = -1}), ValueError, "expected 1 to 1024, got -1");
+  EXPECT_THROWS_SAYING(predict({.world_size = -2}), ValueError, "got rank 0 of -2");
+  EXPECT_THROWS_SAYING(predict({.world_size = 2, .rank = -1}), ValueError, "got rank -1 of 2");
   EXPECT_THROWS_SAYING(memory::predict(Device{DeviceType::cpu, 3}, make_training), DeviceError, "there is one cpu");
   const auto faulty = [] { return [] { matmul(zeros({2, 3}), zeros({2, 3})); }; };
   EXPECT_THROWS_SAYING(memory::predict(Device::cpu(), faulty), ShapeError, "matmul");
