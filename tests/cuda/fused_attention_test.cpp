@@ -54,8 +54,11 @@ class CudaFusedAttention : public GpuTest {
   }
   static void expect_equal(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
     ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i)
-      EXPECT_EQ(actual[i].to_vector<double>(), expected[i].to_vector<double>()) << i;
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      const auto a = actual[i].to_vector<double>(), e = expected[i].to_vector<double>();
+      const auto [at, of] = std::ranges::mismatch(a, e);
+      EXPECT_TRUE(at == a.end()) << "tensor " << i << ", element " << at - a.begin() << ": " << *at << " for " << *of;
+    }
   }
 };
 

@@ -58,9 +58,9 @@ TEST_F(CudaLaunches, NameTheOpsThatMayHaveFailed) {
 }
 
 TEST_F(CudaLaunches, OfAnotherDeviceAreNotNamed) {
-  if (cuda::device_count() < 2) GTEST_SKIP() << "there is no second CUDA device";
+  SKIP_WITHOUT_ANOTHER_GPU();
   EXPECT_EXIT(report([] {
-                const Tensor x = ones({4}, DType::f32, Device::cuda(1));
+                const Tensor x = ones({4}, DType::f32, another_gpu());
                 synchronize(gpu);
                 const Tensor y = relu(nowhere()), z = tanh(x);
                 synchronize(gpu);

@@ -46,8 +46,9 @@ TEST_F(CudaMemory, OutOfItExplains) {
     const Tensor more = held + held;
     FAIL() << "there was room for two";
   } catch (const OutOfMemory& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: 40.0 MiB (41,943,040 bytes) requested by add in "
-                                             "module 'net.wide'"));
+    EXPECT_THAT(e.what(), testing::HasSubstr(detail::concat("out of memory on ", gpu,
+                                                            ": 40.0 MiB (41,943,040 bytes) requested by add in "
+                                                            "module 'net.wide'")));
     EXPECT_THAT(e.what(), testing::HasSubstr("a true shortage"));
     EXPECT_THAT(e.what(), testing::ContainsRegex("\n  outside the ledger .*CUDA's context(, libraries, other "
                                                  "processes| and libraries\n.*other processes .*)\n"));
@@ -133,7 +134,7 @@ TEST_F(CudaMemory, AStepThatRanOutOfItCanBeTakenAgain) {
       break;
     } catch (const OutOfMemory& e) {
       ++failed;
-      EXPECT_THAT(e.what(), testing::HasSubstr("out of memory on cuda: "));
+      EXPECT_THAT(e.what(), testing::HasSubstr(detail::concat("out of memory on ", gpu, ": ")));
       EXPECT_THAT(e.what(), testing::HasSubstr("requested by "));
     }
     net.zero_grad();

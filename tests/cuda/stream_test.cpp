@@ -197,7 +197,7 @@ TEST_F(CudaStreams, ServeSeveralThreads) {
 using CudaPinned = CudaStreams;
 
 TEST_F(CudaPinned, IsReadWhileTheHostGoesOn) {
-  const Tensor x = pin_memory(ones({1 << 20}));
+  const Tensor x = pin_memory(ones({1 << 20}), gpu);
   const auto waits = statistics(gpu).waits;
   work_for_a_while();
   const Tensor y = to(x, gpu);
@@ -236,7 +236,7 @@ struct Span {
 };
 
 TEST_F(CudaStreams, CopyBesideTheWork) {
-  const Tensor x = pin_memory(zeros({16 << 20}, DType::u8));
+  const Tensor x = pin_memory(zeros({16 << 20}, DType::u8), gpu);
   Span work, copy;
   for (int i = 0; i < 2; ++i) {  // memory is taken in the first round
     work.of([&] { work_for_a_while(); });

@@ -122,7 +122,7 @@ TEST_F(CudaTransfer, PrintsAsTheCpuDoes) {
     std::string expected = printed(view(base));
     const auto at = expected.rfind("on cpu");
     ASSERT_NE(at, std::string::npos);
-    expected.replace(at, 6, "on cuda");
+    expected.replace(at, 6, detail::concat("on ", gpu));
     EXPECT_EQ(printed(view(to(base, gpu))), expected);
   };
   check(x, none);

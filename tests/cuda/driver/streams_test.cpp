@@ -15,7 +15,7 @@ class CudaDriverStreams : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    cuda::streams_of(0);  // makes the device current
+    cuda::streams_of(gpu.index);  // makes the device current
     for (const int number : {0, 1}) streams_[number] = all_.get(number);
   }
   void begin_capture(int number) {
@@ -58,16 +58,17 @@ TEST_F(CudaDriverStreams, ThrowOnceWhatNobodyCouldBeTold) {
 }
 
 TEST_F(CudaDriverStreams, AreOfTheRightDeviceWhoeverHasSetAnother) {
-  if (cuda::device_count() < 2) GTEST_SKIP() << "there is one GPU";
-  Tensor x = ones({1000}, DType::f32, gpu), y = ones({1000}, DType::f32, Device::cuda(1));
+  SKIP_WITHOUT_ANOTHER_GPU();
+  const int here = gpu.index, there = another_gpu().index;
+  Tensor x = ones({1000}, DType::f32, gpu), y = ones({1000}, DType::f32, another_gpu());
   for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+    ASSERT_EQ(cudaSetDevice(there), cudaSuccess);
     x = x + 1;
-    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ASSERT_EQ(cudaSetDevice(here), cudaSuccess);
     y = y + 1;
-    ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+    ASSERT_EQ(cudaSetDevice(there), cudaSuccess);
     EXPECT_EQ(x.to_vector<float>(), std::vector<float>(1000, static_cast<float>(i + 2)));
-    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ASSERT_EQ(cudaSetDevice(here), cudaSuccess);
     EXPECT_EQ(y.to_vector<float>(), std::vector<float>(1000, static_cast<float>(i + 2)));
   }
 }
