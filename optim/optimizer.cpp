@@ -140,9 +140,10 @@ std::vector<Tensor> Optimizer::gradients() const {
 /// Moves the parameters whose gradients other streams still write to the end, so that the others are updated meanwhile.
 void Optimizer::put_late_last() {
   late_ = {};
-  const auto late = std::ranges::stable_partition(moved_, [&](std::size_t i) { return !late_on(parameters_[i]); });
-  if (late.empty()) return;
-  late_.first = moved_.size() - late.size();
+  const auto late =
+      std::stable_partition(moved_.begin(), moved_.end(), [&](std::size_t i) { return !late_on(parameters_[i]); });
+  if (late == moved_.end()) return;
+  late_.first = static_cast<std::size_t>(late - moved_.begin());
   late_.wait = [this] {
     for (std::size_t at = late_.first; at < moved_.size(); ++at) parameters_[moved_[at]].grad().read();
   };

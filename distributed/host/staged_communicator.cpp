@@ -26,7 +26,7 @@ Tensor on_host(const View& v) {
 
 void StagedCommunicator::run(const CollectiveArgs& a, Workspace) {
   detail::refuse_in_capture("exchanges GPU memory by way of the host, as NCCL does not connect the ranks");
-  const bool is_in_place = a.x.defined() && a.y.defined() && a.x.data() == a.y.data();
+  const bool is_in_place = a.x.defined() && a.y.defined() && a.x.data() == a.y.data() && a.x.shape == a.y.shape;
   const Tensor x = on_host(a.x), y = is_in_place ? x : on_host(a.y);
   if (x.defined()) copy_across(a.x, x.write());
   CollectiveArgs staged = a;

@@ -53,7 +53,7 @@ std::vector<OpRow> rms_norm_rows() {
           {{in(6), in(6)},
            {in(3, 4), in(4)},
            {in(0, 3), in(3)},
-           {in(3, 1), in(1)},
+           {in(3, 2), in(2)},
            {in(4, 3).transposed(), in(3).spaced()},
            {in(3, 5).narrowed(), in(5).narrowed()}},
           {in(20, 9000), in(9000)}, {}),
