@@ -48,7 +48,9 @@ TEST_F(FusedAttentionRuns, ForWhatCudnnTakes) {
   EXPECT_TRUE(takes({}));
   EXPECT_TRUE(takes({.dtype = DType::f16}));
   EXPECT_TRUE(takes({.g = 1, .is_causal = true}));
-  EXPECT_TRUE(takes({.n = 1, .m = 2, .d = 8, .e = 128}));
+  EXPECT_TRUE(takes({.n = 2, .m = 2, .d = 8, .e = 128}));
+  EXPECT_TRUE(is_fused(Case{.n = 1}.forward()));
+  EXPECT_FALSE(is_fused(Case{.n = 1}.backward()));
   EXPECT_FALSE(takes({.dtype = DType::f32}));
   EXPECT_FALSE(takes({.d = 60}));
   EXPECT_FALSE(takes({.e = 60}));
