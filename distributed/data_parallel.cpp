@@ -102,7 +102,7 @@ class DataParallel::Reducer final : public GradSink {
   std::vector<Place> places_;
   std::unordered_map<const TensorImpl*, Place*> place_of_;
   std::vector<Bucket> buckets_;
-  RankFaults faults_;
+  RankFaults faults_{"DataParallel"};
   std::uint64_t backwards_ = 0;
   std::size_t exchanged_ = 0;  // buckets, in this backward
   bool is_running_ = false;
@@ -356,11 +356,12 @@ void DataParallel::Reducer::exchange(std::size_t number) {
   for (Place* place : bucket.places)
     if (place->is_gradient && !place->sent.is_same(place->gradient)) copy_(place->sent, place->gradient);
   // Exchanges run one after the other, also those of another DataParallel.
-  if (number == 0)
+  if (number == 0) {
     order_exchanges(bucket.data.device());
-  else if (const Bucket& before = buckets_[number - 1]; before.is_late != bucket.is_late)
+    faults_.exchange(group_, bucket.stream(), tag(buckets_.size() + 1));
+  } else if (const Bucket& before = buckets_[number - 1]; before.is_late != bucket.is_late) {
     detail::order(bucket.data.device(), before.stream().number(), bucket.stream().number());
-  if (number == 0) faults_.exchange(group_, bucket.stream(), tag(buckets_.size() + 1));
+  }
   const StreamScope beside(bucket.stream());  // on a GPU, backward goes on beside the exchange
   all_reduce_(bucket.data, group_, ReduceOp::average, tag(number));
   if (bucket.gradients.defined()) {
@@ -385,10 +386,7 @@ void DataParallel::Reducer::end(bool has_succeeded) {
     if (!place.is_filled) unused.push_back(place.name);
   if (is_off) return;
   if (options_.allow_unused) fill_unused();
-  {
-    const OutsideModules outside("DataParallel");
-    faults_.take();
-  }
+  faults_.take();
   if (options_.allow_unused) return;
   std::string names;
   for (const std::string& name : unused) names += (names.empty() ? "'" : ", '") + name + "'";

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "bytetape/autograd/grad_mode.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/dispatch.h"
@@ -49,6 +50,7 @@ void check_alike(const nn::Module& module, const Group& group) {
 }
 
 void RankFaults::begin(Device device) {
+  const OutsideModules outside(name_);
   exchanged_on_ = {};
   if (!backend(device).faults_thrown) return;
   if (flag_.defined() && flag_.device() == device)
@@ -59,6 +61,8 @@ void RankFaults::begin(Device device) {
 
 void RankFaults::exchange(const Group& group, Stream beside, std::uint64_t tag) {
   if (!flag_.defined()) return;
+  const NoGrad no_grad;
+  const OutsideModules outside(name_);
   exchanged_on_ = current_stream();
   run<&CollectiveKernels::note_fault>(flag_.device(), flag_.write(), group.rank());
   const StreamScope scope(beside);
@@ -66,6 +70,7 @@ void RankFaults::exchange(const Group& group, Stream beside, std::uint64_t tag) 
 }
 
 void RankFaults::take() {
+  const OutsideModules outside(name_);
   const auto leave = [&] { run<&CollectiveKernels::leave_fault>(flag_.device(), flag_.read()); };
   const std::optional<Stream> noted = std::exchange(exchanged_on_, {});
   if (!noted) return;

@@ -47,6 +47,8 @@ inline void order_exchanges(Device device) {
 /// skip the same step. A GPU's fault is known on the device only. Does nothing on devices that throw faults at once.
 class RankFaults {
  public:
+  /// The work is attributed to the op `name`.
+  explicit RankFaults(std::string_view name) : name_(name) {}
   /// Call before the exchanges of a backward, on its stream.
   void begin(Device device);
   /// Exchanges on stream `beside` whether a fault is pending on the thread's stream. Call before the first exchange.
@@ -55,6 +57,7 @@ class RankFaults {
   void take();
 
  private:
+  const std::string_view name_;
   Tensor flag_;
   std::optional<Stream> exchanged_on_;  // the stream whose faults were exchanged, until take()
 };

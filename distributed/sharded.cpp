@@ -65,7 +65,7 @@ class Sharded::State final : public GradSink {
   void connect();
   void begin();
   const Known& known(const Tensor& leaf) const;
-  void forget_waiting();
+  void forget_gradients();
   void drop(Row& row);
   void exchange(std::size_t row);
   void end(bool has_succeeded);
@@ -82,7 +82,7 @@ class Sharded::State final : public GradSink {
   std::uint64_t backwards_ = 0;
   std::size_t left_ = 0;  // rows that this backward has not exchanged
   Tensor sent_;           // the whole gradients of the last exchange
-  RankFaults faults_;
+  RankFaults faults_{"Sharded"};
   bool is_running_ = false, has_failed_ = false;
 };
 
@@ -185,7 +185,7 @@ void Sharded::State::begin() {
   }
 }
 
-void Sharded::State::forget_waiting() {
+void Sharded::State::forget_gradients() {
   for (const auto& row : rows_)
     for (Row::Piece& piece : row->pieces()) piece.waiting = Tensor();
   sent_ = Tensor();
@@ -232,8 +232,6 @@ void Sharded::State::drop(Row& row) {
 void Sharded::State::exchange(std::size_t row) {
   left_ = row;
   if (row + 1 == rows_.size()) {
-    const NoGrad no_grad;
-    const OutsideModules outside("Sharded");
     order_exchanges(rows_[row]->pieces().front().part.device());
     faults_.exchange(group_, stream_of_exchanges(), tag(rows_.size() + 1));
   }
@@ -244,10 +242,9 @@ void Sharded::State::end(bool has_succeeded) {
   is_running_ = false;
   if (!has_succeeded) {
     has_failed_ = true;
-    return forget_waiting();
+    return forget_gradients();
   }
   for (const auto& row : rows_) drop(*row);
-  sent_ = Tensor();
   unused.clear();
   std::string names;
   for (const auto& row : rows_)
@@ -257,12 +254,9 @@ void Sharded::State::end(bool has_succeeded) {
         names += (names.empty() ? "'" : ", '") + piece.name + "'";
       }
   if (options_.allow_unused) exchange_unused();
-  {
-    const OutsideModules outside("Sharded");
-    faults_.take();
-  }
+  forget_gradients();
+  faults_.take();
   if (options_.allow_unused) return;
-  forget_waiting();
   check<AutogradError>(unused.empty(), "Sharded: backward() computed no gradient of ", names,
                        "; if that is intended, set allow_unused");
 }
@@ -273,7 +267,6 @@ void Sharded::State::exchange_unused() {
   for (const auto& row : rows_)
     for (const Row::Piece& piece : row->pieces()) is_used.push_back(piece.is_filled || piece.part.grad().defined());
   while (left_ > 0) exchange(left_ - 1);
-  sent_ = Tensor();
   max_over_ranks(is_used, processes_of(group_), tag(rows_.size()));
   auto at = is_used.begin();
   for (const auto& row : rows_)

@@ -1,31 +1,11 @@
 // Gradients that another stream still writes when the step is launched.
-#include <functional>
-
 #include "bytetape/autograd/capture.h"
-#include "bytetape/autograd/grad_sink.h"
-#include "bytetape/autograd/node.h"
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/late_sink.h"
 
 namespace bytetape::test {
 namespace {
-
-/// Says that the gradients of these leaves are written on stream 5.
-class Late final : public GradSink {
- public:
-  explicit Late(std::vector<Tensor> leaves) : leaves_(std::move(leaves)) {
-    for (const Tensor& leaf : leaves_) autograd_meta(leaf).sink = this;
-  }
-  ~Late() {
-    for (const Tensor& leaf : leaves_) autograd_meta(leaf).sink = nullptr;
-  }
-  void take(const Tensor&, const Tensor&) override {}
-  void added(const Tensor&) override {}
-  std::optional<Stream> late_on(const Tensor&) const override { return Stream(5); }
-
- private:
-  std::vector<Tensor> leaves_;
-};
 
 class CudaLateGradients : public GpuTest {};
 
@@ -37,7 +17,7 @@ std::vector<std::vector<float>> train(bool are_late, bool is_captured) {
   std::vector<Tensor> parameters;
   for (const Shape& shape : {Shape{2048, 2048}, Shape{3000}, Shape{2048, 2048}, Shape{7}})
     parameters.push_back(draw(shape).set_requires_grad());
-  const Late sink(are_late ? std::vector{parameters[0], parameters[3]} : std::vector<Tensor>());
+  const LateSink sink(are_late ? std::vector{parameters[0], parameters[3]} : std::vector<Tensor>(), Stream(5));
   optim::AdamW adamw(parameters, {.lr = 0.01});
   const auto take = [&](const Tensor& x, const Tensor& y) {
     adamw.zero_grad();

@@ -244,7 +244,7 @@ TEST_F(GpuRanks, ArePredictedEventByEvent) {
   EXPECT_EQ(test::first_difference(same, events), "");
 }
 
-/// An embedding and a head. Returns a step on these tokens.
+/// An embedding and a head. The loss is the sum of the outputs.
 struct Tokens {
   nn::Sequential net{nn::Embedding(5, 4), nn::Linear(4, 3)};
   Tokens() { net.to(own_gpu()); }

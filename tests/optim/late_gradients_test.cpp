@@ -1,39 +1,14 @@
 // Steps whose gradients partly arrive late, as with dist::DataParallel on GPUs.
 #include <functional>
 #include <memory>
-#include <set>
 
-#include "bytetape/autograd/grad_sink.h"
-#include "bytetape/autograd/node.h"
 #include "bytetape/bytetape.h"
+#include "tests/support/late_sink.h"
 
 namespace bytetape {
 namespace {
 
 using Make = std::function<std::unique_ptr<optim::Optimizer>(std::vector<optim::ParamGroup>)>;
-
-/// Says that some leaves' gradients may still be written on stream 3.
-class Late final : public GradSink {
- public:
-  explicit Late(const std::vector<Tensor>& leaves) : leaves_(leaves) {
-    for (const Tensor& leaf : leaves_) {
-      autograd_meta(leaf).sink = this;
-      late_.insert(leaf.impl());
-    }
-  }
-  ~Late() {
-    for (const Tensor& leaf : leaves_) autograd_meta(leaf).sink = nullptr;
-  }
-  void take(const Tensor&, const Tensor&) override {}
-  void added(const Tensor&) override {}
-  std::optional<Stream> late_on(const Tensor& leaf) const override {
-    return late_.contains(leaf.impl()) ? std::optional(Stream(3)) : std::nullopt;
-  }
-
- private:
-  std::vector<Tensor> leaves_;
-  std::set<const TensorImpl*> late_;
-};
 
 /// The parameters after three steps, in which one of the parameters has no gradient once.
 std::vector<std::vector<float>> train(const Make& make, const std::vector<std::size_t>& late) {
@@ -44,7 +19,7 @@ std::vector<std::vector<float>> train(const Make& make, const std::vector<std::s
     parameters.push_back(draw(shape).set_requires_grad());
   std::vector<Tensor> late_ones;
   for (const std::size_t i : late) late_ones.push_back(parameters[i]);
-  const Late sink(late_ones);
+  const test::LateSink sink(late_ones, Stream(3));
   // two groups, so that step params differ
   const auto optimizer = make({{.params = {parameters[0], parameters[1]}, .lr = 0.1},
                                {.params = {parameters[2], parameters[3], parameters[4]}, .lr = 0.01}});
