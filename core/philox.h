@@ -38,7 +38,7 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t 
   return {words[0][0], words[1][0], words[2][0], words[3][0]};
 }
 
-/// Returns the state to draw from. That of a captured step is relative to its `start`.
+/// Returns the state to draw from. In a captured step, `s` is relative to `start`.
 constexpr PhiloxState started(const PhiloxState& s) {
   return s.start ? PhiloxState{s.start->seed, s.start->offset + s.offset} : s;
 }

@@ -58,8 +58,8 @@ class Generator {
   std::shared_ptr<Place> place_ = std::make_shared<Place>();
 };
 
-/// Returns the generator that ops and initialisers use by default: of the thread's innermost DefaultGenerator, else the
-/// one that all threads share. Initial seed: 0.
+/// Returns the generator that ops and initialisers use by default: that of the thread's innermost DefaultGenerator, or
+/// the one that all threads share. Initial seed: 0.
 Generator& default_generator();
 /// Moves the default generator to the start of the stream of `seed` (torch.manual_seed).
 void manual_seed(std::uint64_t seed);

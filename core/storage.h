@@ -90,24 +90,24 @@ class Storage final : public RefCounted {
   /// is not counted for such a storage. Only one thread may use the storage meanwhile.
   /// @{
 
-  /// Sets what computes the bytes again. Call it before an op saves the storage.
+  /// Sets the source that recomputes dropped bytes. Call it before an op saves the storage.
   void set_source(Ref<ByteSource> source) { residency_.set_source(std::move(source)); }
   /// Returns the memory to the allocator, and discards the autocast copy. Call it while no running op has the address.
   /// Throws ValueError if there is no source.
   void drop();
   bool is_dropped() const { return residency_.is_dropped(); }
   /// Allocates memory, and gets the bytes from the source. Does nothing if they are not dropped.
-  /// Throws OutOfMemory, and what the source throws. The bytes are then still dropped.
+  /// Throws OutOfMemory, and whatever the source throws. The bytes then stay dropped.
   void refill();
   /// @}
 
-  /// Call before the thread's stream, or the host, reads. Restores evicted bytes, tells the step's watch, and makes the
-  /// stream wait for the last writer.
+  /// Call before the thread's stream, or the host, reads. Restores evicted bytes, notifies the step's watch, and makes
+  /// the stream wait for the last writer.
   void before_read() {
     if (!order_.may_read() | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
       order_read();
   }
-  /// Call before the thread's stream, or the host, writes. Restores evicted bytes, discards their copy, tells the
+  /// Call before the thread's stream, or the host, writes. Restores evicted bytes, discards their copy, notifies the
   /// step's watch, and makes the stream wait for all users.
   void before_write() {
     if (!order_.may_write() | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]

@@ -13,8 +13,8 @@ namespace bytetape::dist {
 ///       });
 ///     }
 ///
-/// An exception is printed with the number of its rank, and told to the other ranks. Their next collective, or the one
-/// in which they wait, throws DistributedError with its text. `name` is printed before it. Returns 0, or 1 after an
+/// An exception is printed with the number of its rank, and reported to the other ranks. Their next collective, or the
+/// one in which they wait, throws DistributedError with its text. `name` is printed before it. Returns 0, or 1 after an
 /// exception.
 int run(const std::function<void()>& program, const std::string& name = "") noexcept;
 

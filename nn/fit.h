@@ -27,7 +27,7 @@ namespace bytetape::nn {
 ///         ...
 struct MemoryOptions {
   std::vector<std::string> checkpointed;  ///< paths of the modules to checkpoint; see checkpoint_modules()
-  /// Which saved tensors are offloaded. Default: none, all stay on the device.
+  /// Selects the saved tensors to offload. Default: none, all stay on the device.
   SaveOnCpuOptions saved{.keep = SaveOnCpuOptions::everything};
   bool recompute = false;         ///< run forward under Recompute; fit() does not set it
   bool step_in_backward = false;  ///< use optim::StepInBackward for zero_grad() and step(); fit() does not set it

@@ -32,7 +32,7 @@ class Optimizer {
   /// Throws DTypeError if a parameter is not floating.
   /// Throws DeviceError if parameters are on different devices.
   Optimizer(std::vector<ParamGroup> groups, const ParamGroup& defaults, std::string_view name);
-  /// Makes an optimizer of one group, whose only option is lr.
+  /// Creates an optimizer with one group, whose only option is lr.
   Optimizer(std::vector<Tensor> parameters, std::string_view name);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
@@ -53,8 +53,8 @@ class Optimizer {
 
   /// Adds a group, which the next step updates as well (torch.optim.Optimizer.add_param_group).
   ///
-  /// Options that it leaves out have the values that the optimizer was made with. The group's parameters have taken no
-  /// steps. A schedule takes up the group in its next step(). Replays of a step that was captured before throw
+  /// Options that it leaves out default to the values of the optimizer's constructor. The group's parameters have taken
+  /// no steps. A schedule takes up the group in its next step(). Replays of a step that was captured before throw
   /// CaptureError. Spans of param_groups() become invalid. Waits for the device, and throws a fault that is pending.
   ///
   ///     for (Tensor p : backbone.parameters()) p.set_requires_grad();  // frozen until now
@@ -104,7 +104,7 @@ class Optimizer {
     const bool is_counted_here = skips_.defined() && !skips_.device().is_meta && !is_scaled_ && !replay_params_;
     return is_counted_here ? std::optional(faults_seen_) : std::nullopt;
   }
-  /// The slots that launch() updates last.
+  /// The slots that launch() must update last. Pass them to the kernel, or call late().wait().
   const LateSlots& late() const { return late_; }
   /// The group of parameter i, with its options.
   const ParamGroup& group(std::size_t i) const { return groups_[group_of_[i]]; }
@@ -115,7 +115,7 @@ class Optimizer {
   struct State {
     std::string_view name;     // PyTorch's name
     Tensor* tensor;            // undefined until the first step
-    bool is_optional = false;  // a parameter that has taken steps may have none
+    bool is_optional = false;  // may be missing after steps
   };
   bool has_taken_steps(std::size_t i) const { return given_[i] > 0; }
   /// Throws ValueError, naming the argument, if `value` is negative, infinite or NaN.

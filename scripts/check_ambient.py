@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 
-FOLDERS = ("core", "autograd", "nn", "optim", "data", "cuda", "onnx")
+FOLDERS = ("core", "autograd", "nn", "optim", "data", "cuda", "distributed", "onnx")
 PAGE = "docs/architecture.md"
 STRUCT = re.compile(r"^struct \w*Ambient \{\n(?P<body>.*?)^\};", re.MULTILINE | re.DOTALL)
 MEMBER = re.compile(r"^  [\w:<>,* ]+?[ *](?P<name>\w+)(?: = [^;]+|\{[^;]*\});", re.MULTILINE)

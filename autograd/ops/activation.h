@@ -25,7 +25,7 @@ Tensor through_activation(Activation activation, const Tensor& saved, const Tens
 /// gradient of the op's result. Releases `saved` unless the graph is kept.
 Tensor activation_grad(Activation activation, Saved& saved, const Tensor& gy, const InputGrads& gx);
 
-/// Which dim of gy holds the channels: the last one, or dim 1 of an image. The bias has one element per channel.
+/// The dim of gy that holds the channels: the last one, or dim 1 of an image. The bias has one element per channel.
 enum class Channels { last, channel_dim };
 /// Returns activation_grad(). If the bias needs its gradient, also puts that into gx[2] as `bias_dtype`. The bias must
 /// be input 2 of the op. The op's result must be row-major or a channels-last image. One kernel computes both gradients

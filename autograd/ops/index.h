@@ -9,7 +9,7 @@
 
 namespace bytetape {
 
-/// In index(): as many Slice() as are missing for the other dims.
+/// In index(), stands for Slice() in each dim that has no index.
 inline constexpr struct EllipsisType {
 } Ellipsis;
 
@@ -38,14 +38,14 @@ class TensorIndex {
 /// - An integer selects an element and drops the dim. It may be negative.
 /// - A Slice selects a range, and Slice() the whole dim. None adds a dim of size 1.
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
-/// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select(). Its elements must not be
-///   negative. At most one index can be a tensor.
+/// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
+///   must not be negative. At most one index can be a tensor. A mask cannot: only the device knows how many it selects.
 ///
 /// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x. Differentiable to any
 /// order.
 /// Throws ShapeError if there are too many indices, or an integer is out of range.
-/// Throws DTypeError if a tensor is not i64. A mask selects a number of elements that only the device knows. Use
-/// where() instead.
+/// Use where() instead of a mask.
+/// Throws DTypeError if a tensor is not i64.
 /// Throws ValueError if there are two tensors or two Ellipsis, a step is not positive, or an element of the tensor is
 /// out of range.
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);

@@ -10,7 +10,7 @@ namespace bytetape {
 struct LinearCrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean (over the targets that are not ignored) or sum
   std::int64_t ignore_index = -100;       ///< targets of this class have loss 0 and no gradient
-  std::int64_t chunks = 0;                ///< the parts in which rows are processed; 0: the fewest of 512 MiB of logits
+  std::int64_t chunks = 0;                ///< the parts in which rows are processed; 0: the fewest of at most 512 MiB
 };
 
 /// Computes cross_entropy(linear(x, weight), target) without the whole tensor of logits: for language models, whose
@@ -18,7 +18,7 @@ struct LinearCrossEntropyOptions {
 /// - `x`: (..., features), floating-point. `weight`: (classes, features).
 /// - `target`: class indices, i64 (...).
 ///
-/// Logits are computed in the dtype of x, and their losses in f32 (f64), for one chunk of rows at a time. If a gradient
+/// Logits are computed in the dtype of x, and their losses in f32 or f64, one chunk of rows at a time. If a gradient
 /// is needed, forward computes the gradients of x and weight, chunk by chunk, and saves them instead of the logits.
 /// Backward multiplies the saved gradients by the incoming one in f32. Returns a scalar in the dtype of x, in f32 under
 /// Autocast. Differentiable to any order; higher derivatives take a whole tensor of logits. Throws ShapeError,

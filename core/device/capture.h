@@ -18,7 +18,7 @@ class Pool;
 }
 
 /// \file
-/// What other folders tell a captured step (autograd/capture.h) about the work that it records.
+/// Hooks by which other folders inform a captured step (autograd/capture.h) about the work that it records.
 namespace bytetape::detail {
 
 /// Observes the storages that its thread uses, while it lives.

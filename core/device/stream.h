@@ -10,7 +10,7 @@ namespace bytetape {
 /// A stream is a number, the same for all devices and runs. Devices without streams ignore it.
 class Stream {
  public:
-  /// The number of streams for programs. DataLoader has one more, for copies.
+  /// The number of streams for programs, beside for_copies(). With several ranks, gradients use the last two.
   static constexpr int count = memory::stream_count - 1;
 
   /// Stream 0 is the default, for work outside any StreamScope.

@@ -20,9 +20,11 @@ struct AttentionInputs {
   ConstView mask = {};
   bool is_causal = false;  ///< whether query i attends to keys 0 to i alone
   double scale = 1;
-  double p = 0;            ///< the probability of dropout
-  bool may_fuse = true;    ///< whether the device may use fused kernels
-  PhiloxState state = {};  ///< probability (b, h, i, j) is dropped by its word in row-major order (core/philox.h)
+  double p = 0;          ///< the probability of dropout
+  bool may_fuse = true;  ///< whether the device may use fused kernels
+  /// Probability (b, h, i, j) is dropped by its word in row-major order (core/philox.h), if drops_by_own_mask() is
+  /// false.
+  PhiloxState state = {};
 };
 
 /// The sizes of an attention: b, h, g, n, m, d and e.
@@ -62,6 +64,9 @@ struct AttentionBackwardArgs {
 struct AttentionKernels {
   Planned<AttentionArgs> attention;
   Planned<AttentionBackwardArgs> attention_backward;
+  /// Whether the device drops probabilities by a mask of its own, drawn from in.state, and not by the state's words.
+  /// Null if it never does.
+  bool (*drops_by_own_mask)(const AttentionInputs& in) = nullptr;
 };
 
 }  // namespace bytetape

@@ -1,11 +1,13 @@
 // Attention as matrix products over blocks of scores (attention_blocks.h), with a kernel for the rows of scores between
 // them (attention_rows.cu).
 #include "bytetape/core/kernels/copy.h"
+#include "bytetape/core/philox.h"
 #include "bytetape/cuda/attention/attention_rows.h"
 #include "bytetape/cuda/attention/cudnn_attention.h"
 #include "bytetape/cuda/attention/flash_attention.h"
 #include "bytetape/cuda/matmul/matmul.h"
 #include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/runtime/launch.h"
 #include "bytetape/cuda/table.h"
 
 namespace bytetape::cuda {
@@ -19,6 +21,21 @@ void fill_lengths(const FusedAttention& f) {
   }
 }
 
+/// Writes the seed of cuDNN's dropout mask, of the words of a counter. In a captured step, the counter is known on the
+/// device alone.
+__global__ void seed_kernel(PhiloxState state, std::int64_t* seed) {
+  const PhiloxState at = started(state);
+  std::uint32_t words[4][1];
+  philox(at.seed, at.offset, words);
+  seed[0] = static_cast<std::int64_t>(bits64(words[0][0], words[1][0]));
+  seed[1] = 0;
+}
+void make_seed(const FusedAttention& f) {
+  if (!f.seed.defined()) return;
+  seed_kernel<<<1, 1, 0, stream_of(f.seed.device)>>>(f.state, f.seed.as<std::int64_t>());
+  check_launch();
+}
+
 /// Runs cuDNN's fused attention for each chunk, and the copies around it.
 template <class Args>
 void fused(const Args& args, Workspace ws) {
@@ -27,6 +44,7 @@ void fused(const Args& args, Workspace ws) {
     for (const FusedOperand& x : f.read)
       if (x.is_copied) copy_kernels().copy(x.given, x.used);
     fill_lengths(f);
+    make_seed(f);
     run_fused(f);
     for (const FusedOperand& y : f.written)
       if (y.is_copied) copy_kernels().copy(y.used, y.given);
@@ -96,6 +114,7 @@ const AttentionKernels& attention_kernels() {
   static const AttentionKernels all{
       .attention = {attention_plans().attention.plan, attention},
       .attention_backward = {attention_plans().attention_backward.plan, attention_backward},
+      .drops_by_own_mask = drops_as_cudnn,
   };
   return all;
 }

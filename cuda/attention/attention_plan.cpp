@@ -19,6 +19,7 @@ const AttentionKernels& attention_plans() {
   static const AttentionKernels all{
       .attention = {plan, nullptr},
       .attention_backward = {plan, nullptr},
+      .drops_by_own_mask = drops_as_cudnn,
   };
   return all;
 }

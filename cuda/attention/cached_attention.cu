@@ -205,11 +205,7 @@ __global__ void __launch_bounds__(block_size, sizeof(T) < 8 ? 4 : 2)
 /// Whether all tokens of x are vectors of 16 bytes at aligned addresses.
 template <class T>
 bool has_vectors(const ConstView& x) {
-  constexpr int width = vector_width<T>;
-  if (x.shape[3] % width != 0 || x.strides[3] != 1 || !is_aligned(x)) return false;
-  for (int d = 0; d < 3; ++d)
-    if (x.shape[d] > 1 && x.strides[d] % width != 0) return false;
-  return true;
+  return cuda::has_vectors(x, 3, vector_width<T>);
 }
 
 /// Returns the blocks of a query: several if there are few queries, and one block would take several rounds for the

@@ -11,7 +11,7 @@ namespace bytetape::cuda {
 namespace {
 
 /// The ids of a graph's tensors. Those read come first, then those written.
-enum Id : std::int64_t { log_sum_id = 1, query_lengths, key_lengths, first_operand };
+enum Id : std::int64_t { log_sum_id = 1, query_lengths, key_lengths, seed_id, offset_id, first_operand };
 
 /// A compiled graph.
 struct AttentionGraph {
@@ -21,7 +21,7 @@ struct AttentionGraph {
 };
 
 /// All that a graph depends on: the problem, and the strides of at most nine tensors.
-using Key = std::array<std::int64_t, 11 + 9 * 3>;
+using Key = std::array<std::int64_t, 12 + 9 * 3>;
 using Library = CudnnLibrary<Key, AttentionGraph>;
 
 constexpr std::size_t most_attention_graphs = 256;
@@ -42,8 +42,9 @@ Key key_of(const FusedAttention& f) {
           s.d,
           s.e,
           s.is_causal,
-          std::bit_cast<std::int64_t>(f.scale)};
-  std::size_t at = 11;
+          std::bit_cast<std::int64_t>(f.scale),
+          std::bit_cast<std::int64_t>(f.p)};
+  std::size_t at = 12;
   for (int d = 0; d < 3; ++d) key[at++] = f.log_sum.strides[d];
   for (const auto* operands : {&f.read, &f.written})
     for (const FusedOperand& o : *operands)
@@ -69,7 +70,7 @@ class Builder {
   void forward() {
     const auto [q, k, v] = std::array{input(0), input(1), input(2)};
     auto options = fe::graph::SDPA_attributes().set_generate_stats(true);
-    const auto [y, log_sum] = graph_.sdpa(q, k, v, with_mask(options));
+    const auto [y, log_sum] = graph_.sdpa(q, k, v, with_mask(with_dropout(options)));
     output(y, 0);
     describe_log_sum(*log_sum).set_output(true);
   }
@@ -80,7 +81,7 @@ class Builder {
     auto options = fe::graph::SDPA_backward_attributes().set_deterministic_algorithm(true);
     if (f_.lengths.defined())
       options.set_padding_mask(true).set_seq_len_q(length(query_lengths)).set_seq_len_kv(length(key_lengths));
-    const auto [gq, gk, gv] = graph_.sdpa_backward(q, k, v, y, gy, log_sum, with_mask(options));
+    const auto [gq, gk, gv] = graph_.sdpa_backward(q, k, v, y, gy, log_sum, with_mask(with_dropout(options)));
     output(gq, 0), output(gk, 1), output(gv, 2);
   }
 
@@ -90,6 +91,12 @@ class Builder {
     if (f_.size.is_causal)
       options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
     return options;
+  }
+  template <class Options>
+  Options& with_dropout(Options& options) {
+    if (f_.p == 0) return options;
+    const auto number = [&](Id id) { return per_batch(id, 1, fe::DataType_t::INT64); };
+    return options.set_dropout(static_cast<float>(f_.p), number(seed_id), number(offset_id));
   }
   fe::graph::Tensor_attributes& describe_log_sum(fe::graph::Tensor_attributes& t) const {
     const AttentionSizes& s = f_.size;
@@ -109,9 +116,10 @@ class Builder {
     fe::graph::Tensor_attributes t;
     return graph_.tensor(describe(t, f_.read[i].used, first_operand + i));
   }
-  CudnnTensor length(std::int64_t id) {
+  CudnnTensor length(Id id) { return per_batch(id, f_.size.batch, fe::DataType_t::INT32); }
+  CudnnTensor per_batch(Id id, std::int64_t batch, fe::DataType_t type) {
     fe::graph::Tensor_attributes t;
-    t.set_uid(id).set_dim({f_.size.batch, 1, 1, 1}).set_stride({1, 1, 1, 1}).set_data_type(fe::DataType_t::INT32);
+    t.set_uid(id).set_dim({batch, 1, 1, 1}).set_stride({1, 1, 1, 1}).set_data_type(type);
     return graph_.tensor(t);
   }
   void output(const CudnnTensor& t, std::size_t i) {
@@ -165,6 +173,10 @@ void run_fused(const FusedAttention& f) {
   if (f.lengths.defined()) {
     pack.emplace(query_lengths, f.lengths.data());
     pack.emplace(key_lengths, f.lengths.as<std::int32_t>() + f.size.batch);
+  }
+  if (f.seed.defined()) {
+    pack.emplace(seed_id, f.seed.data());
+    pack.emplace(offset_id, f.seed.as<std::int64_t>() + 1);
   }
   std::int64_t id = first_operand;
   for (const auto* operands : {&f.read, &f.written})

@@ -11,12 +11,7 @@ namespace {
 constexpr std::int64_t vector = 4;  // elements in 16 bytes
 
 /// Whether kernels can access x (b, h, tokens, d) in vectors. An undefined view is not accessed.
-bool has_vectors(const ConstView& x) {
-  if (!x.defined()) return true;
-  for (int d = 0; d < 3; ++d)
-    if (x.shape[d] > 1 && x.strides[d] % vector != 0) return false;
-  return x.shape[3] % vector == 0 && x.strides[3] == 1 && is_aligned(x);
-}
+bool is_taken(const ConstView& x) { return !x.defined() || has_vectors(x, 3, vector); }
 
 bool is_flash(const AttentionInputs& in, std::initializer_list<const ConstView*> others) {
   constexpr std::int64_t most = 128;  // columns
@@ -24,8 +19,8 @@ bool is_flash(const AttentionInputs& in, std::initializer_list<const ConstView*>
   if (in.q.dtype != DType::f32 || !allow_tf32() || !in.may_fuse || in.mask.defined() || in.p > 0) return false;
   if (s.d != s.e || s.d == 0 || s.d > most || s.batch == 0 || s.heads == 0 || s.n == 0 || s.m == 0) return false;
   for (const ConstView* x : others)
-    if (!has_vectors(*x)) return false;
-  return has_vectors(in.q) && has_vectors(in.k) && has_vectors(in.v);
+    if (!is_taken(*x)) return false;
+  return is_taken(in.q) && is_taken(in.k) && is_taken(in.v);
 }
 
 }  // namespace

@@ -15,16 +15,6 @@ constexpr std::int64_t vector = 8;  // elements in 16 bytes
 
 bool is_head_size(std::int64_t d) { return d > 0 && d <= 128 && d % vector == 0; }
 
-// With one query and one key, cuDNN has no backward. Without cuDNN, all attention is made of matrix products.
-bool is_fused(const AttentionInputs& in) {
-#ifdef BYTETAPE_WITHOUT_CUDNN
-  return false;
-#endif
-  const AttentionSizes s(in);
-  return in.may_fuse && size_of(in.q.dtype) == 2 && is_head_size(s.d) && is_head_size(s.e) && s.batch > 0 &&
-         s.heads > 0 && s.n > 0 && s.m > 1 && !in.mask.defined() && in.p == 0;
-}
-
 /// Returns strides of x in which dims of size 1, whose strides mean nothing, have those of a dense tensor.
 Strides strides_of(const ConstView& x) {
   Strides strides = x.strides;
@@ -80,14 +70,41 @@ View make_lengths(const AttentionSizes& s, Device device, Parts& parts) {
   return {parts.take<std::int32_t>(2 * s.batch), DType::i32, device, {2, s.batch}, {s.batch, 1}};
 }
 
+/// Memory for the seed of a dropout mask.
+View make_seed(const AttentionInputs& in, Parts& parts) {
+  if (in.p == 0) return {};
+  return {parts.take<std::int64_t>(2), DType::i64, in.q.device, {2}, {1}};
+}
+
+/// The sizes of one group of heads.
+AttentionSizes one_group(const AttentionInputs& in) {
+  AttentionSizes s(in);
+  s.batch = 1, s.heads = s.heads_per_group(), s.groups = 1;
+  return s;
+}
+
+bool has_fused_backward(const AttentionInputs& in) {
+  // With one query, the gradient of v by cuDNN 9.14 is not the same in each run.
+  return in.q.shape[2] > 1 && library_workspace(one_group(in), true) <= most_fused_bytes;
+}
+
+// With one query and one key, cuDNN has no backward. Without cuDNN, all attention is made of matrix products.
+bool is_fused(const AttentionInputs& in) {
+#ifdef BYTETAPE_WITHOUT_CUDNN
+  return false;
+#endif
+  const AttentionSizes s(in);
+  const bool is_taken = in.may_fuse && size_of(in.q.dtype) == 2 && is_head_size(s.d) && is_head_size(s.e) &&
+                        s.batch > 0 && s.heads > 0 && s.n > 0 && s.m > 1 && !in.mask.defined();
+  return is_taken && in.p < 1 && (in.p == 0 || has_fused_backward(in));
+}
+
 /// How many batches and groups a chunk has.
 struct ChunkSizes {
   std::int64_t batches, groups;
 
   ChunkSizes(const AttentionInputs& in, bool is_backward) {
-    AttentionSizes s(in);
-    s.batch = 1, s.heads = s.heads_per_group(), s.groups = 1;
-    const auto one = static_cast<std::int64_t>(library_workspace(s, is_backward));
+    const auto one = static_cast<std::int64_t>(library_workspace(one_group(in), is_backward || in.p > 0));
     const std::int64_t fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(most_fused_bytes) / one);
     groups = std::min(in.k.shape[1], fit);
     batches = std::clamp<std::int64_t>(fit / groups, 1, in.q.shape[0]);
@@ -113,8 +130,10 @@ std::vector<Args> chunks(const Args& a, bool is_backward, const ChunkOf& chunk_o
     for (std::int64_t g = 0; g < s.groups; g += most.groups) {
       const std::int64_t batches = std::min(most.batches, s.batch - b), groups = std::min(most.groups, s.groups - g),
                          per_group = s.heads_per_group();
+      const std::size_t index = all.size();
       all.push_back(chunk_of([=](const auto& x) { return part(x, b, batches, g * per_group, groups * per_group); },
                              [=](const auto& x) { return part(x, b, batches, g, groups); }));
+      all.back().in.state.offset += index;
     }
   return all;
 }
@@ -123,32 +142,38 @@ std::vector<Args> chunks(const Args& a, bool is_backward, const ChunkOf& chunk_o
 
 bool is_fused(const AttentionArgs& a) { return is_fused(a.in); }
 
-bool is_fused(const AttentionBackwardArgs& a) {
-  if (!is_fused(a.in)) return false;
-  AttentionSizes s(a.in);
-  if (s.n == 1) return false;  // cuDNN 9.14's gradient of v is not the same in each run
-  s.batch = 1, s.heads = s.heads_per_group(), s.groups = 1;
-  return library_workspace(s, true) <= most_fused_bytes;
-}
+bool is_fused(const AttentionBackwardArgs& a) { return is_fused(a.in) && has_fused_backward(a.in); }
+
+bool drops_as_cudnn(const AttentionInputs& in) { return in.p > 0 && is_fused(in); }
 
 FusedAttention::FusedAttention(const AttentionArgs& a, void* ws)
     : size(a.in),
       scale(a.in.scale),
       is_backward(false),
       log_sum(a.shift),
+      p(a.in.p),
+      state(a.in.state),
       library_bytes(library_workspace(size, false)) {
   Parts parts(ws);
   for (const ConstView* x : {&a.in.q, &a.in.k, &a.in.v}) read.push_back(operand(*x, parts));
+  seed = make_seed(a.in, parts);
   written.push_back(operand(a.y, parts));
   library = parts.take_bytes(library_bytes);
   bytes = parts.bytes();
 }
 
 FusedAttention::FusedAttention(const AttentionBackwardArgs& a, void* ws)
-    : size(a.in), scale(a.in.scale), is_backward(true), log_sum(a.shift), library_bytes(library_workspace(size, true)) {
+    : size(a.in),
+      scale(a.in.scale),
+      is_backward(true),
+      log_sum(a.shift),
+      p(a.in.p),
+      state(a.in.state),
+      library_bytes(library_workspace(size, true)) {
   Parts parts(ws);
   for (const ConstView* x : {&a.in.q, &a.in.k, &a.in.v, &a.y, &a.gy}) read.push_back(operand(*x, parts));
   lengths = make_lengths(size, a.gy.device, parts);
+  seed = make_seed(a.in, parts);
   written = {gradient(a.gq, a.in.q, parts), gradient(a.gk, a.in.k, parts), gradient(a.gv, a.in.v, parts)};
   library = parts.take_bytes(library_bytes);
   bytes = parts.bytes();

@@ -73,12 +73,6 @@ struct Layout {
 };
 
 /// Whether channels can be accessed `lanes` at a time: adjacent and aligned in every pixel.
-template <class T>
-bool fits(const ConstView& v, int lanes) {
-  if (!v.defined()) return true;
-  bool fits = v.strides[1] == 1 && v.shape[1] % lanes == 0 && is_aligned(v, sizeof(T) * lanes);
-  for (const int d : {0, 2, 3}) fits = fits && (v.shape[d] == 1 || v.strides[d] % lanes == 0);
-  return fits;
-}
+inline bool fits(const ConstView& v, int lanes) { return !v.defined() || has_vectors(v, 1, lanes); }
 
 }  // namespace bytetape::cuda

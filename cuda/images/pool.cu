@@ -132,10 +132,7 @@ __global__ void __launch_bounds__(block_size)
 template <class T, class F>
 void with_lanes(const ConstView& a, const ConstView& b, const ConstView& indices, F&& f) {
   constexpr int most = 16 / sizeof(T);
-  const bool all =
-      fits<T>(a, most) && fits<T>(b, most) &&
-      (indices.dtype == DType::i32 ? fits<std::int32_t>(indices, most) : fits<std::uint8_t>(indices, most));
-  if (all)
+  if (fits(a, most) && fits(b, most) && fits(indices, most))
     f(std::integral_constant<int, most>());
   else
     f(std::integral_constant<int, 1>());

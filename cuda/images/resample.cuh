@@ -61,7 +61,7 @@ void with_lanes(const ConstView& from, const ConstView& to, F&& f) {
   visit_floating(to.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int most = 16 / sizeof(T);
-    if (fits<T>(from, most) && fits<T>(to, most))
+    if (fits(from, most) && fits(to, most))
       f(zero, std::integral_constant<int, most>());
     else
       f(zero, std::integral_constant<int, 1>());

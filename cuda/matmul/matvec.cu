@@ -163,12 +163,9 @@ bool launch(const MatmulArgs& args) {
   return true;
 }
 
-/// Whether x (batch, vectors, k), with k at dim `along`, has vectors of 16 bytes at aligned addresses.
+/// Whether x (1, vectors, k), with k at dim `along`, can be accessed in vectors of 16 bytes.
 bool has_vectors(const ConstView& x, int along) {
-  const int across = 3 - along;
-  const auto size = static_cast<std::int64_t>(16 / size_of(x.dtype));
-  return x.strides[along] == 1 && x.shape[along] % size == 0 && is_aligned(x) &&
-         (x.shape[across] == 1 || x.strides[across] % size == 0);
+  return cuda::has_vectors(x, along, static_cast<std::int64_t>(16 / size_of(x.dtype)));
 }
 
 bool is_matvec(const MatmulArgs& args) {

@@ -8,6 +8,7 @@
 #include "bytetape/core/memory/ledger/scope.h"
 #include "bytetape/cuda/ambient.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "bytetape/cuda/runtime/streams.h"
 
@@ -71,7 +72,7 @@ struct Faults {
 };
 
 /// Faults by device. Never destroyed, because kernels may write to them until the process ends.
-std::array<std::atomic<Faults*>, 256> all;
+std::array<std::atomic<Faults*>, most_devices> all;
 
 Faults* faults_if_any(int index) { return all[static_cast<std::size_t>(index)].load(std::memory_order_acquire); }
 

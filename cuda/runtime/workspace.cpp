@@ -5,6 +5,7 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/cuda.h"
+#include "bytetape/cuda/runtime/per_device.h"
 
 namespace bytetape::cuda {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr std::size_t alignment = 256;  // alignment of workspaces for libraries, in bytes
 
 /// By device number: the cap in bytes plus one, or 0 if there is no cap.
-std::array<std::atomic<std::size_t>, 256> caps{};
+std::array<std::atomic<std::size_t>, most_devices> caps{};
 
 }  // namespace
 
@@ -22,7 +23,7 @@ WorkspaceCap workspace_cap(Device device) {
 }
 
 void set_workspace_cap(Device device, std::optional<std::size_t> bytes) {
-  check<DeviceError>(device.type == DeviceType::cuda, "set_workspace_cap: ", device, " is no CUDA device");
+  check<DeviceError>(device.type == DeviceType::cuda, "set_workspace_cap: ", device, " is not a CUDA device");
   caps[device.index] = bytes ? *bytes / alignment * alignment + 1 : 0;
 }
 

@@ -36,7 +36,7 @@ std::mutex& calls();
 
 /// Tells all other ranks that this one fails, with the first 1000 bytes of the reason. Waits at most a second.
 void tell_failure(const std::string& text) noexcept;
-/// Returns a failure that another rank has told, if any.
+/// Returns a failure that another rank reported, if any.
 std::optional<Failure> heard_failure();
 
 /// Messages that are sent and received together (host/transport.h).
@@ -51,7 +51,7 @@ class Exchange {
   void receive(int from, void* data, std::size_t bytes) { messages_->receive(from, data, bytes); }
   /// Waits until all messages have been sent and received, or nothing has come for the time `timeout`. Returns the
   /// ranks whose messages are missing: empty if all came.
-  /// Throws DistributedError if another rank has told a failure, or the transport fails.
+  /// Throws DistributedError if another rank reported a failure, or the transport fails.
   std::vector<int> wait(std::chrono::milliseconds timeout);
 
  private:

@@ -11,26 +11,26 @@
 
 namespace bytetape::dist {
 
-/// A failure that another rank has told.
+/// A failure that another rank reported.
 struct Failure {
   int rank;
   std::string text;
 };
 
 /// Messages that are sent and received together. Between two ranks, messages arrive in the order in which they were
-/// sent. The memory must stay valid until they are done.
+/// sent. The buffers must stay valid until the messages are complete.
 class Messages {
  public:
-  /// Messages that are not done are given up: nothing is received into their memory any more.
+  /// Cancels incomplete messages. Their buffers are not written afterwards.
   virtual ~Messages() = default;
   virtual void send(int to, const void* data, std::size_t bytes) = 0;
   virtual void receive(int from, void* data, std::size_t bytes) = 0;
-  /// Returns how many messages were done since the last call.
+  /// Returns how many messages were completed since the last call.
   /// Throws DistributedError if the transport fails.
   virtual int progress() = 0;
   /// The number of all messages.
   virtual int count() const = 0;
-  /// The other ranks of those that are not done, in order.
+  /// The peers of the incomplete messages, in ascending order.
   virtual std::vector<int> missing() const = 0;
 };
 
@@ -43,20 +43,20 @@ class Transport {
   virtual std::unique_ptr<Messages> messages() = 0;
   /// Sends all other ranks the reason why this one fails. Waits at most a second.
   virtual void tell_failure(const std::string& text) noexcept = 0;
-  /// Returns a failure that another rank has told, each once.
+  /// Returns a failure that another rank reported, each once.
   virtual std::optional<Failure> take_failure() = 0;
   /// Waits until all ranks have called this, or may_wait() is false.
   virtual void finish(const std::function<bool()>& may_wait) = 0;
 };
 
 /// Returns MPI, or null if the build lacks it.
-/// Throws DistributedError if MPI numbers the processes in another way than the launcher.
+/// Throws DistributedError if MPI's ranks differ from the launcher's.
 std::unique_ptr<Transport> connect_by_mpi(const Launch& launch);
 
 /// Connects the ranks by TCP, for messages of at most 1 MiB. Rank 0 listens on the host MASTER_ADDR, on a port that
 /// follows from the launch. Only processes with the same launch, and the same BYTETAPE_JOB_KEY, can connect.
 /// Throws ValueError without MASTER_ADDR and MASTER_PORT.
-/// Throws DistributedError if a rank does not come in time.
+/// Throws DistributedError if a rank does not connect before the timeout.
 std::unique_ptr<Transport> connect_by_sockets(const Launch& launch, std::chrono::milliseconds timeout);
 
 }  // namespace bytetape::dist

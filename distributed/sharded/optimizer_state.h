@@ -14,9 +14,9 @@ namespace bytetape::dist {
 
 using Rows = std::vector<std::unique_ptr<Row>>;
 
-/// Returns the state of an optimizer of rows' parts, with whole tensors, on every rank.
+/// Returns an optimizer's whole state, on every rank. `optimizer` updates this rank's parts of `rows`.
 StateDict joined_state(const Rows& rows, const Group& group, optim::Optimizer& optimizer);
-/// Returns this rank's part of such a state.
+/// Returns this rank's part of a state from joined_state().
 /// Throws ShapeError if a tensor does not have the shape of its parameter.
 StateDict own_state(const Rows& rows, optim::Optimizer& optimizer, const StateDict& state);
 

@@ -1,4 +1,4 @@
-// The host's half of a captured step; what a GPU makes of it is in tests/cuda/capture_test.cpp.
+// The host's half of a captured step; what a GPU makes of it is in tests/cuda/runtime/capture_test.cpp.
 #include "bytetape/autograd/capture.h"
 
 #include "bytetape/bytetape.h"

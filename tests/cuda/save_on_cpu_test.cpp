@@ -66,37 +66,6 @@ TEST_F(CudaSaveOnCpu, GivesTheSameBitsInLessMemory) {
   EXPECT_EQ(memory::pinned_for(gpu)->allocator().statistics().allocated.current, 0u);
 }
 
-// What the stream for copies is given later is nobody's but its own.
-TEST_F(CudaSaveOnCpu, WhoWaitsForACopyWaitsForNoneBehindIt) {
-  const Tensor x = rand({1 << 20}, DType::f32, gpu), factor = rand({4096, 4096}, DType::f32, gpu);
-  const auto first = x.to_vector<float>();
-  for (int i = 0; i < 2; ++i) {  // memory is taken in the first round
-    cuda::Event busy_after_copy_out, freed, busy_after_restore, used;
-    const auto keep_copies_busy = [&](cuda::Event& until) {
-      const StreamScope copies(Stream::for_copies());
-      for (int k = 0; k < 8; ++k) matmul(factor, factor);
-      until.record();
-    };
-    x.storage().copy_out();
-    keep_copies_busy(busy_after_copy_out);
-    x.storage().evict();
-    fill_(empty({1 << 20}, DType::f32, gpu), -1);  // in its memory
-    freed.record();
-    {
-      const StreamScope copies(Stream::for_copies());
-      x.storage().restore();
-    }
-    keep_copies_busy(busy_after_restore);
-    const Tensor y = x + x;
-    used.record();
-    EXPECT_EQ(x.to_vector<float>(), first);
-    synchronize(gpu);
-    if (i == 0) continue;
-    EXPECT_GT(freed.elapsed_time(busy_after_copy_out), 0);
-    EXPECT_GT(used.elapsed_time(busy_after_restore), 0);
-  }
-}
-
 TEST_F(CudaSaveOnCpu, IsRefusedInAStepThatIsCaptured) {
   const DefaultDevice here(gpu);
   nn::Sequential model = net();

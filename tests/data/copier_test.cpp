@@ -1,5 +1,5 @@
 // Batches on their way to a device of the host's memory, which writes down who waits for whom. How copies and steps
-// overlap on a GPU is in tests/cuda/stream_test.cpp.
+// overlap on a GPU is in tests/cuda/runtime/stream_test.cpp.
 #include "bytetape/data/copier.h"
 #include "bytetape/core/memory/allocator.h"
 

@@ -50,6 +50,7 @@ OpRow attention_row(const std::string& variant, const AttentionOptions& options,
               [options, kind](X x) {
                 if (options.dropout > 0) manual_seed(3);
                 AttentionOptions o = options;
+                o.fused = options.dropout == 0;  // cuDNN's dropout mask is its own
                 o.mask = if_any(x, 3);
                 if (kind == Mask::low && x[0].defined())
                   o.mask = where(o.mask, zeros({}, accumulated(x[0].dtype()), x[0].device()), low);

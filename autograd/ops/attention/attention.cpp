@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
 #include "bytetape/autograd/ops/compare.h"
+#include "bytetape/autograd/ops/concat.h"
 #include "bytetape/autograd/ops/copy.h"
 #include "bytetape/autograd/ops/dropout.h"
 #include "bytetape/autograd/ops/matmul.h"
+#include "bytetape/autograd/ops/pad.h"
 #include "bytetape/autograd/ops/reduce.h"
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
@@ -61,6 +64,7 @@ struct AttentionBackward final : Node {
   void make_gradients(const Tensor& q, const Tensor& k, const Tensor& v, InputGrads& gx) const;
   void composed(const Tensor& gy, InputGrads& gx) const;
   Tensor probabilities(const Tensor& q, const Tensor& k) const;
+  std::function<Tensor(const Tensor&)> dropout_of(const Tensor& q, const Tensor& k, const Tensor& v) const;
 };
 
 /// The inputs of the kernels. The mask is expanded to the scores.
@@ -127,10 +131,45 @@ Tensor AttentionBackward::probabilities(const Tensor& q, const Tensor& k) const 
   return where(has_keys, softmax(where(has_keys, scores, 0), -1), 0);
 }
 
+/// Returns which probabilities (b, h, n, m) a device keeps that drops them by a mask of its own. Attention to the
+/// columns of an identity, with equal scores, shows it. The shapes are those of the op, because the mask may depend on
+/// them.
+Tensor kept_by_device(const AttentionInputs& in, const Shape& value) {
+  const NoGrad no_grad;
+  const DType dtype = in.q.dtype;
+  const Device device = in.q.device;
+  const std::int64_t keys = value[2], width = value[3];
+  const Tensor q = zeros(in.q.shape, dtype, device), k = zeros(in.k.shape, dtype, device);
+  const Tensor identity = pad(eye(keys, dtype, device), {0, width});
+  const Shape rows{q.size(0), q.size(1), q.size(2)};
+  const Tensor shift = empty(rows, DType::f32, device), factor = empty_like(shift);
+  std::vector<Tensor> parts;
+  for (std::int64_t j = 0; j < keys; j += width) {
+    const Tensor y = heads_like(q, width);
+    AttentionInputs of_columns = in;
+    of_columns.q = q.read(), of_columns.k = k.read();
+    of_columns.v = narrow(identity, 1, j, width).read().expand(value);
+    run_planned<&AttentionKernels::attention>(device, {of_columns, y.write(), shift.write(), factor.write()});
+    parts.push_back(narrow(y, 3, 0, std::min(width, keys - j)) != 0);
+  }
+  return cat(parts, 3);
+}
+
+/// Returns what drops probabilities, and their gradients, as the forward did.
+std::function<Tensor(const Tensor&)> AttentionBackward::dropout_of(const Tensor& q, const Tensor& k,
+                                                                   const Tensor& v) const {
+  const AttentionInputs in = inputs_of(q, k, v, mask.get(), is_causal, scale, p, may_fuse, state);
+  const auto is_own = backend(q.device()).kernels->find(&AttentionKernels::drops_by_own_mask);
+  if (!is_own || !is_own(in)) return [this](const Tensor& x) { return detail::dropout_at(state, x, p); };
+  return [kept = kept_by_device(in, v.shape()), factor = 1 / (1 - p)](const Tensor& x) {
+    return where(kept, x * factor, 0);
+  };
+}
+
 void AttentionBackward::composed(const Tensor& gy, InputGrads& gx) const {
   const auto wide = [&](const Tensor& x) { return to(x, accumulated(gy.dtype())); };
   const auto narrow = [&](const Tensor& g) { return to(g, gy.dtype()); };
-  const auto drop = [&](const Tensor& x) { return detail::dropout_at(state, x, p); };
+  const auto drop = dropout_of(this->q.get(), this->k.get(), this->v.get());
   const Tensor q = wide(this->q.get()), g = wide(gy);
   const std::int64_t heads = q.size(1), groups = this->k.get().size(1);
   const Tensor k = repeat_heads(wide(this->k.get()), heads), v = repeat_heads(wide(this->v.get()), heads);

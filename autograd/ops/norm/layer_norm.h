@@ -24,9 +24,9 @@ struct AddLayerNorm {
 ///     const auto [y, sum] = add_layer_norm(attention, x, n, weight, bias);
 ///     x = sum + mlp(y);
 ///
-/// residual is like x. Under autocast a 16-bit x may be added to an f32 residual: y then has the dtype of x, and sum is
-/// f32. Otherwise both are converted to the widest of f32 and their dtypes, which y and sum have.
-/// On the CPU the bits are those of the two ops. Saves sum and two numbers per row. Throws as layer_norm().
+/// `residual` has x's shape, dtype and device. Under autocast a 16-bit x may be added to an f32 residual: y then has
+/// the dtype of x, and sum is f32. Otherwise both are converted to the widest of f32 and their dtypes, which y and sum
+/// have. On the CPU the bits are those of the two ops. Saves sum and two numbers per row. Throws as layer_norm().
 AddLayerNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                             const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 

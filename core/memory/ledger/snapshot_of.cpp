@@ -14,7 +14,7 @@ std::vector<NameId> interned(const std::vector<std::string>& names) {
   return ids;
 }
 
-/// What an event says of its block, as it was before.
+/// Returns the block of an event, as it was before the event.
 Block block_of(const Event& e) {
   Block b;
   b.size = e.bytes;
@@ -25,7 +25,7 @@ Block block_of(const Event& e) {
   return b;
 }
 
-/// Tells a ledger what a recording's ledger was told, as the thread that did it and in its phase.
+/// Repeats a recording's events in a ledger, each in the phase of its thread.
 class Retelling {
  public:
   explicit Retelling(std::size_t records) : around_(ambient.scope) { ledger_.reset_log(records); }

@@ -1,5 +1,5 @@
 // Pinned memory of the host, for a device of the host's memory that reads when it is told to. What a GPU makes of it is
-// in tests/cuda/stream_test.cpp.
+// in tests/cuda/runtime/stream_test.cpp.
 #include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/core/device/pinned.h"
 #include "bytetape/core/memory/allocator.h"

@@ -1,5 +1,5 @@
 // Streams on a device of the host's memory that only writes down who waits for whom. What a GPU makes of it is in
-// tests/cuda/stream_test.cpp.
+// tests/cuda/runtime/stream_test.cpp.
 #include "bytetape/core/device/stream.h"
 #include "bytetape/core/memory/allocator.h"
 

@@ -79,7 +79,7 @@ TEST(WorkspaceCap, RoundsDown) {
 
 TEST(WorkspaceCap, RefusesOtherDevices) {
   EXPECT_THROWS_SAYING(cuda::set_workspace_cap(Device::cpu(), 0), DeviceError,
-                       "set_workspace_cap: cpu is no CUDA device");
+                       "set_workspace_cap: cpu is not a CUDA device");
 }
 
 double nmse(const std::vector<double>& actual, const std::vector<double>& expected) {

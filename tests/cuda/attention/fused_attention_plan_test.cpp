@@ -61,9 +61,6 @@ TEST_F(FusedAttentionRuns, ForWhatCudnnTakes) {
   EXPECT_FALSE(takes({.n = 0}));
   EXPECT_FALSE(takes({.b = 0}));
   AttentionArgs a = Case{}.forward();
-  a.in.p = 0.1;
-  EXPECT_FALSE(is_fused(a));
-  a = Case{}.forward();
   a.in.may_fuse = false;
   EXPECT_FALSE(is_fused(a));
   a = Case{}.forward();
@@ -77,6 +74,25 @@ TEST_F(FusedAttentionRuns, UnlessScoresAreTooMany) {
   EXPECT_TRUE(is_fused(most.backward()));
   EXPECT_FALSE(is_fused(more.backward())) << "a group has two heads";
   EXPECT_TRUE(is_fused(more.forward())) << "no scores are in memory";
+}
+
+// cuDNN's mask is its own, so that backward must have it, too.
+TEST_F(FusedAttentionRuns, InBothPassesOrNoneWithDropout) {
+  const auto fused = [](const Case& c, double p) {
+    AttentionArgs forward = c.forward();
+    AttentionBackwardArgs backward = c.backward();
+    forward.in.p = backward.in.p = p;
+    EXPECT_EQ(is_fused(forward), is_fused(backward)) << c.n << ' ' << p;
+    EXPECT_EQ(drops_as_cudnn(forward.in), is_fused(forward)) << c.n << ' ' << p;
+    return is_fused(forward);
+  };
+  EXPECT_TRUE(fused({}, 0.1));
+  EXPECT_TRUE(fused({.n = 2}, 0.1));
+  EXPECT_FALSE(fused({.n = 1}, 0.1));
+  EXPECT_FALSE(fused({}, 1));
+  EXPECT_FALSE(fused({.d = 60}, 0.1));
+  EXPECT_FALSE(fused({.b = 1, .h = 2, .g = 1, .n = 16'000, .m = 16'384}, 0.1)) << "the scores of a group are too many";
+  EXPECT_FALSE(drops_as_cudnn(Case{}.forward().in)) << "nothing is dropped";
 }
 
 TEST_F(FusedAttentionRuns, AsItsPlansSay) {
@@ -136,6 +152,26 @@ TEST(FusedAttention, ChunksHaveEachHeadOnce) {
         }
     }
     EXPECT_EQ(static_cast<std::int64_t>(heads.size()), c.b * c.h);
+  }
+}
+
+TEST(FusedAttention, HasTheSameChunksInBothPassesWithDropout) {
+  const Case c{.b = 5, .h = 8, .g = 4, .n = 3000, .m = 3000};
+  AttentionArgs forward = c.forward();
+  AttentionBackwardArgs backward = c.backward();
+  EXPECT_EQ(fused_chunks(forward).size(), 1u);
+  forward.in.p = backward.in.p = 0.2;
+  forward.in.state = backward.in.state = {.seed = 3, .offset = 1000};
+  const auto of_forward = fused_chunks(forward);
+  const auto of_backward = fused_chunks(backward);
+  EXPECT_GT(of_forward.size(), 1u);
+  ASSERT_EQ(of_forward.size(), of_backward.size());
+  for (std::size_t i = 0; i < of_forward.size(); ++i) {
+    EXPECT_EQ(of_forward[i].in.q.data(), of_backward[i].in.q.data());
+    EXPECT_EQ(of_forward[i].in.q.shape, of_backward[i].in.q.shape);
+    EXPECT_EQ(of_forward[i].in.state.offset, 1000 + i) << "each chunk has a mask of its own";
+    EXPECT_EQ(of_backward[i].in.state.offset, 1000 + i);
+    EXPECT_TRUE(FusedAttention(of_forward[i], nullptr).seed.defined());
   }
 }
 

@@ -222,33 +222,6 @@ TEST_F(CudaPinned, IsNotTakenAgainBeforeItWasRead) {
   EXPECT_EQ(memory::pinned_for(gpu)->allocator().statistics().allocated.current, 0u);
 }
 
-// ---- what runs at once
-
-/// When something began and ended on a stream.
-struct Span {
-  cuda::Event begin, end;
-  template <class F>
-  void of(F f) {
-    begin.record();
-    f();
-    end.record();
-  }
-};
-
-TEST_F(CudaStreams, CopyBesideTheWork) {
-  const Tensor x = pin_memory(zeros({16 << 20}, DType::u8), gpu);
-  Span work, copy;
-  for (int i = 0; i < 2; ++i) {  // memory is taken in the first round
-    work.of([&] { work_for_a_while(); });
-    const StreamScope scope(Stream::for_copies());
-    copy.of([&] { to(x, gpu); });
-    synchronize(gpu);
-  }
-  EXPECT_GT(copy.end.elapsed_time(work.end), 0) << "the copy, given last, ends first";
-  RecordProperty("work_us", static_cast<int>(1e3 * work.begin.elapsed_time(work.end)));
-  RecordProperty("copy_us", static_cast<int>(1e3 * copy.begin.elapsed_time(copy.end)));
-}
-
 TEST_F(CudaStreams, OfALoaderCopyTheNextBatchBesideTheStep) {
   const data::TensorDataset set(zeros({12, 8 << 20}, DType::u8), arange(12));
   for (const int workers : {0, 2}) {
