@@ -70,6 +70,7 @@ def trainer(peer, name, mode, device, is_parallel):
         graph.replay()
         return loss
 
+    replay.of = step  # holds the model and the data, which the graph reads
     return replay, batch
 
 
