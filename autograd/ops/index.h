@@ -39,12 +39,12 @@ class TensorIndex {
 /// - A Slice selects a range, and Slice() the whole dim. None adds a dim of size 1.
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
-///   must not be negative. At most one index can be a tensor. A mask cannot: only the device knows how many it selects.
+///   must not be negative. At most one index can be a tensor.
+///   A mask cannot be an index, because only the device knows how many elements it selects: use where().
 ///
 /// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x. Differentiable to any
 /// order.
 /// Throws ShapeError if there are too many indices, or an integer is out of range.
-/// Use where() instead of a mask.
 /// Throws DTypeError if a tensor is not i64.
 /// Throws ValueError if there are two tensors or two Ellipsis, a step is not positive, or an element of the tensor is
 /// out of range.

@@ -1,6 +1,7 @@
 #include "bytetape/cuda/attention/fused_attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "bytetape/core/kernels/scratch_parts.h"
 #include "bytetape/cuda/alignment.h"
@@ -88,6 +89,11 @@ bool has_fused_backward(const AttentionInputs& in) {
   return in.q.shape[2] > 1 && library_workspace(one_group(in), true) <= most_fused_bytes;
 }
 
+/// Whether 1 - p has the same bits in cudnn-frontend's forward, which computes it in f64, and backward, in f32, once p
+/// is a multiple of 2^-24; and whether that p is close enough to the one given.
+bool is_fused_dropout(double p) { return p >= 0x1p-20 && p <= 1 - 0x1p-10; }
+double rounded(double p) { return std::round(p * 0x1p24) * 0x1p-24; }
+
 // With one query and one key, cuDNN has no backward. Without cuDNN, all attention is made of matrix products.
 bool is_fused(const AttentionInputs& in) {
 #ifdef BYTETAPE_WITHOUT_CUDNN
@@ -96,7 +102,7 @@ bool is_fused(const AttentionInputs& in) {
   const AttentionSizes s(in);
   const bool is_taken = in.may_fuse && size_of(in.q.dtype) == 2 && is_head_size(s.d) && is_head_size(s.e) &&
                         s.batch > 0 && s.heads > 0 && s.n > 0 && s.m > 1 && !in.mask.defined();
-  return is_taken && in.p < 1 && (in.p == 0 || has_fused_backward(in));
+  return is_taken && (in.p == 0 || (is_fused_dropout(in.p) && has_fused_backward(in)));
 }
 
 /// How many batches and groups a chunk has.
@@ -151,7 +157,7 @@ FusedAttention::FusedAttention(const AttentionArgs& a, void* ws)
       scale(a.in.scale),
       is_backward(false),
       log_sum(a.shift),
-      p(a.in.p),
+      p(rounded(a.in.p)),
       state(a.in.state),
       library_bytes(library_workspace(size, false)) {
   Parts parts(ws);
@@ -167,7 +173,7 @@ FusedAttention::FusedAttention(const AttentionBackwardArgs& a, void* ws)
       scale(a.in.scale),
       is_backward(true),
       log_sum(a.shift),
-      p(a.in.p),
+      p(rounded(a.in.p)),
       state(a.in.state),
       library_bytes(library_workspace(size, true)) {
   Parts parts(ws);

@@ -13,7 +13,8 @@ inline constexpr std::int64_t fused_attention = 1;
 
 /// Whether cuDNN computes an attention: 16-bit tensors, head sizes that are multiples of 8 up to 128, at least one
 /// query and two keys, no mask. In backward there must be two queries, and the scores of one group of heads must fit
-/// into most_fused_bytes. With dropout, both passes are fused or none, because cuDNN's dropout mask is its own.
+/// into most_fused_bytes. With dropout, both passes are fused or none, because cuDNN's dropout mask is its own, and p
+/// must be in [2^-20, 1 - 2^-10].
 bool is_fused(const AttentionArgs& a);
 bool is_fused(const AttentionBackwardArgs& a);
 /// Whether the dropout mask is cuDNN's.
@@ -42,15 +43,15 @@ struct FusedAttention {
   ConstView log_sum;                        // (b, h, n), f32: the shift
   std::vector<FusedOperand> read, written;  // q, k, v, and in backward y, gy; y, or gq, gk, gv
   View lengths;                             // i32 (2, b): queries and keys of each batch; undefined if not needed
-  double p;                                 // the probability of dropout
+  double p;                                 // the probability of dropout, a multiple of 2^-24
   PhiloxState state;                        // gives the seed of cuDNN's dropout mask
   View seed;                                // i64 (2): that seed, and an offset of 0; undefined without dropout
   void* library;                            // cuDNN's own workspace
   std::size_t library_bytes, bytes;         // `bytes` includes the copies
 };
 
-/// Returns the chunks of an attention, each of some batches and groups of heads. The first is the largest. With
-/// dropout, both passes have the same chunks, because each has a mask of its own.
+/// Returns the chunks of an attention, each of some batches and groups of heads. With dropout, both passes have the
+/// same chunks, because each has a mask of its own.
 std::vector<AttentionArgs> fused_chunks(const AttentionArgs& a);
 std::vector<AttentionBackwardArgs> fused_chunks(const AttentionBackwardArgs& a);
 

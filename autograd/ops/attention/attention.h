@@ -26,9 +26,9 @@ struct AttentionOptions {
 /// Returns (b, h, n, e). The result of a query that may attend to no key is 0, with gradient 0, if v is finite.
 /// Differentiable to any order, also in a floating-point mask.
 ///
-/// It works in tiles, but for a backward with create_graph or of a mask that requires grad. On a GPU, cuDNN computes
-/// 16-bit attention without a mask, for head sizes that are multiples of 8 up to 128, and two or more keys. It then
-/// drops other weights than the CPU does. Backward, `checkpoint` and `Recompute` drop the same ones again.
+/// Both passes work in tiles. With create_graph, or if the mask requires grad, backward computes all scores at once. On
+/// a GPU, cuDNN computes 16-bit attention without a mask, for head sizes that are multiples of 8 up to 128, and two or
+/// more keys. With dropout, it drops other weights than the CPU (docs/decisions.md), and the same again in backward.
 ///
 /// Throws ShapeError, DTypeError or DeviceError if the tensors do not fit.
 /// Throws ValueError if dropout is not in [0, 1], or the generator is null.

@@ -90,6 +90,10 @@ TEST_F(FusedAttentionRuns, InBothPassesOrNoneWithDropout) {
   EXPECT_TRUE(fused({.n = 2}, 0.1));
   EXPECT_FALSE(fused({.n = 1}, 0.1));
   EXPECT_FALSE(fused({}, 1));
+  EXPECT_FALSE(fused({}, 1 - 1e-4)) << "in f32, 1 - p is coarse";
+  EXPECT_FALSE(fused({}, 1e-7));
+  EXPECT_TRUE(fused({}, 0.999));
+  EXPECT_TRUE(fused({}, 1e-6));
   EXPECT_FALSE(fused({.d = 60}, 0.1));
   EXPECT_FALSE(fused({.b = 1, .h = 2, .g = 1, .n = 16'000, .m = 16'384}, 0.1)) << "the scores of a group are too many";
   EXPECT_FALSE(drops_as_cudnn(Case{}.forward().in)) << "nothing is dropped";
@@ -138,7 +142,7 @@ TEST(FusedAttention, ChunksHaveEachHeadOnce) {
     for (const AttentionBackwardArgs& chunk : chunks) {
       const FusedAttention f(chunk, nullptr);
       EXPECT_LE(f.library_bytes, most_fused_bytes);
-      EXPECT_LE(f.bytes, FusedAttention(chunks.front(), nullptr).bytes);
+      EXPECT_LE(f.bytes, attention_plans().attention_backward.plan(a).workspace);
       EXPECT_EQ(f.size.heads_per_group(), c.h / c.g);
       for (std::int64_t batch = 0; batch < f.size.batch; ++batch)
         for (std::int64_t head = 0; head < f.size.heads; ++head) {
@@ -155,6 +159,34 @@ TEST(FusedAttention, ChunksHaveEachHeadOnce) {
   }
 }
 
+// The stride of a dim of size 1 means nothing in the first chunk, and moves the address of the others.
+TEST_F(FusedAttentionRuns, InChunksOfWhichOnlySomeAreCopied) {
+  const Case c{.b = 2, .h = 16, .g = 16, .n = 4096, .m = 4096};
+  AttentionArgs forward = c.forward();
+  AttentionBackwardArgs backward = c.backward();
+  forward.in.p = backward.in.p = 0.1;
+  forward.in.q.strides[0] += 4;
+  backward.in.q.strides[0] += 4;
+  const auto expect_enough = [](const auto& chunks, std::size_t planned) {
+    ASSERT_EQ(chunks.size(), 4u);
+    EXPECT_FALSE(FusedAttention(chunks.front(), nullptr).read[0].is_copied);
+    EXPECT_TRUE(FusedAttention(chunks.back(), nullptr).read[0].is_copied);
+    for (const auto& chunk : chunks) EXPECT_LE(FusedAttention(chunk, nullptr).bytes, planned);
+  };
+  expect_enough(fused_chunks(forward), attention_plans().attention.plan(forward).workspace);
+  expect_enough(fused_chunks(backward), attention_plans().attention_backward.plan(backward).workspace);
+}
+
+TEST(FusedAttention, RoundsDropoutToWhatFloatsHold) {
+  AttentionArgs a = Case{}.forward();
+  for (const double p : {0.1, 0.2, 0.3, 0.4, 0.999, 1e-6}) {
+    a.in.p = p;
+    const double used = FusedAttention(a, nullptr).p;
+    EXPECT_NEAR(used, p, 0x1p-25);
+    EXPECT_EQ(1 - used, static_cast<double>(1 - static_cast<float>(used))) << p;
+  }
+}
+
 TEST(FusedAttention, HasTheSameChunksInBothPassesWithDropout) {
   const Case c{.b = 5, .h = 8, .g = 4, .n = 3000, .m = 3000};
   AttentionArgs forward = c.forward();
@@ -165,6 +197,9 @@ TEST(FusedAttention, HasTheSameChunksInBothPassesWithDropout) {
   const auto of_forward = fused_chunks(forward);
   const auto of_backward = fused_chunks(backward);
   EXPECT_GT(of_forward.size(), 1u);
+  AttentionArgs of_gpu_test = Case{.b = 70, .h = 4, .g = 2, .n = 640, .m = 1400}.forward();
+  of_gpu_test.in.p = 0.3;
+  EXPECT_EQ(fused_chunks(of_gpu_test).size(), 2u);
   ASSERT_EQ(of_forward.size(), of_backward.size());
   for (std::size_t i = 0; i < of_forward.size(); ++i) {
     EXPECT_EQ(of_forward[i].in.q.data(), of_backward[i].in.q.data());

@@ -1,6 +1,7 @@
 // Dropout by cuDNN's fused attention: its mask is its own, and the same in all that belongs to one call.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "bytetape/autograd/capture.h"
@@ -8,16 +9,16 @@
 #include "bytetape/bytetape.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
+#include "tests/support/predict_cases.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {
 namespace {
 
-constexpr double p = 0.3;
-
 struct Case {
   std::int64_t b, h, g, n, m, d = 64, e = 64;
   bool causal = false;
+  double p = 0.3;
 
   AttentionOptions options() const { return {.causal = causal, .dropout = p}; }
 };
@@ -82,7 +83,7 @@ class CudaFusedDropout : public GpuTest {
       const Tensor at = arange(c.n, DType::i64, gpu);
       scores = where(unsqueeze(at, 1) >= arange(c.m, DType::i64, gpu), scores, -1e300);
     }
-    return matmul(softmax(scores, -1) * kept / (1 - p), repeated(x[2]));
+    return matmul(softmax(scores, -1) * kept / (1 - c.p), repeated(x[2]));
   }
   static void expect_close(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, double tolerance) {
     for (std::size_t i = 0; i < actual.size(); ++i) {
@@ -102,8 +103,8 @@ class CudaFusedDropout : public GpuTest {
 
 TEST_F(CudaFusedDropout, DropsTheSameInForwardAndBackward) {
   for (const Case& c : {Case{2, 3, 3, 64, 128}, Case{2, 4, 2, 65, 300, 64, 32}, Case{1, 2, 2, 2, 2, 8, 8},
-                        Case{2, 2, 1, 200, 200, 128, 128, true}, Case{1, 2, 2, 257, 129, 40, 96, true},
-                        Case{40, 4, 2, 640, 1400}})  // the last one in several chunks
+                        Case{2, 2, 1, 200, 200, 128, 128, true, 0.1}, Case{1, 2, 2, 257, 129, 40, 96, true, 0.9},
+                        Case{70, 4, 2, 640, 1400}})  // the last one in two chunks
     for (const auto& [dtype, tolerance] : {std::pair{DType::bf16, 2e-2}, {DType::f16, 4e-3}}) {
       SCOPED_TRACE(detail::concat(dtype, " n", c.n, " m", c.m, " d", c.d, c.causal ? " causal" : ""));
       const auto x = inputs(c, dtype);
@@ -115,26 +116,30 @@ TEST_F(CudaFusedDropout, DropsTheSameInForwardAndBackward) {
     }
 }
 
+// With cuDNN 9.14, every second one of eight queries has the same mask, so a quarter of the weights is drawn.
 TEST_F(CudaFusedDropout, KeepsEachWeightByChance) {
-  const Case c{4, 6, 6, 256, 256};
-  const Tensor mask = kept(c, DType::bf16);
-  // With cuDNN 9.14, every second one of eight rows is the same, so a quarter of the weights is drawn.
-  const auto sigma = [](double probability, std::int64_t count) {
-    return std::sqrt(probability * (1 - probability) / (static_cast<double>(count) / 4));
+  const auto sigma = [](double probability, std::int64_t drawn) {
+    return std::sqrt(probability * (1 - probability) / static_cast<double>(drawn));
   };
-  EXPECT_NEAR(mean(mask).item<double>(), 1 - p, 5 * sigma(p, mask.numel()));
-  const auto expect_independent = [&](std::int64_t dim, std::int64_t i) {
-    const Tensor a = narrow(mask, dim, 0, 1), b = narrow(mask, dim, i, 1);
-    const double both = 2 * p * (1 - p);  // the probability that two weights are not both kept or both dropped
-    EXPECT_NEAR(mean(to(a != b, DType::f64)).item<double>(), both, 5 * sigma(both, a.numel())) << dim << ' ' << i;
-  };
-  for (const int dim : {0, 1, 2, 3}) expect_independent(dim, mask.size(dim) - 1);
-  for (const std::int64_t i : {1, 8, 64, 128}) expect_independent(2, i);
-  for (const std::int64_t i : {1, 2, 8, 64, 128}) expect_independent(3, i);
+  for (const double p : {0.001, 0.1, 0.5}) {
+    const Case c{.b = 4, .h = 6, .g = 6, .n = 256, .m = 256, .p = p};
+    const Tensor mask = kept(c, DType::bf16);
+    EXPECT_NEAR(mean(mask).item<double>(), 1 - p, 5 * sigma(p, mask.numel() / 4)) << p;
+    const auto expect_independent = [&](std::int64_t dim, std::int64_t i) {
+      const Tensor a = narrow(mask, dim, 0, 1), b = narrow(mask, dim, i, 1);
+      const double both = 2 * p * (1 - p);  // the probability that two weights are not both kept or both dropped
+      EXPECT_NEAR(mean(to(a != b, DType::f64)).item<double>(), both,
+                  5 * sigma(both, dim == 2 ? a.numel() : a.numel() / 4))
+          << p << ' ' << dim << ' ' << i;
+    };
+    for (const int dim : {0, 1, 2, 3}) expect_independent(dim, mask.size(dim) - 1);
+    for (const std::int64_t i : {1, 8, 64, 128}) expect_independent(2, i);
+    for (const std::int64_t i : {1, 2, 8, 64, 128}) expect_independent(3, i);
+  }
 }
 
 TEST_F(CudaFusedDropout, HasAMaskForEachChunk) {
-  const Case c{40, 4, 2, 640, 1400};
+  const Case c{70, 4, 2, 640, 1400};
   const Tensor mask = kept(c, DType::bf16);
   for (std::int64_t i = 1; i < c.b; ++i)
     EXPECT_NE(mean(to(narrow(mask, 0, 0, 1) != narrow(mask, 0, i, 1), DType::f64)).item<double>(), 0) << i;
@@ -180,6 +185,34 @@ TEST_F(CudaFusedDropout, HasASecondDerivative) {
     const Tensor y = products(c, exact, kept(c, DType::bf16));
     expect_close(second(attend(c, x), x, gy), second(y, exact, to(gy, DType::f64)), 4e-2);
   }
+}
+
+// In one chunk and in two, and with the mask that a second derivative holds.
+TEST_F(CudaFusedDropout, TakesTheMemoryThatIsPredicted) {
+  for (const bool twice : {false, true})
+    for (const Case& c : {Case{2, 4, 2, 65, 130}, Case{70, 4, 2, 640, 1400}}) {
+      if (twice && c.b > 2) continue;
+      const auto build = [=]() -> std::function<void()> {
+        std::vector<Tensor> x;
+        for (const Shape& shape : {Shape{c.b, c.h, c.n, c.d}, Shape{c.b, c.g, c.m, c.d}, Shape{c.b, c.g, c.m, c.e}})
+          x.push_back(to(randn(shape), DType::bf16).set_requires_grad());
+        return [=] {
+          const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], c.options());
+          const std::vector<Tensor> g = grad({y}, x, {.seeds = {ones_like(y)}, .create_graph = twice});
+          if (twice) grad({sum(g[0] * g[0])}, x);
+        };
+      };
+      expect_as_predicted({detail::concat("b", c.b, twice ? " twice" : ""), build}, gpu);
+    }
+}
+
+TEST_F(CudaFusedDropout, DropsTheSameUnderRecompute) {
+  const Case c{2, 4, 4, 64, 100};
+  const auto x = inputs(c, DType::bf16);
+  const Tensor gy = heads(c.b, c.h, c.n, c.e, DType::bf16);
+  const auto expected = results(attend(c, x), x, gy);
+  const Recompute recompute;
+  expect_equal(results(attend(c, x), x, gy), expected);
 }
 
 }  // namespace

@@ -37,7 +37,11 @@ class Held {
   int stream_;
 };
 
-bool is_done(Stream stream) { return cudaStreamQuery(cuda::streams_of(gpu.index).get(stream.number())) == cudaSuccess; }
+bool is_done(Stream stream) {
+  const bool is_done = cudaStreamQuery(cuda::streams_of(gpu.index).get(stream.number())) == cudaSuccess;
+  cudaGetLastError();  // "not ready" must not be reported by the next launch
+  return is_done;
+}
 /// Whether a stream completes all its work before half the deadline.
 bool completes(Stream stream) {
   const auto end = std::chrono::steady_clock::now() + deadline / 2;
@@ -76,6 +80,7 @@ TEST_F(CudaOverlap, WhoWaitsForASavedTensorWaitsForNoLaterCopy) {
       x.storage().evict();
       fill_(empty({1 << 20}, DType::f32, gpu), -1);  // in its memory
       EXPECT_TRUE(completes(Stream(0))) << i;
+      EXPECT_FALSE(is_done(Stream::for_copies())) << i;
     }
     {
       const StreamScope copies(Stream::for_copies());
@@ -85,6 +90,7 @@ TEST_F(CudaOverlap, WhoWaitsForASavedTensorWaitsForNoLaterCopy) {
       const Held copies(Stream::for_copies());
       const Tensor y = x + x;
       EXPECT_TRUE(completes(Stream(0))) << i;
+      EXPECT_FALSE(is_done(Stream::for_copies())) << i;
     }
     EXPECT_EQ(x.to_vector<float>(), first);
     synchronize(gpu);
