@@ -279,7 +279,11 @@ TEST(Collectives, RefuseBadInput) {
   EXPECT_THROWS_SAYING(dist::all_reduce(zeros({2}, DType::boolean), group), DTypeError, "min or max");
   Tensor leaf = zeros({2}, DType::f64);
   leaf.set_requires_grad();
-  EXPECT_THROWS_SAYING(dist::all_reduce(leaf, group, ReduceOp::max), NotImplemented, "max");
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+    EXPECT_THROWS_SAYING(dist::all_reduce(leaf, group, op), NotImplemented, name_of(op));
+    EXPECT_THROWS_SAYING(dist::all_reduce_(leaf * 2, group, op), NotImplemented, name_of(op));
+    EXPECT_THROWS_SAYING(dist::reduce_scatter(leaf, group, op), NotImplemented, name_of(op));
+  }
   EXPECT_THROWS_SAYING(dist::all_reduce_(leaf, group), AutogradError, "leaf");
   EXPECT_THROWS_SAYING(dist::all_reduce_(expand(zeros({1}), {3}), group), ValueError, "memory");
   EXPECT_THROWS_SAYING(dist::broadcast(x, group, group.size()), ValueError, "root");

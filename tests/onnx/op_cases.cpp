@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "bytetape/bytetape.h"
@@ -113,6 +114,18 @@ void add_batches(std::vector<ExportCase>& all) {
   }));
 }
 
+/// Attention of queries that may attend to no key, because of a mask alone or of a mask and the causal option.
+void add_masks(std::vector<ExportCase>& all) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const Tensor floats =
+      make_tensor({-inf, 0, 1, 2, -inf, -inf, -inf, -inf, 0, 1, -inf, 2, 1, 0, 2, 1}, {4, 4}, DType::f32);
+  for (const Tensor& mask : {floats, floats > -inf})
+    for (const bool is_causal : {false, true})
+      all.push_back(function_case(
+          detail::concat("attention_to_no_key_", mask.dtype(), is_causal ? "_causal" : ""), {2, 4, 3},
+          [=](const Tensor& x) { return scaled_dot_product_attention(x, x, x, {.mask = mask, .causal = is_causal}); }));
+}
+
 void add_in_place(std::vector<ExportCase>& all) {
   all.push_back(function_case("in_place", {4}, [](const Tensor& x) {
     const Tensor y = x * 2;
@@ -162,6 +175,7 @@ void add_constants(std::vector<ExportCase>& all) {
 std::vector<ExportCase> op_cases() {
   std::vector<ExportCase> all;
   add_batches(all);
+  add_masks(all);
   add_in_place(all);
   add_constants(all);
   const std::vector<std::string> ops = documented_ops();

@@ -1,7 +1,13 @@
 #include "bytetape/autograd/ops/scan.h"
 
 #include <limits>
+#include <utility>
 
+#include "bytetape/autograd/engine.h"
+#include "bytetape/autograd/ops/copy.h"
+#include "bytetape/autograd/ops/reduce.h"
+#include "bytetape/autograd/ops/view.h"
+#include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
@@ -25,10 +31,23 @@ TEST(Scan, SumsOfIntegersAreI64AndWrapAround) {
 }
 
 TEST(Scan, SixteenBitSumsAreRoundedOnce) {
-  for (const DType dtype : {DType::bf16, DType::f16}) {
-    const Tensor y = cumsum(make_tensor(std::vector<double>(4096, 1), {4096}, dtype), 0);
-    EXPECT_EQ(y.to_vector<float>()[4095], 4096);  // a sum in bf16 stays at 256, one in f16 at 2048
-  }
+  // One row, rows of adjacent elements, and rows that are summed side by side.
+  for (const auto& [shape, dim] : {std::pair(Shape{4096}, 0), {Shape{3, 4096}, 1}, {Shape{4096, 3}, 0}})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const Tensor x = ones(shape, dtype).set_requires_grad(), y = cumsum(x, dim);
+      const Tensor gx = grad({y}, {x}, {.seeds = {ones(shape, dtype)}})[0];
+      // A sum in bf16 stays at 256, one in f16 at 2048.
+      EXPECT_EQ(min(select(y, dim, 4095)).item<float>(), 4096) << dtype << shape;
+      EXPECT_EQ(min(select(gx, dim, 0)).item<float>(), 4096) << dtype << shape;
+    }
+}
+
+TEST(Scan, SumsOfF32AreRoundedOnce) {
+  constexpr float most = 1 << 24;  // in f32, adding 1 to it has no effect
+  const Tensor rows = make_tensor({most, 1, 1, most, 1, 1}, {2, 3}, DType::f32);
+  EXPECT_EQ(select(cumsum(rows, 1), 1, 2).to_vector<float>(), std::vector<float>(2, most + 2));
+  const Tensor columns = contiguous(transpose(rows, 0, 1));  // summed side by side
+  EXPECT_EQ(select(cumsum(columns, 0), 0, 2).to_vector<float>(), std::vector<float>(2, most + 2));
 }
 
 TEST(Scan, ANaNReachesWhatFollowsIt) {
