@@ -1,6 +1,7 @@
 #include "bytetape/autograd/ops/images/conv.h"
 
 #include <gtest/gtest.h>
+#include <iterator>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/gradcheck.h"
@@ -258,9 +259,10 @@ TEST(Conv2dKernels, ChosenTellsConvolutionsApart) {
   };
   const Tensor w = random_tensor({16, 16, 3, 3}, DType::f32), b = random_tensor({16}, DType::f32);
   const Tensor gy = channels_last(random_tensor({2, 16, 2, 2}, DType::f32));
+  std::size_t with_program = 0;
   for (const Pair& pair : pairs) {
     const Tensor x = channels_last(random_tensor({2, 16, pair.size, pair.size}, DType::f32));
-    EXPECT_TRUE(all_have_programs(x, w, b, gy, pair.first)) << pair.what;
+    with_program += all_have_programs(x, w, b, gy, pair.first);
     for (const Conv2dParams& p : {pair.first, pair.second}) {
       ASSERT_EQ(conv2d(x, w, b, p).shape(), gy.shape()) << pair.what;
       const Results got = run_kernels(chosen(), x, w, b, gy, p), expected = run_kernels(portable, x, w, b, gy, p);
@@ -268,6 +270,8 @@ TEST(Conv2dKernels, ChosenTellsConvolutionsApart) {
         EXPECT_TRUE(close(got.*member, expected.*member)) << pair.what;
     }
   }
+  // Without AVX2, no program of oneDNN is repeatable, and all are left out.
+  EXPECT_TRUE(with_program == 0 || with_program == std::size(pairs)) << with_program;
   // Layouts of x, of y and of the weight, and the bias, in all orders of two.
   const Tensor image = random_tensor({2, 16, 9, 9}, DType::f32);
   const Conv2dParams p{.stride = 4};
