@@ -116,8 +116,10 @@ static void throw_heard() {
 }
 
 std::vector<int> Exchange::wait(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds grace{200};  // for messages that are on their way when a failure is heard
   int left = messages_->count();
   auto last = Clock::now();
+  bool has_heard = false;
   for (Patience patience; left > 0; patience.wait()) {
     int count = 0;
     try {
@@ -132,8 +134,13 @@ std::vector<int> Exchange::wait(std::chrono::milliseconds timeout) {
       last = Clock::now();
     }
     if (!patience.is_long()) continue;
-    throw_heard();
-    if (Clock::now() - last > timeout) return messages_->missing();
+    if (!has_heard && heard_failure()) {
+      has_heard = true;
+      last = Clock::now();
+    }
+    const auto waited = Clock::now() - last;
+    if (has_heard && waited > grace) throw_heard();
+    if (waited > timeout) return messages_->missing();
   }
   return {};
 }
