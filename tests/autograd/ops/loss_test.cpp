@@ -1,6 +1,9 @@
 #include "bytetape/autograd/ops/loss.h"
 
 #include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "bytetape/autograd/autocast.h"
 #include "bytetape/autograd/engine.h"
@@ -24,6 +27,24 @@ TEST(CrossEntropy, SurvivesLargeLogits) {
   const Tensor x = make_tensor({1e4, 0, -1e4, 3e4, 3e4, 0}, {2, 3}, DType::f32);
   const Tensor losses = cross_entropy(x, classes({0, 1}), {.reduction = Reduction::none});
   EXPECT_TRUE(all_close(losses.to_vector<double>(), {0, std::log(2.0)}, 1e-6, 1e-2));
+}
+
+// As if the classes were not there.
+TEST(CrossEntropy, LeavesOutClassesWhoseLogitsAreMinusInfinity) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const auto run = [&](const std::vector<double>& values, const Shape& shape, const Tensor& target) {
+      const Tensor x = make_tensor(values, shape, dtype).set_requires_grad(), loss = cross_entropy(x, target);
+      return std::pair(loss.item<double>(), grad({loss}, {x})[0].to_vector<double>());
+    };
+    const auto [loss, g] = run({1, -inf, 2, -inf, 0.5, 3}, {2, 3}, classes({2, 1}));
+    const auto [expected, e] = run({1, 2, 0.5, 3}, {2, 2}, classes({1, 0}));
+    EXPECT_NEAR(loss, expected, 1e-6) << dtype;
+    EXPECT_TRUE(all_close(g, {e[0], 0, e[1], 0, e[2], e[3]}, 1e-6, 1e-6)) << dtype;
+    EXPECT_TRUE(g[1] == 0 && g[3] == 0) << dtype;
+  }
+  const Tensor row = full({1, 3}, -inf), target = zeros({1}, DType::i64);
+  EXPECT_TRUE(std::isnan(cross_entropy(row, target).item<float>()));
 }
 
 TEST(CrossEntropy, IgnoresTargets) {
