@@ -147,6 +147,8 @@ std::vector<OpRow> attention_rows() {
                     {in(1, 3, 140, 8), in(1, 3, 600, 8), in(1, 3, 600, 8)}),
       attention_row("mask", {}, with_mask(in(2, 1, 4, 6), in(5)), big),
       attention_row("boolean_mask", {}, boolean, big_boolean, Mask::allowed),
+      attention_row("causal_mask", {.causal = true}, with_mask(in(2, 1, 4, 6), in(5)), big),
+      attention_row("causal_boolean_mask", {.causal = true}, boolean, big_boolean, Mask::allowed),
       // Scores are 0. Other scores near -1e9 are rounded, differently in each dtype.
       attention_row("low_mask", {.scale = 0}, boolean, big_boolean, Mask::low),
       attention_row("dropout", {.causal = true, .dropout = 0.3}, with_keys, large),

@@ -1,6 +1,7 @@
 // What training loops do besides training a model of the examples with an optimizer.
 #include "bytetape/bytetape.h"
 #include "examples/cifar10/models.h"
+#include "examples/gpt/model.h"
 #include "examples/mnist/models.h"
 #include "tests/support/predict_cases.h"
 #include "tests/support/training_loop.h"
@@ -326,6 +327,25 @@ struct Leaking : TrainingLoop {
   }
 };
 
+/// A GPT-2 under Autocast, with dropout, on texts of two lengths. Heads have a size that cuDNN's attention takes.
+struct Language {
+  examples::Gpt model{{.vocabulary = 100, .context = 48, .layers = 2, .heads = 2, .width = 32, .dropout = 0.1}};
+  optim::AdamW optimizer{model.parameters(), {.lr = 1e-3}};
+  bool is_short = false;
+  void step() {
+    const std::int64_t tokens = is_short ? 30 : 48;
+    is_short = !is_short;
+    const auto random = [&] {
+      return randint(0, 100, {4, tokens}, DType::i64, default_device(), default_generator(), memory::Role::input);
+    };
+    const Autocast autocast(DType::bf16);
+    optimizer.zero_grad();
+    model.loss(random(), random()).backward();
+    optim::clip_grad_norm_(model.parameters(), 1.0);
+    optimizer.step();
+  }
+};
+
 template <class Loader>
 void take_epoch(TrainingLoop& l, Loader& loader) {
   for (const auto& [x, y] : loader) {
@@ -409,6 +429,7 @@ std::vector<PredictCase> loop_cases() {
       of<SavedOnCpu>("saves_on_the_cpu"),
       of<Tied>("tied_weights"),
       of<Recurrent>("recurrent"),
+      of<Language>("language_model"),
       of<Resident>("resident_images"),
       of<Loaded>("data_loader"),
       of<Leaking>("leaks"),
