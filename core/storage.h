@@ -90,7 +90,7 @@ class Storage final : public RefCounted {
   /// is not counted for such a storage. Only one thread may use the storage meanwhile.
   /// @{
 
-  /// Sets the source that recomputes dropped bytes. Call it before an op saves the storage.
+  /// Sets the source from which dropped bytes are restored. Call it before an op saves the storage.
   void set_source(Ref<ByteSource> source) { residency_.set_source(std::move(source)); }
   /// Returns the memory to the allocator, and discards the autocast copy. Call it while no running op has the address.
   /// Throws ValueError if there is no source.

@@ -13,8 +13,8 @@ namespace bytetape::dist {
 ///       });
 ///     }
 ///
-/// An exception is printed with the number of its rank, and reported to the other ranks. Their next collective, or the
-/// one in which they wait, throws DistributedError with its text. `name` is printed before it. Returns 0, or 1 after an
+/// Prints an exception after `name` and the rank's number, and reports it to the other ranks. There, the collective
+/// that is waiting, or the next one, throws DistributedError with the exception's text. Returns 0, or 1 after an
 /// exception.
 int run(const std::function<void()>& program, const std::string& name = "") noexcept;
 

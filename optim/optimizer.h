@@ -115,7 +115,7 @@ class Optimizer {
   struct State {
     std::string_view name;     // PyTorch's name
     Tensor* tensor;            // undefined until the first step
-    bool is_optional = false;  // may be missing after steps
+    bool is_optional = false;  // may still be undefined after steps
   };
   bool has_taken_steps(std::size_t i) const { return given_[i] > 0; }
   /// Throws ValueError, naming the argument, if `value` is negative, infinite or NaN.

@@ -9,7 +9,7 @@
 
 namespace bytetape {
 
-/// In index(), stands for Slice() in each dim that has no index.
+/// An index for index() that stands for Slice() in each dim without an index.
 inline constexpr struct EllipsisType {
 } Ellipsis;
 
@@ -40,7 +40,7 @@ class TensorIndex {
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
 ///   must not be negative. At most one index can be a tensor.
-///   A mask cannot be an index, because only the device knows how many elements it selects: use where().
+/// - A mask cannot be an index, because only the device knows how many elements the mask selects. Use where().
 ///
 /// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x. Differentiable to any
 /// order.

@@ -10,7 +10,7 @@ namespace bytetape {
 struct LinearCrossEntropyOptions {
   Reduction reduction = Reduction::mean;  ///< mean (over the targets that are not ignored) or sum
   std::int64_t ignore_index = -100;       ///< targets of this class have loss 0 and no gradient
-  std::int64_t chunks = 0;                ///< the parts in which rows are processed; 0: by 512 MiB of logits at most
+  std::int64_t chunks = 0;                ///< number of chunks of rows; 0: the fewest of at most 512 MiB of logits
 };
 
 /// Computes cross_entropy(linear(x, weight), target) without the whole tensor of logits: for language models, whose

@@ -116,7 +116,7 @@ static void throw_heard() {
 }
 
 std::vector<int> Exchange::wait(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds grace{200};  // for messages that are on their way when a failure is heard
+  constexpr std::chrono::milliseconds grace{200};  // lets messages in flight arrive after a failure was heard
   int left = messages_->count();
   auto last = Clock::now();
   bool has_heard = false;

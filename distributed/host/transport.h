@@ -43,13 +43,13 @@ class Transport {
   virtual std::unique_ptr<Messages> messages() = 0;
   /// Sends all other ranks the reason why this one fails. Waits at most a second.
   virtual void tell_failure(const std::string& text) noexcept = 0;
-  /// Returns a failure that another rank reported, each once.
+  /// Returns the next failure that another rank reported, if any.
   virtual std::optional<Failure> take_failure() = 0;
   /// Waits until all ranks have called this, or may_wait() is false.
   virtual void finish(const std::function<bool()>& may_wait) = 0;
 };
 
-/// Returns MPI, or null if the build lacks it.
+/// Connects by MPI. Returns null if the build lacks it.
 /// Throws DistributedError if MPI's ranks differ from the launcher's.
 std::unique_ptr<Transport> connect_by_mpi(const Launch& launch);
 

@@ -131,9 +131,9 @@ Tensor AttentionBackward::probabilities(const Tensor& q, const Tensor& k) const 
   return where(has_keys, softmax(where(has_keys, scores, 0), -1), 0);
 }
 
-/// Returns which probabilities (b, h, n, m) a device keeps that drops them by a mask of its own. Attention to the
-/// columns of an identity, with equal scores, shows it. The shapes are those of the op, because the mask may depend on
-/// them.
+/// Returns a bool tensor (b, h, n, m): true where the device's own dropout mask keeps a probability. Computes attention
+/// with equal scores, and columns of an identity as v. A probability was kept if its result is not 0. The shapes are
+/// the op's, because the mask may depend on them.
 Tensor kept_by_device(const AttentionInputs& in, const Shape& value) {
   const NoGrad no_grad;
   const DType dtype = in.q.dtype;
@@ -155,7 +155,7 @@ Tensor kept_by_device(const AttentionInputs& in, const Shape& value) {
   return cat(parts, 3);
 }
 
-/// Returns what drops probabilities, and their gradients, as the forward did.
+/// Returns a function that applies the forward's dropout to probabilities or their gradients.
 std::function<Tensor(const Tensor&)> AttentionBackward::dropout_of(const Tensor& q, const Tensor& k,
                                                                    const Tensor& v) const {
   const AttentionInputs in = inputs_of(q, k, v, mask.get(), is_causal, scale, p, may_fuse, state);
