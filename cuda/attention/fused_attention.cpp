@@ -89,10 +89,10 @@ bool has_fused_backward(const AttentionInputs& in) {
   return in.q.shape[2] > 1 && library_workspace(one_group(in), true) <= most_fused_bytes;
 }
 
-/// Whether 1 - p has the same bits in cudnn-frontend's forward, which computes it in f64, and backward, in f32, once p
-/// is a multiple of 2^-24; and whether that p is close enough to the one given.
-bool is_fused_dropout(double p) { return p >= 0x1p-20 && p <= 1 - 0x1p-10; }
+/// cudnn-frontend computes 1 - p in f64 in forward and in f32 in backward. Both are equal if p is a multiple of 2^-24.
 double rounded(double p) { return std::round(p * 0x1p24) * 0x1p-24; }
+/// Whether rounding changes p and 1 / (1 - p) little enough.
+bool is_fused_dropout(double p) { return p >= 0x1p-20 && p <= 1 - 0x1p-10; }
 
 // With one query and one key, cuDNN has no backward. Without cuDNN, all attention is made of matrix products.
 bool is_fused(const AttentionInputs& in) {

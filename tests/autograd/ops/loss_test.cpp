@@ -29,7 +29,7 @@ TEST(CrossEntropy, SurvivesLargeLogits) {
   EXPECT_TRUE(all_close(losses.to_vector<double>(), {0, std::log(2.0)}, 1e-6, 1e-2));
 }
 
-// As if the classes were not there.
+// The loss and its gradient are those of the other classes.
 TEST(CrossEntropy, LeavesOutClassesWhoseLogitsAreMinusInfinity) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {

@@ -8,8 +8,8 @@
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/bytetape.h"
+#include "tests/cuda/attention/expect_tensors.h"
 #include "tests/cuda/gpu.h"
-#include "tests/support/expect.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {
@@ -61,11 +61,6 @@ class CudaFlashAttention : public GpuTest {
       EXPECT_TRUE(
           all_close(actual[i].to_vector<double>(), expected[i].to_vector<double>(), tolerance, tolerance * largest));
     }
-  }
-  static void expect_equal(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
-    ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i)
-      EXPECT_EQ(actual[i].to_vector<double>(), expected[i].to_vector<double>()) << i;
   }
 };
 

@@ -7,8 +7,8 @@
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/bytetape.h"
+#include "tests/cuda/attention/expect_tensors.h"
 #include "tests/cuda/gpu.h"
-#include "tests/support/expect.h"
 #include "tests/support/random.h"
 
 namespace bytetape::test {
@@ -45,20 +45,6 @@ class CudaFusedAttention : public GpuTest {
     std::vector<Tensor> all = grad({y}, x, {.seeds = {to(gy, dtype)}});
     all.push_back(y.detach());
     return all;
-  }
-  static void expect_close(const Tensor& actual, const Tensor& expected, double tolerance) {
-    double largest = 1e-3;
-    const auto values = expected.to_vector<double>();
-    for (const double v : values) largest = std::max(largest, std::abs(v));
-    EXPECT_TRUE(all_close(actual.to_vector<double>(), values, tolerance, tolerance * largest));
-  }
-  static void expect_equal(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
-    ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i) {
-      const auto a = actual[i].to_vector<double>(), e = expected[i].to_vector<double>();
-      const auto [at, of] = std::ranges::mismatch(a, e);
-      EXPECT_TRUE(at == a.end()) << "tensor " << i << ", element " << at - a.begin() << ": " << *at << " for " << *of;
-    }
   }
 };
 

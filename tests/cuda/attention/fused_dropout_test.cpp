@@ -1,4 +1,4 @@
-// Dropout by cuDNN's fused attention: its mask is its own, and the same in all that belongs to one call.
+// Tests dropout by cuDNN's fused attention. cuDNN draws its own mask, which must be the same in all passes of a call.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -7,8 +7,8 @@
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/bytetape.h"
+#include "tests/cuda/attention/expect_tensors.h"
 #include "tests/cuda/gpu.h"
-#include "tests/support/expect.h"
 #include "tests/support/predict_cases.h"
 #include "tests/support/random.h"
 
@@ -54,7 +54,8 @@ class CudaFusedDropout : public GpuTest {
       squares = squares + sum(to(g * g, squares.dtype()));
     return grad({squares}, x);
   }
-  /// Which probabilities attend() keeps, (b, h, n, m) in f64: attention with equal scores to columns of an identity.
+  /// Returns 1 for each probability (b, h, n, m) that attend() keeps, in f64. Attention with equal scores to the
+  /// columns of an identity shows it.
   static Tensor kept(const Case& c, DType dtype) {
     const NoGrad no_grad;
     const Tensor q = zeros({c.b, c.h, c.n, c.d}, dtype, gpu), k = zeros({c.b, c.g, c.m, c.d}, dtype, gpu);
@@ -84,20 +85,6 @@ class CudaFusedDropout : public GpuTest {
       scores = where(unsqueeze(at, 1) >= arange(c.m, DType::i64, gpu), scores, -1e300);
     }
     return matmul(softmax(scores, -1) * kept / (1 - c.p), repeated(x[2]));
-  }
-  static void expect_close(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, double tolerance) {
-    for (std::size_t i = 0; i < actual.size(); ++i) {
-      SCOPED_TRACE(i);
-      const auto values = expected[i].to_vector<double>();
-      double largest = 1e-3;
-      for (const double v : values) largest = std::max(largest, std::abs(v));
-      EXPECT_TRUE(all_close(actual[i].to_vector<double>(), values, tolerance, tolerance * largest));
-    }
-  }
-  static void expect_equal(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
-    ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i)
-      EXPECT_TRUE(actual[i].to_vector<double>() == expected[i].to_vector<double>()) << i;
   }
 };
 
@@ -187,7 +174,7 @@ TEST_F(CudaFusedDropout, HasASecondDerivative) {
   }
 }
 
-// In one chunk and in two, and with the mask that a second derivative holds.
+// The cases have one chunk, two chunks, and a mask that a second derivative stores.
 TEST_F(CudaFusedDropout, TakesTheMemoryThatIsPredicted) {
   for (const bool twice : {false, true})
     for (const Case& c : {Case{2, 4, 2, 65, 130}, Case{70, 4, 2, 640, 1400}}) {

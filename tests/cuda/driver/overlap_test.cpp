@@ -1,4 +1,4 @@
-// Which work does not wait for which: one stream is held, and another one gets through.
+// Tests that streams do not wait for each other: one stream is held, and another one completes its work.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/core/memory/allocator/pinned.h"
 #include "bytetape/cuda/runtime/streams.h"
 #include "tests/cuda/gpu.h"
 
@@ -17,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr auto deadline = 10s;
 
-/// Holds what a stream is given later, until this ends, or for `deadline`.
+/// Holds the later work of a stream while it lives, for at most `deadline`.
 class Held {
  public:
   explicit Held(Stream stream) {
@@ -69,7 +68,7 @@ TEST_F(CudaOverlap, CopiesDoNotWaitForTheWork) {
   EXPECT_EQ(sum(y).item<std::int64_t>(), 16 << 20);
 }
 
-// What the stream for copies is given later is nobody's but its own.
+// Later work of the stream for copies delays no other stream.
 TEST_F(CudaOverlap, WhoWaitsForASavedTensorWaitsForNoLaterCopy) {
   const Tensor x = rand({1 << 20}, DType::f32, gpu);
   const auto first = x.to_vector<float>();
