@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "bytetape/autograd/op.h"
+#include "bytetape/autograd/ops/compare.h"
 #include "bytetape/autograd/ops/indexing.h"
+#include "bytetape/core/factories.h"
 
 namespace bytetape {
 
@@ -25,35 +27,45 @@ Tensor tensor_among(const std::vector<TensorIndex>& indices) {
   return {};
 }
 
-void check_tensor(const Tensor& x, const Tensor& index) {
+bool is_mask(const Tensor& index) { return index.defined() && index.dtype() == DType::boolean; }
+
+/// Returns the number of dims of x that an index stands for.
+int dims_of(const TensorIndex& i) {
+  if (as<NoneType>(i) || as<EllipsisType>(i)) return 0;
+  const auto* tensor = as<Tensor>(i);
+  return tensor && is_mask(*tensor) ? tensor->rank() : 1;
+}
+
+void check_tensor(const Tensor& x, int dim, const Tensor& index) {
   check_same_device(x, index);
-  check<DTypeError>(index.dtype() != DType::boolean,
-                    "the number of elements that a mask selects depends on its values; ",
-                    "use where(mask, x, value), got ", describe(index));
-  check<DTypeError>(index.dtype() == DType::i64, "expected indices in i64, got ", describe(index));
+  if (!is_mask(index)) {
+    check<DTypeError>(index.dtype() == DType::i64, "expected indices in i64 or a mask, got ", describe(index));
+    return;
+  }
+  check(index.rank() > 0, "a mask needs a dim, got ", describe(index));
+  for (int d = 0; d < index.rank(); ++d)
+    check(index.shape()[d] == x.shape()[dim + d], "the mask ", describe(index), " does not fit dim ", dim + d, " of ",
+          describe(x));
 }
 
 /// Checks the indices. Returns the number of dims that have none.
 int check_indices(const Tensor& x, const std::vector<TensorIndex>& indices) {
   check<ValueError>(count<EllipsisType>(indices) <= 1, "expected at most one Ellipsis");
   check<ValueError>(count<Tensor>(indices) <= 1, "expected at most one index that is a tensor");
-  const auto dims = static_cast<std::int64_t>(indices.size()) - count<NoneType>(indices) - count<EllipsisType>(indices);
+  int dims = 0;
+  for (const TensorIndex& i : indices) dims += dims_of(i);
   check(dims <= x.rank(), "expected at most ", x.rank(), " indices for ", describe(x), ", got ", dims);
-  const int missing = x.rank() - static_cast<int>(dims);
+  const int missing = x.rank() - dims;
   int dim = 0;
   for (const TensorIndex& i : indices) {
-    if (as<NoneType>(i)) continue;
-    if (as<EllipsisType>(i)) {
-      dim += missing;
-      continue;
-    }
-    const std::int64_t size = x.shape()[dim];
-    if (const auto* at = as<std::int64_t>(i))
+    if (const auto* at = as<std::int64_t>(i)) {
+      const std::int64_t size = x.shape()[dim];
       check(*at >= -size && *at < size, "index ", *at, " is out of range in dim ", dim, " of ", describe(x));
+    }
     if (const auto* range = as<Slice>(i))
       check<ValueError>(range->step > 0, "the step of a Slice must be positive, got ", range->step);
-    if (const auto* tensor = as<Tensor>(i)) check_tensor(x, *tensor);
-    ++dim;
+    if (const auto* tensor = as<Tensor>(i)) check_tensor(x, dim, *tensor);
+    dim += as<EllipsisType>(i) ? missing : dims_of(i);
   }
   return missing;
 }
@@ -75,7 +87,33 @@ Tensor select_at(const Tensor& x, int dim, const Tensor& index) {
   return reshape(y, shape);
 }
 
+/// Replaces the dims of x that a mask stands for, from `dim` on, by the elements at which it is true.
+Tensor select_where(const Tensor& x, int dim, const Tensor& mask) {
+  Shape shape;
+  for (int d = 0; d < dim; ++d) shape.push_back(x.shape()[d]);
+  shape.push_back(mask.numel());
+  for (int d = dim + mask.rank(); d < x.rank(); ++d) shape.push_back(x.shape()[d]);
+  return index_select(reshape(x, shape), dim, flatten(nonzero(flatten(mask))));
+}
+
 }  // namespace
+
+constexpr OpDefinition nonzero_op{.name = "nonzero", .family = Family::copy, .flop = no_flop};  // the copy to the host
+Tensor nonzero(const Tensor& x) {
+  const Op<nonzero_op> op(x);
+  check_defined(x);
+  check<DeviceError>(!x.device().is_meta, "the size of the result depends on values, which ", describe(x),
+                     " does not have");
+  const std::vector<bool> is_true = (x.dtype() == DType::boolean ? x : x != 0).to_vector<bool>();
+  std::vector<std::int64_t> indices;
+  Dims at = Dims::filled(x.rank(), 0);
+  for (const bool counts : is_true) {
+    if (counts) indices.insert(indices.end(), at.begin(), at.end());
+    for (int d = x.rank() - 1; d >= 0 && ++at[d] == x.shape()[d]; --d) at[d] = 0;
+  }
+  const auto count = std::count(is_true.begin(), is_true.end(), true);
+  return op.result(from_vector(indices, {count, x.rank()}, x.device()));
+}
 
 constexpr OpDefinition index_op{.name = "index", .inputs = {"x", "index"}, .kind = OpKind::composite};
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
@@ -95,9 +133,10 @@ Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices) {
     } else {
       if (const auto* range = as<Slice>(i); range && !is_whole(*range)) y = slice(y, dim, *range);
       if (as<Tensor>(i)) place = dim;
-      ++dim;
+      dim += dims_of(i);
     }
   }
+  if (is_mask(tensor)) return op.result(select_where(y, place, tensor));
   return op.result(tensor.defined() ? select_at(y, place, tensor) : y);
 }
 

@@ -13,7 +13,7 @@ namespace bytetape {
 inline constexpr struct EllipsisType {
 } Ellipsis;
 
-/// An index of one dim, for index(): an integer, a Slice, None, Ellipsis, or an i64 tensor.
+/// An index for index(): an integer, a Slice, None, Ellipsis, an i64 tensor, or a mask.
 class TensorIndex {
  public:
   using Value = std::variant<std::int64_t, Slice, NoneType, EllipsisType, Tensor>;
@@ -40,14 +40,23 @@ class TensorIndex {
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
 ///   must not be negative. At most one index can be a tensor.
-/// - A mask cannot be an index, because only the device knows how many elements the mask selects. Use where().
+/// - A mask, a bool tensor of any rank but 0, replaces as many dims, whose shape it has, by one: the elements at which it
+///   is true, row-major. It counts as a tensor. The host reads it, as nonzero() does, so where() is faster where it
+///   serves.
 ///
 /// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x. Differentiable to any
 /// order.
-/// Throws ShapeError if there are too many indices, or an integer is out of range.
-/// Throws DTypeError if a tensor is not i64.
+/// Throws ShapeError if there are too many indices, an integer is out of range, or a mask has another shape than its
+/// dims of x.
+/// Throws DTypeError if a tensor is neither i64 nor bool.
+/// Throws DeviceError for a mask on a meta device, and CaptureError for one in a captured step.
 /// Throws ValueError if there are two tensors or two Ellipsis, a step is not positive, or an element of the tensor is
 /// out of range.
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);
+
+/// Returns the indices of the elements of x that are not 0, row-major: i64 (count, x.rank()) (torch.nonzero). The count
+/// depends on values, so the host waits for the device and reads x. Not differentiable.
+/// Throws DeviceError on a meta device, so memory::predict() cannot predict it, and CaptureError in a captured step.
+Tensor nonzero(const Tensor& x);
 
 }  // namespace bytetape

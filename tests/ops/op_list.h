@@ -107,6 +107,7 @@ struct OpRow {
   bool has_empty_case = true;         // false where the op needs an element
   Case large = {};                    // enough work for several threads; else (300, 401), and (401) for further inputs
   bool same_on_any_threads = true;    // false: last bits of gradients depend on the number of threads
+  bool is_predictable = true;         // false: the shape of the result depends on values
   std::optional<Family> family = {};  // of the table that has the row
 
   std::string name() const { return variant.empty() ? op : op + "_" + variant; }

@@ -213,6 +213,7 @@ TEST_P(Op, RefusesBadInputNamingItself) {
 }
 
 TEST_P(Op, IsPredictedToTheByte) {
+  if (!row().is_predictable) GTEST_SKIP();
   for_each_case([&](const Case& inputs, const Arrays& values) {
     const auto program = [&](Device d) { forward_backward(row().f, make_inputs(inputs, values, DType::f32, d)); };
     for (const Device device : available_devices()) {

@@ -1,11 +1,12 @@
 #include "bytetape/autograd/ops/index.h"
 
+#include "bytetape/autograd/gradcheck.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
-namespace bytetape {
+namespace bytetape::test {
 namespace {
 
 using Indices = std::vector<std::int64_t>;
@@ -42,5 +43,48 @@ TEST(Index, RejectsAnElementOfATensorThatIsOutOfRange) {
   EXPECT_THROWS_SAYING(index(zeros({2, 3}), {Tensor()}), ValueError, "undefined");
 }
 
+TEST(Index, ByAMaskSelectsWhatIsTrueInOrder) {
+  const Tensor x = reshape(arange(24), {2, 3, 4});
+  const Tensor rows = from_vector(std::vector<bool>{true, false, true});
+  const Tensor pairs = from_vector(std::vector<bool>{false, true, true, false, false, true}, {2, 3});
+  EXPECT_EQ(index(x, {1, rows, 0}).to_vector<std::int64_t>(), (Indices{12, 20}));
+  EXPECT_EQ(index(x, {Ellipsis, rows, Slice(1, 3)}).shape(), (Shape{2, 2, 2}));
+  EXPECT_EQ(index(x, {None, Slice(), rows, None, Slice(None, None, 3)}).to_vector<std::int64_t>(),
+            (Indices{0, 3, 8, 11, 12, 15, 20, 23}));
+  EXPECT_EQ(index(x, {pairs}).to_vector<std::int64_t>(), (Indices{4, 5, 6, 7, 8, 9, 10, 11, 20, 21, 22, 23}));
+  EXPECT_EQ(index(x, {pairs, -1}).to_vector<std::int64_t>(), (Indices{7, 11, 23}));
+  EXPECT_EQ(index(x, {x >= 22}).to_vector<std::int64_t>(), (Indices{22, 23}));
+  EXPECT_EQ(index(x, {x < 0}).shape(), Shape{0});
+}
+
+TEST(Index, ByAMaskHasTheGradientOfWhere) {
+  const Tensor x = transpose(random_tensor({5, 4, 3}), 0, 2).set_requires_grad();
+  const Tensor mask = transpose(random_tensor({5, 4}), 0, 1) > 0;
+  const Tensor y = index(x, {Slice(1, None), mask});
+  ASSERT_EQ(y.shape(), (Shape{2, sum(to(mask, DType::i64)).item<std::int64_t>()}));
+  sum(y * y).backward();
+  const Tensor is_selected = cat({zeros({1, 4, 5}, DType::boolean), expand(mask, {2, 4, 5})}, 0);
+  EXPECT_EQ(x.grad().to_vector<double>(), where(is_selected, 2 * x.detach(), 0).to_vector<double>());
+  const auto f = [&](const std::vector<Tensor>& v) { return index(v[0], {Slice(1, None), mask}); };
+  const GradcheckResult twice = gradgradcheck(f, {x});
+  EXPECT_TRUE(twice) << twice.message;
+}
+
+TEST(Index, ByAMaskNeedsValues) {
+  const Device meta = Device::meta();
+  EXPECT_THROWS_SAYING(index(zeros({3}, DType::f32, meta), {zeros({3}, DType::boolean, meta)}), DeviceError,
+                       "the size of the result depends on values, which bool(3,) on meta does not have");
+}
+
+TEST(Nonzero, ListsThePlacesInOrder) {
+  const Tensor x = from_vector(std::vector<double>{0, 1, -0.0, NAN, 0, -2}, {2, 3});
+  EXPECT_EQ(nonzero(x).shape(), (Shape{3, 2}));
+  EXPECT_EQ(nonzero(x).to_vector<std::int64_t>(), (Indices{0, 1, 1, 0, 1, 2}));
+  EXPECT_EQ(nonzero(transpose(x, 0, 1)).to_vector<std::int64_t>(), (Indices{0, 1, 1, 0, 2, 1}));
+  EXPECT_EQ(nonzero(zeros({2, 0, 3})).shape(), (Shape{0, 3}));
+  EXPECT_EQ(nonzero(ones({})).shape(), (Shape{1, 0}));
+  EXPECT_EQ(nonzero(zeros({})).shape(), (Shape{0, 0}));
+}
+
 }  // namespace
-}  // namespace bytetape
+}  // namespace bytetape::test

@@ -43,6 +43,21 @@ TEST_F(CudaIndexing, GradientsAreTheCpusAndRepeat) {
   }
 }
 
+TEST_F(CudaIndexing, AMaskIsReadByTheHost) {
+  const Tensor x = random_tensor({300, 70}), mask = random_tensor({300}) > 0;
+  const auto evaluate = [&](Device device) {
+    const Tensor leaf = clone(to(x, device)).set_requires_grad();
+    const Tensor y = index(leaf, {to(mask, device), Slice(1, None, 3)});
+    sum(y * y).backward();
+    return std::pair{y.to_vector<double>(), leaf.grad().to_vector<double>()};
+  };
+  EXPECT_EQ(evaluate(gpu), evaluate(Device::cpu()));
+  const Tensor on_gpu = to(x, gpu), here = to(mask, gpu);
+  auto step = capture([&](const Tensor& m) { return index(on_gpu, {m}); });
+  step(here), step(here);
+  EXPECT_THROW(step(here), CaptureError);
+}
+
 // The run of a token that comes most often is divided among threads.
 TEST_F(CudaIndexing, OneRowWithAllPlacesIsSummedInAFixedOrder) {
   constexpr std::int64_t places = 16'384, width = 96;
