@@ -1,4 +1,6 @@
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/cpu/whole_vectors.h"
@@ -81,7 +83,15 @@ void kl_div(const ConstView& x, const ConstView& t, const View& y) {
       y, x, t);
 }
 void kl_div_log(const ConstView& x, const ConstView& t, const View& y) {
-  smooth([](auto& y, const auto& x, const auto& t) { y = t.exp() * (t - x); }, y, x, t);
+  smooth(
+      [](auto& y, const auto& x, const auto& t) {
+        using C = typename std::decay_t<decltype(y)>::Scalar;
+        // Eigen's exp returns the smallest normal number instead of smaller results, so exp(-inf) would not be 0.
+        const C least = -std::log(std::numeric_limits<C>::max());
+        y = t.exp();
+        y = (t < least).select(C(0), y) * (t - x);
+      },
+      y, x, t);
 }
 
 }  // namespace
