@@ -40,7 +40,8 @@ class TensorIndex {
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
 ///   must not be negative. At most one index can be a tensor.
-/// - A mask, a bool tensor of any rank but 0, replaces as many dims, whose shape it has, by one: the elements at which it
+/// - A mask, a bool tensor of any rank but 0, replaces as many dims, whose shape it has, by one: the elements at which
+/// it
 ///   is true, row-major. It counts as a tensor. The host reads it, as nonzero() does, so where() is faster where it
 ///   serves.
 ///
