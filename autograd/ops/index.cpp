@@ -51,10 +51,10 @@ void check_tensor(const Tensor& x, int dim, const Tensor& index) {
 /// Checks the indices. Returns the number of dims that have none.
 int check_indices(const Tensor& x, const std::vector<TensorIndex>& indices) {
   check<ValueError>(count<EllipsisType>(indices) <= 1, "expected at most one Ellipsis");
-  check<ValueError>(count<Tensor>(indices) <= 1, "expected at most one index that is a tensor");
+  check<ValueError>(count<Tensor>(indices) <= 1, "expected at most one index that is a tensor or mask");
   int dims = 0;
   for (const TensorIndex& i : indices) dims += dims_of(i);
-  check(dims <= x.rank(), "expected at most ", x.rank(), " indices for ", describe(x), ", got ", dims);
+  check(dims <= x.rank(), "expected indices of at most ", x.rank(), " dims for ", describe(x), ", got ", dims);
   const int missing = x.rank() - dims;
   int dim = 0;
   for (const TensorIndex& i : indices) {

@@ -40,24 +40,24 @@ class TensorIndex {
 /// - Ellipsis stands for the dims without an index. They are at the end if there is no Ellipsis.
 /// - An i64 tensor of any shape replaces the dim by the tensor's dims, as index_select() does for one dim. Its elements
 ///   must not be negative. At most one index can be a tensor.
-/// - A mask, a bool tensor of any rank but 0, replaces as many dims, whose shape it has, by one: the elements at which
-/// it
-///   is true, row-major. It counts as a tensor. The host reads it, as nonzero() does, so where() is faster where it
-///   serves.
+/// - A mask is a bool tensor with at least one dim. It selects the elements where it is true, in row-major order, and
+///   replaces its dims of x by one dim. Its shape must be that of the dims. It counts as the one tensor.
+///   The host reads it, as in nonzero(). Use where() if that suffices, because where() does not wait.
 ///
-/// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x. Differentiable to any
-/// order.
+/// Without a tensor the result is a view of x, so `copy_(index(x, {...}), y)` writes into x.
+/// Differentiable to any order.
 /// Throws ShapeError if there are too many indices, an integer is out of range, or a mask has another shape than its
 /// dims of x.
 /// Throws DTypeError if a tensor is neither i64 nor bool.
-/// Throws DeviceError for a mask on a meta device, and CaptureError for one in a captured step.
+/// Throws DeviceError for a mask on a meta device.
+/// Throws CaptureError for a mask in a step captured on a GPU.
 /// Throws ValueError if there are two tensors or two Ellipsis, a step is not positive, or an element of the tensor is
 /// out of range.
 Tensor index(const Tensor& x, const std::vector<TensorIndex>& indices);
 
 /// Returns the indices of the elements of x that are not 0, row-major: i64 (count, x.rank()) (torch.nonzero). The count
 /// depends on values, so the host waits for the device and reads x. Not differentiable.
-/// Throws DeviceError on a meta device, so memory::predict() cannot predict it, and CaptureError in a captured step.
+/// Throws DeviceError on a meta device, as in memory::predict(), and CaptureError in a step captured on a GPU.
 Tensor nonzero(const Tensor& x);
 
 }  // namespace bytetape

@@ -28,12 +28,19 @@ class CudaLargeTensors : public GpuTest {
 struct Result {
   Tensor y, grad;
 };
+/// A gradient that is no function of y, so that norms pass something on: -1, 0, 1, -1, ... along the last dim.
+Tensor seed_for(const Tensor& y) {
+  if (y.rank() < 2) return ones_like(y);
+  std::vector<float> pattern;
+  for (std::int64_t i = 0; i < y.shape().back(); ++i) pattern.push_back(static_cast<float>(i % 3 - 1));
+  return contiguous(expand(to(to(from_vector(pattern), y.device()), y.dtype()), y.shape()));
+}
 using Function = std::function<Tensor(const Tensor&)>;
 Result evaluate(const Function& f, const Tensor& leaf) {
   const Tensor x = leaf.detach().set_requires_grad();
   const Tensor y = f(x);
   if (!y.requires_grad()) return {y, {}};
-  y.backward(y.detach());
+  y.backward(seed_for(y));
   return {y.detach(), x.grad()};
 }
 
@@ -44,26 +51,27 @@ void expect_rows(const std::string& name, const Function& f, const Tensor& x) {
   for (const std::int64_t first : {std::int64_t{0}, far - window / 2, rows - window}) {
     const auto part = [&](const Tensor& t) { return to(clone(narrow(t, 0, first, window)), DType::f32); };
     const Result alone = evaluate(f, clone(narrow(x, 0, first, window)));
-    EXPECT_TRUE(all_close(part(all.y), to(alone.y, DType::f32), 0.02, 0.02)) << "from row " << first;
+    EXPECT_TRUE(all_close(part(all.y), to(alone.y, DType::f32), 0.02, 2e-3)) << "from row " << first;
     if (!all.grad.defined()) continue;
-    EXPECT_TRUE(all_close(part(all.grad), to(alone.grad, DType::f32), 0.02, 0.02)) << "gradient from row " << first;
+    EXPECT_TRUE(all_close(part(all.grad), to(alone.grad, DType::f32), 0.02, 2e-3)) << "gradient from row " << first;
   }
 }
 
 TEST_F(CudaLargeTensors, OfOpsOnRows) {
-  const Tensor x = draw({rows, columns}), weight = draw({8, columns}), ones_of_row = ones(columns, DType::bf16, gpu);
+  const Tensor x = draw({rows, columns}), weight = draw({8, columns}) * 0.03,
+               ones_of_row = ones(columns, DType::bf16, gpu);
   const Tensor turned = flip(arange(columns, DType::i64, gpu), {0});
   const auto of_row = [&](const Tensor& t) { return expand(unsqueeze(turned, 0), t.shape()); };
   const std::vector<std::pair<std::string, Function>> ops{
       {"gelu", [](const Tensor& t) { return gelu(t); }},
       {"softplus", [](const Tensor& t) { return softplus(t); }},
       {"round", [](const Tensor& t) { return round(t); }},
-      {"logical_not", [](const Tensor& t) { return logical_not(t); }},
+      {"logical_not", [](const Tensor& t) { return logical_not(t > 0); }},
       {"masked_fill", [](const Tensor& t) { return masked_fill(t, t > 0.5, 3); }},
-      {"softmax", [](const Tensor& t) { return softmax(t, 1); }},
+      {"softmax", [](const Tensor& t) { return softmax(t * 8, 1); }},
       {"log_softmax", [](const Tensor& t) { return log_softmax(t, 1); }},
-      {"logsumexp", [](const Tensor& t) { return logsumexp(t, {1}); }},
-      {"prod", [](const Tensor& t) { return prod(t, {1}); }},
+      {"logsumexp", [](const Tensor& t) { return logsumexp(t * 8, {1}); }},
+      {"prod", [](const Tensor& t) { return prod(t * 0.01 + 1, {1}); }},
       {"any", [](const Tensor& t) { return any(t > 3, {1}); }},
       {"max_with_indices", [](const Tensor& t) { return max_with_indices(t, 1).values; }},
       {"cumsum", [](const Tensor& t) { return cumsum(t, 1); }},

@@ -118,7 +118,7 @@ OpRow plain_row() {
 }
 
 /// Cases with a mask: `small` of (14, 6) scores or more dims, and `other` of (5, 5) or 5 keys. There are so many
-/// queries that some attend to several keys, whatever is drawn: otherwise the gradient of q would be rounding errors.
+/// queries that some almost surely attend to several keys: otherwise the gradient of q would be rounding errors.
 Cases with_mask(const Input& small, const Input& other) {
   const auto like = [&](const Input& x) { return small.draw ? x.boolean() : x; };
   return {

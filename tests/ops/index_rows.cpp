@@ -27,7 +27,7 @@ OpRow view_row() {
                 return from;
               }),
           .cases = matrices,
-          .bad = {bad<ShapeError>("expected at most 2 indices for f64(2, 3) on", {in(2, 3)},
+          .bad = {bad<ShapeError>("expected indices of at most 2 dims for f64(2, 3) on", {in(2, 3)},
                                   [](X x) {
                                     return index(x[0], {0, Ellipsis, 0, None, 0});
                                   }),
@@ -80,7 +80,7 @@ OpRow tensor_row() {
                     {in(2, 3, 3, 2).channels_last(), in(2, 2).examples()}},
           .bad = {bad<ShapeError>("a mask needs a dim, got bool()", {in(3, 2), in().boolean()}),
                   bad<ShapeError>("does not fit dim 0 of", {in(2, 2), in(3).boolean()}),
-                  bad<ShapeError>("expected at most 2 indices", {in(3, 2), in(3, 2).boolean()}),
+                  bad<ShapeError>("expected indices of at most 2 dims", {in(3, 2), in(3, 2).boolean()}),
                   bad<DTypeError>("expected indices in i64 or a mask, got f64(3,)", {in(3, 2), in(3)}),
                   bad<DeviceError>("inputs on different devices", {in(3, 2), in(3).examples().elsewhere()}),
                   bad<ValueError>("expected at most one index that is a tensor", {in(3, 2), in(3).examples()},

@@ -28,6 +28,7 @@ std::vector<std::vector<double>> train(bool captures) {
   const Tensor x = randint(0, 300, {3, 100}), y = randint(0, 300, {3, 100});
   std::vector<std::vector<double>> all;
   for (int i = 0; i < 6; ++i) all.push_back((captures ? captured(x, y) : step(x, y)).to_vector<double>());
+  EXPECT_EQ(captured.is_captured(), captures && default_device().type == DeviceType::cuda);
   for (const Tensor& p : model.parameters()) all.push_back(p.detach().to_vector<double>());
   return all;
 }
