@@ -287,6 +287,19 @@ TEST(DataParallel, CopiesGradientsThatShareMemory) {
   EXPECT_EQ(all, 1 + 2 + 3);
 }
 
+TEST(DataParallel, TakesGradientsOfOtherLayouts) {
+  const Group group = world();
+  const Tensor factors = test::make_tensor({0, 3, 1, 4, 2, 5}, {3, 2}, DType::f32) + group.rank();
+  std::vector<double> expected;
+  for (int i = 0; i < 6; ++i) expected.push_back(i + (group.size() - 1) / 2.0);
+  for (const DType sent : {DType::f32, DType::bf16}) {
+    nn::Linear net(3, 2, false);
+    const DataParallel parallel(net, group, {.exchange_dtype = sent});
+    sum(transpose(net.weight, 0, 1) * factors).backward();  // the gradient is a row-major matrix, transposed
+    EXPECT_EQ(elements(net.weight.grad()), expected) << sent;
+  }
+}
+
 TEST(DataParallel, KeepsAGradientThatIsWrittenInPlaceElsewhere) {
   const Group group = world();
   Leaves net;

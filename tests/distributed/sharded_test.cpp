@@ -102,6 +102,22 @@ TEST(Sharded, AddsGradientsOfSeveralBackwards) {
   }
 }
 
+TEST(Sharded, TakesGradientsOfOtherLayouts) {
+  const Group group = world();
+  const Tensor factors = test::make_tensor({0, 3, 1, 4, 2, 5}, {3, 2}, DType::f32) + group.rank();
+  std::vector<double> expected;
+  for (int i = 0; i < 6; ++i) expected.push_back(-i - (group.size() - 1) / 2.0);
+  for (const Shard shard : all_shards) {
+    nn::Linear net(3, 2, false);
+    nn::init::zeros_(net.weight);
+    const Sharded sharded(net, group, {.shard = shard});
+    optim::SGD sgd(sharded.parameters(), {.lr = 1});
+    sum(transpose(net.weight, 0, 1) * factors).backward();  // the gradient is a row-major matrix, transposed
+    sgd.step();
+    EXPECT_EQ(elements(flat(net)), expected) << static_cast<int>(shard);
+  }
+}
+
 TEST(Sharded, TakesParametersThatRanksLeaveOut) {
   const Group group = world();
   for (const Shard shard : all_shards)

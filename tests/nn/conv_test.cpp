@@ -51,8 +51,11 @@ TEST(Conv2d, SamePaddingKeepsTheSize) {
       nn::Conv2d conv(2, 3, kernel, {.padding = "same", .dilation = dilation});
       EXPECT_EQ(conv(randn({2, 2, 9, 7})).shape(), (Shape{2, 3, 9, 7})) << kernel << " " << dilation;
     }
-  for (const nn::Size2 kernel : {nn::Size2(3, 2), nn::Size2(2, 3), nn::Size2(1, 4)})
-    EXPECT_EQ(nn::Conv2d(2, 3, kernel, {.padding = "same"})(randn({2, 2, 9, 7})).shape(), (Shape{2, 3, 9, 7}));
+  for (const nn::Size2 kernel : {nn::Size2(3, 2), nn::Size2(2, 3), nn::Size2(1, 4), nn::Size2(3)})
+    for (const nn::Size2 dilation : {nn::Size2(1), nn::Size2(1, 2), nn::Size2(3, 1)}) {
+      nn::Conv2d conv(2, 3, kernel, {.padding = "same", .dilation = dilation});
+      EXPECT_EQ(conv(randn({2, 2, 9, 7})).shape(), (Shape{2, 3, 9, 7})) << kernel << " " << dilation;
+    }
 }
 
 TEST(Conv2d, SamePaddingOfAnEvenKernelPadsOneMoreAtTheEnd) {

@@ -109,6 +109,11 @@ std::vector<ExportCase> model_cases() {
   all.push_back(module_case("ResNet18", after_training(resnet, {4, 3, 32, 32}), {3, 32, 32}));
   all.push_back(module_case("ResNet18External", resnet, {3, 32, 32}));
   all.back().options.external_data = true;
+  // Weights whose sizes are not multiples of the alignment.
+  all.push_back(layer_case(
+      "MlpExternal", nn::Sequential(nn::Linear(31, 17), nn::ReLU(), nn::Linear(17, 23), nn::ReLU(), nn::Linear(23, 29)),
+      {31}));
+  all.back().options.external_data = true;
   all.push_back(module_case("UNet", after_training(std::make_shared<UNet>(), {4, 3, 16, 24}), {3, 16, 24}));
   all.push_back(gpt());
   all.push_back(gpt_with_cache(1));

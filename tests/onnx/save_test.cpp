@@ -244,5 +244,19 @@ TEST(OnnxSave, WritesWeightsBesideTheModel) {
   EXPECT_EQ(content_of(folder / "net.onnx.data").size(), 64u * 64 * 4);
 }
 
+TEST(OnnxSave, AlignsWeightsBesideTheModel) {
+  const TemporaryDir folder;
+  nn::Sequential net(nn::Linear(31, 17, false), nn::Linear(17, 23, false));
+  onnx::save(folder / "net.onnx", net, random_tensor({2, 31}, DType::f32), {.external_data = true});
+  const auto bytes = [](const Tensor& x) {
+    return std::string(reinterpret_cast<const char*>(x.data<float>()), x.nbytes());
+  };
+  const std::vector<Tensor> weights = net.parameters();
+  const std::size_t first_bytes = 31 * 17 * 4, offset = 2112;  // the next multiple of 64
+  EXPECT_EQ(content_of(folder / "net.onnx.data"),
+            bytes(weights[0]) + std::string(offset - first_bytes, '\0') + bytes(weights[1]));
+  EXPECT_NE(content_of(folder / "net.onnx").find(std::to_string(offset)), std::string::npos);
+}
+
 }  // namespace
 }  // namespace bytetape::test

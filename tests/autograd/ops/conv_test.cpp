@@ -91,6 +91,35 @@ TEST_P(Conv2dTyped, GradientsAreThoseOfDouble) {
   }
 }
 
+// The portable kernel sums the images of a batch in 16 parts.
+TEST_P(Conv2dTyped, GradientsOfParametersAreSumsOverAllImages) {
+  constexpr std::int64_t n = 35;
+  const auto conv = [](const Tensor& x, const Tensor& w, const Tensor& b) { return conv2d(x, w, b, {.groups = 2}); };
+  const auto transposed = [](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return conv_transpose2d(x, w, b, {.groups = 2});
+  };
+  const auto check = [&](const auto& f, const Shape& weight) {
+    const Tensor x = random({n, 4, 5, 4}), w = random(weight), b = random({6}), gy = random(f(x, w, b).shape());
+    const auto gradients = [&](std::int64_t first, std::int64_t count, DType dtype) {
+      const Tensor weights = to(w, dtype).detach().set_requires_grad(),
+                   bias = to(b, dtype).detach().set_requires_grad();
+      const auto images = [&](const Tensor& all) { return to(narrow(all, 0, first, count), dtype); };
+      return grad({f(images(x), weights, bias)}, {weights, bias}, {.seeds = {images(gy)}});
+    };
+    const std::vector<Tensor> got = gradients(0, n, GetParam().dtype), expected = gradients(0, 1, DType::f64);
+    for (std::int64_t i = 1; i < n; ++i) {
+      const std::vector<Tensor> more = gradients(i, 1, DType::f64);
+      for (std::size_t k = 0; k < 2; ++k) add_(expected[k], more[k]);
+    }
+    for (std::size_t k = 0; k < 2; ++k)
+      EXPECT_TRUE(
+          all_close(got[k].to_vector<double>(), expected[k].to_vector<double>(), GetParam().rtol, 16 * GetParam().atol))
+          << (k == 0 ? "weight" : "bias");
+  };
+  check(conv, {6, 2, 3, 3});
+  check(transposed, {4, 3, 3, 3});
+}
+
 /// Values and gradients.
 std::vector<std::vector<double>> results(const Tensor& y, const std::vector<Tensor>& leaves, const Tensor& seed) {
   std::vector<std::vector<double>> all{y.to_vector<double>()};
