@@ -24,7 +24,6 @@ Tensors load(nn::Module& layer, A a, X x) {
   }
   return {x.begin(), x.begin() + static_cast<std::ptrdiff_t>(first)};
 }
-Tensor input(X x, std::size_t i) { return i < x.size() ? x[i] : Tensor(); }
 
 template <class M>
 Tensor output(M layer, A a, X x) {
@@ -49,13 +48,13 @@ nn::RNNOptions recurrent_options(A a) {
 Tensors lstm(A a, X x) {
   nn::LSTM layer(3, 2, recurrent_options(a));
   Tensors in = load(layer, a, x);
-  const auto [y, state] = layer(in[0], nn::LSTMState{input(in, 1), input(in, 2)});
+  const auto [y, state] = layer(in[0], nn::LSTMState{optional_input(in, 1), optional_input(in, 2)});
   return {y, state.h, state.c};
 }
 Tensors gru(A a, X x) {
   nn::GRU layer(3, 2, recurrent_options(a));
   Tensors in = load(layer, a, x);
-  const auto [y, h] = layer(in[0], input(in, 1));
+  const auto [y, h] = layer(in[0], optional_input(in, 1));
   return {y, h};
 }
 
@@ -80,12 +79,12 @@ nn::TransformerOptions transformer_options(A a) {
 Tensor encoded(A a, X x) {
   nn::TransformerEncoderLayer layer(4, 2, transformer_options(a));
   Tensors in = load(layer, a, x);
-  return layer(in[0], {.key_padding_mask = input(in, 1), .is_causal = a.flag("causal")});
+  return layer(in[0], {.key_padding_mask = optional_input(in, 1), .is_causal = a.flag("causal")});
 }
 Tensor decoded(A a, X x) {
   nn::TransformerDecoderLayer layer(4, 2, transformer_options(a));
   Tensors in = load(layer, a, x);
-  return layer(in[0], in[1], {.is_causal = a.flag("causal")}, {.key_padding_mask = input(in, 2)});
+  return layer(in[0], in[1], {.is_causal = a.flag("causal")}, {.key_padding_mask = optional_input(in, 2)});
 }
 
 const GoldenOps& layers() {

@@ -51,6 +51,9 @@ struct GoldenCase {
 /// Prints the name, for GoogleTest.
 std::ostream& operator<<(std::ostream& out, const GoldenCase& c);
 
+/// Returns input i, or an undefined tensor if a case has fewer.
+inline Tensor optional_input(const Tensors& x, std::size_t i) { return i < x.size() ? x[i] : Tensor(); }
+
 /// Returns the cases of a table in tests/golden, in order.
 std::vector<GoldenCase> golden_cases(const char* table);
 

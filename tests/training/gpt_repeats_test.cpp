@@ -1,5 +1,4 @@
 // A GPT trains to the same bits each time, with dropout, in 16 bits, and as a captured step.
-#include <string>
 #include <vector>
 
 #include "bytetape/bytetape.h"

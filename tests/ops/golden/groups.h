@@ -7,6 +7,11 @@ namespace bytetape::test {
 using A = const GoldenArguments&;
 using X = const Tensors&;
 
+/// An op with the arguments dims and keepdim.
+inline GoldenOp reduced(Tensor (*f)(const Tensor&, const Dims&, bool)) {
+  return [f](A a, X x) { return f(x[0], a.dims("dims"), a.flag("keepdim")); };
+}
+
 GoldenOps elementwise_ops();
 GoldenOps indexing_ops();
 GoldenOps loss_ops();

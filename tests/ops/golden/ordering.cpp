@@ -13,9 +13,6 @@ GoldenOp argument(Tensor (*flat)(const Tensor&), Tensor (*along)(const Tensor&, 
 GoldenOp with_indices(ValuesAndIndices (*f)(const Tensor&, std::int64_t, bool)) {
   return [f](A a, X x) { return f(x[0], a.integer("dim"), a.flag("keepdim")); };
 }
-GoldenOp reduced(Tensor (*f)(const Tensor&, const Dims&, bool)) {
-  return [f](A a, X x) { return f(x[0], a.dims("dims"), a.flag("keepdim")); };
-}
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 namespace bytetape::test {
 namespace {
 
-Tensor optional_input(X x, std::size_t i) { return i < x.size() ? x[i] : Tensor(); }
 std::optional<double> optional_number(A a, const char* key) {
   return a.has(key) ? std::optional<double>(a.number(key)) : std::nullopt;
 }

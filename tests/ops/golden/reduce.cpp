@@ -4,15 +4,12 @@
 namespace bytetape::test {
 
 GoldenOps reduce_ops() {
-  const auto over = [](Tensor (*f)(const Tensor&, const Dims&, bool)) {
-    return [f](A a, X x) { return f(x[0], a.dims("dims"), a.flag("keepdim")); };
-  };
   return {
-      {"logsumexp", over(logsumexp)},
+      {"logsumexp", reduced(logsumexp)},
       {"cumsum", [](A a, X x) { return cumsum(x[0], a.integer("dim")); }},
-      {"any", over(any)},
-      {"all", over(all)},
-      {"prod", over(prod)},
+      {"any", reduced(any)},
+      {"all", reduced(all)},
+      {"prod", reduced(prod)},
   };
 }
 
