@@ -22,7 +22,6 @@
 namespace bytetape {
 namespace {
 
-using memory::Op;
 using memory::Phase;
 
 /// The gradients of node outputs that grad() asks for. Without such gradients, backward accumulates into all leaves.

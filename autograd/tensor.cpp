@@ -10,9 +10,7 @@
 #include "bytetape/autograd/ops/view.h"
 
 namespace bytetape {
-
 namespace {
-void check_defined(const Tensor& x) { check<ValueError>(x.defined(), "the tensor is undefined"); }
 
 // Handles are unique across all nodes, because an in-place op moves a tensor to another node.
 int next_hook_handle() {
@@ -28,7 +26,7 @@ bool Tensor::requires_grad() const {
 }
 
 bool Tensor::is_leaf() const {
-  check_defined(*this);
+  self();
   const AutogradMeta* meta = autograd_meta_if_any(*this);
   return !meta || !meta->made_by;
 }
@@ -41,13 +39,13 @@ Tensor& Tensor::set_requires_grad(bool on) {
 }
 
 Tensor Tensor::grad() const {
-  check_defined(*this);
+  self();
   const AutogradMeta* meta = autograd_meta_if_any(*this);
   return meta ? meta->grad : Tensor();
 }
 
 void Tensor::set_grad(const Tensor& g) {
-  check_defined(*this);
+  self();
   if (!g.defined()) {
     if (impl_->autograd) assign_grad(*this, g);
     return;
@@ -62,7 +60,6 @@ void Tensor::set_grad(const Tensor& g) {
 }
 
 Tensor Tensor::detach() const {
-  check_defined(*this);
   Tensor y = alias(shape(), strides(), storage_offset());
   y.impl()->is_view = true;
   y.impl()->rebased_seen = TensorImpl::unbound;
@@ -92,7 +89,7 @@ int Tensor::register_post_accumulate_grad_hook(std::function<void(const Tensor&)
 }
 
 void Tensor::remove_hook(int handle) const {
-  check_defined(*this);
+  self();
   const auto remove = [&](auto& hooks) {
     return std::erase_if(hooks, [&](const auto& h) { return h.handle == handle; }) > 0;
   };

@@ -11,10 +11,10 @@ foreach(folder ${BYTETAPE_FOLDERS} ${BYTETAPE_OPTIONAL_FOLDERS})
   if(TARGET bytetape_${folder})
     list(APPEND targets bytetape_${folder})
   endif()
-  # core/cpu is private to core, and cuda/ headers that need the toolkit are private to cuda.
+  # core/cpu and core/memory/text are private to core, and cuda/ headers that need the toolkit are private to cuda.
   if(NOT folder STREQUAL "cuda")
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers
-      FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE)
+      FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE PATTERN text EXCLUDE)
   endif()
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/cuda/cuda.h ${PROJECT_SOURCE_DIR}/cuda/precision.h

@@ -19,6 +19,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # a library does not wait for libraries that only programs need
+# Where CMAKE_UNITY_BUILD is on, as in folders that scripts/demo and scripts/test make, the compiler takes this many sources
+# at a time, since most of the time goes into their headers.
+if(NOT CMAKE_UNITY_BUILD_BATCH_SIZE)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+endif()
 # Release is the default, also inside another project, because unoptimised kernels are too slow.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)

@@ -1,5 +1,19 @@
-# Headers of the standard library and of GoogleTest are precompiled once for all tests. Ours are not, so that an edit of one
-# recompiles only the sources that include it.
+# bytetape_precompile_headers(<target> <header>...) precompiles headers that are not ours: an edit of ours recompiles only the
+# sources that include it.
+function(bytetape_precompile_headers target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  bytetape_precompiled_options(${target})
+endfunction()
+
+function(bytetape_precompiled_options target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # ccache needs the first option to look into a precompiled header. The others turn off false warnings of GCC 12 about
+    # copies of std::string, whose header is precompiled.
+    target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
+  endif()
+endfunction()
+
+# The standard library and GoogleTest, once for all tests.
 option(BYTETAPE_PRECOMPILE "Precompile the standard headers and GoogleTest's for the tests" ON)
 set(BYTETAPE_SHARED_HEADERS <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <cmath> <cstdint> <cstring>
   <functional> <initializer_list> <limits> <map> <memory> <numeric> <optional> <random> <span> <sstream> <string> <thread>
@@ -13,12 +27,8 @@ function(bytetape_precompile target)
   endif()
   if(ARGN)
     target_precompile_headers(${target} REUSE_FROM ${ARGN})
+    bytetape_precompiled_options(${target})
   else()
-    target_precompile_headers(${target} PRIVATE ${BYTETAPE_SHARED_HEADERS})
-  endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # ccache needs the first option to look into a precompiled header. The others turn off false warnings of GCC 12 about
-    # copies of std::string, whose header is precompiled.
-    target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
+    bytetape_precompile_headers(${target} ${BYTETAPE_SHARED_HEADERS})
   endif()
 endfunction()

@@ -4,6 +4,17 @@
 
 namespace bytetape {
 
+/// Returns v / by, rounded up. Both are positive, or v is 0.
+template <std::integral T>
+constexpr T ceil_div(T v, std::type_identity_t<T> by) {
+  return (v + by - 1) / by;
+}
+/// Returns the least multiple of `to` that is not below v. Both are positive, or v is 0.
+template <std::integral T>
+constexpr T round_up(T v, std::type_identity_t<T> to) {
+  return ceil_div(v, to) * to;
+}
+
 // Integer operations that C++ leaves undefined, defined alike for the kernels of all backends.
 
 /// Returns -v. The least integer is its own negative.

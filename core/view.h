@@ -63,4 +63,11 @@ class View : public ConstView {
   }
 };
 
+/// Returns a scalar as a vector of one element, and other views as they are.
+template <class V>
+V with_dim(V v) {
+  if (v.rank() == 0) v.shape = {1}, v.strides = {1};
+  return v;
+}
+
 }  // namespace bytetape

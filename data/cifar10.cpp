@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 using memory::Op;
 
 /// Returns the first of the six files that is missing in `dir`; "" if none is.
-static std::string missing_file(const fs::path& dir) {
+static std::string missing_cifar10_file(const fs::path& dir) {
   std::error_code ignored;  // a file that cannot be accessed counts as missing
   for (const Split split : {Split::train, Split::test})
     for (const fs::path& file : cifar10_files(dir, split))
@@ -27,10 +27,10 @@ std::vector<fs::path> cifar10_folders(const std::optional<fs::path>& dir) {
 std::optional<fs::path> find_cifar10(const std::optional<fs::path>& dir) {
   const Op<"find_cifar10"> op;
   for (const fs::path& folder : cifar10_folders(dir))
-    if (missing_file(folder).empty()) return folder;
+    if (missing_cifar10_file(folder).empty()) return folder;
   check_folder(dir);
   if (!dir) return std::nullopt;
-  fail<FileError>(dir->string(), ": expected CIFAR-10's six files, but ", missing_file(*dir), " is missing");
+  fail<FileError>(dir->string(), ": expected CIFAR-10's six files, but ", missing_cifar10_file(*dir), " is missing");
 }
 
 std::vector<fs::path> cifar10_files(const fs::path& dir, Split split) {

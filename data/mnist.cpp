@@ -30,7 +30,7 @@ fs::path find_file(const fs::path& dir, const char* name) {
 }
 
 /// Returns the first of the four files that is missing in `dir`; null if none is.
-const char* missing_file(const fs::path& dir) {
+const char* missing_mnist_file(const fs::path& dir) {
   for (const Split split : {Split::train, Split::test})
     for (const char* name : {files_of(split).images, files_of(split).labels})
       if (find_file(dir, name).empty()) return name;
@@ -61,10 +61,10 @@ std::vector<fs::path> mnist_folders(const std::optional<fs::path>& dir) { return
 std::optional<fs::path> find_mnist(const std::optional<fs::path>& dir) {
   const Op<"find_mnist"> op;
   for (const fs::path& folder : mnist_folders(dir))
-    if (!missing_file(folder)) return folder;
+    if (!missing_mnist_file(folder)) return folder;
   check_folder(dir);
   if (!dir) return std::nullopt;
-  existing_file(*dir, missing_file(*dir));  // throws an error that names the missing file
+  existing_file(*dir, missing_mnist_file(*dir));  // throws an error that names the missing file
   return std::nullopt;
 }
 

@@ -29,8 +29,6 @@
 
 namespace bytetape::dist {
 
-using memory::Op;
-
 struct Group::State {
   std::uint64_t id = 0;      // equal on all ranks
   std::uint64_t splits = 0;  // so far
@@ -72,7 +70,7 @@ bool Group::is_simulated() const { return state_->is_simulated; }
 const std::vector<int>& Group::world_ranks() const { return state_->ranks; }
 
 Group Group::split(const std::vector<int>& colours) const {
-  const Op<"split"> op;
+  const memory::Op<"split"> op;
   check<ValueError>(colours.size() == state_->ranks.size(), "expected a colour for each of ", size(), " ranks, got ",
                     colours.size());
   auto part = std::make_shared<State>();
@@ -140,7 +138,7 @@ std::shared_ptr<Communicator> Group::State::connect(Device device) {
 }
 
 Group init(std::optional<std::chrono::milliseconds> timeout) {
-  const Op<"dist::init"> op;
+  const memory::Op<"dist::init"> op;
   check<ValueError>(!timeout || timeout->count() > 0, "expected a timeout above 0, got ",
                     timeout.value_or(std::chrono::milliseconds()).count(), " ms");
   const auto group_of = [](int rank, int size, bool is_simulated) {

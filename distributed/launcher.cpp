@@ -23,7 +23,7 @@ constexpr Names launchers[] = {
 };
 
 /// Returns the number in a variable. Slurm's "2(x3)" counts as 2.
-std::optional<int> number(const char* name) {
+std::optional<int> number_in(const char* name) {
   const char* const text = std::getenv(name);
   if (!text) return std::nullopt;
   const std::string_view all = text;
@@ -35,17 +35,17 @@ std::optional<int> number(const char* name) {
 }
 
 int required(const Names& names, const char* name) {
-  const std::optional<int> value = number(name);
+  const std::optional<int> value = number_in(name);
   check<ValueError>(value.has_value(), names.launcher, " has set ", names.rank, " but not ", name);
   return *value;
 }
 
 Launch read(const Names& names) {
-  Launch found{.launcher = names.launcher, .rank = *number(names.rank), .size = required(names, names.size)};
+  Launch found{.launcher = names.launcher, .rank = *number_in(names.rank), .size = required(names, names.size)};
   // srun tells these also if it starts processes of MPICH.
-  const bool by_slurm = !number(names.local_rank) && number("SLURM_LOCALID");
-  found.local_rank = number(by_slurm ? "SLURM_LOCALID" : names.local_rank).value_or(0);
-  found.local_size = number(by_slurm ? "SLURM_STEP_TASKS_PER_NODE" : names.local_size).value_or(1);
+  const bool by_slurm = !number_in(names.local_rank) && number_in("SLURM_LOCALID");
+  found.local_rank = number_in(by_slurm ? "SLURM_LOCALID" : names.local_rank).value_or(0);
+  found.local_size = number_in(by_slurm ? "SLURM_STEP_TASKS_PER_NODE" : names.local_size).value_or(1);
   check<ValueError>(found.rank < found.size, names.launcher, " has set ", names.rank, "=", found.rank, ", but ",
                     names.size, "=", found.size);
   return found;

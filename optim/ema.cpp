@@ -16,7 +16,7 @@
 namespace bytetape::optim {
 namespace {
 
-using Op = memory::Op<"ema">;
+using EmaOp = memory::Op<"ema">;
 
 void copy(const Tensor& x, const Tensor& y) {
   copy_across(x, y);
@@ -33,12 +33,12 @@ void check_shapes(const std::vector<Tensor>& averages, const std::vector<Tensor>
   }
 }
 
-std::string path(std::size_t i) { return "averages." + std::to_string(i); }
+std::string average_path(std::size_t i) { return "averages." + std::to_string(i); }
 
 }  // namespace
 
 EMA::EMA(std::vector<Tensor> parameters, const EMAOptions& options) : parameters_(std::move(parameters)) {
-  const Op op;
+  const EmaOp op;
   check<ValueError>(options.decay >= 0 && options.decay <= 1, "decay must be from 0 to 1, got ", options.decay);
   check<ValueError>(!options.use_buffers, "use_buffers needs the model: EMA(model, {.use_buffers = true})");
   check<ValueError>(!parameters_.empty(), "expected at least one parameter to average, got none");
@@ -58,7 +58,7 @@ void EMA::check_all() const {
 }
 
 void EMA::update() {
-  const Op op;
+  const EmaOp op;
   const memory::PhaseScope phase(memory::Phase::optimizer);
   check_all();
   const Device device = parameters_[0].device();
@@ -77,7 +77,7 @@ void EMA::update() {
 }
 
 void EMA::copy_to(const std::vector<Tensor>& parameters) const {
-  const Op op;
+  const EmaOp op;
   check_shapes(averages_, parameters);
   for (const Tensor& p : parameters) {
     check_floating(p);
@@ -87,7 +87,7 @@ void EMA::copy_to(const std::vector<Tensor>& parameters) const {
 }
 
 void EMA::swap() {
-  const Op op;
+  const EmaOp op;
   check_all();
   std::size_t most = 0;
   for (const Tensor& p : parameters_) most = std::max(most, p.nbytes());
@@ -105,21 +105,21 @@ void EMA::swap() {
 
 StateDict EMA::state_dict() const {
   StateDict state;
-  for (std::size_t i = 0; i < averages_.size(); ++i) state.tensors.emplace_back(path(i), averages_[i]);
+  for (std::size_t i = 0; i < averages_.size(); ++i) state.tensors.emplace_back(average_path(i), averages_[i]);
   state.numbers["has_begun"] = std::int64_t{has_begun_};
   return state;
 }
 
 void EMA::load_state_dict(const StateDict& state) {
-  const Op op;
+  const EmaOp op;
   detail::refuse_in_capture("loads an average's state");
   check_names(state, state_dict());
   std::vector<Tensor> values;
-  for (std::size_t i = 0; i < averages_.size(); ++i) values.push_back(state.tensor(path(i)));
+  for (std::size_t i = 0; i < averages_.size(); ++i) values.push_back(state.tensor(average_path(i)));
   check_shapes(averages_, values);
   for (std::size_t i = 0; i < averages_.size(); ++i)
-    check<DeviceError>(!values[i].device().is_meta || averages_[i].device().is_meta, "the state's '", path(i), "', ",
-                       describe(values[i]), ", holds no data");
+    check<DeviceError>(!values[i].device().is_meta || averages_[i].device().is_meta, "the state's '", average_path(i),
+                       "', ", describe(values[i]), ", holds no data");
   const bool has_begun = state.integer("has_begun") != 0;
   for (std::size_t i = 0; i < averages_.size(); ++i)
     if (!values[i].is_same(averages_[i])) copy(values[i], averages_[i]);

@@ -21,7 +21,7 @@
 namespace bytetape::optim {
 namespace {
 
-using Op = memory::Op<"grad_scaler">;
+using ScalerOp = memory::Op<"grad_scaler">;
 
 constexpr std::size_t most_optimizers = 64;  // elements of found_inf
 
@@ -39,12 +39,12 @@ void check_options(const GradScalerOptions& o) {
 
 GradScaler::GradScaler(const GradScalerOptions& options)
     : options_(options), start_{static_cast<float>(options.init_scale), 0} {
-  const Op op;
+  const ScalerOp op;
   check_options(options);
 }
 
 void GradScaler::make_words(Device device) {
-  const Op op;
+  const ScalerOp op;
   if (scale_.defined())
     return check<DeviceError>(scale_.device() == device, "expected a tensor on ", scale_.device(),
                               ", where the scale is, got one on ", device);
@@ -60,7 +60,7 @@ void GradScaler::make_words(Device device) {
 Tensor GradScaler::scale(const Tensor& outputs) {
   if (!options_.enabled) return outputs;
   {
-    const Op op;
+    const ScalerOp op;
     check_floating(outputs);
     make_words(outputs.device());
   }
@@ -165,7 +165,7 @@ void GradScaler::unscale(const std::vector<Tensor>& gradients, const Known& know
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!options_.enabled) return;
-  const Op op;
+  const ScalerOp op;
   const memory::PhaseScope phase(memory::Phase::optimizer);
   Known& known = this->known(optimizer);
   check<ValueError>(known.stage != Stage::unscaled,
@@ -177,7 +177,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
 
 void GradScaler::step(Optimizer& optimizer) {
   if (!options_.enabled) return optimizer.step();
-  const Op op;
+  const ScalerOp op;
   Known& known = this->known(optimizer);
   check<ValueError>(known.stage != Stage::stepped,
                     "step() was already called for this optimizer since the last update()");
@@ -185,7 +185,7 @@ void GradScaler::step(Optimizer& optimizer) {
   std::vector<Tensor> gradients;
   if (is_scaled) gradients = scaled_gradients(optimizer);
   optimizer.take_step(found_inf(known).write().as<float>(), [&] {
-    const Op unscaling;
+    const ScalerOp unscaling;
     if (is_scaled) unscale(gradients, known, optimizer);
   });
   set_stage(known, Stage::stepped, optimizer);
@@ -193,7 +193,7 @@ void GradScaler::step(Optimizer& optimizer) {
 
 void GradScaler::update() {
   if (!options_.enabled) return;
-  const Op op;
+  const ScalerOp op;
   const memory::PhaseScope phase(memory::Phase::optimizer);
   const auto is_ready = [](const Known& k) { return k.stage == Stage::ready; };
   check<ValueError>(!std::all_of(known_.begin(), known_.end(), is_ready),
@@ -229,7 +229,7 @@ StateDict GradScaler::state_dict() const {
 }
 
 void GradScaler::load_state_dict(const StateDict& state) {
-  const Op op;
+  const ScalerOp op;
   check_names(state, state_dict());
   const auto count = [&](const char* name) {
     const std::int64_t n = state.integer(name);

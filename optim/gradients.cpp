@@ -8,7 +8,7 @@
 namespace bytetape::optim {
 namespace {
 
-void check_apart(const std::vector<Tensor>& gradients) {
+void check_gradients_apart(const std::vector<Tensor>& gradients) {
   std::vector<std::pair<const char*, const Tensor*>> by_address;
   for (const Tensor& g : gradients) by_address.push_back({g.read().as<char>(), &g});
   std::sort(by_address.begin(), by_address.end());
@@ -34,7 +34,7 @@ std::vector<Tensor> gradients_to_write(const std::vector<Tensor>& parameters) {
                        describe(first));
     all.push_back(g);
   }
-  check_apart(all);
+  check_gradients_apart(all);
   return all;
 }
 

@@ -15,7 +15,7 @@ namespace bytetape::optim {
 namespace {
 
 /// Checks that no dense parameters share memory, because one launch updates all of them in parallel.
-void check_apart(const std::vector<Tensor>& parameters) {
+void check_parameters_apart(const std::vector<Tensor>& parameters) {
   std::vector<std::tuple<const Storage*, std::size_t, const Tensor*>> places;
   for (const Tensor& p : parameters)
     if (p.numel() > 0)
@@ -52,7 +52,7 @@ void check_parameters(const std::vector<Tensor>& parameters) {
     check<DeviceError>(p.device() == parameters[0].device(), "parameters on different devices: ", describe(p), " and ",
                        describe(parameters[0]));
   }
-  check_apart(parameters);
+  check_parameters_apart(parameters);
 }
 
 std::vector<GradSink*> sinks_of_parts(const std::vector<Tensor>& parameters) {

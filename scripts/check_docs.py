@@ -136,8 +136,8 @@ def headers_left_out():
     headers = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     of_contributors = ("architecture.md", "decisions.md")
     pages = [ROOT / "README.md"] + [page for page in (ROOT / "docs").glob("*.md") if page.name not in of_contributors]
-    # core/cpu is not installed, and the namespace `elementwise` is how ops are written.
-    private = ("core/cpu/", "autograd/ops/elementwise.h")
+    # core/cpu and core/memory/text are not installed, and the namespace `elementwise` is how ops are written.
+    private = ("core/cpu/", "core/memory/text/", "autograd/ops/elementwise.h")
     installed = {path: text for path, text in headers.items() if not path.startswith(private)}
     return left_out("\n".join(page.read_text() for page in pages), installed)
 

@@ -22,6 +22,8 @@ MAY_INCLUDE = {
     "distributed": ["nn", "optim", "autograd", "core"],
     "onnx": ["nn", "autograd", "core"],
 }
+# Folders whose headers only core's sources may include. They are not installed.
+PRIVATE_FOLDERS = ("core/cpu/", "core/memory/text/")
 # Libraries for sources only. A public header that includes one would require it of all users.
 PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "mpi.h", "onnx/", "google/", "CLI/", "gtest/")
 
@@ -29,7 +31,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<quoted>[^"]+)"|<(?P<angled>[^>]
 
 
 def is_public(path):
-    return path.suffix == ".h" and not path.is_relative_to("core/cpu") and path.parts[0] != "cuda"
+    return path.suffix == ".h" and not path.as_posix().startswith(PRIVATE_FOLDERS) and path.parts[0] != "cuda"
 
 
 def fault(path, match):
@@ -44,7 +46,7 @@ def fault(path, match):
             return f"includes <{name}>, but a public header may include only the standard library and other public headers"
         return None
     inner, folder = name.removeprefix("bytetape/"), path.parts[0]
-    if inner.startswith("core/cpu/") and (folder != "core" or is_public(path)):
+    if inner.startswith(PRIVATE_FOLDERS) and (folder != "core" or is_public(path)):
         return f"includes {name}, which is private to core"
     if inner.split("/")[0] == folder or any(inner == m or inner.startswith(m + "/") for m in MAY_INCLUDE[folder]):
         return None
@@ -77,6 +79,9 @@ def self_test():
         ("core/a.cpp", "#include <fmt/format.h>", True),
         ("core/a.h", "#include <fmt/format.h>", False),
         ("core/cpu/a.h", "#include <Eigen/Core>", True),
+        ("core/memory/text/a.h", "#include <fmt/format.h>", True),
+        ("core/memory/a.h", '#include "bytetape/core/memory/text/a.h"', False),
+        ("nn/a.cpp", '#include "bytetape/core/memory/text/a.h"', False),
         ("core/a.h", "#include <vector>", True),
         ("core/a.h", '// #include "bytetape/nn/module.h"', True),
         ("autograd/ops/a.cpp", '#include "bytetape/core/tensor.h"', True),

@@ -25,15 +25,6 @@ int check_index(const Tensor& x, std::int64_t dim, const Tensor& index) {
   return d;
 }
 
-/// Returns the view with a dim of size 1 if it has no dims.
-template <class V>
-V with_dim(V v) {
-  if (v.rank() > 0) return v;
-  v.shape.push_back(1);
-  v.strides.push_back(1);
-  return v;
-}
-
 }  // namespace
 
 static Tensor scatter_sum(const Tensor& x, int dim, const Tensor& index, const Shape& shape);

@@ -42,7 +42,7 @@ CellInputs promoted_inputs(const Tensor& from_x, const Tensor& from_h, const Ten
 }
 
 /// Returns x (..., n) as rows (r, n), a copy if they do not lie in steps of one size. Undefined if x is.
-Tensor rows_of(const Tensor& x) {
+Tensor as_rows(const Tensor& x) {
   if (!x.defined()) return x;
   const int last = x.rank() - 1;
   std::int64_t rows = 1, step = 0;
@@ -50,7 +50,7 @@ Tensor rows_of(const Tensor& x) {
     if (x.shape()[d] == 1) continue;
     if (rows > 1 && x.strides()[d] != rows * step) {
       const NoGrad no_grad;
-      return rows_of(contiguous(x));
+      return as_rows(contiguous(x));
     }
     if (rows == 1) step = x.strides()[d];
     rows *= x.shape()[d];
@@ -111,11 +111,11 @@ struct LstmCellBackward final : Node {
     const Tensor ggates = !needs_gates    ? Tensor()
                           : is_over_saved ? activated.take(gx)
                                           : empty_row_major(gates.shape(), gates);
-    const Tensor c_rows = rows_of(before), gh = rows_of(gy[0]), more_gh = rows_of(gx.addend()),
-                 gnext_c = rows_of(gy[1]);
+    const Tensor c_rows = as_rows(before), gh = as_rows(gy[0]), more_gh = as_rows(gx.addend()),
+                 gnext_c = as_rows(gy[1]);
     run<&RecurrentKernels::lstm_cell_backward>(
-        before.device(), LstmCellBackwardArgs{rows_of(gates).read(), c_rows.read(), read(gh), read(more_gh),
-                                              read(gnext_c), write(rows_of(ggates)), write(rows_of(gx[2]))});
+        before.device(), LstmCellBackwardArgs{as_rows(gates).read(), c_rows.read(), read(gh), read(more_gh),
+                                              read(gnext_c), write(as_rows(ggates)), write(as_rows(gx[2]))});
     if (gx.needs(0)) gx[0] = ggates;
     if (gx.needs(1)) gx[1] = ggates;
   }
@@ -134,10 +134,10 @@ LstmCell lstm_cell(const Tensor& given_x, const Tensor& given_h, const Tensor& g
   const LstmCell made{.h = empty_row_major(c.shape(), c), .c = empty_row_major(c.shape(), c)};
   const Ref<LstmCellBackward> node = prepare<LstmCellBackward>(from_x, from_h, c);
   const Tensor activated = node ? empty_row_major(from_x.shape(), from_x) : Tensor();
-  const Tensor x_rows = rows_of(from_x), h_rows = rows_of(from_h), c_rows = rows_of(c);
+  const Tensor x_rows = as_rows(from_x), h_rows = as_rows(from_h), c_rows = as_rows(c);
   run<&RecurrentKernels::lstm_cell>(c.device(),
-                                    LstmCellArgs{x_rows.read(), h_rows.read(), c_rows.read(), rows_of(made.h).write(),
-                                                 rows_of(made.c).write(), write(rows_of(activated))});
+                                    LstmCellArgs{x_rows.read(), h_rows.read(), c_rows.read(), as_rows(made.h).write(),
+                                                 as_rows(made.c).write(), write(as_rows(activated))});
   op.results({made.h, made.c});
   if (!node) return made;
   for (const Tensor* y : {&made.h, &made.c, &activated}) detail::add_output(*node, *y);
@@ -183,10 +183,10 @@ struct GruCellBackward final : Node {
     for (const std::size_t i : {0, 1})
       if (gx.needs(i)) gx[i] = empty_row_major(gates_shape(state, 3), state);
     if (gx.needs(2)) gx[2] = empty_row_major(state.shape(), state);
-    const Tensor h_rows = rows_of(state), gnext_h = rows_of(g), more_gnext_h = rows_of(gx.addend());
+    const Tensor h_rows = as_rows(state), gnext_h = as_rows(g), more_gnext_h = as_rows(gx.addend());
     run<&RecurrentKernels::gru_cell_backward>(
-        state.device(), GruCellBackwardArgs{rows_of(parts).read(), h_rows.read(), read(gnext_h), read(more_gnext_h),
-                                            write(rows_of(gx[0])), write(rows_of(gx[1])), write(rows_of(gx[2]))});
+        state.device(), GruCellBackwardArgs{as_rows(parts).read(), h_rows.read(), read(gnext_h), read(more_gnext_h),
+                                            write(as_rows(gx[0])), write(as_rows(gx[1])), write(as_rows(gx[2]))});
   }
 };
 constexpr OpDefinition gru_cell_op{
@@ -202,9 +202,9 @@ Tensor gru_cell(const Tensor& given_x, const Tensor& given_h, const Tensor& give
   const Tensor next = empty_row_major(h.shape(), h);
   const Ref<GruCellBackward> node = prepare<GruCellBackward>(from_x, from_h, h);
   const Tensor kept = node ? empty_row_major(gates_shape(h, 4), h) : Tensor();
-  const Tensor x_rows = rows_of(from_x), h_rows = rows_of(from_h), state_rows = rows_of(h);
+  const Tensor x_rows = as_rows(from_x), h_rows = as_rows(from_h), state_rows = as_rows(h);
   run<&RecurrentKernels::gru_cell>(h.device(), GruCellArgs{x_rows.read(), h_rows.read(), state_rows.read(),
-                                                           rows_of(next).write(), write(rows_of(kept))});
+                                                           as_rows(next).write(), write(as_rows(kept))});
   detail::note_result(next);
   if (!node) return next;
   for (const Tensor* y : {&next, &kept}) detail::add_output(*node, *y);

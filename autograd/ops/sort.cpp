@@ -10,13 +10,6 @@ using enum AttributeType;
 
 namespace {
 
-/// Returns a scalar as a vector of one element.
-template <class V>
-V with_dim(V v) {
-  if (v.rank() == 0) v.shape = {1}, v.strides = {1};
-  return v;
-}
-
 // The gradients of sort move elements by its indices. pick and place are each other's gradient. gather and scatter_add
 // could do the same, but must allow for repeated indices.
 Tensor pick(const Tensor& x, const Tensor& index, int dim);

@@ -1,6 +1,7 @@
 // Steps of recurrent layers. A gate is a view of its own, so that a step is an elementwise function of several inputs
 // and outputs. Each chunk of a row is computed in whole vectors, as in whole_vectors.h.
 #include "bytetape/core/kernels/recurrent.h"
+#include "bytetape/core/integers.h"
 
 #include "bytetape/core/cpu/table.h"
 #include "bytetape/core/cpu/whole_vectors.h"
@@ -34,7 +35,7 @@ void in_whole_vectors(const F& f, const std::array<View, Y>& y, const std::array
     std::array<detail::Chunk<C>, X> in;
     std::array<detail::Chunk<C>, Y> out;
     for (std::int64_t at = 0; at < n; at += detail::chunk) {
-      const std::int64_t m = std::min(detail::chunk, n - at), whole = (m + widest - 1) / widest * widest;
+      const std::int64_t m = std::min(detail::chunk, n - at), whole = round_up(m, widest);
       for (std::size_t k = 0; k < X; ++k) {
         detail::gather<T>(p[k] + at * step[k], step[k], m, in[k].values);
         std::fill(in[k].values + m, in[k].values + whole, C{1});

@@ -5,6 +5,7 @@
 
 #include "bytetape/core/cpu/elementwise.h"
 #include "bytetape/core/cpu/sum.h"
+#include "bytetape/core/integers.h"
 
 namespace bytetape::cpu {
 
@@ -57,7 +58,7 @@ class ExpPiece {
   /// Returns exp(x - shift).
   Values operator()(const auto& x, C shift) {
     const std::int64_t n = x.size();
-    padded_ = (n + lanes - 1) / lanes * lanes;
+    padded_ = round_up(n, lanes);
     Values piece(values_, n);
     piece = x - shift;
     for (std::int64_t i = n; i < padded_; ++i) values_[i] = -std::numeric_limits<C>::infinity();

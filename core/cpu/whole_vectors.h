@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "bytetape/core/cpu/elementwise.h"
+#include "bytetape/core/integers.h"
 
 namespace bytetape::cpu {
 namespace detail {
@@ -42,7 +43,7 @@ void in_whole_vectors(const F& f, const View& y, const X&... x) {
     std::array<detail::Chunk<C>, K> in;
     detail::Chunk<C> out;
     for (std::int64_t at = 0; at < n; at += detail::chunk) {
-      const std::int64_t m = std::min(detail::chunk, n - at), whole = (m + widest - 1) / widest * widest;
+      const std::int64_t m = std::min(detail::chunk, n - at), whole = round_up(m, widest);
       for (std::size_t k = 0; k < K; ++k) {
         detail::gather<T>(p[k + 1] + at * step[k + 1], step[k + 1], m, in[k].values);
         std::fill(in[k].values + m, in[k].values + whole, C{1});

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "bytetape/core/integers.h"
+
 namespace bytetape {
 namespace {
 
@@ -26,9 +28,9 @@ constexpr std::array<std::pair<std::string_view, StoredType>, 11> types{{{"<f8",
                                                                          {"<u4", Narrow::u32}}};
 
 /// Parses the dict, from start to end.
-class Reader {
+class NpyReader {
  public:
-  Reader(const Input& from, std::string_view text, std::uint64_t first) : from_(from), text_(text), first_(first) {}
+  NpyReader(const Input& from, std::string_view text, std::uint64_t first) : from_(from), text_(text), first_(first) {}
 
   NpyHeader read() && {
     expect('{');
@@ -176,7 +178,7 @@ NpyHeader parse_npy_header(const Input& from) {
                 std::min(most_bytes, left), " bytes, found the length ", length);
   std::string text(length, ' ');
   from.read_all(first, std::as_writable_bytes(std::span(text)));
-  NpyHeader header = Reader(from, text, first).read();
+  NpyHeader header = NpyReader(from, text, first).read();
   header.bytes = first + length;
   return header;
 }
@@ -185,7 +187,7 @@ std::string format_npy_header(DType dtype, const Shape& shape) {
   std::string dict =
       detail::concat("{'descr': '", npy_descr(dtype), "', 'fortran_order': False, 'shape': ", shape, ", }");
   constexpr std::size_t alignment = 64, around = magic.size() + 4 + 1;  // version and length, newline
-  dict.resize((around + dict.size() + alignment - 1) / alignment * alignment - around, ' ');
+  dict.resize(round_up(around + dict.size(), alignment) - around, ' ');
   dict += '\n';
   std::string header(magic);
   for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, dict.size() & 0xff, dict.size() >> 8})

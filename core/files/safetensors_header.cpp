@@ -61,9 +61,9 @@ struct Cursor {
 };
 
 /// Reads a header with nlohmann's SAX parser (json::json_sax_t), which reports repeated keys.
-class Reader {
+class SafetensorsReader {
  public:
-  Reader(const Input& from, const std::string& json) : from_(from), json_(json), at_(json.data()) {}
+  SafetensorsReader(const Input& from, const std::string& json) : from_(from), json_(json), at_(json.data()) {}
 
   SafetensorsHeader read() && {
     check_here(json_.starts_with('{'), "expected a header that begins with '{'");
@@ -254,7 +254,7 @@ const char* safetensors_name(DType t) {
 }
 
 SafetensorsHeader parse_safetensors_header(const Input& from, const std::string& json, std::uint64_t data_bytes) {
-  SafetensorsHeader header = Reader(from, json).read();
+  SafetensorsHeader header = SafetensorsReader(from, json).read();
   std::sort(header.tensors.begin(), header.tensors.end(),
             [](const auto& a, const auto& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
   check_places(from, header.tensors, header_length_bytes + json.size(), data_bytes);

@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "bytetape/core/integers.h"
+
 namespace bytetape {
 
 /// Hands out parts of a kernel's scratch, each at a multiple of `alignment` bytes. Without memory the parts are null,
@@ -12,7 +14,7 @@ class ScratchParts {
   explicit ScratchParts(void* data) : data_(static_cast<char*>(data)) {}
   void* take_bytes(std::size_t bytes) {
     void* const part = data_ ? data_ + bytes_ : nullptr;
-    bytes_ += (bytes + alignment - 1) / alignment * alignment;
+    bytes_ += round_up(bytes, alignment);
     return part;
   }
   template <class T>

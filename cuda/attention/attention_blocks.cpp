@@ -1,14 +1,13 @@
 #include "bytetape/cuda/attention/attention_blocks.h"
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/walk.h"
 
 namespace bytetape::cuda {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t v, std::int64_t to) { return (v + to - 1) / to * to; }
-
 /// Returns the most queries of a block. With a causal mask, blocks of fewer queries skip more of the keys.
-std::int64_t most_rows(const AttentionSizes& s) {
+std::int64_t most_queries(const AttentionSizes& s) {
   constexpr std::int64_t least = 256, blocks = 8;
   return s.is_causal ? std::min(s.n, std::max(least, round_up((s.n + blocks - 1) / blocks, 64))) : s.n;
 }
@@ -34,7 +33,7 @@ AttentionBlocks::AttentionBlocks(const AttentionInputs& in, std::size_t bytes)
     left /= taken;
     return taken;
   };
-  rows = take(most_rows(size));
+  rows = take(most_queries(size));
   heads = take(size.heads_per_group());
   groups = take(size.groups);
   batches = take(size.batch);

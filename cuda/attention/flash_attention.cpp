@@ -8,10 +8,10 @@
 namespace bytetape::cuda {
 namespace {
 
-constexpr std::int64_t vector = 4;  // elements in 16 bytes
+constexpr std::int64_t lanes = 4;  // elements in 16 bytes
 
 /// Whether kernels can access x (b, h, tokens, d) in vectors. An undefined view is not accessed.
-bool is_taken(const ConstView& x) { return !x.defined() || has_vectors(x, 3, vector); }
+bool is_taken(const ConstView& x) { return !x.defined() || has_vectors(x, 3, lanes); }
 
 bool is_flash(const AttentionInputs& in, std::initializer_list<const ConstView*> others) {
   constexpr std::int64_t most = 128;  // columns

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/kernels/scratch_parts.h"
 #include "bytetape/cuda/alignment.h"
 #include "bytetape/cuda/attention/attention_blocks.h"
@@ -50,8 +51,6 @@ FusedOperand operand(const ConstView& x, Parts& parts) {
 FusedOperand gradient(const View& g, const ConstView& x, Parts& parts) {
   return g.defined() ? operand(g, parts) : FusedOperand{{}, in_workspace(x, parts)};
 }
-
-constexpr std::int64_t round_up(std::int64_t v, std::int64_t to) { return (v + to - 1) / to * to; }
 
 /// cuDNN takes 256 bytes forward. Its deterministic backward also takes the gradients of the scores, in tiles of 64
 /// queries and 128 keys, a row sum for each query, and the gradients of grouped keys for each head (the nodes of SDPA

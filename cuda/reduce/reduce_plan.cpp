@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/kernels/reduce.h"
 #include "bytetape/cuda/plans.h"
 #include "bytetape/cuda/reduce/reduce_layout.h"
@@ -16,7 +17,6 @@ constexpr std::int64_t unsplit_elements = std::int64_t{1} << 15, split_elements 
 constexpr std::int64_t sector = 32;       // bytes that memory returns at a time
 constexpr std::size_t partial_bytes = 8;  // a double or a 64-bit integer
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t power_of_two(std::int64_t at_least) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(at_least)));
 }

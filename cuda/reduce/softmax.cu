@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/kernels/softmax.h"
 #include "bytetape/core/visit.h"
 #include "bytetape/cuda/pointwise/convert.cuh"
@@ -291,7 +292,6 @@ __global__ void __launch_bounds__(most_threads)
   run<Op, T, StridedRow<Op, T>>(r, row, t / r.across, out, in);
 }
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int power_of_two(std::int64_t at_least, std::int64_t most) {
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::min(at_least, most))));
 }

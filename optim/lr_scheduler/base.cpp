@@ -8,7 +8,7 @@
 namespace bytetape::optim::lr_scheduler {
 namespace {
 
-std::string path(const char* name, std::size_t g) { return std::string(name) + "." + std::to_string(g); }
+std::string value_path(const char* name, std::size_t g) { return std::string(name) + "." + std::to_string(g); }
 
 }  // namespace
 
@@ -69,8 +69,8 @@ StateDict LRScheduler::own_state() const {
   const std::span<const ParamGroup> groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {  // also those that the next step takes up
     const bool is_known = g < base_lrs_.size();
-    state.numbers[path("base_lrs", g)] = is_known ? base_lrs_[g] : initial_lr_of(groups[g], g);
-    state.numbers[path("last_lr", g)] = is_known ? last_lrs_[g] : *groups[g].lr;
+    state.numbers[value_path("base_lrs", g)] = is_known ? base_lrs_[g] : initial_lr_of(groups[g], g);
+    state.numbers[value_path("last_lr", g)] = is_known ? last_lrs_[g] : *groups[g].lr;
   }
   return state;
 }
@@ -85,8 +85,8 @@ void LRScheduler::load_own(const StateDict& state) {
   add_groups();
   last_epoch_ = state.integer("last_epoch");
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    base_lrs_[g] = state.number(path("base_lrs", g));
-    last_lrs_[g] = state.number(path("last_lr", g));
+    base_lrs_[g] = state.number(value_path("base_lrs", g));
+    last_lrs_[g] = state.number(value_path("last_lr", g));
   }
 }
 

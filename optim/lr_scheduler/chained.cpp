@@ -9,7 +9,7 @@
 namespace bytetape::optim::lr_scheduler {
 namespace {
 
-std::string path(std::size_t i) { return "schedulers." + std::to_string(i); }
+std::string scheduler_path(std::size_t i) { return "schedulers." + std::to_string(i); }
 
 Optimizer& optimizer_of(const SchedulerList::Schedulers& schedulers) {
   check<ValueError>(!schedulers.empty() && schedulers[0], "ChainedScheduler needs at least one schedule");
@@ -49,7 +49,7 @@ void SchedulerList::restart_part(std::size_t i) {
 
 StateDict SchedulerList::state_dict() const {
   StateDict state = own_state();
-  for (std::size_t i = 0; i < schedulers_.size(); ++i) state.add(path(i), schedulers_[i]->state_dict());
+  for (std::size_t i = 0; i < schedulers_.size(); ++i) state.add(scheduler_path(i), schedulers_[i]->state_dict());
   return state;
 }
 
@@ -57,7 +57,7 @@ void SchedulerList::load_state_dict(const StateDict& state) {
   check_names(state, state_dict());
   check_values(state);
   load_own(state);
-  for (std::size_t i = 0; i < schedulers_.size(); ++i) schedulers_[i]->load_state_dict(state.part(path(i)));
+  for (std::size_t i = 0; i < schedulers_.size(); ++i) schedulers_[i]->load_state_dict(state.part(scheduler_path(i)));
 }
 
 ChainedScheduler::ChainedScheduler(const Schedulers& schedulers)

@@ -26,7 +26,7 @@ std::int64_t output_size(std::int64_t input, std::int64_t kernel, std::int64_t s
   return room < 0 ? 0 : room / stride + 1;
 }
 
-constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // limit of window elements and strides
+constexpr std::int64_t most_size = std::numeric_limits<std::int32_t>::max();  // limit of window elements and strides
 
 void check_image(const Tensor& x) {
   check_floating(x);
@@ -46,8 +46,8 @@ Pooling plan_pooling(const Tensor& x, Pool2dParams p) {
     plan.y_shape[2 + i] = output_size(x.size(2 + i), p.kernel[i], p.stride[i], p.padding[i]);
   }
   check(x.size(2) > 0 && x.size(3) > 0, "there is nothing to pool in ", describe(x));
-  check<ValueError>(p.kernel[0] <= most / p.kernel[1], "a window of ", p.kernel, " has too many elements");
-  check<ValueError>(p.stride[0] <= most && p.stride[1] <= most, "strides must be below 2^31, got ", p.stride);
+  check<ValueError>(p.kernel[0] <= most_size / p.kernel[1], "a window of ", p.kernel, " has too many elements");
+  check<ValueError>(p.stride[0] <= most_size && p.stride[1] <= most_size, "strides must be below 2^31, got ", p.stride);
   check(plan.y_shape[2] > 0 && plan.y_shape[3] > 0, "a window of ", p.kernel, " does not fit into ", describe(x),
         " with padding ", p.padding);
   return plan;
@@ -158,8 +158,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2 output_size) {
   check_image(x);
   Shape y_shape = x.shape();
   for (int i = 0; i < 2; ++i) {
-    check<ValueError>(output_size[i] >= 1 && output_size[i] <= most, "output_size must be from 1 to ", most, ", got ",
-                      output_size);
+    check<ValueError>(output_size[i] >= 1 && output_size[i] <= most_size, "output_size must be from 1 to ", most_size,
+                      ", got ", output_size);
     check(x.size(2 + i) >= 1, "there is nothing to average in ", describe(x));
     y_shape[2 + i] = output_size[i];
   }

@@ -6,6 +6,7 @@
 #include "bytetape/core/cpu/copy.h"
 #include "bytetape/core/cpu/onednn/program.h"
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/integers.h"
 
 namespace bytetape::cpu::onednn {
 namespace {
@@ -166,7 +167,7 @@ class Parts {
   explicit Parts(const MatmulArgs& args) : args_(folded(args)), k_(args_.a.shape[2]) {
     const std::int64_t step = 16, most = Operand(args_.a).may_count_as_transposed() ? 2048 - step : 16384;
     const std::int64_t parts = (k_ + most - 1) / most;
-    size_ = parts == 1 ? k_ : ((k_ + parts - 1) / parts + step - 1) / step * step;
+    size_ = parts == 1 ? k_ : round_up((k_ + parts - 1) / parts, step);
   }
   std::int64_t count() const { return (k_ + size_ - 1) / size_; }
   /// The product of part i. All but the first add to y.

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "bytetape/core/error.h"
+#include "bytetape/core/integers.h"
 #include "bytetape/core/parallel.h"
 
 namespace bytetape::cpu::onednn {
@@ -63,7 +64,7 @@ Program::Slot Program::argument(const dnnl::memory::desc& desc) {
 
 Program::Slot Program::scratch(const dnnl::memory::desc& desc) {
   slots_.push_back({desc, dnnl::memory(desc, engine(), nullptr), false, workspace_bytes_});
-  workspace_bytes_ += (desc.get_size() + alignment - 1) / alignment * alignment;
+  workspace_bytes_ += round_up(desc.get_size(), alignment);
   return static_cast<Slot>(slots_.size()) - 1;
 }
 

@@ -12,8 +12,6 @@
 
 namespace bytetape::memory {
 namespace {
-constexpr std::size_t most = std::size_t{1} << 62;  // bytes of a request, so that rounding up cannot overflow
-
 /// Calls f(first block) for each segment of an allocator's policies and of its open and closed pools.
 template <class Pools, class F>
 void each_segment(const Policies& policies, const Pools& pools, const Pools& closed_pools, const F& f) {
@@ -58,7 +56,7 @@ void Allocator::make_policy_here() {
 }
 
 Block* Allocator::allocate(std::size_t bytes, Role role) {
-  const std::size_t size = bytes == 0 ? rounding : (std::min(bytes, most) + rounding - 1) / rounding * rounding;
+  const std::size_t size = rounded(bytes);
   {
     const std::lock_guard lock(mutex_);
     Policy* const policy = policy_here();
@@ -96,7 +94,7 @@ Block* Allocator::allocate_anew(std::size_t bytes, std::size_t size, Role role) 
 }
 
 Block* Allocator::try_allocate(std::size_t bytes, std::size_t size) {
-  if (bytes > most) return nullptr;
+  if (bytes > most_requested) return nullptr;
   const std::size_t reserved = ledger_.reserved();
   return policy_here()->allocate(size, reserved < limit_ ? limit_ - reserved : 0);
 }

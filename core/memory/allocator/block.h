@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/memory/ledger/scope_ids.h"
 
 namespace bytetape::memory {
@@ -10,6 +12,12 @@ class Policy;
 
 /// Block sizes are multiples of this.
 inline constexpr std::size_t rounding = 512;
+/// The most bytes of a request. Rounding them up cannot overflow.
+inline constexpr std::size_t most_requested = std::size_t{1} << 62;
+/// Returns the bytes of a block for a request, `rounding` at least.
+constexpr std::size_t rounded(std::size_t requested) {
+  return round_up(std::clamp(requested, std::size_t{1}, most_requested), rounding);
+}
 
 /// A piece of a segment: allocated, or cached for a later request.
 struct Block {

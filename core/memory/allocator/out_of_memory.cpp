@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -11,14 +10,12 @@
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/holders.h"
 #include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/text/append.h"
 
 namespace bytetape {
 namespace memory {
 
-std::size_t Shortage::needed() const {
-  const std::size_t rounded = (requested + rounding - 1) / rounding * rounding;
-  return requested == 0 ? rounding : std::max(requested, rounded);  // rounding up a huge size overflows
-}
+std::size_t Shortage::needed() const { return std::max(requested, rounded(requested)); }
 
 std::size_t Shortage::available() const {
   if (!outside) return unreserved;
@@ -34,16 +31,11 @@ std::size_t Shortage::missing() const { return needed() - (refused() || fragment
 
 namespace {
 
-constexpr int name_width = 22;
-
-template <class... Args>
-void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), text, std::forward<Args>(args)...);
-}
+constexpr int label_width = 22;
 
 void write_row(std::string& out, const std::string& name, std::size_t bytes, const std::string& note = "") {
-  print(out, "  {:<{}} {:>9} {:>21}", name, name_width, format_bytes(bytes), format_exact(bytes));
-  if (!note.empty()) print(out, "   {}", note);
+  append(out, "  {:<{}} {:>9} {:>21}", name, label_width, format_bytes(bytes), format_exact(bytes));
+  if (!note.empty()) append(out, "   {}", note);
   out += '\n';
 }
 
@@ -78,7 +70,7 @@ void write_rows(std::string& out, const Shortage& s, std::size_t whole) {
 void write_table(std::string& out, const Shortage& s) {
   const Whole whole = whole_of(s);
   write_rows(out, s, whole.bytes);
-  print(out, "  {:─<{}}\n", "", name_width + 32);
+  append(out, "  {:─<{}}\n", "", label_width + 32);
   write_row(out, whole.name, whole.bytes);
   const std::size_t reserved = s.statistics.reserved.current;
   if (reserved > s.limit)
@@ -87,7 +79,7 @@ void write_table(std::string& out, const Shortage& s) {
     write_row(out, "limit", s.limit);
   const Statistics& books = s.statistics;
   if (const std::size_t waste = books.allocated.current - books.requested.current)
-    print(out, "  the roles include {} of rounding\n", format_bytes(waste));
+    append(out, "  the roles include {} of rounding\n", format_bytes(waste));
 }
 
 std::string text_of(const Holding& h) {
@@ -113,12 +105,12 @@ void write_holders(std::string& out, const Shortage& s) {
       rest += bytes;
       continue;
     }
-    print(out, "  {:>9}  {:<{}}  {:<{}}  {}", format_bytes(bytes), display_name(h.module), module, to_string(h.role),
-          role, text_of(h));
+    append(out, "  {:>9}  {:<{}}  {:<{}}  {}", format_bytes(bytes), display_name(h.module), module, to_string(h.role),
+           role, text_of(h));
     out.erase(out.find_last_not_of(' ') + 1);
     out += '\n';
   }
-  if (rest) print(out, "  {:>9}  in {} more\n", format_bytes(rest), s.holders.size() - shown);
+  if (rest) append(out, "  {:>9}  in {} more\n", format_bytes(rest), s.holders.size() - shown);
 }
 
 /// The reason why the free bytes do not serve the request.
@@ -162,15 +154,15 @@ std::string when(const Shortage& s) {
 std::string explain(const Shortage& s) {
   const std::string who = detail::where();
   std::string out;
-  print(out, "out of memory on {}: {} ({} bytes) requested", s.name, format_bytes(s.requested),
-        format_exact(s.requested));
-  if (!who.empty()) print(out, " by {}", who);
+  append(out, "out of memory on {}: {} ({} bytes) requested", s.name, format_bytes(s.requested),
+         format_exact(s.requested));
+  if (!who.empty()) append(out, " by {}", who);
   out += when(s) + "\n\n";
   write_table(out, s);
   write_holders(out, s);
-  print(out, "\n{}\n{}\n", verdict(s), outlook(s));
-  print(out, "the largest request that fits now: {} ({} bytes)", format_bytes(s.fits()), format_exact(s.fits()));
-  if (const std::string path = recording_path(); !path.empty()) print(out, "\nall events are recorded in {}", path);
+  append(out, "\n{}\n{}\n", verdict(s), outlook(s));
+  append(out, "the largest request that fits now: {} ({} bytes)", format_bytes(s.fits()), format_exact(s.fits()));
+  if (const std::string path = recording_path(); !path.empty()) append(out, "\nall events are recorded in {}", path);
   return out;
 }
 

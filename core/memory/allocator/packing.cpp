@@ -14,8 +14,7 @@ std::size_t max_fit_if_compacted(std::vector<std::size_t> sizes, std::size_t bud
   CachingPolicy policy(
       upstream, [&](const Block& segment, bool acquired) { reserved += acquired ? segment.size : -segment.size; });
   for (const std::size_t size : sizes) {
-    const std::size_t rounded = std::max<std::size_t>(1, (size + rounding - 1) / rounding) * rounding;
-    if (!policy.allocate(rounded, budget - reserved)) return 0;
+    if (!policy.allocate(rounded(size), budget - reserved)) return 0;
   }
   return std::max(policy.largest_free(), (budget - reserved) / rounding * rounding);
 }

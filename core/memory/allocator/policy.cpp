@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "bytetape/core/integers.h"
+
 namespace bytetape::memory {
 namespace {
 
@@ -26,7 +28,7 @@ std::size_t bytes_in(const FreeBlocks& pool) {
 std::size_t segment_size_for(std::size_t size) {
   if (size <= small_limit) return small_segment;
   if (size < own_segment_from) return large_segment;
-  return (size + own_rounding - 1) / own_rounding * own_rounding;
+  return round_up(size, own_rounding);
 }
 
 }  // namespace

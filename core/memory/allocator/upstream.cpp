@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/memory/allocator/cgroup.h"
 #include "bytetape/core/memory/allocator/resident.h"
 
@@ -58,7 +59,7 @@ void* SimulatedUpstream::allocate(std::size_t bytes) noexcept {
   if (bytes > capacity_ - used_) return nullptr;
   used_ += bytes;
   const std::uintptr_t at = next_;
-  next_ = (at + bytes + page - 1) / page * page;
+  next_ = round_up(at + bytes, page);
   if (next_ <= at) next_ = page;  // wraps around; simulated addresses are not used
   return reinterpret_cast<void*>(at);
 }

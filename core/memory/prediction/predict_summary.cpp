@@ -2,24 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/predict.h"
 #include "bytetape/core/memory/summary.h"
+#include "bytetape/core/memory/text/append.h"
 
 namespace bytetape::memory {
 namespace {
-
-constexpr int bar_width = 22;  // for a page of 80 columns
-
-template <class... Args>
-void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), text, std::forward<Args>(args)...);
-}
 
 bool is_limited(const Prediction& p) { return p.snapshot.limit != std::numeric_limits<std::size_t>::max(); }
 
@@ -68,9 +60,9 @@ const PredictedStep& settled(const Prediction& p) {
 /// Writes a row with the bytes of the first and the last step. `first` is nullopt if they are the same step.
 void write_row(std::string& out, const char* name, std::optional<std::size_t> first, std::size_t last,
                std::size_t whole) {
-  const std::string bar = format_bar(last, whole, bar_width);
-  print(out, "  {:<23} {:>13} {:>15}{}{}\n", name, first ? format_bytes(*first) : "", format_bytes(last),
-        bar.empty() ? "" : "  ", bar);
+  const std::string bar = format_bar(last, whole, 22);
+  append(out, "  {:<23} {:>13} {:>15}{}{}\n", name, first ? format_bytes(*first) : "", format_bytes(last),
+         bar.empty() ? "" : "  ", bar);
 }
 
 /// Writes a table of the first step and a late one.
@@ -78,8 +70,8 @@ void write_steps(std::string& out, const Prediction& p) {
   const PredictedStep &first = p.steps.front(), &last = settled(p);
   const bool is_one = &first == &last;
   const auto beside = [&](std::size_t bytes) { return is_one ? std::nullopt : std::optional(bytes); };
-  print(out, "\n{:<25} {:>13} {:>15}\n", "at a step's peak", is_one ? "" : "step 1",
-        fmt::format("step {}", numbers_of(p, static_cast<std::size_t>(&last - &first)).first));
+  append(out, "\n{:<25} {:>13} {:>15}\n", "at a step's peak", is_one ? "" : "step 1",
+         fmt::format("step {}", numbers_of(p, static_cast<std::size_t>(&last - &first)).first));
   for (std::size_t r = 0; r < role_count; ++r)
     if (first.by_role[r] || last.by_role[r])
       write_row(out, to_string(static_cast<Role>(r)), beside(first.by_role[r]), last.by_role[r], last.allocated);
@@ -91,12 +83,12 @@ void write_steps(std::string& out, const Prediction& p) {
 
 std::string summarize(const Prediction& p, std::size_t modules) {
   std::string out;
-  print(out, "predicted for {}: {}\n", whose(p), verdict(p));
+  append(out, "predicted for {}: {}\n", whose(p), verdict(p));
   if (!p.steps.empty()) write_steps(out, p);
-  print(out, "\n{}", summarize(p.snapshot, modules));
+  append(out, "\n{}", summarize(p.snapshot, modules));
   for (const Snapshot& s : p.others)
-    print(out, "also on {}: peak {} allocated, {} reserved\n", s.name, format_bytes(s.statistics.allocated.peak),
-          format_bytes(s.statistics.reserved.peak));
+    append(out, "also on {}: peak {} allocated, {} reserved\n", s.name, format_bytes(s.statistics.allocated.peak),
+           format_bytes(s.statistics.reserved.peak));
   return out;
 }
 

@@ -11,12 +11,6 @@
 namespace bytetape::memory {
 namespace {
 
-constexpr std::size_t most = std::size_t{1} << 62;  // bytes of a request, so that rounding up cannot overflow
-
-std::size_t rounded(std::size_t bytes) {
-  return (std::clamp(bytes, std::size_t{1}, most) + rounding - 1) / rounding * rounding;
-}
-
 class Resimulation {
  public:
   Resimulation(const DeviceLog& of, const ResimulateOptions& options) : of_(of), limit_(options.limit) {

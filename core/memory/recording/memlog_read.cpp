@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
@@ -10,11 +9,10 @@
 #include "bytetape/core/memory/recording/memlog.h"
 #include "bytetape/core/memory/recording/memlog_columns.h"
 #include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/memory/text/json.h"
 
 namespace bytetape::memory {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Writers make much smaller chunks.
 constexpr std::uint32_t most_packed = 1u << 26, most_unpacked = 1u << 26;

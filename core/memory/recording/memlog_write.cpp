@@ -2,25 +2,18 @@
 
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/recording/memlog.h"
 #include "bytetape/core/memory/recording/memlog_columns.h"
 #include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/memory/text/json.h"
 #include "bytetape/core/write_file.h"
 
 namespace bytetape::memory {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
-/// Formats JSON. Invalid UTF-8 becomes U+FFFD.
-std::string text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 template <class Row>
 void make_times_differences(std::vector<Row>& rows) {
@@ -56,16 +49,16 @@ LogWriter::LogWriter(const std::string& path, const std::string& program)
     : path_(checked(path)), out_(path, std::ios::binary) {
   check_good();
   out_ << memlog_first_line;
-  chunk('P', text({{"program", program}}));
+  chunk('P', json_text({{"program", program}}));
   flush();
 }
 
 void LogWriter::device(const std::string& name, std::size_t capacity, std::size_t limit) {
-  chunk('D', text({{"name", name}, {"capacity", finite(capacity)}, {"limit", finite(limit)}}));
+  chunk('D', json_text({{"name", name}, {"capacity", limit_json(capacity)}, {"limit", limit_json(limit)}}));
 }
 
 void LogWriter::limit(std::uint32_t device, std::size_t bytes) {
-  chunk('L', text({{"device", device}, {"limit", finite(bytes)}}));
+  chunk('L', json_text({{"device", device}, {"limit", limit_json(bytes)}}));
 }
 
 void LogWriter::records(std::uint32_t device, std::vector<Record> records) {
@@ -92,10 +85,10 @@ void LogWriter::marks(std::vector<Mark> marks) {
 }
 
 void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside) {
-  chunk('E', text({{"device", device},
-                   {"outside", outside ? Json(outside->bytes) : Json()},
-                   {"others", outside && outside->others ? Json(*outside->others) : Json()},
-                   {"statistics", Json::parse(to_json(books))}}));
+  chunk('E', json_text({{"device", device},
+                        {"outside", outside ? Json(outside->bytes) : Json()},
+                        {"others", outside && outside->others ? Json(*outside->others) : Json()},
+                        {"statistics", Json::parse(to_json(books))}}));
 }
 
 void LogWriter::end() {

@@ -4,7 +4,6 @@
 #include <array>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "bytetape/core/memory/export.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/replay.h"
+#include "bytetape/core/memory/text/json.h"
 
 namespace bytetape::memory {
 namespace {
@@ -21,10 +21,7 @@ namespace {
 constexpr std::size_t threads = 1, first_device = 2;
 
 /// Quotes a string as JSON. Invalid UTF-8 becomes U+FFFD.
-std::string quoted(const std::string& text) {
-  using Json = nlohmann::json;
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return json_text(text); }
 
 /// A time in microseconds.
 std::string stamp(std::uint64_t nanoseconds) { return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000); }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytetape/core/integers.h"
 #include "bytetape/core/memory/allocator/policy.h"
 #include "bytetape/core/memory/export.h"
 #include "bytetape/core/memory/report/pickle.h"
@@ -48,7 +49,7 @@ class Addresses {
     const Event& e = r.event;
     if (e.kind == EventKind::segment_alloc) {
       segments_[e.segment] = {next_, e.bytes, {}};
-      next_ += (e.bytes + alignment - 1) / alignment * alignment;
+      next_ += round_up(e.bytes, alignment);
     }
     if (e.kind == EventKind::alloc) segments_[e.segment].blocks[e.offset] = {&r, number};
   }

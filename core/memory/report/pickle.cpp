@@ -6,7 +6,7 @@ namespace bytetape::memory {
 namespace {
 
 // Opcodes. Python's pickletools.py documents their effects.
-constexpr char proto = '\x80', empty_dict = '}', empty_list = ']', mark = '(', setitems = 'u', appends = 'e',
+constexpr char proto = '\x80', empty_dict = '}', empty_list = ']', mark_code = '(', setitems = 'u', appends = 'e',
                binunicode = 'X', bininteger = 'J', long1 = '\x8a', newfalse = '\x89', long_binput = 'r',
                long_binget = 'j', stop = '.';
 constexpr int most_items = 1000;  // as in Python's writer, because readers may pass the items as arguments of a call
@@ -31,13 +31,13 @@ void PickleWriter::begin_value() {
     op(appends);
     items = 0;
   }
-  if (items++ == 0) op(mark);
+  if (items++ == 0) op(mark_code);
 }
 
 void PickleWriter::begin_dict() {
   begin_value();
   op(empty_dict);
-  op(mark);
+  op(mark_code);
   open_.push_back({false});
 }
 

@@ -1,8 +1,6 @@
 #include "bytetape/core/memory/report.h"
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <tuple>
 
@@ -15,26 +13,22 @@
 #include "bytetape/core/memory/report/report_scopes.h"
 #include "bytetape/core/memory/report/report_tables.h"
 #include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/memory/text/json.h"
 #include "bytetape/core/write_file.h"
 
 namespace bytetape::memory {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Returns a limit in bytes as JSON. No limit is null.
-Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
-
 Json to_json(const ReportColumn& c) { return {{"type", c.type}, {"scale", c.scale}, {"at", c.at}, {"count", c.count}}; }
 
 Json to_json(const DeviceLog& d, ReportColumns& columns) {
   const ReportTables tables(d.records, d.limits);
-  Json limits = {{{"from", 0}, {"bytes", finite(d.limit)}}};
-  for (const NewLimit& l : tables.limits) limits.push_back({{"from", l.from}, {"bytes", finite(l.bytes)}});
+  Json limits = {{{"from", 0}, {"bytes", limit_json(d.limit)}}};
+  for (const NewLimit& l : tables.limits) limits.push_back({{"from", l.from}, {"bytes", limit_json(l.bytes)}});
   const auto& [e, b, s] = std::tie(tables.events, tables.blocks, tables.segments);
   const auto add = [&](const ReportTables::Column& c) { return to_json(columns.add(c)); };
   return {{"name", d.name},
-          {"capacity", finite(d.capacity)},
+          {"capacity", limit_json(d.capacity)},
           {"limits", limits},
           {"peak", {{"reached", tables.peak.reached()}, {"end", tables.peak.end()}}},
           {"dropped", d.dropped},
@@ -83,7 +77,7 @@ Json to_json(const Log& log, Json& data) {
 /// Formats JSON for a script element. Escapes '<', because a name may contain "</script>".
 std::string script_text(const Json& value) {
   std::string safe;
-  for (const char c : value.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+  for (const char c : json_text(value)) {
     if (c == '<')
       safe += "\\u003c";
     else

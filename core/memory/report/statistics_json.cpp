@@ -1,13 +1,10 @@
 #include "bytetape/core/memory/report/statistics_json.h"
 
-#include <nlohmann/json.hpp>
-
 #include "bytetape/core/error.h"
+#include "bytetape/core/memory/text/json.h"
 
 namespace bytetape::memory {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const Traffic& t) { return {{"count", t.count}, {"bytes", t.bytes}}; }
 Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/holders.h"
+#include "bytetape/core/memory/text/append.h"
 
 namespace bytetape::memory {
 namespace {
@@ -17,33 +17,28 @@ namespace {
 constexpr std::size_t name_width = 23, longest_name = 40;  // for a page of 80 columns
 constexpr int bar_width = 24, most_width = 8;
 
-template <class... Args>
-void print(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), text, std::forward<Args>(args)...);
-}
-
 std::string step_name(std::uint32_t step) { return step ? fmt::format("step {}", step) : "outside any step"; }
 
 // ---- the peak
 
 void write_header(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
-  print(out, "memory on {}: peak {} allocated, {} reserved", s.name, format_bytes(books.allocated.peak),
-        format_bytes(books.reserved.peak));
-  if (s.limit != std::numeric_limits<std::size_t>::max()) print(out, ", limit {}", format_bytes(s.limit));
+  append(out, "memory on {}: peak {} allocated, {} reserved", s.name, format_bytes(books.allocated.peak),
+         format_bytes(books.reserved.peak));
+  if (s.limit != std::numeric_limits<std::size_t>::max()) append(out, ", limit {}", format_bytes(s.limit));
   out += '\n';
 }
 
 constexpr std::size_t share_width = 20;  // columns of a share, without the name
 
 void write_share(std::string& out, const std::string& name, std::size_t width, std::size_t bytes, std::size_t whole) {
-  print(out, "  {:<{}} {:>9} {:>5}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
+  append(out, "  {:<{}} {:>9} {:>5}  ", name, width, format_bytes(bytes), format_share(bytes, whole));
 }
 
 void write_roles(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
   const std::size_t peak = total(books.at_peak);
-  print(out, "\nat the peak ({}, {})\n", step_name(books.peak_step), to_string(books.peak_phase));
+  append(out, "\nat the peak ({}, {})\n", step_name(books.peak_step), to_string(books.peak_phase));
   for (const Holder& h : holders_of({books.at_peak})) {
     write_share(out, to_string(h.role), name_width, h.bytes, peak);
     out += format_bar(h.bytes, peak, bar_width) + "\n";
@@ -108,15 +103,15 @@ void write_holders(std::string& out, const Snapshot& s, std::size_t shown) {
   const std::size_t count = std::min(shown, lines.size()), whole = s.statistics.allocated.peak;
   std::size_t width = name_width;
   for (std::size_t i = 0; i < count; ++i) width = std::max(width, width_of(lines[i].name));
-  print(out, "\n{:<{}}{:>{}}\n", named ? "held then, by module" : "held then, by op", share_width + width, "own peak",
-        most_width);
+  append(out, "\n{:<{}}{:>{}}\n", named ? "held then, by module" : "held then, by op", share_width + width, "own peak",
+         most_width);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t held = total(lines[i].bytes);
     write_share(out, lines[i].name, width, held, whole);
     const std::vector<std::string> roles = list_roles(lines[i].bytes);
-    print(out, "{:>{}}  {}\n", format_bytes(lines[i].most), most_width, roles.front());
+    append(out, "{:>{}}  {}\n", format_bytes(lines[i].most), most_width, roles.front());
     for (std::size_t r = 1; r < roles.size(); ++r)
-      print(out, "{:>{}}{}\n", "", share_width + width + most_width + 2, roles[r]);
+      append(out, "{:>{}}{}\n", "", share_width + width + most_width + 2, roles[r]);
   }
   std::size_t rest = 0;
   for (std::size_t i = count; i < lines.size(); ++i) rest += total(lines[i].bytes);
@@ -133,13 +128,13 @@ std::string or_dash(std::size_t bytes) { return bytes ? format_bytes(bytes) : "Â
 void write_summary(std::string& out, const std::string& name, const StepSummary& s) {
   std::size_t rose = 0, fell = 0;
   for (const auto& f : s.phases) rose += f.rose, fell += f.fell;
-  print(out, "  {:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name, name_width, or_dash(s.before), or_dash(rose),
-        or_dash(fell), or_dash(s.peak), or_dash(s.after));
+  append(out, "  {:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", name, name_width, or_dash(s.before), or_dash(rose),
+         or_dash(fell), or_dash(s.peak), or_dash(s.after));
   if (s.step == 0) return;
   for (std::size_t p = 0; p < phase_count; ++p)
     if (const auto& f = s.phases[p]; f.rose || f.fell)
-      print(out, "    {:<{}} {:>10} {:>10} {:>10} {:>10}\n", to_string(static_cast<Phase>(p)), name_width - 2, "",
-            or_dash(f.rose), or_dash(f.fell), or_dash(f.peak));
+      append(out, "    {:<{}} {:>10} {:>10} {:>10} {:>10}\n", to_string(static_cast<Phase>(p)), name_width - 2, "",
+             or_dash(f.rose), or_dash(f.fell), or_dash(f.peak));
 }
 
 bool alike(const StepSummary& a, const StepSummary& b) {
@@ -198,8 +193,8 @@ StepSummary between(const std::vector<StepSummary>& all, std::size_t first, std:
 
 void write_steps(std::string& out, const Snapshot& s) {
   if (s.steps.empty()) return;
-  print(out, "\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "steps and phases", name_width + 2, "before", "allocated",
-        "freed", "peak", "after");
+  append(out, "\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "steps and phases", name_width + 2, "before",
+         "allocated", "freed", "peak", "after");
   Steps steps;
   for (const StepSummary& step : s.steps)
     if (step.step) steps.push_back(&step);
@@ -214,10 +209,10 @@ void write_steps(std::string& out, const Snapshot& s) {
   for (const StepSummary* step : worth_showing(steps, typical.step, s.statistics.peak_step)) {
     write_summary(out, step_name(step->step), *step);
     if (step == typical.step && typical.count > 1)
-      print(out, "    {} {}steps after the first are like this one\n",
-            typical.count == steps.size() - 1 ? fmt::format("all {}", typical.count)
-                                              : fmt::format("{} of the {}", typical.count, steps.size() - 1),
-            s.dropped_steps ? "logged " : "");
+      append(out, "    {} {}steps after the first are like this one\n",
+             typical.count == steps.size() - 1 ? fmt::format("all {}", typical.count)
+                                               : fmt::format("{} of the {}", typical.count, steps.size() - 1),
+             s.dropped_steps ? "logged " : "");
   }
   if (const StepSummary gaps = between(s.steps, first, last); !gaps.is_quiet())
     write_summary(out, "between steps, total", gaps);
@@ -225,31 +220,31 @@ void write_steps(std::string& out, const Snapshot& s) {
 }
 
 void write_outside(std::string& out, Device device, const Outside& outside) {
-  print(out, "outside the ledger: {} ", format_bytes(outside.bytes));
+  append(out, "outside the ledger: {} ", format_bytes(outside.bytes));
   if (device.type == DeviceType::cpu)
-    print(out, "resident (code, stacks, logs, libraries)\n");
+    append(out, "resident (code, stacks, logs, libraries)\n");
   else if (outside.others)
-    print(out, "used on the device: {} by CUDA's context and libraries, {} by other processes\n",
-          format_bytes(outside.bytes - *outside.others), format_bytes(*outside.others));
+    append(out, "used on the device: {} by CUDA's context and libraries, {} by other processes\n",
+           format_bytes(outside.bytes - *outside.others), format_bytes(*outside.others));
   else
-    print(out, "used on the device (CUDA's context, libraries, other processes)\n");
+    append(out, "used on the device (CUDA's context, libraries, other processes)\n");
 }
 
 void write_footer(std::string& out, const Snapshot& s) {
   const Statistics& books = s.statistics;
   const std::size_t cached = books.reserved.current - books.allocated.current;
-  print(out, "\nheld now: {}, of which rounding {}; cached: {}\n", format_bytes(books.allocated.current),
-        format_bytes(books.allocated.current - books.requested.current), format_bytes(cached));
-  print(out, "{} allocations took {} segment{} from the system\n", format_exact(books.allocations),
-        format_exact(books.upstream_calls), books.upstream_calls == 1 ? "" : "s");
+  append(out, "\nheld now: {}, of which rounding {}; cached: {}\n", format_bytes(books.allocated.current),
+         format_bytes(books.allocated.current - books.requested.current), format_bytes(cached));
+  append(out, "{} allocations took {} segment{} from the system\n", format_exact(books.allocations),
+         format_exact(books.upstream_calls), books.upstream_calls == 1 ? "" : "s");
   if (books.to_device.count || books.to_host.count || books.waits)
-    print(out, "{} transfers to the device ({}), {} back ({}); the host waited {} times\n",
-          format_exact(books.to_device.count), format_bytes(books.to_device.bytes), format_exact(books.to_host.count),
-          format_bytes(books.to_host.bytes), format_exact(books.waits));
+    append(out, "{} transfers to the device ({}), {} back ({}); the host waited {} times\n",
+           format_exact(books.to_device.count), format_bytes(books.to_device.bytes), format_exact(books.to_host.count),
+           format_bytes(books.to_host.bytes), format_exact(books.waits));
   if (s.outside) write_outside(out, s.device, *s.outside);
   if (s.dropped || s.dropped_steps)
-    print(out, "the log is full: {} events{} are in the totals only\n", format_exact(s.dropped),
-          s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");
+    append(out, "the log is full: {} events{} are in the totals only\n", format_exact(s.dropped),
+           s.dropped_steps ? fmt::format(" and {} steps", format_exact(s.dropped_steps)) : "");
 }
 
 }  // namespace

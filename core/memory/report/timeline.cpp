@@ -4,20 +4,17 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <vector>
 
 #include "bytetape/core/memory/holders.h"
 #include "bytetape/core/memory/ledger/enum_names.h"
 #include "bytetape/core/memory/report/statistics_json.h"
+#include "bytetape/core/memory/text/json.h"
 #include "bytetape/core/write_file.h"
 
 namespace bytetape::memory {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// The names in a file, in alphabetical order, because the process's ids depend on what else it did.
 class FileNames {
@@ -47,9 +44,6 @@ class FileNames {
   std::vector<std::size_t> position_;  // by id; ids are dense
   std::vector<NameId> sorted_;
 };
-
-// Returns a limit in bytes as JSON. No limit is null.
-Json finite(std::size_t bytes) { return bytes == std::numeric_limits<std::size_t>::max() ? Json() : Json(bytes); }
 
 /// {"parameter": 512, ...}, the largest first.
 Json to_json(const RoleBytes& bytes) {
@@ -97,22 +91,21 @@ void write_rows(const Snapshot& s, const FileNames& names, std::ostream& out) {
   }
 }
 
-/// Formats JSON. A name may hold any bytes, and invalid UTF-8 becomes U+FFFD.
-std::string text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
 void write_timeline(const Snapshot& s, std::ostream& out) {
   const FileNames names(s);
   const Statistics& books = s.statistics;
-  const auto field = [&](const char* key, const Json& value) { out << '"' << key << "\": " << text(value) << ",\n"; };
+  const auto field = [&](const char* key, const Json& value) {
+    out << '"' << key << "\": " << json_text(value) << ",\n";
+  };
   out << "{\n";
   field("format", "bytetape-timeline");
   field("version", 1);
   field("device", s.name);
   field("unit", "bytes");
-  field("capacity", finite(s.capacity));
-  field("limit", finite(s.limit));
+  field("capacity", limit_json(s.capacity));
+  field("limit", limit_json(s.limit));
   field("statistics", Json::parse(to_json(books)));
   field("at_peak", {{"step", books.peak_step},
                     {"phase", to_string(books.peak_phase)},
@@ -123,7 +116,7 @@ void write_timeline(const Snapshot& s, std::ostream& out) {
   out << "\"steps\": [";
   const char* separator = "\n";
   for (const StepSummary& step : s.steps) {
-    out << separator << text(to_json(step));
+    out << separator << json_text(to_json(step));
     separator = ",\n";
   }
   out << "\n],\n";
