@@ -19,8 +19,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # a library does not wait for libraries that only programs need
-# Where CMAKE_UNITY_BUILD is on, as in folders that scripts/demo and scripts/test make, the compiler takes this many sources
-# at a time, since most of the time goes into their headers.
+# With CMAKE_UNITY_BUILD, as in folders that scripts/demo and scripts/test create, the compiler reads this many sources at
+# once, because most of the time goes into headers that they share.
 if(NOT CMAKE_UNITY_BUILD_BATCH_SIZE)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 endif()
