@@ -14,9 +14,6 @@ inline std::size_t held_as(memory::Role role, Device device = {}) {
 }
 /// The op that allocated x.
 inline memory::NameId op_of(const Tensor& x) { return x.storage().owner().op; }
-/// What a tensor of `bytes` costs.
-inline std::size_t rounded(std::size_t bytes) {
-  return (bytes + memory::rounding - 1) / memory::rounding * memory::rounding;
-}
+using memory::rounded;  // what a tensor of so many bytes costs
 
 }  // namespace bytetape::test

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -18,6 +19,8 @@
 #include "bytetape/autograd/ops/softmax.h"
 #include "bytetape/autograd/ops/view.h"
 #include "bytetape/core/kernels/attention.h"
+#include "bytetape/core/memory/ledger/names.h"
+#include "bytetape/core/memory/ledger/scope.h"
 
 namespace bytetape {
 
@@ -207,6 +210,16 @@ void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Atten
   check(broadcasts_to(mask.shape(), scores), "expected a mask that broadcasts to ", scores, ", got ", describe(mask));
 }
 
+/// Returns uninitialised tensors for the log-sum-exp of each query's scores: a shift, and a factor. Backward needs
+/// them, so the ledger shows them under a name of their own.
+std::pair<Tensor, Tensor> log_sum_exp_like(const Tensor& q) {
+  static const memory::NameId name = memory::intern("attention log-sum-exp");
+  const memory::ScopeIds outer = memory::ambient.scope;
+  const memory::ScopeGuard named(outer.with(outer.module, name, outer.phase));
+  const Tensor shift = empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device());
+  return {shift, empty_like(shift)};
+}
+
 }  // namespace
 
 constexpr OpDefinition attention_op{
@@ -229,9 +242,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   check_inputs(q, k, v, options);
   const bool adds = options.mask.defined() && options.mask.dtype() != DType::boolean;
   const Tensor mask = adds ? to(options.mask, accumulated(q.dtype())) : options.mask;
-  const Tensor y = heads_like(q, v.size(3)),
-               shift = empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device()),
-               factor = empty_like(shift);
+  const Tensor y = heads_like(q, v.size(3));
+  const auto [shift, factor] = log_sum_exp_like(q);
   const auto arguments = [&](const PhiloxState& state) -> AttentionArgs {
     return {inputs_of(q, k, v, mask, options.causal, scale, p, options.fused, state), y.write(), shift.write(),
             factor.write()};

@@ -2,11 +2,15 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "bytetape/autograd/engine.h"
 #include "bytetape/autograd/ops.h"
 #include "bytetape/core/factories.h"
+#include "bytetape/core/memory/ledger/names.h"
+#include "bytetape/core/memory/stats.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory.h"
 #include "tests/support/random.h"
 #include "tests/support/threads.h"
 
@@ -121,6 +125,22 @@ TEST(Attention, OfQueriesWithoutKeysHasSecondDerivatives) {
     const std::vector<Tensor> whole = second(q, mask, seed), others = second(rows(q), of_others, rows(seed));
     for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(test::all_close(whole[i], others[i], 1e-10, 1e-10)) << i;
   }
+}
+
+TEST(Attention, NamesTheLogSumExpOnTheLedger) {
+  const memory::NameId name = memory::intern("attention log-sum-exp");
+  const auto held = [&] {
+    const memory::Snapshot s = memory::snapshot(Device::cpu());
+    if (name >= s.by_op.size()) return std::size_t{0};
+    return std::accumulate(s.by_op[name].begin(), s.by_op[name].end(), std::size_t{0});
+  };
+  const std::size_t before = held();
+  const Tensor q = test::random_leaf({2, 3, 100, 4}), k = test::random_leaf({2, 3, 7, 4});
+  Tensor y = scaled_dot_product_attention(q, k, k);
+  EXPECT_EQ(held() - before, 2 * test::rounded(2 * 3 * 100 * sizeof(double)));
+  EXPECT_STREQ(memory::name_of(test::op_of(y)).c_str(), "scaled_dot_product_attention");
+  y = Tensor();
+  EXPECT_EQ(held(), before);
 }
 
 }  // namespace
