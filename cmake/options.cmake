@@ -21,7 +21,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_OPTIMIZE_DEPENDENCIES ON)  # a library does not wait for libraries that only programs need
 # With CMAKE_UNITY_BUILD, as in folders that scripts/demo and scripts/test create, the compiler reads this many sources at
 # once, because most of the time goes into headers that they share.
-if(NOT CMAKE_UNITY_BUILD_BATCH_SIZE)
+if(NOT DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 endif()
 # Release is the default, also inside another project, because unoptimised kernels are too slow.
