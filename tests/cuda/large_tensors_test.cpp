@@ -92,7 +92,8 @@ TEST_F(CudaLargeTensors, OfOpsOnRows) {
        [](const Tensor& t) {
          return cat({narrow(t, 1, 500, 524), narrow(t, 1, 0, 500)}, 1);
        }},
-      {"gather", [&](const Tensor& t) { return gather(t, 1, of_row(t)); }},
+      // Backward sorts the indices, in 32 bytes each.
+      {"gather", [&](const Tensor& t) { return gather(t, 1, narrow(of_row(t), 1, 0, 100)); }},
       {"scatter_add", [&](const Tensor& t) { return scatter_add(t, 1, narrow(of_row(t), 1, 0, 30), t); }},
       {"index_select", [&](const Tensor& t) { return index_select(t, 1, turned); }},
       {"linear", [&](const Tensor& t) { return linear(t, weight); }},
