@@ -16,6 +16,7 @@ namespace {
 
 // Writers make much smaller chunks.
 constexpr std::uint32_t most_packed = 1u << 26, most_unpacked = 1u << 26;
+constexpr int most_nested = 16;  // levels of JSON; statistics have 4
 
 class Reader {
  public:
@@ -188,7 +189,12 @@ class Reader {
   }
 
   Json json(const std::string& bytes) const {
-    Json value = Json::parse(bytes, nullptr, false);
+    // take_end() formats a value, which takes stack for each level.
+    const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+      check_here(depth <= most_nested, "expected JSON of at most ", most_nested, " levels, found more");
+      return true;
+    };
+    Json value = Json::parse(bytes, check_depth, false);
     check_here(value.is_object(), "expected a JSON object");
     return value;
   }

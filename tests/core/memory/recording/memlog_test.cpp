@@ -59,6 +59,14 @@ TEST(Memlog, IsReadUpToAFieldThatIsMissingOrOfAnotherType) {
         << c.kind << c.json;
 }
 
+TEST(Memlog, IsReadUpToJsonThatIsNestedTooDeeply) {
+  for (const std::size_t levels : {std::size_t{100}, std::size_t{1} << 20}) {
+    const std::string deep = std::string(levels, '[') + std::string(levels, ']');
+    EXPECT_THAT(read_behind_a_device(packed_chunk('E', R"({"device":0,"statistics":)" + deep + "}")).damage,
+                HasSubstr("expected JSON of at most 16 levels, found more"));
+  }
+}
+
 TEST(Memlog, HasWhatIsUsedOutsideOnlyWhereItWasMeasured) {
   const auto outside = [](const std::string& fields) {
     return read_behind_a_device(
