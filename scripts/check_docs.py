@@ -13,6 +13,8 @@ README.md and the pages of docs/ are for users, except architecture.md and decis
 a function that they call or name with its namespace, must be declared in a header that bytetape.h includes, directly or
 not.
 
+CITATION.cff must have the version of CMakeLists.txt.
+
 usage: scripts/check_docs.py [FILE...]        checks these files, or every .md that git knows
        scripts/check_docs.py --self-test      checks the checker
 """
@@ -142,6 +144,15 @@ def headers_left_out():
     return left_out("\n".join(page.read_text() for page in pages), installed)
 
 
+def version_fault(cmake, citation):
+    """The fault of CITATION.cff's version, or None."""
+    expected = re.search(r"^project\(\w+ VERSION ([\d.]+)", cmake, re.MULTILINE)
+    found = re.search(r"^version: (\S+)$", citation, re.MULTILINE)
+    if not expected or not found or expected[1] != found[1]:
+        return f"CITATION.cff: has version {found and found[1]}, and CMakeLists.txt {expected and expected[1]}"
+    return None
+
+
 def self_test():
     text = "struct A {\n  int f() {\n    return 1;\n  }\n\n  int g();\n};\n"
     cases = [
@@ -179,7 +190,12 @@ def self_test():
             sys.exit(f"self-test: expected {names} of:\n{text}")
     if long_lines("a " * 60 + "\n" + "a " * 60 + "b\n```\n" + "c" * 130 + "\n```\n[d](" + "e" * 120 + ")\n") != [2]:
         sys.exit("self-test: expected the second line alone to be too long")
-    print(f"self-test: {1 + len(cases) + len(region_cases) + len(name_cases)} cases as expected")
+    version_cases = [("0.1.0", "0.1.0", True), ("0.1.0", "0.1", False), ("0.1.0", "0.1.0.1", False), ("", "0.1.0", False)]
+    for project, cited, there in version_cases:
+        cmake = f"# VERSION 9\nproject(bytetape VERSION {project} LANGUAGES CXX)\n"
+        if (version_fault(cmake, f"cff-version: 1.2.0\nversion: {cited}\n") is None) != there:
+            sys.exit(f"self-test: expected {'nothing' if there else 'a fault'} of the versions '{project}' and '{cited}'")
+    print(f"self-test: {1 + len(version_cases) + len(cases) + len(region_cases) + len(name_cases)} cases as expected")
 
 
 def main():
@@ -192,6 +208,8 @@ def main():
         names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
         docs = [ROOT / name for name in names]
     found = [fault for doc in docs for fault in faults(doc)] + list(headers_left_out())
+    if fault := version_fault((ROOT / "CMakeLists.txt").read_text(), (ROOT / "CITATION.cff").read_text()):
+        found.append(fault)
     print("\n".join(found) or f"{len(docs)} documents quote code that is there")
     sys.exit(bool(found))
 
