@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <regex>
@@ -200,14 +201,18 @@ StateDict ShardedCheckpoint::Files::own_state(const Sharded::Part& part) const {
   for (const Checkpoint& file : ranks) {
     StateDict piece = file.part(part.name, like.device());
     if (!piece.numbers.contains("begin")) continue;
-    const std::int64_t begin = piece.integer("begin"), end = begin + piece.tensor("values").numel(),
-                       from = std::max(begin, part.begin), to = std::min(end, part.end);
+    const std::int64_t begin = piece.integer("begin"), count = piece.tensor("values").numel();
+    check<FileError>(begin >= 0 && begin <= std::numeric_limits<std::int64_t>::max() - count, "elements of '",
+                     part.name, "' begin at ", begin);
+    const std::int64_t end = begin + count, from = std::max(begin, part.begin), to = std::min(end, part.end);
     if (from >= to) continue;
     if (piece.numbers.contains("step")) joined.numbers["step"] = piece.integer("step");
     for (const auto& [name, x] : piece.tensors) {
       if (name.find('.') != std::string::npos) continue;  // of a parameter whose name begins with this one's
       check<FileError>(x.numel() == end - begin, "expected ", end - begin, " elements of '", part.name, ".", name,
                        "', found ", x.numel());
+      check<FileError>(from == part.begin + filled[name], "expected elements of '", part.name, ".", name, "' from ",
+                       part.begin + filled[name], " on, found those from ", from, " on");
       if (!joined.has_tensor(name))
         joined.tensors.emplace_back(name, empty({part.end - part.begin}, like.dtype(), like.device()));
       copy_(joined.tensor(name).alias({to - from}, {1}, from - part.begin),

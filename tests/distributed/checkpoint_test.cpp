@@ -1,6 +1,7 @@
 #include "bytetape/distributed/checkpoint.h"
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -236,6 +237,52 @@ TEST(ShardedCheckpoint, RefusesBadSets) {
   if (group.rank() == 0) fs::remove(detail::concat(path, ".1-0-of-", group.size()));
   dist::barrier(group);
   EXPECT_THROWS_SAYING(ShardedCheckpoint(path).state(), FileError, "1-0-of-");
+}
+
+/// A set of two files in which the second one's elements of each parameter begin at `second`, if it is given.
+void write_in_two_files(const std::string& path, const Sharded& sharded, std::optional<std::int64_t> second) {
+  const Checkpoint one(path + ".1-0-of-1"), main(path);
+  StateDict whole, first_half, second_half;
+  whole.numbers["set"] = 2, whole.numbers["ranks"] = 2;
+  for (const char* name : {"layout", "others", "optimizer", "state"}) whole.add(name, main.part(name));
+  first_half.numbers["set"] = second_half.numbers["set"] = 2;
+  for (const Sharded::Part& part : sharded.parts()) {
+    StateDict all = one.part(part.name), first, rest;
+    const std::int64_t count = all.tensor("values").numel(), half = count / 2;
+    first.numbers = rest.numbers = all.numbers;
+    rest.numbers["begin"] = second.value_or(half);
+    for (const auto& [name, x] : all.tensors) {
+      first.tensors.emplace_back(name, clone(narrow(x, 0, 0, half)));
+      rest.tensors.emplace_back(name, clone(narrow(x, 0, half, count - half)));
+    }
+    first_half.add(part.name, first), second_half.add(part.name, rest);
+  }
+  save_checkpoint(path + ".2-0-of-2", first_half);
+  save_checkpoint(path + ".2-1-of-2", second_half);
+  save_checkpoint(path, whole);
+}
+
+TEST(ShardedCheckpoint, RefusesElementsThatOverlapOrAreMissing) {
+  const Group group = world();
+  if (group.size() > 1) GTEST_SKIP() << "one process writes the files of two";
+  const SharedDir dir;
+  const std::string path = dir / "run.ckpt";
+  ShardedRun run(group, Shard::parameters, 1), other(group, Shard::parameters, 2);
+  run.step(0);
+  for (const std::optional<std::int64_t> second :
+       std::vector<std::optional<std::int64_t>>{std::nullopt, 0, 1, -1, std::numeric_limits<std::int64_t>::max()}) {
+    fs::remove(path);
+    dist::save_checkpoint(path, *run.sharded, *run.optimizer);
+    write_in_two_files(path, *run.sharded, second);
+    const auto before = other.values();
+    if (second) {
+      EXPECT_THROW(ShardedCheckpoint(path).load_into(*other.sharded, *other.optimizer), FileError) << *second;
+      EXPECT_EQ(other.values(), before) << *second;
+    } else {
+      ShardedCheckpoint(path).load_into(*other.sharded, *other.optimizer);
+      EXPECT_EQ(other.values(), run.values());
+    }
+  }
 }
 
 }  // namespace
