@@ -15,7 +15,7 @@
 #include "bytetape/data/text.h"
 
 namespace bytetape::data {
-namespace {
+namespace bpe {
 
 // GPT-2's pattern. Its \s is Unicode's white space, which is spelled out because PCRE2's \s has one character more.
 #define SPACES R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})"
@@ -68,10 +68,12 @@ struct Merge {
   std::int64_t rank, id;  // of the result
 };
 
-}  // namespace
+}  // namespace bpe
+
+using bpe::Merge, bpe::none;
 
 struct BpeTokenizer::Tables {
-  Splitter splitter;
+  bpe::Splitter splitter;
   std::unordered_map<std::string, std::int64_t> ids;
   std::vector<std::string> bytes;  // by id
   std::vector<bool> is_id;         // whether a token has the id

@@ -75,8 +75,6 @@ struct RowLoss {
   bool takes_logits = true;  // else log-probabilities
 };
 
-}  // namespace
-
 /// For each row, gx = (softmax(x) sum(wanted) - wanted) gy, where `wanted` is the smoothed one-hot target times the
 /// weights. For log-probabilities gx = -wanted gy.
 struct CrossEntropyBackward final : Node {
@@ -122,7 +120,7 @@ struct CrossEntropyBackward final : Node {
   }
 };
 /// Returns the loss of logits or log-probabilities (n, c), in accumulated(x.dtype()), the dtype of `weight`.
-static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
+Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& weight, const RowLoss& loss) {
   const Device device = x.device();
   const DType wide = accumulated(x.dtype());
   const bool smooths = loss.smoothing > 0 && weight.defined();
@@ -146,6 +144,8 @@ static Tensor loss_of_rows(const Tensor& x, const Tensor& target, const Tensor& 
   }
   return y;
 }
+
+}  // namespace
 
 /// Returns y, a loss of x that was computed in accumulated(x.dtype()), in the dtype that the op returns.
 static Tensor narrowed(const Tensor& y, const Tensor& x) { return autocast_enabled() ? y : to(y, x.dtype()); }
