@@ -40,11 +40,11 @@ class BytetapeConan(ConanFile):
         packages = ["libeigen3-dev", "libfmt-dev", "nlohmann-json3-dev", "zlib1g-dev", "libpcre2-dev", "node-d3"]
         if self.options.onednn:
             packages.append("libdnnl-dev")
-        if self.options.mpi:
-            packages.append("libopenmpi-dev")
         if self.options.onnx:
             packages += ["libonnx-dev", "libprotobuf-dev"]
         Apt(self).install(packages)
+        if self.options.mpi:
+            Apt(self).install_substitutes(["libopenmpi-dev"], ["libmpich-dev"])
 
     def generate(self):
         toolchain = CMakeToolchain(self)

@@ -14,7 +14,7 @@ foreach(folder ${BYTETAPE_FOLDERS} ${BYTETAPE_OPTIONAL_FOLDERS})
   # core/cpu and core/memory/text are private to core, and cuda/ headers that need the toolkit are private to cuda.
   if(NOT folder STREQUAL "cuda")
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers
-      FILES_MATCHING PATTERN *.h PATTERN cpu EXCLUDE PATTERN text EXCLUDE)
+      FILES_MATCHING PATTERN *.h REGEX "/core/(cpu|memory/text)$" EXCLUDE)
   endif()
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/cuda/cuda.h ${PROJECT_SOURCE_DIR}/cuda/precision.h

@@ -13,8 +13,8 @@ function(bytetape_precompiled_options target)
   endif()
 endfunction()
 
+option(BYTETAPE_PRECOMPILE "Precompile headers of other libraries: for the tests, and in unity builds for the CPU kernels" ON)
 # The standard library and GoogleTest, once for all tests.
-option(BYTETAPE_PRECOMPILE "Precompile the standard headers and GoogleTest's for the tests" ON)
 set(BYTETAPE_SHARED_HEADERS <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <cmath> <cstdint> <cstring>
   <functional> <initializer_list> <limits> <map> <memory> <numeric> <optional> <random> <span> <sstream> <string> <thread>
   <utility> <vector>)

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <utility>
 
 #include "bytetape/autograd/op.h"
 #include "bytetape/autograd/ops/arithmetic.h"
@@ -210,14 +209,13 @@ void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Atten
   check(broadcasts_to(mask.shape(), scores), "expected a mask that broadcasts to ", scores, ", got ", describe(mask));
 }
 
-/// Returns uninitialised tensors for the log-sum-exp of each query's scores: a shift, and a factor. Backward needs
-/// them, so the ledger shows them under a name of their own.
-std::pair<Tensor, Tensor> log_sum_exp_like(const Tensor& q) {
+/// Returns an uninitialised tensor for a part of the log-sum-exp of each query's scores. Backward needs it, so the
+/// ledger shows it under a name of its own.
+Tensor log_sum_exp_like(const Tensor& q) {
   static const memory::NameId name = memory::intern("attention log-sum-exp");
   const memory::ScopeIds outer = memory::ambient.scope;
   const memory::ScopeGuard named(outer.with(outer.module, name, outer.phase));
-  const Tensor shift = empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device());
-  return {shift, empty_like(shift)};
+  return empty({q.size(0), q.size(1), q.size(2)}, accumulated(q.dtype()), q.device());
 }
 
 }  // namespace
@@ -243,7 +241,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const bool adds = options.mask.defined() && options.mask.dtype() != DType::boolean;
   const Tensor mask = adds ? to(options.mask, accumulated(q.dtype())) : options.mask;
   const Tensor y = heads_like(q, v.size(3));
-  const auto [shift, factor] = log_sum_exp_like(q);
+  const Tensor shift = log_sum_exp_like(q), factor = log_sum_exp_like(q);
   const auto arguments = [&](const PhiloxState& state) -> AttentionArgs {
     return {inputs_of(q, k, v, mask, options.causal, scale, p, options.fused, state), y.write(), shift.write(),
             factor.write()};

@@ -190,8 +190,9 @@ class Reader {
 
   Json json(const std::string& bytes) const {
     // take_end() formats a value, which takes stack for each level.
-    const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
-      check_here(depth <= most_nested, "expected JSON of at most ", most_nested, " levels, found more");
+    const auto check_depth = [&](int depth, Json::parse_event_t event, const Json&) {
+      const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+      check_here(!opens || depth < most_nested, "expected JSON of at most ", most_nested, " levels, found more");
       return true;
     };
     Json value = Json::parse(bytes, check_depth, false);

@@ -1,5 +1,7 @@
 #include "bytetape/core/memory/report/statistics_json.h"
 
+#include <concepts>
+
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/text/json.h"
 
@@ -9,13 +11,18 @@ namespace {
 Json to_json(const Traffic& t) { return {{"count", t.count}, {"bytes", t.bytes}}; }
 Json to_json(const Watermark& w) { return {{"current", w.current}, {"peak", w.peak}}; }
 
+template <std::integral T>
+void read(const Json& from, T& to) {
+  check<ValueError>(from.is_number_unsigned(), "expected memory statistics as JSON: ", from.dump(), " is no count");
+  from.get_to(to);
+}
 void read(const Json& from, Traffic& to) {
-  from.at("count").get_to(to.count);
-  from.at("bytes").get_to(to.bytes);
+  read(from.at("count"), to.count);
+  read(from.at("bytes"), to.bytes);
 }
 void read(const Json& from, Watermark& to) {
-  from.at("current").get_to(to.current);
-  from.at("peak").get_to(to.peak);
+  read(from.at("current"), to.current);
+  read(from.at("peak"), to.peak);
 }
 
 /// The figures of a role. Files written before 2026-11-24 have the autocast copy under its former name. Files written
@@ -51,11 +58,11 @@ Statistics statistics_from_json(const std::string& text) {
     read(from.at("allocated"), s.allocated);
     read(from.at("requested"), s.requested);
     read(from.at("reserved"), s.reserved);
-    from.at("allocations").get_to(s.allocations);
-    from.at("upstream_calls").get_to(s.upstream_calls);
+    read(from.at("allocations"), s.allocations);
+    read(from.at("upstream_calls"), s.upstream_calls);
     read(from.at("to_device"), s.to_device);
     read(from.at("to_host"), s.to_host);
-    from.at("waits").get_to(s.waits);
+    read(from.at("waits"), s.waits);
     for (std::size_t r = 0; r < role_count; ++r) read(find_role(from.at("roles"), static_cast<Role>(r)), s.by_role[r]);
   } catch (const Json::exception& e) { fail<ValueError>("expected memory statistics as JSON: ", e.what()); }
   return s;
