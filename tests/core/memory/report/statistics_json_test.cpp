@@ -62,5 +62,15 @@ TEST(StatisticsJson, NamesItsFigures) {
                                         "},\"waits\":" + at(6) + "}"));
 }
 
+TEST(StatisticsJson, RefusesWhatIsNoCount) {
+  const std::string text = to_json(Statistics{}), count = "\"allocations\":0";
+  ASSERT_NE(text.find(count), std::string::npos);
+  for (const char* value : {"-1", "1e300", "0.5", "true"}) {
+    std::string changed = text;
+    changed.replace(text.find(count), count.size(), std::string("\"allocations\":") + value);
+    EXPECT_THROW(statistics_from_json(changed), ValueError) << value;
+  }
+}
+
 }  // namespace
 }  // namespace bytetape::memory
