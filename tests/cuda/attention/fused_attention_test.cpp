@@ -7,7 +7,6 @@
 #include "bytetape/autograd/capture.h"
 #include "bytetape/autograd/ops/attention/attention.h"
 #include "bytetape/bytetape.h"
-#include "bytetape/cuda/attention/cudnn_attention.h"
 #include "tests/cuda/attention/expect_tensors.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
@@ -72,19 +71,6 @@ TEST_F(CudaFusedAttention, EqualsF64) {
 }
 
 // The plan keeps such a head size from cuDNN. If it did not, an error would say so, and nothing else would run instead.
-TEST_F(CudaFusedAttention, IsRefusedWithCudnnsReason) {
-  const Tensor x = to(random_tensor({1, 2, 16, 12}, DType::bf16), gpu), y = empty_like(x),
-               row = empty({1, 2, 16}, DType::f32, gpu);
-  const AttentionArgs args{{.q = x.read(), .k = x.read(), .v = x.read()}, y.write(), row.write(), row.write()};
-  const auto bytes = static_cast<std::int64_t>(cuda::FusedAttention(args, nullptr).bytes);
-  const Tensor workspace = empty({bytes}, DType::u8, gpu);
-  for (int i = 0; i < 2; ++i)
-    EXPECT_THROWS_SAYING(cuda::run_fused(cuda::FusedAttention(args, workspace.write().data())), Error,
-                         "cuDNN refuses this attention: ");
-  EXPECT_NO_THROW(scaled_dot_product_attention(x, x, x, {}));
-  EXPECT_NO_THROW(synchronize(gpu));
-}
-
 TEST_F(CudaFusedAttention, TakesAnyStridesAndAddresses) {
   const std::vector<Tensor> dense{to(random_tensor({2, 3, 40, 64}, DType::bf16), gpu),
                                   to(random_tensor({2, 3, 50, 64}, DType::bf16), gpu),
