@@ -19,6 +19,7 @@
 #include "bytetape/core/device/default_device.h"
 #include "bytetape/core/device/pinned.h"
 #include "bytetape/core/device/stream.h"
+#include "bytetape/core/dlpack.h"
 #include "bytetape/core/factories.h"
 #include "bytetape/core/files/checkpoint.h"
 #include "bytetape/core/files/npy.h"
@@ -68,3 +69,4 @@
 #include "bytetape/optim/rmsprop.h"
 #include "bytetape/optim/sgd.h"
 #include "bytetape/optim/step_in_backward.h"
+#include "bytetape/version.h"

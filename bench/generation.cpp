@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/harness.h"
+#include "bytetape/version.h"
 #include "examples/gpt/weights.h"
 
 namespace {

@@ -11,6 +11,7 @@
 
 #include "bench/harness.h"
 #include "bench/training.h"
+#include "bytetape/version.h"
 #include "core/memory/predict.h"
 #include "cuda/cuda.h"
 

@@ -19,7 +19,7 @@ foreach(folder ${BYTETAPE_FOLDERS} ${BYTETAPE_OPTIONAL_FOLDERS})
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/cuda/cuda.h ${PROJECT_SOURCE_DIR}/cuda/precision.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape/cuda COMPONENT headers)
-install(FILES ${PROJECT_SOURCE_DIR}/bytetape.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers)
+install(FILES ${PROJECT_SOURCE_DIR}/bytetape.h ${BYTETAPE_INCLUDE}/bytetape/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bytetape COMPONENT headers)
 
 install(TARGETS ${targets} EXPORT bytetape ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET bytetape-memory)

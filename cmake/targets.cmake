@@ -19,13 +19,12 @@ function(bytetape_library name)
   endif()
   add_library(bytetape_${name} STATIC ${sources})
   add_library(bytetape::${name} ALIAS bytetape_${name})
-  set_target_properties(bytetape_${name} PROPERTIES EXPORT_NAME ${name})
+  # Hidden, so that two shared libraries of a process may have a bytetape each.
+  set_target_properties(bytetape_${name} PROPERTIES EXPORT_NAME ${name}
+    CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_features(bytetape_${name} PUBLIC cxx_std_20)
   target_include_directories(bytetape_${name} PUBLIC
     $<BUILD_INTERFACE:${BYTETAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  # Lets GCC inline position-independent code within a file, as clang does.
-  target_compile_options(bytetape_${name} PRIVATE
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fno-semantic-interposition>)
   bytetape_warnings(bytetape_${name})
 endfunction()
 
@@ -71,6 +70,5 @@ endfunction()
 function(bytetape_program_options target)
   target_link_libraries(${target} PRIVATE bytetape::bytetape CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(${target} PRIVATE BYTETAPE_VERSION="${PROJECT_VERSION}")
   bytetape_warnings(${target})
 endfunction()

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
 #include <utility>
 
 #include "bytetape/core/check.h"
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/external.h"
+#include "bytetape/core/device/interop.h"
 #include "bytetape/core/device/transfer.h"
 #include "bytetape/core/dispatch.h"
 #include "bytetape/core/kernels/copy.h"
@@ -223,14 +229,48 @@ template Tensor from_vector(const std::vector<std::int32_t>&, const Shape&, Devi
 template Tensor from_vector(const std::vector<std::uint8_t>&, const Shape&, Device, Role);
 template Tensor from_vector(const std::vector<bool>&, const Shape&, Device, Role);
 
-Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
+std::size_t detail::check_blob(const void* data, const Shape& shape, const Strides& strides, DType dtype,
+                               Device device) {
+  check<DeviceError>(!device.is_meta, "a meta device has no memory to wrap");
+  check(shape.size() == strides.size(), "expected a stride for each dim of shape ", shape, ", got ", strides);
+  std::size_t bytes = bytes_of(shape, dtype);
+  if (bytes == 0) return 0;
+  check<ValueError>(data != nullptr, "expected a pointer to ", numel(shape), " elements, got null");
+  check<ValueError>(reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0, "expected an address for ", dtype,
+                    " that is a multiple of ", size_of(dtype), " bytes, got ", data);
+  constexpr std::int64_t most = std::int64_t{1} << 58;  // elements; of 8 bytes they take 2^61 bytes
+  std::int64_t span = 1;
+  for (int d = 0; d < shape.size(); ++d) {
+    check<ValueError>(strides[d] >= 0 || shape[d] == 1, "expected strides of at least 0, got ", strides,
+                      "; copy the tensor first");
+    check(shape[d] == 1 || strides[d] <= (most - span) / (shape[d] - 1), "strides ", strides, " are too large");
+    span += (shape[d] - 1) * (shape[d] == 1 ? 0 : strides[d]);
+  }
+  bytes = static_cast<std::size_t>(span) * size_of(dtype);
+  check<ValueError>(bytes <= std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(data), bytes,
+                    " bytes do not fit behind the address ", data);
+  const CurrentDevice current(device);
+  memory::allocator(device);  // throws if the device is not there
+  if (const Interop* its = backend(device).interop) its->check_address(device.index, data);
+  return bytes;
+}
+
+Strides detail::forward_strides(Strides strides) {
+  for (std::int64_t& s : strides) s = std::max<std::int64_t>(s, 0);
+  return strides;
+}
+
+Tensor from_blob(void* data, const Shape& shape, DType dtype, BlobOptions options) {
   const Op<"from_blob"> op;
-  check<ValueError>(data != nullptr || numel(shape) == 0, "expected a pointer to ", numel(shape),
-                    " elements, got null");
-  const std::size_t bytes = bytes_of(shape, dtype);
-  auto impl = make_ref<TensorImpl>(shape, dtype);
-  impl->storage = make_ref<Storage>(data, bytes, Device::cpu(), std::move(release));
+  const Strides strides = options.strides.empty() ? contiguous_strides(shape) : options.strides;
+  const std::size_t bytes = detail::check_blob(data, shape, strides, dtype, options.device);
+  auto impl = make_ref<TensorImpl>(shape, detail::forward_strides(strides), dtype);
+  auto external =
+      std::make_unique<ExternalMemory>(data, bytes, options.device, std::move(options.release), options.is_read_only);
+  impl->storage = make_ref<Storage>(data, bytes, options.device, std::move(external));
   return Tensor(std::move(impl));
 }
+
+void finish_releases() { detail::finish_releases(); }
 
 }  // namespace bytetape

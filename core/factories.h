@@ -1,6 +1,8 @@
 #pragma once
+#include <concepts>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bytetape/core/random.h"
@@ -107,6 +109,10 @@ namespace detail {
 // The kernels' part of uniform_ and normal_ (autograd/ops/random.h). Does not check that x may be written.
 void fill_uniform(const Tensor& x, double low, double high, Generator& generator);
 void fill_normal(const Tensor& x, double mean, double std, Generator& generator);
+/// Checks the arguments of from_blob(). Returns the bytes from the first element to the end of the last one.
+std::size_t check_blob(const void* data, const Shape& shape, const Strides& strides, DType dtype, Device device);
+/// Returns checked strides without negative ones, which check_blob() allows only where they are never used.
+Strides forward_strides(Strides strides);
 }  // namespace detail
 
 /// Copies `values` (row-major) into a new tensor of T's dtype.
@@ -121,11 +127,30 @@ Tensor from_vector(const std::vector<T>& values) {
   return from_vector(values, values.size());
 }
 
-/// Wraps memory of the caller as a row-major CPU tensor. `release` (may be empty) runs after the last tensor on it is
-/// gone.
-/// The ledger does not count these bytes.
-/// Throws ShapeError if a size is negative.
-/// Throws ValueError if data is null and the tensor is not empty.
-Tensor from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
+/// The memory that from_blob() wraps.
+struct BlobOptions {
+  Strides strides{};                ///< in elements; empty: row-major
+  Device device = Device::cpu();    ///< where the memory is
+  std::function<void()> release{};  ///< runs after the last tensor on it is gone; must not throw
+  bool is_read_only = false;        ///< ops that write it throw ValueError
+};
+/// Wraps memory of the caller as a tensor whose first element is at `data`. The ledger has it as `external`.
+///
+/// On a GPU, work on the memory must be ordered with the thread's stream. `release` then runs on a thread of its own,
+/// once the GPU has done all work of ours on it.
+/// Throws ShapeError if a size is negative, or if strides and shape differ in length.
+/// Throws ValueError if a stride is negative, if data is not a multiple of the element size, or if data is null and the
+/// tensor is not empty.
+/// Throws DeviceError if the device is not there, is a meta device, or cannot use the address.
+Tensor from_blob(void* data, const Shape& shape, DType dtype, BlobOptions options = {});
+/// The same for row-major memory of the CPU.
+template <std::invocable Release>
+Tensor from_blob(void* data, const Shape& shape, DType dtype, Release release) {
+  return from_blob(data, shape, dtype, BlobOptions{.release = std::move(release)});
+}
+
+/// Waits until each GPU is done with memory that no tensor uses any more, and the memory's owners have it back.
+/// Call it before the owners end.
+void finish_releases();
 
 }  // namespace bytetape

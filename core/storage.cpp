@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/external.h"
+#include "bytetape/core/device/shadow.h"
+#include "bytetape/core/error.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/allocator/block.h"
 #include "bytetape/core/memory/allocator/pinned.h"
@@ -23,8 +26,11 @@ Storage::Storage(std::size_t bytes, memory::PinnedMemory& memory, memory::Role r
   residency_.hold({&memory.allocator(), block}, block->data);
 }
 
-Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
-    : residency_(data, bytes, device), release_(std::move(release)) {}
+Storage::Storage(void* data, std::size_t bytes, Device device, std::unique_ptr<ExternalMemory> external)
+    : residency_(data, bytes, device), external_(std::move(external)) {
+  if (is_read_only()) order_.disallow_writes();
+  exposures_ = 1;
+}
 
 Storage::~Storage() {
   if (const auto held = residency_.held(); held && pinned()) {
@@ -32,8 +38,21 @@ Storage::~Storage() {
   } else if (held) {
     order_.order_free(device());
     held.allocator->deallocate(held.block);
+  } else if (external_) {
+    external_->release(order_.streams(), order_.home());
   }
-  if (release_) release_();
+}
+
+bool Storage::is_read_only() const { return external_ && external_->is_read_only(); }
+
+void Storage::check_writable() const {
+  check<ValueError>(!is_read_only(),
+                    "this tensor's memory belongs to another library and is read-only; clone() it first");
+}
+
+void Storage::expose() {
+  exposures_.fetch_add(1, std::memory_order_relaxed);
+  detail::discard_shadow(*this);
 }
 
 void Storage::drop() {
@@ -70,6 +89,7 @@ void Storage::order_read() {
 }
 
 void Storage::order_write() {
+  check_writable();
   restore_for_use();
   drop_copy();
   if (detail::core_ambient.step_watch) detail::note_use(*detail::core_ambient.step_watch, *this);

@@ -1,7 +1,8 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 
 #include "bytetape/core/ambient.h"
 #include "bytetape/core/device/residency.h"
@@ -11,6 +12,8 @@
 #include "bytetape/core/memory/ambient.h"
 
 namespace bytetape {
+class ExternalMemory;
+
 namespace detail {
 /// Observes which storages nodes save for backward (autograd/save_on_cpu.h). Called from several threads.
 class SavedWatch : public RefCounted {
@@ -41,8 +44,8 @@ class Storage final : public RefCounted {
   /// Allocates `bytes` of pinned host memory.
   /// Throws OutOfMemory.
   Storage(std::size_t bytes, memory::PinnedMemory& memory, memory::Role role);
-  /// Wraps memory that someone else owns. `release` (may be empty) runs at the end. The ledger does not count it.
-  Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
+  /// Uses memory that someone else owns (core/device/external.h), which begins at `data`.
+  Storage(void* data, std::size_t bytes, Device device, std::unique_ptr<ExternalMemory> external);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -54,9 +57,20 @@ class Storage final : public RefCounted {
   const memory::Block* block() const { return residency_.block(); }
   /// The pinned memory that the bytes are in, or null.
   memory::PinnedMemory* pinned() const { return residency_.pinned(); }
+  /// Whether the memory is somebody else's, and must not be written here. Ops that write it throw ValueError.
+  bool is_read_only() const;
+  /// Throws ValueError if the memory is read-only.
+  void check_writable() const;
   /// Whether the ledger counts the bytes, on the device or in pinned memory.
   bool is_ours() const { return residency_.is_ours(); }
   const Residency& residency() const { return residency_; }
+  /// The streams whose later work must wait for a write that another library has made. A bit for each.
+  std::uint32_t streams() const { return order_.streams(); }
+  /// Between these calls, another library may write the bytes, unseen by version(). Ops then make an autocast copy for
+  /// each use. end_exposure() may be called on any thread.
+  void expose();
+  void end_exposure() { exposures_.fetch_sub(1, std::memory_order_release); }
+  bool is_exposed() const { return exposures_.load(std::memory_order_acquire) > 0; }
 
   /// \name Eviction
   /// The bytes of a device's storage can move to pinned host memory and back. The ledger keeps their role. Tensors,
@@ -68,7 +82,7 @@ class Storage final : public RefCounted {
   /// copy. Does nothing if there is a copy, or if the storage is empty.
   /// Throws DeviceError if there is no pinned memory for the device.
   /// Throws ValueError if the memory is wrapped.
-  /// Throws CaptureError if a step is being captured, or if a captured step uses the storage.
+  /// Throws CaptureError if a step is being captured, or if eviction is disallowed.
   /// Throws OutOfMemory.
   void copy_out() { residency_.copy_out(order_); }
   /// Returns the memory to the device's allocator, once the copy is done. Throws as copy_out() does.
@@ -79,7 +93,7 @@ class Storage final : public RefCounted {
   void restore() { residency_.restore(order_); }
   /// Discards an unneeded copy.
   void drop_copy() { residency_.drop_copy(); }
-  /// Disallows eviction from now on, because recorded work has the address.
+  /// Disallows eviction from now on, because recorded work or another library has the address.
   void disallow_eviction() { residency_.disallow_eviction(); }
   bool stays() const { return residency_.stays(); }
   /// @}
@@ -91,6 +105,7 @@ class Storage final : public RefCounted {
   /// @{
 
   /// Sets the source from which dropped bytes are restored. Call it before an op saves the storage.
+  /// Throws ValueError if the memory is wrapped, or if eviction is disallowed.
   void set_source(Ref<ByteSource> source) { residency_.set_source(std::move(source)); }
   /// Returns the memory to the allocator, and discards the autocast copy. Call it while no running op has the address.
   /// Throws ValueError if there is no source.
@@ -109,6 +124,7 @@ class Storage final : public RefCounted {
   }
   /// Call before the thread's stream, or the host, writes. Restores evicted bytes, discards their copy, notifies the
   /// step's watch, and makes the stream wait for all users.
+  /// Throws ValueError if the memory is read-only.
   void before_write() {
     if (!order_.may_write() | (detail::core_ambient.step_watch != nullptr)) [[unlikely]]
       order_write();
@@ -167,7 +183,8 @@ class Storage final : public RefCounted {
   std::uint32_t version_ = 0, rebased_ = 0;
   memory::NameId writer_ = 0;
   Shadow shadow_;
-  std::function<void()> release_;
+  std::unique_ptr<ExternalMemory> external_;  // null if the memory is ours
+  std::atomic<int> exposures_{0};
 };
 
 }  // namespace bytetape

@@ -79,9 +79,11 @@ class Tensor {
     return static_cast<const T*>(checked_data(dtype_of<T>));
   }
   /// Returns a pointer for writing, valid until the next op. Autograd does not see these writes.
+  /// Throws ValueError if the memory is read-only; use std::as_const(x).data() to read it.
   template <class T>
   T* data() {
     void* const data = checked_data(dtype_of<T>);
+    storage().check_writable();
     storage().wait_for_device_reads();
     storage().shadow() = {};  // Autocast's copy is stale after the write
     return static_cast<T*>(data);

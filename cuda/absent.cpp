@@ -3,6 +3,7 @@
 #include "bytetape/core/error.h"
 #include "bytetape/cuda/cuda.h"
 #include "bytetape/cuda/plans.h"
+#include "bytetape/cuda/runtime/interop.h"
 #include "bytetape/cuda/runtime/runtime.h"
 
 namespace bytetape::cuda {
@@ -26,6 +27,12 @@ std::unique_ptr<DeviceGraph> record(int, const std::function<void()>&) { fail_ab
 std::uint64_t faults_thrown(int) { return 0; }
 void order(int, int, int) noexcept {}
 void wait_mark(int, std::uint64_t, int) noexcept {}
+void check_address(int, const void*) { fail_absent(); }
+void* stream_handle(int, int) { fail_absent(); }
+bool is_recorded(int, void*) noexcept { return false; }
+void order_handles(int, void*, void*) noexcept {}
+void wait_for_all(int) noexcept {}
+int set_current(int index) noexcept { return index; }
 std::uint64_t mark(int) { fail_absent(); }
 void wait_for(int, std::uint64_t) noexcept {}
 Event::Event(int index) : index_(index) { fail_absent(); }

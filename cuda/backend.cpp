@@ -3,7 +3,9 @@
 
 #include <memory>
 
+#include "bytetape/core/device/interop.h"
 #include "bytetape/core/memory/allocator/meta_allocators.h"
+#include "bytetape/cuda/runtime/interop.h"
 #include "bytetape/cuda/runtime/per_device.h"
 #include "bytetape/cuda/runtime/runtime.h"
 
@@ -36,6 +38,13 @@ memory::PinnedMemory& meta_pinned(int index) {
   });
 }
 
+constexpr Interop interop{.check_address = cuda::check_address,
+                          .stream_handle = cuda::stream_handle,
+                          .is_recorded = cuda::is_recorded,
+                          .order = cuda::order_handles,
+                          .wait_for_all = cuda::wait_for_all,
+                          .set_current = cuda::set_current};
+
 }  // namespace
 
 const Backend& detail::cuda_backend() {
@@ -49,6 +58,8 @@ const Backend& detail::cuda_backend() {
                            .faults_thrown = cuda::faults_thrown,
                            .order = cuda::order,
                            .wait_mark = cuda::wait_mark,
+                           .wait_host = cuda::wait_for,
+                           .interop = &interop,
                            .pinned = pinned,
                            .meta_pinned = meta_pinned,
                            .mark = cuda::mark};

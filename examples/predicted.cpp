@@ -109,7 +109,7 @@ nn::FitOptions usable_levers(const Options& o) { return {.offload = !o.graph}; }
 /// use the rest.
 std::size_t room_of(const memory::Allocator& a) {
   const std::optional<memory::Outside> outside = a.device().type == DeviceType::cpu ? std::nullopt : a.outside();
-  return a.capacity() - std::min(a.capacity(), outside ? outside->bytes : 0);
+  return a.capacity() - std::min(a.capacity(), outside ? outside->bytes + a.external().bytes : 0);
 }
 
 }  // namespace

@@ -21,11 +21,12 @@ MAY_INCLUDE = {
     "cuda": ["core"],
     "distributed": ["nn", "optim", "autograd", "core"],
     "onnx": ["nn", "autograd", "core"],
+    "python": ["autograd", "core", "version.h"],
 }
 # Folders whose headers only core's sources may include. They are not installed.
 PRIVATE_FOLDERS = ("core/cpu/", "core/memory/text/")
 # Libraries for sources only. A public header that includes one would require it of all users.
-PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "mpi.h", "onnx/", "google/", "CLI/", "gtest/")
+PRIVATE_LIBRARIES = ("Eigen/", "fmt/", "nlohmann/", "dnnl", "oneapi/", "zlib.h", "omp.h", "mpi.h", "dlpack/", "onnx/", "google/", "CLI/", "gtest/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<quoted>[^"]+)"|<(?P<angled>[^>]+)>|(?P<macro>\w+))')
 

@@ -8,6 +8,7 @@
 namespace bytetape {
 
 class KernelTable;
+struct Interop;
 namespace memory {
 class Allocator;
 class PinnedMemory;
@@ -55,6 +56,10 @@ struct Backend {
   void (*order)(int index, int from, int to) noexcept = nullptr;
   /// Makes later work of stream `to` wait until the device has passed `mark`. Null if there are no marks.
   void (*wait_mark)(int index, std::uint64_t mark, int to) noexcept = nullptr;
+  /// Makes the host wait until the device has passed `mark`. Null if there are no marks.
+  void (*wait_host)(int index, std::uint64_t mark) noexcept = nullptr;
+  /// How other libraries share the devices (core/device/interop.h). Null if kernels finish before they return.
+  const Interop* interop = nullptr;
   /// Returns the host memory pinned for device number `index`. `meta_pinned` is the same for its meta device. Null if
   /// pinned memory has no use.
   memory::PinnedMemory& (*pinned)(int index) = nullptr;

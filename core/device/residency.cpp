@@ -48,6 +48,12 @@ memory::Block* Residency::allocate_at_home(const StreamOrder& order, memory::Rol
   return allocator_->allocate(bytes_, role);
 }
 
+void Residency::set_source(Ref<ByteSource> source) {
+  check<ValueError>(!stays_ && (block_ || bytes_ == 0),
+                    "this memory cannot get a source, because a captured step or another library has its address");
+  source_ = std::move(source);
+}
+
 void Residency::drop(StreamOrder& order) {
   if (!block_) return;
   const memory::ScopeGuard scope(scope_of("drop"));
@@ -79,7 +85,8 @@ void Residency::copy_out(StreamOrder& order) {
   const memory::ScopeGuard scope(scope_of("evict"));
   check<ValueError>(block_ && !pinned_ && !source_, "only memory of bytetape's own, on a device, can be evicted");
   detail::refuse_in_capture("evicts memory");
-  check<CaptureError>(!stays_, "a captured step works with this memory where it is; it cannot be evicted");
+  check<CaptureError>(!stays_,
+                      "a captured step or another library has the address of this memory; it cannot be evicted");
   memory::PinnedMemory* const pinned = memory::pinned_for(device_);
   check<DeviceError>(pinned, "there is no host memory that is pinned for ", device_, ", to evict to");
   auto copy = make_ref<Storage>(bytes_, *pinned, allocator_->role_of(block_));

@@ -66,7 +66,7 @@ class Residency {
   memory::ScopeIds owner() const;
 
   // See Storage::set_source, drop and refill.
-  void set_source(Ref<ByteSource> source) { source_ = std::move(source); }
+  void set_source(Ref<ByteSource> source);
   void drop(StreamOrder& order);
   void refill(Storage& s, StreamOrder& order);
 

@@ -11,28 +11,38 @@
 namespace bytetape {
 namespace {
 
+/// Sets the version of s that its copy has. While another library may write s, that is none.
+void set_current(Storage& s) { s.shadow().version = s.is_exposed() ? s.version() - 1 : s.version(); }
+
 /// Threads may run one model.
 std::mutex& refreshing() {
   static std::mutex one;
   return one;
 }
 
-bool is_current(Storage& s) { return s.shadow().storage && s.shadow().version == s.version(); }
+bool is_current(Storage& s) { return s.shadow().storage && s.shadow().version == s.version() && !s.is_exposed(); }
 
-Ref<Storage> new_shadow(const Storage& s, DType dtype) {
+Ref<Storage> new_copy(const Storage& s, DType dtype) {
   const memory::ModuleScope module(s.module());
-  const memory::OutsidePools outside;  // a captured step brings it up to date before it runs
   return make_ref<Storage>(s.bytes() / sizeof(float) * size_of(dtype), s.device(), memory::Role::autocast_copy);
 }
 
-void copy_into_shadow(Storage& s) {
-  Storage::Shadow& shadow = s.shadow();
+Ref<Storage> new_shadow(const Storage& s, DType dtype) {
+  const memory::OutsidePools outside;  // a captured step brings it up to date before it runs
+  return new_copy(s, dtype);
+}
+
+void copy_elements(const Storage& s, Storage& copy, DType dtype) {
   const Shape all{static_cast<std::int64_t>(s.bytes() / sizeof(float))};
-  shadow.storage->before_write();
+  copy.before_write();
   run<&CopyKernels::copy>(s.device(), ConstView(s.data(), DType::f32, s.device(), all, {1}),
-                          View(shadow.storage->data(), shadow.dtype, s.device(), all, {1}));
-  shadow.storage->bump_version();
-  shadow.version = s.version();
+                          View(copy.data(), dtype, s.device(), all, {1}));
+  copy.bump_version();
+}
+
+void copy_into_shadow(Storage& s) {
+  copy_elements(s, *s.shadow().storage, s.shadow().dtype);
+  set_current(s);
   // A step that fails while it is recorded has copied nothing.
   if (detail::core_ambient.capture)
     detail::core_ambient.capture->on_failure([s = Ref<Storage>(&s)] { s->shadow().storage = {}; });
@@ -50,6 +60,11 @@ Tensor as_in(const Tensor& x, const Storage::Shadow& shadow) {
 Tensor shadow_of(const Tensor& x, DType dtype) {
   x.read();  // seen by who captures the step, though a copy is what is read
   Storage& s = x.storage();
+  if (s.is_exposed()) {  // nobody counts the writes of another library
+    const Ref<Storage> copy = new_copy(s, dtype);
+    copy_elements(s, *copy, dtype);
+    return as_in(x, {copy, dtype});
+  }
   const std::lock_guard lock(refreshing());
   if (!s.shadow().storage || s.shadow().dtype != dtype) s.shadow() = {new_shadow(s, dtype), dtype, s.version() - 1};
   if (!is_current(s)) copy_into_shadow(s);
@@ -72,7 +87,7 @@ void note_write_with_shadow(const Tensor& x) {
   s.bump_version();
   if (!both) return;
   s.shadow().storage->bump_version();
-  s.shadow().version = s.version();
+  set_current(s);
 }
 
 void detail::restore_shadow(Storage& s, const Storage::Shadow& captured) {
@@ -81,9 +96,14 @@ void detail::restore_shadow(Storage& s, const Storage::Shadow& captured) {
   if (!is_current(s)) copy_into_shadow(s);
 }
 
+void detail::discard_shadow(Storage& s) {
+  const std::lock_guard lock(refreshing());
+  s.shadow() = {};
+}
+
 void detail::note_written_shadow(Storage& s) {
   const std::lock_guard lock(refreshing());
-  s.shadow().version = s.version();
+  set_current(s);
 }
 
 }  // namespace bytetape

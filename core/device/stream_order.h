@@ -16,6 +16,8 @@ class PinnedMemory;
 class StreamOrder {
  public:
   memory::StreamId home() const { return home_; }
+  /// The streams that may have used the memory since the last write, and the home stream. A bit for each.
+  std::uint32_t streams() const { return (users() | bit(home_)) & (bit(memory::stream_count) - 1); }
   /// Whether the thread's stream may read without a wait.
   bool may_read() const { return users() >> memory::ambient.scope.stream & 1; }
   /// Whether the thread's stream may write without a wait.
@@ -29,6 +31,9 @@ class StreamOrder {
     if (users() != bit(home_)) [[unlikely]]
       wait_for_others(device, home_);
   }
+
+  /// Makes may_write() false from now on.
+  void disallow_writes() { used_on_.fetch_or(read_only, std::memory_order_relaxed); }
 
   /// \name Copies to the host and back (core/device/residency.h)
   /// @{
@@ -65,6 +70,9 @@ class StreamOrder {
   static constexpr std::uint32_t copied = std::uint32_t{1} << 30;
   /// In used_on_: the stream for copies wrote last. While it is set, may_write() is false, so each writer waits first.
   static constexpr std::uint32_t came_back = std::uint32_t{1} << 29;
+
+  /// In used_on_: the memory must not be written.
+  static constexpr std::uint32_t read_only = std::uint32_t{1} << 28;
 
   std::uint32_t users() const { return used_on_.load(std::memory_order_relaxed); }
   void wait_for_others(Device device, memory::StreamId stream) noexcept;

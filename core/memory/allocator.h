@@ -13,6 +13,7 @@
 #include "bytetape/core/memory/allocator/spin_lock.h"
 #include "bytetape/core/memory/allocator/unlocked.h"
 #include "bytetape/core/memory/ambient.h"
+#include "bytetape/core/memory/ledger/external.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/snapshot.h"
 
@@ -107,8 +108,11 @@ class Allocator {
   Role role_of(const Block* block) const;
 
   Statistics statistics() const;
-  /// The memory used beyond the ledger. None if it cannot be measured.
-  std::optional<Outside> outside() const { return upstream_.outside(); }
+  /// The memory used beyond the ledger, on a GPU without external(). None if it cannot be measured.
+  std::optional<Outside> outside() const;
+  /// The memory of the device that tensors use and other libraries own.
+  External external() const { return external_.total(); }
+  ExternalRanges& external_ranges() { return external_; }
   std::size_t capacity() const { return upstream_.capacity(); }
   std::size_t limit() const;
   /// The name in reports: "cpu", "cuda:0", "pinned:cuda", ...
@@ -144,6 +148,7 @@ class Allocator {
   mutable SpinLock mutex_;      // guards the members below; locked after growing_
   UnlockedUpstream upstream_;
   Ledger ledger_;
+  ExternalRanges external_;
   std::shared_ptr<SegmentNumbers> numbers_;
   Policies policies_;
   std::vector<std::unique_ptr<Policies>> pools_, closed_pools_;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/core/memory/ledger/external.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/outside.h"
 
@@ -47,6 +48,7 @@ struct DeviceLog {
   std::uint64_t dropped = 0;       ///< number of events that were not kept
   std::optional<Statistics> end;   ///< totals when the recording ended; none if it broke off
   std::optional<Outside> outside;  ///< memory used beyond the ledger at the end; none if it could not be measured
+  External external;               ///< memory of other libraries that tensors used at the end, and the most before
 
   /// Returns the limit when records[at] was made. For records.size(), the limit at the end.
   std::size_t limit_at(std::size_t at) const;

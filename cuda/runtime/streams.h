@@ -41,6 +41,10 @@ class Streams {
     const cudaStream_t made = all_[static_cast<std::size_t>(number)].stream.load(std::memory_order_acquire);
     return made && failure_.load(std::memory_order_relaxed) == cudaSuccess ? made : make_or_throw(number);
   }
+  /// Returns stream `number`, or null if it was not used yet. Throws nothing, also after a failure.
+  cudaStream_t made(int number) const noexcept {
+    return all_[static_cast<std::size_t>(number)].stream.load(std::memory_order_acquire);
+  }
   /// Whether no other stream has been used yet.
   bool is_only(int number) const;
   /// Makes stream `to` wait for the work so far of stream `from` (Backend::order). If ordering fails and waiting on the

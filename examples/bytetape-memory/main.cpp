@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bytetape/version.h"
 #include "examples/as_bytes.h"
 #include "examples/bytetape-memory/difference.h"
 #include "examples/bytetape-memory/export.h"

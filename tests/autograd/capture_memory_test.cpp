@@ -19,7 +19,7 @@ TEST_F(Capture, WhatItUsesCannotBeEvicted) {
     expect_no_pinned_memory(weight);
     for (int i = 0; i < 3; ++i) step(x);
     ASSERT_TRUE(step.is_captured());
-    EXPECT_THROWS_SAYING(weight.storage().evict(), CaptureError, "a captured step works with this memory");
+    EXPECT_THROWS_SAYING(weight.storage().evict(), CaptureError, "a captured step or another library has the address");
     expect_no_pinned_memory(unused);
   }
 }

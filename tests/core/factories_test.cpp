@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "bytetape/core/device/stream.h"
 #include "tests/support/expect.h"
 #include "tests/support/memory.h"
 
@@ -181,6 +182,51 @@ TEST(Factories, FromBlobWrapsAndReleases) {
   EXPECT_THROWS_SAYING(from_blob(nullptr, {2}, DType::f32), ValueError,
                        "from_blob: expected a pointer to 2 elements, got null");
   EXPECT_EQ(from_blob(nullptr, {0, 2}, DType::f32).numel(), 0);
+}
+
+TEST(Factories, FromBlobTakesStrides) {
+  float data[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const Tensor x = from_blob(data + 1, {2, 3}, DType::f32, {.strides = {1, 2}});
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 3, 5, 2, 4, 6}));
+  EXPECT_EQ(x.storage().bytes(), 6 * sizeof(float));
+  EXPECT_EQ(from_blob(data, {4, 2}, DType::f32, {.strides = {0, 1}}).storage().bytes(), 2 * sizeof(float));
+  EXPECT_EQ(from_blob(data, {1, 2}, DType::f32, {.strides = {1000, 7}}).storage().bytes(), 8 * sizeof(float));
+  EXPECT_EQ(from_blob(data, {}, DType::f32).item<float>(), 0);
+}
+
+TEST(Factories, FromBlobRejectsMemoryThatATensorCannotUse) {
+  float data[8]{};
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROWS_SAYING(from_blob(data, {2, 2}, DType::f32, {.strides = {1}}), ShapeError,
+                       "expected a stride for each dim");
+  EXPECT_THROWS_SAYING(from_blob(data, {2, 2}, DType::f32, {.strides = {2, -1}}), ValueError,
+                       "expected strides of at least 0, got (2, -1)");
+  EXPECT_THROWS_SAYING(from_blob(data, {3, 2}, DType::f32, {.strides = {most, 1}}), ShapeError, "too large");
+  EXPECT_THROWS_SAYING(from_blob(data, {3, 3, 3}, DType::f32, {.strides = {most / 4, most / 4, most / 4}}), ShapeError,
+                       "too large");
+  EXPECT_THROWS_SAYING(from_blob(reinterpret_cast<char*>(data) + 2, {2}, DType::f32), ValueError,
+                       "a multiple of 4 bytes");
+  EXPECT_THROWS_SAYING(from_blob(data, {2}, DType::f32, {.device = Device::meta()}), DeviceError, "meta device");
+}
+
+TEST(Factories, FromBlobReleasesNothingIfItThrows) {
+  int released = 0;
+  EXPECT_THROW(from_blob(nullptr, {2}, DType::f32, [&] { ++released; }), ValueError);
+  EXPECT_EQ(released, 0);
+  from_blob(nullptr, {0}, DType::f32, [&] { ++released; });
+  EXPECT_EQ(released, 1);
+}
+
+TEST(Factories, ReadOnlyMemoryIsNotWritten) {
+  float data[] = {1, 2};
+  const Tensor x = from_blob(data, {2}, DType::f32, {.is_read_only = true});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROWS_SAYING(x.write(), ValueError, "read-only; clone() it first");
+    EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2}));
+  }
+  const StreamScope other(Stream(3));
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2}));
+  EXPECT_THROW(x.write(), ValueError);
 }
 
 TEST(Factories, OnMetaNothingIsTouched) {

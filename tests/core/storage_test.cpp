@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 
 #include "bytetape/core/device/backend.h"
+#include "bytetape/core/device/external.h"
 #include "bytetape/core/tensor.h"
 
 namespace bytetape {
@@ -40,7 +42,9 @@ TEST(Storage, WrappedMemoryIsOnNoLedgerAndIsReleasedOnce) {
   int released = 0;
   double data[4];
   {
-    const Storage s(data, sizeof data, Device::cpu(), [&] { ++released; });
+    const Storage s(data, sizeof data, Device::cpu(),
+                    std::make_unique<ExternalMemory>(
+                        data, sizeof data, Device::cpu(), [&] { ++released; }, false));
     EXPECT_EQ(s.data(), data);
     EXPECT_EQ(s.block(), nullptr);
     EXPECT_EQ(memory::stats(Device::cpu()).allocated.current, before);

@@ -188,6 +188,9 @@ def check_bill(page):
     page.evaluate("Object.assign(currentDevice().header, { outside: 5000, others: 2000 }), redrawTab()")
     *lines, total = bytes_in(page, ".waterfall .bytes")
     equal((lines[-2:], total), ([3000, 2000], reserved + 5000), "context and libraries, other processes, and the total")
+    page.evaluate("Object.assign(currentDevice().header, { external: 700 }), redrawTab()")
+    *lines, total = bytes_in(page, ".waterfall .bytes")
+    equal((lines[-3:], total), ([700, 3000, 2000], reserved + 5700), "external memory, and the total with it")
 
 
 def check_segments(page):

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bytetape/core/cpu/table.h"
+#include "bytetape/core/device/interop.h"
 #include "bytetape/core/device/stream.h"
 
 namespace bytetape::test {
@@ -67,6 +68,22 @@ void wait_for(int, std::uint64_t mark) noexcept {
   do_late(mark);
 }
 
+void* stream_handle(int, int stream) {
+  return reinterpret_cast<void*>(std::uintptr_t{100} + static_cast<std::uintptr_t>(stream));
+}
+
+void order_handles(int, void* first, void* second) noexcept {
+  const auto number = [](void* handle) { return reinterpret_cast<std::uintptr_t>(handle); };
+  fake->done.push_back(detail::concat("handle ", number(first), ">", number(second)));
+}
+
+constexpr Interop interop{.check_address = [](int, const void*) {},
+                          .stream_handle = stream_handle,
+                          .is_recorded = [](int, void* stream) noexcept { return stream && stream == fake->recorded; },
+                          .order = order_handles,
+                          .wait_for_all = [](int) noexcept { do_late(); },
+                          .set_current = [](int) noexcept { return 0; }};
+
 }  // namespace
 
 FakeGpu::FakeGpu() : pinned(gpu, std::make_unique<memory::HostUpstream>(), wait_for) {
@@ -79,6 +96,8 @@ FakeGpu::FakeGpu() : pinned(gpu, std::make_unique<memory::HostUpstream>(), wait_
                                       .synchronize = [](int) { do_late(); },
                                       .order = order,
                                       .wait_mark = wait_mark,
+                                      .wait_host = wait_for,
+                                      .interop = &interop,
                                       .pinned = [](int) -> memory::PinnedMemory& { return fake->pinned; },
                                       .meta_pinned = [](int) -> memory::PinnedMemory& { return fake->pinned_twin; },
                                       .mark = mark});

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -29,8 +30,10 @@ struct FakeGpu {
   memory::PinnedMemory pinned_twin{meta_gpu, std::make_unique<memory::SimulatedUpstream>()};
   std::uint64_t marks = 0, waited = 0;  ///< the last that was made, and that somebody waited for
   std::vector<const void*> sent_from;   ///< on the host, to the device
-  /// "copy on 15" to the device, "copy out on 15", "0>15" for a wait of 15 for 0, "#3>0" of 0 for a mark.
+  /// "copy on 15" to the device, "copy out on 15", "0>15" for a wait of 15 for 0, "#3>0" of 0 for a mark,
+  /// "handle 100>7" for the stream with handle 7, which waits for stream 0: their handles are their numbers and 100.
   std::vector<std::string> done;
+  std::atomic<void*> recorded = nullptr;  ///< the handle of a stream of another library that is being recorded
   /// Copies that are to be done, and the marks between them, whose function is empty.
   struct Late {
     std::function<void()> copy;

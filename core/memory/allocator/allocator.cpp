@@ -283,6 +283,7 @@ void Allocator::end_step(const OpenStep& step) {
 }
 
 void Allocator::reset_peaks() {
+  external_.reset_peak();
   std::lock_guard lock(mutex_);
   ledger_.reset_peaks();
 }
@@ -297,8 +298,17 @@ Statistics Allocator::statistics() const {
   return ledger_.statistics();
 }
 
+std::optional<Outside> Allocator::outside() const {
+  std::optional<Outside> outside = upstream_.outside();
+  if (!outside || device_.type == DeviceType::cpu) return outside;  // external pages of the host may not be resident
+  const std::size_t ours = outside->bytes - std::min(outside->bytes, outside->others.value_or(0));
+  outside->bytes -= std::min(external().bytes, ours);
+  return outside;
+}
+
 Snapshot Allocator::snapshot() const {
-  const std::optional<Outside> outside = upstream_.outside();
+  const std::optional<Outside> outside = this->outside();
+  const External external = this->external();
   std::lock_guard lock(mutex_);
   return {device_,
           name_,
@@ -315,7 +325,8 @@ Snapshot Allocator::snapshot() const {
           ledger_.steps(),
           ledger_.dropped(),
           ledger_.dropped_steps(),
-          outside};
+          outside,
+          external};
 }
 
 std::vector<Block> Allocator::blocks() const {
@@ -356,7 +367,8 @@ Shortage Allocator::shortage(std::size_t bytes) {
 
 // Fills the fields that take time, without the locks.
 void Allocator::complete(Shortage& s, const std::vector<Block>& held) const {
-  if (device_.type != DeviceType::cpu) s.outside = upstream_.outside();
+  if (device_.type != DeviceType::cpu) s.outside = outside();
+  s.external = external();
   s.holders = holdings_of(held);
   std::vector<std::size_t> sizes;
   for (const Block& b : held) sizes.push_back(b.requested);

@@ -19,7 +19,7 @@ std::size_t Shortage::needed() const { return std::max(requested, rounded(reques
 
 std::size_t Shortage::available() const {
   if (!outside) return unreserved;
-  const std::size_t used = statistics.reserved.current + outside->bytes;
+  const std::size_t used = statistics.reserved.current + unledgered();
   return std::min(unreserved, capacity - std::min(capacity, used));
 }
 
@@ -46,7 +46,7 @@ struct Whole {
 };
 Whole whole_of(const Shortage& s) {
   const std::size_t reserved = s.statistics.reserved.current;
-  if (s.outside) return {"device", std::max(s.capacity, reserved + s.outside->bytes + s.available())};
+  if (s.outside) return {"device", std::max(s.capacity, reserved + s.unledgered() + s.available())};
   if (reserved > s.limit) return {"reserved", reserved};
   return {"limit", s.limit};
 }
@@ -59,11 +59,12 @@ void write_rows(std::string& out, const Shortage& s, std::size_t whole) {
             s.cached() ? fmt::format("free, in pieces; serves up to {}", format_bytes(s.largest_free)) : "");
   write_row(out, "not reserved", s.available());
   if (!s.outside) return;
+  if (s.external.bytes) write_row(out, "external", s.external.bytes, "other libraries' memory that tensors use");
   const std::size_t others = s.outside->others.value_or(0);
   write_row(out, "outside the ledger", s.outside->bytes - others,
             s.outside->others ? "CUDA's context and libraries" : "CUDA's context, libraries, other processes");
   if (s.outside->others) write_row(out, "other processes", others);
-  const std::size_t all = s.statistics.reserved.current + s.available() + s.outside->bytes;
+  const std::size_t all = s.statistics.reserved.current + s.available() + s.unledgered();
   if (all < whole) write_row(out, "beyond the limit", whole - all);
 }
 
@@ -80,6 +81,9 @@ void write_table(std::string& out, const Shortage& s) {
   const Statistics& books = s.statistics;
   if (const std::size_t waste = books.allocated.current - books.requested.current)
     append(out, "  the roles include {} of rounding\n", format_bytes(waste));
+  if (!s.outside && s.external.bytes)
+    append(out, "  not in the table: {} external, other libraries' memory that tensors use\n",
+           format_bytes(s.external.bytes));
 }
 
 std::string text_of(const Holding& h) {

@@ -9,6 +9,7 @@
 #include "bytetape/core/device/device.h"
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/diff.h"
+#include "bytetape/core/memory/ledger/external.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/outside.h"
 
@@ -29,9 +30,12 @@ struct Shortage {
   std::uint32_t step = 0;                ///< the thread's open step; 0: none
   Phase phase = Phase::setup;            ///< the thread's phase
   std::optional<Outside> outside;        ///< memory used beyond the ledger on a GPU; none if it cannot be measured
+  External external;                     ///< memory of other libraries that tensors use; not in `outside`
   std::vector<Holding> holders;          ///< by module, op and role, the largest first
   std::size_t max_fit_if_compacted = 0;  ///< the largest request that would fit if all blocks were laid out anew
 
+  /// Bytes of a GPU's memory that are not reserved here: `outside` and `external`.
+  std::size_t unledgered() const { return outside ? outside->bytes + external.bytes : 0; }
   /// The size of the block: `requested` rounded up, with 0 counting as 1.
   std::size_t needed() const;
   /// Reserved bytes that no block uses.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bytetape/core/device/device.h"
+#include "bytetape/core/memory/ledger/external.h"
 #include "bytetape/core/memory/ledger/ledger.h"
 #include "bytetape/core/memory/ledger/outside.h"
 
@@ -29,6 +30,7 @@ struct Snapshot {
   std::uint64_t dropped = 0;        ///< number of events that did not fit the log
   std::uint64_t dropped_steps = 0;  ///< number of step summaries that did not fit
   std::optional<Outside> outside;   ///< memory used beyond the ledger; none if it cannot be measured
+  External external;                ///< memory of other libraries that tensors use; not in `statistics` nor `outside`
 };
 
 }  // namespace bytetape::memory

@@ -123,6 +123,7 @@ Snapshot snapshot_of(const Log& log, const DeviceLog& device) {
   s.steps = ledger.steps();
   s.dropped = device.dropped;
   s.outside = device.outside;
+  s.external = device.external;
   return s;
 }
 

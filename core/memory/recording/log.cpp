@@ -19,7 +19,8 @@ DeviceLog device_log(const Snapshot& s) {
               .limit = s.limit,
               .dropped = s.dropped,
               .end = s.statistics,
-              .outside = s.outside};
+              .outside = s.outside,
+              .external = s.external};
   for (const Event& e : s.events) {
     const bool is_its = is_of_its_thread(e.kind);
     d.records.push_back(

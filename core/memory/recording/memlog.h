@@ -18,7 +18,7 @@
 ///     R  a device's number (u32), then its records, column by column
 ///     L  JSON: {"device", "limit"}: a limit for the device's records from here on
 ///     M  marks, column by column
-///     E  JSON: {"device", "outside", "others", "statistics"} at the device's end
+///     E  JSON: {"device", "outside", "others", "external", "statistics"} at the device's end
 ///     Z  nothing: the recording ended
 ///
 /// Numbers are little-endian. Columns are in the order of memlog_columns.h. Times are differences from the previous
@@ -54,7 +54,7 @@ class LogWriter {
   /// NameIds are those of the process.
   void records(std::uint32_t device, std::vector<Record> records);
   void marks(std::vector<Mark> marks);
-  void device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside);
+  void device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside, External external);
   void end();
   /// Flushes the process's buffers.
   void flush();

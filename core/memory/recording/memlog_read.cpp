@@ -141,6 +141,8 @@ class Reader {
     const auto measured = [&](const char* key) { return end.contains(key) && !end[key].is_null(); };
     if (measured("outside")) d.outside = Outside{field<std::uint64_t>(end, "outside"), {}};
     if (d.outside && measured("others")) d.outside->others = field<std::uint64_t>(end, "others");
+    if (const auto e = end.find("external"); e != end.end())
+      d.external = {field<std::uint64_t>(*e, "bytes"), field<std::uint64_t>(*e, "peak")};
     const auto books = end.find("statistics");
     check_here(books != end.end(), "expected 'statistics', found none");
     try {

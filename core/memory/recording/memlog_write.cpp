@@ -84,10 +84,12 @@ void LogWriter::marks(std::vector<Mark> marks) {
   chunk('M', bytes);
 }
 
-void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside) {
+void LogWriter::device_end(std::uint32_t device, const Statistics& books, std::optional<Outside> outside,
+                           External external) {
   chunk('E', json_text({{"device", device},
                         {"outside", outside ? Json(outside->bytes) : Json()},
                         {"others", outside && outside->others ? Json(*outside->others) : Json()},
+                        {"external", {{"bytes", external.bytes}, {"peak", external.peak}}},
                         {"statistics", Json::parse(to_json(books))}}));
 }
 

@@ -39,10 +39,11 @@ void Recorder::detach(Allocator& a) {
   a.record_to(nullptr);
   const Statistics books = a.statistics();
   const std::optional<Outside> outside = a.outside();
+  const External external = a.external();
   const std::lock_guard lock(writing_);
   const auto at = devices_.find(&a);
   drain();
-  guarded([&] { writer_.device_end(at->second.number, books, outside); });
+  guarded([&] { writer_.device_end(at->second.number, books, outside, external); });
   devices_.erase(at);
 }
 

@@ -148,7 +148,9 @@ Log log_so_far() {
     log.complete = true;  // the ledgers' logs are not cut off
     for (const Allocator* a : r.allocators) {
       const auto its = std::ranges::find(log.devices, a->name(), &DeviceLog::name);
-      if (its != log.devices.end()) its->outside = a->outside();
+      if (its == log.devices.end()) continue;
+      its->outside = a->outside();
+      its->external = a->external();
     }
     return log;
   }

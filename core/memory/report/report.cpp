@@ -35,6 +35,7 @@ Json to_json(const DeviceLog& d, ReportColumns& columns) {
           {"unmatched", tables.unmatched},
           {"outside", d.outside ? Json(d.outside->bytes) : Json()},
           {"others", d.outside && d.outside->others ? Json(*d.outside->others) : Json()},
+          {"external", d.external.bytes},
           {"end", d.end ? Json::parse(to_json(*d.end)) : Json()},
           {"events",
            {{"kind", add(e.kind)},

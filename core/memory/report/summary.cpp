@@ -241,6 +241,9 @@ void write_footer(std::string& out, const Snapshot& s) {
     append(out, "{} transfers to the device ({}), {} back ({}); the host waited {} times\n",
            format_exact(books.to_device.count), format_bytes(books.to_device.bytes), format_exact(books.to_host.count),
            format_bytes(books.to_host.bytes), format_exact(books.waits));
+  if (s.external.peak)
+    append(out, "external: {} of other libraries' memory in tensors, at most {}\n", format_bytes(s.external.bytes),
+           format_bytes(s.external.peak));
   if (s.outside) write_outside(out, s.device, *s.outside);
   if (s.dropped || s.dropped_steps)
     append(out, "the log is full: {} events{} are in the totals only\n", format_exact(s.dropped),

@@ -339,7 +339,7 @@ TEST_F(Elsewhere, IsRefusedWhereThereIsNone) {
   const Tensor x = random();
   x.storage().copy_out();
   x.storage().disallow_eviction();
-  EXPECT_THROWS_SAYING(x.storage().evict(), CaptureError, "a captured step works with this memory");
+  EXPECT_THROWS_SAYING(x.storage().evict(), CaptureError, "a captured step or another library has the address");
 }
 
 TEST_F(Elsewhere, IsPredicted) {

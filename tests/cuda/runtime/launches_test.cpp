@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/device/external.h"
 #include "bytetape/cuda/runtime/runtime.h"
 #include "tests/cuda/gpu.h"
 

@@ -13,7 +13,7 @@ function drawWaterfall(view, device) {
   });
   view.append(heading("The whole device", note(momentText(device)), peakButton(device)),
     element("div", { class: "waterfall", "data-total": total }, rows,
-      billRow({ label: device.header.outside == null ? "reserved" : "total", bytes: total, kind: "total" }, x, 0)),
+      billRow({ label: totalLabel(device.header), bytes: total, kind: "total" }, x, 0)),
     note(outsideText(device)));
 }
 
@@ -30,10 +30,18 @@ function billOf(device, i) {
   return [...lines, ...outsideLines(device.header)];
 }
 
-function outsideLines({ outside, others }) {
-  if (outside == null) return [];
-  if (others == null) return [{ label: "outside the ledger", bytes: outside, kind: "outside" }];
-  return [{ label: "context and libraries", bytes: outside - others, kind: "outside" },
+function totalLabel({ outside, external }) {
+  if (outside != null) return "total";
+  return external ? "reserved and external" : "reserved";
+}
+
+// The memory of other libraries in tensors is external. It and all memory outside the ledger are as they were at the end.
+// On the host, what is measured outside the ledger includes it.
+function outsideLines({ name, outside, others, external }) {
+  const lines = external && (outside == null || name.startsWith("cuda")) ? [{ label: "external", bytes: external, kind: "outside" }] : [];
+  if (outside == null) return lines;
+  if (others == null) return [...lines, { label: "outside the ledger", bytes: outside, kind: "outside" }];
+  return [...lines, { label: "context and libraries", bytes: outside - others, kind: "outside" },
     { label: "other processes", bytes: others, kind: "others" }];
 }
 

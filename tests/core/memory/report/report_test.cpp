@@ -327,7 +327,9 @@ TEST_F(MemoryReportPage, HasNullForWhatIsNotKnown) {
   d.capacity = d.limit = no_bound;
   EXPECT_THAT(page_of({&log, nullptr, {}}),
               AllOf(HasSubstr(R"("capacity":null,"limits":[{"from":0,"bytes":null}])"),
-                    HasSubstr(R"("dropped":0,"unmatched":0,"outside":null,"others":null,"end":null)")));
+                    HasSubstr(R"("dropped":0,"unmatched":0,"outside":null,"others":null,"external":0,"end":null)")));
+  d.external = {20, 40};
+  EXPECT_THAT(page_of({&log, nullptr, {}}), HasSubstr(R"("external":20)"));
   d.outside = Outside{30, {}};
   EXPECT_THAT(page_of({&log, nullptr, {}}), HasSubstr(R"("outside":30,"others":null)"));
   d.outside = Outside{30, 10};

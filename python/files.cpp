@@ -1,0 +1,157 @@
+#include "bytetape/core/files/safetensors.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bytetape/core/device/interop.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/memory/advice.h"
+#include "bytetape/core/memory/log.h"
+#include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/report.h"
+#include "bytetape/core/memory/snapshot_of.h"
+#include "bytetape/core/memory/summary.h"
+#include "bytetape/python/bindings.h"
+#include "bytetape/python/statistics.h"
+
+namespace bytetape::python {
+namespace {
+
+namespace nb = nanobind;
+
+/// One device of a recording.
+struct RecordedDevice {
+  memory::Snapshot snapshot;
+  std::vector<std::int64_t> time, allocated, reserved;
+};
+
+/// A recording of a run, or of a prediction.
+struct Recording {
+  memory::Log log;
+  std::vector<RecordedDevice> devices;
+};
+
+RecordedDevice recorded(const memory::Log& log, const memory::DeviceLog& device) {
+  RecordedDevice d{memory::snapshot_of(log, device), {}, {}, {}};
+  std::uint64_t allocated = 0, reserved = 0;  // unsigned, because a hostile file may make them overflow
+  for (const memory::Record& r : device.records) {
+    const std::uint64_t bytes = r.event.bytes;
+    using enum memory::EventKind;
+    if (r.event.kind == alloc) allocated += bytes;
+    if (r.event.kind == free) allocated -= bytes;
+    if (r.event.kind == segment_alloc) reserved += bytes;
+    if (r.event.kind == segment_free) reserved -= bytes;
+    d.time.push_back(static_cast<std::int64_t>(r.time));
+    d.allocated.push_back(static_cast<std::int64_t>(allocated));
+    d.reserved.push_back(static_cast<std::int64_t>(reserved));
+  }
+  return d;
+}
+
+Recording recording_in(const std::string& path) {
+  Recording r{memory::read_log(path), {}};
+  for (const memory::DeviceLog& d : r.log.devices) r.devices.push_back(recorded(r.log, d));
+  return r;
+}
+
+Tensor column(const std::vector<std::int64_t>& values) {
+  return from_vector(values, values.size(), Device::cpu(), memory::Role::input);
+}
+
+nb::list steps_of(const memory::Snapshot& s) {
+  nb::list steps;
+  for (const memory::StepSummary& step : s.steps) {
+    if (!step.step) continue;
+    nb::dict row;
+    row["step"] = step.step;
+    row["before"] = step.before;
+    row["peak"] = step.peak;
+    row["after"] = step.after;
+    steps.append(row);
+  }
+  return steps;
+}
+
+bool is_recording(const std::string& path) {
+  constexpr std::string_view first = "bytetape-memlog ";
+  std::array<char, first.size()> found{};
+  std::ifstream(path, std::ios::binary).read(found.data(), found.size());
+  return std::string_view(found.data(), found.size()) == first;
+}
+
+nb::object load(const std::string& path, const std::string& device) {
+  const auto without_lock = [](auto&& read) {
+    const nb::gil_scoped_release release;
+    return read();
+  };
+  if (is_recording(path)) return nb::cast(without_lock([&] { return recording_in(path); }));
+  const Device there = Device::parse(device);
+  const CurrentDevice current(there);
+  nb::dict all;
+  for (const auto& [name, tensor] : without_lock([&] { return load_safetensors(path, there); }))
+    all[nb::str(name.data(), name.size())] = nb::cast(tensor);
+  return all;
+}
+
+void bind_recording(nb::module_& m) {
+  nb::class_<RecordedDevice>(m, "RecordedDevice", "The memory of one device in a recording.")
+      .def_prop_ro("name", [](const RecordedDevice& d) { return d.snapshot.name; })
+      .def_prop_ro(
+          "statistics", [](const RecordedDevice& d) { return to_dict(d.snapshot); },
+          "Totals at the end, and peaks, in bytes.")
+      .def_prop_ro("peak_allocated", [](const RecordedDevice& d) { return d.snapshot.statistics.allocated.peak; })
+      .def_prop_ro("peak_reserved", [](const RecordedDevice& d) { return d.snapshot.statistics.reserved.peak; })
+      .def_prop_ro(
+          "steps", [](const RecordedDevice& d) { return steps_of(d.snapshot); },
+          "For each step, its bytes before, at the peak and after.")
+      .def_prop_ro(
+          "time", [](const RecordedDevice& d) { return column(d.time); },
+          "i64: nanoseconds of each event since the recording began.")
+      .def_prop_ro(
+          "allocated", [](const RecordedDevice& d) { return column(d.allocated); },
+          "i64: allocated bytes after each event.")
+      .def_prop_ro(
+          "reserved", [](const RecordedDevice& d) { return column(d.reserved); },
+          "i64: reserved bytes after each event.")
+      .def(
+          "summary",
+          [](const RecordedDevice& d, std::size_t modules) { return memory::summarize(d.snapshot, modules); },
+          nb::arg("modules") = 12, "Returns a page of text: the peak, its holders, and steps.")
+      .def("__repr__", [](const RecordedDevice& d) { return "<bytetape.RecordedDevice " + d.snapshot.name + ">"; });
+  nb::class_<Recording>(m, "Recording", "A recording of a run, or of a prediction (PredictOptions::recording).")
+      .def_prop_ro("program", [](const Recording& r) { return r.log.program; })
+      .def_prop_ro(
+          "complete", [](const Recording& r) { return r.log.complete; },
+          "False if the program ended before the recording did.")
+      .def_prop_ro(
+          "damage", [](const Recording& r) { return r.log.damage; }, "Why reading stopped; \"\" if the file is whole.")
+      .def_ro("devices", &Recording::devices)
+      .def_prop_ro(
+          "advice", [](const Recording& r) { return memory::advice_texts(r.log); },
+          "Sentences about checkpoints that would lower the peak.")
+      .def(
+          "write_report",
+          [](const Recording& r, const std::string& path, const Recording* other) {
+            other ? memory::write_report(r.log, other->log, path) : memory::write_report(r.log, path);
+          },
+          nb::arg("path"), nb::arg("other") = nb::none(), nb::call_guard<nb::gil_scoped_release>(),
+          "Writes the recording as one HTML page, beside another recording if one is given.")
+      .def("__repr__", [](const Recording& r) { return "<bytetape.Recording of " + r.log.program + ">"; });
+}
+
+}  // namespace
+
+void bind_files(nb::module_& m) {
+  bind_recording(m);
+  m.def("load", &load, nb::arg("path"), nb::arg("device") = "cpu",
+        "Loads a safetensors file as a dict of tensors by name, or a .memlog file as a Recording.");
+}
+
+}  // namespace bytetape::python
