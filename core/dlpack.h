@@ -22,10 +22,9 @@ struct DlpackOptions {
 /// Returns x for another library (DLPack 1). That library calls the deleter, on any thread, to give x's memory back.
 ///
 /// On a GPU, the other stream first waits for the work on x so far. The deleter makes later work of ours wait for that
-/// stream, which must exist until then. If the stream is being recorded then, it must exist until the recording has
-/// ended and finish_releases() has returned. From now on, x's memory stays on the device (Storage::disallow_eviction).
-/// It keeps its role on the ledger. Until the deleter is called, each op that reads x in 16 bits under autocast makes a
-/// copy of its own. Throws ValueError if x is undefined, or if its bytes come from a source (Storage::set_source).
+/// stream, which must exist until then, or until finish_releases() if it is being recorded. x's memory stays on the
+/// device and keeps its role. Until the deleter is called, each op that reads x in 16 bits under autocast copies it.
+/// Throws ValueError if x is undefined, or if its bytes come from a source (Storage::set_source).
 /// Throws DeviceError if x is on a meta device.
 /// Throws CaptureError if x is on a GPU, and a step is being captured or the other stream is being recorded.
 /// Throws Error if this library was built without dlpack.h.
