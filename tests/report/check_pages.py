@@ -188,9 +188,14 @@ def check_bill(page):
     page.evaluate("Object.assign(currentDevice().header, { outside: 5000, others: 2000 }), redrawTab()")
     *lines, total = bytes_in(page, ".waterfall .bytes")
     equal((lines[-2:], total), ([3000, 2000], reserved + 5000), "context and libraries, other processes, and the total")
+    name = page.evaluate("currentDevice().header.name")
     page.evaluate("Object.assign(currentDevice().header, { external: 700 }), redrawTab()")
+    *_, total = bytes_in(page, ".waterfall .bytes")
+    equal((name, total), ("cpu", reserved + 5000), "external memory of the host is a part of what lies outside")
+    page.evaluate("Object.assign(currentDevice().header, { name: 'cuda:0' }), redrawTab()")
     *lines, total = bytes_in(page, ".waterfall .bytes")
-    equal((lines[-3:], total), ([700, 3000, 2000], reserved + 5700), "external memory, and the total with it")
+    equal((lines[-3:], total), ([700, 3000, 2000], reserved + 5700), "external memory of a GPU, and the total with it")
+    page.evaluate("Object.assign(currentDevice().header, { name: 'cpu' }), redrawTab()")
 
 
 def check_segments(page):
