@@ -217,9 +217,10 @@ Tensor imported(Managed* managed, const DlpackOptions& options) {
   check<ValueError>(t.ndim == 0 || t.shape, "expected a shape, got a null pointer");
   const auto rank = static_cast<std::size_t>(t.ndim);
   const Shape shape(std::span<const std::int64_t>(t.shape, rank));
+  const DType dtype = dtype_from(t.dtype);
+  bytes_of(shape, dtype);  // throws before the strides overflow
   const Strides strides =
       t.strides ? Strides(std::span<const std::int64_t>(t.strides, rank)) : contiguous_strides(shape);
-  const DType dtype = dtype_from(t.dtype);
   const Device device = device_from(t.device);
   void* const data = t.data ? static_cast<char*>(t.data) + t.byte_offset : nullptr;
   const std::size_t bytes = detail::check_blob(data, shape, strides, dtype, device);

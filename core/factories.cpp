@@ -262,6 +262,7 @@ Strides detail::forward_strides(Strides strides) {
 
 Tensor from_blob(void* data, const Shape& shape, DType dtype, BlobOptions options) {
   const Op<"from_blob"> op;
+  bytes_of(shape, dtype);  // throws before the strides overflow
   const Strides strides = options.strides.empty() ? contiguous_strides(shape) : options.strides;
   const std::size_t bytes = detail::check_blob(data, shape, strides, dtype, options.device);
   auto impl = make_ref<TensorImpl>(shape, detail::forward_strides(strides), dtype);

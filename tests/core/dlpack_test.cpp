@@ -286,6 +286,12 @@ TEST(Dlpack, RejectsWhatItCannotTakeAndLeavesIt) {
   EXPECT_THAT(rejects([](auto& f) { f.tensor().ndim = -1; }), HasSubstr("at most 8 dims, got -1"));
   EXPECT_THAT(rejects([](auto& f) { f.tensor().shape = nullptr; }), HasSubstr("expected a shape"));
   EXPECT_THAT(rejects([](auto& f) {
+                f.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40, std::int64_t{1} << 40};
+                f.tensor().ndim = 3;
+                f.tensor().strides = nullptr;
+              }),
+              HasSubstr("(1099511627776, 1099511627776, 1099511627776)"));
+  EXPECT_THAT(rejects([](auto& f) {
                 f.tensor().data = reinterpret_cast<void*>(~std::uintptr_t{15});
                 f.tensor().byte_offset = 0;
               }),
