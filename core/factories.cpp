@@ -272,6 +272,4 @@ Tensor from_blob(void* data, const Shape& shape, DType dtype, BlobOptions option
   return Tensor(std::move(impl));
 }
 
-void finish_releases() { detail::finish_releases(); }
-
 }  // namespace bytetape

@@ -11,6 +11,7 @@
 
 #include "bytetape/core/device/backend.h"
 #include "bytetape/core/device/interop.h"
+#include "bytetape/core/factories.h"
 #include "bytetape/core/memory/allocator.h"
 #include "bytetape/core/memory/ambient.h"
 
@@ -26,25 +27,21 @@ class Releases {
     return *all;
   }
 
-  /// Does nothing after end().
+  /// Does nothing after the last finish().
   void add(std::function<void()> wait, std::function<void()> release) {
     const std::lock_guard lock(mutex_);
     if (has_ended_) return;
-    waiting_.push_back({std::move(wait), std::move(release)});
-    if (!is_running_) std::thread([this] { run(); }).detach();
+    if (!is_running_) std::thread([this] { run(); }).detach();  // first, because the caller releases if it throws
     is_running_ = true;
+    waiting_.push_back({std::move(wait), std::move(release)});
     changed_.notify_all();
   }
 
-  void finish() {
+  /// Waits for all releases so far. If `is_last`, later ones do nothing.
+  void finish(bool is_last) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waiting_.empty() && !is_releasing_; });
-  }
-
-  void end() {
-    finish();
-    const std::lock_guard lock(mutex_);
-    has_ended_ = true;
+    has_ended_ = has_ended_ || is_last;
   }
 
  private:
@@ -110,8 +107,8 @@ void ExternalMemory::release(std::uint32_t streams, memory::StreamId home) noexc
   memory::ambient.scope.stream = around;
 }
 
-void detail::finish_releases() { Releases::instance().finish(); }
-void detail::end_releases() { Releases::instance().end(); }
+void finish_releases() { Releases::instance().finish(/*is_last=*/false); }
+void detail::end_releases() { Releases::instance().finish(/*is_last=*/true); }
 
 void detail::run_after_recording(Device device, void* stream, std::function<void()> f) {
   const auto wait = [its = backend(device).interop, index = device.index, stream] {

@@ -36,9 +36,7 @@ class ExternalMemory {
 };
 
 namespace detail {
-/// As bytetape::finish_releases().
-void finish_releases();
-/// The same. From then on, owners of GPU memory do not get it back, because they may have ended.
+/// As finish_releases(). From then on, owners of GPU memory do not get it back, because they may have ended.
 void end_releases();
 /// Calls `f` on the thread that calls the releases, once a stream's work is no longer recorded as a graph.
 void run_after_recording(Device device, void* stream, std::function<void()> f);

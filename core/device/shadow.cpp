@@ -11,7 +11,7 @@
 namespace bytetape {
 namespace {
 
-/// Sets the version of s that its copy has. While another library may write s, that is none.
+/// Notes that the copy of s was updated. It counts as stale all the same while another library may write s.
 void set_current(Storage& s) { s.shadow().version = s.is_exposed() ? s.version() - 1 : s.version(); }
 
 /// Threads may run one model.

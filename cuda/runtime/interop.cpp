@@ -20,7 +20,7 @@ cudaError_t order_by_event(cudaStream_t first, cudaStream_t second) noexcept {
   return status;
 }
 
-/// Returns a function of the driver, whose library is loaded but not linked. Null if there is none.
+/// Returns a function of the driver's library, which is loaded but not linked. Returns null if it is missing.
 template <class Function>
 Function* driver_function(const char* name) noexcept {
   void* found = nullptr;

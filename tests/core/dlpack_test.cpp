@@ -79,7 +79,7 @@ TEST(Dlpack, ExportsEachDtypeAndImportsIt) {
   }
 }
 
-TEST(Dlpack, AnExportKeepsTheMemoryUntilItsDeleter) {
+TEST(Dlpack, AnExportKeepsTheMemoryUntilAThreadDeletesIt) {
   const std::size_t before = test::allocated();
   Tensor x = rand({1000});
   float* const data = x.data<float>();
@@ -214,7 +214,18 @@ TEST(Dlpack, AnAutocastCopyHasTheOtherLibrarysWrites) {
   EXPECT_EQ(&shadow_of(x, DType::bf16).storage(), &last.storage()) << "the copy is not kept again";
 }
 
-TEST(Dlpack, ADeleterWaitsForTheEndOfARecording) {
+TEST(Dlpack, AnAutocastCopyThatAReplayUpdatedIsStaleAfterAnExport) {
+  const Tensor x = full({4}, 1, DType::f32);
+  shadow_of(x, DType::bf16);
+  const Storage::Shadow captured = x.storage().shadow();
+  DLManagedTensorVersioned* const managed = to_dlpack(x);
+  detail::restore_shadow(x.storage(), captured);
+  static_cast<float*>(managed->dl_tensor.data)[2] = 3;
+  managed->deleter(managed);
+  EXPECT_EQ(shadow_of(x, DType::bf16).to_vector<float>(), (std::vector<float>{1, 1, 3, 1}));
+}
+
+TEST(Dlpack, AThreadWaitsForTheEndOfARecording) {
   FakeGpu gpu;
   Tensor x = zeros({4}, DType::f32, FakeGpu::gpu);
   void* const stream = reinterpret_cast<void*>(7);
@@ -306,7 +317,7 @@ TEST(Dlpack, RejectsWhatItCannotTakeAndLeavesIt) {
   EXPECT_THROWS_SAYING(to_dlpack(zeros({2}, DType::f32, Device::meta())), DeviceError, "holds no data");
 }
 
-TEST(Dlpack, TheOtherStreamWaitsForOursAndOursForIt) {
+TEST(Dlpack, TheOtherStreamWaitsForOursAndOursForItOnAnyThread) {
   FakeGpu gpu;
   const Tensor x = zeros({4}, DType::f32, FakeGpu::gpu);
   gpu.done.clear();
@@ -367,7 +378,7 @@ TEST(Dlpack, NothingCrossesToAStreamThatIsRecorded) {
   managed->deleter(managed);
 }
 
-TEST(Dlpack, AnImportFromAGpuIsDeletedOnceTheGpuIsDone) {
+TEST(Dlpack, AThreadDeletesAnImportOnceTheGpuIsDone) {
   FakeGpu gpu;
   Foreign<> f;
   f.tensor().device = {kDLCUDA, 0};

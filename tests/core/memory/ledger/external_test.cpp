@@ -105,7 +105,7 @@ TEST(ExternalMemory, IsInARecording) {
   EXPECT_EQ(snapshot_of(log, *cpu).external, cpu->external);
 }
 
-TEST(ExternalMemory, ReleasesOnTheGpuMayReleaseMore) {
+TEST(ExternalMemory, TheThreadOfReleasesMayReleaseMore) {
   test::FakeGpu gpu;
   std::vector<float> data(8);
   std::vector<int> released;
