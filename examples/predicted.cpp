@@ -133,12 +133,24 @@ nn::Fit fit(const Example& example, const Options& o, const ExampleCounts& count
                  behind_test);
 }
 
+/// The switch of the examples that sets a memory option.
+std::string switch_of(const nn::MemoryOptions& memory_options) {
+  if (memory_options.recompute) return "--recompute";
+  return memory_options.step_in_backward ? "--step-in-backward" : "--save-on-cpu";
+}
+
+std::string against_limit(const nn::Saving& s, std::size_t limit) {
+  if (!limit || s.peak < limit) return "";
+  return fmt::format("; {} the limit of {}", s.peak_then < limit ? "below" : "still above",
+                     memory::format_bytes(limit));
+}
+
 std::vector<std::string> savings(const Example& example, const Options& o, const ExampleCounts& counts) {
   std::vector<std::string> texts;
   const auto training = training_with(example, o, counts);
   for (const nn::Saving& s : nn::savings(Device::parse(o.device), training, usable_levers(o), behind_test))
     if ((o.accumulated == 1 && dist::init().size() == 1) || !s.memory_options.step_in_backward)
-      texts.push_back(s.text());
+      texts.push_back(s.text() + against_limit(s, o.memory_limit) + '\n' + switch_of(s.memory_options));
   return texts;
 }
 

@@ -31,8 +31,8 @@ std::string Saving::text() const {
   using memory::format_bytes;
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
   const std::string host = pinned ? fmt::format(", +{} of pinned memory of the host", format_bytes(pinned)) : "";
-  return fmt::format("{}: peak \u2212{} (\u2212{:.0f} %){}", memory_option, format_bytes(peak - peak_then), 100 * part,
-                     host);
+  return fmt::format("{}: peak {} \u2192 {} (\u2212{:.0f} %){}", memory_option, format_bytes(peak),
+                     format_bytes(peak_then), 100 * part, host);
 }
 
 }  // namespace bytetape::nn

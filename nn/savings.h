@@ -17,8 +17,8 @@ struct Saving {
   std::size_t peak = 0;          ///< peak of allocated bytes without the option
   std::size_t peak_then = 0;     ///< peak of allocated bytes with the option
   std::size_t pinned = 0;        ///< additional bytes of pinned host memory
-  /// Describes the saving: "Recompute: peak -311 MiB (-23 %)", "SaveOnCpu: peak -1.20 GiB (-71 %), +1.22 GiB of pinned
-  /// memory of the host".
+  /// Describes the saving: "Recompute: peak 1.35 GiB → 1.05 GiB (-23 %)", "SaveOnCpu: peak 1.69 GiB → 502 MiB (-71 %),
+  /// +1.22 GiB of pinned memory of the host".
   std::string text() const;
 };
 

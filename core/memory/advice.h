@@ -16,8 +16,8 @@ struct Advice {
   /// The forward time of these modules as a fraction of the step's forward time: the time that recomputation adds. None
   /// on a meta device, where kernels do not run.
   std::optional<double> forward_time = 0;
-  /// For example "checkpoint net.layer1, net.layer2: peak -412 MiB (-23 %), +18 % forward time". The time is left out
-  /// if it is not known.
+  /// For example "checkpoint net.layer1, net.layer2: peak 1.75 GiB → 1.35 GiB (-23 %), +18 % forward time". The time is
+  /// left out if it is not known.
   std::string text() const;
 };
 
@@ -36,8 +36,8 @@ std::vector<Advice> advise(const Log& log, const DeviceLog& device);
 /// whose functions do not begin with nn::Call, and work under SaveOnCpu.
 std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device);
 
-/// Returns up to five pieces of advice for each device, the best first, and the reasons why some modules have none.
-/// Each sentence begins with the device's name. write_report(log, path) shows them.
+/// Returns advice for each device: sentences that begin with its name, each perhaps followed by a line of code to copy.
+/// Advice on a request that ended the run comes first, then the best five of advise(), then why_not_advised().
 std::vector<std::string> advice_texts(const Log& log);
 
 }  // namespace bytetape::memory

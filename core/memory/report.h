@@ -11,7 +11,7 @@ namespace bytetape::memory {
 struct Report {
   const Log* run = nullptr;
   const Log* other = nullptr;       ///< a second run to compare with: SGD and Adam, predicted and measured
-  std::vector<std::string> advice;  ///< sentences, shown first
+  std::vector<std::string> advice;  ///< sentences, each perhaps followed by a line of code to copy; shown first
 };
 
 /// Whether this build includes d3, which reports need.

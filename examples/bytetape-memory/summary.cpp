@@ -32,6 +32,13 @@ void print_device(const memory::Log& log, const memory::DeviceLog& device) {
   fmt::print("{}", largest_blocks(log, device, blocks_shown));
 }
 
+/// Prints a sentence, and its line of code indented.
+void print_advice(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  fmt::print("  {}\n", text.substr(0, end));
+  if (end != text.npos) fmt::print("      {}\n", text.substr(end + 1));
+}
+
 }  // namespace
 
 int summary(const std::string& path) {
@@ -39,7 +46,8 @@ int summary(const std::string& path) {
   fmt::print("{}", headline(log, path));
   for (const memory::DeviceLog* device : devices_of(log)) print_device(log, *device);
   const std::vector<std::string> advice = memory::advice_texts(log);
-  if (!advice.empty()) fmt::print("\nadvice\n  {}\n", fmt::join(advice, "\n  "));
+  if (!advice.empty()) fmt::print("\nadvice\n");
+  for (const std::string& text : advice) print_advice(text);
   return status_of(log);
 }
 

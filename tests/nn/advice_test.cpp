@@ -1,12 +1,15 @@
 #include "bytetape/core/memory/advice.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/format.h"
 #include "tests/support/temporary_dir.h"
 
 namespace bytetape::memory {
@@ -105,6 +108,46 @@ TEST(Advice, OfAPredictionKnowsNoTime) {
     EXPECT_FALSE(a.forward_time.has_value());
     EXPECT_TRUE(a.text().ends_with("%)")) << a.text();
   }
+}
+
+/// Trains with a batch that does not fit the limit. The exception's missing bytes are the result's second part.
+std::pair<Log, std::size_t> run_out_of_memory(const std::vector<std::string>& checkpointed, std::size_t limit) {
+  const test::TemporaryDir dir;
+  empty_cache(Device::cpu());
+  nn::Sequential net = blocks();
+  nn::checkpoint_modules(net, checkpointed);
+  Recording recording(dir / "run.memlog");
+  const std::size_t before = memory::allocator(Device::cpu()).limit();
+  const std::size_t base = snapshot(Device::cpu()).statistics.reserved.current;
+  std::size_t missing = 0;
+  set_limit(base + limit, Device::cpu());
+  try {
+    const Step step;
+    net(randn({4096, 64}));
+  } catch (const OutOfMemory& e) { missing = e.shortage().missing(); }
+  set_limit(before, Device::cpu());
+  recording.finish();
+  return {read_log(dir / "run.memlog"), missing};
+}
+
+TEST(Advice, OfARunThatEndedOutOfMemoryIsForTheFailedRequest) {
+  constexpr std::size_t limit = std::size_t{36} << 20;
+  const auto [log, missing] = run_out_of_memory({}, limit);
+  ASSERT_GT(missing, 0u);
+  EXPECT_TRUE(advise(log, cpu(log)).empty()) << "no step ran backward";
+  const std::vector<std::string> texts = advice_texts(log);
+  ASSERT_GE(texts.size(), 2u);
+  EXPECT_THAT(texts[0], testing::StartsWith("cpu: checkpoint 2 Block: frees "));
+  EXPECT_THAT(texts[0], testing::HasSubstr("before this request, which lacks " + format_bytes(missing)));
+  EXPECT_THAT(texts[0], testing::HasSubstr("\nnn::checkpoint_modules(model, {\"2 Block\"});"));
+  EXPECT_THAT(texts[1], testing::HasSubstr("nn::fit(Device::cpu(), "));
+  EXPECT_EQ(run_out_of_memory({"2 Block"}, limit).second, 0u) << "as it advises";
+}
+
+TEST(Advice, OfARunThatEndedOutOfMemorySaysWhyThereIsNone) {
+  const auto [log, missing] = run_out_of_memory({}, std::size_t{4} << 20);  // in the first layer
+  ASSERT_GT(missing, 0u);
+  EXPECT_THAT(advice_texts(log).at(0), testing::StartsWith("cpu: no checkpoint is advised: before the failed request"));
 }
 
 TEST(Advice, OfALayerGoesWithTheActivationThatItTakes) {
@@ -263,7 +306,8 @@ TEST(Advice, OfEqualPeaksBeginsWithWhatTakesLeastTime) {
 
 TEST(Advice, ReadsWell) {
   const Advice a{{"net.layer1", "net.layer2"}, 1000 << 20, 588 << 20, 0.183};
-  EXPECT_EQ(a.text(), "checkpoint net.layer1, net.layer2: peak \u2212412 MiB (\u221241 %), +18 % forward time");
+  EXPECT_EQ(a.text(),
+            "checkpoint net.layer1, net.layer2: peak 1000 MiB \u2192 588 MiB (\u221241 %), +18 % forward time");
 }
 
 TEST(Advice, IsNoneWhereNoStepWentBackward) {

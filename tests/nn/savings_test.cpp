@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bytetape/bytetape.h"
+#include "bytetape/core/memory/format.h"
 #include "tests/support/expect.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/memory.h"
@@ -77,7 +78,8 @@ TEST(Savings, AreWhatStepsComeTo) {
       EXPECT_EQ(s.peak_then, measured(Device::cpu(), s.memory_options, batch));
       EXPECT_LT(s.peak_then, s.peak);
       EXPECT_EQ(s.pinned, 0u);
-      EXPECT_THAT(s.text(), testing::StartsWith(s.memory_option + ": peak \u2212"));
+      EXPECT_THAT(s.text(),
+                  testing::StartsWith(s.memory_option + ": peak " + memory::format_bytes(s.peak) + " \u2192 "));
       EXPECT_THAT(s.text(), testing::EndsWith("%)"));
     }
   }
@@ -131,7 +133,7 @@ TEST(Savings, CountFromOnePerCentOnAndOnlyWhatIsPinnedBesides) {
   ASSERT_THAT(names(all), testing::ElementsAre("SaveOnCpu", "StepInBackward"));
   EXPECT_EQ(all[0].pinned, 30u);
   EXPECT_EQ(all[1].pinned, 0u) << "fewer are pinned than without";
-  EXPECT_EQ(all[0].text(), "SaveOnCpu: peak \u22124.88 KiB (\u221250 %), +30 B of pinned memory of the host");
+  EXPECT_EQ(all[0].text(), "SaveOnCpu: peak 9.77 KiB \u2192 4.88 KiB (\u221250 %), +30 B of pinned memory of the host");
   EXPECT_THAT(all[1].text(), testing::EndsWith("(\u22121 %)"));
   all = saved({20000, 0}, {10, 0, false}, {9000, 50});
   EXPECT_THAT(names(all), testing::ElementsAre("SaveOnCpu"));

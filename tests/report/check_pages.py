@@ -16,8 +16,8 @@ import tempfile
 
 import browser
 
-WIDTHS = (1280, 2560)
-TABS = ("phases", "modules", "saved", "reserved", "whole", "steps", "runs")
+WIDTHS = (1280, 2560, 700)
+TABS = ("modules", "phases", "saved", "reserved", "whole", "steps", "runs")
 LOAD_SECONDS = 2
 TURNS, TURN_SECONDS = 30, 0.1
 
@@ -48,12 +48,80 @@ def check_formats(page, expected):
 
 def check_peak(page, peak):
     """The figures on top, and the levels beside the timeline, whose cursor begins at the peak."""
-    equal(bytes_in(page, ".facts .bytes")[0], peak["allocated"], "peak allocated")
-    equal(texts(page, ".facts .note")[0], peak["when"], "when the peak was")
-    equal(bytes_in(page, ".facts .bytes")[2], peak["allocated"] - peak["requested"], "rounding at the peak")
+    allocated, largest, _, rounding = bytes_in(page, "#facts .bytes")[:4]
+    equal(allocated, peak["allocated"], "peak allocated")
+    equal(texts(page, "#facts .note")[0], peak["when"], "when the peak was")
+    equal(rounding, peak["allocated"] - peak["requested"], "rounding at the peak")
+    equal(0 < largest <= allocated, True, f"bytes of the largest holder at the peak: {largest}")
     equal(bytes_in(page, ".legend .bytes")[:2], [peak["reserved"], peak["allocated"]], "levels at the peak")
     roles = dict(zip(texts(page, ".legend tr td:first-child")[2:], bytes_in(page, ".legend .bytes")[2:]))
     equal(roles, peak["roles"], "roles at the peak")
+
+
+def check_opening(page):
+    """The page opens on the step of the peak with its neighbours, and on who holds it: the ten largest, the largest first."""
+    equal(page.evaluate("app.tab"), "modules", "the view that opens")
+    steps = page.evaluate("currentDevice().steps.map((s) => [s.begin, s.end])")
+    peak = page.evaluate("app.cursor")
+    at = next(s for s, (begin, end) in enumerate(steps) if begin <= peak <= end)
+    window = [steps[max(0, at - 1)][0], steps[min(len(steps) - 1, at + 1)][1] + 1]
+    equal(page.evaluate("app.timeline.eventsInView()"), window, "the events in view")
+    rows = bytes_in(page, ".holders tbody .bytes")
+    equal(rows, sorted(rows, reverse=True)[:10], "bytes of the largest holders")
+    page.evaluate("document.querySelector('.holders .more').click()")
+    equal(sum(bytes_in(page, ".holders tbody .bytes")), page.evaluate("currentDevice().history.allocated[app.cursor]"),
+          "bytes of all holders")
+    widths = page.evaluate("[...document.querySelectorAll('.holders .bar-lane i')].map((i) => parseFloat(i.style.width))")
+    equal(abs(widths[0] - 100 * rows[0] / page.evaluate("currentDevice().history.allocated[app.cursor]")) < 0.01, True,
+          f"the first bar is to the scale of the peak: {widths[0]} %")
+    page.evaluate("document.activeElement.blur()")
+    page.key("i")
+    equal(page.evaluate("document.querySelectorAll('#about .swatch').length"), page.evaluate("ROLE_COUNT"), "colours explained")
+    equal([t for t in texts(page, "#about dd") if not t or t == "undefined"], [], "explanations that are missing")
+    page.key("i")
+    equal(page.evaluate("document.getElementById('about') === null"), True, "i closes it")
+
+
+def check_place(page, path):
+    """The address names view, step and event, and opens there."""
+    page.evaluate("show({ cursor: currentDevice().steps[1].begin + 3 })")
+    tab(page, "saved")
+    page.evaluate("new Promise((done) => setTimeout(done, 400))")
+    place = page.evaluate("location.hash")
+    cursor = page.evaluate("app.cursor")
+    equal(place.startswith(f"#view=saved&step=2&event={cursor}"), True, f"the address: {place}")
+    window = page.evaluate("app.timeline.eventsInView()")
+    page.open(path, place)
+    equal(page.evaluate("[app.tab, app.cursor, app.timeline.eventsInView()]"), ["saved", cursor, window], "what it opens")
+    page.open(path, "#view=nothing&event=-5&from=7&to=3&run=9&device=tpu&axis=up")
+    equal(page.evaluate("[app.tab, app.axis, app.cursor === currentDevice().history.peak]"), ["modules", "event", True],
+          "a wrong address opens as none")
+    page.open(path, "#step=3")
+    equal(page.evaluate("currentDevice().events.step[app.cursor]"), 3, "a step alone")
+
+
+def check_out_of_memory(page, failure):
+    """The banner says what the exception said; the cursor stands on the request, and there is a line of code to copy."""
+    equal(page.evaluate("currentDevice().events.kind[app.cursor] === KIND.outOfMemory"), True, "the cursor is at the request")
+    figures = ("limit", "reserved", "allocated", "missing", "fits")
+    equal(bytes_in(page, "#banner .bytes"), [failure[f] for f in figures], "figures of the banner")
+    said = failure["what"].split(" in step")[0]  # out of memory on cpu: 5.00 MiB (... bytes) requested by linear in module 'x'
+    for word in (said.split(": ")[1].split(" (")[0], said.split(" by ")[1].split(" in ")[0]):
+        equal(word in texts(page, "#banner h2")[0], True, f"the banner says {word}")
+    verdict = texts(page, "#banner .note")[0].split(": ", 2)[-1].rstrip(".")
+    equal(verdict.split("; ")[0] in failure["what"].replace("\n", "; "), True, f"the verdict is the exception's: {verdict}")
+    equal(texts(page, ".advice li")[0].startswith("cpu: checkpoint "), True, f"advice: {texts(page, '.advice li')}")
+    equal(texts(page, ".advice code")[0].startswith('nn::checkpoint_modules(model, {"'), True, "code to copy")
+    equal(page.evaluate("currentDevice().events.step[app.timeline.eventsInView()[1] - 1]"), 3, "the failing step is in view")
+
+
+def check_microbatches(page):
+    """Four forwards and backwards of a step are one bar each."""
+    tab(page, "phases")
+    labels = texts(page, ".phase-labels span")
+    equal(labels[-4:], ["zero_grad", "forward, the highest of 4", "backward, the highest of 4", "optimizer step"], "stages")
+    tab(page, "saved")
+    equal("×4" in texts(page, ".saved .times"), True, "equal rows are folded")
 
 
 def check_modules(page, peak):
@@ -111,10 +179,11 @@ def check_edges(page):
 def check_limits(page, expected):
     """A limit that is set while the recording runs is drawn from there on, and in the figures."""
     page.settle()
+    page.key("0")
     limits = page.evaluate("app.timeline && limitsIn(currentDevice(), app.timeline.columns).map((l) => l.limit)")
     equal(limits[-2:], expected["limits"], "limits that are drawn")
     equal(len(limits) - len(set(limits)), 0, "each has one stretch")
-    equal(texts(page, ".facts .note")[1], f"limit {expected['limit_at_peak']} then", "limit at the peak")
+    equal(texts(page, "#facts .note")[2], f"limit {expected['limit_at_peak']} then", "limit at the peak")
     equal(page.evaluate("app.timeline.y.domain()[1]") > limits[-2], True, "a limit a little above what is reserved is in view")
     stretches = page.evaluate("limitsIn(currentDevice(), app.timeline.columns)")
     begins = page.evaluate("app.timeline.x(currentDevice().steps[2].begin)")
@@ -222,6 +291,7 @@ def corner(page, selector):
 def check_keys(page):
     """The keyboard moves the cursor and zooms."""
     page.evaluate("document.activeElement.blur()")  # as a page that was just opened has it
+    page.key("0")
     peak = page.evaluate("app.cursor")
     page.key("ArrowRight")
     equal(page.evaluate("app.cursor"), peak + 1, "cursor after →")
@@ -347,7 +417,8 @@ def check_all(page, folder, screenshots):
     one = expected["one"]
     check_formats(page, expected["formatted"])
     check_peak(page, one["at_peak"])
-    equal(bytes_in(page, ".facts .bytes")[1], one["peak_reserved"], "peak reserved")
+    check_opening(page)
+    equal(bytes_in(page, "#facts .bytes")[2], one["peak_reserved"], "peak reserved")
     check_modules(page, one["at_peak"])
     check_phases(page, one["allocated"])
     check_saved(page)
@@ -357,9 +428,12 @@ def check_all(page, folder, screenshots):
     check_keys(page)
     check_pointer(page)
     layouts("one")
+    check_place(page, folder / "one.html")
 
     page.open(folder / "two.html")
-    equal(texts(page, ".advice li"), ["a sentence with </script><b>markup</b>"], "advice")
+    equal(texts(page, ".advice li"), ["a sentence with </script><b>markup</b>and(code);copy", "another"], "advice")
+    equal(texts(page, ".advice code"), ["and(code);"], "code to copy")
+    equal(texts(page, ".advice summary"), ["1 more"], "advice on demand")
     tab(page, "runs")
     difference = "Number(document.querySelector('.verdict').dataset.firstDifference)"
     equal(page.evaluate(difference), expected["first_difference"], "first difference of two runs")
@@ -383,6 +457,11 @@ def check_all(page, folder, screenshots):
     page.open(folder / "limited.html")
     check_limits(page, expected)
     layouts("limited")
+    page.open(folder / "out_of_memory.html")
+    check_out_of_memory(page, expected["failure"])
+    layouts("out-of-memory")
+    page.open(folder / "accumulated.html")
+    check_microbatches(page)
     page.open(folder / "books.html")
     check_books(page)
     layouts("books")

@@ -133,6 +133,60 @@ memory::Log limited(const std::string& folder, const Limits& limits) {
   return log;
 }
 
+/// A recording that ends out of memory in the forward of its third step. `expected` gets what the exception said.
+memory::Log out_of_memory(const std::string& folder, json& expected) {
+  const std::string path = folder + "/out_of_memory.memlog";
+  memory::Allocator& allocator = memory::allocator(Device::cpu());
+  const std::size_t before = allocator.limit();
+  memory::empty_cache(Device::cpu());
+  memory::reset_log(Device::cpu(), memory::Ledger::default_log_capacity);
+  memory::Recording recording(path, "out of memory");
+  try {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.01});
+    for (int i = 1; i <= 4; ++i) {
+      const memory::Step step;
+      sgd.zero_grad();
+      const std::int64_t batch = 64 * (i < 3 ? 1 : 40);
+      const Tensor x = randn({batch, 784}), y = zeros(batch, DType::i64);
+      allocator.set_limit(std::size_t{40} << 20);
+      cross_entropy(net(x), y).backward();
+      sgd.step();
+    }
+  } catch (const OutOfMemory& e) {
+    const memory::Shortage& s = e.shortage();
+    expected = {{"what", e.what()},
+                {"limit", s.limit},
+                {"reserved", s.statistics.reserved.current},
+                {"allocated", s.statistics.allocated.current},
+                {"missing", s.missing()},
+                {"fits", s.fits()}};
+  }
+  allocator.set_limit(before);
+  recording.finish();
+  return memory::read_log(path);
+}
+
+/// A recording of steps with four microbatches each.
+memory::Log accumulated(const std::string& folder) {
+  const std::string path = folder + "/accumulated.memlog";
+  memory::empty_cache(Device::cpu());
+  memory::reset_log(Device::cpu(), memory::Ledger::default_log_capacity);
+  memory::Recording recording(path, "accumulated");
+  {
+    Net net;
+    optim::SGD sgd(net.parameters(), {.lr = 0.01});
+    for (int i = 0; i < 2; ++i) {
+      const memory::Step step;
+      sgd.zero_grad();
+      for (int micro = 0; micro < 4; ++micro) cross_entropy(net(randn({64, 784})), zeros(64, DType::i64)).backward();
+      sgd.step();
+    }
+  }
+  recording.finish();
+  return memory::read_log(path);
+}
+
 /// The records that the page numbers as events: without what calls were given and returned.
 std::vector<memory::Record> page_records(const memory::DeviceLog& device) {
   std::vector<memory::Record> records = device.records;
@@ -255,7 +309,8 @@ int main(int argc, char** argv) {
   const memory::Log sgd = recorded(folder, "sgd", [](auto p) { return optim::SGD(p, {.lr = 0.01}); });
   const memory::Log adam = recorded(folder, "adam", [](auto p) { return optim::Adam(p, {}); });
   memory::write_report(adam, folder + "/one.html");
-  memory::write_report({&sgd, &adam, {"a sentence with </script><b>markup</b>"}}, folder + "/two.html");
+  memory::write_report({&sgd, &adam, {"a sentence with </script><b>markup</b>\nand(code);", "another"}},
+                       folder + "/two.html");
   memory::write_report(sgd, sgd, folder + "/equal.html");
   const memory::Log cut = edges(folder), nothing{.program = "nothing", .devices = {memory::DeviceLog{.name = "cpu"}}};
   memory::write_report(cut, cut, folder + "/edges.html");
@@ -265,6 +320,9 @@ int main(int argc, char** argv) {
   memory::write_report(late, folder + "/settled.html");
   const Limits limits(sgd);
   memory::write_report(limited(folder, limits), folder + "/limited.html");
+  json failure;
+  memory::write_report(out_of_memory(folder, failure), folder + "/out_of_memory.html");
+  memory::write_report(accumulated(folder), folder + "/accumulated.html");
   const memory::Snapshot books = memory::allocator(Device::cpu()).snapshot();
   const memory::Log ledgers = memory::log_of({books}, "books");
   memory::write_report(ledgers, folder + "/books.html");
@@ -278,6 +336,7 @@ int main(int argc, char** argv) {
   std::ofstream(folder + "/expected.json") << json{{"one", expected_of(adam, adam.devices[0])},
                                                    {"settled", expected_of(late, late.devices[0])["at_peak"]},
                                                    {"large", expected_of(million, million.devices[0])["at_peak"]},
+                                                   {"failure", failure},
                                                    {"limits", {limits.first, limits.second}},
                                                    {"limit_at_peak", memory::format_bytes(limits.first)},
                                                    {"first_difference", first_difference(sgd, adam)},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bytetape/core/memory/allocator/policy.h"
+#include "bytetape/core/memory/allocator/verdict.h"
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/holders.h"
 #include "bytetape/core/memory/recording.h"
@@ -127,6 +128,8 @@ std::string obstacle(const Shortage& s) {
   return fmt::format("the largest piece is {} too small for this request", format_bytes(s.missing()));
 }
 
+}  // namespace
+
 std::string verdict(const Shortage& s) {
   if (s.refused())
     return fmt::format("refused by the system: the limit leaves {}, but the system has no more memory",
@@ -140,6 +143,8 @@ std::string verdict(const Shortage& s) {
       would_fit ? "fragmentation" : "a shortage", format_bytes(s.free()), obstacle(s), would_fit ? "" : "even ",
       would_fit ? "" : "only ", format_bytes(s.max_fit_if_compacted));
 }
+
+namespace {
 
 /// A hint about later requests. They are not known here, but the earlier peak is.
 std::string outlook(const Shortage& s) {

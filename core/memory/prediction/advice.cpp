@@ -9,6 +9,8 @@
 
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/memory/prediction/checkpoint_effects.h"
+#include "bytetape/core/memory/prediction/failed_requests.h"
+#include "bytetape/core/memory/prediction/failure_advice.h"
 
 namespace bytetape::memory {
 namespace {
@@ -58,13 +60,20 @@ std::string list_of(const std::map<std::string, std::size_t>& modules) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// Compares a peak with the limit of a run that ended out of memory.
+std::string against_limit(const DeviceLog& device, std::size_t peak) {
+  if (!ended_out_of_memory(device)) return "";
+  const std::size_t limit = device.limit_at(device.records.size());
+  return fmt::format("; {} the limit of {}", peak < limit ? "below" : "still above", format_bytes(limit));
+}
+
 }  // namespace
 
 std::string Advice::text() const {
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
   const std::string time = forward_time ? fmt::format(", +{:.0f} % forward time", 100 * *forward_time) : "";
-  return fmt::format("checkpoint {}: peak \u2212{} (\u2212{:.0f} %){}", fmt::join(modules, ", "),
-                     format_bytes(peak - peak_then), 100 * part, time);
+  return fmt::format("checkpoint {}: peak {} \u2192 {} (\u2212{:.0f} %){}", fmt::join(modules, ", "),
+                     format_bytes(peak), format_bytes(peak_then), 100 * part, time);
 }
 
 std::vector<Advice> advise(const Log& log, const DeviceLog& device) {
@@ -126,7 +135,10 @@ std::vector<std::string> advice_texts(const Log& log) {
   std::vector<std::string> texts;
   for (const DeviceLog& d : log.devices) {
     const std::vector<Advice> all = advise(log, d);
-    for (std::size_t i = 0; i < std::min(most, all.size()); ++i) texts.push_back(d.name + ": " + all[i].text());
+    for (const std::string& text : failure_advice(log, d)) texts.push_back(d.name + ": " + text);
+    for (std::size_t i = 0; i < std::min(most, all.size()); ++i)
+      texts.push_back(fmt::format("{}: {}{}\n{}", d.name, all[i].text(), against_limit(d, all[i].peak_then),
+                                  checkpoint_code(all[i].modules)));
     for (const std::string& reason : why_not_advised(log, d)) texts.push_back(d.name + ": " + reason);
   }
   return texts;

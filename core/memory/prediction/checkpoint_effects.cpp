@@ -345,6 +345,33 @@ std::size_t RecordedStep::peak_with(const std::vector<const CheckpointEffect*>& 
   return highest;
 }
 
+std::vector<std::string> RecordedStep::whole_modules() const {
+  std::vector<std::string> whole;
+  for (const auto& [module, calls] : calls_)
+    if (!torn_.contains(module) && !is_root_path(intern(module))) whole.push_back(module);
+  return whole;
+}
+
+std::size_t RecordedStep::freed_at_end(const std::string& module) const {
+  const auto at = calls_.find(module);
+  if (at == calls_.end() || torn_.contains(module)) return 0;
+  std::size_t freed = 0;
+  for (const Call& call : at->second)
+    for (std::size_t block = 0; block < lives_.size(); ++block)
+      if (is_freed_at_end(block, call, module)) freed += lives_[block].bytes;
+  return freed;
+}
+
+/// Whether the call allocated the block, it is not a result, and only nodes of the call hold it. The step's backward
+/// has used none of them.
+bool RecordedStep::is_freed_at_end(std::size_t block, const Call& call, const std::string& module) const {
+  const Life& life = lives_[block];
+  if (life.died != step_.end || life.holds.empty() || !call.forward.has(life.born)) return false;
+  if (std::find(call.results.begin(), call.results.end(), block) != call.results.end()) return false;
+  return holds_of(life, call, module).size() == life.holds.size() &&
+         std::all_of(life.holds.begin(), life.holds.end(), [&](const Hold& h) { return h.dropped == step_.end; });
+}
+
 /// The highest level in a range, less the workspaces allocated in it, because nothing else runs while a kernel has one.
 std::size_t RecordedStep::highest_between_kernels(Range range, const std::vector<std::size_t>& levels) const {
   const auto level = [&](std::size_t i) { return levels[i - step_.begin]; };

@@ -64,6 +64,12 @@ class RecordedStep {
   std::vector<CheckpointEffect> effects() const;
   /// The step's peak with all of these effects. No module may be inside another.
   std::size_t peak_with(const std::vector<const CheckpointEffect*>& effects) const;
+  /// The bytes allocated at the step's end, and those of them that a checkpoint of the module would have freed before.
+  /// For a step that broke off.
+  std::size_t level_at_end() const { return levels_.back(); }
+  std::size_t freed_at_end(const std::string& module) const;
+  /// The modules whose calls are all recorded whole, by path.
+  std::vector<std::string> whole_modules() const;
   /// The fraction of the step's forward time that the module takes.
   double forward_time(const std::string& module) const;
 
@@ -104,6 +110,7 @@ class RecordedStep {
   std::size_t start_of_op(std::size_t i) const;
   std::size_t start_of_backward(std::size_t i) const;
   std::size_t rise_of(Range forward) const;
+  bool is_freed_at_end(std::size_t block, const Call& call, const std::string& module) const;
   std::size_t highest_between_kernels(Range range, const std::vector<std::size_t>& levels) const;
 
   const Log& log_;

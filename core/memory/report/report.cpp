@@ -6,7 +6,9 @@
 
 #include "bytetape/core/error.h"
 #include "bytetape/core/memory/advice.h"
+#include "bytetape/core/memory/allocator/verdict.h"
 #include "bytetape/core/memory/ledger/enum_names.h"
+#include "bytetape/core/memory/prediction/failed_requests.h"
 #include "bytetape/core/memory/recording.h"
 #include "bytetape/core/memory/report/report_columns.h"
 #include "bytetape/core/memory/report/report_page.h"
@@ -21,6 +23,13 @@ namespace {
 
 Json to_json(const ReportColumn& c) { return {{"type", c.type}, {"scale", c.scale}, {"at", c.at}, {"count", c.count}}; }
 
+Json failures_json(const DeviceLog& d) {
+  Json failures = Json::array();
+  for (const auto& [record, s] : failed_requests(d))
+    failures.push_back({{"missing", s.missing()}, {"fits", s.fits()}, {"verdict", verdict(s)}});
+  return failures;
+}
+
 Json to_json(const DeviceLog& d, ReportColumns& columns) {
   const ReportTables tables(d.records, d.limits);
   Json limits = {{{"from", 0}, {"bytes", limit_json(d.limit)}}};
@@ -31,6 +40,8 @@ Json to_json(const DeviceLog& d, ReportColumns& columns) {
           {"capacity", limit_json(d.capacity)},
           {"limits", limits},
           {"peak", {{"reached", tables.peak.reached()}, {"end", tables.peak.end()}}},
+          {"failures", failures_json(d)},
+          {"endedOutOfMemory", ended_out_of_memory(d)},
           {"dropped", d.dropped},
           {"unmatched", tables.unmatched},
           {"outside", d.outside ? Json(d.outside->bytes) : Json()},

@@ -14,7 +14,7 @@ function drawSaved(view, device) {
       redrawTab();
     }), note(savedSummary(device, rows))));
   if (rows.length === 0) return view.append(note("No tensor was saved for backward in this step."));
-  view.append(savedTable(device, rows, step));
+  view.append(savedTable(device, equalRowsFolded(rows), step));
 }
 
 function stepOfPeak(device) {
@@ -31,6 +31,15 @@ function savedDuring(device, step) {
       found.add(device.blockOf[i]);
   const rows = [...found].map((b) => savedRow(device, b, step));
   return rows.sort((a, b) => b.life - a.life);  // so that equal sizes are sorted by lifetime
+}
+
+// Equal rows become one, which has the lifetime of the first: microbatches save the same tensors.
+function equalRowsFolded(rows) {
+  const kind = (r) => [r.title, r.bytes, r.made, r.holders.join(), r.release].join("|");
+  return [...d3.group(rows, kind).values()].map((same) => {
+    const first = d3.least(same, (r) => r.from);
+    return { ...first, times: same.length, sum: same.length * first.bytes };
+  });
 }
 
 // A block's lifetime within the step. A mask or a table may be saved in other steps too.
@@ -67,8 +76,8 @@ const keeperColumns = [
 function savedTable(device, rows, step) {
   const x = d3.scaleLinear([step.begin, step.end + 1], [0, 100]).clamp(true);
   const columns = [
-    { label: "tensor", value: (r) => r.title, cell: (r) => r.title, class: "tensor" },
-    { label: "size", number: true, value: (r) => r.bytes, cell: (r) => bytesOf(r.bytes) },
+    { label: "tensor", value: (r) => r.title, cell: (r) => [r.title, timesMark(r.times)], class: "tensor" },
+    { label: "size", number: true, value: (r) => r.sum, cell: (r) => bytesOf(r.sum) },
     { label: "allocated in", value: (r) => r.made, cell: (r) => r.made, class: "name" },
     ...(device.isRecorded ? keeperColumns : []),
     { label: "lifetime", value: (r) => r.life, class: "life", cell: (r) => lifeBar(device, r, x) },

@@ -1,6 +1,6 @@
 // The state of the page. show() changes it, and calls every part of the page with the change.
 
-const app = { run: 0, device: 0, cursor: 0, hovered: null, axis: "event", tab: "phases" };
+const app = { run: 0, device: 0, cursor: 0, hovered: null, axis: "event", tab: "modules" };
 let report = null;
 const parts = [];  // functions that are called with each change
 
@@ -23,9 +23,11 @@ function showRun(run) {
   showDevice(run, same[0]);
 }
 
-function showDevice(run, device) {
-  const { history, isRecorded } = deviceOf(report.runs[run], device);
-  show({ run, device, axis: isRecorded ? app.axis : "event", cursor: history.peak, pinned: NONE, hovered: null });
+// `cursorOf(device)` returns the event to begin at; null: where the page opens.
+function showDevice(run, device, cursorOf = () => null) {
+  const shown = deviceOf(report.runs[run], device);
+  show({ run, device, axis: shown.isRecorded ? app.axis : "event", cursor: cursorOf(shown) ?? openingOf(shown),
+    pinned: NONE, hovered: null });
 }
 
 function runLabel(r) {
@@ -61,6 +63,7 @@ function drawFacts() {
   const atEnd = history.allocated[device.count - 1];
   const facts = [
     fact("peak allocated", bytesOf(history.allocated[history.peak]), device.whenOf(header.peak.reached)),
+    largestFact(device),
     fact("peak reserved", bytesOf(reserved.bytes), limitText(device, reserved.event)),
     fact("rounding at the peak", bytesOf(history.allocated[history.peak] - level[REQUESTED]),
       `${formatShare(history.allocated[history.peak] - level[REQUESTED], history.allocated[history.peak])} of allocated`),
@@ -68,7 +71,17 @@ function drawFacts() {
     fact(device.isRecorded ? "recorded" : "logged", formatCount(device.count, "event"),
       `${formatCount(device.steps.length, "step")}, ${formatCount(device.blocks.bytes.length, "block")}`),
   ];
-  document.getElementById("facts").replaceChildren(...facts, ...warnings(device, atEnd));
+  document.getElementById("facts").replaceChildren(...facts.filter(Boolean), ...warnings(device, atEnd));
+}
+
+function largestFact(device) {
+  const [largest] = foldedHolders(device, device.history.peak);
+  if (!largest) return null;
+  const { holders, bytes } = largest;
+  const [{ module, op, role }] = holders;
+  const who = module ? `of ${device.names[module]}` : `by ${device.opName(op)}`;
+  const others = holders.length > 1 ? ` and ${holders.length - 1} like it` : "";
+  return fact("largest holder at the peak", bytesOf(bytes), `${report.roles[role]} ${who}${others}`);
 }
 
 // "limit 512 MiB"; with "then" if the limit was changed later.
@@ -92,26 +105,21 @@ function reservedPeak(device) {
 }
 
 // Warnings about missing events.
-function warnings({ header, failures }, atEnd) {
+function warnings(device, atEnd) {
+  const { header } = device;
   const { complete, damage, fromLedgers } = report.runs[app.run];
   const text = [
     fromLedgers && "This report comes from the ledgers' logs. They do not have times, nor who freed a block or saved it " +
       "for backward. A memory::Recording has all of these.",
     damage && `The recording is damaged, and events after the damage are missing: ${damage}.`,
     !complete && !damage && "The recording was not finished, and later events are missing.",
-    failures.length > 0 && `${formatCount(failures.length, "request")} ran out of memory: see the red lines in the timeline.`,
+    survivedText(device),
     header.dropped && `${formatExact(header.dropped)} events are missing, because the log was full.`,
     header.end && header.end.allocated.current !== atEnd &&
       `At the end ${formatExact(header.end.allocated.current)} bytes are allocated, but the events add up to ${formatExact(atEnd)}.`,
     header.unmatched && `${formatExact(header.unmatched)} events belong to blocks whose allocation was not logged.`,
   ].filter(Boolean);
   return text.map((t) => element("p", { class: "warning" }, t));
-}
-
-function drawAdvice() {
-  const place = document.getElementById("advice");
-  place.hidden = report.advice.length === 0;
-  place.replaceChildren(element("h2", {}, "Advice"), element("ul", {}, report.advice.map((a) => element("li", {}, a))));
 }
 
 // The system's theme, which applies until the button is used.
@@ -131,10 +139,10 @@ function say(text) { document.querySelector("main").replaceChildren(element("p",
 async function start() {
   followSystem();
   document.getElementById("theme").addEventListener("click", toggleTheme);
+  document.getElementById("help").addEventListener("click", toggleAbout);
   systemIsDark.addEventListener("change", followSystem);
   report = await readReport();
-  const first = report.runs.findIndex((run) => shownDevices(run).length > 0);
-  if (first < 0) {
+  if (firstRun() < 0) {
     const unmatched = d3.sum(report.runs.flatMap((run) => run.devices), (device) => device.unmatched);
     say(unmatched
       ? `Nothing can be shown: ${formatExact(unmatched)} events belong to blocks whose allocation was not logged. Use a memory::Recording.`
@@ -144,8 +152,9 @@ async function start() {
   }
   drawAdvice();
   app.timeline = new Timeline(document.getElementById("plot"));
-  parts.push(drawTop, app.timeline.update, drawInspector, drawTab);
-  showDevice(first, shownDevices(report.runs[first])[0][0]);
+  parts.push(drawTop, drawBanner, app.timeline.update, drawInspector, drawTab, writePlace);
+  showPlace();
+  addEventListener("hashchange", showPlace);
   document.documentElement.dataset.drawn = "true";
 }
 

@@ -19,6 +19,9 @@ function bytesOf(bytes, format = formatBytes) {
 
 function numberCell(content) { return element("td", { class: "number" }, content); }
 
+// "×4", of equal rows.
+function timesMark(times) { return times > 1 && element("em", { class: "times" }, `×${times}`); }
+
 function roleColor(role) { return `var(--role-${role})`; }
 function swatch(role) { return element("i", { class: "swatch", style: `background:${roleColor(role)}` }); }
 

@@ -37,7 +37,7 @@ function happened(device, i) {
     case KIND.free: return `${size} of ${report.roles[role[i]]} freed`;
     case KIND.retag: return `${size} became ${report.roles[role[i]]}`;
     case KIND.hold: return `${size} saved for backward`;
-    case KIND.drop: return `${size} released by one backward`;
+    case KIND.drop: return `${size} released`;
     case KIND.segmentAlloc: return `segment of ${formatBytes(device.segments.bytes[target[i]])} taken from the system`;
     case KIND.segmentFree: return `segment of ${formatBytes(device.segments.bytes[target[i]])} returned to the system`;
     case KIND.stepBegin: return `step ${target[i]} began`;

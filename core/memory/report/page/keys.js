@@ -17,7 +17,9 @@ function timelineKey(timeline, event) {
     ArrowDown: () => timeline.liftBy(1 / 1.5, timeline.centerOfLift()),
     0: () => timeline.showAll(),
     p: () => timeline.moveTo(timeline.device.history.peak),
+    s: () => timeline.showEvents(...windowOf(timeline.device, app.cursor)),
     t: toggleTheme,
+    i: toggleAbout,
     Escape: () => show({ pinned: NONE, hovered: null }),
   };
   if (!(event.key in actions)) return;

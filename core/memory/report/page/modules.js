@@ -15,8 +15,9 @@ const MANY_MODULES = 40;
 function drawModules(view, device) {
   const tree = moduleTree(device, app.cursor);
   const roles = STACK.filter((role) => tree.bytes[role] > 0);
-  view.append(heading("Module by role", note(momentText(device)), peakButton(device)), splitBar(tree),
-    moduleTable(tree, roles));
+  view.append(heading("Who holds it", note(momentText(device)), peakButton(device)), splitBar(tree),
+    element("h3", {}, "The largest holders"), largestHolders(device, app.cursor),
+    element("h3", {}, "Module by role"), moduleTable(tree, roles));
 }
 
 function peakButton(device) {

@@ -4,7 +4,8 @@ const BAR_HEIGHT = 240;
 const phasesShown = { from: 0 };
 const STEPS_SHOWN = 3;
 
-// A stage is {label, step, event}: `event` is its last. `step` counts from 1, not by the program's number, so that two
+// A stage is {label, step, event, times}: `event` is its last. Of a stage that a step repeats, as gradient accumulation
+// repeats forward, the one that left the most bytes is shown, with the number of times. `step` counts from 1, not by the program's number, so that two
 // runs of one process align. Step 0 is before the first step.
 
 // The stages before the first step, in order of their last events. Model, optimizer and data may come in any order. A
@@ -31,7 +32,13 @@ function stepStages(device, step, count) {
     if (phase === PHASE.forward && !d3.range(from, to + 1).some((i) => makesWork(device, i))) continue;
     stages.push({ label: STAGE_OF_PHASE[phase], step: count, event: to });
   }
-  return stages;
+  return repeatsFolded(device, stages);
+}
+
+function repeatsFolded(device, stages) {
+  const { allocated } = device.history;
+  return d3.groups(stages, (s) => s.label).map(([, same]) =>
+    ({ ...d3.greatest(same, (s) => allocated[s.event]), times: same.length }));
 }
 
 // [{phase, from, to}]: runs of one phase in the training thread, by the marks of its scopes. A phase without events is
@@ -129,19 +136,16 @@ function shownStages(device) {
 const STEP_STAGES = ["zero_grad", "input loaded", "forward", "backward", "optimizer step"];
 
 // Adds the stages that a step lacks although other steps have them, with the bytes held before. A stage without
-// allocations and frees leaves no event, and zero_grad() leaves no mark. Steps that repeat a stage, as gradient
-// accumulation does, are not changed.
+// allocations and frees leaves no event, and zero_grad() leaves no mark.
 function completed(device, stages, labels) {
   const whole = stages.filter((s) => s.step === 0);
   for (const [step, own] of d3.groups(stages.filter((s) => s.step !== 0), (s) => s.step)) {
     const named = new Map(own.map((s) => [s.label, s]));
     let event = device.steps[step - 1].begin;
-    if (named.size < own.length) whole.push(...own);
-    else
-      for (const label of STEP_STAGES.filter((l) => labels.has(l) && (l !== "input loaded" || named.has(l)))) {
-        event = named.get(label)?.event ?? event;
-        whole.push({ label, step, event });
-      }
+    for (const label of STEP_STAGES.filter((l) => labels.has(l) && (l !== "input loaded" || named.has(l)))) {
+      event = named.get(label)?.event ?? event;
+      whole.push({ label, step, event, times: named.get(label)?.times ?? 1 });
+    }
   }
   return whole;
 }
@@ -158,13 +162,13 @@ function phaseChart(runs, highest) {
 
 // Aligns equal stages of the runs: [{label, step, events: one per run, or undefined}].
 function alignStages(lists) {
-  const slots = lists[0].map((s) => ({ label: s.label, step: s.step, events: [s.event] }));
+  const slots = lists[0].map((s) => ({ label: s.label, step: s.step, times: s.times, events: [s.event] }));
   lists.slice(1).forEach((stages, l) => {
     let at = 0;
     for (const stage of stages) {
       const found = slots.findIndex((s, i) => i >= at && s.step === stage.step && s.label === stage.label);
       if (found >= 0) slots[found].events[l + 1] = stage.event;
-      else slots.splice(at, 0, { label: stage.label, step: stage.step, events: Array(l + 1).concat(stage.event) });
+      else slots.splice(at, 0, { ...stage, events: Array(l + 1).concat(stage.event) });
       at = (found >= 0 ? found : at) + 1;
     }
   });
@@ -177,9 +181,11 @@ function phaseGroup(runs, step, slots, y) {
     element("div", { class: "phase-bars", style: `height:${BAR_HEIGHT}px` },
       slots.map((slot) => element("div", { class: "phase-slot" }, runs.map((run, r) =>
         slot.events[r] === undefined ? null : phaseBar(run, slot, slot.events[r], y))))),
-    element("div", { class: "phase-labels" }, slots.map((slot) => element("span", {}, slot.label))),
+    element("div", { class: "phase-labels" }, slots.map((slot) => element("span", {}, slotLabel(slot)))),
     element("div", { class: "phase-step" }, name));
 }
+
+function slotLabel({ label, times }) { return times > 1 ? `${label}, the highest of ${times}` : label; }
 
 function phaseBar({ device, label }, slot, event, y) {
   const level = device.history.at(event);

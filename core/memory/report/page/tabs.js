@@ -1,8 +1,8 @@
 // The tabs under the timeline. One view is shown at a time.
 
 const TABS = [
-  { id: "phases", label: "Phases", draw: drawPhases },
   { id: "modules", label: "Who holds it", draw: drawModules, followsCursor: true },
+  { id: "phases", label: "Phases", draw: drawPhases },
   { id: "saved", label: "Forward to backward", draw: drawSaved },
   { id: "reserved", label: "Reserved, not allocated", draw: drawSegments, followsCursor: true },
   { id: "whole", label: "The whole device", draw: drawWaterfall, followsCursor: true },

@@ -71,8 +71,13 @@ class Timeline {
     const last = this.byTime ? this.device.time[this.device.count - 1] + 1 : this.device.count;  // end of the last event
     this.whole = [first, Math.max(last, first + 1)];
     this.resize();
-    this.showAll();
+    this.lift = { from: 0, share: 1 };
+    this.showEvents(...windowOf(this.device, app.cursor));
   }
+
+  // Events `from` up to but not including `to`.
+  showEvents(from, to) { this.showWindow([this.placeOf(from), this.placeOf(to)]); }
+  eventsInView() { return [this.eventAt(this.window[0]), this.eventAt(this.window[1] - 1e-6) + 1]; }
 
   // The same events stay in view.
   changeAxis() {
@@ -142,6 +147,7 @@ class Timeline {
     this.window = this.x.domain();
     this.follow(() => this.brushPlace.call(this.brush.move, this.window.map(this.base)));
     this.schedule();
+    writePlace();
   }
 
   brushed(event) {

@@ -1,0 +1,51 @@
+// What colours, words and keys mean. The key i opens it.
+
+const ROLE_TEXTS = {
+  parameter: "weights that the optimizer updates",
+  autocastCopy: "16-bit copies of weights, under Autocast",
+  gradient: "gradients of parameters",
+  optimizerState: "momentum and moments, between steps",
+  input: "batches and data sets",
+  saved: "results of forward that backward needs; released by backward",
+  temporary: "results and intermediates that nothing saves",
+  workspace: "scratch memory of a kernel while it runs",
+  keyValueCache: "keys and values of earlier tokens, in generation",
+  communication: "buffers of exchanges between processes",
+};
+const WORDS = [
+  ["allocated", "bytes of tensors and workspaces, rounded up to 512"],
+  ["reserved", "bytes taken from the system: allocated, and free pieces that the allocator keeps for later requests"],
+  ["peak", "the first moment at which the most bytes were allocated"],
+  ["pale colours", "in a pixel with several events, the most that was held; full colours show the least"],
+  ["event", "a block was allocated, freed, saved, released or got another role; a step began or ended; a copy ran"],
+];
+const KEYS = [
+  ["← →", "one event; with shift, ten"], ["[ ]", "to the step before, after"], ["p", "to the peak"],
+  ["+ −", "zoom, as the wheel does"], ["↑ ↓", "zoom vertically, as shift and the wheel do"], ["0", "the whole run"],
+  ["s", "the cursor's step and its neighbours"], ["click", "pins a block; esc unpins it"], ["t", "light or dark"],
+  ["i", "this page"],
+];
+
+function aboutDialog() {
+  const list = (rows) => element("dl", {}, rows.map(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
+  const roles = [...STACK].reverse().map((role) => [
+    [swatch(role), report.roles[role]], ROLE_TEXTS[Object.keys(ROLE).find((name) => ROLE[name] === role)]]);
+  const dialog = element("dialog", { id: "about", "aria-label": "What the page shows" },
+    element("form", { method: "dialog" }, element("button", { class: "quiet", "aria-label": "Close" }, "×")),
+    element("div", { class: "columns" },
+      element("section", {}, element("h2", {}, "Colours: what memory is for"), list(roles)),
+      element("section", {}, element("h2", {}, "Words"), list(WORDS), element("h2", {}, "Keys"),
+        list(KEYS.map(([keys, text]) => [keys.split(" ").map((k) => element("kbd", {}, k)), text])))));
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });  // beside the box
+  dialog.addEventListener("keydown", (e) => { if (e.key === "i") dialog.close(); });
+  return dialog;
+}
+
+function toggleAbout() {
+  const open = document.getElementById("about");
+  if (open) return open.close();
+  const dialog = aboutDialog();
+  document.body.append(dialog);
+  return dialog.showModal();
+}

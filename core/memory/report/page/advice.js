@@ -1,0 +1,38 @@
+// Advice: sentences, some with a line of code to copy. The first is shown, the others on demand.
+
+function drawAdvice() {
+  const place = document.getElementById("advice");
+  const [first, ...others] = report.advice;
+  if (!first) {
+    const reason = whyNoAdvice();
+    place.hidden = !reason;
+    return place.replaceChildren(element("h2", {}, "Advice"), element("p", {}, reason));
+  }
+  const list = (texts) => element("ul", {}, texts.map(adviceItem));
+  place.hidden = false;
+  return place.replaceChildren(element("h2", {}, "Advice"), list([first]), others.length > 0 &&
+    element("details", {}, element("summary", {}, `${formatExact(others.length)} more`), list(others)) || "");
+}
+
+function adviceItem(text) {
+  const [sentence, ...code] = text.split("\n");
+  return element("li", {}, sentence, code.length > 0 && codeToCopy(code.join("\n")));
+}
+
+function codeToCopy(code) {
+  const button = element("button", { class: "copy", onclick: async () => {
+    await navigator.clipboard.writeText(code);
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  } }, "copy");
+  return element("span", { class: "code" }, element("code", {}, code), button);
+}
+
+function whyNoAdvice() {
+  const [run] = report.runs;
+  if (run.fromLedgers) return "None: the ledgers' logs do not have the ops that save tensors. A memory::Recording has.";
+  const devices = shownDevices(run).map(([i]) => deviceOf(run, i));
+  if (devices.every((d) => d.steps.length === 0)) return "None: the program marked no step with memory::Step.";
+  if (devices.every((d) => !d.events.phase.includes(PHASE.backward))) return "None: no step ran backward.";
+  return "None: no checkpoint lowers the peak by 1 % or more.";
+}

@@ -1,0 +1,120 @@
+#include "bytetape/core/memory/prediction/failed_requests.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bytetape/core/device/backend.h"
+#include "bytetape/core/factories.h"
+#include "bytetape/core/memory/allocator.h"
+#include "bytetape/core/memory/allocator/verdict.h"
+#include "bytetape/core/memory/recording.h"
+#include "bytetape/core/memory/stats.h"
+#include "bytetape/core/memory/step.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Bytes = std::size_t;
+constexpr Bytes MiB = Bytes{1} << 20;
+
+/// Records what `f` does under a limit, from an empty cache on. Returns the recording and the shortage that it threw.
+struct Failed {
+  Log log;
+  Shortage thrown;
+  const DeviceLog& device() const {
+    return *std::find_if(log.devices.begin(), log.devices.end(), [](const auto& d) { return d.name == "cpu"; });
+  }
+};
+
+Failed failed(Bytes limit, const std::function<void()>& f) {
+  const test::TemporaryDir dir;
+  empty_cache(Device::cpu());
+  Allocator& allocator = memory::allocator(Device::cpu());
+  const Bytes before = allocator.limit();
+  Failed result;
+  {
+    Recording recording(dir / "run.memlog");
+    allocator.set_limit(allocator.statistics().reserved.current + limit);
+    try {
+      f();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const OutOfMemory& e) { result.thrown = e.shortage(); }
+    allocator.set_limit(before);
+    recording.finish();
+  }
+  result.log = read_log(dir / "run.memlog");
+  return result;
+}
+
+void expect_same(const Shortage& recorded, const Shortage& thrown) {
+  EXPECT_EQ(recorded.requested, thrown.requested);
+  EXPECT_EQ(recorded.limit, thrown.limit);
+  EXPECT_EQ(recorded.unreserved, thrown.unreserved);
+  EXPECT_EQ(recorded.largest_free, thrown.largest_free);
+  EXPECT_EQ(recorded.unusable, thrown.unusable);
+  EXPECT_EQ(recorded.missing(), thrown.missing());
+  EXPECT_EQ(recorded.fits(), thrown.fits());
+  EXPECT_EQ(recorded.step, thrown.step);
+  EXPECT_EQ(recorded.max_fit_if_compacted, thrown.max_fit_if_compacted);
+  EXPECT_EQ(verdict(recorded), verdict(thrown));
+}
+
+TEST(FailedRequests, HaveTheShortageOfTheException) {
+  const auto block = [](Bytes bytes) { return empty({static_cast<std::int64_t>(bytes)}, DType::u8); };
+  const Failed shortage = failed(40 * MiB, [&] {
+    const Step step;
+    const std::vector<Tensor> held{block(13 * MiB), block(14 * MiB), block(700), block(3 * MiB)};
+    block(30 * MiB);
+  });
+  ASSERT_EQ(failed_requests(shortage.device()).size(), 1u);
+  expect_same(failed_requests(shortage.device())[0].shortage, shortage.thrown);
+  EXPECT_FALSE(shortage.thrown.fragmented());
+
+  const Failed pieces = failed(40 * MiB, [&] {
+    std::vector<Tensor> held;
+    for (int i = 0; i < 9; ++i) held.push_back(block(4 * MiB));
+    for (int i = 1; i < 9; i += 2) held[i] = {};
+    block(9 * MiB);
+  });
+  ASSERT_EQ(failed_requests(pieces.device()).size(), 1u);
+  expect_same(failed_requests(pieces.device())[0].shortage, pieces.thrown);
+  EXPECT_TRUE(pieces.thrown.fragmented()) << verdict(pieces.thrown);
+}
+
+TEST(FailedRequests, EndedTheRunIfNoStepFollowed) {
+  const auto fail_once = [](bool goes_on) {
+    return failed(8 * MiB, [&] {
+      try {
+        const Step step;
+        empty({1 << 24}, DType::u8);
+      } catch (const OutOfMemory&) {
+        if (goes_on) const Step next;
+        throw;
+      }
+    });
+  };
+  EXPECT_TRUE(ended_out_of_memory(fail_once(false).device()));
+  EXPECT_FALSE(ended_out_of_memory(fail_once(true).device()));
+  EXPECT_FALSE(ended_out_of_memory(DeviceLog{}));
+}
+
+TEST(FailedRequests, SurviveRecordsOfUnknownBlocks) {
+  DeviceLog device{.name = "cpu", .limit = 4 * MiB};
+  for (const EventKind kind : {EventKind::free, EventKind::alloc, EventKind::segment_free, EventKind::out_of_memory}) {
+    Record r{};
+    r.event.kind = kind;
+    r.event.bytes = r.event.requested = MiB;
+    r.event.segment = 7;
+    device.records.push_back(r);
+  }
+  ASSERT_EQ(failed_requests(device).size(), 1u);
+  EXPECT_EQ(failed_requests(device)[0].shortage.statistics.allocated.current, 0u);
+}
+
+}  // namespace
+}  // namespace bytetape::memory
