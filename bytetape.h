@@ -40,6 +40,7 @@
 #include "bytetape/core/memory/step.h"
 #include "bytetape/core/memory/summary.h"
 #include "bytetape/core/memory/timeline.h"
+#include "bytetape/core/memory/times.h"
 #include "bytetape/core/nested_list.h"
 #include "bytetape/core/parallel.h"
 #include "bytetape/core/state_dict.h"

@@ -98,8 +98,8 @@ void Optimizer::set_lr(double lr) {
 }
 
 void Optimizer::take_step(const float* found_inf, const std::function<void()>& unscale) {
-  const memory::OpScope op(name_);
   const memory::PhaseScope phase(memory::Phase::optimizer);
+  const memory::OpScope op(name_);
   const NoGrad no_grad;
   check_groups();
   const bool is_scaled = found_inf != nullptr;

@@ -92,8 +92,8 @@ Optimizer::Loaded Optimizer::read_state(const StateDict& state) {
 }
 
 void Optimizer::load_state_dict(const StateDict& state) {
-  const memory::OpScope op(name_);
   const memory::PhaseScope phase(memory::Phase::optimizer);
+  const memory::OpScope op(name_);
   const NoGrad no_grad;
   detail::refuse_in_capture("loads an optimizer's state");
   Loaded loaded = read_state(state);

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +18,10 @@ struct Advice {
   /// The forward time of these modules as a fraction of the step's forward time: the time that recomputation adds. None
   /// on a meta device, where kernels do not run.
   std::optional<double> forward_time = 0;
-  /// For example "checkpoint net.layer1, net.layer2: peak 1.75 GiB → 1.35 GiB (-23 %), +18 % forward time". The time is
-  /// left out if it is not known.
+  /// The same time, in nanoseconds of the host.
+  std::optional<std::uint64_t> added_time = 0;
+  /// For example "checkpoint net.layer1, net.layer2: peak 1.75 GiB → 1.35 GiB (-23 %), +18 % forward time (12.3 ms)".
+  /// The time is left out if it is not known.
   std::string text() const;
 };
 

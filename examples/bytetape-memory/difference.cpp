@@ -9,12 +9,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "examples/bytetape-memory/recordings.h"
+#include "examples/bytetape-memory/time_rows.h"
 
 namespace bytetape::examples {
 namespace {
@@ -121,6 +123,34 @@ std::vector<Pair> chosen(std::vector<Pair> pairs, const std::string& device) {
   return pairs;
 }
 
+void print_time(const Sum& s) {
+  const std::string change = s.a == s.b ? "·" : (s.b > s.a ? "+" : "−") + memory::format_time(s.change());
+  fmt::print("  {:<32} {:>10} {:>10} {:>11}\n", s.name, memory::format_time(s.a), memory::format_time(s.b), change);
+}
+
+/// Prints the mean time of a step, and of the ops that differ most, if both runs have times.
+void compare_times(const memory::Log& a, const memory::Log& b) {
+  const std::vector<memory::StepTime> as = memory::step_times(a), bs = memory::step_times(b);
+  if (as.empty() || bs.empty()) return;
+  std::map<std::string, Sum> sums;
+  const auto add = [&](const memory::Log& log, const memory::StepTime& mean, std::size_t Sum::*side) {
+    for (const TimeRow& r : time_rows(log, mean, "op")) {
+      Sum& sum = sums[r.name + " " + r.phase];
+      sum.name = r.name + " " + r.phase;
+      sum.*side = r.time;
+    }
+  };
+  const memory::StepTime mean_a = memory::mean_of(later_steps(as)), mean_b = memory::mean_of(later_steps(bs));
+  add(a, mean_a, &Sum::a);
+  add(b, mean_b, &Sum::b);
+  std::vector<Sum> rows;
+  for (const auto& [name, sum] : sums) rows.push_back(sum);
+  std::stable_sort(rows.begin(), rows.end(), [](const Sum& x, const Sum& y) { return x.change() > y.change(); });
+  rows.insert(rows.begin(), {"all", mean_a.time(), mean_b.time()});
+  fmt::print("\n{:<34} {:>10} {:>10} {:>11}\n", "time of the host, mean of a step", "A", "B", "B − A");
+  for (std::size_t i = 0; i < std::min(modules_shown, rows.size()); ++i) print_time(rows[i]);
+}
+
 }  // namespace
 
 int difference(const std::string& path_a, const std::string& path_b, const std::string& device) {
@@ -135,6 +165,7 @@ int difference(const std::string& path_a, const std::string& path_b, const std::
     fmt::print("\n{}: only {} has events of this device\n", (p.a ? p.a : p.b)->name, p.a ? "A" : "B");
     differ = true;
   }
+  compare_times(a, b);
   if (status_of(a) || status_of(b)) return 2;
   return differ ? 1 : 0;
 }

@@ -11,6 +11,7 @@
 #include "examples/bytetape-memory/page.h"
 #include "examples/bytetape-memory/predict.h"
 #include "examples/bytetape-memory/summary.h"
+#include "examples/bytetape-memory/times.h"
 #include "examples/validators.h"
 
 namespace {
@@ -25,6 +26,7 @@ constexpr const char* statuses =
     "limit is too low, or diff finds a difference. 2 if the command line is wrong, or if diff fails or\n"
     "reads a damaged recording.\n\n"
     "  bytetape-memory summary run.memlog\n"
+    "  bytetape-memory times run.memlog --by module\n"
     "  bytetape-memory report run.memlog run.html\n"
     "  bytetape-memory diff before.memlog after.memlog\n"
     "  bytetape-memory export run.memlog --to chrome run.json    # for ui.perfetto.dev\n"
@@ -33,7 +35,10 @@ constexpr const char* statuses =
 struct Arguments {
   std::vector<std::string> page;
   std::string log, other, out, format, device, policy = "caching";
+  std::string by = "op";
   std::uint64_t limit = 0;
+  std::uint32_t step = 0;
+  std::size_t rows = 20;
 };
 
 void add_log(CLI::App& command, std::string& path, const char* name = "LOG") {
@@ -45,6 +50,7 @@ void add_device(CLI::App& command, Arguments& a, const char* otherwise = "the on
 
 int run(const CLI::App& app, const Arguments& a) {
   if (app.got_subcommand("summary")) return examples::summary(a.log);
+  if (app.got_subcommand("times")) return examples::times(a.log, a.step, a.by, a.rows);
   if (app.got_subcommand("report")) return examples::page(a.page);
   if (app.got_subcommand("diff")) return examples::difference(a.log, a.other, a.device);
   if (app.got_subcommand("export")) return examples::write_export(a.log, a.format, a.device, a.out);
@@ -62,6 +68,14 @@ int main(int argc, char** argv) {
 
   CLI::App* summary = app.add_subcommand("summary", "print timelines, the peak and its holders, and steps");
   add_log(*summary, a.log);
+
+  CLI::App* times = app.add_subcommand("times", "print where the time of a step went");
+  add_log(*times, a.log);
+  times->add_option("--step", a.step, "number of the step; default: the mean of all steps after the first")
+      ->check(CLI::PositiveNumber);
+  times->add_option("--by", a.by, "op, module, or call: an op in a module")
+      ->check(CLI::IsMember({"op", "module", "call"}));
+  times->add_option("--rows", a.rows, "the most rows to print")->check(CLI::PositiveNumber);
 
   CLI::App* report = app.add_subcommand("report", "write an HTML page for a browser");
   report

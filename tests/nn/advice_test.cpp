@@ -305,9 +305,10 @@ TEST(Advice, OfEqualPeaksBeginsWithWhatTakesLeastTime) {
 }
 
 TEST(Advice, ReadsWell) {
-  const Advice a{{"net.layer1", "net.layer2"}, 1000 << 20, 588 << 20, 0.183};
-  EXPECT_EQ(a.text(),
-            "checkpoint net.layer1, net.layer2: peak 1000 MiB \u2192 588 MiB (\u221241 %), +18 % forward time");
+  const Advice a{{"net.layer1", "net.layer2"}, 1000 << 20, 588 << 20, 0.183, 12345678};
+  EXPECT_EQ(
+      a.text(),
+      "checkpoint net.layer1, net.layer2: peak 1000 MiB \u2192 588 MiB (\u221241 %), +18 % forward time (12.3 ms)");
 }
 
 TEST(Advice, IsNoneWhereNoStepWentBackward) {

@@ -17,7 +17,7 @@ import tempfile
 import browser
 
 WIDTHS = (1280, 2560, 700)
-TABS = ("modules", "phases", "saved", "reserved", "whole", "steps", "runs")
+TABS = ("modules", "phases", "saved", "reserved", "whole", "times", "steps", "runs")
 LOAD_SECONDS = 2
 TURNS, TURN_SECONDS = 30, 0.1
 
@@ -273,6 +273,58 @@ def check_segments(page):
     equal(sum(parts), reserved, "parts of what is reserved")
 
 
+ROWS = """currentDevice().steps.map((s) => ({
+  step: s.number, time: timeOfStep(currentDevice(), s),
+  rows: stepTimes(currentDevice(), s).map((r) => [currentDevice().names[r.module], currentDevice().names[r.op],
+    report.phases[r.phase], r.calls, r.time]) }))"""
+
+
+def check_times(page, expected):
+    """Times of ops are those of C++, and add up to the step."""
+    found = page.evaluate(ROWS)
+    for step in found + expected:
+        step["rows"].sort()
+        equal(sum(row[4] for row in step["rows"]), step["time"], f"the sum of the times of step {step['step']}")
+    equal(found, expected, "where the time of each step went")
+    tab(page, "times")
+    for by in (1, 2, 3):
+        page.evaluate(f"document.querySelector('#view .choice button:nth-child({by})').click()")
+        *rows, whole = page.evaluate("[...document.querySelectorAll('.times .time')].map((e) => Number(e.dataset.ns))")
+        equal(rows, sorted(rows, reverse=True), "times, the longest first")
+        equal(page.evaluate("document.querySelector('.times .more') === null") and sum(rows) != whole, False, "sum of all rows")
+    page.evaluate("setTimes({ step: 2, beside: 3, by: 'op' })")
+    page.settle()
+    names = texts(page, ".times th")
+    equal(names[3:6], ["time ↓".split()[0], "step 3", "change"], "columns of two steps")
+    last = page.evaluate("[...document.querySelectorAll('.times .total .time')].map((e) => Number(e.dataset.ns))")
+    equal(last, [next(s["time"] for s in expected if s["step"] == n) for n in (2, 3)], "times of two steps")
+    page.evaluate("setTimes({ step: null, beside: null })")
+
+
+def check_flame(page):
+    """By time, the bands show levels of modules, and ops; the pointer names one and its time."""
+    page.evaluate("show({ axis: 'time' })")
+    page.settle()
+    bands = page.evaluate("bandsOf(currentDevice(), true)")
+    equal(bands, ["step", "phase", {"level": 0}, {"level": 1}, "op"], "bands by time")
+    longest = page.evaluate("""(() => {
+      const { scopes } = currentDevice();
+      const longest = d3.greatest(d3.range(scopes.time.length - 1), (s) => scopes.op[s] ? scopes.time[s + 1] - scopes.time[s] : 0);
+      app.timeline.showWindow([scopes.time[longest] - 1e5, scopes.time[longest + 1] + 1e5]);
+      return [longest, currentDevice().names[scopes.op[longest]]];
+    })()""")
+    page.settle()
+    x, y = corner(page, "rect.surface")
+    at = page.evaluate(f"app.timeline.x((currentDevice().scopes.time[{longest[0]}] + currentDevice().scopes.time[{longest[0]} + 1]) / 2)")
+    page.move(x + at, y + page.evaluate("PLOT_HEIGHT + 6 + 4.5 * (BAND_HEIGHT + BAND_GAP)"))
+    equal(texts(page, ".block h2"), [longest[1]], "the op under the pointer")
+    equal(page.evaluate("Number(document.querySelector('.block .time').dataset.ns) > 0"), True, "its time")
+    page.evaluate("document.activeElement.blur()")
+    page.key("0")
+    page.evaluate("show({ axis: 'event', hovered: null })")
+    page.settle()
+
+
 def check_steps(page, ends):
     tab(page, "steps")
     found = page.evaluate("Number(document.querySelector('.verdict').dataset.change)")
@@ -424,6 +476,8 @@ def check_all(page, folder, screenshots):
     check_saved(page)
     check_bill(page)
     check_segments(page)
+    check_times(page, expected["times"])
+    check_flame(page)
     check_steps(page, one["step_ends"])
     check_keys(page)
     check_pointer(page)

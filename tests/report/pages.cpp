@@ -223,6 +223,18 @@ json expected_of(const memory::Log& log, const memory::DeviceLog& device) {
   return {{"allocated", allocated}, {"step_ends", steps}, {"at_peak", at_peak}, {"peak_reserved", reserved}};
 }
 
+/// Where the time of each step went.
+json times_of(const memory::Log& log) {
+  json steps = json::array();
+  for (const memory::StepTime& step : memory::step_times(log)) {
+    json rows = json::array();
+    for (const memory::OpTime& r : step.rows)
+      rows.push_back({log.names[r.module], log.names[r.op], to_string(r.phase), r.calls, r.time});
+    steps.push_back({{"step", step.step}, {"time", step.time()}, {"rows", rows}});
+  }
+  return steps;
+}
+
 /// The first event in which two logs differ but for time; -1 where there is none.
 std::ptrdiff_t first_difference(const memory::Log& a, const memory::Log& b) {
   const std::vector<memory::Record> x = page_records(a.devices[0]), y = page_records(b.devices[0]);
@@ -337,6 +349,7 @@ int main(int argc, char** argv) {
                                                    {"settled", expected_of(late, late.devices[0])["at_peak"]},
                                                    {"large", expected_of(million, million.devices[0])["at_peak"]},
                                                    {"failure", failure},
+                                                   {"times", times_of(adam)},
                                                    {"limits", {limits.first, limits.second}},
                                                    {"limit_at_peak", memory::format_bytes(limits.first)},
                                                    {"first_difference", first_difference(sgd, adam)},

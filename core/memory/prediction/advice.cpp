@@ -40,11 +40,13 @@ const CheckpointEffect* best_beside(const Effects& chosen, const std::vector<Che
 
 Advice advice_of(const Effects& effects, const RecordedStep& step, bool is_timed) {
   Advice a{.modules = {}, .peak = step.peak(), .peak_then = step.peak_with(effects)};
-  if (!is_timed) a.forward_time.reset();
   for (const CheckpointEffect* e : effects) {
     a.modules.push_back(e->module);
-    if (a.forward_time) *a.forward_time += step.forward_time(e->module);
+    *a.added_time += step.forward_time(e->module);
   }
+  const std::uint64_t forward = step.forward_time();
+  if (forward) a.forward_time = static_cast<double>(*a.added_time) / static_cast<double>(forward);
+  if (!is_timed) a.forward_time.reset(), a.added_time.reset();
   return a;
 }
 
@@ -71,7 +73,9 @@ std::string against_limit(const DeviceLog& device, std::size_t peak) {
 
 std::string Advice::text() const {
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
-  const std::string time = forward_time ? fmt::format(", +{:.0f} % forward time", 100 * *forward_time) : "";
+  const std::string time = forward_time ? fmt::format(", +{:.0f} % forward time ({})", 100 * *forward_time,
+                                                      format_time(added_time.value_or(0)))
+                                        : "";
   return fmt::format("checkpoint {}: peak {} \u2192 {} (\u2212{:.0f} %){}", fmt::join(modules, ", "),
                      format_bytes(peak), format_bytes(peak_then), 100 * part, time);
 }

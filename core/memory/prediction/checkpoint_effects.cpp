@@ -163,9 +163,8 @@ std::map<std::string, std::size_t> RecordedStep::saved_by_module() const {
   return saved;
 }
 
-double RecordedStep::forward_time(const std::string& module) const {
-  const std::uint64_t from = records_[step_.begin].time, to = records_[step_.end].time;
-  std::uint64_t all = 0, taken = 0, since = from;  // time of forwards that a backward followed
+std::uint64_t RecordedStep::forward_time() const {
+  std::uint64_t all = 0, since = records_[step_.begin].time;  // time of forwards that a backward followed
   bool is_forward = true;
   for (std::size_t i = step_.begin + 1; i < step_.end; ++i) {
     const bool was_forward =
@@ -173,6 +172,12 @@ double RecordedStep::forward_time(const std::string& module) const {
     if (!was_forward) since = records_[i].time;  // until a forward begins
     if (was_forward && runs_backward(records_[i])) all += records_[i].time - since;
   }
+  return all;
+}
+
+std::uint64_t RecordedStep::forward_time(const std::string& module) const {
+  const std::uint64_t from = records_[step_.begin].time, to = records_[step_.end].time;
+  std::uint64_t taken = 0;
   std::map<std::uint32_t, std::uint64_t> begun;  // by thread
   for (const Mark& m : log_.marks) {
     if (m.kind != Mark::Kind::module || m.phase != Phase::forward || m.time < from || m.time > to) continue;
@@ -182,7 +187,7 @@ double RecordedStep::forward_time(const std::string& module) const {
     else if (begun.contains(m.thread))
       taken += m.time - begun[m.thread];
   }
-  return all ? static_cast<double>(taken) / static_cast<double>(all) : 0;
+  return taken;
 }
 
 // ---- the effect of a checkpoint

@@ -70,8 +70,9 @@ class RecordedStep {
   std::size_t freed_at_end(const std::string& module) const;
   /// The modules whose calls are all recorded whole, by path.
   std::vector<std::string> whole_modules() const;
-  /// The fraction of the step's forward time that the module takes.
-  double forward_time(const std::string& module) const;
+  /// The time of the step's forward, and of the module in it, in nanoseconds of the host.
+  std::uint64_t forward_time() const;
+  std::uint64_t forward_time(const std::string& module) const;
 
  private:
   /// A reference that a tape node holds to a block.

@@ -17,6 +17,16 @@ std::string format_bytes(std::size_t bytes) {
   return fmt::format("{:.{}f} {}", value, digits, units[unit]);
 }
 
+std::string format_time(std::uint64_t nanoseconds) {
+  constexpr const char* units[] = {"ns", "µs", "ms", "s"};
+  if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
+  auto value = static_cast<double>(nanoseconds);
+  int unit = 0;
+  for (; value >= 999.5 && unit < 3; ++unit) value /= 1000;  // 999.5 would print as 1000
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, units[unit]);
+}
+
 std::string format_exact(std::size_t bytes) {
   const std::string digits = std::to_string(bytes);
   std::string text;

@@ -75,11 +75,9 @@ Json to_json(const Log& log, Json& data) {
   Json devices = Json::array();
   for (const DeviceLog& d : log.devices) devices.push_back(to_json(d, columns));
   const ReportScopes s(log.marks);
-  const Json scopes = {{"elapsed", to_json(columns.add(s.elapsed))},
-                       {"thread", to_json(columns.add(s.thread))},
-                       {"phase", to_json(columns.add(s.phase))},
-                       {"stage", to_json(columns.add(s.stage))},
-                       {"module", to_json(columns.add(s.module))}};
+  const Json scopes = {{"elapsed", to_json(columns.add(s.elapsed))}, {"thread", to_json(columns.add(s.thread))},
+                       {"phase", to_json(columns.add(s.phase))},     {"stage", to_json(columns.add(s.stage))},
+                       {"module", to_json(columns.add(s.module))},   {"op", to_json(columns.add(s.op))}};
   data.push_back(columns.text());
   return {
       {"program", log.program}, {"complete", log.complete}, {"damage", log.damage}, {"fromLedgers", log.from_ledgers},

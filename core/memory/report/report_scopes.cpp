@@ -8,12 +8,11 @@ ReportScopes::ReportScopes(const std::vector<Mark>& marks) {
   struct Scope {
     Phase phase = Phase::setup;
     Phase stage = Phase::setup;
-    NameId module = 0;
+    NameId module = 0, op = 0;
   };
   std::map<std::uint32_t, std::vector<Scope>> open;  // by thread, the innermost last
   std::uint64_t time = 0;
   for (const Mark& m : marks) {
-    if (m.kind == Mark::Kind::op) continue;
     std::vector<Scope>& scopes = open.try_emplace(m.thread, 1).first->second;
     if (m.begins) {
       scopes.push_back(scopes.back());
@@ -21,6 +20,7 @@ ReportScopes::ReportScopes(const std::vector<Mark>& marks) {
       if (m.kind == Mark::Kind::phase) inner.phase = m.phase;
       if (inner.stage == Phase::setup) inner.stage = inner.phase;
       if (m.kind == Mark::Kind::module) inner.module = m.name;
+      if (m.kind == Mark::Kind::op) inner.op = m.name;
     } else if (scopes.size() > 1) {  // otherwise the scope began before the recording
       scopes.pop_back();
     }
@@ -29,6 +29,7 @@ ReportScopes::ReportScopes(const std::vector<Mark>& marks) {
     phase.push_back(static_cast<std::uint64_t>(scopes.back().phase));
     stage.push_back(static_cast<std::uint64_t>(scopes.back().stage));
     module.push_back(scopes.back().module);
+    op.push_back(scopes.back().op);
     if (m.time > time) time = m.time;
   }
 }

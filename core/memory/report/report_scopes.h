@@ -6,14 +6,14 @@
 
 namespace bytetape::memory {
 
-/// A recording's marks as columns, for moments without allocations. There is a row for each change of a thread's phase
-/// or module, with the values from then on.
+/// A recording's marks as columns. There is a row for each change of a thread's phase, module or op, with the values
+/// from then on.
 struct ReportScopes {
   explicit ReportScopes(const std::vector<Mark>& marks);
 
   using Column = std::vector<std::uint64_t>;
   Column elapsed;  ///< nanoseconds since the previous row
-  Column thread, phase, module;
+  Column thread, phase, module, op;
   Column stage;  ///< the outermost phase: backward even while it recomputes a checkpoint's forward
 };
 

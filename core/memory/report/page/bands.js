@@ -3,18 +3,16 @@
 
 const BAND_HEIGHT = 18;
 const BAND_GAP = 3;
-const BANDS = ["step", "phase", "module"];
-const BANDS_HEIGHT = BANDS.length * (BAND_HEIGHT + BAND_GAP) + 4;
 
 function drawBands(timeline) {
   const { context } = timeline;
   context.font = `11px ${themeColor("--sans")}`;
   context.textBaseline = "middle";
-  BANDS.forEach((band, row) => {
+  bandsOf(timeline.device, timeline.byTime).forEach((band, row) => {
     const top = MARGIN.top + PLOT_HEIGHT + 6 + row * (BAND_HEIGHT + BAND_GAP);
     context.fillStyle = themeColor("--soft-ink");
     context.textAlign = "right";
-    context.fillText(band, MARGIN.left - 8, top + BAND_HEIGHT / 2);
+    context.fillText(bandName(band), MARGIN.left - 8, top + BAND_HEIGHT / 2);
     context.textAlign = "left";
     if (band === "module" && !timeline.device.isRecorded)
       context.fillText("only a recording says which module ran", MARGIN.left + 4, top + BAND_HEIGHT / 2);
@@ -37,11 +35,11 @@ function bandRuns(timeline, band) {
 // they come from the events.
 function bandSamples(timeline, band) {
   const { columns, device, byTime, width, x } = timeline;
-  if (!byTime || !device.scopes[band]?.length)
+  if (!byTime || band === "step" || !device.scopes.time.length)
     return columns.map((c) => ({ x: c.x, width: c.width, value: device.main[band][c.from] }));
   return d3.range(Math.floor(width)).map((px) => {
     const time = x.invert(px + 0.5);
-    return { x: px, width: 1, value: device.scopes[band][d3.bisectRight(device.scopes.time, time) - 1] ||
+    return { x: px, width: 1, value: scopeValue(device, band, d3.bisectRight(device.scopes.time, time) - 1) ||
       ownPhase(device, band, timeline.eventAt(time)) };
   });
 }
@@ -70,6 +68,8 @@ const SHORT_PHASES = ["set", "data", "fwd", "bwd", "opt"];
 function bandLabels(device, band, value) {
   if (band === "step") return [`step ${value}`, `${value}`];
   if (band === "phase") return [report.phases[value], SHORT_PHASES[value]];
+  if (band === "op") return [device.names[value]];
+  if (typeof band !== "string") return [value.split(".").pop()];
   const path = device.names[value].split(".");
   return path.map((_, from) => path.slice(from).join("."));
 }
@@ -77,7 +77,9 @@ function bandLabels(device, band, value) {
 function bandColor(device, band, value) {
   if (band === "step") return themeColor(value % 2 ? "--band-odd" : "--band-even");
   if (band === "phase") return themeColor(`--phase-${value}`);
-  return themeColor(`--module-${device.roots.colorOf(value)}`);
+  if (band === "op") return themeColor(`--module-${value % MODULE_COLORS}`);
+  const path = typeof band === "string" ? device.roots.paths[value] : value.split(".");
+  return themeColor(`--module-${device.roots.colorOfPath(path)}`);
 }
 
 const MODULE_COLORS = 8;
@@ -94,7 +96,6 @@ class RootModules {
     for (const path of used) this.colorOfPath(path);
   }
 
-  colorOf(id) { return this.colorOfPath(this.paths[id]); }
   colorOfPath(path) {
     const key = path.slice(0, this.depth + 1).join(".");
     if (!this.colors.has(key)) this.colors.set(key, this.colors.size % MODULE_COLORS);

@@ -110,12 +110,14 @@ class Device {
   get steps() { return (this.stepList ??= stepsOf(this)); }
 }
 
-// The changes of the thread's phase and module, with times; empty if the recording has no marks.
-function scopesOf({ elapsed, thread, phase, stage, module }, mainThread) {
+// The changes of the thread's phase, module and op, with times; empty if the recording has no marks.
+function scopesOf({ elapsed, thread, phase, stage, module, op }, mainThread) {
   const time = sumsOf(elapsed);
   const rows = d3.range(time.length).filter((i) => thread[i] === mainThread);
   const column = (values) => rows.map((i) => values[i]);
-  return { time: column(time), phase: column(phase), stage: column(stage), module: column(module) };
+  const modules = column(module);
+  return { time: column(time), phase: column(phase), stage: column(stage), module: modules, op: column(op),
+    usedModules: [...new Set(modules)].filter(Boolean) };
 }
 
 function sumsOf(differences) {

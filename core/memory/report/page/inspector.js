@@ -12,7 +12,8 @@ function drawInspector(change) {
   const i = app.hovered?.event ?? app.cursor;
   const b = app.hovered ? app.hovered.block : app.pinned;
   document.getElementById("inspector").replaceChildren(
-    momentOf(device, i), legendOf(device, i), b === NONE ? hint() : blockCard(device, b, i));
+    momentOf(device, i), legendOf(device, i),
+    app.hovered?.band ? stretchCard(device, app.hovered.band) : b === NONE ? hint() : blockCard(device, b, i));
 }
 
 function hint() { return element("p", { class: "hint" }, "Point at the timeline to see a block. Click to pin it."); }

@@ -12,7 +12,7 @@ function drawRuns(view, device) {
     : `The first difference is event ${formatExact(at)}${at ? "; all events before it are equal" : ""}.`;
   view.append(heading("Run against run"), element("p", { class: "verdict", "data-first-difference": at }, verdict),
     runChart(view, device, other, [a, b]), element("div", { class: "columns" }, sumsTable(device, other, [a, b]),
-      named >= 0 ? differenceTable(device, other, named, [a, b]) : null));
+      named >= 0 ? differenceTable(device, other, named, [a, b]) : null, timesOfRuns(device, other, [a, b])));
 }
 
 // The values of event i that must be equal: all but time, thread and names. Steps are counted from the run's first one,

@@ -6,6 +6,7 @@ const TABS = [
   { id: "saved", label: "Forward to backward", draw: drawSaved },
   { id: "reserved", label: "Reserved, not allocated", draw: drawSegments, followsCursor: true },
   { id: "whole", label: "The whole device", draw: drawWaterfall, followsCursor: true },
+  { id: "times", label: "Where time goes", draw: drawTimes, followsCursor: true },
   { id: "steps", label: "Step against step", draw: drawSteps },
   { id: "runs", label: "Run against run", draw: drawRuns, needsTwo: true },
 ];

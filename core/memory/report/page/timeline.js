@@ -50,7 +50,8 @@ class Timeline {
   }
 
   get width() { return Math.max(200, this.root.clientWidth) - MARGIN.left - MARGIN.right; }
-  get height() { return MARGIN.top + PLOT_HEIGHT + BANDS_HEIGHT + AXIS_HEIGHT; }
+  get bands() { return bandsHeight(this); }
+  get height() { return MARGIN.top + PLOT_HEIGHT + this.bands + AXIS_HEIGHT; }
 
   // An event's place on the axis, and the event at a place.
   placeOf(i) {
@@ -92,7 +93,7 @@ class Timeline {
     this.context = sizeCanvas(this.canvas, full, this.height);
     this.svg.attr("width", full).attr("height", this.height);
     this.surface.attr("x", MARGIN.left).attr("y", MARGIN.top).attr("width", this.width)
-      .attr("height", PLOT_HEIGHT + BANDS_HEIGHT);
+      .attr("height", PLOT_HEIGHT + this.bands);
     this.base = d3.scaleLinear(this.whole, [0, this.width]);
     const extent = [[0, 0], [this.width, PLOT_HEIGHT]];
     this.zoom.extent(extent).translateExtent(extent).scaleExtent([1, this.deepest()]);
@@ -222,7 +223,7 @@ class Timeline {
     this.gridlines.attr("transform", `translate(${MARGIN.left},0)`)
       .call(d3.axisLeft(this.y).tickValues(ticks).tickFormat(formatTick).tickSize(-this.width).tickPadding(8));
     const format = this.byTime ? formatTime : formatExact;
-    this.xAxis.attr("transform", `translate(${MARGIN.left},${MARGIN.top + PLOT_HEIGHT + BANDS_HEIGHT})`)
+    this.xAxis.attr("transform", `translate(${MARGIN.left},${MARGIN.top + PLOT_HEIGHT + this.bands})`)
       .call(d3.axisBottom(this.x).ticks(Math.max(3, this.width / 140)).tickFormat((t) =>
         (this.byTime || Number.isInteger(t) ? format(t) : "")).tickSizeOuter(0));
   }
@@ -230,12 +231,13 @@ class Timeline {
   drawCursor() {
     const x = this.x(this.middleOf(app.hovered?.event ?? app.cursor));
     this.cursorLine.attr("x1", MARGIN.left + x).attr("x2", MARGIN.left + x).attr("y1", MARGIN.top)
-      .attr("y2", MARGIN.top + PLOT_HEIGHT + BANDS_HEIGHT).attr("display", x < 0 || x > this.width ? "none" : null);
+      .attr("y2", MARGIN.top + PLOT_HEIGHT + this.bands).attr("display", x < 0 || x > this.width ? "none" : null);
   }
 
   // The event and the block at a point of the picture. The solid stack has priority over the pale one.
   under([px, py]) {
     const x = px - MARGIN.left;
+    if (py > MARGIN.top + PLOT_HEIGHT) return { event: this.eventAt(this.x.invert(x)), block: NONE, band: bandUnder(this, [px, py]) };
     const column = this.columns.find((c) => x < c.x + c.width) ?? this.columns[this.columns.length - 1];
     const bytes = this.y.invert(py);
     const { allocated } = this.device.history;

@@ -107,13 +107,15 @@ TEST(MemoryReport, ScopesAreThoseOfEachThread) {
                              {25, 1, 3, Kind::op, true, Phase::setup},
                              {30, 1, 4, Kind::module, true, Phase::backward},
                              {40, 1, 4, Kind::module, false, Phase::backward},
+                             {45, 1, 3, Kind::op, false, Phase::setup},
                              {50, 1, 0, Kind::phase, false, Phase::backward},
                              {60, 1, 0, Kind::phase, false, Phase::backward}});
   const auto backward = static_cast<std::uint64_t>(Phase::backward);
-  EXPECT_THAT(scopes.thread, ElementsAre(1, 2, 1, 1, 1, 1));
-  EXPECT_THAT(scopes.phase, ElementsAre(backward, 0, backward, backward, 0, 0));
-  EXPECT_THAT(scopes.module, ElementsAre(0, 7, 4, 0, 0, 0));
-  EXPECT_THAT(scopes.elapsed, ElementsAre(10, 10, 10, 10, 10, 10));
+  EXPECT_THAT(scopes.thread, ElementsAre(1, 2, 1, 1, 1, 1, 1, 1));
+  EXPECT_THAT(scopes.phase, ElementsAre(backward, 0, backward, backward, backward, backward, 0, 0));
+  EXPECT_THAT(scopes.module, ElementsAre(0, 7, 0, 4, 0, 0, 0, 0));
+  EXPECT_THAT(scopes.op, ElementsAre(0, 0, 3, 3, 3, 0, 0, 0));
+  EXPECT_THAT(scopes.elapsed, ElementsAre(10, 10, 5, 5, 10, 5, 5, 10));
 }
 
 TEST(MemoryReport, TablesHaveEachFieldOfARecord) {

@@ -1,0 +1,60 @@
+// The flame chart by time: below the phase, a row for each level of the module's path, and one for the op.
+
+const MOST_LEVELS = 5;
+
+// The bands below the chart, from the top: "step", "phase", then "module", or levels of modules and "op".
+function bandsOf(device, byTime) {
+  if (!byTime || !device.scopes.time.length) return ["step", "phase", "module"];
+  const depth = d3.max(device.scopes.usedModules, (id) => device.roots.paths[id].length) ?? 0;
+  return ["step", "phase", ...d3.range(Math.min(depth, MOST_LEVELS)).map((level) => ({ level })), "op"];
+}
+
+function bandsHeight(timeline) { return bandsOf(timeline.device, timeline.byTime).length * (BAND_HEIGHT + BAND_GAP) + 4; }
+
+function bandName(band) { return typeof band === "string" ? band : band.level === 0 ? "module" : ""; }
+
+// The value of a band at a scope: a path for a level of modules.
+function scopeValue(device, band, s) {
+  if (s < 0) return 0;
+  if (typeof band === "string") return device.scopes[band][s];
+  const path = device.roots.paths[device.scopes.module[s]];
+  return device.scopes.module[s] && path.length > band.level ? path.slice(0, band.level + 1).join(".") : 0;
+}
+
+// The stretch of time around scope s in which the band keeps its value: [from, to]. Of consecutive calls, one.
+function stretchOf(device, band, s) {
+  const { time } = device.scopes;
+  const value = scopeValue(device, band, s);
+  let [first, end] = [s, s + 1];
+  while (first > 0 && scopeValue(device, band, first - 1) === value) --first;
+  while (end < time.length && scopeValue(device, band, end) === value) ++end;
+  return [time[first], end < time.length ? time[end] : device.time[device.count - 1]];
+}
+
+// The band and the scope at a point below the chart; null if there is none.
+function bandUnder(timeline, [px, py]) {
+  const { device, byTime } = timeline;
+  const row = Math.floor((py - MARGIN.top - PLOT_HEIGHT - 6) / (BAND_HEIGHT + BAND_GAP));
+  const band = bandsOf(device, byTime)[row];
+  if (!byTime || row < 0 || band === undefined || band === "step") return null;
+  const scope = d3.bisectRight(device.scopes.time, timeline.x.invert(px - MARGIN.left)) - 1;
+  return scope >= 0 && scopeValue(device, band, scope) ? { band, scope } : null;
+}
+
+function stretchCard(device, { band, scope }) {
+  const [from, to] = stretchOf(device, band, scope);
+  const { module, op, phase } = device.scopes;
+  const value = scopeValue(device, band, scope);
+  const title = band === "op" ? device.names[value] : band === "phase" ? report.phases[value] : value;
+  const step = device.steps.find((s) => device.time[s.begin] <= from && from <= device.time[s.end]);
+  const facts = [
+    ["time", timeOf(to - from)],
+    step && ["of the step", formatShare(to - from, timeOfStep(device, step))],
+    band === "op" && module[scope] && ["module", device.names[module[scope]]],
+    band !== "phase" && ["phase", report.phases[phase[scope] || PHASE.forward]],
+    band !== "op" && op[scope] && ["op", device.names[op[scope]]],
+    ["begins", formatTime(from)],
+  ].filter(Boolean);
+  return element("div", { class: "block" }, element("h2", {}, title),
+    element("dl", {}, facts.map(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])));
+}

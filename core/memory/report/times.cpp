@@ -1,0 +1,151 @@
+#include "bytetape/core/memory/times.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "bytetape/core/memory/report/report_scopes.h"
+
+namespace bytetape::memory {
+namespace {
+
+struct Begun {
+  std::uint32_t step, thread;
+  std::uint64_t begin, end;
+};
+
+/// The complete steps of the device that has most, in order. A prediction has no times.
+std::vector<Begun> complete_steps(const Log& log) {
+  std::vector<Begun> most;
+  for (const DeviceLog& device : log.devices) {
+    if (device.name.starts_with("meta")) continue;
+    std::vector<Begun> steps, open;
+    for (const Record& r : device.records) {
+      if (r.event.kind == EventKind::step_begin) open.push_back({r.event.step, r.thread, r.time, 0});
+      if (r.event.kind != EventKind::step_end) continue;
+      const auto at = std::find_if(open.begin(), open.end(),
+                                   [&](const Begun& s) { return s.step == r.event.step && s.thread == r.thread; });
+      if (at == open.end()) continue;  // it began before the recording
+      at->end = r.time;
+      steps.push_back(*at);
+      open.erase(at);
+    }
+    if (steps.size() > most.size()) most = std::move(steps);
+  }
+  std::sort(most.begin(), most.end(), [](const Begun& a, const Begun& b) { return a.begin < b.begin; });
+  return most;
+}
+
+/// The scopes of one thread, each from its time to the next one's.
+struct Stretches {
+  std::vector<std::uint64_t> time;
+  std::vector<OpTime> scope;
+
+  void add(std::uint64_t at, const OpTime& s) {
+    time.push_back(at);
+    scope.push_back(s);
+  }
+};
+
+std::map<std::uint64_t, Stretches> stretches_by_thread(const std::vector<Mark>& marks) {
+  const ReportScopes scopes(marks);
+  std::map<std::uint64_t, Stretches> threads;
+  std::uint64_t now = 0;
+  for (std::size_t i = 0; i < scopes.elapsed.size(); ++i) {
+    now += scopes.elapsed[i];
+    threads[scopes.thread[i]].add(now, {.module = static_cast<NameId>(scopes.module[i]),
+                                        .op = static_cast<NameId>(scopes.op[i]),
+                                        .phase = static_cast<Phase>(scopes.phase[i])});
+  }
+  return threads;
+}
+
+void sort(std::vector<OpTime>& rows) {
+  std::sort(rows.begin(), rows.end(), [](const OpTime& a, const OpTime& b) {
+    return std::tuple(b.time, a.module, a.op, a.phase) < std::tuple(a.time, b.module, b.op, b.phase);
+  });
+}
+
+/// Adds up rows of the same module, op and phase.
+class Rows {
+ public:
+  OpTime& of(const OpTime& scope) {
+    OpTime& row = rows_[{scope.module, scope.op, scope.phase}];
+    row.module = scope.module;
+    row.op = scope.op;
+    row.phase = scope.phase;
+    return row;
+  }
+  std::vector<OpTime> sorted() const {
+    std::vector<OpTime> all;
+    for (const auto& [key, row] : rows_) all.push_back(row);
+    sort(all);
+    return all;
+  }
+
+ private:
+  std::map<std::tuple<NameId, NameId, Phase>, OpTime> rows_;
+};
+
+/// The phase outside of all scopes is setup. Within a step it is forward.
+OpTime within_step(OpTime scope) {
+  if (scope.phase == Phase::setup) scope.phase = Phase::forward;
+  return scope;
+}
+
+StepTime time_of(const Begun& step, const Stretches& all) {
+  StepTime result{.step = step.step, .begin = step.begin, .end = step.end, .rows = {}};
+  Rows rows;
+  auto next =
+      static_cast<std::size_t>(std::upper_bound(all.time.begin(), all.time.end(), step.begin) - all.time.begin());
+  OpTime scope = within_step(next > 0 ? all.scope[next - 1] : OpTime{});
+  for (std::uint64_t from = step.begin; from < step.end; ++next) {
+    const bool is_last = next == all.time.size() || all.time[next] >= step.end;
+    const std::uint64_t to = is_last ? step.end : all.time[next];
+    rows.of(scope).time += to - from;
+    if (is_last) break;
+    const OpTime inner = within_step(all.scope[next]);
+    if (inner.op && inner.op != scope.op) ++rows.of(inner).calls;
+    scope = inner;
+    from = to;
+  }
+  result.rows = rows.sorted();
+  return result;
+}
+
+}  // namespace
+
+std::vector<StepTime> step_times(const Log& log) {
+  if (log.from_ledgers) return {};
+  const std::map<std::uint64_t, Stretches> threads = stretches_by_thread(log.marks);
+  std::vector<StepTime> times;
+  for (const Begun& step : complete_steps(log)) {
+    const auto at = threads.find(step.thread);
+    times.push_back(time_of(step, at == threads.end() ? Stretches{} : at->second));
+  }
+  return times;
+}
+
+StepTime mean_of(const std::vector<StepTime>& steps) {
+  if (steps.empty()) return {};
+  Rows rows;
+  StepTime mean{.step = steps.front().step, .begin = 0, .end = 0, .rows = {}};
+  for (const StepTime& s : steps) {
+    mean.end += s.time();
+    for (const OpTime& r : s.rows) {
+      OpTime& row = rows.of(r);
+      row.calls += r.calls;
+      row.time += r.time;
+    }
+  }
+  const std::uint64_t n = steps.size();
+  mean.end /= n;
+  mean.rows = rows.sorted();
+  for (OpTime& r : mean.rows) {
+    r.calls = (r.calls + n / 2) / n;
+    r.time /= n;
+  }
+  return mean;
+}
+
+}  // namespace bytetape::memory

@@ -1,0 +1,12 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace bytetape::examples {
+
+/// Prints where the time of a step went. `step` is its number; 0: the mean of all steps after the first. `by` is "op",
+/// "module" or "call", which is an op in a module. Prints at most `most` rows. Returns the exit status.
+/// Throws ValueError if the recording has no such step.
+int times(const std::string& path, std::uint32_t step, const std::string& by, std::size_t most);
+
+}  // namespace bytetape::examples

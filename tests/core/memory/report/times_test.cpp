@@ -1,0 +1,152 @@
+#include "bytetape/core/memory/times.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "bytetape/bytetape.h"
+#include "tests/support/temporary_dir.h"
+
+namespace bytetape::memory {
+namespace {
+
+using Kind = Mark::Kind;
+
+enum Name : NameId { none, net, net_a, relu, conv };
+
+Record step_mark(EventKind kind, std::uint32_t step, std::uint64_t time, std::uint32_t thread = 1) {
+  Record r{};
+  r.event.kind = kind;
+  r.event.step = step;
+  r.time = time;
+  r.thread = thread;
+  return r;
+}
+
+Log log_of_steps(std::vector<Record> records, std::vector<Mark> marks) {
+  return {.names = {"", "net", "net.a", "relu", "conv"},
+          .devices = {{.name = "cpu", .records = std::move(records)}},
+          .marks = std::move(marks),
+          .complete = true};
+}
+
+std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> rows_of(const Log& log, const StepTime& step) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> rows;
+  for (const OpTime& r : step.rows)
+    rows[log.names[r.module] + "/" + log.names[r.op] + "/" + to_string(r.phase)] = {r.calls, r.time};
+  return rows;
+}
+
+std::uint64_t sum_of(const StepTime& step) {
+  return std::accumulate(step.rows.begin(), step.rows.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const OpTime& r) { return sum + r.time; });
+}
+
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+TEST(StepTimes, AreThoseOfTheInnermostScopes) {
+  const Log log = log_of_steps({step_mark(EventKind::step_begin, 5, 100), step_mark(EventKind::step_end, 5, 1000)},
+                               {{150, 1, net, Kind::module, true, Phase::setup},
+                                {200, 1, relu, Kind::op, true, Phase::setup},
+                                {260, 1, relu, Kind::op, false, Phase::setup},
+                                {300, 1, net_a, Kind::module, true, Phase::setup},
+                                {310, 1, conv, Kind::op, true, Phase::setup},
+                                {350, 1, conv, Kind::op, false, Phase::setup},
+                                {360, 1, net_a, Kind::module, false, Phase::setup},
+                                {400, 1, relu, Kind::op, true, Phase::setup},
+                                {405, 1, relu, Kind::op, false, Phase::setup},
+                                {410, 1, net, Kind::module, false, Phase::setup},
+                                {500, 1, none, Kind::phase, true, Phase::backward},
+                                {600, 1, conv, Kind::op, true, Phase::backward},
+                                {900, 1, conv, Kind::op, false, Phase::backward},
+                                {950, 1, none, Kind::phase, false, Phase::backward}});
+  const std::vector<StepTime> steps = step_times(log);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].step, 5u);
+  EXPECT_EQ(steps[0].time(), 900u);
+  EXPECT_EQ(sum_of(steps[0]), 900u);
+  EXPECT_EQ(steps[0].rows.front().op, static_cast<NameId>(conv)) << "the most time first";
+  EXPECT_THAT(rows_of(log, steps[0]),
+              UnorderedElementsAre(Pair("//forward", Pair(0, 50 + 90 + 50)), Pair("net//forward", Pair(0, 135)),
+                                   Pair("net/relu/forward", Pair(2, 65)), Pair("net.a//forward", Pair(0, 20)),
+                                   Pair("net.a/conv/forward", Pair(1, 40)), Pair("//backward", Pair(0, 150)),
+                                   Pair("/conv/backward", Pair(1, 300))));
+}
+
+TEST(StepTimes, AreOfTheThreadThatRanTheStep) {
+  const Log log = log_of_steps(
+      {step_mark(EventKind::step_begin, 1, 0, 1), step_mark(EventKind::step_begin, 2, 10, 2),
+       step_mark(EventKind::step_end, 1, 100, 1), step_mark(EventKind::step_end, 2, 200, 2),
+       step_mark(EventKind::step_begin, 3, 300, 1), step_mark(EventKind::step_end, 9, 350, 1)},  // neither is whole
+      {{20, 1, conv, Kind::op, true, Phase::setup},
+       {30, 2, relu, Kind::op, true, Phase::setup},
+       {50, 1, conv, Kind::op, false, Phase::setup},
+       {150, 2, relu, Kind::op, false, Phase::setup}});
+  const std::vector<StepTime> steps = step_times(log);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_THAT(rows_of(log, steps[0]),
+              UnorderedElementsAre(Pair("//forward", Pair(0, 70)), Pair("/conv/forward", Pair(1, 30))));
+  EXPECT_THAT(rows_of(log, steps[1]),
+              UnorderedElementsAre(Pair("//forward", Pair(0, 70)), Pair("/relu/forward", Pair(1, 120))));
+}
+
+TEST(StepTimes, OfAStepWithinOpenScopesBeginWithThem) {
+  const Log log =
+      log_of_steps({step_mark(EventKind::step_begin, 1, 100), step_mark(EventKind::step_end, 1, 200)},
+                   {{50, 1, net, Kind::module, true, Phase::setup}, {300, 1, net, Kind::module, false, Phase::setup}});
+  EXPECT_THAT(rows_of(log, step_times(log).at(0)), UnorderedElementsAre(Pair("net//forward", Pair(0, 100))));
+}
+
+TEST(StepTimes, OfNoMarksAreTheProgramsOwn) {
+  Log log = log_of_steps({step_mark(EventKind::step_begin, 1, 100), step_mark(EventKind::step_end, 1, 200)}, {});
+  EXPECT_THAT(rows_of(log, step_times(log).at(0)), UnorderedElementsAre(Pair("//forward", Pair(0, 100))));
+  log.from_ledgers = true;
+  EXPECT_TRUE(step_times(log).empty()) << "ledgers have no times";
+  log.from_ledgers = false;
+  log.devices[0].name = "meta:cuda";
+  EXPECT_TRUE(step_times(log).empty()) << "a prediction computes nothing";
+  EXPECT_TRUE(step_times({}).empty());
+}
+
+TEST(StepTimes, HaveAMean) {
+  const StepTime a{.step = 4, .begin = 100, .end = 300, .rows = {{net, conv, Phase::forward, 2, 150}, {.time = 50}}};
+  const StepTime b{.step = 5, .begin = 300, .end = 400, .rows = {{net, conv, Phase::forward, 2, 50}, {.time = 50}}};
+  const StepTime mean = mean_of({a, b});
+  EXPECT_EQ(mean.time(), 150u);
+  ASSERT_EQ(mean.rows.size(), 2u);
+  EXPECT_EQ(mean.rows[0].calls, 2u);
+  EXPECT_EQ(mean.rows[0].time, 100u);
+  EXPECT_EQ(mean.rows[1].time, 50u);
+  EXPECT_EQ(mean_of({}).time(), 0u);
+}
+
+TEST(StepTimes, OfARecordedStepAddUpToIt) {
+  const test::TemporaryDir dir;
+  nn::Sequential model{nn::Linear(64, 256), nn::ReLU(), nn::Linear(256, 8)};
+  optim::SGD sgd(model.parameters(), {.lr = 0.1});
+  Recording recording(dir / "run.memlog");
+  for (int i = 0; i < 3; ++i) {
+    const Step step;
+    sgd.zero_grad();
+    cross_entropy(model(randn({32, 64})), randint(0, 8, 32)).backward();
+    sgd.step();
+  }
+  recording.finish();
+  const Log log = read_log(dir / "run.memlog");
+  const std::vector<StepTime> steps = step_times(log);
+  ASSERT_EQ(steps.size(), 3u);
+  for (const StepTime& step : steps) {
+    EXPECT_EQ(sum_of(step), step.time());
+    const auto rows = rows_of(log, step);
+    EXPECT_EQ(rows.at("0 Linear/linear/forward").first, 1u);
+    EXPECT_GT(rows.at("0 Linear/linear/forward").second, 0u);
+    EXPECT_GT(rows.at("0 Linear/linear/backward").second, 0u);
+    EXPECT_EQ(rows.at("/sgd/optimizer").first, 1u);
+  }
+}
+
+}  // namespace
+}  // namespace bytetape::memory
