@@ -20,8 +20,8 @@ struct Advice {
   std::optional<double> forward_time = 0;
   /// The same time, in nanoseconds of the host.
   std::optional<std::uint64_t> added_time = 0;
-  /// For example "checkpoint net.layer1, net.layer2: peak 1.75 GiB → 1.35 GiB (-23 %), +18 % forward time (12.3 ms)".
-  /// The time is left out if it is not known.
+  /// For example "checkpoint net.layer1, net.layer2: peak 1.75 GiB → 1.35 GiB (-23 %), +12.3 ms a step (18 % of
+  /// forward)". The time is left out if it is not known.
   std::string text() const;
 };
 

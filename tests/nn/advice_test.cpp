@@ -137,7 +137,7 @@ TEST(Advice, OfARunThatEndedOutOfMemoryIsForTheFailedRequest) {
   EXPECT_TRUE(advise(log, cpu(log)).empty()) << "no step ran backward";
   const std::vector<std::string> texts = advice_texts(log);
   ASSERT_GE(texts.size(), 2u);
-  EXPECT_THAT(texts[0], testing::StartsWith("cpu: checkpoint 2 Block: frees "));
+  EXPECT_THAT(texts[0], testing::StartsWith("cpu: checkpoint '2 Block': frees "));
   EXPECT_THAT(texts[0], testing::HasSubstr("before this request, which lacks " + format_bytes(missing)));
   EXPECT_THAT(texts[0], testing::HasSubstr("\nnn::checkpoint_modules(model, {\"2 Block\"});"));
   EXPECT_THAT(texts[1], testing::HasSubstr("nn::fit(Device::cpu(), "));
@@ -306,9 +306,9 @@ TEST(Advice, OfEqualPeaksBeginsWithWhatTakesLeastTime) {
 
 TEST(Advice, ReadsWell) {
   const Advice a{{"net.layer1", "net.layer2"}, 1000 << 20, 588 << 20, 0.183, 12345678};
-  EXPECT_EQ(
-      a.text(),
-      "checkpoint net.layer1, net.layer2: peak 1000 MiB \u2192 588 MiB (\u221241 %), +18 % forward time (12.3 ms)");
+  EXPECT_EQ(a.text(),
+            "checkpoint net.layer1, net.layer2: peak 1000 MiB \u2192 588 MiB (\u221241 %), +12.3 ms a step (18 % of "
+            "forward)");
 }
 
 TEST(Advice, IsNoneWhereNoStepWentBackward) {

@@ -29,7 +29,8 @@ class Page:
 
     def open(self, path, place="", timeout=60):
         """Opens a file, at the hash `place`, and waits until it has drawn; how long that took, in seconds."""
-        self.navigate("about:blank")  # or a new hash alone would not load it again
+        if place:
+            self.navigate("about:blank")  # or a new hash alone would not load it again
         began = time.monotonic()
         self.navigate(pathlib.Path(path).resolve().as_uri() + place)
         self.wait("document.documentElement?.dataset.drawn === 'true'", timeout)

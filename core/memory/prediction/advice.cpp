@@ -73,11 +73,11 @@ std::string against_limit(const DeviceLog& device, std::size_t peak) {
 
 std::string Advice::text() const {
   const double part = static_cast<double>(peak - peak_then) / static_cast<double>(peak);
-  const std::string time = forward_time ? fmt::format(", +{:.0f} % forward time ({})", 100 * *forward_time,
-                                                      format_time(added_time.value_or(0)))
+  const std::string time = forward_time ? fmt::format(", +{} a step ({:.0f} % of forward)",
+                                                      format_time(added_time.value_or(0)), 100 * *forward_time)
                                         : "";
-  return fmt::format("checkpoint {}: peak {} \u2192 {} (\u2212{:.0f} %){}", fmt::join(modules, ", "),
-                     format_bytes(peak), format_bytes(peak_then), 100 * part, time);
+  return fmt::format("checkpoint {}: peak {} \u2192 {} (\u2212{:.0f} %){}", module_list(modules), format_bytes(peak),
+                     format_bytes(peak_then), 100 * part, time);
 }
 
 std::vector<Advice> advise(const Log& log, const DeviceLog& device) {

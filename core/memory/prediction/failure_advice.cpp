@@ -71,13 +71,22 @@ std::string checkpoints_text(const std::vector<Candidate>& all, std::size_t miss
     modules.push_back(c.module);
     freed += c.freed;
   }
-  return fmt::format("checkpoint {}: frees {} before this request, which lacks {}; {}\n{}", fmt::join(modules, ", "),
+  return fmt::format("checkpoint {}: frees {} before this request, which lacks {}; {}\n{}", module_list(modules),
                      format_bytes(freed), format_bytes(missing),
                      freed < missing ? "not enough alone" : "later requests of the step may need more",
                      checkpoint_code(modules));
 }
 
 }  // namespace
+
+std::string module_list(const std::vector<std::string>& modules) {
+  std::string list;
+  for (const std::string& m : modules) {
+    if (!list.empty()) list += ", ";
+    list += m.find(' ') == m.npos ? m : '\'' + m + '\'';
+  }
+  return list;
+}
 
 std::string checkpoint_code(const std::vector<std::string>& modules) {
   return fmt::format("nn::checkpoint_modules(model, {{\"{}\"}});", fmt::join(modules, "\", \""));

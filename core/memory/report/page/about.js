@@ -17,6 +17,12 @@ const WORDS = [
   ["reserved", "bytes taken from the system: allocated, and free pieces that the allocator keeps for later requests"],
   ["peak", "the first moment at which the most bytes were allocated"],
   ["pale colours", "in a pixel with several events, the most that was held; full colours show the least"],
+  ["block", "the memory of one tensor or workspace; several views of a tensor are one block"],
+  ["segment", "memory that the allocator took from the system at once, and cuts into blocks"],
+  ["step", "what the program does between the begin and the end of a memory::Step"],
+  ["rounding", "bytes by which blocks are larger than what was asked for"],
+  ["red line", "a request that ran out of memory"],
+  ["flame chart", "by time, below the phases: which module and op ran; a wider bar took longer"],
   ["event", "a block was allocated, freed, saved, released or got another role; a step began or ended; a copy ran"],
 ];
 const KEYS = [

@@ -1,18 +1,15 @@
 // The tensors that a step saves for backward, which ops hold them, which backward releases them, and their lifetimes.
 
-const savedShown = { step: null, sort: { by: 1, reversed: false }, all: false };
-const FIRST_ROWS = 60;
+const savedShown = { sort: { by: 1, reversed: false }, all: false };
+const FIRST_ROWS = 20;
 
 function drawSaved(view, device) {
   const steps = device.steps;
   if (steps.length === 0) return view.append(note("The program marked no step with memory::Step."));
-  const step = steps.find((s) => s.number === savedShown.step) ?? stepOfPeak(device);
+  const step = stepHere(device);
   const rows = savedDuring(device, step);
   view.append(heading("Saved in forward for backward",
-    select("step", steps.map((s) => [s.number, String(s.number)]), step.number, (number) => {
-      savedShown.step = number;
-      redrawTab();
-    }), note(savedSummary(device, rows))));
+    select("step", steps.map((s) => [s.number, String(s.number)]), step.number, (number) => goToStep(device, number)), note(savedSummary(device, rows))));
   if (rows.length === 0) return view.append(note("No tensor was saved for backward in this step."));
   view.append(savedTable(device, equalRowsFolded(rows), step));
 }
@@ -82,7 +79,7 @@ function savedTable(device, rows, step) {
     ...(device.isRecorded ? keeperColumns : []),
     { label: "lifetime", value: (r) => r.life, class: "life", cell: (r) => lifeBar(device, r, x) },
   ];
-  const first = inOrder(rows, columns, savedShown.sort).slice(0, savedShown.all ? rows.length : FIRST_ROWS);
+  const first = inOrder(rows, columns, savedShown.sort).slice(0, savedShown.all || rows.length < FIRST_ROWS + 5 ? rows.length : FIRST_ROWS);
   const table = sortableTable(columns, first, savedShown.sort, redrawTab,
     (r) => ({ "data-block": r.b, ...clickable(() => show({ pinned: r.b, cursor: r.from, hovered: null })) }));
   table.className = "saved";
@@ -91,7 +88,7 @@ function savedTable(device, rows, step) {
 }
 
 function restOf(rows) {
-  if (savedShown.all || rows.length <= FIRST_ROWS) return null;
+  if (savedShown.all || rows.length < FIRST_ROWS + 5) return null;
   return element("button", { class: "more", onclick: () => {
     savedShown.all = true;
     redrawTab();

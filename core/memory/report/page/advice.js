@@ -2,7 +2,7 @@
 
 function drawAdvice() {
   const place = document.getElementById("advice");
-  const [first, ...others] = report.advice;
+  const [first, ...others] = report.advice.map(withoutOnlyDevice);
   if (!first) {
     const reason = whyNoAdvice();
     place.hidden = !reason;
@@ -10,8 +10,28 @@ function drawAdvice() {
   }
   const list = (texts) => element("ul", {}, texts.map(adviceItem));
   place.hidden = false;
-  return place.replaceChildren(element("h2", {}, "Advice"), list([first]), others.length > 0 &&
+  return place.replaceChildren(element("h2", {}, "Advice"), roomText(), list([first]), others.length > 0 &&
     element("details", {}, element("summary", {}, `${formatExact(others.length)} more`), list(others)) || "");
+}
+
+// Sentences begin with their device. It is left out if the page shows no other.
+function withoutOnlyDevice(text) {
+  const [run] = report.runs;
+  const devices = shownDevices(run).map(([, name]) => `${name}: `);
+  return devices.length === 1 && text.startsWith(devices[0]) ? text.slice(devices[0].length) : text;
+}
+
+// Says so if most of the limit is free, because saving memory costs time.
+function roomText() {
+  const [, name] = shownDevices(report.runs[0])[0] ?? [];
+  const device = report.runs[0].devices.findIndex((d) => d.name === name);
+  if (device < 0) return "";
+  const shown = deviceOf(report.runs[0], device);
+  const { bytes, event } = reservedPeak(shown);
+  const limit = shown.limitAt(event);
+  if (limit == null || bytes > limit / 2) return "";
+  return element("p", { class: "note" }, `Memory is not short: at most ${formatShare(bytes, limit)} of the limit of `,
+    `${formatBytes(limit)} was reserved. What lowers the peak costs time.`);
 }
 
 function adviceItem(text) {

@@ -30,6 +30,13 @@ function showDevice(run, device, cursorOf = () => null) {
     pinned: NONE, hovered: null });
 }
 
+// By time, the flame chart of one step can be read.
+function showAxis(axis) {
+  show({ axis });
+  const { begin, end } = stepHere(currentDevice()) ?? {};
+  if (axis === "time" && begin !== undefined) app.timeline.showEvents(begin, end + 1);
+}
+
 function runLabel(r) {
   const name = report.runs[r].program || `run ${r + 1}`;
   return report.runs.length > 1 && report.runs[0].program === report.runs[1].program ? `${name} (${"AB"[r]})` : name;
@@ -44,8 +51,15 @@ function drawTop(change) {
   choice(document.getElementById("devices"), shownDevices(report.runs[app.run]), app.device,
     (device) => showDevice(app.run, device));
   const axes = [["event", "by event"], ["time", "by time"]].slice(0, currentDevice().isRecorded ? 2 : 1);
-  choice(document.getElementById("axis"), axes, app.axis, (axis) => show({ axis }));
+  choice(document.getElementById("axis"), axes, app.axis, (axis) => showAxis(axis));
   drawFacts();
+}
+
+// Marks the row of the pinned block.
+function markPinned(change) {
+  if (!("pinned" in change)) return;
+  for (const row of document.querySelectorAll("#view tr[data-block]"))
+    row.setAttribute("aria-selected", String(Number(row.dataset.block) === app.pinned));
 }
 
 function fact(label, value, note) {
@@ -67,7 +81,7 @@ function drawFacts() {
     fact("peak reserved", bytesOf(reserved.bytes), limitText(device, reserved.event)),
     fact("rounding at the peak", bytesOf(history.allocated[history.peak] - level[REQUESTED]),
       `${formatShare(history.allocated[history.peak] - level[REQUESTED], history.allocated[history.peak])} of allocated`),
-    fact("held at the end", bytesOf(atEnd), `${formatBytes(last[RESERVED])} reserved`),
+    !header.endedOutOfMemory && fact("held at the end", bytesOf(atEnd), `${formatBytes(last[RESERVED])} reserved`),
     fact(device.isRecorded ? "recorded" : "logged", formatCount(device.count, "event"),
       `${formatCount(device.steps.length, "step")}, ${formatCount(device.blocks.bytes.length, "block")}`),
   ];
@@ -79,7 +93,7 @@ function largestFact(device) {
   if (!largest) return null;
   const { holders, bytes } = largest;
   const [{ module, op, role }] = holders;
-  const who = module ? `of ${device.names[module]}` : `by ${device.opName(op)}`;
+  const who = module ? `of ${quoted(device.names[module])}` : `by ${device.opName(op)}`;
   const others = holders.length > 1 ? ` and ${holders.length - 1} like it` : "";
   return fact("largest holder at the peak", bytesOf(bytes), `${report.roles[role]} ${who}${others}`);
 }
@@ -152,7 +166,7 @@ async function start() {
   }
   drawAdvice();
   app.timeline = new Timeline(document.getElementById("plot"));
-  parts.push(drawTop, drawBanner, app.timeline.update, drawInspector, drawTab, writePlace);
+  parts.push(drawTop, drawBanner, app.timeline.update, drawInspector, drawTab, markPinned, writePlace);
   showPlace();
   addEventListener("hashchange", showPlace);
   document.documentElement.dataset.drawn = "true";

@@ -77,7 +77,7 @@ function bandLabels(device, band, value) {
 function bandColor(device, band, value) {
   if (band === "step") return themeColor(value % 2 ? "--band-odd" : "--band-even");
   if (band === "phase") return themeColor(`--phase-${value}`);
-  if (band === "op") return themeColor(`--module-${value % MODULE_COLORS}`);
+  if (band === "op") return themeColor(`--module-${hashOfName(device.names[value]) % MODULE_COLORS}`);
   const path = typeof band === "string" ? device.roots.paths[value] : value.split(".");
   return themeColor(`--module-${device.roots.colorOfPath(path)}`);
 }

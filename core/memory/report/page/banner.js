@@ -1,7 +1,7 @@
 // The request that ended the run out of memory: what the exception said, at the top of the page.
 
 function drawBanner(change) {
-  if (!("run" in change || "device" in change)) return;
+  if (!("run" in change || "device" in change || "cursor" in change)) return;
   const device = currentDevice();
   const place = document.getElementById("banner");
   place.hidden = !device.header.endedOutOfMemory;
@@ -12,16 +12,22 @@ function bannerOf(device, failure) {
   const i = device.failures[failure];
   const { missing, fits, verdict } = device.header.failures[failure];
   const limit = device.limitAt(i);
-  const figure = (label, bytes) => element("div", { class: "fact" }, element("span", { class: "label" }, label),
-    element("strong", {}, bytes == null ? "none" : bytesOf(bytes)));
+  const [reserved, allocated] = [device.history.at(i)[RESERVED], device.history.allocated[i]];
+  const figures = [["allocated", allocated], ["free, in pieces", reserved - allocated],
+    ...(limit == null ? [] : [["not reserved", Math.max(0, limit - reserved)], ["limit", limit]]),
+    ["missing", missing], ["the largest that fits", fits]];
+  const [first, ...others] = verdict.split("\n");
   return [
-    element("h2", {}, `Out of memory: ${formatBytes(device.events.target[i])} requested by ${byText(device, i)}`),
-    element("p", { class: "note" }, `${device.whenOf(i)}: ${verdict.replace(/\n/g, "; ")}.`),
-    element("div", { class: "facts" }, figure("limit", limit), figure("reserved", device.history.at(i)[RESERVED]),
-      figure("allocated", device.history.allocated[i]), figure("missing", missing), figure("the largest that fits", fits)),
-    element("button", { onclick: () => showEvent(device, i) }, "show the request"),
-  ];
+    element("h2", {}, `Out of memory on ${device.name}: ${formatBytes(device.events.target[i])} requested by ${byText(device, i)}, `,
+      device.whenOf(i)),
+    element("p", {}, capitalised(first), ".", others.map((o) => ` ${capitalised(o)}.`)),
+    element("div", { class: "facts" }, figures.map(([label, bytes]) => element("div", { class: "fact" },
+      element("span", { class: "label" }, label), element("strong", {}, bytesOf(bytes))))),
+    app.cursor !== i && element("button", { onclick: () => showEvent(device, i) }, "show the request"),
+  ].filter(Boolean);
 }
+
+function capitalised(text) { return text.charAt(0).toUpperCase() + text.slice(1); }
 
 function showEvent(device, cursor) {
   show({ cursor, pinned: NONE, hovered: null });

@@ -25,6 +25,9 @@ function formatExact(count) {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",").replace("-", "−");
 }
 
+// A module's name in a sentence. "3 BasicBlock" would read as a number of blocks.
+function quoted(name) { return name.includes(" ") ? `'${name}'` : name; }
+
 // "1 step", "1,200 steps".
 function formatCount(n, what) { return `${formatExact(n)} ${what}${n === 1 ? "" : "s"}`; }
 

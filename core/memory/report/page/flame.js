@@ -11,6 +11,9 @@ function bandsOf(device, byTime) {
 
 function bandsHeight(timeline) { return bandsOf(timeline.device, timeline.byTime).length * (BAND_HEIGHT + BAND_GAP) + 4; }
 
+// The same op has the same colour in every report.
+function hashOfName(name) { return [...name].reduce((hash, c) => (hash * 31 + c.charCodeAt(0)) % 65521, 7); }
+
 function bandName(band) { return typeof band === "string" ? band : band.level === 0 ? "module" : ""; }
 
 // The value of a band at a scope: a path for a level of modules.

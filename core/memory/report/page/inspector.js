@@ -23,7 +23,8 @@ function momentOf(device, i) {
   const where = [device.whenOf(i), device.names[events.byModule[i]], device.names[events.byOp[i]],
     device.isRecorded && formatTime(device.time[i])].filter(Boolean);
   return element("div", { class: "moment" },
-    element("h2", {}, `Event ${formatExact(i)}`, i === device.history.peak && element("em", {}, "peak")),
+    element("h2", {}, `Event ${formatExact(i)}`, i === device.history.peak && element("em", {}, "peak"),
+      device.failures.includes(i) && element("em", { class: "failed" }, "failed")),
     element("p", {}, happened(device, i)),
     element("p", { class: "note" }, where.join(" · ")));
 }
@@ -96,7 +97,7 @@ function byText(device, i) {
   const { byOp, byModule } = device.events;
   const op = device.names[byOp[i]];
   const module = device.names[byModule[i]];
-  return [op || (module ? "" : "the program"), module && `${op ? "in " : ""}${module}`].filter(Boolean).join(" ");
+  return [op || (module ? "" : "the program"), module && `${op ? "in " : ""}${quoted(module)}`].filter(Boolean).join(" ");
 }
 
 function freedText(device, b) {

@@ -1,7 +1,10 @@
 // The keys of the timeline.
 
 function timelineKey(timeline, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const { activeElement } = document;
+  if (event.ctrlKey || event.metaKey || event.altKey || activeElement.closest("select, dialog")) return;
+  const isHere = activeElement === document.body || timeline.root.contains(activeElement);
+  if (event.key.length > 1 && event.key !== "Escape" && !isHere) return;  // arrows move within what has the focus
   const far = event.shiftKey ? 10 : 1;
   const actions = {
     ArrowLeft: () => timeline.moveTo(app.cursor - far),

@@ -7,10 +7,11 @@ const SPLIT = [
   ["communication", [ROLE.communication]],
   ["optimizer state", [ROLE.optimizerState]],
   ["key-value cache", [ROLE.keyValueCache]],
-  ["other", [ROLE.input, ROLE.workspace]],
+  ["inputs", [ROLE.input]],
+  ["workspaces", [ROLE.workspace]],
 ];
 const modulesShown = { sort: { by: 1, reversed: false }, toggled: new Set() };
-const MANY_MODULES = 40;
+const MANY_MODULES = 24;
 
 function drawModules(view, device) {
   const tree = moduleTree(device, app.cursor);
@@ -87,16 +88,14 @@ function countModules(n) { return d3.sum(n.children.values(), (c) => (c.isOp ? 0
 
 function addRows(rows, parent, depth, table) {
   for (const n of inOrder(parent.children.values(), table.columns, modulesShown.sort)) {
-    const open = n.children.size > 0 && opensByItself(n, depth, table) !== modulesShown.toggled.has(n.path);
+    const open = n.children.size > 0 && opensByItself(n, table) !== modulesShown.toggled.has(n.path);
     rows.push(moduleRow(n, depth, open, table));
     if (open) addRows(rows, n, depth + 1, table);
   }
 }
 
-// Whether a row is open at first: modules that contain modules are. In a large tree only the outermost ones are.
-function opensByItself(n, depth, { isLarge }) {
-  return [...n.children.values()].some((c) => !c.isOp) && (!isLarge || depth === 0);
-}
+// Whether a row is open at first: modules that contain modules are, except in a large tree.
+function opensByItself(n, { isLarge }) { return !isLarge && [...n.children.values()].some((c) => !c.isOp); }
 
 function moduleRow(n, depth, open, { columns, highest }) {
   const toggle = () => {

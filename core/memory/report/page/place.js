@@ -6,7 +6,15 @@ function windowOf(device, i) {
   const { steps } = device;
   const at = steps.findIndex(({ begin, end }) => begin <= i && i <= end);
   if (at < 0) return [0, device.count];
-  return [steps[Math.max(0, at - 1)].begin, steps[Math.min(steps.length - 1, at + 1)].end + 1];
+  const [first, last] = [steps[Math.max(0, at - 1)].begin, steps[Math.min(steps.length - 1, at + 1)].end + 1];
+  return [first, Math.min(last, endOfRun(device, first))];
+}
+
+// The run ends with the request that ended it out of memory. A few of the frees that follow are shown.
+function endOfRun(device, first) {
+  if (!device.header.endedOutOfMemory) return device.count;
+  const failure = device.failures[device.failures.length - 1];
+  return Math.min(device.count, failure + 1 + Math.ceil((failure - first) / 20));
 }
 
 // The event at which the page opens: the request that ended the run out of memory, or the peak.
@@ -56,10 +64,27 @@ function showPlace() {
   const [device] = devices.find(([, name]) => name === place.get("device")) ?? firstDevice(chosen);
   app.tab = (TABS.find(({ id, needsTwo }) => id === place.get("view") && !(needsTwo && report.runs.length < 2)) ?? TABS[0]).id;
   app.axis = place.get("axis") === "time" ? "time" : "event";
-  showDevice(chosen, device, (shown) => numberIn(place, "event", shown.count) ?? eventOfStep(shown, place.get("step")));
+  showDevice(chosen, device, (shown) => eventIn(shown, place));
   const from = numberIn(place, "from", currentDevice().count);
   const to = numberIn(place, "to", currentDevice().count + 1);
   if (from !== null && to > from) app.timeline.showEvents(from, to);
+}
+
+// The event that the hash names; if that is not in the step it names, the highest of this step.
+function eventIn(device, place) {
+  const event = numberIn(place, "event", device.count);
+  const isInStep = !place.has("step") || (event !== null && String(device.events.step[event]) === place.get("step"));
+  return isInStep ? event : eventOfStep(device, place.get("step"));
+}
+
+// The step at the cursor, else that of the peak.
+function stepHere(device) {
+  return device.steps.find((s) => s.begin <= app.cursor && app.cursor <= s.end) ?? stepOfPeak(device);
+}
+
+// Moves the cursor to the highest event of a step.
+function goToStep(device, number) {
+  showEvent(device, eventOfStep(device, String(number)));
 }
 
 // The highest event of a step, given by its number; null if there is no such step.

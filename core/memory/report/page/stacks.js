@@ -80,7 +80,27 @@ function labelReserved({ context, columns, x: scale, y }) {
   const cursor = scale(app.timeline.middleOf(app.cursor)), end = x + width;
   const crosses = cursor <= end + 1 && cursor >= end - context.measureText(label).width - 4;
   const place = [MARGIN.left + (crosses ? cursor - 6 : end), isInside ? y(highest[RESERVED]) - 3 : MARGIN.top - 1];
+  const length = context.measureText(label).width;
+  context.fillStyle = themeColor("--surface");  // a limit's line would cross the words
+  context.fillRect(place[0] - length - 2, place[1] - 12, length + 4, 12);
+  context.fillStyle = themeColor("--ink");
   rimmedText(context, label, ...place);
+  context.textAlign = "left";
+}
+
+// Names the peak above the stack.
+function labelPeak({ context, device, x, y, width }) {
+  const { peak, allocated } = device.history;
+  const px = x(app.timeline.middleOf(peak));
+  if (px < 0 || px > width || !isShown(allocated[peak], y)) return;
+  context.font = `600 11px ${themeColor("--sans")}`;
+  context.fillStyle = themeColor("--ink");
+  context.textBaseline = "bottom";
+  const label = `▾ peak ${formatBytes(allocated[peak])}`;
+  const half = context.measureText("▾").width / 2;
+  const fits = px + context.measureText(label).width < width;
+  context.textAlign = fits ? "left" : "right";
+  rimmedText(context, fits ? label : `peak ${formatBytes(allocated[peak])} ▾`, MARGIN.left + px + (fits ? -half : half), y(allocated[peak]) - 2);
   context.textAlign = "left";
 }
 

@@ -5,7 +5,7 @@ const stepsShown = { a: null, b: null, at: "end" };
 function drawSteps(view, device) {
   const steps = device.steps;
   if (steps.length < 2) return view.append(note("This view needs two steps, marked with memory::Step."));
-  const a = Math.min(stepsShown.a ?? 0, steps.length - 1);
+  const a = Math.min(stepsShown.a ?? (steps.length > 2 ? 1 : 0), steps.length - 1);  // the first one has no optimizer state yet
   const b = Math.min(stepsShown.b ?? steps.length - 1, steps.length - 1);
   const options = steps.map((s, i) => [i, String(s.number)]);
   const moments = element("div", { class: "choice", role: "group", "aria-label": "Compare" });
@@ -35,9 +35,10 @@ function stepChart(view, device, a, b) {
   for (const mark of [a, b])
     svg.append("line").attr("class", "cursor").attr("x1", x(mark)).attr("x2", x(mark))
       .attr("y1", y.range()[1]).attr("y2", y.range()[0]);
-  for (const [name, values, below] of [["peak", peaks, -5], ["after", after, 14]]) {
-    svg.append("path").attr("class", `${name}-line`).attr("d", d3.line().x((_, i) => x(i)).y(y)(values));
-    svg.append("text").attr("class", `${name}-label`).attr("x", x(0) + 6).attr("y", y(values[0]) + below).text(name);
+  for (const [name, values, below] of [["peak", peaks, -5], ["held after it", after, 14]]) {
+    const kind = name === "peak" ? "peak" : "after";
+    svg.append("path").attr("class", `${kind}-line`).attr("d", d3.line().x((_, i) => x(i)).y(y)(values));
+    svg.append("text").attr("class", `${kind}-label`).attr("x", x(0) + 6).attr("y", y(values[0]) + below).text(name);
   }
   svg.on("click", listener((event) => setSteps({ b: Math.max(0, Math.min(last,
     Math.round(x.invert(pointerIn(event, svg.node())[0])))) })));

@@ -3,7 +3,7 @@
 const TABS = [
   { id: "modules", label: "Who holds it", draw: drawModules, followsCursor: true },
   { id: "phases", label: "Phases", draw: drawPhases },
-  { id: "saved", label: "Forward to backward", draw: drawSaved },
+  { id: "saved", label: "Forward to backward", draw: drawSaved, followsCursor: true },
   { id: "reserved", label: "Reserved, not allocated", draw: drawSegments, followsCursor: true },
   { id: "whole", label: "The whole device", draw: drawWaterfall, followsCursor: true },
   { id: "times", label: "Where time goes", draw: drawTimes, followsCursor: true },
@@ -53,6 +53,7 @@ function note(...text) { return element("p", { class: "note" }, ...text); }
 
 // "at the peak: event 1,234, forward, step 2"
 function momentText(device) {
-  const peak = app.cursor === device.history.peak;
-  return `${peak ? "at the peak: " : "at "}event ${formatExact(app.cursor)}, ${device.whenOf(app.cursor)}`;
+  const failed = device.failures.includes(app.cursor) && "at the request that failed: ";
+  const where = failed || (app.cursor === device.history.peak ? "at the peak: " : "at ");
+  return `${where}event ${formatExact(app.cursor)}, ${device.whenOf(app.cursor)}`;
 }

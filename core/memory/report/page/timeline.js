@@ -36,8 +36,7 @@ class Timeline {
     this.surface.node().addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.brush = d3.brushX().on("brush", listener((event) => this.brushed(event)));
     document.addEventListener("keydown", (event) => {
-      const { activeElement } = document;
-      if (activeElement === document.body || this.root.contains(activeElement)) timelineKey(this, event);
+      timelineKey(this, event);
     });
     new ResizeObserver(() => this.redraw()).observe(this.root);
   }
@@ -184,6 +183,7 @@ class Timeline {
     drawReserved(this);
     this.context.restore();
     labelReserved(this);
+    labelPeak(this);
     drawFailures(this);
     drawLife(this, app.hovered?.block ?? app.pinned);
     drawBands(this);

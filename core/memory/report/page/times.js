@@ -1,8 +1,8 @@
 // Where the time of a step went: the op, module and phase of the training thread, from the marks of its scopes. These are
 // times of the host.
 
-const timesShown = { step: null, beside: null, by: "op", sort: { by: 3, reversed: false }, all: false };
-const TIME_ROWS = 30;
+const timesShown = { beside: null, by: "op", sort: { by: 3, reversed: false }, all: false };
+const TIME_ROWS = 12;
 const GROUPINGS = [["op", "by op"], ["module", "by module"], ["call", "by op and module"]];
 
 // Calls visit(scope, from, to) for each stretch of a step: `scope` is an index into device.scopes, or -1.
@@ -40,7 +40,7 @@ function groupedTimes(device, rows, by) {
   const nameOf = ({ module, op }) => {
     if (by === "module") return device.moduleName(module);
     if (!op) return "between ops";
-    return by === "call" && module ? `${device.names[op]} in ${device.names[module]}` : device.names[op];
+    return by === "call" && module ? `${device.names[op]} in ${quoted(device.names[module])}` : device.names[op];
   };
   const phaseOf = ({ op, phase }) => (by !== "module" && !op ? "" : report.phases[phase]);
   const groups = d3.group(rows, (r) => `${nameOf(r)}|${phaseOf(r)}`);
@@ -57,15 +57,16 @@ function drawTimes(view, device) {
   if (device.header.name.startsWith("meta")) return view.append(note("A prediction has no times: nothing was computed."));
   if (steps.length === 0) return view.append(note("The program marked no step with memory::Step."));
   const of = (number) => steps.find((s) => s.number === number);
-  const step = of(timesShown.step) ?? steps.find((s) => s.begin <= app.cursor && app.cursor <= s.end) ?? stepOfPeak(device);
+  const step = stepHere(device);
   const beside = timesShown.beside === null ? null : of(timesShown.beside);
   const options = steps.map((s) => [s.number, String(s.number)]);
   const groupings = element("div", { class: "choice", role: "group", "aria-label": "Group" });
   choice(groupings, GROUPINGS, timesShown.by, (by) => setTimes({ by }));
-  view.append(heading("Where time goes", select("step", options, step.number, (number) => setTimes({ step: number })),
+  view.append(heading("Where time goes", select("step", options, step.number, (number) => goToStep(device, number)),
     steps.length > 1 && select("beside", [[-1, "none"], ...options], beside?.number ?? -1,
       (number) => setTimes({ beside: number < 0 ? null : number })), groupings,
-    note(`${formatTime(timeOfStep(device, step))} of the host, ${formatTime(medianTime(device))} at the median of all steps`)));
+    app.axis !== "time" && element("button", { onclick: () => showAxis("time") }, "show the flame chart"),
+    note(`${formatTime(timeOfStep(device, step))} of the host; the median step took ${formatTime(medianTime(device))}`)));
   view.append(timesTable(device, step, beside));
 }
 
@@ -92,7 +93,7 @@ function timesTable(device, step, beside) {
     { label: "share", number: true, value: (r) => r.time, cell: (r) => formatShare(r.time, whole) },
   ];
   timesShown.sort.by = Math.min(timesShown.sort.by, columns.length - 1);
-  const shown = inOrder(rows, columns, timesShown.sort).slice(0, timesShown.all ? rows.length : TIME_ROWS);
+  const shown = inOrder(rows, columns, timesShown.sort).slice(0, timesShown.all || rows.length < TIME_ROWS + 5 ? rows.length : TIME_ROWS);
   columns.push({ label: "", value: (r) => r.time, class: "bar-lane", cell: (r) => element("i", {
     style: `width:${Math.max(0.2, (100 * r.time) / whole)}%;background:var(--accent)` }) });
   const table = sortableTable(columns, shown, timesShown.sort, redrawTab);

@@ -105,7 +105,7 @@ TEST(AdviceOfRecords, SaysTheTimeOfItsModulesIfItIsKnown) {
   std::vector<std::optional<double>> times;
   for (const Advice& a : advise(s.log(), s.device())) times.push_back(a.forward_time);
   EXPECT_THAT(times, ElementsAre(std::optional(0.35), std::optional(0.25), std::optional(0.1)));
-  EXPECT_THAT(advice_texts(s.log()).at(0), ::testing::HasSubstr(" %), +35 % forward time (140 ns)\n"));
+  EXPECT_THAT(advice_texts(s.log()).at(0), ::testing::HasSubstr(" %), +140 ns a step (35 % of forward)\n"));
   s.rename("meta:cuda:1");
   for (const Advice& a : advise(s.log(), s.device())) EXPECT_EQ(a.forward_time, std::nullopt);
   EXPECT_THAT(advice_texts(s.log()).at(0), ::testing::HasSubstr(" %)\n"));
