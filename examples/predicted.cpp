@@ -141,7 +141,7 @@ std::string switch_of(const nn::MemoryOptions& memory_options) {
 
 std::string against_limit(const nn::Saving& s, std::size_t limit) {
   if (!limit || s.peak < limit) return "";
-  return fmt::format("; {} the limit of {}", s.peak_then < limit ? "below" : "still above",
+  return fmt::format("; {} the limit of {}", s.peak_then <= limit ? "within" : "still above",
                      memory::format_bytes(limit));
 }
 

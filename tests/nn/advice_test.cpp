@@ -110,20 +110,32 @@ TEST(Advice, OfAPredictionKnowsNoTime) {
   }
 }
 
-/// Trains with a batch that does not fit the limit. The exception's missing bytes are the result's second part.
-std::pair<Log, std::size_t> run_out_of_memory(const std::vector<std::string>& checkpointed, std::size_t limit) {
+enum class Fails { in_forward, in_backward };
+
+/// Runs a step whose forward or backward may reserve only `limit` bytes. The second part of the result is the
+/// exception's missing bytes.
+std::pair<Log, std::size_t> run_out_of_memory(const std::vector<std::string>& checkpointed, std::size_t limit,
+                                              Fails fails = Fails::in_forward) {
   const test::TemporaryDir dir;
   empty_cache(Device::cpu());
   nn::Sequential net = blocks();
   nn::checkpoint_modules(net, checkpointed);
   Recording recording(dir / "run.memlog");
   const std::size_t before = memory::allocator(Device::cpu()).limit();
-  const std::size_t base = snapshot(Device::cpu()).statistics.reserved.current;
+  const auto limit_more = [&] {
+    empty_cache(Device::cpu());
+    set_limit(snapshot(Device::cpu()).statistics.reserved.current + limit, Device::cpu());
+  };
   std::size_t missing = 0;
-  set_limit(base + limit, Device::cpu());
   try {
     const Step step;
-    net(randn({4096, 64}));
+    if (fails == Fails::in_forward) limit_more();
+    // The larger tensors take segments of their own.
+    const Tensor loss = sum(net(randn({fails == Fails::in_forward ? 4096 : 40960, 64})));
+    if (fails == Fails::in_backward) {
+      limit_more();
+      loss.backward();
+    }
   } catch (const OutOfMemory& e) { missing = e.shortage().missing(); }
   set_limit(before, Device::cpu());
   recording.finish();
@@ -144,10 +156,31 @@ TEST(Advice, OfARunThatEndedOutOfMemoryIsForTheFailedRequest) {
   EXPECT_EQ(run_out_of_memory({"2 Block"}, limit).second, 0u) << "as it advises";
 }
 
+const Record* failed_request(const Log& log) {
+  const std::vector<Record>& records = cpu(log).records;
+  const auto at = std::find_if(records.begin(), records.end(),
+                               [](const Record& r) { return r.event.kind == EventKind::out_of_memory; });
+  return at == records.end() ? nullptr : &*at;
+}
+
+TEST(Advice, OfARunThatEndedOutOfMemoryInBackwardIsForModulesBeforeTheirs) {
+  for (const std::size_t limit : {0, 4}) {
+    const auto [log, missing] = run_out_of_memory({}, limit << 20, Fails::in_backward);
+    const Record* failed = failed_request(log);
+    ASSERT_TRUE(failed && failed->event.phase == Phase::backward);
+    const std::string module = log.names[failed->event.module], text = advice_texts(log).at(0);
+    SCOPED_TRACE(text);
+    ASSERT_FALSE(module.empty());
+    EXPECT_THAT(text, testing::StartsWith("cpu: checkpoint '"));
+    const std::string outermost = module.substr(0, module.find('.'));
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("'" + outermost + "'"))) << "it runs backward, so all is back";
+  }
+}
+
 TEST(Advice, OfARunThatEndedOutOfMemorySaysWhyThereIsNone) {
   const auto [log, missing] = run_out_of_memory({}, std::size_t{4} << 20);  // in the first layer
   ASSERT_GT(missing, 0u);
-  EXPECT_THAT(advice_texts(log).at(0), testing::StartsWith("cpu: no checkpoint is advised: before the failed request"));
+  EXPECT_THAT(advice_texts(log).at(0), testing::StartsWith("cpu: no checkpoint is advised: at the failed request"));
 }
 
 TEST(Advice, OfALayerGoesWithTheActivationThatItTakes) {

@@ -93,6 +93,8 @@ def check_place(page, path):
     window = page.evaluate("app.timeline.eventsInView()")
     page.open(path, place)
     equal(page.evaluate("[app.tab, app.cursor, app.timeline.eventsInView()]"), ["saved", cursor, window], "what it opens")
+    page.open(path, "#event=")
+    equal(page.evaluate("app.cursor === currentDevice().history.peak"), True, "an event without a number is none")
     page.open(path, "#view=nothing&event=-5&from=7&to=3&run=9&device=tpu&axis=up")
     equal(page.evaluate("[app.tab, app.axis, app.cursor === currentDevice().history.peak]"), ["modules", "event", True],
           "a wrong address opens as none")
@@ -297,7 +299,7 @@ def check_times(page, expected):
         *rows, whole = page.evaluate("[...document.querySelectorAll('.times .time')].map((e) => Number(e.dataset.ns))")
         equal(rows, sorted(rows, reverse=True), "times, the longest first")
         equal(page.evaluate("document.querySelector('.times .more') === null") and sum(rows) != whole, False, "sum of all rows")
-    page.evaluate("goToStep(currentDevice(), 2), setTimes({ beside: 3, by: 'op' })")
+    page.evaluate("goToStep(currentDevice(), currentDevice().steps[1]), setTimes({ beside: 2, by: 'op' })")
     page.settle()
     names = texts(page, ".times th")
     equal(names[3:6], ["time ↓".split()[0], "step 3", "change"], "columns of two steps")

@@ -11,6 +11,7 @@
 #include "bytetape/core/memory/prediction/checkpoint_effects.h"
 #include "bytetape/core/memory/prediction/failed_requests.h"
 #include "bytetape/core/memory/prediction/failure_advice.h"
+#include "bytetape/core/memory/times.h"
 
 namespace bytetape::memory {
 namespace {
@@ -63,10 +64,39 @@ std::string list_of(const std::map<std::string, std::size_t>& modules) {
 }
 
 /// Compares a peak with the limit of a run that ended out of memory.
-std::string against_limit(const DeviceLog& device, std::size_t peak) {
-  if (!ended_out_of_memory(device)) return "";
-  const std::size_t limit = device.limit_at(device.records.size());
-  return fmt::format("; {} the limit of {}", peak < limit ? "below" : "still above", format_bytes(limit));
+std::string against_limit(const Log& log, const DeviceLog& device, std::size_t peak) {
+  if (!ended_out_of_memory(log, device)) return "";
+  const std::size_t limit = failed_requests(device).back().shortage.limit;
+  return fmt::format("; {} the limit of {}", peak <= limit ? "within" : "still above", format_bytes(limit));
+}
+
+/// The median of a time in forward over the steps after the first.
+template <class F>
+std::uint64_t median_of(const std::vector<StepTime>& steps, const F& is_counted) {
+  std::vector<std::uint64_t> times;
+  for (auto s = steps.begin() + 1; s != steps.end(); ++s) {
+    times.push_back(0);
+    for (const OpTime& r : s->rows)
+      if (r.phase == Phase::forward && is_counted(r)) times.back() += r.time;
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+/// Replaces the times of one step, which may have been a slow one, by medians of all.
+void take_medians(std::vector<Advice>& all, const Log& log) {
+  const std::vector<StepTime> steps = step_times(log);
+  if (steps.size() < 2) return;
+  const std::uint64_t forward = median_of(steps, [](const OpTime& r) { return r.module || r.op; });
+  if (forward == 0) return;
+  for (Advice& a : all) {
+    if (!a.added_time) continue;
+    a.added_time = median_of(steps, [&](const OpTime& r) {
+      return std::any_of(a.modules.begin(), a.modules.end(),
+                         [&](const std::string& m) { return is_within(log.names[r.module], m); });
+    });
+    a.forward_time = static_cast<double>(*a.added_time) / static_cast<double>(forward);
+  }
 }
 
 }  // namespace
@@ -94,6 +124,7 @@ std::vector<Advice> advise(const Log& log, const DeviceLog& device) {
   Effects chosen;
   while (const CheckpointEffect* best = best_beside(chosen, effects, step, worthwhile)) chosen.push_back(best);
   if (chosen.size() > 1) all.push_back(advice_of(chosen, step, is_timed(device)));
+  take_medians(all, log);
   std::stable_sort(all.begin(), all.end(), [](const Advice& a, const Advice& b) {
     return std::pair(a.peak_then, a.forward_time) < std::pair(b.peak_then, b.forward_time);
   });
@@ -137,11 +168,12 @@ std::vector<std::string> why_not_advised(const Log& log, const DeviceLog& device
 std::vector<std::string> advice_texts(const Log& log) {
   constexpr std::size_t most = 5;
   std::vector<std::string> texts;
+  for (const DeviceLog& d : log.devices)
+    for (const std::string& text : failure_advice(log, d)) texts.push_back(d.name + ": " + text);
   for (const DeviceLog& d : log.devices) {
     const std::vector<Advice> all = advise(log, d);
-    for (const std::string& text : failure_advice(log, d)) texts.push_back(d.name + ": " + text);
     for (std::size_t i = 0; i < std::min(most, all.size()); ++i)
-      texts.push_back(fmt::format("{}: {}{}\n{}", d.name, all[i].text(), against_limit(d, all[i].peak_then),
+      texts.push_back(fmt::format("{}: {}{}\n{}", d.name, all[i].text(), against_limit(log, d, all[i].peak_then),
                                   checkpoint_code(all[i].modules)));
     for (const std::string& reason : why_not_advised(log, d)) texts.push_back(d.name + ": " + reason);
   }

@@ -361,9 +361,17 @@ std::size_t RecordedStep::freed_at_end(const std::string& module) const {
   const auto at = calls_.find(module);
   if (at == calls_.end() || torn_.contains(module)) return 0;
   std::size_t freed = 0;
-  for (const Call& call : at->second)
+  for (const Call& call : at->second) {
+    // Backward of the module needs the blocks again, so a checkpoint has recomputed them by then.
+    const auto is_its_backward = [&](const Record& r) {
+      return runs_backward(r) && is_within(name(r.by_module), module);
+    };
+    if (std::any_of(records_.begin() + static_cast<std::ptrdiff_t>(call.forward.end),
+                    records_.begin() + static_cast<std::ptrdiff_t>(step_.end), is_its_backward))
+      continue;
     for (std::size_t block = 0; block < lives_.size(); ++block)
       if (is_freed_at_end(block, call, module)) freed += lives_[block].bytes;
+  }
   return freed;
 }
 

@@ -57,6 +57,10 @@ class Heap {
       else
         s.unusable += free_bytes(segment);
     }
+    if (s.largest_free >= s.needed()) {  // the exception knew that other streams or captured steps own it
+      s.elsewhere = s.cached() - s.unusable;
+      s.largest_free = 0;
+    }
     s.max_fit_if_compacted = max_fit_if_compacted(std::move(sizes), reserved + s.available());
     return s;
   }
@@ -106,12 +110,16 @@ std::vector<FailedRequest> failed_requests(const DeviceLog& device) {
   return failed;
 }
 
-bool ended_out_of_memory(const DeviceLog& device) {
-  for (auto r = device.records.rbegin(); r != device.records.rend(); ++r) {
-    if (r->event.kind == EventKind::out_of_memory) return true;
-    if (r->event.kind == EventKind::step_begin) return false;
+bool ended_out_of_memory(const Log& log, const DeviceLog& device) {
+  std::uint64_t failed_at = 0;
+  for (auto r = device.records.rbegin(); r != device.records.rend() && failed_at == 0; ++r) {
+    if (r->event.kind == EventKind::alloc || r->event.kind == EventKind::step_begin) return false;
+    if (r->event.kind == EventKind::out_of_memory) failed_at = r->time;
   }
-  return false;
+  if (failed_at == 0) return false;
+  const auto began_later = [&](const Record& r) { return r.event.kind == EventKind::step_begin && r.time > failed_at; };
+  return std::none_of(log.devices.begin(), log.devices.end(),
+                      [&](const DeviceLog& d) { return std::any_of(d.records.begin(), d.records.end(), began_later); });
 }
 
 }  // namespace bytetape::memory

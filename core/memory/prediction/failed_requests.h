@@ -17,7 +17,8 @@ struct FailedRequest {
 /// exceptions if one stream used the device and no step was captured. Memory outside the ledger is that at the end.
 std::vector<FailedRequest> failed_requests(const DeviceLog& device);
 
-/// Whether the last failed request ended the run: no step began after it.
-bool ended_out_of_memory(const DeviceLog& device);
+/// Whether the device's last failed request ended the run: no step began after it on any device, and no block was
+/// allocated after it on this one.
+bool ended_out_of_memory(const Log& log, const DeviceLog& device);
 
 }  // namespace bytetape::memory

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "bytetape/core/memory/format.h"
@@ -77,6 +78,14 @@ std::string checkpoints_text(const std::vector<Candidate>& all, std::size_t miss
                      checkpoint_code(modules));
 }
 
+/// The call of nn::fit for a device. Empty for pinned memory, and without a limit.
+std::string fit_code(const std::string& device, std::size_t limit) {
+  const std::string kind = device.substr(0, device.find(':'));
+  if ((kind != "cpu" && kind != "cuda") || limit == std::numeric_limits<std::size_t>::max()) return "";
+  const std::string index = kind == device || device == "cuda:0" ? "" : device.substr(kind.size() + 1);
+  return fmt::format("const nn::Fit fit = nn::fit(Device::{}({}), {}, make_training);", kind, index, limit);
+}
+
 }  // namespace
 
 std::string module_list(const std::vector<std::string>& modules) {
@@ -89,26 +98,38 @@ std::string module_list(const std::vector<std::string>& modules) {
 }
 
 std::string checkpoint_code(const std::vector<std::string>& modules) {
-  return fmt::format("nn::checkpoint_modules(model, {{\"{}\"}});", fmt::join(modules, "\", \""));
+  std::string paths;
+  for (const std::string& m : modules) {
+    paths += paths.empty() ? "\"" : ", \"";
+    for (const char c : m) {
+      if (c == '"' || c == '\\') paths += '\\';
+      paths += c;
+    }
+    paths += '"';
+  }
+  return fmt::format("nn::checkpoint_modules(model, {{{}}});", paths);
 }
 
 std::vector<std::string> failure_advice(const Log& log, const DeviceLog& device) {
-  if (!ended_out_of_memory(device)) return {};
+  if (!ended_out_of_memory(log, device)) return {};
   const FailedRequest failed = failed_requests(device).back();
-  const std::string fit = fmt::format(
-      "nn::fit chooses memory options with which the whole step fits a limit, or says what would be enough\n"
-      "const nn::Fit fit = nn::fit(Device::{}, {}, make_training);",
-      device.name.find("cuda") == std::string::npos ? "cpu()" : "cuda()", failed.shortage.limit);
   const std::optional<Range> range = failed_step(device.records, failed.record);
-  if (!range) return {"no checkpoint is advised: the failed request was made outside of steps (memory::Step)"};
+  if (!range)
+    return {failed.shortage.step
+                ? "no checkpoint is advised: the recording began within the step of the failed request"
+                : "no checkpoint is advised: the failed request was made outside of steps (memory::Step)"};
   const RecordedStep step(log, device, *range);
   const std::vector<Candidate> all = candidates(step);
+  std::vector<std::string> texts;
   if (all.empty())
-    return {
-        "no checkpoint is advised: before the failed request, no module had saved 1 % of the held bytes for its "
-        "own backward alone",
-        fit};
-  return {checkpoints_text(all, failed.shortage.missing()), fit};
+    texts.push_back(
+        "no checkpoint is advised: at the failed request, no module held 1 % of the bytes for its own backward alone");
+  else
+    texts.push_back(checkpoints_text(all, failed.shortage.missing()));
+  if (const std::string code = fit_code(device.name, failed.shortage.limit); !code.empty())
+    texts.push_back(
+        "nn::fit chooses memory options with which the whole step fits a limit, or says what would be enough\n" + code);
+  return texts;
 }
 
 }  // namespace bytetape::memory

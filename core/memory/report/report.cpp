@@ -30,7 +30,7 @@ Json failures_json(const DeviceLog& d) {
   return failures;
 }
 
-Json to_json(const DeviceLog& d, ReportColumns& columns) {
+Json to_json(const Log& log, const DeviceLog& d, ReportColumns& columns) {
   const ReportTables tables(d.records, d.limits);
   Json limits = {{{"from", 0}, {"bytes", limit_json(d.limit)}}};
   for (const NewLimit& l : tables.limits) limits.push_back({{"from", l.from}, {"bytes", limit_json(l.bytes)}});
@@ -41,7 +41,7 @@ Json to_json(const DeviceLog& d, ReportColumns& columns) {
           {"limits", limits},
           {"peak", {{"reached", tables.peak.reached()}, {"end", tables.peak.end()}}},
           {"failures", failures_json(d)},
-          {"endedOutOfMemory", ended_out_of_memory(d)},
+          {"endedOutOfMemory", ended_out_of_memory(log, d)},
           {"dropped", d.dropped},
           {"unmatched", tables.unmatched},
           {"outside", d.outside ? Json(d.outside->bytes) : Json()},
@@ -73,11 +73,12 @@ Json to_json(const DeviceLog& d, ReportColumns& columns) {
 Json to_json(const Log& log, Json& data) {
   ReportColumns columns;
   Json devices = Json::array();
-  for (const DeviceLog& d : log.devices) devices.push_back(to_json(d, columns));
+  for (const DeviceLog& d : log.devices) devices.push_back(to_json(log, d, columns));
   const ReportScopes s(log.marks);
-  const Json scopes = {{"elapsed", to_json(columns.add(s.elapsed))}, {"thread", to_json(columns.add(s.thread))},
-                       {"phase", to_json(columns.add(s.phase))},     {"stage", to_json(columns.add(s.stage))},
-                       {"module", to_json(columns.add(s.module))},   {"op", to_json(columns.add(s.op))}};
+  const Json scopes = {{"elapsed", to_json(columns.add(s.elapsed))},   {"thread", to_json(columns.add(s.thread))},
+                       {"phase", to_json(columns.add(s.phase))},       {"stage", to_json(columns.add(s.stage))},
+                       {"module", to_json(columns.add(s.module))},     {"op", to_json(columns.add(s.op))},
+                       {"beginsOp", to_json(columns.add(s.begins_op))}};
   data.push_back(columns.text());
   return {
       {"program", log.program}, {"complete", log.complete}, {"damage", log.damage}, {"fromLedgers", log.from_ledgers},

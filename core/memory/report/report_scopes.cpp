@@ -30,6 +30,7 @@ ReportScopes::ReportScopes(const std::vector<Mark>& marks) {
     stage.push_back(static_cast<std::uint64_t>(scopes.back().stage));
     module.push_back(scopes.back().module);
     op.push_back(scopes.back().op);
+    begins_op.push_back(m.begins && m.kind == Mark::Kind::op);
     if (m.time > time) time = m.time;
   }
 }

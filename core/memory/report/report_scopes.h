@@ -14,7 +14,8 @@ struct ReportScopes {
   using Column = std::vector<std::uint64_t>;
   Column elapsed;  ///< nanoseconds since the previous row
   Column thread, phase, module, op;
-  Column stage;  ///< the outermost phase: backward even while it recomputes a checkpoint's forward
+  Column begins_op;  ///< 1: the row is the begin of an op; else 0
+  Column stage;      ///< the outermost phase: backward even while it recomputes a checkpoint's forward
 };
 
 }  // namespace bytetape::memory

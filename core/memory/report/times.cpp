@@ -23,9 +23,11 @@ std::vector<Begun> complete_steps(const Log& log) {
     for (const Record& r : device.records) {
       if (r.event.kind == EventKind::step_begin) open.push_back({r.event.step, r.thread, r.time, 0});
       if (r.event.kind != EventKind::step_end) continue;
-      const auto at = std::find_if(open.begin(), open.end(),
-                                   [&](const Begun& s) { return s.step == r.event.step && s.thread == r.thread; });
-      if (at == open.end()) continue;  // it began before the recording
+      const auto is_its = [&](const Begun& s) { return s.step == r.event.step; };
+      auto at =
+          std::find_if(open.begin(), open.end(), [&](const Begun& s) { return is_its(s) && s.thread == r.thread; });
+      if (at == open.end()) at = std::find_if(open.begin(), open.end(), is_its);  // another thread may end a step
+      if (at == open.end()) continue;                                             // it began before the recording
       at->end = r.time;
       steps.push_back(*at);
       open.erase(at);
@@ -39,12 +41,7 @@ std::vector<Begun> complete_steps(const Log& log) {
 /// The scopes of one thread, each from its time to the next one's.
 struct Stretches {
   std::vector<std::uint64_t> time;
-  std::vector<OpTime> scope;
-
-  void add(std::uint64_t at, const OpTime& s) {
-    time.push_back(at);
-    scope.push_back(s);
-  }
+  std::vector<OpTime> scope;  // `calls` is 1 where an op begins
 };
 
 std::map<std::uint64_t, Stretches> stretches_by_thread(const std::vector<Mark>& marks) {
@@ -53,9 +50,12 @@ std::map<std::uint64_t, Stretches> stretches_by_thread(const std::vector<Mark>& 
   std::uint64_t now = 0;
   for (std::size_t i = 0; i < scopes.elapsed.size(); ++i) {
     now += scopes.elapsed[i];
-    threads[scopes.thread[i]].add(now, {.module = static_cast<NameId>(scopes.module[i]),
-                                        .op = static_cast<NameId>(scopes.op[i]),
-                                        .phase = static_cast<Phase>(scopes.phase[i])});
+    Stretches& thread = threads[scopes.thread[i]];
+    thread.time.push_back(now);
+    thread.scope.push_back({.module = static_cast<NameId>(scopes.module[i]),
+                            .op = static_cast<NameId>(scopes.op[i]),
+                            .phase = static_cast<Phase>(scopes.phase[i]),
+                            .calls = scopes.begins_op[i]});
   }
   return threads;
 }
@@ -104,9 +104,8 @@ StepTime time_of(const Begun& step, const Stretches& all) {
     const std::uint64_t to = is_last ? step.end : all.time[next];
     rows.of(scope).time += to - from;
     if (is_last) break;
-    const OpTime inner = within_step(all.scope[next]);
-    if (inner.op && inner.op != scope.op) ++rows.of(inner).calls;
-    scope = inner;
+    scope = within_step(all.scope[next]);
+    rows.of(scope).calls += scope.calls;
     from = to;
   }
   result.rows = rows.sorted();
@@ -118,10 +117,14 @@ StepTime time_of(const Begun& step, const Stretches& all) {
 std::vector<StepTime> step_times(const Log& log) {
   if (log.from_ledgers) return {};
   const std::map<std::uint64_t, Stretches> threads = stretches_by_thread(log.marks);
+  const Stretches none;
   std::vector<StepTime> times;
   for (const Begun& step : complete_steps(log)) {
     const auto at = threads.find(step.thread);
-    times.push_back(time_of(step, at == threads.end() ? Stretches{} : at->second));
+    const Stretches& own = at == threads.end() ? none : at->second;
+    // A recording that broke off may have records that are newer than its last mark.
+    if (!log.complete && !own.time.empty() && step.end > own.time.back()) continue;
+    times.push_back(time_of(step, own));
   }
   return times;
 }

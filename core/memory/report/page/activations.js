@@ -9,7 +9,7 @@ function drawSaved(view, device) {
   const step = stepHere(device);
   const rows = savedDuring(device, step);
   view.append(heading("Saved in forward for backward",
-    select("step", steps.map((s) => [s.number, String(s.number)]), step.number, (number) => goToStep(device, number)), note(savedSummary(device, rows))));
+    select("step", steps.map((s, i) => [i, String(s.number)]), steps.indexOf(step), (i) => goToStep(device, steps[i])), note(savedSummary(device, rows))));
   if (rows.length === 0) return view.append(note("No tensor was saved for backward in this step."));
   view.append(savedTable(device, equalRowsFolded(rows), step));
 }

@@ -30,8 +30,9 @@ function roomText() {
   const { bytes, event } = reservedPeak(shown);
   const limit = shown.limitAt(event);
   if (limit == null || bytes > limit / 2) return "";
-  return element("p", { class: "note" }, `Memory is not short: at most ${formatShare(bytes, limit)} of the limit of `,
-    `${formatBytes(limit)} was reserved. What lowers the peak costs time.`);
+  const share = formatShare(bytes, limit).replace("<", "less than ");
+  return element("p", { class: "note" }, `Memory is not short: ${share} of the limit of ${formatBytes(limit)} was reserved. `,
+    "What lowers the peak costs time.");
 }
 
 function adviceItem(text) {
@@ -40,12 +41,18 @@ function adviceItem(text) {
 }
 
 function codeToCopy(code) {
+  const text = element("code", {}, code);
   const button = element("button", { class: "copy", onclick: async () => {
-    await navigator.clipboard.writeText(code);
-    button.textContent = "copied";
+    try {
+      await navigator.clipboard.writeText(code);
+      button.textContent = "copied";
+    } catch {  // a browser may refuse it, as on a page from http
+      getSelection().selectAllChildren(text);
+      button.textContent = "selected";
+    }
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   } }, "copy");
-  return element("span", { class: "code" }, element("code", {}, code), button);
+  return element("span", { class: "code" }, text, button);
 }
 
 function whyNoAdvice() {
@@ -54,5 +61,6 @@ function whyNoAdvice() {
   const devices = shownDevices(run).map(([i]) => deviceOf(run, i));
   if (devices.every((d) => d.steps.length === 0)) return "None: the program marked no step with memory::Step.";
   if (devices.every((d) => !d.events.phase.includes(PHASE.backward))) return "None: no step ran backward.";
+  if (devices.every((d) => !d.steps.some((s) => s.isWhole))) return "None: no training step is complete.";
   return "None: no checkpoint lowers the peak by 1 % or more.";
 }

@@ -106,17 +106,17 @@ class Device {
     return this.events.step[i] ? `${phase}, step ${this.events.step[i]}` : `${phase}, outside steps`;
   }
 
-  // [{number, begin, end}]: steps, with their first and last events.
+  // [{number, begin, end, isWhole}]: steps, with their first and last events.
   get steps() { return (this.stepList ??= stepsOf(this)); }
 }
 
 // The changes of the thread's phase, module and op, with times; empty if the recording has no marks.
-function scopesOf({ elapsed, thread, phase, stage, module, op }, mainThread) {
+function scopesOf({ elapsed, thread, phase, stage, module, op, beginsOp }, mainThread) {
   const time = sumsOf(elapsed);
   const rows = d3.range(time.length).filter((i) => thread[i] === mainThread);
   const column = (values) => rows.map((i) => values[i]);
   const modules = column(module);
-  return { time: column(time), phase: column(phase), stage: column(stage), module: modules, op: column(op),
+  return { time: column(time), phase: column(phase), stage: column(stage), module: modules, op: column(op), beginsOp: column(beginsOp),
     usedModules: [...new Set(modules)].filter(Boolean) };
 }
 
@@ -143,9 +143,10 @@ function stepsOf(device) {
   const { kind, target, thread } = device.events;
   const steps = [];
   for (let i = 0; i < device.count; ++i) {
-    if (thread[i] !== device.mainThread) continue;
-    if (kind[i] === KIND.stepBegin) steps.push({ number: target[i], begin: i, end: device.count - 1 });
-    if (kind[i] === KIND.stepEnd && steps.length) steps[steps.length - 1].end = i;
+    const last = steps[steps.length - 1];
+    if (kind[i] === KIND.stepBegin && thread[i] === device.mainThread)
+      steps.push({ number: target[i], begin: i, end: device.count - 1, isWhole: false });
+    if (kind[i] === KIND.stepEnd && last?.number === target[i] && !last.isWhole) Object.assign(last, { end: i, isWhole: true });
   }
   return steps;
 }

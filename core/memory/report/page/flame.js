@@ -40,14 +40,21 @@ function bandUnder(timeline, [px, py]) {
   const row = Math.floor((py - MARGIN.top - PLOT_HEIGHT - 6) / (BAND_HEIGHT + BAND_GAP));
   const band = bandsOf(device, byTime)[row];
   if (!byTime || row < 0 || band === undefined || band === "step") return null;
-  const scope = d3.bisectRight(device.scopes.time, timeline.x.invert(px - MARGIN.left)) - 1;
-  return scope >= 0 && scopeValue(device, band, scope) ? { band, scope } : null;
+  const time = timeline.x.invert(px - MARGIN.left);
+  const scope = d3.bisectRight(device.scopes.time, time) - 1;
+  if (scope < 0) return null;
+  const own = ownPhase(device, band, timeline.eventAt(time));
+  return scopeValue(device, band, scope) || own ? { band, scope, own, time } : null;
 }
 
-function stretchCard(device, { band, scope }) {
-  const [from, to] = stretchOf(device, band, scope);
+function stretchCard(device, { band, scope, own, time }) {
   const { module, op, phase } = device.scopes;
-  const value = scopeValue(device, band, scope);
+  const value = scopeValue(device, band, scope) || own;
+  let [from, to] = stretchOf(device, band, scope);
+  if (own) {  // a step's own phase has no mark
+    const here = device.steps.findLast((s) => device.time[s.begin] <= time);
+    [from, to] = [Math.max(from, device.time[here.begin]), Math.min(to, device.time[here.end])];
+  }
   const title = band === "op" ? device.names[value] : band === "phase" ? report.phases[value] : value;
   const step = device.steps.find((s) => device.time[s.begin] <= from && from <= device.time[s.end]);
   const facts = [

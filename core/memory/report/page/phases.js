@@ -162,12 +162,15 @@ function phaseChart(runs, highest) {
 
 // Aligns equal stages of the runs: [{label, step, events: one per run, or undefined}].
 function alignStages(lists) {
-  const slots = lists[0].map((s) => ({ label: s.label, step: s.step, times: s.times, events: [s.event] }));
+  const slots = lists[0].map((s) => ({ label: s.label, step: s.step, times: s.times ?? 1, events: [s.event] }));
   lists.slice(1).forEach((stages, l) => {
     let at = 0;
     for (const stage of stages) {
       const found = slots.findIndex((s, i) => i >= at && s.step === stage.step && s.label === stage.label);
-      if (found >= 0) slots[found].events[l + 1] = stage.event;
+      if (found >= 0) {
+        slots[found].events[l + 1] = stage.event;
+        slots[found].times = Math.max(slots[found].times, stage.times ?? 1);
+      }
       else slots.splice(at, 0, { ...stage, events: Array(l + 1).concat(stage.event) });
       at = (found >= 0 ? found : at) + 1;
     }

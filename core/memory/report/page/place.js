@@ -45,14 +45,16 @@ let placeTimer = null;
 function writePlace() {
   clearTimeout(placeTimer);
   placeTimer = setTimeout(() => {
-    if (location.hash !== hashOf()) history.replaceState(null, "", hashOf());
+    try {
+      if (location.hash !== hashOf()) history.replaceState(null, "", hashOf());
+    } catch { /* a frame without an address of its own */ }
   }, 250);
 }
 
 // A whole number of the hash below `end`; null if there is none.
 function numberIn(place, name, end) {
-  const value = place.has(name) ? Number(place.get(name)) : NaN;
-  return Number.isInteger(value) && value >= 0 && value < end ? value : null;
+  const value = /^\d+$/.test(place.get(name) ?? "") ? Number(place.get(name)) : end;
+  return value < end ? value : null;
 }
 
 // Shows the place that the hash names. What it does not name, or names wrongly, is as when the page opens.
@@ -79,13 +81,11 @@ function eventIn(device, place) {
 
 // The step at the cursor, else that of the peak.
 function stepHere(device) {
-  return device.steps.find((s) => s.begin <= app.cursor && app.cursor <= s.end) ?? stepOfPeak(device);
+  return device.steps.findLast((s) => s.begin <= app.cursor && app.cursor <= s.end) ?? stepOfPeak(device);
 }
 
 // Moves the cursor to the highest event of a step.
-function goToStep(device, number) {
-  showEvent(device, eventOfStep(device, String(number)));
-}
+function goToStep(device, { begin, end }) { showEvent(device, device.history.pyramid.highest(begin, end)); }
 
 // The highest event of a step, given by its number; null if there is no such step.
 function eventOfStep(device, number) {

@@ -1,12 +1,12 @@
 // The tabs under the timeline. One view is shown at a time.
 
 const TABS = [
-  { id: "modules", label: "Who holds it", draw: drawModules, followsCursor: true },
+  { id: "modules", label: "Who holds it", draw: drawModules, follows: () => app.cursor },
   { id: "phases", label: "Phases", draw: drawPhases },
-  { id: "saved", label: "Forward to backward", draw: drawSaved, followsCursor: true },
-  { id: "reserved", label: "Reserved, not allocated", draw: drawSegments, followsCursor: true },
-  { id: "whole", label: "The whole device", draw: drawWaterfall, followsCursor: true },
-  { id: "times", label: "Where time goes", draw: drawTimes, followsCursor: true },
+  { id: "saved", label: "Forward to backward", draw: drawSaved, follows: stepHere },
+  { id: "reserved", label: "Reserved, not allocated", draw: drawSegments, follows: () => app.cursor },
+  { id: "whole", label: "The whole device", draw: drawWaterfall, follows: () => app.cursor },
+  { id: "times", label: "Where time goes", draw: drawTimes, follows: stepHere },
   { id: "steps", label: "Step against step", draw: drawSteps },
   { id: "runs", label: "Run against run", draw: drawRuns, needsTwo: true },
 ];
@@ -15,13 +15,15 @@ function drawTab(change) {
   const tab = TABS.find((t) => t.id === app.tab);
   if ("tab" in change || "run" in change) drawTabBar();
   const relevant = ["tab", "run", "device", "theme"].some((key) => key in change) ||
-    (tab.followsCursor && "cursor" in change);
+    (tab.follows && "cursor" in change && tab.follows(currentDevice()) !== tabShows);
   if (relevant) redrawTab();
 }
+let tabShows = null;  // the cursor or the step that the view follows
 
 function redrawTab() {
   const tab = TABS.find((t) => t.id === app.tab);
   const view = document.getElementById("view");
+  tabShows = tab.follows?.(currentDevice());
   view.setAttribute("aria-labelledby", `tab-${tab.id}`);
   keepFocus(view, () => {
     view.replaceChildren();

@@ -77,7 +77,10 @@ class Timeline {
 
   // Events `from` up to but not including `to`.
   showEvents(from, to) { this.showWindow([this.placeOf(from), this.placeOf(to)]); }
-  eventsInView() { return [this.eventAt(this.window[0]), this.eventAt(this.window[1] - 1e-6) + 1]; }
+  eventsInView() {
+    const [from, to] = this.window;
+    return [this.eventAt(from), this.byTime ? d3.bisectLeft(this.device.time, to) : Math.ceil(to)];
+  }
 
   // The same events stay in view.
   changeAxis() {

@@ -21,7 +21,6 @@ function eachStretch(device, step, visit) {
 function stepTimes(device, step) {
   const { scopes } = device;
   const rows = new Map();
-  let before = null;
   eachStretch(device, step, (s, from, to) => {
     const [module, op] = s < 0 ? [0, 0] : [scopes.module[s], scopes.op[s]];
     const phase = (s < 0 ? 0 : scopes.phase[s]) || PHASE.forward;  // a step's own time
@@ -29,8 +28,7 @@ function stepTimes(device, step) {
     if (!rows.has(key)) rows.set(key, { module, op, phase, calls: 0, time: 0 });
     const row = rows.get(key);
     row.time += to - from;
-    if (before !== null && op && op !== before) ++row.calls;
-    before = op;
+    if (from > device.time[step.begin]) row.calls += scopes.beginsOp[s];  // else it began before the step
   });
   return [...rows.values()];
 }
@@ -55,16 +53,15 @@ function drawTimes(view, device) {
   const steps = device.steps;
   if (!device.isRecorded) return view.append(note("Only a recording has times: use a memory::Recording."));
   if (device.header.name.startsWith("meta")) return view.append(note("A prediction has no times: nothing was computed."));
-  if (steps.length === 0) return view.append(note("The program marked no step with memory::Step."));
-  const of = (number) => steps.find((s) => s.number === number);
+  if (steps.length === 0) return view.append(note("No step was marked on this device with memory::Step."));
   const step = stepHere(device);
-  const beside = timesShown.beside === null ? null : of(timesShown.beside);
-  const options = steps.map((s) => [s.number, String(s.number)]);
+  const beside = timesShown.beside === null ? null : steps[timesShown.beside] ?? null;
+  const options = steps.map((s, i) => [i, String(s.number)]);
   const groupings = element("div", { class: "choice", role: "group", "aria-label": "Group" });
   choice(groupings, GROUPINGS, timesShown.by, (by) => setTimes({ by }));
-  view.append(heading("Where time goes", select("step", options, step.number, (number) => goToStep(device, number)),
-    steps.length > 1 && select("beside", [[-1, "none"], ...options], beside?.number ?? -1,
-      (number) => setTimes({ beside: number < 0 ? null : number })), groupings,
+  view.append(heading("Where time goes", select("step", options, steps.indexOf(step), (i) => goToStep(device, steps[i])),
+    steps.length > 1 && select("beside", [[-1, "none"], ...options], beside ? steps.indexOf(beside) : -1,
+      (i) => setTimes({ beside: i < 0 ? null : i, sort: { by: 3, reversed: false } })), groupings,
     app.axis !== "time" && element("button", { onclick: () => showAxis("time") }, "show the flame chart"),
     note(`${formatTime(timeOfStep(device, step))} of the host; the median step took ${formatTime(medianTime(device))}`)));
   view.append(timesTable(device, step, beside));
@@ -75,7 +72,12 @@ function setTimes(change) {
   redrawTab();
 }
 
-function medianTime(device) { return d3.median(device.steps, (s) => timeOfStep(device, s)); }
+// The steps whose times count: those that ended, or all if none did.
+function timedSteps(device) {
+  const whole = device.steps.filter((s) => s.isWhole);
+  return whole.length ? whole : device.steps;
+}
+function medianTime(device) { return d3.median(timedSteps(device), (s) => timeOfStep(device, s)); }
 
 function timesTable(device, step, beside) {
   const times = (s) => groupedTimes(device, stepTimes(device, s), timesShown.by);
@@ -122,8 +124,10 @@ function timeChange(ns) { return ns > 0 ? `+${formatTime(ns)}` : formatTime(ns).
 
 // The mean time of an op in the steps after the first, by name and phase.
 function meanTimes(device) {
-  const steps = device.steps.slice(device.steps.length > 1 ? 1 : 0);
-  const sums = new Map();
+  if (device.meanTimes) return device.meanTimes;
+  const timed = timedSteps(device);
+  const steps = timed.slice(timed.length > 1 ? 1 : 0);
+  const sums = (device.meanTimes = new Map());
   for (const step of steps)
     for (const { name, phase, time } of groupedTimes(device, stepTimes(device, step), "op"))
       sums.set(`${name}|${phase}`, (sums.get(`${name}|${phase}`) ?? 0) + time / steps.length);

@@ -87,20 +87,53 @@ TEST(FailedRequests, HaveTheShortageOfTheException) {
 }
 
 TEST(FailedRequests, EndedTheRunIfNoStepFollowed) {
-  const auto fail_once = [](bool goes_on) {
+  const auto ended = [](const Failed& f) { return ended_out_of_memory(f.log, f.device()); };
+  const auto fail_once = [](int goes_on) {
     return failed(8 * MiB, [&] {
       try {
         const Step step;
         empty({1 << 24}, DType::u8);
       } catch (const OutOfMemory&) {
-        if (goes_on) const Step next;
+        if (goes_on == 1) const Step next;
+        if (goes_on == 2) empty({64});
         throw;
       }
     });
   };
-  EXPECT_TRUE(ended_out_of_memory(fail_once(false).device()));
-  EXPECT_FALSE(ended_out_of_memory(fail_once(true).device()));
-  EXPECT_FALSE(ended_out_of_memory(DeviceLog{}));
+  EXPECT_TRUE(ended(fail_once(0)));
+  EXPECT_FALSE(ended(fail_once(1)));
+  EXPECT_FALSE(ended(fail_once(2))) << "the program went on without a step";
+  EXPECT_FALSE(ended_out_of_memory({}, DeviceLog{}));
+}
+
+Record record_of(EventKind kind, std::size_t bytes, std::uint64_t time, std::uint64_t offset = 0) {
+  Record r{};
+  r.event.kind = kind;
+  r.event.bytes = r.event.requested = bytes;
+  r.event.offset = offset;
+  r.time = time;
+  return r;
+}
+
+TEST(FailedRequests, TakeALargeFreePieceForThatOfAnotherStream) {
+  const DeviceLog device{
+      .name = "cuda:0",
+      .capacity = 64 * MiB,
+      .limit = 40 * MiB,
+      .records = {record_of(EventKind::segment_alloc, 40 * MiB, 1), record_of(EventKind::alloc, 8 * MiB, 2),
+                  record_of(EventKind::out_of_memory, 20 * MiB, 3)}};
+  const Shortage s = failed_requests(device).at(0).shortage;
+  EXPECT_EQ(s.elsewhere, 32 * MiB);
+  EXPECT_EQ(s.missing(), 20 * MiB);
+  EXPECT_EQ(s.fits(), 0u);
+}
+
+TEST(FailedRequests, DoNotEndARunWhoseStepsGoOnElsewhere) {
+  const DeviceLog pinned{.name = "pinned:cuda", .records = {record_of(EventKind::out_of_memory, MiB, 5)}};
+  Log log{.devices = {pinned, {.name = "cuda:0", .records = {record_of(EventKind::step_begin, 1, 4)}}}};
+  EXPECT_TRUE(ended_out_of_memory(log, log.devices[0]));
+  log.devices[1].records.push_back(record_of(EventKind::step_begin, 2, 6));
+  EXPECT_FALSE(ended_out_of_memory(log, log.devices[0]));
 }
 
 TEST(FailedRequests, SurviveRecordsOfUnknownBlocks) {

@@ -115,6 +115,7 @@ TEST(MemoryReport, ScopesAreThoseOfEachThread) {
   EXPECT_THAT(scopes.phase, ElementsAre(backward, 0, backward, backward, backward, backward, 0, 0));
   EXPECT_THAT(scopes.module, ElementsAre(0, 7, 0, 4, 0, 0, 0, 0));
   EXPECT_THAT(scopes.op, ElementsAre(0, 0, 3, 3, 3, 0, 0, 0));
+  EXPECT_THAT(scopes.begins_op, ElementsAre(0, 0, 1, 0, 0, 0, 0, 0));
   EXPECT_THAT(scopes.elapsed, ElementsAre(10, 10, 5, 5, 10, 5, 5, 10));
 }
 
