@@ -1,14 +1,16 @@
-// Modules are checkpointed one after the other. Of the modules that are enough, the one with the least recomputation is
-// chosen. If none is enough, the one that lowers the peak most is chosen. If none lowers the peak, a chosen module is
-// replaced by its parts, because recomputing all of it at once causes the peak. Then modules that are no longer needed
-// are dropped, the most expensive first. Finally sets with less recomputation are tried, the cheapest first, if their
-// modules together save the missing bytes.
+// Modules are checkpointed one after the other. Of the modules that are enough, the one whose recomputation takes the
+// least time is chosen. Times are estimated from the FLOP and bytes of ops (forward_cost.h). If none is enough, the one
+// that lowers the peak most is chosen. If none lowers the peak, a chosen module is replaced by its parts, because
+// recomputing all of it at once causes the peak. Then modules that are no longer needed are dropped, the most expensive
+// first. Finally sets with less recomputation are tried, the cheapest first, if their modules together save the missing
+// bytes.
 #include "bytetape/nn/fit.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +22,7 @@
 #include "bytetape/core/memory/format.h"
 #include "bytetape/core/setting.h"
 #include "bytetape/nn/ambient.h"
+#include "bytetape/nn/forward_cost.h"
 
 namespace bytetape::detail {
 
@@ -83,13 +86,20 @@ std::map<std::string, Made> made_in_forward(const Prediction& p, const std::vect
 
 class Search {
  public:
-  Search(std::size_t limit, const Predict& predict) : limit_(limit), predict_(predict) {}
+  Search(std::size_t limit, DeviceType type, const Predict& predict) : limit_(limit), type_(type), predict_(predict) {}
 
   Fit run(const FitOptions& options, bool has_pinned) {
     Prediction with = predict_({}, limit_), without = with;
     if (!with.fits()) {
-      without = look(without_levers_);
+      {
+        const ForwardCost cost(type_);
+        without = look(without_levers_);
+        for (const auto& [module, seconds] : cost.by_module())
+          costs_[memory::plain_path(within_model(module, modules_))] += seconds;
+      }
       made_ = made_in_forward(without, modules_);
+      if (costs_.empty())  // no op was seen: bytes stand for time
+        for (const auto& [path, made] : made_) costs_[path] = static_cast<double>(made.bytes);
       peak_ = without.peak_allocated();
       missing_ = peak_ - std::min(peak_, limit_);
       if (!(options.checkpoint && checkpoint(options.tries)) && options.offload && has_pinned) offload();
@@ -104,7 +114,7 @@ class Search {
     std::string path;
     std::size_t gain;   // bytes by which it lowered the peak when it was last tried
     std::size_t saves;  // bytes that are not saved for backward if only this module is checkpointed
-    std::size_t again;  // bytes that its forward allocates
+    double again;       // time of its forward
   };
 
   /// Predicts without a limit.
@@ -142,6 +152,15 @@ class Search {
     }
     return bytes;
   }
+  /// Returns the time of the modules' forward.
+  double cost_of(const Paths& modules) const {
+    double cost = 0;
+    for (const auto& [path, seconds] : costs_) {
+      const auto has = [&, &of = path](const auto& m) { return is_within(of, m); };
+      if (std::any_of(modules.begin(), modules.end(), has)) cost += seconds;
+    }
+    return cost;
+  }
   double part_of_forward(const Paths& modules) const {
     std::size_t all = 0;
     for (const auto& [path, made] : made_) all += made.bytes;
@@ -152,7 +171,7 @@ class Search {
     const std::size_t saved = peak_saved(look(without_levers_));
     for (const std::string& m : modules_)
       if (const std::size_t then = peak_saved(look(options_of({m}))); then < saved)
-        useful_.push_back({m, saved - then, saved - then, made_by({m})});
+        useful_.push_back({m, saved - then, saved - then, cost_of({m})});
     while (!(peak_ <= limit_ && fits(memory_options_)))
       if (!add_one(true) && !add_one(false) && !split_one()) return false;
     leave_out();
@@ -166,7 +185,7 @@ class Search {
     std::stable_sort(useful_.begin(), useful_.end(), [](const Useful& a, const Useful& b) { return a.gain > b.gain; });
     std::optional<std::string> enough, best;
     std::size_t highest = 0;
-    double least = 2;
+    double least = std::numeric_limits<double>::infinity();
     for (Useful& u : useful_) {
       if (gains_fall && !enough && highest >= u.gain) break;
       if (is_part_of_choice(u.path)) continue;
@@ -174,8 +193,7 @@ class Search {
       const std::size_t peak = look(then).peak_allocated();
       u.gain = peak_ - std::min(peak, peak_);
       if (u.gain > highest) highest = u.gain, best = u.path;
-      if (peak <= limit_ && part_of_forward({u.path}) < least && fits(then))
-        least = part_of_forward({u.path}), enough = u.path;
+      if (peak <= limit_ && u.again < least && fits(then)) least = u.again, enough = u.path;
     }
     if (!enough && !best) return false;
     const Paths then = and_also(enough ? *enough : *best);
@@ -214,7 +232,8 @@ class Search {
   /// A set of modules of which none contains another.
   struct Choice {
     Paths modules;
-    std::size_t again = 0, saves = 0;  // bytes
+    double again = 0;       // time
+    std::size_t saves = 0;  // bytes
   };
 
   void choose_cheaper(std::size_t tries) {
@@ -228,9 +247,9 @@ class Search {
     for (std::size_t i = 0; i < std::min(tries, cheaper.size()); ++i)
       if (fits(options_of(cheaper[i].modules))) return choose(cheaper[i].modules, peak_);
   }
-  /// Collects sets that extend `with` by modules from number `from` on, recompute less than `limit` bytes, and may be
+  /// Collects sets that extend `with` by modules from number `from` on, take less than `limit` to recompute, and may be
   /// enough.
-  void collect(std::size_t from, const Choice& with, std::size_t limit, std::vector<Choice>& to,
+  void collect(std::size_t from, const Choice& with, double limit, std::vector<Choice>& to,
                std::size_t& looked_at) const {
     constexpr std::size_t most = std::size_t{1} << 16;
     if (++looked_at > most) return;
@@ -250,7 +269,7 @@ class Search {
   void leave_out() {
     std::vector<std::string> dearest(chosen_.begin(), chosen_.end());
     std::stable_sort(dearest.begin(), dearest.end(),
-                     [&](const auto& a, const auto& b) { return part_of_forward({a}) > part_of_forward({b}); });
+                     [&](const auto& a, const auto& b) { return cost_of({a}) > cost_of({b}); });
     for (std::size_t i = 0; i < dearest.size();) {
       Paths then = chosen_;
       then.erase(dearest[i]);
@@ -305,12 +324,14 @@ class Search {
   }
 
   const std::size_t limit_;
+  const DeviceType type_;
   const Predict& predict_;
   const MemoryOptions without_levers_;
-  std::vector<std::string> modules_;  // paths of the model's modules, in its order
-  Paths chosen_;                      // modules to checkpoint
-  std::vector<Useful> useful_;        // modules whose checkpoint lowers the saved bytes
-  std::map<std::string, Made> made_;  // by path, without memory options
+  std::vector<std::string> modules_;     // paths of the model's modules, in its order
+  Paths chosen_;                         // modules to checkpoint
+  std::vector<Useful> useful_;           // modules whose checkpoint lowers the saved bytes
+  std::map<std::string, Made> made_;     // by path, without memory options
+  std::map<std::string, double> costs_;  // seconds of forward, by path
   SaveOnCpuOptions saved_ = without_levers_.saved;
   MemoryOptions memory_options_;  // the chosen options
   std::size_t peak_ = 0;          // allocated bytes with the chosen options
@@ -368,7 +389,7 @@ std::string Fit::text() const {
 namespace bytetape::detail {
 
 nn::Fit fit(std::size_t limit, const nn::FitOptions& options, Device device, const nn::Predict& predict) {
-  return nn::Search(limit, predict).run(options, memory::pinned_for(Device::meta(device)) != nullptr);
+  return nn::Search(limit, device.type, predict).run(options, memory::pinned_for(Device::meta(device)) != nullptr);
 }
 
 }  // namespace bytetape::detail
