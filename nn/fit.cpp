@@ -164,7 +164,11 @@ class Search {
   double part_of_forward(const Paths& modules) const {
     std::size_t all = 0;
     for (const auto& [path, made] : made_) all += made.bytes;
-    return all ? static_cast<double>(made_by(modules)) / static_cast<double>(all) : 0;
+    if (all) return static_cast<double>(made_by(modules)) / static_cast<double>(all);
+    const double cost = cost_of(modules);  // a replayed step allocates nothing in forward
+    double whole = 0;
+    for (const auto& [path, seconds] : costs_) whole += seconds;
+    return whole > 0 ? cost / whole : 0;
   }
 
   bool checkpoint(std::size_t tries) {
