@@ -6,7 +6,7 @@
 
 namespace bytetape::nn {
 
-// What products and large elementwise ops reach on an H100 in TF32, and on two cores of a server.
+// The rates of large products and elementwise ops on an H100 in TF32, and on two cores of a server.
 ForwardCost::ForwardCost(DeviceType type)
     : flop_per_s_(type == DeviceType::cuda ? 3e14 : 1e11), bytes_per_s_(type == DeviceType::cuda ? 2.5e12 : 1.5e10) {}
 

@@ -14,19 +14,9 @@
 namespace bytetape::examples {
 namespace {
 
-/// The columns of text in a cell of UTF-8.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-std::string padded(const std::string& text, std::size_t width) {
-  return text + std::string(width - std::min(width, width_of(text)), ' ');
-}
-
 void print_row(const TimeRow& r, std::uint64_t whole, std::size_t width) {
   const std::string calls = r.calls ? memory::format_exact(r.calls) : "";
-  fmt::print("  {}  {:<9} {:>8} {}{:>6}  {}\n", padded(r.name, width), r.phase, calls,
-             std::string(9 - std::min<std::size_t>(9, width_of(memory::format_time(r.time))), ' ') +
-                 memory::format_time(r.time),
+  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}  {}\n", r.name, width, r.phase, calls, memory::format_time(r.time),
              memory::format_share(r.time, whole), memory::format_bar(r.time, whole, 20));
 }
 
@@ -38,12 +28,12 @@ void print_table(const std::vector<TimeRow>& rows, const memory::StepTime& step,
   for (std::size_t i = 0; i < rows.size(); ++i) {
     calls += rows[i].calls;
     if (i < shown)
-      width = std::max(width, width_of(rows[i].name));
+      width = std::max(width, rows[i].name.size());
     else
       rest += rows[i].time;
   }
-  fmt::print("  {}  {:<9} {:>8} {:>9}{:>6}\n", padded(by == "module" ? "module" : "op", width), "phase", "calls",
-             "time", "share");
+  fmt::print("  {:<{}}  {:<9} {:>8} {:>9}{:>6}\n", by == "module" ? "module" : "op", width, "phase", "calls", "time",
+             "share");
   for (std::size_t i = 0; i < shown; ++i) print_row(rows[i], step.time(), width);
   if (rest) print_row({fmt::format("{} more", rows.size() - shown), "", 0, rest}, step.time(), width);
   print_row({"a step", "", calls, step.time()}, step.time(), width);

@@ -46,7 +46,7 @@ External ExternalRanges::total() const {
   return total_;
 }
 
-/// Returns the border at an address. Inserts it if there is none.
+/// Returns the border at an address. Inserts it if it is missing.
 ExternalRanges::Borders::iterator ExternalRanges::border_at(std::uintptr_t address) {
   const auto next = borders_.lower_bound(address);
   if (next != borders_.end() && next->first == address) return next;

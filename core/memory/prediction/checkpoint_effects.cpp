@@ -369,7 +369,10 @@ std::size_t RecordedStep::freed_at_end(const std::string& module) const {
     if (std::any_of(records_.begin() + static_cast<std::ptrdiff_t>(call.forward.end),
                     records_.begin() + static_cast<std::ptrdiff_t>(step_.end), is_its_backward))
       continue;
-    for (std::size_t block = 0; block < lives_.size(); ++block)
+    const auto first = std::lower_bound(lives_.begin(), lives_.end(), call.forward.begin,
+                                        [](const Life& life, std::size_t i) { return life.born < i; });
+    auto block = static_cast<std::size_t>(first - lives_.begin());
+    for (; block < lives_.size() && lives_[block].born < call.forward.end; ++block)
       if (is_freed_at_end(block, call, module)) freed += lives_[block].bytes;
   }
   return freed;

@@ -4,28 +4,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <initializer_list>
 
 namespace bytetape::memory {
 
-std::string format_bytes(std::size_t bytes) {
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1023.5 && unit < 6; ++unit) value /= 1024;  // 1023.5 would print as 1024
+namespace {
+
+/// Formats a number with three significant digits, in the first unit in which it is below `base`, or in the last one.
+std::string in_units(std::uint64_t n, double base, std::initializer_list<const char*> units) {
+  auto value = static_cast<double>(n);
+  auto unit = units.begin();
+  if (value < base) return fmt::format("{} {}", n, *unit);
+  for (; value >= base - 0.5 && unit + 1 != units.end(); ++unit) value /= base;  // 1023.5 would print as 1024
   const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f} {}", value, digits, units[unit]);
+  return fmt::format("{:.{}f} {}", value, digits, *unit);
 }
 
-std::string format_time(std::uint64_t nanoseconds) {
-  constexpr const char* units[] = {"ns", "µs", "ms", "s"};
-  if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
-  auto value = static_cast<double>(nanoseconds);
-  int unit = 0;
-  for (; value >= 999.5 && unit < 3; ++unit) value /= 1000;  // 999.5 would print as 1000
-  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f} {}", value, digits, units[unit]);
+}  // namespace
+
+std::string format_bytes(std::size_t bytes) {
+  return in_units(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
 }
+
+std::string format_time(std::uint64_t nanoseconds) { return in_units(nanoseconds, 1000, {"ns", "µs", "ms", "s"}); }
 
 std::string format_exact(std::size_t bytes) {
   const std::string digits = std::to_string(bytes);

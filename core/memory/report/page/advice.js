@@ -3,13 +3,9 @@
 function drawAdvice() {
   const place = document.getElementById("advice");
   const [first, ...others] = report.advice.map(withoutOnlyDevice);
-  if (!first) {
-    const reason = whyNoAdvice();
-    place.hidden = !reason;
-    return place.replaceChildren(element("h2", {}, "Advice"), element("p", {}, reason));
-  }
-  const list = (texts) => element("ul", {}, texts.map(adviceItem));
   place.hidden = false;
+  if (!first) return place.replaceChildren(element("h2", {}, "Advice"), element("p", {}, whyNoAdvice()));
+  const list = (texts) => element("ul", {}, texts.map(adviceItem));
   return place.replaceChildren(element("h2", {}, "Advice"), roomText(), list([first]), others.length > 0 &&
     element("details", {}, element("summary", {}, `${formatExact(others.length)} more`), list(others)) || "");
 }
@@ -23,10 +19,9 @@ function withoutOnlyDevice(text) {
 
 // Says so if most of the limit is free, because saving memory costs time.
 function roomText() {
-  const [, name] = shownDevices(report.runs[0])[0] ?? [];
-  const device = report.runs[0].devices.findIndex((d) => d.name === name);
-  if (device < 0) return "";
-  const shown = deviceOf(report.runs[0], device);
+  const [first] = shownDevices(report.runs[0]);
+  if (!first) return "";
+  const shown = deviceOf(report.runs[0], first[0]);
   const { bytes, event } = reservedPeak(shown);
   const limit = shown.limitAt(event);
   if (limit == null || bytes > limit / 2) return "";

@@ -5,12 +5,12 @@ function drawBanner(change) {
   const device = currentDevice();
   const place = document.getElementById("banner");
   place.hidden = !device.header.endedOutOfMemory;
-  if (!place.hidden) place.replaceChildren(...bannerOf(device, device.failures.length - 1));
+  if (!place.hidden) place.replaceChildren(...bannerOf(device));
 }
 
-function bannerOf(device, failure) {
-  const i = device.failures[failure];
-  const { missing, fits, verdict } = device.header.failures[failure];
+function bannerOf(device) {
+  const i = device.failures[device.failures.length - 1];
+  const { missing, fits, verdict } = device.header.failures[device.failures.length - 1];
   const limit = device.limitAt(i);
   const [reserved, allocated] = [device.history.at(i)[RESERVED], device.history.allocated[i]];
   const figures = [["allocated", allocated], ["free, in pieces", reserved - allocated],

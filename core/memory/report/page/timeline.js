@@ -35,9 +35,7 @@ class Timeline {
       .on("click", listener((event) => this.pin(event)));
     this.surface.node().addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.brush = d3.brushX().on("brush", listener((event) => this.brushed(event)));
-    document.addEventListener("keydown", (event) => {
-      timelineKey(this, event);
-    });
+    document.addEventListener("keydown", (event) => timelineKey(this, event));
     new ResizeObserver(() => this.redraw()).observe(this.root);
   }
 
