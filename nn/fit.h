@@ -53,8 +53,7 @@ struct Fit {
   MemoryOptions memory_options;      ///< empty if the program fits without; the best ones tried if nothing fits
   std::size_t limit = 0;             ///< bytes
   memory::Prediction without, with;  ///< without memory options; with these ones and under the limit
-  double recompute_fraction =
-      0;  ///< the fraction of forward that is recomputed: in bytes; in time if steps are replayed
+  double recompute_fraction = 0;     ///< the recomputed fraction of forward, in bytes; in time for replayed steps
   /// If the program does not fit: the smallest limit found, in bytes, under which it fits with these memory options.
   /// Else 0.
   std::size_t enough = 0;
