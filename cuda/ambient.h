@@ -15,6 +15,17 @@ struct RecordingStreams {
   std::vector<std::shared_ptr<const void>>* kept = nullptr;  // objects that live as long as the recording
 };
 
+/// The last launches of recorded work, if they are overlapping ones (runtime/overlap.h): the memory that they write.
+struct OverlappingWrites {
+  static constexpr int most = 32;
+  struct Range {
+    std::uintptr_t begin, end;
+  };
+  const void* stream = nullptr;  // null: unknown, as the last launch is another one
+  int count = 0;
+  Range ranges[most] = {};
+};
+
 /// A clipping of gradients that no step has followed yet.
 struct Clipped {
   const unsigned* answer = nullptr;  // on the device: not 0 if the clipping was skipped
@@ -26,6 +37,9 @@ struct Clipped {
 struct Ambient {
   /// The streams that record this thread's work as a graph. Set by RecordingScope (runtime/graph.cpp). Default: none.
   RecordingStreams recording{};
+  /// What the next overlapping kernel may not read early. Set by launch_overlapping() (runtime/overlap.h), and
+  /// cleared by stream_of(), which every launch calls. Default: unknown.
+  OverlappingWrites overlapping{};
   /// The number of CUDA's current device, whose errors its calls return. Set by make_current() (runtime/runtime.cpp)
   /// and never restored, as each call makes its own device current. Default: -1, not yet set.
   int current_device = -1;

@@ -4,9 +4,12 @@
 Writes model.safetensors (with Hugging Face's names), tokens.npy and, for each mode, torch_<mode>_<precision>.csv into a
 folder. bench/losses then trains on the same weights and tokens. --compare prints how far the losses are apart, and draws
 them.
+--gradients writes the gradients of the first step, of each mode and precision. With --compare, it prints how far they are
+from those of f64, also for bench/losses --gradients.
 usage: bench/pytorch/losses.py FOLDER --text FILE [--device cuda] [--precisions f32,bf16] [--modes eager,compile]
                                [--steps 200] [--batch 8] [--context 1024] [--layers 12] [--width 768] [--threads N]
-       bench/pytorch/losses.py FOLDER --compare [--picture losses.png]
+                               [--gradients]
+       bench/pytorch/losses.py FOLDER --compare [--picture losses.png] [--gradients]
 """
 import argparse
 import gzip
@@ -69,6 +72,7 @@ def batches(path, steps, batch, context):
 
 def train(model, tokens, mode, precision, device):
     torch.backends.cuda.matmul.allow_tf32 = precision == 'tf32'
+    model.to(torch.float64 if precision == 'f64' else torch.float32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
     loss_of = torch.compile(model) if mode == 'compile' else model
     losses = []
@@ -83,15 +87,42 @@ def train(model, tokens, mode, precision, device):
     return losses
 
 
+def first_gradients(model, tokens, mode, precision, device):
+    torch.backends.cuda.matmul.allow_tf32 = precision == 'tf32'
+    model.to(torch.float64 if precision == 'f64' else torch.float32).zero_grad(set_to_none=True)
+    windows = torch.from_numpy(tokens[0]).to(device)
+    with torch.autocast(device, torch.bfloat16, enabled=precision == 'bf16'):
+        loss = (torch.compile(model) if mode == 'compile' else model)(windows[:, :-1].contiguous(),
+                                                                      windows[:, 1:].contiguous())
+    loss.backward()
+    return {name: p.grad.cpu() for name, p in model.named_parameters()}
+
+
+def compare_gradients(folder):
+    """Prints the relative error of each parameter's gradient, in units of 1e-8, and the median."""
+    from safetensors.torch import load_file
+    exact = load_file(folder / 'gradients_torch_eager_f64.safetensors')
+    files = [f for f in sorted(folder.glob('gradients_*.safetensors')) if not f.stem.endswith('_f64')]
+    errors = {}
+    for f in files:
+        errors[f.stem[len('gradients_'):]] = {
+            name: ((g.double() - exact[name]).norm() / exact[name].norm() * 1e8).item() for name, g in load_file(f).items()}
+    print('relative errors of gradients, 1e-8:', ', '.join(errors))
+    for name in exact:
+        print(f'{name:26}' + ''.join(f'{e[name]:12.4g}' for e in errors.values()))
+    print(f'{"median":26}' + ''.join(f'{numpy.median(list(e.values())):12.4g}' for e in errors.values()))
+
+
 def compare(folder, picture):
-    """Prints the largest and the mean distance of each curve from PyTorch's eager one of the same precision."""
+    """Prints the largest and the mean distance of each curve from PyTorch's eager ones of the same precision and f64."""
     curves = {f.stem: numpy.loadtxt(f) for f in sorted(folder.glob('*_*.csv'))}
     for name, curve in curves.items():
-        eager = curves.get('torch_eager_' + name.rsplit('_', 1)[1])
-        if eager is not None and curve is not eager:
-            apart = numpy.abs(curve - eager)
-            print(f'{name}: at most {apart.max():.3g}, on average {apart.mean():.3g} from PyTorch eager, '
-                  f'{len(curve)} steps, {curve[0]:.4f} to {curve[-1]:.4f}')
+        for precision in dict.fromkeys((name.rsplit('_', 1)[1], 'f64')):
+            eager = curves.get('torch_eager_' + precision)
+            if eager is not None and curve is not eager:
+                apart = numpy.abs(curve - eager)
+                print(f'{name}: at most {apart.max():.3g}, on average {apart.mean():.3g} from PyTorch eager {precision}, '
+                      f'{len(curve)} steps, {curve[0]:.4f} to {curve[-1]:.4f}')
     if not picture:
         return
     import matplotlib
@@ -121,6 +152,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('folder', type=Path)
     p.add_argument('--compare', action='store_true')
+    p.add_argument('--gradients', action='store_true')
     p.add_argument('--picture')
     p.add_argument('--text')
     p.add_argument('--device', default='cuda' if torch.cuda.is_available() else 'cpu')
@@ -130,7 +162,7 @@ def main():
         p.add_argument(f'--{name}', type=int, default=default)
     a = p.parse_args()
     if a.compare:
-        return compare(a.folder, a.picture)
+        return compare_gradients(a.folder) if a.gradients else compare(a.folder, a.picture)
     if not a.text:
         p.error('--text is missing')
     if a.threads:
@@ -146,6 +178,11 @@ def main():
     for precision in a.precisions.split(','):
         for mode in a.modes.split(','):
             model.load_state_dict(first)
+            if a.gradients:
+                from safetensors.torch import save_file
+                save_file(first_gradients(model, tokens, mode, precision, a.device),
+                          a.folder / f'gradients_torch_{mode}_{precision}.safetensors')
+                continue
             losses = train(model, tokens, mode, precision, a.device)
             numpy.savetxt(a.folder / f'torch_{mode}_{precision}.csv', losses, fmt='%.9g')
             print(f'{mode} {precision}: loss {losses[0]:.4f} to {losses[-1]:.4f}', flush=True)

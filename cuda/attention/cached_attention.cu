@@ -149,15 +149,21 @@ __device__ bool combine_blocks(Softmax<C>& of_block, int blocks, int rank) {
 
 template <class T, bool are_vectors, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size, sizeof(T) < 8 ? 4 : 2)
-    cached_attention_kernel(const __grid_constant__ Arguments<T> a) {
+    cached_attention_kernel(Turn turn, const __grid_constant__ Arguments<T> a) {
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ C shared_query[most_cached_columns];
   const auto blocks = static_cast<unsigned>(a.blocks);
   const int column = static_cast<int>(threadIdx.x), rank = static_cast<int>(blockIdx.x % blocks);
   if (may_split<T> && a.blocks > 1) announce_to_cluster();
-  wait_for_earlier_work();
+  if (!a.reads_early) wait_for_earlier_work(turn);
   const Place at(a, rank);
   const Query query(a, blockIdx.x / blocks);
+  Staging<T> staging(memory);
+  Copies<T, are_vectors> copies(a, query, at);
+  if (a.reads_early) {
+    copies.template copy_round<Which::cached>(a, query, at, staging);
+    wait_for_earlier_work(turn);
+  }
   const bool has_column = column < a.d, writes = has_column && rank == 0 && query.head % a.heads_per_group == 0;
   // The column of this query's token.
   const auto of_token = [&](const auto& x, unsigned head, std::int64_t token) {
@@ -168,9 +174,10 @@ __global__ void __launch_bounds__(block_size, sizeof(T) < 8 ? 4 : 2)
     new_key = *of_token(a.k, query.kv_head, query.i);
     new_value = *of_token(a.v, query.kv_head, query.i);
   }
-  Staging<T> staging(memory);
-  Copies<T, are_vectors> copies(a, query, at);
-  copies.copy_round(a, query, at, staging);
+  if (a.reads_early)
+    copies.template copy_round<Which::others>(a, query, at, staging);
+  else
+    copies.template copy_round<Which::all>(a, query, at, staging);
   if (column < a.along * columns)
     shared_query[column] = has_column ? widened(*of_token(a.q, query.head, query.i)) : C{0};
   if (!a.check_positions()) {
@@ -193,7 +200,7 @@ __global__ void __launch_bounds__(block_size, sizeof(T) < 8 ? 4 : 2)
     attend(a, mine, at, left, staging, partial);
     left -= at.groups * together<T>;
     if (left <= 0) break;
-    copies.copy_round(a, query, at, staging);
+    copies.template copy_round<Which::all>(a, query, at, staging);
   }
   combine_groups(partial, a.along);
   Softmax<C> all = combine_warps(a, at, partial, reinterpret_cast<C*>(memory));
@@ -213,7 +220,6 @@ bool has_vectors(const ConstView& x) {
 template <class T>
 int blocks_of_query(const CachedAttentionArgs& a, unsigned queries) {
   constexpr unsigned enough = 264;  // blocks that keep a large GPU busy
-  stream_of(a.y.device);            // makes the device current
   if (!may_split<T> || !can_overlap(a.y.device)) return 1;
   const std::int64_t of_round = block_size / threads_of_group(a) * together<T>;
   int blocks = 1;
@@ -236,7 +242,8 @@ void cached_attention(const CachedAttentionArgs& args) {
                         .blocks = queries * static_cast<unsigned>(blocks),
                         .threads = block_size,
                         .shared_bytes = Staging<T>::bytes,
-                        .cluster = blocks},
+                        .cluster = blocks,
+                        .writes = {&args.y, &args.keys, &args.values}},
                        kernel, Arguments<T>(args, blocks));
   });
 }

@@ -9,6 +9,7 @@
 #include "bytetape/cuda/pointwise/convert.cuh"
 #include "bytetape/cuda/runtime/fault.h"
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/overlap.h"
 
 namespace bytetape::cuda::cached {
 
@@ -56,6 +57,7 @@ struct Arguments {
   unsigned heads, heads_per_group, tokens;
   int d, along;        // columns of a head, threads of a group
   int blocks;          // of a query
+  bool reads_early;    // positions and the cache, before the wait for earlier work
   compute_t<T> scale;  // of scores, whose exponentials are powers of 2
   FaultSlot faults;
 
@@ -76,6 +78,7 @@ struct Arguments {
         d(static_cast<int>(a.q.shape[3])),
         along(threads_of_group(a)),
         blocks(blocks),
+        reads_early(may_read_early(a.positions, a.keys, a.values)),
         scale(static_cast<compute_t<T>>(a.scale * std::numbers::log2e)),
         faults(a.y.device) {}
 
@@ -193,6 +196,9 @@ class Walker {
   std::int64_t cached_step_, new_step_;
 };
 
+/// Which tokens of a round to copy: all, those in the cache, or then the others.
+enum class Which { all, cached, others };
+
 /// Copies the keys and values of a group, round after round.
 template <class T, bool are_vectors>
 class Copies {
@@ -200,19 +206,27 @@ class Copies {
   __device__ Copies(const Arguments<T>& a, const Query& query, const Place& at)
       : keys_(a.keys, a.k, query, at), values_(a.values, a.v, query, at), j_(at.group) {}
 
-  /// Starts to copy the next round.
+  /// Starts to copy tokens of a round, and goes on to the next round unless `which` is only a part of it.
+  template <Which which>
   __device__ void copy_round(const Arguments<T>& a, const Query& query, const Place& at, Staging<T>& staging) {
+    Walker<T> keys = keys_, values = values_;
+    std::int64_t j = j_;
 #pragma unroll
-    for (int u = 0; u < together<T>; ++u, j_ += at.groups) {
-      const bool is_cached = j_ < query.cached, is_there = j_ < query.end;
+    for (int u = 0; u < together<T>; ++u, j += at.groups) {
+      const bool is_cached = j < query.cached, is_there = j < query.end;
       const auto copy = [&](auto part, Walker<T>& walker, const Tokens<T>& cache, const Tokens<const T>& fresh) {
         const std::int64_t step = is_cached ? cache.strides[3] : fresh.strides[3];
-        staging.template copy<are_vectors>(u, part, walker.token(is_cached), step, a.d, at, is_there);
+        if (which == Which::all || is_cached == (which == Which::cached))
+          staging.template copy<are_vectors>(u, part, walker.token(is_cached), step, a.d, at, is_there);
         walker.advance();
       };
-      copy(Staging<T>::key, keys_, a.keys, a.k);
-      copy(Staging<T>::value, values_, a.values, a.v);
+      copy(Staging<T>::key, keys, a.keys, a.k);
+      copy(Staging<T>::value, values, a.values, a.v);
     }
+    if (which == Which::cached) return;
+    keys_ = keys;
+    values_ = values;
+    j_ = j;
   }
 
  private:

@@ -29,7 +29,8 @@ struct Arguments {
   Out *y, *z;
   std::int64_t columns, x_step, w_step, bias_row, bias_column, y_row, y_column;
   int rows, vectors;
-  int shift = 5;  // 1 << shift threads share a column
+  int shift = 5;     // 1 << shift threads share a column
+  bool reads_early;  // w and bias, before the wait for earlier work
   Activation activation;
 
   explicit Arguments(const MatmulArgs& a)
@@ -47,6 +48,7 @@ struct Arguments {
         y_column(a.y.strides[2]),
         rows(static_cast<int>(a.y.shape[1])),
         vectors(static_cast<int>(a.a.shape[2]) / vector_width<T>),
+        reads_early(may_read_early(a.b, a.bias)),
         activation(a.activation) {
     while (along() < threads && vectors > along() * unroll) ++shift;
   }
@@ -61,26 +63,54 @@ __device__ float activated(Activation activation, float z) {
   return activation == Activation::gelu_tanh ? GeluTanh<Out>()(z) : z;
 }
 
-/// Adds the products of the thread's vectors: of `rows` rows of x with `outputs` columns from `first` on. A thread
-/// reads only what it copied to shared memory itself.
+/// A thread's vectors of `rows` rows of x and of `outputs` columns from `first` on, some at a time, in shared memory. A
+/// thread reads only what it copied itself.
 template <int rows, int outputs, class T, class Out>
-__device__ void add_products(const Arguments<T, Out>& a, std::int64_t first, int at, float (&sums)[rows * outputs]) {
-  constexpr int width = vector_width<T>, both = rows + outputs, together = both > 5 ? unroll / 2 : unroll;
-  __shared__ Packed<T, width> shared[together][both][threads];
-  for (int from = at; from < a.vectors; from += a.along() * together) {
+struct Staging {
+  static constexpr int width = vector_width<T>, both = rows + outputs, together = both > 5 ? unroll / 2 : unroll;
+  using Shared = Packed<T, width>[together][both][threads];
+
+  const Arguments<T, Out>& a;
+  std::int64_t first;
+  Shared& shared;
+
+  /// Calls f(u, k, is_there) for vectors from number `from` on: number u is at k.
+  template <class F>
+  __device__ void for_vectors(int from, const F& f) const {
 #pragma unroll
     for (int u = 0; u < together; ++u) {
       const int v = from + u * a.along();
       const bool is_there = v < a.vectors;
-      const std::int64_t k = is_there ? v * width : 0;
+      f(u, is_there ? std::int64_t{v} * width : 0, is_there);
+    }
+  }
+  __device__ void copy_columns(int from) const {
+    for_vectors(from, [&](int u, std::int64_t k, bool is_there) {
 #pragma unroll
       for (int i = 0; i < outputs; ++i)
         copy_async(&shared[u][i][threadIdx.x], a.w + min(first + i, a.columns - 1) * a.w_step + k, is_there);
+    });
+  }
+  __device__ void copy_rows(int from) const {
+    for_vectors(from, [&](int u, std::int64_t k, bool is_there) {
 #pragma unroll
       for (int i = 0; i < rows; ++i)
         copy_async<Cached::yes>(&shared[u][outputs + i][threadIdx.x], a.x + min(i, a.rows - 1) * a.x_step + k,
                                 is_there);
-    }
+    });
+  }
+};
+
+/// Adds the products of the thread's vectors. The copies of the first columns have begun if the kernel reads early.
+template <int rows, int outputs, class T, class Out>
+__device__ void add_products(const Staging<rows, outputs, T, Out>& staging, int at, float (&sums)[rows * outputs]) {
+  using S = Staging<rows, outputs, T, Out>;
+  constexpr int width = S::width, both = S::both, together = S::together;
+  const Arguments<T, Out>& a = staging.a;
+  const auto& shared = staging.shared;
+  for (int from = at; from < a.vectors; from += a.along() * together) {
+    if (from != at || !a.reads_early) staging.copy_columns(from);
+    staging.copy_rows(from);
     wait_for_copies();
 #pragma unroll
     for (int u = 0; u < together; ++u) {
@@ -105,19 +135,29 @@ __device__ void prefetch_columns(const Arguments<T, Out>& a, std::int64_t first,
 }
 
 template <class T, class Out, int rows, int outputs>
-__global__ void __launch_bounds__(threads) matvec_kernel(const __grid_constant__ Arguments<T, Out> a) {
+__global__ void __launch_bounds__(threads) matvec_kernel(Turn turn, const __grid_constant__ Arguments<T, Out> a) {
   const int at = static_cast<int>(threadIdx.x) & (a.along() - 1), group = static_cast<int>(threadIdx.x) >> a.shift;
   const std::int64_t first = (std::int64_t{blockIdx.x} * a.columns_at_once() + group) * outputs;
   // Thread i of a column's threads stores sum i. Its bias is loaded ahead of everything else.
   const int row = at / outputs;
   const std::int64_t column = first + at % outputs;
   const bool stores = row < a.rows && column < a.columns;
+  const auto load_bias = [&] {
+    return stores && a.bias ? widened(a.bias[row * a.bias_row + column * a.bias_column]) : 0.f;
+  };
   float bias = 0;
-  prefetch_columns<outputs>(a, first, at);
-  wait_for_earlier_work();
-  if (stores && a.bias) bias = widened(a.bias[row * a.bias_row + column * a.bias_column]);
+  __shared__ typename Staging<rows, outputs, T, Out>::Shared shared;
+  const Staging<rows, outputs, T, Out> staging{a, first, shared};
+  if (a.reads_early) {
+    if (at < a.vectors) staging.copy_columns(at);
+    bias = load_bias();
+  } else {
+    prefetch_columns<outputs>(a, first, at);
+  }
+  wait_for_earlier_work(turn);
+  if (!a.reads_early) bias = load_bias();
   float sums[rows * outputs] = {};
-  add_products<rows, outputs>(a, first, at, sums);
+  add_products(staging, at, sums);
   reduce_warp(Plus(), sums);
   if (a.along() > warp) reduce_warps<WarpOrder::tree, threads / warp>(Plus(), sums, a.along());
   if (!stores) return;
@@ -137,8 +177,9 @@ void launch(const MatmulArgs& args) {
   const auto with = [&](auto rows, auto outputs) {
     const std::int64_t of_block = a.columns_at_once() * outputs;
     const auto blocks = static_cast<unsigned>((a.columns + of_block - 1) / of_block);
-    launch_overlapping({.device = args.y.device, .blocks = blocks, .threads = threads},
-                       matvec_kernel<T, Out, rows, outputs>, a);
+    launch_overlapping(
+        {.device = args.y.device, .blocks = blocks, .threads = threads, .writes = {&args.y, &args.before_activation()}},
+        matvec_kernel<T, Out, rows, outputs>, a);
   };
   const auto with_rows = [&](auto rows) {
     if (a.columns < many_columns)

@@ -10,11 +10,10 @@ namespace row_norm {
 __device__ inline float rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ inline double rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
-/// Computes y = (x - mean) r weight + bias for adjacent elements, with x - mean = x - pivot - distance.
-template <class S, int lanes, class T, class W, class C = compute_t<T>>
-__device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const W* weight,
-                                       const W* bias, std::int64_t at) {
-  const auto w = load_or<lanes>(weight, at, C(1)), b = load_or<lanes>(bias, at, C(0));
+/// Computes y = (x - mean) r w + b for adjacent elements, with x - mean = x - pivot - distance.
+template <class S, int lanes, class T, class C>
+__device__ Packed<S, lanes> normalised(const Packed<T, lanes>& x, C pivot, C distance, C r, const Packed<C, lanes>& w,
+                                       const Packed<C, lanes>& b) {
   Packed<S, lanes> y;
   for (int k = 0; k < lanes; ++k)
     y.values[k] =
@@ -73,6 +72,14 @@ struct Forward {
     if (weight) load(weight + at);
     if (bias) load(bias + at);
   }
+  template <int lanes>
+  __device__ Packed<C, lanes> weights(std::int64_t at) const {
+    return load_or<lanes>(weight, at, C(1));
+  }
+  template <int lanes>
+  __device__ Packed<C, lanes> biases(std::int64_t at) const {
+    return load_or<lanes>(bias, at, C(0));
+  }
   /// Stores the statistics of a row.
   __device__ void store(std::int64_t row, C center, C r) const {
     if (centred) mean[row] = center;
@@ -82,12 +89,24 @@ struct Forward {
 
 // Means are of differences from the row's first element, its pivot. Without a pivot, rounding of large values would
 // hide small differences. Whole blocks loop over rows, because sum_over_row() needs all threads.
-template <class T, class S, class W, int lanes, int held, bool centred, bool adds, class C = compute_t<T>>
+//
+// If `early`, coefficients are loaded to registers before the kernel waits for earlier work.
+template <class T, class S, class W, int lanes, int held, bool centred, bool adds, bool early, class C = compute_t<T>>
 __global__ void __launch_bounds__(block_size)
-    layer_norm_kernel(std::int64_t rows, int n, Forward<T, S, W, centred, adds> f) {
-  f.prefetch_coefficients(n, [](const W* line) { prefetch_to_l2(line); });
-  wait_for_earlier_work();
-  f.prefetch_coefficients(n, [](const W* line) { prefetch_to_l1(line); });
+    layer_norm_kernel(Turn turn, std::int64_t rows, int n, Forward<T, S, W, centred, adds> f) {
+  Packed<C, lanes> weights[early ? held : 1], biases[early ? held : 1];
+  if constexpr (early) {
+    for (int i = 0; i < held; ++i) {
+      const int at = static_cast<int>(threadIdx.x + i * blockDim.x) * lanes;
+      if (at >= n) continue;
+      weights[i] = f.template weights<lanes>(at);
+      biases[i] = f.template biases<lanes>(at);
+    }
+  } else {
+    f.prefetch_coefficients(n, [](const W* line) { prefetch_to_l2(line); });
+  }
+  wait_for_earlier_work(turn);
+  if constexpr (!early) f.prefetch_coefficients(n, [](const W* line) { prefetch_to_l1(line); });
   for (std::int64_t base = std::int64_t{blockIdx.x} * blockDim.y; base < rows;
        base += std::int64_t{gridDim.x} * blockDim.y) {
     const std::int64_t row = base + threadIdx.y;
@@ -126,9 +145,15 @@ __global__ void __launch_bounds__(block_size)
     sum_over_row(m2);
     const C r = 1 / ::sqrt(m2[0] / n + f.eps);
 
-    for (int i = 0; i < held; ++i)
-      if (is_here(i))
-        normalised<S>(values[i], pivot, distance, r, f.weight, f.bias, column(i)).store(f.y + row * n + column(i));
+    for (int i = 0; i < held; ++i) {
+      if (!is_here(i)) continue;
+      if constexpr (early)
+        normalised<S>(values[i], pivot, distance, r, weights[i], biases[i]).store(f.y + row * n + column(i));
+      else
+        normalised<S>(values[i], pivot, distance, r, f.template weights<lanes>(column(i)),
+                      f.template biases<lanes>(column(i)))
+            .store(f.y + row * n + column(i));
+    }
     if (is_row && threadIdx.x == 0) f.store(row, pivot + distance, r);
   }
 }
@@ -164,25 +189,38 @@ __global__ void __launch_bounds__(wide_block)
     sum_over_row(m2);
     const C r = 1 / ::sqrt(m2[0] / static_cast<C>(n) + f.eps);
     for (std::int64_t at = first; at < n; at += step)
-      normalised<S>(load<lanes>(from + at), pivot, distance, r, f.weight, f.bias, at).store(f.y + row * n + at);
+      normalised<S>(load<lanes>(from + at), pivot, distance, r, f.template weights<lanes>(at),
+                    f.template biases<lanes>(at))
+          .store(f.y + row * n + at);
     if (threadIdx.x == 0) f.store(row, pivot + distance, r);
   }
+}
+
+/// Rows whose kernel may read early. It takes more registers, which would leave fewer rows in flight if there are many.
+inline constexpr std::int64_t few_rows = 64;
+
+template <class T, class S, class W, int lanes, int held, bool centred, bool adds>
+auto kernel_for([[maybe_unused]] bool reads_early) {
+  if constexpr (adds)
+    if (reads_early) return layer_norm_kernel<T, S, W, lanes, held, centred, adds, true>;
+  return layer_norm_kernel<T, S, W, lanes, held, centred, adds, false>;
 }
 
 template <class T, class S, class W, bool centred, bool adds>
 void launch_forward(const LayerNormArgs& a) {
   const std::int64_t rows = a.x.shape[0], n = a.x.shape[1];
-  const cudaStream_t stream = stream_of(a.x.device);
+  const bool reads_early = rows <= few_rows && may_read_early(a.weight, a.bias);
   const Forward<T, S, W, centred, adds> f(a);
   const bool is_aligned =
       are_aligned({&a.x, &a.y, &a.residual, &a.sum}) && are_aligned({&a.weight, &a.bias}, coefficient_bytes<T, W>);
   with_layout<T>(n, is_aligned, [&](auto lanes, auto held, dim3 threads) {
     const unsigned blocks = row_blocks(rows, threads.y, a.x.device);
     if constexpr (held == 0)
-      wide_layer_norm_kernel<T, S, W, lanes, centred, adds><<<blocks, threads, 0, stream>>>(rows, n, f);
+      wide_layer_norm_kernel<T, S, W, lanes, centred, adds><<<blocks, threads, 0, stream_of(a.x.device)>>>(rows, n, f);
     else
-      launch_overlapping({.device = a.x.device, .blocks = blocks, .threads = threads},
-                         layer_norm_kernel<T, S, W, lanes, held, centred, adds>, rows, static_cast<int>(n), f);
+      launch_overlapping(
+          {.device = a.x.device, .blocks = blocks, .threads = threads, .writes = {&a.y, &a.sum, &a.mean, &a.rstd}},
+          kernel_for<T, S, W, lanes, held, centred, adds>(reads_early), rows, static_cast<int>(n), f);
   });
   check_launch();
 }

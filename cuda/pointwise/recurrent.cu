@@ -216,8 +216,8 @@ constexpr int threads = 128;  // of a block; more blocks than of block_size, as 
 
 template <int n, class Step>
 __global__ void __launch_bounds__(threads)
-    step_kernel(const __grid_constant__ Step step, std::int64_t rows, std::int64_t hidden) {
-  wait_for_earlier_work();
+    step_kernel(Turn turn, const __grid_constant__ Step step, std::int64_t rows, std::int64_t hidden) {
+  wait_for_earlier_work(turn);
   const std::int64_t per_row = hidden / n, count = rows * per_row;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count;
        i += std::int64_t{gridDim.x} * threads) {

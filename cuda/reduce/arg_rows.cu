@@ -89,12 +89,12 @@ __device__ std::uint64_t best_of_block(const Arguments<T>& a, const T* row, int 
 }
 
 template <class T>
-__global__ void __launch_bounds__(block_size) arg_rows_kernel(const __grid_constant__ Arguments<T> a) {
+__global__ void __launch_bounds__(block_size) arg_rows_kernel(Turn turn, const __grid_constant__ Arguments<T> a) {
   __shared__ std::uint64_t all[most_blocks];
   const auto blocks = static_cast<unsigned>(a.blocks);
   const int rank = static_cast<int>(blockIdx.x % blocks);
   if (blocks > 1) announce_to_cluster();
-  wait_for_earlier_work();
+  wait_for_earlier_work(turn);
   std::int64_t offsets[2] = {};
   a.rows.add(blockIdx.x / blocks, offsets);
   const T* const row = a.x + offsets[0];
@@ -119,20 +119,22 @@ void launch(bool is_max, const ConstView& x, const Walk<2>& rows, std::int64_t n
   constexpr std::int64_t enough = 132;  // blocks that keep a large GPU busy
   const std::int64_t count = numel(rows.shape);
   int blocks = 1;
-  stream_of(x.device);  // makes the device current
   while (can_overlap(x.device) && blocks < most_blocks && count * 2 * blocks <= enough &&
          n > blocks * block_size * vector_width<T>)
     blocks *= 2;
-  launch_overlapping(
-      {.device = x.device, .blocks = static_cast<unsigned>(count * blocks), .threads = block_size, .cluster = blocks},
-      arg_rows_kernel<T>,
-      Arguments<T>{.rows = Offsets<2>(rows),
-                   .x = x.as<T>(),
-                   .indices = indices.as<std::int64_t>(),
-                   .values = values.as<T>(),
-                   .n = n,
-                   .blocks = blocks,
-                   .is_max = is_max});
+  launch_overlapping({.device = x.device,
+                      .blocks = static_cast<unsigned>(count * blocks),
+                      .threads = block_size,
+                      .cluster = blocks,
+                      .writes = {&indices, &values}},
+                     arg_rows_kernel<T>,
+                     Arguments<T>{.rows = Offsets<2>(rows),
+                                  .x = x.as<T>(),
+                                  .indices = indices.as<std::int64_t>(),
+                                  .values = values.as<T>(),
+                                  .n = n,
+                                  .blocks = blocks,
+                                  .is_max = is_max});
 }
 
 }  // namespace

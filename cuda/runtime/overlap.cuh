@@ -1,23 +1,19 @@
 #pragma once
-// Kernels that overlap with the kernel before them on the stream (programmatic dependent launch): their blocks start
-// while it finishes, and then wait for it. Meanwhile they may prefetch weights. Without can_overlap(), they start when
-// it has finished.
+// Kernels that overlap (overlap.h), and their launch.
 #include <type_traits>
 
 #include "bytetape/cuda/runtime/launch.h"
+#include "bytetape/cuda/runtime/overlap.h"
 
 namespace bytetape::cuda {
 
-/// Whether kernels overlap, and blocks form clusters (cluster.cuh): the device and the code that runs there are for
-/// compute capability 9.0 or later. The device must be current.
-bool can_overlap(Device device);
-
-/// Lets the next kernel start if it overlaps, and waits until the work before this one is done and visible. A kernel of
-/// launch_overlapping() calls this before it reads or writes memory.
-__device__ inline void wait_for_earlier_work() {
+/// Waits until the work before this kernel is done and visible, and lets the next kernel start if it overlaps. A kernel
+/// of launch_overlapping() calls this before it writes memory, and before it reads memory unless may_read_early().
+__device__ inline void wait_for_earlier_work([[maybe_unused]] Turn turn) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
+  if (!turn.waits_first) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (turn.waits_first) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
@@ -28,25 +24,17 @@ __device__ inline void prefetch_to_l2(const void* from) { asm volatile("prefetch
 /// The same, to the multiprocessor's L1 cache. It may keep what is read too early, so a kernel waits first.
 __device__ inline void prefetch_to_l1(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from)); }
 
-/// The geometry of a launch.
-struct Launch {
-  Device device;
-  unsigned blocks;
-  dim3 threads;
-  std::size_t shared_bytes = 0;
-  int cluster = 1;  // blocks of a cluster, along x; 1 without can_overlap()
-};
-
-/// Launches a kernel that begins with wait_for_earlier_work(), on the thread's stream.
+/// Launches a kernel that calls wait_for_earlier_work(), on the thread's stream.
 template <class... Parameters>
-void launch_overlapping(const Launch& l, void (*kernel)(Parameters...),
+void launch_overlapping(const Launch& l, void (*kernel)(Turn, Parameters...),
                         const std::type_identity_t<Parameters>&... arguments) {
+  const auto [stream, turn] = take_turn(l);
   cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config{};
   config.gridDim = l.blocks;
   config.blockDim = l.threads;
   config.dynamicSmemBytes = l.shared_bytes;
-  config.stream = stream_of(l.device);
+  config.stream = stream;
   config.attrs = attributes;
   if (can_overlap(l.device)) {
     cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
@@ -59,7 +47,7 @@ void launch_overlapping(const Launch& l, void (*kernel)(Parameters...),
     cluster.val.clusterDim.x = static_cast<unsigned>(l.cluster);
     cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   }
-  check(cudaLaunchKernelEx(&config, kernel, arguments...));
+  check(cudaLaunchKernelEx(&config, kernel, turn, arguments...));
 }
 
 }  // namespace bytetape::cuda

@@ -164,6 +164,7 @@ class PinnedUpstream final : public DriverUpstream {
 
 cudaStream_t stream_of(Device device) {
   note_launch(device.index);
+  ambient.overlapping.stream = nullptr;
   return where_work_goes(enter(device.index), device.index).get(memory::ambient.scope.stream);
 }
 Streams& streams_of(int index) { return enter(index).streams; }

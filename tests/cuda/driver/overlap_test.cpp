@@ -1,99 +1,106 @@
-// Tests that streams do not wait for each other: one stream is held, and another one completes its work.
-#include <cuda_runtime_api.h>
+// Kernels of captured steps that overlap, and read early what earlier ones do not write.
+#include "bytetape/cuda/runtime/overlap.h"
 
-#include <chrono>
-#include <future>
-#include <thread>
+#include <cmath>
+#include <vector>
 
 #include "bytetape/bytetape.h"
-#include "bytetape/cuda/runtime/streams.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
 
 namespace bytetape::test {
 namespace {
 
-using namespace std::chrono_literals;
+using CudaOverlap = GpuTest;
 
-constexpr auto deadline = 10s;
+constexpr std::int64_t width = 512, columns = 64;
 
-/// Holds the later work of a stream while it lives, for at most `deadline`.
-class Held {
- public:
-  explicit Held(Stream stream) {
-    const auto wait = [](void* self) { static_cast<Held*>(self)->ended_.get_future().wait_for(deadline); };
-    EXPECT_EQ(cudaLaunchHostFunc(cuda::streams_of(gpu.index).get(stream.number()), wait, this), cudaSuccess);
-    stream_ = stream.number();
+/// Products whose weights are results of products just before, and layer norms whose coefficients are.
+struct Chain {
+  std::vector<Tensor> weights;
+  Tensor bias = to(random_tensor({columns * width}, DType::bf16), gpu);
+
+  explicit Chain(int length) {
+    for (int i = 0; i < length; ++i)
+      weights.push_back(to(random_tensor({columns * width, columns}, DType::bf16), gpu) * 0.1);
   }
-  ~Held() {
-    ended_.set_value();
-    cudaStreamSynchronize(cuda::streams_of(gpu.index).get(stream_));
+  /// For x (1, columns).
+  Tensor operator()(const Tensor& x) const {
+    const NoGrad no_grad;
+    const Tensor fixed = ones({1, width}, DType::bf16, gpu);
+    Tensor y = x;
+    for (const Tensor& w : weights) {
+      const Tensor made = view(linear(y, w, bias), {columns, width});
+      const Tensor row = view(select(made, 0, 3), {1, width});
+      const Tensor normalised = add_layer_norm(row, fixed, {width}, select(made, 0, 1), select(made, 0, 2)).y;
+      y = layer_norm(linear(normalised, made, {}, Activation::relu), {columns});
+    }
+    return y;
   }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-
- private:
-  std::promise<void> ended_;
-  int stream_;
 };
 
-bool is_done(Stream stream) {
-  const bool is_done = cudaStreamQuery(cuda::streams_of(gpu.index).get(stream.number())) == cudaSuccess;
-  cudaGetLastError();  // "not ready" must not be reported by the next launch
-  return is_done;
-}
-/// Whether a stream completes all its work before half the deadline.
-bool completes(Stream stream) {
-  const auto end = std::chrono::steady_clock::now() + deadline / 2;
-  while (!is_done(stream) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
-  return is_done(stream);
-}
-
-class CudaOverlap : public GpuTest {};
-
-TEST_F(CudaOverlap, CopiesDoNotWaitForTheWork) {
-  const Tensor x = pin_memory(ones({16 << 20}, DType::u8), gpu);
-  Tensor y;
-  const auto copy = [&] {
-    const StreamScope scope(Stream::for_copies());
-    y = to(x, gpu);
-  };
-  copy();  // takes memory
-  synchronize(gpu);
-  {
-    const Held work(Stream(0));
-    copy();
-    EXPECT_TRUE(completes(Stream::for_copies()));
-    EXPECT_FALSE(is_done(Stream(0)));
+TEST_F(CudaOverlap, GivesTheBitsOfEagerKernels) {
+  const NoGrad no_grad;
+  const Chain chain(12);
+  auto captured = capture([&](const Tensor& x) { return chain(x); });
+  for (int i = 0; i < 300; ++i) {
+    const Tensor x = to(random_tensor({1, columns}, DType::bf16), gpu);
+    const auto y = captured(x).to_vector<double>();
+    ASSERT_TRUE(std::isfinite(y.front()));
+    ASSERT_EQ(y, chain(x).to_vector<double>()) << "step " << i;
   }
-  EXPECT_EQ(sum(y).item<std::int64_t>(), 16 << 20);
 }
 
-// Later work of the stream for copies delays no other stream.
-TEST_F(CudaOverlap, WhoWaitsForASavedTensorWaitsForNoLaterCopy) {
-  const Tensor x = rand({1 << 20}, DType::f32, gpu);
-  const auto first = x.to_vector<float>();
-  for (int i = 0; i < 2; ++i) {  // memory is taken in the first round
-    x.storage().copy_out();
-    {
-      const Held copies(Stream::for_copies());
-      x.storage().evict();
-      fill_(empty({1 << 20}, DType::f32, gpu), -1);  // in its memory
-      EXPECT_TRUE(completes(Stream(0))) << i;
-      EXPECT_FALSE(is_done(Stream::for_copies())) << i;
+TEST_F(CudaOverlap, ReadsEarlyOnlyWhatRunningKernelsDoNotWrite) {
+  const NoGrad no_grad;
+  if (!cuda::can_overlap(gpu)) GTEST_SKIP() << "kernels do not overlap on this GPU";
+  const Tensor x = to(random_tensor({1, columns}, DType::bf16), gpu),
+               w = to(random_tensor({width, columns}, DType::bf16), gpu);
+  const auto may_read = [](const Tensor& t) { return cuda::may_read_early(t.read()); };
+  Tensor y, more, outside;
+  bool before = true, own = true, others = false, part = true, later = true, after_another = true;
+  auto captured = capture([&] {
+    outside = x + 1;
+    before = may_read(w);
+    y = linear(x, w);
+    own = may_read(y);
+    part = may_read(narrow(y, 1, 7, 1));
+    others = may_read(w) && may_read(x);
+    more = linear(x, w);
+    later = may_read(y);
+    outside = x + 2;
+    after_another = may_read(w);
+  });
+  for (int i = 0; i < 4; ++i) captured();
+  EXPECT_FALSE(before) << "an ordinary kernel ran before";
+  EXPECT_FALSE(own);
+  EXPECT_FALSE(part);
+  EXPECT_TRUE(others);
+  EXPECT_FALSE(later) << "two kernels may be running";
+  EXPECT_FALSE(after_another);
+  linear(x, w);
+  EXPECT_FALSE(may_read(w)) << "nothing is recorded";
+}
+
+TEST_F(CudaOverlap, ForgetsWritesAfterAKernelThatWaitsFirst) {
+  const NoGrad no_grad;
+  if (!cuda::can_overlap(gpu)) GTEST_SKIP() << "kernels do not overlap on this GPU";
+  const Tensor x = to(random_tensor({1, columns}, DType::bf16), gpu),
+               w = to(random_tensor({width, columns}, DType::bf16), gpu);
+  std::vector<bool> may_read;
+  auto captured = capture([&] {
+    const Tensor y = linear(x, w);
+    may_read.clear();
+    std::vector<Tensor> kept;
+    for (int i = 0; i < 64; ++i) {
+      kept.push_back(linear(x, w));
+      may_read.push_back(cuda::may_read_early(y.read()));
     }
-    {
-      const StreamScope copies(Stream::for_copies());
-      x.storage().restore();
-    }
-    {
-      const Held copies(Stream::for_copies());
-      const Tensor y = x + x;
-      EXPECT_TRUE(completes(Stream(0))) << i;
-      EXPECT_FALSE(is_done(Stream::for_copies())) << i;
-    }
-    EXPECT_EQ(x.to_vector<float>(), first);
-    synchronize(gpu);
-  }
+  });
+  for (int i = 0; i < 4; ++i) captured();
+  EXPECT_FALSE(may_read.front());
+  EXPECT_TRUE(may_read.back());
 }
 
 }  // namespace
