@@ -12,8 +12,7 @@ namespace {
 /// A thread's scratch.
 template <class C>
 struct Scratch {
-  C *q, *k, *v, *scores, *out, *largest, *sums;
-  void* packed;
+  C *q, *k, *v, *transposed, *scores, *out, *largest, *sums;
   std::size_t bytes;
 
   Scratch(const AttentionSizes& s, void* data) {
@@ -26,8 +25,17 @@ struct Scratch {
     out = parts.take<C>(rows * s.e);
     largest = parts.take<C>(rows);
     sums = parts.take<C>(rows);
-    packed = parts.take_bytes(std::max(gemm_scratch<C>(rows, cols, s.d), gemm_scratch<C>(rows, s.e, cols)));
+    transposed = parts.take<C>(cols * s.d);
     bytes = parts.bytes();
+  }
+  /// The scratch of the rows from r on, with outputs of e columns.
+  Scratch from(std::int64_t r, std::int64_t e) const {
+    Scratch s = *this;
+    s.scores += r * key_rows;
+    s.out += r * e;
+    s.largest += r;
+    s.sums += r;
+    return s;
   }
 };
 
@@ -59,6 +67,16 @@ void store(const AttentionArgs& a, const Tile& t, std::int64_t e, const Scratch<
   copy(view_of(row_major(s.out, t.rows, e)), matrix_block(a.y, {t.batch, t.head}, t.i, 0, t.rows, e));
 }
 
+/// Adds the keys of a part of a tile, from its row r on, to the part's queries. The scratch begins with them.
+template <class C>
+void attend(const AttentionInputs& in, const Tile& part, std::int64_t r, Matrix<const C> q,
+            Matrix<const C> k_transposed, Matrix<const C> v, const Scratch<C>& s) {
+  compute_scores(in, part, q.block(r, 0, part.rows, q.cols), k_transposed.block(0, 0, q.cols, part.cols), s.scores);
+  normalise(part, v.cols, s);
+  drop(in, part, s.scores);
+  add_product<C>(tile_matrix(s.scores, part), v.block(0, 0, part.cols, v.cols), row_major(s.out, part.rows, v.cols));
+}
+
 template <class C>
 void attend(const AttentionArgs& a, const AttentionSizes& size, std::int64_t unit, void* scratch) {
   const AttentionInputs& in = a.in;
@@ -73,12 +91,13 @@ void attend(const AttentionArgs& a, const AttentionSizes& size, std::int64_t uni
   std::fill_n(s.out, t.rows * size.e, C{0});
   for (const std::int64_t end = size.end_of_keys(t.i + t.rows); t.j < end; t.j += key_rows) {
     t.cols = std::min(key_rows, end - t.j);
-    compute_scores(in, t, q, load_block(matrix_block(in.k, {t.batch, group}, t.j, 0, t.cols, size.d), s.k), s.scores,
-                   s.packed);
-    normalise(t, size.e, s);
-    drop(in, t, s.scores);
-    gemm<C>(tile_matrix(s.scores, t), load_block(matrix_block(in.v, {t.batch, group}, t.j, 0, t.cols, size.e), s.v),
-            row_major(s.out, t.rows, size.e), s.packed);
+    const auto block_of = [&](const ConstView& x) {
+      return matrix_block(x, {t.batch, group}, t.j, 0, t.cols, x.shape[3]);
+    };
+    const auto k = with_unit_col_step<C>(load_block(block_of(in.k), s.k).transposed(), s.transposed),
+               v = load_factor(block_of(in.v), s.v);
+    for_parts(in.is_causal, t,
+              [&](const Tile& part, std::int64_t r) { attend(in, part, r, q, k, v, s.from(r, size.e)); });
   }
   store(a, t, size.e, s);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bytetape/core/cpu/attention/tile_product.h"
 #include "bytetape/core/cpu/matrix_block.h"
 #include "bytetape/core/cpu/philox_blocks.h"
 #include "bytetape/core/cpu/row.h"
@@ -15,11 +16,27 @@ namespace bytetape::cpu {
 // A tile's scores (f32: 64 KiB) and the blocks of q, k and v that it reads fit an L2 cache. Tiles depend on the shapes
 // alone, so the number of threads does not change the bits.
 inline constexpr std::int64_t query_rows = 64, key_rows = 256;
+inline constexpr std::int64_t part_rows = 16;  // queries that get the same keys in a tile that a causal mask cuts
 
 /// The scores of queries i.. and keys j.. of one head.
 struct Tile {
   std::int64_t batch, head, i, j, rows, cols;
 };
+
+/// Calls f(part, r) for parts of a tile, from its row r on: without the keys that a causal mask hides from all queries
+/// of the part.
+template <class F>
+void for_parts(bool is_causal, const Tile& t, const F& f) {
+  const bool shows_all = !is_causal || t.i + 1 >= t.j + t.cols;
+  const std::int64_t step = shows_all ? t.rows : part_rows;
+  for (std::int64_t r = 0; r < t.rows; r += step) {
+    Tile part = t;
+    part.i += r;
+    part.rows = std::min(step, t.rows - r);
+    if (!shows_all) part.cols = std::clamp<std::int64_t>(part.i + part.rows - t.j, 0, t.cols);
+    f(part, r);
+  }
+}
 
 /// Row r of a tile. Rows are `key_rows` apart and padded to whole vectors.
 template <class C>
@@ -46,12 +63,18 @@ void add_mask(const ConstView& mask, const Tile& t, std::int64_t r, C* row) {
   }
 }
 
-/// scores = scale q k^T + mask, and -inf where a query may not attend to a key, for q (rows, d) and k (cols, d).
+/// Returns a block that add_product() reads as its second matrix. `buffer` has room for its elements.
 template <class C>
-void compute_scores(const AttentionInputs& in, const Tile& t, Matrix<const C> q, Matrix<const C> k, C* scores,
-                    void* packed) {
+Matrix<const C> load_factor(const ConstView& x, C* buffer) {
+  return with_unit_col_step<C>(load_block(x, buffer), buffer);
+}
+
+/// scores = scale q k^T + mask, and -inf where a query may not attend to a key, for q (rows, d) and k^T (d, cols).
+template <class C>
+void compute_scores(const AttentionInputs& in, const Tile& t, Matrix<const C> q, Matrix<const C> k_transposed,
+                    C* scores) {
   for (std::int64_t r = 0; r < t.rows; ++r) std::fill_n(scores + r * key_rows, t.cols, C{0});
-  gemm<C>(q, k.transposed(), tile_matrix(scores, t), packed);
+  add_product<C>(q, k_transposed, tile_matrix(scores, t));
   for (std::int64_t r = 0; r < t.rows; ++r) {
     C* const row = scores + r * key_rows;
     tile_row(scores, r, t.cols) *= static_cast<C>(in.scale);

@@ -46,8 +46,7 @@ struct TileOrder {
 /// A thread's scratch for a tile.
 template <class C>
 struct TileScratch {
-  C *q, *k, *v, *gy, *probabilities, *slopes;
-  void* packed;
+  C *q, *k, *v, *gy, *k_transposed, *v_transposed, *probabilities, *slopes;
   std::size_t bytes;
 
   TileScratch(const AttentionSizes& s, void* data) {
@@ -59,9 +58,8 @@ struct TileScratch {
     gy = parts.take<C>(rows * s.e);
     probabilities = parts.take<C>(rows * key_rows);
     slopes = parts.take<C>(rows * key_rows);
-    packed = parts.take_bytes(
-        std::max({gemm_scratch<C>(rows, cols, s.d), gemm_scratch<C>(rows, cols, s.e), gemm_scratch<C>(rows, s.d, cols),
-                  gemm_scratch<C>(cols, s.d, rows), gemm_scratch<C>(cols, s.e, rows)}));
+    k_transposed = parts.take<C>(cols * s.d);
+    v_transposed = parts.take<C>(cols * s.e);
     bytes = parts.bytes();
   }
 };
@@ -167,8 +165,11 @@ class HeadGroup {
             std::min(query_rows, size_.n - i * query_rows)};
   }
   C* products(const HeadRows& queries) const { return products_ + queries.h * size_.n + queries.first; }
+  static ConstView block(const ConstView& x, const HeadRows& rows, std::int64_t count) {
+    return matrix_block(x, {rows.batch, rows.head}, rows.first, 0, count, x.shape[3]);
+  }
   static Matrix<const C> load(const ConstView& x, const HeadRows& rows, std::int64_t count, C* buffer) {
-    return load_block(matrix_block(x, {rows.batch, rows.head}, rows.first, 0, count, x.shape[3]), buffer);
+    return load_block(block(x, rows, count), buffer);
   }
 
   /// products = rowsum(gy y).
@@ -183,24 +184,43 @@ class HeadGroup {
     }
   }
 
+  /// The matrices that a tile is made from.
+  struct Factors {
+    Matrix<const C> q, gy, k, k_transposed, v_transposed;
+  };
+
   void add_tile(const HeadRows& queries, const HeadRows& keys, const TileScratch<C>& s) const {
     const std::int64_t end = size_.end_of_keys(queries.first + queries.count);
     const Tile t{batch_,     queries.head,  queries.first,
                  keys.first, queries.count, std::min(keys.count, end - keys.first)};
-    const auto q = load(a_.in.q, queries, t.rows, s.q), gy = load(a_.gy, queries, t.rows, s.gy),
-               k = load(a_.in.k, keys, t.cols, s.k), v = load(a_.in.v, keys, t.cols, s.v);
-    const auto probabilities = tile_matrix(s.probabilities, t), slopes = tile_matrix(s.slopes, t);
-    compute_probabilities(t, q, k, s);
-    compute_slopes(t, gy, v, products(queries), s);
-    if (gq_.defined()) gemm<C>(slopes, k, gq_.sum(queries), s.packed);
-    if (gk_.defined()) gemm<C>(slopes.transposed(), q, gk_.sum(keys).block(0, 0, t.cols, size_.d), s.packed);
-    if (!gv_.defined()) return;
-    drop(a_.in, t, s.probabilities);
-    gemm<C>(probabilities.transposed(), gy, gv_.sum(keys).block(0, 0, t.cols, size_.e), s.packed);
+    const auto q = load_factor(block(a_.in.q, queries, t.rows), s.q),
+               gy = load_factor(block(a_.gy, queries, t.rows), s.gy), k = load(a_.in.k, keys, t.cols, s.k),
+               v = load(a_.in.v, keys, t.cols, s.v);
+    const auto k_transposed = with_unit_col_step<C>(k.transposed(), s.k_transposed),
+               v_transposed = with_unit_col_step<C>(v.transposed(), s.v_transposed);
+    const Factors factors{q, gy, with_unit_col_step<C>(k, s.k), k_transposed, v_transposed};
+    for_parts(a_.in.is_causal, t,
+              [&](const Tile& part, std::int64_t r) { add_part(part, r, factors, queries, keys, s); });
   }
 
-  void compute_probabilities(const Tile& t, Matrix<const C> q, Matrix<const C> k, const TileScratch<C>& s) const {
-    compute_scores(a_.in, t, q, k, s.probabilities, s.packed);
+  /// Adds a part of a tile, from the tile's row r on.
+  void add_part(const Tile& t, std::int64_t r, const Factors& f, const HeadRows& queries, const HeadRows& keys,
+                const TileScratch<C>& s) const {
+    const auto probabilities = tile_matrix(s.probabilities, t), slopes = tile_matrix(s.slopes, t);
+    const auto q = f.q.block(r, 0, t.rows, size_.d), gy = f.gy.block(r, 0, t.rows, size_.e);
+    compute_probabilities(t, q, f.k_transposed.block(0, 0, size_.d, t.cols), s);
+    compute_slopes(t, gy, f.v_transposed.block(0, 0, size_.e, t.cols), products(queries) + r, s);
+    if (gq_.defined())
+      add_product<C>(slopes, f.k.block(0, 0, t.cols, size_.d), gq_.sum(queries).block(r, 0, t.rows, size_.d));
+    if (gk_.defined()) add_product<C>(slopes.transposed(), q, gk_.sum(keys).block(0, 0, t.cols, size_.d));
+    if (!gv_.defined()) return;
+    drop(a_.in, t, s.probabilities);
+    add_product<C>(probabilities.transposed(), gy, gv_.sum(keys).block(0, 0, t.cols, size_.e));
+  }
+
+  void compute_probabilities(const Tile& t, Matrix<const C> q, Matrix<const C> k_transposed,
+                             const TileScratch<C>& s) const {
+    compute_scores(a_.in, t, q, k_transposed, s.probabilities);
     const std::int64_t first = (t.batch * size_.heads + t.head) * size_.n + t.i;
     const C *shift = a_.shift.as<C>() + first, *factor = a_.factor.as<C>() + first;
     for (std::int64_t r = 0; r < t.rows; ++r) {
@@ -210,10 +230,10 @@ class HeadGroup {
   }
 
   /// slopes = scale P (dropout(gy v^T) - products).
-  void compute_slopes(const Tile& t, Matrix<const C> gy, Matrix<const C> v, const C* products,
+  void compute_slopes(const Tile& t, Matrix<const C> gy, Matrix<const C> v_transposed, const C* products,
                       const TileScratch<C>& s) const {
     for (std::int64_t r = 0; r < t.rows; ++r) std::fill_n(s.slopes + r * key_rows, t.cols, C{0});
-    gemm<C>(gy, v.transposed(), tile_matrix(s.slopes, t), s.packed);
+    add_product<C>(gy, v_transposed, tile_matrix(s.slopes, t));
     drop(a_.in, t, s.slopes);
     for (std::int64_t r = 0; r < t.rows; ++r)
       tile_row(s.slopes, r, t.cols) = tile_row(s.probabilities, r, t.cols) *
